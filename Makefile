@@ -1,0 +1,76 @@
+# make book | make test | make serve | make clean; each sets up .venv by itself. See CONTRIBUTING.md.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+N ?=
+JOBS ?= 2
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: help book test test-fast chapter mutants faults serve export text notebook address wheel clean
+
+help:
+	@echo "make book            execute what changed and build the book"
+	@echo "make test            the book, every chapter, every test"
+	@echo "make test-fast       tests that take less than a minute together"
+	@echo "make chapter N=03    execute one chapter"
+	@echo "make mutants N=03    try to break one chapter's exported cells unnoticed"
+	@echo "make faults          plant faults in the package and see the tests find them"
+	@echo "make serve           look at the book on http://localhost:8000"
+	@echo "make text N=03       a chapter as text, to edit; make notebook N=03 takes it back"
+	@echo "make export          chapters to package"
+	@echo "make address URL=... set the repository's address everywhere"
+	@echo "make clean           remove what was made (make clean ALL=1: the environment too)"
+
+$(VENV)/ready: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "The book is built with Python 3.11 or newer: make book PYTHON=python3.11")'
+	@echo "setting up $(VENV): about 1.5 GB, some minutes"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --progress-bar on -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+execute: $(VENV)/ready
+	$(BIN)/python tools/execute.py --jobs $(JOBS)
+.PHONY: execute
+
+book: execute
+	@$(BIN)/python tools/build.py
+
+test: book
+	$(BIN)/python -m pytest tests -n 2
+
+test-fast: $(VENV)/ready
+	$(BIN)/python -m pytest tests -n 2 -m "not slow"
+
+chapter: $(VENV)/ready
+	$(BIN)/python tools/execute.py --all $(N)
+
+mutants: $(VENV)/ready
+	$(BIN)/python tests/mutants.py $(N)
+
+faults: $(VENV)/ready
+	$(BIN)/python tests/faults.py
+
+serve: $(VENV)/ready
+	@test -f _build/html/index.html || $(MAKE) book
+	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory _build/html
+
+export: $(VENV)/ready
+	$(BIN)/nbdev-export
+
+text: $(VENV)/ready
+	@$(BIN)/python tools/text.py out $(N)
+
+notebook: $(VENV)/ready
+	@$(BIN)/python tools/text.py in $$(ls .run/text/$(N)*.py)
+
+address: $(VENV)/ready
+	@$(BIN)/python tools/address.py $(URL)
+	@$(BIN)/nbdev-export
+
+wheel: $(VENV)/ready
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf .run/out .run/work .run/site .run/peek _build dist $(if $(ALL),.venv .run)
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

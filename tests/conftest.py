@@ -1,0 +1,20 @@
+"""How the tests run: one thread, few examples, always the same ones.
+
+`pytest tests -m "not slow"` takes well under a minute on two cores; whatever takes over five seconds is marked slow.
+"""
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import torch
+from hypothesis import HealthCheck, settings
+
+torch.set_num_threads(1)
+settings.register_profile("book", max_examples=15, deadline=None, derandomize=True, database=None,
+                          suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+settings.load_profile("book")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes over five seconds; left out by make test-fast")

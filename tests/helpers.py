@@ -1,0 +1,74 @@
+"""What several test files share: comparisons that name a mistake, random models and random sentences."""
+import torch
+from hypothesis import strategies as st
+
+from transformer_lit.masks import PAD, UNK
+from transformer_lit.model import Transformer, TransformerConfig
+
+VOCAB = 13  # words are ids 4 ... 11; id 12 is left free for `reads_future`, which may add 1 to an id
+SEEDS = st.integers(0, 10_000)
+
+
+def close(ours, theirs, atol=1e-9):
+    return ours.shape == theirs.shape and torch.allclose(ours, theirs, rtol=1e-6, atol=atol)
+
+
+def same(ours, theirs, hint, wrong=None, atol=1e-9):
+    """Equal; or an AssertionError with the mistake's name, if `wrong` (name -> value) holds our value, else `hint`."""
+    if close(ours, theirs, atol):
+        return
+    for mistake, value in (wrong or {}).items():
+        if close(ours, value, atol):
+            raise AssertionError(mistake)
+    if ours.shape != theirs.shape:
+        raise AssertionError(f"{hint} (shape {tuple(ours.shape)}, not {tuple(theirs.shape)})")
+    raise AssertionError(f"{hint} (largest difference {(ours - theirs).abs().max().item():.2g})")
+
+
+def small_model(seed=0, vocab=VOCAB, **changes):
+    "A model of a few hundred weights, in float64, dropout 0 unless asked for."
+    torch.manual_seed(seed)
+    sizes = dict(d_model=8, n_heads=2, d_ff=16, n_encoder_layers=2, n_decoder_layers=2, dropout=0.0)
+    return Transformer(TransformerConfig(vocab, **{**sizes, **changes})).double()
+
+
+@st.composite
+def models(draw, **changes):
+    "Any small model: width, heads, layers, norm, tied or not, joint vocabulary or two."
+    heads = draw(st.sampled_from([1, 2, 4]))
+    sizes = dict(d_model=heads * draw(st.sampled_from([2, 4, 6])), n_heads=heads, d_ff=draw(st.sampled_from([4, 12])),
+                 n_encoder_layers=draw(st.integers(1, 2)), n_decoder_layers=draw(st.integers(1, 3)),
+                 norm=draw(st.sampled_from(["post", "pre"])), tied=draw(st.booleans()),
+                 target_vocab=draw(st.sampled_from([None, VOCAB])))
+    return small_model(draw(SEEDS), **{**sizes, **changes})
+
+
+def sentences(rows, length, seed, pads="right"):
+    """Random words (rows, length); pads at the "right", "anywhere", or no pads (None). Each row keeps one real token,
+    except with "anywhere"."""
+    dice = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(UNK + 1, VOCAB - 1, (rows, length), generator=dice)
+    if pads == "right":
+        lengths = torch.randint(1, length + 1, (rows, 1), generator=dice)
+        tokens[torch.arange(length) >= lengths] = PAD
+    if pads == "anywhere":
+        tokens[torch.rand(rows, length, generator=dice) < 0.3] = PAD
+    return tokens
+
+
+class Scripted:
+    """A model whose next-word logits are a table, so that decoding can be checked by hand.
+
+    The first id of a source names its row of the table (rows, length, vocab, vocab): logits = table[row, step, token].
+    `seen` keeps the tokens of each step."""
+
+    def __init__(self, table):
+        self.table, self.seen = table, []
+
+    def start(self, source):
+        return {"row": source[:, 0], "at": torch.zeros_like(source[:, 0])}
+
+    def step(self, tokens, state):
+        self.seen.append(tokens.tolist())
+        logits = self.table[state["row"], state["at"], tokens]
+        return logits, {"row": state["row"], "at": state["at"] + 1}

@@ -1,0 +1,92 @@
+"""Render the book from the executed chapters: `build.py` puts it together in .run/site and builds _build/html.
+
+Nothing is executed here; tools/execute.py has done that. The working tree is only read.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import yaml
+from address import address
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE, OUT, BUILT = ROOT / ".run" / "site", ROOT / ".run" / "out", ROOT / "_build"
+
+
+def measured(name: str) -> str:
+    "The box's line on time and memory, from the chapter's last execution."
+    kept = json.loads((OUT / f"{name}.json").read_text())
+    return f"- **Takes** {kept['seconds']:.0f} seconds on one thread and {kept['megabytes']:,} MB, measured by this build"
+
+
+def merged(path: Path):
+    "The committed chapter with the outputs of its last execution; widgets need a kernel and stay out."
+    notebook, done = nbformat.read(path, 4), nbformat.read(OUT / path.name, 4)
+    outputs = {cell.id: cell.get("outputs", []) for cell in done.cells}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = outputs[cell.id]
+            for out in cell.outputs:
+                for kind in [k for k in out.get("data", {}) if "widget" in k]:
+                    del out["data"][kind]
+        else:
+            cell.source = re.sub(r"^- \*\*Takes\*\* [^;\n]*", lambda _: measured(path.stem), cell.source, flags=re.M)
+    return notebook
+
+
+def source_pages() -> list[str]:
+    "One page a module, so that a badge leads to the exported file without leaving the book."
+    folder = SITE / "book" / "source"
+    folder.mkdir(parents=True)
+    names = sorted(p.stem for p in (ROOT / "transformer_lit").glob("[a-z]*.py"))
+    for name in names:
+        code = (ROOT / "transformer_lit" / f"{name}.py").read_text(encoding="utf-8")
+        origin = re.search(r"File to edit: \.\./(book/[\w.]+)", code)
+        title = f"# `{name}.py`\n\nExported from [this chapter](../{Path(origin[1]).name}).\n\n" if origin else f"# `{name}.py`\n\n"
+        (folder / f"{name}.md").write_text(f"{title}```python\n{code.rstrip()}\n```\n", encoding="utf-8")
+    return names
+
+
+def assemble() -> None:
+    shutil.rmtree(SITE, ignore_errors=True)
+    shutil.copytree(ROOT / "book", SITE / "book", ignore=shutil.ignore_patterns(
+        "*.ipynb", "__pycache__", ".ipynb_checkpoints", "results"))
+    for path in sorted((ROOT / "book").glob("*.ipynb")):
+        nbformat.write(merged(path), SITE / "book" / path.name)
+    names = source_pages()
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    for part in toc["parts"]:
+        for chapter in part["chapters"]:
+            if chapter["file"] == "book/api":
+                chapter["sections"] = [{"file": f"book/source/{name}"} for name in names]
+    (SITE / "_toc.yml").write_text(yaml.safe_dump(toc, sort_keys=False), encoding="utf-8")
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    config["sphinx"]["config"]["repository_address"] = address()
+    (SITE / "_config.yml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    shutil.copy(ROOT / "CHANGELOG.md", SITE / "book" / "changelog.md")
+
+
+def main() -> None:
+    missing = [p.name for p in (ROOT / "book").glob("*.ipynb") if not (OUT / p.name).exists()]
+    if missing:
+        sys.exit(f"not executed yet: {', '.join(missing)}; run make book, or tools/execute.py")
+    assemble()
+    done = subprocess.run([str(Path(sys.executable).parent / "jupyter-book"), "build", "--all", "--warningiserror", "--keep-going",
+                           "--path-output", str(ROOT), str(SITE)], capture_output=True, text=True,
+                          env={**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"})
+    said = done.stdout + done.stderr
+    (ROOT / ".run" / "build.log").write_text(said, encoding="utf-8")
+    noise = re.compile(r"WARNING|ERROR|Error|Traceback")
+    if done.returncode:
+        print("\n".join(line for line in said.splitlines() if noise.search(line))[-6000:] or said[-6000:])
+        sys.exit("the book was not built; the whole log is in .run/build.log")
+    print(f"the book: {BUILT / 'html' / 'index.html'}")
+
+
+if __name__ == "__main__":
+    main()

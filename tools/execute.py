@@ -1,0 +1,144 @@
+"""Execute chapters through nbmake, outside the working tree: `execute.py [--jobs 2] [--all] [NN ...]`.
+
+A chapter is executed again only when its code cells, a module that it imports or a recorded run that it reads has
+changed, by content. Results: .run/out/NAME.ipynb (with outputs) and .run/out/NAME.json (stamp, seconds, memory).
+A chapter fails when a cell raises or prints a warning (anything on stderr).
+"""
+import argparse
+import ast
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / ".run" / "out"
+TIMEOUT = 600  # seconds a cell
+
+
+def modules_of(source: str) -> set[str]:
+    "The names of transformer_lit's modules that Python source imports."
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            if node.module == "transformer_lit" or (node.level and not node.module):
+                found |= {alias.name for alias in node.names}
+            elif (node.module or "").startswith("transformer_lit."):
+                found.add(node.module.split(".")[1])
+            elif node.level:
+                found.add(node.module.split(".")[0])
+        elif isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("transformer_lit.")}
+    return found
+
+
+def code_of(path: Path) -> str:
+    "The chapter's code, with IPython's own lines left out."
+    cells = nbformat.read(path, 4).cells
+    lines = "\n".join(cell.source for cell in cells if cell.cell_type == "code").split("\n")
+    return "\n".join(re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in lines)
+
+
+def stamp(path: Path) -> str:
+    "What the chapter's outputs depend on, as one hash."
+    digest = hashlib.sha256()
+    cells = nbformat.read(path, 4).cells
+    for cell in cells:
+        if cell.cell_type == "code":
+            digest.update(cell.source.encode() + b"\0")
+    code, waiting, done = code_of(path), set(), set()
+    waiting |= modules_of(code)
+    while waiting:
+        name = waiting.pop()
+        module = ROOT / "transformer_lit" / f"{name}.py"
+        if name in done or not module.exists():
+            continue
+        done.add(name)
+        text = module.read_text(encoding="utf-8")
+        digest.update(name.encode() + text.encode())
+        waiting |= modules_of(text)
+    for folder, word in (("book/results", "results"), ("data", "data/")):
+        if word in code:
+            for file in sorted((ROOT / folder).rglob("*")):
+                if file.is_file():
+                    digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def execute(path: Path, force: bool = False) -> tuple[str, str]:
+    "(what happened, details) for one chapter; runs in a process of its own."
+    kept = OUT / f"{path.stem}.json"
+    now = stamp(path)
+    if not force and kept.exists() and json.loads(kept.read_text())["stamp"] == now:
+        return "unchanged", ""
+    work = ROOT / ".run" / "work" / path.stem
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    kept.unlink(missing_ok=True)
+    copy = work / path.name
+    shutil.copy(path, copy)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+                   "TRANSFORMER_LIT_CI": "1"}
+    command = [sys.executable, str(Path(__file__).resolve()), "--measure", str(copy)]
+    began = time.time()
+    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
+    seconds = time.time() - began
+    notebook = nbformat.read(copy, 4)
+    if done.returncode:
+        return "FAILED", done.stdout[-6000:] + done.stderr[-2000:]
+    said = ["".join(out.text) for cell in notebook.cells if cell.cell_type == "code"
+            for out in cell.outputs if out.output_type == "stream" and out.name == "stderr"]
+    if said:
+        return "FAILED", "a cell printed a warning:\n" + "\n".join(said)[:4000]
+    memory = int(re.search(r"peak (\d+) kB", done.stdout)[1])
+    OUT.mkdir(parents=True, exist_ok=True)
+    shutil.copy(copy, OUT / path.name)
+    kept.write_text(json.dumps({"stamp": now, "seconds": round(seconds, 1), "megabytes": memory // 1024}))
+    return "executed", f"{seconds:.0f} s, {memory // 1024} MB"
+
+
+def measure(copy: str) -> None:
+    "Run nbmake on one notebook and print the largest memory that a process of it took."
+    code = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbmake", "--overwrite",
+                           "--rootdir", str(Path(copy).parent), "-c", os.devnull,
+                           f"--nbmake-timeout={TIMEOUT}", copy]).returncode
+    print(f"peak {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss} kB")
+    sys.exit(code)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("chapters", nargs="*", help="numbers, as in 03; none: every chapter")
+    parser.add_argument("--jobs", type=int, default=2, help="chapters at a time, one thread each")
+    parser.add_argument("--all", action="store_true", help="execute unchanged ones too")
+    parser.add_argument("--measure", metavar="NOTEBOOK", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        measure(options.measure)
+    paths = [p for p in sorted((ROOT / "book").glob("[0-9]*.ipynb"))
+             if not options.chapters or any(p.name.startswith(n) for n in options.chapters)]
+    if not paths:
+        sys.exit(f"no chapter begins with {' or '.join(options.chapters)}")
+    last = {p: json.loads(k.read_text())["seconds"] for p in paths if (k := OUT / f"{p.stem}.json").exists()}
+    paths.sort(key=lambda p: -last.get(p, 30 if p.name[:2] in ("06", "12", "14") else 0))  # long ones first
+    failed, began = 0, time.time()
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for n, (path, (what, details)) in enumerate(zip(paths, pool.map(
+                lambda p: execute(p, options.all), paths)), 1):
+            print(f"[{n}/{len(paths)}] {path.stem}: {what} {details}", flush=True)
+            failed += what == "FAILED"
+    print(f"{len(paths) - failed} passed, {failed} failed, {time.time() - began:.0f} s")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()
