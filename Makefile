@@ -6,7 +6,8 @@ N ?=
 JOBS ?= 2
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help book test test-fast chapter mutants faults serve export text notebook address wheel clean
+# `alone` wants another 1 GB and the time of all chapters, so `make test` leaves it out.
+.PHONY: help book test test-fast chapter alone mutants faults serve export text notebook address wheel clean
 
 help:
 	@echo "make book            execute what changed and build the book"
@@ -15,6 +16,7 @@ help:
 	@echo "make chapter N=03    execute one chapter"
 	@echo "make mutants N=03    try to break one chapter's exported cells unnoticed"
 	@echo "make faults          plant faults in the package and see the tests find them"
+	@echo "make alone           each chapter alone, with only the wheel installed, as Colab does"
 	@echo "make serve           look at the book on http://localhost:8000"
 	@echo "make text N=03       a chapter as text, to edit; make notebook N=03 takes it back"
 	@echo "make export          chapters to package"
@@ -50,6 +52,9 @@ mutants: $(VENV)/ready
 
 faults: $(VENV)/ready
 	$(BIN)/python tests/faults.py
+
+alone: $(VENV)/ready
+	$(BIN)/python tools/alone.py $(N)
 
 serve: $(VENV)/ready
 	@test -f _build/html/index.html || $(MAKE) book

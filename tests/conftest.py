@@ -11,7 +11,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(1)
-settings.register_profile("book", max_examples=15, deadline=None, derandomize=True, database=None,
+settings.register_profile("book", max_examples=15, deadline=None, derandomize=True, database=None, report_multiple_bugs=False,
                           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.load_profile("book")
 

@@ -1,12 +1,16 @@
-"""What several test files share: comparisons that name a mistake, random models and random sentences."""
+"""What several test files share: comparisons that name a mistake, random models and sentences, copies into PyTorch."""
+import pytest
 import torch
 from hypothesis import strategies as st
+from torch import nn
 
 from transformer_lit.masks import PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 
 VOCAB = 13  # words are ids 4 ... 11; id 12 is left free for `reads_future`, which may add 1 to an id
 SEEDS = st.integers(0, 10_000)
+NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
+MODES = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 
 
 def close(ours, theirs, atol=1e-9):
@@ -72,3 +76,48 @@ class Scripted:
         self.seen.append(tokens.tolist())
         logits = self.table[state["row"], state["at"], tokens]
         return logits, {"row": state["row"], "at": state["at"] + 1}
+
+
+# Into PyTorch's own parts --------------------------------------------------------------------------------------
+
+def normal(*shape, grad=True):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=grad)
+
+
+def gradients(output, inputs):
+    "Of a sum with unequal weights, so that no two entries can be exchanged unseen."
+    weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
+    return torch.autograd.grad((output * weights).sum(), inputs)
+
+
+def copy_attention(ours, theirs: nn.MultiheadAttention):
+    with torch.no_grad():
+        parts = (ours.query, ours.key, ours.value)
+        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+        theirs.out_proj.load_state_dict(ours.output.state_dict())
+
+
+def copy_layer(ours, theirs):
+    "Our layer's weights into PyTorch's; returns pairs of parameters that must get the same gradients."
+    copy_attention(ours.attention, theirs.self_attn)
+    first, last = [part for part in ours.feed_forward.modules() if isinstance(part, nn.Linear)]
+    pairs = [(first, theirs.linear1), (last, theirs.linear2), (ours.attention.output, theirs.self_attn.out_proj),
+             (ours.around_attention.norm, theirs.norm1)]
+    if hasattr(ours, "cross_attention"):
+        copy_attention(ours.cross_attention, theirs.multihead_attn)
+        pairs += [(ours.cross_attention.output, theirs.multihead_attn.out_proj),
+                  (ours.around_cross_attention.norm, theirs.norm2), (ours.around_feed_forward.norm, theirs.norm3)]
+    else:
+        pairs += [(ours.around_feed_forward.norm, theirs.norm2)]
+    for mine, other in pairs:
+        other.load_state_dict(mine.state_dict())
+    return [(mine.weight, other.weight) for mine, other in pairs]
+
+
+def shake(model):
+    "Every weight something of its own, LayerNorms and biases too."
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * 0.2)
+    return model

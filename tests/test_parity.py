@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import SEEDS, VOCAB, same, sentences, small_model
+from helpers import MODES, NORMS, SEEDS, VOCAB, copy_attention, copy_layer, gradients, normal, same, sentences, shake, small_model
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -21,18 +21,6 @@ from transformer_lit.schedule import noam, noam_schedule
 from transformer_lit.sublayers import FeedForward, Sublayer
 
 SIZES = st.integers(1, 5)
-NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
-MODES = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-
-
-def normal(*shape, grad=True):
-    return torch.randn(*shape, dtype=torch.float64, requires_grad=grad)
-
-
-def gradients(output, inputs):
-    "Of a sum with unequal weights, so that no two entries can be exchanged unseen."
-    weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
-    return torch.autograd.grad((output * weights).sum(), inputs)
 
 
 # Attention ------------------------------------------------------------------------------------------------------
@@ -51,6 +39,8 @@ def attention_mistakes(query, key, value, mask):
     wrong = {"the scale is dropped: divide the scores by √d_k": attend(raw, mask),
              "the scores are divided by d_k and not by its root": attend(raw / query.size(-1), mask)}
     if mask is not None:
+        wrong["a row that may look nowhere must return zeros, not a mean of what it can't see"] = (
+            scores.masked_fill(~mask, low).softmax(-1) @ value)
         wrong["the mask is not used at all"] = attend(scores, None)
         wrong["the mask is inverted: True is where a query MAY look"] = attend(scores, ~mask)
         wrong["the mask comes after the softmax: the open weights no longer add up to 1"] = (
@@ -96,14 +86,6 @@ def test_dropout_falls_on_the_weights():
 
 
 # Several heads --------------------------------------------------------------------------------------------------
-
-def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention):
-    with torch.no_grad():
-        parts = (ours.query, ours.key, ours.value)
-        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
-        theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
-        theirs.out_proj.load_state_dict(ours.output.state_dict())
-
 
 def test_heads_come_back_in_order():
     "Each query sees itself only, value and output do nothing: what goes in must come out."
@@ -216,31 +198,6 @@ def test_sublayer_drops_only_what_the_function_says():
 
 # Layers and stacks ----------------------------------------------------------------------------------------------
 
-def copy_layer(ours, theirs):
-    "Our layer's weights into PyTorch's; returns pairs of parameters that must get the same gradients."
-    copy_attention(ours.attention, theirs.self_attn)
-    first, last = [part for part in ours.feed_forward.modules() if isinstance(part, nn.Linear)]
-    pairs = [(first, theirs.linear1), (last, theirs.linear2), (ours.attention.output, theirs.self_attn.out_proj),
-             (ours.around_attention.norm, theirs.norm1)]
-    if hasattr(ours, "cross_attention"):
-        copy_attention(ours.cross_attention, theirs.multihead_attn)
-        pairs += [(ours.cross_attention.output, theirs.multihead_attn.out_proj),
-                  (ours.around_cross_attention.norm, theirs.norm2), (ours.around_feed_forward.norm, theirs.norm3)]
-    else:
-        pairs += [(ours.around_feed_forward.norm, theirs.norm2)]
-    for mine, other in pairs:
-        other.load_state_dict(mine.state_dict())
-    return [(mine.weight, other.weight) for mine, other in pairs]
-
-
-def shake(model):
-    "Every weight something of its own, LayerNorms and biases too."
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.add_(torch.randn_like(weight) * 0.2)
-    return model
-
-
 @NORMS
 @MODES
 @pytest.mark.filterwarnings("ignore")
@@ -292,33 +249,7 @@ def test_decoder_layer(norm, training, t, s, heads, seed):
         same(a, b, "a gradient differs from nn.TransformerDecoderLayer's")
 
 
-# The whole ------------------------------------------------------------------------------------------------------
-
-@NORMS
-@MODES
-@pytest.mark.filterwarnings("ignore")
-@given(SIZES, SIZES, st.integers(1, 2), SEEDS)
-def test_transformer(norm, training, t, s, layers, seed):
-    ours = shake(small_model(seed, norm=norm, n_encoder_layers=layers, tied=False, target_vocab=VOCAB)).train(training)
-    theirs = nn.Transformer(8, 2, layers, 2, 16, 0.0, batch_first=True, norm_first=norm == "pre").double().train(training)
-    pairs = []
-    for mine, other in (ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder):
-        for a, b in zip(mine.layers, other.layers):
-            pairs += copy_layer(a, b)
-        if norm == "pre":
-            other.norm.load_state_dict(mine.norm.state_dict())
-        else:  # nn.Transformer always adds one; the paper's post-norm has none
-            other.norm = None
-    source, target = sentences(3, s, seed), sentences(3, t, seed + 1)
-    mine = ours(source, target)
-    other = ours.output(theirs(
-        ours.source(source), ours.target(target), tgt_mask=~causal_mask(t)[0, 0], src_key_padding_mask=source == PAD,
-        tgt_key_padding_mask=target == PAD, memory_key_padding_mask=source == PAD))
-    real = target != PAD
-    same(mine[real], other[real], f"the Transformer ({norm}-norm) differs from nn.Transformer: look at masks and wiring")
-    for a, b in zip(gradients(mine[real], [p for p, _ in pairs]), gradients(other[real], [p for _, p in pairs])):
-        same(a, b, "a weight's gradient differs from nn.Transformer's")
-
+# First weights -------------------------------------------------------------------------------------------------
 
 def test_linear_weights_start_as_xavier():
     model = small_model(d_model=64, d_ff=256)
@@ -350,6 +281,7 @@ def test_smoothed_cross_entropy(b, t, vocab, smoothing, reduction, seed):
               "the smoothed labels add up to more than 1: the label gets 1 - ε + ε/V": -hit - smoothing * log_p.mean(-1)}
     wrong = {name: getattr(loss, reduction)() for name, loss in shares.items()}
     wrong["pads are counted in the loss"] = theirs(ignore_index=-1)
+    wrong["pads are counted in the sum of the losses"] = theirs(ignore_index=-1, reduction="sum") / real.sum()
     if reduction == "mean":
         wrong["pads are counted in the mean: divide by the number of real labels"] = theirs(reduction="sum") / labels.numel()
     same(ours, theirs(), "the loss differs from nn.CrossEntropyLoss(label_smoothing, ignore_index)", wrong)

@@ -46,7 +46,7 @@ def source_pages() -> list[str]:
     names = sorted(p.stem for p in (ROOT / "transformer_lit").glob("[a-z]*.py"))
     for name in names:
         code = (ROOT / "transformer_lit" / f"{name}.py").read_text(encoding="utf-8")
-        origin = re.search(r"File to edit: \.\./(book/[\w.]+)", code)
+        origin = re.search(r"File to edit: \.\./(book/[\w.]+\.ipynb)", code)
         title = f"# `{name}.py`\n\nExported from [this chapter](../{Path(origin[1]).name}).\n\n" if origin else f"# `{name}.py`\n\n"
         (folder / f"{name}.md").write_text(f"{title}```python\n{code.rstrip()}\n```\n", encoding="utf-8")
     return names

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / ".run" / "out"
@@ -42,10 +43,10 @@ def modules_of(source: str) -> set[str]:
 
 
 def code_of(path: Path) -> str:
-    "The chapter's code, with IPython's own lines left out."
+    "The chapter's code as plain Python: IPython's own lines become calls."
     cells = nbformat.read(path, 4).cells
-    lines = "\n".join(cell.source for cell in cells if cell.cell_type == "code").split("\n")
-    return "\n".join(re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in lines)
+    transform = TransformerManager().transform_cell
+    return "\n".join(transform(cell.source) for cell in cells if cell.cell_type == "code")
 
 
 def stamp(path: Path) -> str:

@@ -9,7 +9,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 
-# %% ../book/91_exercises.ipynb #attempt
+# %% ../book/91_exercises.ipynb #unwritten
 def unwritten(answer: Callable) -> bool:
     "Is this still the stub, `...` or `pass` under the signature?"
     try:
@@ -23,7 +23,7 @@ def unwritten(answer: Callable) -> bool:
                                                       ast.Constant))
         for line in body)
 
-
+# %% ../book/91_exercises.ipynb #attempt
 def attempt(check: Callable, answer: Callable) -> None:
     """Try your answer: "right", "not written yet", or what is wrong.
 

@@ -21,10 +21,8 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"d_model={d_model} can't be shared by "
                              f"{n_heads} heads: choose a divisor of it")
         self.n_heads, self.dropout = n_heads, dropout
-        self.query = nn.Linear(d_model, d_model)
-        self.key = nn.Linear(d_model, d_model)
-        self.value = nn.Linear(d_model, d_model)
-        self.output = nn.Linear(d_model, d_model)
+        self.query, self.key, self.value, self.output = (
+            nn.Linear(d_model, d_model) for _ in range(4))
 
     def heads(self, x: Tensor) -> Tensor:
         "Heads become a batch axis. (B, T, D) -> (B, H, T, K)"
@@ -36,15 +34,13 @@ class MultiHeadAttention(nn.Module):
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor,
                mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        "query (B, T, D) over split keys and values (B, H, S, K)."
+        "(B, T, D) over split keys, values -> (B, T, D), (B, H, T, S)."
         x, weights = scaled_dot_product_attention(
             self.heads(self.query(query)), keys, values, mask,
             self.dropout if self.training else 0.0)  # (B, H, T, K)
-        x = x.transpose(1, 2).flatten(2)  # (B, T, D): concatenated
-        return self.output(x), weights
+        return self.output(x.transpose(1, 2).flatten(2)), weights
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor,
                 mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """query (B, T, D), key and value (B, S, D), mask to (B, H, T, S)
-        -> output (B, T, D), weights (B, H, T, S)."""
+        "(B, T, D), two of (B, S, D) -> (B, T, D), weights (B, H, T, S)."
         return self.attend(query, *self.keys_values(key, value), mask)

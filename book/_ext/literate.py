@@ -46,13 +46,14 @@ def dress_cells(app, doctree) -> None:
             block.parent.remove(block)
 
 
+def asks_thebe(file) -> bool:
+    return "thebe" in f"{getattr(file, 'filename', file)} {getattr(file, 'attributes', '')}".lower()
+
+
 def dress_page(app, pagename, templatename, context, doctree) -> None:
     "Drop thebe, which asks a CDN; put a Colab button on notebooks."
-    app.config.html_theme_options.pop("launch_buttons", None)
-    scripts = context.get("script_files", [])
-    context["script_files"] = [s for s in scripts if "thebe" not in str(getattr(s, "filename", s))]
-    css = context.get("css_files", [])
-    context["css_files"] = [c for c in css if "thebe" not in str(getattr(c, "filename", c))]
+    for kind in ("script_files", "css_files"):
+        context[kind] = [file for file in context.get(kind, []) if not asks_thebe(file)]
     source = app.env.doc2path(pagename) if pagename in app.env.found_docs else ""
     if str(source).endswith(".ipynb") and "header_buttons" in context:
         slug = app.config.repository_address.split("//")[1].split("/", 1)[1]

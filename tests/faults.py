@@ -1,0 +1,176 @@
+"""Plants faults in a copy of the package and sees the fast tests name them: python tests/faults.py [--list] [name ...]
+
+Each fault is one edit of an exported file. It counts as caught when a test fails whose message holds the words that name
+the likely mistake; the comparison of package and notebooks (tests/test_book.py) is left out, it would catch them all.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# Small parts first: the first failure is the one that a learner reads.
+FILES = ["test_parity.py", "test_properties.py", "test_exercises.py", "test_faults_plumbing.py", "test_whole.py"]
+
+FAULTS = [  # name, module, old text, new text, words of the message
+    ("scale dropped", "attention", " / math.sqrt(query.size(-1))", "", "the scale is dropped"),
+    ("scaled by d_k, not its root", "attention", "math.sqrt(query.size(-1))", "query.size(-1)", "not by its root"),
+    ("mask after the softmax", "attention", "scores.masked_fill(~mask, torch.finfo(scores.dtype).min)", "scores",
+     "after the softmax"),
+    ("closed row not zeroed", "attention", "weights.masked_fill(~mask, 0.0)", "weights", "must return zeros"),
+    ("dropout not passed on", "attention", "F.dropout(weights, dropout)", "weights", "dropout does nothing"),
+    ("mask transposed", "masks", ".tril()", ".triu()", "transposed"),
+    ("diagonal off by one, back", "masks", ".tril()", ".tril(-1)", "can't see itself"),
+    ("diagonal off by one, forward", "masks", ".tril()", ".tril(1)", "sees the next token"),
+    ("padding mask inverted", "masks", "(tokens != pad_id)[:", "(tokens == pad_id)[:", "inverted"),
+    ("bos and pad confused", "masks", "PAD, BOS, EOS, UNK = 0, 1", "BOS, PAD, EOS, UNK = 0, 1", "bos and pad are confused"),
+    ("mask only in training", "model", "target_mask(target),",
+     "target_mask(target) if self.training else padding_mask(target),", "training only"),
+    ("heads merged without transposing back", "multi_head", "x.transpose(1, 2).flatten(2)",
+     "x.reshape(len(x), x.size(2), -1)", "without transposing back"),
+    ("key and value swapped", "multi_head", "self.heads(self.key(key)), self.heads(self.value(value))",
+     "self.heads(self.value(value)), self.heads(self.key(key))", "keys and values are swapped"),
+    ("output matrix skipped", "multi_head", "self.output(x), weights", "x, weights", "differs from nn.MultiheadAttention"),
+    ("sine and cosine swapped", "embeddings", "[angle.sin(), angle.cos()]", "[angle.cos(), angle.sin()]",
+     "sines and cosines are swapped"),
+    ("base of the waves", "embeddings", "10000.0", "1000.0", "is the base 10000?"),
+    ("positions off by one in the table", "embeddings", "torch.arange(start, start + length)",
+     "torch.arange(start + 1, start + length + 1)", "positions are off by one"),
+    ("positions off by one in the embedding", "embeddings", "self.positions[start:end]", "self.positions[start + 1:end + 1]",
+     "positions are off by one"),
+    ("√d_model dropped", "embeddings", " * math.sqrt(d_model)", "", "√d_model is dropped"),
+    ("residual dropped", "sublayers", "self.norm(x + self.dropout(f(x)))", "self.norm(self.dropout(f(x)))",
+     "the residual is dropped"),
+    ("post and pre swapped", "sublayers", 'self.first = norm == "pre"', 'self.first = norm == "post"',
+     "post-norm and pre-norm are swapped"),
+    ("ReLU dropped", "sublayers", "nn.ReLU()", "nn.Identity()", "the ReLU is missing"),
+    ("final norm missing in pre", "encoder", 'norm == "pre"', 'norm == "none"', "one last LayerNorm"),
+    ("cross-attention reads x", "decoder", "keys_values(memory, memory)", "keys_values(x, x)", "reads x and not memory"),
+    ("cross-attention without the mask", "decoder", "self.look_across(y, memory, source_mask,",
+     "self.look_across(y, memory, None,", "reads padding"),
+    ("cache reversed", "decoder", '[cache["values"], values]', '[values, cache["values"]]', "the cache is reversed"),
+    ("cache forgets the past", "decoder", 'if "keys" in cache:', 'if "nothing" in cache:', "the cache loses a token"),
+    ("cache with a wrong offset", "model", "past.size(2)", "past.size(2) + 1", "the cache has a wrong offset"),
+    ("every cached token at position 0", "model", "self.target(tokens[:, None], start)", "self.target(tokens[:, None])",
+     "the cache has a wrong offset"),
+    ("untied", "model", "self.output.weight = self.target.tokens.weight", "pass", "untied"),
+    ("tied to the wrong matrix", "model", "self.output.weight = self.target.tokens.weight",
+     "self.output.weight = self.source.tokens.weight", "tied to the source's embedding"),
+    ("begins by copying", "model", "model.config.d_model ** -0.5", "1.0", "repeating the word just read"),
+    ("shift off by one", "loss", "target[:, :-1], target[:, 1:]", "target[:, 1:], target[:, 1:]", "the shift is off by one"),
+    ("smoothing mis-normalised", "loss", "log_p.mean(-1)", "log_p.sum(-1) / (log_p.size(-1) - 1)", "shared by V - 1 words"),
+    ("smoothed labels above 1", "loss", "-(1 - smoothing) * hit", "-hit", "the smoothed labels add up to more than 1"),
+    ("pads counted in the sum", "loss", "loss.masked_fill(~real, 0.0)", "loss", "pads are counted in"),
+    ("pads counted in the mean", "loss", "real.sum().clamp(min=1)", "labels.numel()", "pads are counted in the mean"),
+    ("schedule off by one, early", "schedule", "noam(n + 1,", "noam(n,", "the schedule is off by one"),
+    ("schedule off by one, late", "schedule", "noam(n + 1,", "noam(n + 2,", "the schedule is off by one"),
+    ("warm-up power wrong", "schedule", "warmup ** -1.5", "warmup ** -0.5", "the power of the warm-up"),
+    ("trainer's rate off by one", "training", "self.schedule(self.step)", "self.schedule(self.step + 1)",
+     "the schedule is off by one"),
+    ("gradient divided by the bite's count", "training", "/ count", "/ (say != PAD).sum()", "divided by each bite's own count"),
+    ("gradients pile up", "training", "self.optimizer.zero_grad()", "pass", "zero_grad is missing"),
+    ("random state not restored", "training", 'torch.set_rng_state(tensors["random"])', "pass",
+     "the random state is not restored"),
+    ("checkpoint written in place", "training", 'path.with_suffix(".part")', "path", "destroys the old checkpoint"),
+    ("last batch lost", "training", "batches += [batch] if batch else []", "pass", "each pair must come exactly once"),
+    ("decoding starts with the pad", "decoding", "torch.full_like(rows, BOS)", "torch.full_like(rows, 0)", "starts with BOS"),
+    ("finished sentence kept", "decoding", "if len(open_) < len(rows):", "if False:", "a finished sentence is kept"),
+    ("beam scores not divided", "decoding", "((5 + length) / 6) ** alpha", "1.0", "not divided by the length penalty"),
+    ("a beam of copies", "decoding", "scores[:, 1:] = -torch.inf", "pass", "two different sentences"),
+    ("beams go on from one state", "decoding", "+ beams)[left]", "+ 0 * beams)[left]", "its own rows of the state"),
+    ("EOS missing in the source", "tokens", "for word in words] + [EOS]", "for word in words]", "EOS is missing"),
+    ("EOS missing in the copy task", "copy_task", "torch.cat([words, eos], 1)", "words", "EOS is missing"),
+    ("copy task begins with the pad", "copy_task", "BOS)", "0)", "bos and pad are confused"),
+    ("test set leaks", "data", '.casefold().rstrip(" .!?…")', "", "leaks into training"),
+]
+
+
+def gone(fault) -> bool:
+    _, module, old, _, _ = fault
+    return old not in (ROOT / "transformer_lit" / f"{module}.py").read_text(encoding="utf-8")
+
+
+def plant(folder: Path, fault) -> None:
+    _, module, old, new, _ = fault
+    path = folder / "transformer_lit" / f"{module}.py"
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+
+
+def fast_tests(folder: Path, *options: str) -> tuple[int, str]:
+    hidden = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "--tb=short", "--no-header", "-p", "no:cacheprovider",
+               "-p", "no:xdist", *options, *(f"tests/{name}" for name in FILES)]
+    try:
+        done = subprocess.run(command, cwd=folder, env={**os.environ, **hidden}, capture_output=True, text=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        return 1, "FAILED ran for five minutes"
+    return done.returncode, done.stdout + done.stderr
+
+
+def copy(folder: Path) -> None:
+    for name in "transformer_lit", "tests":
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "_shipped"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+
+
+def try_fault(fault, known: list[str]) -> dict:
+    name, *_, words = fault
+    if gone(fault):
+        return dict(fault=name, state="ANCHOR GONE", by="-", message=f"edit tests/faults.py: {fault[2]!r} is no longer there")
+    with tempfile.TemporaryDirectory() as folder:
+        copy(Path(folder))
+        plant(Path(folder), fault)
+        code, text = fast_tests(Path(folder), "-x", *(f"--deselect={test}" for test in known))
+    if code == 0:
+        return dict(fault=name, state="SURVIVES", by="-", message="no test fails")
+    test = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", text, re.M)
+    lines = [line[4:].strip() for line in text.splitlines() if line.startswith("E  ")]
+    said = next((line for line in lines if words in line), None)
+    message = re.sub(r"^\w*Error: ", "", said or (lines or [text.strip()[-200:]])[0])
+    return dict(fault=name, state="caught" if said else "OTHER WORDS", by=test[1] if test else "?", message=message)
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options.add_argument("--list", action="store_true", help="the faults, and whether their text is still in the package")
+    options.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    options.add_argument("names", nargs="*", help="only faults whose name holds one of these")
+    options = options.parse_args()
+    faults = [f for f in FAULTS if not options.names or any(name in f[0] for name in options.names)]
+    if options.list:
+        for fault in faults:
+            print(f"{'GONE' if gone(fault) else 'there':6} {fault[0]:40} {fault[1]}.py: {fault[2]} -> {fault[3]}")
+        return any(map(gone, faults))
+    began = time.time()
+    with tempfile.TemporaryDirectory() as folder:
+        copy(Path(folder))
+        code, text = fast_tests(Path(folder))
+    known = re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.M)
+    if code and not known:
+        print(text[-2000:])
+        return 1
+    if known:
+        print("These fail without any fault and are left out:", *known, sep="\n  ")
+    print(f"without a fault: {time.time() - began:.0f} s", flush=True)
+    rows = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for row in pool.map(lambda fault: try_fault(fault, known), faults):
+            rows.append(row)
+            print(f"{row['state']:11} {row['fault']}", flush=True)
+    print(f"\n| fault | caught by | message |\n|---|---|---|")
+    for row in rows:
+        by = row["by"] if row["state"] == "caught" else f"**{row['state']}** {row['by']}"
+        print(f"| {row['fault']} | {by} | {row['message'][:150]} |")
+    caught = sum(row["state"] == "caught" for row in rows)
+    print(f"\n{caught} of {len(rows)} faults are caught and named, {time.time() - began:.0f} s")
+    return caught < len(rows) or bool(known)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

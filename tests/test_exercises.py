@@ -1,0 +1,70 @@
+"""`attempt` and `planted`: what a reader sees when an answer is missing, wrong, broken or right."""
+import pytest
+
+from transformer_lit.exercises import attempt, planted
+
+
+def check_double(answer):
+    if answer(2) != 4:  # raised, not asserted: pytest would add lines of its own to the hint
+        raise AssertionError("did you add instead of doubling?" if answer(2) == 3 else "doubling 2 gives 4")
+
+
+def stub(x): ...
+
+
+def passed(x):
+    "A docstring is no answer yet."
+    pass
+
+
+def double(x):
+    return 2 * x
+
+
+def plus_one(x):
+    return x + 1
+
+
+def square_of_text(x):
+    return "4"
+
+
+def crash(x):
+    return x.nothing
+
+
+@pytest.mark.parametrize("answer, said", [
+    (stub, "stub: not written yet\n"),
+    (passed, "passed: not written yet\n"),
+    (double, "double: right\n"),
+    (plus_one, "plus_one: not yet. did you add instead of doubling?\n"),
+    (crash, "crash: it stopped with AttributeError: 'int' object has no attribute 'nothing'\n"),
+], ids=lambda value: getattr(value, "__name__", ""))
+def test_attempt_says(answer, said, capsys):
+    attempt(check_double, answer)
+    assert capsys.readouterr().out == said, "the reader must hear what is missing, wrong, broken or right"
+
+
+def test_a_lambda_counts_as_written(capsys):
+    attempt(check_double, lambda x: 2 * x)
+    assert "right" in capsys.readouterr().out
+
+
+def test_planted_passes_and_says_so(capsys):
+    planted(check_double, double, {"add instead": plus_one, "gives 4": square_of_text})
+    assert capsys.readouterr().out == "the solution passes, 2 wrong answers are caught\n"
+
+
+def test_planted_refuses_a_solution_that_fails():
+    with pytest.raises(AssertionError, match="did you add"):
+        planted(check_double, plus_one, {})
+
+
+def test_planted_finds_a_check_that_lets_a_wrong_answer_through():
+    with pytest.raises(AssertionError, match="lets 'squared' through"):
+        planted(check_double, double, {"squared": lambda x: x * x})
+
+
+def test_planted_finds_a_hint_that_names_another_mistake():
+    with pytest.raises(AssertionError, match="'squared' was expected"):
+        planted(check_double, double, {"squared": plus_one})

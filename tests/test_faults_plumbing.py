@@ -1,0 +1,412 @@
+"""What goes wrong around the mathematics: error sentences, downloads, interrupted saves, resuming."""
+import dataclasses
+import io
+import json
+import subprocess
+import sys
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import torch
+from helpers import sentences, small_model
+
+from transformer_lit import cli, data, training
+from transformer_lit.attention import scaled_dot_product_attention
+from transformer_lit.embeddings import sinusoids
+from transformer_lit.loss import smoothed_cross_entropy
+from transformer_lit.masks import BOS, EOS, PAD
+from transformer_lit.multi_head import MultiHeadAttention
+from transformer_lit.schedule import noam
+from transformer_lit.sublayers import Sublayer
+from transformer_lit.training import (
+    Trainer, Training, TrainingConfig, load_checkpoint, save_checkpoint, token_batches)
+from transformer_lit.translation import Translator, from_pretrained, save_translator
+
+# Error sentences ------------------------------------------------------------------------------------------------
+
+x = torch.zeros(1, 2, 4)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: scaled_dot_product_attention(x, x, x, torch.ones(2, 2)), "boolean mask"),
+    (lambda: sinusoids(3, 5), "even"),
+    (lambda: MultiHeadAttention(10, 3), "heads"),
+    (lambda: Sublayer(4, norm="both"), '"post" or "pre"'),
+    (lambda: smoothed_cross_entropy(x, torch.zeros(1, 2).long(), reduction="none"), '"mean" or "sum"'),
+    (lambda: noam(0), "count from 1"),
+    (lambda: noam(1, warmup=0), "count from 1"),
+    (lambda: token_batches([([5] * 9, [6])], 8), "raise max_tokens"),
+    (lambda: data.split_by_english([("a", "b")] * 5, 1, 1), "distinct English sentences"),
+], ids="float-mask odd-width heads norm reduction step warmup long-sentence few-sentences".split())
+def test_a_value_error_says_what_to_do(call, words):
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert words in str(caught.value), f"the error should speak of {words!r}: {caught.value}"
+
+
+def one_sentence(text):
+    return len(text.strip()) > 20 and "Traceback" not in text and text.strip().count("\n") == 0
+
+
+def tiny_translator():
+    pairs = [("I am .", "je suis ."), ("you are .", "tu es .")] * 2
+    return Translator.create(pairs, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
+
+
+def test_translate_wants_a_list():
+    with pytest.raises(TypeError, match=r"translate\(\['I am \.'\]\)"):
+        tiny_translator().translate("I am .")
+
+
+def test_translations_come_in_the_order_of_the_sentences():
+    torch.manual_seed(0)
+    translator = tiny_translator()
+    texts = ["I am .", "you are I am you .", "you .", "I am I .", ""]
+    alone = [translator.translate([text])[0] for text in texts]
+    assert translator.translate(texts, batch_size=2) == alone, "translations must come back in the order of the sentences"
+    assert translator.translate([]) == []
+
+
+def test_from_pretrained_says_how_to_train(tmp_path):
+    with pytest.raises(FileNotFoundError, match="transformer-lit train --folder"):
+        from_pretrained(tmp_path)
+
+
+def test_a_kept_translator_says_the_same(tmp_path):
+    torch.manual_seed(0)
+    translator = tiny_translator()
+    optimizer = torch.optim.Adam(translator.model.parameters())
+    save_translator(translator, tmp_path)
+    save_checkpoint(tmp_path / "checkpoint.safetensors", translator.model, optimizer, {})
+    again = Translator.from_pretrained(tmp_path)
+    texts = ["I am .", "you are ."]
+    assert again.translate(texts) == translator.translate(texts), "what comes back from a folder must translate alike"
+    assert again.target.language == "fr" and not again.model.training
+
+
+# The command line -----------------------------------------------------------------------------------------------
+
+def test_help_does_not_import_torch():
+    code = ("import sys\nfrom transformer_lit.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+            "assert 'torch' not in sys.modules, 'torch is imported for --help'")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, f"--help must come at once, without torch: {done.stderr[-300:]}"
+    assert all(name in done.stdout for name in ("data", "train", "translate")), "the help must name every command"
+
+
+def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, capsys):
+    assert cli.main(["translate", "--folder", str(tmp_path), "I love you."]) == 1
+    said = capsys.readouterr()
+    assert one_sentence(said.err) and "train" in said.err and not said.out, f"one sentence was expected: {said.err!r}"
+
+
+@pytest.mark.parametrize("broken", ["archive", "member", "checkpoint", "words"])
+def test_a_broken_file_is_one_sentence(broken, tmp_path, monkeypatch, capsys):
+    zipped = tmp_path / "tatoeba" / "fra-eng.zip"
+    zipped.parent.mkdir()
+    with zipfile.ZipFile(zipped, "w") as file:
+        file.writestr("other.txt", "Go.\tVa !\n")
+    if broken == "archive":
+        zipped.write_bytes(zipped.read_bytes()[:40])
+    monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path))
+    save_translator(tiny_translator(), tmp_path)
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"half a file")
+    if broken == "words":
+        (tmp_path / "translator.json").write_text("{")
+    command = ["data"] if broken in ("archive", "member") else ["translate", "I am ."]
+    assert cli.main([*command, "--folder", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert one_sentence(said), f"a broken {broken} must give one sentence that says what to do: {said!r}"
+
+
+def test_stopping_the_command_line_is_one_sentence(monkeypatch, capsys):
+    def stopped(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(cli.RUN, "train", stopped)
+    assert cli.main(["train"]) == 1
+    assert "goes on" in capsys.readouterr().err, "after Ctrl-C the reader must hear that nothing is lost"
+
+
+# Downloads, from this machine -----------------------------------------------------------------------------------
+
+def archive(text="Go.\tVa !\tCC-BY\nI am.\tJe suis.\n"):
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as file:
+        file.writestr("fra.txt", text)
+    return held.getvalue()
+
+
+class Answers(BaseHTTPRequestHandler):
+    def do_GET(self):
+        name, good = self.path.strip("/").split("/")[0], archive()
+        body = {"page": b"<html>not a zip</html>", "empty": b""}.get(name, good)
+        self.send_response(404 if name == "missing" else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[:len(body) // 2] if name == "cut" else body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    "A server here; no proxy, an empty cache, no data folder."
+    served = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=served.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("TRANSFORMER_LIT_DATA", raising=False)
+    yield f"http://127.0.0.1:{served.server_port}"
+    served.shutdown()
+    served.server_close()
+
+
+@pytest.mark.parametrize("fault", ["missing", "cut", "page", "empty"])
+def test_a_failed_download_is_one_sentence_and_leaves_nothing(server, fault, tmp_path):
+    path = tmp_path / "kept" / "fra-eng.zip"
+    with pytest.raises(FileNotFoundError) as caught:
+        data.download(f"{server}/{fault}/fra-eng.zip", path)
+    text = str(caught.value)
+    assert one_sentence(text) and str(path) in text and "TRANSFORMER_LIT_DATA" in text, f"say what to do: {text}"
+    assert not list(path.parent.iterdir()), f"a failed download leaves {list(path.parent.iterdir())}"
+
+
+def test_a_server_that_is_gone_is_one_sentence(tmp_path):
+    with pytest.raises(FileNotFoundError, match="TRANSFORMER_LIT_DATA"):
+        data.download("http://127.0.0.1:9/fra-eng.zip", tmp_path / "fra-eng.zip")
+
+
+def test_found_first_downloaded_last(server, tmp_path, monkeypatch):
+    kept = data.tatoeba_archive("fr", f"{server}/good/")
+    assert kept == tmp_path / "cache" / "transformer-lit" / "tatoeba" / "fra-eng.zip"
+    assert data.read_tatoeba(kept) == [("Go.", "Va !"), ("I am.", "Je suis.")]
+    assert [p.name for p in kept.parent.iterdir()] == [kept.name], "a download leaves only the file that was asked for"
+    assert data.tatoeba_archive("fr", "http://127.0.0.1:9/") == kept, "what is in the cache is not fetched again"
+    mine = tmp_path / "mine" / "tatoeba" / "fra-eng.zip"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(archive())
+    monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path / "mine"))
+    assert data.tatoeba_archive("fr", "http://127.0.0.1:9/") == mine, "the reader's own folder comes before the cache"
+
+
+def test_an_archive_without_pairs_says_so(tmp_path):
+    (tmp_path / "fra-eng.zip").write_bytes(archive("no tab here\n"))
+    with pytest.raises(ValueError, match="two columns"):
+        data.read_tatoeba(tmp_path / "fra-eng.zip")
+
+
+def test_archive_text_is_tidied(tmp_path):
+    (tmp_path / "z.zip").write_bytes(archive("It’s.\tC’est\u202f!\nIt's.\tC'est !\ne\u0301\tx\n"))
+    assert data.read_tatoeba(tmp_path / "z.zip") == [("It's.", "C'est !"), ("é", "x")], (
+        "apostrophes, spaces and composed letters are made alike, and then a pair comes once")
+
+
+# Checkpoints ----------------------------------------------------------------------------------------------------
+
+def trained(seed=0, **changes):
+    model = small_model(seed, **changes)
+    return model, torch.optim.Adam(model.parameters(), lr=0.01)
+
+
+def step(model, optimizer):
+    model(sentences(2, 4, 0), sentences(2, 3, 1)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def test_a_checkpoint_brings_everything_back(tmp_path):
+    (one, optimizer), (two, other) = trained(0), trained(1)
+    step(one, optimizer)
+    torch.manual_seed(5)
+    save_checkpoint(tmp_path / "new" / "c.safetensors", one, optimizer, {"step": 7})
+    dice = torch.rand(3)
+    assert load_checkpoint(tmp_path / "new" / "c.safetensors", two, other) == {"step": 7}
+    assert torch.equal(torch.rand(3), dice), "the random state is not restored: dropout would throw other dice"
+    for _ in range(2):
+        step(one, optimizer)
+        step(two, other)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters())), (
+        "after loading, the steps differ: Adam's averages and its count belong in the checkpoint")
+
+
+def test_without_an_optimiser_the_dice_stay(tmp_path):
+    model, optimizer = trained()
+    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, {})
+    torch.manual_seed(3)
+    load_checkpoint(tmp_path / "c.safetensors", model)
+    dice = torch.rand(2)
+    torch.manual_seed(3)
+    assert torch.equal(torch.rand(2), dice), "loading weights to translate must not reset the reader's random state"
+
+
+def test_a_checkpoint_of_another_shape(tmp_path):
+    save_checkpoint(tmp_path / "c.safetensors", *trained(), {})
+    model, optimizer = trained(d_ff=20)
+    before = [w.clone() for w in model.parameters()]
+    with pytest.raises(ValueError, match="another shape"):
+        load_checkpoint(tmp_path / "c.safetensors", model, optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before)), "a refused checkpoint must change nothing"
+
+
+@pytest.mark.parametrize("where", ["save_file", "replace"])
+def test_an_interrupted_save_leaves_the_old_checkpoint(tmp_path, monkeypatch, where):
+    path, (model, optimizer) = tmp_path / "c.safetensors", trained()
+    save_checkpoint(path, model, optimizer, {"step": 1})
+    old = path.read_bytes()
+
+    def half(tensors, file, metadata=None):
+        open(file, "wb").write(b"half a file")
+        raise KeyboardInterrupt
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    if where == "save_file":
+        monkeypatch.setattr(training, "save_file", half)
+    else:
+        monkeypatch.setattr(training.os, "replace", stop)
+    step(model, optimizer)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(path, model, optimizer, {"step": 2})
+    assert path.read_bytes() == old, "a stop in the middle of saving destroys the old checkpoint: write beside it, then move"
+    monkeypatch.undo()
+    save_checkpoint(path, model, optimizer, {"step": 2})
+    assert load_checkpoint(path, model) == {"step": 2} and [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+# Training -------------------------------------------------------------------------------------------------------
+
+def pairs(n=24):
+    rows = zip(sentences(n, 6, 0).tolist(), sentences(n, 5, 1).tolist())
+    return [([i for i in s if i] + [EOS], [BOS] + [i for i in t if i] + [EOS]) for s, t in rows]
+
+
+CONFIG = TrainingConfig(epochs=3, max_tokens=40, warmup=10, checkpoint_every=3)
+
+
+def run(folder=None, stop_at=None, config=CONFIG, after_epoch=None):
+    job = Training(small_model(dropout=0.1).float(), pairs(), config, folder)
+    job.fit(after_epoch, stop_at)
+    return job
+
+
+def story(job):
+    return [{k: v for k, v in entry.items() if k != "seconds"} for entry in job.log]
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 6, 11])
+def test_an_interrupted_run_reaches_the_very_same_losses(tmp_path, stop_at):
+    whole, stopped = run(), run(tmp_path, stop_at)
+    assert stopped.step == stop_at and stopped.log[-1]["step"] == stop_at
+    torch.manual_seed(99)  # a new process has other dice
+    resumed = run(tmp_path)
+    assert story(resumed) == story(whole), (
+        "resumed losses are not those of the run without a stop: are weights, Adam's averages, position in the epoch and "
+        "the random state (dropout's dice) all restored?")
+    assert all(torch.equal(a, b) for a, b in zip(resumed.model.parameters(), whole.model.parameters()))
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [entry["step"] for entry in whole.log], "one line an entry"
+
+
+def test_a_finished_run_is_not_repeated(tmp_path):
+    first, seen = run(tmp_path), []
+    again = run(tmp_path, after_epoch=lambda training: seen.append(training.epoch))
+    assert story(again) == story(first) and not seen, "a finished run is loaded, not run again"
+    longer = run(tmp_path, config=dataclasses.replace(CONFIG, epochs=4))
+    assert longer.epoch == 4 and story(longer)[:len(first.log)] == story(first), "more epochs go on where the run ended"
+
+
+def test_the_log_counts_real_labels_and_keeps_what_an_epoch_says(tmp_path):
+    job = run(tmp_path, after_epoch=lambda training: {"valid_loss": 1.5})
+    assert job.tokens == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs()), "tokens are the labels that are no pads"
+    epochs = [entry for entry in job.log if entry["kind"] == "epoch"]
+    assert [entry["epoch"] for entry in epochs] == [1, 2, 3] and all(e["valid_loss"] == 1.5 for e in epochs)
+    losses = [entry["loss"] for entry in job.log if entry["kind"] == "step"]
+    assert sum(losses[-4:]) < sum(losses[:4]), "the loss does not fall"
+
+
+def test_the_rate_is_that_of_the_step():
+    model, seen = small_model(), []
+    job = Trainer(model, pairs(), CONFIG, schedule=lambda step: seen.append(step) or 0.001 * step)
+    source, target = sentences(2, 4, 0), sentences(2, 5, 1)
+    for n in 1, 2:
+        job.train_step(source, target)
+        assert job.optimizer.param_groups[0]["lr"] == 0.001 * n, "the schedule is off by one: the first step is step 1"
+    assert seen == [1, 2]
+    adam = job.optimizer.param_groups[0]
+    assert (adam["betas"], adam["eps"]) == ((0.9, 0.98), 1e-9), "the paper's Adam has β = (0.9, 0.98), ε = 1e-9 (§5.3)"
+
+
+def test_the_default_rate_is_noam_for_the_models_width():
+    job = Trainer(small_model(), pairs(), CONFIG)
+    assert job.schedule(4) == noam(4, 8, CONFIG.warmup, CONFIG.factor)
+
+
+def test_gradients_are_fresh_and_clipped():
+    model, steps = small_model(), []
+    job = Trainer(model, pairs(), dataclasses.replace(CONFIG, clip=0.01))
+    job.optimizer.step = lambda: steps.append(
+        torch.stack([p.grad.norm() for p in model.parameters()]).norm().item())
+    source, target = sentences(2, 4, 0), sentences(2, 5, 1)
+    job.train_step(source, target)
+    first = [p.grad.clone() for p in model.parameters()]
+    job.train_step(source, target)
+    assert max(steps) <= 0.0101, "the gradient's norm is not clipped"
+    assert all(torch.allclose(a, p.grad) for a, p in zip(first, model.parameters())), (
+        "gradients pile up from step to step: zero_grad is missing")
+
+
+def join(rank, world, port, folder):
+    "One of `world` processes; the last batch has a single row, so that most processes have none."
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+    job = Training(small_model().float(), uneven_pairs(), dataclasses.replace(CONFIG, epochs=2), folder)
+    job.fit()
+    if rank == 0:
+        torch.save([job.log, dict(job.model.named_parameters())], folder / "result.pt")
+    dist.destroy_process_group()
+
+
+def uneven_pairs():
+    return pairs(13) + [([5] * 30 + [EOS], [BOS] + [6] * 30 + [EOS])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [2, 4])
+def test_processes_reach_the_single_process_result(tmp_path, world, monkeypatch):
+    import socket
+
+    import torch.multiprocessing as mp
+
+    alone = Training(small_model().float(), uneven_pairs(), dataclasses.replace(CONFIG, epochs=2))
+    alone.fit()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    mp.start_processes(join, (world, port, tmp_path), nprocs=world, start_method="spawn")
+    log, weights = torch.load(tmp_path / "result.pt", weights_only=False)
+    for a, b in zip(log, alone.log):
+        assert a["step"] == b["step"] and abs(a.get("loss", 0) - b.get("loss", 0)) < 1e-4, (
+            f"{world} processes reach another loss than one: are gradients summed, and divided by the WHOLE batch's labels?")
+    for name, weight in alone.model.named_parameters():
+        if name.endswith("key.bias"):  # the softmax doesn't feel it: its gradient is rounding, which Adam makes large
+            continue
+        assert torch.allclose(weight, weights[name], atol=1e-3), f"{name} differs between one process and {world}"
+
+
+def test_bf16_keeps_the_loss_in_float32():
+    source, target = sentences(3, 5, 0), sentences(3, 6, 1)
+    target[:, 0], losses = BOS, []
+    for precision in "fp32", "bf16":
+        model = small_model(d_model=32).float()
+        losses.append(training.backward(model, source, target, TrainingConfig(precision=precision)))
+        assert all(p.grad.dtype == torch.float32 for p in model.parameters()), "weights and gradients stay in float32"
+    assert losses[0] != losses[1], "precision=\"bf16\" changes nothing: is autocast on?"
+    assert abs(losses[0] - losses[1]) < 0.05, f"bf16 changes the loss too much: {losses}"
+    assert (target[:, 1:] == PAD).any()

@@ -1,0 +1,194 @@
+"""The built pages: links, hosts, formulas, phone width, accessibility, and the controls, in headless Chromium."""
+import http.server
+import shutil
+import threading
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "_build" / "html"
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not SITE.exists(), reason="the book is not built: make book")]
+PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.glob("book/**/*.html"))
+# Findings of the theme itself, not of our pages: its search and sidebar controls, its code blocks that scroll, its
+# own colours for code. Each is named with the rule that finds it.
+THEME_RULES = {"color-contrast", "scrollable-region-focusable", "landmark-unique", "region", "aria-allowed-role",
+               "landmark-no-duplicate-banner", "landmark-banner-is-top-level", "landmark-complementary-is-top-level"}
+OURS = (".tl-figure", ".tl-explore", ".tl-badge")
+
+
+class Page(HTMLParser):
+    "The ids, links and loaded files of one page, and the code it shows."
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links, self.loaded = set(), [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        a = dict(attrs)
+        self.ids |= {a[k] for k in ("id", "name") if a.get(k)}
+        if tag == "a" and a.get("href"):
+            self.links.append(a["href"])
+        if tag in ("script", "img", "iframe", "source") and a.get("src"):
+            self.loaded.append(a["src"])
+        if tag == "link" and a.get("href") and a.get("rel") not in ("canonical", "next", "prev", "author"):
+            self.loaded.append(a["href"])
+
+
+@pytest.fixture(scope="module")
+def parsed():
+    return {name: Page((SITE / name).read_text(encoding="utf-8")) for name in PAGES}
+
+
+def test_every_link_inside_the_book_leads_somewhere(parsed):
+    dead = []
+    for name, page in parsed.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (SITE / name).parent / unquote(parts.path) if parts.path else SITE / name
+            target = target.resolve()
+            if target.is_dir():
+                target = target / "index.html"
+            if not target.exists():
+                dead.append(f"{name}: {link}")
+            elif parts.fragment and target.suffix == ".html":
+                key = target.relative_to(SITE.resolve()).as_posix()
+                there = parsed.get(key) or Page(target.read_text(encoding="utf-8"))
+                if unquote(parts.fragment) not in there.ids:
+                    dead.append(f"{name}: {link} (no such place)")
+    assert not dead, "dead links:\n" + "\n".join(dead)
+
+
+def test_no_page_loads_a_file_from_another_host(parsed):
+    foreign = [f"{name}: {src}" for name, page in parsed.items() for src in page.loaded
+               if urlsplit(src).netloc]
+    assert not foreign, "pages must carry everything themselves:\n" + "\n".join(foreign)
+
+
+def test_nbdev_lines_are_replaced_by_badges():
+    for path in SITE.glob("book/[0-9]*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert "#| " not in text, f"{path.name} still shows a line that begins with #|"
+        notebook = (ROOT / "book" / f"{path.stem}.ipynb").read_text(encoding="utf-8")
+        exports = notebook.count('"#| export\\n"')
+        assert text.count('class="tl-badge"') >= min(exports, 1), f"{path.name} has exported cells and no badge"
+
+
+def test_every_figure_has_a_description():
+    for path in SITE.glob("book/*.html"):
+        text = path.read_text(encoding="utf-8")
+        for start in (i for i in range(len(text)) if text.startswith('<div class="tl-figure"', i)):
+            head = text[start:text.index(">", start)]
+            assert 'aria-label="' in head or "<table" in text[start:start + 200], f"{path.name}: a figure without words"
+
+
+@pytest.fixture(scope="module")
+def address():
+    "The book on a free port of this machine."
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(SITE)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if BROWSER is None:
+        pytest.skip("no Chromium here: install Debian's package chromium to run the browser checks")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=BROWSER, args=[
+            "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        yield chromium
+        chromium.close()
+
+
+def visit(browser, address, name, width=1280, dark=False):
+    "A loaded page, what it asked other hosts for, and its errors."
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light")
+    asked, errors = [], []
+    page.on("request", lambda r: asked.append(r.url) if not r.url.startswith((address, "data:", "blob:")) else None)
+    page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda e: errors.append(str(e)))
+    page.goto(address + name, wait_until="load")
+    return page, asked, errors
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_in_a_browser(browser, address, name):
+    "No other host, no error, formulas typeset, no sideways scrolling on a phone, nothing serious from axe in our own parts."
+    page, asked, errors = visit(browser, address, name)
+    try:
+        if page.locator(".math").count():
+            page.wait_for_function("window.MathJax && MathJax.startup && MathJax.startup.promise")
+            page.evaluate("MathJax.startup.promise")
+            assert page.locator("mjx-container").count() >= page.locator(".math").count(), "a formula was not typeset"
+            assert page.locator("mjx-container [data-mml-node=merror]").count() == 0, "a formula has an error"
+        assert not asked, f"{name} asked other hosts for {asked}"
+        assert not errors, f"{name} reported {errors}"
+        page.set_viewport_size({"width": 390, "height": 844})
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 390, f"{name} is {wide} pixels wide on a phone of 390"
+        serious = findings(page)
+        assert not serious, f"{name}: {serious}"
+    finally:
+        page.close()
+
+
+def findings(page) -> list[str]:
+    "Serious and critical findings of axe: all in our own parts, elsewhere all but the theme's known ones."
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    found = axe.Axe().run(page).response["violations"]
+    said = []
+    for rule in found:
+        if rule["impact"] not in ("serious", "critical"):
+            continue
+        for node in rule["nodes"]:
+            ours = page.evaluate("([s, o]) => { const e = document.querySelector(s); return !!(e && o.some(c => e.closest(c))); }",
+                                 [str(node["target"][0]), list(OURS)])
+            if ours or rule["id"] not in THEME_RULES:
+                said.append(f"{rule['id']}: {node['html'][:120]}")
+    return said
+
+
+@pytest.mark.parametrize("name, control", [
+    ("book/02_attention.html", "#tl-softmax [data-in=scale]"),
+    ("book/02_attention.html", "#tl-softmax [data-in=k]"),
+    ("book/03_masks.html", "#tl-masks [data-in=pads]"),
+    ("book/03_masks.html", "#tl-masks [data-in=causal]"),
+    ("book/11_schedule.html", "#tl-noam [data-in=w]"),
+    ("book/11_schedule.html", "#tl-noam [data-in=d]"),
+])
+def test_controls_are_alive_without_a_kernel(browser, address, name, control):
+    page, _, _ = visit(browser, address, name)
+    try:
+        root = page.locator(control.split()[0])
+        before = root.inner_text() + root.locator("svg").inner_html()
+        page.locator(control).press("Space" if page.locator(control).get_attribute("type") == "checkbox" else "ArrowRight")
+        after = root.inner_text() + root.locator("svg").inner_html()
+        assert before != after, f"{name}: turning {control} changes nothing"
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_solutions_open(browser, address, dark):
+    "A solution is one click away, in both themes."
+    page, _, _ = visit(browser, address, "book/03_masks.html", dark=dark)
+    try:
+        solution = page.locator("details:has-text('Solution')").first
+        solution.locator("summary").first.click()
+        assert solution.evaluate("e => e.open"), "the solution did not open"
+    finally:
+        page.close()
