@@ -134,7 +134,7 @@ class Cell:
         self.source = "".join(cell["source"])
         self.exported = bool(re.search(r"^#\|\s*export\b", self.source, re.M))
         self.code = compile_cell(transform(self.source), self.id)
-        self.seconds, self.bound, self.dice = 0.0, {}, None
+        self.seconds, self.bound, self.dice, self.files = 0.0, {}, None, {}
         self.aside = bool(self.tags & ASIDE)
 
 
@@ -144,16 +144,46 @@ def compile_cell(source: str, name: str):
     return compile(source, file, "exec")
 
 
+class Names:
+    "Names for temporary files: the same ones in each run."
+    n = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        Names.n += 1
+        return f"t{Names.n:04}"
+
+
 def dice(state=None):
-    "All random states, read or restored."
+    "All random states, and the count of temporary files; read or restored."
     import numpy
     import torch
 
     if state is None:
-        return random.getstate(), numpy.random.get_state(), torch.get_rng_state()
+        return random.getstate(), numpy.random.get_state(), torch.get_rng_state(), Names.n
     random.setstate(state[0])
     numpy.random.set_state(state[1])
     torch.set_rng_state(state[2])
+    Names.n = state[3]
+
+
+def files(folder: Path) -> dict[str, bytes | None]:
+    "Everything in a folder: bytes of a file, None for a folder."
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+
+def put_back(folder: Path, held: dict[str, bytes | None]) -> None:
+    now = files(folder)
+    for name in sorted(now, reverse=True):  # what is inside a folder comes before the folder
+        if name not in held or (now[name] is None) != (held[name] is None):
+            (folder / name).rmdir() if now[name] is None else (folder / name).unlink()
+    for name, data in held.items():
+        if data is None:
+            (folder / name).mkdir(exist_ok=True)
+        elif now.get(name) != data:
+            (folder / name).write_bytes(data)
 
 
 class Nothing:
@@ -161,8 +191,13 @@ class Nothing:
     def __init__(self, *_, **__):
         pass
 
+    def __call__(self, *_, **__):
+        return self
+
     def __getattr__(self, name):
-        return lambda *_, **__: self
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
 
 
 def stub_figures() -> None:
@@ -182,15 +217,16 @@ class Quiet(io.StringIO):
 class Chapter:
     """Runs cells in one namespace, the dictionary of a module called __main__, which is put back between mutants."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, folder: Path):
         from IPython.core.inputtransformer2 import TransformerManager
 
         transform = TransformerManager().transform_cell
-        notebook = json.loads(path.read_text(encoding="utf-8"))
+        notebook, self.folder = json.loads(path.read_text(encoding="utf-8")), folder
         self.cells = [Cell(c, transform) for c in notebook["cells"] if c["cell_type"] == "code"]
         default = re.search(r"^#\|\s*default_exp\s+(\S+)", "\n".join(c.source for c in self.cells), re.M)
         self.module = default and f"transformer_lit.{default[1]}"
         main = types.ModuleType("__main__")
+        self.seen: dict = {}
         main.__dict__.update(display=lambda *_, **__: None, get_ipython=lambda: Nothing())
         sys.modules["__main__"], self.space = main, main.__dict__
         if self.module:
@@ -203,13 +239,11 @@ class Chapter:
         if cell.exported and self.module:  # other modules see the new definitions too
             for name, value in list(self.space.items()):
                 old = self.original.get(name)
-                if old is not None and value is not before.get(name) and callable(value):
+                if name in self.original and value is not before.get(name, self):
                     for module in self.book_modules():
                         if vars(module).get(name) is self.seen.get(name, old):
                             setattr(module, name, value)
                     self.seen[name] = value
-
-    seen: dict = {}
 
     def book_modules(self):
         return [m for n, m in sys.modules.items() if n.startswith("transformer_lit") and m is not None]
@@ -217,13 +251,14 @@ class Chapter:
     def take(self, cell: Cell) -> None:
         "What the cell did in the clean run, without running it."
         self.space.update(cell.bound)
-        if cell.dice is not None:
-            dice(cell.dice)
+        dice(cell.dice)
+        if cell.files:
+            put_back(self.folder, {**files(self.folder), **cell.files})
 
     def clean_run(self) -> float:
-        began = time.perf_counter()
+        began, empty, state = time.perf_counter(), dict(self.space), dice()
         for cell in self.cells:
-            before, start = dict(self.space), time.perf_counter()
+            before, held, start = dict(self.space), files(self.folder), time.perf_counter()
             try:
                 exec(cell.code, self.space)
             except Exception as error:
@@ -231,15 +266,21 @@ class Chapter:
             cell.seconds = time.perf_counter() - start
             cell.bound = {k: v for k, v in self.space.items() if before.get(k, self) is not v}
             cell.dice = dice()
+            cell.files = {name: data for name, data in files(self.folder).items() if held.get(name, 0) != data}
             cell.aside |= cell.seconds > HEAVY and not cell.exported
+        self.space.clear()
+        self.space.update(empty)
+        dice(state)
+        put_back(self.folder, {})
         return time.perf_counter() - began
 
     def freeze(self):
         modules = {module: dict(vars(module)) for module in self.book_modules()}
-        return dict(self.space), modules, dice(), dict(self.seen)
+        return dict(self.space), modules, dice(), dict(self.seen), files(self.folder)
 
     def restore(self, frozen) -> None:
-        space, modules, state, seen = frozen
+        space, modules, state, seen, held = frozen
+        put_back(self.folder, held)
         memo: dict = {}
         fresh = {}
         for name, value in space.items():
@@ -315,12 +356,16 @@ def known(chapter: str) -> dict:
     rows = {}
     for text in (ROOT / "tests" / "mutants_known.md").read_text(encoding="utf-8").splitlines():
         row = [part.strip().replace("\\|", "|") for part in re.split(r"(?<!\\)\|", text)[1:-1]]
-        if len(row) == 4 and row[0] == chapter:
+        if len(row) == 4 and row[0] in (chapter, "*"):
             rows[row[1].strip("`"), row[2].strip("`")] = row[3]
     return rows
 
 
-def try_tests(module: str, book: str, survivor: dict) -> str | None:
+def reason_for(survivor: dict, reasons: dict) -> str | None:
+    return reasons.get((survivor["line"], survivor["mutation"])) or reasons.get(("*", survivor["mutation"]))
+
+
+def try_tests(module: str, book: str, survivor: dict, known_failures: list[str]) -> str | None:
     "The first fast test of tests/ that fails with this mutant in a copy of the package."
     import faults
 
@@ -332,7 +377,10 @@ def try_tests(module: str, book: str, survivor: dict) -> str | None:
         at = next(i for i, part in enumerate(parts) if part.endswith(f"{book}.ipynb #{survivor['cell']}"))
         parts[at + 1] = "\n" + re.sub(r"(?m)^from transformer_lit\.", "from .", survivor["text"]) + "\n\n"
         path.write_text("".join(parts), encoding="utf-8")
-        code, text = faults.fast_tests(folder, "-x")
+        for some in faults.FILES[3:4], faults.FILES:  # plumbing first: that is where survivors belong
+            code, text = faults.fast_tests(folder, "-x", *known_failures, files=some)
+            if code:
+                break
     test = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", text, re.M)
     return (test[1] if test else "tests/ does not even start") if code else None
 
@@ -354,9 +402,10 @@ def main() -> int:
     report = dict(chapter=paths[0].stem, mutants=0, killed=0, by={}, survivors=[], needs=[], unsteady=[])
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(Quiet()), contextlib.redirect_stderr(Quiet()):
         os.chdir(folder)
+        tempfile.tempdir, tempfile._name_sequence = folder, Names()  # the chapter's own files; put back between mutants
         try:
             stub_figures()
-            chapter = Chapter(paths[0])
+            chapter = Chapter(paths[0], Path(folder))
             report["clean_seconds"] = round(chapter.clean_run(), 1)
             for at, cell in enumerate(chapter.cells):
                 if cell.exported and options.cell in (None, cell.id):
@@ -371,13 +420,20 @@ def main() -> int:
                         chapter.take(cell)
         finally:
             os.chdir(here)
+            tempfile.tempdir = None
     report["heavy"] = [f"{c.id} ({c.seconds:.1f} s)" for c in chapter.cells if c.seconds > HEAVY and not c.exported]
     report["needs"] = sorted(set(report["needs"]))
-    reasons = known(options.chapter)
+    reasons, broken = known(options.chapter), []
+    if options.tests:  # what fails without a mutant says nothing about one
+        import faults
+
+        with tempfile.TemporaryDirectory() as folder:
+            faults.copy(Path(folder))
+            broken = [f"--deselect={test}" for test in faults.failing(faults.fast_tests(Path(folder))[1])]
     for survivor in report["survivors"]:
-        survivor["reason"] = reasons.get((survivor["line"], survivor["mutation"]))
+        survivor["reason"] = reason_for(survivor, reasons)
         if options.tests and not survivor["reason"]:
-            test = try_tests(chapter.module, paths[0].stem, survivor)
+            test = try_tests(chapter.module, paths[0].stem, survivor, broken)
             survivor["reason"] = test and f"caught by tests/{test}"
         del survivor["text"]
     report["seconds"] = round(time.perf_counter() - began, 1)

@@ -2,6 +2,7 @@
 import dataclasses
 import io
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ import pytest
 import torch
 from helpers import sentences, small_model
 
-from transformer_lit import cli, data, training
+from transformer_lit import cli, data, training, translation
 from transformer_lit.attention import scaled_dot_product_attention
 from transformer_lit.embeddings import sinusoids
 from transformer_lit.loss import smoothed_cross_entropy
@@ -22,7 +23,7 @@ from transformer_lit.schedule import noam
 from transformer_lit.sublayers import Sublayer
 from transformer_lit.training import (
     Trainer, Training, TrainingConfig, load_checkpoint, save_checkpoint, token_batches)
-from transformer_lit.translation import Translator, from_pretrained, save_translator
+from transformer_lit.translation import Translator, create_translator, from_pretrained, save_translator
 
 # Error sentences ------------------------------------------------------------------------------------------------
 
@@ -52,7 +53,7 @@ def one_sentence(text):
 
 def tiny_translator():
     pairs = [("I am .", "je suis ."), ("you are .", "tu es .")] * 2
-    return Translator.create(pairs, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
+    return create_translator(pairs, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
 
 
 def test_translate_wants_a_list():
@@ -115,8 +116,8 @@ def test_a_broken_file_is_one_sentence(broken, tmp_path, monkeypatch, capsys):
     (tmp_path / "checkpoint.safetensors").write_bytes(b"half a file")
     if broken == "words":
         (tmp_path / "translator.json").write_text("{")
-    command = ["data"] if broken in ("archive", "member") else ["translate", "I am ."]
-    assert cli.main([*command, "--folder", str(tmp_path)]) == 1
+    command = ["data"] if broken in ("archive", "member") else ["translate", "--folder", str(tmp_path), "I am ."]
+    assert cli.main(command) == 1
     said = capsys.readouterr().err
     assert one_sentence(said), f"a broken {broken} must give one sentence that says what to do: {said!r}"
 
@@ -132,17 +133,25 @@ def test_stopping_the_command_line_is_one_sentence(monkeypatch, capsys):
 
 # Downloads, from this machine -----------------------------------------------------------------------------------
 
-def archive(text="Go.\tVa !\tCC-BY\nI am.\tJe suis.\n"):
+def archive(text="Go.\tVa !\tCC-BY\nI am.\tJe suis.\n", kind=zipfile.ZIP_STORED):
     held = io.BytesIO()
-    with zipfile.ZipFile(held, "w") as file:
+    with zipfile.ZipFile(held, "w", kind) as file:
         file.writestr("fra.txt", text)
     return held.getvalue()
+
+
+def damaged(kind):
+    "An archive with a few wrong bytes in the middle of its text."
+    whole = archive("".join(f"line {n * n}\tligne {n}\n" for n in range(300)), kind)
+    middle = len(whole) // 2
+    return whole[:middle] + b"\xff\xff\xff\xff" + whole[middle + 4:]
 
 
 class Answers(BaseHTTPRequestHandler):
     def do_GET(self):
         name, good = self.path.strip("/").split("/")[0], archive()
-        body = {"page": b"<html>not a zip</html>", "empty": b""}.get(name, good)
+        body = {"page": b"<html>not a zip</html>", "empty": b"", "damaged": damaged(zipfile.ZIP_STORED),
+                "garbled": damaged(zipfile.ZIP_DEFLATED)}.get(name, good)
         self.send_response(404 if name == "missing" else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -165,7 +174,7 @@ def server(monkeypatch, tmp_path):
     served.server_close()
 
 
-@pytest.mark.parametrize("fault", ["missing", "cut", "page", "empty"])
+@pytest.mark.parametrize("fault", ["missing", "cut", "page", "empty", "damaged", "garbled"])
 def test_a_failed_download_is_one_sentence_and_leaves_nothing(server, fault, tmp_path):
     path = tmp_path / "kept" / "fra-eng.zip"
     with pytest.raises(FileNotFoundError) as caught:
@@ -203,6 +212,90 @@ def test_archive_text_is_tidied(tmp_path):
     (tmp_path / "z.zip").write_bytes(archive("It’s.\tC’est\u202f!\nIt's.\tC'est !\ne\u0301\tx\n"))
     assert data.read_tatoeba(tmp_path / "z.zip") == [("It's.", "C'est !"), ("é", "x")], (
         "apostrophes, spaces and composed letters are made alike, and then a pair comes once")
+
+
+# The translator, from the archive to a sentence -----------------------------------------------------------------
+
+ENGLISH, FRENCH = "I you we they he she".split(), "je tu nous ils il elle".split()
+VERBS = list(zip("eat see know find take give make read".split(), "mange vois sais trouve prends donne fais lis".split()))
+
+
+@pytest.fixture
+def corpus(monkeypatch, tmp_path):
+    "A small archive in the reader's folder, a split of three sentences each, and a model that trains in a blink."
+    pairs = [(f"{a} {v} {end}.", f"{b} {w} {end}.") for a, b in zip(ENGLISH, FRENCH) for v, w in VERBS for end in ("x", "y")]
+    pairs += [(" ".join("abcdefghijklmno"), "long"), ("long", " ".join("abcdefghijklmno"))]  # 15 words are too many
+    path = tmp_path / "tatoeba" / "fra-eng.zip"
+    path.parent.mkdir()
+    path.write_bytes(archive("".join(f"{en}\t{fr}\tCC-BY\n" for en, fr in pairs)))
+    monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path))
+    monkeypatch.setattr(translation, "split_by_english", lambda pairs: data.split_by_english(pairs, 3, 3))
+    tiny = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
+    for name, value in tiny.items():
+        monkeypatch.setitem(translation.SMALL, name, value)
+    return pairs[:-2]
+
+
+def test_load_parts_keeps_short_pairs_and_draws_alike(corpus):
+    parts = translation.load_parts()
+    assert sorted(p for part in parts.values() for p in part) == sorted(corpus), "pairs of 15 words or more stay out"
+    assert [len(parts[name]) for name in ("train", "valid", "test")] == [90, 3, 3]
+    some = translation.load_parts(pairs=10)
+    assert some["train"] == parts["train"][:10] and some["test"] == parts["test"], "fewer training pairs, the same test"
+    assert parts["train"] != [p for p in corpus if p in parts["train"]], "training pairs are drawn, not the archive's first"
+
+
+def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "kept"
+    monkeypatch.setattr(sys, "argv", ["transformer-lit", "train", "--epochs", "2"])
+    assert cli.main(["train", "--folder", str(folder), "--epochs", "2", "--pairs", "40", "--threads", "1"]) == 0
+    out, record = capsys.readouterr().out, json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    epochs, steps = ([entry for entry in log if entry["kind"] == kind] for kind in ("epoch", "step"))
+    translator = Translator.from_pretrained(folder)
+    weights = sum(w.numel() for w in translator.model.parameters())
+    assert record["command"] == "transformer-lit train --epochs 2" and record["seed"] == translation.FIRST.seed
+    assert len(epochs) == 2 and len(epochs[0]["samples"]) == 12, "each epoch shows how the twelve samples are translated"
+    assert record["tokens"] == log[-1]["tokens"] > 0 and record["parameters"] == weights
+    assert record["flops"] == 6 * record["parameters"] * record["tokens"], "about 6 operations a weight and token"
+    assert math.isclose(record["tokens_per_second"], record["tokens"] / record["seconds"], rel_tol=0.2)
+    assert record["data"]["sha256"] == data.file_hash(data.tatoeba_archive()) and record["data"]["train"] == 40
+    assert record["data"]["leak_by_sentence"] == 0, "the test set leaks into training"
+    assert record["scores"][0]["value"] == epochs[-1]["valid_loss"] and "validation" not in record
+    assert record["torch"] == torch.__version__.split("+")[0] and "threads" in record["hardware"]
+    assert steps[-1]["lr"] < max(entry["lr"] for entry in steps) or len(steps) < 400, "the rate must fall towards the end"
+    parts = translation.load_parts(pairs=40)
+    said = (folder / "hypotheses.txt").read_text(encoding="utf-8").splitlines()
+    assert said == translator.translate([en for en, _ in parts["test"]]), "hypotheses.txt holds the test set, translated"
+    assert out.count("\n") == len(record["scores"]) and "cross-entropy" in out
+
+    assert cli.main(["translate", "--folder", str(folder), "I eat x.", "you see y."]) == 0
+    two = capsys.readouterr().out
+    assert two.splitlines() == translator.translate(["I eat x.", "you see y."]), "one line for each sentence"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("I eat x.\nyou see y.\n"))
+    assert cli.main(["translate", "--folder", str(folder)]) == 0
+    assert capsys.readouterr().out == two, "without sentences the lines of standard input are translated"
+
+
+def test_data_on_the_command_line(corpus, capsys):
+    assert cli.main(["data"]) == 0
+    counts = {line.split()[0]: int(line.split()[1].replace(",", "")) for line in capsys.readouterr().out.splitlines()}
+    assert counts == {"train": 90, "valid": 3, "test": 3}, "each part with its number of pairs, none cut off"
+
+
+def test_the_command_line_knows_its_commands(capsys):
+    for wrong in [], ["learn"], ["train", "--epochs", "two"], ["train", "--data", "wmt14"]:
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(wrong)
+        assert stopped.value.code == 2, f"{wrong} must be refused with how the command is used"
+    assert "usage: transformer-lit" in capsys.readouterr().err
+
+
+def test_the_first_translator_is_the_recorded_one():
+    options = cli.parser().parse_args(["train"])
+    assert (str(options.folder), options.epochs, options.pairs) == ("runs/tatoeba-fr", None, 50_000)
+    assert translation.SMALL == dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
+    assert (translation.FIRST.epochs, translation.FIRST.max_tokens) == (5, 1024)
 
 
 # Checkpoints ----------------------------------------------------------------------------------------------------
@@ -250,6 +343,20 @@ def test_a_checkpoint_of_another_shape(tmp_path):
     with pytest.raises(ValueError, match="another shape"):
         load_checkpoint(tmp_path / "c.safetensors", model, optimizer)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before)), "a refused checkpoint must change nothing"
+
+
+def test_a_save_that_fails_is_one_sentence(tmp_path, monkeypatch):
+    path, (model, optimizer) = tmp_path / "c.safetensors", trained()
+    save_checkpoint(path, model, optimizer, {"step": 1})
+
+    def full(*_, **__):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(training, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_checkpoint(path, model, optimizer, {"step": 2})
+    assert load_checkpoint(path, model) == {"step": 1} and [p.name for p in tmp_path.iterdir()] == [path.name], (
+        "a full disk destroys the old checkpoint, or leaves half a new one")
 
 
 @pytest.mark.parametrize("where", ["save_file", "replace"])

@@ -23,6 +23,40 @@ from transformer_lit.sublayers import FeedForward, Sublayer
 SIZES = st.integers(1, 5)
 
 
+# Masks, entry by entry ------------------------------------------------------------------------------------------
+
+def test_padding_mask_entries():
+    tokens = torch.tensor([[5, 6, PAD], [7, PAD, PAD]])
+    right = torch.tensor([[True, True, False], [True, False, False]])[:, None, None]
+    mask = padding_mask(tokens)
+    assert not torch.equal(mask, ~right), "the padding mask is inverted: True is a real token"
+    assert torch.equal(mask, right), f"the padding mask must be (B, 1, 1, S), True at real tokens: {mask}"
+
+
+def test_causal_mask_entries():
+    mask = causal_mask(4)
+    ones = torch.ones(4, 4, dtype=torch.bool)
+    wrong = {"the causal mask is transposed: query t may see s <= t": ones.triu(),
+             "the causal mask's diagonal is off by one: a query can't see itself": ones.tril(-1),
+             "the causal mask's diagonal is off by one: a query sees the next token, the answer": ones.tril(1),
+             "the causal mask is inverted": ones.triu(1)}
+    for mistake, value in wrong.items():
+        assert not torch.equal(mask[0, 0], value), mistake
+    assert torch.equal(mask, ones.tril()[None, None]), f"the causal mask must be (1, 1, T, T), True for s <= t: {mask}"
+
+
+@given(SIZES, SIZES, SEEDS)
+def test_target_mask_entries(b, t, seed):
+    tokens = sentences(b, t, seed, "anywhere")
+    mask = target_mask(tokens)
+    for row in range(b):
+        for query in range(t):
+            for key in range(t):
+                right = key <= query and tokens[row, key].item() != PAD
+                assert mask[row, 0, query, key] == right, (
+                    f"query {query}, key {key}: the target mask is causal AND not padding, with the pads on the key axis")
+
+
 # Attention ------------------------------------------------------------------------------------------------------
 
 def attention_mistakes(query, key, value, mask):
@@ -225,11 +259,13 @@ def test_pre_norm_stacks_end_in_a_norm(norm):
              atol=1e-5)
 
 
-def test_cross_attention_reads_memory():
+def test_cross_attention_reads_memory_where_it_may():
     torch.manual_seed(0)
     layer, x, memory = DecoderLayer(8, 2, 16, 0.0).double().eval(), normal(1, 3, 8), normal(1, 3, 8)
-    assert not torch.allclose(layer(x, memory), layer(x, memory + 1.0 * torch.randn_like(memory))), (
+    assert not torch.allclose(layer(x, memory), layer(x, memory + torch.randn_like(memory))), (
         "cross-attention reads x and not memory: the source sentence changes nothing")
+    open_ = torch.tensor([True, True, False])
+    same(layer(x, memory, None, open_), layer(x, memory[:, :2]), "cross-attention reads padding: it needs the source's mask")
 
 
 @NORMS
@@ -319,37 +355,3 @@ def test_noam_schedule_counts_from_one():
         assert math.isclose(rate, noam(step, 64, 3)), f"the schedule is off by one: step {step} gets another step's rate"
         optimizer.step()
         schedule.step()
-
-
-# Masks, entry by entry ------------------------------------------------------------------------------------------
-
-def test_padding_mask_entries():
-    tokens = torch.tensor([[5, 6, PAD], [7, PAD, PAD]])
-    right = torch.tensor([[True, True, False], [True, False, False]])[:, None, None]
-    mask = padding_mask(tokens)
-    assert not torch.equal(mask, ~right), "the padding mask is inverted: True is a real token"
-    assert torch.equal(mask, right), f"the padding mask must be (B, 1, 1, S), True at real tokens: {mask}"
-
-
-def test_causal_mask_entries():
-    mask = causal_mask(4)
-    ones = torch.ones(4, 4, dtype=torch.bool)
-    wrong = {"the causal mask is transposed: query t may see s <= t": ones.triu(),
-             "the causal mask's diagonal is off by one: a query can't see itself": ones.tril(-1),
-             "the causal mask's diagonal is off by one: a query sees the next token, the answer": ones.tril(1),
-             "the causal mask is inverted": ones.triu(1)}
-    for mistake, value in wrong.items():
-        assert not torch.equal(mask[0, 0], value), mistake
-    assert torch.equal(mask, ones.tril()[None, None]), f"the causal mask must be (1, 1, T, T), True for s <= t: {mask}"
-
-
-@given(SIZES, SIZES, SEEDS)
-def test_target_mask_entries(b, t, seed):
-    tokens = sentences(b, t, seed, "anywhere")
-    mask = target_mask(tokens)
-    for row in range(b):
-        for query in range(t):
-            for key in range(t):
-                right = key <= query and tokens[row, key].item() != PAD
-                assert mask[row, 0, query, key] == right, (
-                    f"query {query}, key {key}: the target mask is causal AND not padding, with the pads on the key axis")

@@ -28,6 +28,8 @@ def merged(path: Path):
     "The committed chapter with the outputs of its last execution; widgets need a kernel and stay out."
     notebook, done = nbformat.read(path, 4), nbformat.read(OUT / path.name, 4)
     outputs = {cell.id: cell.get("outputs", []) for cell in done.cells}
+    if not {cell.id for cell in notebook.cells if cell.cell_type == "code"} <= set(outputs):
+        sys.exit(f"{path.name} has changed since it was executed: make book")
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = outputs[cell.id]

@@ -2,8 +2,8 @@
 
 # %% auto #0
 __all__ = ['QUERY', 'KEY', 'VALUE', 'ENCODER', 'DECODER', 'BRIDGE', 'GREY', 'INK', 'CYCLE', 'MASK', 'STYLE', 'PARTS', 'NORMS',
-           'Picture', 'wrap', 'to_svg', 'panel', 'heat_panel', 'image_panel', 'label_heat', 'heatmap', 'heatmaps',
-           'series', 'curve_panel', 'direct', 'finish_curves', 'keyed', 'curves', 'curve_panels', 'bars', 'table',
+           'Picture', 'wrap', 'to_svg', 'panel', 'image_panel', 'label_heat', 'heat_panel', 'heatmap', 'heatmaps',
+           'series', 'direct', 'finish_curves', 'curve_panel', 'keyed', 'curves', 'curve_panels', 'bars', 'table',
            'Sketch', 'Lines', 'Drawing', 'attention_lines', 'architecture', 'draw_frames', 'draw_wires', 'Explorer',
            'explore_softmax', 'explore_masks', 'explore_noam']
 
@@ -28,7 +28,7 @@ STYLE = {
     "svg.fonttype": "none", "svg.hashsalt": "transformer-lit",
     "font.family": "sans-serif", "font.size": 11,
     "axes.titlesize": 12, "axes.labelsize": 11,
-    "xtick.labelsize": 10, "ytick.labelsize": 10,
+    "xtick.labelsize": 10.5, "ytick.labelsize": 10.5,
     "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK,
     "xtick.color": INK, "ytick.color": INK, "axes.linewidth": 0.7,
     "figure.facecolor": "none", "axes.facecolor": "none",
@@ -80,8 +80,11 @@ def to_svg(figure: Figure, width: int) -> str:
             'xmlns:xlink="http://www.w3.org/1999/xlink" '
             'aria-hidden="true" style="width:100%;height:auto">')
     text = head + text[text.index(">") + 1:]
+    least = 0 if width <= 400 else round(0.9 * width)  # 9 px letters
+    inner = f'<div style="min-width:{least}px">{text}</div>'
+    scroll = 'overflow-x:auto" tabindex="0' if least else ""
     return ('<div style="flex:0 1 auto;min-width:0;width:100%;'
-            f'max-width:{width}px">{text}</div>')
+            f'max-width:{width}px;{scroll}">{inner}</div>')
 
 
 def panel(width: int, height: int) -> tuple[Figure, object]:
@@ -89,6 +92,25 @@ def panel(width: int, height: int) -> tuple[Figure, object]:
     with matplotlib.rc_context(STYLE):
         figure = Figure((width / 72, height / 72), layout="constrained")
         return figure, figure.add_subplot()
+
+# %% ../book/90_figures.ipynb #heat-labels
+def image_panel(figure, axes, array, cmap, vmin, vmax, bar) -> None:
+    "A large matrix as one small picture inside the SVG."
+    image = axes.imshow(array.astype(float), cmap=cmap, vmin=vmin,
+                        vmax=vmax, aspect="auto", interpolation="none")
+    if bar:
+        figure.colorbar(image, ax=axes, shrink=0.8, aspect=14, pad=0.02)
+
+
+def label_heat(axes, title, xlabel, ylabel, cols, s: int) -> None:
+    "Title, axis names, and words slanted where they would collide."
+    axes.set_title(title or "")
+    axes.set_xlabel(xlabel or "")
+    axes.set_ylabel(ylabel or "")
+    axes.tick_params(length=0)
+    axes.tick_params(axis="y", rotation=0)
+    letters = sum(len(str(c)) for c in cols) if cols is not None else 0
+    axes.tick_params(axis="x", rotation=45 if letters > 34 else 0)
 
 # %% ../book/90_figures.ipynb #heatmap
 def heat_panel(matrix, rows=None, cols=None, title=None, xlabel=None,
@@ -112,7 +134,7 @@ def heat_panel(matrix, rows=None, cols=None, title=None, xlabel=None,
                 array.astype(float), ax=axes, annot=annotate, fmt=fmt,
                 cmap=cmap, vmin=vmin, vmax=vmax, cbar=bar,
                 linewidths=0.4, linecolor="#99999966",
-                annot_kws={"size": 10},
+                annot_kws={"size": 10.5},
                 xticklabels=cols if cols is not None else "auto",
                 yticklabels=rows if rows is not None else "auto",
                 cbar_kws={"shrink": 0.8, "aspect": 14, "pad": 0.02})
@@ -121,29 +143,10 @@ def heat_panel(matrix, rows=None, cols=None, title=None, xlabel=None,
         label_heat(axes, title, xlabel, ylabel, cols, s)
     return to_svg(figure, width)
 
-# %% ../book/90_figures.ipynb #heat-labels
-def image_panel(figure, axes, array, cmap, vmin, vmax, bar) -> None:
-    "A large matrix as one small picture inside the SVG."
-    image = axes.imshow(array.astype(float), cmap=cmap, vmin=vmin,
-                        vmax=vmax, aspect="auto", interpolation="none")
-    if bar:
-        figure.colorbar(image, ax=axes, shrink=0.8, aspect=14, pad=0.02)
-
-
-def label_heat(axes, title, xlabel, ylabel, cols, s: int) -> None:
-    "Title, axis names, and words slanted where they would collide."
-    axes.set_title(title or "")
-    axes.set_xlabel(xlabel or "")
-    axes.set_ylabel(ylabel or "")
-    axes.tick_params(length=0)
-    axes.tick_params(axis="y", rotation=0)
-    letters = sum(len(str(c)) for c in cols) if cols is not None else 0
-    axes.tick_params(axis="x", rotation=45 if letters > 34 else 0)
-
 # %% ../book/90_figures.ipynb #heatmaps
 def heatmap(matrix, alt: str, **options) -> Picture:
     "A (T, S) matrix; options as in `heat_panel`."
-    return Picture(heat_panel(matrix, **{"width": 420, **options}), alt)
+    return Picture(heat_panel(matrix, **{"width": 390, **options}), alt)
 
 
 def heatmaps(panels: list[dict], alt: str, **options) -> Picture:
@@ -161,6 +164,38 @@ def series(entry) -> tuple:
         p.detach() if hasattr(p, "detach") else p, float) for p in parts]
     xs = np.arange(len(ys)) if xs is None else xs
     return xs, ys, *(band or (None, None))
+
+# %% ../book/90_figures.ipynb #curve-labels
+def direct(ends) -> bool:
+    "Is there room for the names at the ends of the lines?"
+    return len(ends) <= 5 and max(len(e[2]) for e in ends) <= 14
+
+
+def finish_curves(axes, ends, xlabel, ylabel, title, hline) -> None:
+    "Axis names, a dotted reference, and names that do not collide."
+    axes.set_xlabel(xlabel or "")
+    axes.set_ylabel(ylabel or "")
+    axes.set_title(title or "", loc="left")
+    axes.grid(alpha=0.25, linewidth=0.5, color=GREY)
+    if hline is not None:
+        axes.axhline(hline[0], color=INK, linewidth=0.9, linestyle=":")
+        axes.annotate(hline[1], (0.02, hline[0]), xytext=(0, 3),
+                      xycoords=("axes fraction", "data"),
+                      textcoords="offset points", fontsize=10.5)
+    if not direct(ends) or len(ends) == 1:
+        return
+    axes.get_xlim(), axes.get_ylim()  # settles the scales
+    to_axes = axes.transData + axes.transAxes.inverted()
+    heights = [(float(np.nan_to_num(to_axes.transform((x, y))[1], nan=1.0
+                                    )), label, colour)
+               for x, y, label, colour in ends]
+    low = -1.0
+    for y, label, colour in sorted(heights):
+        low = max(min(y, 1.05), low + 0.085)
+        axes.annotate(label, (1.02, low), xycoords="axes fraction",
+                      va="center", fontsize=10.5, annotation_clip=False)
+        axes.plot([1.0, 1.015], [low, low], color=colour, linewidth=3,
+                  transform=axes.transAxes, clip_on=False)
 
 # %% ../book/90_figures.ipynb #curve-panel
 def curve_panel(series_by_label: dict, xlabel=None, ylabel=None,
@@ -185,38 +220,6 @@ def curve_panel(series_by_label: dict, xlabel=None, ylabel=None,
     return to_svg(figure, width) if direct(ends) else keyed(
         to_svg(figure, width), ends)
 
-# %% ../book/90_figures.ipynb #curve-labels
-def direct(ends) -> bool:
-    "Is there room for the names at the ends of the lines?"
-    return len(ends) <= 5 and max(len(e[2]) for e in ends) <= 14
-
-
-def finish_curves(axes, ends, xlabel, ylabel, title, hline) -> None:
-    "Axis names, a dotted reference, and names that do not collide."
-    axes.set_xlabel(xlabel or "")
-    axes.set_ylabel(ylabel or "")
-    axes.set_title(title or "", loc="left")
-    axes.grid(alpha=0.25, linewidth=0.5, color=GREY)
-    if hline is not None:
-        axes.axhline(hline[0], color=INK, linewidth=0.9, linestyle=":")
-        axes.annotate(hline[1], (0.02, hline[0]), xytext=(0, 3),
-                      xycoords=("axes fraction", "data"),
-                      textcoords="offset points", fontsize=10)
-    if not direct(ends) or len(ends) == 1:
-        return
-    axes.get_xlim(), axes.get_ylim()  # settles the scales
-    to_axes = axes.transData + axes.transAxes.inverted()
-    heights = [(float(np.nan_to_num(to_axes.transform((x, y))[1], nan=1.0
-                                    )), label, colour)
-               for x, y, label, colour in ends]
-    low = -1.0
-    for y, label, colour in sorted(heights):
-        low = max(min(y, 1.05), low + 0.085)
-        axes.annotate(label, (1.02, low), xycoords="axes fraction",
-                      va="center", fontsize=10, annotation_clip=False)
-        axes.plot([1.0, 1.015], [low, low], color=colour, linewidth=3,
-                  transform=axes.transAxes, clip_on=False)
-
 # %% ../book/90_figures.ipynb #curve-key
 def keyed(svg: str, ends) -> str:
     "The SVG with a key below it, for long names."
@@ -234,7 +237,7 @@ def keyed(svg: str, ends) -> str:
 
 def curves(series_by_label: dict, alt: str, **options) -> Picture:
     "Curves in one panel; options as in `curve_panel`."
-    size = {"width": 440, "height": 270}
+    size = {"width": 400, "height": 260}
     return Picture(curve_panel(series_by_label, **{**size, **options}),
                    alt)
 
@@ -248,7 +251,7 @@ def curve_panels(panels: list[dict], alt: str, **options) -> Picture:
 
 # %% ../book/90_figures.ipynb #bars
 def bars(values: dict, alt: str, xlabel=None, title=None, fmt="{:.2f}",
-         colors=None, logx=False, width=440) -> Picture:
+         colors=None, logx=False, width=400) -> Picture:
     "Horizontal bars; a value is a number or (value, low, high)."
     figure, axes = panel(width, 30 * len(values) + 64)
     with matplotlib.rc_context(STYLE):
@@ -265,7 +268,7 @@ def bars(values: dict, alt: str, xlabel=None, title=None, fmt="{:.2f}",
                 max(float(value), 0))
             axes.annotate(fmt.format(float(value)), (end, i),
                           xytext=(4, 0), textcoords="offset points",
-                          va="center", fontsize=10)
+                          va="center", fontsize=10.5)
         axes.set_yticks(range(len(values)), list(values))
         axes.invert_yaxis()
         axes.margins(x=0.16)
@@ -476,8 +479,8 @@ def draw_frames(sheet: Drawing, on) -> None:
     "The two stacks, each N times over."
     sheet.box(14, 122, 142, 122, "", "none", GREY, dash=True)
     sheet.box(194, 62, 142, 182, "", "none", GREY, dash=True)
-    sheet.text(10, 112, "encoder, N layers", 11, "start")
-    sheet.text(336, 53, "decoder, N layers", 11, "end")
+    sheet.text(14, 113, "encoder × N", 11, "start")
+    sheet.text(272, 53, "decoder × N", 11, "start")
 
 
 def draw_wires(sheet: Drawing, on) -> None:

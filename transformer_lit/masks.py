@@ -11,14 +11,14 @@ from torch import Tensor
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 
-# %% ../book/03_masks.ipynb #reads-future
+# %% ../book/03_masks.ipynb #same-dice
 def same_dice(f: Callable, *args) -> Tensor:
     "`f(*args)` with a fixed seed, so that dropout falls alike twice."
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         return f(*args)
 
-
+# %% ../book/03_masks.ipynb #reads-future
 def reads_future(f: Callable, tokens: Tensor, t: int) -> bool:
     """Does f's output at or before t change with tokens after t?
 
