@@ -81,7 +81,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("checkpoint written in place", "training", 'path.with_name(path.name + ".part")', "path", "destroys the old checkpoint"),
     ("last batch lost", "training", "batches += [batch] if batch else []", "pass", "each pair must come exactly once"),
     ("decoding starts with the pad", "decoding", "torch.full_like(rows, BOS)", "torch.full_like(rows, 0)", "starts with BOS"),
-    ("finished sentence kept", "decoding", "if len(open_) < len(rows):", "if False:", "a finished sentence is kept"),
+    ("finished sentence kept", "decoding", "(tokens != EOS) & (last > 0)", "last > 0", "a finished sentence is kept"),
     ("beam scores not divided", "decoding", "((5 + length) / 6) ** alpha", "1.0", "not divided by the length penalty"),
     ("a beam of copies", "decoding", "scores[:, 1:] = -torch.inf", "pass", "two different sentences"),
     ("beams go on from one state", "decoding", "+ beams)[left]", "+ 0 * beams)[left]", "its own rows of the state"),

@@ -144,6 +144,17 @@ def compile_cell(source: str, name: str):
     return compile(source, file, "exec")
 
 
+def fresh(space: dict) -> dict:
+    "Values copied, so that a mutant can't change them for the next one; functions, classes and what resists stay."
+    memo: dict = {}
+    out = dict(space)
+    for name, value in space.items():
+        if not name.startswith("__") and not isinstance(value, (types.ModuleType, types.FunctionType, type)):
+            with contextlib.suppress(Exception):
+                out[name] = copy.deepcopy(value, memo)
+    return out
+
+
 class Names:
     "Names for temporary files: the same ones in each run."
     n = 0
@@ -250,7 +261,7 @@ class Chapter:
 
     def take(self, cell: Cell) -> None:
         "What the cell did in the clean run, without running it."
-        self.space.update(cell.bound)
+        self.space.update(fresh(cell.bound))
         dice(cell.dice)
         if cell.files:
             put_back(self.folder, {**files(self.folder), **cell.files})
@@ -281,15 +292,8 @@ class Chapter:
     def restore(self, frozen) -> None:
         space, modules, state, seen, held = frozen
         put_back(self.folder, held)
-        memo: dict = {}
-        fresh = {}
-        for name, value in space.items():
-            fresh[name] = value
-            if not name.startswith("__") and not isinstance(value, (types.ModuleType, types.FunctionType, type)):
-                with contextlib.suppress(Exception):
-                    fresh[name] = copy.deepcopy(value, memo)
         self.space.clear()
-        self.space.update(fresh)
+        self.space.update(fresh(space))
         for module, names in modules.items():
             vars(module).update(names)
         dice(state)

@@ -240,9 +240,9 @@ def test_greedy_follows_the_table(seed, rows):
     said = greedy_decode(model, source, max_length=4)
     assert all(token == BOS for token in model.seen[0]), "decoding starts with BOS: are bos and pad confused?"
     assert all(EOS not in ids for ids in said), "a finished sentence is kept: EOS was said, and it goes on"
-    assert said == right, f"greedy decoding takes the likeliest word at each step: {right}, and not {said}"
     assert [len(step) for step in model.seen] == [sum(n > at for n in said_at) for at in range(max(said_at))], (
         "a finished sentence is kept in the batch: rows that have said EOS must leave it")
+    assert said == right, f"greedy decoding takes the likeliest word at each step: {right}, and not {said}"
 
 
 def two_ways(short=0.4, end=0.6):
@@ -344,6 +344,24 @@ def test_a_wide_beam_scores_as_the_model_does(model, rows, seed):
 
             assert math.isclose(score(ids), max(map(score, bodies)), rel_tol=1e-6), (
                 f"{ids} is not the likeliest sentence: does each beam go on from its own rows of the state?")
+
+
+def test_the_longest_answer_is_the_sources_length_and_fifty():
+    table = torch.zeros(2, 60, 6, 6)
+    table[..., 4] = 1.0  # never says EOS
+    source = torch.tensor([[1, 5, EOS, PAD, PAD], [1, EOS, PAD, PAD, PAD]])
+    for decode in greedy_decode, beam_search:
+        assert [len(ids) for ids in decode(Scripted(table), source)] == [53, 52], (
+            "the longest answer has the source's length + 50 tokens, pads not counted")
+        assert [len(ids) for ids in decode(Scripted(table), source, max_length=2)] == [2, 2]
+
+
+@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
+def test_decoding_throws_no_dice_and_leaves_the_mode(decode):
+    model, source = small_model(dropout=0.5).train(), sentences(3, 5, 0)
+    assert decode(model, source, max_length=5) == decode(model, source, max_length=5), "dropout must be off in decoding"
+    assert model.training, "decoding must leave the model in the mode it found"
+    assert decode(model.eval(), source, max_length=5) and not model.training
 
 
 def test_select_keeps_the_nest():

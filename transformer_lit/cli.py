@@ -62,9 +62,10 @@ def run_train(options) -> int:
         t.FIRST, epochs=options.epochs or t.FIRST.epochs)
     parts = t.load_parts(pairs=options.pairs)
     done = t.train_translator(options.folder, config, parts)
-    record = t.write_record(
-        options.folder, "transformer-lit " + " ".join(sys.argv[1:]),
-        *done, parts, tatoeba_archive())
+    command = (f"transformer-lit train --data {options.data} --pairs "
+               f"{options.pairs} --epochs {config.epochs}")
+    record = t.write_record(options.folder, command, *done, parts,
+                            tatoeba_archive())
     for score in record["scores"]:
         print(f"{score['set']}: {score['metric']} {score['value']:.3f}")
     return 0

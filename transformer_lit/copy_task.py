@@ -29,18 +29,15 @@ def copy_batch(size: int, length: int = 10, vocab: int = 84,
     return torch.cat([words, eos], 1), torch.cat([bos, words, eos], 1)
 
 # %% ../book/14_copy_task.ipynb #exact-copies
-@torch.no_grad()
 def exact_copies(model: nn.Module, length: int = 8, size: int = 1000,
                  seed: int = 1_000_000, vocab: int = 84) -> float:
     """The share of unseen sequences that come back exactly.
 
-    Greedy decoding in evaluation mode, from BOS to EOS; `size`
-    sequences of `length` words from a seed of their own."""
+    Greedy decoding, from BOS to EOS, in evaluation mode (chapter 13
+    sees to that); `size` sequences from a seed of their own."""
     dice = torch.Generator().manual_seed(seed)
     source, _ = copy_batch(size, length, vocab, dice)
-    training = model.training
-    said = greedy_decode(model.eval(), source, length + 2)
-    model.train(training)
+    said = greedy_decode(model, source, length + 2)
     right = source[:, :-1].tolist()
     return sum(a == b for a, b in zip(said, right)) / size
 

@@ -3,9 +3,9 @@
 # %% auto #0
 __all__ = ['QUERY', 'KEY', 'VALUE', 'ENCODER', 'DECODER', 'BRIDGE', 'GREY', 'INK', 'CYCLE', 'MASK', 'STYLE', 'PARTS', 'NORMS',
            'Picture', 'wrap', 'to_svg', 'panel', 'image_panel', 'label_heat', 'heat_panel', 'heatmap', 'heatmaps',
-           'series', 'direct', 'finish_curves', 'curve_panel', 'keyed', 'curves', 'curve_panels', 'bars', 'table',
-           'Sketch', 'Lines', 'Drawing', 'attention_lines', 'architecture', 'draw_frames', 'draw_wires', 'Explorer',
-           'explore_softmax', 'explore_masks', 'explore_noam']
+           'series', 'log_axes', 'direct', 'finish_curves', 'curve_panel', 'keyed', 'curves', 'curve_panels', 'bars',
+           'table', 'Sketch', 'Lines', 'Drawing', 'attention_lines', 'architecture', 'draw_frames', 'draw_wires',
+           'Explorer', 'explore_softmax', 'explore_masks', 'explore_noam']
 
 # %% ../book/90_figures.ipynb #imports
 import html
@@ -58,7 +58,7 @@ class Picture:
 
 def wrap(panels: Sequence[str]) -> str:
     "Panels side by side, below each other where the page is narrow."
-    return ('<div style="display:flex;flex-wrap:wrap;gap:12px 20px;'
+    return ('<div style="display:flex;flex-wrap:wrap;gap:12px 10px;'
             f'align-items:flex-start">{"".join(panels)}</div>')
 
 # %% ../book/90_figures.ipynb #to-svg
@@ -115,7 +115,7 @@ def label_heat(axes, title, xlabel, ylabel, cols, s: int) -> None:
 # %% ../book/90_figures.ipynb #heatmap
 def heat_panel(matrix, rows=None, cols=None, title=None, xlabel=None,
                ylabel=None, annotate=False, vmin=None, vmax=None,
-               cmap="cividis", fmt=".2f", width=340, bar=True) -> str:
+               cmap="cividis", fmt=".2f", width=330, bar=True) -> str:
     "One heat map as SVG; small ones through seaborn."
     import seaborn
 
@@ -166,11 +166,22 @@ def series(entry) -> tuple:
     return xs, ys, *(band or (None, None))
 
 # %% ../book/90_figures.ipynb #curve-labels
+def log_axes(axes, logx: bool, logy: bool) -> None:
+    "Logarithmic where asked, numbers in full: raised ones get small."
+    for wanted, scale, axis in (
+            (logx, axes.set_xscale, axes.xaxis),
+            (logy, axes.set_yscale, axes.yaxis)):
+        if wanted:
+            scale("log")
+            axis.set_major_formatter(lambda v, _: f"{v:g}")
+            axis.set_minor_formatter(lambda v, _: "")
+
+
 def direct(ends) -> bool:
     "Is there room for the names at the ends of the lines?"
     return len(ends) <= 5 and max(len(e[2]) for e in ends) <= 14
 
-
+# %% ../book/90_figures.ipynb #curve-finish
 def finish_curves(axes, ends, xlabel, ylabel, title, hline) -> None:
     "Axis names, a dotted reference, and names that do not collide."
     axes.set_xlabel(xlabel or "")
@@ -179,7 +190,7 @@ def finish_curves(axes, ends, xlabel, ylabel, title, hline) -> None:
     axes.grid(alpha=0.25, linewidth=0.5, color=GREY)
     if hline is not None:
         axes.axhline(hline[0], color=INK, linewidth=0.9, linestyle=":")
-        axes.annotate(hline[1], (0.02, hline[0]), xytext=(0, 3),
+        axes.annotate(hline[1], (0.98, hline[0]), xytext=(0, 3), ha="right",
                       xycoords=("axes fraction", "data"),
                       textcoords="offset points", fontsize=10.5)
     if not direct(ends) or len(ends) == 1:
@@ -192,19 +203,19 @@ def finish_curves(axes, ends, xlabel, ylabel, title, hline) -> None:
     low = -1.0
     for y, label, colour in sorted(heights):
         low = max(min(y, 1.05), low + 0.085)
-        axes.annotate(label, (1.02, low), xycoords="axes fraction",
+        axes.annotate(label, (1.04, low), xycoords="axes fraction",
                       va="center", fontsize=10.5, annotation_clip=False)
-        axes.plot([1.0, 1.015], [low, low], color=colour, linewidth=3,
-                  transform=axes.transAxes, clip_on=False)
+        axes.plot([1.0, 1.02], [low, low], color=colour, linewidth=3,
+                  transform=axes.transAxes, clip_on=False,
+                  solid_capstyle="butt")
 
 # %% ../book/90_figures.ipynb #curve-panel
 def curve_panel(series_by_label: dict, xlabel=None, ylabel=None,
                 title=None, logx=False, logy=False, colors=None,
-                styles=None, hline=None, width=340, height=240) -> str:
+                styles=None, hline=None, width=330, height=240) -> str:
     "Curves with their names at the end, as SVG."
     figure, axes = panel(width, height)
-    axes.set_xscale("log" if logx else "linear")
-    axes.set_yscale("log" if logy else "linear")
+    log_axes(axes, logx, logy)
     ends = []
     with matplotlib.rc_context(STYLE):
         for i, (label, entry) in enumerate(series_by_label.items()):
@@ -255,8 +266,7 @@ def bars(values: dict, alt: str, xlabel=None, title=None, fmt="{:.2f}",
     "Horizontal bars; a value is a number or (value, low, high)."
     figure, axes = panel(width, 30 * len(values) + 64)
     with matplotlib.rc_context(STYLE):
-        if logx:
-            axes.set_xscale("log")
+        log_axes(axes, logx, False)
         for i, (label, entry) in enumerate(values.items()):
             value, *band = (entry if isinstance(entry, tuple)
                             else (entry,))
@@ -489,9 +499,8 @@ def draw_wires(sheet: Drawing, on) -> None:
         sheet.arrow(x, 358, x, 341)
         sheet.arrow(x, 316, x, 289)
         sheet.arrow(x, 268, x, 237)
-        ink = VALUE if on("positions") else GREY
-        sheet.box(x - 59, 268, 118, 20, "+ positions",
-                  ink if on("positions") else "none", ink, size=11)
+        ink = (VALUE, VALUE) if on("positions") else ("none", GREY)
+        sheet.box(x - 59, 268, 118, 20, "+ positions", *ink, size=11)
     for x, top, bottom in ((85, 207, 212), (85, 176, 190), (85, 147, 152),
                            (265, 207, 212), (265, 176, 190),
                            (265, 147, 152), (265, 116, 130),

@@ -69,8 +69,8 @@ def initialise(model: nn.Module) -> None:
 class TransformerParts(nn.Module):
     """What a Transformer is made of: the parts, and their ties.
 
-    The three factories default to the book's own parts; chapter 24
-    passes others and leaves the rest alone."""
+    The three factories default to the book's own parts; others can be
+    passed, and the rest is left alone."""
 
     def __init__(self, config: TransformerConfig,
                  encoder_layer=EncoderLayer, decoder_layer=DecoderLayer,
