@@ -124,7 +124,7 @@ def test_the_bootstrap_is_the_same_everywhere():
     assert len(texts) == 1, f"{len(texts)} different bootstrap cells: {sorted(k for k, v in found.items() if v)}"
     text = texts.pop()
     assert not re.search(r"\b(torch|numpy)\b", text), "the bootstrap must leave torch and numpy as the machine has them"
-    assert f"git+{ADDRESS}" in text, f"the bootstrap installs from another address than pyproject.toml's {ADDRESS}"
+    assert f'where = "{ADDRESS}"' in text and "git+{where}" in text, f"the bootstrap installs from another address than pyproject.toml's {ADDRESS}"
 
 
 @every_chapter
