@@ -10,6 +10,7 @@ import os
 import sys
 import unicodedata
 import zipfile
+import zlib
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
@@ -33,7 +34,7 @@ def whole_zip(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             bad = archive.testzip()
-    except zipfile.BadZipFile:
+    except (zipfile.BadZipFile, zlib.error):
         raise OSError("what came is not a whole zip archive") from None
     if bad:
         raise OSError(f"{bad} in the archive is damaged")
@@ -98,8 +99,12 @@ def read_tatoeba(path: Path, language: str = "fr") -> list[TextPair]:
 
     Lines have two columns, or three with the attribution last. Spaces
     are made plain, letters are composed (NFC)."""
-    with zipfile.ZipFile(path) as archive:
-        text = archive.read(ARCHIVES[language][1]).decode("utf-8")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            text = archive.read(ARCHIVES[language][1]).decode("utf-8")
+    except (zipfile.BadZipFile, zlib.error, KeyError) as error:
+        raise ValueError(f"{path} can't be read ({error}): delete it, "
+                         "and it will be fetched again") from None
     lines = (line.split("\t") for line in text.splitlines())
     pairs = [(tidy(c[0]), tidy(c[1])) for c in lines if len(c) >= 2]
     if not pairs:

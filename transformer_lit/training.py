@@ -3,7 +3,8 @@
 # %% auto #0
 __all__ = ['Pair', 'token_batches', 'collate', 'TrainingConfig', 'process', 'same_start', 'add_over_processes', 'backward',
            'validation_loss', 'stop_unless_finite', 'Trainer', 'write_whole', 'named_tensors', 'random_states',
-           'save_checkpoint', 'load_checkpoint', 'load_optimizer', 'Kept', 'Resuming', 'run_epoch', 'Training']
+           'save_checkpoint', 'read_checkpoint', 'load_checkpoint', 'load_optimizer', 'Kept', 'Resuming', 'run_epoch',
+           'Training']
 
 # %% ../book/12_training.ipynb #imports
 import json
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
@@ -263,6 +264,21 @@ def save_checkpoint(path: str | Path, model: nn.Module,
     if world > 1:  # nobody reads it before it is there
         dist.barrier()
 
+# %% ../book/12_training.ipynb #read-checkpoint
+def read_checkpoint(path: str | Path, everything: bool,
+                    ) -> tuple[dict[str, Tensor], dict]:
+    """Tensors by name, and the progress; the model's alone, or all.
+
+    Raises ValueError if the file is no whole checkpoint."""
+    try:
+        with safe_open(str(path), "pt") as file:
+            held = {name: file.get_tensor(name) for name in file.keys()
+                    if everything or name.startswith("model.")}
+            return held, json.loads(file.metadata()["progress"])
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no whole checkpoint ({error}): "
+                         "delete it, or use another folder") from None
+
 # %% ../book/12_training.ipynb #load-checkpoint
 def load_checkpoint(path: str | Path, model: nn.Module,
                     optimizer: torch.optim.Optimizer | None = None,
@@ -271,10 +287,7 @@ def load_checkpoint(path: str | Path, model: nn.Module,
 
     Without an optimiser only the weights are read. Raises ValueError
     if the file holds a model of another shape."""
-    with safe_open(str(path), "pt") as file:
-        progress = json.loads(file.metadata()["progress"])
-        held = {name: file.get_tensor(name) for name in file.keys()
-                if optimizer is not None or name.startswith("model.")}
+    held, progress = read_checkpoint(path, optimizer is not None)
     weights = named_tensors(model)
     if ({n: w.shape for n, w in weights.items()} != {
             n: t.shape for n, t in held.items() if n[:6] == "model."}):
