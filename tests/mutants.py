@@ -381,10 +381,9 @@ def try_tests(module: str, book: str, survivor: dict, known_failures: list[str])
         at = next(i for i, part in enumerate(parts) if part.endswith(f"{book}.ipynb #{survivor['cell']}"))
         parts[at + 1] = "\n" + re.sub(r"(?m)^from transformer_lit\.", "from .", survivor["text"]) + "\n\n"
         path.write_text("".join(parts), encoding="utf-8")
-        for some in faults.FILES[3:4], faults.FILES:  # plumbing first: that is where survivors belong
-            code, text = faults.fast_tests(folder, "-x", *known_failures, files=some)
-            if code:
-                break
+        name = module.split(".")[1]  # only test files that speak of this module: seconds for each survivor
+        about = [f for f in faults.FILES if re.search(rf"\b{name}\b", (ROOT / "tests" / f).read_text(encoding="utf-8"))]
+        code, text = faults.fast_tests(folder, "-x", *known_failures, files=about)
     test = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", text, re.M)
     return (test[1] if test else "tests/ does not even start") if code else None
 
@@ -392,7 +391,7 @@ def try_tests(module: str, book: str, survivor: dict, known_failures: list[str])
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("chapter", help="its number, two digits")
-    options.add_argument("--tests", action="store_true", help="give survivors to tests/ too (15 seconds each)")
+    options.add_argument("--tests", action="store_true", help="give survivors to tests/ too (ten seconds each)")
     options.add_argument("--cell", help="only this exported cell")
     options.add_argument("--verbose", action="store_true", help="also name the cells that are skipped, and why")
     options = options.parse_args()
@@ -419,7 +418,8 @@ def main() -> int:
                 else:
                     try:
                         exec(cell.code, chapter.space)
-                    except Exception:  # it needs what a skipped cell did in place
+                    except Exception as error:  # it needs what a skipped cell did in place
+                        report["needs"].append(f"{cell.id} ({error!r})")
                         cell.aside = True
                         chapter.take(cell)
         finally:

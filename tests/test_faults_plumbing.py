@@ -1,5 +1,6 @@
 """What goes wrong around the mathematics: error sentences, downloads, interrupted saves, resuming."""
 import dataclasses
+import inspect
 import io
 import itertools
 import json
@@ -7,6 +8,7 @@ import math
 import subprocess
 import sys
 import threading
+import types
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -18,10 +20,11 @@ from transformer_lit import cli, data, training, translation
 from transformer_lit.attention import scaled_dot_product_attention
 from transformer_lit.embeddings import sinusoids
 from transformer_lit.loss import smoothed_cross_entropy
-from transformer_lit.masks import BOS, EOS, PAD
+from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.multi_head import MultiHeadAttention
 from transformer_lit.schedule import noam
 from transformer_lit.sublayers import Sublayer
+from transformer_lit.tokens import Vocabulary, split_words
 from transformer_lit.training import (
     Trainer, Training, TrainingConfig, load_checkpoint, save_checkpoint, token_batches)
 from transformer_lit.translation import Translator, create_translator, from_pretrained, save_translator
@@ -41,7 +44,8 @@ x = torch.zeros(1, 2, 4)
     (lambda: noam(1, warmup=0), "count from 1"),
     (lambda: token_batches([([5] * 9, [6])], 8), "raise max_tokens"),
     (lambda: data.split_by_english([("a", "b")] * 5, 1, 1), "distinct English sentences"),
-], ids="float-mask odd-width heads norm reduction step warmup long-sentence few-sentences".split())
+    (lambda: data.split_by_english([(c, "b") for c in "abcd"], 2, 2), "distinct English sentences"),  # none left to train
+], ids="float-mask odd-width heads norm reduction step warmup long-sentence few-sentences none-to-train".split())
 def test_a_value_error_says_what_to_do(call, words):
     with pytest.raises(ValueError) as caught:
         call()
@@ -54,7 +58,7 @@ def one_sentence(text):
 
 def tiny_translator():
     pairs = [("I am .", "je suis ."), ("you are .", "tu es .")] * 2
-    return create_translator(pairs, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
+    return create_translator(iter(pairs), d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
 
 
 def test_translate_wants_a_list():
@@ -80,12 +84,15 @@ def test_a_kept_translator_says_the_same(tmp_path):
     torch.manual_seed(0)
     translator = tiny_translator()
     optimizer = torch.optim.Adam(translator.model.parameters())
-    save_translator(translator, tmp_path)
-    save_checkpoint(tmp_path / "checkpoint.safetensors", translator.model, optimizer, {})
-    again = Translator.from_pretrained(tmp_path)
+    folder = tmp_path / "new" / "folder"
+    for _ in range(2):
+        save_translator(translator, folder)
+    save_checkpoint(folder / "checkpoint.safetensors", translator.model, optimizer, {})
+    again = Translator.from_pretrained(folder)
     texts = ["I am .", "you are ."]
     assert again.translate(texts) == translator.translate(texts), "what comes back from a folder must translate alike"
     assert again.target.language == "fr" and not again.model.training
+    assert (again.source.words, again.target.words) == (translator.source.words, translator.target.words)
 
 
 # The command line -----------------------------------------------------------------------------------------------
@@ -188,6 +195,15 @@ def test_a_failed_download_is_one_sentence_and_leaves_nothing(server, fault, tmp
 def test_a_server_that_is_gone_is_one_sentence(tmp_path):
     with pytest.raises(FileNotFoundError, match="TRANSFORMER_LIT_DATA"):
         data.download("http://127.0.0.1:9/fra-eng.zip", tmp_path / "fra-eng.zip")
+
+
+def test_a_download_is_fresh_and_says_nothing(server, tmp_path, capsys):
+    (tmp_path / "one.zip.part").write_bytes(archive("an older try\n"))
+    for name in "one.zip", "two.zip":
+        assert data.download(f"{server}/good/{name}", tmp_path / name) == tmp_path / name
+        assert (tmp_path / name).read_bytes() == archive(), "what came is not what the server has: was an older try kept?"
+    said = capsys.readouterr()
+    assert not said.out + said.err, "with no terminal there is no bar, and no hash of pooch's"
 
 
 def test_found_first_downloaded_last(server, tmp_path, monkeypatch):
@@ -294,11 +310,80 @@ def test_the_command_line_knows_its_commands(capsys):
     assert "usage: transformer-lit" in capsys.readouterr().err
 
 
+def test_the_record_says_what_was_seen_and_what_a_shorter_list_costs(corpus, tmp_path):
+    parts = translation.load_parts()
+    samples = [parts["train"][0][0].upper(), parts["test"][0][0]]
+    config = dataclasses.replace(translation.FIRST, epochs=1)
+    done = translation.train_translator(tmp_path / "kept", config, parts, samples)
+    record = translation.write_record(tmp_path / "kept", "by hand", *done, parts, data.tatoeba_archive())
+    assert record == json.loads((tmp_path / "kept" / "run.json").read_text(encoding="utf-8"))
+    assert record["seen"] == {samples[0]: True, samples[1]: False}, "seen: does training hold the sentence, in any case?"
+    rows = {row["at_least"]: row for row in record["vocabulary"]}
+    for n in 1, 20:
+        words = Vocabulary.build((fr for _, fr in parts["train"]), "fr", n)
+        ids = [words.ids.get(word, UNK) for _, fr in parts["valid"] for word in split_words(fr, "fr")]
+        assert rows[n]["words"] == len(words) and rows[n]["unknown"] == ids.count(UNK) / len(ids), (
+            "the cost of a shorter list is the share of unknown words in the validation set, EOS not counted")
+    assert record["data"] == translation.describe(parts, data.tatoeba_archive()), "a description throws no new dice"
+    assert record["data"]["pairs"] == 96 and record["data"]["distinct_english"] == 96
+    torch.manual_seed(99)
+    again = translation.train_translator(tmp_path / "again", config, iter_parts(parts), samples)[1]
+    assert [e.get("loss") for e in again.log] == [e.get("loss") for e in done[1].log], "the seed decides about all of it"
+
+
+def iter_parts(parts):
+    return {name: list(part) for name, part in parts.items()}
+
+
+def test_the_rate_rises_and_falls():
+    rate = translation.rise_and_fall
+    assert math.isclose(rate(400, 2000), 1e-3), "the peak is 1e-3, at step 400"
+    assert math.isclose(rate(100, 2000), 0.25e-3) and math.isclose(rate(1201, 2001), 1e-3 * 801 / 1602)
+    assert 0 < rate(2000, 2000) < 1e-6 and rate(2001, 2000) == 0 == rate(2500, 2000), "the last step is the last above 0"
+    assert rate(3, 3, warmup=6) == 0.5e-3, "a run that is shorter than its warm-up only rises"
+
+
+def test_bleu_where_there_is_sacrebleu(monkeypatch):
+    pairs = [("a", "le chat est sur la table ."), ("b", "il est trop fatigué ce soir .")]
+    [score] = translation.bleu([fr for _, fr in pairs], pairs)
+    assert round(score["value"], 3) == 100 and "tok:13a" in score["signature"], "BLEU comes with its signature"
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    assert translation.bleu(["x"], pairs) == [], "without sacrebleu there is no score, and no error"
+
+
+def test_the_record_names_commit_and_machine(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert translation.commit() == "unknown", "outside a checkout the commit is unknown"
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: types.SimpleNamespace(stdout="abc1234-dirty\n"))
+    assert translation.commit() == "abc1234-dirty"
+
+    def no_git(*_, **__):
+        raise FileNotFoundError("git")
+
+    monkeypatch.setattr(subprocess, "run", no_git)
+    assert translation.commit() == "unknown", "without git the commit is unknown"
+    assert f"{torch.get_num_threads()} threads" in translation.hardware()
+
+
+def test_threads_on_the_command_line(corpus, tmp_path, monkeypatch):
+    threads = []
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    folder = ["--folder", str(tmp_path / "kept")]
+    assert cli.main(["train", *folder, "--epochs", "1", "--pairs", "20", "--threads", "3"]) == 0
+    assert threads == [3], "--threads is not passed on"
+    assert cli.main(["translate", *folder, "I eat x."]) == 0
+    assert threads[1:] == [1], "one sentence on busy cores is quickest with one thread"
+
+
 def test_the_first_translator_is_the_recorded_one():
     options = cli.parser().parse_args(["train"])
     assert (str(options.folder), options.epochs, options.pairs) == ("runs/tatoeba-fr", None, 50_000)
     assert translation.SMALL == dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
     assert (translation.FIRST.epochs, translation.FIRST.max_tokens) == (5, 1024)
+    defaults = {name: p.default for f in (Translator.translate, translation.load_parts, data.split_by_english, data.shorter_than)
+                for name, p in inspect.signature(f).parameters.items()}
+    assert [defaults[name] for name in ("beam_size", "pairs", "valid", "test", "words")] == [4, 50_000, 2000, 2000, 15]
 
 
 # Checkpoints ----------------------------------------------------------------------------------------------------
