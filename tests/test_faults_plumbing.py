@@ -381,7 +381,7 @@ def test_the_first_translator_is_the_recorded_one():
     assert (str(options.folder), options.epochs, options.pairs) == ("runs/tatoeba-fr", None, 50_000)
     assert translation.SMALL == dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
     assert (translation.FIRST.epochs, translation.FIRST.max_tokens) == (5, 1024)
-    defaults = {name: p.default for f in (Translator.translate, translation.load_parts, data.split_by_english, data.shorter_than)
+    defaults = {name: p.default for f in (data.split_by_english, data.shorter_than, Translator.translate, translation.load_parts)
                 for name, p in inspect.signature(f).parameters.items()}
     assert [defaults[name] for name in ("beam_size", "pairs", "valid", "test", "words")] == [4, 50_000, 2000, 2000, 15]
 
