@@ -45,6 +45,14 @@ def test_attempt_says(answer, said, capsys):
     assert capsys.readouterr().out == said, "the reader must hear what is missing, wrong, broken or right"
 
 
+def test_a_constant_answer_is_an_answer(capsys):
+    def four(x):
+        return 4
+
+    attempt(check_double, four)
+    assert capsys.readouterr().out == "four: right\n", "only `...`, `pass` and a docstring are not written yet"
+
+
 def test_a_lambda_counts_as_written(capsys):
     attempt(check_double, lambda x: 2 * x)
     assert "right" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from transformer_lit.attention import scaled_dot_product_attention
 from transformer_lit.copy_task import copy_batch
-from transformer_lit.data import shorter_than, split_by_english
+from transformer_lit.data import shared_english, shorter_than, split_by_english
 from transformer_lit.decoder import DecoderLayer
 from transformer_lit.decoding import beam_search, greedy_decode, penalty, select
 from transformer_lit.loss import shift_right, smoothed_cross_entropy
@@ -464,6 +464,12 @@ def test_split_does_not_depend_on_the_order_of_pairs():
     assert split_by_english(pairs, 5, 5, 2)["test"] != one["test"], "another seed must give another split"
 
 
+def test_shared_english_is_a_share_of_the_held_out_pairs():
+    train, held = [("I see.", "Je vois.")], [("i see!", "Ah !"), ("Go.", "Va !")]
+    assert shared_english(train, iter(held)) == 0.5 and shared_english(iter(train), held[:1]) == 1.0
+    assert shared_english(train, []) == 0, "no pair at all shares nothing"
+
+
 def test_shorter_than_counts_both_sides():
     pairs = [("a b", "x"), ("a", "x y z"), ("a b c", "x")]
     assert shorter_than(pairs, 3) == [("a b", "x")], "both sides must have FEWER words than the limit"
@@ -481,6 +487,7 @@ def test_words_come_back_as_a_sentence(words, language, mark):
     ids = vocabulary.encode(text)
     assert ids[-1] == EOS, "EOS is missing at the end of the sentence: the model would never learn where it stops"
     assert vocabulary.decode(ids) == text, "encoding and decoding must give the sentence back"
+    assert vocabulary.decode(torch.tensor(ids)) == text, "ids may come as a tensor"
     assert vocabulary.decode([BOS, *ids, PAD, PAD, 5]) == text, "decoding stops at EOS and shows no <bos> and no <pad>"
 
 
