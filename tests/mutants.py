@@ -436,9 +436,9 @@ def main() -> int:
             broken = [f"--deselect={test}" for test in faults.failing(faults.fast_tests(Path(folder))[1])]
     for survivor in report["survivors"]:
         survivor["reason"] = reason_for(survivor, reasons)
-        if options.tests and not survivor["reason"]:
+        if options.tests and reasons.get(("*", survivor["mutation"])) is None:
             test = try_tests(chapter.module, paths[0].stem, survivor, broken)
-            survivor["reason"] = test and f"caught by tests/{test}"
+            survivor["reason"] = f"caught by `tests/{test}`" if test else survivor["reason"]
         del survivor["text"]
     report["seconds"] = round(time.perf_counter() - began, 1)
     out = ROOT / ".run" / "mutants" / f"{options.chapter}.json"

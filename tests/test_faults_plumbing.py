@@ -11,6 +11,7 @@ import threading
 import types
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 import torch
@@ -298,8 +299,11 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert capsys.readouterr().out == two, "without sentences the lines of standard input are translated"
 
 
-def test_data_on_the_command_line(corpus, capsys):
+def test_data_on_the_command_line(corpus, capsys, monkeypatch):
+    asked, load = [], translation.load_parts
+    monkeypatch.setattr(translation, "load_parts", lambda **options: asked.append(options) or load(**options))
     assert cli.main(["data"]) == 0
+    assert asked == [{"pairs": None}], "all pairs are counted, not only as many as a training takes"
     counts = {line.split()[0]: int(line.split()[1].replace(",", "")) for line in capsys.readouterr().out.splitlines()}
     assert counts == {"train": 90, "valid": 3, "test": 3}, "each part with its number of pairs, none cut off"
 
@@ -381,6 +385,7 @@ def test_threads_on_the_command_line(corpus, tmp_path, monkeypatch):
 def test_the_first_translator_is_the_recorded_one():
     options = cli.parser().parse_args(["train"])
     assert (str(options.folder), options.epochs, options.pairs) == ("runs/tatoeba-fr", None, 50_000)
+    assert cli.parser().parse_args(["translate", "--folder", "x"]).folder == Path("x"), "a folder is a path, typed or not"
     assert translation.SMALL == dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
     assert (translation.FIRST.epochs, translation.FIRST.max_tokens) == (5, 1024)
     defaults = {name: p.default for f in (data.split_by_english, data.shorter_than, Translator.translate, translation.load_parts)
@@ -522,6 +527,12 @@ def test_an_interrupted_run_reaches_the_very_same_losses(tmp_path, stop_at):
     assert [json.loads(line)["step"] for line in lines] == [entry["step"] for entry in whole.log], "one line an entry"
 
 
+def test_training_switches_dropout_on():
+    job = Training(small_model(dropout=0.1).float().eval(), pairs(), CONFIG)
+    job.fit()
+    assert story(job) == story(run()), "a model that comes in evaluation mode must be trained with its dropout on"
+
+
 def test_a_finished_run_is_not_repeated(tmp_path):
     first, seen = run(tmp_path), []
     again = run(tmp_path, after_epoch=lambda training: seen.append(training.epoch))
@@ -561,7 +572,8 @@ def join(rank, world, port, folder):
     import torch.distributed as dist
 
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
-    job = Training(small_model().float(), uneven_pairs(), dataclasses.replace(CONFIG, epochs=2), folder)
+    model = small_model(seed=rank).float()  # every process begins with other weights, and must take over the first one's
+    job = Training(model, uneven_pairs(), dataclasses.replace(CONFIG, epochs=2), folder)
     job.fit()
     if rank == 0:
         torch.save([job.log, dict(job.model.named_parameters())], folder / "result.pt")

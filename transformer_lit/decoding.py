@@ -25,7 +25,7 @@ def select(state, rows: Tensor):
         return {key: select(part, rows) for key, part in state.items()}
     return type(state)(select(part, rows) for part in state)
 
-
+# %% ../book/13_decoding.ipynb #limits
 def limits(source: Tensor, max_length: int | None = None) -> Tensor:
     """How many tokens each sentence may have, EOS included. (B,)
 
@@ -92,7 +92,7 @@ def grow_beams(logits: Tensor, scores: Tensor):
     top, index = total.topk(min(2 * k, total.size(1)))  # (B, 2k)
     return top, index // vocab, index % vocab
 
-
+# %% ../book/13_decoding.ipynb #open-ones
 def open_ones(top: Tensor, beams: Tensor, tokens: Tensor, k: int):
     "The k best of the 2k that have not said EOS: three of (B, k)."
     ended = (tokens == EOS).to(torch.int8)
@@ -100,7 +100,7 @@ def open_ones(top: Tensor, beams: Tensor, tokens: Tensor, k: int):
     return top.gather(1, first), beams.gather(1, first), (
         tokens.gather(1, first))
 
-# %% ../book/13_decoding.ipynb #finished-and-going-on
+# %% ../book/13_decoding.ipynb #keep-finished
 def keep_finished(best: list, rows: Tensor, said: Tensor, scores: Tensor,
                   beams: Tensor, tokens: Tensor) -> Tensor:
     """Remember each sentence's best finished hypothesis in `best`.
@@ -116,7 +116,7 @@ def keep_finished(best: list, rows: Tensor, said: Tensor, scores: Tensor,
             best[row] = (top[b].item(), ids)
     return (done > -torch.inf).sum(1)
 
-
+# %% ../book/13_decoding.ipynb #going-on
 def going_on(best: list, rows: Tensor, said: Tensor, hope: Tensor,
              last: Tensor, done: Tensor) -> Tensor:
     """Which sentences are not decided yet, as indices into the batch.

@@ -3,7 +3,7 @@
 # %% auto #0
 __all__ = ['Pair', 'token_batches', 'collate', 'TrainingConfig', 'process', 'same_start', 'add_over_processes', 'backward',
            'validation_loss', 'stop_unless_finite', 'Trainer', 'write_whole', 'named_tensors', 'random_states',
-           'save_checkpoint', 'read_checkpoint', 'load_checkpoint', 'load_optimizer', 'Kept', 'Resuming', 'run_epoch',
+           'save_checkpoint', 'read_checkpoint', 'load_optimizer', 'load_checkpoint', 'Kept', 'Resuming', 'run_epoch',
            'Training']
 
 # %% ../book/12_training.ipynb #imports
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+# %% ../book/12_training.ipynb #imports-torch
 import torch
 import torch.distributed as dist
 from safetensors import SafetensorError, safe_open
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
+# %% ../book/12_training.ipynb #imports-book
 from .loss import shift_right, smoothed_cross_entropy
 from .masks import PAD
 from .schedule import noam
@@ -96,14 +98,14 @@ def process() -> tuple[int, int]:
         return dist.get_rank(), dist.get_world_size()
     return 0, 1
 
-
+# %% ../book/12_training.ipynb #same-start
 def same_start(model: nn.Module) -> None:
     "Every process takes the first one's weights."
     if process()[1] > 1:
         for tensor in model.state_dict().values():
             dist.broadcast(tensor, 0)
 
-
+# %% ../book/12_training.ipynb #add-over-processes
 def add_over_processes(model: nn.Module, loss: Tensor) -> None:
     "Sum gradients and loss over the processes, in place, at once."
     weights = [w for w in model.parameters() if w.requires_grad]
@@ -168,10 +170,9 @@ def validation_loss(model: nn.Module, pairs: list[Pair],
 def stop_unless_finite(step: int, loss: float, norm: float) -> None:
     "ValueError before a loss or gradient that is nan or inf does harm."
     if not math.isfinite(loss + norm):
-        raise ValueError(
-            f"loss {loss}, gradient norm {norm} after step {step}: the "
-            "weights are as they were; lower the learning rate, or "
-            "look for a garbled pair")
+        raise ValueError(f"loss {loss}, gradient norm {norm} after step "
+                         f"{step}: the weights are as they were; lower "
+                         "the learning rate, or look for a garbled pair")
 
 # %% ../book/12_training.ipynb #trainer
 class Trainer:
@@ -232,7 +233,7 @@ def named_tensors(model: nn.Module) -> dict[str, Tensor]:
             named["model." + name] = tensor
     return named
 
-
+# %% ../book/12_training.ipynb #random-states
 def random_states(device: torch.device) -> dict[str, Tensor]:
     "The dice of each process, by name; all processes must call this."
     state = (torch.cuda.get_rng_state(device) if device.type == "cuda"
@@ -279,6 +280,25 @@ def read_checkpoint(path: str | Path, everything: bool,
         raise ValueError(f"{path} is no whole checkpoint ({error}): "
                          "delete it, or use another folder") from None
 
+# %% ../book/12_training.ipynb #load-optimizer
+def load_optimizer(held: dict[str, Tensor],
+                   optimizer: torch.optim.Optimizer,
+                   device: torch.device) -> None:
+    "Running means, step counts and dice from a checkpoint's tensors."
+    slots: dict[int, dict] = {}
+    for name, tensor in held.items():
+        if name.startswith("optimizer."):
+            _, i, slot = name.split(".")
+            slots.setdefault(int(i), {})[slot] = tensor
+    optimizer.load_state_dict({
+        "state": slots,
+        "param_groups": optimizer.state_dict()["param_groups"]})
+    dice = held.get(f"random.{device.type}.{process()[0]}")
+    if dice is not None and device.type == "cuda":
+        torch.cuda.set_rng_state(dice, device)
+    elif dice is not None:
+        torch.set_rng_state(dice)
+
 # %% ../book/12_training.ipynb #load-checkpoint
 def load_checkpoint(path: str | Path, model: nn.Module,
                     optimizer: torch.optim.Optimizer | None = None,
@@ -300,25 +320,6 @@ def load_checkpoint(path: str | Path, model: nn.Module,
     if optimizer is not None:
         load_optimizer(held, optimizer, weight.device)
     return progress
-
-# %% ../book/12_training.ipynb #load-optimizer
-def load_optimizer(held: dict[str, Tensor],
-                   optimizer: torch.optim.Optimizer,
-                   device: torch.device) -> None:
-    "Running means, step counts and dice from a checkpoint's tensors."
-    slots: dict[int, dict] = {}
-    for name, tensor in held.items():
-        if name.startswith("optimizer."):
-            _, i, slot = name.split(".")
-            slots.setdefault(int(i), {})[slot] = tensor
-    optimizer.load_state_dict({
-        "state": slots,
-        "param_groups": optimizer.state_dict()["param_groups"]})
-    dice = held.get(f"random.{device.type}.{process()[0]}")
-    if dice is not None and device.type == "cuda":
-        torch.cuda.set_rng_state(dice, device)
-    elif dice is not None:
-        torch.set_rng_state(dice)
 
 # %% ../book/12_training.ipynb #kept
 class Kept(Trainer):
