@@ -27,7 +27,7 @@ def split_words(text: str, language: str = "en") -> list[str]:
     text = unicodedata.normalize("NFC", text).replace("’", "'")
     return WORD[language].findall(text)
 
-
+# %% ../book/15_tokens.ipynb #join-words
 def join_words(words: list[str], language: str = "en") -> str:
     "The sentence again: marks close up as the language has it."
     text = " ".join(words)

@@ -85,7 +85,7 @@ def save_translator(translator: Translator, folder: str | Path) -> None:
     (Path(folder) / "translator.json").write_text(
         json.dumps(kept, ensure_ascii=False), encoding="utf-8")
 
-
+# %% ../book/18_translation.ipynb #from-pretrained
 def from_pretrained(folder: str | Path) -> Translator:
     """The translator that `train_translator` left in `folder`.
 
@@ -124,19 +124,19 @@ def load_parts(language: str = "fr", pairs: int | None = 50_000) -> dict:
     parts["train"] = parts["train"][:pairs]  # in an order of hashes
     return parts
 
-
+# %% ../book/18_translation.ipynb #precision
 def precision_here() -> str:
     "bf16 on a processor that has matrix units for it, else fp32."
     supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
     return "bf16" if supported and supported() else "fp32"
 
-
+# %% ../book/18_translation.ipynb #first-sizes
 SMALL = dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3,
              n_decoder_layers=3)
 FIRST = TrainingConfig(epochs=5, max_tokens=1024,
                        precision=precision_here())
 
-# %% ../book/18_translation.ipynb #train-translator
+# %% ../book/18_translation.ipynb #samples
 SAMPLES = ["I love you.", "I'm hungry.", "I have a cat.",
            "Where is the bathroom?", "She is my sister.",
            "What is your name?", "I don't understand.",
@@ -144,7 +144,7 @@ SAMPLES = ["I love you.", "I'm hungry.", "I have a cat.",
            "My father is a doctor.", "This book is very interesting.",
            "The animal was too tired."]
 
-
+# %% ../book/18_translation.ipynb #train-translator
 def train_translator(folder: str | Path, config: TrainingConfig = FIRST,
                      parts: dict | None = None, samples=SAMPLES,
                      sizes: dict = SMALL) -> tuple[Translator, Training]:
@@ -216,7 +216,7 @@ def describe(parts: dict, archive: Path) -> dict:
             "leak_by_sentence": shared_english(parts["train"],
                                                parts["test"])}
 
-
+# %% ../book/18_translation.ipynb #vocabulary-costs
 def vocabulary_costs(parts: dict) -> list[dict]:
     "List length and unknown share, by how often a word must be seen."
     rows = []
@@ -227,7 +227,7 @@ def vocabulary_costs(parts: dict) -> list[dict]:
                      "unknown": ids.count(UNK) / max(len(ids), 1)})
     return rows
 
-# %% ../book/18_translation.ipynb #bleu-and-machine
+# %% ../book/18_translation.ipynb #bleu
 def bleu(said: list[str], pairs: list[tuple[str, str]]) -> list[dict]:
     "Corpus BLEU with its signature, where sacrebleu is installed."
     try:
@@ -240,7 +240,7 @@ def bleu(said: list[str], pairs: list[tuple[str, str]]) -> list[dict]:
              "value": score.score,
              "signature": str(metric.get_signature())}]
 
-
+# %% ../book/18_translation.ipynb #bleu-and-machine
 def hardware() -> str:
     "Processor and threads, as far as the system tells."
     return f"{torch.get_num_threads()} threads, {platform.machine()}"
