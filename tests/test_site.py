@@ -119,6 +119,7 @@ def browser():
 def visit(browser, address, name, width=1280, dark=False):
     "A loaded page, what it asked other hosts for, and its errors."
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light")
+    page.set_default_timeout(180_000)  # a shared machine can be slow, and that is no fault of the page
     asked, errors = [], []
     page.on("request", lambda r: asked.append(r.url) if not r.url.startswith((address, "data:", "blob:")) else None)
     page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
