@@ -1,0 +1,200 @@
+"""The pocket corpus: its French by independent rules, its parts, its frozen file. Chapter 16 shows the demands; here they bite."""
+import gzip
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from transformer_lit import pocket
+from transformer_lit.data import file_hash, shipped
+from transformer_lit.tokens import join_words, split_words
+
+ROOT = Path(__file__).resolve().parent.parent
+VOWEL = re.compile(r"(?i)[aeiouyhâàéèêëîïôœæ]")
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return pocket.load_pocket()
+
+
+@pytest.fixture(scope="module")
+def pairs(parts):
+    return [pair for some in parts.values() for pair in some]
+
+
+def table(kind):
+    "Rows of the lexicon, read here a second time."
+    text = shipped("data/pocket_lexicon.tsv").read_text("utf-8")
+    return [line.split("\t")[1:] for line in text.splitlines() if line.startswith(kind + "\t")]
+
+
+ASPIRATED = {word.lstrip("*").lower() for row in table("noun") for word in (row[2], row[3], row[2] + "s") if word.startswith("*")}
+
+
+def french_nouns():
+    "Surface -> {(gender, plural)}; the plural as the file gives it, or with s or x or -aux."
+    found = defaultdict(set)
+    for _, _, fr, plural, gender, _ in table("noun"):
+        fr, plural = fr.lstrip("*"), plural.lstrip("*")
+        if " " in fr:
+            continue
+        guess = plural or (fr if fr[-1] in "sxz" else fr + "x" if fr.endswith(("eau", "eu")) else
+                           fr[:-2] + "aux" if fr.endswith("al") else fr + "s")
+        found[fr].add((gender, False))
+        found[guess].add((gender, True))
+    return found
+
+
+def test_the_file_is_the_one_that_the_readme_names():
+    path = shipped("data/pocket.tsv.gz")
+    assert file_hash(path) == pocket.POCKET_SHA256
+    assert pocket.POCKET_SHA256 in (ROOT / "data" / "README.md").read_text("utf-8"), "data/README.md records another SHA-256"
+    assert path.stat().st_size < 2_200_000
+
+
+def test_another_file_is_refused(tmp_path):
+    (tmp_path / "p.gz").write_bytes(gzip.compress(b"train\ta\tb\t0-0\tx\ta|b|c\n"))
+    with pytest.raises(ValueError, match="not the pocket corpus"):
+        pocket.load_pocket(tmp_path / "p.gz")
+    assert pocket.load_pocket(tmp_path / "p.gz", None)["train"][0].alignment == ((0, 0),)
+
+
+def test_sizes_and_distinct_sentences(parts, pairs):
+    assert {name: len(some) for name, some in parts.items()} == {"train": 46000, "valid": 1000, "test": 2000, "test_it": 1000}
+    assert len({pair.english for pair in pairs}) == len(pairs), "one English sentence comes twice: it could have two translations"
+    assert len({pair.pattern.split(":")[0] for pair in pairs}) >= 100
+
+
+def test_words_and_links_are_those_of_split_words(pairs):
+    for pair in pairs:
+        left, right = split_words(pair.english, "en"), split_words(pair.french, "fr")
+        assert join_words(left, "en") == pair.english and join_words(right, "fr") == pair.french
+        assert {i for i, _ in pair.alignment} == set(range(len(left))), pair
+        assert {j for _, j in pair.alignment} == set(range(len(right))), pair
+
+
+def test_elision_contraction_and_spacing(pairs):
+    for pair in pairs:
+        text, words = pair.french, split_words(pair.french, "fr")
+        assert "  " not in text and text == text.strip() and "*" not in text + pair.english
+        assert not re.search(r"[^ ][?!]|[ ][.,]|' ", text), pair
+        assert text[0].isupper() and text[-1] in ".?!" and pair.english[0].isupper()
+        for word, after in zip(words, words[1:]):
+            mute = VOWEL.match(after) and after.lower() not in ASPIRATED
+            if word.lower() in {"le", "la", "de", "ne", "je", "me", "te", "se", "que", "ce", "puisque"}:
+                assert not mute, f"no elision before {after!r}: {text}"
+            if word.endswith("'") and word.lower() != "s'":
+                assert mute, f"elision before {after!r}: {text}"
+            assert (word.lower(), after) not in {("de", "le"), ("de", "les"), ("à", "le"), ("à", "les"), ("si", "il")}, text
+
+
+DETERMINERS = {**dict.fromkeys(["le", "un", "ce", "cet", "du", "au"], ("m", False)),
+               **dict.fromkeys(["la", "une", "cette", "ma", "ta", "sa"], ("f", False)),
+               **dict.fromkeys(["mon", "ton", "son", "notre", "votre", "leur", "chaque"], (None, False)),
+               **dict.fromkeys("les ces mes tes ses nos vos leurs des aux deux trois quatre cinq plusieurs quelques".split(), (None, True))}
+
+
+def test_determiners_adjectives_and_nouns_agree(pairs):
+    nouns, checked = french_nouns(), 0
+    forms = {form: (adjective, gender, plural) for adjective in pocket.adjectives() for gender in "mf" for plural in (False, True)
+             for form in [adjective.agree(gender, plural)]}
+    before = {form for form, (adjective, *_) in forms.items() if adjective.place in "bn"} | {"vieil", "bel", "nouvel"}
+    for pair in pairs:
+        words = split_words(pair.french.lower(), "fr")
+        for i, word in enumerate(words):
+            if word not in nouns or not i:
+                continue
+            j = i - 1 - (words[i - 1] in before)
+            if j < 0 or words[j] not in DETERMINERS or word in before:
+                continue
+            gender, plural = DETERMINERS[words[j]]
+            fits = {(g, p) for g, p in nouns[word] if p == plural and (gender in (None, g) or (
+                gender == "m" and words[j] in ("mon", "ton", "son")))}
+            assert fits, f"{words[j]} {word}: {pair.french}"
+            if j < i - 1:
+                adjective = forms.get(words[i - 1])
+                allowed = {a for a in ("vieil", "bel", "nouvel")}
+                assert words[i - 1] in allowed or any(adjective[0].agree(g, p) == words[i - 1] for g, p in fits), pair.french
+            checked += 1
+    assert checked > 40_000
+
+
+def test_the_pronoun_of_the_it_family_is_the_antecedents(pairs):
+    "Recomputed from the frames' adjectives alone."
+    genders = {row[0]: row[4] for row in table("noun")}
+    of_first = {row[0]: set(row[7].split()) for row in table("frame")}
+    of_second = {row[0]: set(row[8].split()) for row in table("frame")}
+    adjectives = {a.english: a for a in pocket.adjectives()}
+    its = [pair for pair in pairs if ":" in pair.pattern]
+    for pair in its:
+        first, _, second = pair.triple.split("|")
+        frame, adjective = pair.pattern.split(":")[1], split_words(pair.english)[-2]
+        assert (adjective in of_first[frame]) != (adjective in of_second[frame])
+        gender = genders[first] if adjective in of_first[frame] else genders[second]
+        words = split_words(pair.french, "fr")
+        assert {"m": "il", "f": "elle"}[gender] in words, pair
+        assert words[-2] == adjectives[adjective].agree(gender, False), pair
+    assert len(its) > 10_000
+
+
+def test_the_test_holds_what_training_does_not(parts):
+    pinned = {"idiom", "weather-time"}
+    seen = {pair.triple for pair in parts["train"] if pair.pattern not in pinned}
+    for name in ("valid", "test", "test_it"):
+        assert not [pair for pair in parts[name] if pair.triple in seen], name
+    kept = {couple for pair in parts["test_it"] for couple in pocket.two_nouns(pair)}
+    for pair in parts["train"]:
+        assert not pocket.two_nouns(pair) & kept, f"a couple of the test meets in training: {pair.english}"
+
+
+def test_every_word_of_the_test_is_known(parts):
+    for side, language in (("english", "en"), ("french", "fr")):
+        counts = Counter(word for pair in parts["train"] for word in split_words(getattr(pair, side), language))
+        for name in ("valid", "test", "test_it"):
+            rare = {word for pair in parts[name] for word in split_words(getattr(pair, side), language) if counts[word] < 3}
+            assert not rare, (name, rare)
+
+
+def test_position_and_majority_are_coins_in_test_it(parts):
+    cells = Counter(pocket.antecedents(pair) for pair in parts["test_it"])
+    assert cells == {("m", "f", "m"): 250, ("m", "f", "f"): 250, ("f", "m", "m"): 250, ("f", "m", "f"): 250}
+    train = Counter(pocket.antecedents(pair)[2] for pair in parts["train"] if ":" in pair.pattern)
+    assert abs(train["m"] / train.total() - 0.5) < 0.02
+
+
+def test_one_french_for_one_english_beyond_the_file(pairs):
+    known = {pair.english: pair.french for pair in pairs}
+    for seed in (11, 12):
+        for pair in pocket.generate(4000, seed):
+            assert known.setdefault(pair.english, pair.french) == pair.french
+
+
+def test_same_seed_same_pairs():
+    assert pocket.generate(500, 3) == pocket.generate(800, 3)[:500] != pocket.generate(500, 4)
+
+
+def test_the_file_begins_as_the_grammar_says(parts):
+    "Cheap: the first 600 pairs of the grammar, as far as they are training pairs."
+    pairs = [pair for pair in pocket.generate(600) if pocket.part_of(pair.triple) == "train" and pair.pattern not in pocket.PINNED]
+    known = set(parts["train"])
+    gone = [pair for pair in pairs if pair not in known]
+    assert len(gone) < len(pairs) / 5, "the grammar has changed and the file has not: freeze() it"
+    assert all(pair.english not in {p.english for p in known} for pair in gone)
+
+
+@pytest.mark.slow
+def test_the_file_is_what_the_grammar_writes(tmp_path):
+    pocket.freeze(tmp_path / "again.gz")
+    ours, again = (gzip.decompress(path.read_bytes()) for path in (shipped("data/pocket.tsv.gz"), tmp_path / "again.gz"))
+    assert ours == again, "the grammar has changed and the file has not: freeze() it"
+
+
+def test_forms_that_rules_get_wrong():
+    plurals = {noun.english: noun.pluriel for noun in pocket.nouns()}
+    assert (plurals["owl"], plurals["cabbage"], plurals["jewel"], plurals["horse"], plurals["nephew"]) == (
+        "*hiboux", "choux", "bijoux", "chevaux", "neveux")
+    blue = next(a for a in pocket.adjectives() if a.english == "blue")
+    assert blue.agree("m", True) == "bleus" and blue.agree("f", True) == "bleues"
+    assert pocket.future("envoyer")[0] == "enverrai" and pocket.imperfect("commencer")[3] == "commencions"

@@ -1,0 +1,116 @@
+"""Byte pairs: any text comes back, by hand and from the library, and both agree on every id."""
+import json
+import os
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from transformer_lit.masks import BOS, EOS, PAD, UNK
+from transformer_lit.tokens import (BYTES, SPECIAL, BytePairs, Subwords, apply_merges, commonest, count_pairs, learn_merges,
+                                    merge, single_bytes, split_pieces, until_end)
+
+TEXT = ["The animal didn't cross the street because it was too tired.", "It was too wide, and the animals were too tired!",
+        "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.", "Où ça ? Là-bas, près de l'école : l'élève dort."]
+BY_HAND, LIBRARY = BytePairs.build(TEXT * 2, 340), Subwords.build(TEXT * 2, 340)
+# Characters whose place (in a word, a space, neither) Python's and the library's regular expressions see in the same way:
+# not loose accents, number signs such as ৴, and what Unicode has not assigned.
+AGREED = st.text(st.characters(exclude_categories=["Cs", "Cn", "Mn", "Mc", "Me", "No", "So", "Pc"], exclude_characters="_"))
+SMALL = st.lists(st.text("ab é'", max_size=10), min_size=1, max_size=6)
+
+
+@given(st.text())
+@example("")
+@example("  a\u00a0b\r\n\x00\x1c ")
+@example("<eos> <pad> e\u0301 ☕ 它")
+def test_any_text_comes_back(text):
+    assert "".join(split_pieces(text)) == text, "the pieces of a text, joined, are the text: does the pattern drop a character?"
+    for tokenizer in (BY_HAND, LIBRARY):
+        ids = tokenizer.encode(text)
+        assert ids[-1] == EOS and min(ids[:-1], default=UNK + 1) > UNK, "nothing is unknown, and EOS stands at the end only"
+        assert max(ids) < len(tokenizer)
+        assert tokenizer.decode([BOS, *ids, PAD, 70]) == text, f"{type(tokenizer).__name__} does not give the text back"
+
+
+@given(st.lists(st.integers(4, 339)))
+def test_any_ids_can_be_read(ids):
+    "A model may say bytes that are no text; both say so in the same way."
+    assert BY_HAND.decode(ids) == LIBRARY.decode(ids)
+
+
+@given(AGREED)
+def test_library_cuts_as_by_hand(text):
+    assert BY_HAND.encode(text) == LIBRARY.encode(text)
+
+
+@given(SMALL, st.integers(255, 290))
+def test_library_learns_as_by_hand(sentences, size):
+    "Few letters, so nearly all counts are tied: the rule for ties is put to the test."
+    ours, theirs = BytePairs.build(sentences, size), Subwords.build(sentences, size)
+    assert len(ours) == len(theirs), "both stop at the size, or when nothing is left to glue"
+    for text in sentences + ["abba", " é"]:
+        assert ours.encode(text) == theirs.encode(text), f"ties are decided differently: {text!r}"
+
+
+@given(SMALL, st.integers(0, 30))
+def test_cut_as_in_training(sentences, n):
+    words = {single_bytes(piece): 1 for text in sentences for piece in split_pieces(text)}
+    merges = learn_merges(words, 256 + n)
+    for word in words:
+        trained = word
+        for pair in merges:
+            trained = merge(trained, pair)
+        ranks = {pair: rank for rank, pair in enumerate(merges)}
+        assert apply_merges(word, ranks) == trained, "a word of the training text must be cut as at the end of training"
+    assert len(merges) <= n and not any(b" " in (a + b)[1:] for a, b in merges), "no merge crosses into the next word"
+
+
+def test_ids_in_order():
+    assert BY_HAND.tokens[:4] == [b""] * len(SPECIAL) and BY_HAND.tokens[4:260] == BYTES
+    assert LIBRARY.encode("A")[0] == 4 + BYTES.index(b"A") == BY_HAND.encode("A")[0]
+    assert len(set(BY_HAND.tokens[4:])) == 336 == len(BY_HAND) - 4, "no token twice"
+
+
+def test_no_token_twice():
+    pairs = BytePairs([(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc")])
+    assert pairs.tokens[260:] == [b"ab", b"bc", b"abc"], "two merges may make the same token; it has one id"
+
+
+def test_counts_and_ties():
+    assert count_pairs({(b"a", b"a", b"a"): 2, (b"b",): 9}) == {(b"a", b"a"): 4}
+    age = {b"a": 0, b"b": 1, b"c": 2}
+    assert commonest({(b"b", b"a"): 3, (b"a", b"c"): 3, (b"a", b"b"): 3}, age) == (b"a", b"b")
+    assert commonest({(b"a", b"a"): 3, (b"c", b"c"): 4}, age) == (b"c", b"c"), "a higher count goes before age"
+
+
+def test_until_end():
+    assert until_end([5, EOS, 6, EOS]) == [5] and until_end(iter([5])) == [5] and until_end([]) == []
+
+
+def test_special_words_are_ordinary_text():
+    "Whoever types <eos> must not end the sentence."
+    for word in SPECIAL:
+        assert min(LIBRARY.encode(f"a {word} b")[:-1]) > UNK, f"{word} in a text was taken for the special token"
+
+
+def test_one_file(tmp_path):
+    path = tmp_path / "tokenizer.json"
+    LIBRARY.save(path)
+    again = Subwords.load(path)
+    assert len(again) == len(LIBRARY) and [again.encode(t) for t in TEXT] == [LIBRARY.encode(t) for t in TEXT]
+    assert again.encode("<eos>") == LIBRARY.encode("<eos>"), "the loaded tokenizer reads special tokens in a text"
+    kept = json.loads(path.read_text())
+    assert [token["content"] for token in kept["added_tokens"]] == SPECIAL
+    assert len(kept["model"]["merges"]) == len(LIBRARY) - 260
+
+
+def test_no_threads_unless_asked_for():
+    "Some versions of the library warn when a process that has used its threads is forked: it is told not to use them."
+    assert os.environ["TOKENIZERS_PARALLELISM"] in ("false", "true"), "set by tokens.py unless the user has set it"
+
+
+@pytest.mark.parametrize("size", [0, 100, 260])
+def test_smallest(size):
+    "Fewer tokens than special ones and bytes can't be had; then there are no merges."
+    for tokenizer in (BytePairs.build(TEXT, size), Subwords.build(TEXT, size)):
+        assert len(tokenizer) == 260 and tokenizer.decode(tokenizer.encode("é ")) == "é "
