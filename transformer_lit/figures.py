@@ -2,14 +2,14 @@
 
 # %% auto #0
 __all__ = ['QUERY', 'KEY', 'VALUE', 'ENCODER', 'DECODER', 'BRIDGE', 'GREY', 'INK', 'CYCLE', 'MASK', 'STYLE', 'IDS', 'PARTS',
-           'NORMS', 'Picture', 'wrap', 'panel', 'cleaned', 'headed', 'framed', 'to_svg', 'as_array', 'image_panel',
-           'label_heat', 'square_panel', 'heat_height', 'heat_panel', 'heatmap', 'heatmaps', 'series', 'log_axes',
-           'direct', 'dress_curves', 'end_heights', 'name_ends', 'finish_curves', 'draw_curve', 'curve_panel', 'keyed',
-           'curves', 'curve_panels', 'draw_bar', 'bars', 'table_cell', 'table_head', 'table_row', 'table', 'Sheet',
-           'Words', 'Sketch', 'arrow_head', 'Lines', 'square_colours', 'label_squares', 'Drawing', 'attention_words',
-           'attention_lines', 'is_lit', 'shade', 'draw_frames', 'draw_parts', 'draw_stems', 'draw_wires',
-           'architecture', 'live', 'Explorer', 'softmax_bars', 'explore_softmax', 'mask_of_six', 'explore_masks',
-           'noam_curve', 'explore_noam']
+           'NORMS', 'Picture', 'wrap', 'panel', 'cleaned', 'headed', 'framed', 'to_svg', 'brightness', 'contrast',
+           'ink_on', 'as_array', 'image_panel', 'label_heat', 'square_panel', 'heat_height', 'heat_panel', 'heatmap',
+           'heatmaps', 'series', 'log_axes', 'direct', 'dress_curves', 'end_heights', 'name_ends', 'finish_curves',
+           'draw_curve', 'curve_panel', 'keyed', 'curves', 'curve_panels', 'draw_bar', 'bars', 'is_number',
+           'table_cell', 'table_head', 'table_row', 'table_caption', 'table', 'Sheet', 'Words', 'Sketch', 'arrow_head',
+           'Lines', 'square_colours', 'label_squares', 'Drawing', 'attention_words', 'attention_lines', 'is_lit',
+           'shade', 'draw_frames', 'draw_parts', 'draw_stems', 'draw_wires', 'architecture', 'live', 'Explorer',
+           'softmax_bars', 'explore_softmax', 'mask_of_six', 'explore_masks', 'noam_curve', 'explore_noam']
 
 # %% ../book/90_figures.ipynb #imports
 import html
@@ -113,6 +113,25 @@ def to_svg(figure: Figure, width: int) -> str:
         figure.savefig(file, format="svg", metadata={"Date": None})
     return framed(headed(cleaned(file.getvalue())), width)
 
+# %% ../book/90_figures.ipynb #brightness
+def brightness(paint) -> float:
+    "WCAG's relative luminance: 0 for black, 1 for white."
+    rgb = np.array(matplotlib.colors.to_rgb(paint))
+    bent = ((rgb + 0.055) / 1.055) ** 2.4
+    return float(np.where(rgb <= 0.04045, rgb / 12.92, bent)
+                 @ [0.2126, 0.7152, 0.0722])
+
+# %% ../book/90_figures.ipynb #contrast
+def contrast(one, other) -> float:
+    "WCAG's contrast of two colours, from 1 to 21."
+    low, high = sorted(brightness(paint) + 0.05 for paint in (one, other))
+    return high / low
+
+# %% ../book/90_figures.ipynb #ink-on
+def ink_on(paint) -> str:
+    "Dark or white letters, whichever stand out more on `paint`."
+    return max("#030303", "#ffffff", key=lambda i: contrast(i, paint))
+
 # %% ../book/90_figures.ipynb #as-array
 def as_array(values, dtype=None) -> np.ndarray:
     "A tensor, with or without gradient, or a list as an array."
@@ -149,6 +168,10 @@ def square_panel(axes, array, rows, cols, **options) -> None:
         xticklabels=cols if cols is not None else "auto",
         yticklabels=rows if rows is not None else "auto",
         cbar_kws={"shrink": 0.8, "aspect": 14, "pad": 0.02}, **options)
+    paints = axes.collections[0].get_facecolors()
+    for text in axes.texts:  # seaborn's own choice is too pale on tan
+        j, i = map(int, text.get_position())
+        text.set_color(ink_on(paints[i * array.shape[1] + j]))
 
 # %% ../book/90_figures.ipynb #heat-height
 def heat_height(t: int, s: int, width: int) -> int:
@@ -261,7 +284,7 @@ def draw_curve(axes, entry, colour, style) -> tuple:
     xs, ys, low, high = series(entry)
     axes.plot(xs, ys, style, color=colour)
     if low is not None:
-        axes.fill_between(xs, low, high, color=colour, alpha=0.22,
+        axes.fill_between(xs, low, high, color=colour, alpha=0.35,
                           linewidth=0)
     return xs[-1], ys[-1]
 
@@ -340,28 +363,43 @@ def bars(values: dict, alt: str, xlabel=None, title=None, fmt="{:.2f}",
         axes.set_title(title or "", loc="left")
     return Picture(to_svg(figure, width), alt)
 
+# %% ../book/90_figures.ipynb #is-number
+def is_number(value) -> bool:
+    "A number to stand to the right; what is true or false is none."
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
 # %% ../book/90_figures.ipynb #table-cell
 def table_cell(value, fmt: str) -> str:
-    "One cell: numbers to the right, what is true or false is none."
-    number = isinstance(value, (int, float)) and (
-        not isinstance(value, bool))
+    "One cell: numbers to the right and on one line."
     text = (fmt.format(value) if isinstance(value, float)
-            else f"{value:,}" if number else str(value))
-    side = "right" if number else "left"
-    return (f'<td style="text-align:{side};padding:2px 10px">'
+            else f"{value:,}" if is_number(value) else str(value))
+    side = "right" if is_number(value) else "left"
+    whole = "" if re.search("[a-z]", text.replace("nan", ""), re.I) else (
+        ";white-space:nowrap")
+    return (f'<td style="text-align:{side};padding:2px 10px{whole}">'
             f"{html.escape(text)}</td>")
 
+# %% ../book/90_figures.ipynb #table-head
+def table_head(columns, numbers=()) -> str:
+    "The names of the columns, over numbers to the right."
+    sides = ["right" if c in numbers else "left" for c in columns]
+    return "".join(f'<th scope="col" style="text-align:{side};padding:2px '
+                   f'10px">{html.escape(str(c))}</th>'
+                   for c, side in zip(columns, sides))
+
 # %% ../book/90_figures.ipynb #table-parts
-def table_head(columns) -> str:
-    "The names of the columns, as a screen reader expects them."
-    return "".join('<th scope="col" style="text-align:left;padding:2px '
-                   f'10px">{html.escape(str(c))}</th>' for c in columns)
-
-
 def table_row(row: dict, columns, fmt: str) -> str:
     "One row; a column that it lacks is empty."
     return "<tr>" + "".join(table_cell(row.get(c, ""), fmt)
                             for c in columns) + "</tr>"
+
+# %% ../book/90_figures.ipynb #table-caption
+def table_caption(caption: str | None) -> str:
+    "The caption, on one line where a phone has room for it."
+    if not caption:
+        return ""
+    whole = ' style="white-space:nowrap"' if len(caption) <= 44 else ""
+    return f"<caption{whole}>{html.escape(caption)}</caption>"
 
 # %% ../book/90_figures.ipynb #table
 def table(rows, columns=None, caption=None, fmt="{:.3f}") -> Picture:
@@ -370,10 +408,11 @@ def table(rows, columns=None, caption=None, fmt="{:.3f}") -> Picture:
         rows = [{"": name, **row} for name, row in rows.items()]
     columns = columns or list(dict.fromkeys(k for r in rows for k in r))
     body = "".join(table_row(row, columns, fmt) for row in rows)
-    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    numbers = [c for c in columns if all(is_number(r.get(c)) for r in rows)]
+    head = f"<thead><tr>{table_head(columns, numbers)}</tr></thead>"
     return Picture(
-        f'<div style="overflow-x:auto" tabindex="0"><table>{title}<thead>'
-        f"<tr>{table_head(columns)}</tr></thead><tbody>{body}</tbody>"
+        '<div style="overflow-x:auto" tabindex="0"><table>'
+        f"{table_caption(caption)}{head}<tbody>{body}</tbody>"
         "</table></div>", None)
 
 # %% ../book/90_figures.ipynb #drawing-sheet
@@ -412,13 +451,13 @@ class Sketch(Words):
 
     def box(self, x, y, w, h, text="", fill="none", color=None,
             dash=False, size=12, sub=None):
-        "A rounded box; words on a fill are dark in both themes."
+        "A rounded box; words on a fill are as dark or light as it asks."
         dashes = ' stroke-dasharray="4 3"' if dash else ""
         self.parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" '
             f'rx="4" fill="{fill}" stroke="{color or "currentColor"}" '
             f'stroke-width="1.3"{dashes}/>')
-        ink = "#111111" if fill != "none" else None
+        ink = ink_on(fill) if fill != "none" else None
         middle = y + h / 2 - (7 if sub else 0)
         self.text(x + w / 2, middle, text, size, color=ink)
         if sub:
@@ -457,12 +496,11 @@ class Lines(Sketch):
 
 # %% ../book/90_figures.ipynb #square-colours
 def square_colours(value: float, cmap: str | None) -> tuple:
-    "Fill and letters of one square: light letters on dark fills."
+    "Fill and letters of one square."
     if cmap is None:
         return "none", None
     paint = (MASK if cmap == "mask" else matplotlib.colormaps[cmap])(value)
-    ink = "#ffffff" if paint[1] < 0.5 else "#111111"
-    return matplotlib.colors.to_hex(paint), ink
+    return matplotlib.colors.to_hex(paint), ink_on(paint)
 
 # %% ../book/90_figures.ipynb #label-squares
 def label_squares(sheet, x, y, cell, rows, cols, size) -> None:
@@ -517,7 +555,7 @@ def attention_lines(weights, queries, keys, alt: str,
     for (i, j), weight in np.ndenumerate(array):
         if weight > 0.02:
             sheet.line(112, 40 + i * 24, 228, 40 + j * 24, QUERY,
-                       width=0.6 + 4 * weight, opacity=0.15 + 0.85 * weight)
+                       width=0.6 + 4 * weight, opacity=0.35 + 0.65 * weight)
     attention_words(sheet, queries, keys, title)
     return sheet.show(alt)
 
@@ -646,23 +684,23 @@ class Explorer:
 
 # %% ../book/90_figures.ipynb #explore-softmax-draw
 def softmax_bars(power: int, scaled: bool) -> str:
-    "The weights of eight scores for d_k = 2 ** power."
+    "The weights of eight scores for dₖ = 2 ** power."
     draws = np.array([.34, -1.12, 1.57, .08, -.45, .91, -1.83, .52])
     scores = draws if scaled else draws * 2 ** (power / 2)
     weights = np.exp(scores - scores.max())
     weights = weights / weights.sum()
     return bars({f"{s:.1f}": w for s, w in zip(scores, weights)},
                 alt="the weights of eight scores",
-                title=f"d_k = {2 ** power}").html
+                title=f"dₖ = {2 ** power}").html
 
 # %% ../book/90_figures.ipynb #explore-softmax
 def explore_softmax() -> Explorer:
-    "Softmax of eight scores against d_k, with and without 1/√d_k."
+    "Softmax of eight scores against dₖ, with and without 1/√dₖ."
     import ipywidgets
 
     return Explorer("softmax", {
-        "power": ipywidgets.IntSlider(6, 2, 10, description="log2 d_k"),
-        "scaled": ipywidgets.Checkbox(True, description="1/√d_k")},
+        "power": ipywidgets.IntSlider(6, 2, 10, description="log2 dₖ"),
+        "scaled": ipywidgets.Checkbox(True, description="1/√dₖ")},
         softmax_bars)
 
 # %% ../book/90_figures.ipynb #explore-masks-draw

@@ -1,0 +1,63 @@
+"""What a finished training leaves in the book: its checkpoint, its record and the "Try it" view.
+
+    python tests/bench/publish.py tatoeba-fr --run runs/tatoeba-fr
+    python tests/bench/publish.py pocket --run runs/pocket
+
+Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them as packed on the
+test part, and writes run.json, hypotheses.txt, log.jsonl (every tenth step), precision.json and try_it.json to
+book/results/NAME. The corpus must be at hand ($TRANSFORMER_LIT_DATA). Takes minutes.
+"""
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from transformer_lit import translation as t  # noqa: E402
+from transformer_lit.data import shipped, tatoeba_archive  # noqa: E402
+
+
+def publish(name, run, parts, training, translator, command, root=ROOT):
+    "`translator` and `training` as `train_translator` returns them; results into `root`."
+    recipe, box, results = training.recipe, root / "data/checkpoints" / name, root / "book/results" / name
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "precision.json").write_text(json.dumps(t.precision_losses(translator, parts["valid"]), indent=1))
+    t.save_pretrained(translator, box)
+    (box / "model.safetensors").chmod(0o644)
+    t.save_seen(parts["train"], box)
+    packed = t.from_pretrained(box)  # what the book ships is what is scored
+    archive = shipped("data/pocket.tsv.gz") if recipe.corpus == "pocket" else tatoeba_archive(recipe.language)
+    record = t.write_record(run, command, packed, training, parts, archive)
+    for file in "run.json", "hypotheses.txt":
+        shutil.copyfile(run / file, results / file)
+    (box / "README.md").write_text(t.model_card(record, name), encoding="utf-8")
+    (results / "log.jsonl").write_text("".join(
+        json.dumps(e, ensure_ascii=False) + "\n" for e in training.log
+        if e["kind"] == "epoch" or e["step"] % 10 == 0), encoding="utf-8")
+    rows = [line.split("\t") for line in shipped("data/try_it.tsv").read_text("utf-8").splitlines()]
+    (results / "try_it.json").write_text(json.dumps(
+        t.try_it(packed, rows, lambda english: t.was_seen(english, box)), ensure_ascii=False), encoding="utf-8")
+    return record
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("name", choices=t.RECIPES)
+    p.add_argument("--run", type=Path, required=True, help="the folder of the training, finished")
+    o = p.parse_args()
+    torch.set_num_threads(1)
+    recipe = t.RECIPES[o.name]
+    parts = t.load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
+    translator, training = t.train_translator(o.run, recipe, parts)  # a finished run is only read
+    command = f"transformer-lit train --recipe {o.name} --folder {o.run}"
+    record = publish(o.name, o.run, parts, training, translator, command)
+    for score in record["scores"]:
+        print(score["set"], score.get("references", ""), score["metric"], round(score["value"], 3))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,344 @@
+"""Attention maps: what is recorded is what was used, everything is put back, and the view is whole, small and harmless."""
+import base64
+import html
+import json
+import os
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from helpers import SEEDS, models, sentences, small_model
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer_lit.attention_maps import (
+    alignment_error_rate, attention_modules, attention_view, distance, entropy, habit_places, heads_differ, named_maps, overheard,
+    packed, piece_names, record, weight_at, without_heads)
+from transformer_lit.decoding import beam_search, greedy_decode
+from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
+from transformer_lit.tokens import Vocabulary
+
+
+def run(model, seed=0, rows=3, s=6, t=5):
+    source, target = sentences(rows, s, seed), sentences(rows, t, seed + 1)
+    return source, target, model(source, target)
+
+
+def explained(model, seen, source, target):
+    "The largest difference between A V and what reached the output projection, over all attentions."
+    kept, undo, most = {}, [], 0.0
+    for place, part in attention_modules(model).items():
+        undo.append(part.value.register_forward_hook(
+            lambda m, i, o, place=place, part=part: kept.__setitem__((place, "v"), part.heads(o))))
+        undo.append(part.output.register_forward_pre_hook(
+            lambda m, i, place=place, part=part: kept.__setitem__((place, "x"), part.heads(i[0]))))
+    model(source, target)
+    for hook in undo:
+        hook.remove()
+    for kind, layer in attention_modules(model):
+        place = (kind, layer)
+        most = max(most, (seen[kind][layer] @ kept[place, "v"] - kept[place, "x"]).abs().max().item())
+    return most
+
+
+# Recording --------------------------------------------------------------------------------------------------------
+
+@given(models(), SEEDS)
+def test_what_is_recorded_is_what_was_used(model, seed):
+    model.eval()
+    with record(model) as seen:
+        source, target, logits = run(model, seed)
+    assert explained(model, seen, source, target) < 1e-9, "the weights recorded don't explain what the heads gave out"
+    assert torch.equal(model(source, target), logits), "listening changes the output"
+    c = model.config
+    assert {k: len(v) for k, v in seen.items()} == {
+        "encoder": c.n_encoder_layers, "decoder": c.n_decoder_layers, "cross": c.n_decoder_layers}
+    assert seen["cross"][0].shape == (3, c.n_heads, 5, 6), "weights are (B, H, T, S)"
+    assert not any(w.requires_grad for layers in seen.values() for w in layers)
+
+
+def test_layers_and_kinds_keep_their_names():
+    model = small_model()
+    found = attention_modules(model)
+    for n in range(2):
+        assert found["encoder", n] is model.encoder.layers[n].attention
+        assert found["decoder", n] is model.decoder.layers[n].attention
+        assert found["cross", n] is model.decoder.layers[n].cross_attention
+
+
+def test_hooks_are_gone_after_an_error():
+    model = small_model()
+    with pytest.raises(RuntimeError, match="on purpose"):
+        with record(model), without_heads(model, [("cross", 1, 0)]):
+            raise RuntimeError("on purpose")
+    for part in attention_modules(model).values():
+        assert "attend" not in vars(part), "attend is still replaced"
+        assert not part.output._forward_pre_hooks, "a head is still switched off"
+
+
+def test_recordings_can_be_nested():
+    model = small_model().eval()
+    with record(model) as outer:
+        with record(model) as inner:
+            run(model)
+        assert torch.equal(outer["cross"][1], inner["cross"][1])
+        run(model, seed=5)
+    assert not torch.equal(outer["cross"][1], inner["cross"][1]), "the inner one still listens after its end"
+    assert not any("attend" in vars(part) for part in attention_modules(model).values())
+
+
+def test_overheard_puts_a_replacement_back():
+    part = small_model().encoder.layers[0].attention
+    part.attend = mine = part.attend
+    with overheard(part, lambda weights: None):
+        assert part.attend is not mine
+    assert part.attend is mine
+
+
+def test_decoding_step_by_step_can_be_recorded():
+    model = small_model().eval()
+    source = sentences(2, 6, 3)
+    whole = greedy_decode(model, source, 6), beam_search(model, source, 2, max_length=6)
+    with record(model) as seen:
+        assert (greedy_decode(model, source, 6), beam_search(model, source, 2, max_length=6)) == whole
+    assert seen["cross"][0].size(2) == 1, "a step has one row"
+
+
+# Switching off ----------------------------------------------------------------------------------------------------
+
+@given(models(), SEEDS, st.data())
+def test_a_head_switched_off_is_its_columns_of_the_output_at_zero(model, seed, data):
+    model.eval()
+    place = data.draw(st.sampled_from(sorted(attention_modules(model))))
+    part = attention_modules(model)[place]
+    head, k = data.draw(st.integers(0, part.n_heads - 1)), part.output.in_features // part.n_heads
+    _, _, before = run(model, seed)
+    with without_heads(model, [(*place, head), (*place, head)]) as same:
+        assert same is model
+        _, _, off = run(model, seed)
+    assert torch.equal(run(model, seed)[2], before), "the head is not switched on again"
+    with torch.no_grad():
+        part.output.weight[:, head * k:(head + 1) * k] = 0
+    assert torch.allclose(run(model, seed)[2], off), f"another slice than head {head}'s is zero"
+
+
+@pytest.mark.parametrize("head", [("cross", 2, 0), ("cross", 0, 2), ("cross", 0, -1), ("other", 0, 0)])
+def test_a_head_that_is_not_there_is_named(head):
+    model = small_model()
+    with pytest.raises(ValueError, match="no head"):
+        with without_heads(model, [("cross", 0, 0), head]):
+            pass
+    assert not any(part.output._forward_pre_hooks for part in attention_modules(model).values())
+
+
+# Counting ---------------------------------------------------------------------------------------------------------
+
+@given(SEEDS)
+def test_places_hold_no_pads_and_nothing_closed(seed):
+    tokens = sentences(4, 7, seed)
+    tokens[0, -1] = EOS
+    for mask in (padding_mask(tokens)[:, 0], target_mask(tokens)[:, 0]):
+        for name, place in habit_places(tokens, mask).items():
+            assert not (place & ~mask).any(), f"{name} lies where nobody may look"
+            assert not place[tokens == PAD].any(), f"{name}: a pad asks"
+            for b, t, s in place.nonzero().tolist():
+                assert {"previous token": s == t - 1, "itself": s == t, "next token": s == t + 1,
+                        "repeated token": tokens[b, s] == tokens[b, t] and s != t, "end token": tokens[b, s] == EOS,
+                        "first token": s == 0}[name]
+
+
+@given(SEEDS, st.integers(1, 4))
+def test_weight_at_is_the_mean_over_rows_with_the_place(seed, heads):
+    torch.manual_seed(seed)
+    weights, place = torch.rand(2, 3, heads, 4, 5).softmax(-1), torch.rand(3, 4, 5) < 0.3
+    on = [[sum((weights[n, b, h, t] * place[b, t]).sum() for b in range(3) for t in range(4) if place[b, t].any())
+           / max(1, int(place.any(-1).sum())) for h in range(heads)] for n in range(2)]
+    assert torch.allclose(weight_at(weights, place), torch.tensor(on), atol=1e-6)
+
+
+@given(SEEDS)
+def test_entropy_distance_and_difference_have_their_bounds(seed):
+    torch.manual_seed(seed)
+    w = (torch.randn(2, 3, 6, 6) * 4).softmax(-1)
+    assert (entropy(w) >= 0).all() and (entropy(w).exp() <= 6 + 1e-4).all()
+    assert (distance(w) <= 5).all() and torch.equal(distance(torch.eye(6)), torch.zeros(6))
+    assert ((heads_differ(w) >= 0) & (heads_differ(w) <= 1 + 1e-6)).all()
+    same = w[:, :1].expand(-1, 3, -1, -1)
+    assert heads_differ(same).max() < 1e-6, "equal heads don't differ"
+
+
+# Alignment --------------------------------------------------------------------------------------------------------
+
+def rate_by_sets(weights, gold, rest, strict):
+    hits = total = 0
+    for w, links in zip(weights, gold):
+        s = w.size(-1)
+        found = {(int(w[t].argmax() if rest else w[t, :-1].argmax()), t) for t in range(len(w) - 1)}
+        found = {(i, t) for i, t in found if i < s - 1}
+        possible = set(links)
+        sure = {(i, t) for i, t in possible if strict or sum(u == t for _, u in possible) == 1}
+        hits += len(found & sure) + len(found & possible)
+        total += len(found) + len(sure)
+    return 1 - hits / total
+
+
+@given(SEEDS, st.booleans(), st.booleans())
+def test_alignment_error_rate_against_sets(seed, rest, strict):
+    dice = torch.Generator().manual_seed(seed)
+    weights, gold = [], []
+    for t, s in ((5, 4), (3, 6)):
+        weights.append(torch.rand(2, t, s, generator=dice))
+        gold.append([(0, 0)] + [(i, j) for i in range(s - 1) for j in range(t - 1)
+                                if torch.rand(1, generator=dice) < 0.3 and (i, j) != (0, 0)])
+    ours = alignment_error_rate(weights, gold, rest, strict)
+    theirs = [rate_by_sets([w[h] for w in weights], gold, rest, strict) for h in range(2)]
+    assert torch.allclose(ours, torch.tensor(theirs), atol=1e-6)
+
+
+def test_alignment_wants_one_list_of_links_a_sentence():
+    with pytest.raises(ValueError):
+        alignment_error_rate([torch.rand(3, 3)] * 2, [[(0, 0)]])
+
+
+# The view ---------------------------------------------------------------------------------------------------------
+
+class Parts(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+
+def view(s=16, t=17, layers=4, heads=4, source=None, target=None, **options):
+    torch.manual_seed(0)
+    causal = torch.full((t - 1, t - 1), -1e9).triu(1)
+    seen = {"encoder": [torch.rand(1, heads, s, s).softmax(-1)] * layers,
+            "decoder": [(torch.rand(1, heads, t - 1, t - 1) + causal).softmax(-1)] * layers,
+            "cross": [torch.rand(1, heads, t - 1, s).softmax(-1)] * layers}
+    return attention_view(seen, source or [f"word{i}" for i in range(s)], target or [f"mot{i}" for i in range(t)],
+                          alt="a made-up pair", **options), seen
+
+
+def test_a_view_of_a_sentence_pair_is_under_30_kilobytes():
+    page, _ = view()
+    assert len(page.html.encode()) < 30_000, f"{len(page.html.encode())} bytes"
+    assert not re.search(r"https?://", page.html), "the view asks another host"
+    assert page._repr_html_() == page.html and repr(page) == "a made-up pair"
+
+
+def test_a_view_holds_the_weights_in_order():
+    page, seen = view(5, 4, 2, 3, show=("cross", 1, 2))
+    data = json.loads(Parts(page.html).tags[0][1]["data-view"])
+    raw = base64.b64decode(data["w"])
+    kept = torch.ones(3, 3).tril().bool()
+    wanted = [*torch.stack(seen["encoder"]).flatten().tolist(), *torch.stack(seen["decoder"])[..., kept].flatten().tolist(),
+              *torch.stack(seen["cross"]).flatten().tolist()]
+    assert list(raw) == [round(w * 255) for w in torch.tensor(wanted).tolist()]
+    assert data["k"] == ["cross", 1, 2] and data["m"] == [["encoder", 2, 3], ["decoder", 2, 3], ["cross", 2, 3]]
+
+
+def test_words_can_not_break_out_of_a_view():
+    rude = ["</script><script>x", "it's", '"q"', "&amp;", "<eos>"]
+    page, _ = view(5, 5, 1, 1, source=rude, target=rude)
+    tags = Parts(page.html).tags
+    assert json.loads(tags[0][1]["data-view"])["s"] == rude
+    assert sum(tag == "script" for tag, _ in tags) == 1
+    assert not [a for _, attrs in tags for a in attrs if a == "id"], "an id would clash with a second view's"
+    assert '"' not in html.unescape(tags[0][1]["aria-label"])
+
+
+def test_weights_that_do_not_fit_the_words_are_named():
+    with pytest.raises(ValueError, match=r"cross weights \(4, 5\).*\(3, 5\)"):
+        named_maps({"cross": [torch.rand(1, 2, 4, 5)]}, list("abcde"), list("xyzu"))
+    alone = named_maps({"self": [torch.rand(1, 2, 3, 3)]}, list("abc"), [])
+    assert alone["self"].shape == (1, 2, 3, 3), "a model with one stack needs no target words"
+
+
+def test_packed_leaves_the_future_out():
+    square = torch.tensor([[1.0, 0.0], [0.25, 0.75]])[None, None]
+    assert list(packed(square, True)) == [255, 64, 191] and len(packed(square, False)) == 4
+
+
+def test_pieces_are_readable():
+    words = Vocabulary(["the", "cat"])
+    assert piece_names([BOS, 4, 5, EOS, PAD], words) == ["<bos>", "the", "cat", "<eos>"]
+    tokens = pytest.importorskip("transformer_lit.tokens")
+    if not hasattr(tokens, "Subwords"):
+        pytest.skip("no subwords yet")
+    some = ["the unbelievable cat sat", "été, l'été"] * 3
+    subwords = tokens.Subwords.build(some, 280)
+    named = piece_names(subwords.encode("the unbelievable été"), subwords)
+    assert named[-1] == "<eos>" and not any("Ġ" in piece for piece in named)
+    starts = [piece for piece in named[:-1] if not piece.startswith("·")]
+    assert starts[0].startswith("t") and len(starts) <= 5, named
+
+
+# In a browser -----------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def page():
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium here")
+    with api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        errors = []
+        page.on("pageerror", lambda e: errors.append(str(e)))
+        body = view(6, 7, 3, 2)[0].html + view(4, 5, 2, 2)[0].html
+        page.set_content("<!doctype html><html lang='en'><title>t</title><main><h1>t</h1>" + body + "</main>")
+        yield page
+        assert not errors, errors
+        browser.close()
+
+
+@pytest.mark.slow
+def test_controls_of_the_view(page):
+    first, second = (page.locator(".tl-attention").nth(n) for n in (0, 1))
+    say, still = first.locator("[data-out=say]"), second.locator("[data-out=say]").inner_text()
+    assert "layer 0, head 0" in say.inner_text() and say.get_attribute("aria-live") == "polite"
+    first.locator("[data-in=slide]").fill("2")
+    assert "layer 2" in say.inner_text() and first.locator("[data-in=layer]").input_value() == "2"
+    first.locator("[data-in=head]").select_option("1")
+    first.locator("[data-in=kind]").select_option("encoder")
+    assert say.inner_text().startswith("Encoder self-attention, layer 2, head 1.")
+    assert not first.locator("[data-in=said]").is_visible()
+    many = first.locator("line").count()
+    first.locator("[data-in=least]").fill("0.9")
+    assert first.locator("line").count() < many
+    first.locator("[data-in=least]").fill("0")
+    first.locator("[data-in=kind]").select_option("cross")
+    first.locator(".tl-p").focus()
+    for key, words in (("ArrowDown", "“mot1” (said after “mot0”) looks at"), ("ArrowDown", "“mot2”"),
+                       ("ArrowRight", "“word1” is looked at most by"), ("Escape", "Strongest")):
+        page.keyboard.press(key)
+        assert words in say.inner_text(), f"{key}: {say.inner_text()}"
+    first.locator('[data-i="2"][data-side="0"]').first.hover()
+    assert "“mot3”" in say.inner_text() and first.locator("line").count() == 6
+    assert second.locator("[data-out=say]").inner_text() == still, "one view turns the other"
+
+
+@pytest.mark.slow
+def test_the_view_fits_a_phone_and_axe_finds_nothing_serious(page):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    found = axe.Axe().run(page).response["violations"]
+    assert not [rule["id"] for rule in found if rule["impact"] in ("serious", "critical")]
+
+
+# What the chapter says of its sentences ---------------------------------------------------------------------------
+
+@pytest.mark.skipif(not os.environ.get("TRANSFORMER_LIT_DATA"), reason="the corpora are not here")
+def test_the_two_sentences_are_unseen():
+    from transformer_lit.data import read_tatoeba, sentence_key, tatoeba_archive
+
+    seen = {sentence_key(english) for english, _ in read_tatoeba(tatoeba_archive("fr"), "fr")}
+    for english in ("But why such optimism for some and pessimism for others?",
+                    "The animal didn't cross the street because it was too tired."):
+        assert sentence_key(english) not in seen

@@ -1,0 +1,227 @@
+"""Scores: equal to sacreBLEU for any file, promises of each part, and a record that can be computed again."""
+import json
+import math
+import random
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transformer_lit import evaluation
+from transformer_lit.data import shipped
+from transformer_lit.evaluation import (
+    LENGTHS, RARITY, all_reports, binned, bleu_of, brevity_penalty, by_group, checksum, clipped, closest, columns,
+    corpus_bleu, counts, interval, line_counts, moses_like, ngrams, rarest, report, scores, split_compounds, ways,
+    word_counts)
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=9).map(" ".join)
+FILES = st.lists(st.tuples(LINES, st.lists(LINES.filter(bool), min_size=1, max_size=3)), min_size=1, max_size=8).map(
+    lambda pairs: ([h for h, _ in pairs], [refs for _, refs in pairs]))
+OWN = [line.split("\t") for line in shipped("data/try_it.tsv").read_text(encoding="utf-8").splitlines()]
+ENGLISH, FRENCH = [e for e, _ in OWN], [f for _, f in OWN]
+ONE = [[f] for f in FRENCH]
+
+
+def damaged(share, seed=1):
+    dice = random.Random(seed)
+    return [" ".join(w for w in line.split() if dice.random() >= share) for line in FRENCH]
+
+
+# BLEU by hand ---------------------------------------------------------------------------------------------------
+
+@settings(deadline=None)
+@given(FILES, st.booleans())
+def test_equal_to_sacrebleu(file, smooth):
+    hyps, refs = file
+    metric = sacrebleu.BLEU(tokenize="none", smooth_method="exp" if smooth else "none", force=True)
+    theirs = metric.corpus_score(hyps, columns(refs)).score
+    assert abs(corpus_bleu(hyps, refs, smooth) - theirs) < 1e-9, "BLEU by hand differs from sacreBLEU"
+
+
+@settings(deadline=None)
+@given(FILES)
+def test_plain_text_is_cut_as_sacrebleu_does(file):
+    hyps, refs = file
+    ours = bleu_of(line_counts(hyps, refs).sum(0), smooth=True)
+    assert abs(ours - scores(hyps, refs)[0]["value"]) < 1e-9
+
+
+@given(LINES.filter(lambda line: len(line) > 6))
+def test_reference_itself(line):
+    assert math.isclose(corpus_bleu([line], [[line]]), 100)
+
+
+@given(LINES, st.lists(LINES.filter(bool), min_size=1, max_size=3))
+def test_counts(line, refs):
+    tokens, refs = line.split(), [r.split() for r in refs]
+    row = counts(tokens, refs)
+    assert row[0] == len(tokens) and row[1] == closest(len(tokens), map(len, refs))
+    assert row[6:] == [ngrams(tokens, n).total() for n in (1, 2, 3, 4)], "n-grams of the output are miscounted"
+    for n, (match, total) in enumerate(zip(row[2:6], row[6:]), 1):
+        assert max(clipped(tokens, [r], n) for r in refs) <= match <= total, "more references can only add credit"
+
+
+@given(st.integers(1, 40), st.integers(1, 40))
+def test_brevity(c, r):
+    penalty = brevity_penalty(c, r)
+    assert (penalty == 1) == (c >= r), "only an output shorter than its reference is punished"
+    assert math.isclose(penalty, min(1, math.exp(1 - r / c)))
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="2 hypotheses and 1 lists"):
+        corpus_bleu(["a", "b"], [["a"]])
+    with pytest.raises(ValueError, match="no reference"):
+        corpus_bleu(["a"], [[]])
+    with pytest.raises(ValueError):
+        line_counts(["a", "b"], [["a"]])
+    with pytest.raises(ValueError):
+        checksum(["a", "b"], [["a"]])
+
+
+def test_empty_outputs():
+    hyps = ["", *FRENCH[1:]]
+    for score in scores(hyps, ONE):
+        assert 0 < score["value"] < 100
+    assert scores([""] * 40, ONE)[0]["value"] == 0 == interval(line_counts([""] * 40, ONE), samples=5)["high"]
+
+
+def test_a_generator_of_references_counts_once():
+    assert closest(3, iter([9, 4])) == 4
+    assert checksum(("a",), (("b",),)) == checksum(["a"], [["b"]])
+
+
+# Intervals ------------------------------------------------------------------------------------------------------
+
+def test_interval_repeats_and_holds_the_score():
+    rows = line_counts(damaged(0.2), ONE)
+    one = interval(rows)
+    assert one == interval(rows) and one != interval(rows, seed=2), "the seed decides, and nothing else"
+    assert one["low"] < one["value"] < one["high"]
+    more = interval(np.vstack([rows] * 4))
+    assert math.isclose(one["value"], more["value"])
+    assert 0.4 < (more["high"] - more["low"]) / (one["high"] - one["low"]) < 0.6, "4 times the lines, half the width"
+
+
+def test_interval_is_near_sacrebleus():
+    said = damaged(0.2)
+    theirs = sacrebleu.BLEU().corpus_score(said, [FRENCH], n_bootstrap=1000)
+    ours = interval(line_counts(said, ONE))
+    assert 0.8 < (ours["high"] - ours["low"]) / 2 / theirs._ci < 1.25
+
+
+def test_paired():
+    rows, other = line_counts(damaged(0.1), ONE), line_counts(damaged(0.1, seed=2), ONE)
+    same, there, back = interval(rows, rows), interval(rows, other), interval(other, rows)
+    assert same == {"value": 0, "low": 0, "high": 0}, "an output differs from itself: not the same draws"
+    assert math.isclose(there["value"], -back["value"]) and math.isclose(there["low"], -back["high"])
+
+
+# Ways, groups, reports ------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("text, cut", [
+    ("L'animal n'a pas traversé.", "L' animal n' a pas traversé ."), ("Quoi ?", "Quoi ?"), ("Quoi?", "Quoi ?"),
+    ("1,5 et 2, 3", "1,5 et 2 , 3"), ("M. Roy", "M. Roy"), ("3.14", "3.14"), ("", "")])
+def test_moses_like(text, cut):
+    assert moses_like(text) == cut
+
+
+def test_split_compounds():
+    assert split_compounds("rich-text format") == "rich ##AT##-##AT## text format"
+    assert split_compounds("- oui -") == "- oui -"
+
+
+def test_ways():
+    said = [line.lower() for line in damaged(0.1)]
+    found = ways(said, ONE)
+    assert len(found) == 7 and found["sacreBLEU (13a)"] == scores(said, ONE)[0]["value"]
+    assert found["sacreBLEU, lower-cased"] > found["sacreBLEU (13a)"]
+    assert found["tokenised, lower-cased"] > found["tokenised"]
+    mean = np.mean([sacrebleu.sentence_bleu(s, r).score for s, r in zip(said, ONE)])
+    assert math.isclose(found["mean of sentences"], mean)
+    intl = sacrebleu.BLEU(tokenize="intl").corpus_score(said, [FRENCH]).score
+    assert found["sacreBLEU, intl"] == intl
+    assert found["tokenised, compound-split"] == corpus_bleu(
+        [split_compounds(moses_like(s)) for s in said], [[split_compounds(moses_like(f))] for f in FRENCH])
+
+
+def test_groups():
+    keys = [i % 3 for i in range(40)]
+    groups = by_group(damaged(0.1), ONE, keys)
+    assert [(g["group"], g["sentences"]) for g in groups] == [(0, 14), (1, 13), (2, 13)]
+    whole = by_group(damaged(0.1), ONE, ["all"] * 40)[0]
+    assert abs(whole["BLEU"] - scores(damaged(0.1), ONE)[0]["value"]) < 1e-9
+
+
+def test_bins():
+    assert binned(range(0, 40), LENGTHS) == [max([e for e in LENGTHS if e <= n] or [1]) for n in range(40)]
+    assert binned([0, 5, 999, 1000], RARITY) == [0, 1, 100, 1000]
+
+
+def test_rarest():
+    known = word_counts(["The cat", "the dog"])
+    assert rarest(["The cat?", "a the", "", "THE"], known) == [1, 0, 0, 2]
+
+
+def translations(lines):
+    return [dict(zip(ENGLISH, damaged(0.2)))[line] for line in lines]
+
+
+def test_reports():
+    pairs = [(ENGLISH[3].lower(), "Oui."), ("Nothing.", FRENCH[7])]
+    found = all_reports(translations, {"own": (ENGLISH, ONE), "part": (ENGLISH[:20], ONE[:20])}, pairs, own=["own"])
+    assert found["own"]["seen"] == [i == 3 for i in range(40)], "seen and unseen sentences are confused"
+    assert found["own"]["hypotheses"] == damaged(0.2) and "hypotheses" not in found["part"]
+    assert found["own"]["references_seen"] == 1 and found["own"]["fresh"]["sentences"] == 39
+    assert json.loads(json.dumps(found)) == found
+    text = json.dumps(found["part"], ensure_ascii=False)
+    assert not any(line in text for line in FRENCH + ENGLISH), "corpus text must not be in a report"
+    rows = np.array([line.split() for line in found["part"]["counts"]], int)
+    assert interval(rows) == found["part"]["interval"], "the counts kept give the score again"
+
+
+def test_several_references_in_a_report():
+    two = [[f, f.upper()] for f in FRENCH]
+    found = report(FRENCH, two, ENGLISH, [0] * 40)
+    assert found["references"] == 80 and "nrefs:1|" in found["one"][0]["signature"]
+    assert "nrefs:2|" in found["all"][0]["signature"] and found["references_seen"] == 0
+
+
+# What is shipped ------------------------------------------------------------------------------------------------
+
+def test_our_forty_sentences():
+    assert len(OWN) == 40 == len(set(ENGLISH)) == len(set(FRENCH)) and all(len(pair) == 2 for pair in OWN)
+    assert "The animal didn't cross the street because it was too tired." in ENGLISH
+    for line in FRENCH:
+        assert "’" not in line and not re.search(r"[^\s\d][?!:;]", line), f"French typography: {line}"
+
+
+def test_recorded_scores():
+    path = shipped("results/tatoeba-fr/scores.json")
+    if not path.exists():
+        pytest.skip("no scores are recorded yet")
+    sets = json.loads(path.read_text(encoding="utf-8"))["sets"]
+    assert {"tatoeba", "multi30k", "newstest2014", "try-it"} <= set(sets)
+    own = sets["try-it"]
+    assert own["sha256"] == checksum(ENGLISH, ONE), "data/try_it.tsv changed after it was scored"
+    for ours, kept in zip(scores(own["hypotheses"], ONE), own["one"]):
+        assert abs(ours["value"] - kept["value"]) < 1e-6, "the outputs kept don't give the scores kept"
+    for name, one in sets.items():
+        rows = np.array([line.split() for line in one["counts"]], int)
+        assert len(rows) == one["sentences"], name
+        assert all(abs(x - one["interval"][end]) < 0.5 for end, x in interval(rows).items()), name
+        assert abs(one["interval"]["value"] - one["one"][0]["value"]) < 1e-9, name
+        assert sum(g["sentences"] for g in one["by_length"]) == one["sentences"], name
+
+
+def test_imports_nothing_of_the_package():
+    code = ("import sys, transformer_lit.evaluation; "
+            "print([m for m in sys.modules if m.startswith(('transformer_lit.', 'torch'))])")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['transformer_lit.evaluation']", done.stdout
+    assert evaluation.__all__
