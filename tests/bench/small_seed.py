@@ -85,7 +85,10 @@ class Both:
         self.parts = [
             torch.optim.Muon(inner, lr=0.0, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"),
             torch.optim.AdamW(rest, lr=0.0, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True)]
-        self.param_groups = [g for part in self.parts for g in part.param_groups]
+
+    @property
+    def param_groups(self):  # made anew, since loading a state makes new groups
+        return [g for part in self.parts for g in part.param_groups]
 
     def step(self):
         for part in self.parts:
@@ -105,7 +108,7 @@ class Both:
 
 RECIPES = {
     "seed": dict(epochs=20, norm="post", dropout=0.1, batch=64),
-    "ours": dict(epochs=5, norm="pre", dropout=0.2, tokens=2048, peak=1e-3, warmup=100),
+    "ours": dict(epochs=5, norm="pre", gain=1.0, dropout=0.2, heads=4, tokens=2048, peak=6e-3, warmup=100),
 }
 
 
