@@ -81,7 +81,7 @@ def test_a_packed_translator_comes_back(make, precision, most, tmp_path):
     for name, weight in own.items():
         away = (back[name] - weight).abs()
         bound = weight.abs().amax(-1, keepdim=True) * most if weight.ndim == 2 else 0 * weight
-        assert (away <= bound + 1e-12).all(), f"{name} moves more than {precision} may move it"
+        assert (away <= bound + 1e-12).all(), f"{name} moves more than {precision} may: does each row have its own scale?"
     assert again.source.encode("I see a.") == translator.source.encode("I see a.")
     assert not again.model.training and isinstance(again.target, type(translator.target))
 
