@@ -1,4 +1,8 @@
 """What several test files share: comparisons that name a mistake, random models and sentences, copies into PyTorch."""
+import threading
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+
 import pytest
 import torch
 from hypothesis import strategies as st
@@ -11,6 +15,19 @@ VOCAB = 13  # words are ids 4 ... 11; id 12 is left free for `reads_future`, whi
 SEEDS = st.integers(0, 10_000)
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
 MODES = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+
+
+@contextmanager
+def serving(answers, monkeypatch, cache):
+    "The address of a server on this machine that `answers`; no proxy, an empty cache, no data folder."
+    served = ThreadingHTTPServer(("127.0.0.1", 0), answers)
+    threading.Thread(target=served.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.delenv("TRANSFORMER_LIT_DATA", raising=False)
+    yield f"http://127.0.0.1:{served.server_port}"
+    served.shutdown()
+    served.server_close()
 
 
 def close(ours, theirs, atol=1e-9):

@@ -11,15 +11,15 @@ import os
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 import zipfile
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 import requests
+from helpers import serving
 
 from transformer_lit import cli, data
 
@@ -77,17 +77,10 @@ class Answers(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch, tmp_path):
-    "A server here; no proxy, an empty cache, no data folder."
-    served = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    threading.Thread(target=served.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("TRANSFORMER_LIT_DATA", raising=False)
     monkeypatch.setattr(Answers, "broken", {})
     monkeypatch.setattr(Answers, "starts", [])
-    yield f"http://127.0.0.1:{served.server_port}"
-    served.shutdown()
-    served.server_close()
+    with serving(Answers, monkeypatch, tmp_path / "cache") as address:
+        yield address
 
 
 def fails(urls, path, check=data.whole_zip, timeout=0.3):

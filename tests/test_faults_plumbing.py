@@ -7,15 +7,14 @@ import json
 import math
 import subprocess
 import sys
-import threading
 import types
 import zipfile
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import sentences, small_model
+from helpers import sentences, serving, small_model
 
 from transformer_lit import cli, data, training, translation
 from transformer_lit.attention import scaled_dot_product_attention
@@ -172,15 +171,8 @@ class Answers(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch, tmp_path):
-    "A server here; no proxy, an empty cache, no data folder."
-    served = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    threading.Thread(target=served.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("TRANSFORMER_LIT_DATA", raising=False)
-    yield f"http://127.0.0.1:{served.server_port}"
-    served.shutdown()
-    served.server_close()
+    with serving(Answers, monkeypatch, tmp_path / "cache") as address:
+        yield address
 
 
 @pytest.mark.parametrize("fault", ["missing", "cut", "page", "empty", "damaged", "garbled"])

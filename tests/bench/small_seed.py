@@ -35,6 +35,7 @@ from transformer_lit.masks import BOS, EOS, PAD, UNK  # noqa: E402
 from transformer_lit.model import Transformer, TransformerConfig  # noqa: E402
 from transformer_lit.schedule import noam  # noqa: E402
 from transformer_lit.training import collate, token_batches, write_whole  # noqa: E402
+from transformer_lit.translation import MuonAndAdam, rise_and_fall  # noqa: E402
 
 SHOWN = ["I love you.", "How are you?", "I am a student.",
          "Where is the bathroom?", "Good morning.", "The food is delicious.",
@@ -74,38 +75,6 @@ class Words:
         return " ".join(self.words[i] for i in ids if i > BOS)
 
 
-class Both:
-    "Muon for the hidden matrices, AdamW for the rest, as one optimiser."
-
-    def __init__(self, model, weight_decay=0.1):
-        inner = [p for n, p in model.named_parameters()
-                 if p.ndim == 2 and ("encoder." in n or "decoder." in n)]
-        ids = set(map(id, inner))
-        rest = [p for p in model.parameters() if id(p) not in ids]
-        self.parts = [
-            torch.optim.Muon(inner, lr=0.0, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"),
-            torch.optim.AdamW(rest, lr=0.0, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True)]
-
-    @property
-    def param_groups(self):  # made anew, since loading a state makes new groups
-        return [g for part in self.parts for g in part.param_groups]
-
-    def step(self):
-        for part in self.parts:
-            part.step()
-
-    def zero_grad(self):
-        for part in self.parts:
-            part.zero_grad()
-
-    def state_dict(self):
-        return [part.state_dict() for part in self.parts]
-
-    def load_state_dict(self, states):
-        for part, state in zip(self.parts, states):
-            part.load_state_dict(state)
-
-
 RECIPES = {
     "seed": dict(epochs=20, norm="post", dropout=0.1, batch=64),
     "ours": dict(epochs=5, norm="pre", gain=1.0, dropout=0.2, heads=4, tokens=2048, peak=6e-3, warmup=100),
@@ -124,7 +93,7 @@ def batches(recipe, pairs, epoch):
 def rate(recipe, step, last):
     if "batch" in recipe:
         return noam(step, 256, 4000)
-    return recipe["peak"] * max(0.0, min(step / recipe["warmup"], (last + 1 - step) / (last + 1 - recipe["warmup"])))
+    return rise_and_fall(step, last, recipe["peak"], recipe["warmup"])
 
 
 @torch.no_grad()
@@ -162,7 +131,7 @@ def main():
         n_decoder_layers=3, dropout=recipe["dropout"], norm=recipe["norm"], tied=recipe.get("tied", False)))
     if "gain" in recipe:
         nn.init.constant_(model.decoder.norm.weight, recipe["gain"])
-    optimizer = Both(model, recipe.get("decay", 0.1)) if "tokens" in recipe else torch.optim.Adam(
+    optimizer = MuonAndAdam(model, recipe.get("decay", 0.1)) if "tokens" in recipe else torch.optim.Adam(
         model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
     o.out.mkdir(parents=True, exist_ok=True)
     at, log = dict(epoch=0, step=0, cpu_seconds=0.0, seconds=0.0, tokens=0), []
