@@ -1,0 +1,176 @@
+"""Chapter 93 with the engine itself: the same probabilities, the same sentences, int8's loss, the folder used without the book.
+
+Everything here but the last part is skipped where ctranslate2 is not installed (`pip install ctranslate2`).
+"""
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent / "bench"))
+import export as bench
+from transformer_lit import cli
+from transformer_lit.data import shipped
+from transformer_lit.decoding import beam_search, greedy_decode
+from transformer_lit.export import QUANTIZATIONS, engine_answers, export
+from transformer_lit.masks import EOS
+from transformer_lit.tokens import Subwords
+from transformer_lit.training import collate
+from transformer_lit.translation import Translator, answers, create_joint, create_translator
+
+try:
+    import ctranslate2
+    ctranslate2.set_log_level(40)  # errors only
+except ImportError:
+    ctranslate2 = None
+ENGINE = pytest.mark.skipif(ctranslate2 is None, reason="ctranslate2 is not installed: pip install ctranslate2")
+TINY = dict(d_model=16, n_heads=4, d_ff=24, n_encoder_layers=1, n_decoder_layers=3, dropout=0.1)
+PAIRS = [(f"I see {n} {w}.", f"Je vois {n} {m}.") for n in "abcdef" for w, m in (("cats", "chats"), ("dogs", "chiens"))]
+
+
+def made(joint, **changes):
+    "A random translator whose norms and biases are not ones and zeros."
+    torch.manual_seed(2)
+    sizes = TINY | changes
+    translator = (create_joint(Subwords.build((s for p in PAIRS for s in p), 300), **sizes) if joint
+                  else create_translator(PAIRS, at_least=1, **sizes))
+    for weight in translator.model.parameters():
+        if weight.ndim == 1:
+            torch.nn.init.normal_(weight, std=0.5)
+    translator.model.eval()
+    return translator
+
+
+@pytest.fixture(scope="module", params=["tatoeba-fr", "pocket"])
+def shipped_one(request, tmp_path_factory):
+    "A translator that comes with the book, its sentences, our answers, and its three exports."
+    if ctranslate2 is None:
+        pytest.skip("ctranslate2 is not installed: pip install ctranslate2")
+    translator = Translator.from_pretrained(shipped(f"data/checkpoints/{request.param}"))
+    pairs = bench.forty() if request.param == "tatoeba-fr" else bench.unseen(200)
+    ids = translator.encode_pairs(pairs)
+    said = {k: answers(translator.model, [source for source, _ in ids], k, 64) for k in (1, 4)}
+    return translator, ids, said, bench.exported(translator, tmp_path_factory.mktemp(request.param))
+
+
+# The same model ------------------------------------------------------------------------------------------------------
+
+@ENGINE
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("joint", [True, False], ids=["subwords", "words"])
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_any_translator_keeps_its_probabilities(norm, joint, tied, tmp_path):
+    translator = made(joint, norm=norm, tied=tied)
+    before = {name: weight.clone() for name, weight in translator.model.state_dict().items()}
+    engine = bench.open_engine(export(translator, tmp_path / "out"))
+    ids = translator.encode_pairs(PAIRS)
+    gap = bench.largest_gap(bench.our_log_probs(translator, ids), bench.engine_log_probs(engine, translator, ids))
+    assert gap < 1e-4, f"a log-probability differs by {gap}"
+    export(translator, tmp_path / "int8", "int8")
+    for name, weight in translator.model.state_dict().items():
+        assert torch.equal(weight, before[name]), f"exporting changed {name} of the model itself"
+
+
+@ENGINE
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_random_models_say_the_same(norm, tmp_path):
+    translator = made(True, norm=norm)
+    engine = bench.open_engine(export(translator, tmp_path / "out"))
+    ids = [source for source, _ in translator.encode_pairs(PAIRS)]
+    ours = [greedy_decode(translator.model, collate([(row, [1])])[0], 12)[0] for row in ids]
+    assert engine_answers(engine, translator, ids, 1, max_decoding_length=12) == ours, "greedy answers differ"
+    source = collate([(row, [1]) for row in ids])[0]
+    theirs = engine_answers(engine, translator, ids, 3, 0.6, max_decoding_length=12)
+    assert sum(map(list.__eq__, beam_search(translator.model, source, 3, 0.6, 12), theirs)) >= 0.7 * len(ids), (
+        "beams differ (at the limit the engine counts open hypotheses as finished, so not all need be equal)")
+
+
+@ENGINE
+def test_shipped_translators_say_the_same(shipped_one):
+    translator, ids, said, folders = shipped_one
+    engine = bench.open_engine(folders["float32"])
+    gap = bench.largest_gap(bench.our_log_probs(translator, ids), bench.engine_log_probs(engine, translator, ids))
+    assert gap < 1e-4, f"a log-probability differs by {gap}"
+    for k in (1, 4):
+        assert engine_answers(engine, translator, [source for source, _ in ids], k) == said[k], f"beam {k}: other sentences"
+
+
+@ENGINE
+def test_eight_bits_cost_little(shipped_one):
+    translator, ids, said, folders = shipped_one
+    sizes = {q: (folder / "model.bin").stat().st_size for q, folder in folders.items()}
+    assert sizes["int8"] < 0.36 * sizes["float32"] and sizes["bfloat16"] < 0.6 * sizes["float32"]
+    engine = bench.open_engine(folders["int8"])
+    ours, theirs = bench.our_log_probs(translator, ids), bench.engine_log_probs(engine, translator, ids)
+    mean = [sum(map(sum, rows)) / sum(map(len, rows)) for rows in (ours, theirs)]
+    assert mean[0] - mean[1] < 0.02, f"int8 loses {mean[0] - mean[1]:.4f} nats a token"
+    same = sum(map(list.__eq__, engine_answers(engine, translator, [source for source, _ in ids]), said[4]))
+    assert same >= 0.85 * len(ids), f"only {same} of {len(ids)} sentences are the same in int8"
+
+
+@ENGINE
+def test_long_and_empty_input(shipped_one):
+    translator, _, _, folders = shipped_one
+    engine = bench.open_engine(folders["float32"])
+    rows = [[EOS], [9] * 1500 + [EOS], [9, EOS]]
+    said = engine_answers(engine, translator, rows, 2, max_decoding_length=20)
+    assert len(said) == 3 and said[2] == engine_answers(engine, translator, rows[2:], 2, max_decoding_length=20)[0]
+
+
+# The folder ----------------------------------------------------------------------------------------------------------
+
+WITHOUT = "import runpy, sys\nfor name in {}: sys.modules[name] = None\nrunpy.run_path(sys.argv.pop(1), run_name='__main__')"
+
+
+@ENGINE
+def test_the_script_translates_without_the_book(shipped_one):
+    translator, _, _, folders = shipped_one
+    joint = isinstance(translator.target, Subwords)
+    asked = ["I love you.", "He is very tall."] if joint else [english for english, _ in bench.unseen(2)]
+    blocked = ["torch", "transformer_lit"] if joint else ["sacrebleu"]
+    done = subprocess.run([sys.executable, "-c", WITHOUT.format(blocked), str(folders["float32"] / "translate.py"), *asked],
+                          capture_output=True, text=True, env={"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == translator.translate(asked)
+
+
+@ENGINE
+def test_a_full_disk_leaves_no_folder(tmp_path, monkeypatch):
+    def full(self, path):
+        (Path(path) / "model.bin").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+    with monkeypatch.context() as patched:
+        patched.setattr(ctranslate2.specs.TransformerSpec, "save", full)
+        with pytest.raises(OSError, match="No space left"):
+            export(made(True), tmp_path / "out")
+    assert not (tmp_path / "out").exists(), "half an export must not look like a whole one"
+    bench.open_engine(export(made(True), tmp_path / "out"))
+    assert [path.name for path in tmp_path.iterdir()] == ["out"], "what was left by the first attempt must go"
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+@ENGINE
+def test_the_command_exports_and_says_where(tmp_path, capsys):
+    checkpoint = shipped("data/checkpoints/pocket")
+    line = ["export", str(tmp_path / "out"), "--folder", str(checkpoint), "--quantization", "int8"]
+    assert cli.main(line) == 0
+    assert str(tmp_path / "out") in capsys.readouterr().out
+    assert (tmp_path / "out" / "README.md").read_bytes() == (checkpoint / "README.md").read_bytes()
+    assert cli.main(line) == 1 and "not empty" in capsys.readouterr().err
+
+
+def test_without_the_library_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert cli.main(["export", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err.strip()
+    assert said.endswith("pip install ctranslate2") and "\n" not in said
+    assert not any(tmp_path.iterdir()), "nothing may be written before the library is found"
+
+
+def test_the_command_offers_what_the_package_has():
+    made = cli.parser().parse_args(["export", "out"])
+    assert (made.out, made.folder, made.quantization) == (Path("out"), None, "float32")
+    assert cli.OPTIONS["export"]["--quantization"]["choices"] == QUANTIZATIONS

@@ -1,0 +1,613 @@
+"""The paper's experiment in small: archives in statmt.org's formats from a server here, a token store, a run that is stopped.
+
+All text is made up from the pocket corpus; nothing is fetched from outside.
+"""
+import dataclasses
+import errno
+import gzip
+import hashlib
+import http.server
+import io
+import json
+import lzma
+import math
+import os
+import socket
+import tarfile
+import time
+import types
+
+import numpy as np
+import pytest
+import torch
+from helpers import serving
+from test_data import one_sentence, put
+
+from transformer_lit import data, pocket, training, wmt
+from transformer_lit.training import collate, token_batches
+
+PAIRS = [(p.english, p.french) for p in pocket.load_pocket()["train"]][:3000]
+HELD = {"valid": [(e + " Really?", o) for e, o in PAIRS[:30]], "test": [(e + " Truly?", o) for e, o in PAIRS[30:60]]}
+MODEL = dict(d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0, norm="pre")
+
+
+# Archives as statmt.org has them ---------------------------------------------------------------------------------
+
+def tar(members, mode="w:gz"):
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode=mode) as file:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            file.addfile(entry, io.BytesIO(content))
+    return held.getvalue()
+
+
+def text(lines):
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def sgm(lines):
+    return ('<refset setid="x" srclang="any">\n<doc>\n<p>\n' + "".join(
+        f'<seg id="{n}">{line.replace("&", "&amp;")}</seg>\n' for n, line in enumerate(lines, 1)) + "</p></doc></refset>").encode()
+
+
+def parallel(name, pairs, language):
+    return {f"{name}.{language}": text(o for _, o in pairs), f"{name}.en": text(e for e, _ in pairs)}
+
+
+def statmt(language):
+    "Path -> content of the archives of WMT14, small; other languages stand in them too, as in the real ones."
+    cut = [PAIRS[:1000], PAIRS[1000:2000], PAIRS[2000:2500], PAIRS[2500:2700], PAIRS[2700:]]
+    noisy = cut[1] + [("Only English.", ""), ("one " * 120, "un " * 120), HELD["test"][3], PAIRS[7], ("Bad \x00 byte", "x")]
+    other = parallel("training/europarl-v7.cs-en", [("A", "B")], "cs")
+    found = {
+        "wmt13/training-parallel-europarl-v7.tgz": tar(other | parallel(f"training/europarl-v7.{language}-en", cut[0], language)),
+        "wmt13/training-parallel-commoncrawl.tgz": tar(parallel(f"commoncrawl.{language}-en", noisy, language)
+                                                       | {"commoncrawl.annotation": b"x\n"}),
+        "wmt14/training-parallel-nc-v9.tgz": tar(parallel(f"training/news-commentary-v9.{language}-en", cut[2], language)),
+        "wmt13/training-parallel-un.tgz": tar(parallel("un/undoc.2000.fr-en", cut[3], "fr")),
+        "wmt10/training-giga-fren.tar": tar({name + ".gz": gzip.compress(content) for name, content in parallel(
+            "giga-fren.release2.fixed", cut[4], "fr").items()}, "w")}
+    sides = [[e for e, _ in HELD[part]] for part in HELD], [[o for _, o in HELD[part]] for part in HELD]
+    found["wmt13/test.tgz"] = tar({"test/newstest2013-src.en.sgm": sgm(sides[0][0]),
+                                   f"test/newstest2013-src.{language}.sgm": sgm(sides[1][0])})
+    found["wmt14/test-full.tgz"] = tar({f"test-full/newstest2014-{language}en-src.en.sgm": sgm(sides[0][1]),
+                                        f"test-full/newstest2014-{language}en-ref.{language}.sgm": sgm(sides[1][1])})
+    return found
+
+
+class Statmt(http.server.BaseHTTPRequestHandler):
+    files, asked, cut = {}, [], set()
+
+    def do_GET(self):
+        name = self.path.strip("/")
+        start = int((self.headers["Range"] or "bytes=0-")[6:-1])
+        self.asked.append((name, start))
+        if name not in self.files:
+            return self.send_error(404)
+        body = self.files[name][start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Accept-Ranges", "bytes")
+        self.end_headers()
+        if name in self.cut:
+            self.cut.remove(name)
+            body = body[:len(body) // 2]
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def served(monkeypatch, tmp_path, request):
+    language = getattr(request, "param", "de")
+    monkeypatch.setattr(Statmt, "files", statmt(language))
+    monkeypatch.setattr(Statmt, "asked", [])
+    monkeypatch.setattr(Statmt, "cut", set())
+    sums = {local: hashlib.md5(Statmt.files[remote]).hexdigest() for remote, local, *_ in data.NEWS.values()}
+    monkeypatch.setattr(data, "published", lambda name: {"md5": sums[name], "bytes": 0} if name in sums else None)
+    with serving(Statmt, monkeypatch, tmp_path / "cache") as address:
+        monkeypatch.setattr(data, "STATMT", [address + "/"])
+        yield language
+
+
+@pytest.mark.parametrize("served", ["de", "fr"], indirect=True)
+def test_from_the_archives_to_a_store(served, tmp_path):
+    corpus = f"wmt14-en-{served}"
+    Statmt.cut.add("wmt13/training-parallel-commoncrawl.tgz")
+    settings = wmt.Preparation(corpus, vocabulary=400, sample=500)
+    with pytest.raises(FileNotFoundError) as broken:
+        wmt.prepare(settings, tmp_path / "store")
+    assert one_sentence(str(broken.value)) and "What came is kept" in str(broken.value)
+    store = wmt.prepare(settings, tmp_path / "store")
+    asked = [start for name, start in Statmt.asked if name.endswith("commoncrawl.tgz")]
+    assert len(asked) == 2 and asked[1] > 0, "the next try must go on where the last one broke off"
+    counts = store.manifest["counts"]
+    given = 3005 if served == "fr" else 2505
+    assert counts["given"] == given, "a source is missing, or read twice"
+    assert [counts.get(why, 0) for why in ("empty", "too long", "held out")] == [1, 1, 1]
+    assert counts["kept"] == len(store) and counts["repeated"] >= 1
+    tokens, seen = store.tokens(), set()
+    for source, target in store:
+        assert source[-1] == target[-1] == 2 and target[0] == 1
+        seen.add((tokens.decode(source), tokens.decode(target[1:])))
+    assert seen <= {(data.tidy(e), data.tidy(o)) for e, o in PAIRS} | {("Bad \x00 byte", "x")}
+    assert store.held_out() == {part: [tuple(map(data.tidy, p)) for p in HELD[part]] for part in HELD}
+    before = len(Statmt.asked)
+    wmt.prepare(settings, tmp_path / "store")
+    assert len(Statmt.asked) == before, "what is here is not fetched again"
+
+
+# A folder of one's own -------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    "A data folder with made-up news tests, and a corpus of one's own in each of the formats."
+    folder = tmp_path_factory.mktemp("own")
+    for name, part in ("newstest2013", "valid"), ("newstest2014", "test"):
+        put(folder, f"newstest/en-fr/{name}.en.gz", [e for e, _ in HELD[part]])
+        put(folder, f"newstest/en-fr/{name}.fr.gz", [o for _, o in HELD[part]])
+    corpus = folder / "mine-fr"
+    corpus.mkdir()
+    lines = text(f"{e}\t{o}" for e, o in PAIRS[:1200])
+    (corpus / "a.tsv").write_bytes(lines[:20_000].rpartition(b"\n")[0] + b"\n")
+    rest = lines[lines[:20_000].rindex(b"\n") + 1:]
+    (corpus / "b.tsv.gz").write_bytes(gzip.compress(rest[:20_000].rpartition(b"\n")[0]))
+    (corpus / "c.txt.xz").write_bytes(lzma.compress(rest[rest[:20_000].rindex(b"\n") + 1:]))
+    (corpus / "README.md").write_text("no corpus")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch, own):
+    monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(own))
+
+
+def settings(own, **changes):
+    return wmt.Preparation(str(own / "mine-fr"), **{**dict(vocabulary=400, sample=400), **changes})
+
+
+@pytest.fixture(scope="module")
+def store(own):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSFORMER_LIT_DATA", str(own))
+        return wmt.prepare(settings(own), own / "store")
+
+
+def test_plain_gz_and_xz_make_one_corpus(own):
+    assert list(wmt.stream(wmt.sources_of(str(own / "mine-fr")))) == PAIRS[:1200]
+
+
+def test_the_store_holds_what_direct_encoding_gives(own, store):
+    tokens = store.tokens()
+    kept, _ = data.clean(PAIRS[:1200])
+    direct = [(tokens.encode(e), [1] + tokens.encode(o)) for e, o in data.without(
+        kept, [e for part in HELD.values() for e, _ in part])]
+    assert list(store) == direct, "the store holds something else than the translator would encode"
+    assert store.lengths.tolist() == [[len(s), len(t)] for s, t in direct]
+    assert all(isinstance(ids, np.memmap) and ids.dtype == np.uint16 for ids, _ in store.parts)
+
+
+def test_words_looked_up_are_words_encoded(store):
+    tokens = store.tokens()
+    encode = wmt.ByWords(tokens, most=5)
+    for line in ["", "a", "l'été, c'est (très) beau !", "<eos> <pad> 12,5 %", "naïve café 東京 🙂 a-b", *[e for e, _ in PAIRS[:50]]]:
+        assert encode(data.tidy(line)) == tokens.encode(data.tidy(line)), line
+
+
+def test_several_processes_and_small_shards_give_the_same(own, store, tmp_path, monkeypatch):
+    part = tmp_path / "part"
+    part.mkdir()
+    monkeypatch.setattr(wmt.chunks, "__defaults__", (100,))
+    monkeypatch.setattr(wmt.Shards.__init__, "__defaults__", (3000,))
+    sources = wmt.sources_of(str(own / "mine-fr"))
+    made = wmt.write_store(part, settings(own), sources, HELD, workers=2)
+    wmt.write_json(part / "manifest.json", {"wanted": {}, **made})
+    other = wmt.TokenStore(part)
+    assert len(other.parts) > 3 and list(other) == list(store)
+    assert np.array_equal(other.lengths, store.lengths) and made["counts"] == store.manifest["counts"]
+    with pytest.raises(IndexError):
+        other[len(other)]
+
+
+def test_a_second_run_reuses_and_a_changed_one_is_refused(own, store, monkeypatch):
+    monkeypatch.setattr(wmt, "write_store", None)
+    assert list(wmt.prepare(settings(own), own / "store")) == list(store)
+    with pytest.raises(ValueError) as caught:
+        wmt.prepare(settings(own, vocabulary=500), own / "store")
+    assert one_sentence(str(caught.value)) and "vocabulary 400 and not 500" in str(caught.value)
+
+
+def test_a_changed_input_is_refused(own, store, monkeypatch):
+    path = own / "mine-fr" / "a.tsv"
+    before = path.read_bytes()
+    path.write_bytes(before + b"One more.\tEncore un.\n")
+    try:
+        with pytest.raises(ValueError, match="prepared with other inputs"):
+            wmt.prepare(settings(own), own / "store")
+    finally:
+        path.write_bytes(before)
+
+
+@pytest.mark.parametrize("name", ["ids-000.bin", "offsets-000.npy"])
+@pytest.mark.parametrize("harm", ["cut", "flipped", "gone"])
+def test_a_damaged_shard_is_found(store, tmp_path, name, harm):
+    import shutil
+
+    folder = tmp_path / "copy"
+    shutil.copytree(store.folder, folder)
+    held = bytearray((folder / name).read_bytes())
+    held[len(held) // 2] ^= 1
+    if harm == "gone":
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(held if harm == "flipped" else held[:-100])
+    with pytest.raises(ValueError) as caught:
+        wmt.TokenStore(folder)
+    assert one_sentence(str(caught.value)) and name in str(caught.value) and "prepare it again" in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"),
+                                   Exception("No space left on device (os error 28)")])
+@pytest.mark.parametrize("where", ["Subwords.save", "Shards.close"])
+def test_a_full_disk_leaves_nothing_half(own, tmp_path, monkeypatch, error, where):
+    def full(*_):
+        raise error
+
+    owner, name = where.split(".")
+    monkeypatch.setattr(getattr(wmt, owner), name, full)
+    with pytest.raises(OSError) as caught:
+        wmt.prepare(settings(own), tmp_path / "store")
+    assert one_sentence(str(caught.value)) and "the disk is full" in str(caught.value)
+    assert not list(tmp_path.iterdir()), "half a store is left"
+
+
+def killed(given):
+    os.kill(os.getpid(), 9)
+
+
+def test_a_killed_worker_is_one_sentence(own, tmp_path, monkeypatch):
+    monkeypatch.setattr(wmt, "work", killed)
+    with pytest.raises(ChildProcessError) as caught:
+        wmt.prepare(settings(own), tmp_path / "store", workers=2)
+    assert one_sentence(str(caught.value)) and "a worker was killed" in str(caught.value)
+    assert not list(tmp_path.iterdir()), "half a store is left"
+
+
+@pytest.mark.parametrize("name, content, words", [
+    ("x.tsv.gz", gzip.compress(b"A\tB\n" * 999)[:-20], "x.tsv.gz can't be read"),
+    ("x.tsv.xz", lzma.compress(b"A\tB\n" * 999)[:-20], "x.tsv.xz can't be read"),
+    ("x.tsv.xz", b"no archive at all", "x.tsv.xz can't be read"),
+    ("x.md", b"A\tB\n", "no file that ends in"),
+    ("x.tsv", b"\tB\nA\t\n", "holds no pair"),
+])
+def test_a_bad_file_is_one_sentence(tmp_path, name, content, words):
+    folder = tmp_path / "mine-fr"
+    folder.mkdir()
+    (folder / name).write_bytes(content)
+    with pytest.raises((ValueError, OSError)) as caught:
+        wmt.prepare(wmt.Preparation(str(folder), vocabulary=300), tmp_path / "store")
+    assert one_sentence(str(caught.value)) and words in str(caught.value)
+
+
+def test_a_member_that_is_missing_or_short(tmp_path):
+    path = tmp_path / "a.tgz"
+    path.write_bytes(tar({"training/x.de-en.en": b"A\nB\n", "training/x.de-en.de": b"A\n"}))
+    with pytest.raises(ValueError, match="ends before the other"):
+        list(wmt.two_members(path, "training/x.de-en", "de"))
+    with pytest.raises(ValueError, match="holds no x.de-en.fr"):
+        list(wmt.two_members(path, "training/x.de-en", "fr"))
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(OSError, match="no whole archive"):
+        wmt.whole_archive(path)
+
+
+def test_bytes_that_are_no_text_are_counted(own, tmp_path):
+    folder = tmp_path / "mine-fr"
+    folder.mkdir()
+    (folder / "x.tsv").write_bytes(b"Good.\tBon.\nB\xe9d.\tMal.\n")
+    store = wmt.prepare(wmt.Preparation(str(folder), vocabulary=300), tmp_path / "store")
+    assert len(store) == 1 and store.manifest["counts"]["garbled"] == 1
+
+
+def test_memory_stays_flat(own, tmp_path):
+    "Ten times the corpus, the same memory: what Python holds at its most while chunks are encoded and written."
+    import tracemalloc
+
+    from itertools import islice
+
+    tokenizer = own / "store" / "tokenizer.json"
+    if not tokenizer.exists():
+        wmt.prepare(settings(own), own / "store")
+
+    def endless():
+        for n in range(10**9):
+            english, other = PAIRS[n % 1000]
+            yield f"{english} {n}", f"{other} {n}"
+
+    most = []
+    for n in 1_500, 15_000:
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        tracemalloc.start()
+        shards = wmt.Shards(folder, 20_000)
+        how = (tokenizer, settings(own), [])
+        wmt.fill_shards(shards, wmt.encoded(wmt.chunks(islice(endless(), n), 500), how), 1 << 12)
+        most.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert most[1] < 1.5 * most[0] + 8e6, f"memory grows with the corpus: {most}"
+
+
+def test_repeats_are_found_and_nothing_new_is_lost():
+    before = wmt.Before(1 << 10)
+    keys = np.arange(1, 500, dtype=np.uint64)
+    assert before.new(keys).all() and not before.new(keys).any()
+    many = np.random.default_rng(1).integers(1, 2**63, 5000).astype(np.uint64)
+    assert before.new(many).all(), "a key that never came was called a repeat"
+
+
+# Batches ---------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("limit", [60, 300, 5000])
+def test_batches_follow_chapter_12s_rule(store, limit):
+    pairs = list(store)
+    ours, theirs = wmt.length_batches(store.lengths, limit, 3), token_batches(pairs, limit, 3)
+    assert sorted(np.concatenate(ours).tolist()) == list(range(len(pairs))), "each pair must come exactly once"
+    shape = lambda batches: sorted((len(b), max(max(map(len, pairs[i])) for i in b)) for b in batches)
+    assert shape(ours) == shape(theirs), "batches are cut elsewhere than in chapter 12"
+    again, other = (wmt.length_batches(store.lengths, limit, seed) for seed in (3, 4))
+    assert all(map(np.array_equal, ours, again)) and not all(map(np.array_equal, ours, other))
+    for batch in ours[:5]:
+        for mine, chapter_12s in zip(wmt.gather(store, batch), collate([pairs[i] for i in batch])):
+            assert torch.equal(mine, chapter_12s)
+
+
+def test_a_pair_that_is_too_wide_is_one_sentence(store):
+    with pytest.raises(ValueError, match="raise max_tokens"):
+        wmt.length_batches(store.lengths, 10)
+
+
+# Training --------------------------------------------------------------------------------------------------------
+
+def experiment(own, **changes):
+    e = wmt.experiment_for(str(own / "mine-fr"), "ours", "tiny", 400, dict(max_tokens=400, warmup=5, precision="fp32", checkpoint_every=3))
+    return dataclasses.replace(e, **{**dict(model=MODEL, sample=400, optimizer="adam", steps=12, look_every=5, lines=5, average=2,
+                                            keep_every=2, peak=5e-3), **changes})
+
+
+def losses(folder):
+    found = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [(e["step"], e["kind"], e.get("loss", e.get("valid_loss"))) for e in found]
+
+
+@pytest.fixture
+def every_step(monkeypatch):
+    monkeypatch.setattr(wmt.StoreTraining, "log_every", 1)
+
+
+def short_answers(monkeypatch):
+    "An untrained model says nothing sensible: a few tokens will do."
+    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size: [i[:4] for i in ids])
+
+
+def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, capsys, every_step):
+    short_answers(monkeypatch)
+    folder = tmp_path / "run"
+    monkeypatch.setattr(wmt, "planned", lambda options: experiment(own))
+    given = ["--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(folder), "--threads", "1"]
+    assert wmt.run_command(given) == 0
+    record = json.loads((folder / "run.json").read_text())
+    assert {s["set"] for s in record["scores"]} == {"newstest2013", "newstest2014"}
+    assert [s["metric"] for s in record["scores"]][:2] == ["BLEU", "chrF"]
+    assert "BLEU, tokenised, compound-split" in {s["metric"] for s in record["scores"]}
+    assert record["scores"][0]["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+    assert record["steps"] == 12 and record["tokens"] > 0 and record["data"]["train"] == len(store)
+    assert len((folder / "hypotheses-newstest2014.txt").read_text().splitlines()) == 30
+    log = losses(folder)
+    assert [step for step, kind, _ in log if kind == "look"] == [5, 10, 12]
+    assert sorted(p.name for p in folder.glob("step-*")) == ["step-10.safetensors", "step-12.safetensors"]
+    held = [training.read_checkpoint(folder / f"step-{n}.safetensors", False)[0] for n in (10, 12)]
+    mean = training.read_checkpoint(folder / "model.safetensors", False)[0]
+    for name, weight in mean.items():
+        assert torch.allclose(weight, (held[0][name] + held[1][name]) / 2, atol=1e-6), "the model is not the mean of the last ones"
+    said = capsys.readouterr().out
+    assert "newstest2014: BLEU" in said
+    assert wmt.run_command(given) == 0 and losses(folder) == log, "a finished run must stay as it is"
+
+
+@pytest.mark.parametrize("stops", [[4], [1, 7, 10]])
+def test_stopped_and_resumed_gives_the_same_losses(own, store, tmp_path, monkeypatch, every_step, stops):
+    "Killed after a step that no checkpoint holds: the steps since the last one are taken again."
+    short_answers(monkeypatch)
+    e = experiment(own, model={**MODEL, "dropout": 0.1})
+    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    take = wmt.StoreTraining.take
+    for stop in stops:
+        def taking(run, batch):
+            if run.step == stop:
+                raise KeyboardInterrupt
+            take(run, batch)
+        monkeypatch.setattr(wmt.StoreTraining, "take", taking)
+        with pytest.raises(KeyboardInterrupt):
+            wmt.run_experiment(e, tmp_path / "cut", own / "store")
+    monkeypatch.setattr(wmt.StoreTraining, "take", take)
+    wmt.run_experiment(e, tmp_path / "cut", own / "store")
+    assert losses(tmp_path / "cut") == losses(tmp_path / "whole"), "a resumed run reaches other losses"
+    held = [training.read_checkpoint(tmp_path / n / "model.safetensors", False)[0] for n in ("cut", "whole")]
+    assert all(torch.equal(held[0][name], held[1][name]) for name in held[0])
+
+
+def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, capsys, every_step):
+    short_answers(monkeypatch)
+    e = experiment(own)
+    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    take = wmt.StoreTraining.take
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (take(run, batch), clock.__setitem__(0, clock[0] + 60)))
+    monkeypatch.setattr(wmt, "planned", lambda options: e)
+    given = ["--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(tmp_path / "chained"), "--minutes",
+             "4.5", "--threads", "1"]
+    codes = []
+    while not codes or codes[-1] == 75 and len(codes) < 9:
+        codes.append(wmt.run_command(given))
+    assert codes == [75, 75, 0], codes
+    assert losses(tmp_path / "chained") == losses(tmp_path / "whole")
+    assert capsys.readouterr().out.count("goes on with the same command") == 2
+
+
+def test_translating_stops_in_time_and_goes_on(own, store, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size: asked.append(len(ids)) or ids)
+    tokens = store.tokens()
+    lines = [e for e, _ in PAIRS[:25]]
+    translator = wmt.Translator(None, tokens, tokens)
+    path = tmp_path / "said.txt"
+    clock = iter([0, 0, 9])
+    monkeypatch.setattr(wmt, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    assert wmt.translate_lines(translator, lines, path, until=5, size=10) is None and not path.exists()
+    monkeypatch.setattr(wmt, "time", time)
+    assert wmt.translate_lines(translator, lines, path, size=10) == lines
+    assert asked == [10, 10, 5], "what was translated is not translated again"
+
+
+def refusals(own, **changes):
+    return dataclasses.replace(experiment(own), **changes)
+
+
+def test_what_does_not_fit_a_run_is_one_sentence(own, store, tmp_path, monkeypatch):
+    short_answers(monkeypatch)
+    wmt.run_experiment(experiment(own, steps=2), tmp_path / "run", own / "store")
+    with pytest.raises(ValueError, match="steps 2 and not 4"):
+        wmt.run_experiment(experiment(own, steps=4), tmp_path / "run", own / "store")
+    wmt.prepare(settings(own, vocabulary=500), tmp_path / "other")
+    with pytest.raises(ValueError) as caught:
+        wmt.run_experiment(experiment(own, steps=2, size=500), tmp_path / "run", tmp_path / "other")
+    assert one_sentence(str(caught.value)) and "size 400 and not 500" in str(caught.value)
+    assert "other tokenizer" in str(caught.value) and "another folder" in str(caught.value)
+
+
+def test_a_checkpoint_of_another_vocabulary_or_cut_short(own, store, tmp_path, monkeypatch):
+    short_answers(monkeypatch)
+    e, folder = experiment(own, steps=4), tmp_path / "run"
+    run = wmt.begin(e, store, folder, torch.device("cpu"))[1] if folder.mkdir() is None else None
+    run.fit(lambda run: run.step >= 2)
+    run.save()
+    path = folder / "checkpoint.safetensors"
+    whole = path.read_bytes()
+    other = tmp_path / "other"
+    bigger = wmt.prepare(settings(own, vocabulary=500), tmp_path / "store500")
+    other.mkdir()
+    run = wmt.begin(dataclasses.replace(e, size=500), bigger, other, torch.device("cpu"))[1]
+    (other / path.name).write_bytes(whole)
+    with pytest.raises(ValueError, match="a model of another shape"):
+        run.fit(lambda run: True)
+    path.write_bytes(whole[:-100])
+    with pytest.raises(ValueError) as caught:
+        wmt.run_experiment(e, folder, own / "store")
+    assert one_sentence(str(caught.value)) and "no whole checkpoint" in str(caught.value)
+
+
+def test_nan_leaves_a_state_to_resume_from(own, store, tmp_path, monkeypatch, capsys, every_step):
+    short_answers(monkeypatch)
+    e = experiment(own)
+    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    take = wmt.StoreTraining.take
+
+    def poisoned(run, batch):
+        if run.step == 7:
+            next(run.model.parameters()).data.fill_(math.nan)
+        take(run, batch)
+
+    monkeypatch.setattr(wmt.StoreTraining, "take", poisoned)
+    with pytest.raises(ValueError) as caught:
+        wmt.run_experiment(e, tmp_path / "ill", own / "store")
+    assert one_sentence(str(caught.value)) and "nan" in str(caught.value)
+    monkeypatch.setattr(wmt.StoreTraining, "take", take)
+    wmt.run_experiment(e, tmp_path / "ill", own / "store")
+    assert losses(tmp_path / "ill") == losses(tmp_path / "whole")
+
+
+class Greedy(torch.nn.Module):
+    "A model that has room for so many tokens at a time and no more."
+
+    def __init__(self, model, room):
+        super().__init__()
+        self.model, self.room, self.config = model, room, model.config
+
+    def forward(self, source, target):
+        if source.numel() + target.numel() > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return self.model(source, target)
+
+
+def test_the_budget_fits_itself_and_the_result_is_the_same(own, store):
+    from helpers import small_model
+
+    config = training.TrainingConfig(max_tokens=400)
+    batch = max(wmt.length_batches(store.lengths, 400), key=len)
+    gradients = {}
+    for room in 10**9, 300, 100:
+        model = small_model(vocab=len(store.tokens()))
+        bites = wmt.bites_that_fit(Greedy(model, room), store, config)
+        assert all(weight.grad is None for weight in model.parameters())
+        loss = training.backward(Greedy(model, 10**9), *wmt.gather(store, batch), dataclasses.replace(config, accumulate=bites))
+        gradients[room] = bites, loss, [w.grad for w in model.parameters()]
+    assert gradients[10**9][0] == 1 < gradients[300][0] < gradients[100][0]
+    for _, loss, grads in gradients.values():
+        assert math.isclose(loss, gradients[10**9][1], rel_tol=1e-6)
+        assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(grads, gradients[10**9][2]))
+    with pytest.raises(MemoryError) as caught:
+        wmt.bites_that_fit(Greedy(model, 3), store, config)
+    assert one_sentence(str(caught.value))
+
+
+def joined(rank, world, port, own, folder, changes):
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                      TRANSFORMER_LIT_DATA=str(own))
+    wmt.StoreTraining.log_every = 1
+    wmt.answers = lambda model, ids, beam_size, batch_size: [i[:4] for i in ids]
+    wmt.run_experiment(experiment(own, **changes), folder, own / "store")
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_two_processes_reach_the_losses_of_one(own, store, tmp_path, monkeypatch, every_step):
+    import torch.multiprocessing as mp
+
+    short_answers(monkeypatch)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    wmt.run_experiment(experiment(own), tmp_path / "one", own / "store")
+    mp.start_processes(joined, (2, port, own, tmp_path / "two", {}), nprocs=2, start_method="spawn")
+    one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
+    assert [x[:2] for x in one] == [x[:2] for x in two]
+    assert max(abs(a[2] - b[2]) for a, b in zip(one, two)) < 1e-4, "two processes reach other losses than one"
+    assert json.loads((tmp_path / "two" / "run.json").read_text())["processes"] == 2
+
+
+# Plans -----------------------------------------------------------------------------------------------------------
+
+def test_the_papers_recipe_is_the_papers():
+    e = wmt.experiment_for()
+    assert (e.corpus, e.size, e.steps, e.average, e.rate, e.optimizer) == ("wmt14-en-de", 37_000, 100_000, 5, "noam", "adam")
+    t = e.training
+    assert (t.max_tokens, t.warmup, t.smoothing, t.clip, t.factor) == (25_000, 4_000, 0.1, 0.0, 1.0)
+    m = e.model
+    assert [m[k] for k in ("d_model", "d_ff", "n_heads", "n_encoder_layers", "n_decoder_layers", "dropout", "norm")] == [
+        512, 2048, 8, 6, 6, 0.1, "post"]
+    assert wmt.experiment_for("wmt14-en-fr").size == 32_000 and wmt.experiment_for("wmt14-en-fr").language == "fr"
+    assert wmt.experiment_for(way="ours").model["norm"] == "pre"
+
+
+@pytest.mark.parametrize("given, words", [
+    (["--corpus", "wmt15-en-de"], "there is no training set wmt15-en-de"),
+    (["--corpus", "general-en-fr"], "general/en-fr is not on this machine")])
+def test_a_wrong_name_is_one_sentence(given, words, tmp_path, capsys):
+    assert wmt.run_command([*given, "--folder", str(tmp_path / "run"), "--store", str(tmp_path / "store"), "--threads", "1"]) == 1
+    said = capsys.readouterr().err
+    assert one_sentence(said) and words in said
