@@ -149,10 +149,13 @@ def main():
         began, cpu, total, count = time.perf_counter(), time.process_time(), 0.0, 0
         for batch in batches(recipe, ids[0], at["epoch"]):
             at["step"] += 1
-            read, say = shift_right((pair := collate([ids[0][i] for i in batch]))[1])
+            heard, target_ids = collate([ids[0][i] for i in batch])
+            read, say = shift_right(target_ids)
+            if "unknown" in recipe:  # some words of the source are not heard
+                heard[(torch.rand(heard.shape) < recipe["unknown"]) & (heard > UNK)] = UNK
             optimizer.zero_grad()
             with torch.autocast("cpu", torch.bfloat16):
-                logits = model(pair[0], read)
+                logits = model(heard, read)
             loss = smoothed_cross_entropy(logits.float(), say, 0.1)
             loss.backward()
             if "tokens" in recipe:
