@@ -1,9 +1,9 @@
 """Chapter 18's experiments, one change each to the recipe that ships: python tests/bench/experiments.py [NAME ...]
 
-Each trains for about as many steps as one epoch of the whole corpus has (5,000 pairs: half of them), and leaves book/results/exp-NAME/run.json (and
-hypotheses.txt); a stopped run goes on from runs/exp-NAME. All cut words as the shipped translator does, so that losses compare.
-Tied embeddings and smoothing are tried at the small size. A quarter of an hour of one core for each run of the large size, four
-minutes for the small. Needs the corpus ($TRANSFORMER_LIT_DATA).
+Each trains for about as many steps as one epoch of the whole corpus has (5,000 pairs: half of them), and leaves
+book/results/exp-NAME/run.json (and hypotheses.txt); a stopped run goes on from runs/exp-NAME. All cut words as the shipped
+translator does, so that losses compare. Tied embeddings and smoothing are tried at the small size. A quarter of an hour of one
+core for each run of the large size, four minutes for the small. Needs the corpus ($TRANSFORMER_LIT_DATA).
 """
 import argparse
 import shutil
@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from publish import keep_log
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -31,9 +32,7 @@ def variant(pairs, model, smoothing=0.1):
 RUNS = {f"data-{label}-{size}": variant(pairs, model)
         for size, model in (("small", TINY), ("large", BASE.model))
         for label, pairs in (("5k", 5_000), ("50k", 50_000), ("all", None))}
-RUNS |= {"tied-yes": variant(None, TINY), "tied-no": variant(None, TINY | {"tied": False}),
-         "smoothing-0.1": variant(None, TINY), "smoothing-0.0": variant(None, TINY, smoothing=0.0)}
-SAME = {"tied-yes": "data-all-small", "smoothing-0.1": "data-all-small"}  # one run, three names
+RUNS |= {"tied-no": variant(None, TINY | {"tied": False}), "smoothing-0.0": variant(None, TINY, smoothing=0.0)}  # beside data-all-small
 
 
 def main():
@@ -42,9 +41,9 @@ def main():
     o = p.parse_args()
     torch.set_num_threads(1)
     for name in o.names:
-        recipe, first = RUNS[name], SAME.get(name, name)
+        recipe = RUNS[name]
         parts = t.load_parts(recipe.language, recipe.pairs, recipe.words)
-        work, kept = ROOT / "runs" / f"exp-{first}", ROOT / "book/results" / f"exp-{name}"
+        work, kept = ROOT / "runs" / f"exp-{name}", ROOT / "book/results" / f"exp-{name}"
         if not (work / "tokenizer.json").exists():
             work.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(shipped("data/checkpoints/tatoeba-fr/tokenizer.json"), work / "tokenizer.json")
@@ -55,6 +54,7 @@ def main():
         kept.mkdir(parents=True, exist_ok=True)
         for file in "run.json", "hypotheses.txt":
             shutil.copyfile(work / file, kept / file)
+        keep_log(done[1], kept)
         print(name, "done", flush=True)
 
 
