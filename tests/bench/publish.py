@@ -21,6 +21,13 @@ from transformer_lit import translation as t  # noqa: E402
 from transformer_lit.data import shipped, tatoeba_archive  # noqa: E402
 
 
+def keep_log(training, results):
+    "Every tenth step and each epoch, to `results`/log.jsonl."
+    (results / "log.jsonl").write_text("".join(
+        json.dumps(e, ensure_ascii=False) + "\n" for e in training.log
+        if e["kind"] == "epoch" or e["step"] % 10 == 0), encoding="utf-8")
+
+
 def publish(name, run, parts, training, translator, command, root=ROOT):
     "`translator` and `training` as `train_translator` returns them; results into `root`."
     recipe, box, results = training.recipe, root / "data/checkpoints" / name, root / "book/results" / name
@@ -35,9 +42,7 @@ def publish(name, run, parts, training, translator, command, root=ROOT):
     for file in "run.json", "hypotheses.txt":
         shutil.copyfile(run / file, results / file)
     (box / "README.md").write_text(t.model_card(record, name), encoding="utf-8")
-    (results / "log.jsonl").write_text("".join(
-        json.dumps(e, ensure_ascii=False) + "\n" for e in training.log
-        if e["kind"] == "epoch" or e["step"] % 10 == 0), encoding="utf-8")
+    keep_log(training, results)
     rows = [line.split("\t") for line in shipped("data/try_it.tsv").read_text("utf-8").splitlines()]
     (results / "try_it.json").write_text(json.dumps(
         t.try_it(packed, rows, lambda english: t.was_seen(english, box)), ensure_ascii=False), encoding="utf-8")

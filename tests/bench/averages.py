@@ -1,0 +1,50 @@
+"""Weights averaged over the ends of epochs, as in the paper (§6.1), beside the weights at each end alone.
+
+    python tests/bench/averages.py ENDS tatoeba-fr
+
+ENDS holds the checkpoint of a training at several ends of epochs, as epoch-N.safetensors (copied while it ran, or kept by a
+recipe with `average`). The held-out loss of each end, of means over neighbours and of means with the last go to
+book/results/NAME/averages.json. A mean of epochs 5 and 6 is compared with epoch 6: that is what averaging does while the rate
+is still high. One thread; half a minute each.
+"""
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from transformer_lit import translation as t  # noqa: E402
+from transformer_lit.training import read_checkpoint, validation_loss  # noqa: E402
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("ends", type=Path)
+    p.add_argument("name", choices=t.RECIPES)
+    o = p.parse_args()
+    torch.set_num_threads(1)
+    recipe = t.RECIPES[o.name]
+    parts = t.load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
+    translator = t.from_pretrained(ROOT / "data/checkpoints" / o.name)
+    valid = translator.encode_pairs(parts["valid"])
+    files = {int(f.stem.split("-")[1]): f for f in o.ends.glob("epoch-*.safetensors")}
+    held = {n: read_checkpoint(files[n], False) for n in sorted(files)}
+    ends, steps = ({n: h[0] for n, h in held.items()}, {n: h[1]["at"]["step"] for n, h in held.items()})
+    last = max(ends)
+    runs = [[n - k for k in range(many)][::-1] for many in (1, 2, 3) for n in ends]
+    groups = [g for g in runs if set(g) <= set(ends)]
+    groups += [[last - 2, last]] if last - 1 not in ends and last - 2 in ends else []
+    rows = []
+    for group in groups:
+        t.fill_weights(translator.model, {name: sum(ends[n][name] for n in group) / len(group) for name in ends[last]})
+        rows.append({"epochs": group, "step": steps[group[-1]], "loss": validation_loss(translator.model, valid)})
+        print(rows[-1], flush=True)
+    kept = ROOT / "book/results" / o.name / "averages.json"
+    kept.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
