@@ -1,55 +1,67 @@
-"""The small seed's recipe and ours, on the same words, pairs and loss.
+"""The small seed's recipe, the same on nn.Transformer, and ours, on the same words, pairs and loss.
 
     python tests/bench/small_seed.py seed --split sentence --out FOLDER
     python tests/bench/small_seed.py seed --split pair --out FOLDER
+    python tests/bench/small_seed.py twin --split sentence --out FOLDER --epochs 10
     python tests/bench/small_seed.py ours --split sentence --out FOLDER
+    python tests/bench/small_seed.py time --out book/results/bench/to_loss.json
 
-50,000 random Tatoeba pairs under 15 words a side; words are lower-cased
-and split at spaces, those seen twice in training are known; 90% train,
-10% validate, split by English sentence or, as many tutorials do, by
-pair. `seed` is the textbook: Adam, Noam with 4,000 steps of warm-up, 64
-random pairs a batch, dropout 0.1, post-norm, 20 epochs. `ours` changes
-the recipe: token batches, pre-norm, Muon on the hidden matrices,
-a rate that falls to zero after six epochs and once more in a seventh,
-embeddings that shrink a little with each step, more dropout. It was
-found by some ten trials. Both run one thread with the same precision;
-`cpu_seconds` is processor time, which a busy machine does not stretch.
-Each epoch is a line of FOLDER/log.jsonl; a stopped run goes on.
+50,000 random Tatoeba pairs under 15 words a side; words are lower-cased and split at spaces, those seen twice in
+training are known; 90% train, 10% validate, split by English sentence or, as many tutorials do, by pair. `seed` is
+the textbook: Adam, Noam with 4,000 steps of warm-up, 64 random pairs a batch, dropout 0.1, post-norm, 20 epochs.
+`twin` is the same recipe, batch for batch, on nn.Transformer. `ours` changes the recipe: token batches, pre-norm,
+Muon on the hidden matrices, a rate that falls to zero after six epochs and once more in a seventh, embeddings that
+shrink a little with each step, more dropout. It was found by some ten trials. All run one thread; `cpu_seconds` is
+processor time, which a busy machine does not stretch. Each epoch is a line of FOLDER/log.jsonl; a stopped run goes
+on. `time` takes steps of `seed` and `twin` in turns and reads from the recorded runs how long each took to the
+lowest validation loss of `seed`. With --trial all is tiny and the corpus is the pocket corpus: seconds.
 """
 
 import argparse
 import json
 import random
-import sys
-import time
+import statistics
 from collections import Counter
 from pathlib import Path
 
 import torch
+from common import BENCH, Clock, command, keep, where
 from torch import nn
+from twin import Twin
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from transformer_lit.data import (  # noqa: E402
-    file_hash, read_tatoeba, sentence_key, shorter_than, tatoeba_archive)
-from transformer_lit.decoding import greedy_decode  # noqa: E402
-from transformer_lit.loss import shift_right, smoothed_cross_entropy  # noqa: E402
-from transformer_lit.masks import BOS, EOS, PAD, UNK  # noqa: E402
-from transformer_lit.model import Transformer, TransformerConfig  # noqa: E402
-from transformer_lit.schedule import noam  # noqa: E402
-from transformer_lit.training import collate, token_batches, write_whole  # noqa: E402
-from transformer_lit.translation import MuonAndAdam, commit, rise_and_fall  # noqa: E402
+from transformer_lit.data import (
+    file_hash, read_tatoeba, sentence_key, shipped, shorter_than, tatoeba_archive)
+from transformer_lit.decoding import greedy_decode
+from transformer_lit.loss import shift_right, smoothed_cross_entropy
+from transformer_lit.masks import BOS, EOS, PAD, UNK
+from transformer_lit.model import Transformer, TransformerConfig
+from transformer_lit.schedule import noam
+from transformer_lit.training import collate, token_batches, write_whole
+from transformer_lit.translation import MuonAndAdam, load_parts, rise_and_fall
 
 SHOWN = ["I love you.", "How are you?", "I am a student.",
          "Where is the bathroom?", "Good morning.", "The food is delicious.",
          "The animal was too tired."]
+SEED = dict(epochs=20, norm="post", dropout=0.1, batch=64)
+RECIPES = {
+    "seed": SEED,
+    "twin": dict(SEED, stacks="nn.Transformer", precision="fp32"),  # bf16 is slower there: see `time`
+    "ours": dict(epochs=7, fall=6, norm="pre", gain=1.0, dropout=0.25, heads=4, tokens=2048, peak=6e-3, warmup=100,
+                 shrink=0.3),
+}
 
 
-def split(kind: str) -> tuple[list, list]:
+# Data -----------------------------------------------------------------------------------------------------------
+
+def split(kind: str, trial: bool = False) -> tuple[list, list]:
     "90% and 10% of 50,000 random short pairs, by sentence or by pair."
-    pairs = shorter_than(read_tatoeba(tatoeba_archive()), 15)
-    pairs = random.Random(1).sample(pairs, 50_000)
+    if trial:
+        pairs = load_parts(corpus="pocket", pairs=None, words=None)["train"][:300]
+    else:
+        pairs = shorter_than(read_tatoeba(tatoeba_archive()), 15)
+        pairs = random.Random(1).sample(pairs, 50_000)
     if kind == "pair":
-        return pairs[:45_000], pairs[45_000:]
+        return pairs[:len(pairs) * 9 // 10], pairs[len(pairs) * 9 // 10:]
     keys = list(dict.fromkeys(sentence_key(e) for e, _ in pairs))
     random.Random(2).shuffle(keys)
     held = set(keys[:len(keys) // 10])
@@ -77,11 +89,26 @@ class Words:
         return " ".join(self.words[i] for i in ids if i > BOS)
 
 
-RECIPES = {
-    "seed": dict(epochs=20, norm="post", dropout=0.1, batch=64),
-    "ours": dict(epochs=7, fall=6, norm="pre", gain=1.0, dropout=0.25, heads=4, tokens=2048, peak=6e-3, warmup=100, shrink=0.3),
-}
+class Data:
+    "The split, its words and ids, and which English sentences training holds."
 
+    def __init__(self, kind: str, trial: bool = False):
+        self.train, self.valid = split(kind, trial)
+        self.source, self.target = Words(e for e, _ in self.train), Words(f for _, f in self.train)
+        self.ids, self.valid_ids = ([(self.source.encode(e), [BOS] + self.target.encode(f)) for e, f in part]
+                                    for part in (self.train, self.valid))
+        self.known = {sentence_key(e) for e, _ in self.train}
+
+    def seen(self, english: str) -> bool:
+        return sentence_key(english) in self.known
+
+    def said(self) -> dict:
+        "What the record says of it."
+        leak = sum(self.seen(e) for e, _ in self.valid) / len(self.valid)
+        return {"train": len(self.train), "valid": len(self.valid), "leak": leak}
+
+
+# Recipes --------------------------------------------------------------------------------------------------------
 
 def batches(recipe, pairs, epoch):
     "Lists of indices: 64 random pairs, or about 2,048 tokens of like width."
@@ -93,126 +120,221 @@ def batches(recipe, pairs, epoch):
 
 
 def rate(recipe, step, last):
-    "Noam; or a rise and a fall to zero over `fall` epochs, and then, over the rest, the end of a fall over all of them."
+    "Noam; or a rise and a fall to zero over `fall` epochs, and over the rest the end of a fall over all of them."
     if "batch" in recipe:
         return noam(step, 256, 4000)
-    first = last * recipe.get("fall", recipe["epochs"]) // recipe["epochs"]
+    first = last * recipe["fall"] // recipe["epochs"]
     return rise_and_fall(step, first if step <= first else last, recipe["peak"], recipe["warmup"])
 
 
-@torch.no_grad()
-def losses(model, pairs):
-    "Validation loss in nats a token, with smoothing 0.1 and without."
-    model.eval()
-    sums, count = [0.0, 0.0], 0
-    for batch in token_batches(pairs, 4096):
-        source, target = collate([pairs[i] for i in batch])
+def create(recipe, data, trial=False):
+    "The recipe's model and optimiser."
+    torch.manual_seed(1)
+    layers = 1 if trial else 3
+    config = TransformerConfig(
+        len(data.source.words), len(data.target.words), 32 if trial else 256, recipe.get("heads", 8), 64 if trial else 512,
+        layers, layers, recipe["dropout"], recipe["norm"], tied=False)
+    model = (Twin if "stacks" in recipe else Transformer)(config)
+    if "gain" in recipe:
+        nn.init.constant_(model.decoder.norm.weight, recipe["gain"])
+    if "tokens" in recipe:
+        return model, MuonAndAdam(model)
+    return model, torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+
+class Run:
+    "A model on its way through a recipe."
+
+    def __init__(self, recipe, data, trial=False):
+        self.recipe, self.data = recipe, data
+        self.model, self.optimizer = create(recipe, data, trial)
+        self.last = recipe["epochs"] * len(batches(recipe, data.ids, 0))
+        self.bf16 = recipe.get("precision", "bf16") == "bf16"
+        self.tables = [w for n, w in self.model.named_parameters() if "tokens." in n or n == "output.weight"]
+        self.at, self.log = dict(epoch=0, step=0, cpu_seconds=0.0, seconds=0.0, tokens=0), []
+
+    def forward(self, source, read):
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
+            return self.model(source, read).float()
+
+    def step(self, batch) -> tuple[float, int]:
+        "One update; its loss and how many labels."
+        self.at["step"] += 1
+        source, target = collate([self.data.ids[i] for i in batch])
         read, say = shift_right(target)
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = model(source, read)
-        for k, smoothing in enumerate((0.1, 0.0)):
-            sums[k] += smoothed_cross_entropy(logits.float(), say, smoothing, reduction="sum").item()
-        count += int((say != PAD).sum())
-    return [s / count for s in sums]
+        self.optimizer.zero_grad()
+        loss = smoothed_cross_entropy(self.forward(source, read), say, 0.1)
+        loss.backward()
+        if "tokens" in self.recipe:
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        now = rate(self.recipe, self.at["step"], self.last)
+        for group in self.optimizer.param_groups:
+            group["lr"] = now
+        for table in self.tables if "shrink" in self.recipe else ():  # rare words keep their first noise otherwise
+            table.data.mul_(1 - now * self.recipe["shrink"])
+        self.optimizer.step()
+        return loss.item(), int((say != PAD).sum())
+
+    def epoch(self, stop=None):
+        "All its batches; the mean training loss. None if step `stop` came first."
+        self.model.train()
+        total, count = 0.0, 0
+        with Clock() as clock:
+            for batch in batches(self.recipe, self.data.ids, self.at["epoch"]):
+                loss, n = self.step(batch)
+                total, count = total + loss * n, count + n
+                if stop and self.at["step"] % 50 == 0:
+                    print(self.at["step"], round(total / count, 4), round(loss, 3), flush=True)
+                if stop and self.at["step"] >= stop:
+                    return None
+        self.at["cpu_seconds"] += clock.cpu
+        self.at["seconds"] += clock.wall
+        self.at["tokens"] += count
+        self.at["epoch"] += 1
+        return total / count
+
+    @torch.no_grad()
+    def losses(self, pairs):
+        "Validation loss in nats a token, with smoothing 0.1 and without."
+        self.model.eval()
+        sums, count = [0.0, 0.0], 0
+        for batch in token_batches(pairs, 4096):
+            source, target = collate([pairs[i] for i in batch])
+            read, say = shift_right(target)
+            logits = self.forward(source, read)
+            for k, smoothing in enumerate((0.1, 0.0)):
+                sums[k] += smoothed_cross_entropy(logits, say, smoothing, reduction="sum").item()
+            count += int((say != PAD).sum())
+        return [s / count for s in sums]
+
+    def look(self, train_loss):
+        "The epoch's line of the log."
+        smoothed, plain = self.losses(self.data.valid_ids)
+        said = greedy_decode(self.model, collate([(self.data.source.encode(s), [BOS]) for s in SHOWN])[0], 20)
+        self.log.append({"kind": "epoch", **self.at, "train_smoothed": train_loss, "valid_smoothed": smoothed,
+                         "valid": plain, "samples": {s: self.data.target.decode(out) for s, out in zip(SHOWN, said)}})
+        print({k: round(v, 3) if isinstance(v, float) else v for k, v in self.log[-1].items() if k != "samples"},
+              flush=True)
+
+    def save(self, folder):
+        write_whole(folder / "log.jsonl", lambda part: part.write_text(
+            "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in self.log), encoding="utf-8"))
+        write_whole(folder / "checkpoint.pt", lambda part: torch.save(dict(
+            model=self.model.state_dict(), optimizer=self.optimizer.state_dict(), at=self.at, log=self.log,
+            dice=torch.get_rng_state()), part))
+
+    def resume(self, folder):
+        if not (folder / "checkpoint.pt").exists():
+            return
+        held = torch.load(folder / "checkpoint.pt", weights_only=False)
+        self.model.load_state_dict(held["model"])
+        self.optimizer.load_state_dict(held["optimizer"])
+        self.at, self.log = {k: held["at"][k] for k in self.at}, held["log"]
+        torch.set_rng_state(held["dice"])
+
+
+# What is recorded -----------------------------------------------------------------------------------------------
+
+def record(run, o) -> dict:
+    data, last, at = run.data, run.log[-1], run.at
+    parameters = sum(w.numel() for w in run.model.parameters())
+    corpus = {"name": "pocket"} if o.trial else {"name": "tatoeba", "sha256": file_hash(tatoeba_archive())}
+    return {"command": command(), **where(), "recipe": run.recipe, "seed": 1, "data": {**corpus, **data.said()},
+            "vocabularies": [len(data.source.words), len(data.target.words)], "parameters": parameters,
+            "planned_epochs": run.recipe["epochs"], **at, "flops": 6 * parameters * at["tokens"],
+            "tokens_per_second": at["tokens"] / at["cpu_seconds"],
+            "scores": [{"set": "tatoeba-valid", "metric": f"cross-entropy, nats a word{words}", "value": last[key]}
+                       for words, key in (("", "valid"), (", smoothing 0.1", "valid_smoothed"))],
+            "seen": {s: data.seen(s) for s in SHOWN}}
+
+
+def by_group(run, files, out):
+    "Losses of checkpoints on validation pairs whose English is in training, and on the others."
+    groups, rows = {"seen": [], "unseen": []}, []
+    for (english, _), ids in zip(run.data.valid, run.data.valid_ids):
+        groups["seen" if run.data.seen(english) else "unseen"].append(ids)
+    for file in files:
+        held = torch.load(file, weights_only=False)
+        run.model.load_state_dict(held["model"])
+        rows.append({"epoch": held["at"]["epoch"], **{name: run.losses(some)[0] for name, some in groups.items()}})
+        print(rows[-1], flush=True)
+    (out / "groups.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def take_turns(data, steps, trial) -> list[dict]:
+    "Median processor seconds a step of seed and twin, the same batches in turns; the ratio is the median of ratios."
+    ways = {"seed": RECIPES["seed"], **{f"twin, {p}": {**RECIPES["twin"], "precision": p} for p in ("fp32", "bf16")}}
+    runs, times = {name: Run(recipe, data, trial) for name, recipe in ways.items()}, {name: [] for name in ways}
+    for n, batch in enumerate(batches(SEED, data.ids, 0)[:steps + 3]):
+        for name, run in runs.items():
+            run.model.train()
+            with Clock() as clock:
+                run.step(batch)
+            times[name] += [clock.cpu] * (n >= 3)  # three to warm up
+    return [{"name": name, "steps": len(some), "cpu_seconds": statistics.median(some),
+             "ratio": statistics.median(a / b for a, b in zip(some, times["seed"]))} for name, some in times.items()]
+
+
+def to_loss(folders: dict) -> dict:
+    "Processor seconds of recorded runs to the lowest validation loss of `seed`, or to the end if they don't get there."
+    found = {}
+    for name, folder in folders.items():
+        if (folder / "run.json").exists():
+            lines = (folder / "log.jsonl").read_text("utf-8").splitlines()
+            found[name] = json.loads((folder / "run.json").read_text("utf-8")), [json.loads(line) for line in lines]
+    if "seed" not in found:
+        return {"goal": None, "rows": []}
+    goal, rows = min(line["valid_smoothed"] for line in found["seed"][1]), []
+    for name, (kept, log) in found.items():
+        there = [line for line in log if line["valid_smoothed"] <= goal]
+        rows.append({"name": name, "run": folders[name].name, "epochs": log[-1]["epoch"],
+                     "planned_epochs": kept["recipe"]["epochs"], "best": min(line["valid_smoothed"] for line in log),
+                     "cpu_seconds": log[-1]["cpu_seconds"], "goal_epoch": there[0]["epoch"] if there else None,
+                     "goal_cpu_seconds": there[0]["cpu_seconds"] if there else None})
+    return {"goal": goal, "rows": rows}
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("recipe", choices=RECIPES)
+    p.add_argument("recipe", choices=[*RECIPES, "time"])
     p.add_argument("--split", choices=["sentence", "pair"], default="sentence")
-    p.add_argument("--out", type=Path, required=True)
+    p.add_argument("--out", type=Path, help="a folder; with time a file (default: book/results/bench/to_loss.json)")
+    p.add_argument("--epochs", type=int, help="stop after so many; the record says of how many")
+    p.add_argument("--steps", type=int, help="a trial: stop after so many; with time: how many of each (default: 50)")
+    p.add_argument("--trial", action="store_true", help="a tiny model on 300 pairs of the pocket corpus")
     p.add_argument("--set", nargs="*", default=[], help="name=value: another setting of the recipe")
-    p.add_argument("--steps", type=int, help="stop after so many steps (a trial)")
-    p.add_argument("--groups", nargs="*", type=Path, help="no training: the losses of these checkpoints on validation pairs whose "
-                   "English is in training, and on the others, to OUT/groups.json")
+    p.add_argument("--groups", nargs="*", type=Path, help="no training: the losses of these checkpoints on validation "
+                   "pairs whose English is in training, and on the others, to OUT/groups.json")
     o = p.parse_args()
     torch.set_num_threads(1)
+    data = Data(o.split, o.trial)
+    if o.recipe == "time":
+        steps = take_turns(data, o.steps or (3 if o.trial else 50), o.trial)
+        home = o.out.parent if o.trial else shipped("results/")
+        runs = to_loss({name: home / f"{name}-by-sentence" for name in RECIPES})
+        for row in [*steps, *runs["rows"]]:
+            print(row)
+        return keep(o.out or BENCH / "to_loss.json", {
+            "command": command(), **where(), "corpus": "pocket" if o.trial else "tatoeba",
+            "batch": SEED["batch"], "steps": steps, **runs})
+    if o.out is None:
+        p.error("--out FOLDER: where log and record go")
     recipe = {**RECIPES[o.recipe], **{k: json.loads(v) for k, v in (s.split("=") for s in o.set)}}
-    train, valid = split(o.split)
-    source, target = Words(e for e, _ in train), Words(f for _, f in train)
-    ids = [[(source.encode(e), [BOS] + target.encode(f)) for e, f in part] for part in (train, valid)]
-    torch.manual_seed(1)
-    model = Transformer(TransformerConfig(
-        len(source.words), len(target.words), d_model=256, n_heads=recipe.get("heads", 8), d_ff=512, n_encoder_layers=3,
-        n_decoder_layers=3, dropout=recipe["dropout"], norm=recipe["norm"], tied=recipe.get("tied", False)))
-    tables = [w for n, w in model.named_parameters() if w.ndim == 2 and "coder." not in n]  # embeddings and output
-    if "gain" in recipe:
-        nn.init.constant_(model.decoder.norm.weight, recipe["gain"])
-    optimizer = MuonAndAdam(model, recipe.get("decay", 0.1)) if "tokens" in recipe else torch.optim.Adam(
-        model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    run = Run(recipe, data, o.trial)
     o.out.mkdir(parents=True, exist_ok=True)
     if o.groups:
-        known = {sentence_key(e) for e, _ in train}
-        in_train = [sentence_key(e) in known for e, _ in valid]
-        rows = []
-        for file in o.groups:
-            held = torch.load(file, weights_only=False)
-            model.load_state_dict(held["model"])
-            rows.append({"epoch": held["at"]["epoch"], **{name: losses(model, [ids[1][i] for i, seen in enumerate(in_train) if seen == k])[0]
-                                                          for name, k in (("seen", True), ("unseen", False))}})
-            print(rows[-1], flush=True)
-        (o.out / "groups.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
-        return
-    at, log = dict(epoch=0, step=0, cpu_seconds=0.0, seconds=0.0, tokens=0, commit=commit()), []
-    kept = o.out / "checkpoint.pt"
-    if kept.exists():
-        held = torch.load(kept, weights_only=False)
-        model.load_state_dict(held["model"]); optimizer.load_state_dict(held["optimizer"])
-        at, log = held["at"], held["log"]
-        torch.set_rng_state(held["dice"])
-    last = recipe["epochs"] * len(batches(recipe, ids[0], 0))
-    print(o.recipe, o.split, "pairs", len(train), len(valid), "words", len(source.words), len(target.words),
-          "parameters", sum(w.numel() for w in model.parameters()), "steps", last, flush=True)
-    while at["epoch"] < recipe["epochs"]:
-        model.train()
-        began, cpu, total, count = time.perf_counter(), time.process_time(), 0.0, 0
-        for batch in batches(recipe, ids[0], at["epoch"]):
-            at["step"] += 1
-            words, others = collate([ids[0][i] for i in batch])
-            read, say = shift_right(others)
-            optimizer.zero_grad()
-            with torch.autocast("cpu", torch.bfloat16):
-                logits = model(words, read)
-            loss = smoothed_cross_entropy(logits.float(), say, 0.1)
-            loss.backward()
-            if "tokens" in recipe:
-                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            for group in optimizer.param_groups:
-                group["lr"] = rate(recipe, at["step"], last)
-            for table in tables if "shrink" in recipe else ():  # rows of rare words keep their first noise otherwise
-                table.data.mul_(1 - rate(recipe, at["step"], last) * recipe["shrink"])
-            optimizer.step()
-            n = int((say != PAD).sum())
-            total, count = total + loss.item() * n, count + n
-            if o.steps and at["step"] % 50 == 0:
-                print(at["step"], round(total / count, 4), round(loss.item(), 3), round(time.process_time() - cpu, 1), at["tokens"] + count, flush=True)
-            if o.steps and at["step"] >= o.steps:
-                print(losses(model, ids[1])); return
-        at["cpu_seconds"] += time.process_time() - cpu
-        at["seconds"] += time.perf_counter() - began
-        at["tokens"] += count
-        at["epoch"] += 1
-        smoothed, plain = losses(model, ids[1])
-        said = greedy_decode(model, collate([(source.encode(s), [BOS]) for s in SHOWN])[0], 20)
-        log.append({"kind": "epoch", **at, "train_smoothed": total / count, "valid_smoothed": smoothed, "valid": plain,
-                    "samples": {s: target.decode(out) for s, out in zip(SHOWN, said)}})
-        write_whole(o.out / "log.jsonl", lambda part: part.write_text(
-            "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in log), encoding="utf-8"))
-        write_whole(kept, lambda part: torch.save(dict(
-            model=model.state_dict(), optimizer=optimizer.state_dict(), at=at, log=log, dice=torch.get_rng_state()), part))
-        print({k: round(v, 3) if isinstance(v, float) else v for k, v in log[-1].items() if k != "samples"}, flush=True)
-    seen = {sentence_key(e) for e, _ in train}
-    parameters = sum(w.numel() for w in model.parameters())
-    (o.out / "run.json").write_text(json.dumps({
-        "command": f"python tests/bench/small_seed.py {o.recipe} --split {o.split} --out book/results/{o.out.name}",
-        "recipe": recipe, "seed": 1, "data": {"name": "tatoeba", "sha256": file_hash(tatoeba_archive()), "train": len(train),
-        "valid": len(valid), "leak": sum(sentence_key(e) in seen for e, _ in valid) / len(valid)},
-        "vocabularies": [len(source.words), len(target.words)], "hardware": "1 thread, x86_64, bf16 matrix units",
-        "torch": torch.__version__.split("+")[0], "parameters": parameters, **at, "flops": 6 * parameters * at["tokens"],
-        "tokens_per_second": at["tokens"] / at["cpu_seconds"], "scores": [
-            {"set": "tatoeba-valid", "metric": f"cross-entropy, nats a word{words}", "value": log[-1][key]}
-            for words, key in (("", "valid"), (", smoothing 0.1", "valid_smoothed"))],
-        "seen": {s: sentence_key(s) in seen for s in SHOWN}}, indent=1, ensure_ascii=False), encoding="utf-8")
+        return by_group(run, o.groups, o.out)
+    run.resume(o.out)
+    print(o.recipe, o.split, "pairs", len(data.train), len(data.valid), "words", len(data.source.words),
+          len(data.target.words), "parameters", sum(w.numel() for w in run.model.parameters()), "steps", run.last,
+          flush=True)
+    while run.at["epoch"] < min(recipe["epochs"], o.epochs or recipe["epochs"]):
+        train_loss = run.epoch(o.steps)
+        if train_loss is None:
+            return print(run.losses(data.valid_ids))
+        run.look(train_loss)
+        run.save(o.out)
+    keep(o.out / "run.json", record(run, o))
 
 
 if __name__ == "__main__":

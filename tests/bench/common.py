@@ -1,0 +1,83 @@
+"""What several bench scripts share: a record's first lines, BLEU with interval, the textbook's training step, resumable records."""
+import json
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "book/results/bench"
+sys.path.insert(0, str(ROOT))
+from transformer_lit.loss import shift_right  # noqa: E402
+from transformer_lit.masks import PAD  # noqa: E402
+from transformer_lit.training import write_whole  # noqa: E402
+
+
+def where() -> dict:
+    "Commit, machine and torch."
+    from transformer_lit.translation import commit, hardware
+    cores = ", bf16 matrix units" * bool(getattr(torch.cpu, "_is_amx_tile_supported", bool)())
+    return {"commit": commit(), "hardware": hardware() + cores, "torch": torch.__version__.split("+")[0]}
+
+
+def command() -> str:
+    "What was typed, from the repository's root."
+    words = [str(Path(sys.argv[0]).resolve().relative_to(ROOT)), *sys.argv[1:]]
+    return "python " + shlex.join(word.replace(f"{ROOT}/", "") for word in words)
+
+
+def keep(path: Path, record: dict) -> None:
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    write_whole(Path(path), lambda part: part.write_text(text, "utf-8"))
+
+
+def kept_runs(path: Path, **must) -> list[dict]:
+    "The runs that a record holds already; ValueError if it was made with other settings."
+    if not Path(path).exists():
+        return []
+    held = json.loads(Path(path).read_text("utf-8"))
+    for name, value in must.items():
+        if held.get(name) != value:
+            raise ValueError(f"{path} was made with {name} {held.get(name)} and not {value}: take another --out")
+    return held["runs"]
+
+
+def bleu(said: list[str], references: list[str]) -> dict:
+    "sacreBLEU with its signature and chapter 19's interval."
+    from transformer_lit import evaluation
+    refs = [[one] for one in references]
+    found = evaluation.scores(said, refs)[0]
+    sure = evaluation.interval(evaluation.line_counts(said, refs))
+    return {"bleu": found["value"], "low": sure["low"], "high": sure["high"], "signature": found["signature"]}
+
+
+def textbook_step(model, optimizer, source, target, rate: float, precision: str, smoothing: float = 0.1) -> float:
+    "One update as tutorials write it: PyTorch's cross-entropy, no bound on the gradient."
+    read, say = shift_right(target)
+    optimizer.zero_grad()
+    with torch.autocast(source.device.type, torch.bfloat16, enabled=precision == "bf16"):
+        logits = model(source, read)
+    loss = F.cross_entropy(logits.float().flatten(0, 1), say.flatten(), ignore_index=PAD, label_smoothing=smoothing)
+    loss.backward()
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+    return loss.item()
+
+
+class Clock:
+    "Processor and wall seconds, only while it runs."
+
+    def __init__(self):
+        self.cpu = self.wall = 0.0
+
+    def __enter__(self):
+        self.began = time.process_time(), time.perf_counter()
+        return self
+
+    def __exit__(self, *_):
+        self.cpu += time.process_time() - self.began[0]
+        self.wall += time.perf_counter() - self.began[1]
