@@ -1,4 +1,4 @@
-"""What several bench scripts share: a record's first lines, BLEU with interval, the textbook's training step, resumable records."""
+"""What several bench scripts share: what a record begins with, BLEU with interval, the textbook's step, a clock."""
 import json
 import shlex
 import sys

@@ -1,21 +1,24 @@
-"""Decoding on the CPU beside its rivals: book/results/decoding/run.json.
+"""Decoding on the CPU beside its rivals.
 
-    python tests/bench/decoding.py                     minutes; needs ctranslate2 and transformers for all rows
-    python tests/bench/decoding.py --small --out FILE  seconds: a tiny random model, two rounds
-    python tests/bench/decoding.py --rounds 3 --only "batch 32, greedy"
+    python tests/bench/decoding.py [--out FILE]         seconds: a tiny random model, two rounds
+    python tests/bench/decoding.py --full               minutes: the record, book/results/bench/decoding.json
+    python tests/bench/decoding.py --full --rounds 3 --only "batch 32, greedy"
+    python tests/bench/decoding.py --quality 1000       what bf16 costs and saves: book/results/bench/bf16.json
 
-The first table is the translator that comes with the book (pre-norm, 9.4M weights): ours with the cache, ours without it (the
-encoder once, the decoder on the whole prefix for each token; once with all logits of the prefix, as textbooks have it, and once
-with the last ones only), and CTranslate2 with the same weights in float32 and int8. The second is a post-norm twin of the same
-sizes with random weights, because transformers' Marian is post-norm: ours, Marian and CTranslate2. Batches of 32 and of 1, greedy
-and a beam of four, answers forced to 40 tokens and, in the first table, of their own length. All that is compared says the same
-first, or the row says that it doesn't. Everything runs on one thread and takes turns; a ratio is the median over the rounds of
-processor seconds against ours in the same round (processor time, because a busy machine stretches the other).
-What is not installed is left out, and the record says so.
+The first table is the translator that comes with the book (pre-norm, 9.4M weights): ours with the cache, the same in bf16, ours
+without a cache (the encoder once, the decoder on the whole prefix for each token; once with all logits of the prefix, as textbooks
+have it, and once with the last ones only), and CTranslate2 with the same weights in float32 and int8. The second is a post-norm
+twin of the same sizes with random weights, because transformers' Marian is post-norm: ours, Marian and CTranslate2. Batches of 32
+and of 1, greedy and a beam of four, answers forced to 40 tokens and, with --full, of their own length. Who doesn't say the same as
+the first is found out before the clock runs, and the row says so. Everything runs on one thread and takes turns; a ratio is the
+median over the rounds of processor seconds against ours in the same round (processor time, because a busy machine stretches the
+other). What is not installed is left out, and the record names it.
+
+--quality asks the translator for that many distinct Tatoeba test sentences (TRANSFORMER_LIT_DATA), as `translate` does, in
+batches of 64, greedy and with a beam of four, in fp32 and in bf16: equal answers, BLEU, and processor time.
 """
 import argparse
 import importlib
-import json
 import statistics
 import sys
 import tempfile
@@ -25,13 +28,14 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from transformer_lit.data import shipped  # noqa: E402
+from common import BENCH, command, keep, where  # noqa: E402
+from transformer_lit.data import shipped, test_set  # noqa: E402
 from transformer_lit.decoding import beam_search, greedy_decode  # noqa: E402
 from transformer_lit.embeddings import sinusoids  # noqa: E402
 from transformer_lit.export import engine_answers, export  # noqa: E402
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask  # noqa: E402
-from transformer_lit.training import collate, write_whole  # noqa: E402
-from transformer_lit.translation import Translator, commit, create_joint, hardware, readable  # noqa: E402
+from transformer_lit.training import collate  # noqa: E402
+from transformer_lit.translation import Translator, answers, create_joint, readable  # noqa: E402
 
 
 def library(name):
@@ -82,6 +86,14 @@ def ours(model, beam, length):
             return greedy_decode(model, source, length)
         return beam_search(model, source, beam, 0.6, length)
     return decode
+
+
+def in_bf16(decode):
+    "As `answers` of chapter 18 has it."
+    def decoding(rows):
+        with torch.autocast("cpu", torch.bfloat16):
+            return decode(rows)
+    return decoding
 
 
 def engine(folder, translator, beam, length):
@@ -137,7 +149,7 @@ def by_marian(twin, beam, length):
     def decode(rows):
         source, _ = collate([(row, [BOS]) for row in rows])
         said = twin.generate(input_ids=source, attention_mask=(source != PAD).long(), num_beams=beam, do_sample=False,
-                             min_new_tokens=length, max_new_tokens=length, length_penalty=0.6)
+                             min_new_tokens=length, max_new_tokens=length, **({"length_penalty": 0.6} if beam > 1 else {}))
         return said[:, 1:].tolist()  # without BOS; all have the length
     return decode
 
@@ -167,12 +179,11 @@ def race(contestants, batches, rounds):
     return rows
 
 
-def cases(options):
+def cases(full):
     "(what it is called, batch, beam, length)"
-    length = 12 if options.small else 40
-    for batch in (8, 1) if options.small else (32, 1):
+    for batch in (32, 1) if full else (8, 1):
         for beam in (1, 4):
-            for n in (length,) if options.small else (length, None):
+            for n in (40, None) if full else (12,):
                 yield (f"batch {batch}, {'greedy' if beam == 1 else f'beam {beam}'}, "
                        + (f"{n} tokens" if n else "own length")), batch, beam, n
 
@@ -180,7 +191,8 @@ def cases(options):
 def fields(translator, folders, post, twin, beam, length):
     "The two tables' contestants for one case."
     model = translator.model
-    first = {"ours, cached": ours(model, beam, length), "ours, uncached": ours(Uncached(model), beam, length),
+    first = {"ours, cached": ours(model, beam, length), "ours, cached, bf16": in_bf16(ours(model, beam, length)),
+             "ours, uncached": ours(Uncached(model), beam, length),
              "ours, uncached, last logits only": ours(Uncached(model, False), beam, length)}
     first |= {f"CTranslate2, {q}": engine(folders[q], translator, beam, length) for q in folders if q != "post"}
     second = {"post-norm, ours": ours(post.model, beam, length)}
@@ -191,16 +203,16 @@ def fields(translator, folders, post, twin, beam, length):
     return [first] + [second] * (length is not None and len(second) > 1)
 
 
-def translators(small):
+def translators(full):
     "The one that comes with the book (or a tiny one), and a post-norm twin with random weights."
     kept = Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr"))
     sizes = dict(d_model=256, n_heads=4, d_ff=1024, n_encoder_layers=4, n_decoder_layers=4)
-    if small:
+    if not full:
         sizes = dict(d_model=32, n_heads=2, d_ff=64, n_encoder_layers=2, n_decoder_layers=2)
     torch.manual_seed(1)
     post = create_joint(kept.target, norm="post", **sizes)
     post.model.eval()
-    if small:
+    if not full:
         kept = create_joint(kept.target, norm="pre", **sizes)
         kept.model.eval()
     return kept, post
@@ -213,36 +225,64 @@ def sentences(translator, batch):
     return [ids[:batch]] if batch > 1 else [[row] for row in ids[:8]]
 
 
-def main():
-    wanted = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    wanted.add_argument("--small", action="store_true", help="a tiny random model, two rounds: seconds")
-    wanted.add_argument("--rounds", type=int, help="default: 5, small 2")
-    wanted.add_argument("--only", default="", help='cases whose name holds this, as "batch 32, greedy"')
-    wanted.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "book/results/decoding/run.json")
-    options = wanted.parse_args()
-    torch.set_num_threads(1)
-    rounds = options.rounds or (2 if options.small else 5)
-    translator, post = translators(options.small)
-    here = {name: library(name) for name in ("ctranslate2", "transformers")}
-    twin, folders, rows = marian(post.model) if here["transformers"] else None, {}, []
+def quality(n, rounds):
+    "fp32 and bf16 on `n` test sentences: answers, BLEU of the first reference with its signature, the difference, time."
+    from transformer_lit.evaluation import interval, line_counts, scores
+    translator = Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr"))
+    asked, references = test_set("tatoeba")
+    some = [int(k * len(asked) / n) for k in range(min(n, len(asked)))]  # evenly over the set
+    ids, first = [translator.source.encode(readable(asked[k])) for k in some], [references[k][:1] for k in some]
+    for beam in (1, 4):
+        runs = {p: lambda rows, p=p: answers(translator.model, rows, beam, 64, p) for p in ("fp32", "bf16")}
+        rows = race(runs, [ids], rounds)
+        said = [[translator.target.decode(row) for row in decode(ids)] for decode in runs.values()]
+        counts = [line_counts(texts, first) for texts in said]
+        for row, texts, own in zip(rows, said, counts):
+            bleu = scores(texts, first)[0]
+            row |= {"beam": beam, "bleu": bleu["value"], "signature": bleu["signature"],
+                    "difference": interval(own, counts[0])}
+            print(f"beam {beam}, {row['name']}: {row['same']} of {row['sentences']} the same, BLEU {row['bleu']:.2f}, "
+                  f"{row['ratio']:.2f} times the time", flush=True)
+        yield from rows
+
+
+def tables(options, rounds):
+    "A row for each case and contestant."
+    translator, post = translators(options.full)
+    twin, folders = marian(post.model) if library("transformers") else None, {}
     with tempfile.TemporaryDirectory() as home:
-        if here["ctranslate2"]:
+        if library("ctranslate2"):
             folders = {q: export(translator, Path(home) / q, q) for q in ("float32", "int8")}
             folders["post"] = export(post, Path(home) / "post")
-        for case, batch, beam, length in cases(options):
+        for case, batch, beam, length in cases(options.full):
             if options.only not in case:
                 continue
             for contestants in fields(translator, folders, post, twin, beam, length):
                 for row in race(contestants, sentences(translator, batch), rounds):
-                    rows.append({"case": case, "batch": batch, "beam": beam, "length": length, **row})
                     print(f"{case}: {row['name']}: {row['seconds']:.3f} s, {row['cpu_seconds']:.3f} of the processor, "
                           f"{row['ratio']:.2f} times ours, {row['same']} of {row['sentences']} the same", flush=True)
-    record = {"command": "python tests/bench/decoding.py" + " --small" * options.small, "commit": commit(), "rounds": rounds,
-              "hardware": hardware(), "torch": torch.__version__.split("+")[0],
-              **{name: getattr(module, "__version__", None) for name, module in here.items()},
-              "parameters": sum(w.numel() for w in translator.model.parameters()), "rows": rows}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(options.out, lambda part: Path(part).write_text(json.dumps(record, indent=1) + "\n", "utf-8"))
+                    yield {"case": case, "batch": batch, "beam": beam, "length": length, **row}
+
+
+def main():
+    wanted = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    wanted.add_argument("--full", action="store_true", help="the translator that ships, 40 tokens, batches of 32 and 1")
+    wanted.add_argument("--quality", type=int, metavar="N", help="bf16 against fp32 on N test sentences instead")
+    wanted.add_argument("--rounds", type=int, help="default: 2, with --full 5")
+    wanted.add_argument("--only", default="", help='cases whose name holds this, as "batch 32, greedy"')
+    wanted.add_argument("--out", type=Path)
+    options = wanted.parse_args()
+    torch.set_num_threads(1)
+    rounds = options.rounds or (5 if options.full else 2)
+    rivals = {name: getattr(library(name), "__version__", None) for name in ("ctranslate2", "transformers")}
+    missing = [] if options.quality else [name for name, version in rivals.items() if version is None]
+    if missing:
+        print(f"not installed and left out: {', '.join(missing)}")
+    rows = list(quality(options.quality, rounds) if options.quality else tables(options, rounds))
+    out = options.out or (BENCH / "bf16.json" if options.quality else BENCH / "decoding.json" if options.full else None)
+    if out:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        keep(out, {"command": command(), **where(), **rivals, "missing": missing, "rounds": rounds, "rows": rows})
 
 
 if __name__ == "__main__":

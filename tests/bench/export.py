@@ -1,4 +1,4 @@
-"""What an export to CTranslate2 keeps and loses: book/results/export/run.json.
+"""What an export to CTranslate2 keeps and loses: book/results/bench/export.json.
 
     python tests/bench/export.py                    needs ctranslate2 and Tatoeba (TRANSFORMER_LIT_DATA or the cache)
     python tests/bench/export.py --small --out FILE seconds: the pocket translator alone, forty sentences
@@ -100,7 +100,7 @@ def main():
     wanted = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     wanted.add_argument("--small", action="store_true", help="the pocket translator alone, forty sentences")
     wanted.add_argument("--sentences", type=int, default=1000, help="for BLEU (default: %(default)s)")
-    wanted.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "book/results/export/run.json")
+    wanted.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "book/results/bench/export.json")
     options = wanted.parse_args()
     torch.set_num_threads(1)
     engine_library().set_log_level(40)  # errors only: that a CPU takes bfloat16 as float32 is known

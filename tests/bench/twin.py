@@ -1,9 +1,9 @@
 """The book's model with nn.Transformer inside: what the rivals' tables train and time.
 
-Around PyTorch's stacks stand the book's own embeddings (times the root of d_model, plus sinusoids), its masks and its output, tied as
-the configuration says, so that only the stacks differ. nn.Transformer comes with a last LayerNorm in both stacks and with dropout on
-attention weights and inside the feed-forward layer; both stay. `twin_of` fills one with the weights of a model of the book: the same
-logits, which `python tests/bench/twin.py` shows and tests/test_bench.py holds it to.
+Around PyTorch's stacks stand the book's own embeddings (times the root of d_model, plus sinusoids), its masks and its
+output, tied as the configuration says, so that only the stacks differ. nn.Transformer comes with a last LayerNorm in
+both stacks and with dropout on attention weights and inside the feed-forward layer; both stay. `twin_of` fills one with
+the weights of a model of the book: the same logits, as `python tests/bench/twin.py` shows and tests/test_bench.py asks.
 """
 import sys
 import warnings
@@ -21,7 +21,7 @@ from transformer_lit.model import Transformer, TransformerConfig  # noqa: E402
 class Twin(nn.Module):
     """source (B, S), target (B, T) -> logits (B, T, V), as `Transformer`, from the same configuration.
 
-    Decodes with the book's search: the encoder runs once, the decoder on the whole prefix at each step, for it keeps no cache."""
+    Decodes with the book's search: the encoder runs once, the decoder on the whole prefix at each step."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -33,7 +33,7 @@ class Twin(nn.Module):
             warnings.simplefilter("ignore")
             self.core = nn.Transformer(c.d_model, c.n_heads, c.n_encoder_layers, c.n_decoder_layers, c.d_ff, c.dropout,
                                        batch_first=True, norm_first=c.norm == "pre")
-        self.core.encoder.enable_nested_tensor = self.core.encoder.use_nested_tensor = False  # a prototype that warns
+        self.core.encoder.enable_nested_tensor = self.core.encoder.use_nested_tensor = False  # it warns
         self.output = nn.Linear(c.d_model, vocab, bias=False)
         nn.init.xavier_uniform_(self.output.weight)
         if c.tied:
@@ -67,7 +67,7 @@ class Twin(nn.Module):
 
 
 def twin_of(model: Transformer) -> Twin:
-    "A twin with the weights of `model`; the post-norm one loses the two last LayerNorms, which the paper's model lacks."
+    "A twin with the weights of `model`; post-norm, the two last LayerNorms are taken out, which the paper lacks."
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from helpers import copy_layer  # needs what the tests need
 
@@ -90,7 +90,8 @@ def twin_of(model: Transformer) -> Twin:
 def difference(norm: str, tied: bool = True) -> float:
     "The largest difference of a logit between a model and its twin, in evaluation mode, with pads on both sides."
     torch.manual_seed(0)
-    model = Transformer(TransformerConfig(50, None if tied else 40, 16, 4, 32, 2, 3, norm=norm, tied=tied)).double().eval()
+    config = TransformerConfig(50, None if tied else 40, 16, 4, 32, 2, 3, norm=norm, tied=tied)
+    model = Transformer(config).double().eval()
     source, target = torch.randint(4, 40, (3, 7)), torch.randint(4, 40, (3, 6))
     source[1, 5:] = target[2, 3:] = PAD
     with torch.no_grad():

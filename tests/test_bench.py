@@ -1,0 +1,212 @@
+"""The bench scripts at sizes of a second: they run, what they compare is the same, and chapter 21 finds its fields.
+
+Nothing here measures anything; timings of a trial mean nothing.
+"""
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+BENCH = Path(__file__).parent / "bench"
+sys.path.insert(0, str(BENCH))
+import choices
+import multi30k
+import small_seed
+from twin import Twin, difference, twin_of
+
+from transformer_lit.data import shipped
+from transformer_lit.decoding import beam_search, greedy_decode
+from transformer_lit.masks import PAD
+from transformer_lit.model import Transformer, TransformerConfig
+
+MUON = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="Muon came with torch 2.9")
+WHERE = {"command", "commit", "hardware", "torch"}
+FIELDS = {  # record -> its list, and the fields of a row that chapter 21 reads
+    "step": {"precisions": {"forms"}},
+    "loss": {"forms": {"peak", "seconds"}},
+    "decoding": {"rows": {"name", "case", "batch", "beam", "length", "ratio", "same", "sentences"}},
+    "to_loss": {"steps": {"name", "steps", "ratio"}, "rows": {
+        "name", "epochs", "planned_epochs", "best", "cpu_seconds", "goal_epoch", "goal_cpu_seconds"}},
+    "multi30k": {"runs": {
+        "language", "way", "seed", "steps", "tokens", "epochs", "valid_loss", "bleu", "low", "high", "signature", "set",
+        "lines", "samples", "recipe", "parameters", "cpu_seconds"}},
+    "choices": {"choices": {"choice", "peak", "seeds", "news", "news_worse", "news_worse_low", "news_worse_high",
+                            "corpus_worse"}},
+}
+
+
+def ran(monkeypatch, script: str, *words) -> None:
+    "The script's main, as if typed."
+    monkeypatch.setattr(sys, "argv", [str(BENCH / f"{script}.py"), *map(str, words)])
+    importlib.import_module(script).main()
+
+
+def complete(name: str, file: Path) -> dict:
+    "The record, with all that the chapter reads."
+    record = json.loads(file.read_text("utf-8"))
+    must = WHERE - {"commit"} if name == "step" else WHERE  # step.py also runs from a copy, where there is no git
+    assert must <= set(record), f"{file} does not say {must - set(record)}"
+    for precision in record.get("precisions", {}).values():
+        for form in precision["forms"].values():
+            assert {"tokens_per_second", "times_ours", "share_of_ceiling", "breakdown"} <= set(form)
+    for part, fields in FIELDS[name].items():
+        assert record[part], f"{file} has no {part}"
+        for row in record[part].values() if isinstance(record[part], dict) else record[part]:
+            assert fields <= set(row), f"{file}: {part} lack {fields - set(row)}"
+    return record
+
+
+# The twin -------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_twin_is_the_same_model(norm, tied):
+    assert difference(norm, tied) < 1e-12, "nn.Transformer with our weights says something else"
+
+
+@pytest.fixture
+def pair():
+    "A small model and its twin."
+    torch.manual_seed(3)
+    model = Transformer(TransformerConfig(30, None, 16, 2, 32, 1, 2, norm="pre")).eval()
+    torch.nn.init.normal_(model.target.tokens.weight)
+    return model, twin_of(model)
+
+
+def test_the_twin_decodes_as_we_do(pair):
+    source = torch.randint(4, 30, (5, 6))
+    source[1, 4:] = PAD
+    for decode in (lambda m: greedy_decode(m, source, 9), lambda m: beam_search(m, source, 3, 0.6, 9)):
+        assert decode(pair[0]) == decode(pair[1])
+
+
+def test_the_twin_trains_with_dropout_and_ties():
+    model = Twin(TransformerConfig(30, None, 16, 2, 32, 1, 1, dropout=0.5))
+    assert model.output.weight is model.source.tokens.weight is model.target.tokens.weight
+    source = torch.randint(4, 30, (2, 6))
+    assert not torch.equal(model(source, source), model(source, source))
+    model.eval()
+    assert torch.equal(model(source, source), model(source, source))
+
+
+# Plans and rates ------------------------------------------------------------------------------------------------
+
+def test_rates_begin_and_end_at_zero():
+    for used, value in ((0.0, 0.0), (0.05, 1.0), (0.525, 0.5), (1.0, 0.0), (1.1, 0.0)):
+        assert multi30k.rate_at(used, 1.0, 0.05) == pytest.approx(value)
+    assert choices.rate_at("fall", choices.RISE, 2.0) == choices.rate_at("noam", choices.RISE, 2.0) == 2.0
+    assert choices.rate_at("fall", 1.0, 2.0) == 0.0
+    assert choices.rate_at("noam", 4 * choices.RISE, 2.0) == pytest.approx(1.0)
+    assert choices.rate_at("fall", choices.RISE / 2, 2.0) == pytest.approx(1.0)
+
+
+def test_the_best_peak_goes_on_and_nothing_is_run_twice():
+    runs = [{"choice": name, "peak": peak, "seed": 1, "news": 3.0 + abs(peak - 2e-3), "corpus": 3.0, "steps": 9,
+             "cpu_seconds": 1.0} for name, (_, peaks) in choices.CHOICES.items() for peak in peaks]
+    left = list(choices.plan(runs, [1, 2]))
+    assert left == [(name, 2e-3 if len(peaks) > 1 else peaks[0], 2) for name, (_, peaks) in choices.CHOICES.items()]
+    runs += [{**runs[0], "seed": 2, "news": 3.5}, {**runs[2], "seed": 2, "news": 3.7}]
+    row = choices.summary(runs, [1, 2])[1]
+    assert (row["choice"], row["peak"], row["seeds"]) == ("post-norm", 2e-3, 2)
+    assert row["news_worse_high"] == pytest.approx(0.2)
+    assert row["news"] == pytest.approx((3.0 + 3.7) / 2)
+
+
+# Trials ---------------------------------------------------------------------------------------------------------
+
+@MUON
+@pytest.mark.slow
+def test_multi30k(monkeypatch, tmp_path):
+    out = tmp_path / "multi30k.json"
+    trial = "--trial", "--budget", "0.3", "--lines", "8", "--out", out
+    ran(monkeypatch, "multi30k", *trial)
+    record = complete("multi30k", out)
+    ours, textbook = record["runs"]
+    assert record["corpus"] == "pocket" and ours["set"] == "pocket-test"
+    assert (ours["way"], textbook["way"]) == ("ours", "textbook")
+    assert textbook["parameters"] - ours["parameters"] == 0  # both stacks end in a LayerNorm, in both
+    assert all(run["cpu_seconds"] < 2 for run in record["runs"]), "the budget is the budget"
+    before = out.read_text()
+    ran(monkeypatch, "multi30k", *trial)
+    assert out.read_text() == before, "what is done is not done again"
+    with pytest.raises(ValueError, match="budget 0.3 and not 5"):
+        ran(monkeypatch, "multi30k", "--trial", "--budget", "5", "--out", out)
+
+
+@MUON
+@pytest.mark.slow
+def test_choices(monkeypatch, tmp_path):
+    out = tmp_path / "choices.json"
+    for most in (2, 100):
+        ran(monkeypatch, "choices", "--trial", "--tokens", "300", "--most", most, "--out", out)
+    record = complete("choices", out)
+    assert [row["choice"] for row in record["choices"]] == list(choices.CHOICES)
+    assert len(record["runs"]) == 12 + 6 and record["corpus"] == "pocket"
+    assert record["choices"][0]["news_worse"] == 0.0 and all(row["seeds"] == 2 for row in record["choices"])
+
+
+@MUON
+@pytest.mark.slow
+def test_small_seed(monkeypatch, tmp_path):
+    homes = {name: tmp_path / f"{name}-by-sentence" for name in small_seed.RECIPES}
+    for name, home in homes.items():
+        ran(monkeypatch, "small_seed", name, "--trial", "--epochs", "2", "--out", home)
+        record = json.loads((home / "run.json").read_text("utf-8"))
+        assert WHERE <= set(record) and record["epoch"] == 2
+        assert record["planned_epochs"] == small_seed.RECIPES[name]["epochs"]
+        assert record["data"]["name"] == "pocket" and record["data"]["leak"] == 0.0
+        assert "commit" not in (home / "log.jsonl").read_text("utf-8"), "it stands in run.json"
+    ran(monkeypatch, "small_seed", "time", "--trial", "--out", tmp_path / "to_loss.json")
+    record = complete("to_loss", tmp_path / "to_loss.json")
+    assert {row["name"] for row in record["rows"]} == set(homes)
+    assert [row["name"] for row in record["steps"]] == ["seed", "twin, fp32", "twin, bf16"]
+
+
+@MUON
+@pytest.mark.slow
+def test_small_seed_goes_on(monkeypatch, tmp_path):
+    ran(monkeypatch, "small_seed", "twin", "--trial", "--epochs", "2", "--out", tmp_path / "whole")
+    for epochs in (1, 2):
+        ran(monkeypatch, "small_seed", "twin", "--trial", "--epochs", epochs, "--out", tmp_path / "parts")
+    whole, parts = ([json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text("utf-8").splitlines()]
+                    for name in ("whole", "parts"))
+    for one, other in zip(whole, parts, strict=True):
+        assert {k for k in one if one[k] != other[k]} <= {"cpu_seconds", "seconds"}
+    ran(monkeypatch, "small_seed", "twin", "--trial", "--out", tmp_path / "groups",
+        "--groups", tmp_path / "whole/checkpoint.pt")
+    [row] = json.loads((tmp_path / "groups/groups.json").read_text("utf-8"))
+    assert row["epoch"] == 2 and row["seen"] is None and row["unseen"] > 0, "split by sentence, nothing is seen"
+
+
+@pytest.mark.slow
+def test_decoding(monkeypatch, tmp_path):
+    out = tmp_path / "decoding.json"
+    ran(monkeypatch, "decoding", "--rounds", "1", "--only", "batch 8, greedy", "--out", out)
+    record = complete("decoding", out)
+    assert record["rows"][0]["ratio"] == 1.0
+
+
+@pytest.mark.slow
+def test_step(monkeypatch, tmp_path):
+    ran(monkeypatch, "step", "--rounds", "1", "--steps", "1", "--out", tmp_path / "step.json")
+    record = complete("step", tmp_path / "step.json")
+    assert all(set(found["forms"]) == {"ours", "torch", "textbook"} for found in record["precisions"].values())
+
+
+@pytest.mark.slow
+def test_loss(monkeypatch, tmp_path):
+    ran(monkeypatch, "loss", "--tokens", "200", "--vocab", "500", "--d-model", "16", "--out", tmp_path / "loss.json")
+    record = complete("loss", tmp_path / "loss.json")
+    assert {"whole, fp32", "blocks, fp32"} <= set(record["forms"]) and record["vocab"] == 500
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_what_was_recorded_can_be_read(name):
+    file = shipped(f"results/bench/{name}.json")
+    if not file.exists():
+        pytest.skip(f"{name} is not recorded yet")
+    record = complete(name, file)
+    assert record.get("corpus") != "pocket", "a trial is no record"
