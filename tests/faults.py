@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Small parts first: the first failure is the one that a learner reads.
 FILES = ["test_parity.py", "test_properties.py", "test_exercises.py", "test_faults_plumbing.py", "test_whole.py"]
 LATE = {"tokens": "test_tokens.py", "evaluation": "test_evaluation.py", "attention_maps": "test_attention_maps.py",
-        "translation": "test_translation.py", "data": "test_data.py"}  # a file of its own, tried first
+        "translation": "test_translation.py", "data": "test_data.py", "wmt": "test_wmt.py", "export": "test_export.py"}  # a file of its own, tried first
 
 FAULTS = [  # name, module, old text, new text, words of the message
     ("scale dropped", "attention", " / math.sqrt(query.size(-1))", "", "the scale is dropped"),
@@ -67,7 +67,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
      "self.output.weight = self.source.tokens.weight", "tied to the source's embedding"),
     ("begins by copying", "model", "model.config.d_model ** -0.5", "1.0", "repeating the word just read"),
     ("shift off by one", "loss", "target[:, :-1], target[:, 1:]", "target[:, 1:], target[:, 1:]", "the shift is off by one"),
-    ("smoothing mis-normalised", "loss", "log_p.mean(-1)", "log_p.sum(-1) / (log_p.size(-1) - 1)", "shared by V - 1 words"),
+    ("smoothing mis-normalised", "loss", "/ log_p.size(-1)", "/ (log_p.size(-1) - 1)", "shared by V - 1 words"),
     ("smoothed labels above 1", "loss", "-(1 - smoothing) * hit", "-hit", "the smoothed labels add up to more than 1"),
     ("pads counted in the sum", "loss", "loss.masked_fill(~real, 0.0)", "loss", "pads are counted in"),
     ("pads counted in the mean", "loss", "real.sum().clamp(min=1)", "labels.numel()", "pads are counted in the mean"),
@@ -110,6 +110,21 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("validation keeps test sentences", "data", 'valid = without(parts["valid"], held)', 'valid = list(parts["valid"])',
      "stand in validation and test"),
     ("a full disk leaves half a file", "data", "again or error.errno == errno.ENOSPC or", "again or", "nothing half is kept"),
+    # the paper's experiment, and the export
+    ("both sides from one file", "wmt", '             for side in ("en", language)]', '             for side in ("en", "en")]',
+     "the two sides don't belong together"),
+    ("held-out sentences left in", "wmt", "good = without(whole, held)", "good = whole", "of the tests stands in training"),
+    ("repeats kept", "wmt", "fresh = self.table[at] != keys", "fresh = keys == keys", "a repeat is taken for new"),
+    ("chunks in another order", "wmt", "yield waiting.popleft()", "yield waiting.pop()", "several processes make another store"),
+    ("shard offset off by one", "wmt", "ids[a:b], ids[b:c]", "ids[a:b], ids[b + 1:c + 1]", "the two sides don't belong together"),
+    ("every epoch alike", "wmt", "c.seed + 1000 * self.epoch", "c.seed", "every epoch deals the same batches"),
+    ("filling without a sign", "wmt", "source[:, 0], target[:, 0] = EOS, BOS", "pass", "nothing to attend to"),
+    ("the checkpoint before is not kept", "wmt", "os.replace(*self.names())", "pass", "from the checkpoint before the last"),
+    ("averaged steps off by one", "wmt", "e.steps - k * e.keep_every for", "e.steps - (k + 1) * e.keep_every for", "other weights than the last"),
+    ("a pause is not saved", "wmt", "if late and not done:", "if late and not late:", "must go on where the one before it stopped"),
+    ("half a line is kept", "wmt", 'os.truncate(path, held.rfind(b"\\n") + 1)', "pass", "half a line was gone on with"),
+    ("the export shares the weights", "export", ".detach().float().cpu().clone()", ".detach().float().cpu()", "exporting changes the model"),
+    ("the engine's penalty ranks", "export", "return total / penalty(n, length_penalty)", "return score", "and not the paper's"),
 ]
 
 

@@ -91,10 +91,11 @@ def test_recordings_can_be_nested():
 
 def test_overheard_puts_a_replacement_back():
     part = small_model().encoder.layers[0].attention
-    part.attend = mine = part.attend
+    mine = part.attend
+    part.attend, part.fused = mine, True
     with overheard(part, lambda weights: None):
-        assert part.attend is not mine
-    assert part.attend is mine
+        assert part.attend is not mine and part.fused is False, "a fused kernel has no weights to hear of"
+    assert part.attend is mine and part.fused is True
 
 
 def test_decoding_step_by_step_can_be_recorded():
@@ -103,7 +104,10 @@ def test_decoding_step_by_step_can_be_recorded():
     whole = greedy_decode(model, source, 6), beam_search(model, source, 2, max_length=6)
     with record(model) as seen:
         assert (greedy_decode(model, source, 6), beam_search(model, source, 2, max_length=6)) == whole
-    assert seen["cross"][0].size(2) == 1, "a step has one row"
+    assert seen["cross"][0].size(2) == 2, "a step of a beam has a row for each hypothesis"
+    with record(model) as seen:
+        greedy_decode(model, source, 6)
+    assert seen["cross"][0].size(2) == 1, "a greedy step has one row"
 
 
 # Switching off ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import export as bench
 from transformer_lit import cli
 from transformer_lit.data import shipped
 from transformer_lit.decoding import beam_search, greedy_decode
-from transformer_lit.export import QUANTIZATIONS, engine_answers, export
+from transformer_lit.export import QUANTIZATIONS, best_of, engine_answers, export, fill_linear, own
 from transformer_lit.masks import EOS
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import collate
@@ -117,6 +117,24 @@ def test_long_and_empty_input(shipped_one):
     rows = [[EOS], [9] * 1500 + [EOS], [9, EOS]]
     said = engine_answers(engine, translator, rows, 2, max_decoding_length=20)
     assert len(said) == 3 and said[2] == engine_answers(engine, translator, rows[2:], 2, max_decoding_length=20)[0]
+
+
+def test_a_leaf_gets_a_copy():
+    "The engine's writer turns weights into whole numbers in place."
+    from types import SimpleNamespace
+
+    layer, leaf = torch.nn.Linear(3, 2), SimpleNamespace()
+    before = layer.weight.detach().clone()
+    fill_linear(leaf, layer)
+    with torch.no_grad():
+        leaf.weight.zero_(), leaf.bias.zero_()
+        own(layer.weight).zero_()
+    assert torch.equal(layer.weight, before) and layer.bias.any(), "exporting changes the model itself"
+
+
+def test_the_books_penalty_ranks_what_the_engine_found():
+    "α = 1: sums -4 at three tokens and -6 at seven; the engine divides by 4 and 8, the book by 9/6 and 13/6 (EOS counts)."
+    assert best_of([[5] * 7, [5] * 3], [-6 / 8, -4 / 4], 1.0) == [5] * 3, "the engine's penalty ranks, and not the paper's"
 
 
 # The folder ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 """The book's parts against PyTorch's own, from the smallest to the whole model: values and gradients."""
+import functools
 import math
 
 import numpy as np
@@ -10,15 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from transformer_lit.attention import scaled_dot_product_attention
+from transformer_lit import training
+from transformer_lit.attention import attention_here, scaled_dot_product_attention
 from transformer_lit.decoder import Decoder, DecoderLayer
 from transformer_lit.embeddings import Embedding, sinusoids
 from transformer_lit.encoder import Encoder, EncoderLayer
-from transformer_lit.loss import smoothed_cross_entropy
+from transformer_lit.loss import loss_in_blocks, smoothed_cross_entropy
 from transformer_lit.masks import PAD, causal_mask, padding_mask, target_mask
 from transformer_lit.multi_head import MultiHeadAttention
 from transformer_lit.schedule import noam, noam_schedule
 from transformer_lit.sublayers import FeedForward, Sublayer
+from transformer_lit.training import TrainingConfig, add_gradient
 
 SIZES = st.integers(1, 5)
 
@@ -355,3 +358,51 @@ def test_noam_schedule_counts_from_one():
         assert math.isclose(rate, noam(step, 64, 3)), f"the schedule is off by one: step {step} gets another step's rate"
         optimizer.step()
         schedule.step()
+
+
+@given(SEEDS, st.booleans(), st.sampled_from([torch.float64, torch.float32, torch.bfloat16]))
+def test_the_kernel_equals_the_explicit_form(seed, masked, kind):
+    torch.manual_seed(seed)
+    q, k, v = (torch.randn(2, 3, n, 4, dtype=kind, requires_grad=True) for n in (5, 6, 6))
+    mask = torch.rand(2, 1, 5, 6) < 0.4 if masked else None  # some rows may look nowhere
+    found = []
+    for fused in False, True:
+        x, weights = attention_here(q, k, v, mask, fused=fused)
+        found.append([x, *torch.autograd.grad(x.square().sum(), (q, k, v))])
+        assert (weights is None) == fused, "the kernel has no weights to show, the explicit form has"
+    atol = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 0.2}[kind]
+    for name, own, its in zip(("output", "query", "key", "value"), *found):
+        assert its.isfinite().all(), "a row that may look nowhere must give zeros, not nan"
+        same(its.double(), own.double(), f"the kernel's {name} differs from the explicit form's", atol=atol)
+
+
+@given(SEEDS, st.integers(1, 40), st.sampled_from([0.0, 0.1]), st.integers(1, 30))
+def test_the_loss_in_blocks_is_the_whole_loss(seed, size, smoothing, count):
+    model = small_model(seed)
+    source, target = sentences(4, 5, seed), sentences(4, 6, seed + 1)
+
+    def summed(x, labels):
+        return smoothed_cross_entropy(model.output(x), labels, smoothing, reduction="sum")
+
+    hidden = model.hidden(target, model.encode(source), source)
+    same(model.output(hidden), model(source, target), "the output layer over `hidden` must give the model's logits")
+    whole = summed(hidden, target) / count
+    right = torch.autograd.grad(whole, list(model.parameters()))
+    found = loss_in_blocks(model.hidden(target, model.encode(source), source), target, summed, count, size)
+    same(found.double(), whole.detach(), "the loss in blocks differs from the whole loss", atol=1e-5)
+    for own, weight in zip(right, model.parameters()):
+        same(weight.grad, own, "the loss in blocks leaves another gradient: is each block's share added once, pads and all?")
+
+
+@pytest.mark.slow
+def test_compiling_changes_no_loss(monkeypatch):
+    form = functools.partial(torch.compile, backend="aot_eager")  # traces as always, and needs no C++ compiler
+    monkeypatch.setattr(training, "compiled", functools.cache(form))
+    source, target = sentences(5, 6, 0), sentences(5, 7, 1)
+    found = {}
+    for choice in False, True:
+        model = small_model(n_encoder_layers=1, n_decoder_layers=1).float()
+        loss = add_gradient(model, source, target, TrainingConfig(compile=choice))
+        found[choice] = [loss, *(w.grad for w in model.parameters())]
+    for plain, fast in zip(*found.values()):
+        assert torch.allclose(plain, fast, rtol=1e-4, atol=1e-4), "compile=True changes the loss or its gradient"

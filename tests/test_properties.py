@@ -422,7 +422,7 @@ def test_bites_add_up_to_the_whole_batch(accumulate):
     assert math.isclose(*losses, rel_tol=1e-5), f"{hint} ({losses[0]:.4f} in one bite, {losses[1]:.4f} in {accumulate})"
     same(grads[1], grads[0], hint, atol=1e-6)
     read, say = shift_right(target)
-    same(torch.tensor(losses[0]), smoothed_cross_entropy(small_model()(source, read), say, 0.1).detach().float(),
+    same(losses[0], smoothed_cross_entropy(small_model()(source, read), say, 0.1).detach().float(),
          "`backward` must return the mean loss a real label", atol=1e-5)
 
 

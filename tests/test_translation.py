@@ -57,6 +57,27 @@ def test_answers_do_not_depend_on_the_company(make):
         translator.translate("I am.")
 
 
+@pytest.mark.parametrize("units", [True, False])
+def test_fewer_bits_only_for_many_rows_and_where_they_are_faster(monkeypatch, units):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: units, raising=False)
+    translator, seen = words(), []
+    translator.model.output.register_forward_hook(lambda m, i, logits: seen.append(logits.dtype))
+
+    def kinds(n, **options):
+        seen.clear()
+        assert len(translator.translate(["I see a cats."] * n, **options)) == n
+        return set(seen)
+
+    many = {torch.bfloat16 if units else torch.float32}
+    assert kinds(31) == {torch.float32}, "31 sentences with a beam of 4 are few"
+    assert kinds(32) == many and kinds(65) == many, "all batches of a call are computed alike, also a last one of few"
+    assert kinds(65, batch_size=31) == kinds(65, beam_size=1) == {torch.float32}, "it is the rows of a batch that count"
+    assert kinds(32, precision="fp32") == {torch.float32} and kinds(1, precision="bf16") == {torch.bfloat16}
+    assert not torch.is_autocast_enabled("cpu"), "autocast is left on"
+    with pytest.raises(ValueError, match="precision='int8': choose"):
+        translator.translate(["I see."], precision="int8")
+
+
 @given(st.text(alphabet="ab .!?…é", max_size=120), st.integers(1, 9))
 def test_pieces_lose_nothing_and_fit(text, most):
     text = data.tidy(text)
@@ -189,7 +210,7 @@ def test_record_card_and_fingerprints(tmp_path):
     assert record == json.loads((tmp_path / "run.json").read_text("utf-8"))
     assert record["seen"] == {"I SEE A CATS": True, "unseen": False} and record["data"]["leak_by_sentence"] == 0
     said = (tmp_path / "hypotheses.txt").read_text("utf-8").splitlines()
-    assert said == done[0].translate([english for english, _ in PARTS["test"]]), "a line for each distinct sentence"
+    assert said == done[0].translate([english for english, _ in PARTS["test"]], precision="fp32"), "a line for each distinct sentence"
     if importlib.util.find_spec("sacrebleu"):
         assert {s.get("references") for s in record["scores"]} == {None, "first", "all"}
         assert all("signature" in s for s in record["scores"][1:]), "a score without its signature can't be compared"

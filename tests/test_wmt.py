@@ -12,10 +12,15 @@ import json
 import lzma
 import math
 import os
+import random
+import signal
 import socket
+import subprocess
+import sys
 import tarfile
 import time
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +28,7 @@ import torch
 from helpers import serving
 from test_data import one_sentence, put
 
-from transformer_lit import data, pocket, training, wmt
+from transformer_lit import cli, data, pocket, training, wmt
 from transformer_lit.training import collate, token_batches
 
 PAIRS = [(p.english, p.french) for p in pocket.load_pocket()["train"]][:3000]
@@ -124,16 +129,18 @@ def test_from_the_archives_to_a_store(served, tmp_path):
     store = wmt.prepare(settings, tmp_path / "store")
     asked = [start for name, start in Statmt.asked if name.endswith("commoncrawl.tgz")]
     assert len(asked) == 2 and asked[1] > 0, "the next try must go on where the last one broke off"
+    tokens = store.tokens()
+    seen = {(tokens.decode(source), tokens.decode(target[1:])) for source, target in store}
+    assert seen <= {(data.tidy(e), data.tidy(o)) for e, o in [*PAIRS, *HELD["valid"], *HELD["test"]]} | {("Bad \x00 byte", "x")}, (
+        "the two sides don't belong together")
     counts = store.manifest["counts"]
     given = 3005 if served == "fr" else 2505
     assert counts["given"] == given, "a source is missing, or read twice"
-    assert [counts.get(why, 0) for why in ("empty", "too long", "held out")] == [1, 1, 1]
+    assert counts.get("held out", 0) == 1, "a sentence of the tests stands in training"
+    assert [counts.get(why, 0) for why in ("empty", "too long")] == [1, 1]
     assert counts["kept"] == len(store) and counts["repeated"] >= 1
-    tokens, seen = store.tokens(), set()
     for source, target in store:
         assert source[-1] == target[-1] == 2 and target[0] == 1
-        seen.add((tokens.decode(source), tokens.decode(target[1:])))
-    assert seen <= {(data.tidy(e), data.tidy(o)) for e, o in PAIRS} | {("Bad \x00 byte", "x")}
     assert store.held_out() == {part: [tuple(map(data.tidy, p)) for p in HELD[part]] for part in HELD}
     before = len(Statmt.asked)
     wmt.prepare(settings, tmp_path / "store")
@@ -206,7 +213,7 @@ def test_several_processes_and_small_shards_give_the_same(own, store, tmp_path, 
     made = wmt.write_store(part, settings(own), sources, HELD, workers=2)
     wmt.write_json(part / "manifest.json", {"wanted": {}, **made})
     other = wmt.TokenStore(part)
-    assert len(other.parts) > 3 and list(other) == list(store)
+    assert len(other.parts) > 3 and list(other) == list(store), "several processes make another store"
     assert np.array_equal(other.lengths, store.lengths) and made["counts"] == store.manifest["counts"]
     with pytest.raises(IndexError):
         other[len(other)]
@@ -229,6 +236,22 @@ def test_a_changed_input_is_refused(own, store, monkeypatch):
             wmt.prepare(settings(own), own / "store")
     finally:
         path.write_bytes(before)
+
+
+def test_a_store_can_be_carried_to_where_its_corpus_is_not(own, tmp_path, monkeypatch):
+    "The machine with the GPU may have neither the corpus nor a network."
+    import shutil
+
+    corpus = tmp_path / "ours-fr"
+    shutil.copytree(own / "mine-fr", corpus)
+    wanted = wmt.Preparation(str(corpus), vocabulary=400, sample=400)
+    before = list(wmt.prepare(wanted, tmp_path / "store"))
+    shutil.rmtree(corpus)
+    assert list(wmt.prepare(wanted, tmp_path / "store")) == before
+    with pytest.raises(ValueError, match="vocabulary 400 and not 500"):
+        wmt.prepare(dataclasses.replace(wanted, vocabulary=500), tmp_path / "store")
+    monkeypatch.setattr(data, "find", None)
+    assert wmt.inputs_here("wmt14-en-de") is None, "nothing may be fetched only to compare hashes"
 
 
 @pytest.mark.parametrize("name", ["ids-000.bin", "offsets-000.npy"])
@@ -343,7 +366,8 @@ def test_memory_stays_flat(own, tmp_path):
 def test_repeats_are_found_and_nothing_new_is_lost():
     before = wmt.Before(1 << 10)
     keys = np.arange(1, 500, dtype=np.uint64)
-    assert before.new(keys).all() and not before.new(keys).any()
+    assert before.new(keys).all()
+    assert not before.new(keys).any(), "a repeat is taken for new"
     many = np.random.default_rng(1).integers(1, 2**63, 5000).astype(np.uint64)
     assert before.new(many).all(), "a key that never came was called a repeat"
 
@@ -364,9 +388,63 @@ def test_batches_follow_chapter_12s_rule(store, limit):
             assert torch.equal(mine, chapter_12s)
 
 
-def test_a_pair_that_is_too_wide_is_one_sentence(store):
+def test_each_epoch_has_batches_of_its_own(store):
+    from helpers import small_model
+
+    run = wmt.StoreTraining(small_model(vocab=len(store.tokens())), store, training.TrainingConfig(max_tokens=400))
+    first, run.epoch = run.batches(), 1
+    assert not all(map(np.array_equal, first, run.batches())), "every epoch deals the same batches"
+
+
+@pytest.mark.parametrize("make", [wmt.length_batches, wmt.static_batches])
+def test_a_pair_that_is_too_wide_is_one_sentence(store, make):
     with pytest.raises(ValueError, match="raise max_tokens"):
-        wmt.length_batches(store.lengths, 10)
+        make(store.lengths, 10)
+
+
+@pytest.mark.parametrize("parts", [1, 3, 8])
+def test_few_shapes_and_the_same_loss(store, parts):
+    "What a compiler sees: a few shapes, for the whole batch and for each part of it. What is learned: the same."
+    from helpers import small_model
+
+    shapes, bites = set(), set()
+    for batch in wmt.static_batches(store.lengths, 400, 1):
+        shape = wmt.static_shape(store.lengths, batch, 400, parts)
+        source, target = wmt.gather(store, batch, shape)
+        assert source.shape == shape and target.shape == (shape[0], shape[1] + 1)
+        assert (source != 0).any(1).all() and (target[:, :-1] != 0).any(1).all(), "a row without a sign has nothing to attend to"
+        assert (target[len(batch):, 1:] == 0).all(), "rows that are filling must hold no label"
+        shapes.add(shape)
+        bites |= {len(rows) for rank in range(parts) for rows in [range(shape[0])[rank::parts]]}
+    assert len(shapes) <= 16 and len(bites) <= len(shapes), "each part of a batch must have one shape, too"
+    found = {}
+    for padded in False, True:
+        model = small_model(vocab=len(store.tokens())).float()
+        config = training.TrainingConfig(accumulate=parts)
+        loss = training.backward(model, *wmt.gather(store, batch, shape if padded else None), config)
+        found[padded] = loss, [w.grad for w in model.parameters()]
+    assert math.isclose(found[True][0], found[False][0], rel_tol=1e-6), "filling changes the loss"
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found[True][1], found[False][1])), "filling changes the gradient"
+
+
+def test_shapes_stay_few_for_a_large_corpus():
+    lengths = np.random.default_rng(0).geometric(1 / 28, (200_000, 2)).clip(2, 256).astype(np.uint16)
+    batches = wmt.static_batches(lengths, 25_000)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths))), "each pair must come exactly once"
+    assert len({wmt.static_shape(lengths, b, 25_000, 4) for b in batches}) <= 16
+    assert all(len(b) * lengths[b].max() <= 25_000 for b in batches)
+
+
+def test_a_run_that_compiles_trains_on_static_shapes(own, store, tmp_path, monkeypatch):
+    short_answers(monkeypatch)
+    seen = set()
+    monkeypatch.setattr(training, "compiled", lambda f: f)  # the compiler itself would take minutes
+    e = experiment(own, steps=30)
+    e = dataclasses.replace(e, training=dataclasses.replace(e.training, compile=True))
+    step = wmt.StoreTraining.train_step
+    monkeypatch.setattr(wmt.StoreTraining, "train_step", lambda run, s, t: seen.add(tuple(s.shape)) or step(run, s, t))
+    record = wmt.run_experiment(e, tmp_path / "run", own / "store")
+    assert len(seen) <= 16 and record["tokens"] > 0 and all(rows == max(1, 400 // width) for rows, width in seen)
 
 
 # Training --------------------------------------------------------------------------------------------------------
@@ -407,7 +485,8 @@ def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, ca
     assert len((folder / "hypotheses-newstest2014.txt").read_text().splitlines()) == 30
     log = losses(folder)
     assert [step for step, kind, _ in log if kind == "look"] == [5, 10, 12]
-    assert sorted(p.name for p in folder.glob("step-*")) == ["step-10.safetensors", "step-12.safetensors"]
+    assert sorted(p.name for p in folder.glob("step-*")) == ["step-10.safetensors", "step-12.safetensors"], (
+        "other weights than the last ones are averaged")
     held = [training.read_checkpoint(folder / f"step-{n}.safetensors", False)[0] for n in (10, 12)]
     mean = training.read_checkpoint(folder / "model.safetensors", False)[0]
     for name, weight in mean.items():
@@ -415,6 +494,24 @@ def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, ca
     said = capsys.readouterr().out
     assert "newstest2014: BLEU" in said
     assert wmt.run_command(given) == 0 and losses(folder) == log, "a finished run must stay as it is"
+
+
+@pytest.mark.parametrize("served", ["de", "fr"], indirect=True)
+def test_one_command_from_archives_to_bleu(served, tmp_path, monkeypatch, capsys):
+    "tar.gz, a tar with gz inside, sgm: fetched from a server, prepared, trained, averaged, translated, scored."
+    short_answers(monkeypatch)
+    words = ("--size tiny --vocabulary 400 --sample 500 --max-tokens 400 --steps 4 --keep-every 2 --look-every 3 --lines 3 "
+             "--precision fp32 --threads 1")
+    given = ["--corpus", f"wmt14-en-{served}", "--store", str(tmp_path / "store"), "--folder", str(tmp_path / "run"), *words.split()]
+    assert wmt.run_command(given) == 0, capsys.readouterr().err
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    metrics = {s["metric"]: s for s in record["scores"] if s["set"] == "newstest2014"}
+    assert metrics["BLEU"]["signature"].startswith("nrefs:1|case:mixed") and "BLEU, tokenised, compound-split" in metrics
+    assert {i["file"] for i in record["data"]["inputs"]} >= {"training-parallel-europarl-v7.tgz", "training-parallel-nc-v9.tgz"}
+    assert str(tmp_path) not in json.dumps(record), "a path of one machine"
+    assert record["recipe"]["model"].get("norm", "post") == "post" and record["steps"] == 4
+    before = len(Statmt.asked)
+    assert wmt.run_command(given) == 0 and len(Statmt.asked) == before, "nothing is fetched a second time"
 
 
 @pytest.mark.parametrize("stops", [[4], [1, 7, 10]])
@@ -444,18 +541,20 @@ def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, caps
     e = experiment(own)
     wmt.run_experiment(e, tmp_path / "whole", own / "store")
     take = wmt.StoreTraining.take
-    clock = [0.0]
+    clock, taken = [0.0], []
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (take(run, batch), clock.__setitem__(0, clock[0] + 60)))
+    monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (
+        take(run, batch), taken.append(run.step), clock.__setitem__(0, clock[0] + 60)))
     monkeypatch.setattr(wmt, "planned", lambda options: e)
     given = ["--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(tmp_path / "chained"), "--minutes",
-             "4.5", "--threads", "1"]
+             "3.5", "--threads", "1"]
     codes = []
     while not codes or codes[-1] == 75 and len(codes) < 9:
         codes.append(wmt.run_command(given))
-    assert codes == [75, 75, 0], codes
+    assert codes == [75, 75, 75, 0], f"a segment must go on where the one before it stopped: {codes}"
     assert losses(tmp_path / "chained") == losses(tmp_path / "whole")
-    assert capsys.readouterr().out.count("goes on with the same command") == 2
+    assert taken == list(range(1, 13)), f"a segment must go on where the one before it stopped, no step is taken twice: {taken}"
+    assert capsys.readouterr().out.count("goes on with the same command") == 3
 
 
 def test_translating_stops_in_time_and_goes_on(own, store, tmp_path, monkeypatch):
@@ -530,6 +629,76 @@ def test_nan_leaves_a_state_to_resume_from(own, store, tmp_path, monkeypatch, ca
     assert losses(tmp_path / "ill") == losses(tmp_path / "whole")
 
 
+def test_a_lost_checkpoint_and_the_one_before(own, store, tmp_path, monkeypatch, every_step):
+    "Cut short by a drive that lost its connection: one sentence, and after its advice the run goes on from the one before."
+    short_answers(monkeypatch)
+    e = experiment(own)
+    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    take = wmt.StoreTraining.take
+
+    def taking(run, batch):
+        if run.step == 8:
+            raise KeyboardInterrupt
+        take(run, batch)
+
+    monkeypatch.setattr(wmt.StoreTraining, "take", taking)
+    with pytest.raises(KeyboardInterrupt):
+        wmt.run_experiment(e, tmp_path / "cut", own / "store")
+    monkeypatch.setattr(wmt.StoreTraining, "take", take)
+    path = tmp_path / "cut" / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(ValueError) as caught:
+        wmt.run_experiment(e, tmp_path / "cut", own / "store")
+    assert one_sentence(str(caught.value)) and "no whole checkpoint" in str(caught.value) and "delete it" in str(caught.value)
+    path.unlink()
+    steps = []
+    monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (steps.append(run.step), take(run, batch)))
+    wmt.run_experiment(e, tmp_path / "cut", own / "store")
+    assert 0 < steps[0] < 6, f"the run must go on from the checkpoint before the last, and begins at {steps[0]}"
+    assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("where", ["checkpoint", "log"])
+def test_a_full_disk_in_a_run_is_one_sentence(own, store, tmp_path, monkeypatch, capsys, every_step, where):
+    short_answers(monkeypatch)
+    e = experiment(own)
+    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    monkeypatch.setattr(wmt, "planned", lambda options: e)
+    given = ["--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(tmp_path / "full"), "--threads", "1"]
+    full = OSError(errno.ENOSPC, "No space left on device")
+    note, keep = wmt.StoreTraining.note, training.save_file
+    asked = []
+
+    def noting(run, **entry):
+        if run.step == 7:
+            raise full
+        note(run, **entry)
+
+    def keeping(*given):
+        asked.append(given)
+        if len(asked) == 3:
+            raise full
+        keep(*given)
+
+    with monkeypatch.context() as patch:
+        if where == "log":
+            patch.setattr(wmt.StoreTraining, "note", noting)
+        else:
+            patch.setattr(training, "save_file", keeping)
+        assert wmt.run_command(given) == 1
+    said = capsys.readouterr().err
+    assert one_sentence(said) and ("the disk is full" in said or "can't be written, the old one stands" in said), said
+    assert wmt.run_command(given) == 0 and losses(tmp_path / "full") == losses(tmp_path / "whole")
+
+
+def test_a_torn_line_of_translations_is_said_again(own, store, tmp_path, monkeypatch):
+    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size: ids)
+    translator, lines = wmt.Translator(None, store.tokens(), store.tokens()), [e for e, _ in PAIRS[:6]]
+    (tmp_path / "said.txt.part").write_bytes(text(lines[:2]) + "Déj".encode()[:-2])
+    assert wmt.translate_lines(translator, lines, tmp_path / "said.txt", size=3) == lines, "half a line was gone on with"
+    assert (tmp_path / "said.txt").read_text("utf-8").splitlines() == lines
+
+
 class Greedy(torch.nn.Module):
     "A model that has room for so many tokens at a time and no more."
 
@@ -590,6 +759,62 @@ def test_two_processes_reach_the_losses_of_one(own, store, tmp_path, monkeypatch
     assert json.loads((tmp_path / "two" / "run.json").read_text())["processes"] == 2
 
 
+ROOT = Path(__file__).resolve().parent.parent
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--monitor-interval", "0.2"]
+
+
+def typed(own, folder):
+    "The options of a run that is small on any machine; without dropout, whose dice each process throws for itself."
+    words = ("--way ours --size tiny --vocabulary 400 --sample 400 --dropout 0 --max-tokens 500 --warmup 4 --steps 20 --look-every 4 "
+             "--lines 2 --checkpoint-every 3 --precision fp32 --peak 1e-3 --threads 1")
+    return ["-m", "transformer_lit.wmt", "--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(folder), *words.split()]
+
+
+def started(command, own):
+    kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=kept | dict(
+        PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1", TRANSFORMER_LIT_DATA=str(own), GLOO_SOCKET_IFNAME="lo"))
+
+
+def killed_after(command, own, folder, lines):
+    "SIGKILL for one worker, when the log has so many lines; waits for the end."
+    done = started(command, own)
+    log = folder / "log.jsonl"
+    for _ in range(1200):
+        if done.poll() is not None or log.exists() and len(log.read_text().splitlines()) >= lines:
+            break
+        time.sleep(0.05)
+    assert done.poll() is None, f"it ended before it could be killed: {done.stderr.read()[-800:]}"
+    workers = Path(f"/proc/{done.pid}/task/{done.pid}/children").read_text().split() if "torch.distributed.run" in command else []
+    os.kill(int(workers[-1]) if workers else done.pid, signal.SIGKILL)
+    said = done.communicate(timeout=120)[1]
+    assert done.returncode != 0, said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds a worker in /proc")
+@pytest.mark.parametrize("several", [False, True], ids=["alone", "torchrun"])
+def test_killed_at_a_random_step_and_resumed(own, store, tmp_path, several):
+    "With a real SIGKILL, from the command line; two processes reach the losses of one."
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    first = started([sys.executable, *typed(own, whole)], own)
+    assert first.wait(240) == 0, first.stderr.read()[-800:]
+    command = [*TORCHRUN, "--master-port", port] if several else [sys.executable]
+    lines = random.SystemRandom().randrange(2, 6)
+    killed_after([*command, *typed(own, cut)], own, cut, lines)
+    assert not (cut / "run.json").exists()
+    again = started([*command, *typed(own, cut)], own)
+    assert again.wait(240) == 0, again.stderr.read()[-800:]
+    one, other = losses(whole), losses(cut)
+    assert [x[:2] for x in one] == [x[:2] for x in other] and len(one) == 7, f"killed after {lines} lines of log: another log"
+    gap = max(abs(a[2] - b[2]) for a, b in zip(one, other))
+    assert gap < (1e-4 if several else 1e-12), f"killed after {lines} lines of log, the losses differ by {gap}"
+    assert json.loads((cut / "run.json").read_text())["processes"] == (2 if several else 1)
+
+
 # Plans -----------------------------------------------------------------------------------------------------------
 
 def test_the_papers_recipe_is_the_papers():
@@ -611,3 +836,14 @@ def test_a_wrong_name_is_one_sentence(given, words, tmp_path, capsys):
     assert wmt.run_command([*given, "--folder", str(tmp_path / "run"), "--store", str(tmp_path / "store"), "--threads", "1"]) == 1
     said = capsys.readouterr().err
     assert one_sentence(said) and words in said
+
+
+def test_one_line_takes_the_paper_from_archives_to_bleu(monkeypatch, tmp_path):
+    assert cli.LARGE == wmt.TRAINING_SETS, "the command line offers other training sets than chapter 21 has"
+    asked = []
+    monkeypatch.setattr(wmt, "run_experiment", lambda e, folder, *more: asked.append((e, folder, more)) or {"scores": []})
+    assert cli.main(["train", "--recipe", "wmt14-en-de", "--folder", str(tmp_path), "--threads", "1"]) == 0
+    (e, folder, more), = asked
+    assert dataclasses.replace(e, training=wmt.PAPER) == wmt.experiment_for() and folder == tmp_path
+    assert more[-1] == "python -m transformer_lit.wmt --corpus wmt14-en-de --way paper --size base", "the record's command"
+    assert cli.main(["train", "--recipe", "wmt14-en-de", "--epochs", "3"]) == 1 and len(asked) == 1

@@ -42,16 +42,18 @@ def attention_modules(model: nn.Module) -> dict:
 def overheard(part: MultiHeadAttention, note: Callable):
     "Call `note(weights)` at each use of `part`; undone on leaving."
     attend, before = part.attend, part.__dict__.get("attend")
+    fused = part.fused
 
     def heard(*args, **options):
         output, weights = attend(*args, **options)
         note(weights.detach())  # (B, H, T, S)
         return output, weights
 
-    part.attend = heard
+    part.attend, part.fused = heard, False  # on a GPU as well
     try:
         yield
     finally:
+        part.fused = fused
         del part.attend
         if before is not None:  # someone was listening already
             part.attend = before

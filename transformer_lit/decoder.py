@@ -18,13 +18,15 @@ def look_across(attention: MultiHeadAttention, x: Tensor,
 
     x (B, T, D), memory (B, S, D), mask to (B, H, T, S) -> (B, T, D);
     the paper's "encoder-decoder attention" (§3.2.3). `memory` may be
-    None once the cache has been filled."""
+    None once the cache has been filled. `x` may have k rows for each
+    of memory's, in a row: k ways to go on with one sentence."""
     cache = {} if cache is None else cache
     if "memory_keys" not in cache:
         cache["memory_keys"], cache["memory_values"] = (
             attention.keys_values(memory, memory))  # (B, H, S, K)
-    return attention.attend(x, cache["memory_keys"],
-                            cache["memory_values"], mask)[0]
+    keys, values = cache["memory_keys"], cache["memory_values"]
+    asked = x.reshape(keys.size(0), -1, x.size(-1))  # (B, k·T, D)
+    return attention.attend(asked, keys, values, mask)[0].view_as(x)
 
 # %% ../book/08_decoder.ipynb #look-back
 def look_back(attention: MultiHeadAttention, x: Tensor,

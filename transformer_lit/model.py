@@ -97,18 +97,20 @@ class TransformerParts(nn.Module):
 class Transformer(TransformerParts):
     """The model of figure 1: source and target ids in, logits out.
 
-    source (B, S), target (B, T) -> logits (B, T, V); the softmax is
-    left to the loss and to decoding."""
+    source (B, S), target (B, T) -> logits (B, T, V), no softmax."""
 
     def encode(self, source: Tensor) -> Tensor:
         "(B, S) -> memory (B, S, D)"
         return self.encoder(self.source(source), padding_mask(source))
 
+    def hidden(self, target: Tensor, memory: Tensor, source: Tensor):
+        "What the output layer reads: as `decode`, but (B, T, D)"
+        return self.decoder(self.target(target), memory,
+                            target_mask(target), padding_mask(source))
+
     def decode(self, target: Tensor, memory: Tensor, source: Tensor):
         "target (B, T), memory (B, S, D), source (B, S) -> (B, T, V)"
-        x = self.decoder(self.target(target), memory,
-                         target_mask(target), padding_mask(source))
-        return self.output(x)
+        return self.output(self.hidden(target, memory, source))
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         return self.decode(target, self.encode(source), source)
@@ -116,10 +118,9 @@ class Transformer(TransformerParts):
     def start(self, source: Tensor) -> dict:
         "Encode once, for `step`. (B, S) -> state, batch axis first"
         memory = self.encode(source)
-        caches = [dict(zip(
-            ("memory_keys", "memory_values"),
-            layer.cross_attention.keys_values(memory, memory)))
-            for layer in self.decoder.layers]
+        caches = [dict(zip(("memory_keys", "memory_values"), map(
+            Tensor.contiguous, layer.cross_attention.keys_values(
+                memory, memory)))) for layer in self.decoder.layers]
         return {"source_mask": padding_mask(source), "caches": caches}
 
     def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:

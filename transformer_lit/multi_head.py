@@ -6,7 +6,7 @@ __all__ = ['MultiHeadAttention']
 # %% ../book/04_multi_head.ipynb #imports
 from torch import Tensor, nn
 
-from .attention import scaled_dot_product_attention
+from .attention import attention_here
 
 # %% ../book/04_multi_head.ipynb #multi-head-attention
 class MultiHeadAttention(nn.Module):
@@ -20,7 +20,7 @@ class MultiHeadAttention(nn.Module):
         if d_model % n_heads:
             raise ValueError(f"d_model={d_model} can't be shared by "
                              f"{n_heads} heads: choose a divisor of it")
-        self.n_heads, self.dropout = n_heads, dropout
+        self.n_heads, self.dropout, self.fused = n_heads, dropout, None
         self.query, self.key, self.value, self.output = (
             nn.Linear(d_model, d_model) for _ in range(4))
 
@@ -35,9 +35,9 @@ class MultiHeadAttention(nn.Module):
     def attend(self, query: Tensor, keys: Tensor, values: Tensor,
                mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         "(B, T, D) over split keys, values -> (B, T, D), (B, H, T, S)."
-        x, weights = scaled_dot_product_attention(
+        x, weights = attention_here(
             self.heads(self.query(query)), keys, values, mask,
-            self.dropout if self.training else 0.0)  # (B, H, T, K)
+            self.dropout if self.training else 0.0, self.fused)
         return self.output(x.transpose(1, 2).flatten(2)), weights
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor,

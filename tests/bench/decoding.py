@@ -163,7 +163,9 @@ def timed(decode, batches):
 
 
 def race(contestants, batches, rounds):
-    """Each contestant's medians; the first is the measure. All run once to warm up, and then it is seen who says the same."""
+    """Each contestant's medians, and what each said; the first is the measure.
+
+    All run once to warm up, and then it is seen who says the same."""
     heard = {name: timed(decode, batches)[0] for name, decode in contestants.items()}
     first = next(iter(heard.values()))
     times = {name: [] for name in contestants}
@@ -176,7 +178,7 @@ def race(contestants, batches, rounds):
                      "tokens": sum(map(len, heard[name])), "seconds": statistics.median(wall for wall, _ in taken),
                      "cpu_seconds": statistics.median(cpu for _, cpu in taken),
                      "ratio": statistics.median(cpu / base for (_, cpu), (_, base) in zip(taken, measure))})
-    return rows
+    return rows, heard
 
 
 def cases(full):
@@ -234,8 +236,8 @@ def quality(n, rounds):
     ids, first = [translator.source.encode(readable(asked[k])) for k in some], [references[k][:1] for k in some]
     for beam in (1, 4):
         runs = {p: lambda rows, p=p: answers(translator.model, rows, beam, 64, p) for p in ("fp32", "bf16")}
-        rows = race(runs, [ids], rounds)
-        said = [[translator.target.decode(row) for row in decode(ids)] for decode in runs.values()]
+        rows, heard = race(runs, [ids], rounds)
+        said = [[translator.target.decode(row) for row in rows] for rows in heard.values()]
         counts = [line_counts(texts, first) for texts in said]
         for row, texts, own in zip(rows, said, counts):
             bleu = scores(texts, first)[0]
@@ -258,7 +260,7 @@ def tables(options, rounds):
             if options.only not in case:
                 continue
             for contestants in fields(translator, folders, post, twin, beam, length):
-                for row in race(contestants, sentences(translator, batch), rounds):
+                for row in race(contestants, sentences(translator, batch), rounds)[0]:
                     print(f"{case}: {row['name']}: {row['seconds']:.3f} s, {row['cpu_seconds']:.3f} of the processor, "
                           f"{row['ratio']:.2f} times ours, {row['same']} of {row['sentences']} the same", flush=True)
                     yield {"case": case, "batch": batch, "beam": beam, "length": length, **row}
