@@ -350,7 +350,7 @@ def test_a_beam_of_one_is_greedy(model, rows, s, alpha, seed):
 
 def test_the_longest_answer_is_the_sources_length_and_fifty():
     table = torch.zeros(2, 60, 6, 6)
-    table[..., 4] = 1.0  # never says EOS
+    table[..., 4], table[..., EOS] = 1.0, -9.0  # never says EOS
     source = torch.tensor([[1, 5, EOS, PAD, PAD], [1, EOS, PAD, PAD, PAD]])
     for decode in greedy_decode, beam_search:
         assert [len(ids) for ids in decode(Scripted(table), source)] == [53, 52], (
