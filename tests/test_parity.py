@@ -389,7 +389,7 @@ def test_the_loss_in_blocks_is_the_whole_loss(seed, size, smoothing, count):
     whole = summed(hidden, target) / count
     right = torch.autograd.grad(whole, list(model.parameters()))
     found = loss_in_blocks(model.hidden(target, model.encode(source), source), target, summed, count, size)
-    same(found.double(), whole.detach(), "the loss in blocks differs from the whole loss", atol=1e-5)
+    same(found.double(), whole.detach(), "the loss in blocks differs from the whole loss: is it divided by each block's own count?", atol=1e-5)
     for own, weight in zip(right, model.parameters()):
         same(weight.grad, own, "the loss in blocks leaves another gradient: is each block's share added once, pads and all?")
 
