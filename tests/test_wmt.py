@@ -467,7 +467,7 @@ def every_step(monkeypatch):
 
 def short_answers(monkeypatch):
     "An untrained model says nothing sensible: a few tokens will do."
-    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size: [i[:4] for i in ids])
+    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size, precision: [i[:4] for i in ids])
 
 
 def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, capsys, every_step):
@@ -559,10 +559,10 @@ def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, caps
 
 def test_translating_stops_in_time_and_goes_on(own, store, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size: asked.append(len(ids)) or ids)
+    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size, precision: asked.append(len(ids)) or ids)
     tokens = store.tokens()
     lines = [e for e, _ in PAIRS[:25]]
-    translator = wmt.Translator(None, tokens, tokens)
+    translator = wmt.Translator(torch.nn.Linear(1, 1), tokens, tokens)
     path = tmp_path / "said.txt"
     clock = iter([0, 0, 9])
     monkeypatch.setattr(wmt, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
@@ -692,8 +692,8 @@ def test_a_full_disk_in_a_run_is_one_sentence(own, store, tmp_path, monkeypatch,
 
 
 def test_a_torn_line_of_translations_is_said_again(own, store, tmp_path, monkeypatch):
-    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size: ids)
-    translator, lines = wmt.Translator(None, store.tokens(), store.tokens()), [e for e, _ in PAIRS[:6]]
+    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size, precision: ids)
+    translator, lines = wmt.Translator(torch.nn.Linear(1, 1), store.tokens(), store.tokens()), [e for e, _ in PAIRS[:6]]
     (tmp_path / "said.txt.part").write_bytes(text(lines[:2]) + "Déj".encode()[:-2])
     assert wmt.translate_lines(translator, lines, tmp_path / "said.txt", size=3) == lines, "half a line was gone on with"
     assert (tmp_path / "said.txt").read_text("utf-8").splitlines() == lines
@@ -737,7 +737,7 @@ def joined(rank, world, port, own, folder, changes):
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                       TRANSFORMER_LIT_DATA=str(own))
     wmt.StoreTraining.log_every = 1
-    wmt.answers = lambda model, ids, beam_size, batch_size: [i[:4] for i in ids]
+    wmt.answers = lambda model, ids, beam_size, batch_size, precision: [i[:4] for i in ids]
     wmt.run_experiment(experiment(own, **changes), folder, own / "store")
     torch.distributed.destroy_process_group()
 

@@ -10,9 +10,9 @@ __all__ = ['TEXTS', 'FAMILIES', 'TRAINING_SETS', 'WORKER', 'PAPER', 'OURS', 'WAY
            'Shelf', 'TokenStore', 'needed', 'inputs_here', 'prepare', 'length_batches', 'gather', 'steady_width',
            'static_batches', 'static_shape', 'largest', 'first_alone', 'sides', 'TwoCheckpoints', 'FromStore',
            'StoreTraining', 'Experiment', 'size_of_model', 'experiment_for', 'finds_room', 'bites_that_fit',
-           'join_processes', 'some_of', 'bleu_now', 'look', 'looked', 'Pauses', 'kept_steps', 'keep_weights',
-           'average_weights', 'whole_lines', 'translate_lines', 'all_scores', 'matmul_rate', 'agree', 'begin',
-           'described', 'conclude', 'run_experiment', 'arguments', 'planned', 'retold', 'run_command']
+           'join_processes', 'some_of', 'answers_in', 'bleu_now', 'look', 'looked', 'Pauses', 'kept_steps',
+           'keep_weights', 'average_weights', 'whole_lines', 'translate_lines', 'all_scores', 'matmul_rate', 'agree',
+           'begin', 'described', 'conclude', 'run_experiment', 'arguments', 'planned', 'retold', 'run_command']
 
 # %% ../book/21_wmt.ipynb #imports
 import argparse
@@ -957,12 +957,19 @@ def some_of(pairs: Sequence, n: int) -> list:
     step = max(1.0, len(pairs) / n)
     return [pairs[int(k * step)] for k in range(min(n, len(pairs)))]
 
+# %% ../book/21_wmt.ipynb #answers-in
+def answers_in(device: torch.device) -> str:
+    "bf16 on a GPU that has it; on a CPU fp32, the same on any machine."
+    return precision_here("cuda") if device.type == "cuda" else "fp32"
+
 # %% ../book/21_wmt.ipynb #bleu-now
 def bleu_now(translator: Translator, pairs: Sequence[TextPair]) -> dict:
     "BLEU of greedy answers, its signature, and the first answer."
     ids = [translator.source.encode(english) for english, _ in pairs]
+    device = next(translator.model.parameters()).device
     said = [translator.target.decode(out) for out in answers(
-        translator.model, ids, beam_size=1, batch_size=64)]
+        translator.model, ids, beam_size=1, batch_size=64,
+        precision=answers_in(device))]
     found = {"lines": len(pairs), "said": said[0]}
     try:
         from transformer_lit.evaluation import scores
@@ -1059,6 +1066,7 @@ def translate_lines(translator: Translator, english: Sequence[str],
                     size: int = 256) -> list[str] | None:
     """Beam 4, α 0.6 (§6.1), into a file that is there when all is said;
     None if the time was up before: the next call goes on."""
+    device = next(translator.model.parameters()).device
     part = path.with_name(path.name + ".part")
     if not path.exists():
         done = whole_lines(part)
@@ -1068,7 +1076,8 @@ def translate_lines(translator: Translator, english: Sequence[str],
             ids = [translator.source.encode(data.tidy(line))
                    for line in english[k:k + size]]
             said = map(translator.target.decode, answers(
-                translator.model, ids, beam_size=4, batch_size=64))
+                translator.model, ids, beam_size=4, batch_size=64,
+                precision=answers_in(device)))
             with open(part, "a", encoding="utf-8", newline="\n") as file:
                 file.write("".join(
                     " ".join(line.split()) + "\n" for line in said))
