@@ -244,10 +244,14 @@ class Trainer(TrainingState):
     def on_gpu(self) -> bool:
         return next(self.model.parameters()).is_cuda
 
+    def gradient(self, source: Tensor, target: Tensor) -> Tensor:
+        "The mean loss a token; its gradient is left in `.grad`."
+        return backward(self.model, source, target, self.config)
+
     def train_step(self, source: Tensor, target: Tensor) -> dict:
         "One update from source (B, S), target (B, T+1): loss, norm."
         self.optimizer.zero_grad()
-        loss = backward(self.model, source, target, self.config)
+        loss = self.gradient(source, target)
         norm = nn.utils.clip_grad_norm_(
             self.model.parameters(), self.config.clip or math.inf)
         self.found = {"loss": loss, "norm": norm}
