@@ -4,7 +4,7 @@
 __all__ = ['SIZES', 'SCALES', 'DESIGNS', 'DECAY', 'OPTIMIZERS', 'EDGES', 'MODULES', 'Design', 'Scale', 'Ground', 'ground', 'plan',
            'labels', 'count_parameters', 'fit_size', 'build_transformer', 'wanted_parameters', 'AdamWAndAdam',
            'training_for', 'counted_step', 'one_run', 'cost', 'score', 'best_peak', 'todo', 'attempted', 'keep',
-           'results_of', 'run_all', 'designs', 'command', 'main', 'runs_of', 'said', 'spread', 'bleu_text',
+           'results_of', 'run_all', 'find_design', 'command', 'main', 'runs_of', 'said', 'spread', 'bleu_text',
            'table_rows', 'table_of', 'live']
 
 # %% ../book/94_equal_cost.ipynb #imports
@@ -361,13 +361,15 @@ def run_all(name: str, design: Design, scale: Scale, out: Path,
 MODULES = ("equal_cost", "rnn", "decoder_only", "since_2017")
 
 
-def designs(modules: Sequence[str] = MODULES) -> dict[str, Design]:
-    "Every registered competitor by name."
-    found: dict[str, Design] = {}
-    for name in modules:
-        module = importlib.import_module(f"transformer_lit.{name}")
-        found |= module.DESIGNS
-    return found
+def find_design(name: str) -> Design:
+    "A registered competitor. KeyError with all names if there is none."
+    known: dict[str, Design] = {}
+    for module in MODULES:
+        found = importlib.import_module(f"transformer_lit.{module}")
+        known |= found.DESIGNS
+        if name in known:
+            return known[name]
+    raise KeyError(f"{name}: choose from {', '.join(known)}")
 
 
 def command(name: str, corpus: str) -> str:
@@ -377,26 +379,26 @@ def command(name: str, corpus: str) -> str:
 
 # %% ../book/94_equal_cost.ipynb #main
 def main(args: Sequence[str] | None = None) -> None:
-    "python -m transformer_lit.equal_cost NAME ... --corpus pocket"
+    "Train and score competitors as their records ask; goes on."
     p = argparse.ArgumentParser(prog="python -m transformer_lit."
                                 "equal_cost", description=main.__doc__)
-    p.add_argument("names", nargs="+", help="competitors, or all")
+    p.add_argument("names", nargs="+", help="competitors")
     p.add_argument("--corpus", choices=list(SCALES), default="pocket")
     p.add_argument("--out", type=Path, default="book/results/equal")
     o = p.parse_args(args)
     torch.set_num_threads(1)
-    known, scale = designs(), SCALES[o.corpus]
-    names = list(known) if o.names == ["all"] else o.names
-    for name in names:
-        if name not in known:
-            p.error(f"{name}: choose from {', '.join(known)}")
-    for name in names:
+    try:
+        chosen = [find_design(name) for name in o.names]
+    except KeyError as error:
+        p.error(error.args[0])
+    scale = SCALES[o.corpus]
+    for name, design in zip(o.names, chosen):
         head = {"command": command(name, o.corpus), "commit": commit(),
                 "hardware": hardware(), "torch": torch.__version__,
                 "design": name, "scale": asdict(scale)}
-        runs = run_all(name, known[name], scale, o.out / o.corpus, head)
-        print(name, best_peak(runs, scale.seeds[0]), [
-            round(r["valid_loss"], 3) for r in runs], flush=True)
+        runs = run_all(name, design, scale, o.out / o.corpus, head)
+        print(name, [(r["peak"], r["seed"], round(r["valid_loss"], 3))
+                     for r in runs], flush=True)
 
 # %% ../book/94_equal_cost.ipynb #as-a-command
 if __name__ == "__main__" and globals().get("__spec__"):  # python -m
