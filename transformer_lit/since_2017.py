@@ -245,7 +245,7 @@ def at_size(norm: str = "post", **parts) -> Callable:
     return build
 
 # %% ../book/24_since_2017.ipynb #designs
-RATES = (1e-3, 3e-3, 1e-2, 3e-2)  # where optimisers are compared
+RATES = (1.5e-3, 3e-3, 6e-3, 1.2e-2)  # where optimisers are compared
 DESIGNS: dict[str, Design] = {
     "2017": Design(at_size(), peaks=RATES),
     "pre-norm": Design(at_size("pre"), peaks=RATES),
