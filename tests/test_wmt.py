@@ -609,22 +609,30 @@ def test_a_checkpoint_of_another_vocabulary_or_cut_short(own, store, tmp_path, m
     assert one_sentence(str(caught.value)) and "no whole checkpoint" in str(caught.value)
 
 
+def before_step(patch, step, act):
+    "The training does `act` before it takes the batch after that step."
+    take = wmt.StoreTraining.take
+
+    def taking(run, batch):
+        if run.step == step:
+            act(run)
+        take(run, batch)
+
+    patch.setattr(wmt.StoreTraining, "take", taking)
+
+
 def test_nan_leaves_a_state_to_resume_from(own, store, tmp_path, monkeypatch, capsys, every_step):
     short_answers(monkeypatch)
     e = experiment(own)
     wmt.run_experiment(e, tmp_path / "whole", own / "store")
-    take = wmt.StoreTraining.take
+    def poisoned(run):
+        next(run.model.parameters()).data.fill_(math.nan)
 
-    def poisoned(run, batch):
-        if run.step == 7:
-            next(run.model.parameters()).data.fill_(math.nan)
-        take(run, batch)
-
-    monkeypatch.setattr(wmt.StoreTraining, "take", poisoned)
-    with pytest.raises(ValueError) as caught:
-        wmt.run_experiment(e, tmp_path / "ill", own / "store")
+    with monkeypatch.context() as patch:
+        before_step(patch, 7, poisoned)
+        with pytest.raises(ValueError) as caught:
+            wmt.run_experiment(e, tmp_path / "ill", own / "store")
     assert one_sentence(str(caught.value)) and "nan" in str(caught.value)
-    monkeypatch.setattr(wmt.StoreTraining, "take", take)
     wmt.run_experiment(e, tmp_path / "ill", own / "store")
     assert losses(tmp_path / "ill") == losses(tmp_path / "whole")
 
@@ -634,24 +642,20 @@ def test_a_lost_checkpoint_and_the_one_before(own, store, tmp_path, monkeypatch,
     short_answers(monkeypatch)
     e = experiment(own)
     wmt.run_experiment(e, tmp_path / "whole", own / "store")
-    take = wmt.StoreTraining.take
+    def stop(run):
+        raise KeyboardInterrupt
 
-    def taking(run, batch):
-        if run.step == 8:
-            raise KeyboardInterrupt
-        take(run, batch)
-
-    monkeypatch.setattr(wmt.StoreTraining, "take", taking)
-    with pytest.raises(KeyboardInterrupt):
-        wmt.run_experiment(e, tmp_path / "cut", own / "store")
-    monkeypatch.setattr(wmt.StoreTraining, "take", take)
+    with monkeypatch.context() as patch:
+        before_step(patch, 8, stop)
+        with pytest.raises(KeyboardInterrupt):
+            wmt.run_experiment(e, tmp_path / "cut", own / "store")
     path = tmp_path / "cut" / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:-1000])
     with pytest.raises(ValueError) as caught:
         wmt.run_experiment(e, tmp_path / "cut", own / "store")
     assert one_sentence(str(caught.value)) and "no whole checkpoint" in str(caught.value) and "delete it" in str(caught.value)
     path.unlink()
-    steps = []
+    steps, take = [], wmt.StoreTraining.take
     monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (steps.append(run.step), take(run, batch)))
     wmt.run_experiment(e, tmp_path / "cut", own / "store")
     assert 0 < steps[0] < 6, f"the run must go on from the checkpoint before the last, and begins at {steps[0]}"

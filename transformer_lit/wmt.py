@@ -1168,7 +1168,7 @@ def described(run: StoreTraining, experiment: Experiment,
                      "tokens": run.pairs.lengths.sum(0).tolist(),
                      "inputs": kept["wanted"]["inputs"],
                      "preparation": kept["effort"]},
-            **peak_memory()}
+            "own_megabytes": peak_memory().get("own_megabytes")}
 
 # %% ../book/21_wmt.ipynb #conclude
 def conclude(run: StoreTraining, translator: Translator,

@@ -1,0 +1,123 @@
+"""The rule of part IV, asked of the records themselves: equal parameters, tokens and search, counted operations, three seeds."""
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from transformer_lit import equal_cost as e
+
+RECORDS = sorted((Path(__file__).parents[1] / "book/results/equal").glob("*/*.json"))
+NAMES = [f"{path.parent.name}/{path.stem}" for path in RECORDS]
+EXPECTED = {"pocket": {"transformer", "rnn", "rnn-attention", "decoder-only", "2017", "pre-norm", "all-together"},
+            "tatoeba": {"transformer", "rnn", "rnn-attention", "decoder-only", "2017", "all-together"}}
+
+
+def kept(name):
+    return json.loads(RECORDS[NAMES.index(name)].read_text())
+
+
+def counting(record):
+    return e.results_of(record["runs"], bool(record["scale"]["search"]))
+
+
+def test_the_records_are_there():
+    for corpus, names in EXPECTED.items():
+        assert names <= {path.stem for path in RECORDS if path.parent.name == corpus}, corpus
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_within_two_percent(name):
+    record, reference = kept(name), kept(name.split("/")[0] + "/transformer")
+    wanted = reference["runs"][0]["parameters"]
+    for run in record["runs"]:
+        if "failed" not in run:
+            assert abs(run["parameters"] / wanted - 1) <= 0.02, (run["parameters"], wanted)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tokens_scale_and_search_are_the_references(name):
+    record, reference = kept(name), kept(name.split("/")[0] + "/transformer")
+    assert record["scale"] == reference["scale"]
+    peaks = set(record["scale"]["peaks"])
+    first = record["scale"]["seeds"][0]
+    tried = {run["peak"] for run in record["runs"] if run["search"] and run["seed"] == first}
+    assert peaks <= tried, "a peak of the grid was not tried"
+    by_seed = {run["seed"]: run["tokens"] for run in counting(reference)}
+    for run in counting(record):
+        assert run["tokens"] == by_seed[run["seed"]] >= record["scale"]["tokens"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_seeds_scores_and_counted_operations(name):
+    record = kept(name)
+    runs = counting(record)
+    assert [run["seed"] for run in runs] == record["scale"]["seeds"]
+    assert name.split("/")[0] != "pocket" or len(runs) == 3
+    best = min(run["valid_loss"] for run in record["runs"] if run["search"])
+    assert best in [run["valid_loss"] for run in record["runs"] if run["search"] and run["peak"] == runs[0]["peak"]]
+    for run in runs:
+        assert 0 < run["flops"] < 10 * run["flops_6nd"] and run["flops_6nd"] == 6 * run["parameters"] * run["tokens"]
+        assert 0 <= run["low"] <= run["bleu"] <= run["high"] <= 100 and "version:" in run["signature"]
+        assert run["lines"] == record["scale"]["lines"] == sum(group["sentences"] for group in run["by_length"])
+        assert math.isfinite(run["valid_loss"]) and run["curve"][-1][0] == run["tokens"]
+        assert run["cpu_seconds"] > 0 and run["decode_seconds"] > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_record_names_its_command_commit_and_what_was_said(name):
+    record, corpus = kept(name), name.split("/")[0]
+    design = name.split("/")[1]
+    assert record["command"] == e.command(design, corpus) and record["design"] == design
+    assert record["commit"] not in ("", "unknown") and "dirty" not in record["commit"]
+    lines = RECORDS[NAMES.index(name)].with_suffix(".txt").read_text("utf-8").split("\n")
+    assert len(lines) == record["scale"]["lines"] + 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recorded_design_can_be_built_as_it_was(name):
+    record = kept(name)
+    design, sizes = e.find_design(name.split("/")[1]), record["scale"]["sizes"]
+    vocab = record["scale"]["vocabulary"]
+    model = design.build(vocab, sizes, e.wanted_parameters(e.SCALES[record["scale"]["corpus"]], vocab))
+    assert e.count_parameters(model) == counting(record)[0]["parameters"]
+
+
+def test_scales_of_the_package_are_those_of_the_records():
+    for corpus in EXPECTED:
+        scale = json.loads(json.dumps(e.asdict(e.SCALES[corpus])))
+        assert scale == kept(f"{corpus}/transformer")["scale"]
+
+
+def test_an_unknown_name_gets_the_list(capsys):
+    with pytest.raises(SystemExit):
+        e.main(["perceptron"])
+    said = capsys.readouterr().err
+    assert "perceptron: choose from transformer" in said and "rnn-attention" in said
+
+
+def test_a_missing_record_names_its_command():
+    with pytest.raises(FileNotFoundError, match="python -m transformer_lit.equal_cost perceptron --corpus pocket"):
+        e.runs_of(["perceptron"])
+
+
+def test_a_run_that_ends_in_nan_has_a_row_and_no_model(monkeypatch):
+    def stop(*args, **options):
+        raise ValueError("loss nan after step 3")
+    monkeypatch.setattr(e, "one_run", stop)
+    row, model = e.attempted(None, e.SCALES["pocket"], None, 0.1, 1, True)
+    assert row == {"seed": 1, "peak": 0.1, "search": True, "valid_loss": math.inf, "failed": "loss nan after step 3"}
+    assert model is None
+
+
+def test_optimisers_step_what_they_should():
+    model = e.build_transformer(40, e.SIZES | dict(d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1))
+    stacks = {id(w) for stack in (model.encoder, model.decoder) for w in stack.parameters() if w.ndim == 2}
+    for name in ("adamw", "muon", "muon0"):
+        if "muon" in name and not hasattr(torch.optim, "Muon"):
+            continue
+        one, two = e.OPTIMIZERS[name](model).parts
+        assert {id(w) for group in one.param_groups for w in group["params"]} == stacks
+        assert all(id(w) not in stacks for group in two.param_groups for w in group["params"])
+        assert one.param_groups[0]["weight_decay"] == (0.0 if name == "muon0" else e.DECAY)
