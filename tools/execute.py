@@ -67,6 +67,7 @@ def stamp(path: Path) -> str:
         text = module.read_text(encoding="utf-8")
         digest.update(name.encode() + text.encode())
         waiting |= modules_of(text)
+    code += " results" * ("equal_cost" in done)  # that module knows where its records are
     for folder, word in (("book/results", "results"), ("data", "data/")):
         if word in code:
             for file in sorted((ROOT / folder).rglob("*")):
