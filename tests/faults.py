@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # Small parts first: the first failure is the one that a learner reads.
 FILES = ["test_parity.py", "test_properties.py", "test_exercises.py", "test_faults_plumbing.py", "test_whole.py"]
 LATE = {"tokens": "test_tokens.py", "evaluation": "test_evaluation.py", "attention_maps": "test_attention_maps.py",
-        "translation": "test_translation.py", "data": "test_data.py", "wmt": "test_wmt.py", "export": "test_export.py"}  # a file of its own, tried first
+        "translation": "test_translation.py", "data": "test_data.py", "wmt": "test_wmt.py", "export": "test_export.py",
+        "rnn": "test_rnn.py", "decoder_only": "test_decoder_only.py", "since_2017": "test_since_2017.py", "equal_cost": "test_equal_cost.py"}  # a file of its own, tried first
 
 FAULTS = [  # name, module, old text, new text, words of the message
     ("scale dropped", "attention", " / math.sqrt(query.size(-1))", "", "the scale is dropped"),

@@ -328,15 +328,13 @@ def results_of(runs: list[dict], scale_has_search: bool) -> list[dict]:
             and not (scale_has_search and r["search"])]
 
 # %% ../book/94_equal_cost.ipynb #run-all
-def run_all(name: str, design: Design, scale: Scale, out: Path,
+def run_all(path: Path, design: Design, scale: Scale, field: Ground,
             head: dict) -> list[dict]:
-    """Whatever the record of `name` lacks; returns all its runs.
+    """Whatever the record NAME.json lacks; returns all its runs.
 
-    The record is out/NAME.json; NAME.txt holds what the first seed
-    said at the best peak."""
-    path, models = out / f"{name}.json", {}
+    NAME.txt holds what the first seed said at the best peak."""
     runs = json.loads(path.read_text())["runs"] if path.exists() else []
-    field, peaks = ground(scale.corpus), design.peaks or scale.peaks
+    peaks, models = design.peaks or scale.peaks, {}
     while following := todo(runs, scale, peaks):
         row, models[following] = attempted(design, scale, field,
                                            *following)
@@ -396,7 +394,8 @@ def main(args: Sequence[str] | None = None) -> None:
         head = {"command": command(name, o.corpus), "commit": commit(),
                 "hardware": hardware(), "torch": torch.__version__,
                 "design": name, "scale": asdict(scale)}
-        runs = run_all(name, design, scale, o.out / o.corpus, head)
+        runs = run_all(o.out / o.corpus / f"{name}.json", design, scale,
+                       ground(scale.corpus), head)
         print(name, [(r["peak"], r["seed"], round(r["valid_loss"], 3))
                      for r in runs], flush=True)
 

@@ -2,18 +2,22 @@
 
 # %% auto #0
 __all__ = ['DESIGNS', 'gru_step', 'read_both_ways', 'last_states', 'AdditiveAttention', 'RNNConfig', 'RNNParts', 'RNNStates',
-           'RNNWalk', 'RNN', 'fitted']
+           'RNNWalk', 'RNN', 'fitted', 'word_of_piece', 'word_weights']
 
 # %% ../book/22_rnn.ipynb #imports
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+# %% ../book/22_rnn.ipynb #imports-book
 from .equal_cost import Design, fit_size
 from .masks import EOS, PAD
+from .tokens import WORD, Subwords
 
 # %% ../book/22_rnn.ipynb #gru-step
 def gru_step(brought: Tensor, carried: Tensor, h: Tensor) -> Tensor:
@@ -214,3 +218,23 @@ def fitted(attention: bool) -> Design:
 
 
 DESIGNS = {"rnn": fitted(False), "rnn-attention": fitted(True)}
+
+# %% ../book/22_rnn.ipynb #word-of-piece
+def word_of_piece(tokens: Subwords, text: str, language: str) -> list:
+    """For each piece of `text` the number of its word; EOS's is last.
+
+    Words are as `split_words` cuts them, marks among them."""
+    ends = [found.end() for found in WORD[language].finditer(text)]
+    spans = tokens.tokenizer.encode(text).offsets
+    return [bisect_left(ends, end) for _, end in spans] + [len(ends)]
+
+# %% ../book/22_rnn.ipynb #word-weights
+def word_weights(weights: Tensor, said: list[int],
+                 seen: list[int]) -> Tensor:
+    """Weights over pieces (..., T, S) -> over words, in both axes.
+
+    `seen`, of each source piece its word: its pieces are added up.
+    `said`, of each target piece its word: its rows are averaged."""
+    rows, columns = (F.one_hot(torch.tensor(word)).to(weights)
+                     for word in (said, seen))  # (T, T'), (S, S')
+    return (rows / rows.sum(0)).mT @ weights @ columns
