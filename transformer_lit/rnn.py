@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 # %% ../book/22_rnn.ipynb #imports-book
 from .equal_cost import Design, fit_size
-from .masks import EOS, PAD
+from .masks import PAD
 from .tokens import WORD, Subwords
 
 # %% ../book/22_rnn.ipynb #gru-step

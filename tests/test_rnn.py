@@ -1,0 +1,234 @@
+"""The RNN translators: the step is PyTorch's, pads and the future stay out, beams keep to their sentence, pieces become words."""
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers import MODES, SEEDS, VOCAB, same, sentences
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from transformer_lit import equal_cost
+from transformer_lit.decoding import beam_search, greedy_decode
+from transformer_lit.masks import BOS, EOS, PAD, reads_future, reads_padding
+from transformer_lit.rnn import (
+    DESIGNS, RNN, AdditiveAttention, RNNConfig, fitted, gru_step, last_states, read_both_ways, word_of_piece, word_weights)
+from transformer_lit.tokens import Subwords, split_words
+from transformer_lit.training import Training, TrainingConfig, backward
+
+LOOKS = pytest.mark.parametrize("attention", [True, False], ids=["attention", "summary"])
+
+
+def rnn(attention=True, seed=0, **changes):
+    "A model of a few hundred weights, in float64; its output is spread, so that beams differ."
+    torch.manual_seed(seed)
+    sizes = dict(vocab=VOCAB, d_model=6, hidden=7, dropout=0.0, attention=attention)
+    model = RNN(RNNConfig(**{**sizes, **changes})).double()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2.0)
+    return model
+
+
+# The step ------------------------------------------------------------------------------------------------------------
+
+@given(SEEDS, st.integers(1, 5), st.integers(1, 6))
+def test_the_step_is_pytorchs(seed, d, n):
+    torch.manual_seed(seed)
+    cell = nn.GRUCell(d, n).double()
+    x, h = torch.randn(4, d, dtype=torch.float64), torch.randn(4, n, dtype=torch.float64, requires_grad=True)
+    a, u = F.linear(x, cell.weight_ih, cell.bias_ih), F.linear(h, cell.weight_hh, cell.bias_hh)
+    ours, theirs = gru_step(a, u, h), cell(x, h)
+    z = (a + u).sigmoid()[:, n:2 * n]
+    n_ = (a + (a + u).sigmoid()[:, :n].repeat(1, 3) * u).tanh()[:, 2 * n:]
+    same(ours, theirs, "the step differs from nn.GRUCell", {
+        "the update gate is turned round": z * n_ + (1 - z) * h,
+        "the reset gate is not used": (1 - z) * (a + u).tanh()[:, 2 * n:] + z * h})
+    weights = torch.linspace(-1, 1, ours.numel(), dtype=ours.dtype).view_as(ours)
+    one, = torch.autograd.grad((ours * weights).sum(), h, retain_graph=True)
+    other, = torch.autograd.grad((theirs * weights).sum(), h)
+    same(one, other, "the gradient into the state differs from nn.GRUCell's")
+
+
+@given(SEEDS, st.integers(1, 4), st.integers(1, 6))
+def test_reading_is_that_of_each_sentence_alone(seed, rows, length):
+    torch.manual_seed(seed)
+    gru = nn.GRU(3, 4, batch_first=True, bidirectional=True).double()
+    tokens = sentences(rows, length, seed)
+    x, real = torch.randn(rows, length, 3, dtype=torch.float64), tokens != PAD
+    states = read_both_ways(gru, x, real)
+    summary = last_states(states, real)
+    for b, n in enumerate(real.sum(1).tolist()):
+        alone, end = gru(x[b:b + 1, :n])
+        same(states[b, :n], alone[0], "padding leaks into the states", {"padding leaks into the backward direction": gru(x)[0][b, :n]})
+        assert states[b, n:].abs().sum() == 0, "the states of pads are zero"
+        same(summary[b], end.flatten(), "the summary is the last word's forward and the first word's backward state")
+
+
+# The look ------------------------------------------------------------------------------------------------------------
+
+@given(SEEDS, st.integers(1, 5))
+def test_a_closed_word_is_absent_and_the_query_is_heard(seed, n):
+    torch.manual_seed(seed)
+    look = AdditiveAttention(3, 4, 5).double()
+    query, memory = torch.randn(2, 3, 3).double(), torch.randn(2, 5, 4).double()
+    mask = (torch.arange(5) < n).expand(2, 1, 5)
+    context, weights = look(query, look.key(memory), memory, mask)
+    cut, _ = look(query, look.key(memory[:, :n]), memory[:, :n], mask[..., :n])
+    same(context, cut, "a closed word is not as if it were absent")
+    same(weights.sum(-1), torch.ones(2, 3).double(), "the weights of an open row add up to 1")
+    if n > 1:
+        assert not torch.allclose(weights[:, 0], weights[:, 1]), "the query is not heard: is the tanh there?"
+    order = torch.randperm(n)
+    mixed, _ = look(query, look.key(memory[:, order]), memory[:, order], mask[..., :n])
+    same(mixed, cut, "the order of the words must not matter to a look")
+
+
+def test_a_row_closed_everywhere_gives_zeros_and_gradients():
+    look, memory = AdditiveAttention(3, 4, 5), torch.randn(2, 5, 4)
+    context, weights = look(torch.randn(2, 1, 3), look.key(memory), memory, torch.zeros(2, 1, 5, dtype=torch.bool))
+    assert context.abs().sum() == 0 and weights.abs().sum() == 0, "a closed row must return zeros"
+    context.sum().backward()
+    assert all(w.grad is None or w.grad.isfinite().all() for w in look.parameters())
+
+
+# The translators -----------------------------------------------------------------------------------------------------
+
+@LOOKS
+@MODES
+def test_neither_future_nor_padding(attention, training):
+    model = rnn(attention, dropout=0.2).train(training)
+    source, target = sentences(3, 6, 1), sentences(3, 5, 2, pads=None)
+    assert not any(reads_future(lambda y: model(source, y), target, t) for t in range(4)), "the decoder reads the future"
+    model.eval()  # dropout falls otherwise where there are more pads
+
+    def said(tokens):
+        return model(tokens, target).flatten(1)[:, None].expand(-1, tokens.size(1), -1)
+
+    with torch.no_grad():
+        assert not reads_padding(model.encode, source), "padding leaks into the backward direction"
+        assert not reads_padding(said, source), "the translator reads padding"
+
+
+@LOOKS
+@given(seed=SEEDS)
+def test_steps_give_what_the_whole_gives(attention, seed):
+    model = rnn(attention, seed).eval()
+    source, target = sentences(3, 5, seed), sentences(3, 4, seed + 1, pads=None)
+    with torch.no_grad():
+        whole, state = model(source, target), model.start(source)
+        for t in range(4):
+            logits, state = model.step(target[:, t], state)
+            same(logits, whole[:, t], "a step differs from the whole sentence")
+        if attention:
+            weights = model.alignment(source, target)
+            assert (weights * (source == PAD)[:, None]).sum() == 0, "attention rests on pads"
+            same(weights.sum(-1), torch.ones(3, 4).double(), "the weights add up to 1")
+
+
+@LOOKS
+def test_the_decoders_loop_is_pytorchs_gru(attention):
+    "Without attention nn.GRU can run the loop; with it, nn.GRUCell fed with the contexts that were found."
+    model = rnn(attention).eval()
+    source, x = sentences(2, 5, 3), torch.randn(2, 4, 6).double()
+    gru = nn.GRU(6 + 14, 7, batch_first=True).double()
+    gru.load_state_dict({"weight_ih_l0": torch.cat([model.word.weight, model.context.weight], 1), "bias_ih_l0": model.word.bias,
+                         "weight_hh_l0": model.past.weight, "bias_hh_l0": model.past.bias})
+    with torch.no_grad():
+        memory = model.encode(source)
+        h, context, weights = model.walk(x, memory, source)
+        theirs, _ = gru(torch.cat([x, context], -1), model.begin(memory, source)["h"][None])
+    same(h, theirs, "the loop differs from nn.GRU")
+    if attention:
+        same(context, weights @ memory, "the context is the weighted sum of the source's states")
+    else:
+        same(context, last_states(memory, source != PAD)[:, None].expand_as(context), "without attention the context is the summary")
+
+
+@LOOKS
+@given(seed=SEEDS)
+def test_a_beam_keeps_to_its_sentence(attention, seed):
+    model = rnn(attention, seed).eval()
+    source = sentences(4, 5, seed)
+    for decode in (lambda s: beam_search(model, s, 3, max_length=6), lambda s: greedy_decode(model, s, 6)):
+        alone = [decode(row[row != PAD][None])[0] for row in source]
+        assert decode(source) == alone, "the beams of one sentence must look at that sentence"
+
+
+def test_the_embedding_is_tied_and_scaled():
+    model = RNN(RNNConfig(400, 32, 5, dropout=0.0))
+    assert model.output.weight is model.tokens.weight, "untied"
+    assert abs(model.vectors(torch.arange(400)).var().item() - 1) < 0.05, "√d_model is dropped"
+
+
+def test_no_weights_without_attention():
+    with pytest.raises(ValueError, match="attention=False"):
+        rnn(False).alignment(torch.tensor([[4, EOS]]), torch.tensor([[BOS]]))
+
+
+@LOOKS
+def test_the_books_loop_trains_it(attention):
+    torch.manual_seed(0)
+    pairs = [([i, j, EOS], [BOS, j, i, EOS]) for i in range(4, 10) for j in range(4, 10)]
+    model = RNN(RNNConfig(12, 16, 16, attention=attention, dropout=0.0))
+    log = Training(model, pairs, TrainingConfig(epochs=4, max_tokens=48), schedule=lambda step: 0.01).fit()
+    losses = [entry["loss"] for entry in log if entry["kind"] == "step"]
+    assert losses[-1] < 0.75 * losses[0], "it does not learn"
+    assert all(weight.grad is not None for weight in model.parameters()), "a part gets no gradient"
+
+
+@LOOKS
+def test_half_precision_and_an_empty_sentence(attention):
+    model = rnn(attention).float()
+    source, target = sentences(3, 5, 4), torch.tensor([[BOS, 5, EOS]]).repeat(3, 1)
+    loss = backward(model, source, target, TrainingConfig(precision="bf16"))
+    assert torch.isfinite(loss)
+    assert model.encode(torch.full((2, 3), PAD)).isfinite().all()
+
+
+# Equal cost ----------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("corpus", list(equal_cost.SCALES))
+@pytest.mark.parametrize("name", list(DESIGNS))
+def test_parameters_within_two_percent(name, corpus):
+    scale = equal_cost.SCALES[corpus]
+    wanted = equal_cost.wanted_parameters(scale, scale.vocabulary)
+    model = DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
+    assert abs(equal_cost.count_parameters(model) / wanted - 1) < 0.02
+    assert model.config.attention == name.endswith("attention")
+    assert model.config.dropout == scale.sizes["dropout"] and model.config.d_model == scale.sizes["d_model"]
+
+
+def test_a_size_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="nearest"):
+        fitted(True).build(50, {"d_model": 8, "dropout": 0.0}, 300)
+
+
+# Pieces and words ----------------------------------------------------------------------------------------------------
+
+TEXTS = ["L'animal n'a pas traversé la rue parce qu'il était trop fatigué.", "She didn't see the hairdresser, did she?",
+         "Où est-ce ? Là-bas, dans la forêt.", "a"]
+PIECES = Subwords.build(TEXTS[:2], 280)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("language", ["en", "fr"])
+def test_every_piece_has_its_word(text, language):
+    number, words = word_of_piece(PIECES, text, language), split_words(text, language)
+    assert len(number) == len(PIECES.encode(text)) and number[-1] == len(words), "EOS is a word of its own, the last"
+    letters = [""] * (len(words) + 1)
+    spans = PIECES.tokenizer.encode(text).offsets
+    ends = {}
+    for word, (start, end) in zip(number, spans):  # the bytes of one letter share its span
+        letters[word] += text[max(start, ends.get(word, 0)):end]
+        ends[word] = end
+    assert [x.strip() for x in letters[:-1]] == words, "a piece is counted to another word"
+
+
+@given(SEEDS)
+def test_rows_keep_their_sum_and_the_mean_is_over_pieces(seed):
+    torch.manual_seed(seed)
+    weights = torch.rand(2, 5, 4, dtype=torch.float64).softmax(-1)
+    words = word_weights(weights, said=[0, 0, 1, 2, 2], seen=[0, 1, 1, 2])
+    same(words.sum(-1), torch.ones(2, 3).double(), "the rows of a word's pieces are averaged, its columns added up")
+    same(words[:, 0, 1], weights[:, :2, 1:3].sum(-1).mean(-1), "columns are added up, rows averaged")
+    same(word_weights(weights, range(5), range(4)), weights, "one piece a word changes nothing")
