@@ -154,6 +154,19 @@ def test_a_beam_keeps_to_its_sentence(attention, seed):
         assert decode(source) == alone, "the beams of one sentence must look at that sentence"
 
 
+def test_each_beam_asks_with_its_own_state():
+    model = rnn().eval()
+    source = sentences(3, 5, 8)
+    with torch.no_grad():
+        state = model.start(source)
+        h = torch.randn(6, 7).double()  # two beams a sentence, in a row
+        context, brought, weights = model.look({**state, "h": h})
+        for row in range(6):
+            one = {name: part[row // 2:row // 2 + 1] for name, part in state.items()}
+            for ours, alone in zip((context, brought, weights), model.look({**one, "h": h[row:row + 1]})):
+                same(ours[row], alone[0], "each beam must ask with its own state, its own sentence")
+
+
 def test_the_embedding_is_tied_and_scaled():
     model = RNN(RNNConfig(400, 32, 5, dropout=0.0))
     assert model.output.weight is model.tokens.weight, "untied"

@@ -1,0 +1,389 @@
+"""Parts that came after 2017: each against a reference, each inside a whole model, and the scripts that measure them."""
+import importlib
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers import same
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from transformer_lit.data import shipped
+from transformer_lit.decoding import beam_search, greedy_decode
+from transformer_lit.embeddings import Embedding, sinusoids
+from transformer_lit.encoder import EncoderLayer
+from transformer_lit.equal_cost import SCALES, Design, count_parameters, wanted_parameters
+from transformer_lit.masks import BOS, PAD, causal_mask, padding_mask, reads_future, reads_padding
+from transformer_lit.model import Transformer, TransformerConfig
+from transformer_lit.multi_head import MultiHeadAttention
+from transformer_lit.since_2017 import (
+    DESIGNS, GROUPED, PRESENT, RATES, ROPE, SINGLE, GELUFeedForward, GroupedQueryAttention, LearnedPositions, RMSNorm,
+    RotaryAttention, RotaryGroupedAttention, SwiGLU, TokensOnly, assembled, at_size, cache_bytes, modern, rotate, with_parts,
+    with_rms_norm)
+from transformer_lit.sublayers import FeedForward
+
+SEEDS, LENGTHS = st.integers(0, 10_000), st.integers(1, 9)
+PARTS = {"book": {}, "rms": dict(rms=True), "gelu": dict(feed_forward=GELUFeedForward), "swiglu": dict(feed_forward=SwiGLU),
+         "learned": dict(embedding=LearnedPositions), "rope": ROPE, "grouped": GROUPED,
+         "single": dict(attention=SINGLE, cross_attention=SINGLE), "all": PRESENT}
+ALL = pytest.mark.parametrize("name", list(PARTS))
+
+
+def small(name: str, norm: str = "pre", layers: int = 2, **changes) -> Transformer:
+    torch.manual_seed(5)
+    sizes = dict(d_model=16, n_heads=4, d_ff=24, n_encoder_layers=layers, n_decoder_layers=layers, dropout=0.0, norm=norm)
+    return assembled(TransformerConfig(40, **sizes | changes), **PARTS[name]).double().eval()
+
+
+def sentences(rows: int = 3, source: int = 6, target: int = 5) -> tuple:
+    torch.manual_seed(7)
+    src, tgt = torch.randint(4, 39, (rows, source)), torch.randint(4, 39, (rows, target))
+    src[0, source - 2:], tgt[:, 0] = PAD, BOS
+    return src, tgt
+
+
+# Norm and feed-forward ------------------------------------------------------------------------------------------
+
+@given(SEEDS, LENGTHS, st.sampled_from([1e-3, 1.0, 50.0]))
+def test_rms_norm(seed, rows, size):
+    torch.manual_seed(seed)
+    x = (torch.randn(rows, 6) * size + size).double()
+    ours, theirs = RMSNorm(6).double(), nn.RMSNorm(6, eps=1e-5).double()
+    with torch.no_grad():
+        theirs.weight.copy_(ours.weight.normal_())
+    root = (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    same(ours(x), theirs(x), "RMSNorm differs from nn.RMSNorm", {
+        "RMSNorm takes the mean away: that is LayerNorm": theirs.weight * F.layer_norm(x, (6,), eps=1e-5),
+        "RMSNorm divides by the length, not by the root mean square": theirs.weight * x / root / 6 ** 0.5,
+        "RMSNorm's weight is not used": x / root})
+
+
+def test_with_rms_norm_reaches_every_norm():
+    model = assembled(TransformerConfig(30, None, 16, 2, 32, 3, 2, 0.0, "pre"))
+    weights = {id(part.weight) for part in model.modules() if isinstance(part, nn.LayerNorm)}
+    assert with_rms_norm(model) is model
+    norms = [part for part in model.modules() if isinstance(part, RMSNorm)]
+    assert len(norms) == 3 * 2 + 2 * 3 + 2 and not any(isinstance(part, nn.LayerNorm) for part in model.modules())
+    assert {id(norm.weight) for norm in norms} == weights, "the norms' weights must be taken over, with where they start"
+    optimizer = torch.optim.Adam(model.parameters())
+    source, target = sentences(2)
+    model(source % 30, target % 30).square().mean().backward()
+    optimizer.step()
+    assert all(norm.weight.grad is not None for norm in norms), "an exchanged norm is not trained"
+
+
+@given(SEEDS)
+def test_gated_feed_forward(seed):
+    torch.manual_seed(seed)
+    part, x = SwiGLU(6, 9).double(), torch.randn(2, 4, 6).double()
+    gate, carry = part.gate(x), part.carry(x)
+    same(part(x), part.output(gate * gate.sigmoid() * carry), "SwiGLU differs from its equation", {
+        "the gate is a sigmoid without its feature: that is GLU": part.output(gate.sigmoid() * carry),
+        "what is carried goes through the swish": part.output(gate * F.silu(carry)),
+        "the gate is left out": part.output(F.silu(gate))})
+
+
+@pytest.mark.parametrize("d", [64, 96, 128, 512])
+def test_two_thirds(d):
+    share = count_parameters(SwiGLU(d, 4 * d)) / count_parameters(FeedForward(d, 4 * d))
+    assert abs(share - 1) < 0.02, f"SwiGLU has {share:.2f} times the parameters: its inner size is 2/3 of d_ff"
+
+
+# Positions ------------------------------------------------------------------------------------------------------
+
+def by_complex(x, start=0, sign=1.0):
+    "The closed form, pair by pair."
+    z = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    places = torch.arange(start, start + x.size(-2))[:, None]
+    angle = sign * places * 10000.0 ** (-torch.arange(0, x.size(-1), 2) / x.size(-1))
+    return torch.view_as_real(z * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+
+@given(SEEDS, LENGTHS, st.sampled_from([0, 1, 5, 130]), st.sampled_from([2, 6, 16]))
+def test_rotate(seed, length, start, width):
+    torch.manual_seed(seed)
+    x = torch.randn(2, 3, length, width)
+    half = torch.cat([x[..., 0::2], x[..., 1::2]], -1)
+    same(rotate(x, start), by_complex(x, start), "a rotation differs from its closed form", {
+        "turned the other way": by_complex(x, start, -1.0),
+        "positions are off by one": by_complex(x, start + 1),
+        "start is not used": by_complex(x),
+        "the halves are paired, not the neighbours": by_complex(half, start)}, atol=2e-5)
+
+
+@given(SEEDS, st.integers(0, 60))
+def test_scores_know_distance_alone(seed, away):
+    torch.manual_seed(seed)
+    q, k = torch.randn(2, 5, 8).double()
+    here, there = (rotate(q, start) @ rotate(k, start).mT for start in (0, away))
+    assert torch.allclose(here, there, atol=1e-4), "a score depends on more than the distance"
+
+
+@pytest.mark.parametrize("kind", [RotaryAttention, RotaryGroupedAttention])
+def test_rotary_attention_against_the_closed_form(kind):
+    torch.manual_seed(0)
+    part, x = kind(16, 4), torch.randn(2, 5, 16)
+    keys, values = part.keys_values(x, x)
+    n = 4 // keys.size(1)
+    q, k, v = part.heads(part.query(x)), keys.repeat_interleave(n, 1), values.repeat_interleave(n, 1)
+    merge = lambda y: part.output(y.transpose(1, 2).flatten(2))
+    scores = lambda a, b: (a @ b.mT / 2).softmax(-1)
+    right = scores(by_complex(q), by_complex(k))
+    wrong = {"values are turned as well": merge(right @ by_complex(v)),
+             "keys are not turned": merge(scores(by_complex(q), k) @ v),
+             "queries are not turned": merge(scores(q, by_complex(k)) @ v),
+             "nothing is turned": merge(scores(q, k) @ v),
+             "keys are turned the other way": merge(scores(by_complex(q), by_complex(k, 0, -1.0)) @ v)}
+    same(part(x, x, x)[0], merge(right @ v), "rotary attention differs from its closed form", wrong, atol=1e-5)
+    same(part(x, x, x)[1], right, "the weights differ from the closed form's", atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [RotaryAttention, RotaryGroupedAttention])
+def test_a_query_knows_its_place_in_the_cache(kind):
+    torch.manual_seed(0)
+    part, x = kind(16, 4), torch.randn(1, 6, 16)
+    keys, values = part.keys_values(x, x)
+    whole = part(x, x, x, causal_mask(6))[0]
+    last = part.attend(x[:, 5:], keys, values)[0]
+    assert torch.allclose(last, whole[:, 5:], atol=1e-5), "the last query must stand at the last key's place, not at 0"
+
+
+def test_moving_a_sentence_changes_nothing():
+    "Seven closed words in front: everything has moved, nothing may notice."
+    torch.manual_seed(0)
+    layer = with_parts(EncoderLayer, attention=RotaryAttention)(16, 4, 32, 0.0)
+    x, junk = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
+    seen = (torch.arange(12) >= 7)[None, None, None]
+    moved = layer(torch.cat([junk, x], 1), seen)[:, 7:]
+    assert torch.allclose(moved, layer(x), atol=1e-5), "RoPE notices where a sentence stands"
+
+
+def test_embeddings():
+    torch.manual_seed(0)
+    tokens = torch.randint(9, (2, 5))
+    words, book = TokensOnly(9, 16, 0.0), Embedding(9, 16, 0.0)
+    book.tokens = words.tokens
+    same(words(tokens, 4) + sinusoids(5, 16, 4), book(tokens, 4), "TokensOnly is not the book's embedding without positions",
+         atol=1e-5)
+    learned = LearnedPositions(9, 16, 0.0, longest=6)
+    by_hand = (learned.tokens(tokens) + learned.positions.weight[[3, 4, 5, 5, 5]]) * 4
+    same(learned(tokens, 3), by_hand, "learned positions differ from their table", {
+        "√d_model is dropped": by_hand / 4,
+        "start is not used": (learned.tokens(tokens) + learned.positions.weight[:5]) * 4}, atol=1e-5)
+
+
+# Groups ---------------------------------------------------------------------------------------------------------
+
+@given(SEEDS, st.sampled_from([(4, 4), (4, 2), (4, 1), (6, 3), (6, 2)]), st.booleans())
+def test_groups_against_torch(seed, heads, masked):
+    torch.manual_seed(seed)
+    n_heads, groups = heads
+    part = GroupedQueryAttention(n_heads * 4, n_heads, groups).double()
+    x, y = torch.randn(2, 3, n_heads * 4).double(), torch.randn(2, 5, n_heads * 4).double()
+    mask = torch.rand(2, 1, 3, 5) > 0.4 if masked else None
+    if masked:
+        mask[..., 0] = True
+    query, (keys, values), n = part.heads(part.query(x)), part.keys_values(y, y), n_heads // groups
+    assert keys.shape == values.shape == (2, groups, 5, 4), "the cache holds (B, G, S, K)"
+    by = lambda k, v, **how: part.output(F.scaled_dot_product_attention(query, k, v, mask, **how).transpose(1, 2).flatten(2))
+    same(part(x, y, y, mask)[0], by(keys, values, enable_gqa=True), "grouped heads differ from PyTorch's", {
+        "groups are repeated in the wrong order: 0 1 0 1, not 0 0 1 1": by(keys.repeat(1, n, 1, 1), values.repeat(1, n, 1, 1)),
+        "values are repeated in the wrong order": by(keys.repeat_interleave(n, 1), values.repeat(1, n, 1, 1))})
+
+
+def test_full_groups_are_multi_head():
+    torch.manual_seed(0)
+    full, plain, x = GroupedQueryAttention(16, 4, 4), MultiHeadAttention(16, 4), torch.randn(2, 5, 16)
+    plain.load_state_dict(full.state_dict())
+    same(full(x, x, x)[0], plain(x, x, x)[0], "with as many groups as heads it must be multi-head attention", atol=1e-6)
+
+
+@pytest.mark.parametrize("heads, groups", [(4, 3), (4, 8), (6, 4)])
+def test_groups_that_do_not_divide(heads, groups):
+    with pytest.raises(ValueError, match="choose a divisor"):
+        GroupedQueryAttention(heads * 4, heads, groups)
+
+
+# Inside a model -------------------------------------------------------------------------------------------------
+
+@ALL
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_step_by_step_is_the_whole(name, norm):
+    model, (source, target) = small(name, norm), sentences()
+    state, whole = model.start(source), model(source, target)
+    for t in range(target.size(1)):
+        logits, state = model.step(target[:, t], state)
+        same(logits, whole[:, t], f"{name}: decoding step by step says something else at step {t}", atol=1e-5)
+
+
+@ALL
+def test_nothing_leaks(name):
+    model, (source, target) = small(name), sentences()
+    assert not reads_future(lambda tokens: model(source, tokens), target, 2), f"{name} reads the future"
+    assert not reads_padding(lambda tokens: model.encode(tokens), source), f"{name} reads padding"
+
+
+@ALL
+def test_a_beam_shares_the_memory(name):
+    model, (source, _) = small(name), sentences()
+    assert beam_search(model, source, 1, max_length=6) == greedy_decode(model, source, 6), f"{name}: a beam of one is greedy"
+    two = beam_search(model, source, 3, max_length=6)
+    assert two == [beam_search(model, row[row != PAD][None], 3, max_length=6)[0] for row in source], (
+        f"{name}: a sentence is decoded otherwise when it stands in a batch")
+
+
+@ALL
+def test_every_weight_is_trained(name):
+    model, (source, target) = small(name), sentences()
+    model(source, target).log_softmax(-1).square().mean().backward()
+    idle = [n for n, w in model.named_parameters() if w.grad is None]
+    assert not idle, f"{name}: no gradient reaches {idle}"
+
+
+@pytest.mark.parametrize("name, groups", [("book", 4), ("rope", 4), ("grouped", 2), ("single", 1), ("all", 2)])
+def test_bytes_of_the_cache(name, groups):
+    model, (source, target) = small(name, layers=3), sentences(4, 7, 5)
+    state = model.start(source)
+    for t in range(5):
+        _, state = model.step(target[:, t], state)
+    assert cache_bytes(state) == 2 * 3 * 4 * groups * 4 * (7 + 5) * 8, f"{name}: 2 · N · B · G · K · (S + T) numbers"
+
+
+def test_parts_are_exchanged_and_nothing_else():
+    model = small("all")
+    for layer in [*model.encoder.layers, *model.decoder.layers]:
+        assert type(layer.attention) is RotaryGroupedAttention and type(layer.feed_forward) is SwiGLU
+    assert all(type(layer.cross_attention) is GroupedQueryAttention for layer in model.decoder.layers), (
+        "cross-attention must not be turned: places in two sentences have no distance")
+    assert model.output.weight is model.source.tokens.weight is model.target.tokens.weight, "the ties must survive"
+    assert (model.decoder.norm.weight == 1).all(), "the last norm of a pre-norm decoder starts at 1 here"
+    with pytest.raises(AttributeError, match="feedforward"):
+        with_parts(EncoderLayer, feedforward=SwiGLU)(8, 2, 16)
+    assert type(modern(TransformerConfig(9, None, 16, 2, 8, 1, 1)).encoder.layers[0].feed_forward) is SwiGLU
+
+
+def test_padding_closes_grouped_keys():
+    model, (source, target) = small("all"), sentences()
+    other = source.clone()
+    other[0, -1] = 9  # what stands under a closed mask
+    memory = model.encode(source)
+    mask = padding_mask(source)
+    here, there = (model.decoder(model.target(target), m, None, mask) for m in (memory, torch.where(
+        mask[:, 0, 0, :, None], memory, torch.full_like(memory, 3.0))))
+    assert torch.allclose(here, there), "cross-attention in groups reads padding"
+
+
+# The competitors ------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("corpus", list(SCALES))
+@pytest.mark.parametrize("name", list(DESIGNS))
+def test_a_design_meets_the_count(name, corpus):
+    scale, design = SCALES[corpus], DESIGNS[name]
+    wanted = wanted_parameters(scale, scale.vocabulary)
+    with torch.device("meta"):
+        model = design.build(scale.vocabulary, scale.sizes, wanted)
+    away = count_parameters(model) / wanted - 1
+    assert abs(away) <= 0.02, f"{name} has {away:+.1%} parameters"
+    assert model.config.norm == ("pre" if name.startswith(("pre", "all")) else "post")
+    assert design.optimizer == (name.split("-")[-1] if name.split("-")[-1] in ("adamw", "muon", "muon0") else
+                                "muon" if name == "all-together" else "adam")
+    assert isinstance(design, Design) and design.peaks == RATES, "the same search for each"
+
+
+def test_one_thing_is_changed():
+    "Built like 2017 but for the part."
+    scale = SCALES["pocket"]
+    wanted = wanted_parameters(scale, scale.vocabulary)
+    kinds = {}
+    for name in ("2017", "gelu", "swiglu", "learned", "rope", "grouped-query", "rms-norm"):
+        with torch.device("meta"):
+            model = DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
+        kinds[name] = {type(part).__name__ for part in model.modules()}
+    changed = {"gelu": {"GELUFeedForward", "GELU", "FeedForward", "ReLU"}, "swiglu": {"SwiGLU", "FeedForward", "ReLU"},
+               "learned": {"LearnedPositions"}, "rope": {"RotaryAttention", "TokensOnly"},
+               "grouped-query": {"GroupedQueryAttention"}, "rms-norm": {"RMSNorm", "LayerNorm"}}
+    for name, parts in changed.items():
+        assert kinds[name] ^ kinds["2017"] <= parts | {"MultiHeadAttention", "Embedding"}, f"{name} changes more than its part"
+
+
+def test_a_width_that_fits_is_left_alone():
+    sizes = dict(d_model=16, n_heads=2, d_ff=50, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0)
+    count = count_parameters(assembled(TransformerConfig(60, **sizes)))
+    build = at_size()
+    assert build(60, sizes, count).config.d_ff == 50
+    assert build(60, sizes, round(count * 1.008)).config.d_ff == 50
+    assert build(60, sizes, round(count * 1.2)).config.d_ff % 8 == 0
+
+
+@pytest.mark.parametrize("corpus", list(SCALES))
+def test_recorded_runs_cost_the_same(corpus):
+    held = {name: shipped(f"results/equal/{corpus}/{name}.json") for name in DESIGNS}
+    records = {name: json.loads(path.read_text("utf-8")) for name, path in held.items() if path.exists()}
+    if not records:
+        pytest.skip("nothing is recorded")
+    tokens, wanted = {}, wanted_parameters(SCALES[corpus], SCALES[corpus].vocabulary)
+    for name, record in records.items():
+        for run in record["runs"]:
+            if "failed" in run:
+                continue
+            assert abs(run["parameters"] / wanted - 1) <= 0.02, f"{name} has {run['parameters']:,} parameters"
+            tokens.setdefault((run["seed"], run["search"]), set()).add(run["tokens"])
+        tried = {run["peak"] for run in record["runs"] if run["search"]}
+        assert tried == set(RATES), f"{name} was searched at {sorted(tried)}"
+    assert all(len(some) == 1 for some in tokens.values()), f"not the same tokens for all: {tokens}"
+
+
+# The scripts ----------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def pairs():
+    "A ground of two hundred pairs."
+    from transformer_lit.equal_cost import Ground
+    from transformer_lit.tokens import Subwords
+    from transformer_lit.translation import Translator, load_parts
+    parts = load_parts(pairs=None, words=None, corpus="pocket")
+    tokens = Subwords.build((side for pair in parts["train"][:200] for side in pair), 400)
+    encode = Translator(None, tokens, tokens).encode_pairs
+    return Ground(tokens, encode(parts["train"][:200]), encode(parts["valid"][:60]), [], [])
+
+
+@pytest.fixture
+def script(monkeypatch, pairs):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "bench"))
+    module = importlib.import_module("depth_and_length")
+    monkeypatch.setattr(module, "ground", lambda corpus: pairs)
+    return module
+
+
+@pytest.mark.parametrize("what", ["depth", "length"])
+def test_the_scripts_run_and_go_on(script, what, monkeypatch, tmp_path):
+    out = tmp_path / f"{what}.json"
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", [str(Path(script.__file__)), what, "--trial", "--out", str(out), *words])
+        script.main()
+        return json.loads(out.read_text("utf-8"))
+
+    first = call("--most", "2")
+    assert len(first["runs"]) == 2
+    record = call()
+    assert record["runs"][:2] == first["runs"], "a stopped plan must go on, and not begin again"
+    assert {"command", "commit", "hardware", "torch"} <= set(record)
+    if what == "depth":
+        assert {"depth", "norm", "warmup", "peak", "valid_loss", "losses", "steps", "tokens"} <= set(record["runs"][0])
+        assert 0 < record["frequency_loss"] < math.log(400) + 1 and record["clear"] > 0
+        firsts = {(r["depth"], r["norm"], bool(r["warmup"])) for r in record["runs"] if r["peak"] == 3e-3}
+        assert len(firsts) == 2 * 2 * 2 and len({r["tokens"] for r in record["runs"]}) == 1
+    else:
+        assert [(r["kind"], r["trained"]) for r in record["runs"]] == [
+            (kind, pairs) for kind in ("sinusoids", "learned", "RoPE") for pairs in ("short", "all")]
+        for run in record["runs"]:
+            assert {"early", "late", "by_length", "greedy", "tokens"} <= set(run)
+            assert {"bleu", "said"} <= set(run["greedy"]["longer"]) and {"from", "pairs", "loss"} <= set(run["by_length"][0])
+        short, whole = (next(r for r in record["runs"] if r["trained"] == pairs) for pairs in ("short", "all"))
+        assert short["pairs"] < whole["pairs"] == 200
