@@ -365,7 +365,7 @@ def test_the_scripts_run_and_go_on(script, what, monkeypatch, tmp_path):
     out = tmp_path / f"{what}.json"
 
     def call(*words):
-        monkeypatch.setattr(sys, "argv", [str(Path(script.__file__)), what, "--trial", "--out", str(out), *words])
+        monkeypatch.setattr(sys, "argv", [str(Path(script.__file__)), what, "--trial", "--tokens", "300", "--out", str(out), *words])
         script.main()
         return json.loads(out.read_text("utf-8"))
 

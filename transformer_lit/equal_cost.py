@@ -5,7 +5,7 @@ __all__ = ['SIZES', 'SCALES', 'DESIGNS', 'DECAY', 'OPTIMIZERS', 'EDGES', 'MODULE
            'labels', 'count_parameters', 'fit_size', 'build_transformer', 'wanted_parameters', 'AdamWAndAdam',
            'training_for', 'counted_step', 'one_run', 'cost', 'score', 'best_peak', 'todo', 'attempted', 'keep',
            'results_of', 'run_all', 'find_design', 'command', 'main', 'runs_of', 'said', 'spread', 'bleu_text',
-           'table_rows', 'table_of', 'live']
+           'recorded', 'table_row', 'table_of', 'live']
 
 # %% ../book/94_equal_cost.ipynb #imports
 import argparse
@@ -440,32 +440,37 @@ def bleu_text(rows: list[dict]) -> str:
         return spread([r["bleu"] for r in rows], 1)
     return "{bleu:.1f} [{low:.1f} to {high:.1f}]".format(**rows[0])
 
-# %% ../book/94_equal_cost.ipynb #table-of
-def table_rows(names: Sequence[str], corpus: str = "pocket") -> list:
-    "A dictionary a competitor, from the records, as text and numbers."
-    rows = []
-    for name, runs in runs_of(names, corpus).items():
-        one, of = runs[0], lambda key: mean(r[key] for r in runs)
-        rows.append({
-            "": name, "parameters": one["parameters"],
-            "tokens": one["tokens"],
-            "6ND": f"{of('flops_6nd'):.2e}",
+# %% ../book/94_equal_cost.ipynb #table-row
+def recorded(name: str, corpus: str = "pocket") -> bool:
+    "Is there a record of this competitor, with its scores?"
+    return shipped(f"results/equal/{corpus}/{name}.txt").exists()
+
+
+def table_row(name: str, corpus: str) -> dict:
+    "One competitor, from its record; without one, what to type."
+    if not recorded(name, corpus):
+        return {"": name, "BLEU": "not run yet",
+                "made by": command(name, corpus)}
+    runs = runs_of([name], corpus)[name]
+    one, of = runs[0], lambda key: mean(r[key] for r in runs)
+    return {"": name, "parameters": one["parameters"],
+            "tokens": one["tokens"], "6ND": f"{of('flops_6nd'):.2e}",
             "counted": f"{of('flops'):.2e}",
             "cpu s": round(of("cpu_seconds")),
             "tokens/s": round(of("tokens_per_second")),
             "peak": f"{one['peak']:g}", "seeds": len(runs),
             "loss": spread([r["valid_loss"] for r in runs], 3),
-            "BLEU": bleu_text(runs), "made by": command(name, corpus)})
-    return rows
+            "BLEU": bleu_text(runs), "made by": command(name, corpus)}
 
-
+# %% ../book/94_equal_cost.ipynb #table-of
 def table_of(names: Sequence[str], corpus: str = "pocket"):
     "The table that ends a chapter, with the signature of its BLEU."
     from transformer_lit.figures import table
-    first = runs_of(names, corpus)[names[0]][0]
-    return table(table_rows(names, corpus), caption=(
-        f"{corpus}, {first['lines']:,} test sentences, "
-        f"{first['signature']}"))
+    one = next((runs_of([name], corpus)[name][0] for name in names
+                if recorded(name, corpus)), None)
+    return table([table_row(name, corpus) for name in names], caption=(
+        f"{corpus}, {one['lines']:,} test sentences, {one['signature']}"
+        if one else f"{corpus}: not run yet"))
 
 # %% ../book/94_equal_cost.ipynb #live
 def live(design: Design, tokens: int = 60_000, seed: int = 1,
