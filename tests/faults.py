@@ -134,6 +134,16 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("stream loss asks for the tag", "decoder_only", "(ends[:, tag:], say, 1.0)", "(ends[:, tag - 1:-1], say, 1.0)",
      "the loss is over other labels"),
     ("stream's cache keeps its position", "decoder_only", '"positions": at + 1', '"positions": at', "the cache differs from the stream"),
+    ("update gate turned round", "rnn", "(1 - z) * n + z * h", "z * n + (1 - z) * h", "the update gate is turned round"),
+    ("reset gate unused", "rnn", "torch.tanh(a_n + r * u_n)", "torch.tanh(a_n + u_n)", "the reset gate is not used"),
+    ("pads read from the far end", "rnn", "lengths = real.sum(1).clamp(min=1).cpu()", "lengths = (0 * real.sum(1) + real.size(1)).cpu()",
+     "padding leaks into the backward direction"),
+    ("summary after the last pad", "rnn", "last = real.sum(1).clamp(min=1) - 1", "last = 0 * real.sum(1) - 1",
+     "the summary is the last word's forward"),
+    ("additive attention without its tanh", "rnn", "self.score(torch.tanh(both))", "self.score(both)", "the query is not heard"),
+    ("beams look at another sentence", "rnn", "h.view(len(keys), -1, h.size(-1)), keys,",
+     "h.view(-1, len(keys), h.size(-1)).transpose(0, 1), keys,", "each beam must ask with its own state"),
+    ("pieces' rows added, not averaged", "rnn", "(rows / rows.sum(0)).mT", "rows.mT", "rows of a word's pieces are averaged"),
 ]
 
 
