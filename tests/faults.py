@@ -144,6 +144,11 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("beams look at another sentence", "rnn", "h.view(len(keys), -1, h.size(-1)), keys,",
      "h.view(-1, len(keys), h.size(-1)).transpose(0, 1), keys,", "each beam must ask with its own state"),
     ("pieces' rows added, not averaged", "rnn", "(rows / rows.sum(0)).mT", "rows.mT", "rows of a word's pieces are averaged"),
+    ("RoPE applied to values", "since_2017", "rotate(keys), values, mask", "rotate(keys), rotate(values), mask", "values are turned as well"),
+    ("grouped heads in the wrong order", "since_2017", "values.repeat_interleave(n, 1)", "values.repeat(1, n, 1, 1)", "values are repeated in the wrong order"),
+    ("RMSNorm's mean left in", "since_2017", "square = x.square()", "x = x - x.mean(-1, keepdim=True)\n        square = x.square()", "RMSNorm takes the mean away"),
+    ("a query at place 0", "since_2017", "rotate(asked, past)", "rotate(asked)", "the last query must stand at the last key's place"),
+    ("rotation off by one", "since_2017", "(w[start:end] for w", "(w[start + 1:end + 1] for w", "positions are off by one"),
 ]
 
 
