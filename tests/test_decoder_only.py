@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformer_lit.decoder_only import (
     DESIGNS, DecayTraining, DecoderOnly, StreamTraining, build_stream, last_step, source_share, stream, stream_loss, stream_mask)
 from transformer_lit.decoding import beam_search, greedy_decode
-from transformer_lit.equal_cost import SCALES, SIZES, count_parameters, wanted_parameters
+from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, wanted_parameters
 from transformer_lit.masks import BOS, EOS, PAD, reads_future, reads_padding
 from transformer_lit.model import TransformerConfig
 from transformer_lit.training import Training, TrainingConfig, backward, validation_loss
@@ -239,7 +239,7 @@ def test_equal_parameters(scale):
 
 
 def test_each_design_is_what_its_name_says():
-    built = {name: design.build(50, SIZES | dict(d_model=16, d_ff=64), 2 * 16 + 84 * 256 + 95 * 16 + 50 * 16)
+    built = {name: design.build(50, SMALL_SIZES | dict(d_model=16, d_ff=64), 2 * 16 + 84 * 256 + 95 * 16 + 50 * 16)
              for name, design in DESIGNS.items()}
     assert {name for name, model in built.items() if model.prefix} == {"decoder-only-prefix"}
     assert {name: design.training for name, design in DESIGNS.items()} == {

@@ -91,7 +91,7 @@ def test_scales_of_the_package_are_those_of_the_records():
 
 def test_an_unknown_name_gets_the_list(capsys):
     with pytest.raises(SystemExit):
-        e.main(["perceptron"])
+        e.make_records(["perceptron"])
     said = capsys.readouterr().err
     assert "perceptron: choose from transformer" in said and "rnn-attention" in said
 
@@ -111,7 +111,7 @@ def test_a_run_that_ends_in_nan_has_a_row_and_no_model(monkeypatch):
 
 
 def test_optimisers_step_what_they_should():
-    model = e.build_transformer(40, e.SIZES | dict(d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1))
+    model = e.build_transformer(40, e.SMALL_SIZES | dict(d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1))
     stacks = {id(w) for stack in (model.encoder, model.decoder) for w in stack.parameters() if w.ndim == 2}
     for name in ("adamw", "muon", "muon0"):
         if "muon" in name and not hasattr(torch.optim, "Muon"):

@@ -11,7 +11,7 @@ from transformer_lit import equal_cost
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, reads_future, reads_padding
 from transformer_lit.rnn import (
-    DESIGNS, RNN, AdditiveAttention, RNNConfig, fitted, gru_step, last_states, read_both_ways, word_of_piece, word_weights)
+    DESIGNS, RNN, AdditiveAttention, RNNConfig, fitted, gru_step, both_ends, read_both_ways, word_of_piece, word_weights)
 from transformer_lit.tokens import Subwords, split_words
 from transformer_lit.training import Training, TrainingConfig, backward
 
@@ -56,7 +56,7 @@ def test_reading_is_that_of_each_sentence_alone(seed, rows, length):
     tokens = sentences(rows, length, seed)
     x, real = torch.randn(rows, length, 3, dtype=torch.float64), tokens != PAD
     states = read_both_ways(gru, x, real)
-    summary = last_states(states, real)
+    summary = both_ends(states, real)
     for b, n in enumerate(real.sum(1).tolist()):
         alone, end = gru(x[b:b + 1, :n])
         same(states[b, :n], alone[0], "padding leaks into the states", {"padding leaks into the backward direction": gru(x)[0][b, :n]})
@@ -141,7 +141,7 @@ def test_the_decoders_loop_is_pytorchs_gru(attention):
     if attention:
         same(context, weights @ memory, "the context is the weighted sum of the source's states")
     else:
-        same(context, last_states(memory, source != PAD)[:, None].expand_as(context), "without attention the context is the summary")
+        same(context, both_ends(memory, source != PAD)[:, None].expand_as(context), "without attention the context is the summary")
 
 
 @LOOKS

@@ -135,6 +135,7 @@ def test_rotary_attention_against_the_closed_form(kind):
     scores = lambda a, b: (a @ b.mT / 2).softmax(-1)
     right = scores(by_complex(q), by_complex(k))
     wrong = {"values are turned as well": merge(right @ by_complex(v)),
+             "values are repeated in the wrong order": merge(right @ values.repeat(1, n, 1, 1)),
              "keys are not turned": merge(scores(by_complex(q), k) @ v),
              "queries are not turned": merge(scores(q, by_complex(k)) @ v),
              "nothing is turned": merge(scores(q, k) @ v),

@@ -184,7 +184,7 @@ def store(own):
 
 
 def test_plain_gz_and_xz_make_one_corpus(own):
-    assert list(wmt.stream(wmt.sources_of(str(own / "mine-fr")))) == PAIRS[:1200]
+    assert list(wmt.streamed(wmt.sources_of(str(own / "mine-fr")))) == PAIRS[:1200]
 
 
 def test_the_store_holds_what_direct_encoding_gives(own, store):

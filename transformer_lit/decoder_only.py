@@ -251,7 +251,7 @@ def build_stream(vocab: int, sizes: dict, parameters: int,
     return model
 
 # %% ../book/23_decoder_only.ipynb #designs
-DESIGNS = {
+DESIGNS: dict[str, Design] = {
     "decoder-only": Design(build_stream),
     "decoder-only-prefix": Design(partial(build_stream, prefix=True)),
     "decoder-only-both": Design(build_stream, training=StreamTraining),

@@ -4,7 +4,7 @@
 __all__ = ['TEXTS', 'FAMILIES', 'TRAINING_SETS', 'WORKER', 'PAPER', 'OURS', 'WAYS', 'VOCABULARY', 'ASIDE', 'opened',
            'readable_file', 'read_columns', 'member_lines', 'two_members', 'whole_archive', 'Source', 'folder_sources',
            'wmt_sources', 'tatoeba_source', 'multi30k_source', 'news_source', 'general_sources', 'language_of',
-           'sources_of', 'held_out', 'Preparation', 'stream', 'spread', 'chunks', 'pair_key', 'Before', 'kept_pairs',
+           'sources_of', 'held_out', 'Preparation', 'streamed', 'spread', 'chunks', 'pair_key', 'Before', 'kept_pairs',
            'ByWords', 'Chunk', 'ChunkEncoder', 'begin_worker', 'work', 'encoded', 'shard_files', 'Shard', 'Shards',
            'fill_shards', 'peak_memory', 'write_json', 'whole_folder', 'inputs_of', 'unlike', 'write_store', 'checked',
            'Shelf', 'TokenStore', 'needed', 'inputs_here', 'prepare', 'length_batches', 'gather', 'steady_width',
@@ -262,8 +262,8 @@ class Preparation:
     tokens: int = 256
     pairs: int | None = None
 
-# %% ../book/21_wmt.ipynb #stream
-def stream(sources: Iterable[Source], pairs: int | None = None,
+# %% ../book/21_wmt.ipynb #streamed
+def streamed(sources: Iterable[Source], pairs: int | None = None,
            ) -> Iterator[TextPair]:
     "Source after source, pair after pair, nothing kept."
     each = (pair for source in sources for pair in source.read())
@@ -273,9 +273,9 @@ def stream(sources: Iterable[Source], pairs: int | None = None,
 def spread(sources: Sequence[Source], sample: int,
            pairs: int | None = None) -> Iterator[str]:
     "Both sides of `sample` pairs, or of all, evenly over the corpus."
-    total = sum(1 for _ in stream(sources, pairs))
+    total = sum(1 for _ in streamed(sources, pairs))
     step = max(1.0, total / sample)
-    for k, pair in enumerate(stream(sources, pairs)):
+    for k, pair in enumerate(streamed(sources, pairs)):
         if k // step > (k - 1) // step:
             yield from map(data.tidy, pair)
 
@@ -545,7 +545,7 @@ def write_store(part: Path, settings: Preparation,
     english = sorted({sentence_key(e) for some in apart.values()
                       for e, _ in some})
     shards = Shards(part)
-    counts = fill_shards(shards, encoded(chunks(stream(
+    counts = fill_shards(shards, encoded(chunks(streamed(
         sources, s.pairs)), (tokenizer, s, english), workers), slots)
     done = time.perf_counter()
     write_json(part / "held_out.json", apart)

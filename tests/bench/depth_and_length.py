@@ -28,7 +28,7 @@ import torch
 from common import BENCH, Clock, bleu, command, keep, kept_runs, where
 
 from transformer_lit.decoding import greedy_decode
-from transformer_lit.equal_cost import SCALES, Design, count_parameters, ground, labels, plan, training_for
+from transformer_lit.equal_cost import SCALES, Design, batches_for, count_parameters, ground, labels, training_for
 from transformer_lit.loss import shift_right, smoothed_cross_entropy
 from transformer_lit.masks import PAD
 from transformer_lit.model import TransformerConfig
@@ -76,7 +76,7 @@ def one_depth(field, one: dict, o) -> dict:
     "Train one model of the plan."
     sizes = TINY | dict(n_encoder_layers=one["depth"], n_decoder_layers=one["depth"])
     scale = replace(SCALES["pocket"], max_tokens=BATCH, sizes=sizes | dict(norm=one["norm"]))
-    batches = plan(field.train, scale.max_tokens, 3 * o.steps * scale.max_tokens, 1)[:o.steps]
+    batches = batches_for(field.train, scale.max_tokens, 3 * o.steps * scale.max_tokens, 1)[:o.steps]
     design = Design(built(one["norm"]), smoothing=0.0, warmup=one["warmup"])
     row = {**one, "seed": 1, "steps": len(batches), "tokens": sum(labels(field.train, batch) for batch in batches)}
     try:
@@ -153,7 +153,7 @@ def one_length(field, one: dict, o) -> dict:
     scale = SCALES["pocket"] if not o.trial else replace(SCALES["pocket"], sizes=SCALES["pocket"].sizes | dict(
         d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1))
     pairs = [p for p in field.train if width(p) <= WITHIN] if one["trained"] == "short" else field.train
-    batches = plan(pairs, scale.max_tokens, o.tokens, one["seed"])
+    batches = batches_for(pairs, scale.max_tokens, o.tokens, one["seed"])
     design = Design(built("pre", **KINDS[one["kind"]]), "muon", smoothing=0.0)
     model, found = trained(design, scale, pairs, len(field.tokens), PEAK, one["seed"], batches)
     held = field.valid if not o.trial else field.valid[:100]
