@@ -305,7 +305,7 @@ def test_a_killed_worker_is_one_sentence(own, tmp_path, monkeypatch):
     ("x.tsv.xz", b"no archive at all", "x.tsv.xz can't be read"),
     ("x.md", b"A\tB\n", "no file that ends in"),
     ("x.tsv", b"\tB\nA\t\n", "holds no pair"),
-])
+], ids=["cut gzip", "cut xz", "no archive", "no corpus", "empty halves"])  # gzip's bytes hold the time
 def test_a_bad_file_is_one_sentence(tmp_path, name, content, words):
     folder = tmp_path / "mine-fr"
     folder.mkdir()
