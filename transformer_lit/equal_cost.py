@@ -3,9 +3,9 @@
 # %% auto #0
 __all__ = ['SMALL_SIZES', 'SCALES', 'DESIGNS', 'DECAY', 'OPTIMIZERS', 'EDGES', 'MODULES', 'Design', 'Scale', 'Ground', 'ground',
            'batches_for', 'labels', 'count_parameters', 'fit_size', 'build_transformer', 'wanted_parameters',
-           'AdamWAndAdam', 'training_for', 'counted_step', 'one_run', 'cost', 'score', 'best_peak', 'todo', 'attempted',
-           'keep', 'results_of', 'run_all', 'find_design', 'command', 'make_records', 'runs_of', 'said', 'over_seeds',
-           'bleu_text', 'has_record', 'cost_row', 'table_of', 'short_run']
+           'AdamWAndAdam', 'training_for', 'counted_step', 'one_run', 'cost', 'score', 'best_peak', 'next_peak', 'todo',
+           'attempted', 'keep', 'results_of', 'run_all', 'find_design', 'command', 'make_records', 'runs_of', 'said',
+           'over_seeds', 'bleu_text', 'has_record', 'cost_row', 'table_of', 'short_run']
 
 # %% ../book/94_equal_cost.ipynb #imports
 import argparse
@@ -278,7 +278,7 @@ def score(model: nn.Module, field: Ground) -> tuple[dict, list[str]]:
             "lines": len(said), "decode_seconds": spent,
             "by_length": by_group(said, field.references, groups)}, said
 
-# %% ../book/94_equal_cost.ipynb #todo
+# %% ../book/94_equal_cost.ipynb #next-peak
 def best_peak(runs: list[dict], seed: int) -> float | None:
     "The peak of lowest validation loss in the search with that seed."
     tried = {r["peak"]: r["valid_loss"] for r in runs
@@ -287,6 +287,19 @@ def best_peak(runs: list[dict], seed: int) -> float | None:
     return min(tried, key=tried.get) if tried else None
 
 
+def next_peak(runs: list[dict], seed: int, peaks: Sequence[float],
+              ) -> float | None:
+    """The next peak to try: what is left of the grid, and beyond its
+    edge as long as the best lies there. None: the search is closed."""
+    tried = {r["peak"] for r in runs if r["seed"] == seed and r["search"]}
+    if left := [peak for peak in peaks if peak not in tried]:
+        return left[0]
+    best = best_peak(runs, seed)
+    if best is None or min(tried) < best < max(tried):
+        return None
+    return best * 2 if best == max(tried) else best / 2
+
+# %% ../book/94_equal_cost.ipynb #todo
 def todo(runs: list[dict], scale: Scale, peaks: Sequence[float],
          ) -> tuple[float, int, bool] | None:
     """The next (peak, seed, is it part of the search), None at the end.
@@ -294,12 +307,12 @@ def todo(runs: list[dict], scale: Scale, peaks: Sequence[float],
     Without a shorter search the best run of it is the first result."""
     done = {(r["peak"], r["seed"], r["search"]) for r in runs}
     first = scale.seeds[0]
-    plan = [(peak, first, True) for peak in peaks]
-    if all(run in done for run in plan):
-        best = best_peak(runs, first)
-        plan = [] if best is None else [
-            (best, seed, seed == first and not scale.search)
-            for seed in scale.seeds]
+    if peak := next_peak(runs, first, peaks):
+        return peak, first, True
+    best = best_peak(runs, first)
+    plan = [] if best is None else [
+        (best, seed, seed == first and not scale.search)
+        for seed in scale.seeds]
     return next((run for run in plan if run not in done), None)
 
 # %% ../book/94_equal_cost.ipynb #attempted
@@ -333,12 +346,13 @@ def run_all(path: Path, design: Design, scale: Scale, field: Ground,
     """Whatever the record NAME.json lacks; returns all its runs.
 
     NAME.txt holds what the first seed said at the best peak."""
-    runs = json.loads(path.read_text())["runs"] if path.exists() else []
+    old = json.loads(path.read_text()) if path.exists() else {"runs": []}
+    runs = [{"commit": old["commit"], **run} for run in old["runs"]]
     peaks, models = design.peaks or scale.peaks, {}
     while following := todo(runs, scale, peaks):
         row, models[following] = attempted(design, scale, field,
                                            *following)
-        runs.append(row)
+        runs.append(row | {"commit": head["commit"]})
         keep(path, head, runs)
     for row in results_of(runs, bool(scale.search)):
         if "bleu" in row:
