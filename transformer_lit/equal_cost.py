@@ -4,8 +4,8 @@
 __all__ = ['SMALL_SIZES', 'SCALES', 'DESIGNS', 'DECAY', 'OPTIMIZERS', 'EDGES', 'MODULES', 'Design', 'Scale', 'Ground', 'ground',
            'batches_for', 'labels', 'count_parameters', 'fit_size', 'build_transformer', 'wanted_parameters',
            'AdamWAndAdam', 'training_for', 'counted_step', 'one_run', 'cost', 'score', 'best_peak', 'next_peak', 'todo',
-           'attempted', 'keep', 'results_of', 'run_all', 'find_design', 'command', 'make_records', 'runs_of', 'said',
-           'over_seeds', 'bleu_text', 'has_record', 'cost_row', 'table_of', 'short_run']
+           'attempted', 'keep', 'results_of', 'run_all', 'find_design', 'command', 'make_records', 'runs_of',
+           'search_of', 'said', 'over_seeds', 'bleu_text', 'has_record', 'cost_row', 'table_of', 'short_run']
 
 # %% ../book/94_equal_cost.ipynb #imports
 import argparse
@@ -435,6 +435,15 @@ def runs_of(names: Sequence[str], corpus: str = "pocket") -> dict:
     return found
 
 
+def search_of(name: str, corpus: str = "pocket") -> dict[float, float]:
+    "Peak -> validation loss of a recorded search, in order of peaks."
+    kept = json.loads(shipped(f"results/equal/{corpus}/{name}.json")
+                      .read_text())
+    return {r["peak"]: r["valid_loss"]
+            for r in sorted(kept["runs"], key=lambda r: r["peak"])
+            if r["search"] and r["seed"] == kept["scale"]["seeds"][0]}
+
+
 def said(name: str, corpus: str = "pocket") -> list[str]:
     "What the first seed said, a line for each test sentence."
     path = shipped(f"results/equal/{corpus}/{name}.txt")
@@ -468,14 +477,15 @@ def cost_row(name: str, corpus: str) -> dict:
                 "made by": command(name, corpus)}
     runs = runs_of([name], corpus)[name]
     one, of = runs[0], lambda key: mean(r[key] for r in runs)
-    return {"": name, "parameters": one["parameters"],
+    return {"": name, "BLEU": bleu_text(runs),
+            "loss": over_seeds([r["valid_loss"] for r in runs], 3),
+            "parameters": one["parameters"],
             "tokens": one["tokens"], "6ND": f"{of('flops_6nd'):.2e}",
             "counted": f"{of('flops'):.2e}",
             "cpu s": round(of("cpu_seconds")),
             "tokens/s": round(of("tokens_per_second")),
             "peak": f"{one['peak']:g}", "seeds": len(runs),
-            "loss": over_seeds([r["valid_loss"] for r in runs], 3),
-            "BLEU": bleu_text(runs), "made by": command(name, corpus)}
+            "made by": command(name, corpus)}
 
 # %% ../book/94_equal_cost.ipynb #table-of
 def table_of(names: Sequence[str], corpus: str = "pocket"):
@@ -483,9 +493,9 @@ def table_of(names: Sequence[str], corpus: str = "pocket"):
     from transformer_lit.figures import table
     one = next((runs_of([name], corpus)[name][0] for name in names
                 if has_record(name, corpus)), None)
-    return table([cost_row(name, corpus) for name in names], caption=(
-        f"{corpus}, {one['lines']:,} test sentences, {one['signature']}"
-        if one else f"{corpus}: not run yet"))
+    return table([cost_row(name, corpus) for name in names], wide=True,
+                 caption=f"{corpus}, {one['lines']:,} test sentences, "
+                 f"{one['signature']}" if one else f"{corpus}: not run yet")
 
 # %% ../book/94_equal_cost.ipynb #short-run
 def short_run(design: Design, tokens: int = 60_000, seed: int = 1,

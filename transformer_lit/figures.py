@@ -394,25 +394,34 @@ def table_row(row: dict, columns, fmt: str) -> str:
                             for c in columns) + "</tr>"
 
 # %% ../book/90_figures.ipynb #table-caption
-def table_caption(caption: str | None) -> str:
+def table_caption(caption: str | None, wide: bool = False) -> str:
     "The caption, on one line where a phone has room for it."
     if not caption:
         return ""
+    if wide:
+        return ('<caption style="text-align:left;white-space:normal">'
+                '<span style="display:inline-block;position:sticky;left:0;'
+                'max-width:min(40rem,85vw);overflow-wrap:anywhere">'
+                f"{html.escape(caption)}</span></caption>")
     whole = ' style="white-space:nowrap"' if len(caption) <= 44 else ""
     return f"<caption{whole}>{html.escape(caption)}</caption>"
 
 # %% ../book/90_figures.ipynb #table
-def table(rows, columns=None, caption=None, fmt="{:.3f}") -> Picture:
-    "Dictionaries as rows of an HTML table, numbers to the right."
+def table(rows, columns=None, caption=None, fmt="{:.3f}",
+          wide=False) -> Picture:
+    """Dictionaries as rows of an HTML table, numbers to the right.
+
+    wide: nothing breaks, the table scrolls and its names stay."""
     if isinstance(rows, dict):
         rows = [{"": name, **row} for name, row in rows.items()]
     columns = columns or list(dict.fromkeys(k for r in rows for k in r))
     body = "".join(table_row(row, columns, fmt) for row in rows)
     numbers = [c for c in columns if all(is_number(r.get(c)) for r in rows)]
     head = f"<thead><tr>{table_head(columns, numbers)}</tr></thead>"
+    how = ' class="tl-wide" style="white-space:nowrap"' if wide else ""
     return Picture(
-        '<div style="overflow-x:auto" tabindex="0"><table>'
-        f"{table_caption(caption)}{head}<tbody>{body}</tbody>"
+        f'<div style="overflow-x:auto" tabindex="0"><table{how}>'
+        f"{table_caption(caption, wide)}{head}<tbody>{body}</tbody>"
         "</table></div>", None)
 
 # %% ../book/90_figures.ipynb #drawing-sheet

@@ -245,7 +245,7 @@ def at_size(norm: str = "post", **parts) -> Callable:
     return build
 
 # %% ../book/24_since_2017.ipynb #designs
-RATES = (1.5e-3, 3e-3, 6e-3, 1.2e-2)  # the grid of this chapter
+RATES = (1.5e-3, 3e-3, 6e-3, 1.2e-2)  # where the search begins
 heir = partial(Design, peaks=RATES)
 DESIGNS: dict[str, Design] = {
     "2017": heir(at_size()),
