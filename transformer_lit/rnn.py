@@ -111,6 +111,13 @@ class RNNParts(nn.Module):
         self.output = nn.Linear(D, config.vocab, bias=False)
         self.output.weight = self.tokens.weight
 
+    @property
+    def decoder(self) -> nn.ModuleList:
+        "All but encoder and embedding: where Muon looks for matrices."
+        attention = [self.attention] * self.config.attention
+        return nn.ModuleList([self.first, self.word, self.context,
+                              self.past, *attention, self.readout])
+
     def vectors(self, tokens: Tensor) -> Tensor:
         "(B, T) -> (B, T, D), of variance 1 at first, as in chapter 5"
         scale = math.sqrt(self.config.d_model)
@@ -207,18 +214,19 @@ class RNN(RNNWalk):
                          source)[2]
 
 # %% ../book/22_rnn.ipynb #designs
-def fitted(attention: bool) -> Design:
+def fitted(attention: bool, **how) -> Design:
     "An RNN whose `hidden` meets the wanted number of parameters."
     def build(vocab: int, sizes: dict, parameters: int) -> RNN:
         def of(hidden: int) -> RNN:
             return RNN(RNNConfig(vocab, sizes["d_model"], hidden,
                                  sizes["dropout"], attention))
         return of(fit_size(of, parameters))
-    return Design(build)
+    return Design(build, **how)
 
 
-DESIGNS: dict[str, Design] = {"rnn": fitted(False),
-                              "rnn-attention": fitted(True)}
+DESIGNS: dict[str, Design] = {
+    "rnn": fitted(False), "rnn-attention": fitted(True),
+    "rnn-attention-muon": fitted(True, optimizer="muon")}
 
 # %% ../book/22_rnn.ipynb #word-of-piece
 def word_of_piece(tokens: Subwords, text: str, language: str) -> list:
