@@ -1,4 +1,4 @@
-"""Screenshots of the built pages: `look.py [NN ...]` writes .run/look/PAGE_{desktop,phone}_{light,dark}_K.png, in pieces of one screen's height."""
+"""Screenshots of the built pages: `look.py [NN ...]` writes .run/look/PAGE_{desktop,phone}_{light,dark}_K.png, in pieces of 15,000 pixels."""
 import shutil
 import sys
 from pathlib import Path
@@ -7,6 +7,7 @@ from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE, LOOK = ROOT / "_build" / "html" / "book", ROOT / ".run" / "look"
+PIECE = 15_000  # a browser's picture ends near 16,000
 
 
 def main() -> None:
@@ -21,10 +22,11 @@ def main() -> None:
                     page.goto(path.as_uri())
                     page.evaluate(f"document.documentElement.dataset.theme='{theme}'")
                     page.wait_for_timeout(400)
-                    tall = page.evaluate("Math.max(document.documentElement.scrollHeight, 900)")
-                    page.set_viewport_size({"width": width, "height": min(tall, 30000)})
-                    target = LOOK / f"{path.stem}_{device}_{theme}.png"
-                    page.screenshot(path=target)
+                    tall = page.evaluate("document.documentElement.scrollHeight")
+                    for k, top in enumerate(range(0, tall, PIECE)):
+                        target = LOOK / f"{path.stem}_{device}_{theme}_{k}.png"
+                        clip = {"x": 0, "y": top, "width": width, "height": min(PIECE, tall - top)}
+                        page.screenshot(path=target, full_page=True, clip=clip)
                     print(target, tall)
                     page.close()
         browser.close()
