@@ -1,4 +1,6 @@
 """The rule of part IV, asked of the records themselves: equal parameters, tokens and search, counted operations, three seeds."""
+import importlib
+import itertools
 import json
 import math
 from pathlib import Path
@@ -10,7 +12,9 @@ from transformer_lit import equal_cost as e
 
 RECORDS = sorted((Path(__file__).parents[1] / "book/results/equal").glob("*/*.json"))
 NAMES = [f"{path.parent.name}/{path.stem}" for path in RECORDS]
-EXPECTED = {"pocket": {"transformer", "rnn", "rnn-attention", "decoder-only", "2017", "pre-norm"}, "tatoeba": {"transformer", "rnn", "rnn-attention", "2017"}}
+BENCH = Path(__file__).parents[1] / "book/results/bench"
+ALL = {name for module in e.MODULES for name in importlib.import_module(f"transformer_lit.{module}").DESIGNS}
+EXPECTED = {"pocket": ALL, "tatoeba": {"transformer", "rnn", "rnn-attention", "decoder-only", "2017", "all-together"}}
 
 
 def kept(name):
@@ -24,6 +28,15 @@ def counting(record):
 def test_the_records_are_there():
     for corpus, names in EXPECTED.items():
         assert names <= {path.stem for path in RECORDS if path.parent.name == corpus}, corpus
+
+
+def test_depth_and_length_are_whole():
+    deep, long = (json.loads((BENCH / f"{name}.json").read_text())["runs"] for name in ("depth", "length"))
+    assert {(r["depth"], r["norm"], bool(r["warmup"])) for r in deep} == set(
+        itertools.product((6, 12, 24, 48), ("post", "pre"), (True, False)))
+    assert {(r["kind"], r["trained"], r["seed"]) for r in long} == set(
+        itertools.product(("sinusoids", "learned", "RoPE"), ("short", "all"), (1, 2, 3)))
+    assert len({r["tokens"] // 1000 for r in long}) == 1 and all("greedy" in r for r in long)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,6 +56,7 @@ def test_tokens_scale_and_search_are_the_references(name):
     first = record["scale"]["seeds"][0]
     tried = {run["peak"] for run in record["runs"] if run["search"] and run["seed"] == first}
     assert peaks <= tried, "a peak of the grid was not tried"
+    assert min(tried) < counting(record)[0]["peak"] < max(tried), "the search isn't closed: the best peak is its edge"
     by_seed = {run["seed"]: run["tokens"] for run in counting(reference)}
     for run in counting(record):
         assert run["tokens"] == by_seed[run["seed"]] >= record["scale"]["tokens"]
@@ -69,7 +83,8 @@ def test_a_record_names_its_command_commit_and_what_was_said(name):
     record, corpus = kept(name), name.split("/")[0]
     design = name.split("/")[1]
     assert record["command"] == e.command(design, corpus) and record["design"] == design
-    assert record["commit"] not in ("", "unknown") and "dirty" not in record["commit"]
+    for commit in [record["commit"], *(run.get("commit", record["commit"]) for run in record["runs"])]:
+        assert commit not in ("", "unknown") and "dirty" not in commit
     lines = RECORDS[NAMES.index(name)].with_suffix(".txt").read_text("utf-8").split("\n")
     assert len(lines) == record["scale"]["lines"] + 1
 
