@@ -3,7 +3,8 @@
 # %% auto #0
 __all__ = ['GROUPED', 'SINGLE', 'ROPE', 'PRESENT', 'RATES', 'heir', 'DESIGNS', 'with_parts', 'RMSNorm', 'with_rms_norm',
            'GELUFeedForward', 'SwiGLU', 'LearnedPositions', 'TokensOnly', 'waves', 'rotate', 'RotaryAttention',
-           'GroupedQueryAttention', 'RotaryGroupedAttention', 'cache_bytes', 'assembled', 'modern', 'at_size']
+           'GroupedQueryAttention', 'RotaryGroupedAttention', 'cache_bytes', 'assembled', 'modern', 'at_size',
+           'without_dropout']
 
 # %% ../book/24_since_2017.ipynb #imports
 import math
@@ -245,6 +246,11 @@ def at_size(norm: str = "post", **parts) -> Callable:
     return build
 
 # %% ../book/24_since_2017.ipynb #designs
+def without_dropout(vocab: int, sizes: dict, parameters: int):
+    "A `Design.build`: 2017 with dropout 0 (table 3, row D)."
+    return at_size()(vocab, sizes | {"dropout": 0.0}, parameters)
+
+
 RATES = (1.5e-3, 3e-3, 6e-3, 1.2e-2)  # where the search begins
 heir = partial(Design, peaks=RATES)
 DESIGNS: dict[str, Design] = {
@@ -260,6 +266,7 @@ DESIGNS: dict[str, Design] = {
     "grouped-query": heir(at_size(**GROUPED)),
     "no-smoothing": heir(at_size(), smoothing=0.0),
     "no-warmup": heir(at_size(), warmup=0.0),
+    "no-dropout": heir(without_dropout),
     "all-together": heir(at_size("pre", **PRESENT), "muon", 0.0)}
 DESIGNS |= {f"{prefix}{name}": heir(at_size(norm), name)
             for prefix, norm in (("", "post"), ("pre-norm-", "pre"))
