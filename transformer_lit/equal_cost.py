@@ -4,7 +4,7 @@
 __all__ = ['SMALL_SIZES', 'SCALES', 'DESIGNS', 'DECAY', 'OPTIMIZERS', 'EDGES', 'MODULES', 'Design', 'Scale', 'Ground', 'ground',
            'batches_for', 'labels', 'count_parameters', 'fit_size', 'build_transformer', 'wanted_parameters',
            'AdamWAndAdam', 'training_for', 'counted_step', 'one_run', 'cost', 'score', 'best_peak', 'next_peak', 'todo',
-           'attempted', 'keep', 'results_of', 'run_all', 'find_design', 'command', 'make_records', 'runs_of',
+           'besides', 'attempted', 'keep', 'results_of', 'run_all', 'find_design', 'command', 'make_records', 'runs_of',
            'search_of', 'said', 'over_seeds', 'bleu_text', 'has_record', 'cost_row', 'table_of', 'short_run']
 
 # %% ../book/94_equal_cost.ipynb #imports
@@ -315,6 +315,15 @@ def todo(runs: list[dict], scale: Scale, peaks: Sequence[float],
         for seed in scale.seeds]
     return next((run for run in plan if run not in done), None)
 
+# %% ../book/94_equal_cost.ipynb #besides
+def besides(runs: list[dict], scale: Scale, also: Sequence[float],
+            ) -> tuple[float, int, bool] | None:
+    "The next run off the rule, with the first seed; None at the end."
+    done, first = {(r["peak"], r["seed"]) for r in runs
+                   if not (r["search"] and scale.search)}, scale.seeds[0]
+    return next(((peak, first, False) for peak in also
+                 if (peak, first) not in done), None)
+
 # %% ../book/94_equal_cost.ipynb #attempted
 def attempted(design: Design, scale: Scale, field: Ground, peak: float,
               seed: int, search: bool) -> tuple[dict, nn.Module | None]:
@@ -342,14 +351,16 @@ def results_of(runs: list[dict], scale_has_search: bool) -> list[dict]:
 
 # %% ../book/94_equal_cost.ipynb #run-all
 def run_all(path: Path, design: Design, scale: Scale, field: Ground,
-            head: dict) -> list[dict]:
+            head: dict, also: Sequence[float] = ()) -> list[dict]:
     """Whatever the record NAME.json lacks; returns all its runs.
 
-    NAME.txt holds what the first seed said at the best peak."""
+    NAME.txt holds what the first seed said at the best peak. `also`:
+    peaks to run at full length as well, which count for nothing."""
     old = json.loads(path.read_text()) if path.exists() else {"runs": []}
     runs = [{"commit": old["commit"], **run} for run in old["runs"]]
     peaks, models = design.peaks or scale.peaks, {}
-    while following := todo(runs, scale, peaks):
+    while following := (todo(runs, scale, peaks)
+                        or besides(runs, scale, also)):
         row, models[following] = attempted(design, scale, field,
                                            *following)
         runs.append(row | {"commit": head["commit"]})
@@ -398,6 +409,8 @@ def make_records(args: Sequence[str] | None = None) -> None:
     p.add_argument("names", nargs="+", help="competitors")
     p.add_argument("--corpus", choices=list(SCALES), default="pocket")
     p.add_argument("--out", type=Path, default="book/results/equal")
+    p.add_argument("--also", type=float, nargs="*", default=(),
+                   help="peaks to run as well, outside the comparison")
     o = p.parse_args(args)
     torch.set_num_threads(1)
     try:
@@ -410,7 +423,7 @@ def make_records(args: Sequence[str] | None = None) -> None:
                 "hardware": hardware(), "torch": torch.__version__,
                 "design": name, "scale": asdict(scale)}
         runs = run_all(o.out / o.corpus / f"{name}.json", design, scale,
-                       ground(scale.corpus), head)
+                       ground(scale.corpus), head, o.also)
         print(name, [(r["peak"], r["seed"], round(r["valid_loss"], 3))
                      for r in runs], flush=True)
 
