@@ -14,7 +14,8 @@ RECORDS = sorted((Path(__file__).parents[1] / "book/results/equal").glob("*/*.js
 NAMES = [f"{path.parent.name}/{path.stem}" for path in RECORDS]
 BENCH = Path(__file__).parents[1] / "book/results/bench"
 ALL = {name for module in e.MODULES for name in importlib.import_module(f"transformer_lit.{module}").DESIGNS}
-EXPECTED = {"pocket": ALL, "tatoeba": {"transformer", "rnn", "rnn-attention", "decoder-only", "2017", "all-together"}}
+EXPECTED = {"pocket": ALL, "tatoeba": {"transformer", "rnn", "rnn-attention", "decoder-only", "decoder-only-prefix", "decoder-only-both",
+                                        "decoder-only-decay", "2017", "pre-norm-muon", "all-together"}}
 
 
 def kept(name):
