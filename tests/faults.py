@@ -148,7 +148,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("grouped heads in the wrong order", "since_2017", "values.repeat_interleave(n, 1)", "values.repeat(1, n, 1, 1)", "values are repeated in the wrong order"),
     ("RMSNorm's mean left in", "since_2017", "square = x.square()", "x = x - x.mean(-1, keepdim=True)\n        square = x.square()", "RMSNorm takes the mean away"),
     ("a query at place 0", "since_2017", "rotate(asked, past)", "rotate(asked)", "the last query must stand at the last key's place"),
-    ("rotation off by one", "since_2017", "(w[start:end] for w", "(w[start + 1:end + 1] for w", "positions are off by one"),
+    ("rotation off by one", "since_2017", "end = start + x.size(-2)", "start, end = start + 1, start + 1 + x.size(-2)", "positions are off by one"),
 ]
 
 
