@@ -103,16 +103,30 @@ def test_rates_begin_and_end_at_zero():
     assert choices.rate_at("fall", choices.RISE / 2, 2.0) == pytest.approx(1.0)
 
 
-def test_the_best_peak_goes_on_and_nothing_is_run_twice():
-    runs = [{"choice": name, "peak": peak, "seed": 1, "news": 3.0 + abs(peak - 2e-3), "corpus": 3.0, "steps": 9,
-             "cpu_seconds": 1.0} for name, (_, peaks) in choices.CHOICES.items() for peak in peaks]
-    left = list(choices.plan(runs, [1, 2]))
-    assert left == [(name, 2e-3 if len(peaks) > 1 else peaks[0], 2) for name, (_, peaks) in choices.CHOICES.items()]
-    runs += [{**runs[0], "seed": 2, "news": 3.5}, {**runs[2], "seed": 2, "news": 3.7}]
-    row = choices.summary(runs, [1, 2])[1]
-    assert (row["choice"], row["peak"], row["seeds"]) == ("post-norm", 2e-3, 2)
-    assert row["news_worse_high"] == pytest.approx(0.2)
-    assert row["news"] == pytest.approx((3.0 + 3.7) / 2)
+def test_every_peak_is_searched_until_closed_and_nothing_is_run_twice():
+    best, runs = {name: 2e-3 * 2 ** (i % 3) for i, name in enumerate(choices.CHOICES)}, []
+    while todo := choices.plan(runs, [1, 2]):
+        name, peak, seed = todo
+        assert todo not in [(r["choice"], r["peak"], r["seed"]) for r in runs]
+        runs.append({"choice": name, "peak": peak, "seed": seed, "news": seed + abs(peak - best[name]) + len(name) / 9,
+                     "corpus": 3.0, "steps": 9, "cpu_seconds": 1.0})
+    rows = choices.summary(runs, [1, 2])
+    assert {row["choice"]: row["peak"] for row in rows} == best
+    assert all({row["peak"] / 2, row["peak"], row["peak"] * 2} <= set(row["peaks_tried"]) for row in rows)
+    assert all(row["seeds"] == 2 for row in rows)
+    assert rows[1]["news_worse_high"] == pytest.approx((len("post-norm") - len("ours")) / 9)
+    assert rows[1]["news"] == pytest.approx(1.5 + 1)
+
+
+def test_a_peak_that_does_not_train_sends_the_search_down():
+    runs = []
+    while (peak := choices.next_peak(runs, "Adam", 1)) and len(runs) < 20:
+        runs.append({"choice": "Adam", "peak": peak, "seed": 1, **({"news": peak} if peak < 1e-3 else {})})
+    assert [r["peak"] for r in runs][:4] == [4e-3, 2e-3, 1e-3, 5e-4] and len(runs) > 5
+    runs = []
+    while (peak := choices.next_peak(runs, "Adam", 1)) and len(runs) < 20:
+        runs.append({"choice": "Adam", "peak": peak, "seed": 1, "failed": "nan"})
+    assert len(runs) == 6
 
 
 # Trials ---------------------------------------------------------------------------------------------------------

@@ -1,16 +1,16 @@
 """Is each choice of `ours` worth keeping? Each taken back to the paper's, at equal tokens, three seeds.
 
-    python tests/bench/choices.py --store FOLDER    24 trainings of some 85 processor seconds, and their looks
+    python tests/bench/choices.py --store FOLDER    some 40 trainings of 75 to 150 processor seconds, and their looks
     python tests/bench/choices.py --trial           seconds: a tiny model on the pocket corpus, and the record says so
 
 The model is chapter 21's tiny one on general-en-fr, whose token store is only read. `ours`: pre-norm, Muon, a rate that
 rises over the first 2/27 and falls to zero (as in the recorded run), 2,048 tokens a batch, peak 4e-3. Against it
 post-norm; Adam; Noam's shape, with the same rise, in place of the fall to zero; batches of half and of twice the size.
-Where the best peak may be another one (post-norm, Adam, Noam) three are tried with the first seed, and the best goes on
-to the others. Every run sees the same number of target tokens (to a batch), and with a seed the same pairs, start and
-dice; the rate is a function of the tokens seen. What counts is the loss on 1,000 pairs of newstest2013, and beside it
-on 500 pairs of the corpus that no run trains on. A run that the record holds is not repeated, so a stopped plan goes
-on; the summary covers what is there.
+Each, `ours` too, searches its peak with the first seed: from 4e-3 on the double and the half of the best so far are
+tried until both are worse, and the best goes on to the other seeds. Every run sees the same number of target tokens
+(to a batch), and with a seed the same pairs, start and dice; the rate is a function of the tokens seen. What counts is
+the loss on 1,000 pairs of newstest2013, and beside it on 500 pairs of the corpus that no run trains on. A run that the
+record holds is not repeated, so a stopped plan goes on; the summary covers what is there.
 """
 import argparse
 import math
@@ -31,14 +31,9 @@ from transformer_lit.translation import SMALL, MuonAndAdam, Translator, load_par
 
 OURS = dict(norm="pre", optimizer="muon", rate="fall", max_tokens=2048, peak=4e-3)
 RISE = 400 / 5400  # of all tokens
-CHOICES = {  # name -> what is taken back, and the peaks to try
-    "ours": (dict(), [4e-3]),
-    "post-norm": (dict(norm="post"), [4e-3, 2e-3, 1e-3]),
-    "Adam": (dict(optimizer="adam"), [4e-3, 2e-3, 1e-3]),
-    "Noam": (dict(rate="noam"), [4e-3, 2e-3, 1e-3]),
-    "half the batch": (dict(max_tokens=1024), [4e-3]),
-    "twice the batch": (dict(max_tokens=4096), [4e-3]),
-}
+CHOICES = {  # name -> what is taken back
+    "ours": dict(), "post-norm": dict(norm="post"), "Adam": dict(optimizer="adam"), "Noam": dict(rate="noam"),
+    "half the batch": dict(max_tokens=1024), "twice the batch": dict(max_tokens=4096)}
 TINY = dict(d_model=32, n_heads=2, d_ff=64, n_encoder_layers=1, n_decoder_layers=1)
 
 
@@ -108,7 +103,7 @@ def train(data, settings: dict, seed: int, tokens: int, sizes: dict) -> tuple:
 
 
 def run(data, choice: str, peak: float, seed: int, o) -> dict:
-    settings = {**OURS, **CHOICES[choice][0], "peak": peak}
+    settings = {**OURS, **CHOICES[choice], "peak": peak}
     if o.trial:
         settings["max_tokens"] //= 8
     try:
@@ -124,13 +119,23 @@ def run(data, choice: str, peak: float, seed: int, o) -> dict:
 
 
 def plan(runs: list[dict], seeds: list[int]):
-    "(choice, peak, seed) in order: all with the first seed, each peak; then the best peak with the other seeds."
+    "The next (choice, peak, seed), None at the end: first every search, then the best peaks with the other seeds."
+    for choice in CHOICES:
+        if peak := next_peak(runs, choice, seeds[0]):
+            return choice, peak, seeds[0]
     done = {(r["choice"], r["peak"], r["seed"]) for r in runs}
-    for seed in seeds:
-        for choice, (_, peaks) in CHOICES.items():
-            for peak in peaks if seed == seeds[0] else [best_peak(runs, choice, seeds[0])]:
-                if peak is not None and (choice, peak, seed) not in done:
-                    yield choice, peak, seed
+    rest = ((choice, best_peak(runs, choice, seeds[0]), seed) for seed in seeds[1:] for choice in CHOICES)
+    return next((one for one in rest if one[1] and one not in done), None)
+
+
+def next_peak(runs: list[dict], choice: str, seed: int) -> float | None:
+    "The double or the half of the best so far; None: both were tried, or nothing from the first peak down trains."
+    tried = {r["peak"] for r in runs if (r["choice"], r["seed"]) == (choice, seed)}
+    if not tried:
+        return OURS["peak"]
+    best = best_peak(runs, choice, seed)
+    near = [min(tried) / 2] * (len(tried) < 6) if best is None else [best * 2, best / 2]
+    return next((peak for peak in near if peak not in tried), None)
 
 
 def best_peak(runs: list[dict], choice: str, seed: int) -> float | None:
@@ -147,7 +152,8 @@ def summary(runs: list[dict], seeds: list[int]) -> list[dict]:
         ours = ours or mine
         if not mine:
             continue
-        row = {"choice": choice, "peak": peak, "peaks_tried": len(CHOICES[choice][1]), "seeds": len(mine)}
+        row = {"choice": choice, "peak": peak, "seeds": len(mine),
+               "peaks_tried": sorted({r["peak"] for r in runs if (r["choice"], r["seed"]) == (choice, seeds[0])})}
         for name in ("news", "corpus"):
             away = [r[name] - ours[seed][name] for seed, r in mine.items() if seed in ours]
             for kind, values in ((name, [r[name] for r in mine.values()]), (f"{name}_worse", away)):
@@ -173,7 +179,7 @@ def main():
     head = {"corpus": "pocket" if o.trial else "general-en-fr", "tokens": o.tokens}
     runs, data = kept_runs(o.out, **head), Data(o)
     begun = len(runs)
-    while (todo := next(plan(runs, seeds), None)) and (o.most is None or len(runs) < begun + o.most):
+    while (todo := plan(runs, seeds)) and (o.most is None or len(runs) < begun + o.most):
         runs.append(run(data, *todo, o))
         print({k: v for k, v in runs[-1].items() if k != "settings"}, flush=True)
         typed = command().replace(str(o.store), f"runs/{o.store.name}")
