@@ -4,8 +4,9 @@
 __all__ = ['SMALL_SIZES', 'SCALES', 'DESIGNS', 'DECAY', 'OPTIMIZERS', 'EDGES', 'MODULES', 'Design', 'Scale', 'Ground', 'ground',
            'batches_for', 'labels', 'count_parameters', 'fit_size', 'build_transformer', 'wanted_parameters',
            'AdamWAndAdam', 'training_for', 'counted_step', 'one_run', 'cost', 'score', 'best_peak', 'next_peak', 'todo',
-           'besides', 'attempted', 'keep', 'results_of', 'run_all', 'find_design', 'command', 'make_records', 'runs_of',
-           'search_of', 'said', 'over_seeds', 'bleu_text', 'has_record', 'cost_row', 'table_of', 'short_run']
+           'besides', 'attempted', 'keep', 'results_of', 'train_missing', 'run_all', 'find_design', 'command',
+           'make_records', 'runs_of', 'search_of', 'said', 'has_record', 'over_seeds', 'bleu_text', 'cost_row',
+           'table_of', 'short_run']
 
 # %% ../book/94_equal_cost.ipynb #imports
 import argparse
@@ -70,7 +71,7 @@ class Scale:
     lines: int = 500
     seeds: tuple = (1, 2, 3)
 
-
+# %% ../book/94_equal_cost.ipynb #scales
 SMALL_SIZES = dict(d_model=64, n_heads=4, d_ff=256, n_encoder_layers=3,
              n_decoder_layers=3, dropout=0.1, norm="pre")
 SCALES = {
@@ -79,7 +80,7 @@ SCALES = {
         d_model=96, d_ff=384), 1_650_000, 150_000, 1024, lines=1000,
         seeds=(1,))}
 
-# %% ../book/94_equal_cost.ipynb #ground
+# %% ../book/94_equal_cost.ipynb #ground-class
 @dataclass
 class Ground:
     "Encoded pairs to train and to validate on, and the test's text."
@@ -89,7 +90,7 @@ class Ground:
     sources: list[str]
     references: list[list[str]]
 
-
+# %% ../book/94_equal_cost.ipynb #ground
 @cache
 def ground(corpus: str, longest: int = 100) -> Ground:
     "The ground of a scale; pairs over `longest` tokens are left out."
@@ -126,12 +127,12 @@ def labels(pairs: list[Pair], batch: list[int]) -> int:
     "How many target tokens are learned from: all but BOS."
     return sum(len(pairs[i][1]) - 1 for i in batch)
 
-# %% ../book/94_equal_cost.ipynb #fit-size
+# %% ../book/94_equal_cost.ipynb #count-parameters
 def count_parameters(model: nn.Module) -> int:
     "All that is trained; a tied matrix counts once."
     return sum(w.numel() for w in model.parameters())
 
-
+# %% ../book/94_equal_cost.ipynb #fit-size
 def fit_size(build: Callable[[int], nn.Module], parameters: int,
              sizes: Sequence[int] = range(8, 4096)) -> int:
     """The one of `sizes`, which rise, whose model's count is nearest.
@@ -278,7 +279,7 @@ def score(model: nn.Module, field: Ground) -> tuple[dict, list[str]]:
             "lines": len(said), "decode_seconds": spent,
             "by_length": by_group(said, field.references, groups)}, said
 
-# %% ../book/94_equal_cost.ipynb #next-peak
+# %% ../book/94_equal_cost.ipynb #best-peak
 def best_peak(runs: list[dict], seed: int) -> float | None:
     "The peak of lowest validation loss in the search with that seed."
     tried = {r["peak"]: r["valid_loss"] for r in runs
@@ -286,7 +287,7 @@ def best_peak(runs: list[dict], seed: int) -> float | None:
              and math.isfinite(r["valid_loss"])}
     return min(tried, key=tried.get) if tried else None
 
-
+# %% ../book/94_equal_cost.ipynb #next-peak
 def next_peak(runs: list[dict], seed: int, peaks: Sequence[float],
               ) -> float | None:
     """The next peak to try: what is left of the grid, and beyond its
@@ -336,7 +337,7 @@ def attempted(design: Design, scale: Scale, field: Ground, peak: float,
                       "failed": str(error)}, None
     return row | {"search": search}, model
 
-
+# %% ../book/94_equal_cost.ipynb #keep
 def keep(path: Path, head: dict, runs: list[dict]) -> None:
     "The record, whole or not at all."
     text = json.dumps({**head, "runs": runs}, indent=1) + "\n"
@@ -349,13 +350,11 @@ def results_of(runs: list[dict], scale_has_search: bool) -> list[dict]:
     return [r for r in runs if r["peak"] == best
             and not (scale_has_search and r["search"])]
 
-# %% ../book/94_equal_cost.ipynb #run-all
-def run_all(path: Path, design: Design, scale: Scale, field: Ground,
-            head: dict, also: Sequence[float] = ()) -> list[dict]:
-    """Whatever the record NAME.json lacks; returns all its runs.
-
-    NAME.txt holds what the first seed said at the best peak. `also`:
-    peaks to run at full length as well, which count for nothing."""
+# %% ../book/94_equal_cost.ipynb #train-missing
+def train_missing(path: Path, design: Design, scale: Scale,
+                  field: Ground, head: dict, also: Sequence[float] = (),
+                  ) -> tuple[list[dict], dict]:
+    "All runs of the record NAME.json, and the models trained here."
     old = json.loads(path.read_text()) if path.exists() else {"runs": []}
     runs = [{"commit": old["commit"], **run} for run in old["runs"]]
     peaks, models = design.peaks or scale.peaks, {}
@@ -365,6 +364,16 @@ def run_all(path: Path, design: Design, scale: Scale, field: Ground,
                                            *following)
         runs.append(row | {"commit": head["commit"]})
         keep(path, head, runs)
+    return runs, models
+
+# %% ../book/94_equal_cost.ipynb #run-all
+def run_all(path: Path, design: Design, scale: Scale, field: Ground,
+            head: dict, also: Sequence[float] = ()) -> list[dict]:
+    """Whatever the record NAME.json lacks; returns all its runs.
+
+    NAME.txt holds what the first seed said at the best peak. `also`:
+    peaks to run at full length as well, which count for nothing."""
+    runs, models = train_missing(path, design, scale, field, head, also)
     for row in results_of(runs, bool(scale.search)):
         if "bleu" in row:
             continue
@@ -447,7 +456,7 @@ def runs_of(names: Sequence[str], corpus: str = "pocket") -> dict:
                                  bool(kept["scale"]["search"]))
     return found
 
-
+# %% ../book/94_equal_cost.ipynb #search-of
 def search_of(name: str, corpus: str = "pocket") -> dict[float, float]:
     "Peak -> validation loss of a recorded search, in order of peaks."
     kept = json.loads(shipped(f"results/equal/{corpus}/{name}.json")
@@ -456,11 +465,16 @@ def search_of(name: str, corpus: str = "pocket") -> dict[float, float]:
             for r in sorted(kept["runs"], key=lambda r: r["peak"])
             if r["search"] and r["seed"] == kept["scale"]["seeds"][0]}
 
-
+# %% ../book/94_equal_cost.ipynb #said
 def said(name: str, corpus: str = "pocket") -> list[str]:
     "What the first seed said, a line for each test sentence."
     path = shipped(f"results/equal/{corpus}/{name}.txt")
     return path.read_text("utf-8").splitlines()
+
+# %% ../book/94_equal_cost.ipynb #has-record
+def has_record(name: str, corpus: str = "pocket") -> bool:
+    "Is there a record of this competitor, with its scores?"
+    return shipped(f"results/equal/{corpus}/{name}.txt").exists()
 
 # %% ../book/94_equal_cost.ipynb #over-seeds
 def over_seeds(values: Sequence[float], digits: int = 2) -> str:
@@ -478,11 +492,6 @@ def bleu_text(rows: list[dict]) -> str:
     return "{bleu:.1f} [{low:.1f} to {high:.1f}]".format(**rows[0])
 
 # %% ../book/94_equal_cost.ipynb #cost-row
-def has_record(name: str, corpus: str = "pocket") -> bool:
-    "Is there a record of this competitor, with its scores?"
-    return shipped(f"results/equal/{corpus}/{name}.txt").exists()
-
-
 def cost_row(name: str, corpus: str) -> dict:
     "One competitor, from its record; without one, what to type."
     if not has_record(name, corpus):

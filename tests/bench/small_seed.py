@@ -12,7 +12,8 @@ the textbook: Adam, Noam with 4,000 steps of warm-up, 64 random pairs a batch, d
 `twin` is the same recipe, batch for batch, on nn.Transformer, and in bf16 too, which `time` finds faster there as
 well. `ours` changes the recipe: token batches, pre-norm, Muon on the hidden matrices, a rate that falls to zero after
 six epochs and once more in a seventh, embeddings that shrink a little with each step, more dropout. It was found by
-some ten trials. All run one thread; `cpu_seconds` is processor time, which a busy machine does not stretch. Each
+some ten trials. All run one thread, in bf16 where the machine has matrix units for it (elsewhere fp32: without them
+bf16 is emulated, many times slower); `cpu_seconds` is processor time, which a busy machine does not stretch. Each
 epoch is a line of FOLDER/log.jsonl; a stopped run goes on. `time` takes steps of `seed` and `twin` in turns, and
 reads from the recorded runs how long each took to the lowest validation loss of `seed`. With --trial all is tiny and
 the corpus is the pocket corpus: seconds.
@@ -38,7 +39,7 @@ from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import noam
 from transformer_lit.training import collate, token_batches, write_whole
-from transformer_lit.translation import MuonAndAdam, load_parts, rise_and_fall
+from transformer_lit.translation import MuonAndAdam, load_parts, precision_here, rise_and_fall
 
 SHOWN = ["I love you.", "How are you?", "I am a student.",
          "Where is the bathroom?", "Good morning.", "The food is delicious.",
@@ -150,7 +151,7 @@ class Run:
         self.recipe, self.data = recipe, data
         self.model, self.optimizer = create(recipe, data, trial)
         self.last = recipe["epochs"] * len(batches(recipe, data.ids, 0))
-        self.bf16 = recipe.get("precision", "bf16") == "bf16"
+        self.bf16 = recipe.get("precision", precision_here()) == "bf16"
         self.tables = [w for n, w in self.model.named_parameters() if "tokens." in n or n == "output.weight"]
         self.at, self.log = dict(epoch=0, step=0, cpu_seconds=0.0, seconds=0.0, tokens=0), []
 
