@@ -14,13 +14,12 @@ from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.tokens import Subwords, Vocabulary
 from transformer_lit.training import TrainingConfig, named_tensors, save_checkpoint
 from transformer_lit.translation import (
-    MuonAndAdam, RECIPES, Recipe, Translator, create_joint, create_translator, from_pretrained, pack, pieces, save_pretrained,
+    Muon, MuonAndAdam, RECIPES, Recipe, Translator, create_joint, create_translator, from_pretrained, pack, pieces, save_pretrained,
     train_translator, unpack)
 
 TINY = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, dropout=0.1)
 PAIRS = [(f"I see {n} {w}.", f"Je vois {n} {m}.") for n in "abcdef" for w, m in (("cats", "chats"), ("dogs", "chiens"), ("keys", "clés"))]
 PARTS = {"train": PAIRS[:12], "valid": PAIRS[12:15], "test": PAIRS[15:]}
-MUON = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch before 2.9")
 
 
 def words():
@@ -162,7 +161,7 @@ def recipe(**changes):
                   **{"peak": 0.02, "gain": 1.0, **changes})
 
 
-@pytest.mark.parametrize("optimizer", ["adam", pytest.param("muon", marks=MUON)])
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
 @pytest.mark.parametrize("tokens", ["words", "subwords"])
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(optimizer, tokens, tmp_path):
     r = recipe(optimizer=optimizer, tokens=tokens, at_least=1)
@@ -175,7 +174,38 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(optimizer, tokens, tmp_p
     assert all(torch.equal(a, b) for a, b in zip(through.model.parameters(), resumed.model.parameters()))
 
 
-@MUON
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="PyTorch has Muon to compare with since 2.9")
+@pytest.mark.parametrize("rate, decay, shape", [(0.02, 0.1, (3, 40)), (0.3, 0.0, (40, 3)), (1e-3, 0.5, (16, 16)), (0.1, 0.1, (1, 1))])
+def test_muon_is_pytorchs(rate, decay, shape):
+    "In bf16 to the last bit, a stop and a resume on the way; in fp32 as near as bf16 rounds."
+    torch.manual_seed(1)
+    begun, gradients = torch.randn(shape), torch.randn(6, *shape)
+    ended = []
+    for make in (lambda w: torch.optim.Muon([w], lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"),
+                 lambda w: Muon([w], rate, decay, precision="bf16"), lambda w: Muon([w], rate, decay, precision="fp32")):
+        w = torch.nn.Parameter(begun.clone())
+        optimizer = make(w)
+        for n, g in enumerate(gradients):
+            if n == 3:
+                kept, optimizer = optimizer.state_dict(), make(w)
+                optimizer.load_state_dict(kept)
+            w.grad = g.clone()
+            optimizer.step()
+        ended.append(w.detach())
+    assert torch.equal(ended[1], ended[0]), "another Muon than PyTorch's"
+    assert (ended[2] - ended[0]).norm() < 0.02 * (ended[0] - begun).norm(), "the rounds in fp32 go elsewhere"
+
+
+def test_muon_takes_what_the_machine_is_good_at(monkeypatch):
+    asked = []
+    monkeypatch.setattr(translation, "precision_here", lambda device: asked.append(device) or "bf16")
+    w = torch.nn.Parameter(torch.eye(3))
+    w.grad = torch.ones(3, 3)
+    Muon([w]).step()
+    Muon([w], precision="fp32").step()
+    assert asked == ["cpu"]
+
+
 def test_every_weight_has_one_optimiser():
     model = joint().model
     optimizer = MuonAndAdam(model)

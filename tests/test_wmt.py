@@ -208,7 +208,7 @@ def test_several_processes_and_small_shards_give_the_same(own, store, tmp_path, 
     part = tmp_path / "part"
     part.mkdir()
     monkeypatch.setattr(wmt.chunks, "__defaults__", (100,))
-    monkeypatch.setattr(wmt.Shards.__init__, "__defaults__", (3000,))
+    monkeypatch.setattr(wmt.Shards.__init__, "__defaults__", (3000, 1 << 12))
     sources = wmt.sources_of(str(own / "mine-fr"))
     made = wmt.write_store(part, settings(own), sources, HELD, workers=2)
     wmt.write_json(part / "manifest.json", {"wanted": {}, **made})
@@ -272,31 +272,124 @@ def test_a_damaged_shard_is_found(store, tmp_path, name, harm):
     assert one_sentence(str(caught.value)) and name in str(caught.value) and "prepare it again" in str(caught.value)
 
 
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"),
-                                   Exception("No space left on device (os error 28)")])
-@pytest.mark.parametrize("where", ["Subwords.save", "Shards.close"])
-def test_a_full_disk_leaves_nothing_half(own, tmp_path, monkeypatch, error, where):
-    def full(*_):
-        raise error
+# A preparation that is stopped -----------------------------------------------------------------------------------
 
-    owner, name = where.split(".")
-    monkeypatch.setattr(getattr(wmt, owner), name, full)
-    with pytest.raises(OSError) as caught:
-        wmt.prepare(settings(own), tmp_path / "store")
-    assert one_sentence(str(caught.value)) and "the disk is full" in str(caught.value)
-    assert not list(tmp_path.iterdir()), "half a store is left"
+SIZES = (wmt.chunks, (50,)), (wmt.Shards.__init__, (3000, 1 << 12))
+
+
+@pytest.fixture(scope="module")
+def unbroken(own):
+    "Settings, and the store that nothing stopped: many small shards of a corpus in which a third of the pairs come again."
+    corpus = own / "again-fr"
+    corpus.mkdir()
+    (corpus / "a.tsv").write_bytes(text(f"{e}\t{o}" for e, o in PAIRS[:800] + PAIRS[:400] + PAIRS[800:1000]))
+    again = wmt.Preparation(str(corpus), vocabulary=400, sample=400)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSFORMER_LIT_DATA", str(own))
+        for function, sizes in SIZES:
+            patch.setattr(function, "__defaults__", sizes)
+        store = wmt.prepare(again, own / "unbroken")
+    assert store.manifest["counts"]["repeated"] > 300 and len(store.parts) > 5
+    return again, store
+
+
+@pytest.fixture
+def small(monkeypatch, unbroken):
+    for function, sizes in SIZES:
+        monkeypatch.setattr(function, "__defaults__", sizes)
+    return unbroken[0]
+
+
+def same_store(store, other, shards=True):
+    for name in ("counts", "tokenizer", "wanted", *["shards"] * shards):
+        assert store.manifest[name] == other.manifest[name], f"a stop changes the store: {name}"
+    assert list(store) == list(other), "a stop changes the store"
+    assert not store.folder.with_name(store.folder.name + ".part").exists()
+    assert len(list(store.folder.iterdir())) == 3 + 2 * len(store.parts), "what was for going on is left"
+
+
+@pytest.mark.parametrize("workers, cycle", [(1, 3), (2, 13)])
+def test_a_preparation_stops_in_time_and_goes_on(small, unbroken, tmp_path, monkeypatch, workers, cycle):
+    calls, asked = 0, []
+    clock = types.SimpleNamespace(**{**vars(time), "monotonic": lambda: asked.append(1) or len(asked) % cycle})
+    monkeypatch.setattr(wmt, "time", clock)
+    while (store := wmt.prepare(small, tmp_path / "store", workers, until=cycle - 2)) is None:
+        calls += 1
+        assert not (tmp_path / "store").exists() and calls < 50
+    assert calls == 29 // cycle, "each call must do what its time allows, and none of it again"
+    same_store(store, unbroken[1], shards=False)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device"), OSError("9 requested and 4 written"),
+                                   Exception("No space left on device (os error 28)")], ids=["stopped", "errno", "numpy", "tokenizers"])
+@pytest.mark.parametrize("where", ["Subwords.save", "Shard.close", "Shards.close", "Shard.add", "write_json"])
+def test_a_full_disk_or_a_stop_anywhere_and_the_same_store(small, unbroken, tmp_path, monkeypatch, error, where):
+    calls = []
+    owner, _, name = where.rpartition(".")
+    owner = getattr(wmt, owner) if owner else wmt
+    real = getattr(owner, name)
+
+    def harmed(*given):
+        calls.append(1)
+        if len(calls) in (1, 3, 4, 9):
+            raise error
+        return real(*given)
+
+    monkeypatch.setattr(owner, name, harmed)
+    for _ in range(9):
+        try:
+            store = wmt.prepare(small, tmp_path / "store")
+            break
+        except (OSError, KeyboardInterrupt) as caught:
+            assert not (tmp_path / "store").exists(), "half a store has the name of a whole one"
+            if isinstance(caught, OSError):
+                assert one_sentence(str(caught)) and "the disk is full" in str(caught) and "goes on" in str(caught)
+    same_store(store, unbroken[1])
+
+
+def test_a_shard_that_is_whole_is_not_made_again(small, unbroken, tmp_path, monkeypatch):
+    real, made = wmt.Shard.close, []
+
+    def close(shard):
+        made.append(shard.files["ids"].name)
+        if len(made) == 4:
+            raise KeyboardInterrupt
+        return real(shard)
+
+    monkeypatch.setattr(wmt.Shard, "close", close)
+    monkeypatch.setattr(wmt.Subwords, "build", lambda *a, real=wmt.Subwords.build: made.append("subwords") or real(*a))
+    with pytest.raises(KeyboardInterrupt):
+        wmt.prepare(small, tmp_path / "store")
+    same_store(wmt.prepare(small, tmp_path / "store"), unbroken[1])
+    assert made == ["subwords"] + [f"ids-{n:03d}.bin" for n in (0, 1, 2, 2, *range(3, len(unbroken[1].parts)))]
+
+
+def test_other_settings_begin_anew(small, tmp_path, monkeypatch):
+    assert wmt.prepare(small, tmp_path / "store", until=0) is None
+    other = dataclasses.replace(small, vocabulary=350)
+    assert len(wmt.prepare(other, tmp_path / "store").tokens()) == 350, "what another preparation left was gone on with"
 
 
 def killed(given):
     os.kill(os.getpid(), 9)
 
 
-def test_a_killed_worker_is_one_sentence(own, tmp_path, monkeypatch):
-    monkeypatch.setattr(wmt, "work", killed)
-    with pytest.raises(ChildProcessError) as caught:
-        wmt.prepare(settings(own), tmp_path / "store", workers=2)
+def test_a_killed_worker_is_one_sentence_and_the_shards_are_kept(small, unbroken, tmp_path, monkeypatch):
+    real = wmt.work
+    with monkeypatch.context() as patch:
+        patch.setattr(wmt, "work", killed)
+        with pytest.raises(ChildProcessError) as caught:
+            wmt.prepare(small, tmp_path / "store", workers=2)
     assert one_sentence(str(caught.value)) and "a worker was killed" in str(caught.value)
-    assert not list(tmp_path.iterdir()), "half a store is left"
+    assert wmt.work is real
+    same_store(wmt.prepare(small, tmp_path / "store", workers=2), unbroken[1])
+
+
+def test_the_command_stops_in_time_while_it_prepares(small, own, tmp_path, capsys):
+    given = ["--corpus", small.corpus, "--store", str(tmp_path / "store"), "--folder", str(tmp_path / "run"), "--minutes", "0",
+             "--vocabulary", "400", "--sample", "400", "--size", "tiny"]
+    assert wmt.run_command(given) == 75 and "goes on with the same command" in capsys.readouterr().out
+    assert (tmp_path / "store.part" / "progress.json").exists() and not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize("name, content, words", [
@@ -355,9 +448,9 @@ def test_memory_stays_flat(own, tmp_path):
         folder = tmp_path / str(n)
         folder.mkdir()
         tracemalloc.start()
-        shards = wmt.Shards(folder, 20_000)
+        shards = wmt.Shards(folder, 20_000, 1 << 12)
         how = (tokenizer, settings(own), [])
-        wmt.fill_shards(shards, wmt.encoded(wmt.chunks(islice(endless(), n), 500), how), 1 << 12)
+        wmt.fill_shards(shards, wmt.encoded(wmt.chunks(islice(endless(), n), 500), how))
         most.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert most[1] < 1.5 * most[0] + 8e6, f"memory grows with the corpus: {most}"

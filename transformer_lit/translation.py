@@ -4,11 +4,11 @@
 __all__ = ['ENDS', 'MANY', 'SMALL', 'FIRST', 'SHIPPED', 'LONGER', 'RECIPES', 'SAMPLES', 'LICENCES', 'CARD', 'LIMITS', 'LANGUAGES',
            'DIGITS', 'readable', 'pieces', 'precision_here', 'precision_for', 'answers', 'Translator',
            'create_translator', 'create_joint', 'save_translator', 'read_tokens', 'pack', 'unpack', 'fill_weights',
-           'save_pretrained', 'from_pretrained', 'rise_and_fall', 'TwoAsOne', 'MuonAndAdam', 'Recipe', 'load_parts',
-           'begin_translator', 'prepared', 'keep_end', 'average_ends', 'train_translator', 'one_a_sentence', 'scored',
-           'describe', 'vocabulary_costs', 'hardware', 'commit', 'effort', 'write_record', 'score_lines', 'model_card',
-           'fingerprint', 'save_seen', 'fingerprints', 'was_seen', 'precision_losses', 'nearest', 'cross_weights',
-           'looked_at', 'try_it', 'try_it_page']
+           'save_pretrained', 'from_pretrained', 'rise_and_fall', 'orthogonal', 'Muon', 'TwoAsOne', 'MuonAndAdam',
+           'Recipe', 'load_parts', 'begin_translator', 'prepared', 'keep_end', 'average_ends', 'train_translator',
+           'one_a_sentence', 'scored', 'describe', 'vocabulary_costs', 'hardware', 'commit', 'effort', 'write_record',
+           'score_lines', 'model_card', 'fingerprint', 'save_seen', 'fingerprints', 'was_seen', 'precision_losses',
+           'nearest', 'cross_weights', 'looked_at', 'try_it', 'try_it_page']
 
 # %% ../book/18_translation.ipynb #imports
 import hashlib
@@ -270,6 +270,49 @@ def rise_and_fall(step: int, last: int, peak: float = 1e-3,
     fall = (last + 1 - step) / max(last + 1 - warmup, 1)
     return peak * max(0.0, min(rise, fall))
 
+# %% ../book/18_translation.ipynb #orthogonal
+def orthogonal(g: Tensor, rounds: int = 5, precision: str = "fp32",
+               ) -> Tensor:
+    """About U Vᵀ of g = U Σ Vᵀ, by products alone. (A, B) -> (A, B)
+
+    Rounds of X -> aX + bXXᵀX + c(XXᵀ)²X, after Newton and Schulz."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    tall = g.size(0) > g.size(1)
+    x = (g.mT if tall else g).to(
+        torch.bfloat16 if precision == "bf16" else torch.float32)
+    x = x / x.norm().clamp(min=1e-7)  # no singular value is above 1
+    for _ in range(rounds):
+        s = x @ x.mT
+        x = torch.addmm(x, torch.addmm(s, s, s, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+# %% ../book/18_translation.ipynb #muon
+class Muon(torch.optim.Optimizer):
+    """Momentum made orthogonal, for matrices (Jordan et al. 2024).
+
+    torch.optim.Muon with adjust_lr_fn="match_rms_adamw", equal to the
+    bit with precision="bf16"; None is `precision_here`."""
+
+    def __init__(self, params, lr: float = 1e-3, weight_decay: float = 0.1,
+                 momentum: float = 0.95, precision: str | None = None):
+        super().__init__(params, dict(
+            lr=lr, weight_decay=weight_decay, momentum=momentum,
+            precision=precision))
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            rate, ahead = group["lr"], group["momentum"]
+            for w in [w for w in group["params"] if w.grad is not None]:
+                if "momentum_buffer" not in self.state[w]:
+                    self.state[w]["momentum_buffer"] = torch.zeros_like(w)
+                m = self.state[w]["momentum_buffer"]
+                m.lerp_(w.grad, 1 - ahead)
+                step = orthogonal(w.grad.lerp(m, ahead), precision=group[
+                    "precision"] or precision_here(w.device.type))
+                w.mul_(1 - rate * group["weight_decay"])
+                w.add_(step, alpha=-rate * 0.2 * max(w.shape) ** 0.5)
+
 # %% ../book/18_translation.ipynb #two-as-one
 class TwoAsOne:
     "Two optimisers, `parts`, that step, save and load as one."
@@ -308,13 +351,9 @@ class TwoAsOne:
 class MuonAndAdam(TwoAsOne):
     """Muon for the hidden matrices, Adam for all the rest, as one.
 
-    Both take the same rate: Muon's steps are scaled to Adam's size.
-    Raises RuntimeError before torch 2.9, which has no Muon."""
+    Both take the same rate: Muon's steps are scaled to Adam's size."""
 
     def __init__(self, model: nn.Module, decay: float = 0.1):
-        if not hasattr(torch.optim, "Muon"):
-            raise RuntimeError("Muon came with torch 2.9: update torch, "
-                               'or take a recipe with optimizer="adam"')
         stacks = [*model.encoder.parameters(),
                   *model.decoder.parameters()]
         hidden = [w for w in stacks if w.ndim == 2]
@@ -322,8 +361,7 @@ class MuonAndAdam(TwoAsOne):
         rest = [w for w in model.parameters() if id(w) not in chosen]
         self.first = len(hidden)
         self.parts = [
-            torch.optim.Muon(hidden, lr=0.0, weight_decay=decay,
-                             adjust_lr_fn="match_rms_adamw"),
+            Muon(hidden, lr=0.0, weight_decay=decay),
             torch.optim.Adam(rest, lr=0.0, betas=(0.9, 0.98), eps=1e-9,
                              fused=True)]
 

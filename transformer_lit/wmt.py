@@ -5,14 +5,15 @@ __all__ = ['TEXTS', 'FAMILIES', 'TRAINING_SETS', 'WORKER', 'PAPER', 'OURS', 'WAY
            'readable_file', 'read_columns', 'member_lines', 'two_members', 'whole_archive', 'Source', 'folder_sources',
            'wmt_sources', 'tatoeba_source', 'multi30k_source', 'news_source', 'general_sources', 'language_of',
            'sources_of', 'held_out', 'Preparation', 'streamed', 'spread', 'chunks', 'pair_key', 'Before', 'kept_pairs',
-           'ByWords', 'Chunk', 'ChunkEncoder', 'begin_worker', 'work', 'encoded', 'shard_files', 'Shard', 'Shards',
-           'fill_shards', 'peak_memory', 'write_json', 'whole_folder', 'inputs_of', 'unlike', 'write_store', 'checked',
-           'Shelf', 'TokenStore', 'needed', 'inputs_here', 'prepare', 'length_batches', 'gather', 'steady_width',
-           'static_batches', 'static_shape', 'largest', 'first_alone', 'sides', 'TwoCheckpoints', 'FromStore',
-           'StoreTraining', 'Experiment', 'size_of_model', 'experiment_for', 'finds_room', 'bites_that_fit',
-           'join_processes', 'some_of', 'answers_in', 'bleu_now', 'look', 'looked', 'Pauses', 'kept_steps',
-           'keep_weights', 'average_weights', 'whole_lines', 'translate_lines', 'all_scores', 'matmul_rate', 'agree',
-           'begin', 'described', 'conclude', 'run_experiment', 'arguments', 'planned', 'retold', 'run_command']
+           'ByWords', 'Chunk', 'ChunkEncoder', 'begin_worker', 'work', 'encoded', 'shard_files', 'Shard', 'write_json',
+           'Shards', 'fill_shards', 'peak_memory', 'begun', 'enough_room', 'inputs_of', 'unlike', 'write_store',
+           'checked', 'Shelf', 'TokenStore', 'needed', 'inputs_here', 'prepare', 'length_batches', 'gather',
+           'steady_width', 'static_batches', 'static_shape', 'largest', 'first_alone', 'sides', 'TwoCheckpoints',
+           'FromStore', 'StoreTraining', 'Experiment', 'size_of_model', 'experiment_for', 'finds_room',
+           'bites_that_fit', 'join_processes', 'some_of', 'answers_in', 'bleu_now', 'look', 'looked', 'Pauses',
+           'kept_steps', 'keep_weights', 'average_weights', 'whole_lines', 'translate_lines', 'all_scores',
+           'matmul_rate', 'agree', 'begin', 'described', 'conclude', 'run_experiment', 'arguments', 'planned', 'retold',
+           'run_command']
 
 # %% ../book/21_wmt.ipynb #imports
 import argparse
@@ -406,8 +407,8 @@ def encoded(given: Iterator[list[TextPair]], how: tuple,
                 yield waiting.popleft().result()
         except BrokenProcessPool:
             raise ChildProcessError(
-                "a worker was killed, perhaps for its memory: nothing "
-                "was kept, start again, with fewer workers") from None
+                "a worker was killed, perhaps for its memory: start again "
+                "with fewer workers, the shards so far are kept") from None
 
 # %% ../book/21_wmt.ipynb #shard-files
 def shard_files(folder: Path, n: int) -> dict[str, Path]:
@@ -439,40 +440,76 @@ class Shard:
         return {"pairs": len(ends) // 2, "tokens": self.tokens, **{
             kind: file_hash(path) for kind, path in self.files.items()}}
 
+# %% ../book/21_wmt.ipynb #write-json
+def write_json(path: Path, record) -> None:
+    "A record as JSON, whole or not at all."
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    write_whole(path, lambda part: part.write_text(text, "utf-8"))
+
 # %% ../book/21_wmt.ipynb #shards
 class Shards:
-    "Writes into a folder, a new shard after every `most` tokens."
+    """Writes into a folder, a new shard after every `most` tokens.
 
-    def __init__(self, folder: Path, most: int = 1 << 26):
-        self.folder, self.most = folder, most
-        self.written, self.now = [], None
+    Another `Shards` of the same folder goes on after the last whole
+    one. `state`: shards, chunks, counts, seconds; `before`: keys."""
 
-    def add(self, ids: np.ndarray, lengths: np.ndarray) -> None:
-        self.now = self.now or Shard(self.folder, len(self.written))
-        self.now.add(ids, lengths)
-        if self.now.tokens >= self.most:
-            self.close()
+    def __init__(self, folder: Path, most: int = 1 << 25,
+                 slots: int = 1 << 22):
+        self.folder, self.most, self.now = folder, most, None
+        self.before, self.state = Before(slots), {
+            "shards": [], "chunks": 0, "counts": {}, "seconds": 0.0}
+        if (path := folder / "progress.json").exists():
+            self.state = json.loads(path.read_text("utf-8"))
+            self.before.table = np.fromfile(self.keys(), np.uint64)
+        self.began = time.perf_counter()
+
+    def keys(self) -> Path:
+        "The table of keys that belongs to the shards so far."
+        return self.folder / f"keys-{len(self.state['shards']):03d}.bin"
+
+    def add(self, ids: np.ndarray, lengths: np.ndarray,
+            counts: dict = {}) -> None:
+        "A chunk, and all that was counted up to it."
+        self.state["chunks"] += 1
+        self.state["counts"] = dict(counts)
+        if len(lengths):
+            n = len(self.state["shards"])
+            self.now = self.now or Shard(self.folder, n)
+            self.now.add(ids, lengths)
+            if self.now.tokens >= self.most:
+                self.close()
 
     def close(self) -> None:
+        "End the shard, and write what going on takes."
+        old = self.keys()
         if self.now is not None:
-            self.written.append(self.now.close())
-        self.now = None
+            self.state["shards"].append(self.now.close())
+        now, self.now = time.perf_counter(), None
+        self.state["seconds"] += now - self.began
+        self.began = now
+        write_whole(self.keys(), self.before.table.tofile)
+        write_json(self.folder / "progress.json", self.state)
+        if old != self.keys():
+            old.unlink(missing_ok=True)
 
 # %% ../book/21_wmt.ipynb #fill-shards
 def fill_shards(shards: Shards, found: Iterable[Chunk],
-                slots: int = 1 << 22) -> dict:
-    "Write what is new of each chunk; returns what fell to which rule."
-    counts, before = Counter(), Before(slots)
+                until: float = math.inf) -> bool:
+    """Write what is new of each chunk, and count what fell to which rule.
+
+    False if `until` (time.monotonic()) came first."""
+    counts, late = Counter(shards.state["counts"]), False
     for chunk in found:
-        fresh = before.new(chunk.keys)
+        fresh = shards.before.new(chunk.keys)
         counts += chunk.counts
         counts["kept"] -= int((~fresh).sum())
         counts["repeated"] += int((~fresh).sum())
         each = np.repeat(fresh, chunk.lengths.sum(1))
-        if fresh.any():
-            shards.add(chunk.ids[each], chunk.lengths[fresh])
+        shards.add(chunk.ids[each], chunk.lengths[fresh], counts)
+        if late := time.monotonic() > until:
+            break
     shards.close()
-    return dict(counts)
+    return not late
 
 # %% ../book/21_wmt.ipynb #peak-memory
 def peak_memory() -> dict[str, float]:
@@ -486,34 +523,32 @@ def peak_memory() -> dict[str, float]:
         resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {"own_megabytes": round(own), "worker_megabytes": round(workers)}
 
-# %% ../book/21_wmt.ipynb #write-json
-def write_json(path: Path, record) -> None:
-    "A record as JSON, whole or not at all."
-    text = json.dumps(record, indent=1, ensure_ascii=False)
-    write_whole(path, lambda part: part.write_text(text, "utf-8"))
+# %% ../book/21_wmt.ipynb #begun
+def begun(folder: Path, wanted: dict) -> Path:
+    """Where a store grows until it is whole: `folder`.part.
 
-# %% ../book/21_wmt.ipynb #whole-folder
-@contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into, which takes its name when all is there.
-
-    If anything goes wrong it is deleted. Raises OSError on a full
-    disk, in one sentence."""
+    What an earlier call left is there if that one wanted the same."""
     part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+    note = part / "wanted.json"
+    if not note.exists() or json.loads(note.read_text("utf-8")) != wanted:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        write_json(note, wanted)
+    return part
+
+# %% ../book/21_wmt.ipynb #enough-room
+@contextmanager
+def enough_room(folder: Path) -> Iterator[None]:
+    "Raises OSError with one sentence if the disk is full."
     try:
-        yield part
-        os.replace(part, folder)
+        yield
     except Exception as error:  # tokenizers has an Exception of its own
         full = getattr(error, "errno", None) == errno.ENOSPC
         if not full and not re.search("No space left|requested and",
                                       str(error)):  # numpy's words
             raise
-        raise OSError(f"the disk is full: {folder} was not written, make "
-                      "room and start again") from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        raise OSError(f"the disk is full, {folder} is not whole yet: make "
+                      "room, the same command goes on") from None
 
 # %% ../book/21_wmt.ipynb #wanted
 def inputs_of(sources: Sequence[Source]) -> list[dict]:
@@ -535,26 +570,34 @@ def unlike(one: dict, other: dict) -> str:
 # %% ../book/21_wmt.ipynb #write-store
 def write_store(part: Path, settings: Preparation,
                 sources: Sequence[Source], apart: dict, workers: int = 1,
-                slots: int = 1 << 22) -> dict:
-    "Subwords, shards and held-out pairs into a folder; the manifest."
-    began = time.perf_counter()
-    s, tokenizer = settings, part / "tokenizer.json"
-    Subwords.build(spread(sources, s.sample, s.pairs),
-                   s.vocabulary).save(tokenizer)
-    learned = time.perf_counter()
+                until: float = math.inf) -> dict | None:
+    """Subwords, shards and held-out pairs into a folder; the manifest.
+
+    Goes on with what is there; None if `until` came first."""
+    s, tokenizer, shards = settings, part / "tokenizer.json", Shards(part)
+    state = shards.state
+    if "learning_seconds" not in state:
+        Subwords.build(spread(sources, s.sample, s.pairs),
+                       s.vocabulary).save(tokenizer)
+        now = time.perf_counter()
+        state["learning_seconds"] = now - shards.began
+        shards.began = now
+        shards.close()  # so that it is not learned again
     english = sorted({sentence_key(e) for some in apart.values()
                       for e, _ in some})
-    shards = Shards(part)
-    counts = fill_shards(shards, encoded(chunks(streamed(
-        sources, s.pairs)), (tokenizer, s, english), workers), slots)
-    done = time.perf_counter()
+    left = islice(chunks(streamed(sources, s.pairs)), state["chunks"], None)
+    how = tokenizer, s, english
+    if not fill_shards(shards, encoded(left, how, workers), until):
+        return None
     write_json(part / "held_out.json", apart)
-    return {"counts": counts, "shards": shards.written,
+    counts, seconds = state["counts"], state["seconds"]
+    return {"counts": counts, "shards": state["shards"],
             "tokenizer": file_hash(tokenizer),
             "effort": {
-                "workers": workers, "learning_seconds": learned - began,
-                "encoding_seconds": done - learned,
-                "pairs_per_second": counts["given"] / (done - learned),
+                "workers": workers,
+                "learning_seconds": state["learning_seconds"],
+                "encoding_seconds": seconds,
+                "pairs_per_second": counts["given"] / seconds,
                 **peak_memory()}}
 
 # %% ../book/21_wmt.ipynb #checked-shard
@@ -651,10 +694,11 @@ def inputs_here(corpus: str) -> list[dict] | None:
 
 # %% ../book/21_wmt.ipynb #prepare
 def prepare(settings: Preparation, folder: str | Path, workers: int = 1,
-            ) -> "TokenStore":
+            until: float = math.inf) -> "TokenStore | None":
     """The token store of a corpus: made, or the one that is there.
 
-    Raises ValueError if the folder holds another one."""
+    None if `until` (time.monotonic()) came first: the next call goes
+    on. Raises ValueError if the folder holds another one."""
     folder, wanted = Path(folder), asdict(settings)
     if (folder / "manifest.json").exists():
         store = TokenStore(folder)
@@ -666,10 +710,17 @@ def prepare(settings: Preparation, folder: str | Path, workers: int = 1,
         return store
     sources = sources_of(settings.corpus)  # fetched, if need be
     wanted["inputs"] = inputs_of(sources)
-    with whole_folder(folder) as part:
+    with enough_room(folder):
+        part = begun(folder, wanted)
         made = write_store(part, settings, sources,
-                           held_out(settings.corpus), workers)
+                           held_out(settings.corpus), workers, until)
+        if made is None:
+            return None
         write_json(part / "manifest.json", {"wanted": wanted, **made})
+        os.replace(part, folder)
+    for path in [*folder.glob("keys-*.bin"), folder / "progress.json",
+                 folder / "wanted.json"]:
+        path.unlink()  # were for going on
     return TokenStore(folder)
 
 # %% ../book/21_wmt.ipynb #length-batches
@@ -1206,7 +1257,9 @@ def run_experiment(experiment: Experiment, folder: str | Path,
     Returns run.json's record, or None if `until` came first."""
     e, folder, device = experiment, Path(folder), join_processes()
     settings = Preparation(e.corpus, e.size, e.sample, pairs=e.pairs)
-    first_alone(lambda: prepare(settings, store, workers))
+    first_alone(lambda: prepare(settings, store, workers, until))
+    if not (Path(store) / "manifest.json").exists():
+        return None
     held = TokenStore(store)
     translator, run = begin(e, held, folder, device)
     pauses = Pauses(translator, e, held.held_out()["valid"], until)

@@ -35,14 +35,14 @@ def keep(path: Path, record: dict) -> None:
 
 
 def kept_runs(path: Path, **must) -> list[dict]:
-    "A record's runs, each with the commit it was made at; ValueError if it was made with other settings."
+    "The runs that a record holds already; ValueError if it was made with other settings."
     if not Path(path).exists():
         return []
     held = json.loads(Path(path).read_text("utf-8"))
     for name, value in must.items():
         if held.get(name) != value:
             raise ValueError(f"{path} was made with {name} {held.get(name)} and not {value}: take another --out")
-    return [{"commit": held["commit"], **run} for run in held["runs"]]
+    return held["runs"]
 
 
 def bleu(said: list[str], references: list[str]) -> dict:
