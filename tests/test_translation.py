@@ -216,7 +216,7 @@ def test_every_weight_has_one_optimiser():
 
 def test_the_recipe_that_ships_is_the_one_that_ran():
     r = RECIPES["tatoeba-fr"]
-    assert r.training == TrainingConfig(8, 2048, 400, 1.0, 0.1, 1.0, 1, "bf16", 1, 500)
+    assert r.training == TrainingConfig(8, 2048, 400, 1.0, 0.1, 1.0, 1, translation.precision_here(), 1, 500)
     assert (r.peak, r.optimizer, r.gain, r.pairs, r.words, r.size) == (4e-3, "muon", 1.0, None, None, 8000)
     assert dataclasses.replace(r, language="de") == RECIPES["tatoeba-de"]
 

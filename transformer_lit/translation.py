@@ -397,7 +397,8 @@ FIRST = TrainingConfig(epochs=5, max_tokens=1024,
                        precision=precision_here())
 SHIPPED = dict(d_model=256, n_heads=4, d_ff=1024, n_encoder_layers=4,
                n_decoder_layers=4, norm="pre", dropout=0.1)
-LONGER = TrainingConfig(epochs=8, max_tokens=2048, precision="bf16")
+LONGER = TrainingConfig(epochs=8, max_tokens=2048,
+                        precision=precision_here())
 RECIPES = {
     "words": Recipe(pairs=50_000, words=15, tokens="words", model=SMALL,
                     training=FIRST),
