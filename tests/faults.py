@@ -122,7 +122,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("chunks in another order", "wmt", "yield waiting.popleft()", "yield waiting.pop()", "several processes make another store"),
     ("shard offset off by one", "wmt", "ids[a:b], ids[b:c]", "ids[a:b], ids[b + 1:c + 1]", "the two sides don't belong together"),
     ("a stop forgets what came before", "wmt", "self.before.table = np.fromfile(self.keys(), np.uint64)", "pass", "a stop changes the store"),
-    ("chunks read again after a stop", "wmt", 'state["chunks"], None)', "0, None)", "a stop changes the store"),
+    ("chunks read again after a stop", "wmt", 'state["chunks"], None)', "0, None)", "a stopped preparation never ends"),
     ("every epoch alike", "wmt", "c.seed + 1000 * self.epoch", "c.seed", "every epoch deals the same batches"),
     ("filling without a sign", "wmt", "source[:, 0], target[:, 0] = EOS, BOS", "pass", "nothing to attend to"),
     ("the checkpoint before is not kept", "wmt", "os.replace(*self.names())", "pass", "from the checkpoint before the last"),
