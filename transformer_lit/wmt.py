@@ -6,12 +6,12 @@ __all__ = ['TEXTS', 'FAMILIES', 'TRAINING_SETS', 'WORKER', 'PAPER', 'OURS', 'WAY
            'wmt_sources', 'tatoeba_source', 'multi30k_source', 'news_source', 'general_sources', 'language_of',
            'sources_of', 'held_out', 'Preparation', 'streamed', 'spread', 'chunks', 'pair_key', 'Before', 'kept_pairs',
            'ByWords', 'Chunk', 'ChunkEncoder', 'begin_worker', 'work', 'encoded', 'shard_files', 'Shard', 'write_json',
-           'Shards', 'fill_shards', 'peak_memory', 'begun', 'enough_room', 'inputs_of', 'unlike', 'write_store',
-           'checked', 'Shelf', 'TokenStore', 'needed', 'inputs_here', 'prepare', 'length_batches', 'gather',
-           'steady_width', 'static_batches', 'static_shape', 'largest', 'first_alone', 'sides', 'TwoCheckpoints',
-           'FromStore', 'StoreTraining', 'Experiment', 'size_of_model', 'experiment_for', 'finds_room',
-           'bites_that_fit', 'join_processes', 'some_of', 'answers_in', 'bleu_now', 'look', 'looked', 'Pauses',
-           'kept_steps', 'keep_weights', 'average_weights', 'whole_lines', 'translate_lines', 'all_scores',
+           'Progress', 'Shards', 'fill_shards', 'peak_memory', 'begun', 'enough_room', 'inputs_of', 'unlike',
+           'write_store', 'checked', 'Shelf', 'TokenStore', 'needed', 'inputs_here', 'prepare', 'length_batches',
+           'gather', 'steady_width', 'static_batches', 'static_shape', 'largest', 'first_alone', 'sides',
+           'TwoCheckpoints', 'FromStore', 'StoreTraining', 'Experiment', 'size_of_model', 'experiment_for',
+           'finds_room', 'bites_that_fit', 'join_processes', 'some_of', 'answers_in', 'bleu_now', 'look', 'looked',
+           'Pauses', 'kept_steps', 'keep_weights', 'average_weights', 'whole_lines', 'translate_lines', 'all_scores',
            'matmul_rate', 'agree', 'begin', 'described', 'conclude', 'run_experiment', 'arguments', 'planned', 'retold',
            'run_command']
 
@@ -446,26 +446,44 @@ def write_json(path: Path, record) -> None:
     text = json.dumps(record, indent=1, ensure_ascii=False)
     write_whole(path, lambda part: part.write_text(text, "utf-8"))
 
-# %% ../book/21_wmt.ipynb #shards
-class Shards:
-    """Writes into a folder, a new shard after every `most` tokens.
+# %% ../book/21_wmt.ipynb #progress
+class Progress:
+    """How far a folder has come; another one of it goes on there.
 
-    Another `Shards` of the same folder goes on after the last whole
-    one. `state`: shards, chunks, counts, seconds; `before`: keys."""
+    state: its shards, chunks read, counts, seconds; before: the keys
+    that came. Saved together, where a shard ends."""
 
-    def __init__(self, folder: Path, most: int = 1 << 25,
-                 slots: int = 1 << 22):
-        self.folder, self.most, self.now = folder, most, None
+    def __init__(self, folder: Path, slots: int = 1 << 22):
+        self.folder, self.began = folder, time.perf_counter()
         self.before, self.state = Before(slots), {
             "shards": [], "chunks": 0, "counts": {}, "seconds": 0.0}
         if (path := folder / "progress.json").exists():
             self.state = json.loads(path.read_text("utf-8"))
             self.before.table = np.fromfile(self.keys(), np.uint64)
-        self.began = time.perf_counter()
 
     def keys(self) -> Path:
         "The table of keys that belongs to the shards so far."
         return self.folder / f"keys-{len(self.state['shards']):03d}.bin"
+
+    def save(self) -> None:
+        "First the keys; the state, once it is there, names them."
+        now = time.perf_counter()
+        self.state["seconds"] += now - self.began
+        self.began = now
+        write_whole(self.keys(), self.before.table.tofile)
+        write_json(self.folder / "progress.json", self.state)
+        for path in self.folder.glob("keys-*.bin"):
+            if path != self.keys():
+                path.unlink()
+
+# %% ../book/21_wmt.ipynb #shards
+class Shards(Progress):
+    "Writes into a folder, a new shard after every `most` tokens."
+
+    def __init__(self, folder: Path, most: int = 1 << 25,
+                 slots: int = 1 << 22):
+        super().__init__(folder, slots)
+        self.most, self.now = most, None
 
     def add(self, ids: np.ndarray, lengths: np.ndarray,
             counts: dict = {}) -> None:
@@ -480,17 +498,11 @@ class Shards:
                 self.close()
 
     def close(self) -> None:
-        "End the shard, and write what going on takes."
-        old = self.keys()
+        "End the shard, if there is one, and save how far this is."
         if self.now is not None:
             self.state["shards"].append(self.now.close())
-        now, self.now = time.perf_counter(), None
-        self.state["seconds"] += now - self.began
-        self.began = now
-        write_whole(self.keys(), self.before.table.tofile)
-        write_json(self.folder / "progress.json", self.state)
-        if old != self.keys():
-            old.unlink(missing_ok=True)
+        self.now = None
+        self.save()
 
 # %% ../book/21_wmt.ipynb #fill-shards
 def fill_shards(shards: Shards, found: Iterable[Chunk],
