@@ -486,10 +486,10 @@ class Shards(Progress):
         self.most, self.now = most, None
 
     def add(self, ids: np.ndarray, lengths: np.ndarray,
-            counts: dict = {}) -> None:
+            counts: dict | None = None) -> None:
         "A chunk, and all that was counted up to it."
         self.state["chunks"] += 1
-        self.state["counts"] = dict(counts)
+        self.state["counts"] = dict(counts or {})
         if len(lengths):
             n = len(self.state["shards"])
             self.now = self.now or Shard(self.folder, n)
@@ -598,8 +598,8 @@ def write_store(part: Path, settings: Preparation,
     english = sorted({sentence_key(e) for some in apart.values()
                       for e, _ in some})
     left = islice(chunks(streamed(sources, s.pairs)), state["chunks"], None)
-    how = tokenizer, s, english
-    if not fill_shards(shards, encoded(left, how, workers), until):
+    if not fill_shards(shards, encoded(
+            left, (tokenizer, s, english), workers), until):
         return None
     write_json(part / "held_out.json", apart)
     counts, seconds = state["counts"], state["seconds"]
