@@ -59,7 +59,8 @@ def stamp(path: Path) -> str:
     code, waiting, done = code_of(path), set(), set()
     waiting |= modules_of(code)
     while waiting:
-        name = waiting.pop()
+        name = min(waiting)  # an order that every process shares
+        waiting.remove(name)
         module = ROOT / "transformer_lit" / f"{name}.py"
         if name in done or not module.exists():
             continue
