@@ -39,10 +39,10 @@ book: execute
 	@$(BIN)/python tools/build.py
 
 test: book
-	$(BIN)/python -m pytest tests -n 2
+	$(BIN)/python -m pytest tests -n 2 --dist worksteal
 
 test-fast: $(VENV)/ready
-	$(BIN)/python -m pytest tests -n 2 -m "not slow"
+	$(BIN)/python -m pytest tests -n 2 --dist worksteal -m "not slow"
 
 chapter: $(VENV)/ready
 	$(BIN)/python tools/execute.py --all $(N)

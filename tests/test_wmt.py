@@ -889,26 +889,26 @@ def killed_after(command, own, folder, lines):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds a worker in /proc")
-@pytest.mark.parametrize("several", [False, True], ids=["alone", "torchrun"])
-def test_killed_at_a_random_step_and_resumed(own, store, tmp_path, several):
-    "With a real SIGKILL, from the command line; two processes reach the losses of one."
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
+def test_killed_at_a_random_step_and_resumed(own, store, tmp_path):
+    "With a real SIGKILL, from the command line, alone and under torchrun; two processes reach the losses of one."
+    whole = tmp_path / "whole"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     first = started([sys.executable, *typed(own, whole)], own)
     assert first.wait(240) == 0, first.stderr.read()[-800:]
-    command = [*TORCHRUN, "--master-port", port] if several else [sys.executable]
-    lines = random.SystemRandom().randrange(2, 6)
-    killed_after([*command, *typed(own, cut)], own, cut, lines)
-    assert not (cut / "run.json").exists()
-    again = started([*command, *typed(own, cut)], own)
-    assert again.wait(240) == 0, again.stderr.read()[-800:]
-    one, other = losses(whole), losses(cut)
-    assert [x[:2] for x in one] == [x[:2] for x in other] and len(one) == 7, f"killed after {lines} lines of log: another log"
-    gap = max(abs(a[2] - b[2]) for a, b in zip(one, other))
-    assert gap < (1e-4 if several else 1e-12), f"killed after {lines} lines of log, the losses differ by {gap}"
-    assert json.loads((cut / "run.json").read_text())["processes"] == (2 if several else 1)
+    for processes, command in (1, [sys.executable]), (2, [*TORCHRUN, "--master-port", port]):
+        cut = tmp_path / f"cut by {processes}"
+        lines = random.SystemRandom().randrange(2, 6)
+        killed_after([*command, *typed(own, cut)], own, cut, lines)
+        assert not (cut / "run.json").exists()
+        again = started([*command, *typed(own, cut)], own)
+        assert again.wait(240) == 0, again.stderr.read()[-800:]
+        one, other, said = losses(whole), losses(cut), f"{processes} processes, killed after {lines} lines of log"
+        assert [x[:2] for x in one] == [x[:2] for x in other] and len(one) == 7, f"{said}: another log"
+        gap = max(abs(a[2] - b[2]) for a, b in zip(one, other))
+        assert gap < (1e-12 if processes == 1 else 1e-4), f"{said}: the losses differ by {gap}"
+        assert json.loads((cut / "run.json").read_text())["processes"] == processes
 
 
 # Plans -----------------------------------------------------------------------------------------------------------

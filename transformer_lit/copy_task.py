@@ -59,8 +59,8 @@ def train_copy(model: nn.Module, steps: int = 400,
     called and the weights are kept; the last five are averaged."""
     config, dice = model.config, torch.Generator().manual_seed(seed)
     losses, kept = [], []
-    optimizer = torch.optim.Adam(model.parameters(), lr=1.0,
-                                 betas=(0.9, 0.98), eps=1e-9)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1.0, eps=1e-9,
+                                 betas=(0.9, 0.98), fused=True)
     schedule = noam_schedule(optimizer, config.d_model, warmup, factor)
     for step in range(1, steps + 1):
         pick = torch.randint(len(lengths), (1,), generator=dice)

@@ -5,8 +5,9 @@
     python tests/bench/decoding.py --full --rounds 3 --only "batch 32, greedy"
     python tests/bench/decoding.py --quality 1000       what bf16 costs and saves: book/results/bench/bf16.json
 
-The first table is the translator that comes with the book (pre-norm, 9.4M weights): ours with the cache, the same in bf16, ours
-without a cache (the encoder once, the decoder on the whole prefix for each token; once with all logits of the prefix, as textbooks
+The first table is the translator that comes with the book (pre-norm, 9.4M weights): ours with the cache, the same in bf16 (only
+where the machine has units for it) and with the linear layers in int8, as PyTorch's dynamic quantization has them, ours without a
+cache (the encoder once, the decoder on the whole prefix for each token; once with all logits of the prefix, as textbooks
 have it, and once with the last ones only), and CTranslate2 with the same weights in float32 and int8. The second is a post-norm
 twin of the same sizes with random weights, because transformers' Marian is post-norm: ours, Marian and CTranslate2. Batches of 32
 and of 1, greedy and a beam of four, answers forced to 40 tokens and, with --full, of their own length. Who doesn't say the same as
@@ -15,14 +16,16 @@ median over the rounds of processor seconds against ours in the same round (proc
 other). What is not installed is left out, and the record names it.
 
 --quality asks the translator for that many distinct Tatoeba test sentences (TRANSFORMER_LIT_DATA), as `translate` does, in
-batches of 64, greedy and with a beam of four, in fp32 and in bf16: equal answers, BLEU, and processor time.
+batches of 64, greedy and with a beam of four, in fp32, bf16 and int8: equal answers, BLEU, and processor time.
 """
 import argparse
+import copy
 import importlib
 import statistics
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import torch
@@ -35,7 +38,7 @@ from transformer_lit.embeddings import sinusoids  # noqa: E402
 from transformer_lit.export import engine_answers, export  # noqa: E402
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
-from transformer_lit.translation import Translator, answers, create_joint, readable  # noqa: E402
+from transformer_lit.translation import Translator, answers, create_joint, precision_here, readable  # noqa: E402
 
 
 def library(name):
@@ -94,6 +97,32 @@ def in_bf16(decode):
         with torch.autocast("cpu", torch.bfloat16):
             return decode(rows)
     return decoding
+
+
+class Int8(torch.nn.Module):
+    "A linear layer with int8 weights, a scale a row; its input is rounded anew at each call, with one scale for all of it."
+
+    def __init__(self, linear):
+        super().__init__()
+        weight = linear.weight.detach()
+        scale = weight.abs().amax(1).clamp(min=1e-8) / 127
+        with warnings.catch_warnings():  # PyTorch is giving up its quantized tensors; see the chapter
+            warnings.simplefilter("ignore")
+            rounded = torch.quantize_per_channel(weight, scale, torch.zeros(len(scale), dtype=torch.long), 0, torch.qint8)
+            self.packed = torch.ops.quantized.linear_prepack(rounded, linear.bias)
+
+    def forward(self, x):
+        return torch.ops.quantized.linear_dynamic(x, self.packed, True)  # True: sums that don't overflow without VNNI
+
+
+def in_int8(model):
+    "A copy of the model whose linear layers are Int8."
+    model = copy.deepcopy(model)
+    for parent in list(model.modules()):
+        for name, part in list(parent.named_children()):
+            if isinstance(part, torch.nn.Linear):
+                setattr(parent, name, Int8(part))
+    return model.eval()
 
 
 def engine(folder, translator, beam, length):
@@ -193,7 +222,10 @@ def cases(full):
 def fields(translator, folders, post, twin, beam, length):
     "The two tables' contestants for one case."
     model = translator.model
-    first = {"ours, cached": ours(model, beam, length), "ours, cached, bf16": in_bf16(ours(model, beam, length)),
+    first = {"ours, cached": ours(model, beam, length)}
+    if precision_here() == "bf16":
+        first["ours, cached, bf16"] = in_bf16(ours(model, beam, length))
+    first |= {"ours, cached, int8": ours(in_int8(model), beam, length),
              "ours, uncached": ours(Uncached(model), beam, length),
              "ours, uncached, last logits only": ours(Uncached(model, False), beam, length)}
     first |= {f"CTranslate2, {q}": engine(folders[q], translator, beam, length) for q in folders if q != "post"}
@@ -233,9 +265,11 @@ def quality(n, rounds):
     translator = Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr"))
     asked, references = test_set("tatoeba")
     some = [int(k * len(asked) / n) for k in range(min(n, len(asked)))]  # evenly over the set
+    small = in_int8(translator.model)
     ids, first = [translator.source.encode(readable(asked[k])) for k in some], [references[k][:1] for k in some]
     for beam in (1, 4):
-        runs = {p: lambda rows, p=p: answers(translator.model, rows, beam, 64, p) for p in ("fp32", "bf16")}
+        runs = {p: lambda rows, p=p: answers(translator.model, rows, beam, 64, p) for p in ("fp32", precision_here())}
+        runs["int8"] = lambda rows: answers(small, rows, beam, 64)
         rows, heard = race(runs, [ids], rounds)
         said = [[translator.target.decode(row) for row in rows] for rows in heard.values()]
         counts = [line_counts(texts, first) for texts in said]

@@ -181,13 +181,22 @@ def race(o, config, batch, steps: int, rounds: int, precision: str) -> dict:
     return {"ceiling": top, "operations": work, "tokens": tokens, "forms": found}
 
 
+def precisions() -> list[str]:
+    "What is worth timing here."
+    if GPU:
+        return ["bf16"]
+    from transformer_lit.translation import precision_here  # wants more libraries than the machine with the GPU may have
+    return sorted({"fp32", precision_here()}, reverse=True)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     size = p.add_mutually_exclusive_group()
     size.add_argument("--medium", dest="size", action="store_const", const="medium", default="tiny")
     size.add_argument("--full", dest="size", action="store_const", const="full")
     p.add_argument("--forms", nargs="+", choices=FORMS, default=["ours", "torch", "textbook"])
-    p.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=["bf16"] if GPU else ["fp32", "bf16"])
+    p.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=precisions(),
+                   help="default: bf16 on a GPU; fp32 on a CPU, and bf16 if it has units for it")
     p.add_argument("--rounds", type=int), p.add_argument("--steps", type=int), p.add_argument("--tokens", type=int)
     p.add_argument("--out", type=Path)
     o = p.parse_args()
