@@ -27,8 +27,8 @@ FIELDS = {  # record -> its list, and the fields of a row that chapter 21 reads
     "step": {"precisions": {"forms"}},
     "loss": {"forms": {"peak", "seconds"}},
     "decoding": {"rows": {"name", "case", "batch", "beam", "length", "ratio", "same", "sentences"}},
-    "to_loss": {"steps": {"name", "steps", "ratio"}, "rows": {
-        "name", "epochs", "planned_epochs", "best", "cpu_seconds", "goal_epoch", "goal_cpu_seconds"}},
+    "to_loss": {"steps": {"name", "steps", "ratio", "hardware"}, "rows": {
+        "name", "epochs", "planned_epochs", "hardware", "best", "cpu_seconds", "goal_epoch", "goal_cpu_seconds"}},
     "multi30k": {"runs": {
         "language", "way", "seed", "steps", "tokens", "epochs", "valid_loss", "bleu", "low", "high", "signature", "set",
         "lines", "samples", "recipe", "parameters", "cpu_seconds"}},
@@ -174,7 +174,12 @@ def test_small_seed(monkeypatch, tmp_path):
     ran(monkeypatch, "small_seed", "time", "--trial", "--out", tmp_path / "to_loss.json")
     record = complete("to_loss", tmp_path / "to_loss.json")
     assert {row["name"] for row in record["rows"]} == set(homes)
-    assert [row["name"] for row in record["steps"]] == ["seed", "twin, fp32", "twin, bf16"]
+    assert [row["name"] for row in record["steps"]][:2] == ["seed", "twin, fp32"]
+    there = [{**row, "hardware": "another"} for row in record["steps"]]  # as if recorded on another machine
+    (tmp_path / "to_loss.json").write_text(json.dumps({**record, "steps": there}), "utf-8")
+    ran(monkeypatch, "small_seed", "time", "--trial", "--out", tmp_path / "to_loss.json")
+    record = complete("to_loss", tmp_path / "to_loss.json")
+    assert record["steps"][:len(there)] == there and len(record["steps"]) == 2 * len(there)
 
 
 @pytest.mark.slow

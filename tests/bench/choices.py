@@ -22,6 +22,7 @@ import torch
 from common import BENCH, Clock, command, keep, kept_runs, where
 from torch import nn
 
+from transformer_lit import equal_cost
 from transformer_lit.data import read_news
 from transformer_lit.masks import PAD
 from transformer_lit.model import Transformer, TransformerConfig
@@ -128,19 +129,22 @@ def plan(runs: list[dict], seeds: list[int]):
     return next((one for one in rest if one[1] and one not in done), None)
 
 
+def search(runs: list[dict], choice: str, seed: int) -> list[dict]:
+    "The choice's runs with that seed, as appendix 94 keeps a search."
+    return [{"seed": seed, "search": True, "peak": r["peak"], "valid_loss": r.get("news", math.inf)}
+            for r in runs if (r["choice"], r["seed"]) == (choice, seed)]
+
+
 def next_peak(runs: list[dict], choice: str, seed: int) -> float | None:
-    "The double or the half of the best so far; None: both were tried, or nothing from the first peak down trains."
-    tried = {r["peak"] for r in runs if (r["choice"], r["seed"]) == (choice, seed)}
-    if not tried:
-        return OURS["peak"]
-    best = best_peak(runs, choice, seed)
-    near = [min(tried) / 2] * (len(tried) < 6) if best is None else [best * 2, best / 2]
-    return next((peak for peak in near if peak not in tried), None)
+    "As appendix 94 searches, from one peak on; while nothing trains, down from there, six times at most."
+    tried = search(runs, choice, seed)
+    if tried and len(tried) < 6 and equal_cost.best_peak(tried, seed) is None:
+        return min(r["peak"] for r in tried) / 2
+    return equal_cost.next_peak(tried, seed, (OURS["peak"],))
 
 
 def best_peak(runs: list[dict], choice: str, seed: int) -> float | None:
-    tried = {r["peak"]: r["news"] for r in runs if (r["choice"], r["seed"]) == (choice, seed) and "news" in r}
-    return min(tried, key=tried.get) if tried else None
+    return equal_cost.best_peak(search(runs, choice, seed), seed)
 
 
 def summary(runs: list[dict], seeds: list[int]) -> list[dict]:

@@ -3,7 +3,7 @@
     python tests/bench/small_seed.py seed --split sentence --out FOLDER
     python tests/bench/small_seed.py seed --split pair --out FOLDER
     python tests/bench/small_seed.py twin --split sentence --out FOLDER --epochs 10
-    python tests/bench/small_seed.py ours --split sentence --out FOLDER
+    python tests/bench/small_seed.py ours --split sentence --out FOLDER    [--set 'precision="fp32"']
     python tests/bench/small_seed.py time --out book/results/bench/to_loss.json
 
 50,000 random Tatoeba pairs under 15 words a side; words are lower-cased and split at spaces, those seen twice in
@@ -14,9 +14,10 @@ well. `ours` changes the recipe: token batches, pre-norm, Muon on the hidden mat
 six epochs and once more in a seventh, embeddings that shrink a little with each step, more dropout. It was found by
 some ten trials. All run one thread, in bf16 where the machine has matrix units for it (elsewhere fp32: without them
 bf16 is emulated, many times slower); `cpu_seconds` is processor time, which a busy machine does not stretch. Each
-epoch is a line of FOLDER/log.jsonl; a stopped run goes on. `time` takes steps of `seed` and `twin` in turns, and
-reads from the recorded runs how long each took to the lowest validation loss of `seed`. With --trial all is tiny and
-the corpus is the pocket corpus: seconds.
+epoch is a line of FOLDER/log.jsonl; a stopped run goes on. `time` takes steps of `seed` and `twin` in turns, keeps
+what its record holds from other machines, and reads from the recorded runs how long each took to the lowest validation
+loss of `seed`; minutes compare only where machine and precision are the same. With --trial all is tiny and the corpus
+is the pocket corpus: seconds.
 """
 
 import argparse
@@ -51,6 +52,7 @@ RECIPES = {
     "ours": dict(epochs=7, fall=6, norm="pre", gain=1.0, dropout=0.25, heads=4, tokens=2048, peak=6e-3, warmup=100,
                  shrink=0.3),
 }
+RUNS = {name: f"{name}-by-sentence" for name in RECIPES} | {"ours, fp32": "ours-by-sentence-fp32"}
 
 
 # Data -----------------------------------------------------------------------------------------------------------
@@ -267,7 +269,8 @@ def by_group(run, files, out):
 
 def take_turns(data, steps, trial) -> list[dict]:
     "Median processor seconds a step of seed and twin, the same batches in turns; the ratio is the median of ratios."
-    ways = {"seed": RECIPES["seed"], **{f"twin, {p}": {**RECIPES["twin"], "precision": p} for p in ("fp32", "bf16")}}
+    ways = {"seed": RECIPES["seed"], **{f"twin, {p}": {**RECIPES["twin"], "precision": p}
+                                        for p in dict.fromkeys(["fp32", precision_here()])}}
     runs, times = {name: Run(recipe, data, trial) for name, recipe in ways.items()}, {name: [] for name in ways}
     for n, batch in enumerate(batches(SEED, data.ids, 0)[:steps + 3]):
         for name, run in runs.items():
@@ -276,7 +279,16 @@ def take_turns(data, steps, trial) -> list[dict]:
                 run.step(batch)
             times[name] += [clock.cpu] * (n >= 3)  # three to warm up
     return [{"name": name, "steps": len(some), "cpu_seconds": statistics.median(some),
+             "hardware": where()["hardware"],
              "ratio": statistics.median(a / b for a, b in zip(some, times["seed"]))} for name, some in times.items()]
+
+
+def from_elsewhere(file: Path) -> list[dict]:
+    "The steps in a record that another kind of machine took."
+    if not file.exists():
+        return []
+    held = json.loads(file.read_text("utf-8"))
+    return [row for row in held["steps"] if row["hardware"] != where()["hardware"]]
 
 
 def to_loss(folders: dict) -> dict:
@@ -292,7 +304,7 @@ def to_loss(folders: dict) -> dict:
     for name, (kept, log) in found.items():
         there = [line for line in log if line["valid_smoothed"] <= goal]
         rows.append({"name": name, "run": folders[name].name, "epochs": log[-1]["epoch"],
-                     "planned_epochs": kept["recipe"]["epochs"], "best": min(line["valid_smoothed"] for line in log),
+                     "planned_epochs": kept["recipe"]["epochs"], "hardware": kept["hardware"], "best": min(line["valid_smoothed"] for line in log),
                      "cpu_seconds": log[-1]["cpu_seconds"], "goal_epoch": there[0]["epoch"] if there else None,
                      "goal_cpu_seconds": there[0]["cpu_seconds"] if there else None})
     return {"goal": goal, "rows": rows}
@@ -313,12 +325,12 @@ def main():
     torch.set_num_threads(1)
     data = Data(o.split, o.trial)
     if o.recipe == "time":
-        steps = take_turns(data, o.steps or (3 if o.trial else 50), o.trial)
-        home = o.out.parent if o.trial else shipped("results/")
-        runs = to_loss({name: home / f"{name}-by-sentence" for name in RECIPES})
+        out, home = o.out or BENCH / "to_loss.json", o.out.parent if o.trial else shipped("results/")
+        steps = from_elsewhere(out) + take_turns(data, o.steps or (3 if o.trial else 50), o.trial)
+        runs = to_loss({name: home / folder for name, folder in RUNS.items()})
         for row in [*steps, *runs["rows"]]:
             print(row)
-        return keep(o.out or BENCH / "to_loss.json", {
+        return keep(out, {
             "command": command(), **where(), "corpus": "pocket" if o.trial else "tatoeba",
             "batch": SEED["batch"], "steps": steps, **runs})
     if o.out is None:
