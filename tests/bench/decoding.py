@@ -1,9 +1,10 @@
 """Decoding on the CPU beside its rivals.
 
     python tests/bench/decoding.py [--out FILE]         seconds: a tiny random model, two rounds
-    python tests/bench/decoding.py --full               minutes: the record, book/results/bench/decoding.json
+    python tests/bench/decoding.py --full               minutes: book/results/bench/decoding.json, or, on a machine without
+                                                        units for bf16, decoding-fp32.json
     python tests/bench/decoding.py --full --rounds 3 --only "batch 32, greedy"
-    python tests/bench/decoding.py --quality 1000       what bf16 costs and saves: book/results/bench/bf16.json
+    python tests/bench/decoding.py --quality 1000       what bf16 and int8 cost and save: bench/bf16.json, or int8.json
 
 The first table is the translator that comes with the book (pre-norm, 9.4M weights): ours with the cache, the same in bf16 (only
 where the machine has units for it) and with the linear layers in int8, as PyTorch's dynamic quantization has them, ours without a
@@ -315,10 +316,13 @@ def main():
     if missing:
         print(f"not installed and left out: {', '.join(missing)}")
     rows = list(quality(options.quality, rounds) if options.quality else tables(options, rounds))
-    out = options.out or (BENCH / "bf16.json" if options.quality else BENCH / "decoding.json" if options.full else None)
+    units = precision_here() == "bf16"
+    names = ("bf16.json", "decoding.json") if units else ("int8.json", "decoding-fp32.json")
+    out = options.out or (BENCH / names[not options.quality] if options.quality or options.full else None)
     if out:
         out.parent.mkdir(parents=True, exist_ok=True)
-        keep(out, {"command": command(), **where(), **rivals, "missing": missing, "rounds": rounds, "rows": rows})
+        typed = command().replace(str(out), f"book/results/bench/{out.name}")
+        keep(out, {"command": typed, **where(), **rivals, "missing": missing, "rounds": rounds, "rows": rows})
 
 
 if __name__ == "__main__":
