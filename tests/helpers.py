@@ -1,5 +1,7 @@
 """What several test files share: comparisons that name a mistake, random models and sentences, copies into PyTorch."""
+import io
 import threading
+import zipfile
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 
@@ -28,6 +30,15 @@ def serving(answers, monkeypatch, cache):
     yield f"http://127.0.0.1:{served.server_port}"
     served.shutdown()
     served.server_close()
+
+
+def zipped(members, kind=zipfile.ZIP_STORED):
+    "An archive of {name: text}, the same bytes whenever it is made: a zip holds the time, unless it is given."
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as file:
+        for name, text in members.items():
+            file.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), text, kind)
+    return held.getvalue()
 
 
 def close(ours, theirs, atol=1e-9):

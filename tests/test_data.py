@@ -12,14 +12,13 @@ import subprocess
 import sys
 import tarfile
 import time
-import zipfile
 from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 import requests
-from helpers import serving
+from helpers import serving, zipped
 
 from transformer_lit import cli, data
 
@@ -35,11 +34,7 @@ def one_sentence(text):
 # A server whose every name is one behaviour ----------------------------------------------------------------------
 
 def archive(text="Go.\tVa !\tCC-BY\n" * 4000, member="fra.txt"):
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w") as file:
-        file.writestr("_about.txt", "made up")
-        file.writestr(member, text)
-    return held.getvalue()
+    return zipped({"_about.txt": "made up", member: text})
 
 
 WHOLE = archive()

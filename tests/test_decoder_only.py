@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_lit.decoder_only import (
-    DESIGNS, DecayTraining, DecoderOnly, StreamTraining, build_stream, last_step, source_share, stream, stream_loss, stream_mask)
+    DESIGNS, DecayTraining, DecoderOnly, StreamTraining, last_step, source_share, stream, stream_loss, stream_mask)
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, wanted_parameters
 from transformer_lit.masks import BOS, EOS, PAD, reads_future, reads_padding

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import sentences, serving, small_model
+from helpers import sentences, serving, small_model, zipped
 
 from transformer_lit import cli, data, training, translation
 from transformer_lit.attention import scaled_dot_product_attention
@@ -113,12 +113,12 @@ def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, capsys):
 
 @pytest.mark.parametrize("broken", ["archive", "member", "checkpoint", "words"])
 def test_a_broken_file_is_one_sentence(broken, tmp_path, monkeypatch, capsys):
-    zipped = tmp_path / "tatoeba" / "fra-eng.zip"
-    zipped.parent.mkdir()
-    with zipfile.ZipFile(zipped, "w") as file:
+    zip_path = tmp_path / "tatoeba" / "fra-eng.zip"
+    zip_path.parent.mkdir()
+    with zipfile.ZipFile(zip_path, "w") as file:
         file.writestr("other.txt", "Go.\tVa !\n")
     if broken == "archive":
-        zipped.write_bytes(zipped.read_bytes()[:40])
+        zip_path.write_bytes(zip_path.read_bytes()[:40])
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path))
     save_translator(tiny_translator(), tmp_path)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"half a file")
@@ -142,10 +142,7 @@ def test_stopping_the_command_line_is_one_sentence(monkeypatch, capsys):
 # Downloads, from this machine -----------------------------------------------------------------------------------
 
 def archive(text="Go.\tVa !\tCC-BY\nI am.\tJe suis.\n", kind=zipfile.ZIP_STORED):
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", kind) as file:
-        file.writestr("fra.txt", text)
-    return held.getvalue()
+    return zipped({"fra.txt": text}, kind)
 
 
 def damaged(kind):

@@ -29,7 +29,7 @@ from common import BENCH, Clock, bleu, command, keep, kept_runs, where
 
 from transformer_lit.decoding import greedy_decode
 from transformer_lit.equal_cost import SCALES, Design, batches_for, count_parameters, ground, labels, training_for
-from transformer_lit.loss import shift_right, smoothed_cross_entropy
+from transformer_lit.loss import shift_right
 from transformer_lit.masks import PAD
 from transformer_lit.model import TransformerConfig
 from transformer_lit.since_2017 import ROPE, LearnedPositions, assembled
