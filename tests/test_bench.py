@@ -17,7 +17,7 @@ import multi30k
 import small_seed
 from twin import Twin, difference, twin_of
 
-from transformer_lit.data import shipped
+from transformer_lit.support.files import shipped
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import PAD
 from transformer_lit.model import Transformer, TransformerConfig

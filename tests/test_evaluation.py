@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lit import evaluation
-from transformer_lit.data import shipped
+from transformer_lit.support.files import shipped
 from transformer_lit.evaluation import (
     LENGTHS, RARITY, all_reports, binned, bleu_of, brevity_penalty, by_group, checksum, clipped, closest, columns,
     corpus_bleu, counts, interval, line_counts, moses_like, ngrams, rarest, report, scores, split_compounds, ways,

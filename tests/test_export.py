@@ -12,7 +12,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import export as bench
 from transformer_lit import cli
-from transformer_lit.data import shipped
+from transformer_lit.support.files import shipped
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.export import QUANTIZATIONS, best_of, engine_answers, export, fill_linear, own
 from transformer_lit.masks import EOS

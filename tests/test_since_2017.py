@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from transformer_lit.data import shipped
+from transformer_lit.support.files import shipped
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.embeddings import Embedding, sinusoids
 from transformer_lit.encoder import EncoderLayer

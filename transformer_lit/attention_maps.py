@@ -17,7 +17,7 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from .data import shipped
+from .support.files import shipped
 from .masks import EOS, PAD
 from .multi_head import MultiHeadAttention
 from .training import collate

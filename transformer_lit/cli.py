@@ -226,7 +226,8 @@ def run_train(options) -> int:
     import torch
 
     from transformer_lit import translation as t
-    from transformer_lit.data import shipped, tatoeba_archive
+    from transformer_lit.data import tatoeba_archive
+    from transformer_lit.support.files import shipped
 
     torch.set_num_threads(options.threads or torch.get_num_threads())
     recipe = changed(t.RECIPES[options.recipe], options.epochs,
@@ -351,7 +352,7 @@ def write_report(path: Path, report: dict) -> None:
 # %% ../book/92_command_line.ipynb #run-export
 def run_export(options) -> int:
     "A folder for CTranslate2."
-    from transformer_lit.data import shipped
+    from transformer_lit.support.files import shipped
     from transformer_lit.export import engine_library, export
     from transformer_lit.translation import Translator
 

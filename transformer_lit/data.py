@@ -2,9 +2,9 @@
 
 # %% auto #0
 __all__ = ['TextPair', 'ARCHIVES', 'TATOEBA', 'MIRRORS', 'FEWEST', 'MULTI30K', 'MULTI30K_PARTS', 'STATMT', 'NEWS', 'OLDER_NEWS',
-           'CORPORA', 'READERS', 'TEST_SETS', 'WMT14', 'shipped', 'whole_zip', 'not_a_page', 'quiet_pooch', 'from_byte',
-           'append', 'size_of', 'complete', 'transfer', 'why', 'fetch', 'download', 'cache_folder', 'places', 'here',
-           'file_hash', 'recorded', 'keep_hash', 'find', 'published', 'as_published', 'tatoeba_lines', 'tatoeba_shape',
+           'CORPORA', 'READERS', 'TEST_SETS', 'WMT14', 'whole_zip', 'not_a_page', 'quiet_pooch', 'from_byte', 'append',
+           'size_of', 'complete', 'transfer', 'why', 'fetch', 'download', 'cache_folder', 'places', 'here', 'file_hash',
+           'recorded', 'keep_hash', 'find', 'published', 'as_published', 'tatoeba_lines', 'tatoeba_shape',
            'tatoeba_archive', 'tidy', 'read_tatoeba', 'read_lines', 'side_by_side', 'read_multi30k', 'sgm_lines',
            'read_news', 'fault', 'clean', 'shorter_than', 'sentence_key', 'shared_english', 'split_by_english',
            'without', 'apart', 'parts_of_tatoeba', 'parts_of_multi30k', 'parts_of_wmt14', 'parts_of_pocket', 'load',
@@ -26,21 +26,11 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 
-TextPair = tuple[str, str]  # English, the other language
+from .support.files import shipped
 
-# %% ../book/17_data.ipynb #shipped
-def shipped(name: str) -> Path:
-    """A file or folder that comes with the book: "results/..." or
-    "data/...", in a checkout and in an installed package alike."""
-    here = Path(str(files("transformer_lit")))
-    folder, _, rest = name.partition("/")
-    checkout = here.parent / ("book/results" if folder == "results"
-                              else folder)
-    root = here / "_shipped" / folder
-    return (root if root.exists() else checkout) / rest
+TextPair = tuple[str, str]  # English, the other language
 
 # %% ../book/17_data.ipynb #whole-zip
 def whole_zip(path: Path) -> None:

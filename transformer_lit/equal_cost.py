@@ -26,7 +26,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 # %% ../book/94_equal_cost.ipynb #imports-book
-from .data import shipped
+from .support.files import shipped
 from .model import Transformer, TransformerConfig
 from .tokens import Subwords
 from .training import (

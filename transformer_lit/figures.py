@@ -680,7 +680,7 @@ class Explorer:
     `controls` maps names to widgets, `draw(**values)` gives HTML."""
 
     def __init__(self, page: str, controls: dict, draw):
-        from transformer_lit.data import shipped
+        from transformer_lit.support.files import shipped
 
         path = shipped(f"data/interactive/{page}.html")
         self.html = path.read_text(encoding="utf-8")
