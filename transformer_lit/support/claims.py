@@ -1,16 +1,14 @@
-"""Claims: statements about what was trained or timed, with a record of how often they held.
-
-An `assert` is for what is true on every machine: arithmetic, parity, properties, arranged facts. What a training run or a
-clock says can come out otherwise on another processor. It is a claim: a name, the effect that was measured, and a threshold
-that was fixed before the runs. A claim shows one line on the page and never stops a chapter.
-
-    claims.below("11/ramp", with_ramp, without, unit="nats per token",
-                 words="with the ramp the loss ends below the loss without it")
-    claims.within("8/bridge", share, 0.0, 0.2, words="what is left of the content without the bridge")
-
-`make replicate` runs the chapters with other seeds, instruction sets and threads, and keeps each run's effect in
-`book/results/replication.json`; the page *What held* shows them all. A number without a record is one run's.
-"""
+"""Claims: statements about what was trained or timed, with a record of how often they held."""
+# An `assert` is for what is true on every machine: arithmetic, parity, properties, arranged facts. What a training run or a
+# clock says can come out otherwise on another processor. It is a claim: a name, the effect that was measured, and a threshold
+# that was fixed before the runs. A claim shows one line on the page and never stops a chapter.
+#
+#     claims.below("11/ramp", with_ramp, without, unit="nats per token",
+#                  words="with the ramp the loss ends below the loss without it")
+#     claims.within("8/bridge", share, 0.0, 0.2, words="what is left of the content without the bridge")
+#
+# `make replicate` runs the chapters with other seeds, instruction sets and threads, and keeps each run's effect in
+# `book/results/replication.json`; the page *What held* shows them all. A number without a record is one run's.
 import html
 import json
 import math
