@@ -1,9 +1,12 @@
 """Files that people bring are read with a limit, and whatever is wrong with one is a sentence that names it."""
+import errno
 import gzip
 import io
 import json
 import lzma
 import math
+import os
+import sys
 import tarfile
 import zipfile
 import zlib
@@ -112,3 +115,18 @@ def fields(record: dict, path: Path | str, kinds: dict[str, type | tuple], advic
         if not isinstance(value, kind) or isinstance(value, bool):
             raise ValueError(f"{path} has no usable {name!r}: {advice}")
     return record
+
+
+def standard_input():
+    "Standard input as bytes, so that no locale decides what they mean."
+    return getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode("utf-8", "surrogatepass"))
+
+
+def readable_text(path: Path) -> Path:
+    "The path, if a file lies there that can be opened; OSError now and not after a model was loaded. It is not opened: it may be a pipe."
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    path.stat()
+    if not os.access(path, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    return path
