@@ -58,6 +58,7 @@ from .data import (
     TextPair, clean, file_hash, sentence_key, without)
 from .masks import BOS, EOS, PAD
 from .model import TransformerConfig
+from .support import lock, stops
 from .support import options as types
 from .support.commands import (
     folder_or_new, guarded, nothing_left)
@@ -66,9 +67,10 @@ from .support.reading import (
     damage, fields, json_file, short_lines)
 from .support.records import commit
 from .tokens import Subwords
-from .training import (
+from transformer_lit.training import (
     Pair, Training, TrainingConfig, add_gradient, ahead, named_tensors,
-    process, read_checkpoint, same_start, validation_loss, write_whole)
+    process, read_checkpoint, same_start, stop_due, validation_loss,
+    write_whole)
 from transformer_lit.translation import (
     SMALL, MuonAndAdam, Recipe, Translator, answers, begin_translator,
     effort, fill_weights, pack, precision_here, rise_and_fall,
@@ -949,18 +951,24 @@ class StoreTraining(FromStore):
             torch.manual_seed(self.config.seed + process()[0])
         self.resume()
         same_start(self.model)
-        with bar(steps, "training", done=self.step,
-                 quiet=process()[0] > 0) as shown:
-            while not self.epoch_of(pause, shown):
+        with stops.heard() as asked, bar(
+                steps, "training", done=self.step,
+                quiet=process()[0] > 0) as shown:
+            while not self.epoch_of(pause, shown, asked):
                 self.epoch, self.batch = self.epoch + 1, 0
+            if asked:  # Ctrl-C or SIGTERM
+                self.save()
+                asked.leave(f"stopped at step {self.step}, saved in "
+                            f"{self.folder}: the same command goes on "
+                            "there")
         return self.log
 
-    def epoch_of(self, pause: Callable, shown) -> bool:
-        "What is left of an epoch; True if pause(self) came first."
+    def epoch_of(self, pause: Callable, shown, asked) -> bool:
+        "What is left of an epoch; True if it was to stop before."
         began = time.perf_counter()
         for made in ahead(self.made, self.batches()[self.batch:]):
             self.seconds += time.perf_counter() - began
-            if pause(self):
+            if pause(self) or stop_due(self, None, asked):
                 return True
             self.model.train()
             self.take(made)
@@ -1348,13 +1356,15 @@ def run_experiment(experiment: Experiment, folder: str | Path,
     if not (Path(store) / "manifest.json").exists():
         return None
     held = TokenStore(store)
-    translator, run = begin(e, held, folder, device)
-    pauses = Pauses(translator, e, held.held_out()["valid"], until)
-    run.fit(pauses, e.steps)
-    if run.step < e.steps:
-        return None
-    return first_alone(lambda: conclude(run, translator, e, command,
-                                        until))
+    with nothing_left(folder, "plan.json"), lock.only_training(
+            None if process()[0] else folder):
+        translator, run = begin(e, held, folder, device)
+        pauses = Pauses(translator, e, held.held_out()["valid"], until)
+        run.fit(pauses, e.steps)
+        if run.step < e.steps:
+            return None
+        return first_alone(lambda: conclude(run, translator, e, command,
+                                            until))
 
 # %% ../book/21_wmt.ipynb #arguments
 WHOLE = {  # option -> least, most, what it means
