@@ -4,10 +4,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 N ?=
 JOBS ?= 2
+SEEDS ?= 10
 export PYTHONDONTWRITEBYTECODE = 1
 
 # `alone` wants another 1 GB and the time of all chapters, so `make test` leaves it out.
-.PHONY: help book test test-fast chapter alone mutants faults serve export text notebook address wheel clean
+.PHONY: help book test test-fast chapter alone mutants faults replicate serve export text notebook address wheel clean
 
 help:
 	@echo "make book            execute what changed and build the book"
@@ -15,6 +16,7 @@ help:
 	@echo "make test-fast       tests that take less than a minute together"
 	@echo "make chapter N=03    execute one chapter"
 	@echo "make mutants N=03    try to break one chapter's exported cells unnoticed"
+	@echo "make replicate N=13  a chapter again with other seeds, instruction sets and threads: do its claims hold? SEEDS=10"
 	@echo "make faults          plant faults in the package and see the tests find them"
 	@echo "make alone           each chapter alone, with only the wheel installed, as Colab does"
 	@echo "make serve           look at the book on http://localhost:8000"
@@ -52,6 +54,9 @@ mutants: $(VENV)/ready
 
 faults: $(VENV)/ready
 	$(BIN)/python tests/faults.py
+
+replicate: $(VENV)/ready
+	$(BIN)/python tools/replicate.py $(N) --seeds $(SEEDS) --jobs $(JOBS)
 
 alone: $(VENV)/ready
 	$(BIN)/python tools/alone.py $(N)
