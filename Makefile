@@ -4,10 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 N ?=
 JOBS ?= 2
+THREADS ?= 1
+SEEDS ?= 10
 export PYTHONDONTWRITEBYTECODE = 1
+export OMP_NUM_THREADS = $(THREADS)
 
 # `alone` wants another 1 GB and the time of all chapters, so `make test` leaves it out.
-.PHONY: help book test test-fast chapter alone mutants faults serve export text notebook address wheel clean
+.PHONY: help book test test-fast chapter alone mutants faults replicate serve export text notebook address wheel clean
 
 help:
 	@echo "make book            execute what changed and build the book"
@@ -15,12 +18,14 @@ help:
 	@echo "make test-fast       tests that take less than a minute together"
 	@echo "make chapter N=03    execute one chapter"
 	@echo "make mutants N=03    try to break one chapter's exported cells unnoticed"
+	@echo "make replicate N=13  a chapter again with other seeds, instruction sets and threads: do its claims hold? SEEDS=10"
 	@echo "make faults          plant faults in the package and see the tests find them"
-	@echo "make alone           each chapter alone, with only the wheel installed, as Colab does"
+	@echo "make alone           each chapter as Colab runs it: an empty folder, the notebook, the wheel"
 	@echo "make serve           look at the book on http://localhost:8000"
 	@echo "make text N=03       a chapter as text, to edit; make notebook N=03 takes it back"
 	@echo "make export          chapters to package"
 	@echo "make address URL=... set the repository's address everywhere"
+	@echo "JOBS=1 THREADS=2 with any of them: how many at a time, and how many threads each"
 	@echo "make clean           remove what was made (make clean ALL=1: the environment too)"
 
 $(VENV)/ready: requirements.txt pyproject.toml
@@ -32,17 +37,17 @@ $(VENV)/ready: requirements.txt pyproject.toml
 	@touch $@
 
 execute: $(VENV)/ready
-	$(BIN)/python tools/execute.py --jobs $(JOBS)
+	$(BIN)/python tools/execute.py --jobs $(JOBS) --threads $(THREADS)
 .PHONY: execute
 
 book: execute
 	@$(BIN)/python tools/build.py
 
 test: book
-	$(BIN)/python -m pytest tests -n 2 --dist worksteal
+	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal
 
 test-fast: $(VENV)/ready
-	$(BIN)/python -m pytest tests -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal -m "not slow"
 
 chapter: $(VENV)/ready
 	$(BIN)/python tools/execute.py --all $(N)
@@ -52,6 +57,9 @@ mutants: $(VENV)/ready
 
 faults: $(VENV)/ready
 	$(BIN)/python tests/faults.py
+
+replicate: $(VENV)/ready
+	$(BIN)/python tools/replicate.py $(N) --seeds $(SEEDS) --jobs $(JOBS)
 
 alone: $(VENV)/ready
 	$(BIN)/python tools/alone.py $(N)
@@ -74,7 +82,7 @@ address: $(VENV)/ready
 	@$(BIN)/nbdev-export
 
 wheel: $(VENV)/ready
-	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	@$(BIN)/python -c 'import sys; sys.path.insert(0, "tools"); import build; print(build.make_wheel(build.ROOT / "dist"))'
 
 clean:
 	rm -rf .run/out .run/work .run/site .run/peek _build dist $(if $(ALL),.venv .run)

@@ -26,20 +26,24 @@ OUT = ROOT / ".run" / "out"
 TIMEOUT = 600  # seconds a cell
 
 
-def modules_of(source: str) -> set[str]:
-    "The names of transformer_lit's modules that Python source imports."
+def modules_of(source: str, inside: str = "") -> set[str]:
+    """The modules of transformer_lit that Python source imports, as paths below the package: "masks", "support/claims".
+    `inside`: the folder below the package that the source itself lies in, for relative imports."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
-            if node.module == "transformer_lit" or (node.level and not node.module):
-                found |= {alias.name for alias in node.names}
-            elif (node.module or "").startswith("transformer_lit."):
-                found.add(node.module.split(".")[1])
-            elif node.level:
-                found.add(node.module.split(".")[0])
+            if node.level:
+                parts = inside.split("/")[:1 - node.level or None] if inside else []
+            elif (node.module or "").split(".")[0] == "transformer_lit":
+                parts = []
+            else:
+                continue
+            parts = [*parts, *(node.module or "").removeprefix("transformer_lit").strip(".").split(".")]
+            module = "/".join(part for part in parts if part)
+            found |= {module, *(f"{module}/{alias.name}".strip("/") for alias in node.names)}
         elif isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("transformer_lit.")}
-    return found
+            found |= {alias.name.partition(".")[2].replace(".", "/") for alias in node.names if alias.name.startswith("transformer_lit.")}
+    return {name for name in found if (ROOT / "transformer_lit" / f"{name}.py").is_file()}
 
 
 def code_of(path: Path) -> str:
@@ -61,23 +65,23 @@ def stamp(path: Path) -> str:
     while waiting:
         name = min(waiting)  # an order that every process shares
         waiting.remove(name)
-        module = ROOT / "transformer_lit" / f"{name}.py"
-        if name in done or not module.exists():
+        if name in done:
             continue
         done.add(name)
-        text = module.read_text(encoding="utf-8")
+        text = (ROOT / "transformer_lit" / f"{name}.py").read_text(encoding="utf-8")
         digest.update(name.encode() + text.encode())
-        waiting |= modules_of(text)
+        waiting |= modules_of(text, name.rpartition("/")[0])
     code += " results" * ("equal_cost" in done)  # that module knows where its records are
     for folder, word in (("book/results", "results"), ("data", "data/")):
         if word in code:
             for file in sorted((ROOT / folder).rglob("*")):
-                if file.is_file():
+                # the record of claims is put into the pages when the book is built; only the page that shows it depends on it
+                if file.is_file() and (file.name != "replication.json" or "what_held" in code):
                     digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()
 
 
-def execute(path: Path, force: bool = False) -> tuple[str, str]:
+def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str]:
     "(what happened, details) for one chapter; runs in a process of its own."
     kept = OUT / f"{path.stem}.json"
     now = stamp(path)
@@ -89,7 +93,7 @@ def execute(path: Path, force: bool = False) -> tuple[str, str]:
     kept.unlink(missing_ok=True)
     copy = work / path.name
     shutil.copy(path, copy)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYDEVD_DISABLE_FILE_VALIDATION": "1",
                    "TRANSFORMER_LIT_CI": "1"}
     command = [sys.executable, str(Path(__file__).resolve()), "--measure", str(copy)]
     began = time.time()
@@ -97,7 +101,7 @@ def execute(path: Path, force: bool = False) -> tuple[str, str]:
     seconds = time.time() - began
     notebook = nbformat.read(copy, 4)
     if done.returncode:
-        return "FAILED", done.stdout[-6000:] + done.stderr[-2000:]
+        return "FAILED", failure(notebook) + done.stdout[-4000:] + done.stderr[-2000:]
     said = ["".join(out.text) for cell in notebook.cells if cell.cell_type == "code"
             for out in cell.outputs if out.output_type == "stream" and out.name == "stderr"]
     if said:
@@ -107,6 +111,19 @@ def execute(path: Path, force: bool = False) -> tuple[str, str]:
     shutil.copy(copy, OUT / path.name)
     kept.write_text(json.dumps({"stamp": now, "seconds": round(seconds, 1), "megabytes": memory // 1024}))
     return "executed", f"{seconds:.0f} s, {memory // 1024} MB"
+
+
+def failure(notebook) -> str:
+    "Which cell stopped the chapter, what that means, and what to do; empty when no cell raised."
+    for cell in notebook.cells:
+        for out in cell.get("outputs", []) if cell.cell_type == "code" else []:
+            if out.output_type == "error":
+                line = f"in the cell `{cell.id}`: {out.ename}: {out.evalue}\n"
+                if out.ename == "AssertionError":
+                    line += ("    This check is exact: it should hold on every machine, whatever its processor. If you have changed nothing, please\n"
+                             "    report it; CONTRIBUTING.md, *A check fails on my machine*, says where and with which lines.\n")
+                return line
+    return ""
 
 
 def measure(copy: str) -> None:
@@ -121,7 +138,8 @@ def measure(copy: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("chapters", nargs="*", help="numbers, as in 03; none: every chapter")
-    parser.add_argument("--jobs", type=int, default=2, help="chapters at a time, one thread each")
+    parser.add_argument("--jobs", type=int, default=2, help="chapters at a time")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each; two jobs of two threads on two cores take ten times as long")
     parser.add_argument("--all", action="store_true", help="execute unchanged ones too")
     parser.add_argument("--measure", metavar="NOTEBOOK", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -136,7 +154,7 @@ def main() -> None:
     failed, began = 0, time.time()
     with ThreadPoolExecutor(options.jobs) as pool:
         for n, (path, (what, details)) in enumerate(zip(paths, pool.map(
-                lambda p: execute(p, options.all), paths)), 1):
+                lambda p: execute(p, options.all, options.threads), paths)), 1):
             print(f"[{n}/{len(paths)}] {path.stem}: {what} {details}", flush=True)
             failed += what == "FAILED"
     print(f"{len(paths) - failed} passed, {failed} failed, {time.time() - began:.0f} s")

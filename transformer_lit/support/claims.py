@@ -147,17 +147,26 @@ def told(claim: Claim) -> str:
     return f"here {number(claim.effect)}{unit} (between {number(claim.low)} and {number(claim.high)} was claimed)"
 
 
-def show(claim: Claim) -> None:
-    "The claim's line on the page; the values travel in the output's metadata, where tests and `make replicate` read them."
+def rendered(claim: Claim) -> dict[str, str]:
+    "The claim's line as HTML and as plain text, with the record of today."
     verdict = "Claim, held here" if claim.held else "Claim, came out otherwise on this machine"
     record = record_words(records().get(claim.name), claim.unit)
     plain = f"{verdict}: {claim.words}; {told(claim)}. Record: {record}. [{claim.name}]"
     colour = "currentColor" if claim.held else "#D55E00"
-    page = (f'<p class="tl-claim" data-held="{str(claim.held).lower()}" style="border-left:3px solid {colour};margin:.6em 0;'
-            f'padding:.1em 0 .1em .8em;font-size:.92em"><b>{verdict}:</b> {html.escape(claim.words)}; {html.escape(told(claim))}. '
+    page = (f'<p class="tl-claim" style="border-left:3px solid {colour};margin:.6em 0;padding:.1em 0 .1em .8em;font-size:.92em">'
+            f'<b>{verdict}:</b> {html.escape(claim.words)}; {html.escape(told(claim))}. '
             f'<a href="{PAGE}#{anchor(claim.name)}">Record</a>: {html.escape(record)}.</p>')
-    display({"text/html": page, "text/plain": plain}, raw=True,
-            metadata={"claim": {**asdict(claim), "held": claim.held}})
+    return {"text/html": page, "text/plain": plain}
+
+
+def show(claim: Claim) -> None:
+    "The claim's line on the page; its values travel in the output's metadata, where tests and `make replicate` read them."
+    display(rendered(claim), raw=True, metadata={"claim": {**asdict(claim), "held": claim.held}})
+
+
+def again(told_: dict) -> Claim:
+    "The claim that an output's metadata holds."
+    return Claim(**{key: told_[key] for key in Claim.__dataclass_fields__})
 
 
 def shown(notebook) -> list[dict]:

@@ -1,0 +1,294 @@
+"""Run the chapters that claim something again, with other seeds, instruction sets and threads: `replicate.py [NN ...]`.
+
+Each run is one chapter in a kernel of its own, with all seeds shifted (tools/shifted), under one setting of the instruction
+sets; what its claims measured is kept in .run/replicate/, so that the command stops and goes on, and all of it together in
+book/results/replication.json, the record that the page *What held* shows. The working tree must be clean: a record names the
+commit that it was made from.
+
+A record belongs to its experiment: the cells that the claim's cell depends on. When one of them changes, in code and not in
+words, the runs before are dropped and fall due again.
+"""
+import argparse
+import ast
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from transformer_lit.support import claims  # noqa: E402
+
+RUNS = ROOT / ".run" / "replicate"
+TRIED = "uncommitted"
+RECORD = ROOT / "book" / "results" / "replication.json"
+SETS = {  # what PyTorch's own kernels, oneDNN and MKL may use; "best": whatever the machine has
+    "best": {},
+    "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+    "default": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
+    "avx512": {"ATEN_CPU_CAPABILITY": "avx512", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS": "AVX512"},
+}
+SETTINGS = [("best", 1), ("avx2", 1), ("default", 1), ("avx512", 1), ("best", 2), ("default", 2), ("avx2", 2)]
+NEEDS = {"avx2": "avx2", "avx512": "avx512f"}  # flags of the processor; a set that it lacks would run as a lesser one
+
+
+# The experiment behind a claim ------------------------------------------------------------------------------------
+
+CHANGES = {"append", "extend", "add", "update", "insert", "load_state_dict", "train", "eval", "fit", "step", "backward",
+           "requires_grad_", "to", "double", "float", "copy_", "fill_", "mul_", "add_", "zero_"}
+
+
+def root_of(node: ast.AST) -> str | None:
+    "The name at the front of x, x.y, x[0].y …"
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def uses_and_makes(tree: ast.AST) -> tuple[set[str], set[str]]:
+    "The names that a cell reads, and those that it defines or changes."
+    uses, makes = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (uses if isinstance(node.ctx, ast.Load) else makes).add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            makes.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            makes |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            makes.add(root_of(node))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+            makes.add(root_of(node.func))
+    return uses, makes - {None}
+
+
+def without_words(tree: ast.AST) -> ast.AST:
+    "The same code without docstrings, and without what a claim or a figure says in words."
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and isinstance(body[0], ast.Expr) and isinstance(
+                body[0].value, ast.Constant):
+            node.body = body[1:] or [ast.Pass()]
+        if isinstance(node, ast.Call):
+            node.keywords = [k for k in node.keywords if k.arg not in ("words", "unit", "alt", "title", "xlabel", "ylabel", "fmt")]
+    return tree
+
+
+def claims_in(tree: ast.AST) -> list[ast.Call]:
+    "The calls claims.below(...) and claims.within(...) of a cell."
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            and root_of(node.func) == "claims" and node.func.attr in ("below", "within")]
+
+
+@cache
+def slices(path: Path) -> dict[str, list[str]]:
+    "Of each claim of a chapter: the code of the cells that it depends on, in order, its own last."
+    sources = [TransformerManager().transform_cell(cell.source) for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+    trees, found = [ast.parse(source) for source in sources], {}
+    for at, tree in enumerate(trees):
+        for call in claims_in(tree):
+            name = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+            if not isinstance(name, str):
+                sys.exit(f"{path.name}: a claim's name must stand there as text")
+            if name in found:
+                sys.exit(f"{path.name}: two claims are called {name}")
+            needed, taken = set(uses_and_makes(call)[0]), [sources[at]]
+            needed |= uses_and_makes(tree)[0] if uses_and_makes(tree)[1] & needed else set()
+            for n in reversed(range(at)):
+                uses, makes = uses_and_makes(trees[n])
+                if makes & needed:
+                    needed |= uses
+                    taken.insert(0, sources[n])
+            found[name] = taken
+    return found
+
+
+def experiments(path: Path) -> dict[str, str]:
+    "Of each claim of a chapter: one hash over the cells that it depends on, and over its own thresholds."
+    hashes = {}
+    for name, cells in slices(path).items():
+        call, = [c for c in claims_in(ast.parse(cells[-1])) if c.args[0].value == name]
+        trees = [ast.parse(source) for source in cells[:-1]]
+        # of its own cell: what it shares with the claim is part of the experiment, other claims there are not
+        own = [s for s in ast.parse(cells[-1]).body if not claims_in(s)]
+        code = [ast.dump(without_words(tree)) for tree in (*trees, ast.Module(own, []), call)]
+        hashes[name] = hashlib.sha256("\n".join(code).encode()).hexdigest()[:16]
+    return hashes
+
+
+def chapters(numbers: list[str]) -> list[Path]:
+    "The chapters that claim something, all or those whose number was given."
+    return [path for path in sorted((ROOT / "book").glob("[0-9]*.ipynb"))
+            if slices(path) and (not numbers or path.name[:2] in [n.zfill(2) for n in numbers])]
+
+
+# One run ------------------------------------------------------------------------------------------------------------
+
+@cache
+def processor() -> str:
+    "The kind of processor, as far as rounding depends on it: who made it, and its widest units."
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or platform.machine()
+    flags = set((re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.M) or ["", ""])[1].split())
+    maker = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}.get((re.search(r"^vendor_id\s*:\s*(\S+)", text, re.M) or ["", ""])[1],
+                                                                platform.machine())
+    units = [name for flag, name in (("amx_bf16", "AMX"), ("avx512_bf16", "AVX-512 with bf16"), ("avx512f", "AVX-512"),
+                                     ("avx2", "AVX2"), ("asimd", "NEON")) if flag in flags]
+    return f"{maker}, {units[0]}" if units else maker
+
+
+@cache
+def has(instructions: str) -> bool:
+    if instructions not in NEEDS:
+        return True
+    try:
+        return NEEDS[instructions] in Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    except OSError:
+        return False
+
+
+def run_here(path: Path, out: Path) -> None:
+    "Execute one chapter in this process's environment; every claim that it reached, and every cell that raised, into `out`."
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, 4)
+    NotebookClient(notebook, timeout=1800, allow_errors=True, kernel_name="python3",
+                   resources={"metadata": {"path": str(out.parent)}}).execute()
+    errors = [{"cell": cell.id, "error": f"{output.ename}: {output.evalue}"[:300]} for cell in notebook.cells if cell.cell_type == "code"
+              for output in cell.outputs if output.output_type == "error"]
+    out.write_text(json.dumps({"claims": claims.shown(notebook), "errors": errors}), encoding="utf-8")
+
+
+def run(path: Path, shift: int, instructions: str, threads: int, commit: str) -> str:
+    "One run of one chapter, kept; returns what happened in words."
+    name = f"{path.stem[:2]}-{shift:02}-{instructions}-{threads}-{re.sub(r'[^A-Za-z0-9]+', '', processor())}"
+    kept = RUNS / f"{name}.json"
+    due = experiments(path)
+    if kept.exists():
+        told = json.loads(kept.read_text(encoding="utf-8"))
+        if told["experiments"] == due and (told["commit"] != TRIED or commit == TRIED):
+            return "kept"
+    raw = RUNS / name / "raw.json"
+    raw.parent.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, **SETS[instructions], "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads),
+                   "TRANSFORMER_LIT_SEED_SHIFT": str(shift), "TRANSFORMER_LIT_CI": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+                   "PYTHONPATH": os.pathsep.join([str(ROOT / "tools" / "shifted"), str(ROOT)])}
+    began = time.time()
+    done = subprocess.run([sys.executable, str(Path(__file__).resolve()), "--one", str(path), str(raw)], env=environment,
+                          capture_output=True, text=True)
+    if done.returncode:
+        return f"FAILED: {(done.stderr.strip().splitlines() or ['no word'])[-1]}"
+    found = json.loads(raw.read_text(encoding="utf-8"))
+    kept.write_text(json.dumps({"chapter": path.stem, "experiments": due, "shift": shift, "instructions": instructions, "threads": threads,
+                                "processor": processor(), "torch": version("torch"), "commit": commit, **found}), encoding="utf-8")
+    fell = [c["name"] for c in found["claims"] if not c["held"]]
+    return (f"{time.time() - began:.0f} s" + (f"; otherwise: {', '.join(fell)}" if fell else "")
+            + "".join(f"; cell {e['cell']}: {e['error'][:100]}" for e in found["errors"]))
+
+
+def plan(paths: list[Path], seeds: int, every: bool) -> list[tuple]:
+    """(path, shift, instructions, threads): each seed under one setting after the other, so that few runs meet all of them;
+    with `every`, each seed under each setting."""
+    settings = [s for s in SETTINGS if has(s[0])]
+    jobs = [(path, shift, *setting) for shift in range(1, seeds + 1)
+            for setting in (settings if every else [settings[(shift - 1) % len(settings)]]) for path in paths]
+    return sorted(jobs, key=lambda job: job[3])  # two threads come last, one job at a time
+
+
+# The record ---------------------------------------------------------------------------------------------------------
+
+def gather() -> dict:
+    "Everything that was kept and is not out of date, by claim; runs recorded elsewhere stay."
+    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {"claims": {}, "errors": []}
+    fresh = {name: (path, due) for path in chapters([]) for name, due in experiments(path).items()}
+    made = {name: old for name, old in record["claims"].items() if name in fresh and old["experiment"] == fresh[name][1]}
+    errors = {}
+    for kept in sorted(RUNS.glob("*.json")):
+        told = json.loads(kept.read_text(encoding="utf-8"))
+        if told["commit"] == TRIED:
+            continue
+        reached = {c["name"]: c for c in told["claims"]}
+        where = {k: told[k] for k in ("shift", "processor", "instructions", "threads", "torch", "commit")}
+        for name, due in told["experiments"].items():
+            if name not in fresh or fresh[name][1] != due:
+                continue
+            claim = reached.get(name)
+            if claim:
+                about = {"chapter": told["chapter"], "experiment": due, **{k: claim[k] for k in ("kind", "words", "unit", "low", "high")}}
+                made[name] = {**about, "runs": made.get(name, {}).get("runs", [])}
+            elif name not in made:
+                continue
+            row = {**where, "effect": claim["effect"] if claim else None, "held": bool(claim and claim["held"])}
+            same = [k for k in ("shift", "processor", "instructions", "threads", "torch")]
+            made[name]["runs"] = [r for r in made[name]["runs"] if any(r[k] != row[k] for k in same)] + [row]
+        for error in told["errors"]:
+            errors.setdefault((told["chapter"], error["cell"], error["error"]), []).append(where)
+    for one in made.values():
+        one["runs"].sort(key=lambda r: (r["processor"], r["instructions"], r["threads"], r["shift"]))
+    return {"made by": "make replicate", "claims": dict(sorted(made.items())),
+            "errors": [{"chapter": c, "cell": cell, "error": error, "runs": len(runs)} for (c, cell, error), runs in sorted(errors.items())]}
+
+
+def write_record() -> None:
+    text = json.dumps(gather(), ensure_ascii=False, indent=1, allow_nan=False)
+    # one run a line: a record of some hundred runs stays readable, and its changes too
+    text = re.sub(r"\{\s+(\"shift\"[^{}]*?)\s+\}", lambda m: "{" + re.sub(r"\s*\n\s*", " ", m[1]) + "}", text)
+    RECORD.write_text(text + "\n", encoding="utf-8")
+
+
+def committed() -> str:
+    "The commit of a clean checkout, or an end with a sentence."
+    def git(*words):
+        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True).stdout.strip()
+    changed = [line for line in git("status", "--porcelain").splitlines() if not line.endswith("book/results/replication.json")]
+    if changed:
+        sys.exit(f"a record is made from a commit, and {len(changed)} files have changed ({changed[0].strip()}): commit, or --try to look without a record")
+    return git("rev-parse", "HEAD")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("chapters", nargs="*", help="numbers, as in 13; none: every chapter that claims something")
+    parser.add_argument("--seeds", type=int, default=10, help="how many shifts of all seeds (default 10; give 20 to what is cheap)")
+    parser.add_argument("--every", action="store_true", help="each seed under each instruction set and number of threads, not one after the other")
+    parser.add_argument("--jobs", type=int, default=2, help="chapters at a time, one thread each (default 2)")
+    parser.add_argument("--try", dest="trying", action="store_true", help="run uncommitted chapters, keep nothing in the record")
+    parser.add_argument("--gather", action="store_true", help="only write the record from what was kept")
+    parser.add_argument("--one", nargs=2, metavar=("NOTEBOOK", "OUT"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        run_here(*map(Path, options.one))
+        return
+    paths = chapters(options.chapters)
+    if not paths:
+        sys.exit("none of these chapters claims anything")
+    commit = TRIED if options.trying else committed()
+    RUNS.mkdir(parents=True, exist_ok=True)
+    if not options.gather:
+        jobs, done = plan(paths, options.seeds, options.every), 0
+        for threads in (1, 2):
+            now = [job for job in jobs if job[3] == threads]
+            with ThreadPoolExecutor(options.jobs if threads == 1 else 1) as pool:
+                for job, what in zip(now, pool.map(lambda job: run(*job, commit), now)):
+                    done += 1
+                    print(f"[{done}/{len(jobs)}] {job[0].stem} seeds +{job[1]} {job[2]} {job[3]} thread{'s' * (job[3] > 1)}: {what}", flush=True)
+    if not options.trying:
+        write_record()
+        print(f"the record: {RECORD.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
