@@ -4,8 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 N ?=
 JOBS ?= 2
+THREADS ?= 1
 SEEDS ?= 10
 export PYTHONDONTWRITEBYTECODE = 1
+export OMP_NUM_THREADS = $(THREADS)
 
 # `alone` wants another 1 GB and the time of all chapters, so `make test` leaves it out.
 .PHONY: help book test test-fast chapter alone mutants faults replicate serve export text notebook address wheel clean
@@ -23,6 +25,7 @@ help:
 	@echo "make text N=03       a chapter as text, to edit; make notebook N=03 takes it back"
 	@echo "make export          chapters to package"
 	@echo "make address URL=... set the repository's address everywhere"
+	@echo "JOBS=1 THREADS=2 with any of them: how many at a time, and how many threads each"
 	@echo "make clean           remove what was made (make clean ALL=1: the environment too)"
 
 $(VENV)/ready: requirements.txt pyproject.toml
@@ -34,17 +37,17 @@ $(VENV)/ready: requirements.txt pyproject.toml
 	@touch $@
 
 execute: $(VENV)/ready
-	$(BIN)/python tools/execute.py --jobs $(JOBS)
+	$(BIN)/python tools/execute.py --jobs $(JOBS) --threads $(THREADS)
 .PHONY: execute
 
 book: execute
 	@$(BIN)/python tools/build.py
 
 test: book
-	$(BIN)/python -m pytest tests -n 2 --dist worksteal
+	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal
 
 test-fast: $(VENV)/ready
-	$(BIN)/python -m pytest tests -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal -m "not slow"
 
 chapter: $(VENV)/ready
 	$(BIN)/python tools/execute.py --all $(N)

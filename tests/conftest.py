@@ -1,4 +1,4 @@
-"""How the tests run: one thread, few examples, always the same ones.
+"""How the tests run: one thread (make test JOBS=1 THREADS=2: two), few examples, always the same ones.
 
 `pytest tests -m "not slow"` takes well under a minute on two cores; whatever takes over five seconds is marked slow.
 """
@@ -10,7 +10,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import torch
 from hypothesis import HealthCheck, settings
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 settings.register_profile("book", max_examples=15, deadline=None, derandomize=True, database=None, report_multiple_bugs=False,
                           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.load_profile("book")

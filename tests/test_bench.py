@@ -14,7 +14,7 @@ BENCH = Path(__file__).parent / "bench"
 sys.path.insert(0, str(BENCH))
 import choices
 import multi30k
-import small_seed
+import laptop_article
 from twin import Twin, difference, twin_of
 
 from transformer_lit.support.files import shipped
@@ -162,36 +162,36 @@ def test_choices(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_small_seed(monkeypatch, tmp_path):
-    homes = {name: tmp_path / f"{name}-by-sentence" for name in small_seed.RECIPES}
+def test_laptop_article(monkeypatch, tmp_path):
+    homes = {name: tmp_path / f"{name}-by-sentence" for name in laptop_article.RECIPES}
     for name, home in homes.items():
-        ran(monkeypatch, "small_seed", name, "--trial", "--epochs", "2", "--out", home)
+        ran(monkeypatch, "laptop_article", name, "--trial", "--epochs", "2", "--out", home)
         record = json.loads((home / "run.json").read_text("utf-8"))
         assert WHERE <= set(record) and record["epoch"] == 2
-        assert record["planned_epochs"] == small_seed.RECIPES[name]["epochs"]
+        assert record["planned_epochs"] == laptop_article.RECIPES[name]["epochs"]
         assert record["data"]["name"] == "pocket" and record["data"]["leak"] == 0.0
         assert "commit" not in (home / "log.jsonl").read_text("utf-8"), "it stands in run.json"
-    ran(monkeypatch, "small_seed", "time", "--trial", "--out", tmp_path / "to_loss.json")
+    ran(monkeypatch, "laptop_article", "time", "--trial", "--out", tmp_path / "to_loss.json")
     record = complete("to_loss", tmp_path / "to_loss.json")
     assert {row["name"] for row in record["rows"]} == set(homes)
-    assert [row["name"] for row in record["steps"]][:2] == ["seed", "twin, fp32"]
+    assert [row["name"] for row in record["steps"]][:2] == ["laptop", "twin, fp32"]
     there = [{**row, "hardware": "another"} for row in record["steps"]]  # as if recorded on another machine
     (tmp_path / "to_loss.json").write_text(json.dumps({**record, "steps": there}), "utf-8")
-    ran(monkeypatch, "small_seed", "time", "--trial", "--out", tmp_path / "to_loss.json")
+    ran(monkeypatch, "laptop_article", "time", "--trial", "--out", tmp_path / "to_loss.json")
     record = complete("to_loss", tmp_path / "to_loss.json")
     assert record["steps"][:len(there)] == there and len(record["steps"]) == 2 * len(there)
 
 
 @pytest.mark.slow
-def test_small_seed_goes_on(monkeypatch, tmp_path):
-    ran(monkeypatch, "small_seed", "twin", "--trial", "--epochs", "2", "--out", tmp_path / "whole")
+def test_laptop_article_goes_on(monkeypatch, tmp_path):
+    ran(monkeypatch, "laptop_article", "twin", "--trial", "--epochs", "2", "--out", tmp_path / "whole")
     for epochs in (1, 2):
-        ran(monkeypatch, "small_seed", "twin", "--trial", "--epochs", epochs, "--out", tmp_path / "parts")
+        ran(monkeypatch, "laptop_article", "twin", "--trial", "--epochs", epochs, "--out", tmp_path / "parts")
     whole, parts = ([json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text("utf-8").splitlines()]
                     for name in ("whole", "parts"))
     for one, other in zip(whole, parts, strict=True):
         assert {k for k in one if one[k] != other[k]} <= {"cpu_seconds", "seconds"}
-    ran(monkeypatch, "small_seed", "twin", "--trial", "--out", tmp_path / "groups",
+    ran(monkeypatch, "laptop_article", "twin", "--trial", "--out", tmp_path / "groups",
         "--groups", tmp_path / "whole/checkpoint.pt")
     [row] = json.loads((tmp_path / "groups/groups.json").read_text("utf-8"))
     assert row["epoch"] == 2 and row["seen"] is None and row["unseen"] > 0, "split by sentence, nothing is seen"

@@ -81,7 +81,7 @@ def stamp(path: Path) -> str:
     return digest.hexdigest()
 
 
-def execute(path: Path, force: bool = False) -> tuple[str, str]:
+def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str]:
     "(what happened, details) for one chapter; runs in a process of its own."
     kept = OUT / f"{path.stem}.json"
     now = stamp(path)
@@ -93,7 +93,7 @@ def execute(path: Path, force: bool = False) -> tuple[str, str]:
     kept.unlink(missing_ok=True)
     copy = work / path.name
     shutil.copy(path, copy)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYDEVD_DISABLE_FILE_VALIDATION": "1",
                    "TRANSFORMER_LIT_CI": "1"}
     command = [sys.executable, str(Path(__file__).resolve()), "--measure", str(copy)]
     began = time.time()
@@ -138,7 +138,8 @@ def measure(copy: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("chapters", nargs="*", help="numbers, as in 03; none: every chapter")
-    parser.add_argument("--jobs", type=int, default=2, help="chapters at a time, one thread each")
+    parser.add_argument("--jobs", type=int, default=2, help="chapters at a time")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each; two jobs of two threads on two cores take ten times as long")
     parser.add_argument("--all", action="store_true", help="execute unchanged ones too")
     parser.add_argument("--measure", metavar="NOTEBOOK", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -153,7 +154,7 @@ def main() -> None:
     failed, began = 0, time.time()
     with ThreadPoolExecutor(options.jobs) as pool:
         for n, (path, (what, details)) in enumerate(zip(paths, pool.map(
-                lambda p: execute(p, options.all), paths)), 1):
+                lambda p: execute(p, options.all, options.threads), paths)), 1):
             print(f"[{n}/{len(paths)}] {path.stem}: {what} {details}", flush=True)
             failed += what == "FAILED"
     print(f"{len(paths) - failed} passed, {failed} failed, {time.time() - began:.0f} s")

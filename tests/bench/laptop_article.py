@@ -1,22 +1,23 @@
-"""The small seed's recipe, the same on nn.Transformer, and ours, on the same words, pairs and loss.
+"""The laptop article's recipe, the same on nn.Transformer, and ours, on the same words, pairs and loss.
 
-    python tests/bench/small_seed.py seed --split sentence --out FOLDER
-    python tests/bench/small_seed.py seed --split pair --out FOLDER
-    python tests/bench/small_seed.py twin --split sentence --out FOLDER --epochs 10
-    python tests/bench/small_seed.py ours --split sentence --out FOLDER    [--set 'precision="fp32"']
-    python tests/bench/small_seed.py time --out book/results/bench/to_loss.json
+    python tests/bench/laptop_article.py laptop --split sentence --out FOLDER
+    python tests/bench/laptop_article.py laptop --split pair --out FOLDER
+    python tests/bench/laptop_article.py twin --split sentence --out FOLDER --epochs 10
+    python tests/bench/laptop_article.py ours --split sentence --out FOLDER    [--set 'precision="fp32"']
+    python tests/bench/laptop_article.py time --out book/results/bench/to_loss.json
 
 50,000 random Tatoeba pairs under 15 words a side; words are lower-cased and split at spaces, those seen twice in
-training are known; 90% train, 10% validate, split by English sentence or, as many tutorials do, by pair. `seed` is
-the textbook: Adam, Noam with 4,000 steps of warm-up, 64 random pairs a batch, dropout 0.1, post-norm, 20 epochs.
-`twin` is the same recipe, batch for batch, on nn.Transformer, and in bf16 too, which `time` finds faster there as
+training are known; 90% train, 10% validate, split by English sentence or, as many tutorials do, by pair. `laptop` is
+the recipe as the article tells it ("Attention Is All You Need: Building the Original Transformer that Started the LLM
+Revolution"), completed where it is silent: Adam, Noam with 4,000 steps of warm-up, 64 random pairs
+a batch, dropout 0.1, post-norm, 20 epochs. `twin` is the same recipe, batch for batch, on nn.Transformer, and in bf16 too, which `time` finds faster there as
 well. `ours` changes the recipe: token batches, pre-norm, Muon on the hidden matrices, a rate that falls to zero after
 six epochs and once more in a seventh, embeddings that shrink a little with each step, more dropout. It was found by
 some ten trials. All run one thread, in bf16 where the machine has matrix units for it (elsewhere fp32: without them
 bf16 is emulated, many times slower); `cpu_seconds` is processor time, which a busy machine does not stretch. Each
-epoch is a line of FOLDER/log.jsonl; a stopped run goes on. `time` takes steps of `seed` and `twin` in turns, keeps
+epoch is a line of FOLDER/log.jsonl; a stopped run goes on. `time` takes steps of `laptop` and `twin` in turns, keeps
 what its record holds from other machines, and reads from the recorded runs how long each took to the lowest validation
-loss of `seed`; minutes compare only where machine and precision are the same. With --trial all is tiny and the corpus
+loss of `laptop`; minutes compare only where machine and precision are the same. With --trial all is tiny and the corpus
 is the pocket corpus: seconds.
 """
 
@@ -45,10 +46,10 @@ from transformer_lit.translation import MuonAndAdam, load_parts, precision_here,
 SHOWN = ["I love you.", "How are you?", "I am a student.",
          "Where is the bathroom?", "Good morning.", "The food is delicious.",
          "The animal was too tired."]
-SEED = dict(epochs=20, norm="post", dropout=0.1, batch=64)
+LAPTOP = dict(epochs=20, norm="post", dropout=0.1, batch=64)
 RECIPES = {
-    "seed": SEED,
-    "twin": dict(SEED, stacks="nn.Transformer"),
+    "laptop": LAPTOP,
+    "twin": dict(LAPTOP, stacks="nn.Transformer"),
     "ours": dict(epochs=7, fall=6, norm="pre", gain=1.0, dropout=0.25, heads=4, tokens=2048, peak=6e-3, warmup=100,
                  shrink=0.3),
 }
@@ -268,11 +269,11 @@ def by_group(run, files, out):
 
 
 def take_turns(data, steps, trial) -> list[dict]:
-    "Median processor seconds a step of seed and twin, the same batches in turns; the ratio is the median of ratios."
-    ways = {"seed": RECIPES["seed"], **{f"twin, {p}": {**RECIPES["twin"], "precision": p}
+    "Median processor seconds a step of laptop and twin, the same batches in turns; the ratio is the median of ratios."
+    ways = {"laptop": RECIPES["laptop"], **{f"twin, {p}": {**RECIPES["twin"], "precision": p}
                                         for p in dict.fromkeys(["fp32", precision_here()])}}
     runs, times = {name: Run(recipe, data, trial) for name, recipe in ways.items()}, {name: [] for name in ways}
-    for n, batch in enumerate(batches(SEED, data.ids, 0)[:steps + 3]):
+    for n, batch in enumerate(batches(LAPTOP, data.ids, 0)[:steps + 3]):
         for name, run in runs.items():
             run.model.train()
             with Clock() as clock:
@@ -280,7 +281,7 @@ def take_turns(data, steps, trial) -> list[dict]:
             times[name] += [clock.cpu] * (n >= 3)  # three to warm up
     return [{"name": name, "steps": len(some), "cpu_seconds": statistics.median(some),
              "hardware": where()["hardware"],
-             "ratio": statistics.median(a / b for a, b in zip(some, times["seed"]))} for name, some in times.items()]
+             "ratio": statistics.median(a / b for a, b in zip(some, times["laptop"]))} for name, some in times.items()]
 
 
 def from_elsewhere(file: Path) -> list[dict]:
@@ -292,15 +293,15 @@ def from_elsewhere(file: Path) -> list[dict]:
 
 
 def to_loss(folders: dict) -> dict:
-    "Processor seconds of recorded runs to the lowest validation loss of `seed`, or to the end if they don't get there."
+    "Processor seconds of recorded runs to the lowest validation loss of `laptop`, or to the end if they don't get there."
     found = {}
     for name, folder in folders.items():
         if (folder / "run.json").exists():
             lines = (folder / "log.jsonl").read_text("utf-8").splitlines()
             found[name] = json.loads((folder / "run.json").read_text("utf-8")), [json.loads(line) for line in lines]
-    if "seed" not in found:
+    if "laptop" not in found:
         return {"goal": None, "rows": []}
-    goal, rows = min(line["valid_smoothed"] for line in found["seed"][1]), []
+    goal, rows = min(line["valid_smoothed"] for line in found["laptop"][1]), []
     for name, (kept, log) in found.items():
         there = [line for line in log if line["valid_smoothed"] <= goal]
         rows.append({"name": name, "run": folders[name].name, "epochs": log[-1]["epoch"],
@@ -332,7 +333,7 @@ def main():
             print(row)
         return keep(out, {
             "command": command(), **where(), "corpus": "pocket" if o.trial else "tatoeba",
-            "batch": SEED["batch"], "steps": steps, **runs})
+            "batch": LAPTOP["batch"], "steps": steps, **runs})
     if o.out is None:
         p.error("--out FOLDER: where log and record go")
     recipe = {**RECIPES[o.recipe], **{k: json.loads(v) for k, v in (s.split("=") for s in o.set)}}
