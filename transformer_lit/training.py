@@ -599,9 +599,9 @@ class Training(Planned):
         or the folder was begun with another plan."""
         if not len(self.pairs):
             raise ValueError("there are no pairs to train on")
-        self.agree()
         mine = None if process()[0] else self.folder
         with lock.only_training(mine), stops.heard() as asked:
+            self.agree()
             if self.step == 0:
                 torch.manual_seed(self.config.seed + process()[0])
             self.resume()
