@@ -152,7 +152,7 @@ class Shell:
 ])
 def test_the_bootstrap_in_each_place(installed, colab, wheels, home, told, tmp_path, monkeypatch):
     "Installed or not, in Colab or not, with a wheel beside the notebook or not, while the book has an address or not."
-    text = bootstrap(NOTEBOOKS[0]).replace(ADDRESS, "https://github.com/owner/name" if home else "https://github.example/owner/name")
+    text = bootstrap(NOTEBOOKS[0]).replace(ADDRESS, "https://github.com/owner/name" if home else "https://git.example/owner/name")
     monkeypatch.chdir(tmp_path)
     for name in wheels:
         Path(name).touch()

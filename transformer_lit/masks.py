@@ -13,7 +13,7 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 
 # %% ../book/03_masks.ipynb #same-dice
 def same_dice(f: Callable, *args) -> Tensor:
-    "`f(*args)` with a fixed seed, so that dropout falls alike twice."
+    "`f(*args)` from a fixed random state: dropout falls alike twice."
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         return f(*args)
