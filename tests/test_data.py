@@ -403,7 +403,7 @@ def test_translate_takes_sentences_a_file_and_a_pipe(tmp_path, capsys, monkeypat
 
 @pytest.mark.parametrize("spoilt, words", [("é".encode("latin-1"), "standard input is not UTF-8 text"),
                                            ("Good morning.".encode("utf-16"), "standard input is not UTF-8 text"),
-                                           ("Hi.\n".encode("utf-16-le"), "zero bytes"), (b"x" * 10_001, "over 10,000 characters")],
+                                           ("Hi.\n".encode("utf-16-le"), "zero bytes"), (b"x" * 20_001, "over 20,000 characters")],
                          ids=["latin-1", "utf-16", "utf-16 without a mark", "one long line"])
 def test_standard_input_is_utf_8_whatever_the_locale(spoilt, words, capsys, monkeypatch):
     monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend))
@@ -447,7 +447,8 @@ def test_a_mistake_is_said_before_the_model_is_loaded(command, capsys, monkeypat
 
 def test_a_translator_is_scored_in_its_own_language(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", staticmethod(loaded))
-    for name, kept in ("run.json", {"recipe": {"language": "fr"}}), ("translator.json", {"language": "fr"}):
+    for name, kept in (("run.json", {"recipe": {"language": "fr"}}), ("translator.json", {"language": "fr"}),
+                       ("translator.json", {"languages": ["en", "fr"]})):
         (tmp_path / name).write_text(json.dumps(kept))
         assert cli.main(["evaluate", "--set", "multi30k", "--language", "de", "--folder", str(tmp_path)]) == 1
         assert "says fr and not de" in capsys.readouterr().err
