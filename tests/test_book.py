@@ -152,7 +152,7 @@ class Shell:
 ])
 def test_the_bootstrap_in_each_place(installed, colab, wheels, home, told, tmp_path, monkeypatch):
     "Installed or not, in Colab or not, with a wheel beside the notebook or not, while the book has an address or not."
-    text = bootstrap(NOTEBOOKS[0]).replace(ADDRESS, "https://github.com/owner/name" if home else "https://github.example/owner/name")
+    text = bootstrap(NOTEBOOKS[0]).replace(ADDRESS, "https://github.com/owner/name" if home else "https://git.example/owner/name")
     monkeypatch.chdir(tmp_path)
     for name in wheels:
         Path(name).touch()
@@ -182,8 +182,6 @@ def test_a_chapter_begins_with_title_and_bootstrap(path):
 
 def test_the_table_of_contents_lists_every_notebook():
     toc = ROOT / "_toc.yml"
-    if not toc.exists():
-        pytest.skip("there is no _toc.yml yet")
     listed = re.findall(r"^\s*(?:- )?(?:file|root): *(\S+)", toc.read_text(encoding="utf-8"), re.M)
     assert yaml.safe_load(toc.read_text(encoding="utf-8"))
     assert len(set(listed)) == len(listed), "a page is listed twice"

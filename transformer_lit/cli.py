@@ -305,7 +305,8 @@ def in_batches(translate: Callable[[list[str]], list[str]],
     "The answers to `lines`, in their order, batch by batch."
     total = len(lines) if hasattr(lines, "__len__") else None
     lines = iter(lines)
-    with bar(total, "sentences", quiet=sys.stdout.isatty()) as shown:
+    with bar(total, "translating", unit="sentence",
+             quiet=sys.stdout.isatty()) as shown:
         while batch := batch_of(lines, size):
             yield from translate(batch)
             shown.update(len(batch))

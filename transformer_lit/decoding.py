@@ -24,7 +24,7 @@ def select(state, rows: Tensor | slice,
 
     A state is tensors whose first axis is the batch, in any nest of
     dictionaries, lists and tuples. With `sentences`, parts named as in
-    SHARED have a row a sentence and follow these. ALL copies nothing."""
+    SHARED have a row per sentence and follow these. ALL copies nothing."""
     if isinstance(state, Tensor):
         return state if rows is ALL else state.index_select(0, rows)
     if isinstance(state, dict):
@@ -132,7 +132,7 @@ def going_on(best: list, rows: Tensor, said: Tensor, hope: Tensor,
     """Which sentences are not decided yet, as indices into the batch.
 
     said (B, k, t+1); hope, last and done (B,): the most an open one
-    can score, the limit, the number finished. A sentence at its limit
+    can score, the limit, how many finished. A sentence at its limit
     with nothing finished takes its best open hypothesis."""
     full = last < said.size(2)  # (B,)
     for b, row in enumerate(rows.tolist()):

@@ -3,8 +3,10 @@
 # --minutes gave was up, the same command goes on; 130 Ctrl-C. Anything else is a fault in the book and shows its traceback.
 import errno
 import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 DONE, MISTAKE, USAGE, LATER, STOPPED = 0, 1, 2, 75, 130
@@ -43,8 +45,8 @@ def guarded(do: Callable[[], int], again: str = "the same command starts again")
     except BrokenPipeError:  # the reader went away: nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except KeyboardInterrupt:
-        print(f"\ntransformer-lit: stopped; {again}", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"\ntransformer-lit: {str(stop) or 'stopped; ' + again}", file=sys.stderr)
         return STOPPED
     except (OSError, ValueError, MemoryError, ModuleNotFoundError) as error:
         print(f"transformer-lit: {sentence(error)}", file=sys.stderr)
@@ -59,3 +61,22 @@ def folder_or_new(path: Path) -> Path:
         if part.exists() or part.is_symlink():
             raise NotADirectoryError(f"{part} is a file, and a folder was asked for")
     return path
+
+
+@contextmanager
+def nothing_left(folder: Path, worth: str) -> Iterator[None]:
+    """What fails inside leaves no new `folder` behind, nor the folders above it that were made for it.
+
+    worth: the file in it that makes it worth keeping, because the next call goes on there."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        if new and not (folder / worth).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            for path in new[1:]:
+                try:
+                    path.rmdir()  # only what is empty
+                except OSError:
+                    break
+        raise

@@ -82,9 +82,11 @@ def short_lines(file, path: Path, longest: int = LONGEST) -> Iterator[bytes]:
         yield line.removeprefix(mark) if n == 1 else line
 
 
-def parsed(text: str | bytes, where: str, kind: type = dict, advice: str = "put a whole one in its place"):
-    "JSON of one kind; ValueError for anything else, nan and huge numbers included."
+def parsed(text: str | bytes, where: str, kind: type = dict, advice: str = "put a whole one in its place", infinite: bool = False):
+    "JSON of one kind; ValueError for anything else, nan and huge numbers included. infinite: Infinity is one."
     def constant(name: str):
+        if infinite and name == "Infinity":
+            return math.inf
         raise ValueError(f"{name} is no number")
 
     def finite(digits: str) -> float:
@@ -102,17 +104,18 @@ def parsed(text: str | bytes, where: str, kind: type = dict, advice: str = "put 
     return found
 
 
-def json_file(path: Path, kind: type = dict, advice: str = "put a whole one in its place", most: int = 1 << 28):
+def json_file(path: Path, kind: type = dict, advice: str = "put a whole one in its place", most: int = 1 << 28,
+              infinite: bool = False):
     "The JSON in a file, checked; ValueError names the file. A missing file stays FileNotFoundError."
     small_enough(path.stat().st_size, path, most)
-    return parsed(path.read_bytes(), str(path), kind, advice)
+    return parsed(path.read_bytes(), str(path), kind, advice, infinite)
 
 
 def fields(record: dict, path: Path | str, kinds: dict[str, type | tuple], advice: str = "put a whole one in its place") -> dict:
     "The record, if each of `kinds` is there and of its kind. ValueError names the file and the field."
     for name, kind in kinds.items():
-        value = record.get(name)
-        if not isinstance(value, kind) or isinstance(value, bool):
+        value = record.get(name) if isinstance(record, dict) else None
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise ValueError(f"{path} has no usable {name!r}: {advice}")
     return record
 
