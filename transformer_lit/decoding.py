@@ -24,7 +24,7 @@ def select(state, rows: Tensor | slice,
 
     A state is tensors whose first axis is the batch, in any nest of
     dictionaries, lists and tuples. With `sentences`, parts named as in
-    SHARED have a row a sentence and follow these. ALL copies nothing."""
+    SHARED have a row per sentence and follow these. ALL copies nothing."""
     if isinstance(state, Tensor):
         return state if rows is ALL else state.index_select(0, rows)
     if isinstance(state, dict):
@@ -132,7 +132,7 @@ def going_on(best: list, rows: Tensor, said: Tensor, hope: Tensor,
     """Which sentences are not decided yet, as indices into the batch.
 
     said (B, k, t+1); hope, last and done (B,): the most an open one
-    can score, the limit, the number finished. A sentence at its limit
+    can score, the limit, how many finished. A sentence at its limit
     with nothing finished takes its best open hypothesis."""
     full = last < said.size(2)  # (B,)
     for b, row in enumerate(rows.tolist()):
@@ -146,11 +146,12 @@ def going_on(best: list, rows: Tensor, said: Tensor, hope: Tensor,
 @in_evaluation
 def beam_search(model, source: Tensor, beam_size: int = 4,
                 length_penalty: float = 0.6, max_length: int | None = None,
-                ) -> list[list[int]]:
+                patient: bool = False) -> list[list[int]]:
     """The best hypothesis of a beam, for each row of the batch (§6.1).
 
     source (B, S) -> B lists of ids without BOS and EOS, of at most
-    `limits`; a sentence leaves when `going_on` says so."""
+    `limits`. A sentence leaves when no open hypothesis can win, and,
+    unless `patient`, as soon as beam_size of them have finished."""
     k, best = beam_size, [(-torch.inf, [])] * len(source)
     rows = torch.arange(len(source), device=source.device)
     last, done = limits(source, max_length), 0 * rows
@@ -162,7 +163,8 @@ def beam_search(model, source: Tensor, beam_size: int = 4,
         logits, state = model.step(said[:, :, -1].flatten(), state)
         top, beams, tokens = grow_beams(logits, scores)
         now = top / penalty(said.size(2), length_penalty)
-        done = done + keep_finished(best, rows, said, now, beams, tokens)
+        count = keep_finished(best, rows, said, now, beams, tokens)
+        done = done if patient else done + count
         scores, beams, tokens = open_ones(top, beams, tokens, k)
         flat = torch.arange(len(rows), device=rows.device)[:, None] * k
         past = said.flatten(0, 1)[flat + beams]  # (B, k, t)

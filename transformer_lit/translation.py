@@ -7,7 +7,7 @@ __all__ = ['ENDS', 'MANY', 'WIDEST', 'LONGEST', 'SMALL', 'FIRST', 'SHIPPED', 'LO
            'read_tokens', 'pack', 'unpack', 'fill_weights', 'save_pretrained', 'from_pretrained', 'rise_and_fall',
            'orthogonal', 'Muon', 'TwoAsOne', 'MuonAndAdam', 'Recipe', 'load_parts', 'begin_translator', 'in_plan',
            'may_train', 'prepared', 'keep_end', 'average_ends', 'train_translator', 'one_a_sentence', 'scored',
-           'describe', 'vocabulary_costs', 'hardware', 'commit', 'effort', 'write_record', 'score_lines', 'model_card',
+           'describe', 'vocabulary_costs', 'hardware', 'effort', 'write_record', 'score_lines', 'model_card',
            'fingerprint', 'save_seen', 'fingerprints', 'was_seen', 'precision_losses', 'nearest', 'cross_weights',
            'looked_at', 'try_it', 'try_it_page']
 
@@ -16,7 +16,6 @@ import hashlib
 import json
 import platform
 import re
-import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -35,8 +34,8 @@ from .masks import BOS, PAD, UNK
 from .model import Transformer, TransformerConfig
 from .pocket import load_pocket
 from .support import lock, plan, saved, weights
-from .support.checkout import checkout
 from .support.progress import bar
+from .support.records import commit
 from .tokens import Subwords, Vocabulary
 from transformer_lit.training import (
     Training, TrainingConfig, collate, load_checkpoint, named_tensors,
@@ -654,18 +653,6 @@ def hardware() -> str:
     n = torch.get_num_threads()
     return f"{n} thread{'s' * (n > 1)}, {platform.machine()}"
 
-
-def commit() -> str:
-    "The book's own commit, or unknown where it is no checkout."
-    home = checkout()
-    try:
-        done = home and subprocess.run(
-            ["git", "-C", str(home), "describe", "--always", "--dirty"],
-            capture_output=True, text=True)
-        return done and done.stdout.strip() or "unknown"
-    except OSError:
-        return "unknown"
-
 # %% ../book/18_translation.ipynb #effort
 def effort(model: nn.Module, training: Training) -> dict:
     "Machine, size, tokens, operations (6 a weight and token), time."
@@ -772,7 +759,7 @@ def model_card(record: dict, name: str = "tatoeba-fr") -> str:
         scores=score_lines(record), limits=LIMITS[data["name"]],
         **{key: record[key] for key in (
             "command", "parameters", "tokens", "hardware", "torch",
-            "seed", "commit")})
+            "seed")}, commit=record["commit"] or "unknown")
 
 # %% ../book/18_translation.ipynb #fingerprint
 def fingerprint(english: str) -> bytes:
