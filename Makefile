@@ -20,7 +20,7 @@ help:
 	@echo "make mutants N=03    try to break one chapter's exported cells unnoticed"
 	@echo "make replicate N=13  a chapter again with other seeds, instruction sets and threads: do its claims hold? SEEDS=10"
 	@echo "make faults          plant faults in the package and see the tests find them"
-	@echo "make alone           each chapter alone, with only the wheel installed, as Colab does"
+	@echo "make alone           each chapter as Colab runs it: an empty folder, the notebook, the wheel"
 	@echo "make serve           look at the book on http://localhost:8000"
 	@echo "make text N=03       a chapter as text, to edit; make notebook N=03 takes it back"
 	@echo "make export          chapters to package"
@@ -82,7 +82,7 @@ address: $(VENV)/ready
 	@$(BIN)/nbdev-export
 
 wheel: $(VENV)/ready
-	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	@$(BIN)/python -c 'import sys; sys.path.insert(0, "tools"); import build; print(build.make_wheel(build.ROOT / "dist"))'
 
 clean:
 	rm -rf .run/out .run/work .run/site .run/peek _build dist $(if $(ALL),.venv .run)

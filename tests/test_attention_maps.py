@@ -18,7 +18,9 @@ from transformer_lit.attention_maps import (
     packed, piece_names, record, weight_at, without_heads)
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
-from transformer_lit.tokens import Vocabulary
+from transformer_lit.support import pages
+from transformer_lit.tokens import Subwords, Vocabulary
+from transformer_lit.translation import try_it_page
 
 
 def run(model, seed=0, rows=3, s=6, t=5):
@@ -256,6 +258,35 @@ def test_words_can_not_break_out_of_a_view():
     assert '"' not in html.unescape(tags[0][1]["aria-label"])
 
 
+LIVE = "/onclick=alert(1)//", "\" onclick=alert(1) x=\"", "' onclick=alert(1) x='", "{{data}}", "{{alt}}", "--><b onclick=alert(1)>"
+
+
+@pytest.mark.parametrize("alt", ["Attention of: {{data}}", "{{alt}} {{data}}", *LIVE])
+def test_nothing_in_a_view_becomes_an_attribute_or_a_tag(alt):
+    "Places filled one after the other put a token's text into the attribute of the one before."
+    plain = [(tag, sorted(attrs)) for tag, attrs in Parts(view(6, 6, 1, 1)[0].html).tags]
+    seen = {"encoder": [torch.rand(1, 1, 6, 6)], "decoder": [torch.rand(1, 1, 5, 5)], "cross": [torch.rand(1, 1, 5, 6)]}
+    found = Parts(attention_view(seen, LIVE, LIVE, alt=alt).html).tags
+    assert [(tag, sorted(attrs)) for tag, attrs in found] == plain, "a token has become HTML"
+    assert found[0][1]["aria-label"] == alt and json.loads(found[0][1]["data-view"])["s"] == list(LIVE)
+
+
+def test_nothing_in_the_view_of_sentences_ends_its_script():
+    row = {"en": "</script><b onclick=alert(1)>", "ref": "{{data}}", "seen": False, "said": "<!--<script>", "s": ["]]>"], "t": ["\u2028"], "w": "A"}
+    page = try_it_page([row])
+    kept = re.search(r"<script type=.application/json.[^>]*>(.*?)</script>", page, re.S)[1]
+    assert json.loads(kept) == [row]
+    assert [tag for tag, _ in Parts(page).tags if tag in ("b", "script")] == ["script", "script"]
+
+
+def test_a_page_is_filled_in_one_pass():
+    assert pages.filled("<p a='{{a}}'>{{b}}{{a}}", a="{{b}}", b="x") == "<p a='{{b}}'>x{{b}}"
+    assert pages.attribute("<'&\">") == "&lt;&#x27;&amp;&quot;&gt;"
+    assert pages.script("</&>\u2028") == '"\\u003c/\\u0026\\u003e\\u2028"'
+    with pytest.raises(KeyError):
+        pages.filled("{{c}}", a="x")
+
+
 def test_weights_that_do_not_fit_the_words_are_named():
     with pytest.raises(ValueError, match=r"cross weights \(4, 5\).*\(3, 5\)"):
         named_maps({"cross": [torch.rand(1, 2, 4, 5)]}, list("abcde"), list("xyzu"))
@@ -271,11 +302,8 @@ def test_packed_leaves_the_future_out():
 def test_pieces_are_readable():
     words = Vocabulary(["the", "cat"])
     assert piece_names([BOS, 4, 5, EOS, PAD], words) == ["<bos>", "the", "cat", "<eos>"]
-    tokens = pytest.importorskip("transformer_lit.tokens")
-    if not hasattr(tokens, "Subwords"):
-        pytest.skip("no subwords yet")
     some = ["the unbelievable cat sat", "été, l'été"] * 3
-    subwords = tokens.Subwords.build(some, 280)
+    subwords = Subwords.build(some, 280)
     named = piece_names(subwords.encode("the unbelievable été"), subwords)
     assert named[-1] == "<eos>" and not any("Ġ" in piece for piece in named)
     starts = [piece for piece in named[:-1] if not piece.startswith("·")]

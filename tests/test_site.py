@@ -2,6 +2,7 @@
 import http.server
 import re
 import shutil
+import sys
 import threading
 from functools import partial
 from html.parser import HTMLParser
@@ -11,9 +12,10 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
 SITE = ROOT / "_build" / "html"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not SITE.exists(), reason="the book is not built: make book")]
+pytestmark = pytest.mark.slow
 PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.glob("book/**/*.html"))
 VISITED = [p for p in PAGES if "/source/" not in p] + [p for p in PAGES if p.endswith("source/masks.html")]
 # Findings of the theme itself and of docutils, not of our pages: search and sidebar controls without a name
@@ -40,6 +42,12 @@ class Page(HTMLParser):
             self.loaded.append(a["src"])
         if tag == "link" and a.get("href") and a.get("rel") not in ("canonical", "next", "prev", "author"):
             self.loaded.append(a["href"])
+
+
+def test_the_book_is_built():
+    "Else every check of this file would find nothing to look at, and pass."
+    missing = [p.stem for p in (ROOT / "book").glob("*.ipynb") if not (SITE / "book" / f"{p.stem}.html").exists()]
+    assert not missing, f"no page of {missing}: make book"
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +80,50 @@ def test_no_page_loads_a_file_from_another_host(parsed):
     foreign = [f"{name}: {src}" for name, page in parsed.items() for src in page.loaded
                if urlsplit(src).netloc]
     assert not foreign, "pages must carry everything themselves:\n" + "\n".join(foreign)
+
+
+def to_the_placeholder(page):
+    "Links that lead to an address under .example, which nobody can have."
+    return [link for link in page.links + page.loaded if (urlsplit(link).hostname or "").endswith(".example")]
+
+
+def test_no_page_links_to_the_placeholder():
+    whole = {p.relative_to(SITE).as_posix(): Page(p.read_text(encoding="utf-8")) for p in SITE.glob("**/*.html")}
+    nowhere = [f"{name}: {link}" for name, page in whole.items() for link in to_the_placeholder(page)]
+    assert not nowhere, "the book has no home yet, and these links lead there:\n" + "\n".join(nowhere)
+
+
+@pytest.mark.parametrize("link", ["https://git.example/nobody/book", "https://www.git.example/nobody/book/edit/main/book/02.ipynb"])
+def test_a_link_to_the_placeholder_is_found(link):
+    assert to_the_placeholder(Page(f'<p>and <a href="{link}">the book</a></p>')) == [link]
+    assert to_the_placeholder(Page('<a href="https://github.com/owner/name">x</a><a href="02.html">y</a><p>github.example</p>')) == []
+
+
+def test_the_colab_button_leads_somewhere(parsed):
+    from address import home
+
+    for path in (ROOT / "book").glob("*.ipynb"):
+        links = parsed[f"book/{path.stem}.html"].links
+        if home():
+            slug = home().split("/", 3)[3]
+            assert f"https://colab.research.google.com/github/{slug}/blob/main/book/{path.name}" in links
+        else:
+            assert not [link for link in links if "colab.research" in link and "/github/" in link]
+            assert "preface.html#in-colab" in links, f"{path.stem} has no way into Colab"
+
+
+def test_every_chapter_is_a_download_beside_its_page(parsed):
+    "With the package as a wheel, whose size the page states."
+    wheels = list((SITE / "downloads").glob("*.whl"))
+    assert [w.name.split("-")[0] for w in wheels] == ["transformer_lit"], f"one wheel, not {wheels}"
+    size = f"{wheels[0].stat().st_size / 1e6:.1f} MB"
+    assert size in (SITE / "book" / "preface.html").read_text(encoding="utf-8"), "the preface states the wheel's size"
+    for path in (ROOT / "book").glob("*.ipynb"):
+        links = parsed[f"book/{path.stem}.html"].links
+        for name in (path.name, wheels[0].name):
+            assert links.count(f"../downloads/{name}") >= 1, f"{path.stem} has no link to {name}"
+        assert (SITE / "downloads" / path.name).read_bytes() == path.read_bytes(), f"the download {path.name} is another notebook: make book"
+        assert size in (SITE / "book" / f"{path.stem}.html").read_text(encoding="utf-8"), f"{path.stem} doesn't state the wheel's size"
 
 
 def test_nbdev_lines_are_replaced_by_badges():

@@ -1,8 +1,12 @@
 """The repository's address stands in pyproject.toml ([project.urls] Repository); this writes it everywhere else.
 
-    python tools/address.py                 check that nothing differs
+    python tools/address.py                 say which it is
     python tools/address.py https://...     set it
+
+As long as the book has no home it is a placeholder under .example, and nothing that a reader can click leads there: the built pages
+have no link to it, and the chapters' line "Read it rendered" is written when the address is set.
 """
+import json
 import re
 import subprocess
 import sys
@@ -14,6 +18,22 @@ FIELD = re.compile(r'^Repository = "([^"]+)"$', re.M)
 
 def address() -> str:
     return FIELD.search((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[1]
+
+
+def home(of: str | None = None) -> str | None:
+    "The address, or None while it is the placeholder."
+    of = of or address()
+    return None if of.split("/")[2].endswith(".example") else of
+
+
+def rendered(notebook: dict, where: str | None) -> dict:
+    "The notebook with its line on the rendered book, at the end of the first cell's list; without the line while there is no home."
+    cell = notebook["cells"][0]
+    lines = [line for line in "".join(cell["source"]).split("\n") if not line.startswith("- **Read it rendered** ")]
+    if where:
+        lines.append(f"- **Read it rendered** in [the book]({where})")
+    cell["source"] = "\n".join(lines).splitlines(keepends=True)
+    return notebook
 
 
 def carriers() -> list[Path]:
@@ -36,6 +56,9 @@ def main() -> None:
         if old in text:
             path.write_text(text.replace(old, new), encoding="utf-8")
             print(path.relative_to(ROOT))
+    for path in sorted((ROOT / "book").glob("*.ipynb")):
+        notebook = rendered(json.loads(path.read_text(encoding="utf-8")), home(new))
+        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

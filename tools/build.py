@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 import yaml
-from address import address
+from address import home
 
 from transformer_lit.support import claims
 
@@ -26,12 +26,34 @@ def measured(name: str) -> str:
     return f"- **Takes** {kept['seconds']:.0f} seconds on one thread and {kept['megabytes']:,} MB, measured by this build"
 
 
-def merged(path: Path):
+def make_wheel(folder: Path) -> Path:
+    "The package as one file; the same bytes whenever it is made, and nothing is fetched for it."
+    for older in folder.glob("transformer_lit-*.whl"):
+        older.unlink()
+    subprocess.run([sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "wheel", "--no-deps", "--no-build-isolation",
+                    "--no-cache-dir", "--wheel-dir", str(folder), str(ROOT)], check=True, env={**os.environ, "SOURCE_DATE_EPOCH": "1767225600"})
+    return next(folder.glob("transformer_lit-*.whl"))
+
+
+def size_of(path: Path) -> str:
+    size = path.stat().st_size
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+
+
+def downloads(name: str, wheel: Path) -> str:
+    "The box's line on running the chapter elsewhere: its notebook and the package, as files that lie beside the pages."
+    notebook = ROOT / "book" / f"{name}.ipynb"
+    return (f'- **Run it** in Colab or Jupyter: download <a href="../downloads/{name}.ipynb" download>this notebook</a> ({size_of(notebook)}) and '
+            f'<a href="../downloads/{wheel.name}" download>the package</a> ({size_of(wheel)}), then take <a href="preface.html#in-colab">five steps</a>')
+
+
+def merged(path: Path, wheel: Path):
     "The committed chapter with the outputs of its last execution; widgets need a kernel and stay out."
     notebook, done = nbformat.read(path, 4), nbformat.read(OUT / path.name, 4)
     outputs = {cell.id: cell.get("outputs", []) for cell in done.cells}
     if not {cell.id for cell in notebook.cells if cell.cell_type == "code"} <= set(outputs):
         sys.exit(f"{path.name} has changed since it was executed: make book")
+    notebook.cells[0].source += f"\n{downloads(path.stem, wheel)}"
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = outputs[cell.id]
@@ -62,8 +84,13 @@ def assemble() -> None:
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.copytree(ROOT / "book", SITE / "book", ignore=shutil.ignore_patterns(
         "*.ipynb", "__pycache__", ".ipynb_checkpoints", "results"))
+    wheel = make_wheel(SITE / "beside" / "downloads")  # Sphinx copies what lies in `beside` into the built book as it is
     for path in sorted((ROOT / "book").glob("*.ipynb")):
-        nbformat.write(merged(path), SITE / "book" / path.name)
+        shutil.copy(path, wheel.parent)
+        nbformat.write(merged(path, wheel), SITE / "book" / path.name)
+    preface = SITE / "book" / "preface.md"
+    link = f': <a href="../downloads/{wheel.name}" download>{wheel.name}</a> ({size_of(wheel)})'
+    preface.write_text(preface.read_text(encoding="utf-8").replace("<!-- wheel -->", link), encoding="utf-8")
     names = source_pages()
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     for part in toc["parts"]:
@@ -72,7 +99,8 @@ def assemble() -> None:
                 chapter["sections"] = [{"file": f"book/source/{name}"} for name in names]
     (SITE / "_toc.yml").write_text(yaml.safe_dump(toc, sort_keys=False), encoding="utf-8")
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
-    config["sphinx"]["config"]["repository_address"] = address()
+    config["sphinx"]["config"]["repository_address"] = home() or ""
+    config["sphinx"]["config"]["html_extra_path"] = ["beside"]
     (SITE / "_config.yml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     shutil.copy(ROOT / "CHANGELOG.md", SITE / "book" / "changelog.md")
 

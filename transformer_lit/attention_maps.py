@@ -7,7 +7,6 @@ __all__ = ['attention_modules', 'overheard', 'record', 'read_pairs', 'piece_name
 
 # %% ../book/20_attention_maps.ipynb #imports
 import base64
-import html
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from .support.files import shipped
+from .support.pages import attribute, filled
 from .masks import EOS, PAD
 from .multi_head import MultiHeadAttention
 from .training import collate
@@ -167,10 +167,7 @@ def attention_view(recorded: dict, source_words: Sequence[str],
     }, ensure_ascii=False, separators=(",", ":"))
     page = shipped("data/interactive/attention.html").read_text("utf-8")
     page = "\n".join(line.strip() for line in page.splitlines())
-    for name, text in {"alt": html.escape(alt), "data": data.replace(
-            "&", "&amp;").replace("'", "&#39;").replace("<", "&lt;")
-            }.items():
-        page = page.replace("{{" + name + "}}", text)
+    page = filled(page, alt=attribute(alt), data=attribute(data))
     return AttentionView(page, alt)
 
 # %% ../book/20_attention_maps.ipynb #habit-places

@@ -2,19 +2,26 @@
 
 # %% auto #0
 __all__ = ['COMMANDS', 'RECIPE_NAMES', 'LARGE', 'SETS', 'WEIGHT_KINDS', 'FOLDER', 'LANGUAGE', 'BEAM', 'DATA', 'TRAIN',
-           'TRANSLATE', 'EVALUATE', 'EXPORT', 'OPTIONS', 'RUN', 'at_least_one', 'parser', 'chosen', 'where', 'fetched',
-           'verified', 'run_data', 'as_typed', 'changed', 'run_large', 'run_train', 'lines_of', 'in_batches',
-           'converse', 'run_translate', 'writable', 'run_evaluate', 'write_report', 'run_export', 'main']
+           'TRANSLATE', 'EVALUATE', 'EXPORT', 'OPTIONS', 'RUN', 'parser', 'chosen', 'where', 'fetched', 'verified',
+           'run_data', 'as_typed', 'changed', 'run_large', 'run_train', 'score_line', 'one_source', 'lines_of',
+           'batch_of', 'in_batches', 'converse', 'translating', 'run_translate', 'writable', 'speaks', 'run_evaluate',
+           'write_report', 'run_export', 'main']
 
 # %% ../book/92_command_line.ipynb #imports
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from pathlib import Path
+
+from .support import options as types
+from .support.commands import folder_or_new, guarded
+from .support.progress import bar
+from .support.reading import (
+    readable_text, standard_input, text_lines)
 
 # %% ../book/92_command_line.ipynb #commands-named
 COMMANDS = {"data": "Fetch corpora, list them, verify them.",
@@ -28,20 +35,12 @@ LARGE = ("wmt14-en-de", "wmt14-en-fr", "general-en-fr",
 SETS = ("tatoeba", "multi30k", "newstest2014", "pocket")
 WEIGHT_KINDS = ("float32", "bfloat16", "int8")
 
-# %% ../book/92_command_line.ipynb #at-least-one
-def at_least_one(text: str) -> int:
-    "A whole number from 1 on, for argparse."
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(
-            f"{text} is not a whole number from 1 on")
-    return int(text)
-
 # %% ../book/92_command_line.ipynb #options
-FOLDER = dict(type=Path, help=(
+FOLDER = dict(type=types.path, help=(
     "a trained translator (default: the one that comes along)"))
 LANGUAGE = dict(choices=["fr", "de"], help="the other language")
-BEAM = dict(type=at_least_one, default=4,
-            help="beam size (default: %(default)s)")
+BEAM = dict(type=types.whole(1, types.BEAM), default=4,
+            help=f"beam size, at most {types.BEAM} (default: %(default)s)")
 
 # %% ../book/92_command_line.ipynb #options-data
 DATA = {
@@ -55,17 +54,19 @@ DATA = {
 TRAIN = {
     "--recipe": dict(choices=RECIPE_NAMES + LARGE, default="words", help=(
         "what to train (default: %(default)s)")),
-    "--folder": dict(type=Path, help="default: runs/RECIPE"),
-    "--epochs": dict(type=at_least_one, help="default: the recipe's"),
-    "--pairs": dict(type=at_least_one, help=(
+    "--folder": dict(type=types.path, help="default: runs/RECIPE"),
+    "--epochs": dict(type=types.whole(1, 10_000), help=(
+        "default: the recipe's")),
+    "--pairs": dict(type=types.whole(), help=(
         "training pairs (default: the recipe's)")),
-    "--threads": dict(type=at_least_one, help="default: one a core")}
+    "--threads": dict(type=types.whole(1, types.THREADS),
+                      help=types.THREADS_HELP)}
 
 # %% ../book/92_command_line.ipynb #options-use
 TRANSLATE = {
     "sentences": dict(nargs="*", help=(
         "English sentences; none: lines from standard input")),
-    "--file": dict(type=Path, help="a text, one sentence a line"),
+    "--file": dict(type=types.path, help="a text, one sentence a line"),
     "--interactive": dict(action="store_true", help=(
         "ask for one sentence after the other")),
     "--folder": FOLDER, "--beam": BEAM}
@@ -76,12 +77,12 @@ EVALUATE = {
         "the test set (default: %(default)s)")),
     "--language": LANGUAGE | dict(default="fr"),
     "--folder": FOLDER, "--beam": BEAM,
-    "--out": dict(type=Path, default=Path("scores.json"), help=(
+    "--out": dict(type=types.path, default=Path("scores.json"), help=(
         "where the report goes (default: %(default)s)"))}
 
 # %% ../book/92_command_line.ipynb #options-export
 EXPORT = {
-    "out": dict(type=Path, metavar="FOLDER", help=(
+    "out": dict(type=types.path, metavar="FOLDER", help=(
         "a new folder, for CTranslate2")),
     "--folder": FOLDER,
     "--quantization": dict(choices=WEIGHT_KINDS, default="float32", help=(
@@ -223,16 +224,17 @@ def run_train(options) -> int:
     "Train, and leave run.json beside the model."
     if options.recipe in LARGE:
         return run_large(options)
+    folder = options.folder or Path("runs") / options.recipe
+    folder_or_new(folder)
     import torch
 
     from transformer_lit import translation as t
     from transformer_lit.data import tatoeba_archive
     from transformer_lit.support.files import shipped
 
-    torch.set_num_threads(options.threads or torch.get_num_threads())
+    torch.set_num_threads(types.threads(options.threads))
     recipe = changed(t.RECIPES[options.recipe], options.epochs,
                      options.pairs)
-    folder = options.folder or Path("runs") / options.recipe
     parts = t.load_parts(recipe.language, recipe.pairs, recipe.words,
                          recipe.corpus)
     done = t.train_translator(folder, recipe, parts)
@@ -240,38 +242,71 @@ def run_train(options) -> int:
                else tatoeba_archive(recipe.language))
     record = t.write_record(folder, as_typed(options), *done, parts,
                             archive)
-    for score in record["scores"]:
-        print(f"{score['set']}: {score['metric']} {score['value']:.3f}")
+    print(*map(score_line, record["scores"]), sep="\n")
     return 0
+
+# %% ../book/92_command_line.ipynb #score-line
+def score_line(score: dict) -> str:
+    "Set, measure, value, and which references were counted."
+    which = {"first": ", first reference only", "all": ", all references"
+             }.get(score.get("references"), "")
+    return (f"{score['set']}: {score['metric']}{which} "
+            f"{score['value']:.3f}")
+
+# %% ../book/92_command_line.ipynb #one-source
+def one_source(options) -> None:
+    "Raises ValueError for two sources, OSError for a missing file."
+    given = [name for name, there in (
+        ("a typed sentence", options.sentences),
+        ("--file", options.file), ("--interactive", options.interactive),
+    ) if there]
+    if len(given) > 1:
+        raise ValueError(f"{given[0]} and {given[1]} were given: "
+                         "choose one of them")
+    if options.file:
+        readable_text(options.file)
 
 # %% ../book/92_command_line.ipynb #lines-of
 def lines_of(options) -> Iterator[str]:
     "The sentences: typed ones, a file's lines, or standard input's."
+    for text in options.sentences:
+        if any("\ud800" <= sign <= "\udfff" for sign in text):
+            raise ValueError("what was typed is not UTF-8 text")
+        yield text
     if options.sentences:
-        yield from options.sentences
         return
-    file = (open(options.file, encoding="utf-8") if options.file
-            else sys.stdin)
-    try:
-        for line in file:
+    from transformer_lit.translation import LONGEST
+
+    name = str(options.file or "standard input")
+    with (open(options.file, "rb") if options.file
+          else standard_input()) as file:
+        for line in text_lines(file, name, LONGEST):
             yield line.strip()
-    except UnicodeDecodeError:
-        raise ValueError(f"{options.file or 'the input'} is not UTF-8 "
-                         "text: convert it first") from None
 
 # %% ../book/92_command_line.ipynb #in-batches
+def batch_of(lines: Iterator[str], size: int, letters: int = 20_000,
+             ) -> list[str]:
+    "The next `size` lines; fewer where they hold over `letters`."
+    batch: list[str] = []
+    held = 0
+    for line in lines:
+        batch.append(line)
+        held += len(line)
+        if len(batch) == size or held > letters:
+            break
+    return batch
+
+
 def in_batches(translate: Callable[[list[str]], list[str]],
                lines: Iterable[str], size: int = 256) -> Iterator[str]:
     "The answers to `lines`, in their order, batch by batch."
-    lines, done = iter(lines), 0
-    show = sys.stderr.isatty() and not sys.stdout.isatty()
-    while batch := list(islice(lines, size)):
-        yield from translate(batch)
-        done += len(batch)
-        if show:
-            print(f"\r{done:,} sentences", end="", file=sys.stderr)
-    if show:
-        print(file=sys.stderr)
+    total = len(lines) if hasattr(lines, "__len__") else None
+    lines = iter(lines)
+    with bar(total, "translating", unit="sentence",
+             quiet=sys.stdout.isatty()) as shown:
+        while batch := batch_of(lines, size):
+            yield from translate(batch)
+            shown.update(len(batch))
 
 # %% ../book/92_command_line.ipynb #converse
 def converse(translate: Callable[[list[str]], list[str]]) -> None:
@@ -286,19 +321,25 @@ def converse(translate: Callable[[list[str]], list[str]]) -> None:
         if line:
             print(translate([line])[0], flush=True)
 
+# %% ../book/92_command_line.ipynb #translating
+def translating(translator, beam: int) -> Callable:
+    "Its `translate` with a beam; a wide one takes fewer at a time."
+    def translate(lines: list[str]) -> list[str]:
+        return translator.translate(lines, beam_size=beam,
+                                    batch_size=max(1, min(64, 256 // beam)))
+    return translate
+
 # %% ../book/92_command_line.ipynb #run-translate
 def run_translate(options) -> int:
     "One line a sentence, or a conversation."
+    one_source(options)
     import torch
 
     from transformer_lit.translation import Translator
 
     torch.set_num_threads(1)  # busy cores: more threads are slower
     translator = Translator.from_pretrained(options.folder)
-
-    def translate(lines: list[str]) -> list[str]:
-        return translator.translate(lines, beam_size=options.beam)
-
+    translate = translating(translator, options.beam)
     if options.interactive or (sys.stdin.isatty() and not (
             options.sentences or options.file)):
         converse(translate)
@@ -316,24 +357,39 @@ def writable(path: Path) -> None:
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise PermissionError(f"{path} can't be written")
 
+# %% ../book/92_command_line.ipynb #speaks
+def speaks(folder: Path | None, language: str) -> None:
+    "Raises ValueError if the folder's translator says another one."
+    said = "fr" if folder is None else None  # what comes along
+    for name in ("run.json", "translator.json") if folder else ():
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            kept = json.loads((folder / name).read_text("utf-8"))
+            kept = kept.get("recipe", kept)
+            said = kept.get("language") or said
+            said = kept.get("languages", [said])[-1]
+    if said is not None and said != language:
+        raise ValueError(f"this translator says {said} and not {language}: "
+                         f"evaluate it with --language {said}")
+
 # %% ../book/92_command_line.ipynb #run-evaluate
 def run_evaluate(options) -> int:
     "Translate a test set, score it, write the report."
+    writable(options.out)
+    speaks(options.folder, options.language)
     import torch
 
     from transformer_lit import data, evaluation
     from transformer_lit.translation import Translator
 
-    writable(options.out)
     torch.set_num_threads(1)
     name, pocket = options.set, options.set == "pocket"
     kept = data.shipped("data/checkpoints/pocket") if pocket else None
     translator = Translator.from_pretrained(options.folder or kept)
     chosen_set = data.test_set(name, options.language)
     seen = data.load("pocket" if pocket else "tatoeba", options.language)
+    translate = translating(translator, options.beam)
     found = evaluation.all_reports(
-        lambda lines: list(in_batches(lambda batch: translator.translate(
-            batch, beam_size=options.beam), lines)),
+        lambda lines: list(in_batches(translate, lines)),
         {name: chosen_set}, seen["train"], key=data.sentence_key)[name]
     write_report(options.out, {"set": name, "beam": options.beam, **found})
     for score in found["one"]:
@@ -344,18 +400,20 @@ def run_evaluate(options) -> int:
 # %% ../book/92_command_line.ipynb #write-report
 def write_report(path: Path, report: dict) -> None:
     "As JSON, whole or not at all."
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(report, indent=1, ensure_ascii=False),
-                    encoding="utf-8")
-    os.replace(part, path)
+    from transformer_lit.training import write_whole
+
+    text = json.dumps(report, indent=1, ensure_ascii=False)
+    write_whole(path, lambda part: part.write_text(text, "utf-8"))
 
 # %% ../book/92_command_line.ipynb #run-export
 def run_export(options) -> int:
     "A folder for CTranslate2."
     from transformer_lit.support.files import shipped
-    from transformer_lit.export import engine_library, export
+    from transformer_lit.export import (
+        engine_library, export, new_folder)
     from transformer_lit.translation import Translator
 
+    new_folder(options.out)
     engine_library()
     home = options.folder or shipped("data/checkpoints/tatoeba-fr")
     card = home / "README.md"
@@ -373,18 +431,7 @@ RUN = {"data": run_data, "train": run_train, "translate": run_translate,
 def main(arguments: list[str] | None = None) -> int:
     "Run one command; a mistake is one sentence and exit status 1."
     options = parser().parse_args(arguments)
-    try:
-        return RUN[options.command](options)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except ModuleNotFoundError as error:
-        said = f"{error.name} is missing: pip install {error.name}"
-    except (OSError, ValueError) as error:
-        said = " ".join(str(error).split())
-    except KeyboardInterrupt:
-        print("\ntransformer-lit: stopped; the same command goes on "
-              "from where it was", file=sys.stderr)
-        return 130
-    print(f"transformer-lit: {said}", file=sys.stderr)
-    return 1
+    again = {"train": "the same command goes on from the last checkpoint",
+             "data": "the same command goes on from where it was"}
+    return guarded(lambda: RUN[options.command](options),
+                   again.get(options.command, "nothing was written"))

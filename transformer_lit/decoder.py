@@ -76,7 +76,7 @@ class Decoder(nn.Module):
     """N decoder layers in a row; with pre-norm, one last LayerNorm.
 
     x (B, T, D), memory (B, S, D) -> (B, T, D); `caches` holds one
-    dictionary a layer, which the layers fill and read (chapter 13)."""
+    dictionary per layer, which the layers fill and read (chapter 13)."""
 
     def __init__(self, layers: list[nn.Module], d_model: int,
                  norm: str = "post"):

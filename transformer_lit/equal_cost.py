@@ -4,15 +4,16 @@
 __all__ = ['SMALL_SIZES', 'SCALES', 'DESIGNS', 'DECAY', 'OPTIMIZERS', 'EDGES', 'MODULES', 'Design', 'Scale', 'Ground', 'ground',
            'batches_for', 'labels', 'count_parameters', 'fit_size', 'build_transformer', 'wanted_parameters',
            'AdamWAndAdam', 'training_for', 'counted_step', 'one_run', 'cost', 'score', 'best_peak', 'next_peak', 'todo',
-           'besides', 'attempted', 'keep', 'results_of', 'train_missing', 'run_all', 'find_design', 'command',
-           'make_records', 'runs_of', 'search_of', 'said', 'has_record', 'over_seeds', 'bleu_text', 'cost_row',
-           'table_of', 'short_run']
+           'besides', 'attempted', 'keep', 'results_of', 'runs_before', 'train_missing', 'run_all', 'known_designs',
+           'find_design', 'command', 'asked_for', 'make_records', 'records_for', 'told_of', 'runs_of', 'search_of',
+           'said', 'has_record', 'over_seeds', 'bleu_text', 'cost_row', 'table_of', 'short_run']
 
 # %% ../book/94_equal_cost.ipynb #imports
 import argparse
 import importlib
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -26,14 +27,19 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 # %% ../book/94_equal_cost.ipynb #imports-book
+from .support import options as types
+from .support.commands import folder_or_new, guarded
 from .support.files import shipped
+from .support.progress import progress
+from .support.reading import fields, json_file
+from .support.records import commit
 from .model import Transformer, TransformerConfig
 from .tokens import Subwords
 from .training import (
     Pair, Training, TrainingConfig, collate, token_batches,
     validation_loss, write_whole)
 from .translation import (
-    MuonAndAdam, Translator, TwoAsOne, commit, hardware, load_parts,
+    MuonAndAdam, Translator, TwoAsOne, hardware, load_parts,
     one_a_sentence, rise_and_fall)
 
 # %% ../book/94_equal_cost.ipynb #design
@@ -225,7 +231,8 @@ def one_run(design: Design, scale: Scale, field: Ground, peak: float,
     flops, seen, curve, wall, cpu = 0, 0, [], 0.0, 0.0
     every = max(2, n // counted)
     run.model.train()
-    for i, batch in enumerate(batches):
+    shown = progress(batches, f"peak {peak:g}, seed {seed}", unit="step")
+    for i, batch in enumerate(shown):
         pairs = collate([field.train[k] for k in batch])
         begun = time.perf_counter(), time.process_time()
         if i % every == 1:
@@ -350,13 +357,31 @@ def results_of(runs: list[dict], scale_has_search: bool) -> list[dict]:
     return [r for r in runs if r["peak"] == best
             and not (scale_has_search and r["search"])]
 
+# %% ../book/94_equal_cost.ipynb #runs-before
+def runs_before(path: Path, head: dict) -> list[dict]:
+    "The runs of a record that is there; ValueError if it is another's."
+    if not path.exists():
+        return []
+    again = "put a whole one in its place, or take another --out"
+    old = fields(json_file(path, advice=again, infinite=True), path,
+                 {"runs": list, "commit": str}, again)
+    for run in old["runs"]:
+        fields(run, path, {"peak": (int, float), "seed": int,
+                           "valid_loss": (int, float), "search": bool},
+               again)
+    head = json.loads(json.dumps(head))
+    for name in {"design", "scale"} & old.keys() & head.keys():
+        if old[name] != head[name]:
+            raise ValueError(f"{path} was made with another {name}: "
+                             "take another --out")
+    return [{"commit": old["commit"], **run} for run in old["runs"]]
+
 # %% ../book/94_equal_cost.ipynb #train-missing
 def train_missing(path: Path, design: Design, scale: Scale,
                   field: Ground, head: dict, also: Sequence[float] = (),
                   ) -> tuple[list[dict], dict]:
     "All runs of the record NAME.json, and the models trained here."
-    old = json.loads(path.read_text()) if path.exists() else {"runs": []}
-    runs = [{"commit": old["commit"], **run} for run in old["runs"]]
+    runs = runs_before(path, head)
     peaks, models = design.peaks or scale.peaks, {}
     while following := (todo(runs, scale, peaks)
                         or besides(runs, scale, also)):
@@ -393,14 +418,21 @@ def run_all(path: Path, design: Design, scale: Scale, field: Ground,
 MODULES = ("equal_cost", "rnn", "decoder_only", "since_2017")
 
 
-def find_design(name: str) -> Design:
-    "A registered competitor. KeyError with all names if there is none."
+def known_designs() -> dict[str, Design]:
+    "All registered competitors, in the order of the chapters."
     known: dict[str, Design] = {}
     for module in MODULES:
         found = importlib.import_module(f"transformer_lit.{module}")
         known |= found.DESIGNS
-        if name in known:
-            return known[name]
+    return known
+
+
+def find_design(name: str) -> Design:
+    "A registered competitor. KeyError with all names if there is none."
+    if name in DESIGNS:
+        return DESIGNS[name]
+    if name in (known := known_designs()):
+        return known[name]
     raise KeyError(f"{name}: choose from {', '.join(known)}")
 
 
@@ -410,35 +442,64 @@ def command(name: str, corpus: str) -> str:
             f"{corpus}")
 
 # %% ../book/94_equal_cost.ipynb #make-records
-def make_records(args: Sequence[str] | None = None) -> None:
-    "Train and score competitors as their records ask; goes on."
+def asked_for(args: Sequence[str] | None = None) -> argparse.Namespace:
+    "The options of the command; `designs` are those that were named."
     p = argparse.ArgumentParser(
         prog="python -m transformer_lit.equal_cost",
         description=make_records.__doc__)
-    p.add_argument("names", nargs="+", help="competitors")
-    p.add_argument("--corpus", choices=list(SCALES), default="pocket")
-    p.add_argument("--out", type=Path, default="book/results/equal")
-    p.add_argument("--also", type=float, nargs="*", default=(),
+    p.add_argument("names", nargs="+", metavar="name", help=(
+        "competitors: " + ", ".join(known_designs())))
+    p.add_argument("--corpus", choices=list(SCALES), default="pocket",
+                   help="the ground (default: %(default)s)")
+    p.add_argument("--out", type=types.path, default=Path("runs/equal"),
+                   help="where records are kept (default: %(default)s; the "
+                   "book's own are in book/results/equal)")
+    p.add_argument("--also", type=types.number(1e-8, 10), nargs="*",
+                   default=(), metavar="PEAK",
                    help="peaks to run as well, outside the comparison")
     o = p.parse_args(args)
-    torch.set_num_threads(1)
     try:
-        chosen = [find_design(name) for name in o.names]
+        o.designs = [find_design(name) for name in o.names]
     except KeyError as error:
         p.error(error.args[0])
+    return o
+
+# %% ../book/94_equal_cost.ipynb #make-records-2
+def make_records(args: Sequence[str] | None = None) -> int:
+    "Train and score competitors as their records ask; goes on."
+    o = asked_for(args)
+    return guarded(lambda: records_for(o),
+                   "the same command goes on with the run that it was in")
+
+
+def records_for(o: argparse.Namespace) -> int:
+    "What `make_records` does, errors and all."
+    torch.set_num_threads(1)  # so that the times can be compared
+    folder_or_new(o.out)
     scale = SCALES[o.corpus]
-    for name, design in zip(o.names, chosen):
+    for name, design in zip(o.names, o.designs):
         head = {"command": command(name, o.corpus), "commit": commit(),
                 "hardware": hardware(), "torch": torch.__version__,
                 "design": name, "scale": asdict(scale)}
-        runs = run_all(o.out / o.corpus / f"{name}.json", design, scale,
-                       ground(scale.corpus), head, o.also)
-        print(name, [(r["peak"], r["seed"], round(r["valid_loss"], 3))
-                     for r in runs], flush=True)
+        path = o.out / o.corpus / f"{name}.json"
+        runs_before(path, head)
+        runs = run_all(path, design, scale, ground(scale.corpus), head,
+                       o.also)
+        print(f"{name}: {path}", *map(told_of, runs), sep="\n  ",
+              flush=True)
+    return 0
+
+
+def told_of(run: dict) -> str:
+    "One run as a line."
+    bleu = f", BLEU {run['bleu']:.1f}" if "bleu" in run else ""
+    return (f"peak {run['peak']:g}, seed {run['seed']}: validation loss "
+            f"{run['valid_loss']:.3f}{bleu}"
+            + (" (of the search)" if run["search"] else ""))
 
 # %% ../book/94_equal_cost.ipynb #as-a-command
 if __name__ == "__main__" and globals().get("__spec__"):  # python -m
-    make_records()
+    sys.exit(make_records())
 
 # %% ../book/94_equal_cost.ipynb #runs-of
 def runs_of(names: Sequence[str], corpus: str = "pocket") -> dict:

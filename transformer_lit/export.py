@@ -2,11 +2,12 @@
 
 # %% auto #0
 __all__ = ['BEGIN', 'END', 'SUBWORDS', 'WORDS', 'QUANTIZATIONS', 'engine_library', 'own', 'fill_linear', 'fill_norm',
-           'fill_attention', 'fill_side', 'names_of', 'fits', 'specification', 'finish', 'export', 'best_of',
-           'engine_answers']
+           'fill_attention', 'fill_side', 'names_of', 'fits', 'specification', 'word_rules', 'finish', 'new_folder',
+           'export', 'best_of', 'engine_answers']
 
 # %% ../book/93_export.ipynb #imports
 import importlib
+import inspect
 import shutil
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from .decoding import penalty
 from .embeddings import Embedding, sinusoids
 from .encoder import EncoderLayer
 from .masks import EOS
-from .tokens import SPECIAL, Vocabulary
+from .support.commands import folder_or_new
+from .tokens import (
+    SPECIAL, WORD, Vocabulary, join_words, split_words)
 from .translation import Translator, save_translator
 
 # %% ../book/93_export.ipynb #engine-library
@@ -122,48 +125,81 @@ def specification(translator: Translator):
     return spec
 
 # %% ../book/93_export.ipynb #scripts
-BEGIN = '''"Translate: python translate.py SENTENCE ..."
+BEGIN = '''"Translate: python translate.py SENTENCE ..., or < FILE"
+import io
 import json
+import re
 import sys
+import unicodedata
 from pathlib import Path
 
 import ctranslate2
+
+here = Path(__file__).resolve().parent
 '''
 END = '''
+
+def asked():
+    if sys.argv[1:] or sys.stdin.isatty():
+        return sys.argv[1:] or sys.exit(__doc__)
+    try:
+        return [*io.TextIOWrapper(sys.stdin.buffer, "utf-8-sig")]
+    except UnicodeDecodeError:
+        sys.exit("standard input is not UTF-8 text: convert it first")
+
+
 engine = ctranslate2.Translator(str(here), intra_threads=1)
-for said in engine.translate_batch([cut(s) for s in sys.argv[1:]],
-                                   beam_size=4, length_penalty=0.6,
-                                   min_decoding_length=0):
-    print(joined(said.hypotheses[0]))
+lines = [line.strip() for line in asked()]
+found = iter(engine.translate_batch(
+    [cut(line) for line in lines if line], beam_size=4,
+    length_penalty=0.6, min_decoding_length=0))
+for line in lines:
+    print(joined(next(found).hypotheses[0]) if line else "")
 '''
 
 # %% ../book/93_export.ipynb #script-middle
-SUBWORDS = '''from tokenizers import Tokenizer
+SUBWORDS = '''
+from tokenizers import Tokenizer
 
-here = Path(__file__).resolve().parent
 tokens = Tokenizer.from_file(str(here / "tokenizer.json"))
 tokens.encode_special_tokens = True
 cut = lambda text: tokens.encode(text).tokens
 joined = lambda said: tokens.decode([*map(tokens.token_to_id, said)])
 '''
-WORDS = '''from transformer_lit.tokens import join_words, split_words
-
-here = Path(__file__).resolve().parent
+WORDS = '''
 kept = json.loads((here / "translator.json").read_text("utf-8"))
 cut = split_words
 joined = lambda said: join_words(said, kept["language"])
 '''
 
+
+def word_rules() -> str:
+    "Chapter 15's rules for words as they stand there: no book needed."
+    patterns = "".join(f"    {language!r}: re.compile({rule.pattern!r}),\n"
+                       for language, rule in WORD.items())
+    return (f"\nWORD = {{\n{patterns}}}\n\n\n"
+            + inspect.getsource(split_words) + "\n\n"
+            + inspect.getsource(join_words) + "\n")
+
 # %% ../book/93_export.ipynb #finish
 def finish(part: Path, words: bool, card: Path | None) -> None:
     "The script, and the card as README.md."
-    script = BEGIN + (WORDS if words else SUBWORDS) + END
+    middle = word_rules() + WORDS if words else SUBWORDS
+    script = BEGIN + middle + END
     (part / "translate.py").write_text(script, encoding="utf-8")
     if card:
         shutil.copyfile(card, part / "README.md")
 
 # %% ../book/93_export.ipynb #export
 QUANTIZATIONS = ("float32", "bfloat16", "int8")
+
+
+def new_folder(folder: Path) -> Path:
+    "Raises OSError unless nothing stands there and something could."
+    folder_or_new(folder.parent)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} is not empty: name a new folder")
+    return folder
 
 
 def export(translator: Translator, folder: str | Path,
@@ -174,21 +210,22 @@ def export(translator: Translator, folder: str | Path,
     bfloat16 is for GPUs: a CPU computes with it in float32. `card`
     goes along as README.md. Raises FileExistsError if `folder` holds
     something, ValueError for another quantization or model."""
-    folder = Path(folder)
+    folder = new_folder(Path(folder))
     if quantization not in QUANTIZATIONS:
         raise ValueError(f"quantization {quantization!r}: choose one of "
                          + ", ".join(QUANTIZATIONS))
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(f"{folder} is not empty: name a new folder")
     part = folder.with_name(folder.name + ".part")
     spec = specification(translator)
     shutil.rmtree(part, ignore_errors=True)
-    save_translator(translator, part)
-    spec.validate()
-    spec.optimize(quantization)
-    spec.save(str(part))
-    finish(part, isinstance(translator.target, Vocabulary), card)
-    return part.replace(folder)
+    try:
+        save_translator(translator, part)
+        spec.validate()
+        spec.optimize(quantization)
+        spec.save(str(part))
+        finish(part, isinstance(translator.target, Vocabulary), card)
+        return part.replace(folder)
+    finally:  # a full disk or Ctrl-C leaves nothing
+        shutil.rmtree(part, ignore_errors=True)
 
 # %% ../book/93_export.ipynb #best-of
 def best_of(hypotheses: list[list[int]], scores: list[float],

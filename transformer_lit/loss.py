@@ -22,7 +22,7 @@ def shift_right(target: Tensor) -> tuple[Tensor, Tensor]:
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor,
                            smoothing: float = 0.1, pad_id: int = PAD,
                            reduction: str = "mean") -> Tensor:
-    """Cross-entropy against smoothed labels (§5.4), in nats a token.
+    """Cross-entropy against smoothed labels (§5.4), in nats per token.
 
     logits (..., V), labels (...). The label gets 1 - ε + ε/V, each
     other word ε/V. Pads do not count. reduction "mean" or "sum" over

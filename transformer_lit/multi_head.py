@@ -10,7 +10,7 @@ from .attention import attention_here
 
 # %% ../book/04_multi_head.ipynb #multi-head-attention
 class MultiHeadAttention(nn.Module):
-    """Concat(head_1 ... head_H) W^O, the paper's §3.2.2.
+    """Concat(head_1 ... head_H) W^O, the paper's §3.2.2, with biases.
 
     d_model features are shared by n_heads heads of K = d_model /
     n_heads each. Raises ValueError if they can't be shared evenly."""

@@ -51,16 +51,21 @@ def asks_thebe(file) -> bool:
 
 
 def dress_page(app, pagename, templatename, context, doctree) -> None:
-    "Drop thebe, which asks a CDN; put a Colab button on notebooks."
+    """Drop thebe, which asks a CDN. Notebooks get a Colab button, which opens the chapter there; while the book has no address it leads
+    to the preface's steps. The theme's download button gives the notebook as it is in the repository."""
     for kind in ("script_files", "css_files"):
         context[kind] = [file for file in context.get(kind, []) if not asks_thebe(file)]
     source = app.env.doc2path(pagename) if pagename in app.env.found_docs else ""
     if str(source).endswith(".ipynb") and "header_buttons" in context:
-        slug = app.config.repository_address.split("//")[1].split("/", 1)[1]
+        slug = "/".join(app.config.repository_address.split("/")[3:])
         context["header_buttons"].insert(0, {
             "type": "link", "text": "Open in Colab", "tooltip": "Open this chapter in Colab",
             "icon": "fas fa-play", "label": "colab-button",
-            "url": f"https://colab.research.google.com/github/{slug}/blob/main/{pagename}.ipynb"})
+            "url": f"https://colab.research.google.com/github/{slug}/blob/main/{pagename}.ipynb" if slug
+            else f"{context['pathto']('book/preface')}#in-colab"})
+        for button in (b for group in context["header_buttons"] for b in group.get("buttons", [])):
+            if button.get("label") == "download-source-button":
+                button["url"] = context["pathto"](f"downloads/{Path(source).name}", 1)
 
 
 def copy_mathjax(app, error) -> None:

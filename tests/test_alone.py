@@ -1,0 +1,61 @@
+"""A reader's two files, a notebook and the wheel, run by themselves. `make alone` does this with every chapter."""
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+pytestmark = pytest.mark.slow
+NOTEBOOK = ROOT / "book" / "91_exercises.ipynb"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    from build import make_wheel
+
+    return make_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def borrowed(tmp_path_factory):
+    "This environment's libraries without the package."
+    folder = tmp_path_factory.mktemp("libraries")
+    for entry in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if "transformer_lit" not in entry.name:
+            (folder / entry.name).symlink_to(entry)
+    return folder
+
+
+def test_the_first_cell_installs_the_wheel_beside_it(borrowed, wheel):
+    from alone import run
+
+    assert run(borrowed, wheel, NOTEBOOK) is None
+
+
+def test_without_the_wheel_the_first_cell_says_what_to_upload(borrowed, tmp_path):
+    from address import home
+    from alone import run
+
+    if home():
+        pytest.skip("with an address the first cell asks the network")
+    other = tmp_path / "other-1.0-py3-none-any.whl"
+    other.touch()
+    assert "Upload the book's wheel" in (run(borrowed, other, NOTEBOOK) or "it ran")
+
+
+def test_the_wheel_carries_what_the_chapters_read(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = {p.relative_to(ROOT).as_posix() for p in (ROOT / "transformer_lit").rglob("*.py")}
+    shipped = {f"transformer_lit/_shipped/{to}/{p.relative_to(ROOT / folder).as_posix()}"
+               for folder, to in (("data", "data"), ("book/results", "results")) for p in (ROOT / folder).rglob("*") if p.is_file()}
+    assert package | shipped <= names, f"the wheel lacks {sorted((package | shipped) - names)[:5]}"
+
+
+def test_the_wheel_is_the_same_bytes_each_time(wheel, tmp_path, monkeypatch):
+    from build import make_wheel
+
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    assert make_wheel(tmp_path).read_bytes() == wheel.read_bytes()

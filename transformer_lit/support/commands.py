@@ -1,0 +1,82 @@
+"""What all commands have in common: one sentence for a mistake, and an exit status that a script can read."""
+# 0 done; 1 a mistake that a person can mend, in one sentence on standard error; 2 a wrong option (argparse); 75 the time that
+# --minutes gave was up, the same command goes on; 130 Ctrl-C. Anything else is a fault in the book and shows its traceback.
+import errno
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+DONE, MISTAKE, USAGE, LATER, STOPPED = 0, 1, 2, 75, 130
+WORDS = {
+    errno.ENOENT: "{} is not there",
+    errno.EEXIST: "{} is there already",
+    errno.EISDIR: "{} is a folder, and a file was asked for",
+    errno.ENOTDIR: "{} lies inside a file, and a folder was asked for",
+    errno.EACCES: "{} can't be opened: permission denied",
+    errno.EPERM: "{} can't be changed: permission denied",
+    errno.EROFS: "{} can't be written: the disk is read-only",
+    errno.ENAMETOOLONG: "{:.60} … is too long for a file's name",
+    errno.ELOOP: "{} is a link that leads to itself",
+}
+FULL = "the disk is full: make room, the same command goes on"
+
+
+def sentence(error: BaseException) -> str:
+    "What went wrong, in one line that names the file."
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error.name} is missing: pip install {error.name}"
+    if isinstance(error, MemoryError):
+        return str(error) or "there is not enough memory for this"
+    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+        return FULL
+    if isinstance(error, OSError) and error.filename is not None and error.errno:
+        words = WORDS.get(error.errno, "{}: " + (error.strerror or "can't be used").lower())
+        return words.format(os.fsdecode(error.filename))
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def guarded(do: Callable[[], int], again: str = "the same command starts again") -> int:
+    "Run a command; a mistake is one sentence and status 1, Ctrl-C is 130 and says what happens `again`."
+    try:
+        return do()
+    except BrokenPipeError:  # the reader went away: nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt as stop:
+        print(f"\ntransformer-lit: {str(stop) or 'stopped; ' + again}", file=sys.stderr)
+        return STOPPED
+    except (OSError, ValueError, MemoryError, ModuleNotFoundError) as error:
+        print(f"transformer-lit: {sentence(error)}", file=sys.stderr)
+        return MISTAKE
+
+
+def folder_or_new(path: Path) -> Path:
+    "Raises OSError unless `path` is a folder or could become one."
+    for part in (path, *path.parents):
+        if part.is_dir():
+            return path
+        if part.exists() or part.is_symlink():
+            raise NotADirectoryError(f"{part} is a file, and a folder was asked for")
+    return path
+
+
+@contextmanager
+def nothing_left(folder: Path, worth: str) -> Iterator[None]:
+    """What fails inside leaves no new `folder` behind, nor the folders above it that were made for it.
+
+    worth: the file in it that makes it worth keeping, because the next call goes on there."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        if new and not (folder / worth).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            for path in new[1:]:
+                try:
+                    path.rmdir()  # only what is empty
+                except OSError:
+                    break
+        raise

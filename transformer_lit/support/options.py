@@ -1,0 +1,56 @@
+"""Types for argparse: a bad value is one sentence, before anything is loaded."""
+import argparse
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+BEAM = 64  # the widest beam: memory grows with it, quality doesn't
+THREADS = 256
+
+
+def whole(low: int = 1, high: int = 10 ** 9) -> Callable[[str], int]:
+    "A whole number from `low` to `high`."
+    def parse(text: str) -> int:
+        digits = text[1:] if text[:1] == "-" else text
+        if digits.isascii() and digits.isdecimal() and len(digits) < 19 and low <= int(text) <= high:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a whole number from {low:,} to {high:,}")
+    return parse
+
+
+def number(low: float, high: float) -> Callable[[str], float]:
+    "A number between `low` and `high`, both included; never nan."
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if low <= value <= high:
+            return value
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a number from {low:g} to {high:g}")
+    return parse
+
+
+def path(text: str) -> Path:
+    "A path that could be one: an empty one is mostly a variable of the shell that nobody has set."
+    if not text.strip() or "\0" in text:
+        raise argparse.ArgumentTypeError("a path was asked for, and this one is empty")
+    return Path(text)
+
+
+def cores() -> int:
+    "The cores that this process may use."
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads(asked: int | None) -> int:
+    """What was asked for; else OMP_NUM_THREADS; else half of the cores, at least one.
+
+    The half are the real cores where the system counts each of them twice. It also leaves room: torch's threads wait for the
+    slowest at every product, so with as many threads as cores one busy neighbour makes all of them slow."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return asked or (int(given) if given.isdecimal() and int(given) else max(1, cores() // 2))
+
+
+THREADS_HELP = "default: half of the cores; as many threads as cores are slow as soon as anything else runs beside them"

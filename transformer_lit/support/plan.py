@@ -1,0 +1,79 @@
+"""What a run was planned with: written once, compared whole before anything is changed."""
+# A training that goes on must be the training that was begun. `compare` reads the plan that lies in a run's folder and says in
+# one sentence what differs; it writes nothing. Whoever called it writes the plan (whole, as all files) when there was none.
+#
+#     path = folder / plan.NAME
+#     if not plan.compare(path, now):
+#         write_whole(path, lambda part: part.write_text(plan.text(now), "utf-8"))
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+
+NAME = "plan.json"
+
+
+def text(plan: dict) -> str:
+    "The plan as the file holds it."
+    return json.dumps(plan, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def digest(anything) -> str:
+    "SHA-256 of what `anything` looks like: lists and tuples of numbers and texts, the training pairs above all."
+    found = hashlib.sha256()
+    for item in anything:
+        found.update(repr(item).encode("utf-8", "surrogatepass") + b"\n")
+    return found.hexdigest()
+
+
+def leaves(plan, path: tuple = ()) -> dict[tuple, object]:
+    "Every value by its path of names; lists are values."
+    if isinstance(plan, dict) and plan:
+        return {k: v for name, part in plan.items() for k, v in leaves(part, (*path, name)).items()}
+    return {path: plan}
+
+
+def differences(kept: dict, now: dict) -> list[str]:
+    "What differs, as 'n_heads=2; now n_heads=4'. A name that stands in several places is given with its path."
+    one, two = (leaves(json.loads(text(plan))) for plan in (kept, now))
+    paths = list(dict.fromkeys([*two, *one]))
+    often = Counter(path[-1] for path in paths)
+    said = []
+    for path in paths:
+        if path in one and path in two and one[path] == two[path]:
+            continue
+        name = path[-1] if often[path[-1]] == 1 else ".".join(path)
+        values = [shown(found[path]) if path in found else None for found in (one, two)]
+        if any(value is not None and len(value) > 40 for value in values):
+            said.append(f"other {name}")
+        else:
+            was, is_ = (f"no {name}" if value is None else f"{name}={value}" for value in values)
+            said.append(f"{was}; now {is_}")
+    return said
+
+
+def shown(value) -> str:
+    return "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def compare(path: Path, now: dict, part: bool = False, most: int = 3) -> bool:
+    """Is there a plan already, and the same one? False if there is none yet.
+
+    part: `now` is a part of a plan, and the rest isn't looked at. Raises ValueError with one sentence that names what differs, or says that the file can't be read. Writes nothing."""
+    if not path.exists():
+        return False
+    try:
+        kept = json.loads(path.read_text("utf-8"))
+        if not isinstance(kept, dict):
+            raise ValueError("it holds no plan")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} can't be read ({error}): put the old file back, or use another folder (--folder)") from None
+    if part:
+        kept = {name: kept[name] for name in now if name in kept}
+        if not kept:
+            raise ValueError(f"{path.parent} was begun by another command: use another folder (--folder)")
+    found = differences(kept, now)
+    if found:
+        more = f", and {len(found) - most} more" if len(found) > most else ""
+        raise ValueError(f"{path.parent} was begun with {', '.join(found[:most])}{more}: keep to it, or use another folder (--folder)")
+    return True
