@@ -14,7 +14,6 @@ import math
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -405,6 +404,115 @@ def test_a_bad_file_is_one_sentence(tmp_path, name, content, words):
     with pytest.raises((ValueError, OSError)) as caught:
         wmt.prepare(wmt.Preparation(str(folder), vocabulary=300), tmp_path / "store")
     assert one_sentence(str(caught.value)) and words in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"no tab here\n", gzip.compress(b"A\tB\n" * 999)[:-20], b"A\tB" * 600_000],
+                         ids=["empty", "blank lines", "one column", "cut gzip", "one endless line"])
+def test_a_preparation_that_is_refused_leaves_nothing(own, tmp_path, content, capsys):
+    folder = tmp_path / "mine-fr"
+    folder.mkdir()
+    (folder / ("x.tsv.gz" if content[:1] == b"\x1f" else "x.tsv")).write_bytes(content)
+    before = sorted(tmp_path.rglob("*"))
+    given = ["--corpus", str(folder), "--store", str(tmp_path / "runs" / "store"), "--folder", str(tmp_path / "runs" / "run"),
+             "--vocabulary", "300", "--size", "tiny"]
+    assert wmt.run_command(given) == 1
+    said = capsys.readouterr()
+    assert one_sentence(said.err) and not said.out, said
+    assert sorted(tmp_path.rglob("*")) == before, "a refused command has changed something"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_pair(tmp_path):
+    (tmp_path / "a.tsv").write_bytes("\ufeffGo.\tVa !\n\ufeffHi.\tSalut.\n".encode())
+    (tmp_path / "b.tsv.gz").write_bytes(gzip.compress("\ufeffGo.\tVa !\r\n".encode()))
+    assert list(wmt.read_columns(tmp_path / "a.tsv")) == [("Go.", "Va !"), ("\ufeffHi.", "Salut.")]
+    assert list(wmt.read_columns(tmp_path / "b.tsv.gz")) == [("Go.", "Va !")]
+
+
+@pytest.mark.parametrize("name, spoil, words", [
+    ("manifest.json", lambda b: b[:-30], "is not valid JSON"), ("manifest.json", lambda b: b"[1]", "and not an object"),
+    ("manifest.json", lambda b: b'{"shards": [{"ids": 3}]}', "no usable 'ids'"), ("tokenizer.json", lambda b: b.replace(b"a", b"b", 1), "not what was written"),
+    ("held_out.json", lambda b: b"{}", "no usable 'valid'"), ("held_out.json", lambda b: b'{"valid": [["a"]], "test": []}', "something else than pairs"),
+    ("held_out.json", lambda b: b"\xff\xfe", "is not valid JSON")])
+def test_a_damaged_store_is_one_sentence(store, own, tmp_path, name, spoil, words):
+    import shutil
+
+    shutil.copytree(store.folder, tmp_path / "copy")
+    path = tmp_path / "copy" / name
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(ValueError) as caught:
+        wmt.run_experiment(experiment(own), tmp_path / "run", tmp_path / "copy")
+    assert one_sentence(str(caught.value)) and words in str(caught.value) and name in str(caught.value)
+    assert not (tmp_path / "run" / "plan.json").exists(), "a refused run must not fix a plan"
+
+
+def test_a_batch_that_is_too_small_does_not_spoil_the_folder(own, store, tmp_path):
+    e = experiment(own)
+    small = dataclasses.replace(e, training=dataclasses.replace(e.training, max_tokens=9))
+    with pytest.raises(ValueError, match="raise max_tokens"):
+        wmt.run_experiment(small, tmp_path / "run", own / "store")
+    assert not (tmp_path / "run").exists(), "the next try would be refused, because a plan was written"
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_stop_saves_where_it_is(own, store, tmp_path, monkeypatch, every_step, capsys, name):
+    short_answers(monkeypatch)
+    e = dataclasses.replace(experiment(own), look_every=100)
+    e = dataclasses.replace(e, training=dataclasses.replace(e.training, checkpoint_every=0))
+    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    with monkeypatch.context() as patch:
+        before_step(patch, 7, lambda run: os.kill(os.getpid(), getattr(signal, name)))
+        with pytest.raises((KeyboardInterrupt, SystemExit)) as caught:
+            wmt.run_experiment(e, tmp_path / "cut", own / "store")
+    said = str(caught.value) if name == "SIGINT" else capsys.readouterr().err
+    assert "stopped at step 8, saved in" in said and (tmp_path / "cut" / "checkpoint.safetensors").exists()
+    steps, take = [], wmt.StoreTraining.take
+    monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (steps.append(run.step), take(run, batch)))
+    wmt.run_experiment(e, tmp_path / "cut", own / "store")
+    assert steps[0] == 8 and losses(tmp_path / "cut") == losses(tmp_path / "whole"), "steps are lost, or taken twice"
+
+
+def test_one_folder_has_one_training(own, store, tmp_path, monkeypatch):
+    import threading
+
+    short_answers(monkeypatch)
+    e, errors, take = experiment(own), [], wmt.StoreTraining.take
+
+    def other(run):
+        def go():
+            try:
+                wmt.run_experiment(e, tmp_path / "run", own / "store")
+            except OSError as error:
+                errors.append(str(error))
+        thread = threading.Thread(target=go)
+        thread.start()
+        thread.join()
+
+    with monkeypatch.context() as patch:
+        before_step(patch, 3, other)
+        wmt.run_experiment(e, tmp_path / "run", own / "store")
+    assert len(errors) == 1 and one_sentence(errors[0]) and "another training is at work" in errors[0]
+
+
+def test_the_help_says_what_every_option_is_and_what_stands_otherwise(capsys):
+    for action in wmt.arguments()._actions:
+        assert action.help and (action.dest in ("help", "minutes", "size", "way", "corpus") or "default" in action.help), action.dest
+    with pytest.raises(SystemExit):
+        wmt.arguments().parse_args(["--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    for words in "default: 100,000", "default: 25,000", "default: 1,000,000", "exit status 75", "half of the cores":
+        assert words in said, words
+
+
+@pytest.mark.parametrize("option, values", [
+    ("vocabulary", "0 -1 259 65537 1e4 x"), ("steps", "0 -5 99999999999999999999 1.5"), ("max-tokens", "0 7 -1"), ("workers", "0 -1 100000"),
+    ("minutes", "-1 nan x"), ("peak", "0 -1 nan inf"), ("dropout", "-0.1 1 nan"), ("seed", "-1 99999999999"), ("threads", "0 -2 100000"),
+    ("folder", "")])
+def test_a_bad_value_is_refused_before_anything_is_done(option, values, capsys, monkeypatch):
+    monkeypatch.setattr(wmt, "run_experiment", None)
+    for value in values.split(" "):
+        with pytest.raises(SystemExit) as stop:
+            wmt.run_command([f"--{option}={value}"])
+        assert stop.value.code == 2 and f"argument --{option}: " in capsys.readouterr().err
 
 
 def test_a_member_that_is_missing_or_short(tmp_path):
@@ -829,9 +937,9 @@ def test_the_budget_fits_itself_and_the_result_is_the_same(own, store):
     assert one_sentence(str(caught.value))
 
 
-def joined(rank, world, port, own, folder, changes):
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-                      TRANSFORMER_LIT_DATA=str(own))
+def joined(rank, world, own, folder, changes):
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), TRANSFORMER_LIT_DATA=str(own))
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}.meeting", rank=rank, world_size=world)
     wmt.StoreTraining.log_every = 1
     wmt.answers = lambda model, ids, beam_size, batch_size, precision: [i[:4] for i in ids]
     wmt.run_experiment(experiment(own, **changes), folder, own / "store")
@@ -844,11 +952,8 @@ def test_two_processes_reach_the_losses_of_one(own, store, tmp_path, monkeypatch
 
     short_answers(monkeypatch)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     wmt.run_experiment(experiment(own), tmp_path / "one", own / "store")
-    mp.start_processes(joined, (2, port, own, tmp_path / "two", {}), nprocs=2, start_method="spawn")
+    mp.start_processes(joined, (2, own, tmp_path / "two", {}), nprocs=2, start_method="spawn")
     one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
     assert [x[:2] for x in one] == [x[:2] for x in two]
     assert max(abs(a[2] - b[2]) for a, b in zip(one, two)) < 1e-4, "two processes reach other losses than one"
@@ -856,7 +961,21 @@ def test_two_processes_reach_the_losses_of_one(own, store, tmp_path, monkeypatch
 
 
 ROOT = Path(__file__).resolve().parent.parent
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--monitor-interval", "0.2"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--monitor-interval", "0.2"]
+WAITING = """# The command, which waits at a step until it is killed.
+import signal, sys, time
+from transformer_lit import wmt
+step, take = int(sys.argv.pop(1)), wmt.StoreTraining.take
+def taking(run, made):
+    if run.step == step:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if not wmt.process()[0]:
+            (run.folder / "waiting").touch()
+        time.sleep(600)
+    take(run, made)
+wmt.StoreTraining.take = taking
+sys.exit(wmt.run_command())
+"""
 
 
 def typed(own, folder):
@@ -872,12 +991,11 @@ def started(command, own):
         PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1", TRANSFORMER_LIT_DATA=str(own), GLOO_SOCKET_IFNAME="lo"))
 
 
-def killed_after(command, own, folder, lines):
-    "SIGKILL for one worker, when the log has so many lines; waits for the end."
+def killed_at(command, own, folder):
+    "SIGKILL for one worker, once all of them wait for it at a step; waits for the end."
     done = started(command, own)
-    log = folder / "log.jsonl"
-    for _ in range(1200):
-        if done.poll() is not None or log.exists() and len(log.read_text().splitlines()) >= lines:
+    for _ in range(4800):
+        if done.poll() is not None or (folder / "waiting").exists():
             break
         time.sleep(0.05)
     assert done.poll() is None, f"it ended before it could be killed: {done.stderr.read()[-800:]}"
@@ -891,20 +1009,19 @@ def killed_after(command, own, folder, lines):
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds a worker in /proc")
 def test_killed_at_a_random_step_and_resumed(own, store, tmp_path):
     "With a real SIGKILL, from the command line, alone and under torchrun; two processes reach the losses of one."
-    whole = tmp_path / "whole"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    whole, waiting = tmp_path / "whole", tmp_path / "waiting.py"
+    waiting.write_text(WAITING)
     first = started([sys.executable, *typed(own, whole)], own)
     assert first.wait(240) == 0, first.stderr.read()[-800:]
-    for processes, command in (1, [sys.executable]), (2, [*TORCHRUN, "--master-port", port]):
+    for processes, command in (1, [sys.executable]), (2, TORCHRUN):
         cut = tmp_path / f"cut by {processes}"
-        lines = random.SystemRandom().randrange(2, 6)
-        killed_after([*command, *typed(own, cut)], own, cut, lines)
+        lines = random.SystemRandom().randrange(2, 20)
+        killed_at([*command, str(waiting), str(lines), *typed(own, cut)[2:]], own, cut)
+        (cut / "waiting").unlink()
         assert not (cut / "run.json").exists()
         again = started([*command, *typed(own, cut)], own)
         assert again.wait(240) == 0, again.stderr.read()[-800:]
-        one, other, said = losses(whole), losses(cut), f"{processes} processes, killed after {lines} lines of log"
+        one, other, said = losses(whole), losses(cut), f"{processes} processes, killed at step {lines}"
         assert [x[:2] for x in one] == [x[:2] for x in other] and len(one) == 7, f"{said}: another log"
         gap = max(abs(a[2] - b[2]) for a, b in zip(one, other))
         assert gap < (1e-12 if processes == 1 else 1e-4), f"{said}: the losses differ by {gap}"

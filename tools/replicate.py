@@ -16,9 +16,11 @@ import os
 import platform
 import re
 import subprocess
+import symtable
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -56,21 +58,40 @@ def root_of(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def uses_and_makes(tree: ast.AST) -> tuple[set[str], set[str]]:
-    "The names that a cell reads, and those that it defines or changes."
-    uses, makes = set(), set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            (uses if isinstance(node.ctx, ast.Load) else makes).add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            makes.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            makes |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-        elif isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-            makes.add(root_of(node))
+@dataclass
+class Names:
+    "What a cell reads at once, reads later (inside functions), defines, and changes in place."
+    now: set = field(default_factory=set)
+    later: set = field(default_factory=set)
+    makes: set = field(default_factory=set)
+    changes: set = field(default_factory=set)
+
+
+def names_of(source: str) -> Names:
+    "The names of a cell; what is local to a function or a comprehension doesn't count."
+    found = Names()
+
+    def scope(table, inside):
+        for symbol in table.get_symbols():
+            name, whole = symbol.get_name(), table.get_type() == "module"
+            if symbol.is_referenced() and (whole or symbol.is_global()):
+                (found.later if inside else found.now).add(name)
+            if whole and (symbol.is_assigned() or symbol.is_imported()):
+                found.makes.add(name)
+        for child in table.get_children():
+            comprehension = child.get_name() in ("listcomp", "setcomp", "dictcomp", "genexpr")
+            scope(child, inside or not (comprehension or child.get_type() == "class"))
+
+    scope(symtable.symtable(source, "cell", "exec"), False)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            found.changes.add(root_of(node))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
-            makes.add(root_of(node.func))
-    return uses, makes - {None}
+            found.changes.add(root_of(node.func))
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            found.changes.add(node.target.id)
+    found.changes &= found.now | found.makes  # names of a function are its own
+    return found
 
 
 def without_words(tree: ast.AST) -> ast.AST:
@@ -96,6 +117,7 @@ def slices(path: Path) -> dict[str, list[str]]:
     "Of each claim of a chapter: the code of the cells that it depends on, in order, its own last."
     sources = [TransformerManager().transform_cell(cell.source) for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
     trees, found = [ast.parse(source) for source in sources], {}
+    names = [names_of(source) for source in sources]
     for at, tree in enumerate(trees):
         for call in claims_in(tree):
             name = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
@@ -103,14 +125,20 @@ def slices(path: Path) -> dict[str, list[str]]:
                 sys.exit(f"{path.name}: a claim's name must stand there as text")
             if name in found:
                 sys.exit(f"{path.name}: two claims are called {name}")
-            needed, taken = set(uses_and_makes(call)[0]), [sources[at]]
-            needed |= uses_and_makes(tree)[0] if uses_and_makes(tree)[1] & needed else set()
-            for n in reversed(range(at)):
-                uses, makes = uses_and_makes(trees[n])
-                if makes & needed:
-                    needed |= uses
-                    taken.insert(0, sources[n])
-            found[name] = taken
+            taken, asked = set(), set()
+            own = names_of(ast.unparse(call))
+            wanted = {(n, at + 1) for n in (own.now | own.later) - {"claims"}}
+            while wanted:
+                word, before = wanted.pop()
+                asked.add((word, before))
+                # its last definition before that place, and what changed it in between
+                last = max((n for n in range(before) if word in names[n].makes), default=None)
+                cells = [n for n in range(0 if last is None else last, before) if n == last or word in names[n].changes]
+                for n in cells:
+                    taken.add(n)
+                    wanted |= {(w, n) for w in names[n].now} | {(w, at) for w in names[n].later}
+                    wanted -= asked
+            found[name] = [sources[n] for n in sorted(taken - {at})] + [sources[at]]
     return found
 
 

@@ -2,10 +2,10 @@
 
 # %% auto #0
 __all__ = ['COMMANDS', 'RECIPE_NAMES', 'LARGE', 'SETS', 'WEIGHT_KINDS', 'FOLDER', 'LANGUAGE', 'BEAM', 'DATA', 'TRAIN',
-           'TRANSLATE', 'EVALUATE', 'EXPORT', 'OPTIONS', 'LONGEST', 'RUN', 'parser', 'chosen', 'where', 'fetched',
-           'verified', 'run_data', 'as_typed', 'changed', 'run_large', 'run_train', 'score_line', 'one_source',
-           'lines_of', 'batch_of', 'in_batches', 'converse', 'translating', 'run_translate', 'writable', 'speaks',
-           'run_evaluate', 'write_report', 'run_export', 'main']
+           'TRANSLATE', 'EVALUATE', 'EXPORT', 'OPTIONS', 'RUN', 'parser', 'chosen', 'where', 'fetched', 'verified',
+           'run_data', 'as_typed', 'changed', 'run_large', 'run_train', 'score_line', 'one_source', 'lines_of',
+           'batch_of', 'in_batches', 'converse', 'translating', 'run_translate', 'writable', 'speaks', 'run_evaluate',
+           'write_report', 'run_export', 'main']
 
 # %% ../book/92_command_line.ipynb #imports
 import argparse
@@ -267,19 +267,16 @@ def one_source(options) -> None:
         readable_text(options.file)
 
 # %% ../book/92_command_line.ipynb #lines-of
-LONGEST = 10_000  # characters of a line, some 2,000 words
-
-
 def lines_of(options) -> Iterator[str]:
     "The sentences: typed ones, a file's lines, or standard input's."
     for text in options.sentences:
         if any("\ud800" <= sign <= "\udfff" for sign in text):
             raise ValueError("what was typed is not UTF-8 text")
-        if len(text) > LONGEST:
-            raise ValueError(f"a sentence has over {LONGEST:,} characters")
         yield text
     if options.sentences:
         return
+    from transformer_lit.translation import LONGEST
+
     name = str(options.file or "standard input")
     with (open(options.file, "rb") if options.file
           else standard_input()) as file:
@@ -369,6 +366,7 @@ def speaks(folder: Path | None, language: str) -> None:
             kept = json.loads((folder / name).read_text("utf-8"))
             kept = kept.get("recipe", kept)
             said = kept.get("language") or said
+            said = kept.get("languages", [said])[-1]
     if said is not None and said != language:
         raise ValueError(f"this translator says {said} and not {language}: "
                          f"evaluate it with --language {said}")

@@ -1356,10 +1356,11 @@ def run_experiment(experiment: Experiment, folder: str | Path,
     if not (Path(store) / "manifest.json").exists():
         return None
     held = TokenStore(store)
+    aside = held.held_out()
     with nothing_left(folder, "plan.json"), lock.only_training(
             None if process()[0] else folder):
         translator, run = begin(e, held, folder, device)
-        pauses = Pauses(translator, e, held.held_out()["valid"], until)
+        pauses = Pauses(translator, e, aside["valid"], until)
         run.fit(pauses, e.steps)
         if run.step < e.steps:
             return None

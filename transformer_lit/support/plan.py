@@ -53,13 +53,13 @@ def differences(kept: dict, now: dict) -> list[str]:
 
 
 def shown(value) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def compare(path: Path, now: dict, most: int = 3) -> bool:
+def compare(path: Path, now: dict, part: bool = False, most: int = 3) -> bool:
     """Is there a plan already, and the same one? False if there is none yet.
 
-    Raises ValueError with one sentence that names what differs, or says that the file can't be read. Writes nothing."""
+    part: `now` is a part of a plan, and the rest isn't looked at. Raises ValueError with one sentence that names what differs, or says that the file can't be read. Writes nothing."""
     if not path.exists():
         return False
     try:
@@ -68,6 +68,10 @@ def compare(path: Path, now: dict, most: int = 3) -> bool:
             raise ValueError("it holds no plan")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} can't be read ({error}): put the old file back, or use another folder (--folder)") from None
+    if part:
+        kept = {name: kept[name] for name in now if name in kept}
+        if not kept:
+            raise ValueError(f"{path.parent} was begun by another command: use another folder (--folder)")
     found = differences(kept, now)
     if found:
         more = f", and {len(found) - most} more" if len(found) > most else ""

@@ -34,6 +34,13 @@ def verify(path: str | Path, held: dict[str, Tensor], kept: str | None) -> None:
             raise ValueError(f"{path} can't be used: there is nan or inf in {name}")
 
 
+def must_be(path: str | Path, sha256: str | None) -> None:
+    "ValueError if the file is not the one with this hash; None: nobody said which."
+    if sha256 and hashlib.sha256(Path(path).read_bytes()).hexdigest() != sha256:
+        raise ValueError(f"{path} is damaged: it is not the file that translator.json was written for; take both from where they came "
+                         "from again")
+
+
 def shapes(path: str | Path) -> dict[str, list[int]]:
     "The shape of each tensor of the model, from the header alone. ValueError if it is no whole file."
     try:
@@ -68,8 +75,7 @@ def sizes(found: dict[str, list[int]]) -> dict[str, int]:
     for side in "encoder", "decoder":
         start = f"model.{side}.layers."
         told[f"n_{side}_layers"] = len({name[len(start):].split(".")[0] for name in found if name.startswith(start)})
-    inner = [shape for name, shape in found.items() if name.startswith("model.encoder.layers.0.") and len(shape) == 2
-             and shape[1] == told.get("d_model") and shape[0] != shape[1]]
-    if len(inner) == 1:
-        told["d_ff"] = inner[0][0]
+    table = found.get("model.encoder.layers.0.feed_forward.0.weight")
+    if table:
+        told["d_ff"] = table[0]
     return told
