@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import traceback
 import zipfile
 from pathlib import Path
