@@ -19,7 +19,7 @@ from transformer_lit.attention_maps import (
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.support import pages
-from transformer_lit.tokens import Vocabulary
+from transformer_lit.tokens import Subwords, Vocabulary
 from transformer_lit.translation import try_it_page
 
 
@@ -302,11 +302,8 @@ def test_packed_leaves_the_future_out():
 def test_pieces_are_readable():
     words = Vocabulary(["the", "cat"])
     assert piece_names([BOS, 4, 5, EOS, PAD], words) == ["<bos>", "the", "cat", "<eos>"]
-    tokens = pytest.importorskip("transformer_lit.tokens")
-    if not hasattr(tokens, "Subwords"):
-        pytest.skip("no subwords yet")
     some = ["the unbelievable cat sat", "été, l'été"] * 3
-    subwords = tokens.Subwords.build(some, 280)
+    subwords = Subwords.build(some, 280)
     named = piece_names(subwords.encode("the unbelievable été"), subwords)
     assert named[-1] == "<eos>" and not any("Ġ" in piece for piece in named)
     starts = [piece for piece in named[:-1] if not piece.startswith("·")]
@@ -324,6 +321,7 @@ def page():
     with api.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 390, "height": 844})
+        page.set_default_timeout(180_000)  # a shared machine can be slow
         errors = []
         page.on("pageerror", lambda e: errors.append(str(e)))
         body = view(6, 7, 3, 2)[0].html + view(4, 5, 2, 2)[0].html

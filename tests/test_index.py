@@ -83,7 +83,62 @@ def test_no_chapter_links_to_the_placeholder():
             assert cell["cell_type"] == "code" or address() not in "".join(cell["source"]), f"{path.name}, cell {cell['id']}, names {address()}"
 
 
-@pytest.mark.parametrize("folder", sorted(p.parent for p in (ROOT / "book" / "results").glob("*/run.json")), ids=lambda p: p.name)
+def undeclared(thing, where="") -> list[str]:
+    "The commits in a record that name no commit: not forty hex digits, or uncommitted code without a note that says so."
+    found = []
+    if isinstance(thing, dict):
+        told = re.fullmatch(r"[0-9a-f]{7,40}-dirty", str(thing.get("commit"))) and "not yet committed" in thing.get("note", "")
+        if "commit" in thing and not told and not re.fullmatch(r"[0-9a-f]{40}", str(thing["commit"])):
+            found.append(f"{where}: {thing['commit']}")
+    for key, value in thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else []:
+        found += undeclared(value, f"{where}/{key}")
+    return found
+
+
+def test_every_record_names_its_commit_or_says_why_it_has_none():
+    held = sorted((ROOT / "book" / "results").glob("**/*.json"))
+    assert len(held) > 70, "the records are not where they were"
+    nameless = [said for path in held for said in undeclared(json.loads(path.read_text(encoding="utf-8")), path.relative_to(ROOT).as_posix())]
+    assert not nameless, "commit, then record again from there:\n" + "\n".join(nameless)
+    for card in (ROOT / "data" / "checkpoints").glob("*/README.md"):
+        text = card.read_text(encoding="utf-8")
+        assert "-dirty" not in text or "not yet committed" in text, f"{card.parent.name}: its card doesn't say that its code was not yet committed"
+
+
+def test_a_commit_that_is_none_is_found():
+    whole = {"commit": "0123456789" * 4, "runs": [{"commit": "0123456789" * 4}]}
+    assert undeclared(whole) == undeclared({"commit": "89b5606-dirty", "note": "Made from code that was not yet committed."}) == []
+    for wrong in "89b5606-dirty", "89b5606", "unknown", "", None:
+        assert undeclared({"commit": wrong}) and undeclared({**whole, "runs": [{"commit": wrong}]}), f"{wrong!r} went unseen"
+
+
+NAMED = re.compile(r"""shipped\(\\?["']((?:data|results)/[^"'{}\\]+)\\?["']\)""")
+SPEAKING = [*(ROOT / "book").glob("*.ipynb"), *(ROOT / "transformer_lit").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+SHIPPED = sorted({name for path in SPEAKING for name in NAMED.findall(path.read_text(encoding="utf-8"))})
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_the_book_names_as_shipped_is_there(name):
+    from transformer_lit.support.files import shipped
+
+    assert shipped(name).exists(), f"{name} comes with the book and is missing"
+
+
+def test_the_names_of_shipped_files_are_found():
+    assert len(SHIPPED) > 20 and {"data/pocket.tsv.gz", "results/tatoeba-fr/scores.json"} <= set(SHIPPED)
+
+
+RUNS = sorted(p for p in (ROOT / "book" / "results").iterdir() if p.is_dir() and p.name not in ("bench", "equal"))
+
+
+def test_every_recorded_run_of_the_table_is_there():
+    table = re.search(r"^\| record \| chapter.*?\n\n", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.M | re.S)[0]
+    names = set(re.findall(r"`([\w./-]+)`", "\n".join(line.split("|")[1] for line in table.strip().splitlines()[2:])))
+    missing = [n for n in names if "NAME" not in n and n[0] != "." and not (ROOT / "book" / "results" / n).exists()]
+    assert len(names) > 10 and not missing, f"CONTRIBUTING's table of records names {missing}, and they are missing"
+
+
+@pytest.mark.parametrize("folder", RUNS, ids=lambda p: p.name)
 def test_a_recorded_run_says_what_it_was(folder):
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     for key in ("command", "commit", "seed", "data", "hardware", "torch", "parameters", "tokens", "flops", "seconds",

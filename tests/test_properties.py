@@ -272,6 +272,29 @@ def test_long_sentences_are_helped_by_the_penalty():
     assert math.isclose(penalty(1, 0.6), 1.0) and math.isclose(penalty(7, 0.6), 2 ** 0.6), "the penalty is ((5 + length) / 6)^α"
 
 
+def test_a_patient_search_waits_for_the_longer_ending():
+    "4 EOS with 0.55, or 4 5 5 5 EOS with 0.45; the other place of the beam holds what nobody says, and that ends at once."
+    table = torch.full((1, 8, 6, 6), -30.0)
+    table[0, :, :, EOS] = 0.0
+    table[0, 0, BOS, EOS], table[0, 0, BOS, 4] = -30.0, 0.0
+    table[0, 1, 4, EOS], table[0, 1, 4, 5] = math.log(0.55), math.log(0.45)
+    table[0, 2:4, 5, EOS], table[0, 2:4, 5, 5] = -30.0, 0.0
+    source = torch.zeros(1, 1, dtype=torch.long)
+    assert beam_search(Scripted(table), source, 2, 3.0, 8) == [[4]], "two have finished, and the search went on"
+    assert beam_search(Scripted(table), source, 2, 3.0, 8, patient=True) == [[4, 5, 5, 5]], (
+        "ln 0.45 / (10/6)³ beats ln 0.55 / (7/6)³, and a patient search didn't wait for it")
+    assert beam_search(Scripted(table), source, 2, 0.0, 8, patient=True) == [[4]]
+
+
+@given(SEEDS, ROWS, st.integers(2, 6), st.booleans())
+def test_a_larger_penalty_never_shortens_an_answer(seed, rows, beam, patient):
+    model, source = Scripted(tables(seed, length=6)), torch.arange(rows)[:, None] % 3
+    said = [beam_search(model, source, beam, alpha, 5, patient=patient) for alpha in (0.0, 0.6, 1.0, 2.0, 4.0)]
+    for less, more in zip(said, said[1:]):
+        assert all(len(a) <= len(b) for a, b in zip(less, more)), (
+            f"α chooses from a fixed set, so a larger one can't choose a shorter answer: {less}, then {more}")
+
+
 class Remembering:
     "A model whose next word depends on all words before it, as its state has them."
     def __init__(self, seed):

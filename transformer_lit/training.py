@@ -313,7 +313,7 @@ def named_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 # %% ../book/12_training.ipynb #random-states
 def random_states(device: torch.device) -> dict[str, Tensor]:
-    "The dice of each process, by name; all processes must call this."
+    "Each process's random state by name; all processes must call this."
     state = (torch.cuda.get_rng_state(device) if device.type == "cuda"
              else torch.get_rng_state())
     states, (_, world) = [state], process()
@@ -334,7 +334,7 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor],
 def save_checkpoint(path: str | Path, model: nn.Module,
                     optimizer: torch.optim.Optimizer, progress: dict,
                     ) -> None:
-    """Weights, optimiser and dice in one safetensors file.
+    """Weights, optimiser and random state in one safetensors file.
 
     `progress` goes in as JSON. All processes call this, the first one
     writes. Raises OSError if it can't; the old file stays whole."""
@@ -372,7 +372,7 @@ def read_checkpoint(path: str | Path, everything: bool,
 def load_optimizer(held: dict[str, Tensor],
                    optimizer: torch.optim.Optimizer,
                    device: torch.device) -> None:
-    "Running means, step counts and dice from a checkpoint's tensors."
+    "Running means, step counts, random state, from these tensors."
     slots: dict[int, dict] = {}
     for name, tensor in held.items():
         if name.startswith("optimizer."):
@@ -391,7 +391,7 @@ def load_optimizer(held: dict[str, Tensor],
 def load_checkpoint(path: str | Path, model: nn.Module,
                     optimizer: torch.optim.Optimizer | None = None,
                     ) -> dict:
-    """Fill model, optimiser and dice from `path`; returns the progress.
+    """Fill model, optimiser, random state; returns the progress.
 
     Without an optimiser only the weights are read. Raises ValueError
     if the file holds a model of another shape."""

@@ -529,6 +529,8 @@ def prepared(translator: Translator, pairs: list, recipe: Recipe,
     config, model = recipe.training, translator.model
     ids = [pair for pair in translator.encode_pairs(pairs)
            if max(map(len, pair)) <= longest]
+    if not ids:
+        raise ValueError("there are no pairs to train on")
     training = Training(model, ids, config, folder)
     if recipe.optimizer == "muon":
         training.optimizer = MuonAndAdam(model)

@@ -53,7 +53,7 @@ def differences(kept: dict, now: dict) -> list[str]:
 
 
 def shown(value) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def compare(path: Path, now: dict, part: bool = False, most: int = 3) -> bool:

@@ -21,6 +21,6 @@ def commit(package: Path = PACKAGE) -> str:
         top = git("rev-parse", "--show-toplevel")
         if not top or Path(top).resolve() != package.parent or not git("ls-files", "__init__.py"):
             return ""
-        return git("describe", "--always", "--dirty")
+        return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     except OSError:  # git is not installed
         return ""
