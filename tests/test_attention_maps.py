@@ -321,6 +321,7 @@ def page():
     with api.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 390, "height": 844})
+        page.set_default_timeout(180_000)  # a shared machine can be slow
         errors = []
         page.on("pageerror", lambda e: errors.append(str(e)))
         body = view(6, 7, 3, 2)[0].html + view(4, 5, 2, 2)[0].html
