@@ -475,7 +475,7 @@ def test_one_folder_has_one_training(own, store, tmp_path, monkeypatch):
     import threading
 
     short_answers(monkeypatch)
-    e, errors, take = experiment(own), [], wmt.StoreTraining.take
+    e, errors = experiment(own), []
 
     def other(run):
         def go():

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from .support import options as types
-from .support.commands import folder_or_new, guarded
+from .support.commands import (
+    folder_or_new, guarded, new_folder)
 from .support.progress import bar
 from .support.reading import (
     readable_text, standard_input, text_lines)
@@ -409,8 +410,7 @@ def write_report(path: Path, report: dict) -> None:
 def run_export(options) -> int:
     "A folder for CTranslate2."
     from transformer_lit.support.files import shipped
-    from transformer_lit.export import (
-        engine_library, export, new_folder)
+    from transformer_lit.export import engine_library, export
     from transformer_lit.translation import Translator
 
     new_folder(options.out)

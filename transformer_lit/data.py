@@ -179,6 +179,7 @@ def download(urls: str | Sequence[str], path: Path,
 
     Raises FileNotFoundError in one sentence that says what to do."""
     part, failed = path.with_name(path.name + ".part"), []
+    new = [folder for folder in path.parents if not folder.exists()]
     for url in [urls] if isinstance(urls, str) else urls:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -190,6 +191,8 @@ def download(urls: str | Sequence[str], path: Path,
             failed.append(f"{address} ({why(error)})")
     kept = ("What came is kept, and the next try goes on from there. "
             if part.exists() else "")
+    for folder in () if kept else new:
+        folder.rmdir()  # as if nothing had been tried
     raise FileNotFoundError(
         f"{path.name} could not be fetched from "
         f"{' or '.join(failed) or 'anywhere'}. "

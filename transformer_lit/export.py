@@ -2,8 +2,8 @@
 
 # %% auto #0
 __all__ = ['BEGIN', 'END', 'SUBWORDS', 'WORDS', 'QUANTIZATIONS', 'engine_library', 'own', 'fill_linear', 'fill_norm',
-           'fill_attention', 'fill_side', 'names_of', 'fits', 'specification', 'word_rules', 'finish', 'new_folder',
-           'export', 'best_of', 'engine_answers']
+           'fill_attention', 'fill_side', 'names_of', 'fits', 'specification', 'word_rules', 'finish', 'export',
+           'best_of', 'engine_answers']
 
 # %% ../book/93_export.ipynb #imports
 import importlib
@@ -20,7 +20,7 @@ from .decoding import penalty
 from .embeddings import Embedding, sinusoids
 from .encoder import EncoderLayer
 from .masks import EOS
-from .support.commands import folder_or_new
+from .support.commands import new_folder
 from .tokens import (
     SPECIAL, WORD, Vocabulary, join_words, split_words)
 from .translation import Translator, save_translator
@@ -192,14 +192,6 @@ def finish(part: Path, words: bool, card: Path | None) -> None:
 
 # %% ../book/93_export.ipynb #export
 QUANTIZATIONS = ("float32", "bfloat16", "int8")
-
-
-def new_folder(folder: Path) -> Path:
-    "Raises OSError unless nothing stands there and something could."
-    folder_or_new(folder.parent)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(f"{folder} is not empty: name a new folder")
-    return folder
 
 
 def export(translator: Translator, folder: str | Path,

@@ -3,6 +3,7 @@
 # --minutes gave was up, the same command goes on; 130 Ctrl-C. Anything else is a fault in the book and shows its traceback.
 import errno
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -35,7 +36,8 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.errno:
         words = WORDS.get(error.errno, "{}: " + (error.strerror or "can't be used").lower())
         return words.format(os.fsdecode(error.filename))
-    return " ".join(str(error).split()) or type(error).__name__
+    said = re.sub(r"\[Errno \d+\] ", "", " ".join(str(error).split()))
+    return said or type(error).__name__
 
 
 def guarded(do: Callable[[], int], again: str = "the same command starts again") -> int:
@@ -61,6 +63,14 @@ def folder_or_new(path: Path) -> Path:
         if part.exists() or part.is_symlink():
             raise NotADirectoryError(f"{part} is a file, and a folder was asked for")
     return path
+
+
+def new_folder(folder: Path) -> Path:
+    "Raises OSError unless nothing stands there and something could."
+    folder_or_new(folder.parent)
+    if folder.is_symlink() or folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} is not empty: name a new folder")
+    return folder
 
 
 @contextmanager
