@@ -356,7 +356,7 @@ def a_repository(folder):
     git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
         subprocess.run([*git, *words], check=True, capture_output=True)
-    return subprocess.run([*git, "describe", "--always"], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run([*git, "describe", "--always", "--abbrev=40"], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
