@@ -1287,7 +1287,7 @@ def begin(experiment: Experiment, store: TokenStore, folder: Path,
     tokens = store.tokenizer()
     first_alone(lambda: (agree(folder, e, store),
                          shutil.copy(tokens, folder)))
-    translator = begin_translator(e, [], folder)
+    translator = begin_translator(e, [], folder, process()[0] == 0)
     model = translator.model.to(device)
     run = StoreTraining(model, store, c, folder)
     if e.optimizer == "muon":
