@@ -350,13 +350,13 @@ def test_scores_come_with_their_signature():
 
 
 def a_repository(folder):
-    "One commit of one file; returns its name as `git describe` has it."
+    "One commit of one file; returns its name."
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "file").write_text("1")
     git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
         subprocess.run([*git, *words], check=True, capture_output=True)
-    return subprocess.run([*git, "describe", "--always", "--abbrev=40"], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
