@@ -3,6 +3,8 @@
 `pytest tests -m "not slow"` takes well under a minute on two cores; whatever takes over five seconds is marked slow.
 """
 import os
+import signal
+import threading
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -11,6 +13,8 @@ import torch
 from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has begun us in the background; some tests press Ctrl-C
 settings.register_profile("book", max_examples=15, deadline=None, derandomize=True, database=None, report_multiple_bugs=False,
                           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.load_profile("book")

@@ -196,6 +196,35 @@ def test_the_claims_of_this_machine_fit_their_records():
     assert not claims.judge(here, claims.records())
 
 
+# Planted: an experiment that is spoilt is found by its claim --------------------------------------------------------------
+
+SPOILT = [  # claim, old code, new code: both arms the same, or the arm that should win taken away
+    ("01/fade", '"attention": Attention}', '"attention": lambda D: nn.RNN(D, D)}'),
+    ("02/median", "(math.sqrt(d_k) if scaled else 1)", "math.sqrt(d_k)"),
+    ("06/bend", "nn.ReLU() if bend else nn.Identity()", "nn.ReLU()"),
+    ("22/open-gate", "= reset, update", "= reset, 0.0"),
+]
+
+
+@pytest.mark.parametrize("name, old, new", SPOILT, ids=[name for name, *_ in SPOILT])
+def test_a_spoilt_experiment_is_found(name, old, new, monkeypatch, capsys):
+    "The cells of one claim, as the chapter has them and with one of them spoilt, judged by the claim's own record."
+    cells = replicate.slices(CLAIMS[name])[name]
+    assert sum(old in cell for cell in cells) == 1, "the experiment has changed: plant another fault"
+    verdicts = []
+    for source in cells, [cell.replace(old, new) for cell in cells]:
+        got, names = [], {"__name__": "chapter", "claims": claims}
+        monkeypatch.setattr(claims, "show", got.append)
+        for cell in source:
+            exec(compile(cell, name, "exec"), names)
+        claim, = [one for one in got if one.name == name]
+        verdicts.append(claims.judge([{"name": name, "effect": claim.effect, "held": claim.held, "words": claim.words, "unit": claim.unit}],
+                                     claims.records()))
+    healthy, spoilt = verdicts
+    assert healthy == []
+    assert len(spoilt) == 1 and "is its experiment broken" in spoilt[0], f"the spoilt experiment passed: {spoilt}"
+
+
 def test_the_page_shows_every_claim_and_every_run():
     page, kinds = what_held.all_claims().data, what_held.counts()
     assert all(f'id="{claims.anchor(name)}"' in page for name in claims.records())

@@ -133,3 +133,42 @@ def test_optimisers_step_what_they_should():
         assert {id(w) for group in one.param_groups for w in group["params"]} == stacks
         assert all(id(w) not in stacks for group in two.param_groups for w in group["params"])
         assert one.param_groups[0]["weight_decay"] == (0.0 if name == "muon0" else e.DECAY)
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+def rows_done():
+    "Runs that leave nothing to train on the pocket ground."
+    return [{"peak": peak, "seed": seed, "valid_loss": loss, "search": seed == 1, "bleu": 10.0}
+            for peak, seed, loss in ((0.003, 1, 3.0), (0.006, 1, 2.0), (0.012, 1, 3.0), (0.006, 2, 2.0), (0.006, 3, 2.0))]
+
+
+def test_records_stay_out_of_the_folder_one_stands_in(tmp_path, monkeypatch, capsys):
+    "It used to write book/results/ wherever it was called, and printed tuples."
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(e, "ground", lambda corpus: None)
+    monkeypatch.setattr(e, "run_all", lambda path, *_: asked.append(path) or rows_done())
+    asked = []
+    assert e.make_records(["transformer"]) == 0 and e.make_records(["transformer", "--out", "mine"]) == 0
+    assert [str(path) for path in asked] == ["runs/equal/pocket/transformer.json", "mine/pocket/transformer.json"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "transformer: runs/equal/pocket/transformer.json"
+    assert lines[1] == "  peak 0.003, seed 1: validation loss 3.000, BLEU 10.0 (of the search)"
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_help_names_every_competitor(capsys):
+    with pytest.raises(SystemExit):
+        e.make_records(["--help"])
+    said = "".join(capsys.readouterr().out.split())
+    assert all(name in said for name in ALL) and "runs/equal" in said
+
+
+def test_a_record_of_another_ground_or_design_is_refused_and_kept(tmp_path, capsys):
+    path = tmp_path / "pocket" / "transformer.json"
+    path.parent.mkdir()
+    whole = {"command": "x", "commit": "y", "design": "transformer", "scale": e.asdict(e.SCALES["pocket"]), "runs": rows_done()}
+    for change in ({"design": "rnn"}, {"scale": whole["scale"] | {"tokens": 5}}):
+        path.write_text(text := json.dumps(whole | change))
+        assert e.make_records(["transformer", "--out", str(tmp_path)]) == 1
+        assert "was made with another" in capsys.readouterr().err and path.read_text() == text

@@ -202,13 +202,17 @@ def nothing(home):
     corpora(home / "data")
 
 
+def called(command):
+    return " ".join(command[:2] if command[0] == "data" else command[:1])
+
+
 def everywhere(files, command, stdin=b"", also=()):
     "Each file spoilt in every way, under one command."
     for file in files:
         for how in (*SPOILS, *PLACES):
-            yield f"{command[0]} {file}: {how}", command, [(file, how)], stdin
+            yield f"{called(command)} {file}: {how}", command, [(file, how)], stdin
     for file, name, how in also:
-        yield f"{command[0]} {file}: {name}", command, [(file, how)], stdin
+        yield f"{called(command)} {file}: {name}", command, [(file, how)], stdin
 
 
 def translators(home):
@@ -290,7 +294,7 @@ def bomb_line(old):
 
 
 ZIPS = [("a bomb", bomb_zip), ("no text in it", zip_of("other.txt", "a\tb\n")), ("no tab", zip_of("fra.txt", "a b\n" * 50)),
-        ("latin-1", zip_of("fra.txt", "\xe9\tb\n".encode("latin-1"))), ("few pairs", zip_of("fra.txt", "a\tb\nc\td\n")),
+        ("a text in latin-1", zip_of("fra.txt", "\xe9\tb\n".encode("latin-1"))), ("few pairs", zip_of("fra.txt", "a\tb\nc\td\n")),
         ("a path that climbs", zip_of("../../fra.txt", "a\tb\n"))]
 
 

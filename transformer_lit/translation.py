@@ -250,7 +250,8 @@ def pack(weights: dict[str, Tensor], precision: str = "int8") -> dict:
             weight = weight.to(torch.bfloat16)
         if weight.ndim == 2 and precision == "int8":
             scale = weight.abs().amax(1, keepdim=True) / 127  # (rows, 1)
-            scale = scale.clamp(min=1e-12)  # a row of zeros
+            tiny = torch.finfo(torch.float32).tiny
+            scale = scale.clamp(min=tiny)  # a row of zeros
             weight = (weight / scale).round().to(torch.int8)
             kept[name + ".scale"] = scale
         kept[name] = weight.contiguous()
