@@ -109,7 +109,8 @@ def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str
     memory = int(re.search(r"peak (\d+) kB", done.stdout)[1])
     OUT.mkdir(parents=True, exist_ok=True)
     shutil.copy(copy, OUT / path.name)
-    kept.write_text(json.dumps({"stamp": now, "seconds": round(seconds, 1), "megabytes": memory // 1024}))
+    kept.write_text(json.dumps({"stamp": now, "seconds": round(seconds, 1), "megabytes": memory // 1024, "threads": threads,
+                                "instructions": os.environ.get("ATEN_CPU_CAPABILITY", "best")}))
     return "executed", f"{seconds:.0f} s, {memory // 1024} MB"
 
 

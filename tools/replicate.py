@@ -30,6 +30,9 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "tools"))
+import execute  # noqa: E402
+
 from transformer_lit.support import claims  # noqa: E402
 
 RUNS = ROOT / ".run" / "replicate"
@@ -227,6 +230,20 @@ def run(path: Path, shift: int, instructions: str, threads: int, commit: str) ->
             + "".join(f"; cell {e['cell']}: {e['error'][:100]}" for e in found["errors"]))
 
 
+def take_book(path: Path, commit: str) -> str:
+    "The last `make book` as one run more, with the seeds as they stand in the chapter."
+    out, told = execute.OUT / path.name, execute.OUT / f"{path.stem}.json"
+    about = json.loads(told.read_text(encoding="utf-8")) if told.exists() else {}
+    if about.get("stamp") != execute.stamp(path):
+        return "not executed as it stands: make book"
+    name = f"{path.stem[:2]}-00-{about['instructions']}-{about['threads']}-{re.sub(r'[^A-Za-z0-9]+', '', processor())}"
+    (RUNS / f"{name}.json").write_text(json.dumps({
+        "chapter": path.stem, "experiments": experiments(path), "shift": 0, "instructions": about["instructions"],
+        "threads": about["threads"], "processor": processor(), "torch": version("torch"), "commit": commit,
+        "claims": claims.shown(nbformat.read(out, 4)), "errors": []}), encoding="utf-8")
+    return "taken"
+
+
 def plan(paths: list[Path], seeds: int, every: bool) -> list[tuple]:
     """(path, shift, instructions, threads): each seed under one setting after the other, so that few runs meet all of them;
     with `every`, each seed under each setting."""
@@ -294,6 +311,7 @@ def main() -> None:
     parser.add_argument("--every", action="store_true", help="each seed under each instruction set and number of threads, not one after the other")
     parser.add_argument("--jobs", type=int, default=2, help="chapters at a time, one thread each (default 2)")
     parser.add_argument("--try", dest="trying", action="store_true", help="run uncommitted chapters, keep nothing in the record")
+    parser.add_argument("--book", action="store_true", help="count the last make book as a run too, and run nothing")
     parser.add_argument("--gather", action="store_true", help="only write the record from what was kept")
     parser.add_argument("--one", nargs=2, metavar=("NOTEBOOK", "OUT"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -305,7 +323,10 @@ def main() -> None:
         sys.exit("none of these chapters claims anything")
     commit = TRIED if options.trying else committed()
     RUNS.mkdir(parents=True, exist_ok=True)
-    if not options.gather:
+    if options.book:
+        for path in paths:
+            print(f"{path.stem}: {take_book(path, commit)}")
+    elif not options.gather:
         jobs, done = plan(paths, options.seeds, options.every), 0
         for threads in (1, 2):
             now = [job for job in jobs if job[3] == threads]

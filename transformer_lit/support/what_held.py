@@ -18,8 +18,9 @@ def order(record: dict) -> tuple:
 
 
 def run_words(run: dict, unit: str) -> str:
-    return (f"{number(run['effect'])} {unit}".strip() + ("" if run["held"] else ", otherwise") + f": seeds +{run['shift']}, "
-            f"{run['instructions']}, {run['threads']} thread{'s' * (run['threads'] > 1)}, torch {run['torch']}")
+    seeds = f"seeds +{run['shift']}" if run["shift"] else "the book's own seeds"
+    return (f"{number(run['effect'])} {unit}".strip() + ("" if run["held"] else ", otherwise") + f": {seeds}, {run['instructions']}, "
+            f"{run['threads']} thread{'s' * (run['threads'] > 1)}, torch {run['torch']}")
 
 
 def strip(runs: Sequence[dict], record: dict, unit: str) -> str:
