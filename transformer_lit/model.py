@@ -57,7 +57,7 @@ def initialise(model: nn.Module) -> None:
     A last LayerNorm of the decoder (pre-norm only) starts at 1/√D: the
     logits start near 0 and the first loss at ln V. Tied, the likeliest
     word is still the one just read, and the last section of chapter 9
-    finds no gain in training but at rates that are too high."""
+    finds no gain in training."""
     for part in model.modules():
         if isinstance(part, nn.Linear):
             nn.init.xavier_uniform_(part.weight)
