@@ -71,7 +71,7 @@ def stamp(path: Path) -> str:
         text = (ROOT / "transformer_lit" / f"{name}.py").read_text(encoding="utf-8")
         digest.update(name.encode() + text.encode())
         waiting |= modules_of(text, name.rpartition("/")[0])
-    code += " results" * ("equal_cost" in done)  # that module knows where its records are
+    code += " results" * bool({"equal_cost", "support/what_held"} & done)  # these modules know where their records are
     for folder, word in (("book/results", "results"), ("data", "data/")):
         if word in code:
             for file in sorted((ROOT / folder).rglob("*")):
