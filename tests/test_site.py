@@ -193,7 +193,11 @@ def test_page_in_a_browser(browser, address, name):
         assert not asked, f"{name} asked other hosts for {asked}"
         assert not errors, f"{name} reported {errors}"
         page.set_viewport_size({"width": 390, "height": 844})
-        wide = page.evaluate("document.documentElement.scrollWidth")
+        for _ in range(30):  # the layout takes a moment to settle
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            if wide <= 390:
+                break
+            page.wait_for_timeout(100)
         assert wide <= 390, f"{name} is {wide} pixels wide on a phone of 390"
         serious = findings(page)
         assert not serious, f"{name}: {serious}"

@@ -25,8 +25,9 @@ def run_words(run: dict, unit: str) -> str:
 
 def strip(runs: Sequence[dict], record: dict, unit: str) -> str:
     "Every run as a mark at its effect, the bounds of the claim as lines; runs that didn't reach the claim are counted beside it."
-    effects = [run["effect"] for run in runs if run["effect"] is not None]
-    bounds = [b for b in (record["low"], record["high"]) if b is not None]
+    effects = [run["effect"] for run in runs if run["effect"] is not None] or [0.0]
+    reach = 4 * (max(effects) - min(effects)) + max(map(abs, effects)) / 4  # a bound far away would press the runs into a corner
+    bounds = [b for b in (record["low"], record["high"]) if b is not None and min(effects) - reach <= b <= max(effects) + reach]
     low, high = min([*effects, *bounds]), max([*effects, *bounds])
     room = (high - low or abs(high) or 1.0) * 0.08
     low, high = low - room, high + room
@@ -43,7 +44,7 @@ def strip(runs: Sequence[dict], record: dict, unit: str) -> str:
                          f'<title>{html.escape(run_words(run, unit))}</title>{sign}</text>')
     lines = "".join(f'<line x1="{at(b):.1f}" x2="{at(b):.1f}" y1="2" y2="{HEIGHT - 2}" stroke="#D55E00" stroke-dasharray="3 2"/>' for b in bounds)
     s = summary(runs)
-    alt = (f"{len(effects)} runs from {number(s['least'])} to {number(s['greatest'])} {unit}, median {number(s['median'])}; "
+    alt = (f"{len(marks)} runs from {number(s['least'])} to {number(s['greatest'])} {unit}, median {number(s['median'])}; "
            f"{s['held']} of {s['tried']} on the claimed side")
     return (f'<svg role="img" aria-label="{html.escape(alt)}" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
             f'style="max-width:100%">{lines}<line x1="0" x2="{WIDTH}" y1="{HEIGHT - 6}" y2="{HEIGHT - 6}" stroke="currentColor" '
