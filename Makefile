@@ -15,7 +15,7 @@ export OMP_NUM_THREADS = $(THREADS)
 help:
 	@echo "make book            execute what changed and build the book"
 	@echo "make test            the book, every chapter, every test"
-	@echo "make test-fast       tests that take less than a minute together"
+	@echo "make test-fast       the fast tests, under two minutes on two cores"
 	@echo "make chapter N=03    execute one chapter"
 	@echo "make mutants N=03    try to break one chapter's exported cells unnoticed"
 	@echo "make replicate N=13  a chapter again with other seeds, instruction sets and threads: do its claims hold? SEEDS=10"
