@@ -202,7 +202,7 @@ SPOILT = [  # claim, old code, new code: both arms the same, or the arm that sho
     ("01/fade", '"attention": Attention}', '"attention": lambda D: nn.RNN(D, D)}'),
     ("02/median", "(math.sqrt(d_k) if scaled else 1)", "math.sqrt(d_k)"),
     ("06/bend", "nn.ReLU() if bend else nn.Identity()", "nn.ReLU()"),
-    ("22/open-gate", "= reset, update", "= reset, 0.0"),
+    ("23/open-gate", "= reset, update", "= reset, 0.0"),
 ]
 
 

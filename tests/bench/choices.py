@@ -130,13 +130,13 @@ def plan(runs: list[dict], seeds: list[int]):
 
 
 def search(runs: list[dict], choice: str, seed: int) -> list[dict]:
-    "The choice's runs with that seed, as appendix 94 keeps a search."
+    "The choice's runs with that seed, as chapter 22 keeps a search."
     return [{"seed": seed, "search": True, "peak": r["peak"], "valid_loss": r.get("news", math.inf)}
             for r in runs if (r["choice"], r["seed"]) == (choice, seed)]
 
 
 def next_peak(runs: list[dict], choice: str, seed: int) -> float | None:
-    "As appendix 94 searches, from one peak on; while nothing trains, down from there, six times at most."
+    "As chapter 22 searches, from one peak on; while nothing trains, down from there, six times at most."
     tried = search(runs, choice, seed)
     if tried and len(tried) < 6 and equal_cost.best_peak(tried, seed) is None:
         return min(r["peak"] for r in tried) / 2

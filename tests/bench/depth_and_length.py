@@ -8,7 +8,7 @@ gradient's norm, one seed. What counts is the plain loss on 300 validation pairs
 only how often each token occurs: a model that stays there (not 0.05 below it) has learnt nothing of the order of words or
 of the source. Whoever stays there gets a second chance with half the peak.
 
-`length`: the pocket model of the comparison in chapter 24, pre-norm, Muon, on pairs of at most 12 tokens a side: with
+`length`: the pocket model of the comparison in chapter 25, pre-norm, Muon, on pairs of at most 12 tokens a side: with
 sinusoids, with learned positions (128 exist, those beyond the training's are never trained) and with RoPE. And the same
 three on pairs of all lengths, as what could be had. Same number of target tokens, three seeds. What counts is the loss on
 held-out pairs by the length of the longer side; in the longer ones that of the first 12 target tokens and of the rest;
