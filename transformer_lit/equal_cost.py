@@ -573,7 +573,7 @@ def cost_row(name: str, corpus: str) -> dict:
 # %% ../book/22_fair_comparison.ipynb #table-of
 def table_of(names: Sequence[str], corpus: str = "pocket"):
     "The table that ends a chapter, with the signature of its BLEU."
-    from transformer_lit.figures import table
+    from transformer_lit.support.figures import table
     one = next((runs_of([name], corpus)[name][0] for name in names
                 if has_record(name, corpus)), None)
     return table([cost_row(name, corpus) for name in names], wide=True,

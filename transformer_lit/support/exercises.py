@@ -1,0 +1,1 @@
+from transformer_lit.exercises import *  # noqa: F403

@@ -1,0 +1,1 @@
+from transformer_lit.figures import *  # noqa: F403
