@@ -2,10 +2,6 @@
 # A pattern of data/pocket_lexicon.tsv says for its slots which chooser fills them: `V=tv past; Y=vocative` draws a transitive
 # verb that has a past of its own, and somebody who is spoken to. A chooser is called with the random generator, the slots
 # that are filled already and its arguments, and returns a Phrase, a Verb or an Adjective. What makes no sense raises Unlucky.
-#
-#     for slot, kind, arguments in plan(spec, parts):
-#         slots[slot] = CHOOSERS[kind](rng, slots, *arguments)
-#
 # The draws decide what the corpus is: another order of them gives another corpus.
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -43,8 +39,6 @@ def lemma_of(slots: Slots, name: str) -> str:
 
 
 # Nouns ------------------------------------------------------------------------------------------------------------
-
-
 @cache
 def adjectives_for(classes: str, english: str, places: str = "bacp", remark: str = "") -> list[Adjective]:
     "Adjectives that fit a noun of these classes."
@@ -174,8 +168,6 @@ def spot(rng: Random, slots: Slots) -> Phrase:
 
 
 # People -----------------------------------------------------------------------------------------------------------
-
-
 @cache
 def pronouns() -> dict[str, Phrase]:
     "I, he, she, we, they as subjects; they is ils unless known."
@@ -286,7 +278,6 @@ def them(rng: Random, slots: Slots, name: str) -> Phrase:
 
 
 # Verbs, and what they ask for -------------------------------------------------------------------------------------
-
 PLACELESS = set("arrive leave come grow shine die bloom fall fly swim travel stay disappear bark".split())
 
 
@@ -358,8 +349,6 @@ def known_object(rng: Random, slots: Slots, verb_slot: str, one: str = "") -> Ph
 
 
 # Adjectives and fixed expressions ---------------------------------------------------------------------------------
-
-
 def quality(rng: Random, slots: Slots, name: str = "S", remark: str = "", but: str = "") -> Adjective:
     "An adjective that slot `name` can be said to have, other than the one of slot `but`."
     known = slots[name]
@@ -423,7 +412,6 @@ CHOOSERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
 
 
 # Patterns ---------------------------------------------------------------------------------------------------------
-
 DEFAULTS = {"S": "subject", "O": "object", "X": "folk"}
 KINDS = ("tv", "tp", "dit", "iv", "go")  # of verbs: transitive, with a preposition, of giving, intransitive, of going
 

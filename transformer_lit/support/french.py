@@ -39,7 +39,6 @@ def lexicon() -> dict[str, list[list[str]]]:
 
 
 # French nouns and adjectives --------------------------------------------------------------------------------------
-
 FEMININE = [("e", "e"), ("eux", "euse"), ("f", "ve"), ("er", "ère")]
 
 
@@ -66,7 +65,6 @@ def starts_with_vowel(word: str) -> bool:
 
 
 # French verbs -----------------------------------------------------------------------------------------------------
-
 ENDINGS = {"er": "e es e ons ez ent", "ir": "is is it issons issez issent", "re": "s s  ons ez ent"}
 
 
@@ -165,7 +163,6 @@ def french_verb(verb: str, form: str, subject: Subject | None) -> str:
 
 
 # English ----------------------------------------------------------------------------------------------------------
-
 FORMS_OF_BE = {"pres": "am are is are are are", "past": "was were was were were were"}
 
 
@@ -203,8 +200,6 @@ def an_or_a(word: str) -> str:
 
 
 # The words of the table -------------------------------------------------------------------------------------------
-
-
 class Noun(NamedTuple):
     "A row of the table; the plurals are empty where a rule gives them."
     english: str
@@ -306,8 +301,6 @@ def nouns_of(classes: str) -> list[Noun]:
 
 
 # Phrases ----------------------------------------------------------------------------------------------------------
-
-
 class Phrase(NamedTuple):
     "What stands for somebody or something, in both languages: each word with a tag, d, n, a or b, for what it says."
 
