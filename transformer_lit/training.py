@@ -366,8 +366,8 @@ def fit(self: Trainer, batches: Batches,
                 found = ({} if self.step % self.log_every
                          else self.metrics())
                 self.seconds += time.perf_counter() - began
-                self.after_step(found, on_step, last)
                 shown.update(note=in_words(self.epoch, found))
+                self.after_step(found, on_step, last)
         self.leave(asked, batches)
     return self.log
 
