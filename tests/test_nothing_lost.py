@@ -16,7 +16,9 @@ from transformer_lit import training, translation
 from transformer_lit.masks import BOS, EOS
 from transformer_lit.support import lock, plan, progress, stops, weights
 from transformer_lit.tokens import Subwords
-from transformer_lit.training import Training, TrainingConfig, read_checkpoint, save_checkpoint, write_whole
+from transformer_lit.support.checkpoint import read_checkpoint
+from transformer_lit.support.files import write_whole
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig, save_checkpoint
 from transformer_lit.translation import Recipe, create_joint, create_translator, from_pretrained, save_pretrained, train_translator
 
 TINY = dict(d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1, dropout=0.1)
@@ -118,15 +120,17 @@ def test_training_alone_compares_its_plan_too(tmp_path):
     def job(heads=2, pairs=PAIRS[:12], **settings):
         torch.manual_seed(0)
         made = create_translator(PAIRS, at_least=1, **TINY | {"n_heads": heads})
-        return Training(made.model, made.encode_pairs(pairs), TrainingConfig(**{"epochs": 1, "max_tokens": 64, **settings}), tmp_path)
-    job().fit()
+        config = TrainingConfig(**{"epochs": 1, "max_tokens": 64, **settings})
+        return Trainer(made.model, config, folder=tmp_path).fit(PairBatches(made.encode_pairs(pairs), config))
+    job()
     before = held(tmp_path)
-    for other, words in ((job(4), "n_heads=2; now n_heads=4"), (job(warmup=9), "rate at step 1"), (job(pairs=PAIRS[1:13]), "other data")):
+    for other, words in ((dict(heads=4), "n_heads=2; now n_heads=4"), (dict(warmup=9), "rate at step 1"), (
+            dict(pairs=PAIRS[1:13]), "other data")):
         with pytest.raises(ValueError) as refusal:
-            other.fit()
+            job(**other)
         assert words in str(refusal.value)
     assert held(tmp_path) == before
-    assert job(epochs=2).fit()[-1]["epoch"] == 2, "with a rate that doesn't depend on them, more epochs go on where the run ended"
+    assert job(epochs=2)[-1]["epoch"] == 2, "with a rate that doesn't depend on them, more epochs go on where the run ended"
 
 
 def test_differences_are_named_by_their_path_where_a_name_stands_twice():
@@ -151,7 +155,7 @@ def test_stop_at_saves_where_it_stops(tmp_path):
 def test_a_signal_saves_between_two_steps_and_says_so(number, ends, status, tmp_path, monkeypatch, capsys):
     r, steps = recipe({"checkpoint_every": 0}), []
     whole = train_translator(tmp_path / "whole", r, PARTS, [])[1].log
-    step, before = Training.train_step, [signal.getsignal(s) for s in stops.SIGNALS]
+    step, before = Trainer.train_step, [signal.getsignal(s) for s in stops.SIGNALS]
 
     def interrupted(run, *batch):
         steps.append(run.step)
@@ -160,7 +164,7 @@ def test_a_signal_saves_between_two_steps_and_says_so(number, ends, status, tmp_
             time.sleep(0.01)  # the handler has run
         return step(run, *batch)
 
-    monkeypatch.setattr(Training, "train_step", interrupted)
+    monkeypatch.setattr(Trainer, "train_step", interrupted)
     with pytest.raises(ends) as stop:
         train_translator(tmp_path / "stopped", r, PARTS, [])
     said = str(stop.value) if ends is KeyboardInterrupt else capsys.readouterr().err
@@ -474,7 +478,7 @@ def test_training_shows_that_it_lives(tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     train_translator(tmp_path, recipe(), PARTS, ASKED)
     said = capsys.readouterr().err
-    assert "epoch 1: 1 of " in said and "loss" in said and "translating: 2 of 2 parts" in said
+    assert "training: 1 of 6 steps" in said and "epoch 1, loss" in said and "translating: 2 of 2 parts" in said
 
 
 def test_sums_are_of_the_bytes(tmp_path):

@@ -401,7 +401,7 @@ def run_evaluate(options) -> int:
 # %% ../book/92_command_line.ipynb #write-report
 def write_report(path: Path, report: dict) -> None:
     "As JSON, whole or not at all."
-    from transformer_lit.training import write_whole
+    from transformer_lit.support.files import write_whole
 
     text = json.dumps(report, indent=1, ensure_ascii=False)
     write_whole(path, lambda part: part.write_text(text, "utf-8"))
