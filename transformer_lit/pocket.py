@@ -26,8 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from .data import file_hash
-from .support.files import shipped
+from .support.files import file_hash, shipped
 from .tokens import join_words, split_words
 
 # %% ../book/16_pocket_corpus.ipynb #lexicon
