@@ -176,7 +176,8 @@ def keep_apart(parts: dict[str, list[TextPair]]) -> dict:
     valid = without(parts["valid"], held)
     held += [english for english, _ in valid]
     train = without(parts["train"], held)
-    return {**parts, "train": train, "valid": valid}
+    return {"train": train, "valid": valid} | {
+        name: parts[name] for name in parts if name.startswith("test")}
 
 # %% ../book/17_data.ipynb #parts-of-tatoeba
 def parts_of_tatoeba(language: str, words: int | None = None) -> dict:

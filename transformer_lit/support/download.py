@@ -189,7 +189,7 @@ def download(urls: str | Sequence[str], path: Path, check: Check = whole_zip, ti
         except (OSError, ValueError) as error:
             failed.append(f"{url.partition('#sha1=')[0]} ({reason(error)})")
     kept = "What came is kept, and the next try goes on from there. " if part.exists() else ""
-    for folder in () if kept else new:
+    for folder in () if kept else filter(Path.exists, new):
         folder.rmdir()  # as if nothing had been tried
     raise FileNotFoundError(
         f"{path.name} could not be fetched from {' or '.join(failed) or 'anywhere'}. {kept}Download it yourself and put it at "
