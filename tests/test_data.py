@@ -334,7 +334,7 @@ def test_help_does_not_wait_for_torch(words):
 
 
 def test_names_written_twice_agree():
-    from transformer_lit.translation import RECIPES
+    from transformer_lit.support.recipes import RECIPES
     assert cli.RECIPE_NAMES == tuple(RECIPES), "the command line offers other recipes than chapter 18 has"
     assert cli.SETS == data.TEST_SETS and set(cli.OPTIONS) == set(cli.COMMANDS) == set(cli.RUN)
 

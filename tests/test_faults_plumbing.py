@@ -15,7 +15,7 @@ import pytest
 import torch
 from helpers import sentences, small_model, zipped
 
-from transformer_lit import cli, data, training, translation
+from transformer_lit import cli, data, training
 from transformer_lit.attention import attention_here, scaled_dot_product_attention
 from transformer_lit.embeddings import sinusoids
 from transformer_lit.loss import smoothed_cross_entropy
@@ -23,6 +23,7 @@ from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.multi_head import MultiHeadAttention
 from transformer_lit.schedule import noam
 from transformer_lit.sublayers import Sublayer
+from transformer_lit.support import recipes, records
 from transformer_lit.tokens import Vocabulary, split_words
 from transformer_lit.training import (
     Trainer, Training, TrainingConfig, load_checkpoint, save_checkpoint, token_batches)
@@ -164,18 +165,18 @@ def corpus(monkeypatch, tmp_path):
     path.parent.mkdir()
     path.write_bytes(zipped({"fra.txt": "".join(f"{en}\t{fr}\tCC-BY\n" for en, fr in pairs)}))
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path))
-    monkeypatch.setattr(translation, "split_by_english", lambda pairs: data.split_by_english(pairs, 3, 3))
+    monkeypatch.setattr(recipes, "split_by_english", lambda pairs: data.split_by_english(pairs, 3, 3))
     tiny = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
     for name, value in tiny.items():
-        monkeypatch.setitem(translation.SMALL, name, value)
+        monkeypatch.setitem(recipes.SMALL, name, value)
     return pairs[:-2]
 
 
 def test_load_parts_keeps_short_pairs_and_draws_alike(corpus):
-    parts = translation.load_parts()
+    parts = recipes.load_parts()
     assert sorted(p for part in parts.values() for p in part) == sorted(corpus), "pairs of 15 words or more stay out"
     assert [len(parts[name]) for name in ("train", "valid", "test")] == [90, 3, 3]
-    some = translation.load_parts(pairs=10)
+    some = recipes.load_parts(pairs=10)
     assert some["train"] == parts["train"][:10] and some["test"] == parts["test"], "fewer training pairs, the same test"
     assert parts["train"] != [p for p in corpus if p in parts["train"]], "training pairs are drawn, not the archive's first"
 
@@ -189,7 +190,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     epochs, steps = ([entry for entry in log if entry["kind"] == kind] for kind in ("epoch", "step"))
     translator = Translator.from_pretrained(folder)
     weights = sum(w.numel() for w in translator.model.parameters())
-    assert record["command"].startswith("transformer-lit train ") and record["seed"] == translation.FIRST.seed
+    assert record["command"].startswith("transformer-lit train ") and record["seed"] == recipes.FIRST.seed
     assert {"--epochs 2", "--pairs 40"} <= {" ".join(two) for two in itertools.pairwise(record["command"].split())}, (
         "the record's command must be the one that was run")
     assert len(epochs) == 2 and len(epochs[0]["samples"]) == 12, "each epoch shows how the twelve samples are translated"
@@ -200,10 +201,10 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert record["data"]["leak_by_sentence"] == 0, "the test set leaks into training"
     assert record["scores"][0]["value"] == epochs[-1]["valid_loss"] and "validation" not in record
     assert record["torch"] == torch.__version__.split("+")[0] and "thread" in record["hardware"]
-    rate = [translation.rise_and_fall(entry["step"], len(steps), translation.RECIPES["words"].peak, translation.FIRST.warmup)
+    rate = [recipes.rise_and_fall(entry["step"], len(steps), recipes.RECIPES["words"].peak, recipes.FIRST.warmup)
             for entry in steps]
     assert [entry["lr"] for entry in steps] == rate, "the rate isn't the recipe's, or ends at another step than the run"
-    parts = translation.load_parts(pairs=40)
+    parts = recipes.load_parts(pairs=40)
     said = (folder / "hypotheses.txt").read_text(encoding="utf-8").splitlines()
     assert said == translator.translate([en for en, _ in parts["test"]], precision="fp32"), "hypotheses.txt holds the test set, translated"
     assert out.count("\n") == len(record["scores"]) and "cross-entropy" in out
@@ -226,11 +227,11 @@ def test_the_command_line_knows_its_commands(capsys):
 
 
 def test_the_record_says_what_was_seen_and_what_a_shorter_list_costs(corpus, tmp_path):
-    parts = translation.load_parts()
+    parts = recipes.load_parts()
     samples = [parts["train"][0][0].upper(), parts["test"][0][0]]
-    config = dataclasses.replace(translation.RECIPES["words"], training=dataclasses.replace(translation.FIRST, epochs=1))
-    done = translation.train_translator(tmp_path / "kept", config, parts, samples)
-    record = translation.write_record(tmp_path / "kept", "by hand", *done, parts, data.tatoeba_archive())
+    config = dataclasses.replace(recipes.RECIPES["words"], training=dataclasses.replace(recipes.FIRST, epochs=1))
+    done = recipes.train_translator(tmp_path / "kept", config, parts, samples)
+    record = recipes.score_and_record(tmp_path / "kept", "by hand", *done, parts, data.tatoeba_archive())
     assert record == json.loads((tmp_path / "kept" / "run.json").read_text(encoding="utf-8"))
     assert record["seen"] == {samples[0]: True, samples[1]: False}, "seen: does training hold the sentence, in any case?"
     rows = {row["at_least"]: row for row in record["vocabulary"]}
@@ -239,10 +240,10 @@ def test_the_record_says_what_was_seen_and_what_a_shorter_list_costs(corpus, tmp
         ids = [words.ids.get(word, UNK) for _, fr in parts["valid"] for word in split_words(fr, "fr")]
         assert rows[n]["words"] == len(words) and rows[n]["unknown"] == ids.count(UNK) / len(ids), (
             "the cost of a shorter list is the share of unknown words in the validation set, EOS not counted")
-    assert record["data"] == translation.describe(parts, data.tatoeba_archive()), "a description throws no new dice"
+    assert record["data"] == recipes.describe(parts, data.tatoeba_archive()), "a description throws no new dice"
     assert record["data"]["pairs"] == 96 and record["data"]["distinct_english"] == 96
     torch.manual_seed(99)
-    again = translation.train_translator(tmp_path / "again", config, iter_parts(parts), samples)[1]
+    again = recipes.train_translator(tmp_path / "again", config, iter_parts(parts), samples)[1]
     assert [e.get("loss") for e in again.log] == [e.get("loss") for e in done[1].log], "the seed decides about all of it"
 
 
@@ -251,7 +252,7 @@ def iter_parts(parts):
 
 
 def test_the_rate_rises_and_falls():
-    rate = translation.rise_and_fall
+    rate = recipes.rise_and_fall
     assert math.isclose(rate(400, 2000), 1e-3), "the peak is 1e-3, at step 400"
     assert math.isclose(rate(100, 2000), 0.25e-3) and math.isclose(rate(1201, 2001), 1e-3 * 801 / 1602)
     assert 0 < rate(2000, 2000) < 1e-6 and rate(2001, 2000) == 0 == rate(2500, 2000), "the last step is the last above 0"
@@ -260,7 +261,7 @@ def test_the_rate_rises_and_falls():
 
 def test_scores_come_with_their_signature():
     said = ["le chat est sur la table .", "il est trop fatigué ce soir ."]
-    rows = translation.scored(said, [[said[0]], ["elle est trop fatiguée ce soir .", said[1]]], "toy")
+    rows = recipes.scored(said, [[said[0]], ["elle est trop fatiguée ce soir .", said[1]]], "toy")
     found = {(row["references"], row["metric"]): row for row in rows}
     assert round(found["all", "BLEU"]["value"], 3) == 100 > found["first", "BLEU"]["value"], "all references, and the first alone"
     assert "tok:13a" in found["first", "BLEU"]["signature"] and {row["set"] for row in rows} == {"toy"}
@@ -308,9 +309,9 @@ def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
 
 def test_the_record_names_machine_and_speed():
     model = torch.nn.Linear(3, 2, bias=False)
-    found = translation.effort(model, types.SimpleNamespace(tokens=1000, seconds=4.0))
+    found = records.effort(model, types.SimpleNamespace(tokens=1000, seconds=4.0))
     assert (found["parameters"], found["flops"], found["seconds"], found["tokens_per_second"]) == (6, 36_000.0, 4.0, 250)
-    assert f"{torch.get_num_threads()} thread" in translation.hardware()
+    assert f"{torch.get_num_threads()} thread" in records.hardware()
 
 
 def test_threads_on_the_command_line(corpus, tmp_path, monkeypatch):
@@ -337,9 +338,9 @@ def test_the_first_translator_is_the_recorded_one():
     options = cli.parser().parse_args(["train"])
     assert (options.recipe, options.folder, options.epochs, options.pairs) == ("words", None, None, None)
     assert cli.parser().parse_args(["translate", "--folder", "x"]).folder == Path("x"), "a folder is a path, typed or not"
-    assert translation.SMALL == dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
-    assert (translation.FIRST.epochs, translation.FIRST.max_tokens) == (5, 1024)
-    defaults = {name: p.default for f in (data.split_by_english, data.shorter_than, Translator.translate, translation.load_parts)
+    assert recipes.SMALL == dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
+    assert (recipes.FIRST.epochs, recipes.FIRST.max_tokens) == (5, 1024)
+    defaults = {name: p.default for f in (data.split_by_english, data.shorter_than, Translator.translate, recipes.load_parts)
                 for name, p in inspect.signature(f).parameters.items()}
     assert [defaults[name] for name in ("beam_size", "pairs", "valid", "test", "words")] == [4, 50_000, 2000, 2000, 15]
 
