@@ -165,7 +165,8 @@ def corpus(monkeypatch, tmp_path):
     path.parent.mkdir()
     path.write_bytes(zipped({"fra.txt": "".join(f"{en}\t{fr}\tCC-BY\n" for en, fr in pairs)}))
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path))
-    monkeypatch.setattr(recipes, "split_by_english", lambda pairs: data.split_by_english(pairs, 3, 3))
+    split = data.split_by_english
+    monkeypatch.setattr(data, "split_by_english", lambda pairs: split(pairs, 3, 3))
     tiny = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
     for name, value in tiny.items():
         monkeypatch.setitem(recipes.SMALL, name, value)
