@@ -119,7 +119,8 @@ REPEATED = [(f"Sentence {i % 70}{mark}", f"Phrase {i}{mark}") for i in range(150
 
 
 def test_a_key_forgets_case_and_final_marks():
-    assert data.sentence_key("Straße…") == data.sentence_key("STRASSE !?") != data.sentence_key("Straßen")
+    assert data.sentence_key("Straße…") == data.sentence_key("STRASSE !?") != data.sentence_key("Straßen"), (
+        "two spellings of one sentence: the test set leaks into training")
     assert data.shared_english([("a", "b")], iter([("A!", "c"), ("b", "c")])) == 0.5
     assert data.shared_english(iter([]), [("a", "b")]) == 0 == data.shared_english([("a", "b")], [])
 
@@ -146,7 +147,8 @@ def test_training_gives_way_and_tests_stay_whole():
     mixed = {"test": [("A", "7")], "train": [("A.", "1"), ("b", "2"), ("C", "3"), ("D", "4")],
              "valid": [("a", "5"), ("B!", "6")], "test_it": [("d", "8")]}
     parts = data.keep_apart(mixed)
-    assert parts == {"train": [("C", "3")], "valid": [("B!", "6")], "test": [("A", "7")], "test_it": [("d", "8")]}
+    assert parts == {"train": [("C", "3")], "valid": [("B!", "6")], "test": [("A", "7")], "test_it": [("d", "8")]}, (
+        "English sentences stand in validation and test, or in training: the split leaks")
     assert list(parts) == ["train", "valid", "test", "test_it"]
     assert data.without(mixed["train"], []) == mixed["train"]
 

@@ -25,9 +25,9 @@ TextPair = tuple[str, str]  # English, the other language
 
 # %% ../book/17_data.ipynb #others
 # other chapters and the command line take these from here as well
-from .support.corpora import (  # noqa: F401
-    STATMT, WMT14, files_of, published, state)
-from .support.download import find, recorded  # noqa: F401
+from transformer_lit.support.corpora import (  # noqa: F401
+    STATMT, WMT14, files_of, state)
+from .support.download import find  # noqa: F401
 from .support.files import file_hash, shipped  # noqa: F401
 
 # %% ../book/17_data.ipynb #tidy
