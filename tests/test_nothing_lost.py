@@ -436,7 +436,7 @@ def test_every_file_has_the_mode_of_any_other_file(tmp_path):
     try:
         translator, run = train_translator(tmp_path, recipe(average=1), PARTS, ASKED)
         (tmp_path / "archive").write_bytes(b"pairs")
-        recipes.score_and_record(tmp_path, "by hand", translator, run, PARTS, tmp_path / "archive")
+        recipes.score_and_record(tmp_path, "by hand", recipe(average=1), translator, run, PARTS, tmp_path / "archive")
     finally:
         os.umask(old)
     assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {"0o644"}

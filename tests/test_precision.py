@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from translators import PAIRS, joint, words
 
 from transformer_lit.support import precision
-from transformer_lit.support.precision import MANY, fill_weights, pack, precision_for, precision_here, precision_losses, unpack
+from transformer_lit.support.checkpoint import fill_weights
+from transformer_lit.support.precision import MANY, pack, precision_for, precision_here, precision_losses, unpack
 from transformer_lit.training import named_tensors, validation_loss
 
 
@@ -73,7 +74,7 @@ def test_weights_fill_a_model_only_if_all_of_them_fit():
     fill_weights(other.model, named_tensors(one.model))
     assert all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters()))
     own = dict(named_tensors(one.model))
-    for wrong in named_tensors(words().model), dict(list(own.items())[1:]), own | {"more": torch.zeros(1)}:
+    for wrong in named_tensors(words().model), dict(list(own.items())[1:]), own | {"model.more": torch.zeros(1)}:
         with pytest.raises(ValueError, match="model of another shape"):
             fill_weights(other.model, wrong)
 

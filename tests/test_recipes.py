@@ -15,7 +15,7 @@ from transformer_lit.support.files import file_hash
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import precision_here
 from transformer_lit.support.recipes import (
-    RECIPES, Recipe, accepted, begin_translator, describe, load_parts, one_a_sentence, prepared, rise_and_fall, score_and_record, scored,
+    RECIPES, Recipe, accepted, begin_translator, describe, load_parts, one_a_sentence, prepare_training, rise_and_fall, score_and_record, scored,
     train_translator, vocabulary_costs)
 from transformer_lit.training import TrainingConfig, named_tensors, read_checkpoint, token_batches, validation_loss
 from transformer_lit.translation import from_pretrained
@@ -104,14 +104,14 @@ def test_a_translator_begins_as_its_recipe_says(tmp_path):
 def test_a_training_is_prepared_as_its_recipe_says(tmp_path):
     translator = joint()
     r = recipe(peak=1e-3)
-    made = prepared(translator, PAIRS + [("e " * 200, "e")], r, tmp_path)
-    assert len(made.pairs) == len(PAIRS), "pairs over 128 tokens are left out"
-    last = 3 * len(token_batches(made.pairs, 64))
+    made, batches = prepare_training(translator, PAIRS + [("e " * 200, "e")], r, tmp_path)
+    assert len(batches) == len(PAIRS), "pairs over 128 tokens are left out"
+    last = 3 * len(token_batches(batches.pairs, 64))
     assert made.schedule(1) == 1e-3 / 400 and made.schedule(last) > 0 == made.schedule(last + 1)
     assert type(made.optimizer) is torch.optim.Adam
-    assert type(prepared(translator, PAIRS, replace(r, optimizer="muon"), tmp_path).optimizer) is MuonAndAdam
+    assert type(prepare_training(translator, PAIRS, replace(r, optimizer="muon"), tmp_path)[0].optimizer) is MuonAndAdam
     with pytest.raises(ValueError, match="no pairs to train on"):
-        prepared(translator, [], r, tmp_path)
+        prepare_training(translator, [], r, tmp_path)
 
 
 def test_a_run_notes_what_it_sees_after_each_epoch(tmp_path):
@@ -157,8 +157,8 @@ def test_a_gpu_trains_where_there_is_one(tmp_path, monkeypatch):
     monkeypatch.setattr(recipes, "device_here", Card)
     monkeypatch.setattr(recipes, "precision_here", lambda device="cpu": asked.append(device) or "bf16")
     monkeypatch.setattr(torch.nn.Module, "to", lambda model, device: moved.append((model, device)) or model)
-    kept = recipes.prepared
-    monkeypatch.setattr(recipes, "prepared", lambda *how: moved.append("prepared") or kept(*how))
+    kept = recipes.prepare_training
+    monkeypatch.setattr(recipes, "prepare_training", lambda *how: moved.append("prepared") or kept(*how))
     translator, run = train_translator(tmp_path, recipe(), PARTS, [], 1)
     assert [what if isinstance(what, str) else (what[0] is translator.model, what[1].type) for what in moved[:2]] == [
         (True, "cuda"), "prepared"], "the weights move to the GPU, before the optimiser takes hold of them"
@@ -224,7 +224,7 @@ def test_a_finished_run_is_scored_and_recorded(tmp_path):
     file.write_bytes(b"pairs")
     parts = {**PARTS, "test": PARTS["test"] * 2}
     translator, run = train_translator(tmp_path, recipe(), parts, ["I SEE A CATS", "unseen"])
-    record = score_and_record(tmp_path, "né", translator, run, parts, file)
+    record = score_and_record(tmp_path, "né", recipe(), translator, run, parts, file)
     text = (tmp_path / "run.json").read_text("utf-8")
     assert record == json.loads(text) and text.startswith('{\n "command": "né",\n "commit": ')
     said = (tmp_path / "hypotheses.txt").read_text("utf-8").splitlines()
@@ -244,5 +244,6 @@ def test_a_finished_run_is_scored_and_recorded(tmp_path):
 def test_a_run_with_words_records_what_its_list_costs(tmp_path):
     file = tmp_path / "archive"
     file.write_bytes(b"pairs")
-    done = train_translator(tmp_path, recipe(tokens="words", at_least=1), PARTS, [])
-    assert score_and_record(tmp_path, "none", *done, PARTS, file)["vocabulary"] == vocabulary_costs(PARTS)
+    r = recipe(tokens="words", at_least=1)
+    done = train_translator(tmp_path, r, PARTS, [])
+    assert score_and_record(tmp_path, "none", r, *done, PARTS, file)["vocabulary"] == vocabulary_costs(PARTS)

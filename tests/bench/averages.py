@@ -17,7 +17,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from transformer_lit.support import recipes  # noqa: E402
-from transformer_lit.support.precision import fill_weights  # noqa: E402
+from transformer_lit.support.checkpoint import fill_weights  # noqa: E402
 from transformer_lit.training import read_checkpoint, validation_loss  # noqa: E402
 from transformer_lit.translation import from_pretrained  # noqa: E402
 
