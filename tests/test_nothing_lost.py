@@ -17,7 +17,7 @@ from transformer_lit.masks import BOS, EOS
 from transformer_lit.support import files, limits, lock, plan, progress, records, recipes, stops, weights
 from transformer_lit.support.recipes import Recipe, train_translator
 from transformer_lit.tokens import Subwords
-from transformer_lit.training import Training, TrainingConfig, read_checkpoint, save_checkpoint, write_whole
+from transformer_lit.training import Trainer, Training, TrainingConfig, read_checkpoint, save_checkpoint, write_whole
 from transformer_lit.translation import create_joint, create_translator, from_pretrained, save_pretrained
 
 TINY = dict(d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1, dropout=0.1)
@@ -152,7 +152,7 @@ def test_stop_at_saves_where_it_stops(tmp_path):
 def test_a_signal_saves_between_two_steps_and_says_so(number, ends, status, tmp_path, monkeypatch, capsys):
     r, steps = recipe({"checkpoint_every": 0}), []
     whole = train_translator(tmp_path / "whole", r, PARTS, [])[1].log
-    step, before = Training.train_step, [signal.getsignal(s) for s in stops.SIGNALS]
+    step, before = Trainer.train_step, [signal.getsignal(s) for s in stops.SIGNALS]
 
     def interrupted(run, *batch):
         steps.append(run.step)
@@ -161,7 +161,7 @@ def test_a_signal_saves_between_two_steps_and_says_so(number, ends, status, tmp_
             time.sleep(0.01)  # the handler has run
         return step(run, *batch)
 
-    monkeypatch.setattr(Training, "train_step", interrupted)
+    monkeypatch.setattr(Trainer, "train_step", interrupted)
     with pytest.raises(ends) as stop:
         train_translator(tmp_path / "stopped", r, PARTS, [])
     said = str(stop.value) if ends is KeyboardInterrupt else capsys.readouterr().err
