@@ -9,12 +9,11 @@ import subprocess
 import sys
 import types
 import zipfile
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import sentences, serving, small_model, zipped
+from helpers import sentences, small_model, zipped
 
 from transformer_lit import cli, data, training
 from transformer_lit.attention import attention_here, scaled_dot_product_attention
@@ -151,88 +150,6 @@ def test_stopping_the_command_line_is_one_sentence(monkeypatch, capsys):
     assert "goes on" in capsys.readouterr().err, "after Ctrl-C the reader must hear that nothing is lost"
 
 
-# Downloads, from this machine -----------------------------------------------------------------------------------
-
-def archive(text="Go.\tVa !\tCC-BY\nI am.\tJe suis.\n", kind=zipfile.ZIP_STORED):
-    return zipped({"fra.txt": text}, kind)
-
-
-def damaged(kind):
-    "An archive with a wrong byte in its text."
-    whole = archive("".join(f"line {n * n}\tligne {n}\n" for n in range(300)), kind)
-    place = 37 if kind == zipfile.ZIP_DEFLATED else len(whole) // 2  # 37: the compressed text's first byte, a wrong one
-    return whole[:place] + b"\x07" + whole[place + 1:]
-
-
-class Answers(BaseHTTPRequestHandler):
-    def do_GET(self):
-        name, good = self.path.strip("/").split("/")[0], archive()
-        body = {"page": b"<html>not a zip</html>", "empty": b"", "damaged": damaged(zipfile.ZIP_STORED),
-                "garbled": damaged(zipfile.ZIP_DEFLATED)}.get(name, good)
-        self.send_response(404 if name == "missing" else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[:len(body) // 2] if name == "cut" else body)
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def server(monkeypatch, tmp_path):
-    with serving(Answers, monkeypatch, tmp_path / "cache") as address:
-        yield address
-
-
-@pytest.mark.parametrize("fault", ["missing", "cut", "page", "empty", "damaged", "garbled"])
-def test_a_failed_download_is_one_sentence_and_leaves_nothing(server, fault, tmp_path):
-    path = tmp_path / "kept" / "fra-eng.zip"
-    with pytest.raises(FileNotFoundError) as caught:
-        data.download(f"{server}/{fault}/fra-eng.zip", path)
-    text = str(caught.value)
-    assert one_sentence(text) and str(path) in text and "TRANSFORMER_LIT_DATA" in text, f"say what to do: {text}"
-    assert not path.parent.exists(), f"a failed download leaves {list(path.parent.iterdir())}"
-
-
-def test_a_server_that_is_gone_is_one_sentence(tmp_path):
-    with pytest.raises(FileNotFoundError, match="TRANSFORMER_LIT_DATA"):
-        data.download("http://127.0.0.1:9/fra-eng.zip", tmp_path / "fra-eng.zip")
-
-
-def test_a_download_is_fresh_and_says_nothing(server, tmp_path, capsys):
-    (tmp_path / "one.zip.part").write_bytes(archive("an older try\n"))
-    for name in "one.zip", "two.zip":
-        assert data.download(f"{server}/good/{name}", tmp_path / name) == tmp_path / name
-        assert (tmp_path / name).read_bytes() == archive(), "what came is not what the server has: was an older try kept?"
-    said = capsys.readouterr()
-    assert not said.out + said.err, "with no terminal there is no bar"
-
-
-def test_found_first_downloaded_last(server, tmp_path, monkeypatch):
-    kept = data.tatoeba_archive("fr", f"{server}/good/")
-    assert kept == tmp_path / "cache" / "transformer-lit" / "tatoeba" / "fra-eng.zip"
-    assert data.read_tatoeba(kept) == [("Go.", "Va !"), ("I am.", "Je suis.")]
-    assert [p.name for p in kept.parent.iterdir()] == [kept.name], "a download leaves only the file that was asked for"
-    assert data.tatoeba_archive("fr", "http://127.0.0.1:9/") == kept, "what is in the cache is not fetched again"
-    mine = tmp_path / "mine" / "tatoeba" / "fra-eng.zip"
-    mine.parent.mkdir(parents=True)
-    mine.write_bytes(archive())
-    monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path / "mine"))
-    assert data.tatoeba_archive("fr", "http://127.0.0.1:9/") == mine, "the reader's own folder comes before the cache"
-
-
-def test_an_archive_without_pairs_says_so(tmp_path):
-    (tmp_path / "fra-eng.zip").write_bytes(archive("no tab here\n"))
-    with pytest.raises(ValueError, match="two columns"):
-        data.read_tatoeba(tmp_path / "fra-eng.zip")
-
-
-def test_archive_text_is_tidied(tmp_path):
-    (tmp_path / "z.zip").write_bytes(archive("It’s.\tC’est\u202f!\nIt's.\tC'est !\ne\u0301\tx\n"))
-    assert data.read_tatoeba(tmp_path / "z.zip") == [("It's.", "C'est !"), ("é", "x")], (
-        "apostrophes, spaces and composed letters are made alike, and then a pair comes once")
-
-
 # The translator, from the archive to a sentence -----------------------------------------------------------------
 
 ENGLISH, FRENCH = "I you we they he she".split(), "je tu nous ils il elle".split()
@@ -246,9 +163,10 @@ def corpus(monkeypatch, tmp_path):
     pairs += [(" ".join("abcdefghijklmno"), "long"), ("long", " ".join("abcdefghijklmno"))]  # 15 words are too many
     path = tmp_path / "tatoeba" / "fra-eng.zip"
     path.parent.mkdir()
-    path.write_bytes(archive("".join(f"{en}\t{fr}\tCC-BY\n" for en, fr in pairs)))
+    path.write_bytes(zipped({"fra.txt": "".join(f"{en}\t{fr}\tCC-BY\n" for en, fr in pairs)}))
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path))
-    monkeypatch.setattr(recipes, "split_by_english", lambda pairs: data.split_by_english(pairs, 3, 3))
+    split = data.split_by_english
+    monkeypatch.setattr(data, "split_by_english", lambda pairs: split(pairs, 3, 3))
     tiny = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
     for name, value in tiny.items():
         monkeypatch.setitem(recipes.SMALL, name, value)
