@@ -15,7 +15,7 @@ from transformer_lit.support.files import file_hash
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import precision_here
 from transformer_lit.support.recipes import (
-    RECIPES, Recipe, accepted, begin_translator, describe, load_parts, one_a_sentence, prepare_training, rise_and_fall, score_and_record, scored,
+    RECIPES, Recipe, accepted, begin_translator, describe, load_parts, prepare_training, rise_and_fall, score_and_record, scored,
     train_translator, vocabulary_costs)
 from transformer_lit.training import TrainingConfig, named_tensors, read_checkpoint, token_batches, validation_loss
 from transformer_lit.translation import from_pretrained
@@ -79,10 +79,6 @@ def test_the_pocket_corpus_is_loaded_alike():
     pocket = load_parts(corpus="pocket", pairs=None)
     assert set(pocket) >= {"train", "valid", "test"}
     assert not {english for english, _ in pocket["train"]} & {english for english, _ in pocket["test"]}
-
-
-def test_one_line_per_distinct_sentence():
-    assert one_a_sentence([("Go.", "Va."), ("No.", "Non."), ("Go.", "Allez.")]) == (["Go.", "No."], [["Va.", "Allez."], ["Non."]])
 
 
 # Training -------------------------------------------------------------------------------------------------------
@@ -204,7 +200,7 @@ def test_a_corpus_is_described_with_what_it_leaks(tmp_path):
     twice = [(str(i // 2), str(i)) for i in range(80)]
     dealt = {"train": twice[:50], "valid": [], "test": twice[49:]}
     mixed = torch.randperm(81, generator=torch.Generator().manual_seed(1)).tolist()
-    mixed = [(dealt["train"] + dealt["test"])[i] for i in mixed]
+    mixed = [(dealt["test"] + dealt["train"])[i] for i in mixed]
     told = describe(dealt, file)
     assert told["leak_by_pair"] == shared_english(mixed[31:], mixed[:31]) and (told["distinct_english"], told["pairs"]) == (40, 81)
     assert told["leak_by_sentence"] == 1 / 31 < told["leak_by_pair"]

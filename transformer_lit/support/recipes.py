@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from transformer_lit.data import file_hash, grouped, load, shared_english
+from transformer_lit.data import grouped, load, shared_english
 from transformer_lit.evaluation import scores
 from transformer_lit.masks import UNK
 from transformer_lit.support import lock, plan, records
 from transformer_lit.support.checkpoint import average_files, keep_weights
-from transformer_lit.support.files import write_text
+from transformer_lit.support.files import file_hash, write_text
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import device_here, precision_here
 from transformer_lit.tokens import Subwords, Vocabulary
@@ -95,14 +95,8 @@ def accepted(english: str, said: str) -> bool:
 # Data -------------------------------------------------------------------------------------------------------------
 
 def load_parts(language: str = "fr", pairs: int | None = 50_000, words: int | None = 15, corpus: str = "tatoeba") -> dict[str, Pairs]:
-    """`data.load` with the bounds of the first recipe: fewer than `words` words a side, and `pairs` of them to train on.
-
-    The parts stand in the order in which the recorded runs shuffled them, when they counted what a split by pairs leaks."""
-    parts = load(corpus, language, words, pairs)
-    return {name: parts[name] for name in reversed(parts)}
-
-
-one_a_sentence = grouped  # the name under which experiments call it
+    "The pairs of a recipe: `data.load`, where None keeps all; the defaults are those of the recipe \"words\"."
+    return load(corpus, language, words=words, pairs=pairs)
 
 
 # Training ---------------------------------------------------------------------------------------------------------
@@ -205,7 +199,7 @@ def scored(said: list[str], references: list[list[str]], name: str) -> list[dict
 
 def describe(parts: dict[str, Pairs], archive: Path, name: str = "tatoeba") -> dict:
     "The corpus: size, hash, and what either way of splitting leaks."
-    pairs = [pair for part in parts.values() for pair in part]
+    pairs = [pair for part in reversed(parts.values()) for pair in part]  # the order in which recorded runs were described
     mixed = [pairs[i] for i in torch.randperm(len(pairs), generator=torch.Generator().manual_seed(1)).tolist()]
     cut = len(parts["test"])
     return {"name": name, "sha256": file_hash(archive),
@@ -232,7 +226,7 @@ def score_and_record(folder: str | Path, command: str, recipe: Recipe, translato
     hypotheses.txt has one line per distinct English test sentence."""
     folder, corpus = Path(folder), recipe.corpus
     end = [entry for entry in trainer.log if entry["kind"] == "epoch"][-1]
-    sources, references = one_a_sentence(parts["test"])
+    sources, references = grouped(parts["test"])
     said = translator.translate(sources, precision="fp32")
     write_text(folder / "hypotheses.txt", "\n".join(said) + "\n")
     held_out = {"set": corpus + "-valid", "metric": "cross-entropy, nats a token", "value": end["valid_loss"]}
