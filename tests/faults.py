@@ -16,7 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Small parts first: the first failure is the one that a learner reads.
-FILES = ["test_parity.py", "test_properties.py", "test_exercises.py", "test_faults_plumbing.py", "test_whole.py"]
+FILES = ["test_parity.py", "test_properties.py", "test_exercises.py", "test_faults_plumbing.py", "test_checkpoint.py", "test_training.py",
+         "test_whole.py"]
 LATE = {"tokens": "test_tokens.py", "evaluation": "test_evaluation.py", "attention_maps": "test_attention_maps.py",
         "translation": "test_translation.py", "support/precision": "test_precision.py", "support/optimizers": "test_optimizers.py",
         "support/recipes": "test_recipes.py", "data": "test_data.py", "support/download": "test_download.py", "wmt": "test_wmt.py", "export": "test_export.py",
@@ -81,9 +82,9 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("gradient divided by the block's count", "loss", "summed(some, say) / count", "summed(some, say) / (say != PAD).sum()",
      "divided by each block's own count"),
     ("gradients pile up", "training", "self.optimizer.zero_grad()", "pass", "zero_grad is missing"),
-    ("random state not restored", "training", "torch.set_rng_state(dice)", "pass",
+    ("random state not restored", "support/checkpoint", "torch.set_rng_state(state)", "pass",
      "the random state is not restored"),
-    ("checkpoint written in place", "training", 'path.with_name(path.name + ".part")', "path", "destroys the old checkpoint"),
+    ("checkpoint written in place", "support/files", 'path.with_name(path.name + ".part")', "path", "destroys the old checkpoint"),
     ("last batch lost", "training", "batches += [batch] if batch else []", "pass", "each pair must come exactly once"),
     ("decoding starts with the pad", "decoding", "torch.full_like(rows, BOS)", "torch.full_like(rows, 0)", "starts with BOS"),
     ("finished sentence kept", "decoding", "(tokens != EOS) & (last > 0)", "last > 0", "a finished sentence is kept"),

@@ -15,9 +15,11 @@ import torch
 from transformer_lit import training
 from transformer_lit.masks import BOS, EOS
 from transformer_lit.support import files, limits, lock, plan, progress, records, recipes, stops, weights
+from transformer_lit.support.checkpoint import read_checkpoint
+from transformer_lit.support.files import write_whole
 from transformer_lit.support.recipes import Recipe, train_translator
 from transformer_lit.tokens import Subwords
-from transformer_lit.training import Trainer, Training, TrainingConfig, read_checkpoint, save_checkpoint, write_whole
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig, save_checkpoint
 from transformer_lit.translation import create_joint, create_translator, from_pretrained, save_pretrained
 
 TINY = dict(d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1, dropout=0.1)
@@ -119,15 +121,17 @@ def test_training_alone_compares_its_plan_too(tmp_path):
     def job(heads=2, pairs=PAIRS[:12], **settings):
         torch.manual_seed(0)
         made = create_translator(PAIRS, at_least=1, **TINY | {"n_heads": heads})
-        return Training(made.model, made.encode_pairs(pairs), TrainingConfig(**{"epochs": 1, "max_tokens": 64, **settings}), tmp_path)
-    job().fit()
+        config = TrainingConfig(**{"epochs": 1, "max_tokens": 64, **settings})
+        return Trainer(made.model, config, folder=tmp_path).fit(PairBatches(made.encode_pairs(pairs), config))
+    job()
     before = held(tmp_path)
-    for other, words in ((job(4), "n_heads=2; now n_heads=4"), (job(warmup=9), "rate at step 1"), (job(pairs=PAIRS[1:13]), "other data")):
+    for other, words in ((dict(heads=4), "n_heads=2; now n_heads=4"), (dict(warmup=9), "rate at step 1"), (
+            dict(pairs=PAIRS[1:13]), "other data")):
         with pytest.raises(ValueError) as refusal:
-            other.fit()
+            job(**other)
         assert words in str(refusal.value)
     assert held(tmp_path) == before
-    assert job(epochs=2).fit()[-1]["epoch"] == 2, "with a rate that doesn't depend on them, more epochs go on where the run ended"
+    assert job(epochs=2)[-1]["epoch"] == 2, "with a rate that doesn't depend on them, more epochs go on where the run ended"
 
 
 def test_differences_are_named_by_their_path_where_a_name_stands_twice():

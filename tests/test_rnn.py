@@ -13,7 +13,7 @@ from transformer_lit.masks import BOS, EOS, PAD, reads_future, reads_padding
 from transformer_lit.rnn import (
     DESIGNS, RNN, AdditiveAttention, RNNConfig, fitted, gru_step, both_ends, read_both_ways, word_of_piece, word_weights)
 from transformer_lit.tokens import Subwords, split_words
-from transformer_lit.training import Training, TrainingConfig, backward
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig, backward
 
 LOOKS = pytest.mark.parametrize("attention", [True, False], ids=["attention", "summary"])
 
@@ -183,7 +183,8 @@ def test_the_books_loop_trains_it(attention):
     torch.manual_seed(0)
     pairs = [([i, j, EOS], [BOS, j, i, EOS]) for i in range(4, 10) for j in range(4, 10)]
     model = RNN(RNNConfig(12, 16, 16, attention=attention, dropout=0.0))
-    log = Training(model, pairs, TrainingConfig(epochs=4, max_tokens=48), schedule=lambda step: 0.01).fit()
+    config = TrainingConfig(epochs=4, max_tokens=48)
+    log = Trainer(model, config, schedule=lambda step: 0.01).fit(PairBatches(pairs, config))
     losses = [entry["loss"] for entry in log if entry["kind"] == "step"]
     assert losses[-1] < 0.75 * losses[0], "it does not learn"
     assert all(weight.grad is not None for weight in model.parameters()), "a part gets no gradient"

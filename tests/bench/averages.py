@@ -17,8 +17,8 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from transformer_lit.support import recipes  # noqa: E402
-from transformer_lit.support.checkpoint import fill_weights  # noqa: E402
-from transformer_lit.training import read_checkpoint, validation_loss  # noqa: E402
+from transformer_lit.support.checkpoint import fill_weights, read_checkpoint  # noqa: E402
+from transformer_lit.training import validation_loss  # noqa: E402
 from transformer_lit.translation import from_pretrained  # noqa: E402
 
 

@@ -67,16 +67,15 @@ class Ours:
         self.recipe = {**r, "optimizer": "muon", "precision": precision_here()}
 
     def begin(self, ids, seed):
-        self.trainer = Trainer(self.model, ids, TrainingConfig(
-            max_tokens=OURS["max_tokens"], precision=self.recipe["precision"], seed=seed))
-        self.trainer.optimizer = MuonAndAdam(self.model)
+        config = TrainingConfig(max_tokens=OURS["max_tokens"], precision=self.recipe["precision"], seed=seed)
+        self.rate = 0.0  # follows the budget that is spent
+        self.trainer = Trainer(self.model, config, optimizer=MuonAndAdam(self.model), schedule=lambda step: self.rate)
 
     def batches(self, ids, seed):
         return token_batches(ids, OURS["max_tokens"], seed)
 
     def step(self, n, used, source, target):
-        rate = rate_at(used, OURS["peak"], OURS["rise"])
-        self.trainer.schedule = lambda _: rate
+        self.rate = rate_at(used, OURS["peak"], OURS["rise"])
         return float(self.trainer.train_step(source, target)["loss"])
 
 
