@@ -13,8 +13,11 @@ from transformer_lit.support.precision import MANY, pack, precision_for, precisi
 from transformer_lit.training import named_tensors, validation_loss
 
 
-@pytest.mark.parametrize("units, name", [(None, "fp32"), (lambda: False, "fp32"), (lambda: True, "bf16")])
-def test_a_processor_computes_in_bf16_where_it_has_units_for_it(units, name, monkeypatch):
+@pytest.mark.parametrize("units, capability, name", [
+    (None, "AVX512", "fp32"), (lambda: False, "AVX512", "fp32"), (lambda: True, "AVX512", "bf16"), (lambda: True, "AVX2", "fp32"),
+    (lambda: True, "DEFAULT", "fp32")])
+def test_a_processor_computes_in_bf16_where_it_has_units_for_it_and_may_use_them(units, capability, name, monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", units, raising=False)
     assert precision_here() == name
     model = torch.nn.Linear(1, 1)

@@ -21,12 +21,13 @@ def device_here() -> torch.device:
 
 
 def precision_here(device: str = "cpu") -> str:
-    "bf16 on a machine that has matrix units for it, else fp32."
+    "bf16 on a machine that has matrix units for it and may use them (ATEN_CPU_CAPABILITY can forbid it), else fp32."
     if device == "cuda":
         new = torch.cuda.get_device_capability() >= (8, 0)
         return "bf16" if new else "fp32"
     supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
-    return "bf16" if supported and supported() else "fp32"
+    wide = torch.backends.cpu.get_cpu_capability() not in ("DEFAULT", "AVX2")
+    return "bf16" if wide and supported and supported() else "fp32"
 
 
 def precision_for(model: nn.Module, rows: int) -> str:
