@@ -232,7 +232,7 @@ def test_the_record_says_what_was_seen_and_what_a_shorter_list_costs(corpus, tmp
     samples = [parts["train"][0][0].upper(), parts["test"][0][0]]
     config = dataclasses.replace(recipes.RECIPES["words"], training=dataclasses.replace(recipes.FIRST, epochs=1))
     done = recipes.train_translator(tmp_path / "kept", config, parts, samples)
-    record = recipes.score_and_record(tmp_path / "kept", "by hand", *done, parts, data.tatoeba_archive())
+    record = recipes.score_and_record(tmp_path / "kept", "by hand", config, *done, parts, data.tatoeba_archive())
     assert record == json.loads((tmp_path / "kept" / "run.json").read_text(encoding="utf-8"))
     assert record["seen"] == {samples[0]: True, samples[1]: False}, "seen: does training hold the sentence, in any case?"
     rows = {row["at_least"]: row for row in record["vocabulary"]}

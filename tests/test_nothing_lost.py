@@ -15,10 +15,10 @@ import torch
 from transformer_lit import training
 from transformer_lit.masks import BOS, EOS
 from transformer_lit.support import files, limits, lock, plan, progress, records, recipes, stops, weights
-from transformer_lit.support.recipes import Recipe, train_translator
-from transformer_lit.tokens import Subwords
 from transformer_lit.support.checkpoint import read_checkpoint
 from transformer_lit.support.files import write_whole
+from transformer_lit.support.recipes import Recipe, train_translator
+from transformer_lit.tokens import Subwords
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, save_checkpoint
 from transformer_lit.translation import create_joint, create_translator, from_pretrained, save_pretrained
 
@@ -440,7 +440,7 @@ def test_every_file_has_the_mode_of_any_other_file(tmp_path):
     try:
         translator, run = train_translator(tmp_path, recipe(average=1), PARTS, ASKED)
         (tmp_path / "archive").write_bytes(b"pairs")
-        recipes.score_and_record(tmp_path, "by hand", translator, run, PARTS, tmp_path / "archive")
+        recipes.score_and_record(tmp_path, "by hand", recipe(average=1), translator, run, PARTS, tmp_path / "archive")
     finally:
         os.umask(old)
     assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {"0o644"}

@@ -8,7 +8,7 @@ from translators import PAIRS, joint
 
 from transformer_lit.support import optimizers
 from transformer_lit.support.optimizers import AdamWAndAdam, Muon, MuonAndAdam, TwoAsOne, orthogonal
-from transformer_lit.training import Training, TrainingConfig, collate
+from transformer_lit.training import Trainer, TrainingConfig, collate
 
 
 def test_orthogonal_by_hand():
@@ -87,7 +87,8 @@ def test_two_optimisers_look_like_one():
     kept = both.state_dict()
     assert kept["param_groups"] == [] and set(kept["state"]) == {0, 1}, "the second one's parameters are counted on"
     both.load_state_dict({"state": {0: {"momentum_buffer": torch.tensor([7.0])}, 1: {"momentum_buffer": torch.tensor([8.0])}}})
-    assert [part.state[w]["momentum_buffer"].item() for part, w in zip(both.parts, (one, two))] == [7.0, 8.0]
+    assert [part.state[w]["momentum_buffer"].item() for part, w in zip(both.parts, (one, two))] == [7.0, 8.0], (
+        "a resumed run must go on with the very losses: the second one's state is lost")
 
 
 @pytest.mark.parametrize("make", [MuonAndAdam, AdamWAndAdam])
@@ -113,8 +114,7 @@ def test_a_rate_reaches_the_groups_after_loading():
     "Loading makes new groups; an optimiser that remembers the old ones goes on without an error and learns nothing."
     def three_steps(stop):
         model = joint(dropout=0.0).model
-        run = Training(model, [], TrainingConfig(), schedule=lambda step: 0.01)
-        run.optimizer = MuonAndAdam(model)
+        run = Trainer(model, TrainingConfig(), optimizer=MuonAndAdam(model), schedule=lambda step: 0.01)
         for step in range(3):
             if step == stop:
                 kept = run.optimizer.state_dict()

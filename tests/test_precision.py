@@ -8,12 +8,16 @@ from hypothesis import strategies as st
 from translators import PAIRS, joint, words
 
 from transformer_lit.support import precision
-from transformer_lit.support.precision import MANY, fill_weights, pack, precision_for, precision_here, precision_losses, unpack
+from transformer_lit.support.checkpoint import fill_weights
+from transformer_lit.support.precision import MANY, pack, precision_for, precision_here, precision_losses, unpack
 from transformer_lit.training import named_tensors, validation_loss
 
 
-@pytest.mark.parametrize("units, name", [(None, "fp32"), (lambda: False, "fp32"), (lambda: True, "bf16")])
-def test_a_processor_computes_in_bf16_where_it_has_units_for_it(units, name, monkeypatch):
+@pytest.mark.parametrize("units, capability, name", [
+    (None, "AVX512", "fp32"), (lambda: False, "AVX512", "fp32"), (lambda: True, "AVX512", "bf16"), (lambda: True, "AVX2", "fp32"),
+    (lambda: True, "DEFAULT", "fp32")])
+def test_a_processor_computes_in_bf16_where_it_has_units_for_it_and_may_use_them(units, capability, name, monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", units, raising=False)
     assert precision_here() == name
     model = torch.nn.Linear(1, 1)
@@ -73,7 +77,7 @@ def test_weights_fill_a_model_only_if_all_of_them_fit():
     fill_weights(other.model, named_tensors(one.model))
     assert all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters()))
     own = dict(named_tensors(one.model))
-    for wrong in named_tensors(words().model), dict(list(own.items())[1:]), own | {"more": torch.zeros(1)}:
+    for wrong in named_tensors(words().model), dict(list(own.items())[1:]), own | {"model.more": torch.zeros(1)}:
         with pytest.raises(ValueError, match="model of another shape"):
             fill_weights(other.model, wrong)
 

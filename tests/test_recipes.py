@@ -15,7 +15,7 @@ from transformer_lit.support.files import file_hash
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import precision_here
 from transformer_lit.support.recipes import (
-    RECIPES, Recipe, accepted, begin_translator, describe, load_parts, one_a_sentence, prepared, rise_and_fall, score_and_record, scored,
+    RECIPES, Recipe, accepted, begin_translator, describe, load_parts, prepare_training, rise_and_fall, score_and_record, scored,
     train_translator, vocabulary_costs)
 from transformer_lit.training import TrainingConfig, named_tensors, read_checkpoint, token_batches, validation_loss
 from transformer_lit.translation import from_pretrained
@@ -81,10 +81,6 @@ def test_the_pocket_corpus_is_loaded_alike():
     assert not {english for english, _ in pocket["train"]} & {english for english, _ in pocket["test"]}
 
 
-def test_one_line_per_distinct_sentence():
-    assert one_a_sentence([("Go.", "Va."), ("No.", "Non."), ("Go.", "Allez.")]) == (["Go.", "No."], [["Va.", "Allez."], ["Non."]])
-
-
 # Training -------------------------------------------------------------------------------------------------------
 
 
@@ -104,14 +100,14 @@ def test_a_translator_begins_as_its_recipe_says(tmp_path):
 def test_a_training_is_prepared_as_its_recipe_says(tmp_path):
     translator = joint()
     r = recipe(peak=1e-3)
-    made = prepared(translator, PAIRS + [("e " * 200, "e")], r, tmp_path)
-    assert len(made.pairs) == len(PAIRS), "pairs over 128 tokens are left out"
-    last = 3 * len(token_batches(made.pairs, 64))
+    made, batches = prepare_training(translator, PAIRS + [("e " * 200, "e")], r, tmp_path)
+    assert len(batches) == len(PAIRS), "pairs over 128 tokens are left out"
+    last = 3 * len(token_batches(batches.pairs, 64))
     assert made.schedule(1) == 1e-3 / 400 and made.schedule(last) > 0 == made.schedule(last + 1)
     assert type(made.optimizer) is torch.optim.Adam
-    assert type(prepared(translator, PAIRS, replace(r, optimizer="muon"), tmp_path).optimizer) is MuonAndAdam
+    assert type(prepare_training(translator, PAIRS, replace(r, optimizer="muon"), tmp_path)[0].optimizer) is MuonAndAdam
     with pytest.raises(ValueError, match="no pairs to train on"):
-        prepared(translator, [], r, tmp_path)
+        prepare_training(translator, [], r, tmp_path)
 
 
 def test_a_run_notes_what_it_sees_after_each_epoch(tmp_path):
@@ -157,8 +153,8 @@ def test_a_gpu_trains_where_there_is_one(tmp_path, monkeypatch):
     monkeypatch.setattr(recipes, "device_here", Card)
     monkeypatch.setattr(recipes, "precision_here", lambda device="cpu": asked.append(device) or "bf16")
     monkeypatch.setattr(torch.nn.Module, "to", lambda model, device: moved.append((model, device)) or model)
-    kept = recipes.prepared
-    monkeypatch.setattr(recipes, "prepared", lambda *how: moved.append("prepared") or kept(*how))
+    kept = recipes.prepare_training
+    monkeypatch.setattr(recipes, "prepare_training", lambda *how: moved.append("prepared") or kept(*how))
     translator, run = train_translator(tmp_path, recipe(), PARTS, [], 1)
     assert [what if isinstance(what, str) else (what[0] is translator.model, what[1].type) for what in moved[:2]] == [
         (True, "cuda"), "prepared"], "the weights move to the GPU, before the optimiser takes hold of them"
@@ -204,7 +200,7 @@ def test_a_corpus_is_described_with_what_it_leaks(tmp_path):
     twice = [(str(i // 2), str(i)) for i in range(80)]
     dealt = {"train": twice[:50], "valid": [], "test": twice[49:]}
     mixed = torch.randperm(81, generator=torch.Generator().manual_seed(1)).tolist()
-    mixed = [(dealt["train"] + dealt["test"])[i] for i in mixed]
+    mixed = [(dealt["test"] + dealt["train"])[i] for i in mixed]
     told = describe(dealt, file)
     assert told["leak_by_pair"] == shared_english(mixed[31:], mixed[:31]) and (told["distinct_english"], told["pairs"]) == (40, 81)
     assert told["leak_by_sentence"] == 1 / 31 < told["leak_by_pair"]
@@ -224,7 +220,7 @@ def test_a_finished_run_is_scored_and_recorded(tmp_path):
     file.write_bytes(b"pairs")
     parts = {**PARTS, "test": PARTS["test"] * 2}
     translator, run = train_translator(tmp_path, recipe(), parts, ["I SEE A CATS", "unseen"])
-    record = score_and_record(tmp_path, "né", translator, run, parts, file)
+    record = score_and_record(tmp_path, "né", recipe(), translator, run, parts, file)
     text = (tmp_path / "run.json").read_text("utf-8")
     assert record == json.loads(text) and text.startswith('{\n "command": "né",\n "commit": ')
     said = (tmp_path / "hypotheses.txt").read_text("utf-8").splitlines()
@@ -244,5 +240,6 @@ def test_a_finished_run_is_scored_and_recorded(tmp_path):
 def test_a_run_with_words_records_what_its_list_costs(tmp_path):
     file = tmp_path / "archive"
     file.write_bytes(b"pairs")
-    done = train_translator(tmp_path, recipe(tokens="words", at_least=1), PARTS, [])
-    assert score_and_record(tmp_path, "none", *done, PARTS, file)["vocabulary"] == vocabulary_costs(PARTS)
+    r = recipe(tokens="words", at_least=1)
+    done = train_translator(tmp_path, r, PARTS, [])
+    assert score_and_record(tmp_path, "none", r, *done, PARTS, file)["vocabulary"] == vocabulary_costs(PARTS)

@@ -1,7 +1,6 @@
 """`support.records` and `support.seen`: what a run leaves, and that pages say of recorded runs only what they hold."""
 import dataclasses
 import json
-import math
 import types
 
 import pytest
@@ -9,7 +8,7 @@ import torch
 
 from transformer_lit.support import records, seen
 from transformer_lit.support.files import shipped
-from transformer_lit.support.records import LICENCES, effort, hardware, model_card, recorded, score_lines, write_record
+from transformer_lit.support.records import LICENCES, effort, hardware, model_card, outcome, recorded, score_lines, write_record
 from transformer_lit.support.recipes import Recipe
 
 
@@ -96,15 +95,13 @@ def test_neighbouring_epochs_are_better_averaged_until_the_rate_is_zero():
 
 def test_what_the_experiments_found():
     def row(name):
-        record = json.loads(shipped(f"results/exp-{name}/run.json").read_text("utf-8"))
-        loss, bleu = (next(s["value"] for s in record["scores"] if s["metric"].startswith(m)) for m in ("cross-entropy", "BLEU"))
-        return types.SimpleNamespace(perplexity=math.exp(loss), bleu=bleu, parameters=record["parameters"])
+        return types.SimpleNamespace(**outcome(f"exp-{name}"))
 
     for size in "small", "large":
-        assert row(f"data-5k-{size}").bleu < row(f"data-50k-{size}").bleu < row(f"data-all-{size}").bleu, "more data, better"
+        assert row(f"data-5k-{size}").BLEU < row(f"data-50k-{size}").BLEU < row(f"data-all-{size}").BLEU, "more data, better"
     base, untied, plain = row("data-all-small"), row("tied-no"), row("smoothing-0.0")
-    assert untied.perplexity < base.perplexity and untied.bleu > base.bleu + 1 and untied.parameters > 2 * base.parameters
-    assert plain.perplexity < base.perplexity and abs(plain.bleu - base.bleu) < 0.5
+    assert untied.perplexity < base.perplexity and untied.BLEU > base.BLEU + 1 and untied.parameters > 2 * base.parameters
+    assert plain.perplexity < base.perplexity and abs(plain.BLEU - base.BLEU) < 0.5
 
 
 def test_fewer_bits_answer_as_well_within_the_interval():

@@ -33,8 +33,8 @@ from .support.files import shipped
 from .support.progress import progress
 from .support.reading import fields, json_file
 from .support.optimizers import MuonAndAdam, TwoAsOne
-from .support.recipes import (
-    load_parts, one_a_sentence, rise_and_fall)
+from .data import grouped as one_a_sentence
+from .support.recipes import load_parts, rise_and_fall
 from .support.records import commit, hardware
 from .model import Transformer, TransformerConfig
 from .tokens import Subwords

@@ -50,7 +50,7 @@ def main():
         done = t.train_translator(work, recipe, parts)
         command = f"python tests/bench/experiments.py {name}"
         if not (work / "run.json").exists():
-            t.score_and_record(work, command, *done, parts, tatoeba_archive(recipe.language))
+            t.score_and_record(work, command, recipe, *done, parts, tatoeba_archive(recipe.language))
         kept.mkdir(parents=True, exist_ok=True)
         for file in "run.json", "hypotheses.txt":
             shutil.copyfile(work / file, kept / file)

@@ -33,7 +33,7 @@ def keep_log(training, results):
 
 def publish(name, run, parts, training, translator, command, root=ROOT):
     "`translator` and `training` as `train_translator` returns them; results into `root`."
-    recipe, box, results = training.recipe, root / "data/checkpoints" / name, root / "book/results" / name
+    recipe, box, results = recipes.RECIPES[name], root / "data/checkpoints" / name, root / "book/results" / name
     results.mkdir(parents=True, exist_ok=True)
     (results / "precision.json").write_text(json.dumps(precision_losses(translator, parts["valid"]), indent=1))
     save_pretrained(translator, box)
@@ -41,7 +41,7 @@ def publish(name, run, parts, training, translator, command, root=ROOT):
     seen.save_seen(parts["train"], box)
     packed = from_pretrained(box)  # what the book ships is what is scored
     archive = shipped("data/pocket.tsv.gz") if recipe.corpus == "pocket" else tatoeba_archive(recipe.language)
-    record = recipes.score_and_record(run, command, packed, training, parts, archive)
+    record = recipes.score_and_record(run, command, recipe, packed, training, parts, archive)
     for file in "run.json", "hypotheses.txt":
         shutil.copyfile(run / file, results / file)
     (box / "README.md").write_text(records.model_card(record, name), encoding="utf-8")
