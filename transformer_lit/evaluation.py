@@ -208,7 +208,7 @@ def binned(values: Iterable[int], edges: Sequence[int]) -> list[int]:
     return [max(e for e in edges if e <= max(value, edges[0]))
             for value in values]
 
-# %% ../book/19_evaluation.ipynb #rarest
+
 def word_counts(lines: Iterable[str]) -> Counter:
     "How often each word occurs, letter case aside."
     return Counter(word for line in lines

@@ -1,4 +1,4 @@
-"Drawings of single chapters: a tree of words, a cache, rows of the decoder, runs of equal words."
+"Drawings of single chapters: a tree of words, a cache, rows of the decoder, runs of equal words; and sentences made from numbers."
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -91,3 +91,15 @@ def equal_runs(output: str, reference: str) -> figures.Picture:
             if lengths[i, j] and not (i + 1 < len(rows) and j + 1 < len(cols) and lengths[i + 1, j + 1])]
     return figures.heatmap(lengths, rows=rows, cols=cols, annotate=True, fmt=".0f", title="runs of words",
                            alt="Runs of equal words along the diagonal, of " + ", ".join(map(str, ends)) + " words.")
+
+
+class Prose:
+    "Sentences made from numbers; a notebook shows them as text, not as output."
+    def __init__(self, *texts: str):
+        self.texts = texts
+
+    def _repr_markdown_(self) -> str:
+        return "\n\n".join(self.texts)
+
+    def __repr__(self) -> str:
+        return "\n".join(self.texts)
