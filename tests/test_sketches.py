@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from transformer_lit.support import pictures
+from transformer_lit.support import sketches
 
 TREE = {"": {"elle": 0.55, "il": 0.45}, "elle": {"large": 0.4, "étroite": 0.35, "fatiguée": 0.25}, "il": {"fatigué": 0.9, "grand": 0.1}}
 
@@ -13,7 +13,7 @@ def words(picture):
 
 
 def test_a_tree_shows_each_product_and_names_the_best():
-    picture = pictures.word_tree(TREE, "parce qu'")
+    picture = sketches.word_tree(TREE, "parce qu'")
     shown = words(picture)
     for word, ends in TREE.items():
         for end, q in ends.items():
@@ -24,18 +24,18 @@ def test_a_tree_shows_each_product_and_names_the_best():
 
 @pytest.mark.parametrize("steps", [2, 4])
 def test_a_cache_leaves_one_row(steps):
-    html = pictures.cached_rows(steps)._repr_html_()
+    html = sketches.cached_rows(steps)._repr_html_()
     empty = html.count("stroke-dasharray")
     assert html.count("<rect") == 2 * steps ** 2
     assert 2 * steps ** 2 - empty == steps * (steps + 1) // 2 + steps, "a filled box is a score computed at the last step"
 
 
 def test_rows_count_from_one_and_say_the_next_word():
-    picture = pictures.read_and_said(["<bos>", "il", "est", "<eos>"])
+    picture = sketches.read_and_said(["<bos>", "il", "est", "<eos>"])
     assert "row 1" in words(picture) and "row 3" in words(picture) and "row 0" not in words(picture)
     assert repr(picture) == "3 rows of the decoder: row 1 reads bos and says il, row 2 reads il and says est, row 3 reads est and says eos."
 
 
 def test_runs_grow_along_the_diagonal_and_break():
-    assert pictures.runs("a b x d".split(), "a b c d".split()).tolist() == [[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
-    assert repr(pictures.equal_runs("a b x d", "a b c d")).endswith("of 2, 1 words.")
+    assert sketches.runs("a b x d".split(), "a b c d".split()).tolist() == [[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
+    assert repr(sketches.equal_runs("a b x d", "a b c d")).endswith("of 2, 1 words.")
