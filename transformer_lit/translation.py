@@ -74,10 +74,8 @@ def precision_here(device: str = "cpu") -> str:
     if device == "cuda":
         new = torch.cuda.get_device_capability() >= (8, 0)
         return "bf16" if new else "fp32"
-    units = getattr(torch.cpu, "_is_amx_tile_supported", bool)()
-    wide = torch.backends.cpu.get_cpu_capability() not in (
-        "DEFAULT", "AVX2")  # ATEN_CPU_CAPABILITY may forbid more
-    return "bf16" if units and wide else "fp32"
+    supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
+    return "bf16" if supported and supported() else "fp32"
 
 # %% ../book/18_translation.ipynb #precision-for
 MANY = 128  # rows that make bf16 worth it: 32 sentences, beam 4

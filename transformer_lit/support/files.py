@@ -1,4 +1,5 @@
-"""Files that come with the book."""
+"""Files that come with the book, and their hashes."""
+import hashlib
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,3 +11,12 @@ def shipped(name: str) -> Path:
     checkout = here.parent / ("book/results" if folder == "results" else folder)
     root = here / "_shipped" / folder
     return (root if root.exists() else checkout) / rest
+
+
+def file_hash(path: Path | str) -> str:
+    "SHA-256 of a file, as 64 hexadecimal digits, read in pieces so that two gigabytes need no memory."
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()
