@@ -21,20 +21,20 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 # %% ../book/22_fair_comparison.ipynb #imports-book
+from .support.comparison import (
+    command, has_record, over_seeds, runs_of, said, search_of, table_of)
+from .support.files import shipped
+from .support.progress import progress
 from .evaluation import (
     binned, by_group, interval, line_counts, scores)
 from .model import Transformer, TransformerConfig
-from .support.comparison import (
-    command, over_seeds, has_record, runs_of, said, search_of, table_of)
-from .support.files import shipped
-from .support.progress import progress
 from .tokens import Subwords
-from transformer_lit.training import (
-    Pair, Training, TrainingConfig, collate, token_batches,
-    validation_loss)
-from transformer_lit.translation import (
-    MuonAndAdam, Translator, TwoAsOne, load_parts, one_a_sentence,
-    rise_and_fall)
+from .training import (
+    Pair, Training, TrainingConfig,
+    collate, token_batches, validation_loss)
+from .translation import (
+    MuonAndAdam, Translator, TwoAsOne,
+    load_parts, one_a_sentence, rise_and_fall)
 
 # %% ../book/22_fair_comparison.ipynb #exported-too
 _all_ = ["command", "over_seeds", "has_record", "runs_of", "said",
