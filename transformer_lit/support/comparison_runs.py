@@ -14,13 +14,12 @@ from torch import nn
 
 from .. import decoder_only, equal_cost, rnn, since_2017
 from ..equal_cost import SCALES, Design, Ground, Scale, best_peak, ground, next_peak, one_run, score
-from ..training import write_whole
-from ..translation import hardware
 from . import options as types
 from .commands import folder_or_new, guarded
 from .comparison import command
+from .files import write_whole
 from .reading import fields, json_file
-from .records import commit
+from .records import commit, hardware
 
 COMPETITORS: dict[str, Design] = {**equal_cost.DESIGNS, **rnn.DESIGNS, **decoder_only.DESIGNS, **since_2017.DESIGNS}
 
