@@ -165,8 +165,6 @@ def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
     return self.output(x[:, -1]), {
         "open": open_, "positions": at + 1, "caches": caches}
 
-
-
 # %% ../book/24_decoder_only.ipynb #source-share
 def source_share(step: int, steps: int, alpha: float = 0.1,
                  bend: float = 0.25) -> float:

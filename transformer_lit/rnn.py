@@ -249,8 +249,6 @@ DESIGNS: dict[str, Design] = {
     "rnn": fitted(False), "rnn-attention": fitted(True),
     "rnn-attention-muon": fitted(True, optimizer="muon")}
 
-
-
 # %% ../book/23_rnn.ipynb #word-of-piece
 def word_of_piece(tokens: Subwords, text: str, language: str) -> list:
     """For each piece of `text` the number of its word; EOS's is last.

@@ -41,6 +41,20 @@ def search_of(name: str, corpus: str = "pocket") -> dict[float, float]:
             if run["search"] and run["seed"] == record["scale"]["seeds"][0]}
 
 
+def search_rows(names: Sequence[str], corpus: str) -> list[dict]:
+    "Rows of a table: each run of full length, beside the search that chose its peak. `--also` runs count for nothing and are marked."
+    rows: list[dict] = []
+    for name in names:
+        found = sorted(search_of(name, corpus).values())
+        for run in record_of(name, corpus)["runs"]:
+            if not run["search"]:
+                counts = "bleu" in run
+                rows.append({"": name if counts else f"{name}, not counted", "peak": f"{run['peak']:g}",
+                             "best of the search": found[0] if counts else "", "next best": found[1] if counts else "",
+                             "full run": run["valid_loss"]})
+    return rows
+
+
 def said(name: str, corpus: str = "pocket") -> list[str]:
     "What the first seed said, a line for each test sentence."
     return shipped(f"results/equal/{corpus}/{name}.txt").read_text(encoding="utf-8").splitlines()
