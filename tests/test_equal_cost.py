@@ -148,7 +148,7 @@ def test_optimisers_step_what_they_should():
         one, two = e.OPTIMIZERS[name](model).parts
         assert {id(w) for group in one.param_groups for w in group["params"]} == stacks
         assert all(id(w) not in stacks for group in two.param_groups for w in group["params"])
-        assert one.param_groups[0]["weight_decay"] == (0.0 if name == "muon0" else e.DECAY)
+        assert one.param_groups[0]["weight_decay"] == (0.0 if name == "muon0" else 0.1)
 
 
 def test_decay_shrinks_the_hidden_matrices_and_nothing_else():
