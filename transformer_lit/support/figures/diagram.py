@@ -79,8 +79,8 @@ def draw_ports(sheet: Drawing, name: str, on: On, tap: float) -> None:
     for letter, colour, across in PORTS:
         x, memory = part.x + BOX / 2 + across, name == "cross_attention" and letter != "Q"
         fill, line = shade(colour, on(name))
-        sheet.line(x, FORK if memory else tap, x, part.y + 37, line, width=1.8)
-        sheet.box(x - 9, part.y + 24, 18, 13, letter, fill, line, size=10)
+        sheet.line(x, FORK if memory else tap, x, part.y + 39, line, width=1.8)
+        sheet.box(x - 9, part.y + 24, 18, 15, letter, fill, line, size=10)
 
 
 def draw_residual(sheet: Drawing, middle: float, lane: float, norm: float, tap: float, lit: bool) -> None:
