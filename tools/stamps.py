@@ -73,7 +73,7 @@ def named_imports(nodes: list[ast.AST], inside: str) -> dict[str, set[str]]:
                 # `from .support import files`: the module, not only the package that it lies in
                 found.setdefault(alias.asname or alias.name, set()).add(within if module(within) else base)
     kept = {name: {known for path in paths if (known := module(path))} for name, paths in found.items()}
-    return {name: set().union(*map(with_parents, paths)) for name, paths in kept.items() if paths}
+    return {name: modules for name, modules in kept.items() if modules}
 
 
 def root_of(node: ast.AST) -> str | None:
@@ -119,7 +119,8 @@ def read(text: str, inside: str = "", whole: bool = True) -> Source:
     words = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     scripts = {dotted.strip(".").replace(".", "/") for word in words for dotted in MODULE.findall(word)}  # those that a cell writes and starts
     defines = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))}
-    return Source(ast.dump(tree), named_imports(nodes, inside), defines, shown(nodes), {"".join(found) for word in words for found in FILES.findall(word)},
+    imports = {name: set().union(*map(with_parents, modules)) for name, modules in named_imports(nodes, inside).items()}
+    return Source(ast.dump(tree), imports, defines, shown(nodes), {"".join(found) for word in words for found in FILES.findall(word)},
                   {found for name in scripts if (found := module(name))})
 
 
