@@ -98,10 +98,10 @@ class End(NamedTuple):
 
 def series(entry: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
     "ys, (xs, ys) or (xs, ys, low, high) -> all four, None where absent."
-    parts = entry if isinstance(entry, tuple) else (None, entry)
-    xs, ys, *band = [None if part is None else as_array(part, float) for part in parts]
-    low, high = band or (None, None)
-    return np.arange(len(ys)) if xs is None else xs, ys, low, high
+    xs, ys, *band = entry if isinstance(entry, tuple) else (None, entry)
+    ys = as_array(ys, float)
+    low, high = [as_array(edge, float) for edge in band] or (None, None)
+    return np.arange(len(ys)) if xs is None else as_array(xs, float), ys, low, high
 
 
 def log_axes(axes: Axes, logx: bool, logy: bool) -> None:
@@ -154,7 +154,7 @@ def draw_curve(axes: Axes, entry: Any, colour: str, style: str) -> tuple[float, 
     axes.plot(xs, ys, style, color=colour)
     if low is not None and high is not None:
         axes.fill_between(xs, low, high, color=colour, alpha=0.35, linewidth=0)
-    return xs[-1], ys[-1]
+    return float(xs[-1]), float(ys[-1])
 
 
 def keyed(svg: str, ends: Sequence[End]) -> str:
@@ -259,7 +259,7 @@ def dots(values: Mapping[str, Sequence[float]], alt: str, xlabel: str | None = N
         if paired:
             axes.plot(np.stack(rows), range(len(rows)), color=GREY, linewidth=0.7, alpha=0.7, zorder=1)
         paints = [(colors or {}).get(label, CYCLE[i % len(CYCLE)]) for i, label in enumerate(values)]
-        at = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+        at: np.ndarray = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
         seaborn.stripplot(x=np.concatenate(rows), y=at, hue=at, palette=paints, orient="h",
                           native_scale=True, jitter=False, size=6, legend=False, ax=axes)
         for i, row in enumerate(rows):
