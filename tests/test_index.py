@@ -53,7 +53,7 @@ def test_setting_the_address(tmp_path, monkeypatch):
     "On a copy of two chapters and what names the book: all of it changes, the chapters get their line; and back again."
     import address
 
-    for name in "pyproject.toml", "CITATION.cff", "book/02_attention.ipynb", "book/91_exercises.ipynb":
+    for name in "pyproject.toml", "CITATION.cff", "book/02_attention.ipynb", "book/95_what_held.ipynb":
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)

@@ -99,7 +99,7 @@ def parsed(text: str | bytes, where: str, kind: type = dict, advice: str = "put 
         said = " ".join(str(error).split())[:100]
         raise ValueError(f"{where} is not valid JSON ({said}): {advice}") from None
     if not isinstance(found, kind):
-        wanted = {dict: "an object", list: "a list"}.get(kind, kind.__name__)
+        wanted = "an object" if kind is dict else "a list" if kind is list else kind.__name__
         raise ValueError(f"{where} holds JSON, and not {wanted}: {advice}")
     return found
 
