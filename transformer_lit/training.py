@@ -3,7 +3,7 @@
 # %% auto #0
 __all__ = ['Pair', 'LEAST', 'CHOICES', 'token_batches', 'collate', 'TrainingConfig', 'Batches', 'PairBatches', 'last_states',
            'summed_loss', 'add_gradient', 'backward', 'Trainer', 'paper_adam', 'validation_loss', 'each_epoch',
-           'save_checkpoint', 'load_checkpoint', 'same_start', 'add_over_processes', 'Training', 'stop_due']
+           'save_checkpoint', 'load_checkpoint', 'same_start', 'add_over_processes']
 
 # %% ../book/12_training.ipynb #imports
 import math
@@ -551,49 +551,3 @@ def add_over_processes(model: nn.Module, loss: Tensor) -> None:
     loss.copy_(sums[0][0])
     for weight, total in zip(weights, sums[1:]):
         weight.grad = total.view_as(weight)
-
-# %% ../book/12_training.ipynb #until-ported
-# ---- Until chapters 18, 21, 22 and 24 are ported: then this cell goes ----
-from .support.files import write_whole  # noqa: F401, E402
-
-
-class Training(Trainer):
-    recipe_plan = None
-
-    def __init__(self, model, pairs, config, folder=None, schedule=None):
-        super().__init__(model, config, folder=folder, schedule=schedule)
-        self.pairs, self.n_pairs = pairs, len(pairs)
-        if own := getattr(type(self), "gradient", None):
-            self.gradient = lambda *given: own(self, *given[-2:])
-
-    def look(self, stands="the last checkpoint stands"):
-        return self.metrics(stands)
-
-    def agree(self):
-        batches = PairBatches(self.pairs, self.config)
-        if self.recipe_plan:
-            self.plan = plan_for(self.model, self.config, self.optimizer,
-                                 batches, **self.recipe_plan)
-        self.compare_plan(batches)
-
-    def fit(self, after_epoch=None, stop_at=None):
-        def on_step(it):
-            if it.batch or not after_epoch:
-                return None
-            it.epoch -= 1
-            said = after_epoch(it)
-            it.epoch += 1
-            return said
-
-        if self.folder and not process()[0]:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self.agree()
-        return super().fit(PairBatches(self.pairs, self.config), stop_at,
-                           on_step)
-
-
-def stop_due(run, stop_at, asked):
-    if process()[1] == 1 or run.step % 10:
-        return process()[1] == 1 and bool(asked)
-    device = next(run.model.parameters()).device
-    return largest(bool(asked), device) > 0
