@@ -1,0 +1,247 @@
+"""What is trained: recipes by name, one function that trains by a recipe, and one that scores and records what came of it."""
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from transformer_lit.data import file_hash, read_tatoeba, shared_english, shorter_than, split_by_english, tatoeba_archive
+from transformer_lit.evaluation import scores
+from transformer_lit.masks import UNK
+from transformer_lit.pocket import load_pocket
+from transformer_lit.support import lock, plan, records
+from transformer_lit.support.files import write_text
+from transformer_lit.support.optimizers import MuonAndAdam
+from transformer_lit.support.precision import device_here, fill_weights, pack, precision_here
+from transformer_lit.tokens import Subwords, Vocabulary
+from transformer_lit.training import Training, TrainingConfig, named_tensors, read_checkpoint, token_batches, validation_loss, write_tensors
+from transformer_lit.translation import Translator, create_joint, create_translator, save_pretrained, save_translator
+
+Pairs = list[tuple[str, str]]
+
+
+def rise_and_fall(step: int, last: int, peak: float = 1e-3, warmup: int = 400) -> float:
+    """A rate that rises in a line to `peak`, then falls in a line and reaches 0 one step after `last`.
+
+    The paper's rate falls with the root of the step and never ends. A run of known length gains from ending slowly."""
+    rise = step / warmup
+    fall = (last + 1 - step) / max(last + 1 - warmup, 1)
+    return peak * max(0.0, min(rise, fall))
+
+
+# The recipes ------------------------------------------------------------------------------------------------------
+
+@dataclass
+class Recipe:
+    """All that decides how a translator comes out.
+
+    pairs: training pairs, None for all; words: both sides have fewer, None for any; tokens: "words" seen at_least times, or one
+    list of `size` "subwords"; model: fields of TransformerConfig; peak: the highest rate, after training.warmup steps; optimizer:
+    "adam" or "muon"; gain: where the decoder's last LayerNorm starts, None as chapter 9 has it; average: epochs whose weights are
+    averaged."""
+    corpus: str = "tatoeba"
+    language: str = "fr"
+    pairs: int | None = None
+    words: int | None = None
+    tokens: str = "subwords"
+    size: int = 8000
+    at_least: int = 2
+    model: dict = field(default_factory=dict)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    peak: float = 1e-3
+    optimizer: str = "adam"
+    gain: float | None = None
+    average: int = 0
+
+
+SMALL = dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
+FIRST = TrainingConfig(epochs=5, max_tokens=1024, precision=precision_here())
+SHIPPED = dict(d_model=256, n_heads=4, d_ff=1024, n_encoder_layers=4, n_decoder_layers=4, norm="pre", dropout=0.1)
+LONGER = TrainingConfig(epochs=8, max_tokens=2048, precision=precision_here())
+RECIPES = {
+    "words": Recipe(pairs=50_000, words=15, tokens="words", model=SMALL, training=FIRST),
+    "tatoeba-fr": Recipe(model=SHIPPED, training=LONGER, peak=4e-3, optimizer="muon", gain=1.0),
+    "tatoeba-de": Recipe(language="de", model=SHIPPED, training=LONGER, peak=4e-3, optimizer="muon", gain=1.0),
+    "pocket": Recipe(corpus="pocket", tokens="words", at_least=1, model=SMALL | dict(d_model=128, norm="pre"), training=LONGER,
+                     peak=4e-3, optimizer="muon", gain=1.0),
+}
+# Translated after each epoch; chosen before the first run, because a reader can judge them at a glance.
+SAMPLES = ["I love you.", "I'm hungry.", "I have a cat.", "Where is the bathroom?", "She is my sister.", "What is your name?",
+           "I don't understand.", "He is very tall.", "We are going home.", "My father is a doctor.",
+           "This book is very interesting.", "The animal was too tired."]
+
+
+# Data -------------------------------------------------------------------------------------------------------------
+
+def load_parts(language: str = "fr", pairs: int | None = 50_000, words: int | None = 15, corpus: str = "tatoeba") -> dict[str, Pairs]:
+    """Training, validation and test pairs, without a shared sentence.
+
+    Both sides of a pair have fewer than `words` words; `pairs` of them are kept for training, drawn alike each time; None keeps
+    all."""
+    if corpus == "pocket":
+        parts = {name: [(p.english, p.french) for p in part] for name, part in load_pocket().items()}
+    else:
+        found = read_tatoeba(tatoeba_archive(language), language)
+        parts = split_by_english(shorter_than(found, words) if words else found)
+    parts["train"] = parts["train"][:pairs]  # in an order of hashes
+    return parts
+
+
+def one_a_sentence(pairs: Pairs) -> tuple[list[str], list[list[str]]]:
+    "Distinct English sentences, and for each all its translations."
+    found: dict[str, list[str]] = {}
+    for english, other in pairs:
+        found.setdefault(english, []).append(other)
+    return list(found), list(found.values())
+
+
+# Training ---------------------------------------------------------------------------------------------------------
+
+def begin_translator(recipe: Recipe, pairs: Pairs, folder: Path, keep: bool = True) -> Translator:
+    """A translator as `recipe` begins it, on the processor; keep: its tokens, in `folder`.
+
+    The seed is set before the weights are drawn, so that two runs of one recipe begin alike."""
+    torch.manual_seed(recipe.training.seed)
+    if recipe.tokens == "words":
+        translator = create_translator(pairs, recipe.language, recipe.at_least, **recipe.model)
+    else:
+        kept = folder / "tokenizer.json"
+        tokens = Subwords.load(kept) if kept.exists() else Subwords.build((side for pair in pairs for side in pair), recipe.size)
+        translator = create_joint(tokens, recipe.language, **recipe.model)
+    if recipe.gain is not None:
+        nn.init.constant_(translator.model.decoder.norm.weight, recipe.gain)
+    if keep:
+        save_translator(translator, folder)
+    return translator
+
+
+def in_plan(recipe: Recipe) -> dict:
+    "What the plan of a run's folder holds of its recipe, besides sizes and training."
+    kept = asdict(recipe) | {"epochs": recipe.training.epochs}
+    return {name: value for name, value in kept.items() if name not in ("model", "training")}
+
+
+def may_train(folder: Path, recipe: Recipe) -> None:
+    "Raises OSError or ValueError if `folder` was begun otherwise."
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file: name a folder")
+    begun = plan.compare(folder / plan.NAME, {"recipe": in_plan(recipe)}, part=True)
+    if not begun and any((folder / name).exists() for name in ("translator.json", "checkpoint.safetensors")):
+        raise FileExistsError(f"{folder} holds a translator and no {plan.NAME} to compare with: use another folder (--folder)")
+
+
+def prepared(translator: Translator, pairs: Pairs, recipe: Recipe, folder: Path, longest: int = 128) -> Training:
+    "A training by `recipe`; pairs over `longest` tokens are left out."
+    config, model = recipe.training, translator.model
+    ids = [pair for pair in translator.encode_pairs(pairs) if max(map(len, pair)) <= longest]
+    if not ids:
+        raise ValueError("there are no pairs to train on")
+    last = config.epochs * len(token_batches(ids, config.max_tokens))
+    training = Training(model, ids, config, folder, lambda step: rise_and_fall(step, last, recipe.peak, config.warmup))
+    if recipe.optimizer == "muon":
+        training.optimizer = MuonAndAdam(model)
+    training.recipe = recipe
+    training.recipe_plan = {"recipe": in_plan(recipe)}
+    return training
+
+
+def keep_end(training: Training) -> None:
+    "The weights at the end of one of the last `average` epochs."
+    n, recipe = training.epoch + 1, training.recipe
+    if recipe.training.epochs - n < recipe.average:
+        write_tensors(training.folder / f"epoch-{n}.safetensors", pack(named_tensors(training.model), "fp32"), {})
+
+
+def average_ends(training: Training) -> None:
+    "Fill the model with the mean of the epoch ends that were kept."
+    last, many = training.recipe.training.epochs, training.recipe.average
+    files = [read_checkpoint(training.folder / f"epoch-{n}.safetensors", False)[0] for n in range(last - many + 1, last + 1)]
+    fill_weights(training.model, {name: sum(held[name] for held in files) / many for name in files[0]})
+
+
+def for_device(recipe: Recipe, device: torch.device) -> Recipe:
+    "The recipe in the numbers that a GPU is good at; on the processor it is as it was."
+    if device.type != "cuda":
+        return recipe
+    return replace(recipe, training=replace(recipe.training, precision=precision_here("cuda")))
+
+
+def train_translator(folder: str | Path, recipe: Recipe | None = None, parts: dict[str, Pairs] | None = None,
+                     samples: Sequence[str] = SAMPLES, stop_at: int | None = None) -> tuple[Translator, Training]:
+    """Train by `recipe` into `folder`, on a GPU if there is one, going on where it stopped.
+
+    After each epoch the log gets the validation loss, in nats per token, and how `samples` are translated. None is
+    RECIPES["words"]. Raises ValueError if `folder` was begun otherwise; it stays as it was."""
+    folder, device = Path(folder), device_here()
+    recipe = for_device(recipe or RECIPES["words"], device)
+    may_train(folder, recipe)
+    parts = parts or load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
+    translator = begin_translator(recipe, parts["train"], folder, keep=False)
+    translator.model.to(device)  # before the optimiser takes hold of the weights
+    training = prepared(translator, parts["train"], recipe, folder)
+    valid = translator.encode_pairs(parts["valid"])
+
+    def after_epoch(training: Training) -> dict:
+        keep_end(training)
+        loss = validation_loss(translator.model, valid)
+        said = translator.translate(list(samples))
+        return {"valid_loss": loss, "samples": dict(zip(samples, said))}
+
+    with lock.only_training(folder):
+        training.agree()
+        save_translator(translator, folder)
+        training.fit(after_epoch, stop_at)
+        if recipe.average and training.epoch == recipe.training.epochs:
+            average_ends(training)
+            save_pretrained(translator, folder, "fp32")
+    return translator, training
+
+
+# Scores and records -----------------------------------------------------------------------------------------------
+
+def scored(said: list[str], references: list[list[str]], name: str) -> list[dict]:
+    "Every score of chapter 19, with the first reference and with all."
+    both = {"first": [some[:1] for some in references], "all": references}
+    return [{"set": name, "references": which, **row} for which, some in both.items() for row in scores(said, some)]
+
+
+def describe(parts: dict[str, Pairs], archive: Path, name: str = "tatoeba") -> dict:
+    "The corpus: size, hash, and what either way of splitting leaks."
+    pairs = [pair for part in parts.values() for pair in part]
+    mixed = [pairs[i] for i in torch.randperm(len(pairs), generator=torch.Generator().manual_seed(1)).tolist()]
+    cut = len(parts["test"])
+    return {"name": name, "sha256": file_hash(archive),
+            "pairs": len(pairs), "train": len(parts["train"]),
+            "distinct_english": len({english for english, _ in pairs}),
+            "leak_by_pair": shared_english(mixed[cut:], mixed[:cut]),
+            "leak_by_sentence": shared_english(parts["train"], parts["test"])}
+
+
+def vocabulary_costs(parts: dict[str, Pairs], language: str = "fr") -> list[dict]:
+    "Length of a word list and share of unknown words, by how often a word must be seen."
+    rows = []
+    for n in (1, 2, 3, 5, 10, 20):
+        words = Vocabulary.build((other for _, other in parts["train"]), language, n)
+        ids = [i for _, other in parts["valid"] for i in words.encode(other)[:-1]]
+        rows.append({"at_least": n, "words": len(words), "unknown": ids.count(UNK) / max(len(ids), 1)})
+    return rows
+
+
+def score_and_record(folder: str | Path, command: str, translator: Translator, training: Training, parts: dict[str, Pairs],
+                     archive: Path) -> dict:
+    """Translate the test part, score it, and write run.json; returns the record.
+
+    hypotheses.txt has one line per distinct English test sentence."""
+    folder, recipe = Path(folder), training.recipe
+    ends = [entry for entry in training.log if entry["kind"] == "epoch"]
+    sources, references = one_a_sentence(parts["test"])
+    said = translator.translate(sources, precision="fp32")
+    write_text(folder / "hypotheses.txt", "\n".join(said) + "\n")
+    held_out = {"set": recipe.corpus + "-valid", "metric": "cross-entropy, nats a token", "value": ends[-1]["valid_loss"]}
+    more: dict = {"seen": {english: shared_english(parts["train"], [(english, "")]) > 0 for english in ends[-1]["samples"]}}
+    if recipe.tokens == "words":
+        more["vocabulary"] = vocabulary_costs(parts, recipe.language)
+    return records.write_record(
+        folder, command, training.config.seed, recipe, describe(parts, archive, recipe.corpus),
+        records.effort(translator.model, training), [held_out] + scored(said, references, recipe.corpus + "-test"), **more)
