@@ -223,16 +223,18 @@ def open_store(folder: Path, settings: Preparation) -> TokenStore:
     return store
 
 
-def prepare(settings: Preparation, folder: str | Path, workers: int = 1, until: float = math.inf) -> TokenStore | None:
+def prepare(settings: Preparation, folder: str | Path, workers: int = 1, until: float = math.inf,
+            held: dict[str, list[TextPair]] | None = None) -> TokenStore | None:
     """The token store of a corpus: made, or the one that is there.
 
-    None if `until` (time.monotonic()) came first: the next call goes on. The folder gets its name when all of it is there."""
+    held: pairs to keep out, "valid" and "test"; None for the corpus' own. None if `until` (time.monotonic()) came first: the next call goes on. The folder gets its name when all of it is there."""
     folder = Path(folder)
     if (folder / "manifest.json").exists():
         return open_store(folder, settings)
     new_folder(folder)
     sources = sources_of(settings.corpus)  # fetched, if need be
-    apart, wanted = held_out(settings.corpus), asdict(settings) | {"inputs": inputs_of(sources)}
+    apart = held or held_out(settings.corpus)
+    wanted = asdict(settings) | {"inputs": inputs_of(sources)}
     part = folder.with_name(folder.name + ".part")
     with enough_room(folder), nothing_left(part, "progress.json"):
         made = write_store(growing_folder(folder, wanted), settings, sources, apart, workers, until)

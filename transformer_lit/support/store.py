@@ -3,6 +3,8 @@
 # holds int64 offsets: where each side begins, and where the last one ends. So the lengths of all pairs are differences of
 # offsets, and batches can be planned without reading a token. A store is its shards, tokenizer.json, held_out.json, and
 # manifest.json, which has the hash of every shard file. While it grows, progress.json and keys-NNN.bin say how far it is.
+import hashlib
+import json
 import os
 import time
 from bisect import bisect_right
@@ -228,3 +230,10 @@ class TokenStore(Sequence):
             if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
                 raise ValueError(f"{path} holds something else than pairs: {advice}")
         return {name: [(one, other) for one, other in pairs] for name, pairs in kept.items()}
+
+    def record(self, name: str) -> dict:
+        "What run.json says of the data: the files behind it, how they were cleaned, and how many pairs and tokens are left."
+        kept = self.manifest
+        inputs = kept["wanted"]["inputs"]
+        return {"name": name, "sha256": hashlib.sha256(json.dumps(inputs).encode()).hexdigest(), "train": len(self),
+                "counts": kept["counts"], "tokens": self.lengths.sum(0).tolist(), "inputs": inputs, "preparation": kept["effort"]}
