@@ -1,4 +1,5 @@
 """What is trained: recipes by name, one function that trains by a recipe, and one that scores and records what came of it."""
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -66,10 +67,29 @@ RECIPES = {
     "pocket": Recipe(corpus="pocket", tokens="words", at_least=1, model=SMALL | dict(d_model=128, norm="pre"), training=LONGER,
                      peak=4e-3, optimizer="muon", gain=1.0),
 }
-# Translated after each epoch; chosen before the first run, because a reader can judge them at a glance.
-SAMPLES = ["I love you.", "I'm hungry.", "I have a cat.", "Where is the bathroom?", "She is my sister.", "What is your name?",
-           "I don't understand.", "He is very tall.", "We are going home.", "My father is a doctor.",
-           "This book is very interesting.", "The animal was too tired."]
+# Translated after each epoch: chosen before the first run, because a reader can judge them at a glance, each with the
+# translations that count as right.
+ACCEPTED = {
+    "I love you.": "Je t'aime.|Je vous aime.|Je t'adore.",
+    "I'm hungry.": "J'ai faim.",
+    "I have a cat.": "J'ai un chat.|J'ai une chatte.",
+    "Where is the bathroom?": "Où est la salle de bain ?|Où est la salle de bains ?|Où sont les toilettes ?",
+    "She is my sister.": "C'est ma sœur.|Elle est ma sœur.",
+    "What is your name?": "Quel est ton nom ?|Quel est votre nom ?|Comment t'appelles-tu ?|Comment vous appelez-vous ?",
+    "I don't understand.": "Je ne comprends pas.",
+    "He is very tall.": "Il est très grand.",
+    "We are going home.": "Nous rentrons à la maison.|Nous allons à la maison.|Nous rentrons chez nous.|Nous allons chez nous."
+                          "|Nous rentrons.|On rentre à la maison.",
+    "My father is a doctor.": "Mon père est médecin.|Mon père est docteur.|Mon père est un médecin.",
+    "This book is very interesting.": "Ce livre est très intéressant.",
+    "The animal was too tired.": "L'animal était trop fatigué."}
+SAMPLES = list(ACCEPTED)
+
+
+def accepted(english: str, said: str) -> bool:
+    "Is it one of the translations that count as right? A final ! for a full stop is no mistake."
+    return re.sub(r" ?[.!]$", ".", said) in ACCEPTED[english].split("|")
+
 
 
 # Data -------------------------------------------------------------------------------------------------------------

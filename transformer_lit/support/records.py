@@ -1,4 +1,5 @@
 """What a run leaves behind: run.json, with the commit, the machine and the effort, and a page of words about the weights."""
+import json
 import os
 import platform
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from transformer_lit.support.files import write_json
+from transformer_lit.support.files import shipped, write_json
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -61,6 +62,13 @@ def write_record(folder: str | Path, command: str, seed: int, recipe, data: dict
               "scores": scores}
     write_json(Path(folder) / "run.json", record)
     return record
+
+
+def recorded(name: str) -> tuple[dict, list[dict]]:
+    "The record of a run that comes with the book, by its folder's name, and its log, one dictionary per line."
+    folder = shipped(f"results/{name}")
+    record = json.loads((folder / "run.json").read_text("utf-8"))
+    return record, [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
 
 
 # A page about weights, for whoever finds them without the book ------------------------------------------------------
