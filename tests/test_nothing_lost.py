@@ -474,7 +474,7 @@ def test_training_shows_that_it_lives(tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     train_translator(tmp_path, recipe(), PARTS, ASKED)
     said = capsys.readouterr().err
-    assert "epoch 1: 1 of " in said and "loss" in said and "translating: 2 of 2 parts" in said
+    assert "training: 1 of 6 steps" in said and "epoch 1, loss" in said and "translating: 2 of 2 parts" in said
 
 
 def test_sums_are_of_the_bytes(tmp_path):
