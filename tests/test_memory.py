@@ -27,23 +27,22 @@ class Greedy(torch.nn.Module):
 
 
 def test_the_budget_fits_itself_and_the_result_is_the_same(own, store):
-    from helpers import small_model
-
     config = training.TrainingConfig(max_tokens=400)
+    hardest = wmt.StoreBatches(store, config, 1).hardest()
     batch = max(wmt.length_batches(store.lengths, 400), key=len)
     gradients = {}
     for room in 10**9, 300, 100:
         model = small_model(vocab=len(store.tokens()))
-        bites = memory.micro_batches_that_fit(Greedy(model, room), store, config)
+        parts = memory.micro_batches_that_fit(Greedy(model, room), hardest, config)
         assert all(weight.grad is None for weight in model.parameters())
-        loss = training.backward(Greedy(model, 10**9), *wmt.gather(store, batch), dataclasses.replace(config, accumulate=bites))
-        gradients[room] = bites, loss, [w.grad for w in model.parameters()]
+        loss = training.backward(Greedy(model, 10**9), *wmt.gather(store, batch), dataclasses.replace(config, accumulate=parts))
+        gradients[room] = parts, loss, [w.grad for w in model.parameters()]
     assert gradients[10**9][0] == 1 < gradients[300][0] < gradients[100][0]
     for _, loss, grads in gradients.values():
         assert math.isclose(loss, gradients[10**9][1], rel_tol=1e-6)
         assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(grads, gradients[10**9][2]))
     with pytest.raises(MemoryError) as caught:
-        memory.micro_batches_that_fit(Greedy(model, 3), store, config)
+        memory.micro_batches_that_fit(Greedy(model, 3), hardest, config)
     assert one_sentence(str(caught.value))
 
 

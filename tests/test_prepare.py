@@ -354,10 +354,10 @@ def test_a_chunk_is_encoded_as_the_translator_would(own, store):
 def test_a_common_word_is_looked_up(store):
     encode = prepare.WordEncoder(store.tokens())
     assert encode.word.cache_info().maxsize == 1 << 16 and prepare.WordEncoder(store.tokens(), most=2).word.cache_info().maxsize == 2
-    for english, _ in PAIRS[:200]:
+    for english, _ in PAIRS:
         encode(english)
     hits, misses = encode.word.cache_info()[:2]
-    assert hits > 5 * misses, "words are encoded again and again"
+    assert hits > misses, "words are encoded again and again"
 
 
 def test_chunks_come_back_in_order(own, store):

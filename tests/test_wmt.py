@@ -21,9 +21,9 @@ import torch
 from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, text  # noqa: F401
 from test_data import one_sentence
 
-from transformer_lit import training, wmt
-from transformer_lit.support import large_runs, prepare
-from transformer_lit.training import collate, token_batches
+from transformer_lit import training, translation, wmt
+from transformer_lit.support import answers, checkpoint, large_runs, prepare
+from transformer_lit.training import Trainer, collate, token_batches
 
 MODEL = dict(d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0, norm="pre")
 
@@ -65,8 +65,8 @@ def test_a_stop_saves_where_it_is(own, store, tmp_path, monkeypatch, every_step,
             wmt.run_experiment(e, tmp_path / "cut", own / "store")
     said = str(caught.value) if name == "SIGINT" else capsys.readouterr().err
     assert "stopped at step 8, saved in" in said and (tmp_path / "cut" / "checkpoint.safetensors").exists()
-    steps, take = [], wmt.StoreTraining.take
-    monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (steps.append(run.step), take(run, batch)))
+    steps, take = [], Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", lambda run, *batch: (steps.append(run.step), take(run, *batch))[1])
     wmt.run_experiment(e, tmp_path / "cut", own / "store")
     assert steps[0] == 8 and losses(tmp_path / "cut") == losses(tmp_path / "whole"), "steps are lost, or taken twice"
 
@@ -110,11 +110,9 @@ def test_batches_follow_chapter_12s_rule(store, limit):
 
 
 def test_each_epoch_has_batches_of_its_own(store):
-    from helpers import small_model
-
-    run = wmt.StoreTraining(small_model(vocab=len(store.tokens())), store, training.TrainingConfig(max_tokens=400))
-    first, run.epoch = run.batches(), 1
-    assert not all(map(np.array_equal, first, run.batches())), "every epoch deals the same batches"
+    batches = wmt.StoreBatches(store, training.TrainingConfig(max_tokens=400), 9)
+    first, again, second = batches.epoch(0), batches.epoch(0), batches.epoch(1)
+    assert all(map(np.array_equal, first, again)) and not all(map(np.array_equal, first, second)), "every epoch deals the same batches"
 
 
 @pytest.mark.parametrize("make", [wmt.length_batches, wmt.static_batches])
@@ -159,11 +157,11 @@ def test_shapes_stay_few_for_a_large_corpus():
 def test_a_run_that_compiles_trains_on_static_shapes(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
     seen = set()
-    monkeypatch.setattr(training, "compiled", lambda f: f)  # the compiler itself would take minutes
+    monkeypatch.setattr(training, "compiled", lambda f, *how: f)  # the compiler itself would take minutes
     e = experiment(own, steps=30)
     e = dataclasses.replace(e, training=dataclasses.replace(e.training, compile=True))
-    step = wmt.StoreTraining.train_step
-    monkeypatch.setattr(wmt.StoreTraining, "train_step", lambda run, s, t: seen.add(tuple(s.shape)) or step(run, s, t))
+    step = Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", lambda run, s, t: seen.add(tuple(s.shape)) or step(run, s, t))
     record = wmt.run_experiment(e, tmp_path / "run", own / "store")
     assert len(seen) <= 16 and record["tokens"] > 0 and all(rows == max(1, 400 // width) for rows, width in seen)
 
@@ -176,6 +174,10 @@ def experiment(own, **changes):
                                             keep_every=2, peak=5e-3), **changes})
 
 
+class Killed(Exception):
+    pass
+
+
 def losses(folder):
     found = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     return [(e["step"], e["kind"], e.get("loss", e.get("valid_loss"))) for e in found]
@@ -183,18 +185,18 @@ def losses(folder):
 
 @pytest.fixture
 def every_step(monkeypatch):
-    monkeypatch.setattr(wmt.StoreTraining, "log_every", 1)
+    monkeypatch.setattr(wmt, "LOG_EVERY", 1)
 
 
 def short_answers(monkeypatch):
     "An untrained model says nothing sensible: a few tokens will do."
-    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size, precision: [i[:4] for i in ids])
+    monkeypatch.setattr(translation, "answers", lambda model, ids, *how: [i[:4] for i in ids])
 
 
 def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, capsys, every_step):
     short_answers(monkeypatch)
     folder = tmp_path / "run"
-    monkeypatch.setattr(large_runs, "planned", lambda options: experiment(own))
+    monkeypatch.setattr(large_runs, "experiment_of", lambda options: experiment(own))
     given = ["--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(folder), "--threads", "1"]
     assert large_runs.run_command(given) == 0
     record = json.loads((folder / "run.json").read_text())
@@ -241,16 +243,16 @@ def test_stopped_and_resumed_gives_the_same_losses(own, store, tmp_path, monkeyp
     short_answers(monkeypatch)
     e = experiment(own, model={**MODEL, "dropout": 0.1})
     wmt.run_experiment(e, tmp_path / "whole", own / "store")
-    take = wmt.StoreTraining.take
+    take = Trainer.train_step
     for stop in stops:
-        def taking(run, batch):
+        def taking(run, *batch):
             if run.step == stop:
-                raise KeyboardInterrupt
-            take(run, batch)
-        monkeypatch.setattr(wmt.StoreTraining, "take", taking)
-        with pytest.raises(KeyboardInterrupt):
+                raise Killed
+            return take(run, *batch)
+        monkeypatch.setattr(Trainer, "train_step", taking)
+        with pytest.raises(Killed):
             wmt.run_experiment(e, tmp_path / "cut", own / "store")
-    monkeypatch.setattr(wmt.StoreTraining, "take", take)
+    monkeypatch.setattr(Trainer, "train_step", take)
     wmt.run_experiment(e, tmp_path / "cut", own / "store")
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole"), "a resumed run reaches other losses"
     held = [training.read_checkpoint(tmp_path / n / "model.safetensors", False)[0] for n in ("cut", "whole")]
@@ -261,12 +263,18 @@ def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, caps
     short_answers(monkeypatch)
     e = experiment(own)
     wmt.run_experiment(e, tmp_path / "whole", own / "store")
-    take = wmt.StoreTraining.take
+    take = Trainer.train_step
     clock, taken = [0.0], []
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (
-        take(run, batch), taken.append(run.step), clock.__setitem__(0, clock[0] + 60)))
-    monkeypatch.setattr(large_runs, "planned", lambda options: e)
+
+    def taking(run, *batch):
+        found = take(run, *batch)
+        taken.append(run.step)
+        clock[0] += 60
+        return found
+
+    monkeypatch.setattr(Trainer, "train_step", taking)
+    monkeypatch.setattr(large_runs, "experiment_of", lambda options: e)
     given = ["--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(tmp_path / "chained"), "--minutes",
              "3.5", "--threads", "1"]
     codes = []
@@ -280,17 +288,17 @@ def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, caps
 
 def test_translating_stops_in_time_and_goes_on(own, store, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size, precision: asked.append(len(ids)) or ids)
+    monkeypatch.setattr(translation, "answers", lambda model, ids, *how: asked.append((len(ids), how)) or ids)
     tokens = store.tokens()
     lines = [e for e, _ in PAIRS[:25]]
-    translator = wmt.Translator(torch.nn.Linear(1, 1), tokens, tokens)
+    translator = wmt.Translator(torch.nn.Linear(1, 1), tokens, tokens, limits=(256, 256))
     path = tmp_path / "said.txt"
     clock = iter([0, 0, 9])
-    monkeypatch.setattr(wmt, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
-    assert wmt.translate_lines(translator, lines, path, until=5, size=10) is None and not path.exists()
-    monkeypatch.setattr(wmt, "time", time)
-    assert wmt.translate_lines(translator, lines, path, size=10) == lines
-    assert asked == [10, 10, 5], "what was translated is not translated again"
+    monkeypatch.setattr(answers, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    assert answers.translate_lines(translator, lines, path, until=5, size=10) is None and not path.exists()
+    monkeypatch.setattr(answers, "time", time)
+    assert answers.translate_lines(translator, lines, path, size=10) == lines
+    assert asked == [(n, (4, 64, "fp32")) for n in (10, 10, 5)], "what was translated is not translated again"
 
 
 def refusals(own, **changes):
@@ -300,30 +308,28 @@ def refusals(own, **changes):
 def test_what_does_not_fit_a_run_is_one_sentence(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
     wmt.run_experiment(experiment(own, steps=2), tmp_path / "run", own / "store")
-    with pytest.raises(ValueError, match="steps 2 and not 4"):
+    with pytest.raises(ValueError, match="steps=2; now steps=4"):
         wmt.run_experiment(experiment(own, steps=4), tmp_path / "run", own / "store")
     prepare.prepare(settings(own, vocabulary=500), tmp_path / "other")
     with pytest.raises(ValueError) as caught:
         wmt.run_experiment(experiment(own, steps=2, size=500), tmp_path / "run", tmp_path / "other")
-    assert one_sentence(str(caught.value)) and "size 400 and not 500" in str(caught.value)
+    assert one_sentence(str(caught.value)) and "size=400; now size=500" in str(caught.value)
     assert "other tokenizer" in str(caught.value) and "another folder" in str(caught.value)
 
 
 def test_a_checkpoint_of_another_vocabulary_or_cut_short(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
     e, folder = experiment(own, steps=4), tmp_path / "run"
-    run = wmt.begin(e, store, folder, torch.device("cpu"))[1] if folder.mkdir() is None else None
-    run.fit(lambda run: run.step >= 2)
-    run.save()
+    _, run, batches = wmt.begin(e, store, folder, torch.device("cpu"))
+    run.fit(batches, until=2)
     path = folder / "checkpoint.safetensors"
     whole = path.read_bytes()
     other = tmp_path / "other"
     bigger = prepare.prepare(settings(own, vocabulary=500), tmp_path / "store500")
-    other.mkdir()
-    run = wmt.begin(dataclasses.replace(e, size=500), bigger, other, torch.device("cpu"))[1]
+    _, run, batches = wmt.begin(dataclasses.replace(e, size=500), bigger, other, torch.device("cpu"))
     (other / path.name).write_bytes(whole)
     with pytest.raises(ValueError, match="a model of another shape"):
-        run.fit(lambda run: True)
+        run.fit(batches)
     path.write_bytes(whole[:-100])
     with pytest.raises(ValueError) as caught:
         wmt.run_experiment(e, folder, own / "store")
@@ -332,14 +338,14 @@ def test_a_checkpoint_of_another_vocabulary_or_cut_short(own, store, tmp_path, m
 
 def before_step(patch, step, act):
     "The training does `act` before it takes the batch after that step."
-    take = wmt.StoreTraining.take
+    take = Trainer.train_step
 
-    def taking(run, batch):
+    def taking(run, *batch):
         if run.step == step:
             act(run)
-        take(run, batch)
+        return take(run, *batch)
 
-    patch.setattr(wmt.StoreTraining, "take", taking)
+    patch.setattr(Trainer, "train_step", taking)
 
 
 def test_nan_leaves_a_state_to_resume_from(own, store, tmp_path, monkeypatch, capsys, every_step):
@@ -364,11 +370,11 @@ def test_a_lost_checkpoint_and_the_one_before(own, store, tmp_path, monkeypatch,
     e = experiment(own)
     wmt.run_experiment(e, tmp_path / "whole", own / "store")
     def stop(run):
-        raise KeyboardInterrupt
+        raise Killed
 
     with monkeypatch.context() as patch:
         before_step(patch, 8, stop)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Killed):
             wmt.run_experiment(e, tmp_path / "cut", own / "store")
     path = tmp_path / "cut" / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:-1000])
@@ -376,8 +382,8 @@ def test_a_lost_checkpoint_and_the_one_before(own, store, tmp_path, monkeypatch,
         wmt.run_experiment(e, tmp_path / "cut", own / "store")
     assert one_sentence(str(caught.value)) and "no whole checkpoint" in str(caught.value) and "delete it" in str(caught.value)
     path.unlink()
-    steps, take = [], wmt.StoreTraining.take
-    monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (steps.append(run.step), take(run, batch)))
+    steps, take = [], Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", lambda run, *batch: (steps.append(run.step), take(run, *batch))[1])
     wmt.run_experiment(e, tmp_path / "cut", own / "store")
     assert 0 < steps[0] < 6, f"the run must go on from the checkpoint before the last, and begins at {steps[0]}"
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
@@ -388,10 +394,10 @@ def test_a_full_disk_in_a_run_is_one_sentence(own, store, tmp_path, monkeypatch,
     short_answers(monkeypatch)
     e = experiment(own)
     wmt.run_experiment(e, tmp_path / "whole", own / "store")
-    monkeypatch.setattr(large_runs, "planned", lambda options: e)
+    monkeypatch.setattr(large_runs, "experiment_of", lambda options: e)
     given = ["--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(tmp_path / "full"), "--threads", "1"]
     full = OSError(errno.ENOSPC, "No space left on device")
-    note, keep = wmt.StoreTraining.note, training.save_file
+    note, keep = Trainer.note, checkpoint.save_file
     asked = []
 
     def noting(run, **entry):
@@ -407,9 +413,9 @@ def test_a_full_disk_in_a_run_is_one_sentence(own, store, tmp_path, monkeypatch,
 
     with monkeypatch.context() as patch:
         if where == "log":
-            patch.setattr(wmt.StoreTraining, "note", noting)
+            patch.setattr(Trainer, "note", noting)
         else:
-            patch.setattr(training, "save_file", keeping)
+            patch.setattr(checkpoint, "save_file", keeping)
         assert large_runs.run_command(given) == 1
     said = capsys.readouterr().err
     assert one_sentence(said) and ("the disk is full" in said or "can't be written, the old one stands" in said), said
@@ -417,18 +423,18 @@ def test_a_full_disk_in_a_run_is_one_sentence(own, store, tmp_path, monkeypatch,
 
 
 def test_a_torn_line_of_translations_is_said_again(own, store, tmp_path, monkeypatch):
-    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size, precision: ids)
-    translator, lines = wmt.Translator(torch.nn.Linear(1, 1), store.tokens(), store.tokens()), [e for e, _ in PAIRS[:6]]
+    monkeypatch.setattr(translation, "answers", lambda model, ids, *how: ids)
+    translator, lines = wmt.Translator(torch.nn.Linear(1, 1), store.tokens(), store.tokens(), limits=(256, 256)), [e for e, _ in PAIRS[:6]]
     (tmp_path / "said.txt.part").write_bytes(text(lines[:2]) + "Déj".encode()[:-2])
-    assert wmt.translate_lines(translator, lines, tmp_path / "said.txt", size=3) == lines, "half a line was gone on with"
+    assert answers.translate_lines(translator, lines, tmp_path / "said.txt", size=3) == lines, "half a line was gone on with"
     assert (tmp_path / "said.txt").read_text("utf-8").splitlines() == lines
 
 
 def joined(rank, world, own, folder, changes):
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), TRANSFORMER_LIT_DATA=str(own))
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}.meeting", rank=rank, world_size=world)
-    wmt.StoreTraining.log_every = 1
-    wmt.answers = lambda model, ids, beam_size, batch_size, precision: [i[:4] for i in ids]
+    wmt.LOG_EVERY = 1
+    translation.answers = lambda model, ids, *how: [i[:4] for i in ids]
     wmt.run_experiment(experiment(own, **changes), folder, own / "store")
     torch.distributed.destroy_process_group()
 
@@ -451,16 +457,17 @@ ROOT = Path(__file__).resolve().parent.parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--monitor-interval", "0.2"]
 WAITING = """# The command, which waits at a step until it is killed.
 import signal, sys, time
-from transformer_lit import wmt
-step, take = int(sys.argv.pop(1)), wmt.StoreTraining.take
-def taking(run, made):
+from transformer_lit.support import large_runs
+from transformer_lit.training import Trainer, process
+step, take = int(sys.argv.pop(1)), Trainer.train_step
+def taking(run, *made):
     if run.step == step:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if not wmt.process()[0]:
+        if not process()[0]:
             (run.folder / "waiting").touch()
         time.sleep(600)
-    take(run, made)
-wmt.StoreTraining.take = taking
+    return take(run, *made)
+Trainer.train_step = taking
 sys.exit(large_runs.run_command())
 """
 
