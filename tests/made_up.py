@@ -13,8 +13,8 @@ import pytest
 from helpers import serving
 from test_data import put
 
-from transformer_lit import data, pocket
-from transformer_lit.support import prepare
+from transformer_lit import pocket
+from transformer_lit.support import corpora, prepare
 
 PAIRS = [(p.english, p.french) for p in pocket.load_pocket()["train"]][:3000]
 HELD = {"valid": [(e + " Really?", o) for e, o in PAIRS[:30]], "test": [(e + " Truly?", o) for e, o in PAIRS[30:60]]}
@@ -95,10 +95,10 @@ def served(monkeypatch, tmp_path, request):
     monkeypatch.setattr(Statmt, "files", statmt(language))
     monkeypatch.setattr(Statmt, "asked", [])
     monkeypatch.setattr(Statmt, "cut", set())
-    sums = {local: hashlib.md5(Statmt.files[remote]).hexdigest() for remote, local, *_ in data.NEWS.values()}
-    monkeypatch.setattr(data, "published", lambda name: {"md5": sums[name], "bytes": 0} if name in sums else None)
+    sums = {local: hashlib.md5(Statmt.files[remote]).hexdigest() for remote, local, *_ in corpora.NEWS.values()}
+    monkeypatch.setattr(corpora, "published", lambda name: {"md5": sums[name], "bytes": 0} if name in sums else None)
     with serving(Statmt, monkeypatch, tmp_path / "cache") as address:
-        monkeypatch.setattr(data, "STATMT", [address + "/"])
+        monkeypatch.setattr(corpora, "STATMT", [address + "/"])
         yield language
 
 

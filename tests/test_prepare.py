@@ -13,7 +13,7 @@ from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, tex
 from test_data import one_sentence
 
 from transformer_lit import data
-from transformer_lit.support import files, large_runs, prepare, training_sets
+from transformer_lit.support import download, files, large_runs, prepare, training_sets
 from transformer_lit.support import store as store_
 
 
@@ -113,7 +113,7 @@ def test_a_store_can_be_carried_to_where_its_corpus_is_not(own, tmp_path, monkey
     assert list(prepare.prepare(wanted, tmp_path / "store")) == before
     with pytest.raises(ValueError, match="vocabulary 400 and not 500"):
         prepare.prepare(dataclasses.replace(wanted, vocabulary=500), tmp_path / "store")
-    monkeypatch.setattr(data, "find", None)
+    monkeypatch.setattr(download, "find", None)
     assert training_sets.inputs_here("wmt14-en-de") is None, "nothing may be fetched only to compare hashes"
 
 

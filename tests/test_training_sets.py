@@ -4,26 +4,26 @@ from pathlib import Path
 import pytest
 
 from transformer_lit import data
-from transformer_lit.support import archives, training_sets
+from transformer_lit.support import archives, corpora, download, training_sets
 
 
 def test_wmts_archives_are_asked_for_where_they_lie(monkeypatch):
     asked = []
-    monkeypatch.setattr(data, "find", lambda name, urls, check: asked.append((name, urls, check)) or Path(name))
+    monkeypatch.setattr(download, "find", lambda name, urls, check: asked.append((name, urls, check)) or Path(name))
     french, german = training_sets.wmt_sources("fr"), training_sets.wmt_sources("de")
     assert [s.name for s in german] == ["europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v9.de-en"]
     assert [s.name for s in french][3:] == ["undoc.2000.fr-en", "giga-fren.release2.fixed"]
     name, urls, check = asked[-1]
-    assert urls == [root + "wmt14/training-parallel-nc-v9.tgz" for root in data.STATMT] and check is archives.check_archive
+    assert urls == [root + "wmt14/training-parallel-nc-v9.tgz" for root in corpora.STATMT] and check is archives.check_archive
     assert german[1].read.args[1:] == ("commoncrawl.de-en", "de"), "a text of another archive"
 
 
 def test_small_sources(monkeypatch, tmp_path):
-    monkeypatch.setattr(data, "tatoeba_archive", lambda language: tmp_path)
+    monkeypatch.setattr(corpora, "tatoeba_archive", lambda language: tmp_path)
     monkeypatch.setattr(data, "read_tatoeba", lambda *given: given)
     assert training_sets.tatoeba_source("de").read() == (tmp_path, "de") and training_sets.tatoeba_source("de").files == (tmp_path,)
     monkeypatch.setattr(data, "read_multi30k", lambda *given: given)
-    monkeypatch.setattr(data, "here", lambda name: None if "2010" in name else name)
+    monkeypatch.setattr(download, "here", lambda name: None if "2010" in name else name)
     monkeypatch.setattr(data, "parts_of_wmt14", lambda language: {"train": [language]})
     one = training_sets.multi30k_source("fr")
     assert one.files == ("multi30k/train.en.gz", "multi30k/train.fr.gz") and one.read() == ("train", "fr")
@@ -33,11 +33,11 @@ def test_small_sources(monkeypatch, tmp_path):
 
 def test_general_text_is_your_folder_and_two_more(monkeypatch, tmp_path):
     (tmp_path / "a.txt").write_text("C\tD\n")
-    monkeypatch.setattr(data, "here", lambda name: tmp_path)
+    monkeypatch.setattr(download, "here", lambda name: tmp_path)
     monkeypatch.setattr(training_sets, "tatoeba_source", str.upper)
     monkeypatch.setattr(training_sets, "news_source", str.title)
     assert [getattr(s, "name", s) for s in training_sets.general_sources("fr")] == ["a.txt", "FR", "Fr"]
-    monkeypatch.setattr(data, "here", lambda name: None)
+    monkeypatch.setattr(download, "here", lambda name: None)
     with pytest.raises(FileNotFoundError, match="a folder that holds general/en-fr"):
         training_sets.general_sources("fr")
 
@@ -75,5 +75,5 @@ def test_inputs_are_described_and_never_fetched_to_be_compared(monkeypatch, tmp_
     assert len(training_sets.files_needed("wmt14-en-fr")) == 5 and training_sets.files_needed(str(mine)) == []
     assert training_sets.files_needed("general-en-de") == ["tatoeba/deu-eng.zip"]
     assert len(training_sets.files_needed("multi30k-en-fr")) == 6
-    monkeypatch.setattr(data, "here", lambda name: None)
+    monkeypatch.setattr(download, "here", lambda name: None)
     assert training_sets.inputs_here("wmt14-en-de") is None

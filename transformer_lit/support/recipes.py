@@ -7,10 +7,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from transformer_lit.data import file_hash, read_tatoeba, shared_english, shorter_than, split_by_english, tatoeba_archive
+from transformer_lit.data import file_hash, grouped, load, shared_english
 from transformer_lit.evaluation import scores
 from transformer_lit.masks import UNK
-from transformer_lit.pocket import load_pocket
 from transformer_lit.support import lock, plan, records
 from transformer_lit.support.files import write_text
 from transformer_lit.support.optimizers import MuonAndAdam
@@ -95,25 +94,14 @@ def accepted(english: str, said: str) -> bool:
 # Data -------------------------------------------------------------------------------------------------------------
 
 def load_parts(language: str = "fr", pairs: int | None = 50_000, words: int | None = 15, corpus: str = "tatoeba") -> dict[str, Pairs]:
-    """Training, validation and test pairs, without a shared sentence.
+    """`data.load` with the bounds of the first recipe: fewer than `words` words a side, and `pairs` of them to train on.
 
-    Both sides of a pair have fewer than `words` words; `pairs` of them are kept for training, drawn alike each time; None keeps
-    all."""
-    if corpus == "pocket":
-        parts = {name: [(p.english, p.french) for p in part] for name, part in load_pocket().items()}
-    else:
-        found = read_tatoeba(tatoeba_archive(language), language)
-        parts = split_by_english(shorter_than(found, words) if words else found)
-    parts["train"] = parts["train"][:pairs]  # in an order of hashes
-    return parts
+    The parts stand in the order in which the recorded runs shuffled them, when they counted what a split by pairs leaks."""
+    parts = load(corpus, language, words, pairs)
+    return {name: parts[name] for name in reversed(parts)}
 
 
-def one_a_sentence(pairs: Pairs) -> tuple[list[str], list[list[str]]]:
-    "Distinct English sentences, and for each all its translations."
-    found: dict[str, list[str]] = {}
-    for english, other in pairs:
-        found.setdefault(english, []).append(other)
-    return list(found), list(found.values())
+one_a_sentence = grouped  # the name under which experiments call it
 
 
 # Training ---------------------------------------------------------------------------------------------------------

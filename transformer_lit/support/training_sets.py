@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from .. import data
+from . import corpora, download
 from .archives import Source, TextPair, check_archive, folder_sources, two_members
 from .files import file_hash
 
@@ -18,17 +19,17 @@ def language_of(corpus: str) -> str:
 def wmt_sources(language: str) -> list[Source]:
     "The training archives of WMT14, found, or fetched from statmt.org."
     found = []
-    for name, (_, languages, text) in data.WMT14.items():
+    for name, (_, languages, text) in corpora.WMT14.items():
         if language in languages:
             inside = text.format(language)
-            path = data.find(name, [root + name for root in data.STATMT], check_archive)
+            path = download.find(name, [root + name for root in corpora.STATMT], check_archive)
             found.append(Source(Path(inside).name, (path,), partial(two_members, path, inside, language)))
     return found
 
 
 def tatoeba_source(language: str) -> Source:
     "The everyday sentences of chapter 18."
-    path = data.tatoeba_archive(language)
+    path = corpora.tatoeba_archive(language)
     return Source("tatoeba", (path,), partial(data.read_tatoeba, path, language))
 
 
@@ -36,20 +37,20 @@ def multi30k_source(language: str) -> Source:
     "The captions that Multi30k trains on, fetched if need be."
     read = partial(data.read_multi30k, "train", language)
     read()
-    files = (data.here(f"multi30k/train.{side}.gz") for side in ("en", language))
+    files = (download.here(f"multi30k/train.{side}.gz") for side in ("en", language))
     return Source("multi30k", tuple(path for path in files if path), read)
 
 
 def news_source(language: str) -> Source:
     "The news tests of 2008 to 2012, where they lie in your own folder."
-    files = [data.here(f"newstest/en-{language}/{name}.{side}.gz") for name in data.OLDER_NEWS for side in ("en", language)]
+    files = [download.here(f"newstest/en-{language}/{name}.{side}.gz") for name in corpora.OLDER_NEWS for side in ("en", language)]
     return Source("older news tests", tuple(path for path in files if path), lambda: data.parts_of_wmt14(language)["train"])
 
 
 def general_sources(language: str) -> list[Source]:
     "Law and manuals from your folder, Tatoeba, the older news tests."
     name = f"general/en-{language}"
-    folder = data.here(name)
+    folder = download.here(name)
     if folder is None:
         raise FileNotFoundError(f"{name} is not on this machine: set TRANSFORMER_LIT_DATA to a folder that holds {name} with "
                                 "files of English<TAB>other")
@@ -85,8 +86,8 @@ def files_needed(corpus: str) -> list[str]:
     if corpus not in TRAINING_SETS:
         return []
     if family == "wmt14":
-        return [name for name, (_, languages, _) in data.WMT14.items() if language in languages]
-    return data.files_of("tatoeba" if family == "general" else family, language)
+        return [name for name, (_, languages, _) in corpora.WMT14.items() if language in languages]
+    return corpora.files_of("tatoeba" if family == "general" else family, language)
 
 
 def inputs_of(sources: list[Source]) -> list[dict]:
@@ -98,7 +99,7 @@ def inputs_of(sources: list[Source]) -> list[dict]:
 def inputs_here(corpus: str) -> list[dict] | None:
     "`inputs_of` a corpus, or None where some of it is not at hand: nothing is fetched only to be compared."
     try:
-        if all(map(data.here, files_needed(corpus))):
+        if all(map(download.here, files_needed(corpus))):
             return inputs_of(sources_of(corpus))
     except (FileNotFoundError, ValueError):
         pass
