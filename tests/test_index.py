@@ -113,7 +113,8 @@ def test_a_commit_that_is_none_is_found():
 
 
 NAMED = re.compile(r"""shipped\(\\?["']((?:data|results)/[^"'{}\\]+)\\?["']\)""")
-SPEAKING = [*(ROOT / "book").glob("*.ipynb"), *(ROOT / "transformer_lit").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+SPEAKING = [*(ROOT / "book").glob("*.ipynb"), *(ROOT / "transformer_lit").rglob("*.py"),
+            *(path for path in (ROOT / "tests").rglob("*.py") if path.name != "test_stamps.py")]  # its files are made up
 SHIPPED = sorted({name for path in SPEAKING for name in NAMED.findall(path.read_text(encoding="utf-8"))})
 
 
