@@ -16,7 +16,7 @@ from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, wa
 from transformer_lit.masks import BOS, EOS, PAD, reads_future, reads_padding
 from transformer_lit.model import TransformerConfig
 from transformer_lit.training import Training, TrainingConfig, backward, validation_loss
-from transformer_lit.translation import rise_and_fall
+from transformer_lit.support.recipes import rise_and_fall
 
 PREFIXES = pytest.mark.parametrize("prefix", [False, True], ids=["causal", "prefix"])
 

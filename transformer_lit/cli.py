@@ -229,20 +229,20 @@ def run_train(options) -> int:
     folder_or_new(folder)
     import torch
 
-    from transformer_lit import translation as t
     from transformer_lit.data import tatoeba_archive
+    from transformer_lit.support import recipes as r
     from transformer_lit.support.files import shipped
 
     torch.set_num_threads(types.threads(options.threads))
-    recipe = changed(t.RECIPES[options.recipe], options.epochs,
+    recipe = changed(r.RECIPES[options.recipe], options.epochs,
                      options.pairs)
-    parts = t.load_parts(recipe.language, recipe.pairs, recipe.words,
+    parts = r.load_parts(recipe.language, recipe.pairs, recipe.words,
                          recipe.corpus)
-    done = t.train_translator(folder, recipe, parts)
+    done = r.train_translator(folder, recipe, parts)
     archive = (shipped("data/pocket.tsv.gz") if recipe.corpus == "pocket"
                else tatoeba_archive(recipe.language))
-    record = t.write_record(folder, as_typed(options), *done, parts,
-                            archive)
+    record = r.score_and_record(folder, as_typed(options), recipe, *done,
+                                parts, archive)
     print(*map(score_line, record["scores"]), sep="\n")
     return 0
 
@@ -276,7 +276,7 @@ def lines_of(options) -> Iterator[str]:
         yield text
     if options.sentences:
         return
-    from transformer_lit.translation import LONGEST
+    from transformer_lit.support.limits import LONGEST
 
     name = str(options.file or "standard input")
     with (open(options.file, "rb") if options.file

@@ -32,15 +32,16 @@ from .support.commands import folder_or_new, guarded
 from .support.files import shipped
 from .support.progress import progress
 from .support.reading import fields, json_file
-from .support.records import commit
+from .support.optimizers import MuonAndAdam, TwoAsOne
+from .data import grouped as one_a_sentence
+from .support.recipes import load_parts, rise_and_fall
+from .support.records import commit, hardware
 from .model import Transformer, TransformerConfig
 from .tokens import Subwords
 from .training import (
     Pair, Training, TrainingConfig, collate, token_batches,
     validation_loss, write_whole)
-from .translation import (
-    MuonAndAdam, Translator, TwoAsOne, hardware, load_parts,
-    one_a_sentence, rise_and_fall)
+from .translation import Translator
 
 # %% ../book/22_fair_comparison.ipynb #design
 @dataclass

@@ -65,16 +65,19 @@ from .support.commands import (
 from .support.progress import bar
 from .support.reading import (
     damage, fields, json_file, short_lines)
-from .support.records import commit
+from .support.optimizers import MuonAndAdam
+from .support.checkpoint import fill_weights
+from .support.precision import pack, precision_here
+from .support.recipes import (
+    SMALL, Recipe, begin_translator, rise_and_fall)
+from .support.records import commit, effort
 from .tokens import Subwords
 from transformer_lit.training import (
     Pair, Training, TrainingConfig, add_gradient, ahead, named_tensors,
     process, read_checkpoint, same_start, stop_due, validation_loss,
     write_whole)
-from transformer_lit.translation import (
-    SMALL, MuonAndAdam, Recipe, Translator, answers, begin_translator,
-    effort, fill_weights, pack, precision_here, rise_and_fall,
-    save_pretrained)
+from .translation import (
+    Translator, answers, save_pretrained)
 
 # %% ../book/21_wmt.ipynb #opened
 def opened(path: Path):

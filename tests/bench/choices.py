@@ -28,7 +28,10 @@ from transformer_lit.masks import PAD
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import Trainer, TrainingConfig, collate, token_batches, validation_loss
-from transformer_lit.translation import SMALL, MuonAndAdam, Translator, load_parts, precision_here
+from transformer_lit.support.optimizers import MuonAndAdam
+from transformer_lit.support.precision import precision_here
+from transformer_lit.support.recipes import SMALL, load_parts
+from transformer_lit.translation import Translator
 
 OURS = dict(norm="pre", optimizer="muon", rate="fall", max_tokens=2048, peak=4e-3)
 RISE = 400 / 5400  # of all tokens

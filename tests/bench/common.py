@@ -19,7 +19,7 @@ from transformer_lit.training import write_whole  # noqa: E402
 def where() -> dict:
     "Commit, machine and torch."
     from transformer_lit.support.records import commit
-    from transformer_lit.translation import hardware
+    from transformer_lit.support.records import hardware
     cores = ", bf16 matrix units" * bool(getattr(torch.cpu, "_is_amx_tile_supported", bool)())
     return {"commit": commit(), "hardware": hardware() + cores, "torch": torch.__version__.split("+")[0]}
 

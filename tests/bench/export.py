@@ -23,7 +23,8 @@ from transformer_lit.export import QUANTIZATIONS, engine_answers, engine_library
 from transformer_lit.masks import PAD  # noqa: E402
 from transformer_lit.training import collate, write_whole  # noqa: E402
 from transformer_lit.support.records import commit  # noqa: E402
-from transformer_lit.translation import Translator, answers, hardware, readable  # noqa: E402
+from transformer_lit.support.records import hardware  # noqa: E402
+from transformer_lit.translation import Translator, answers, readable  # noqa: E402
 
 
 def forty() -> list[tuple[str, str]]:

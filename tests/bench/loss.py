@@ -99,7 +99,7 @@ def main():
         print(f"{precision}: blocks take {b['peak'] / a['peak']:.3f} of the memory and {b['seconds'] / a['seconds']:.2f} of the time")
     if o.out:
         from transformer_lit.support.records import commit
-        from transformer_lit.translation import hardware
+        from transformer_lit.support.records import hardware
         name = torch.cuda.get_device_name() if device == "cuda" else hardware()
         record = {"command": "python tests/bench/loss.py" + " --full" * o.full, "tokens": tokens, "vocab": vocab, "d_model": d_model,
                   "logits_bytes": tokens * vocab * 4, "forms": found, "hardware": name, "threads": torch.get_num_threads(),

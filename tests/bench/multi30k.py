@@ -28,8 +28,10 @@ from transformer_lit.model import TransformerConfig
 from transformer_lit.schedule import noam
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import Trainer, TrainingConfig, collate, token_batches, validation_loss
-from transformer_lit.translation import (
-    SMALL, MuonAndAdam, Translator, answers, create_joint, load_parts, precision_here)
+from transformer_lit.support.optimizers import MuonAndAdam
+from transformer_lit.support.precision import precision_here
+from transformer_lit.support.recipes import SMALL, load_parts
+from transformer_lit.translation import Translator, answers, create_joint
 
 OURS = dict(norm="pre", dropout=0.0, gain=1.0, max_tokens=1024, peak=6e-3, rise=0.05)
 TEXTBOOK = dict(norm="post", dropout=0.1, batch=64)

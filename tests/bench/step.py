@@ -185,7 +185,7 @@ def precisions() -> list[str]:
     "What is worth timing here."
     if GPU:
         return ["bf16"]
-    from transformer_lit.translation import precision_here  # wants more libraries than the machine with the GPU may have
+    from transformer_lit.support.precision import precision_here  # wants more libraries than the machine with the GPU may have
     return sorted({"fp32", precision_here()}, reverse=True)
 
 

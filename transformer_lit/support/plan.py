@@ -1,14 +1,12 @@
 """What a run was planned with: written once, compared whole before anything is changed."""
 # A training that goes on must be the training that was begun. `compare` reads the plan that lies in a run's folder and says in
-# one sentence what differs; it writes nothing. Whoever called it writes the plan (whole, as all files) when there was none.
-#
-#     path = folder / plan.NAME
-#     if not plan.compare(path, now):
-#         write_whole(path, lambda part: part.write_text(plan.text(now), "utf-8"))
+# one sentence what differs; it writes nothing. `agree` does both: it compares, or writes the plan when there was none.
 import hashlib
 import json
 from collections import Counter
 from pathlib import Path
+
+from .files import write_text
 
 NAME = "plan.json"
 
@@ -77,3 +75,10 @@ def compare(path: Path, now: dict, part: bool = False, most: int = 3) -> bool:
         more = f", and {len(found) - most} more" if len(found) > most else ""
         raise ValueError(f"{path.parent} was begun with {', '.join(found[:most])}{more}: keep to it, or use another folder (--folder)")
     return True
+
+
+def agree(folder: Path, now: dict) -> None:
+    "Compare the folder's plan with `now`, or write it, whole, if there is none. ValueError as `compare`."
+    path = folder / NAME
+    if not compare(path, now):
+        write_text(path, text(now))
