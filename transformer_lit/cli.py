@@ -14,6 +14,7 @@ import dataclasses
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -206,19 +207,17 @@ def changed(recipe, epochs: int | None, pairs: int | None):
 # %% ../book/92_command_line.ipynb #run-large
 def run_large(options) -> int:
     "A training set of chapter 21, the paper's way; 75: not done yet."
-    from transformer_lit import wmt
+    from transformer_lit.support import large_runs
 
     if options.epochs:
         raise ValueError(
             f"{options.recipe} is trained for steps and not for epochs: "
             f"python -m transformer_lit.wmt --corpus {options.recipe} "
             "--steps N")
-    folder = options.folder or Path("runs") / options.recipe
-    words = ["--corpus", options.recipe, "--folder", str(folder)]
-    for name in ("pairs", "threads"):
-        if getattr(options, name):
-            words += [f"--{name}", str(getattr(options, name))]
-    return wmt.run_command(words)
+    return large_runs.run(large_runs.options_for(
+        corpus=options.recipe, pairs=options.pairs,
+        folder=options.folder or Path("runs") / options.recipe,
+        threads=options.threads), time.monotonic())
 
 # %% ../book/92_command_line.ipynb #run-train
 def run_train(options) -> int:
