@@ -134,7 +134,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("prefix mask leaking", "decoder_only", "tag if self.prefix else 0", "tag + 2 if self.prefix else 0", "the prefix leaks the target"),
     ("stream counts pads in positions", "decoder_only", "(tokens != PAD).cumsum(1) - 1", "torch.ones_like(tokens).cumsum(1) - 1",
      "pads are counted in the positions"),
-    ("decay off by one", "decoder_only", "source_share(self.step,", "source_share(self.step + 1,", "the decay is off by one"),
+    ("decay off by one", "decoder_only", "target, share(run.step),", "target, share(run.step + 1),", "the decay is off by one"),
     ("stream loss asks for the tag", "decoder_only", "(ends[:, tag:], say, 1.0)", "(ends[:, tag - 1:-1], say, 1.0)",
      "the loss is over other labels"),
     ("stream's cache keeps its position", "decoder_only", '"positions": at + 1', '"positions": at', "the cache differs from the stream"),

@@ -5,6 +5,7 @@ child process (torch is imported once), which writes what came out; then all of 
 FOLDER` is that child.
 """
 import contextlib
+import dataclasses
 import gzip
 import hashlib
 import io
@@ -140,9 +141,8 @@ def late(*_):
 
 def run(command, home, stdin=b""):
     "Status, output and changes of one command in one folder."
-    from transformer_lit import cli, equal_cost
-    from transformer_lit.support import large_runs
-    mains = {"wmt": large_runs.run_command, "equal_cost": equal_cost.make_records}
+    from transformer_lit.support import cli, comparison_runs, large_runs
+    mains = {"wmt": large_runs.run_command, "equal_cost": comparison_runs.make_records}
     words = [word.replace("{home}", str(home)) for word in command]
     main, words = (mains[words[0]], words[1:]) if words and words[0] in mains else (cli.main, words)
     before, out, err = tree(home), io.StringIO(), io.StringIO()
@@ -324,7 +324,7 @@ def stores(home):
     rows = [(0.003, 1, 3.0), (0.006, 1, 2.0), (0.012, 1, 3.0), (0.006, 2, 2.0), (0.006, 3, 2.0)]  # nothing is left to train
     record = {"command": "x", "commit": "y", "design": "transformer", "runs": [
         {"peak": peak, "seed": seed, "valid_loss": loss, "search": seed == 1, "bleu": 1.0} for peak, seed, loss in rows], "scale": json.loads(json.dumps(
-            equal_cost.asdict(equal_cost.SCALES["pocket"])))}
+            dataclasses.asdict(equal_cost.SCALES["pocket"])))}
     (home / "equal/pocket").mkdir(parents=True)
     (home / "equal/pocket/transformer.json").write_text(json.dumps(record))
 
