@@ -12,6 +12,12 @@ from made_up import tar
 from transformer_lit.support import archives
 
 
+def test_two_sides_belong_together(tmp_path):
+    path = tmp_path / "a.tgz"
+    path.write_bytes(tar({"x.de-en.en": b"A\n", "x.de-en.de": b"B\n"}))
+    assert list(archives.two_members(path, "x.de-en", "de")) == [("A\n", "B\n")], "the two sides don't belong together"
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_pair(tmp_path):
     (tmp_path / "a.tsv").write_bytes("\ufeffGo.\tVa !\n\ufeffHi.\tSalut.\n".encode())
     (tmp_path / "b.tsv.gz").write_bytes(gzip.compress("\ufeffGo.\tVa !\r\n".encode()))
@@ -57,7 +63,8 @@ def test_texts_are_found_in_any_folder_of_a_tar_and_unpacked_twice(tmp_path):
     assert list(archives.member_lines(path, "x.de-en.de")) == ["A\n", "B\n"]
     assert list(archives.member_lines(path, "x.de-en.en")) == ["C\n", "D\ufffd"]
     assert list(archives.member_lines(path, "y.en")) == ["E\n"]
-    assert list(archives.two_members(path, "training/x.de-en", "de")) == [("C\n", "A\n"), ("D\ufffd", "B\n")]
+    assert list(archives.two_members(path, "training/x.de-en", "de")) == [("C\n", "A\n"), ("D\ufffd", "B\n")], (
+        "the two sides don't belong together")
     with pytest.raises(ValueError, match="small.tgz holds no z.en"):
         list(archives.member_lines(path, "z.en"))
 

@@ -300,7 +300,7 @@ def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
     assert commit(tmp_path / "mine" / "transformer_lit") == mine, "in its own checkout it has one"
     (tmp_path / "mine" / "file").write_text("2")
     assert commit(tmp_path / "mine" / "transformer_lit") == mine + "-dirty"
-    assert comparison_runs.commit is wmt.commit is commit and PACKAGE == Path(cli.__file__).parent, "one function, one place"
+    assert comparison_runs.commit is wmt.records.commit is commit and PACKAGE == Path(data.__file__).parent, "one function, one place"
 
     def no_git(*_, **__):
         raise FileNotFoundError("git")

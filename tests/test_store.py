@@ -10,6 +10,11 @@ from transformer_lit.support import files
 from transformer_lit.support import store as store_
 
 
+def test_the_two_sides_of_a_pair(store):
+    for source, target in store:
+        assert source[-1] == target[-1] == 2 and target[0] == 1, "the two sides don't belong together"
+
+
 @pytest.mark.parametrize("name", ["ids-000.bin", "offsets-000.npy"])
 @pytest.mark.parametrize("harm", ["cut", "flipped", "gone"])
 def test_a_damaged_shard_is_found(store, tmp_path, name, harm):
@@ -72,7 +77,7 @@ def test_progress_is_kept_with_the_keys_that_belong_to_it(tmp_path):
     writer.save()
     again = store_.ShardWriter(tmp_path, slots=8)
     assert again.state == writer.state and again.state["seconds"] > 0
-    assert again.keys.new(np.array([3, 4], np.uint64)).tolist() == [False, True]
+    assert again.keys.new(np.array([3, 4], np.uint64)).tolist() == [False, True], "a stop changes the store"
     assert [path.name for path in tmp_path.glob("keys-*")] == ["keys-001.bin"], "one table is enough"
     (tmp_path / "keys-001.bin").write_bytes(b"")
     with pytest.raises(ValueError, match="keys-001.bin is empty: delete"):

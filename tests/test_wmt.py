@@ -166,6 +166,88 @@ def test_a_run_that_compiles_trains_on_static_shapes(own, store, tmp_path, monke
     assert len(seen) <= 16 and record["tokens"] > 0 and all(rows == max(1, 400 // width) for rows, width in seen)
 
 
+def test_a_compiled_run_has_a_graph_for_each_shape(store, monkeypatch):
+    "And the loss that it has uncompiled. \"dynamic\" makes one graph from the second shape on, so its batches need no fixed shapes."
+    from helpers import small_model
+    from torch._dynamo import lookup_backend
+
+    from transformer_lit.support.compiling import compiled
+
+    graphs = []
+
+    def counting(module, inputs):
+        graphs.append(module)
+        return lookup_backend("aot_eager")(module, inputs)
+
+    torch._dynamo.reset()
+    monkeypatch.setattr(training, "compiled", lambda f, dynamic: compiled(f, dynamic, counting) if f is training.last_states else f)
+    model = small_model(vocab=len(store.tokens())).float()
+    config = training.TrainingConfig(max_tokens=400, compile=True)
+    batches = wmt.StoreBatches(store, config, 1)
+    by_shape = {}
+    for batch in batches.epoch(0):
+        by_shape.setdefault(batches.tensors(batch)[0].shape, []).append(batch)
+    chosen = [batch for group in list(by_shape.values())[:3] for batch in group[:2]]
+    for batch in chosen:
+        loss = training.backward(model, *batches.tensors(batch), config)
+        plain = training.backward(model, *batches.tensors(batch), dataclasses.replace(config, compile=False))
+        assert math.isclose(loss, plain, rel_tol=1e-5), "compiled, the loss is another"
+    assert len(graphs) == 3, f"{len(graphs)} graphs for 3 shapes"
+    free = wmt.StoreBatches(store, dataclasses.replace(config, compile="dynamic"), 1)
+    assert all(map(np.array_equal, free.epoch(0), wmt.length_batches(store.lengths, 400, config.seed)))
+
+
+def test_a_batch_comes_with_its_labels_counted(store):
+    for compile in False, True:
+        batches = wmt.StoreBatches(store, training.TrainingConfig(max_tokens=300, accumulate=4, compile=compile), 5)
+        batch = batches.epoch(0)[0]
+        source, target, labels = batches.make(batch, torch.device("cpu"))
+        assert labels == int(sum(len(store[int(i)][1]) - 1 for i in batch)) and len(batches) == len(store) and batches.steps == 5
+        if compile:
+            assert tuple(source.shape) == wmt.static_shape(store.lengths, batch, 300, 4) and source.shape[0] % 4 == 0
+    other = wmt.StoreBatches(store, training.TrainingConfig(), 5)
+    assert batches.digest() == other.digest(), "a hash of the data alone"
+
+
+def test_the_hardest_batches(store):
+    batches = wmt.StoreBatches(store, training.TrainingConfig(max_tokens=300), 1)
+    (widest, _), (fullest, _) = batches.hardest()
+    assert widest.shape[1] <= store.lengths.max() and fullest.numel() <= 300
+    cut = batches.epoch(0)
+    assert len(fullest) * max(*[int(store.lengths[b].max()) for b in cut if len(b) == len(fullest)]) >= max(
+        len(b) * int(store.lengths[b].max()) for b in cut) * 0.5
+    model = torch.nn.Linear(1, 1)
+    assert wmt.fit_to_memory(model, batches, torch.device("cpu")) == batches.config, "nothing is tried on a CPU"
+
+
+def test_a_run_goes_with_the_folder_of_a_run_before(own, store, tmp_path, monkeypatch):
+    "plan.json as it was written before there was one Trainer: the same names, checkpoints and step files."
+    short_answers(monkeypatch)
+    e = experiment(own, steps=4)
+    wmt.run_experiment(e, tmp_path / "run", own / "store")
+    kept = json.loads((tmp_path / "run" / "plan.json").read_text())
+    assert set(kept) == {*dataclasses.asdict(e), "tokenizer", "shards"}
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {
+        "plan.json", "checkpoint.safetensors", "log.jsonl", "tokenizer.json", "translator.json", "model.safetensors", "run.json",
+        "step-2.safetensors", "step-4.safetensors", "hypotheses-newstest2013.txt", "hypotheses-newstest2014.txt"}
+
+
+def test_evaluate_and_the_run_cut_text_alike(own, store, tmp_path, monkeypatch):
+    "A line of several sentences is parted as the saved translator parts it, in the looks, in the hypotheses and in `evaluate`."
+    asked = []
+    monkeypatch.setattr(translation, "answers", lambda model, ids, *how: asked.append([len(i) for i in ids]) or ids)
+    translator, _, _ = wmt.begin(experiment(own), store, tmp_path / "run", torch.device("cpu"))
+    assert translator.limits == (256, 256)
+    translation.save_pretrained(translator, tmp_path / "saved", "fp32")
+    again = translation.Translator.from_pretrained(tmp_path / "saved")
+    assert again.limits == translator.limits, "the saved translator parts lines elsewhere"
+    long = [" ".join(e for e, _ in PAIRS[:9])]
+    answers.translate_lines(translator, long, tmp_path / "said.txt")
+    wmt.Looks(translator, experiment(own), [(long[0], "x")]).look()
+    again.translate(long)
+    assert asked[0] == asked[1] == asked[2] and len(asked[0]) == 1, "one line is cut in different ways"
+
+
 # Training --------------------------------------------------------------------------------------------------------
 
 def experiment(own, **changes):
