@@ -218,7 +218,7 @@ def everywhere(files, command, stdin=b"", also=()):
 
 def translators(home):
     "A word translator and a subword translator; the folder of a training that is done."
-    from transformer_lit import cli
+    from transformer_lit.support import cli
     from transformer_lit.tokens import Subwords
     from transformer_lit.translation import create_joint, create_translator, save_pretrained
     corpora(home / "data")
