@@ -22,7 +22,7 @@ LATE = {"tokens": "test_tokens.py", "evaluation": "test_evaluation.py", "attenti
         "translation": "test_translation.py", "support/precision": "test_precision.py", "support/optimizers": "test_optimizers.py",
         "support/recipes": "test_recipes.py", "data": "test_data.py", "support/download": "test_download.py", "wmt": "test_wmt.py",
         "support/archives": "test_archives.py", "support/prepare": "test_prepare.py", "support/store": "test_store.py",
-        "support/answers": "test_wmt.py", "decoding": "test_decoding.py", "export": "test_export.py",
+        "support/answers": "test_wmt.py", "decoding": "test_decoding.py", "support/serving": "test_serving.py",
         "rnn": "test_rnn.py", "decoder_only": "test_decoder_only.py", "since_2017": "test_since_2017.py", "equal_cost": "test_equal_cost.py"}  # a file of its own, tried first
 
 FAULTS = [  # name, module, old text, new text, words of the message
@@ -137,8 +137,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("averaged steps off by one", "wmt", "e.steps - k * e.keep_every for", "e.steps - (k + 1) * e.keep_every for", "other weights than the last"),
     ("the time is never up", "wmt", "time.monotonic() > until, device", "time.monotonic() > math.inf, device", "must go on where the one before it stopped"),
     ("half a line is kept", "support/answers", 'os.truncate(path, held.rfind(b"\\n") + 1)', "pass", "half a line was gone on with"),
-    ("the export shares the weights", "export", ".detach().float().cpu().clone()", ".detach().float().cpu()", "exporting changes the model"),
-    ("the engine's penalty ranks", "export", "return total / penalty(n, length_penalty)", "return score", "and not the paper's"),
+    ("the export shares the weights", "support/serving", ".detach().float().cpu().clone()", ".detach().float().cpu()", "exporting changes the model"),
+    ("the engine's penalty ranks", "support/serving", "return total / penalty(n, length_penalty)", "return score", "and not the paper's"),
     ("prefix mask leaking", "decoder_only", "tag if self.prefix else 0", "tag + 2 if self.prefix else 0", "the prefix leaks the target"),
     ("stream counts pads in positions", "decoder_only", "(tokens != PAD).cumsum(1) - 1", "torch.ones_like(tokens).cumsum(1) - 1",
      "pads are counted in the positions"),

@@ -141,8 +141,7 @@ def late(*_):
 
 def run(command, home, stdin=b""):
     "Status, output and changes of one command in one folder."
-    from transformer_lit import cli
-    from transformer_lit.support import comparison_runs, large_runs
+    from transformer_lit.support import cli, comparison_runs, large_runs
     mains = {"wmt": large_runs.run_command, "equal_cost": comparison_runs.make_records}
     words = [word.replace("{home}", str(home)) for word in command]
     main, words = (mains[words[0]], words[1:]) if words and words[0] in mains else (cli.main, words)
@@ -219,7 +218,7 @@ def everywhere(files, command, stdin=b"", also=()):
 
 def translators(home):
     "A word translator and a subword translator; the folder of a training that is done."
-    from transformer_lit import cli
+    from transformer_lit.support import cli
     from transformer_lit.tokens import Subwords
     from transformer_lit.translation import create_joint, create_translator, save_pretrained
     corpora(home / "data")

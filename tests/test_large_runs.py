@@ -10,8 +10,8 @@ import torch
 from made_up import here, own, store  # noqa: F401
 from test_data import one_sentence
 
-from transformer_lit import cli, wmt
-from transformer_lit.support import large_runs, training_sets
+from transformer_lit import wmt
+from transformer_lit.support import cli, large_runs
 
 
 def test_the_help_says_what_every_option_is_and_what_stands_otherwise(capsys):
@@ -46,7 +46,6 @@ def test_a_wrong_name_is_one_sentence(given, words, tmp_path, capsys):
 
 
 def test_one_line_takes_the_paper_from_archives_to_bleu(monkeypatch, tmp_path):
-    assert cli.LARGE == training_sets.TRAINING_SETS, "the command line offers other training sets than chapter 21 has"
     asked = []
     monkeypatch.setattr(large_runs, "run_experiment", lambda e, folder, *more: asked.append((e, folder, more)) or {"scores": []})
     assert cli.main(["train", "--recipe", "wmt14-en-de", "--folder", str(tmp_path), "--threads", "1"]) == 0
@@ -79,8 +78,6 @@ def test_bare_options_are_the_papers():
     bare = options("")
     assert (bare.corpus, bare.way, bare.size, bare.minutes) == ("wmt14-en-de", "paper", "base", math.inf)
     assert bare.peak is None and bare.threads is None and bare.seed is None
-    changed = large_runs.options_for(corpus="a-fr", pairs=9, threads=None)
-    assert (changed.corpus, changed.pairs, changed.way) == ("a-fr", 9, "paper")
 
 
 def test_the_command_that_trains_the_same():

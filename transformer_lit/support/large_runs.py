@@ -1,73 +1,27 @@
 """The command of the large runs: options, the experiment that they describe, and an exit status that a script can read."""
 import argparse
-import math
-import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from ..wmt import PAPER, WAYS, Experiment, experiment_for, run_experiment
+from ..wmt import Experiment, experiment_for, run_experiment
 from . import options as types
-from .commands import DONE, LATER, folder_or_new, guarded
+from .commands import DONE, LATER, command_again, folder_or_new, guarded
 from .precision import precision_here
 from .processes import process
-from .training_sets import TRAINING_SETS
+from .run_options import ASIDE, RUN_OPTIONS
 
 PROGRAM = "python -m transformer_lit.wmt"
-WHOLE = {  # option -> least, most, what it means
-    "vocabulary": (260, 65_536, "joint subwords (default: the paper's, 37,000 and 32,000 for WMT14; else 32,000)"),
-    "sample": (1, 10 ** 9, "pairs that the subwords are learned from (default: {sample:,})"),
-    "pairs": (1, 10 ** 9, "the first so many of the corpus (default: all)"),
-    "steps": (1, 10 ** 7, "steps in all (default: {steps:,})"),
-    "look-every": (1, 10 ** 7, "steps between two looks at held-out loss and BLEU (default: {look_every:,})"),
-    "keep-every": (1, 10 ** 7, "steps between the last weights that are averaged, the paper's way (default: {keep_every:,})"),
-    "lines": (1, 10 ** 5, "sentences that a look translates (default: {lines})"),
-    "max-tokens": (8, 10 ** 7, "tokens of a batch, each side (default: {max_tokens:,})"),
-    "warmup": (1, 10 ** 6, "steps in which the rate rises (default: {warmup:,}; 400 our way)"),
-    "seed": (0, 2 ** 31 - 1, "of weights, batches and dropout (default: {seed})"),
-    "checkpoint-every": (0, 10 ** 6, "steps between two checkpoints, 0 for only at looks (default: {checkpoint_every:,})"),
-    "workers": (1, 256, "processes that prepare the corpus (default: 1)"),
-    "threads": (1, types.THREADS, types.THREADS_HELP),
-}
-ASIDE = ("folder", "store", "minutes", "workers", "threads")  # where and how long, not what
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    "The options of a large run, for any parser."
-    add, paper = parser.add_argument, {**vars(WAYS["paper"]), **vars(PAPER)}
-    add("--corpus", default="wmt14-en-de",
-        help=", ".join(TRAINING_SETS) + ", or a folder that ends in -fr or -de (default: %(default)s)")
-    add("--way", choices=list(WAYS), default="paper", help="how to train: as the paper did, or as chapter 18 does (default: %(default)s)")
-    add("--size", choices=["base", "big", "small", "tiny"], default="base", help="of the model (default: %(default)s)")
-    add("--folder", type=types.path, help="default: runs/CORPUS-WAY-SIZE")
-    add("--store", type=types.path, help="default: runs/store-CORPUS")
-    add("--minutes", type=types.number(0, math.inf), default=math.inf, help="stop cleanly after so many, with exit status 75")
-    for name, (low, high, text) in WHOLE.items():
-        add("--" + name, type=types.whole(low, high), help=text.format(**paper))
-    add("--peak", type=types.number(1e-8, 10), help="highest rate, our way (default: 0.004; the paper's way has none)")
-    add("--dropout", type=types.number(0, 0.99), help="default: the size's")
-    add("--precision", choices=["fp32", "bf16"], help="default: bf16 where the machine has units for it")
-    add("--compile", action=argparse.BooleanOptionalAction,
-        help="torch.compile, in few shapes and with a graph for each (default: on a GPU with bf16)")
-    add("--dynamic", action=argparse.BooleanOptionalAction, help="with --compile: one graph for all shapes (default: no)")
 
 
 def parser() -> argparse.ArgumentParser:
     "The command's own parser."
     made = argparse.ArgumentParser(PROGRAM, description="From archives to a scored translator; run again to go on.")
-    add_options(made)
+    for option, settings in RUN_OPTIONS.items():
+        made.add_argument(option, **settings)
     return made
-
-
-def options_for(**given) -> argparse.Namespace:
-    "The options with their defaults, and `given` in place of some: for a caller that has values and no words."
-    options = parser().parse_args([])
-    for name, value in given.items():
-        if value is not None:
-            setattr(options, name, value)
-    return options
 
 
 def compile_choice(options: argparse.Namespace) -> bool | str | None:
@@ -95,16 +49,7 @@ def experiment_of(options: argparse.Namespace) -> Experiment:
 
 def command_line(options: argparse.Namespace) -> str:
     "The command that trains the same; where and how long is left out."
-    words = PROGRAM.split()
-    for name, value in vars(options).items():
-        if name in ASIDE or value is None:
-            continue
-        option = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{option}" if value else f"--no-{option}")
-        else:
-            words += [f"--{option}", str(value)]
-    return shlex.join(words)
+    return command_again(PROGRAM, {name: value for name, value in vars(options).items() if name not in ASIDE})
 
 
 def run(options: argparse.Namespace, began: float) -> int:

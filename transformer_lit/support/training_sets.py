@@ -7,8 +7,7 @@ from .. import data
 from . import corpora, download
 from .archives import Source, TextPair, check_archive, folder_sources, two_members
 from .files import file_hash
-
-TRAINING_SETS = ("wmt14-en-de", "wmt14-en-fr", "general-en-fr", "general-en-de", "multi30k-en-de", "multi30k-en-fr")
+from .run_options import TRAINING_SETS
 
 
 def language_of(corpus: str) -> str:
