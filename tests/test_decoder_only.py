@@ -9,14 +9,20 @@ from helpers import MODES, NORMS, SEEDS, VOCAB, same, sentences, shake
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from transformer_lit.decoder import DecoderLayer
 from transformer_lit.decoder_only import (
-    DESIGNS, DecayTraining, DecoderOnly, StreamTraining, last_step, source_share, stream, stream_loss, stream_mask)
+    DESIGNS, DecoderOnly, StreamLayer, build_stream, constant_share, falling_share, source_share, stream, stream_gradient, stream_loss,
+    stream_mask)
 from transformer_lit.decoding import beam_search, greedy_decode
-from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, wanted_parameters
-from transformer_lit.masks import BOS, EOS, PAD, reads_future, reads_padding
-from transformer_lit.model import TransformerConfig
-from transformer_lit.training import Training, TrainingConfig, backward, validation_loss
-from transformer_lit.translation import rise_and_fall
+from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, gap_of, wanted_parameters
+from transformer_lit.masks import BOS, EOS, PAD, causal_mask, reads_future, reads_padding
+from transformer_lit.model import Transformer, TransformerConfig
+from transformer_lit.support.comparison import curves_of, record_of, runs_of, search_of
+from transformer_lit.support.recipes import rise_and_fall
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig, backward, validation_loss
 
 PREFIXES = pytest.mark.parametrize("prefix", [False, True], ids=["causal", "prefix"])
 
@@ -193,37 +199,38 @@ def test_the_share_falls_in_two_lines(steps, alpha, bend):
     assert abs(source_share(bend * steps, steps, alpha, bend) - alpha) < 1e-9, "at B it is α"
 
 
-@given(st.integers(1, 5000), st.integers(1, 5000))
-def test_the_last_step_is_where_the_rate_ends(n, rise):
-    rise = min(rise, n)
-    assert last_step(lambda step: rise_and_fall(step, n, 1e-3, rise)) == n, "the end is off by one"
-
-
-def test_a_rate_without_an_end_is_refused():
-    run = DecayTraining(small(14).float(), [], TrainingConfig())  # Noam
-    with pytest.raises(ValueError, match="never falls to 0"):
-        run.share()
-
-
 def test_the_decay_goes_on_where_a_run_was_stopped(tmp_path):
     pairs = [([5 + i % 3, 6, EOS], [BOS, 7 + i % 4, 5, EOS]) for i in range(40)]
     config = TrainingConfig(epochs=2, max_tokens=32, checkpoint_every=0)
+    batches = PairBatches(pairs, config)
 
-    def trainer(folder):
-        run = DecayTraining(small(15).float(), pairs, config, folder, schedule=lambda n: rise_and_fall(n, 20, 1e-2, 2))
-        run.heard = []
-        share = run.share
-        run.share = lambda: run.heard.append(share()) or run.heard[-1]
-        return run
+    def trainer(folder, heard):
+        def share(step):
+            heard.append(source_share(step, batches.steps))
+            return heard[-1]
+        return Trainer(small(15).float(), config, folder=folder, schedule=lambda n: rise_and_fall(n, batches.steps, 1e-2, 2),
+                       gradient=stream_gradient(share))
 
-    whole = trainer(tmp_path / "whole")
-    losses = [e["loss"] for e in whole.fit() if e["kind"] == "step"]
-    assert whole.heard == [source_share(n, 20) for n in range(len(losses))], "the decay is off by one"
-    first, second = trainer(tmp_path / "two"), trainer(tmp_path / "two")
-    first.fit(stop_at=7)
-    first.save()
-    assert [e["loss"] for e in second.fit() if e["kind"] == "step"] == losses
-    assert second.heard == whole.heard[7:], "λ begins anew after a stop"
+    def losses_of(log):
+        return [e["loss"] for e in log if e["kind"] == "step"]
+
+    heard = [[], [], []]
+    losses = losses_of(trainer(tmp_path / "whole", heard[0]).fit(batches))
+    assert heard[0] == [source_share(n, batches.steps) for n in range(batches.steps)], "the decay is off by one"
+    trainer(tmp_path / "two", heard[1]).fit(batches, until=7)
+    assert losses_of(trainer(tmp_path / "two", heard[2]).fit(batches)) == losses
+    assert heard[1] + heard[2] == heard[0], "λ begins anew after a stop"
+
+
+def test_each_share_is_what_its_name_says():
+    source, target = batch(21, t=6)
+    target[:, 1] = 5
+    for make, share in ((constant_share, lambda n: 1.0), (falling_share, lambda n: source_share(n, 8))):
+        run = Trainer(small(22).float(), TrainingConfig(), schedule=lambda n: 0.01, gradient=make(8))
+        for n in range(4):
+            twin = copy.deepcopy(run.model)
+            expected = stream_loss(twin, source, target, share(n), 0.1)
+            assert float(run.train_step(source, target)["loss"]) == float(expected), "the decay is off by one"
 
 
 # The designs ------------------------------------------------------------------------------------------------------
@@ -242,9 +249,8 @@ def test_each_design_is_what_its_name_says():
     built = {name: design.build(50, SMALL_SIZES | dict(d_model=16, d_ff=64), 2 * 16 + 84 * 256 + 95 * 16 + 50 * 16)
              for name, design in DESIGNS.items()}
     assert {name for name, model in built.items() if model.prefix} == {"decoder-only-prefix"}
-    assert {name: design.training for name, design in DESIGNS.items()} == {
-        "decoder-only": Training, "decoder-only-prefix": Training, "decoder-only-both": StreamTraining,
-        "decoder-only-decay": DecayTraining}
+    assert {name: design.gradient for name, design in DESIGNS.items()} == {
+        "decoder-only": None, "decoder-only-prefix": None, "decoder-only-both": constant_share, "decoder-only-decay": falling_share}
     assert all((model.decoder.norm.weight == 1).all() for model in built.values()), "the last norm begins at 1"
     assert all(design.smoothing == 0.1 and design.optimizer == "adam" for design in DESIGNS.values())
 
@@ -258,7 +264,106 @@ def test_one_vocabulary_or_a_refusal():
 def test_a_constant_share_and_precision_reach_the_loss():
     model, (source, target) = small(16).float(), batch(17, t=6)
     target[:, 1] = 5
-    run = StreamTraining(model, [], TrainingConfig(smoothing=0.0, precision="bf16"))
-    half = float(run.gradient(source, target))
+    run = Trainer(model, TrainingConfig(smoothing=0.0, precision="bf16"), gradient=constant_share(8))
+    half = float(run.gradient(run, source, target))
     whole = float(in_one(model, source, target, 1.0, 0.0).detach())
     assert half != whole and math.isclose(half, whole, rel_tol=0.05)
+
+
+def test_the_deepest_stack_that_is_looked_at():
+    tall = build_stream(50, dict(d_model=16, n_heads=4, d_ff=64, norm="post", n_encoder_layers=0, n_decoder_layers=1),
+                        52 * 16 + 2 * (12 * 256 + 13 * 16))
+    assert len(tall.decoder.layers) == 2 and tall.config.n_encoder_layers == 0 and tall.config.norm == "post"
+    assert isinstance(tall.decoder.norm, nn.Identity)
+
+
+def test_the_start_is_that_of_the_book():
+    model = DecoderOnly(TransformerConfig(50, d_model=16, n_heads=4, d_ff=64, n_decoder_layers=3, dropout=0.3, norm="pre"))
+    assert model.decoder.layers[0].feed_forward[0].bias.abs().max() == 0, "initialise has been there"
+    assert model.decoder.norm.weight.unique().item() == 16 ** -0.5
+    layer = model.decoder.layers[2]
+    assert layer.around_attention.first and layer.attention.n_heads == 4
+    assert layer.around_attention.dropout.p == model.embedding.dropout.p == 0.3
+
+
+def torchs(layer, d_model, n_heads, d_ff, norm):
+    "PyTorch's encoder layer with the weights of ours."
+    theirs = nn.TransformerEncoderLayer(d_model, n_heads, d_ff, 0.0, batch_first=True, norm_first=norm == "pre")
+    a, ff = layer.attention, layer.feed_forward
+    theirs.self_attn.in_proj_weight.data = torch.cat([part.weight for part in (a.query, a.key, a.value)])
+    theirs.self_attn.in_proj_bias.data = torch.cat([part.bias for part in (a.query, a.key, a.value)])
+    for mine, other in ((a.output, theirs.self_attn.out_proj), (ff[0], theirs.linear1), (ff[2], theirs.linear2)):
+        other.load_state_dict(mine.state_dict())
+    return theirs
+
+
+@NORMS
+def test_the_layer_is_pytorchs_under_a_causal_mask(norm):
+    torch.manual_seed(0)
+    layer, x, causal = StreamLayer(16, 4, 32, 0.0, norm), torch.randn(2, 6, 16), causal_mask(6)
+    theirs = torchs(layer, 16, 4, 32, norm)(x, src_mask=~causal[0, 0], is_causal=True)
+    torch.testing.assert_close(layer(x, mask=causal), theirs)
+
+
+def test_parameters_of_a_layer_by_hand():
+    assert sum(w.numel() for w in StreamLayer(512, 8, 2048).parameters()) == 12 * 512 ** 2 + 13 * 512
+    assert sum(w.numel() for w in DecoderLayer(512, 8, 2048).parameters()) == 16 * 512 ** 2 + 19 * 512
+
+
+def test_greedy_is_the_plain_loop():
+    "No cache, no batch: the whole stream again for each token."
+    model, (source, _) = small(23, d_model=16), batch(24)
+    for row, said in zip(source, greedy_decode(model, source, 6)):
+        ids = [BOS]
+        while len(ids) <= 6 and ids[-1] != EOS:
+            ids.append(model(row[None, row != PAD], torch.tensor([ids]))[0, -1].argmax().item())
+        assert said == [i for i in ids[1:] if i != EOS]
+
+
+def test_a_step_takes_twice_the_products():
+    "Without the output layer, for a source of 12: 7 layers of 12 D² against 3 of 14 D² (cross-attention's keys are there)."
+    sizes, source = dict(d_model=16, n_heads=4, d_ff=64, dropout=0.0, norm="pre"), torch.randint(4, 50, (1, 12))
+    for model, products, scores in (
+            (Transformer(TransformerConfig(50, n_encoder_layers=3, n_decoder_layers=3, **sizes)), 3 * 14, 3 * 4 * (12 + 1)),
+            (DecoderOnly(TransformerConfig(50, n_decoder_layers=7, **sizes)), 7 * 12, 7 * 4 * (13 + 1))):
+        model.eval()
+        with torch.no_grad():
+            state = model.start(source)
+            with FlopCounterMode(display=False) as counter:
+                model.step(torch.full_like(source[:, 0], 7), state)
+        assert counter.get_total_flops() - 2 * 50 * 16 == 2 * products * 16 ** 2 + scores * 16
+
+
+def test_both_losses_pay_for_the_output_layer_of_their_labels():
+    "Three products with the table for each label: one forward, two back."
+    model, (source, target) = small(25).float(), batch(26, t=6)
+    target[:, 1] = 5
+
+    def counted(share):
+        with FlopCounterMode(display=False) as counter:
+            stream_loss(model, source, target, share)
+        return counter.get_total_flops()
+
+    assert counted(1.0) - counted(0.0) == 3 * 2 * int((source != PAD).sum()) * VOCAB * 8
+
+
+def test_what_chapter_24_says_of_its_records():
+    losses = {name: [run["valid_loss"] for run in runs] for name, runs in runs_of(["transformer", *DESIGNS]).items()}
+    alone = losses["decoder-only"]
+    assert max(alone) < min(losses["transformer"]) and max(alone) < min(losses["decoder-only-both"])
+    for name, decided in (("decoder-only-both", True), ("transformer", True), ("decoder-only-prefix", False), ("decoder-only-decay", False)):
+        gap, half = gap_of(losses[name], alone)
+        assert (abs(gap) > half) == decided, name
+    last = {name: line[1][-1] for name, line in curves_of(["transformer", *DESIGNS], "tatoeba").items()}
+    assert last["transformer"] < min(loss for name, loss in last.items() if name != "transformer") + 0.05, "level with the best stream"
+    for corpus in ("pocket", "tatoeba"):
+        one, two = (runs_of([name], corpus)[name][0]["flops"] for name in ("decoder-only", "transformer"))
+        assert 1.5 < one / two < 2.1, "half as much work again or more, about twice"
+    beside = [run for run in record_of("decoder-only", "tatoeba")["runs"] if not run["search"] and "bleu" not in run]
+    assert [run["peak"] for run in beside] == [0.006]
+    full = {name: runs_of([name], "tatoeba")[name][0]["valid_loss"] for name in DESIGNS}
+    apart = full["decoder-only"] - beside[0]["valid_loss"]
+    assert 0.5 * (max(full.values()) - min(full.values())) < apart and beside[0]["valid_loss"] < full["decoder-only-both"]
+    for name in ("decoder-only", "decoder-only-prefix"):
+        best, then = sorted(search_of(name, "tatoeba").values())[:2]
+        assert then - best < 0.025 and full[name] * 2 < best

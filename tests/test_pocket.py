@@ -1,13 +1,16 @@
-"""The pocket corpus: its French by independent rules, its parts, its frozen file. Chapter 16 shows the demands; here they bite."""
+"""The pocket corpus: its French by independent rules, its parts, its frozen file, and the grammar that writes it (chapter 16)."""
 import gzip
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from transformer_lit import pocket
-from transformer_lit.data import file_hash, shipped
+from transformer_lit.support.choosers import Unlucky
+from transformer_lit.support.files import file_hash, shipped
+from transformer_lit.support.french import Phrase, adjectives, noun_phrase, nouns_of, verbs
 from transformer_lit.tokens import join_words, split_words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -98,7 +101,7 @@ DETERMINERS = {**dict.fromkeys(["le", "un", "ce", "cet", "du", "au"], ("m", Fals
 
 def test_determiners_adjectives_and_nouns_agree(pairs):
     nouns, checked = french_nouns(), 0
-    forms = {form: (adjective, gender, plural) for adjective in pocket.adjectives() for gender in "mf" for plural in (False, True)
+    forms = {form: (adjective, gender, plural) for adjective in adjectives() for gender in "mf" for plural in (False, True)
              for form in [adjective.agree(gender, plural)]}
     before = {form for form, (adjective, *_) in forms.items() if adjective.place in "bn"} | {"vieil", "bel", "nouvel"}
     for pair in pairs:
@@ -126,7 +129,7 @@ def test_the_pronoun_of_the_it_family_is_the_antecedents(pairs):
     genders = {row[0]: row[4] for row in table("noun")}
     of_first = {row[0]: set(row[7].split()) for row in table("frame")}
     of_second = {row[0]: set(row[8].split()) for row in table("frame")}
-    adjectives = {a.english: a for a in pocket.adjectives()}
+    by_name = {a.english: a for a in adjectives()}
     its = [pair for pair in pairs if ":" in pair.pattern]
     for pair in its:
         first, _, second = pair.triple.split("|")
@@ -135,7 +138,7 @@ def test_the_pronoun_of_the_it_family_is_the_antecedents(pairs):
         gender = genders[first] if adjective in of_first[frame] else genders[second]
         words = split_words(pair.french, "fr")
         assert {"m": "il", "f": "elle"}[gender] in words, pair
-        assert words[-2] == adjectives[adjective].agree(gender, False), pair
+        assert words[-2] == by_name[adjective].agree(gender, False), pair
     assert len(its) > 10_000
 
 
@@ -191,10 +194,149 @@ def test_the_file_is_what_the_grammar_writes(tmp_path):
     assert ours == again, "the grammar has changed and the file has not: freeze() it"
 
 
-def test_forms_that_rules_get_wrong():
-    plurals = {noun.english: noun.pluriel for noun in pocket.nouns()}
-    assert (plurals["owl"], plurals["cabbage"], plurals["jewel"], plurals["horse"], plurals["nephew"]) == (
-        "*hiboux", "choux", "bijoux", "chevaux", "neveux")
-    blue = next(a for a in pocket.adjectives() if a.english == "blue")
-    assert blue.agree("m", True) == "bleus" and blue.agree("f", True) == "bleues"
-    assert pocket.future("envoyer")[0] == "enverrai" and pocket.imperfect("commencer")[3] == "commencions"
+TREE, STREET = (noun_phrase(nouns_of(name)[0], "the") for name in ("tree", "street"))
+FALL = next(verb for verb in verbs() if verb.base == "fall")
+
+
+def plain(words):
+    return " ".join(word for word, _ in words)
+
+
+def row(text):
+    "Words of a phrase; articles tagged .d, a pronoun le! not."
+    return [(word.rstrip("!"), ("" if "!" in word else ".d",)) for word in text.split()]
+
+
+@pytest.mark.parametrize("before, after", [("si il que elle ce est la la", "s' il qu' elle c' est la la"), ("le *hibou", "le *hibou"),
+                                           ("si elle Le animal", "si elle L' animal"), ("de le", "de le"), ("si ils", "s' ils")])
+def test_elision(before, after):
+    assert plain(pocket.elide(row(before))) == after
+
+
+def test_contraction():
+    assert pocket.contract(row("De le chat"))[0] == ("Du", (".d", ".d")), "the one word says what both said"
+    assert plain(pocket.contract(row("à les à le de les"))) == "aux au des"
+    assert plain(pocket.contract(row("de le! voir"))) == "de le voir", "a pronoun stays"
+    assert plain(pocket.contract(pocket.elide(row("de le animal")))) == "de l' animal"
+
+
+def test_a_pattern_is_taken_apart():
+    assert pocket.parse("S V.past won't/n,V =be.past@R/x .") == (
+        ("S", "", "", ("S",)), ("V", "past", "", ("V",)), ("won't", "", "", ("n", "V")), ("=be", "past", "R", ("x",)),
+        (".", "", "", (".",)))
+
+
+def test_a_pattern_is_filled():
+    slots = {"S": TREE, "V": FALL}
+    left = pocket.fill("S didn't/n V.base .", slots, "en")
+    right = pocket.fill("S ne/n V.aux pas/n V.part .", slots, "fr")
+    assert left[0] == ("the", ("S.d",)) and right[1] == ("arbre", ("S.n",)) and left[2] == ("didn't", ("n",))
+    assert plain(right) == "le arbre ne est pas tombé ." and plain(left) == "the tree didn't fall ."
+    assert plain(pocket.fill("S =be.past-not/x old", slots, "en")) == "the tree wasn't old"
+    assert plain(pocket.fill("=être.imp@O/x", {"S": noun_phrase(nouns_of("tree")[0], "the", True), "O": STREET}, "fr")) == "était"
+    assert pocket.fill("O", {"O": Phrase((("for", "^V"),), ())}, "en") == [("for", ("V",))]
+
+
+def test_a_pair_is_realised_with_its_links():
+    pair = pocket.realise("fell", {"S": TREE, "V": FALL}, "S didn't/n V.base . R fell .", "S ne/n V.aux pas/n V.part . R fell .", "a|b|c")
+    assert (pair.english, pair.french) == ("The tree didn't fall. R fell.", "L'arbre n'est pas tombé. R fell.")
+    assert pair.alignment[:6] == ((0, 0), (1, 1), (2, 2), (2, 4), (3, 3), (3, 5)) and pair[3:] == ("fell", "a|b|c")
+    assert pocket.sentence([(word, ()) for word in "le *hibou . il dort .".split()], "fr") == "Le hibou. Il dort."
+
+
+def test_a_pronoun_is_as_its_antecedent():
+    scene = {"S": TREE, "O": STREET, "X": noun_phrase(nouns_of("street")[0], "the", True), "P": TREE._replace(classes="person"),
+             "Q": STREET._replace(classes="person")}
+    said = {name: [plain(side) for side in pocket.refer(None, scene, name)[:2]] for name in scene}
+    assert said == {"S": ["it", "il"], "O": ["it", "elle"], "X": ["they", "elles"], "P": ["he", "il"], "Q": ["she", "elle"]}
+    assert pocket.refer(None, scene, "O").gender == "f", "an adjective agrees with it"
+
+
+def test_the_triple_of_a_sentence():
+    assert pocket.triple_of({"S": TREE, "V": FALL, "O": STREET}) == "tree|fall|street"
+    assert pocket.triple_of({"S": TREE, "V": FALL}) == "tree|fall|-"
+    old = next(a for a in adjectives() if a.english == "old")
+    assert pocket.triple_of({"S": TREE, "A": old}) == "tree|be|old"
+
+
+def test_the_frames():
+    frames = pocket.frames()
+    assert len(frames) == 12 and frames[0].verb.base == "cross" and frames[0].of_second[0].english == "wide"
+    assert sum(len(nouns_of(f.first)) * len(nouns_of(f.second)) for f in frames) > 5000
+    for f in frames:
+        assert not set(f.of_first) & set(f.of_second), "an adjective that fits both nouns decides nothing"
+        for side in f.first, f.second:
+            for gender in "mf":
+                assert pocket.it_nouns(side, gender) and {noun.gender for noun in pocket.it_nouns(side, gender)} == {gender}
+
+
+def test_the_it_family_visits_all_eight_cells_in_turn():
+    family = pocket.it_family(Random(2))
+    pairs = [next(family) for _ in range(16)]
+    assert ["il" in split_words(pair.french, "fr") for pair in pairs] == 2 * [True, True, False, False, True, False, True, False]
+    assert [pocket.antecedents(pair)[:2] for pair in pairs] == 2 * [(first, second) for first, second, _ in pocket.CELLS]
+    assert {word for pair in pairs for word in ("because", "since") if word in pair.english} == {"because", "since"}
+
+
+def test_the_same_seed_with_another_antecedent_changes_one_word():
+    "The first screen of chapter 16."
+    w = "The animal didn't cross the street because it was too "
+    pairs = {who: pocket.it_pair(Random(135836), ("m", "f", who)) for who in "SO"}
+    assert (pairs["S"].english, pairs["O"].english) == (w + "tired.", w + "wide.")
+    assert pairs["S"].french == "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
+    assert pairs["O"].french == "L'animal n'a pas traversé la rue parce qu'elle était trop large."
+    assert pocket.two_nouns(pairs["S"]) == {("animal", "street")}
+    assert pocket.antecedents(pairs["S"]) == ("m", "f", "m") and pocket.antecedents(pairs["O"]) == ("m", "f", "f")
+
+
+def test_two_nouns_of_a_frame_differ():
+    for seed in range(3000):
+        try:
+            first, _, second = pocket.it_pair(Random(seed), ("m", "m", "S")).triple.split("|")
+        except Unlucky:
+            continue
+        assert first != second
+
+
+def test_a_fifth_of_the_pairs_are_it_sentences():
+    pairs = pocket.generate(4000, seed=5)
+    assert 0.19 < sum(":" in pair.pattern for pair in pairs) / 4000 < 0.25
+    assert len({pair.pattern.split(":")[0] for pair in pairs}) > 120 and len({pair.english for pair in pairs}) == 4000
+    counts = Counter(pocket.part_of(pair.triple) for pair in pairs)
+    assert 0.04 < counts["test"] / 4000 < 0.09 and 0.015 < counts["valid"] / 4000 < 0.05
+
+
+def test_two_things_decide_the_part():
+    assert pocket.part_of("dog|eat|cat") == pocket.part_of("cat|bite|dog")
+    assert len({pocket.part_of(f"dog|{v}|-") for v in range(200)}) == 3, "without an object the verb counts"
+    assert pocket.noun_of()["mice"] == pocket.noun_of()["mouse"] == "mouse"
+
+
+def test_couples_kept_for_the_test():
+    kept = pocket.unseen_it(3, 40)
+    assert len({pair.english for pair in kept}) == 40 and {pocket.part_of(pair.triple) for pair in kept} == {"test"}
+    cells = [("m", "f", "m"), ("f", "m", "f"), ("m", "f", "f"), ("f", "m", "m")]
+    assert Counter(pocket.antecedents(pair) for pair in kept) == dict.fromkeys(cells, 10)
+    assert [pocket.antecedents(pair) for pair in kept[:4]] == cells, "in turn, so that any beginning is balanced"
+
+
+def test_words_that_training_has_seen():
+    pairs = {who: pocket.it_pair(Random(135836), ("m", "f", who)) for who in "SO"}
+    knows = pocket.words_known([pairs["S"]] * 3)
+    assert knows(pairs["S"]) and not knows(pairs["O"]) and not pocket.words_known([pairs["S"]] * 2)(pairs["S"])
+    half = pairs["S"]._replace(french=pairs["O"].french)
+    assert not knows(half), "both languages count"
+
+
+def test_a_frozen_file_comes_back(tmp_path):
+    some = pocket.generate(60, seed=5)
+    small = {"train": some[:50], "test": some[50:]}
+    twice = {pocket.freeze(tmp_path / f"{i}.gz", small) for i in "ab"}
+    assert len(twice) == 1 and (tmp_path / "a.gz").read_bytes()[9] == 3, "the same bytes each time, on every system"
+    back = pocket.load_pocket(tmp_path / "a.gz", *twice)
+    assert back == {"train": some[:50], "valid": [], "test": some[50:], "test_it": []}
+
+
+def test_pocket_and_data_make_no_circle():
+    source = Path(pocket.__file__).read_text("utf-8")
+    assert "transformer_lit.data" not in source and ".data import" not in source

@@ -1,19 +1,27 @@
 """The RNN translators: the step is PyTorch's, pads and the future stay out, beams keep to their sentence, pieces become words."""
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import MODES, SEEDS, VOCAB, same, sentences
+from helpers import MODES, SEEDS, VOCAB, same, sentences, small_model
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from transformer_lit import equal_cost
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, reads_future, reads_padding
 from transformer_lit.rnn import (
     DESIGNS, RNN, AdditiveAttention, RNNConfig, fitted, gru_step, both_ends, read_both_ways, word_of_piece, word_weights)
+from transformer_lit.pocket import load_pocket
+from transformer_lit.support.comparison import by_length, curves_of
+from transformer_lit.support.measuring import Products, timed
+from transformer_lit.support.optimizers import MuonAndAdam
+from transformer_lit.support.word_maps import best_map, diagonal, maps_of
 from transformer_lit.tokens import Subwords, split_words
-from transformer_lit.training import Training, TrainingConfig, backward
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig, backward
 
 LOOKS = pytest.mark.parametrize("attention", [True, False], ids=["attention", "summary"])
 
@@ -49,6 +57,26 @@ def test_the_step_is_pytorchs(seed, d, n):
     same(one, other, "the gradient into the state differs from nn.GRUCell's")
 
 
+def test_one_step_by_hand():
+    word, past = torch.tensor([[0, math.log(3), 0.2], [0, 0, 1.2]])
+    assert abs(gru_step(word, past, torch.tensor([0.8])).item() - (0.25 * math.tanh(0.8) + 0.6)) < 1e-6
+
+
+def test_every_gradient_of_the_step_is_pytorchs():
+    torch.manual_seed(0)
+    cell = nn.GRUCell(3, 4)
+    x, h = (torch.randn(5, n, requires_grad=True) for n in (3, 4))
+    ours = gru_step(F.linear(x, cell.weight_ih, cell.bias_ih), F.linear(h, cell.weight_hh, cell.bias_hh), h)
+    weights, parts = torch.arange(20.0).view(5, 4), [x, h, *cell.parameters()]  # no two count alike
+    for mine, theirs in zip(torch.autograd.grad((ours * weights).sum(), parts), torch.autograd.grad((cell(x, h) * weights).sum(), parts)):
+        torch.testing.assert_close(mine, theirs, atol=1e-4, rtol=1e-4)
+
+
+def test_a_row_of_pads_alone_is_finite():
+    gru = nn.GRU(3, 4, batch_first=True, bidirectional=True)
+    assert read_both_ways(gru, torch.randn(2, 5, 3), torch.zeros(2, 5, dtype=torch.bool)).isfinite().all()
+
+
 @given(SEEDS, st.integers(1, 4), st.integers(1, 6))
 def test_reading_is_that_of_each_sentence_alone(seed, rows, length):
     torch.manual_seed(seed)
@@ -81,6 +109,19 @@ def test_a_closed_word_is_absent_and_the_query_is_heard(seed, n):
     order = torch.randperm(n)
     mixed, _ = look(query, look.key(memory[:, order]), memory[:, order], mask[..., :n])
     same(mixed, cut, "the order of the words must not matter to a look")
+
+
+def test_the_look_is_the_formula():
+    torch.manual_seed(1)
+    look = AdditiveAttention(3, 4, 5)
+    query, memory = torch.randn(2, 3, 3), torch.randn(2, 6, 4)
+    mask = torch.arange(6) < torch.tensor([6, 4])[:, None, None]
+    context, _ = look(query, look.key(memory), memory, mask)
+    for b, n in ((0, 6), (1, 4)):
+        for t in range(3):
+            e = [(look.score.weight[0] * torch.tanh(look.query.weight @ query[b, t] + look.key.weight @ memory[b, j] + look.key.bias)
+                  ).sum().exp() for j in range(n)]
+            torch.testing.assert_close(context[b, t], sum(e[j] / sum(e) * memory[b, j] for j in range(n)))
 
 
 def test_a_row_closed_everywhere_gives_zeros_and_gradients():
@@ -178,12 +219,61 @@ def test_no_weights_without_attention():
         rnn(False).alignment(torch.tensor([[4, EOS]]), torch.tensor([[BOS]]))
 
 
+def test_what_a_model_is_made_of():
+    assert not hasattr(rnn(False), "attention") and rnn().config == RNNConfig(VOCAB, 6, 7, dropout=0.0, attention=True)
+    dropped = RNN(RNNConfig(500, 64, 8, dropout=0.5))
+    assert abs((dropped.vectors(torch.arange(500)) == 0).float().mean() - 0.5) < 0.02
+    one, two = MuonAndAdam(rnn()).parts
+    sets = [{id(w) for group in part.param_groups for w in group["params"]} for part in (one, two)]
+    assert len(sets[0]) == 4 + 5 + 3, "the GRU's, five layers', attention's"
+
+
+def test_muon_steps_all_matrices_but_the_embedding():
+    model = rnn()
+    one, two = ({id(w) for group in part.param_groups for w in group["params"]} for part in MuonAndAdam(model).parts)
+    assert not one & two and one | two == {id(w) for w in model.parameters()} and id(model.tokens.weight) in two
+
+
+@LOOKS
+def test_the_state_holds_what_the_look_needs(attention):
+    model, source = rnn(attention).eval(), sentences(3, 5, 9)
+    with torch.no_grad():
+        memory = model.encode(source)
+        state = model.begin(memory, source)
+        summary = both_ends(memory, source != PAD)
+        same(state["h"], torch.tanh(model.first(summary)), "the decoder begins with the summary")
+        context, brought, _ = model.look(state)
+        same(brought, model.context(context), "what the context brings is C times the context")
+        assert attention or set(state) == {"h", "summary", "brought"}
+        target = sentences(3, 4, 10, pads=None)
+        x = model.vectors(target)
+        h, context, _ = model.walk(x, memory, source)
+        same(model.hidden(target, memory, source), model.readout(torch.cat([x, context, h], -1)), "the output reads word, context, state")
+        same(model(source, target), model.output(model.hidden(target, memory, source)), "forward is encode, hidden, output")
+
+
+def test_a_longer_sentence_makes_more_products_of_an_rnn_only():
+    def products(model, length):
+        source, target = torch.randint(4, 12, (2, 40 // length, length))
+        with Products() as seen, FlopCounterMode(display=False) as counter:
+            model(source, target)
+        assert sum(seen.made) == counter.get_total_flops()
+        return len(seen.made)
+
+    with torch.no_grad():
+        model = rnn().float()
+        assert products(model, 40) > 3 * products(model, 10)
+        other = small_model().float()
+        assert products(other, 40) == products(other, 10)
+
+
 @LOOKS
 def test_the_books_loop_trains_it(attention):
     torch.manual_seed(0)
     pairs = [([i, j, EOS], [BOS, j, i, EOS]) for i in range(4, 10) for j in range(4, 10)]
     model = RNN(RNNConfig(12, 16, 16, attention=attention, dropout=0.0))
-    log = Training(model, pairs, TrainingConfig(epochs=4, max_tokens=48), schedule=lambda step: 0.01).fit()
+    config = TrainingConfig(epochs=4, max_tokens=48)
+    log = Trainer(model, config, schedule=lambda step: 0.01).fit(PairBatches(pairs, config))
     losses = [entry["loss"] for entry in log if entry["kind"] == "step"]
     assert losses[-1] < 0.75 * losses[0], "it does not learn"
     assert all(weight.grad is not None for weight in model.parameters()), "a part gets no gradient"
@@ -245,3 +335,54 @@ def test_rows_keep_their_sum_and_the_mean_is_over_pieces(seed):
     same(words.sum(-1), torch.ones(2, 3).double(), "the rows of a word's pieces are averaged, its columns added up")
     same(words[:, 0, 1], weights[:, :2, 1:3].sum(-1).mean(-1), "columns are added up, rows averaged")
     same(word_weights(weights, range(5), range(4)), weights, "one piece a word changes nothing")
+
+
+def test_words_of_the_pocket_corpus():
+    pieces = equal_cost.ground("pocket").tokens
+    for pair in load_pocket()["test"][:300]:
+        for text, language in ((pair.english, "en"), (pair.french, "fr")):
+            number = word_of_piece(pieces, text, language)
+            assert number == sorted(number) and len(number) == len(pieces.encode(text))
+            assert sorted(set(number)) == list(range(len(split_words(text, language)) + 1))
+
+
+def test_maps_between_words_and_the_best_of_them():
+    pairs, pieces = load_pocket()["test"][:60], equal_cost.ground("pocket").tokens
+
+    def even(source, target):  # a map that is even, and one that looks at the end alone
+        last = F.one_hot((source != PAD).sum(1) - 1, source.size(1)).float()[:, None].expand(-1, target.size(1), -1)
+        return torch.stack([(source != PAD)[:, None].expand_as(last) / (source != PAD).sum(1)[:, None, None], last], 1)
+
+    maps = maps_of(even, pairs, pieces)
+    for pair, found in zip(pairs, maps):
+        shape = len(split_words(pair.french, "fr")) + 1, len(split_words(pair.english, "en")) + 1
+        assert found.shape == (2, *shape) and diagonal(pair).shape == shape
+        torch.testing.assert_close(found.sum(-1), torch.ones(2, shape[0]))
+    straight = [diagonal(pair) for pair in pairs]
+    both = [torch.stack([found[1], line]) for found, line in zip(maps, straight)]
+    at, rate = best_map(both[:30], pairs[:30], both[30:], pairs[30:])
+    assert at == 1 and rate == best_map(straight[:30], pairs[:30], straight[30:], pairs[30:])[1] < 0.8
+
+
+def test_timed_is_the_middle():
+    assert timed(lambda: None) < 0.5
+
+
+def test_what_chapter_23_says_of_its_records():
+    names = ["transformer", "rnn", "rnn-attention"]
+    pocket, real = (curves_of(names, corpus) for corpus in ("pocket", "tatoeba"))
+    assert max(pocket[name][3][-1] for name in names[1:]) + 0.5 < pocket["transformer"][2][-1], "both RNNs are far ahead"
+    gaps = [a - b for a, b in zip(real["transformer"][1], real["rnn-attention"][1])]
+    assert gaps[0] > 0.5 and abs(gaps[-1]) < 0.1, "ahead at first, level at last"
+    assert len({tuple(line[0]) for line in real.values()}) == 1, "other looks"
+    runs = equal_cost.runs_of([*names, "pre-norm-muon", "rnn-attention-muon"])
+    losses = {name: [run["valid_loss"] for run in some] for name, some in runs.items()}
+    assert min(losses["transformer"]) - max(losses["pre-norm-muon"]) > 1 > 0.1 > min(losses["rnn-attention"]) - max(
+        losses["rnn-attention-muon"])
+    assert max(losses["rnn-attention-muon"]) < min(losses["pre-norm-muon"]), "the RNN stays ahead"
+    for corpus, falls in (("pocket", False), ("tatoeba", True)):
+        lines = by_length(names, corpus, least=20)
+        shares = [a / b for a, b in zip(lines["rnn"][1], lines["rnn-attention"][1])]
+        assert shares[-1] < shares[0] - 0.1 if falls else shares[-1] > shares[0]
+    lines = by_length(names, "pocket", least=20)
+    assert all(line[0] == [1, 5, 7, 9, 12] and line[1][3] > line[1][2] for line in lines.values()), "from nine words on it rises"

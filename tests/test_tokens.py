@@ -2,6 +2,7 @@
 import json
 import os
 import unicodedata
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -11,7 +12,7 @@ from tokenizers import Regex, pre_tokenizers
 
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.support.files import shipped
-from transformer_lit.tokens import (BYTES, PIECE, SPECIAL, BytePairs, Subwords, apply_merges, commonest, count_pairs, kind,
+from transformer_lit.tokens import (BYTES, PIECE, SPECIAL, BytePairs, Subwords, Vocabulary, apply_merges, commonest, count_pairs, kind,
                                     learn_merges, merge, single_bytes, split_pieces, until_end)
 
 TEXT = ["The animal didn't cross the street because it was too tired.", "It was too wide, and the animals were too tired!",
@@ -158,3 +159,20 @@ def test_smallest(size):
     "Fewer tokens than special ones and bytes can't be had; then there are no merges."
     for tokenizer in (BytePairs.build(TEXT, size), Subwords.build(TEXT, size)):
         assert len(tokenizer) == 260 and tokenizer.decode(tokenizer.encode("é ")) == "é "
+
+
+def test_a_list_of_words():
+    small = Vocabulary.build(["the animal", "the street", "the animal !"])
+    assert small.words == SPECIAL + ["the", "animal"] and len(small) == 6
+    assert small.encode("the street") == [4, UNK, EOS]
+    assert small.decode([BOS, 4, 5, EOS, 4, PAD]) == "the animal" and small.decode([4, UNK]) == "the <unk>"
+    once = Vocabulary.build(["b a", "a c"], at_least=1)
+    assert once.words[4:] == ["a", "b", "c"] and once.language == "en"
+    assert Vocabulary.build(["l'ami l'ami"], "fr").words[4:] == ["ami", "l'"]
+
+
+def test_ties_go_to_the_older_symbol():
+    age = {symbol: i for i, symbol in enumerate(BYTES)}
+    assert sorted(BYTES) == [bytes([i]) for i in range(256)] and BYTES[:2] == [b"!", b'"'] and age[b" "] == 188 + 32
+    tied = Counter({(b"b", b"a"): 2, (b"a", b"c"): 2, (b"a", b"b"): 2})
+    assert commonest(tied, age) == (b"a", b"b") and commonest(tied + Counter([(b"z", b"z")] * 3), age)[0] == b"z"

@@ -93,6 +93,9 @@ def names_of(source: str) -> Names:
             found.changes.add(root_of(node.func))
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             found.changes.add(node.target.id)
+        elif isinstance(node, ast.FunctionDef):  # @patch_to(Model) adds a method to a class that another cell defines
+            found.changes |= {call.args[0].id for call in node.decorator_list if isinstance(call, ast.Call)
+                              and root_of(call.func) == "patch_to" and call.args and isinstance(call.args[0], ast.Name)}
     found.changes &= found.now | found.makes  # names of a function are its own
     return found
 

@@ -14,6 +14,7 @@ import dataclasses
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -206,19 +207,17 @@ def changed(recipe, epochs: int | None, pairs: int | None):
 # %% ../book/92_command_line.ipynb #run-large
 def run_large(options) -> int:
     "A training set of chapter 21, the paper's way; 75: not done yet."
-    from transformer_lit import wmt
+    from transformer_lit.support import large_runs
 
     if options.epochs:
         raise ValueError(
             f"{options.recipe} is trained for steps and not for epochs: "
             f"python -m transformer_lit.wmt --corpus {options.recipe} "
             "--steps N")
-    folder = options.folder or Path("runs") / options.recipe
-    words = ["--corpus", options.recipe, "--folder", str(folder)]
-    for name in ("pairs", "threads"):
-        if getattr(options, name):
-            words += [f"--{name}", str(getattr(options, name))]
-    return wmt.run_command(words)
+    return large_runs.run(large_runs.options_for(
+        corpus=options.recipe, pairs=options.pairs,
+        folder=options.folder or Path("runs") / options.recipe,
+        threads=options.threads), time.monotonic())
 
 # %% ../book/92_command_line.ipynb #run-train
 def run_train(options) -> int:
@@ -229,20 +228,20 @@ def run_train(options) -> int:
     folder_or_new(folder)
     import torch
 
-    from transformer_lit import translation as t
     from transformer_lit.data import tatoeba_archive
+    from transformer_lit.support import recipes as r
     from transformer_lit.support.files import shipped
 
     torch.set_num_threads(types.threads(options.threads))
-    recipe = changed(t.RECIPES[options.recipe], options.epochs,
+    recipe = changed(r.RECIPES[options.recipe], options.epochs,
                      options.pairs)
-    parts = t.load_parts(recipe.language, recipe.pairs, recipe.words,
+    parts = r.load_parts(recipe.language, recipe.pairs, recipe.words,
                          recipe.corpus)
-    done = t.train_translator(folder, recipe, parts)
+    done = r.train_translator(folder, recipe, parts)
     archive = (shipped("data/pocket.tsv.gz") if recipe.corpus == "pocket"
                else tatoeba_archive(recipe.language))
-    record = t.write_record(folder, as_typed(options), *done, parts,
-                            archive)
+    record = r.score_and_record(folder, as_typed(options), recipe, *done,
+                                parts, archive)
     print(*map(score_line, record["scores"]), sep="\n")
     return 0
 
@@ -276,7 +275,7 @@ def lines_of(options) -> Iterator[str]:
         yield text
     if options.sentences:
         return
-    from transformer_lit.translation import LONGEST
+    from transformer_lit.support.limits import LONGEST
 
     name = str(options.file or "standard input")
     with (open(options.file, "rb") if options.file
@@ -401,7 +400,7 @@ def run_evaluate(options) -> int:
 # %% ../book/92_command_line.ipynb #write-report
 def write_report(path: Path, report: dict) -> None:
     "As JSON, whole or not at all."
-    from transformer_lit.training import write_whole
+    from transformer_lit.support.files import write_whole
 
     text = json.dumps(report, indent=1, ensure_ascii=False)
     write_whole(path, lambda part: part.write_text(text, "utf-8"))

@@ -53,7 +53,7 @@ def width(pair: tuple) -> int:
 
 def trained(design: Design, scale, pairs: list, vocab: int, peak: float, seed: int, batches: list) -> tuple:
     "The run after all batches, its losses and gradient norms, its time; ValueError if a loss is nan."
-    run, clock, losses, norms = training_for(design, scale, pairs, vocab, peak, len(batches), seed), Clock(), [], []
+    run, clock, losses, norms = training_for(design, scale, vocab, peak, len(batches), seed), Clock(), [], []
     run.model.train()
     for batch in batches:
         with clock:

@@ -1,14 +1,13 @@
 """What a run was planned with: written once, compared whole before anything is changed."""
 # A training that goes on must be the training that was begun. `compare` reads the plan that lies in a run's folder and says in
-# one sentence what differs; it writes nothing. Whoever called it writes the plan (whole, as all files) when there was none.
-#
-#     path = folder / plan.NAME
-#     if not plan.compare(path, now):
-#         write_whole(path, lambda part: part.write_text(plan.text(now), "utf-8"))
+# one sentence what differs; it writes nothing. `agree` does both: it compares, or writes the plan when there was none.
 import hashlib
 import json
 from collections import Counter
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
+
+from .files import write_text
 
 NAME = "plan.json"
 
@@ -24,6 +23,17 @@ def digest(anything) -> str:
     for item in anything:
         found.update(repr(item).encode("utf-8", "surrogatepass") + b"\n")
     return found.hexdigest()
+
+
+def plan_for(model, config, optimizer, batches, **more) -> dict:
+    """All that decides how a training comes out: sizes, settings, optimiser, pairs and their hash, and `more`.
+
+    `epochs` and `checkpoint_every` are left out: a run that is done can be prolonged, and saved more often."""
+    sizes, settings = getattr(model, "config", None), asdict(config)
+    for free in "epochs", "checkpoint_every":
+        del settings[free]
+    return {"model": asdict(sizes) if is_dataclass(sizes) and not isinstance(sizes, type) else type(model).__name__,
+            "training": settings, "optimizer": type(optimizer).__name__, "pairs": len(batches), "data": batches.digest(), **more}
 
 
 def leaves(plan, path: tuple = ()) -> dict[tuple, object]:
@@ -77,3 +87,10 @@ def compare(path: Path, now: dict, part: bool = False, most: int = 3) -> bool:
         more = f", and {len(found) - most} more" if len(found) > most else ""
         raise ValueError(f"{path.parent} was begun with {', '.join(found[:most])}{more}: keep to it, or use another folder (--folder)")
     return True
+
+
+def agree(folder: Path, now: dict) -> None:
+    "Compare the folder's plan with `now`, or write it, whole, if there is none. ValueError as `compare`."
+    path = folder / NAME
+    if not compare(path, now):
+        write_text(path, text(now))

@@ -1,7 +1,16 @@
-"""What a record of a run says of the code that made it."""
+"""What a run leaves behind: run.json, with the commit, the machine and the effort, and a page of words about the weights."""
+import json
+import math
 import os
+import platform
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
+
+import torch
+from torch import nn
+
+from transformer_lit.support.files import shipped, write_json
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -24,3 +33,110 @@ def commit(package: Path = PACKAGE) -> str:
         return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     except OSError:  # git is not installed
         return ""
+
+
+def hardware() -> str:
+    "Processor and threads, as far as the system tells."
+    n = torch.get_num_threads()
+    return f"{n} thread{'s' * (n > 1)}, {platform.machine()}"
+
+
+def effort(model: nn.Module, run) -> dict:
+    """Machine, size, tokens, operations, time of a training, which has `tokens` and `seconds`.
+
+    Operations are counted as 6 per weight and token: two on the way forward, four for the gradient."""
+    parameters = sum(w.numel() for w in model.parameters())
+    return {"hardware": hardware(),
+            "torch": torch.__version__.split("+")[0],
+            "parameters": parameters, "tokens": run.tokens,
+            "flops": 6.0 * parameters * run.tokens,
+            "seconds": round(run.seconds, 1),
+            "tokens_per_second": round(run.tokens / max(run.seconds, 1e-9))}
+
+
+def write_record(folder: str | Path, command: str, seed: int, recipe, data: dict, effort: dict, scores: list[dict], **more) -> dict:
+    """What a run was and what came of it, to `folder`/run.json, whole or not at all; returns it.
+
+    `recipe` is a dataclass with all choices, `data` tells the corpus, its size and hash, `more` goes between effort and scores.
+    The commit is that of the package's own checkout."""
+    record = {"command": command, "commit": commit(), "seed": seed, "recipe": asdict(recipe), "data": data, **effort, **more,
+              "scores": scores}
+    write_json(Path(folder) / "run.json", record)
+    return record
+
+
+def recorded(name: str) -> tuple[dict, list[dict]]:
+    "The record of a run that comes with the book, by its folder's name, and its log, one dictionary per line."
+    folder = shipped(f"results/{name}")
+    record = json.loads((folder / "run.json").read_text("utf-8"))
+    return record, [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
+
+
+def outcome(name: str) -> dict:
+    "Size and outcome of a recorded training, as a row of a table: pairs, parameters, perplexity, BLEU with the first reference."
+    record, _ = recorded(name)
+    loss, bleu = (next(s["value"] for s in record["scores"] if s["metric"].startswith(metric)) for metric in ("cross-entropy", "BLEU"))
+    return {"pairs": record["data"]["train"], "parameters": record["parameters"], "perplexity": math.exp(loss), "BLEU": bleu}
+
+
+# A page about weights, for whoever finds them without the book ------------------------------------------------------
+
+LICENCES = {  # corpus -> whose it is, what it allows
+    "tatoeba": "Tatoeba, https://tatoeba.org, through manythings.org/anki; CC BY 2.0 FR. The sentences are by Tatoeba's contributors, "
+               "who must be named.",
+    "pocket": "The book's own grammar (chapter 16); CC BY 4.0."}
+CARD = """# {name}
+
+A small Transformer that translates English into {language}, trained by
+the book The Literate Transformer with its own package.
+
+## Data
+
+{licence}
+{train:,} pairs to train; SHA-256 of the archive {sha256}.
+No test sentence stands in training, by its English side.
+
+## Training
+
+    {command}
+
+{parameters:,} parameters, {tokens:,} target tokens, {minutes:.0f} minutes
+on {hardware}, torch {torch}, seed {seed}, commit {commit}.
+
+## Scores
+
+{scores}
+
+## Limits
+
+{limits}
+"""
+LIMITS = {
+    "tatoeba": """Trained on short everyday sentences: idioms, rare words,
+names, numbers and long sentences come out badly, and gender follows the
+defaults of its data. Chapter 18 shows each with its cause. It says
+something for any input, also where it knows nothing. Not for use where
+a wrong translation does harm.""",
+    "pocket": """It knows the words and the patterns of one grammar and
+nothing else; any other word is unknown to it. Made for experiments."""}
+LANGUAGES = {"fr": "French", "de": "German"}
+
+
+def score_lines(record: dict) -> str:
+    "The record's scores as lines of Markdown, signatures with them."
+    lines = []
+    for score in record["scores"]:
+        which = f", {score['references']}" if "references" in score else ""
+        sign = f" (`{score['signature']}`)" if "signature" in score else ""
+        lines.append(f"- {score['set']}, {score['metric']}{which}: {score['value']:.3f}{sign}")
+    return "\n".join(lines)
+
+
+def model_card(record: dict, name: str = "tatoeba-fr") -> str:
+    "Data, licence, training, scores and limits of the run that `write_record` wrote, as Markdown."
+    data = record["data"]
+    told = {key: record[key] for key in ("command", "parameters", "tokens", "hardware", "torch", "seed")}
+    return CARD.format(
+        name=name, language=LANGUAGES[record["recipe"]["language"]], licence=LICENCES[data["name"]], train=data["train"],
+        sha256=data["sha256"], minutes=record["seconds"] / 60, scores=score_lines(record), limits=LIMITS[data["name"]],
+        commit=record["commit"] or "unknown", **told)

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import get_type_hints
 
+from transformer_lit.tokens import Subwords, Vocabulary
+
 
 def described(path: Path) -> dict:
     "translator.json as a dictionary with a `config`, and word lists where it has them. ValueError with one sentence else."
@@ -20,6 +22,9 @@ def described(path: Path) -> dict:
         raise ValueError(f"{path} is not whole: words need source, target and language")
     if len(kept.get("languages", "ab")) != 2:
         raise ValueError(f"{path}: languages are two, as [\"en\", \"fr\"]")
+    limits = kept.get("limits", [1, 1])
+    if not (isinstance(limits, list) and len(limits) == 2 and all(type(n) is int and n > 0 for n in limits)):
+        raise ValueError(f"{path}: limits are two numbers of tokens, as [100, 20]")
     return kept
 
 
@@ -67,3 +72,22 @@ def words(counts: tuple[int, int], config, path: Path) -> None:
     wanted = config.source_vocab, config.target_vocab or config.source_vocab
     if counts != wanted:
         raise ValueError(f"{path} lists {counts[0]:,} and {counts[1]:,} tokens, and its model has {wanted[0]:,} and {wanted[1]:,}")
+
+
+def languages(kept: dict) -> tuple[str, str] | None:
+    "From which language into which, as (\"en\", \"fr\"); None if the file doesn't say. Older files name the second one only."
+    if "languages" in kept:
+        return tuple(kept["languages"])
+    return ("en", kept["language"]) if "language" in kept else None
+
+
+def read_tokens(kept: dict, config, path: Path) -> tuple:
+    """Source and target tokens that `save_translator` kept in and beside `path`: word lists, or one list of subwords for both.
+
+    Raises ValueError or OSError if they are not the model's."""
+    if "source" in kept:
+        two = Vocabulary(kept["source"], "en"), Vocabulary(kept["target"], kept["language"])
+        words((len(two[0]), len(two[1])), config, path)
+        return two
+    joint = subwords(Subwords, path.parent / "tokenizer.json", config.source_vocab)
+    return joint, joint

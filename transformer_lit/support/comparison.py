@@ -1,0 +1,122 @@
+"""The records of the comparison, read: runs, searches, what was said, and the table that ends a chapter."""
+# A record is book/results/equal/CORPUS/NAME.json, with every run of one competitor, and NAME.txt beside it, with what its first
+# seed said. `comparison_runs` writes them; this file only reads, and knows no model.
+import json
+from collections.abc import Sequence
+from statistics import mean
+
+from .figures import table
+from .files import shipped
+
+
+def command(name: str, corpus: str) -> str:
+    "What to type for the record of one competitor."
+    return f"python -m transformer_lit.equal_cost {name} --corpus {corpus}"
+
+
+def has_record(name: str, corpus: str = "pocket") -> bool:
+    "Is there a record of this competitor, with its scores?"
+    return shipped(f"results/equal/{corpus}/{name}.txt").exists()
+
+
+def record_of(name: str, corpus: str = "pocket") -> dict:
+    "A whole record. Raises FileNotFoundError, which says what to type, if there is none."
+    path = shipped(f"results/equal/{corpus}/{name}.json")
+    if not path.exists():
+        raise FileNotFoundError(f"{name} has no record: type {command(name, corpus)}")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def runs_of(names: Sequence[str], corpus: str = "pocket") -> dict[str, list[dict]]:
+    """name -> its results: the runs at the best peak with the full budget, one for each seed. They alone are scored.
+
+    Raises FileNotFoundError with what to type if there is no record."""
+    return {name: [run for run in record_of(name, corpus)["runs"] if "bleu" in run] for name in names}
+
+
+def search_of(name: str, corpus: str = "pocket") -> dict[float, float]:
+    "Peak -> validation loss of a recorded search, in order of peaks."
+    record = record_of(name, corpus)
+    return {run["peak"]: run["valid_loss"] for run in sorted(record["runs"], key=lambda run: run["peak"])
+            if run["search"] and run["seed"] == record["scale"]["seeds"][0]}
+
+
+def search_rows(names: Sequence[str], corpus: str) -> list[dict]:
+    "Rows of a table: each run of full length, beside the search that chose its peak. `--also` runs count for nothing and are marked."
+    rows: list[dict] = []
+    for name in names:
+        found = sorted(search_of(name, corpus).values())
+        for run in record_of(name, corpus)["runs"]:
+            if not run["search"]:
+                counts = "bleu" in run
+                rows.append({"": name if counts else f"{name}, not counted", "peak": f"{run['peak']:g}",
+                             "best of the search": found[0] if counts else "", "next best": found[1] if counts else "",
+                             "full run": run["valid_loss"]})
+    return rows
+
+
+def said(name: str, corpus: str = "pocket") -> list[str]:
+    "What the first seed said, a line for each test sentence."
+    return shipped(f"results/equal/{corpus}/{name}.txt").read_text(encoding="utf-8").splitlines()
+
+
+def curves_of(names: Sequence[str], corpus: str = "pocket") -> dict[str, tuple]:
+    "name -> (thousands of target tokens, mean validation loss, lowest, highest) along the runs; the last three over the seeds."
+    found = {}
+    for name, runs in runs_of(names, corpus).items():
+        looks = list(zip(*(run["curve"] for run in runs)))  # of each look one entry per seed: tokens, seconds, loss
+        losses = [[loss for _, _, loss in look] for look in looks]
+        found[name] = ([look[0][0] / 1000 for look in looks], [mean(row) for row in losses],
+                       [min(row) for row in losses], [max(row) for row in losses])
+    return found
+
+
+def by_length(names: Sequence[str], corpus: str = "pocket", least: int = 1) -> dict[str, tuple]:
+    """name -> (length of the English, mean BLEU, lowest, highest); the last three over the seeds.
+
+    A length stands for its group, from that many words on; groups of fewer than `least` sentences are left out."""
+    found = {}
+    for name, runs in runs_of(names, corpus).items():
+        groups = [rows for rows in zip(*(run["by_length"] for run in runs)) if rows[0]["sentences"] >= least]
+        scores = [[row["BLEU"] for row in rows] for rows in groups]
+        found[name] = ([rows[0]["group"] for rows in groups],
+                       [mean(row) for row in scores], [min(row) for row in scores], [max(row) for row in scores])
+    return found
+
+
+def over_seeds(values: Sequence[float], digits: int = 2) -> str:
+    "The mean, and in brackets the lowest and the highest."
+    text = f"{mean(values):.{digits}f}"
+    return text if len(values) == 1 else f"{text} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def bleu_text(runs: Sequence[dict]) -> str:
+    "BLEU over seeds; of one seed with its interval on the test set, in square brackets."
+    if len(runs) > 1:
+        return over_seeds([run["bleu"] for run in runs], 1)
+    return "{bleu:.1f} [{low:.1f} to {high:.1f}]".format(**runs[0])
+
+
+def cost_row(name: str, corpus: str = "pocket") -> dict:
+    "One competitor's row of the table, from its record; without one, what to type."
+    if not has_record(name, corpus):
+        return {"": name, "BLEU": "not run yet", "made by": command(name, corpus)}
+    runs = runs_of([name], corpus)[name]
+
+    def of(key: str) -> float:
+        return mean(run[key] for run in runs)
+
+    return {"": name, "BLEU": bleu_text(runs), "loss": over_seeds([run["valid_loss"] for run in runs], 3),
+            "parameters": runs[0]["parameters"], "tokens": runs[0]["tokens"], "6ND": f"{of('flops_6nd'):.2e}",
+            "counted": f"{of('flops'):.2e}", "cpu s": round(of("cpu_seconds")), "tokens/s": round(of("tokens_per_second")),
+            "peak": f"{runs[0]['peak']:g}", "seeds": len(runs), "made by": command(name, corpus)}
+
+
+def table_of(names: Sequence[str], corpus: str = "pocket"):
+    "The table that ends a chapter, with the signature of its BLEU."
+    recorded = [name for name in names if has_record(name, corpus)]
+    caption = f"{corpus}: not run yet"
+    if recorded:
+        first = runs_of(recorded[:1], corpus)[recorded[0]][0]
+        caption = f"{corpus}, {first['lines']:,} test sentences, {first['signature']}"
+    return table([cost_row(name, corpus) for name in names], wide=True, caption=caption)

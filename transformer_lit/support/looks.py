@@ -1,0 +1,63 @@
+"""What a trained translator shows of itself: the tokens near a token, where it looked, and the page on which to try it."""
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from transformer_lit.attention_maps import record
+from transformer_lit.masks import BOS, UNK
+from transformer_lit.support.files import shipped
+from transformer_lit.support.pages import filled, script
+from transformer_lit.support.seen import was_seen
+from transformer_lit.translation import Translator, answers, readable
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"  # 64 steps of a weight, one letter per step
+
+
+def nearest(translator: Translator, word: str, n: int = 8) -> list[tuple[str, float]]:
+    """The `n` tokens whose vectors point most nearly as `word`'s does.
+
+    (token, cosine), from the target's embedding. A subword that begins a word is asked for first. Raises ValueError if `word` is
+    several tokens."""
+    tokens = translator.target
+    ids = [tokens.encode(text)[:-1] for text in (" " + word, word)]
+    ids = [i[0] for i in ids if len(i) == 1 and i[0] != UNK]
+    if not ids:
+        raise ValueError(f"{word!r} is not one token of this translator")
+    table = nn.functional.normalize(translator.model.target.tokens.weight.detach(), dim=-1)  # (V, D)
+    near = table @ table[ids[0]]  # (V,)
+    near[:UNK + 1] = near[ids[0]] = -1.0
+    top = near.topk(n)
+    return [(tokens.decode([i]), value) for i, value in zip(top.indices.tolist(), top.values.tolist())]
+
+
+@torch.no_grad()
+def looked_at(translator: Translator, english: str) -> dict:
+    """What a page needs to show one sentence: the answer, its pieces, and the attention that each paid to the English.
+
+    w holds one letter per weight, row by row of what was said: the mean over the heads of the later half of the layers."""
+    source, target = translator.source, translator.target
+    ids = source.encode(readable(english))
+    [said] = answers(translator.model, [ids], beam_size=4, batch_size=1)
+    device = next(translator.model.parameters()).device
+    with record(translator.model) as seen:
+        translator.model(torch.tensor([ids], device=device), torch.tensor([[BOS] + said], device=device))
+    later = seen["cross"][len(seen["cross"]) // 2:]
+    mean = torch.stack([layer[0].mean(0) for layer in later]).mean(0)[:len(said)]  # (T, S)
+    steps = (mean * 63).round().long().flatten().tolist()
+    return {"said": target.decode(said),
+            "s": [source.decode([i]) for i in ids[:-1]] + ["⟨end⟩"],
+            "t": [target.decode([i]) for i in said],
+            "w": "".join(LETTERS[i] for i in steps)}
+
+
+def try_it(translator: Translator, rows: list[tuple[str, str]], seen: Callable[[str], bool] = was_seen) -> list[dict]:
+    "Everything that the page shows, for (English, reference) rows; seen(english) tells whether training held it."
+    return [{"en": english, "ref": reference, "seen": bool(seen(english)), **looked_at(translator, english)}
+            for english, reference in rows]
+
+
+def try_it_page(rows: list[dict]) -> str:
+    "The page in data/interactive with these sentences, as HTML."
+    page = shipped("data/interactive/try_it.html").read_text("utf-8")
+    return filled(page, data=script(rows))

@@ -1,0 +1,113 @@
+"""Muon, and two optimisers that step as one: one for the matrices between hidden layers, one for all the rest."""
+# Chapter 25 explains Muon and looks at what its rounds do to singular values.
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from transformer_lit.support.precision import precision_here
+
+
+def orthogonal(g: Tensor, rounds: int = 5, precision: str = "fp32") -> Tensor:
+    """About U Vᵀ of g = U Σ Vᵀ, by products alone. (A, B) -> (A, B)
+
+    Rounds of X -> aX + bXXᵀX + c(XXᵀ)²X, after Newton and Schulz, with the coefficients of Jordan et al. (2024)."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    tall = g.size(0) > g.size(1)
+    x = (g.mT if tall else g).to(torch.bfloat16 if precision == "bf16" else torch.float32)
+    x = x / x.norm().clamp(min=1e-7)  # no singular value is above 1
+    for _ in range(rounds):
+        s = x @ x.mT
+        x = torch.addmm(x, torch.addmm(s, s, s, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum made orthogonal, for matrices (Jordan et al. 2024).
+
+    torch.optim.Muon with adjust_lr_fn="match_rms_adamw", which has precision="bf16" and needs PyTorch 2.9. None is
+    `precision_here`: a processor that has to imitate bf16 takes dozens of times as long in it."""
+
+    def __init__(self, params: Iterable[Tensor], lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+                 precision: str | None = None):
+        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, precision=precision))
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]  # no closure
+        for group in self.param_groups:
+            rate, ahead = group["lr"], group["momentum"]
+            for w in group["params"]:
+                if w.grad is None:
+                    continue
+                if "momentum_buffer" not in self.state[w]:
+                    self.state[w]["momentum_buffer"] = torch.zeros_like(w)
+                m = self.state[w]["momentum_buffer"]
+                m.lerp_(w.grad, 1 - ahead)
+                step = orthogonal(w.grad.lerp(m, ahead), precision=group["precision"] or precision_here(w.device.type))
+                w.mul_(1 - rate * group["weight_decay"])
+                w.add_(step, alpha=-rate * 0.2 * max(w.shape) ** 0.5)  # the size of a step of Adam's
+
+
+class TwoAsOne:
+    """Two optimisers, `parts`, that step, save and load as one.
+
+    `first` is how many parameters the first one has: in a saved state the second one's are counted on from there."""
+
+    def __init__(self, first: int, parts: list[torch.optim.Optimizer]):
+        self.first, self.parts = first, parts
+
+    @property
+    def param_groups(self) -> list[dict]:
+        "Of both; asked for each time, since loading a state makes new ones."
+        return [group for part in self.parts for group in part.param_groups]
+
+    def zero_grad(self) -> None:
+        for part in self.parts:
+            part.zero_grad()
+
+    def step(self) -> None:
+        for part in self.parts:
+            part.step()
+
+    def state_dict(self) -> dict:
+        one, two = (part.state_dict()["state"] for part in self.parts)
+        return {"state": one | {i + self.first: slots for i, slots in two.items()}, "param_groups": []}
+
+    def load_state_dict(self, kept: dict) -> None:
+        one, two = {}, {}
+        for i, slots in kept["state"].items():
+            if i < self.first:
+                one[i] = slots
+            else:
+                two[i - self.first] = slots
+        for part, state in zip(self.parts, (one, two)):
+            part.load_state_dict({**part.state_dict(), "state": state})
+
+
+def hidden_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    "The matrices inside the encoder's and the decoder's layers, and all other parameters: embeddings, output, biases, norms."
+    stacks = [*model.encoder.parameters(), *model.decoder.parameters()]
+    hidden = [w for w in stacks if w.ndim == 2]
+    chosen = {id(w) for w in hidden}
+    return hidden, [w for w in model.parameters() if id(w) not in chosen]
+
+
+class MuonAndAdam(TwoAsOne):
+    """Muon for the hidden matrices, Adam for all the rest, as one.
+
+    Both take the same rate: Muon's steps are scaled to Adam's size."""
+
+    def __init__(self, model: nn.Module, decay: float = 0.1):
+        hidden, rest = hidden_and_rest(model)
+        super().__init__(len(hidden), [
+            Muon(hidden, lr=0.0, weight_decay=decay),
+            torch.optim.Adam(rest, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)])
+
+
+class AdamWAndAdam(TwoAsOne):
+    "AdamW with decay for the hidden matrices, Adam for all the rest, as one."
+
+    def __init__(self, model: nn.Module, decay: float = 0.1):
+        hidden, rest = hidden_and_rest(model)
+        how = dict(lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+        super().__init__(len(hidden), [torch.optim.AdamW(hidden, weight_decay=decay, **how), torch.optim.Adam(rest, **how)])

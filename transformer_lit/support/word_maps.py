@@ -1,0 +1,64 @@
+"""Attention between the words of a pair: maps of any translator, and the alignment error of the best of them."""
+# Used by chapter 23, which teaches `word_of_piece` and `word_weights`. A map has a row for each French word and a column for
+# each English one, EOS last on both sides; several maps of one model come along the first axis.
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..attention_maps import alignment_error_rate, read_pairs, record
+from ..masks import PAD
+from ..pocket import PocketPair
+from ..rnn import word_of_piece, word_weights
+from ..tokens import Subwords, split_words
+from ..training import collate
+from ..translation import Translator
+
+Maps = list[Tensor]  # of each pair: (T, S) or (M, T, S)
+
+
+def cross_weights(model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+    "A function of source and target: a Transformer's cross-attention, (B, N·H + N, T, S), each head and the mean of each layer."
+    def weights(source: Tensor, target: Tensor) -> Tensor:
+        with record(model) as seen:
+            model(source, target)
+        layers = torch.stack(seen["cross"], 1)  # (B, N, H, T, S)
+        return torch.cat([layers.flatten(1, 2), layers.mean(2)], 1)
+    return weights
+
+
+@torch.no_grad()
+def maps_of(weights: Callable[[Tensor, Tensor], Tensor], pairs: Sequence[PocketPair], tokens: Subwords) -> Maps:
+    "Of each pair the weights between its words, from a function that gives them between pieces."
+    ids = Translator(None, tokens, tokens).encode_pairs([(pair.english, pair.french) for pair in pairs])
+    maps: Maps = []
+    for start in range(0, len(pairs), 50):
+        source, target = collate(ids[start:start + 50])
+        for pair, found in zip(pairs[start:start + 50], weights(source, target[:, :-1])):
+            seen, said = word_of_piece(tokens, pair.english, "en"), word_of_piece(tokens, pair.french, "fr")
+            maps.append(word_weights(found[..., :len(said), :len(seen)], said, seen))
+    return maps
+
+
+def maps_of_words(translator: Translator, pairs: Sequence[PocketPair]) -> Maps:
+    "The same for a translator whose tokens are words."
+    weights, source, target = read_pairs(translator, [(pair.english, pair.french) for pair in pairs])
+    cross = weights["cross"].transpose(0, 1)  # (B, N, H, T, S)
+    cross = torch.cat([cross.flatten(1, 2), cross.mean(2)], 1)
+    return [found[:, :(t != PAD).sum() - 1, :(s != PAD).sum()] for found, s, t in zip(cross, source, target)]
+
+
+def diagonal(pair: PocketPair) -> Tensor:
+    "A map that looks at the word in the same place: what an alignment is worth without any reading. (T, S)"
+    s, t = len(split_words(pair.english, "en")), len(split_words(pair.french, "fr"))
+    at = [min(s - 1, round((j + 0.5) * s / t - 0.5)) for j in range(t)]
+    return F.one_hot(torch.tensor(at + [s]), s + 1).float()
+
+
+def best_map(chosen: Maps, chosen_pairs: Sequence[PocketPair], tested: Maps, tested_pairs: Sequence[PocketPair]) -> tuple[int, float]:
+    "Which map aligns best on the chosen pairs, and its alignment error rate on the tested ones."
+    first, then = (alignment_error_rate(maps, [pair.alignment for pair in pairs]).flatten()
+                   for maps, pairs in ((chosen, chosen_pairs), (tested, tested_pairs)))
+    at = int(first.argmin())
+    return at, then[at].item()
