@@ -10,7 +10,7 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -111,7 +111,7 @@ def json_file(path: Path, kind: type = dict, advice: str = "put a whole one in i
     return parsed(path.read_bytes(), str(path), kind, advice, infinite)
 
 
-def fields(record: dict, path: Path | str, kinds: dict[str, type | tuple], advice: str = "put a whole one in its place") -> dict:
+def fields(record: dict, path: Path | str, kinds: Mapping[str, type | tuple], advice: str = "put a whole one in its place") -> dict:
     "The record, if each of `kinds` is there and of its kind. ValueError names the file and the field."
     for name, kind in kinds.items():
         value = record.get(name) if isinstance(record, dict) else None
