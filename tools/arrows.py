@@ -1,6 +1,7 @@
 """Which module of the package imports which: `arrows.py` draws it into the marked block of CONTRIBUTING.md.
 
-An arrow leads from a module to one that it imports, at its top or inside a function. Arrows that follow from others are left
+An arrow leads from a module to one that it imports, at its top or inside a function. What a module starts when it is run as a
+command (`if __name__ == "__main__"`) doesn't count: nobody who imports it comes by there. Arrows that follow from others are left
 out, and so are those to the modules of support that import none of the book's: they are listed below the drawing.
 """
 import ast
@@ -24,11 +25,11 @@ class Import:
 
 
 def imports_of(name: str, text: str) -> list[Import]:
-    "The package's modules that a module imports; what only a type checker sees doesn't count."
+    "The package's modules that a module imports; what only a type checker or a command sees doesn't count."
     found = []
 
     def look(node: ast.AST, hidden: bool) -> None:
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+        if isinstance(node, ast.If) and re.search("TYPE_CHECKING$|^__name__ == '__main__'", ast.unparse(node.test)):
             return
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for modules in stamps.named_imports([node], stamps.folder_of(name)).values():
@@ -42,22 +43,24 @@ def imports_of(name: str, text: str) -> list[Import]:
     return [one for one in found if one.target not in (name, "__init__")]
 
 
+def modules() -> list[str]:
+    "Every module of the package but its own root."
+    package = stamps.ROOT / "transformer_lit"
+    return sorted(path.relative_to(package).with_suffix("").as_posix() for path in package.rglob("*.py")
+                  if "_shipped" not in path.parts and path not in (package / "_modidx.py", package / "__init__.py"))
+
+
 def all_imports() -> list[Import]:
     "Every import of one module of the package by another."
-    package = stamps.ROOT / "transformer_lit"
-    names = sorted(path.relative_to(package).with_suffix("").as_posix() for path in package.rglob("*.py")
-                   if path.name != "_modidx.py" and "_shipped" not in path.parts)
-    return [one for name in names for one in imports_of(name, stamps.text_of(name))]
+    return [one for name in modules() for one in imports_of(name, stamps.text_of(name))]
 
 
 def arrows(imports: list[Import]) -> Arrows:
-    "module -> the modules that it imports."
-    found: Arrows = {}
+    "module -> the modules that it imports, for every module of the package."
+    found: Arrows = {name: set() for name in modules()}
     for one in imports:
-        found.setdefault(one.source, set())
         if one.target != "?":
             found[one.source].add(one.target)
-            found.setdefault(one.target, set())
     return found
 
 
