@@ -15,9 +15,7 @@ KNOWS_NOTHING = {"checkpoint", "claims", "commands", "compiling", "download", "e
                  "plan", "processes", "progress", "reading", "records", "stops", "weights", "what_held"}  # of support
 KNOWS_TOKENS = {"french", "saved", "store"}
 CIRCLES: dict[tuple, str] = {}  # modules that import each other, with the reason
-HIDDEN = {  # imports inside functions of a chapter's module, with the reason
-    ("cli", name): "a command imports what it needs, so that --help is fast" for name in (
-        "data", "evaluation", "export", "support/files", "support/large_runs", "support/limits", "support/recipes", "translation")}
+HIDDEN: dict[tuple, str] = {}  # imports inside functions of a chapter's module, with the reason
 
 
 def test_no_circle():

@@ -77,22 +77,6 @@ def test_ids_are_readable(path):
     assert not [i for i in ids if re.fullmatch(r"[0-9a-f]{8}", i)], "a random id: it would stand in the exported file"
 
 
-def test_no_name_is_exported_twice():
-    where = defaultdict(list)
-    for path in PACKAGE.glob("*.py"):
-        if path.name == "_modidx.py":
-            continue
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            patched = any("patch_to" in ast.unparse(call) for call in getattr(node, "decorator_list", []))  # a method of its class
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not patched:
-                where[node.name].append(path.name)
-            targets = node.targets if isinstance(node, ast.Assign) else []
-            for name in (n for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)):
-                if isinstance(name.ctx, ast.Store) and not name.id.startswith("__"):
-                    where[name.id].append(path.name)
-    twice = {name: files for name, files in where.items() if len(files) > 1}
-    assert not twice, f"a definition exists once in the whole book, these come more often: {twice}"
-
 
 def test_the_package_is_the_export(tmp_path):
     "Into an empty package, because a notebook that has lost its `#| default_exp` leaves the old module behind."
