@@ -18,7 +18,7 @@ PACKAGE = {
     "lazy": "def lazy():\n    from .later import other\n    return other()\n",
     "shows": 'import inspect\nfrom .masks import mask\n\ndef source():\n    return inspect.getsource(mask)\n',
     "command": 'def main():\n    "What --help says."\n    return main.__doc__\n',
-    "reads": 'def record(name):\n    return shipped(f"results/one/{name}.json")\n',
+    "reads": 'def record(name):\n    return read(f"results/one/{name}.json")\n',
     "support/__init__": '"Support."\n',
     "support/figures/__init__": "from .plots import curves\nfrom .table import table\n",
     "support/figures/plots": 'from ..colours import BLUE\n\ndef curves():\n    "Curves."\n    return BLUE\n',
@@ -174,9 +174,9 @@ def read_by(book, *sources):
 
 
 @pytest.mark.parametrize("code, files", [
-    ("x = 1", set()), ("# results/one", set()), ('shipped("results/one/a.json")', {"book/results/one/a.json"}),
-    ('shipped("data/pocket.tsv")', {"data/pocket.tsv"}), ('f"results/tatoeba-{language}/run.json"', set(FILES[3:5])),
-    ('f"results/{name}/run.json"', set(FILES[1:5])), ('shipped("results/one")', {"book/results/one/a.json"}),
+    ("x = 1", set()), ("# results/one", set()), ('read("results/one/a.json")', {"book/results/one/a.json"}),
+    ('read("data/pocket.tsv")', {"data/pocket.tsv"}), ('f"results/tatoeba-{language}/run.json"', set(FILES[3:5])),
+    ('f"results/{name}/run.json"', set(FILES[1:5])), ('read("results/one")', {"book/results/one/a.json"}),
     ("from transformer_lit.reads import record", {"book/results/one/a.json"}), ('"data/elsewhere/x.tsv"', set()),
     ('from transformer_lit.support import what_held\nRECORD = "results/replication.json"', {"book/results/replication.json"}),
     ('RECORD = "results/replication.json"', set())])
@@ -185,9 +185,9 @@ def test_a_chapter_depends_on_the_files_it_names(book, code, files):
 
 
 def test_a_new_record_counts(book):
-    before = book.stamp('shipped(f"results/{name}")')
+    before = book.stamp('read(f"results/{name}")')
     book.file("book/results/three/c.json", "")
-    assert book.stamp('shipped(f"results/{name}")') != before
+    assert book.stamp('read(f"results/{name}")') != before
 
 
 # This book ---------------------------------------------------------------------------------------------------------
