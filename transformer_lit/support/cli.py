@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -125,8 +125,8 @@ def fetch_corpus(name: str, language: str) -> Iterator[str]:
     parts = data.load(name, language)
     yield f"{name} {language}: " + ", ".join(f"{part} {len(pairs):,}" for part, pairs in parts.items())
     for file in corpora.files_of(name, language):
-        path = download.here(file)
-        yield f"  {file_hash(path)}  {path}"
+        if path := download.here(file):
+            yield f"  {file_hash(path)}  {path}"
     for archive, (size, languages, _) in corpora.WMT14.items():
         if name == "wmt14" and language in languages:
             yield f"  not fetched, {size:,} MB: {corpora.STATMT[0]}{archive}"
@@ -258,7 +258,7 @@ def next_batch(lines: Iterator[str], size: int, letters: int = 20_000) -> list[s
 
 def translate_lines(translate: Translate, lines: Iterable[str], size: int = 256) -> Iterator[str]:
     "The answers to `lines`, in their order, batch by batch, so that a text of any length takes the same memory."
-    total = len(lines) if hasattr(lines, "__len__") else None
+    total = len(lines) if isinstance(lines, Sized) else None
     lines = iter(lines)
     with bar(total, "translating", unit="sentence", quiet=sys.stdout.isatty()) as shown:
         while batch := next_batch(lines, size):
@@ -314,9 +314,9 @@ def check_writable(path: Path) -> None:
 def check_language(folder: Path | None, language: str) -> None:
     "Raises ValueError if the folder's translator translates into another language. None is the shipped one, into French."
     found = "fr" if folder is None else None
-    for name in ("run.json", "translator.json") if folder else ():
+    for path in [folder / name for name in ("run.json", "translator.json")] if folder else []:
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            kept = json.loads((folder / name).read_text("utf-8"))
+            kept = json.loads(path.read_text("utf-8"))
             kept = kept.get("recipe", kept)
             found = kept.get("language") or found
             found = kept.get("languages", [found])[-1]
