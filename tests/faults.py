@@ -16,9 +16,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Small parts first: the first failure is the one that a learner reads.
-FILES = ["test_parity.py", "test_properties.py", "test_exercises.py", "test_faults_plumbing.py", "test_whole.py"]
+FILES = ["test_parity.py", "test_properties.py", "test_exercises.py", "test_faults_plumbing.py", "test_checkpoint.py", "test_training.py",
+         "test_whole.py"]
 LATE = {"tokens": "test_tokens.py", "evaluation": "test_evaluation.py", "attention_maps": "test_attention_maps.py",
-        "translation": "test_translation.py", "data": "test_data.py", "wmt": "test_wmt.py", "export": "test_export.py",
+        "translation": "test_translation.py", "support/precision": "test_precision.py", "support/optimizers": "test_optimizers.py",
+        "support/recipes": "test_recipes.py", "data": "test_data.py", "support/download": "test_download.py", "wmt": "test_wmt.py", "export": "test_export.py",
         "rnn": "test_rnn.py", "decoder_only": "test_decoder_only.py", "since_2017": "test_since_2017.py", "equal_cost": "test_equal_cost.py"}  # a file of its own, tried first
 
 FAULTS = [  # name, module, old text, new text, words of the message
@@ -80,9 +82,9 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("gradient divided by the block's count", "loss", "summed(some, say) / count", "summed(some, say) / (say != PAD).sum()",
      "divided by each block's own count"),
     ("gradients pile up", "training", "self.optimizer.zero_grad()", "pass", "zero_grad is missing"),
-    ("random state not restored", "training", "torch.set_rng_state(dice)", "pass",
+    ("random state not restored", "support/checkpoint", "torch.set_rng_state(state)", "pass",
      "the random state is not restored"),
-    ("checkpoint written in place", "training", 'path.with_name(path.name + ".part")', "path", "destroys the old checkpoint"),
+    ("checkpoint written in place", "support/files", 'path.with_name(path.name + ".part")', "path", "destroys the old checkpoint"),
     ("last batch lost", "training", "batches += [batch] if batch else []", "pass", "each pair must come exactly once"),
     ("decoding starts with the pad", "decoding", "torch.full_like(rows, BOS)", "torch.full_like(rows, 0)", "starts with BOS"),
     ("finished sentence kept", "decoding", "(tokens != EOS) & (last > 0)", "last > 0", "a finished sentence is kept"),
@@ -102,18 +104,22 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("a head stays switched off", "attention_maps", "undo.callback(hook.remove)", "pass", "a head is still switched off"),
     ("weights of the wrong layer", "attention_maps", "seen[kind][layer] = weights", "seen[kind][0] = seen[kind][layer] = weights",
      "don't explain what the heads gave out"),
-    ("one scale for a whole matrix", "translation", "weight.abs().amax(1, keepdim=True) / 127",
-     "weight.abs().amax().expand(len(weight), 1) / 127", "each row have its own scale"),
+    ("one scale for a whole matrix", "support/precision", "weight.abs().amax(1, keepdim=True) / 127",
+     "weight.abs().amax().expand(len(weight), 1) / 127", "each row needs its own step"),
     ("answers in another order", "translation", "said[i] = out", "said[k + some.index(i)] = out", "in the order of the sentences"),
-    ("embeddings given to Muon", "translation", "stacks = [*model.encoder.parameters(),", "stacks = [model.output.weight, *model.encoder.parameters(),",
+    ("embeddings given to Muon", "support/optimizers", "stacks = [*model.encoder.parameters(),", "stacks = [model.output.weight, *model.encoder.parameters(),",
      "embeddings belong to Adam"),
-    ("Muon looks back only", "translation", "orthogonal(w.grad.lerp(m, ahead),", "orthogonal(m,", "another Muon than PyTorch's"),
-    ("Muon divides by the wrong side", "translation", "0.2 * max(w.shape)", "0.2 * min(w.shape)", "another Muon than PyTorch's"),
-    ("Adam's state lost in a resume", "translation", "zip(self.parts, (one, two))", "zip(self.parts, (one, {}))",
+    ("Muon looks back only", "support/optimizers", "orthogonal(w.grad.lerp(m, ahead),", "orthogonal(m,", "another Muon than PyTorch's"),
+    ("Muon divides by the wrong side", "support/optimizers", "0.2 * max(w.shape)", "0.2 * min(w.shape)", "another Muon than PyTorch's"),
+    ("a GPU stays idle", "support/recipes", "translator.model.to(device)  #", "pass  #", "the weights move to the GPU"),
+    ("text is encoded twice", "translation", "encode = cache(self.source.encode)", "encode = self.source.encode", "cut into tokens more than once"),
+    ("loading forgets the limits", "translation", 'saved.languages(kept), kept.get("limits", (100, 20)))', "saved.languages(kept))",
+     "cuts text as the run that trained it did"),
+    ("Adam's state lost in a resume", "support/optimizers", "zip(self.parts, (one, two))", "zip(self.parts, (one, {}))",
      "must go on with the very losses"),
     ("validation keeps test sentences", "data", 'valid = without(parts["valid"], held)', 'valid = list(parts["valid"])',
      "stand in validation and test"),
-    ("a full disk leaves half a file", "data", "again or error.errno == errno.ENOSPC or", "again or", "nothing half is kept"),
+    ("a full disk leaves half a file", "support/download", "if error.errno == errno.ENOSPC or not", "if not", "nothing half is kept"),
     # the paper's experiment, and the export
     ("both sides from one file", "wmt", '             for side in ("en", language)]', '             for side in ("en", "en")]',
      "the two sides don't belong together"),

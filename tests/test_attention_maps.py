@@ -20,7 +20,7 @@ from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.support import pages
 from transformer_lit.tokens import Subwords, Vocabulary
-from transformer_lit.translation import try_it_page
+from transformer_lit.support.looks import try_it_page
 
 
 def run(model, seed=0, rows=3, s=6, t=5):

@@ -1,8 +1,7 @@
-"""Corpora and the command line: downloads that fail on a server here, test sets that training never meets, exit codes.
+"""Corpora and the command line: reading, cleaning, splits that training never meets the test of, exit codes.
 
 Real archives are read only where TRANSFORMER_LIT_DATA names a folder in the layout of data/README.md.
 """
-import errno
 import gzip
 import hashlib
 import io
@@ -10,17 +9,15 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
-import time
 from functools import partial
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-import requests
-from helpers import serving, zipped
+from web_server import BODIES, archive, server  # noqa: F401
 
 from transformer_lit import cli, data
+from transformer_lit.support import corpora
+from transformer_lit.support.files import shipped
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL = os.environ.get("TRANSFORMER_LIT_DATA")
@@ -31,168 +28,6 @@ def one_sentence(text):
     return len(text.strip()) > 20 and "Traceback" not in text and text.strip().count("\n") == 0
 
 
-# A server whose every name is one behaviour ----------------------------------------------------------------------
-
-def archive(text="Go.\tVa !\tCC-BY\n" * 4000, member="fra.txt"):
-    return zipped({"_about.txt": "made up", member: text})
-
-
-WHOLE = archive()
-BODIES = {"page": b"\n <!DOCTYPE html><html>moved</html>", "empty": b"", "half": WHOLE[:len(WHOLE) // 2], "text": b"no archive",
-          "tsv.gz": gzip.compress(b"A dog.\n")}
-
-
-class Answers(BaseHTTPRequestHandler):
-    broken, starts = {}, []
-
-    def do_GET(self):
-        name, _, ranges = self.path.strip("/").partition("/")[0].partition("-")
-        start = int((self.headers["Range"] or "bytes=0-")[6:-1]) if ranges != "noranges" else 0
-        self.starts.append((name, start))
-        body = BODIES.get(name, WHOLE)[start:]
-        if name in ("missing", "error"):
-            return self.send_error(404 if name == "missing" else 503)
-        self.send_response((206 if body else 416) if start else 200)
-        if start and not body:
-            self.send_header("Content-Range", f"bytes */{len(BODIES.get(name, WHOLE))}")
-        self.send_header("Content-Length", str(len(body)))
-        if ranges != "noranges":
-            self.send_header("Accept-Ranges", "bytes")
-        self.end_headers()
-        first = self.broken.get(name, 0) > 0
-        self.broken[name] = self.broken.get(name, 0) - 1
-        self.wfile.write(body[:len(body) // 2] if name in ("cut", "slow") or first else body)
-        self.wfile.flush()
-        if name == "slow":
-            time.sleep(0.8)
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def server(monkeypatch, tmp_path):
-    monkeypatch.setattr(Answers, "broken", {})
-    monkeypatch.setattr(Answers, "starts", [])
-    with serving(Answers, monkeypatch, tmp_path / "cache") as address:
-        yield address
-
-
-def fails(urls, path, check=data.whole_zip, timeout=0.3):
-    with pytest.raises(FileNotFoundError) as caught:
-        data.download(urls, path, check, timeout)
-    assert one_sentence(str(caught.value)) and str(path) in str(caught.value)
-    assert "TRANSFORMER_LIT_DATA" in str(caught.value)
-    return str(caught.value)
-
-
-def another(path):
-    row = {"md5": "", "bytes": 7, "sha256": hashlib.sha256(b"A cat.\n").hexdigest()}
-    data.as_published(path, row)
-
-
-@pytest.mark.parametrize("good_before", [False, True])
-@pytest.mark.parametrize("fault, words", [
-    ("missing", "the server says 404"), ("error", "the server says 503"), ("page", "a web page came"),
-    ("empty", "not a whole zip"), ("half", "not a whole zip"), ("text", "not a whole zip"), ("cut-noranges", "it broke off after"),
-    ("slow-noranges", "fell silent"), ("tsv.gz", "SHA-256 of its text")])
-def test_a_failed_download_is_one_sentence(server, fault, words, good_before, tmp_path):
-    path = tmp_path / "kept" / "fra-eng.zip"
-    if good_before:
-        path.parent.mkdir()
-        path.write_bytes(b"a good one")
-    assert words in fails(f"{server}/{fault}/x", path, another if fault == "tsv.gz" else data.whole_zip)
-    left = [p.name for p in path.parent.glob("*")]
-    assert left == ["fra-eng.zip"] * good_before, f"a failed download leaves {left}"
-    assert not good_before or path.read_bytes() == b"a good one", "a good file was overwritten"
-
-
-def test_a_server_that_is_gone(tmp_path):
-    assert "no server answers" in fails("http://127.0.0.1:9/x", tmp_path / "a.zip")
-    assert "a.zip" in fails("no address at all", tmp_path / "a.zip")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["cut", "slow"])
-def test_what_came_is_kept_where_the_server_can_go_on(server, name, tmp_path):
-    path = tmp_path / "a.zip"
-    said = fails(f"{server}/{name}/a.zip", path)
-    assert "What came is kept" in said and not path.exists()
-    half = (tmp_path / "a.zip.part").read_bytes()
-    assert half and WHOLE.startswith(half), "half a file under another name, for the next try"
-    data.download(f"{server}/good/a.zip", path)
-    assert Answers.starts[-1] == ("good", len(half)), "the next try must go on where the last one stopped"
-    assert path.read_bytes() == WHOLE and [p.name for p in tmp_path.iterdir()] == ["a.zip"]
-
-
-def test_a_mirror_goes_on_where_the_first_stopped(server, tmp_path):
-    Answers.broken["first"] = 1
-    data.download([f"{server}/missing/a", f"{server}/first/a", f"{server}/second/a"], tmp_path / "a.zip")
-    assert [name for name, _ in Answers.starts] == ["missing", "first", "second"] and Answers.starts[-1][1] > 0
-    assert (tmp_path / "a.zip").read_bytes() == WHOLE
-    said = fails([f"{server}/missing/a", f"{server}/page/a"], tmp_path / "b.zip")
-    assert "404" in said and "web page" in said, "every address is named with its reason"
-
-
-@pytest.mark.parametrize("half", [b"another file's first half", WHOLE + b"more", WHOLE])
-def test_an_old_half_never_spoils_a_file(server, half, tmp_path):
-    (tmp_path / "a.zip.part").write_bytes(half)
-    data.download(f"{server}/good/a.zip", tmp_path / "a.zip")
-    assert (tmp_path / "a.zip").read_bytes() == WHOLE and len(list(tmp_path.iterdir())) == 1
-
-
-def test_a_server_without_ranges_starts_again(server, tmp_path):
-    (tmp_path / "a.zip.part").write_bytes(WHOLE[:100])
-    data.download(f"{server}/good-noranges/a.zip", tmp_path / "a.zip")
-    assert (tmp_path / "a.zip").read_bytes() == WHOLE, "200 sends everything: it must not be put behind the half"
-
-
-def test_a_full_disk(server, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(data, "append", full)
-    (tmp_path / "a.zip.part").write_bytes(WHOLE[:100])
-    assert "the disk is full" in fails(f"{server}/good/a.zip", tmp_path / "a.zip")
-    assert not list(tmp_path.iterdir()), "on a full disk nothing half is kept"
-
-
-def test_ctrl_c_keeps_the_half(server, tmp_path, monkeypatch):
-    iter_content = requests.Response.iter_content
-
-    def stopped(answer, chunk_size):
-        yield next(iter_content(answer, chunk_size))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(requests.Response, "iter_content", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        data.download(f"{server}/good/a.zip", tmp_path / "a.zip")
-    half = (tmp_path / "a.zip.part").stat().st_size
-    monkeypatch.setattr(requests.Response, "iter_content", iter_content)
-    data.download(f"{server}/good/a.zip", tmp_path / "a.zip")
-    assert 0 < half and Answers.starts[-1] == ("good", half) and (tmp_path / "a.zip").read_bytes() == WHOLE
-
-
-def test_the_hash_of_what_was_fetched_is_recorded(server, monkeypatch):
-    path = data.tatoeba_archive("fr", f"{server}/good/")
-    assert data.recorded() == {"tatoeba/fra-eng.zip": hashlib.sha256(WHOLE).hexdigest()}
-    assert data.state("tatoeba/fra-eng.zip") == "whole, 4,000 pairs"
-    path.write_bytes(archive("Go.\tVa !\n" * 5))
-    assert data.state("tatoeba/fra-eng.zip").startswith("CHANGED"), "another archive than the one that was fetched"
-    path.write_bytes(WHOLE[:500])
-    assert data.state("tatoeba/fra-eng.zip").startswith("DAMAGED")
-
-
-def test_the_publishers_archive_must_be_large_and_has_a_mirror(server, monkeypatch, tmp_path):
-    monkeypatch.setattr(data, "TATOEBA", f"{server}/good/")
-    monkeypatch.setattr(data, "MIRRORS", {"fr": [f"{server}/mirror/fra-eng.zip#sha1={hashlib.sha1(WHOLE).hexdigest()}"]})
-    with pytest.raises(FileNotFoundError) as caught:
-        data.tatoeba_archive("fr", data.TATOEBA)
-    assert str(caught.value).count("150,000 were expected") == 2, "4,000 lines are too few, also at the mirror"
-    monkeypatch.setattr(data, "FEWEST", 4000)
-    assert data.tatoeba_archive("fr", data.TATOEBA).exists()
-
-
 def test_a_folder_that_is_not_there_is_said(monkeypatch, capsys):
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", "/no/such/folder")
     assert cli.main(["data", "list", "tatoeba"]) == 1
@@ -200,18 +35,149 @@ def test_a_folder_that_is_not_there_is_said(monkeypatch, capsys):
     assert one_sentence(said) and "/no/such/folder" in said
 
 
-def test_streaming_keeps_nothing(server, monkeypatch):
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w:gz") as file:
-        member = tarfile.TarInfo("training/x.fr-en.en")
-        member.size = 10
-        file.addfile(member, io.BytesIO(b"One.\nTwo.\n"))
-    monkeypatch.setitem(BODIES, "tgz", held.getvalue())
-    lines = list(data.stream_archive(f"{server}/tgz/x.tgz", ["training/x.fr-en.en"]))
-    assert [line for _, line in lines] == ["One.", "Two."]
-    monkeypatch.setitem(BODIES, "tgz", held.getvalue()[:60])
-    with pytest.raises(OSError, match="broke off"):
-        list(data.stream_archive(f"{server}/tgz/x.tgz", ["training/x.fr-en.en"]))
+# Reading ---------------------------------------------------------------------------------------------------------
+
+def zip_at(path, text, member="fra.txt"):
+    path.write_bytes(archive(text, member))
+    return path
+
+
+def test_text_is_brought_into_one_spelling():
+    assert data.tidy("J\u2019ai\u202fe\u0301te\u0301 ") == "J'ai \u00e9t\u00e9" and data.tidy(" a  b\n") == "a b"
+    assert data.parse_pairs("Go.\tVa\u202f!\nGo.\tVa !\nHi.\tJ\u2019ai e\u0301.\tCC-BY") == [
+        ("Go.", "Va !"), ("Hi.", "J'ai \u00e9.")], (
+        "apostrophes, spaces and composed letters are made alike, and then a pair comes once")
+
+
+def test_an_archive_is_read_in_its_order(tmp_path):
+    path = tmp_path / "a.zip"
+    assert data.read_tatoeba(zip_at(path, "b\tc\n\nx\na\td\n")) == [("b", "c"), ("a", "d")]
+    assert data.read_tatoeba(zip_at(path, "Go.\tGeh!", "deu.txt"), "de") == [("Go.", "Geh!")]
+    assert data.read_tatoeba(zip_at(path, "Go.\tVa\u2028!\r\n")) == [("Go.", "Va !")], "only a line feed ends a line"
+
+
+@pytest.mark.parametrize("text, member, words", [("no column here", "fra.txt", "two columns"), ("Go.\tVa !", "x.txt", "be read")])
+def test_an_archive_without_pairs_says_what_to_do(text, member, words, tmp_path):
+    path = zip_at(tmp_path / "fra-eng.zip", text, member)
+    with pytest.raises(ValueError, match=words) as caught:
+        data.read_tatoeba(path)
+    assert str(path) in str(caught.value) and "delete it, and it will be fetched again" in str(caught.value)
+
+
+def test_two_files_lie_side_by_side_or_say_so(tmp_path):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress("\ufeffA\u0085\r b.\nC.\n".encode()))
+    assert data.read_lines(path) == ["A b.", "C."], "one line too many: cut at something else than a line feed"
+    path.write_bytes(gzip.compress(b""))
+    assert data.read_lines(path) == []
+    for broken in gzip.compress(b"A dog.\n" * 9)[:-9], gzip.compress("\u00e9".encode("latin-1")):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match="can't be read.*: delete it"):
+            data.read_lines(path)
+    assert data.side_by_side(["A"], ["B"]) == [("A", "B")]
+    with pytest.raises(ValueError, match="^2 English lines and 1 others"):
+        data.side_by_side(["A", "B"], ["C"])
+
+
+def test_the_ten_pairs_keep_their_authors():
+    lines = shipped("data/tatoeba_sample.tsv").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 10 and len(data.parse_pairs("\n".join(lines))) == 10
+    for line in lines:
+        columns = line.split("\t")
+        assert len(columns) == 3 and columns[2].startswith("CC-BY 2.0 (France) Attribution: tatoeba.org #"), "the licence asks for names"
+
+
+# Cleaning --------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("pair, options, words", [
+    (("w " * 100, "v " * 100), {}, ""), (("w " * 101, "w " * 101), {}, "too long"), (("a b", "c d"), {"longest": 2}, ""),
+    (("a b c", "c d"), {"longest": 2}, "too long"), (("a", "b c d"), {"ratio": 1}, "lopsided"), (("Go.", "a b c d e f"), {}, ""),
+    (("a b c d e f g", "x"), {}, "lopsided"), (("a b c", "a b c"), {}, ""), (("A b c d", "a B c d"), {}, "copied"),
+    (("", ""), {}, "empty"), (("Go.", ""), {}, "empty"), (("Taxi", "taxi"), {}, "")])
+def test_a_fault_has_a_name(pair, options, words):
+    assert data.fault(pair, **options) == words
+
+
+def test_every_pair_is_kept_or_counted():
+    given = [("Go.", ""), ("Go.", "a b c d e f"), ("A dog.", "Un chien."), ("A dog.", "Un\u202fchien."), ("I\u2019m.", "Je suis.")]
+    kept, counts = data.clean(iter(given))
+    assert kept == [("Go.", "a b c d e f"), ("A dog.", "Un chien."), ("I'm.", "Je suis.")]
+    assert counts == {"given": 5, "respelled": 2, "empty": 1, "kept": 3, "repeated": 1}
+    assert data.clean(given, 5, 1.0)[1] == {"given": 5, "respelled": 2, "empty": 1, "too long": 1, "kept": 2, "repeated": 1}
+    assert data.clean([]) == ([], {"given": 0, "respelled": 0})
+
+
+def test_short_means_fewer_words_on_both_sides():
+    pairs = [("a b", "c"), ("a", "b c d"), ("a b", "c d")]
+    assert data.shorter_than(pairs, 3) == [("a b", "c"), ("a b", "c d")]
+    assert data.shorter_than([("w " * 15, "x"), ("w " * 14, "x")]) == [("w " * 14, "x")]
+
+
+# Splitting -------------------------------------------------------------------------------------------------------
+
+REPEATED = [(f"Sentence {i % 70}{mark}", f"Phrase {i}{mark}") for i in range(150) for mark in ".!"]
+
+
+def test_a_key_forgets_case_and_final_marks():
+    assert data.sentence_key("Straße…") == data.sentence_key("STRASSE !?") != data.sentence_key("Straßen")
+    assert data.shared_english([("a", "b")], iter([("A!", "c"), ("b", "c")])) == 0.5
+    assert data.shared_english(iter([]), [("a", "b")]) == 0 == data.shared_english([("a", "b")], [])
+
+
+def test_a_split_uses_every_pair_and_is_the_same_each_time():
+    parts = data.split_by_english(REPEATED, 10, 15)
+    assert sorted(pair for part in parts.values() for pair in part) == sorted(REPEATED)
+    assert parts == data.split_by_english(iter(REPEATED), 10, 15)
+    assert parts["test"] != data.split_by_english(REPEATED, 10, 15, 2)["test"]
+    assert data.split_by_english.__defaults__ == (2000, 2000, 1)
+    more = data.split_by_english([("Another one", "x")] + REPEATED, 10, 15)
+    left = {e for e, _ in parts["test"]} - {e for e, _ in more["test"]}
+    assert len(left) <= 2, "a new sentence moves one group at most, with its two marks"
+
+
+@pytest.mark.parametrize("valid, test", [(50, 20), (65, 5), (5, 65)])
+def test_a_split_leaves_something_to_train_on(valid, test):
+    with pytest.raises(ValueError, match=f"70 distinct English sentences can't give {valid} and {test}"):
+        data.split_by_english(REPEATED, valid, test)
+    assert len(data.split_by_english(REPEATED, 50, 19)["train"]) >= 4
+
+
+def test_training_gives_way_and_tests_stay_whole():
+    mixed = {"test": [("A", "7")], "train": [("A.", "1"), ("b", "2"), ("C", "3"), ("D", "4")],
+             "valid": [("a", "5"), ("B!", "6")], "test_it": [("d", "8")]}
+    parts = data.keep_apart(mixed)
+    assert parts == {"train": [("C", "3")], "valid": [("B!", "6")], "test": [("A", "7")], "test_it": [("d", "8")]}
+    assert list(parts) == ["train", "valid", "test", "test_it"]
+    assert data.without(mixed["train"], []) == mixed["train"]
+
+
+def digest(anything):
+    return hashlib.sha256(repr(anything).encode()).hexdigest()[:16]
+
+
+POCKET = {"train": "670348e68254f510", "valid": "7532802700bfa7ef", "test": "0f3d999112fde349"}
+POCKET_TEST = "814d3e6fd217cd6e"
+TATOEBA = {"tatoeba-fr": "ff210b45a9a8a60b", "tatoeba-fr-words": "2c9dc986d8cffcb6"}  # runs that the book ships
+
+
+def test_the_pocket_parts_are_those_of_the_recorded_runs():
+    parts = data.load("pocket")
+    assert {name: digest(parts[name]) for name in ("train", "valid", "test")} == POCKET
+    assert digest(data.grouped(parts["test"])) == POCKET_TEST == digest(data.test_set("pocket"))
+    assert data.load("pocket", words=5) == parts, "pocket comes in its own parts, whatever the length"
+    fewer = data.load("pocket", pairs=10)
+    assert fewer["train"] == parts["train"][:10] and fewer["test"] == parts["test"]
+
+
+@real_corpora
+@pytest.mark.parametrize("run, words, pairs", [("tatoeba-fr", None, None), ("tatoeba-fr-words", 15, 50_000)])
+def test_the_tatoeba_parts_are_those_of_the_recorded_runs(run, words, pairs):
+    record = json.loads(shipped(f"results/{run}/run.json").read_text(encoding="utf-8"))["data"]
+    if data.file_hash(data.tatoeba_archive()) != record["sha256"]:
+        pytest.skip("another release of Tatoeba than the one that the run was trained on")
+    parts = data.load("tatoeba", "fr", words, pairs)
+    assert len(parts["train"]) == record["train"] and sum(map(len, parts.values())) == record["pairs"]
+    assert digest({name: parts[name] for name in ("train", "valid", "test")}) == TATOEBA[run]
 
 
 # Test sets never meet training -----------------------------------------------------------------------------------
@@ -225,7 +191,7 @@ def put(folder, name, lines):
 @pytest.fixture
 def made_up(tmp_path, monkeypatch):
     "All corpora in small, each with sentences that stand in two parts, in other spellings."
-    for language, (file, member) in data.ARCHIVES.items():
+    for language, (file, member) in corpora.ARCHIVES.items():
         pairs = [f"Sentence {i % 4500}{'.!'[i % 2]}\tPhrase {i // 2}.\tCC-BY" for i in range(9001)]
         path = tmp_path / "tatoeba" / file
         path.parent.mkdir(exist_ok=True)
@@ -285,6 +251,60 @@ def test_what_a_translator_was_trained_on_is_what_load_gives(made_up):
     assert data.load("tatoeba") == {k: data.split_by_english(every)[k] for k in ("train", "valid", "test")}
 
 
+def test_a_corpus_that_is_not_there_is_named(made_up):
+    with pytest.raises(ValueError, match="^there is no pocket in de; there are: pocket \\(fr\\), tatoeba \\(fr or de\\)"):
+        data.load("pocket", "de")
+    with pytest.raises(ValueError, match="there is no such in fr"):
+        data.load("such")
+    with pytest.raises(ValueError, match="there is no test set newstest2019; there are: tatoeba, .*newstest2014"):
+        data.test_set("newstest2019")
+
+
+def test_the_news_are_read_from_files_or_from_their_archive(made_up, tmp_path):
+    from test_corpora import news_archive
+    assert data.read_news("newstest2013", "de") == [("peace", "newstest2013 0"), ("Sun.", "newstest2013 1")]
+    for side in "en", "fr":
+        (tmp_path / f"newstest/en-fr/newstest2014.{side}.gz").unlink()
+    news_archive(tmp_path / "newstest/test-full.tgz")
+    assert data.read_news("newstest2014") == [("Law & order", "Law & order"), ("en", "fr")], "both sides, tidied"
+    assert [e for e, _ in data.load("wmt14")["train"]] == ["War.", "Rain."], "the older news, without what is held out"
+
+
+def test_short_pairs_are_chosen_before_the_split(made_up, monkeypatch):
+    few = [(f"{i}" + " x" * (i % 3), "y") for i in range(4500)]
+    monkeypatch.setattr(data, "read_tatoeba", lambda path, language: few)
+    monkeypatch.setattr(data, "split_by_english", lambda pairs: {"test": pairs[:2], "valid": pairs[2:4], "train": pairs[4:]})
+    parts = data.load("tatoeba", words=3, pairs=7)
+    assert parts["test"] == [("0", "y"), ("1 x", "y")] and len(parts["train"]) == 7
+    assert max(len(e.split()) for e, _ in parts["valid"] + parts["train"]) == 2
+
+
+def test_references_are_grouped_by_key_and_come_once():
+    pairs = [("I see.", "Je vois."), ("Go.", "Va !"), ("I see!", "Ah !"), ("I see.", "Je vois.")]
+    assert data.grouped(iter(pairs)) == (["I see.", "Go."], [["Je vois.", "Ah !"], ["Va !"]])
+
+
+def test_an_answer_that_training_knows_is_counted():
+    assert data.known_answers([["Merci.", "Merci bien."], ["Un chien."], []], iter([("Thank you.", "Merci bien.")])) == [
+        True, False, False]
+
+
+def test_the_two_recorded_losses_part_as_the_page_says():
+    def log(name):
+        text = shipped(f"results/laptop-by-{name}/log.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+    sentence, pair = log("sentence"), log("pair")
+    groups = json.loads(shipped("results/laptop-by-pair/groups.json").read_text(encoding="utf-8"))
+    assert max(abs(a["train_smoothed"] - b["train_smoothed"]) for a, b in zip(sentence, pair, strict=True)) < 0.025
+    gap = [a["valid_smoothed"] - b["valid_smoothed"] for a, b in zip(sentence, pair, strict=True)]
+    assert max(map(abs, gap[:5])) < 0.05 < 0.09 < min(gap[9:])
+    assert abs(groups[-1]["unseen"] - sentence[-1]["valid_smoothed"]) < 0.02
+    assert groups[-1]["seen"] < groups[0]["seen"] and groups[-1]["unseen"] > groups[0]["unseen"] + 0.03
+    leaks = json.loads(shipped("results/tatoeba-fr/run.json").read_text(encoding="utf-8"))["data"]
+    assert leaks["leak_by_sentence"] == 0 and 0.49 < leaks["leak_by_pair"] < 0.51, "half of the test, says the page"
+
+
 @pytest.mark.slow
 @real_corpora
 @pytest.mark.parametrize("language", ["fr", "de"])
@@ -301,28 +321,6 @@ def test_no_real_test_sentence_is_in_training(language):
     assert 0 < sum(known) < 400, "answers that training knows under another sentence are few, and counted"
 
 
-@real_corpora
-def test_the_real_files_are_as_published():
-    for name, language in EVERY:
-        for file in data.files_of(name, language):
-            words = data.state(file, language)
-            assert words == "as published" or words.startswith("whole, 16"), f"{file}: {words}"
-
-
-def test_damage_to_a_published_file_is_found(tmp_path):
-    text = b"A dog runs.\n" * 50
-    row = {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest(), "md5": "none"}
-    path = tmp_path / "a.gz"
-    for content, words in ((gzip.compress(text)[:-5], "whole gzip"), (gzip.compress(text[:-1]), "bytes, and not"),
-                           (gzip.compress(text.upper()), "SHA-256"), (text, "whole gzip")):
-        path.write_bytes(content)
-        with pytest.raises(OSError, match=words):
-            data.as_published(path, row)
-    for level in 1, 9:
-        path.write_bytes(gzip.compress(text, level))
-        data.as_published(path, row)
-
-
 # The command line ------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["data", "--help"], ["train", "--help"], ["translate", "--help"],
@@ -336,7 +334,7 @@ def test_help_does_not_wait_for_torch(words):
 
 
 def test_names_written_twice_agree():
-    from transformer_lit.translation import RECIPES
+    from transformer_lit.support.recipes import RECIPES
     assert cli.RECIPE_NAMES == tuple(RECIPES), "the command line offers other recipes than chapter 18 has"
     assert cli.SETS == data.TEST_SETS and set(cli.OPTIONS) == set(cli.COMMANDS) == set(cli.RUN)
 
@@ -353,7 +351,7 @@ def test_data_list_and_verify(made_up, capsys):
     assert capsys.readouterr().out.count("whole, 9,001 pairs") == 2
 
 
-def test_data_fetch_from_a_server(server, monkeypatch, capsys):
+def test_data_fetch_from_a_server(server, monkeypatch, capsys):  # noqa: F811
     pairs = "".join(f"Sentence {i}.\tPhrase {i}.\n" for i in range(4100))
     monkeypatch.setitem(BODIES, "many", archive(pairs))
     monkeypatch.setattr(data.tatoeba_archive, "__defaults__", ("fr", f"{server}/many/"))
@@ -470,7 +468,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, language, spoil):
     import resource
     import zipfile
 
-    path, (_, member) = tmp_path / "bomb.zip", data.ARCHIVES[language]
+    path, (_, member) = tmp_path / "bomb.zip", corpora.ARCHIVES[language]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open(member, "w") as text:
         for _ in range(600):
             text.write(bytes(1 << 20))
@@ -478,16 +476,8 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, language, spoil):
     with pytest.raises(ValueError, match="would unpack to 629,145,600 bytes"):
         data.read_tatoeba(path, language)
     with pytest.raises(OSError, match="would unpack to"):
-        data.tatoeba_shape(path, language)
+        corpora.tatoeba_shape(path, language)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000, "it was unpacked first"
-
-
-def test_a_mirror_gives_the_file_that_was_published(server, tmp_path, monkeypatch):
-    assert all("#sha1=" in url and url.startswith("https:") for urls in data.MIRRORS.values() for url in urls)
-    good, other = hashlib.sha1(WHOLE).hexdigest(), "0" * 40
-    said = fails(f"{server}/good/a#sha1={other}", tmp_path / "a.zip")
-    assert "its SHA-1 is not the published one" in said and "#sha1" not in said
-    assert data.download(f"{server}/good/a#sha1={good}", tmp_path / "a.zip").read_bytes() == WHOLE
 
 
 def test_a_reader_that_goes_away_is_no_error():

@@ -9,24 +9,24 @@ import subprocess
 import sys
 import types
 import zipfile
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import sentences, serving, small_model, zipped
+from helpers import zipped
 
-from transformer_lit import cli, data, training, translation
+from transformer_lit import cli, data
 from transformer_lit.attention import attention_here, scaled_dot_product_attention
 from transformer_lit.embeddings import sinusoids
 from transformer_lit.loss import smoothed_cross_entropy
-from transformer_lit.masks import BOS, EOS, PAD, UNK
+from transformer_lit.masks import UNK
 from transformer_lit.multi_head import MultiHeadAttention
 from transformer_lit.schedule import noam
 from transformer_lit.sublayers import Sublayer
+from transformer_lit.support import recipes, records
 from transformer_lit.tokens import Vocabulary, split_words
 from transformer_lit.training import (
-    Trainer, Training, TrainingConfig, load_checkpoint, save_checkpoint, token_batches)
+    save_checkpoint, token_batches)
 from transformer_lit.translation import Translator, create_translator, from_pretrained, save_translator
 
 # Error sentences ------------------------------------------------------------------------------------------------
@@ -150,88 +150,6 @@ def test_stopping_the_command_line_is_one_sentence(monkeypatch, capsys):
     assert "goes on" in capsys.readouterr().err, "after Ctrl-C the reader must hear that nothing is lost"
 
 
-# Downloads, from this machine -----------------------------------------------------------------------------------
-
-def archive(text="Go.\tVa !\tCC-BY\nI am.\tJe suis.\n", kind=zipfile.ZIP_STORED):
-    return zipped({"fra.txt": text}, kind)
-
-
-def damaged(kind):
-    "An archive with a wrong byte in its text."
-    whole = archive("".join(f"line {n * n}\tligne {n}\n" for n in range(300)), kind)
-    place = 37 if kind == zipfile.ZIP_DEFLATED else len(whole) // 2  # 37: the compressed text's first byte, a wrong one
-    return whole[:place] + b"\x07" + whole[place + 1:]
-
-
-class Answers(BaseHTTPRequestHandler):
-    def do_GET(self):
-        name, good = self.path.strip("/").split("/")[0], archive()
-        body = {"page": b"<html>not a zip</html>", "empty": b"", "damaged": damaged(zipfile.ZIP_STORED),
-                "garbled": damaged(zipfile.ZIP_DEFLATED)}.get(name, good)
-        self.send_response(404 if name == "missing" else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[:len(body) // 2] if name == "cut" else body)
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def server(monkeypatch, tmp_path):
-    with serving(Answers, monkeypatch, tmp_path / "cache") as address:
-        yield address
-
-
-@pytest.mark.parametrize("fault", ["missing", "cut", "page", "empty", "damaged", "garbled"])
-def test_a_failed_download_is_one_sentence_and_leaves_nothing(server, fault, tmp_path):
-    path = tmp_path / "kept" / "fra-eng.zip"
-    with pytest.raises(FileNotFoundError) as caught:
-        data.download(f"{server}/{fault}/fra-eng.zip", path)
-    text = str(caught.value)
-    assert one_sentence(text) and str(path) in text and "TRANSFORMER_LIT_DATA" in text, f"say what to do: {text}"
-    assert not path.parent.exists(), f"a failed download leaves {list(path.parent.iterdir())}"
-
-
-def test_a_server_that_is_gone_is_one_sentence(tmp_path):
-    with pytest.raises(FileNotFoundError, match="TRANSFORMER_LIT_DATA"):
-        data.download("http://127.0.0.1:9/fra-eng.zip", tmp_path / "fra-eng.zip")
-
-
-def test_a_download_is_fresh_and_says_nothing(server, tmp_path, capsys):
-    (tmp_path / "one.zip.part").write_bytes(archive("an older try\n"))
-    for name in "one.zip", "two.zip":
-        assert data.download(f"{server}/good/{name}", tmp_path / name) == tmp_path / name
-        assert (tmp_path / name).read_bytes() == archive(), "what came is not what the server has: was an older try kept?"
-    said = capsys.readouterr()
-    assert not said.out + said.err, "with no terminal there is no bar"
-
-
-def test_found_first_downloaded_last(server, tmp_path, monkeypatch):
-    kept = data.tatoeba_archive("fr", f"{server}/good/")
-    assert kept == tmp_path / "cache" / "transformer-lit" / "tatoeba" / "fra-eng.zip"
-    assert data.read_tatoeba(kept) == [("Go.", "Va !"), ("I am.", "Je suis.")]
-    assert [p.name for p in kept.parent.iterdir()] == [kept.name], "a download leaves only the file that was asked for"
-    assert data.tatoeba_archive("fr", "http://127.0.0.1:9/") == kept, "what is in the cache is not fetched again"
-    mine = tmp_path / "mine" / "tatoeba" / "fra-eng.zip"
-    mine.parent.mkdir(parents=True)
-    mine.write_bytes(archive())
-    monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path / "mine"))
-    assert data.tatoeba_archive("fr", "http://127.0.0.1:9/") == mine, "the reader's own folder comes before the cache"
-
-
-def test_an_archive_without_pairs_says_so(tmp_path):
-    (tmp_path / "fra-eng.zip").write_bytes(archive("no tab here\n"))
-    with pytest.raises(ValueError, match="two columns"):
-        data.read_tatoeba(tmp_path / "fra-eng.zip")
-
-
-def test_archive_text_is_tidied(tmp_path):
-    (tmp_path / "z.zip").write_bytes(archive("It’s.\tC’est\u202f!\nIt's.\tC'est !\ne\u0301\tx\n"))
-    assert data.read_tatoeba(tmp_path / "z.zip") == [("It's.", "C'est !"), ("é", "x")], (
-        "apostrophes, spaces and composed letters are made alike, and then a pair comes once")
-
-
 # The translator, from the archive to a sentence -----------------------------------------------------------------
 
 ENGLISH, FRENCH = "I you we they he she".split(), "je tu nous ils il elle".split()
@@ -245,20 +163,21 @@ def corpus(monkeypatch, tmp_path):
     pairs += [(" ".join("abcdefghijklmno"), "long"), ("long", " ".join("abcdefghijklmno"))]  # 15 words are too many
     path = tmp_path / "tatoeba" / "fra-eng.zip"
     path.parent.mkdir()
-    path.write_bytes(archive("".join(f"{en}\t{fr}\tCC-BY\n" for en, fr in pairs)))
+    path.write_bytes(zipped({"fra.txt": "".join(f"{en}\t{fr}\tCC-BY\n" for en, fr in pairs)}))
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path))
-    monkeypatch.setattr(translation, "split_by_english", lambda pairs: data.split_by_english(pairs, 3, 3))
+    split = data.split_by_english
+    monkeypatch.setattr(data, "split_by_english", lambda pairs: split(pairs, 3, 3))
     tiny = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
     for name, value in tiny.items():
-        monkeypatch.setitem(translation.SMALL, name, value)
+        monkeypatch.setitem(recipes.SMALL, name, value)
     return pairs[:-2]
 
 
 def test_load_parts_keeps_short_pairs_and_draws_alike(corpus):
-    parts = translation.load_parts()
+    parts = recipes.load_parts()
     assert sorted(p for part in parts.values() for p in part) == sorted(corpus), "pairs of 15 words or more stay out"
     assert [len(parts[name]) for name in ("train", "valid", "test")] == [90, 3, 3]
-    some = translation.load_parts(pairs=10)
+    some = recipes.load_parts(pairs=10)
     assert some["train"] == parts["train"][:10] and some["test"] == parts["test"], "fewer training pairs, the same test"
     assert parts["train"] != [p for p in corpus if p in parts["train"]], "training pairs are drawn, not the archive's first"
 
@@ -272,7 +191,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     epochs, steps = ([entry for entry in log if entry["kind"] == kind] for kind in ("epoch", "step"))
     translator = Translator.from_pretrained(folder)
     weights = sum(w.numel() for w in translator.model.parameters())
-    assert record["command"].startswith("transformer-lit train ") and record["seed"] == translation.FIRST.seed
+    assert record["command"].startswith("transformer-lit train ") and record["seed"] == recipes.FIRST.seed
     assert {"--epochs 2", "--pairs 40"} <= {" ".join(two) for two in itertools.pairwise(record["command"].split())}, (
         "the record's command must be the one that was run")
     assert len(epochs) == 2 and len(epochs[0]["samples"]) == 12, "each epoch shows how the twelve samples are translated"
@@ -283,10 +202,10 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert record["data"]["leak_by_sentence"] == 0, "the test set leaks into training"
     assert record["scores"][0]["value"] == epochs[-1]["valid_loss"] and "validation" not in record
     assert record["torch"] == torch.__version__.split("+")[0] and "thread" in record["hardware"]
-    rate = [translation.rise_and_fall(entry["step"], len(steps), translation.RECIPES["words"].peak, translation.FIRST.warmup)
+    rate = [recipes.rise_and_fall(entry["step"], len(steps), recipes.RECIPES["words"].peak, recipes.FIRST.warmup)
             for entry in steps]
     assert [entry["lr"] for entry in steps] == rate, "the rate isn't the recipe's, or ends at another step than the run"
-    parts = translation.load_parts(pairs=40)
+    parts = recipes.load_parts(pairs=40)
     said = (folder / "hypotheses.txt").read_text(encoding="utf-8").splitlines()
     assert said == translator.translate([en for en, _ in parts["test"]], precision="fp32"), "hypotheses.txt holds the test set, translated"
     assert out.count("\n") == len(record["scores"]) and "cross-entropy" in out
@@ -309,11 +228,11 @@ def test_the_command_line_knows_its_commands(capsys):
 
 
 def test_the_record_says_what_was_seen_and_what_a_shorter_list_costs(corpus, tmp_path):
-    parts = translation.load_parts()
+    parts = recipes.load_parts()
     samples = [parts["train"][0][0].upper(), parts["test"][0][0]]
-    config = dataclasses.replace(translation.RECIPES["words"], training=dataclasses.replace(translation.FIRST, epochs=1))
-    done = translation.train_translator(tmp_path / "kept", config, parts, samples)
-    record = translation.write_record(tmp_path / "kept", "by hand", *done, parts, data.tatoeba_archive())
+    config = dataclasses.replace(recipes.RECIPES["words"], training=dataclasses.replace(recipes.FIRST, epochs=1))
+    done = recipes.train_translator(tmp_path / "kept", config, parts, samples)
+    record = recipes.score_and_record(tmp_path / "kept", "by hand", config, *done, parts, data.tatoeba_archive())
     assert record == json.loads((tmp_path / "kept" / "run.json").read_text(encoding="utf-8"))
     assert record["seen"] == {samples[0]: True, samples[1]: False}, "seen: does training hold the sentence, in any case?"
     rows = {row["at_least"]: row for row in record["vocabulary"]}
@@ -322,10 +241,10 @@ def test_the_record_says_what_was_seen_and_what_a_shorter_list_costs(corpus, tmp
         ids = [words.ids.get(word, UNK) for _, fr in parts["valid"] for word in split_words(fr, "fr")]
         assert rows[n]["words"] == len(words) and rows[n]["unknown"] == ids.count(UNK) / len(ids), (
             "the cost of a shorter list is the share of unknown words in the validation set, EOS not counted")
-    assert record["data"] == translation.describe(parts, data.tatoeba_archive()), "a description throws no new dice"
+    assert record["data"] == recipes.describe(parts, data.tatoeba_archive()), "a description throws no new dice"
     assert record["data"]["pairs"] == 96 and record["data"]["distinct_english"] == 96
     torch.manual_seed(99)
-    again = translation.train_translator(tmp_path / "again", config, iter_parts(parts), samples)[1]
+    again = recipes.train_translator(tmp_path / "again", config, iter_parts(parts), samples)[1]
     assert [e.get("loss") for e in again.log] == [e.get("loss") for e in done[1].log], "the seed decides about all of it"
 
 
@@ -334,7 +253,7 @@ def iter_parts(parts):
 
 
 def test_the_rate_rises_and_falls():
-    rate = translation.rise_and_fall
+    rate = recipes.rise_and_fall
     assert math.isclose(rate(400, 2000), 1e-3), "the peak is 1e-3, at step 400"
     assert math.isclose(rate(100, 2000), 0.25e-3) and math.isclose(rate(1201, 2001), 1e-3 * 801 / 1602)
     assert 0 < rate(2000, 2000) < 1e-6 and rate(2001, 2000) == 0 == rate(2500, 2000), "the last step is the last above 0"
@@ -343,7 +262,7 @@ def test_the_rate_rises_and_falls():
 
 def test_scores_come_with_their_signature():
     said = ["le chat est sur la table .", "il est trop fatigué ce soir ."]
-    rows = translation.scored(said, [[said[0]], ["elle est trop fatiguée ce soir .", said[1]]], "toy")
+    rows = recipes.scored(said, [[said[0]], ["elle est trop fatiguée ce soir .", said[1]]], "toy")
     found = {(row["references"], row["metric"]): row for row in rows}
     assert round(found["all", "BLEU"]["value"], 3) == 100 > found["first", "BLEU"]["value"], "all references, and the first alone"
     assert "tok:13a" in found["first", "BLEU"]["signature"] and {row["set"] for row in rows} == {"toy"}
@@ -392,9 +311,9 @@ def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
 
 def test_the_record_names_machine_and_speed():
     model = torch.nn.Linear(3, 2, bias=False)
-    found = translation.effort(model, types.SimpleNamespace(tokens=1000, seconds=4.0))
+    found = records.effort(model, types.SimpleNamespace(tokens=1000, seconds=4.0))
     assert (found["parameters"], found["flops"], found["seconds"], found["tokens_per_second"]) == (6, 36_000.0, 4.0, 250)
-    assert f"{torch.get_num_threads()} thread" in translation.hardware()
+    assert f"{torch.get_num_threads()} thread" in records.hardware()
 
 
 def test_threads_on_the_command_line(corpus, tmp_path, monkeypatch):
@@ -421,230 +340,8 @@ def test_the_first_translator_is_the_recorded_one():
     options = cli.parser().parse_args(["train"])
     assert (options.recipe, options.folder, options.epochs, options.pairs) == ("words", None, None, None)
     assert cli.parser().parse_args(["translate", "--folder", "x"]).folder == Path("x"), "a folder is a path, typed or not"
-    assert translation.SMALL == dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
-    assert (translation.FIRST.epochs, translation.FIRST.max_tokens) == (5, 1024)
-    defaults = {name: p.default for f in (data.split_by_english, data.shorter_than, Translator.translate, translation.load_parts)
+    assert recipes.SMALL == dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
+    assert (recipes.FIRST.epochs, recipes.FIRST.max_tokens) == (5, 1024)
+    defaults = {name: p.default for f in (data.split_by_english, data.shorter_than, Translator.translate, recipes.load_parts)
                 for name, p in inspect.signature(f).parameters.items()}
     assert [defaults[name] for name in ("beam_size", "pairs", "valid", "test", "words")] == [4, 50_000, 2000, 2000, 15]
-
-
-# Checkpoints ----------------------------------------------------------------------------------------------------
-
-def trained(seed=0, **changes):
-    model = small_model(seed, **changes)
-    return model, torch.optim.Adam(model.parameters(), lr=0.01)
-
-
-def step(model, optimizer):
-    model(sentences(2, 4, 0), sentences(2, 3, 1)).square().mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-
-
-def test_a_checkpoint_brings_everything_back(tmp_path):
-    (one, optimizer), (two, other) = trained(0), trained(1)
-    step(one, optimizer)
-    torch.manual_seed(5)
-    save_checkpoint(tmp_path / "new" / "c.safetensors", one, optimizer, {"step": 7})
-    dice = torch.rand(3)
-    assert load_checkpoint(tmp_path / "new" / "c.safetensors", two, other) == {"step": 7}
-    assert torch.equal(torch.rand(3), dice), "the random state is not restored: dropout would throw other dice"
-    for _ in range(2):
-        step(one, optimizer)
-        step(two, other)
-    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters())), (
-        "after loading, the steps differ: Adam's averages and its count belong in the checkpoint")
-
-
-def test_without_an_optimiser_the_dice_stay(tmp_path):
-    model, optimizer = trained()
-    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, {})
-    torch.manual_seed(3)
-    load_checkpoint(tmp_path / "c.safetensors", model)
-    dice = torch.rand(2)
-    torch.manual_seed(3)
-    assert torch.equal(torch.rand(2), dice), "loading weights to translate must not reset the reader's random state"
-
-
-def test_a_checkpoint_of_another_shape(tmp_path):
-    save_checkpoint(tmp_path / "c.safetensors", *trained(), {})
-    model, optimizer = trained(d_ff=20)
-    before = [w.clone() for w in model.parameters()]
-    with pytest.raises(ValueError, match="another shape"):
-        load_checkpoint(tmp_path / "c.safetensors", model, optimizer)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before)), "a refused checkpoint must change nothing"
-
-
-def test_a_save_that_fails_is_one_sentence(tmp_path, monkeypatch):
-    path, (model, optimizer) = tmp_path / "c.safetensors", trained()
-    save_checkpoint(path, model, optimizer, {"step": 1})
-    old = path.read_bytes()
-
-    def full(*_, **__):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(training, "save_file", full)
-    with pytest.raises(OSError, match="No space left"):
-        save_checkpoint(path, model, optimizer, {"step": 2})
-    assert path.exists() and path.read_bytes() == old, "a full disk destroys the old checkpoint: write beside it, then move"
-    assert [p.name for p in tmp_path.iterdir()] == [path.name], "a full disk leaves half a new checkpoint"
-
-
-@pytest.mark.parametrize("where", ["save_file", "replace"])
-def test_an_interrupted_save_leaves_the_old_checkpoint(tmp_path, monkeypatch, where):
-    path, (model, optimizer) = tmp_path / "c.safetensors", trained()
-    save_checkpoint(path, model, optimizer, {"step": 1})
-    old = path.read_bytes()
-
-    def half(tensors, file, metadata=None):
-        open(file, "wb").write(b"half a file")
-        raise KeyboardInterrupt
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    if where == "save_file":
-        monkeypatch.setattr(training, "save_file", half)
-    else:
-        monkeypatch.setattr(training.os, "replace", stop)
-    step(model, optimizer)
-    with pytest.raises(KeyboardInterrupt):
-        save_checkpoint(path, model, optimizer, {"step": 2})
-    assert path.read_bytes() == old, "a stop in the middle of saving destroys the old checkpoint: write beside it, then move"
-    monkeypatch.undo()
-    save_checkpoint(path, model, optimizer, {"step": 2})
-    assert load_checkpoint(path, model) == {"step": 2} and [p.name for p in tmp_path.iterdir()] == [path.name]
-
-
-# Training -------------------------------------------------------------------------------------------------------
-
-def pairs(n=24):
-    rows = zip(sentences(n, 6, 0).tolist(), sentences(n, 5, 1).tolist())
-    return [([i for i in s if i] + [EOS], [BOS] + [i for i in t if i] + [EOS]) for s, t in rows]
-
-
-CONFIG = TrainingConfig(epochs=3, max_tokens=40, warmup=10, checkpoint_every=3)
-
-
-def run(folder=None, stop_at=None, config=CONFIG, after_epoch=None):
-    job = Training(small_model(dropout=0.1).float(), pairs(), config, folder)
-    job.fit(after_epoch, stop_at)
-    return job
-
-
-def story(job):
-    return [{k: v for k, v in entry.items() if k != "seconds"} for entry in job.log]
-
-
-@pytest.mark.parametrize("clip", [0.01, 1e6])
-def test_gradients_are_fresh_and_clipped(clip):
-    model, norms = small_model(), []
-    job = Trainer(model, pairs(), dataclasses.replace(CONFIG, clip=clip))
-    job.optimizer.step = lambda: norms.append(
-        torch.stack([p.grad.norm() for p in model.parameters()]).norm().item())
-    for _ in range(2):
-        job.train_step(sentences(2, 4, 0), sentences(2, 5, 1))
-    assert math.isclose(*norms, rel_tol=1e-4), "gradients pile up from step to step: zero_grad is missing"
-    assert (norms[0] < 0.0101) is (clip == 0.01), "the gradient's norm must be clipped, and only at `clip`"
-
-
-@pytest.mark.parametrize("stop_at", [1, 4, 6, 11])
-def test_an_interrupted_run_reaches_the_very_same_losses(tmp_path, stop_at):
-    whole, stopped = run(), run(tmp_path, stop_at)
-    assert stopped.step == stop_at and stopped.log[-1]["step"] == stop_at
-    torch.manual_seed(99)  # a new process has other dice
-    resumed = run(tmp_path)
-    assert story(resumed) == story(whole), (
-        "resumed losses are not those of the run without a stop: are weights, Adam's averages, position in the epoch and "
-        "the random state (dropout's dice) all restored?")
-    assert all(torch.equal(a, b) for a, b in zip(resumed.model.parameters(), whole.model.parameters()))
-    lines = (tmp_path / "log.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [entry["step"] for entry in whole.log], "one line an entry"
-
-
-def test_training_switches_dropout_on():
-    job = Training(small_model(dropout=0.1).float().eval(), pairs(), CONFIG)
-    job.fit()
-    assert story(job) == story(run()), "a model that comes in evaluation mode must be trained with its dropout on"
-
-
-def test_a_finished_run_is_not_repeated(tmp_path):
-    first, seen = run(tmp_path), []
-    again = run(tmp_path, after_epoch=lambda training: seen.append(training.epoch))
-    assert story(again) == story(first) and not seen, "a finished run is loaded, not run again"
-    longer = run(tmp_path, config=dataclasses.replace(CONFIG, epochs=4))
-    assert longer.epoch == 4 and story(longer)[:len(first.log)] == story(first), "more epochs go on where the run ended"
-
-
-def test_the_log_counts_real_labels_and_keeps_what_an_epoch_says(tmp_path):
-    job = run(tmp_path, after_epoch=lambda training: {"valid_loss": 1.5})
-    assert job.tokens == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs()), "tokens are the labels that are no pads"
-    epochs = [entry for entry in job.log if entry["kind"] == "epoch"]
-    assert [entry["epoch"] for entry in epochs] == [1, 2, 3] and all(e["valid_loss"] == 1.5 for e in epochs)
-    losses = [entry["loss"] for entry in job.log if entry["kind"] == "step"]
-    assert sum(losses[-4:]) < sum(losses[:4]), "the loss does not fall"
-
-
-def test_the_rate_is_that_of_the_step():
-    model, seen = small_model(), []
-    job = Trainer(model, pairs(), CONFIG, schedule=lambda step: seen.append(step) or 0.001 * step)
-    source, target = sentences(2, 4, 0), sentences(2, 5, 1)
-    for n in 1, 2:
-        job.train_step(source, target)
-        assert job.optimizer.param_groups[0]["lr"] == 0.001 * n, "the schedule is off by one: the first step is step 1"
-    assert seen == [1, 2]
-    adam = job.optimizer.param_groups[0]
-    assert (adam["betas"], adam["eps"]) == ((0.9, 0.98), 1e-9), "the paper's Adam has β = (0.9, 0.98), ε = 1e-9 (§5.3)"
-
-
-def test_the_default_rate_is_noam_for_the_models_width():
-    job = Trainer(small_model(), pairs(), CONFIG)
-    assert job.schedule(4) == noam(4, 8, CONFIG.warmup, CONFIG.factor)
-
-
-def join(rank, world, folder):
-    "One of `world` processes; the last batch has a single row, so that most processes have none."
-    import torch.distributed as dist
-
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
-    model = small_model(seed=rank).float()  # every process begins with other weights, and must take over the first one's
-    job = Training(model, uneven_pairs(), dataclasses.replace(CONFIG, epochs=2), folder)
-    job.fit()
-    if rank == 0:
-        torch.save([job.log, dict(job.model.named_parameters())], folder / "result.pt")
-    dist.destroy_process_group()
-
-
-def uneven_pairs():
-    return pairs(13) + [([5] * 30 + [EOS], [BOS] + [6] * 30 + [EOS])]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("world", [2, 4])
-def test_processes_reach_the_single_process_result(tmp_path, world, monkeypatch):
-    import torch.multiprocessing as mp
-
-    alone = Training(small_model().float(), uneven_pairs(), dataclasses.replace(CONFIG, epochs=2))
-    alone.fit()
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    mp.start_processes(join, (world, tmp_path), nprocs=world, start_method="spawn")
-    log, weights = torch.load(tmp_path / "result.pt", weights_only=False)
-    for a, b in zip(log, alone.log):
-        assert a["step"] == b["step"] and abs(a.get("loss", 0) - b.get("loss", 0)) < 1e-4, (
-            f"{world} processes reach another loss than one: are gradients summed, and divided by the WHOLE batch's labels?")
-    for name, weight in alone.model.named_parameters():
-        if name.endswith("key.bias"):  # the softmax doesn't feel it: its gradient is rounding, which Adam makes large
-            continue
-        assert torch.allclose(weight, weights[name], atol=1e-3), f"{name} differs between one process and {world}"
-
-
-def test_bf16_keeps_the_loss_in_float32():
-    source, target = sentences(3, 5, 0), sentences(3, 6, 1)
-    target[:, 0], losses = BOS, []
-    for precision in "fp32", "bf16":
-        model = small_model(d_model=32).float()
-        losses.append(training.backward(model, source, target, TrainingConfig(precision=precision)))
-        assert all(p.grad.dtype == torch.float32 for p in model.parameters()), "weights and gradients stay in float32"
-    assert losses[0] != losses[1], "precision=\"bf16\" changes nothing: is autocast on?"
-    assert abs(losses[0] - losses[1]) < 0.05, f"bf16 changes the loss too much: {losses}"
-    assert (target[:, 1:] == PAD).any()

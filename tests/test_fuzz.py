@@ -110,8 +110,9 @@ def corpora(home):
 def patched():
     "Small models, small test sets, and answers that take no time."
     from transformer_lit import data, translation, wmt
+    from transformer_lit.support import recipes
     data.split_by_english.__defaults__ = (3, 3, 1)
-    translation.SMALL.update(TINY)
+    recipes.SMALL.update(TINY)
     short = lambda model, ids, beam_size, batch_size, precision="fp32", **_: [i[:3] for i in ids]
     wmt.answers = short
     translation.answers = short

@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer_lit import training, translation
+from transformer_lit import training
 from transformer_lit.masks import BOS, EOS
-from transformer_lit.support import lock, plan, progress, stops, weights
+from transformer_lit.support import files, limits, lock, plan, progress, records, recipes, stops, weights
+from transformer_lit.support.checkpoint import read_checkpoint
+from transformer_lit.support.files import write_whole
+from transformer_lit.support.recipes import Recipe, train_translator
 from transformer_lit.tokens import Subwords
-from transformer_lit.training import Training, TrainingConfig, read_checkpoint, save_checkpoint, write_whole
-from transformer_lit.translation import Recipe, create_joint, create_translator, from_pretrained, save_pretrained, train_translator
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig, save_checkpoint
+from transformer_lit.translation import create_joint, create_translator, from_pretrained, save_pretrained
 
 TINY = dict(d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1, dropout=0.1)
 PAIRS = [(f"I see {n} {w}.", f"Je vois {n} {m}.") for n in "abcdef" for w, m in (("cats", "chats"), ("dogs", "chiens"), ("keys", "clés"))]
@@ -118,15 +121,17 @@ def test_training_alone_compares_its_plan_too(tmp_path):
     def job(heads=2, pairs=PAIRS[:12], **settings):
         torch.manual_seed(0)
         made = create_translator(PAIRS, at_least=1, **TINY | {"n_heads": heads})
-        return Training(made.model, made.encode_pairs(pairs), TrainingConfig(**{"epochs": 1, "max_tokens": 64, **settings}), tmp_path)
-    job().fit()
+        config = TrainingConfig(**{"epochs": 1, "max_tokens": 64, **settings})
+        return Trainer(made.model, config, folder=tmp_path).fit(PairBatches(made.encode_pairs(pairs), config))
+    job()
     before = held(tmp_path)
-    for other, words in ((job(4), "n_heads=2; now n_heads=4"), (job(warmup=9), "rate at step 1"), (job(pairs=PAIRS[1:13]), "other data")):
+    for other, words in ((dict(heads=4), "n_heads=2; now n_heads=4"), (dict(warmup=9), "rate at step 1"), (
+            dict(pairs=PAIRS[1:13]), "other data")):
         with pytest.raises(ValueError) as refusal:
-            other.fit()
+            job(**other)
         assert words in str(refusal.value)
     assert held(tmp_path) == before
-    assert job(epochs=2).fit()[-1]["epoch"] == 2, "with a rate that doesn't depend on them, more epochs go on where the run ended"
+    assert job(epochs=2)[-1]["epoch"] == 2, "with a rate that doesn't depend on them, more epochs go on where the run ended"
 
 
 def test_differences_are_named_by_their_path_where_a_name_stands_twice():
@@ -151,7 +156,7 @@ def test_stop_at_saves_where_it_stops(tmp_path):
 def test_a_signal_saves_between_two_steps_and_says_so(number, ends, status, tmp_path, monkeypatch, capsys):
     r, steps = recipe({"checkpoint_every": 0}), []
     whole = train_translator(tmp_path / "whole", r, PARTS, [])[1].log
-    step, before = Training.train_step, [signal.getsignal(s) for s in stops.SIGNALS]
+    step, before = Trainer.train_step, [signal.getsignal(s) for s in stops.SIGNALS]
 
     def interrupted(run, *batch):
         steps.append(run.step)
@@ -160,7 +165,7 @@ def test_a_signal_saves_between_two_steps_and_says_so(number, ends, status, tmp_
             time.sleep(0.01)  # the handler has run
         return step(run, *batch)
 
-    monkeypatch.setattr(Training, "train_step", interrupted)
+    monkeypatch.setattr(Trainer, "train_step", interrupted)
     with pytest.raises(ends) as stop:
         train_translator(tmp_path / "stopped", r, PARTS, [])
     said = str(stop.value) if ends is KeyboardInterrupt else capsys.readouterr().err
@@ -365,9 +370,9 @@ def test_nan_and_inf_are_refused(trained, tmp_path):
 
 def test_the_shipped_weights_have_their_sums(tmp_path):
     for name in "tatoeba-fr", "pocket":
-        folder = translation.shipped(f"data/checkpoints/{name}")
+        folder = files.shipped(f"data/checkpoints/{name}")
         kept = json.loads((folder / "translator.json").read_text("utf-8"))
-        assert kept["sha256"] == translation.file_hash(folder / "model.safetensors")
+        assert kept["sha256"] == files.file_hash(folder / "model.safetensors")
         raw = bytearray((folder / "model.safetensors").read_bytes())
         (tmp_path / "translator.json").write_text(json.dumps(kept))
         if (folder / "tokenizer.json").exists():
@@ -400,7 +405,7 @@ def test_impossible_numbers_are_one_sentence_each(trained):
         (name, value), = wrong.items()
         with pytest.raises(ValueError, match=f"{name}={value}: "):
             translator.translate(ASKED, **wrong)
-    assert translator.translate(ASKED, beam_size=translation.WIDEST, batch_size=1)
+    assert translator.translate(ASKED, beam_size=limits.WIDEST, batch_size=1)
     for wrong in {"epochs": 0}, {"clip": -1}, {"clip": math.nan}, {"max_tokens": 0}, {"warmup": 0}, {"accumulate": 0}, {"smoothing": -0.1}:
         with pytest.raises(ValueError, match=f"{next(iter(wrong))}="):
             TrainingConfig(**wrong)
@@ -435,7 +440,7 @@ def test_every_file_has_the_mode_of_any_other_file(tmp_path):
     try:
         translator, run = train_translator(tmp_path, recipe(average=1), PARTS, ASKED)
         (tmp_path / "archive").write_bytes(b"pairs")
-        translation.write_record(tmp_path, "by hand", translator, run, PARTS, tmp_path / "archive")
+        recipes.score_and_record(tmp_path, "by hand", recipe(average=1), translator, run, PARTS, tmp_path / "archive")
     finally:
         os.umask(old)
     assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {"0o644"}
@@ -446,7 +451,7 @@ def test_the_commit_is_the_books_and_not_the_folders(tmp_path, monkeypatch):
     for command in ("git init -q .", "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m strange"):
         subprocess.run(command.split(), check=True)
     strange = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
-    assert strange and translation.commit() != strange
+    assert strange and records.commit() != strange
 
 
 # Progress ------------------------------------------------------------------------------------------------------------

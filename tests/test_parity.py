@@ -396,8 +396,8 @@ def test_the_loss_in_blocks_is_the_whole_loss(seed, size, smoothing, count):
 
 @pytest.mark.slow
 def test_compiling_changes_no_loss(monkeypatch):
-    form = functools.partial(torch.compile, backend="aot_eager")  # traces as always, and needs no C++ compiler
-    monkeypatch.setattr(training, "compiled", functools.cache(form))
+    form = functools.partial(training.compiled, backend="aot_eager")  # traces as always, and needs no C++ compiler
+    monkeypatch.setattr(training, "compiled", form)
     source, target = sentences(5, 6, 0), sentences(5, 7, 1)
     found = {}
     for choice in False, True:

@@ -348,7 +348,8 @@ def pairs():
     "A ground of two hundred pairs."
     from transformer_lit.equal_cost import Ground
     from transformer_lit.tokens import Subwords
-    from transformer_lit.translation import Translator, load_parts
+    from transformer_lit.support.recipes import load_parts
+    from transformer_lit.translation import Translator
     parts = load_parts(pairs=None, words=None, corpus="pocket")
     tokens = Subwords.build((side for pair in parts["train"][:200] for side in pair), 400)
     encode = Translator(None, tokens, tokens).encode_pairs

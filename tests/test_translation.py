@@ -1,6 +1,6 @@
-"""Chapter 18 where the page is no place for it: strange input, packed weights, resumed runs, records, cards."""
+"""Chapter 18: strange input, lines cut and joined, answers in order, translators saved and loaded."""
 import dataclasses
-import importlib.util
+import inspect
 import json
 import re
 
@@ -8,34 +8,48 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
+from translators import PAIRS, TINY, joint, words
 
-from transformer_lit import data, translation
-from transformer_lit.masks import BOS, EOS, UNK
+from transformer_lit import data
+from transformer_lit.masks import UNK
+from transformer_lit.model import TransformerConfig
+from transformer_lit.support.limits import WIDEST, search_bounds
 from transformer_lit.tokens import Subwords, Vocabulary
-from transformer_lit.training import TrainingConfig, named_tensors, save_checkpoint
+from transformer_lit.training import named_tensors, save_checkpoint
 from transformer_lit.translation import (
-    Muon, MuonAndAdam, RECIPES, Recipe, Translator, create_joint, create_translator, from_pretrained, pack, pieces, save_pretrained,
-    train_translator, unpack)
-
-TINY = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, dropout=0.1)
-PAIRS = [(f"I see {n} {w}.", f"Je vois {n} {m}.") for n in "abcdef" for w, m in (("cats", "chats"), ("dogs", "chiens"), ("keys", "clés"))]
-PARTS = {"train": PAIRS[:12], "valid": PAIRS[12:15], "test": PAIRS[15:]}
-
-
-def words():
-    torch.manual_seed(0)
-    return create_translator(PAIRS, at_least=1, **TINY)
-
-
-def joint():
-    torch.manual_seed(0)
-    return create_joint(Subwords.build((s for pair in PAIRS for s in pair), 300), **TINY)
-
+    Translator, answers, create_joint, create_translator, from_pretrained, pieces, readable, save_pretrained, save_translator)
 
 KINDS = pytest.mark.parametrize("make", [words, joint])
 
 
+class Echo(nn.Module):
+    "Says its source again: a model with nothing to learn."
+
+    def __init__(self):
+        super().__init__()
+        self.vocab, self.shapes, self.kinds = nn.Parameter(torch.tensor(8.0)), [], []
+
+    def start(self, source):
+        self.shapes.append(tuple(source.shape))
+        return {"left": source}
+
+    def step(self, tokens, state):
+        self.kinds.append((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)
+        return nn.functional.one_hot(state["left"][:, 0], 8) * 50.0, {"left": state["left"].roll(-1, 1)}
+
+
+def echo():
+    letters = Vocabulary(["a", "b", "c"], "en")
+    return Translator(Echo(), letters, letters)
+
+
 # Input ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_no_file_can_hold_becomes_a_question_mark():
+    assert readable("  l’été\u00a0!\n") == "l'été !" and readable("a\ud800b") == "a?b"
+
 
 @KINDS
 def test_any_text_gets_an_answer(make):
@@ -56,9 +70,68 @@ def test_answers_do_not_depend_on_the_company(make):
         translator.translate("I am.")
 
 
+def test_every_sentence_gets_its_own_answer_however_batches_are_cut():
+    asked = ["a b c", "b", "c a", "", "b b b b", "a <b>", "c " * 300]
+    said = echo().translate(asked)
+    assert said[:5] == asked[:5] and said[6] == asked[6].strip(), "answers must come back in the order of the sentences"
+    for batch_size in 1, 2, 3:
+        assert echo().translate(asked, batch_size=batch_size) == said
+        assert answers(Echo(), [[4, 5, 2], [5, 2], [6, 4, 5, 2]], 2, batch_size) == [[4, 5], [5], [6, 4, 5]]
+    assert echo().translate([]) == [] and echo().encode_pairs([("a b", "c")]) == [([4, 5, 2], [1, 6, 2])]
+    defaults = [p.default for p in inspect.signature(Translator.translate).parameters.values()][2:]
+    assert defaults == [4, 64, None], "beam, batch, precision"
+
+
+def test_sentences_of_like_length_share_a_batch():
+    speaker = echo()
+    assert speaker.translate(["a b c a b", "b", "c b a b c", "a"], batch_size=2) == ["a b c a b", "b", "c b a b c", "a"]
+    assert speaker.model.shapes == [(2, 2), (2, 6)], "sorted by length, less is padded"
+
+
+def test_no_text_is_encoded_twice():
+    translator, seen = joint(), []
+    encode = translator.source.encode
+
+    class Counting:
+        encode = staticmethod(lambda text: seen.append(text) or encode(text))
+
+    translator.source = Counting()
+    translator.translate(["I see a cats.", "I see b dogs. " * 12, "I see a cats."])
+    assert "I see a cats." in seen and len(seen) == len(set(seen)), "a sentence was cut into tokens more than once"
+
+
+@pytest.mark.parametrize("limits, parts", [((100, 20), 4), ((100, 100), 1), ((9, 9), 8)])
+def test_limits_belong_to_the_translator_and_are_kept(limits, parts, tmp_path):
+    """Whoever loads a translator cuts text as the run that trained it did: `evaluate` and a run's own looks answer alike.
+
+    Only limits of its own are written: older files stay as they are."""
+    lines = ["a b c a b c a. " * 8]
+    translator = echo()
+    translator.limits = limits
+    assert translator.limits == limits
+    translator.translate(lines)
+    assert sum(rows for rows, _ in translator.model.shapes) == parts
+    kept = words()
+    kept.limits = limits
+    save_pretrained(kept, tmp_path)
+    told = json.loads((tmp_path / "translator.json").read_text("utf-8"))
+    assert told.get("limits") == (None if limits == (100, 20) else list(limits))
+    assert from_pretrained(tmp_path).limits == limits, "whoever loads a translator cuts text as the run that trained it did"
+
+
+@pytest.mark.parametrize("limits", [3, [1], [1, 0], [1, 2.5], ["a", "b"], [1, 2, 3]])
+def test_impossible_limits_are_one_sentence(limits, tmp_path):
+    save_pretrained(words(), tmp_path)
+    path = tmp_path / "translator.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"limits": limits}))
+    with pytest.raises(ValueError, match="limits are two numbers of tokens"):
+        from_pretrained(tmp_path)
+
+
 @pytest.mark.parametrize("units", [True, False])
 def test_fewer_bits_only_for_many_rows_and_where_they_are_faster(monkeypatch, units):
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: units, raising=False)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     translator, seen = words(), []
     translator.model.output.register_forward_hook(lambda m, i, logits: seen.append(logits.dtype))
 
@@ -77,6 +150,21 @@ def test_fewer_bits_only_for_many_rows_and_where_they_are_faster(monkeypatch, un
         translator.translate(["I see."], precision="int8")
 
 
+@pytest.mark.parametrize("options, kind", [((), torch.float32), (("fp32",), torch.float32), (("bf16",), torch.bfloat16)])
+def test_products_are_computed_in_the_precision_that_was_asked_for(options, kind):
+    model = Echo()
+    assert answers(model, [[4, 2]], 2, 1, *options) == [[4]] and set(model.kinds) == {kind}
+
+
+def test_what_cannot_be_searched_is_one_sentence():
+    for beam, batch, precision, words_of in ((0, 1, "fp32", "beam_size=0"), (65, 1, "fp32", "beam_size=65"), (-3, 1, "fp32", "beam_size=-3"),
+                                             (4, 0, "fp32", "batch_size=0"), (4, 1, "int8", "precision='int8': choose")):
+        with pytest.raises(ValueError, match=re.escape(words_of)):
+            answers(Echo(), [[4, 2]], beam, batch, precision)
+    search_bounds(1, 1, "bf16")
+    search_bounds(WIDEST, 1, "fp32")
+
+
 @given(st.text(alphabet="ab .!?…é", max_size=120), st.integers(1, 9))
 def test_pieces_lose_nothing_and_fit(text, most):
     text = data.tidy(text)
@@ -89,7 +177,57 @@ def test_pieces_cut_at_sentence_ends_first():
     assert pieces("Aa bb. Cc dd ee ff. Gg.", lambda part: len(part.split()), 5) == ["Aa bb.", "Cc dd ee ff. Gg."]
 
 
-# Weights --------------------------------------------------------------------------------------------------------
+def test_pieces_are_cut_near_the_middle():
+    count = lambda part: len(part.split())
+    assert pieces("One two. Three. Four five six.", count, 4) == ["One two. Three.", "Four five six."]
+    assert pieces("a b c d e", count, 3) == ["a b", "c d e"] and pieces("x" * 10, len, 4) == ["xx", "xxx", "xx", "xxx"]
+    assert pieces("", count) == [] and pieces("a", count, 0) == ["a"] and pieces.__defaults__ == (100, 20)
+    long = ("Is it? Yes! " * 40 + "no " * 300).strip()
+    cut = pieces(long, count, 20)
+    assert " ".join(cut) == long and max(map(count, cut)) <= 20
+    assert min(map(count, cut)) >= 5, "near the middle"
+
+
+def test_one_sentence_is_longer_than_several_may_be():
+    count = lambda part: len(part.split())
+    assert pieces("He saw Mr. Lee. " + "a " * 19 + "a", count) == ["He saw Mr. Lee.", "a " * 19 + "a"], "no sentence ends at Mr."
+    assert len(pieces(("a " * 99).strip(), count)) == 1, "a single sentence of 99 is left whole"
+    for short in "Mr.", "Mrs.", "Ms.", "Dr.":
+        assert len(pieces(f"I met {short} Lee there. " * 2 + "And left early.", count, easy=6)) == 3
+
+
+# Making, saving, loading ------------------------------------------------------------------------------------------
+
+
+def test_a_new_translator_lists_the_words_of_its_pairs():
+    assert create_translator([("a", "b")], d_model=8).source.words[4:] == [], "once is not often enough"
+    once = create_translator(iter([("a", "b")] * 2), "fr", d_model=8)
+    assert (once.source.words[4:], once.target.words[4:]) == (["a"], ["b"]) and once.languages == ("en", "fr")
+    assert (once.source.language, once.target.language) == ("en", "fr")
+    assert once.model.config == TransformerConfig(5, 5, d_model=8)
+    [(source, target)] = words().encode_pairs([PAIRS[0]])
+    assert source[-1] == 2 and target[0] == 1 and target[-1] == 2 and UNK not in source + target, "EOS is missing, or BOS"
+
+
+def test_a_joint_translator_has_one_table():
+    made = joint()
+    assert made.model.output.weight is made.model.source.tokens.weight and made.source is made.target
+    assert made.languages is None and create_joint(made.source, "de", **TINY).languages == ("en", "de")
+    [(source, target)] = made.encode_pairs([PAIRS[0]])
+    assert source[-1] == 2 and target[0] == 1 and target[-1] == 2 and made.target.decode(target) == PAIRS[0][1]
+
+
+def test_what_is_written_of_a_translator(tmp_path):
+    made = words()
+    save_translator(made, str(tmp_path / "new" / "folder"))
+    text = (tmp_path / "new" / "folder" / "translator.json").read_text("utf-8")
+    assert "clés" in text, "readable, without codes for accents"
+    assert json.loads(text) == {
+        "config": dataclasses.asdict(made.model.config), "language": "fr", "languages": ["en", "fr"],
+        "source": made.source.words[4:], "target": made.target.words[4:]}
+    save_translator(joint(), tmp_path / "joint")
+    assert sorted(path.name for path in (tmp_path / "joint").iterdir()) == ["tokenizer.json", "translator.json"]
+
 
 @KINDS
 @pytest.mark.parametrize("precision, most", [("fp32", 0.0), ("bf16", 2 ** -8), ("int8", 0.5 / 127 + 1e-6)])
@@ -104,13 +242,6 @@ def test_a_packed_translator_comes_back(make, precision, most, tmp_path):
         assert (away <= bound + 1e-12).all(), f"{name} moves more than {precision} may: does each row have its own scale?"
     assert again.source.encode("I see a.") == translator.source.encode("I see a.")
     assert not again.model.training and isinstance(again.target, type(translator.target))
-
-
-@given(st.lists(st.lists(st.floats(-1e4, 1e4, width=32), min_size=3, max_size=3), min_size=1, max_size=4))
-def test_each_row_has_its_own_step(rows):
-    weight = torch.tensor(rows)
-    away = (unpack(pack({"w": weight}))["w"] - weight).abs()
-    assert (away <= weight.abs().amax(1, keepdim=True) * (0.5 / 127 + 1e-5) + 1e-10).all(), "each row needs its own step"
 
 
 def test_int8_is_a_quarter(tmp_path):
@@ -140,150 +271,22 @@ def test_a_broken_folder_is_one_sentence(tmp_path):
 
 def test_a_training_folder_is_found_by_its_checkpoint(tmp_path):
     translator = joint()
-    translation.save_translator(translator, tmp_path)
+    save_translator(translator, tmp_path)
     save_checkpoint(tmp_path / "checkpoint.safetensors", translator.model, torch.optim.Adam(translator.model.parameters()), {})
     asked = [english for english, _ in PAIRS[:4]]
     assert from_pretrained(tmp_path).translate(asked) == translator.translate(asked)
 
 
-def test_measuring_precision_leaves_the_weights_alone():
-    translator = joint()
-    before = {name: weight.clone() for name, weight in named_tensors(translator.model).items()}
-    rows = translation.precision_losses(translator, PAIRS)
-    assert [row["logit"] > 0 for row in rows] == [False, True, True]
-    assert all(torch.equal(before[name], weight) for name, weight in named_tensors(translator.model).items())
-
-
-# Training -------------------------------------------------------------------------------------------------------
-
-def recipe(**changes):
-    return Recipe(size=300, model=TINY | {"norm": "pre"}, training=TrainingConfig(epochs=3, max_tokens=64, checkpoint_every=1),
-                  **{"peak": 0.02, "gain": 1.0, **changes})
-
-
-@pytest.mark.parametrize("optimizer", ["adam", "muon"])
-@pytest.mark.parametrize("tokens", ["words", "subwords"])
-def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(optimizer, tokens, tmp_path):
-    r = recipe(optimizer=optimizer, tokens=tokens, at_least=1)
-    through, straight = train_translator(tmp_path / "a", r, PARTS, ["I see a cats."])
-    for stop in 2, 5, None:
-        torch.manual_seed(stop or 0)
-        resumed, run = train_translator(tmp_path / "b", r, PARTS, ["I see a cats."], stop)
-    assert [e.get("loss") for e in run.log] == [e.get("loss") for e in straight.log], (
-        "a resumed run must go on with the very losses: does the rate reach the optimiser's groups after loading?")
-    assert all(torch.equal(a, b) for a, b in zip(through.model.parameters(), resumed.model.parameters()))
-
-
-@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="PyTorch has Muon to compare with since 2.9")
-@pytest.mark.parametrize("rate, decay, shape", [(0.02, 0.1, (3, 40)), (0.3, 0.0, (40, 3)), (1e-3, 0.5, (16, 16)), (0.1, 0.1, (1, 1))])
-def test_muon_is_pytorchs(rate, decay, shape):
-    """As near as bf16 rounds (a hundredth of the way; another torch may sum in another order), a stop and a resume on the way.
-
-    The least mistake, a momentum of 0.9, is five hundredths away."""
-    torch.manual_seed(1)
-    begun, gradients = torch.randn(shape), torch.randn(6, *shape)
-    ended = []
-    for make in (lambda w: torch.optim.Muon([w], lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"),
-                 lambda w: Muon([w], rate, decay, precision="bf16"), lambda w: Muon([w], rate, decay, precision="fp32")):
-        w = torch.nn.Parameter(begun.clone())
-        optimizer = make(w)
-        for n, g in enumerate(gradients):
-            if n == 3:
-                kept, optimizer = optimizer.state_dict(), make(w)
-                optimizer.load_state_dict(kept)
-            w.grad = g.clone()
-            optimizer.step()
-        ended.append(w.detach())
-    way = (ended[0] - begun).norm()
-    assert (ended[1] - ended[0]).norm() < 0.02 * way, "another Muon than PyTorch's"
-    assert (ended[2] - ended[0]).norm() < 0.02 * way, "the rounds in fp32 go elsewhere"
-
-
-def test_muon_takes_what_the_machine_is_good_at(monkeypatch):
-    asked = []
-    monkeypatch.setattr(translation, "precision_here", lambda device: asked.append(device) or "bf16")
-    w = torch.nn.Parameter(torch.eye(3))
-    w.grad = torch.ones(3, 3)
-    Muon([w]).step()
-    Muon([w], precision="fp32").step()
-    assert asked == ["cpu"]
-
-
-def test_every_weight_has_one_optimiser():
-    model = joint().model
-    optimizer = MuonAndAdam(model)
-    muon, adam = ([w for g in part.param_groups for w in g["params"]] for part in optimizer.parts)
-    assert sorted(map(id, muon + adam)) == sorted(map(id, model.parameters())), "a weight belongs to no optimiser, or to both"
-    assert all(w.ndim == 2 for w in muon) and any(w is model.output.weight for w in adam), "embeddings belong to Adam"
-
-
-def test_the_recipe_that_ships_is_the_one_that_ran():
-    r = RECIPES["tatoeba-fr"]
-    assert r.training == TrainingConfig(8, 2048, 400, 1.0, 0.1, 1.0, 1, translation.precision_here(), 1, 500)
-    assert (r.peak, r.optimizer, r.gain, r.pairs, r.words, r.size) == (4e-3, "muon", 1.0, None, None, 8000)
-    assert dataclasses.replace(r, language="de") == RECIPES["tatoeba-de"]
-
-
-def test_the_mean_of_the_last_ends_is_kept(tmp_path):
-    translator, run = train_translator(tmp_path, recipe(average=2), PARTS, [])
-    last = translation.read_checkpoint(tmp_path / "epoch-3.safetensors", False)[0]
-    before = translation.read_checkpoint(tmp_path / "epoch-2.safetensors", False)[0]
-    for name, weight in named_tensors(from_pretrained(tmp_path).model).items():
-        torch.testing.assert_close(weight, (last[name] + before[name]) / 2)
-
-
-# Records --------------------------------------------------------------------------------------------------------
-
-def test_record_card_and_fingerprints(tmp_path):
-    file = tmp_path / "archive"
-    file.write_bytes(b"pairs")
-    parts = {**PARTS, "test": PARTS["test"] * 2}
-    done = train_translator(tmp_path, recipe(), parts, ["I SEE A CATS", "unseen"])
-    record = translation.write_record(tmp_path, "by hand", *done, parts, file)
-    assert record == json.loads((tmp_path / "run.json").read_text("utf-8"))
-    assert record["seen"] == {"I SEE A CATS": True, "unseen": False} and record["data"]["leak_by_sentence"] == 0
-    said = (tmp_path / "hypotheses.txt").read_text("utf-8").splitlines()
-    assert said == done[0].translate([english for english, _ in PARTS["test"]], precision="fp32"), "a line for each distinct sentence"
-    if importlib.util.find_spec("sacrebleu"):
-        assert {s.get("references") for s in record["scores"]} == {None, "first", "all"}
-        assert all("signature" in s for s in record["scores"][1:]), "a score without its signature can't be compared"
-    card = translation.model_card(record, "mine")
-    for words in "# mine", "by hand", "CC BY 2.0 FR", "contributors", record["data"]["sha256"], "## Limits":
-        assert words in card, f"the card lacks {words!r}"
-    translation.save_seen(parts["train"], tmp_path)
-    assert all(translation.was_seen(english.upper(), tmp_path) for english, _ in parts["train"])
-    assert not any(translation.was_seen(english, tmp_path) for english, _ in PARTS["test"])
-
-
-def test_nearest_is_by_the_angle():
-    translator = words()
-    with torch.no_grad():
-        table = translator.model.target.tokens.weight.zero_()
-        ids = translator.target.ids
-        for word, vector in (("chats", [1.0, 0]), ("chiens", [9.0, 1.0]), ("clés", [0.0, 5.0]), ("vois", [-1.0, 0.0])):
-            table[ids[word], :2] = torch.tensor(vector)
-    assert [word for word, _ in translation.nearest(translator, "chats", 1)] == ["chiens"], "the angle, not the distance"
-    with pytest.raises(ValueError, match="not one token"):
-        translation.nearest(translator, "unheard")
-
-
-def test_the_view_is_safe_and_complete():
-    translator = joint()
-    rows = translation.try_it(translator, [("I see </script>.", "Je & \"toi\"")], lambda english: True)
-    page = translation.try_it_page(rows)
-    assert page.count("</script>") == translation.try_it_page([]).count("</script>"), "a sentence must not end the script"
-    held = json.loads(re.search(r"<script type=\"application/json\"[^>]*>(.*?)</script>", page, re.S)[1])
-    assert held == rows and len(rows[0]["w"]) == len(rows[0]["s"]) * len(rows[0]["t"])
-    assert not re.search(r"https?://(?!www\.w3\.org)", page), "the view asks another host"
-
-
-def test_cross_weights_leave_the_model_as_it_was():
-    translator = words()
-    ids = torch.tensor([translator.source.encode("I see a cats.")])
-    target = torch.tensor([[BOS, UNK, EOS]])
-    weights = translation.cross_weights(translator.model, ids, target)
-    assert weights.shape == (1, 3, ids.size(1)) and torch.allclose(weights.sum(-1), torch.ones(1, 3))
-    assert "attend" not in vars(translator.model.decoder.layers[0].cross_attention)
+def test_a_loaded_translator_is_the_one_that_was_saved(tmp_path):
+    made = words()
+    save_pretrained(made, tmp_path, "fp32")
+    again = Translator.from_pretrained(str(tmp_path))
+    own = made.model.state_dict()
+    assert all(torch.equal(own[name], weight) for name, weight in again.model.state_dict().items())
+    assert again.model.config == made.model.config and again.languages == ("en", "fr") and not again.model.training
+    assert Translator.from_pretrained is from_pretrained and save_pretrained.__defaults__ == ("int8",)
+    asked = [english for english, _ in PAIRS[:5]]
+    assert again.translate(asked) == made.translate(asked)
 
 
 def test_vocabulary_and_subwords_are_told_apart(tmp_path):

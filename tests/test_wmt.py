@@ -28,6 +28,7 @@ from helpers import serving
 from test_data import one_sentence, put
 
 from transformer_lit import cli, data, pocket, training, wmt
+from transformer_lit.support import corpora
 from transformer_lit.training import collate, token_batches
 
 PAIRS = [(p.english, p.french) for p in pocket.load_pocket()["train"]][:3000]
@@ -110,10 +111,11 @@ def served(monkeypatch, tmp_path, request):
     monkeypatch.setattr(Statmt, "files", statmt(language))
     monkeypatch.setattr(Statmt, "asked", [])
     monkeypatch.setattr(Statmt, "cut", set())
-    sums = {local: hashlib.md5(Statmt.files[remote]).hexdigest() for remote, local, *_ in data.NEWS.values()}
-    monkeypatch.setattr(data, "published", lambda name: {"md5": sums[name], "bytes": 0} if name in sums else None)
+    sums = {local: hashlib.md5(Statmt.files[remote]).hexdigest() for remote, local, *_ in corpora.NEWS.values()}
+    monkeypatch.setattr(corpora, "published", lambda name: {"md5": sums[name], "bytes": 0} if name in sums else None)
     with serving(Statmt, monkeypatch, tmp_path / "cache") as address:
-        monkeypatch.setattr(data, "STATMT", [address + "/"])
+        for module in data, corpora:
+            monkeypatch.setattr(module, "STATMT", [address + "/"])
         yield language
 
 

@@ -241,8 +241,8 @@ def run_train(options) -> int:
     done = r.train_translator(folder, recipe, parts)
     archive = (shipped("data/pocket.tsv.gz") if recipe.corpus == "pocket"
                else tatoeba_archive(recipe.language))
-    record = r.score_and_record(folder, as_typed(options), *done, parts,
-                                archive)
+    record = r.score_and_record(folder, as_typed(options), recipe, *done,
+                                parts, archive)
     print(*map(score_line, record["scores"]), sep="\n")
     return 0
 

@@ -232,20 +232,22 @@ class Trainer:
     gets log, plan and checkpoints; spare: the checkpoint before the
     last as well. plan: what plan.json says, None for `plan_for`.
     gradient(trainer, source, target) replaces `backward`. log_every:
-    steps, None for 1, or 10 on a GPU."""
+    steps, None for 1, or 10 on a GPU. reseed: `fit` sets the seed."""
 
     def __init__(self, model: nn.Module, config: TrainingConfig, *,
                  optimizer: torch.optim.Optimizer | None = None,
                  schedule: Callable[[int], float] | None = None,
                  folder: str | Path | None = None,
                  plan: dict | None = None, gradient: Callable | None = None,
-                 log_every: int | None = None, spare: bool = False):
+                 log_every: int | None = None, spare: bool = False,
+                 reseed: bool = True):
         self.model, self.config = model, config
         self.optimizer = optimizer or paper_adam(model)
         self.schedule = schedule or (lambda step: noam(
             step, model.config.d_model, config.warmup, config.factor))
         self.folder = None if folder is None else Path(folder)
         self.plan, self.gradient, self.spare = plan, gradient, spare
+        self.reseed = reseed
         self.log_every = log_every or (10 if self.on_gpu() else 1)
         self.step, self.epoch, self.batch = 0, 0, 0
         self.tokens, self.seconds, self.log = 0, 0.0, []
@@ -415,7 +417,7 @@ def go_on(self: Trainer, batches: Batches,
     self.n_pairs = len(batches)
     if self.folder is not None:
         self.compare_plan(batches)
-    if self.step == 0:
+    if self.step == 0 and self.reseed:
         torch.manual_seed(self.config.seed + process()[0])
     if self.folder is not None:
         self.resume()
@@ -575,7 +577,8 @@ class Training(Trainer):
     def __init__(self, model, pairs, config, folder=None, schedule=None):
         super().__init__(model, config, folder=folder, schedule=schedule)
         self.pairs, self.n_pairs = pairs, len(pairs)
-        self.gradient = getattr(type(self), "gradient", None)
+        if own := getattr(type(self), "gradient", None):
+            self.gradient = lambda *given: own(self, *given[-2:])
 
     def look(self, stands="the last checkpoint stands"):
         return self.metrics(stands)

@@ -20,15 +20,14 @@ from .decoding import beam_search
 from .masks import BOS, UNK
 from .model import Transformer, TransformerConfig
 from .support import saved, weights
+from .support.checkpoint import (
+    fill_weights, named_tensors, read_checkpoint, write_tensors)
 from .support.files import shipped, write_text, write_whole
 from .support.limits import askable, search_bounds
-from .support.precision import (
-    fill_weights, pack, precision_for, unpack)
+from .support.precision import pack, precision_for, unpack
 from .support.progress import bar
 from .tokens import Subwords, Vocabulary
-from transformer_lit.training import (
-    collate, load_checkpoint, named_tensors, read_checkpoint,
-    write_tensors)
+from .training import collate, load_checkpoint
 
 # %% ../book/18_translation.ipynb #readable
 def readable(text: str) -> str:

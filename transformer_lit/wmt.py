@@ -66,8 +66,8 @@ from .support.progress import bar
 from .support.reading import (
     damage, fields, json_file, short_lines)
 from .support.optimizers import MuonAndAdam
-from .support.precision import (
-    fill_weights, pack, precision_here)
+from .support.checkpoint import fill_weights
+from .support.precision import pack, precision_here
 from .support.recipes import (
     SMALL, Recipe, begin_translator, rise_and_fall)
 from .support.records import commit, effort

@@ -16,19 +16,21 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from transformer_lit import translation as t  # noqa: E402
-from transformer_lit.training import read_checkpoint, validation_loss  # noqa: E402
+from transformer_lit.support import recipes  # noqa: E402
+from transformer_lit.support.checkpoint import fill_weights, read_checkpoint  # noqa: E402
+from transformer_lit.training import validation_loss  # noqa: E402
+from transformer_lit.translation import from_pretrained  # noqa: E402
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("ends", type=Path)
-    p.add_argument("name", choices=t.RECIPES)
+    p.add_argument("name", choices=recipes.RECIPES)
     o = p.parse_args()
     torch.set_num_threads(1)
-    recipe = t.RECIPES[o.name]
-    parts = t.load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
-    translator = t.from_pretrained(ROOT / "data/checkpoints" / o.name)
+    recipe = recipes.RECIPES[o.name]
+    parts = recipes.load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
+    translator = from_pretrained(ROOT / "data/checkpoints" / o.name)
     valid = translator.encode_pairs(parts["valid"])
     files = {int(f.stem.split("-")[1]): f for f in o.ends.glob("epoch-*.safetensors")}
     held = {n: read_checkpoint(files[n], False) for n in sorted(files)}
@@ -39,7 +41,7 @@ def main():
     groups += [[last - 2, last]] if last - 1 not in ends and last - 2 in ends else []
     rows = []
     for group in groups:
-        t.fill_weights(translator.model, {name: sum(ends[n][name] for n in group) / len(group) for name in ends[last]})
+        fill_weights(translator.model, {name: sum(ends[n][name] for n in group) / len(group) for name in ends[last]})
         rows.append({"epochs": group, "step": steps[group[-1]], "loss": validation_loss(translator.model, valid)})
         print(rows[-1], flush=True)
     kept = ROOT / "book/results" / o.name / "averages.json"

@@ -13,6 +13,7 @@ the loss on 1,000 pairs of newstest2013, and beside it on 500 pairs of the corpu
 record holds is not repeated, so a stopped plan goes on; the summary covers what is there.
 """
 import argparse
+import itertools
 import math
 import random
 import statistics
@@ -24,11 +25,13 @@ from torch import nn
 
 from transformer_lit import equal_cost
 from transformer_lit.data import read_news
-from transformer_lit.masks import PAD
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.tokens import Subwords
-from transformer_lit.training import Trainer, TrainingConfig, collate, token_batches, validation_loss
-from transformer_lit.translation import SMALL, MuonAndAdam, Translator, load_parts, precision_here
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig, validation_loss
+from transformer_lit.support.optimizers import MuonAndAdam
+from transformer_lit.support.precision import precision_here
+from transformer_lit.support.recipes import SMALL, load_parts
+from transformer_lit.translation import Translator
 
 OURS = dict(norm="pre", optimizer="muon", rate="fall", max_tokens=2048, peak=4e-3)
 RISE = 400 / 5400  # of all tokens
@@ -77,6 +80,18 @@ def rate_at(shape: str, used: float, peak: float) -> float:
     return peak * ((1 - used) / (1 - RISE) if shape == "fall" else (RISE / used) ** 0.5)
 
 
+def until_spent(ids: list, config: TrainingConfig, tokens: int) -> list[float]:
+    "For each step until so many target tokens are spent: the tokens up to the middle of its batch, where its rate is taken."
+    batches, count, middles = PairBatches(ids, config), 0, []
+    for epoch in itertools.count():
+        for batch in batches.epoch(epoch):
+            if count >= tokens:
+                return middles
+            n = sum(len(ids[i][1]) - 1 for i in batch)
+            middles.append(count + n / 2)
+            count += n
+
+
 def train(data, settings: dict, seed: int, tokens: int, sizes: dict) -> tuple:
     "One run to the given number of target tokens: the model, steps, tokens and time."
     s = settings
@@ -84,23 +99,14 @@ def train(data, settings: dict, seed: int, tokens: int, sizes: dict) -> tuple:
     model = Transformer(TransformerConfig(data.vocabulary, **sizes, norm=s["norm"]))
     if s["norm"] == "pre":
         nn.init.constant_(model.decoder.norm.weight, 1.0)
-    ids, clock, count, epoch = data.draw(seed, tokens), Clock(), 0, 0
-    trainer = Trainer(model, ids, TrainingConfig(max_tokens=s["max_tokens"], precision=precision_here(), seed=seed))
-    if s["optimizer"] == "muon":
-        trainer.optimizer = MuonAndAdam(model)
-    model.train()
-    while True:
-        for batch in token_batches(ids, s["max_tokens"], seed + 1000 * epoch):
-            if count >= tokens:
-                return model, trainer.step, count, clock
-            with clock:
-                source, target = collate([ids[i] for i in batch])
-                n = int((target[:, 1:] != PAD).sum())  # the middle of the batch is where it stands
-                rate = rate_at(s["rate"], min(1.0, (count + n / 2) / tokens), s["peak"])
-                trainer.schedule = lambda _: rate
-                trainer.train_step(source, target)
-            count += n
-        epoch += 1
+    ids, clock = data.draw(seed, tokens), Clock()
+    config = TrainingConfig(max_tokens=s["max_tokens"], precision=precision_here(), seed=seed)
+    middles = until_spent(ids, config, tokens)
+    trainer = Trainer(model, config, optimizer=MuonAndAdam(model) if s["optimizer"] == "muon" else None, reseed=False,
+                      schedule=lambda step: rate_at(s["rate"], min(1.0, middles[step - 1] / tokens), s["peak"]))
+    with clock:
+        trainer.fit(PairBatches(ids, config, steps=len(middles)))
+    return model, trainer.step, trainer.tokens, clock
 
 
 def run(data, choice: str, peak: float, seed: int, o) -> dict:

@@ -13,13 +13,13 @@ BENCH = ROOT / "book/results/bench"
 sys.path.insert(0, str(ROOT))
 from transformer_lit.loss import shift_right  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
-from transformer_lit.training import write_whole  # noqa: E402
+from transformer_lit.support.files import write_json  # noqa: E402
 
 
 def where() -> dict:
     "Commit, machine and torch."
     from transformer_lit.support.records import commit
-    from transformer_lit.translation import hardware
+    from transformer_lit.support.records import hardware
     cores = ", bf16 matrix units" * bool(getattr(torch.cpu, "_is_amx_tile_supported", bool)())
     return {"commit": commit(), "hardware": hardware() + cores, "torch": torch.__version__.split("+")[0]}
 
@@ -31,8 +31,7 @@ def command() -> str:
 
 
 def keep(path: Path, record: dict) -> None:
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    write_whole(Path(path), lambda part: part.write_text(text, "utf-8"))
+    write_json(Path(path), record)
 
 
 def kept_runs(path: Path, **must) -> list[dict]:

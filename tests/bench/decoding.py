@@ -39,7 +39,8 @@ from transformer_lit.embeddings import sinusoids  # noqa: E402
 from transformer_lit.export import engine_answers, export  # noqa: E402
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
-from transformer_lit.translation import Translator, answers, create_joint, precision_here, readable  # noqa: E402
+from transformer_lit.support.precision import precision_here  # noqa: E402
+from transformer_lit.translation import Translator, answers, create_joint, readable  # noqa: E402
 
 
 def library(name):

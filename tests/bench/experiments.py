@@ -16,7 +16,7 @@ from publish import keep_log
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from transformer_lit import translation as t  # noqa: E402
+from transformer_lit.support import recipes as t  # noqa: E402
 from transformer_lit.data import shipped, tatoeba_archive  # noqa: E402
 
 BASE = t.RECIPES["tatoeba-fr"]
@@ -50,7 +50,7 @@ def main():
         done = t.train_translator(work, recipe, parts)
         command = f"python tests/bench/experiments.py {name}"
         if not (work / "run.json").exists():
-            t.write_record(work, command, *done, parts, tatoeba_archive(recipe.language))
+            t.score_and_record(work, command, recipe, *done, parts, tatoeba_archive(recipe.language))
         kept.mkdir(parents=True, exist_ok=True)
         for file in "run.json", "hypotheses.txt":
             shutil.copyfile(work / file, kept / file)

@@ -9,7 +9,6 @@ beam of four (the forty of data/try_it.tsv for tatoeba-fr, 200 unseen ones for p
 One thread.
 """
 import argparse
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -21,9 +20,11 @@ from transformer_lit.data import load, shipped, test_set  # noqa: E402
 from transformer_lit.evaluation import scores  # noqa: E402
 from transformer_lit.export import QUANTIZATIONS, engine_answers, engine_library, export, names_of  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
-from transformer_lit.training import collate, write_whole  # noqa: E402
+from transformer_lit.support.files import write_json  # noqa: E402
+from transformer_lit.training import collate  # noqa: E402
 from transformer_lit.support.records import commit  # noqa: E402
-from transformer_lit.translation import Translator, answers, hardware, readable  # noqa: E402
+from transformer_lit.support.records import hardware  # noqa: E402
+from transformer_lit.translation import Translator, answers, readable  # noqa: E402
 
 
 def forty() -> list[tuple[str, str]]:
@@ -119,7 +120,7 @@ def main():
               "hardware": hardware(), "torch": torch.__version__.split("+")[0], "ctranslate2": engine_library().__version__,
               "rows": rows, "quality": scored}
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(options.out, lambda part: Path(part).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", "utf-8"))
+    write_json(options.out, record)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,11 @@ from transformer_lit.loss import shift_right, smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import noam
-from transformer_lit.training import collate, token_batches, write_whole
-from transformer_lit.translation import MuonAndAdam, load_parts, precision_here, rise_and_fall
+from transformer_lit.support.files import write_whole
+from transformer_lit.support.optimizers import MuonAndAdam
+from transformer_lit.support.precision import precision_here
+from transformer_lit.support.recipes import load_parts, rise_and_fall
+from transformer_lit.training import collate, token_batches
 
 SHOWN = ["I love you.", "How are you?", "I am a student.",
          "Where is the bathroom?", "Good morning.", "The food is delicious.",

@@ -14,7 +14,6 @@ import resource
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -23,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from transformer_lit.loss import loss_in_blocks  # noqa: E402
 from transformer_lit.masks import UNK  # noqa: E402
-from transformer_lit.training import summed_loss, write_whole  # noqa: E402
+from transformer_lit.support.files import write_json  # noqa: E402
+from transformer_lit.training import summed_loss  # noqa: E402
 
 FORMS = [(how, precision) for precision in ("fp32", "bf16") for how in ("whole", "blocks")]
 
@@ -99,12 +99,12 @@ def main():
         print(f"{precision}: blocks take {b['peak'] / a['peak']:.3f} of the memory and {b['seconds'] / a['seconds']:.2f} of the time")
     if o.out:
         from transformer_lit.support.records import commit
-        from transformer_lit.translation import hardware
+        from transformer_lit.support.records import hardware
         name = torch.cuda.get_device_name() if device == "cuda" else hardware()
         record = {"command": "python tests/bench/loss.py" + " --full" * o.full, "tokens": tokens, "vocab": vocab, "d_model": d_model,
                   "logits_bytes": tokens * vocab * 4, "forms": found, "hardware": name, "threads": torch.get_num_threads(),
                   "torch": torch.__version__.split("+")[0], "commit": commit()}
-        write_whole(o.out, partial(Path.write_text, data=json.dumps(record, indent=1) + "\n"))
+        write_json(o.out, record)
 
 
 if __name__ == "__main__":

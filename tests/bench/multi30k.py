@@ -28,8 +28,10 @@ from transformer_lit.model import TransformerConfig
 from transformer_lit.schedule import noam
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import Trainer, TrainingConfig, collate, token_batches, validation_loss
-from transformer_lit.translation import (
-    SMALL, MuonAndAdam, Translator, answers, create_joint, load_parts, precision_here)
+from transformer_lit.support.optimizers import MuonAndAdam
+from transformer_lit.support.precision import precision_here
+from transformer_lit.support.recipes import SMALL, load_parts
+from transformer_lit.translation import Translator, answers, create_joint
 
 OURS = dict(norm="pre", dropout=0.0, gain=1.0, max_tokens=1024, peak=6e-3, rise=0.05)
 TEXTBOOK = dict(norm="post", dropout=0.1, batch=64)
@@ -65,16 +67,15 @@ class Ours:
         self.recipe = {**r, "optimizer": "muon", "precision": precision_here()}
 
     def begin(self, ids, seed):
-        self.trainer = Trainer(self.model, ids, TrainingConfig(
-            max_tokens=OURS["max_tokens"], precision=self.recipe["precision"], seed=seed))
-        self.trainer.optimizer = MuonAndAdam(self.model)
+        config = TrainingConfig(max_tokens=OURS["max_tokens"], precision=self.recipe["precision"], seed=seed)
+        self.rate = 0.0  # follows the budget that is spent
+        self.trainer = Trainer(self.model, config, optimizer=MuonAndAdam(self.model), schedule=lambda step: self.rate)
 
     def batches(self, ids, seed):
         return token_batches(ids, OURS["max_tokens"], seed)
 
     def step(self, n, used, source, target):
-        rate = rate_at(used, OURS["peak"], OURS["rise"])
-        self.trainer.schedule = lambda _: rate
+        self.rate = rate_at(used, OURS["peak"], OURS["rise"])
         return float(self.trainer.train_step(source, target)["loss"])
 
 

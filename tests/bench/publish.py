@@ -17,8 +17,11 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from transformer_lit import translation as t  # noqa: E402
-from transformer_lit.data import shipped, tatoeba_archive  # noqa: E402
+from transformer_lit.data import tatoeba_archive  # noqa: E402
+from transformer_lit.support import looks, recipes, records, seen  # noqa: E402
+from transformer_lit.support.files import shipped  # noqa: E402
+from transformer_lit.support.precision import precision_losses  # noqa: E402
+from transformer_lit.translation import from_pretrained, save_pretrained  # noqa: E402
 
 
 def keep_log(training, results):
@@ -30,34 +33,34 @@ def keep_log(training, results):
 
 def publish(name, run, parts, training, translator, command, root=ROOT):
     "`translator` and `training` as `train_translator` returns them; results into `root`."
-    recipe, box, results = training.recipe, root / "data/checkpoints" / name, root / "book/results" / name
+    recipe, box, results = recipes.RECIPES[name], root / "data/checkpoints" / name, root / "book/results" / name
     results.mkdir(parents=True, exist_ok=True)
-    (results / "precision.json").write_text(json.dumps(t.precision_losses(translator, parts["valid"]), indent=1))
-    t.save_pretrained(translator, box)
+    (results / "precision.json").write_text(json.dumps(precision_losses(translator, parts["valid"]), indent=1))
+    save_pretrained(translator, box)
     (box / "model.safetensors").chmod(0o644)
-    t.save_seen(parts["train"], box)
-    packed = t.from_pretrained(box)  # what the book ships is what is scored
+    seen.save_seen(parts["train"], box)
+    packed = from_pretrained(box)  # what the book ships is what is scored
     archive = shipped("data/pocket.tsv.gz") if recipe.corpus == "pocket" else tatoeba_archive(recipe.language)
-    record = t.write_record(run, command, packed, training, parts, archive)
+    record = recipes.score_and_record(run, command, recipe, packed, training, parts, archive)
     for file in "run.json", "hypotheses.txt":
         shutil.copyfile(run / file, results / file)
-    (box / "README.md").write_text(t.model_card(record, name), encoding="utf-8")
+    (box / "README.md").write_text(records.model_card(record, name), encoding="utf-8")
     keep_log(training, results)
     rows = [line.split("\t") for line in shipped("data/try_it.tsv").read_text("utf-8").splitlines()]
     (results / "try_it.json").write_text(json.dumps(
-        t.try_it(packed, rows, lambda english: t.was_seen(english, box)), ensure_ascii=False), encoding="utf-8")
+        looks.try_it(packed, rows, lambda english: seen.was_seen(english, box)), ensure_ascii=False), encoding="utf-8")
     return record
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("name", choices=t.RECIPES)
+    p.add_argument("name", choices=recipes.RECIPES)
     p.add_argument("--run", type=Path, required=True, help="the folder of the training, finished")
     o = p.parse_args()
     torch.set_num_threads(1)
-    recipe = t.RECIPES[o.name]
-    parts = t.load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
-    translator, training = t.train_translator(o.run, recipe, parts)  # a finished run is only read
+    recipe = recipes.RECIPES[o.name]
+    parts = recipes.load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
+    translator, training = recipes.train_translator(o.run, recipe, parts)  # a finished run is only read
     command = f"transformer-lit train --recipe {o.name} --folder {o.run}"
     record = publish(o.name, o.run, parts, training, translator, command)
     for score in record["scores"]:

@@ -14,7 +14,6 @@ of the ceiling counts the operations of the products of one step (PyTorch's coun
 three steps of each tells where its time goes. It needs torch and the book's package, and neither nbdev nor pooch.
 """
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -34,7 +33,8 @@ from transformer_lit.loss import shift_right  # noqa: E402
 from transformer_lit.masks import BOS, EOS, PAD, UNK  # noqa: E402
 from transformer_lit.model import Transformer, TransformerConfig  # noqa: E402
 from transformer_lit.multi_head import MultiHeadAttention  # noqa: E402
-from transformer_lit.training import Trainer, TrainingConfig, write_whole  # noqa: E402
+from transformer_lit.support.files import write_json  # noqa: E402
+from transformer_lit.training import Trainer, TrainingConfig  # noqa: E402
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -73,7 +73,7 @@ def set_fused(model: nn.Module, fused: bool | None) -> None:
 def our_step(config, precision, batch, fused=None):
     model = Transformer(config).to(DEVICE).train()
     set_fused(model, fused)
-    run = Trainer(model, [], TrainingConfig(clip=0.0, warmup=400, precision=precision, compile=GPU))
+    run = Trainer(model, TrainingConfig(clip=0.0, warmup=400, precision=precision, compile=GPU))
     return lambda: run.train_step(*batch)["loss"]
 
 
@@ -185,7 +185,7 @@ def precisions() -> list[str]:
     "What is worth timing here."
     if GPU:
         return ["bf16"]
-    from transformer_lit.translation import precision_here  # wants more libraries than the machine with the GPU may have
+    from transformer_lit.support.precision import precision_here  # wants more libraries than the machine with the GPU may have
     return sorted({"fp32", precision_here()}, reverse=True)
 
 
@@ -212,7 +212,7 @@ def main():
         record = {"command": f"python tests/bench/step.py --{o.size}", "model": vars(config), "batch": [list(s.shape) for s in batch],
                   "precisions": found, "hardware": torch.cuda.get_device_name() if GPU else "CPU", "threads": torch.get_num_threads(),
                   "torch": torch.__version__}
-        write_whole(o.out, lambda part: part.write_text(json.dumps(record, indent=1) + "\n"))
+        write_json(o.out, record)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
 """What a trained translator shows of itself: the tokens near a token, where it looked, and the page on which to try it."""
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -49,7 +51,7 @@ def looked_at(translator: Translator, english: str) -> dict:
             "w": "".join(LETTERS[i] for i in steps)}
 
 
-def try_it(translator: Translator, rows: list[tuple[str, str]], seen=was_seen) -> list[dict]:
+def try_it(translator: Translator, rows: list[tuple[str, str]], seen: Callable[[str], bool] = was_seen) -> list[dict]:
     "Everything that the page shows, for (English, reference) rows; seen(english) tells whether training held it."
     return [{"en": english, "ref": reference, "seen": bool(seen(english)), **looked_at(translator, english)}
             for english, reference in rows]

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from transformer_lit.masks import PAD
-from transformer_lit.training import collate, named_tensors, validation_loss
+from transformer_lit.support.checkpoint import fill_weights, named_tensors
+from transformer_lit.training import collate, validation_loss
 
 MANY = 128  # rows from which bf16 pays, found by trying: 32 sentences, beam 4
 PRECISIONS = "fp32", "bf16", "int8"
@@ -20,12 +21,13 @@ def device_here() -> torch.device:
 
 
 def precision_here(device: str = "cpu") -> str:
-    "bf16 on a machine that has matrix units for it, else fp32."
+    "bf16 on a machine that has matrix units for it and may use them (ATEN_CPU_CAPABILITY can forbid it), else fp32."
     if device == "cuda":
         new = torch.cuda.get_device_capability() >= (8, 0)
         return "bf16" if new else "fp32"
     supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
-    return "bf16" if supported and supported() else "fp32"
+    wide = torch.backends.cpu.get_cpu_capability() not in ("DEFAULT", "AVX2")
+    return "bf16" if wide and supported and supported() else "fp32"
 
 
 def precision_for(model: nn.Module, rows: int) -> str:
@@ -61,17 +63,6 @@ def unpack(kept: dict[str, Tensor]) -> dict[str, Tensor]:
     "fp32 again: int8 rows times their scales."
     scales = {name: kept[name] for name in kept if name.endswith(".scale")}
     return {name: weight.float() * scales.get(name + ".scale", 1.0) for name, weight in kept.items() if name not in scales}
-
-
-@torch.no_grad()
-def fill_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Put `weights`, by name, into a model. ValueError unless every name and shape fits: a model that kept its random numbers for
-    the rest would translate, badly, without a word."""
-    own = named_tensors(model)
-    if {n: w.shape for n, w in own.items()} != {n: w.shape for n, w in weights.items()}:
-        raise ValueError("these weights are for a model of another shape: translator.json and the weights must be from the same run")
-    for name, weight in own.items():
-        weight.copy_(weights[name])
 
 
 @torch.no_grad()

@@ -7,16 +7,16 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from transformer_lit.data import file_hash, read_tatoeba, shared_english, shorter_than, split_by_english, tatoeba_archive
+from transformer_lit.data import grouped, load, shared_english
 from transformer_lit.evaluation import scores
 from transformer_lit.masks import UNK
-from transformer_lit.pocket import load_pocket
 from transformer_lit.support import lock, plan, records
-from transformer_lit.support.files import write_text
+from transformer_lit.support.checkpoint import average_files, keep_weights
+from transformer_lit.support.files import file_hash, write_text
 from transformer_lit.support.optimizers import MuonAndAdam
-from transformer_lit.support.precision import device_here, fill_weights, pack, precision_here
+from transformer_lit.support.precision import device_here, precision_here
 from transformer_lit.tokens import Subwords, Vocabulary
-from transformer_lit.training import Training, TrainingConfig, named_tensors, read_checkpoint, token_batches, validation_loss, write_tensors
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig, each_epoch, paper_adam, plan_for, validation_loss
 from transformer_lit.translation import Translator, create_joint, create_translator, save_pretrained, save_translator
 
 Pairs = list[tuple[str, str]]
@@ -95,25 +95,8 @@ def accepted(english: str, said: str) -> bool:
 # Data -------------------------------------------------------------------------------------------------------------
 
 def load_parts(language: str = "fr", pairs: int | None = 50_000, words: int | None = 15, corpus: str = "tatoeba") -> dict[str, Pairs]:
-    """Training, validation and test pairs, without a shared sentence.
-
-    Both sides of a pair have fewer than `words` words; `pairs` of them are kept for training, drawn alike each time; None keeps
-    all."""
-    if corpus == "pocket":
-        parts = {name: [(p.english, p.french) for p in part] for name, part in load_pocket().items()}
-    else:
-        found = read_tatoeba(tatoeba_archive(language), language)
-        parts = split_by_english(shorter_than(found, words) if words else found)
-    parts["train"] = parts["train"][:pairs]  # in an order of hashes
-    return parts
-
-
-def one_a_sentence(pairs: Pairs) -> tuple[list[str], list[list[str]]]:
-    "Distinct English sentences, and for each all its translations."
-    found: dict[str, list[str]] = {}
-    for english, other in pairs:
-        found.setdefault(english, []).append(other)
-    return list(found), list(found.values())
+    "The pairs of a recipe: `data.load`, where None keeps all; the defaults are those of the recipe \"words\"."
+    return load(corpus, language, words=words, pairs=pairs)
 
 
 # Training ---------------------------------------------------------------------------------------------------------
@@ -151,33 +134,17 @@ def may_train(folder: Path, recipe: Recipe) -> None:
         raise FileExistsError(f"{folder} holds a translator and no {plan.NAME} to compare with: use another folder (--folder)")
 
 
-def prepared(translator: Translator, pairs: Pairs, recipe: Recipe, folder: Path, longest: int = 128) -> Training:
-    "A training by `recipe`; pairs over `longest` tokens are left out."
+def prepare_training(translator: Translator, pairs: Pairs, recipe: Recipe, folder: Path, longest: int = 128,
+                     ) -> tuple[Trainer, PairBatches]:
+    "A trainer by `recipe`, and its batches; pairs over `longest` tokens are left out. ValueError if none are left."
     config, model = recipe.training, translator.model
-    ids = [pair for pair in translator.encode_pairs(pairs) if max(map(len, pair)) <= longest]
-    if not ids:
-        raise ValueError("there are no pairs to train on")
-    last = config.epochs * len(token_batches(ids, config.max_tokens))
-    training = Training(model, ids, config, folder, lambda step: rise_and_fall(step, last, recipe.peak, config.warmup))
-    if recipe.optimizer == "muon":
-        training.optimizer = MuonAndAdam(model)
-    training.recipe = recipe
-    training.recipe_plan = {"recipe": in_plan(recipe)}
-    return training
-
-
-def keep_end(training: Training) -> None:
-    "The weights at the end of one of the last `average` epochs."
-    n, recipe = training.epoch + 1, training.recipe
-    if recipe.training.epochs - n < recipe.average:
-        write_tensors(training.folder / f"epoch-{n}.safetensors", pack(named_tensors(training.model), "fp32"), {})
-
-
-def average_ends(training: Training) -> None:
-    "Fill the model with the mean of the epoch ends that were kept."
-    last, many = training.recipe.training.epochs, training.recipe.average
-    files = [read_checkpoint(training.folder / f"epoch-{n}.safetensors", False)[0] for n in range(last - many + 1, last + 1)]
-    fill_weights(training.model, {name: sum(held[name] for held in files) / many for name in files[0]})
+    batches = PairBatches([pair for pair in translator.encode_pairs(pairs) if max(map(len, pair)) <= longest], config)
+    optimizer = MuonAndAdam(model) if recipe.optimizer == "muon" else paper_adam(model)
+    trainer = Trainer(
+        model, config, optimizer=optimizer, folder=folder,
+        schedule=lambda step: rise_and_fall(step, batches.steps, recipe.peak, config.warmup),
+        plan=plan_for(model, config, optimizer, batches, recipe=in_plan(recipe)))
+    return trainer, batches
 
 
 def for_device(recipe: Recipe, device: torch.device) -> Recipe:
@@ -188,7 +155,7 @@ def for_device(recipe: Recipe, device: torch.device) -> Recipe:
 
 
 def train_translator(folder: str | Path, recipe: Recipe | None = None, parts: dict[str, Pairs] | None = None,
-                     samples: Sequence[str] = SAMPLES, stop_at: int | None = None) -> tuple[Translator, Training]:
+                     samples: Sequence[str] = SAMPLES, stop_at: int | None = None) -> tuple[Translator, Trainer]:
     """Train by `recipe` into `folder`, on a GPU if there is one, going on where it stopped.
 
     After each epoch the log gets the validation loss, in nats per token, and how `samples` are translated. None is
@@ -199,23 +166,27 @@ def train_translator(folder: str | Path, recipe: Recipe | None = None, parts: di
     parts = parts or load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
     translator = begin_translator(recipe, parts["train"], folder, keep=False)
     translator.model.to(device)  # before the optimiser takes hold of the weights
-    training = prepared(translator, parts["train"], recipe, folder)
+    trainer, batches = prepare_training(translator, parts["train"], recipe, folder)
     valid = translator.encode_pairs(parts["valid"])
+    epochs = recipe.training.epochs
+    ends = [folder / f"epoch-{n}.safetensors" for n in range(epochs - recipe.average + 1, epochs + 1)]
 
-    def after_epoch(training: Training) -> dict:
-        keep_end(training)
+    def look(trainer: Trainer) -> dict:
+        end = folder / f"epoch-{trainer.epoch}.safetensors"
+        if end in ends:
+            keep_weights(end, trainer.model)
         loss = validation_loss(translator.model, valid)
         said = translator.translate(list(samples))
         return {"valid_loss": loss, "samples": dict(zip(samples, said))}
 
     with lock.only_training(folder):
-        training.agree()
+        trainer.compare_plan(batches)
         save_translator(translator, folder)
-        training.fit(after_epoch, stop_at)
-        if recipe.average and training.epoch == recipe.training.epochs:
-            average_ends(training)
+        trainer.fit(batches, stop_at, each_epoch(look))
+        if ends and trainer.epoch == epochs:
+            average_files(translator.model, ends)
             save_pretrained(translator, folder, "fp32")
-    return translator, training
+    return translator, trainer
 
 
 # Scores and records -----------------------------------------------------------------------------------------------
@@ -228,7 +199,7 @@ def scored(said: list[str], references: list[list[str]], name: str) -> list[dict
 
 def describe(parts: dict[str, Pairs], archive: Path, name: str = "tatoeba") -> dict:
     "The corpus: size, hash, and what either way of splitting leaks."
-    pairs = [pair for part in parts.values() for pair in part]
+    pairs = [pair for part in reversed(parts.values()) for pair in part]  # the order in which recorded runs were described
     mixed = [pairs[i] for i in torch.randperm(len(pairs), generator=torch.Generator().manual_seed(1)).tolist()]
     cut = len(parts["test"])
     return {"name": name, "sha256": file_hash(archive),
@@ -248,20 +219,20 @@ def vocabulary_costs(parts: dict[str, Pairs], language: str = "fr") -> list[dict
     return rows
 
 
-def score_and_record(folder: str | Path, command: str, translator: Translator, training: Training, parts: dict[str, Pairs],
-                     archive: Path) -> dict:
+def score_and_record(folder: str | Path, command: str, recipe: Recipe, translator: Translator, trainer: Trainer,
+                     parts: dict[str, Pairs], archive: Path) -> dict:
     """Translate the test part, score it, and write run.json; returns the record.
 
     hypotheses.txt has one line per distinct English test sentence."""
-    folder, recipe = Path(folder), training.recipe
-    ends = [entry for entry in training.log if entry["kind"] == "epoch"]
-    sources, references = one_a_sentence(parts["test"])
+    folder, corpus = Path(folder), recipe.corpus
+    end = [entry for entry in trainer.log if entry["kind"] == "epoch"][-1]
+    sources, references = grouped(parts["test"])
     said = translator.translate(sources, precision="fp32")
     write_text(folder / "hypotheses.txt", "\n".join(said) + "\n")
-    held_out = {"set": recipe.corpus + "-valid", "metric": "cross-entropy, nats a token", "value": ends[-1]["valid_loss"]}
-    more: dict = {"seen": {english: shared_english(parts["train"], [(english, "")]) > 0 for english in ends[-1]["samples"]}}
+    held_out = {"set": corpus + "-valid", "metric": "cross-entropy, nats a token", "value": end["valid_loss"]}
+    more: dict = {"seen": {english: shared_english(parts["train"], [(english, "")]) > 0 for english in end["samples"]}}
     if recipe.tokens == "words":
         more["vocabulary"] = vocabulary_costs(parts, recipe.language)
     return records.write_record(
-        folder, command, training.config.seed, recipe, describe(parts, archive, recipe.corpus),
-        records.effort(translator.model, training), [held_out] + scored(said, references, recipe.corpus + "-test"), **more)
+        folder, command, trainer.config.seed, replace(recipe, training=trainer.config), describe(parts, archive, corpus),
+        records.effort(translator.model, trainer), [held_out] + scored(said, references, corpus + "-test"), **more)

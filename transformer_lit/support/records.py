@@ -1,5 +1,6 @@
 """What a run leaves behind: run.json, with the commit, the machine and the effort, and a page of words about the weights."""
 import json
+import math
 import os
 import platform
 import subprocess
@@ -69,6 +70,13 @@ def recorded(name: str) -> tuple[dict, list[dict]]:
     folder = shipped(f"results/{name}")
     record = json.loads((folder / "run.json").read_text("utf-8"))
     return record, [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
+
+
+def outcome(name: str) -> dict:
+    "Size and outcome of a recorded training, as a row of a table: pairs, parameters, perplexity, BLEU with the first reference."
+    record, _ = recorded(name)
+    loss, bleu = (next(s["value"] for s in record["scores"] if s["metric"].startswith(metric)) for metric in ("cross-entropy", "BLEU"))
+    return {"pairs": record["data"]["train"], "parameters": record["parameters"], "perplexity": math.exp(loss), "BLEU": bleu}
 
 
 # A page about weights, for whoever finds them without the book ------------------------------------------------------

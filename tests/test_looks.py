@@ -1,0 +1,78 @@
+"""`support.looks`: the tokens near a token, where a translator looked, and the page on which to try it."""
+import json
+import re
+
+import pytest
+import torch
+from torch import nn
+from translators import PAIRS, joint, words
+
+from transformer_lit.masks import BOS
+from transformer_lit.support.looks import LETTERS, looked_at, nearest, try_it, try_it_page
+from transformer_lit.support.seen import was_seen
+
+
+def test_nearest_is_by_the_angle():
+    translator = words()
+    with torch.no_grad():
+        table = translator.model.target.tokens.weight.zero_()
+        ids = translator.target.ids
+        for word, vector in (("chats", [1.0, 0]), ("chiens", [9.0, 1.0]), ("clés", [0.0, 5.0]), ("vois", [-1.0, 0.0])):
+            table[ids[word], :2] = torch.tensor(vector)
+    assert [word for word, _ in nearest(translator, "chats", 1)] == ["chiens"], "the angle, not the distance"
+    with pytest.raises(ValueError, match="not one token"):
+        nearest(translator, "unheard")
+
+
+def test_nearest_are_in_order_and_never_the_word_itself():
+    translator = words()
+    table, ids = translator.model.target.tokens.weight.detach(), translator.target.ids
+    cosine = nn.functional.cosine_similarity(table[ids["chats"]], table)
+    found = nearest(translator, "chats", 3)
+    assert all(abs(value - cosine[ids[word]].item()) < 1e-5 for word, value in found)
+    cosine[:4] = cosine[ids["chats"]] = -1
+    assert [ids[word] for word, _ in found] == cosine.topk(3).indices.tolist() and len(nearest(translator, "chats")) == 8
+
+
+def test_a_page_shows_where_the_later_layers_looked():
+    translator = words(n_decoder_layers=3)
+    english = "I see a cats."
+    one = looked_at(translator, english)
+    assert one["said"] == translator.translate([english])[0] and one["s"] == ["I", "see", "a", "cats", ".", "⟨end⟩"]
+    rows = [one["w"][i:i + 6] for i in range(0, len(one["w"]), 6)]
+    assert len(rows) == len(one["t"]) and all(abs(sum(map(LETTERS.index, row)) - 63) <= 3 for row in rows), "weights of a row sum to 1"
+    ids = torch.tensor([translator.source.encode(english)])
+    said = torch.tensor([[BOS] + [i for word in one["t"] for i in translator.target.encode(word)[:-1]]])
+    kept = []
+    for layer in translator.model.decoder.layers[1:]:  # three layers: the later half begins with the second
+        attend = layer.cross_attention.attend
+        layer.cross_attention.attend = lambda *x, attend=attend: kept.append(attend(*x)) or kept[-1]
+        layer.cross_attention.fused = False
+    if said.size(1) == len(one["t"]) + 1:  # every word is in the list
+        with torch.no_grad():
+            translator.model(ids, said)
+        mean = torch.stack([weights[0].mean(0) for _, weights in kept]).mean(0)[:-1]
+        assert one["w"] == "".join(LETTERS[i] for i in (mean * 63).round().long().flatten())
+
+
+def test_looking_leaves_the_model_as_it_was():
+    translator = words()
+    looked_at(translator, "I see a cats.")
+    part = translator.model.decoder.layers[0].cross_attention
+    assert "attend" not in vars(part) and part.fused is None
+
+
+def test_the_view_is_safe_and_complete():
+    translator = joint()
+    rows = try_it(translator, [("I see </script>.", "Je & \"toi\"")], lambda english: True)
+    page = try_it_page(rows)
+    assert page.count("</script>") == try_it_page([]).count("</script>"), "a sentence must not end the script"
+    held = json.loads(re.search(r"<script type=\"application/json\"[^>]*>(.*?)</script>", page, re.S)[1])
+    assert held == rows and len(rows[0]["w"]) == len(rows[0]["s"]) * len(rows[0]["t"])
+    assert not re.search(r"https?://(?!www\.w3\.org)", page), "the view asks another host"
+
+
+def test_what_the_page_is_given():
+    [row] = try_it(words(), [PAIRS[0]], lambda english: 0)
+    assert row["seen"] is False and row["ref"] == PAIRS[0][1] and row["en"] == PAIRS[0][0]
+    assert try_it.__defaults__ == (was_seen,) and len(set(LETTERS)) == 64 == len(LETTERS)

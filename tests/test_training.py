@@ -1,0 +1,647 @@
+"""The Trainer: batches, the gradient, one step, the loop, stops, and runs that go on."""
+import contextlib
+import dataclasses
+import io
+import json
+import math
+import random
+import shutil
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import same, sentences, small_model
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from transformer_lit import training
+from transformer_lit.loss import shift_right
+from transformer_lit.masks import BOS, EOS, PAD
+from transformer_lit.model import Transformer, TransformerConfig
+from transformer_lit.schedule import noam
+from transformer_lit.support import checkpoint, compiling, processes, run_log
+from transformer_lit.support.patching import patch_to
+from transformer_lit.support.prefetch import ahead
+from transformer_lit.training import (
+    PairBatches, Trainer, TrainingConfig, add_gradient, add_over_processes, backward, collate, each_epoch, load_checkpoint, same_start,
+    summed_loss, token_batches, validation_loss)
+
+CPU = torch.device("cpu")
+
+
+# Settings and batches -------------------------------------------------------------------------------------------------
+
+def test_settings_and_their_limits():
+    assert dataclasses.astuple(TrainingConfig()) == (10, 2048, 400, 1.0, 0.1, 1.0, 1, "fp32", 1, 500, False)
+    assert TrainingConfig(precision="bf16", compile="dynamic").compile == "dynamic"
+    for wrong, words in (dict(precision="half"), "choose 'fp32' or 'bf16'"), (dict(compile="fast"), "choose False or True"), (
+            dict(epochs=0), "epochs=0: 1 is the least"), (dict(clip=-1), "clip=-1: 0 is the least"), (
+            dict(clip=math.nan), "clip=nan"), (dict(smoothing=-0.1), "smoothing=-0.1"):
+        with pytest.raises(ValueError, match=words):
+            TrainingConfig(**wrong)
+
+
+def test_pairs_of_one_width_are_sorted_by_their_source():
+    twins = [([7] * n, [7] * 9) for n in (1, 5, 1, 5)]
+    for seed in range(9):
+        assert set(map(frozenset, token_batches(twins, 18, seed))) == {frozenset({0, 2}), frozenset({1, 3})}
+    assert token_batches([]) == []
+
+
+def test_pair_batches():
+    config = TrainingConfig(epochs=3, max_tokens=40, seed=5)
+    batches = PairBatches(pairs(), config)
+    assert len(batches) == 24 and batches.steps == 3 * len(batches.epoch(0)) == 3 * len(batches.epoch(2))
+    assert batches.epoch(1) == token_batches(pairs(), 40, 1005) != batches.epoch(0), "every epoch deals its own batches"
+    source, target, labels = batches.make([0, 3], CPU)
+    assert torch.equal(source, collate([pairs()[0], pairs()[3]])[0]) and labels == int((target[:, 1:] != PAD).sum())
+    assert batches.digest() == PairBatches(pairs(), config).digest() != PairBatches(pairs(23), config).digest()
+    assert PairBatches(pairs(), config, steps=7).steps == 7
+    with pytest.raises(ValueError, match="no pairs to train on"):
+        PairBatches([], config)
+    assert collate([([], [1, 2])])[0].dtype == torch.long
+
+
+def test_ahead_is_in_order_and_not_too_early():
+    made = []
+    squares = ahead(lambda n: made.append(n) or n * n, range(9))
+    assert next(squares) == 0 and len(made) <= 3 and list(squares) == [1, 4, 9, 16, 25, 36, 49, 64] and made == list(range(9))
+    assert list(ahead(str, [7])) == ["7"] and list(ahead(str, [])) == []
+    held = ahead(lambda n: 1 / n, [2, 1, 0, 3])
+    assert next(held) == 0.5 and next(held) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(held)
+
+
+def test_patch_to_makes_one_class():
+    class Simple:
+        pass
+
+    @patch_to(Simple)
+    def twice(self, n):
+        return 2 * n
+
+    assert Simple().twice(3) == 6 and vars(Simple)["twice"].__qualname__ == "Simple.twice" and Simple.__bases__ == (object,)
+
+
+# The gradient ---------------------------------------------------------------------------------------------------------
+
+def a_batch(rows=5):
+    source, target = sentences(rows, 6, 0), sentences(rows, 7, 1)
+    target[:, 0] = BOS
+    return source, target
+
+
+class Whole(nn.Module):
+    "A model that shows its logits and nothing else."
+
+    def __init__(self, model):
+        super().__init__()
+        self.forward, self.parts = model.forward, model
+
+
+def gradients(model):
+    return torch.cat([torch.zeros_like(w).flatten() if w.grad is None else w.grad.flatten() for w in model.parameters()])
+
+
+@pytest.mark.parametrize("precision, near", [("fp32", 2e-6), ("bf16", 2e-2)])
+def test_a_model_without_hidden_gets_the_same_gradient(precision, near, monkeypatch):
+    monkeypatch.setattr(training, "loss_in_blocks", partial(training.loss_in_blocks, size=9))  # several blocks
+    found = []
+    for wrap in Whole, lambda model: model:
+        model = small_model(d_model=16).float()
+        for _ in range(2):  # gradients are added
+            loss = add_gradient(wrap(model), *a_batch(), TrainingConfig(precision=precision), 50)
+        found.append((loss, gradients(model)))
+    (loss, grad), (other, its) = found
+    assert (grad - its).norm() < near * its.norm() and abs(loss - other) < near * loss
+
+
+def test_the_loss_is_computed_in_fp32():
+    model = small_model().float()
+    (read, say), source = shift_right(a_batch()[1]), a_batch()[0]
+    logits = model(source, read).detach()
+    coarse = summed_loss(lambda x: x.bfloat16(), logits, say, 0.2)
+    torch.testing.assert_close(coarse, cross_entropy(
+        logits.bfloat16().float().mT, say, ignore_index=PAD, label_smoothing=0.2, reduction="sum"))
+    seen = []
+    model.output.register_forward_hook(lambda part, x, out: seen.append((x[0].dtype, out.dtype)))
+    backward(model, *a_batch(), TrainingConfig(precision="bf16"))
+    assert seen == [(torch.float32, torch.bfloat16)], "the last LayerNorm gives fp32, the product is in bf16"
+    assert {w.dtype for w in model.parameters()} == {w.grad.dtype for w in model.parameters()} == {torch.float32}
+
+
+def test_one_label_and_none():
+    tiny = torch.tensor([[5, EOS]]), torch.tensor([[BOS, 7]])
+    model = small_model().float()
+    label = cross_entropy(model(tiny[0], tiny[1][:, :1])[:, 0], tiny[1][:, 1], label_smoothing=0.1).item()
+    assert abs(backward(model, *tiny, TrainingConfig()) - label) < 1e-5
+    assert backward(model, tiny[0], tiny[1] * 0, TrainingConfig()) == 0, "no label: a loss of 0, and not nan"
+    logits = model(tiny[0], tiny[1][:, :1])[:, 0]
+    seen = []
+    model.output.register_forward_hook(lambda part, x, out: seen.append(out.requires_grad))
+    found = validation_loss(model.eval(), [([5, EOS], [BOS, 7])])
+    assert abs(found - cross_entropy(logits, tiny[1][:, 1]).item()) < 1e-5
+    assert seen == [False] and not model.training, "validation needs no gradient, and leaves the mode"
+
+
+def test_validation_may_smooth_and_draws_nothing():
+    model, state = small_model(dropout=0.3).float().train(), torch.get_rng_state()
+    found = validation_loss(model, pairs(14), 32, smoothing=0.1)
+    assert model.training and torch.equal(state, torch.get_rng_state())
+    source, target = collate(pairs(14))
+    right = cross_entropy(model.eval()(source, target[:, :-1]).mT, target[:, 1:], ignore_index=PAD, label_smoothing=0.1)
+    assert abs(found - right.item()) < 1e-4
+
+
+# Several processes, played in one --------------------------------------------------------------------------------------
+
+def test_who_we_are(monkeypatch):
+    assert processes.process() == (0, 1) and processes.largest(3, CPU) == 3 and processes.each("x") == ["x"]
+    for name, value in dict(is_initialized=True, get_rank=1, get_world_size=2).items():
+        monkeypatch.setattr(processes.dist, name, lambda value=value: value)
+    assert processes.process() == (1, 2)
+    waits = []
+    monkeypatch.setattr(processes.dist, "barrier", lambda: waits.append("waited"))
+    assert processes.first_alone(lambda: waits.append("done")) is None and waits == ["waited"], "only the first does it, all wait"
+
+
+def test_the_first_process_sends_its_weights(monkeypatch):
+    line, sent = nn.Linear(2, 2), []
+    same_start(line)  # alone there is nobody to send to
+    monkeypatch.setattr(training, "process", lambda: (1, 2))
+    monkeypatch.setattr(training.dist, "broadcast", lambda weight, rank: sent.append((weight.shape, rank)))
+    same_start(line)
+    assert sent == [((2, 2), 0), ((2,), 0)]
+
+
+def test_gradients_and_loss_are_added(monkeypatch):
+    line = nn.Linear(2, 2)
+    line.weight.grad, loss = torch.full((2, 2), 10.0), torch.tensor(0.5)
+    monkeypatch.setattr(training.dist, "all_reduce", lambda flat: flat.add_(torch.arange(1.0, 8)))
+    add_over_processes(line, loss)
+    assert loss == 1.5 and line.weight.grad.tolist() == [[12, 13], [14, 15]] and line.bias.grad.tolist() == [6, 7]
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_shares_of_all_processes_add_up(world, accumulate, monkeypatch):
+    whole = small_model().float()
+    loss = backward(whole, *a_batch(), TrainingConfig())
+    losses, grads, sums = [], [], []
+    monkeypatch.setattr(training, "add_over_processes", lambda *what: sums.append(what))
+    for rank in range(world):
+        monkeypatch.setattr(training, "process", lambda: (rank, world))
+        model = small_model().float()
+        losses.append(backward(model, *a_batch(), TrainingConfig(accumulate=accumulate)))
+        grads.append(gradients(model))
+    assert len(sums) == (world if world > 1 else 0), "one sum over the processes"
+    torch.testing.assert_close(sum(losses), loss)
+    torch.testing.assert_close(sum(grads), gradients(whole), atol=1e-5, rtol=1e-4)
+
+
+def test_a_process_without_a_row(monkeypatch):
+    monkeypatch.setattr(training, "process", lambda: (3, 4))
+    monkeypatch.setattr(training, "add_over_processes", lambda *what: None)
+    model = small_model().float()
+    assert backward(model, *a_batch(2), TrainingConfig()) == 0 and model.output.weight.grad is None
+
+
+# torch.compile --------------------------------------------------------------------------------------------------------
+
+def graphs(choice, widths, monkeypatch):
+    "How many graphs some batches of these widths need, of the model's states and of the loss."
+    counters = {}
+
+    def counting(f, dynamic=False):
+        name = f.__name__
+        if name not in counters:
+            counter = CompileCounterWithBackend("aot_eager")
+            counters[name] = counter, compiling.compiled.__wrapped__(f, dynamic, counter)
+        return counters[name][1]
+
+    torch._dynamo.reset()
+    monkeypatch.setattr(training, "compiled", counting)
+    model = small_model(n_encoder_layers=1, n_decoder_layers=1).float()
+    for width in widths:
+        source, target = sentences(4, width, 0, pads=None), sentences(4, width + 1, 1, pads=None)
+        add_gradient(model, source, target, TrainingConfig(compile=choice))
+    return {name: counter.frame_count for name, (counter, _) in counters.items()}
+
+
+@pytest.mark.slow
+def test_each_static_shape_has_a_graph_of_its_own(monkeypatch):
+    widths = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 3, 7]  # ten, and torch alone would give up after eight
+    assert graphs(True, widths, monkeypatch)["last_states"] == 10, "compile=True: a graph for each shape, and none is made twice"
+    found = graphs("dynamic", widths, monkeypatch)
+    assert found["last_states"] == 2, 'compile="dynamic": one for the first shape, one for all others'
+    assert found["summed_loss"] == 2, "the loss of a block has rows without number: one graph must do for them"
+
+
+def test_compiled_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(compiling.torch, "compile", lambda f, **how: asked.append(how["dynamic"]) or f)
+    compiling.compiled.cache_clear()
+    for _ in range(2):
+        compiling.compiled(len), compiling.compiled(len, None)
+    compiling.compiled.cache_clear()
+    assert asked == [False, None]
+    used = []
+    monkeypatch.setattr(training, "compiled", lambda f, dynamic: used.append((f.__name__, dynamic)) or f)
+    losses = [add_gradient(small_model().float(), *a_batch(), TrainingConfig(compile=c)) for c in (False, True, "dynamic")]
+    assert used == [("last_states", False), ("summed_loss", None), ("last_states", None), ("summed_loss", None)]
+    assert losses[0] == losses[1] == losses[2]
+
+
+# Steps, stops and going on ---------------------------------------------------------------------------------------------
+
+def pairs(n=24):
+    rows = zip(sentences(n, 6, 0).tolist(), sentences(n, 5, 1).tolist())
+    return [([i for i in s if i] + [EOS], [BOS] + [i for i in t if i] + [EOS]) for s, t in rows]
+
+
+CONFIG = TrainingConfig(epochs=3, max_tokens=40, warmup=10, checkpoint_every=3)
+TWO_EPOCHS = dataclasses.replace(CONFIG, epochs=2)
+
+
+def run(folder=None, until=None, config=CONFIG, look=None):
+    job = Trainer(small_model(dropout=0.1).float(), config, folder=folder)
+    job.fit(PairBatches(pairs(), config), until, look and each_epoch(look))
+    return job
+
+
+def story(job):
+    return [{k: v for k, v in entry.items() if k != "seconds"} for entry in job.log]
+
+
+@pytest.mark.parametrize("clip", [0.01, 1e6])
+def test_gradients_are_fresh_and_clipped(clip):
+    model, norms = small_model(), []
+    job = Trainer(model, dataclasses.replace(CONFIG, clip=clip))
+    job.optimizer.step = lambda: norms.append(
+        torch.stack([p.grad.norm() for p in model.parameters()]).norm().item())
+    for _ in range(2):
+        job.train_step(sentences(2, 4, 0), sentences(2, 5, 1))
+    assert math.isclose(*norms, rel_tol=1e-4), "gradients pile up from step to step: zero_grad is missing"
+    assert (norms[0] < 0.0101) is (clip == 0.01), "the gradient's norm must be clipped, and only at `clip`"
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 6, 11])
+def test_an_interrupted_run_reaches_the_very_same_losses(tmp_path, stop_at):
+    whole, stopped = run(), run(tmp_path, stop_at)
+    assert stopped.step == stop_at and stopped.log[-1]["step"] == stop_at
+    torch.manual_seed(99)  # a new process has other dice
+    resumed = run(tmp_path)
+    assert story(resumed) == story(whole), (
+        "resumed losses are not those of the run without a stop: are weights, Adam's averages, position in the epoch and "
+        "the random state (dropout's dice) all restored?")
+    assert all(torch.equal(a, b) for a, b in zip(resumed.model.parameters(), whole.model.parameters()))
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [entry["step"] for entry in whole.log], "one line an entry"
+
+
+def test_training_switches_dropout_on():
+    job = Trainer(small_model(dropout=0.1).float().eval(), CONFIG)
+    job.fit(PairBatches(pairs(), CONFIG), on_step=lambda trainer: trainer.model.eval() and None)
+    assert story(job) == story(run()), "a model that comes in evaluation mode must be trained with its dropout on"
+
+
+def test_a_finished_run_is_not_repeated(tmp_path):
+    first, seen = run(tmp_path), []
+    again = run(tmp_path, look=lambda trainer: seen.append(trainer.epoch))
+    assert story(again) == story(first) and not seen, "a finished run is loaded, not run again"
+    longer = run(tmp_path, config=dataclasses.replace(CONFIG, epochs=4))
+    assert longer.epoch == 4 and story(longer)[:len(first.log)] == story(first), "more epochs go on where the run ended"
+
+
+def test_the_log_counts_real_labels_and_keeps_what_an_epoch_says(tmp_path):
+    job = run(tmp_path, look=lambda trainer: {"valid_loss": 1.5})
+    assert job.tokens == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs()), "tokens are the labels that are no pads"
+    epochs = [entry for entry in job.log if entry["kind"] == "epoch"]
+    assert [entry["epoch"] for entry in epochs] == [1, 2, 3] and all(e["valid_loss"] == 1.5 for e in epochs)
+    losses = [entry["loss"] for entry in job.log if entry["kind"] == "step"]
+    assert sum(losses[-4:]) < sum(losses[:4]), "the loss does not fall"
+
+
+def test_the_rate_is_that_of_the_step():
+    model, seen = small_model(), []
+    job = Trainer(model, CONFIG, schedule=lambda step: seen.append(step) or 0.001 * step)
+    source, target = sentences(2, 4, 0), sentences(2, 5, 1)
+    for n in 1, 2:
+        job.train_step(source, target)
+        assert job.optimizer.param_groups[0]["lr"] == 0.001 * n, "the schedule is off by one: the first step is step 1"
+    assert seen == [1, 2]
+    adam = job.optimizer.param_groups[0]
+    assert (adam["betas"], adam["eps"]) == ((0.9, 0.98), 1e-9), "the paper's Adam has β = (0.9, 0.98), ε = 1e-9 (§5.3)"
+
+
+def test_the_default_rate_is_noam_for_the_models_width():
+    job = Trainer(small_model(), CONFIG)
+    assert job.schedule(4) == noam(4, 8, CONFIG.warmup, CONFIG.factor)
+
+
+def join(rank, world, folder):
+    "One of `world` processes; the last batch has a single row, so that most processes have none."
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
+    model = small_model(seed=rank).float()  # every process begins with other weights, and must take over the first one's
+    job = Trainer(model, TWO_EPOCHS, folder=folder)
+    job.fit(PairBatches(uneven_pairs(), TWO_EPOCHS))
+    if rank == 0:
+        torch.save([job.log, dict(job.model.named_parameters())], folder / "result.pt")
+    dist.destroy_process_group()
+
+
+def uneven_pairs():
+    return pairs(13) + [([5] * 30 + [EOS], [BOS] + [6] * 30 + [EOS])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [2, 4])
+def test_processes_reach_the_single_process_result(tmp_path, world, monkeypatch):
+    import torch.multiprocessing as mp
+
+    alone = Trainer(small_model().float(), TWO_EPOCHS)
+    alone.fit(PairBatches(uneven_pairs(), TWO_EPOCHS))
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    mp.start_processes(join, (world, tmp_path), nprocs=world, start_method="spawn")
+    log, weights = torch.load(tmp_path / "result.pt", weights_only=False)
+    for a, b in zip(log, alone.log):
+        assert a["step"] == b["step"] and abs(a.get("loss", 0) - b.get("loss", 0)) < 1e-4, (
+            f"{world} processes reach another loss than one: are gradients summed, and divided by the WHOLE batch's labels?")
+    for name, weight in alone.model.named_parameters():
+        if name.endswith("key.bias"):  # the softmax doesn't feel it: its gradient is rounding, which Adam makes large
+            continue
+        assert torch.allclose(weight, weights[name], atol=1e-3), f"{name} differs between one process and {world}"
+
+
+def test_bf16_keeps_the_loss_in_float32():
+    source, target = sentences(3, 5, 0), sentences(3, 6, 1)
+    target[:, 0], losses = BOS, []
+    for precision in "fp32", "bf16":
+        model = small_model(d_model=32).float()
+        losses.append(training.backward(model, source, target, TrainingConfig(precision=precision)))
+        assert all(p.grad.dtype == torch.float32 for p in model.parameters()), "weights and gradients stay in float32"
+    assert losses[0] != losses[1], "precision=\"bf16\" changes nothing: is autocast on?"
+    assert abs(losses[0] - losses[1]) < 0.05, f"bf16 changes the loss too much: {losses}"
+    assert (target[:, 1:] == PAD).any()
+
+
+def test_a_trainer_at_its_start():
+    start = Trainer(small_model(), TrainingConfig())
+    assert not any((start.step, start.epoch, start.batch, start.tokens, start.seconds, start.log, start.folder, start.saved))
+    kept, optimizer = {}, torch.optim.SGD(small_model().parameters(), lr=1.0)
+    given = Trainer(small_model(), TrainingConfig(), optimizer=optimizer, schedule=math.sqrt, plan=kept, log_every=7)
+    assert given.optimizer is optimizer and given.schedule(4) == 2 and given.plan is kept and given.log_every == 7
+
+
+def test_a_gradient_of_ones_own():
+    seen = []
+
+    def gradient(trainer, source, target):
+        seen.append(trainer.step)
+        return 2 * backward(trainer.model, source, target, trainer.config)
+
+    job = Trainer(small_model().float(), CONFIG, gradient=gradient)
+    plain = Trainer(small_model().float(), CONFIG)
+    assert job.train_step(*a_batch())["loss"] == 2 * plain.train_step(*a_batch())["loss"]
+    job.train_step(*a_batch())
+    assert seen == [0, 1]
+
+
+def broken():
+    model = small_model().float()
+    model.encoder.layers[0].attention.value.bias.data[0] = math.inf
+    return model
+
+
+def test_nan_stops_before_the_weights_on_a_cpu():
+    model = broken()
+    before = model.output.weight.clone()
+    with pytest.raises(ValueError, match="after step 0: the weights are as they were; lower the learning rate"):
+        Trainer(model, CONFIG).train_step(*a_batch())
+    assert torch.equal(before, model.output.weight)
+
+
+def test_a_gpu_is_not_waited_for(monkeypatch, tmp_path):
+    "Played on the CPU: nobody looks before the update; the losses are the same; nan is found when somebody looks, before a checkpoint."
+    config = dataclasses.replace(CONFIG, clip=0.0)
+    here = Trainer(small_model().float(), config)
+    wanted = [here.train_step(*a_batch()) for _ in range(4)][-1]
+    monkeypatch.setattr(Trainer, "on_gpu", lambda self: True)
+    there = Trainer(small_model().float(), config)
+    found = [there.train_step(*a_batch()) for _ in range(4)][-1]
+    assert isinstance(found["loss"], torch.Tensor) and there.metrics() == wanted and there.log_every == 10
+    spoilt = Trainer(broken(), config, folder=tmp_path)
+    checkpoint.write_tensors(tmp_path / checkpoint.NAME, {}, {})
+    good = (tmp_path / checkpoint.NAME).read_bytes()
+    spoilt.train_step(*a_batch())
+    assert spoilt.model.output.weight.isnan().any()
+    with pytest.raises(ValueError, match="the last checkpoint stands"):
+        spoilt.save()
+    assert (tmp_path / checkpoint.NAME).read_bytes() == good
+
+
+def test_the_log_of_every_nth_step():
+    job = Trainer(small_model().float(), CONFIG, log_every=4)
+    job.fit(PairBatches(pairs(), CONFIG, steps=10))
+    assert [e["step"] for e in job.log if e["kind"] == "step"] == [4, 8] and job.step == 10
+
+
+def test_on_step_is_asked_after_every_step_and_its_words_are_logged(tmp_path):
+    seen, batches = [], PairBatches(pairs(), CONFIG)
+    n = len(batches.epoch(0))
+
+    def on_step(trainer):
+        seen.append((trainer.step, trainer.epoch, trainer.batch))
+        return {"valid_loss": torch.tensor(1.5)} if trainer.step in (2, n) else None
+
+    job = Trainer(small_model().float(), dataclasses.replace(CONFIG, checkpoint_every=0), folder=tmp_path)
+    job.fit(batches, n + 1, on_step)
+    assert seen == [(k, 0, k) for k in range(1, n)] + [(n, 1, 0), (n + 1, 1, 1)]
+    others = [(e["kind"], e["step"], e.get("valid_loss")) for e in job.log if e["kind"] != "step"]
+    assert others == [("look", 2, 1.5), ("epoch", n, 1.5)]
+    assert job.saved == n + 1
+    assert [json.loads(line) for line in (tmp_path / run_log.NAME).read_text().splitlines()] == job.log
+
+
+def test_a_kind_of_its_own_and_a_checkpoint_after_a_look(tmp_path, monkeypatch):
+    saved, save = [], Trainer.save
+    monkeypatch.setattr(Trainer, "save", lambda run: saved.append(run.step) or save(run))
+    config = dataclasses.replace(CONFIG, checkpoint_every=0)
+    job, batches = Trainer(small_model().float(), config, folder=tmp_path), PairBatches(pairs(), config)
+    n = len(batches.epoch(0))
+    job.fit(batches, n + 2, lambda run: {"kind": "seen"} if run.step in (2, n) else None)
+    assert [(e["kind"], e["step"]) for e in job.log if e["kind"] != "step"] == [("seen", 2), ("seen", n)]
+    assert saved == [2, n, n + 2]
+
+
+def test_until_a_step_or_until_the_trainer_says(tmp_path):
+    asked = []
+    by_word = Trainer(small_model(dropout=0.1).float(), CONFIG)
+    by_word.fit(PairBatches(pairs(), CONFIG), lambda run: asked.append(run.step) or run.tokens > 40)
+    by_number = run(until=by_word.step)
+    assert story(by_word) == story(by_number) and asked == list(range(by_word.step + 1))
+
+
+class Killed(Exception):
+    pass
+
+
+def dies_at(step):
+    def on_step(trainer):
+        if trainer.step == step:
+            raise Killed
+    return on_step
+
+
+@pytest.mark.parametrize("dies", [1, 4, 10, 11])
+def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, dies):
+    "Also where it dies after an epoch's last step, while it is looked at."
+    whole = run()
+    with pytest.raises(Killed):
+        Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path).fit(PairBatches(pairs(), CONFIG), on_step=dies_at(dies))
+    torch.manual_seed(99)
+    resumed = run(tmp_path)
+    assert story(resumed) == story(whole)
+    assert [json.loads(line)["step"] for line in (tmp_path / run_log.NAME).read_text().splitlines()] == [e["step"] for e in whole.log]
+
+
+def test_a_checkpoint_of_before_that_stands_at_an_epochs_end(tmp_path):
+    "The first edition could save after an epoch's last step and be killed before the epoch's line was written."
+    whole, n = run(), len(PairBatches(pairs(), CONFIG).epoch(0))
+    run(tmp_path, until=n)
+    held, progress = checkpoint.read_checkpoint(tmp_path / checkpoint.NAME, everything=True)
+    progress["at"] |= {"epoch": 0, "batch": n}
+    progress["lines"] -= 1
+    checkpoint.write_tensors(tmp_path / checkpoint.NAME, held, progress)
+    assert story(run(tmp_path)) == story(whole)
+
+
+def test_the_one_before_the_last_checkpoint_is_kept_if_asked(tmp_path):
+    whole, batches = run(), PairBatches(pairs(), CONFIG)
+    job = Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path, spare=True)
+    job.fit(batches, 7)
+    before = tmp_path / "checkpoint.before"
+    assert load_checkpoint(before, small_model(dropout=0.1).float())["at"]["step"] == 6
+    (tmp_path / checkpoint.NAME).unlink()
+    steps = []
+    again = Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path, spare=True)
+    again.fit(batches, on_step=lambda run: steps.append(run.step))
+    assert steps[0] == 7 and story(again) == story(whole)
+
+
+def test_only_the_first_process_writes_the_log(tmp_path, monkeypatch):
+    job = run(tmp_path, until=2)
+    lines = len((tmp_path / run_log.NAME).read_text().splitlines())
+    monkeypatch.setattr(training, "process", lambda: (1, 2))
+    job.note(kind="step")
+    assert len((tmp_path / run_log.NAME).read_text().splitlines()) == lines == len(job.log) - 1
+
+
+def test_a_log_that_is_not_whole(tmp_path):
+    run(tmp_path, until=4)
+    log = tmp_path / run_log.NAME
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
+    with pytest.raises(ValueError, match="is not the log that the checkpoint tells of .2 lines of 4."):
+        run(tmp_path)
+
+
+def test_other_pairs_are_refused_without_a_plan_as_well(tmp_path):
+    run(tmp_path, until=4)
+    (tmp_path / "plan.json").unlink()
+    with pytest.raises(ValueError, match="was planned with pairs, seed, max_tokens"):
+        run(tmp_path, config=dataclasses.replace(CONFIG, seed=2))
+
+
+def test_processes_stop_together(monkeypatch):
+    job, batches = Trainer(small_model().float(), CONFIG), PairBatches(pairs(), CONFIG, steps=99)
+    assert not job.over(batches, None, False) and job.over(batches, None, True)
+    monkeypatch.setattr(training, "process", lambda: (0, 2))
+    asked = []
+    monkeypatch.setattr(training, "largest", lambda number, device: asked.append(number) or 1.0)
+    job.step = 9
+    assert not job.over(batches, None, True) and not asked, "they ask each other at every tenth step only"
+    job.step = 10
+    assert job.over(batches, None, False) and asked == [False], "one of the others was asked to stop"
+    job.step = 99
+    assert job.over(batches, None, False) and len(asked) == 1
+
+
+class Terminal(io.StringIO):
+    isatty = lambda self: True
+
+
+def test_a_terminal_sees_a_bar_and_a_file_nothing_at_once():
+    with contextlib.redirect_stderr(Terminal()) as screen:
+        run()
+    shown = [line for line in screen.getvalue().split("\r") if "loss" in line]
+    assert "training" in shown[-1] and "epoch" in shown[-1]
+    with contextlib.redirect_stderr(io.StringIO()) as file:
+        run()
+    assert file.getvalue() == ""
+
+
+def test_seconds_are_those_of_training_alone():
+    job = Trainer(small_model().float(), CONFIG)
+    job.fit(PairBatches(pairs(), CONFIG), 2, lambda trainer: time.sleep(0.3))
+    assert 0 < job.seconds < 0.5, "what on_step takes is no time of training"
+
+
+# A run that was begun before -------------------------------------------------------------------------------------------
+# tests/run_before was written by the first edition's Training (book of issue 14), stopped at step 9 of 16. The losses are
+# those of the same run without a stop, taken with that edition.
+
+BEFORE = Path(__file__).parent / "run_before"
+LOSSES = [3.0446131, 3.1796098, 2.7418292, 2.6730764, 2.6165020, 2.4791112, 2.3197770, 2.3793156, 2.2950718, 2.2380414, 2.6030571,
+          2.4089457, 2.4348652, 2.3001163, 2.2957969, 2.3246396]
+SETTINGS = TrainingConfig(epochs=2, max_tokens=40, warmup=10, checkpoint_every=6, seed=3)
+
+
+def begun_before(folder=None, **changes):
+    rng, toy = random.Random(0), []
+    for _ in range(40):
+        words = [rng.randrange(8) for _ in range(rng.randint(1, 9))]
+        toy.append(([4 + w for w in words] + [EOS], [BOS] + [4 + 3 * w % 8 for w in words] + [EOS]))
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(12, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, dropout=0.2))
+    config = dataclasses.replace(SETTINGS, **changes)
+    job = Trainer(model, config, folder=folder)
+    job.fit(PairBatches(toy, config), on_step=each_epoch(lambda trainer: {"seen": trainer.epoch - 1}))
+    return job
+
+
+def test_the_losses_are_those_of_before():
+    found = [e["loss"] for e in begun_before().log if e["kind"] == "step"]
+    same(torch.tensor(found), torch.tensor(LOSSES), "the same seed gives other losses than before", atol=1e-4)
+
+
+def test_a_run_of_before_goes_on(tmp_path):
+    shutil.copytree(BEFORE, tmp_path / "run")
+    job = begun_before(tmp_path / "run")
+    assert job.step == 16 and [e["step"] for e in job.log if e["kind"] == "step"] == list(range(1, 17))
+    same(torch.tensor([e["loss"] for e in job.log if e["kind"] == "step"]), torch.tensor(LOSSES),
+         "a run that was begun before goes on to other losses", atol=1e-4)
+    assert (tmp_path / "run/plan.json").read_text() == (BEFORE / "plan.json").read_text()
+    names, progress = checkpoint.read_checkpoint(BEFORE / checkpoint.NAME, everything=True)
+    held, now = checkpoint.read_checkpoint(tmp_path / "run" / checkpoint.NAME, everything=True)
+    assert set(held) == set(names) and set(now) == set(progress) and set(now["at"]) == set(progress["at"])
+
+
+def test_a_run_of_before_refuses_another_plan(tmp_path):
+    shutil.copytree(BEFORE, tmp_path / "run")
+    with pytest.raises(ValueError, match="was begun with .*warmup=10; now warmup=11"):
+        begun_before(tmp_path / "run", warmup=11)
+
+
+def test_few_frames_from_fit_to_the_update(monkeypatch):
+    import inspect
+
+    depth = []
+    monkeypatch.setattr(torch.optim.Adam, "step", lambda self: depth.append([f.function for f in inspect.stack()]))
+    Trainer(small_model().float(), CONFIG).fit(PairBatches(pairs(), CONFIG, steps=1))
+    assert depth[0].index("fit") == depth[0].index("train_step") + 1, f"fit calls train_step itself: {depth[0][:6]}"
