@@ -1,9 +1,10 @@
-"""Tries to break a chapter's exported cells unnoticed: python tests/mutants.py 03 [--tests] [--cell ID]
+"""Tries to break a chapter's exported cells unnoticed: python tests/mutants.py 03 [--page] [--cell ID]
 
 Each exported cell is changed in one place at a time (a statement deleted, an operator swapped, a number changed, a keyword
 dropped), and the chapter's cells are run from there until one fails. A mutant that raises anything is killed. Not run in
 mutants: cells that took over two seconds in the clean run or carry the tag training, skip-mutants or remove-cell (what they
-define is taken from the clean run instead). Figures are stubs. --tests gives survivors to the fast tests of tests/ as well.
+define is taken from the clean run instead). Figures are stubs. What survives the page is given to the fast tests of its module,
+the fastest file first, until one fails; --page leaves them out.
 
 Survivors with a reason stand in tests/mutants_known.md; exit status 1 if there is one without. Also .run/mutants/NN.json.
 """
@@ -212,12 +213,11 @@ class Nothing:
 
 
 def stub_figures() -> None:
-    with contextlib.suppress(ImportError):
-        from transformer_lit import figures
+    from transformer_lit.support import figures
 
-        for name, value in list(vars(figures).items()):
-            if isinstance(value, (types.FunctionType, type)) and value.__module__ == figures.__name__:
-                setattr(figures, name, Nothing if isinstance(value, type) else lambda *_, **__: None)
+    for name, value in list(vars(figures).items()):
+        if isinstance(value, (types.FunctionType, type)):
+            setattr(figures, name, Nothing if isinstance(value, type) else lambda *_, **__: None)
 
 
 class Quiet(io.StringIO):
@@ -369,29 +369,55 @@ def reason_for(survivor: dict, reasons: dict) -> str | None:
     return reasons.get((survivor["line"], survivor["mutation"])) or reasons.get(("*", survivor["mutation"]))
 
 
-def try_tests(module: str, book: str, survivor: dict, known_failures: list[str]) -> str | None:
-    "The first fast test of tests/ that fails with this mutant in a copy of the package."
-    import faults
+CORE = ("test_parity.py", "test_properties.py", "test_whole.py")
 
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        faults.copy(folder)
-        path = folder / "transformer_lit" / f"{module.split('.')[1]}.py"
-        parts = re.split(r"(?m)^(# %% .*)$", path.read_text(encoding="utf-8"))
-        at = next(i for i, part in enumerate(parts) if part.endswith(f"{book}.ipynb #{survivor['cell']}"))
-        parts[at + 1] = "\n" + re.sub(r"(?m)^from transformer_lit\.", "from .", survivor["text"]) + "\n\n"
-        path.write_text("".join(parts), encoding="utf-8")
-        name = module.split(".")[1]  # only test files that speak of this module: seconds for each survivor
-        about = [f for f in faults.FILES if re.search(rf"\b{name}\b", (ROOT / "tests" / f).read_text(encoding="utf-8"))]
-        code, text = faults.fast_tests(folder, "-x", *known_failures, files=about)
-    test = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", text, re.M)
-    return (test[1] if test else "tests/ does not even start") if code else None
+
+def test_files(module: str) -> list[str]:
+    "The test files of a module: its own, and the core's where one of them imports it."
+    tests, name = ROOT / "tests", module.split(".")[1]
+    core = any(re.search(rf"transformer_lit\.{name}\b", (tests / file).read_text(encoding="utf-8")) for file in CORE)
+    return [f"test_{name}.py"] * (tests / f"test_{name}.py").exists() + list(CORE) * core
+
+
+class Tests:
+    "A module's test files, the fastest first; what fails in them without a mutant says nothing about one and is left out."
+
+    def __init__(self, module: str, book: str):
+        import faults
+
+        self.module, self.book, self.known, seconds = module, book, [], {}
+        with tempfile.TemporaryDirectory() as folder:
+            faults.copy(Path(folder))
+            for file in test_files(module):
+                began = time.perf_counter()
+                text = faults.fast_tests(Path(folder), files=[file])[1]
+                seconds[file] = time.perf_counter() - began
+                self.known += [f"--deselect={test}" for test in faults.failing(text)]
+        self.files = sorted(seconds, key=seconds.get)
+
+    def catch(self, survivor: dict) -> str | None:
+        "The first test that fails with this mutant in a copy of the package."
+        import faults
+
+        if not self.files:
+            return None
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            faults.copy(folder)
+            path = folder / "transformer_lit" / f"{self.module.split('.')[1]}.py"
+            parts = re.split(r"(?m)^(# %% .*)$", path.read_text(encoding="utf-8"))
+            at = next(i for i, part in enumerate(parts) if part.endswith(f"{self.book}.ipynb #{survivor['cell']}"))
+            parts[at + 1] = "\n" + re.sub(r"(?m)^from transformer_lit\.", "from .", survivor["text"]) + "\n\n"
+            path.write_text("".join(parts), encoding="utf-8")
+            code, text = faults.fast_tests(folder, "-x", *self.known, files=self.files)
+        test = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", text, re.M)
+        return (test[1] if test else "tests/ does not even start") if code else None
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("chapter", help="its number, two digits")
-    options.add_argument("--tests", action="store_true", help="give survivors to tests/ too (ten seconds each)")
+    options.add_argument("--page", action="store_true", help="against the page alone: without the module's tests, some seconds for each survivor")
     options.add_argument("--cell", help="only this exported cell")
     options.add_argument("--verbose", action="store_true", help="also name the cells that are skipped, and why")
     options = options.parse_args()
@@ -427,19 +453,18 @@ def main() -> int:
             tempfile.tempdir = None
     report["heavy"] = [f"{c.id} ({c.seconds:.1f} s)" for c in chapter.cells if c.seconds > HEAVY and not c.exported]
     report["needs"] = sorted(set(report["needs"]))
-    reasons, broken = known(options.chapter), []
-    if options.tests:  # what fails without a mutant says nothing about one
-        import faults
-
-        with tempfile.TemporaryDirectory() as folder:
-            faults.copy(Path(folder))
-            broken = [f"--deselect={test}" for test in faults.failing(faults.fast_tests(Path(folder))[1])]
+    reasons, alive = known(options.chapter), []
+    tests = Tests(chapter.module, paths[0].stem) if report["survivors"] and not options.page else None
     for survivor in report["survivors"]:
         survivor["reason"] = reason_for(survivor, reasons)
-        if options.tests and reasons.get(("*", survivor["mutation"])) is None:
-            test = try_tests(chapter.module, paths[0].stem, survivor, broken)
-            survivor["reason"] = f"caught by `tests/{test}`" if test else survivor["reason"]
+        test = tests and survivor["reason"] is None and tests.catch(survivor)
+        if test:
+            report["killed"] += 1
+            report["by"][test] = report["by"].get(test, 0) + 1
+        else:
+            alive.append(survivor)
         del survivor["text"]
+    report["survivors"] = alive
     report["seconds"] = round(time.perf_counter() - began, 1)
     out = ROOT / ".run" / "mutants" / f"{options.chapter}.json"
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 pytestmark = pytest.mark.slow
-NOTEBOOK = ROOT / "book" / "91_exercises.ipynb"
+NOTEBOOK = ROOT / "book" / "95_what_held.ipynb"  # the shortest
 
 
 @pytest.fixture(scope="module")

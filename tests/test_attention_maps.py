@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from transformer_lit.attention_maps import (
     alignment_error_rate, attention_modules, attention_view, distance, entropy, habit_places, heads_differ, named_maps, overheard,
-    packed, piece_names, record, weight_at, without_heads)
+    packed, pair_view, piece_names, read_pairs, record, true_links, weight_at, without_heads)
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.support import pages
@@ -68,6 +68,20 @@ def test_layers_and_kinds_keep_their_names():
         assert found["encoder", n] is model.encoder.layers[n].attention
         assert found["decoder", n] is model.decoder.layers[n].attention
         assert found["cross", n] is model.decoder.layers[n].cross_attention
+
+
+def test_an_attention_without_a_name_is_called_self():
+    alone = torch.nn.ModuleList([small_model().encoder.layers[0].attention])
+    assert list(attention_modules(alone)) == [("self", 0)]
+
+
+def test_the_last_call_is_kept_and_shapes_are_those_of_its_words():
+    model = small_model().eval()
+    with torch.no_grad(), record(model) as seen:
+        run(model, seed=7, s=4, t=3)
+        source, target, _ = run(model)
+    assert explained(model, seen, source, target) < 1e-9, "the first call was kept"
+    assert not seen["cross"][0].requires_grad and seen["cross"][0].shape[2:] == (5, 6)
 
 
 def test_hooks_are_gone_after_an_error():
@@ -130,6 +144,17 @@ def test_a_head_switched_off_is_its_columns_of_the_output_at_zero(model, seed, d
     assert torch.allclose(run(model, seed)[2], off), f"another slice than head {head}'s is zero"
 
 
+def test_without_all_heads_the_bias_is_left():
+    part, x = small_model().eval().encoder.layers[0].attention, torch.randn(2, 3, 8, dtype=torch.float64)
+    alone = torch.nn.ModuleList([part])
+    with without_heads(alone, [("self", 0, 0), ("self", 0, 1)]):
+        assert torch.equal(part(x, x, x)[0], part.output.bias.expand(2, 3, 8))
+    whole = part(x, x, x)[0]
+    with without_heads(alone, [("self", 0, 1)]):
+        assert not torch.allclose(part(x, x, x)[0], whole)
+    assert torch.equal(part(x, x, x)[0], whole)
+
+
 @pytest.mark.parametrize("head", [("cross", 2, 0), ("cross", 0, 2), ("cross", 0, -1), ("other", 0, 0)])
 def test_a_head_that_is_not_there_is_named(head):
     model = small_model()
@@ -155,6 +180,15 @@ def test_places_hold_no_pads_and_nothing_closed(seed):
                         "first token": s == 0}[name]
 
 
+def test_places_of_one_sentence():
+    tokens = torch.tensor([[7, 8, 7, EOS, PAD]])
+    spots = {name: place[0].nonzero().tolist() for name, place in habit_places(tokens, padding_mask(tokens)[:, 0]).items()}
+    assert spots == {"previous token": [[1, 0], [2, 1], [3, 2]], "itself": [[i, i] for i in range(4)],
+                     "next token": [[0, 1], [1, 2], [2, 3]], "repeated token": [[0, 2], [2, 0]],
+                     "end token": [[0, 3], [1, 3], [2, 3]], "first token": [[1, 0], [2, 0], [3, 0]]}
+    assert not habit_places(tokens, target_mask(tokens)[:, 0])["next token"].any(), "the future is closed"
+
+
 @given(SEEDS, st.integers(1, 4))
 def test_weight_at_is_the_mean_over_rows_with_the_place(seed, heads):
     torch.manual_seed(seed)
@@ -171,6 +205,8 @@ def test_entropy_distance_and_difference_have_their_bounds(seed):
     assert (entropy(w) >= 0).all() and (entropy(w).exp() <= 6 + 1e-4).all()
     assert (distance(w) <= 5).all() and torch.equal(distance(torch.eye(6)), torch.zeros(6))
     assert ((heads_differ(w) >= 0) & (heads_differ(w) <= 1 + 1e-6)).all()
+    assert heads_differ(torch.eye(3)[:, None]).tolist() == [1] and heads_differ(w[0, :1]).eq(0).all()
+    assert distance(torch.eye(3)[[1, 2, 1]]).tolist() == [1, 1, 1]
     same = w[:, :1].expand(-1, 3, -1, -1)
     assert heads_differ(same).max() < 1e-6, "equal heads don't differ"
 
@@ -201,6 +237,19 @@ def test_alignment_error_rate_against_sets(seed, rest, strict):
     ours = alignment_error_rate(weights, gold, rest, strict)
     theirs = [rate_by_sets([w[h] for w in weights], gold, rest, strict) for h in range(2)]
     assert torch.allclose(ours, torch.tensor(theirs), atol=1e-6)
+
+
+def test_alignment_by_hand():
+    gold, looks, perfect = [(0, 0), (1, 1), (2, 2), (3, 2)], torch.eye(5)[[0, 2, 3, 4]], torch.eye(5)[[0, 1, 2, 4]]
+    sure, possible = true_links(gold, (3, 5))
+    assert sure.nonzero().tolist() == [[0, 0], [1, 1]] and possible.nonzero().tolist() == [[0, 0], [1, 1], [2, 2], [2, 3]]
+    assert torch.equal(true_links(gold, (3, 5), strict=True)[0], possible)
+    assert abs(alignment_error_rate([looks], [gold]) - 2 / 5) < 1e-6
+    assert abs(alignment_error_rate([looks], [gold], strict=True) - 3 / 7) < 1e-6
+    both = torch.stack([looks, torch.eye(5)[[4, 4, 4, 4]]])
+    assert alignment_error_rate([both], [gold])[1] == 1, "a head that only rests finds nothing"
+    assert alignment_error_rate([both], [gold], rest=False)[1] < 1
+    assert alignment_error_rate([perfect], [gold]) == 0 < alignment_error_rate([perfect] * 2, [gold] * 2, strict=True)
 
 
 def test_alignment_wants_one_list_of_links_a_sentence():
@@ -246,6 +295,39 @@ def test_a_view_holds_the_weights_in_order():
               *torch.stack(seen["cross"]).flatten().tolist()]
     assert list(raw) == [round(w * 255) for w in torch.tensor(wanted).tolist()]
     assert data["k"] == ["cross", 1, 2] and data["m"] == [["encoder", 2, 3], ["decoder", 2, 3], ["cross", 2, 3]]
+
+
+def test_the_view_of_a_pair_is_what_the_translator_read():
+    from transformer_lit.support.files import shipped
+    from transformer_lit.translation import Translator
+
+    pocket, pair = Translator.from_pretrained(shipped("data/checkpoints/pocket")), ("The cat sleeps.", "Le chat dort.")
+    weights, source, target = read_pairs(pocket, [pair])
+    data = json.loads(Parts(pair_view(pocket, *pair, alt="a pair", show=("cross", 2, 0)).html).tags[0][1]["data-view"])
+    raw = base64.b64decode(data["w"])
+    assert raw == b"".join(packed(w[:, 0], kind == "decoder") for kind, w in weights.items())
+    assert raw[0] == round(255 * weights["encoder"].flatten()[0].item()) and data["k"] == ["cross", 2, 0]
+    assert data["s"] == piece_names(source[0], pocket.source) and data["t"] == piece_names(target[0], pocket.target)
+
+
+def test_the_two_sentences_have_the_heads_that_the_page_names():
+    from transformer_lit.translation import Translator
+
+    shipped_one = Translator.from_pretrained()
+    pieces = piece_names([PAD, *shipped_one.source.encode("But why such optimism?")], shipped_one.source)
+    assert pieces[-1] == "<eos>" and "".join(pieces[:-1]).replace("·", "") == "Butwhysuchoptimism?"
+    optimism = ("But why such optimism for some and pessimism for others?",
+                "Mais pourquoi est-ce que si optimisme pour quelques autres ?")
+    running = ("The animal didn't cross the street because it was too tired.",
+               "L'animal n'a pas traversé la rue parce que c'était trop fatigué.")
+    for pair, links in {optimism: [(2, 0, "pourquoi", "why"), (1, 1, "·isme", "<eos>"), (2, 3, "·isme", "<eos>"), (0, 1, "·isme", "·ess")],
+                        running: [(2, 0, "trop", "too"), (2, 0, "rue", "street"), (1, 1, "·al", "<eos>"), (2, 3, "·al", "<eos>"),
+                                  (2, 1, "c'", "it")]}.items():
+        weights, source, target = read_pairs(shipped_one, [pair])
+        said, columns = piece_names(target[0], shipped_one.target)[1:], piece_names(source[0], shipped_one.source)
+        for layer, head, word, looks_at in links:
+            weight = weights["cross"][layer, 0, head, said.index(word), columns.index(looks_at)]
+            assert weight > 0.6, f"layer {layer + 1}, head {head + 1}: {word} doesn't look at {looks_at}"
 
 
 def test_words_can_not_break_out_of_a_view():
@@ -335,12 +417,12 @@ def page():
 def test_controls_of_the_view(page):
     first, second = (page.locator(".tl-attention").nth(n) for n in (0, 1))
     say, still = first.locator("[data-out=say]"), second.locator("[data-out=say]").inner_text()
-    assert "layer 0, head 0" in say.inner_text() and say.get_attribute("aria-live") == "polite"
+    assert "layer 1, head 1" in say.inner_text() and say.get_attribute("aria-live") == "polite"
     first.locator("[data-in=slide]").fill("2")
-    assert "layer 2" in say.inner_text() and first.locator("[data-in=layer]").input_value() == "2"
-    first.locator("[data-in=head]").select_option("1")
+    assert "layer 3" in say.inner_text() and first.locator("[data-in=layer]").input_value() == "2"
+    first.locator("[data-in=head]").select_option(value="1")
     first.locator("[data-in=kind]").select_option("encoder")
-    assert say.inner_text().startswith("Encoder self-attention, layer 2, head 1.")
+    assert say.inner_text().startswith("Encoder self-attention, layer 3, head 2.")
     assert not first.locator("[data-in=said]").is_visible()
     many = first.locator("line").count()
     first.locator("[data-in=least]").fill("0.9")

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from web_server import BODIES, archive, server  # noqa: F401
 
-from transformer_lit import cli, data
-from transformer_lit.support import corpora
+from transformer_lit import data
+from transformer_lit.support import cli, corpora
 from transformer_lit.support.files import shipped
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,7 +119,8 @@ REPEATED = [(f"Sentence {i % 70}{mark}", f"Phrase {i}{mark}") for i in range(150
 
 
 def test_a_key_forgets_case_and_final_marks():
-    assert data.sentence_key("Straße…") == data.sentence_key("STRASSE !?") != data.sentence_key("Straßen")
+    assert data.sentence_key("Straße…") == data.sentence_key("STRASSE !?") != data.sentence_key("Straßen"), (
+        "two spellings of one sentence: the test set leaks into training")
     assert data.shared_english([("a", "b")], iter([("A!", "c"), ("b", "c")])) == 0.5
     assert data.shared_english(iter([]), [("a", "b")]) == 0 == data.shared_english([("a", "b")], [])
 
@@ -146,7 +147,8 @@ def test_training_gives_way_and_tests_stay_whole():
     mixed = {"test": [("A", "7")], "train": [("A.", "1"), ("b", "2"), ("C", "3"), ("D", "4")],
              "valid": [("a", "5"), ("B!", "6")], "test_it": [("d", "8")]}
     parts = data.keep_apart(mixed)
-    assert parts == {"train": [("C", "3")], "valid": [("B!", "6")], "test": [("A", "7")], "test_it": [("d", "8")]}
+    assert parts == {"train": [("C", "3")], "valid": [("B!", "6")], "test": [("A", "7")], "test_it": [("d", "8")]}, (
+        "English sentences stand in validation and test, or in training: the split leaks")
     assert list(parts) == ["train", "valid", "test", "test_it"]
     assert data.without(mixed["train"], []) == mixed["train"]
 
@@ -326,7 +328,7 @@ def test_no_real_test_sentence_is_in_training(language):
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["data", "--help"], ["train", "--help"], ["translate", "--help"],
                                    ["evaluate", "--help"], ["train", "--epochs", "0"]])
 def test_help_does_not_wait_for_torch(words):
-    code = ("import sys\nfrom transformer_lit.cli import main\ntry: main(sys.argv[1:])\nexcept SystemExit as end: status = end.code\n"
+    code = ("import sys\nfrom transformer_lit.support.cli import main\ntry: main(sys.argv[1:])\nexcept SystemExit as end: status = end.code\n"
             "assert 'torch' not in sys.modules, 'torch is imported'\nsys.exit(status)")
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert done.returncode == (2 if "0" in words else 0), done.stderr[-300:]
@@ -335,8 +337,8 @@ def test_help_does_not_wait_for_torch(words):
 
 def test_names_written_twice_agree():
     from transformer_lit.support.recipes import RECIPES
-    assert cli.RECIPE_NAMES == tuple(RECIPES), "the command line offers other recipes than chapter 18 has"
-    assert cli.SETS == data.TEST_SETS and set(cli.OPTIONS) == set(cli.COMMANDS) == set(cli.RUN)
+    assert cli.RECIPES == tuple(RECIPES), "the command line offers other recipes than chapter 18 has"
+    assert cli.TEST_SETS == data.TEST_SETS and set(cli.OPTIONS) == set(cli.COMMANDS) == set(cli.RUN)
 
 
 def test_data_list_and_verify(made_up, capsys):
@@ -458,7 +460,7 @@ def test_a_wide_beam_takes_fewer_sentences_at_a_time():
     seen = []
     one = SimpleNamespace(translate=lambda lines, beam_size, batch_size: seen.append((beam_size, batch_size)))
     for beam in (1, 4, 16, 64):
-        cli.translating(one, beam)([])
+        cli.with_beam(one, beam)([])
     assert seen == [(1, 64), (4, 64), (16, 16), (64, 4)]
 
 
@@ -481,7 +483,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, language, spoil):
 
 
 def test_a_reader_that_goes_away_is_no_error():
-    code = ("import sys\nfrom transformer_lit import cli\nsys.path.insert(0, 'tests')\nfrom test_data import pretend\n"
+    code = ("import sys\nfrom transformer_lit.support import cli\nsys.path.insert(0, 'tests')\nfrom test_data import pretend\n"
             "from transformer_lit.translation import Translator\nTranslator.from_pretrained = staticmethod(pretend)\n"
             "sys.exit(cli.main(['translate', *map(str, range(20000))]))")
     done = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
@@ -519,7 +521,7 @@ def stop(error, options):
 def test_a_first_sentence_waits_for_nothing_that_it_does_not_need():
     "A clock would measure the machine; what is imported is the same on all of them."
     assert data.shipped("data/checkpoints/tatoeba-fr/model.safetensors").exists(), "the translator that comes with the book is gone"
-    code = ("import sys\nfrom transformer_lit.cli import main\nstatus = main(['translate', 'Good morning.'])\nimport torch\n"
+    code = ("import sys\nfrom transformer_lit.support.cli import main\nstatus = main(['translate', 'Good morning.'])\nimport torch\n"
             "for name in sys.argv[1:]: assert name not in sys.modules, f'{name} is imported to translate a sentence'\n"
             "assert torch.get_num_threads() == 1\nsys.exit(status)")
     heavy = ["sacrebleu", "matplotlib", "seaborn", "pandas", "IPython", "ipywidgets", "pooch", "requests"]

@@ -90,8 +90,8 @@ def test_a_record_names_its_command_commit_and_what_was_said(name):
     record, corpus = kept(name), name.split("/")[0]
     design = name.split("/")[1]
     assert record["command"] == comparison.command(design, corpus) and record["design"] == design
-    for commit in [record["commit"], *(run.get("commit", record["commit"]) for run in record["runs"])]:
-        assert commit not in ("", "unknown") and "dirty" not in commit
+    for made_from in [record["commit"], *(run.get("commit", record["commit"]) for run in record["runs"])]:
+        assert made_from not in ("", "unknown") and "dirty" not in made_from
     lines = RECORDS[NAMES.index(name)].with_suffix(".txt").read_text("utf-8").split("\n")
     assert len(lines) == record["scale"]["lines"] + 1
 

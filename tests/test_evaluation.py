@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from transformer_lit import evaluation
 from transformer_lit.support.files import shipped
 from transformer_lit.evaluation import (
-    LENGTHS, RARITY, all_reports, binned, bleu_of, brevity_penalty, by_group, checksum, clipped, closest, columns,
+    CUTTERS, LENGTHS, RARITY, all_reports, binned, bleu_of, brevity_penalty, by_group, checksum, clipped, closest, columns,
     corpus_bleu, counts, interval, line_counts, moses_like, ngrams, rarest, report, scores, split_compounds, ways,
     word_counts)
 
@@ -96,6 +96,15 @@ def test_a_generator_of_references_counts_once():
     assert checksum(("a",), (("b",),)) == checksum(["a"], [["b"]])
 
 
+def test_nothing_in_common_and_everything():
+    few = [5, 6, 2, 1, 0, 0, 5, 4, 3, 2]
+    assert bleu_of(few) == 0 == bleu_of([0] * 10, True) == bleu_of([5, 5, 0, 0, 0, 0, 5, 4, 3, 2], True)
+    assert bleu_of([4, 4, 4, 3, 2, 1, 4, 3, 2, 1]) == 100
+    assert corpus_bleu(["a b c x"], [["a b c d"]]) == 0 == bleu_of(counts(["a"], [["a"]])), "no run of four is credited"
+    assert columns([]) == [] and line_counts(["Oui."], [["Non."]])[0, :3].tolist() == [2, 2, 1]
+    assert all(score["value"] > 99.99 for score in scores(FRENCH, ONE))
+
+
 # Intervals ------------------------------------------------------------------------------------------------------
 
 def test_interval_repeats_and_holds_the_score():
@@ -115,6 +124,17 @@ def test_interval_is_near_sacrebleus():
     assert 0.8 < (ours["high"] - ours["low"]) / 2 / theirs._ci < 1.25
 
 
+def test_the_ends_of_an_interval():
+    nothing, right = [12, 12, 0, 0, 0, 0, 12, 11, 10, 9], [12, 12, 12, 11, 10, 9, 12, 11, 10, 9]
+    edge = interval([right] * 3 + [nothing] * 17, samples=4000)
+    assert edge["low"] == 0, "3.9% of the draws hold no right sentence: the lowest 2.5% are 0"
+    assert math.isclose(edge["value"], 15) and 25 < edge["high"] < 50
+    few = [5, 6, 2, 1, 0, 0, 5, 4, 3, 2]
+    assert all(math.isclose(v, bleu_of(few, True)) for v in interval([few], samples=9).values()), "each draw is the same"
+    assert set(interval([few], [few], samples=9).values()) == {0}
+    assert min(interval(line_counts(FRENCH, ONE), samples=50).values()) > 99.99
+
+
 def test_paired():
     rows, other = line_counts(damaged(0.1), ONE), line_counts(damaged(0.1, seed=2), ONE)
     same, there, back = interval(rows, rows), interval(rows, other), interval(other, rows)
@@ -126,7 +146,8 @@ def test_paired():
 
 @pytest.mark.parametrize("text, cut", [
     ("L'animal n'a pas traversé.", "L' animal n' a pas traversé ."), ("Quoi ?", "Quoi ?"), ("Quoi?", "Quoi ?"),
-    ("1,5 et 2, 3", "1,5 et 2 , 3"), ("M. Roy", "M. Roy"), ("3.14", "3.14"), ("", "")])
+    ("1,5 et 2, 3", "1,5 et 2 , 3"), ("M. Roy", "M. Roy"), ("3.14", "3.14"), ("", ""),
+    ("(« oui »)", "( « oui » )"), ("3, 4,x", "3 , 4 , x")])
 def test_moses_like(text, cut):
     assert moses_like(text) == cut
 
@@ -148,6 +169,26 @@ def test_ways():
     assert found["sacreBLEU, intl"] == intl
     assert found["tokenised, compound-split"] == corpus_bleu(
         [split_compounds(moses_like(s)) for s in said], [[split_compounds(moses_like(f))] for f in FRENCH])
+
+
+def test_cutters():
+    assert [cut("Vas-y.") for cut in CUTTERS.values()] == ["Vas-y .", "vas-y .", "Vas ##AT##-##AT## y ."]
+
+
+def test_ways_and_case():
+    loud = ways([line.upper() for line in FRENCH], ONE)
+    assert loud["sacreBLEU, lower-cased"] > 99.99 > loud["tokenised"]
+    assert min(ways(FRENCH, ONE).values()) > 99.99, "the reference itself gets 100 in every way"
+
+
+def test_groups_are_scored_alone_and_in_order():
+    said, short = damaged(0.1), [len(line.split()) < 10 for line in ENGLISH]
+    groups = by_group(said, ONE, ["under 10" if s else "10 or more" for s in short])
+    assert [(g["group"], g["sentences"]) for g in groups] == [("10 or more", 40 - sum(short)), ("under 10", sum(short))]
+    some = [x for x, s in zip(said, short) if s], [x for x, s in zip(ONE, short) if s]
+    for name, score in zip(("BLEU", "chrF"), scores(*some)):
+        assert abs(groups[1][name] - score["value"]) < 1e-9
+    assert all(g["low"] < g["BLEU"] < g["high"] for g in groups)
 
 
 def test_groups():
@@ -192,6 +233,28 @@ def test_several_references_in_a_report():
     assert "nrefs:2|" in found["all"][0]["signature"] and found["references_seen"] == 0
 
 
+def test_a_report_part_by_part():
+    said, two = damaged(0.2), [[f, f.lower()] if i < 6 else [f] for i, f in enumerate(FRENCH)]
+    rare, table = rarest(ENGLISH, word_counts(ENGLISH)), line_counts(said, ONE)
+    made = report(said, two, ENGLISH, rare, seen=FRENCH[:2])
+    assert made["references_seen"] == 2 and made["sentences"] == 40 and made["references"] == 46
+    assert made["interval"] == interval(table) and made["sha256"] == checksum(ENGLISH, two)
+    assert made["one"] == scores(said, ONE) and made["all"] == scores(said, two) and made["ways"] == ways(said, ONE)
+    assert made["fresh"] == {"sentences": 38, **interval(table[2:])}
+    assert [int(x) for x in made["counts"][3].split()] == table[3].tolist()
+    assert made["by_rarity"] == by_group(said, ONE, binned(rare, RARITY))
+    assert made["by_length"] == by_group(said, ONE, binned([len(line.split()) for line in ENGLISH], LENGTHS))
+    everything = report(said, ONE, ENGLISH, rare, FRENCH)
+    assert everything["fresh"] is None and everything["references_seen"] == 40
+
+
+def test_reports_count_rarity_in_training():
+    pairs = [(ENGLISH[0].upper(), FRENCH[0]), ("The street is wide.", "Oui.")]
+    found = all_reports(translations, {"other": (ENGLISH[:3], ONE[:3])}, pairs)["other"]
+    rare = rarest(ENGLISH[:3], word_counts(english for english, _ in pairs))
+    assert found == report(translations(ENGLISH[:3]), ONE[:3], ENGLISH[:3], rare, [french for _, french in pairs])
+
+
 # What is shipped ------------------------------------------------------------------------------------------------
 
 def test_our_forty_sentences():
@@ -215,6 +278,21 @@ def test_recorded_scores():
         assert all(abs(x - one["interval"][end]) < 0.5 for end, x in interval(rows).items()), name
         assert abs(one["interval"]["value"] - one["one"][0]["value"]) < 1e-9, name
         assert sum(g["sentences"] for g in one["by_length"]) == one["sentences"], name
+
+
+def test_neither_length_nor_rarity_explains_the_domain():
+    "The page says so of 9 to 11 words and of words seen 100 to 999 times."
+    sets = json.loads(shipped("results/tatoeba-fr/scores.json").read_text(encoding="utf-8"))["sets"]
+    for by, group in (("by_length", 9), ("by_rarity", 100)):
+        home, *away = [g["BLEU"] for name in ("tatoeba", "multi30k", "newstest2014") for g in sets[name][by]
+                       if g["group"] == group and g["sentences"] >= 25]
+        assert away and home > 1.5 * max(away)
+    assert not any(sets["try-it"]["seen"]), "the page says that none of the forty stands in training"
+
+
+def test_more_damage_scores_lower():
+    low = [scores(damaged(share), ONE) for share in (0, 0.05, 0.3)]
+    assert all(a["value"] > b["value"] > c["value"] for a, b, c in zip(*low)) and low[0][0]["value"] > 99.99
 
 
 def test_imports_nothing_of_the_package():

@@ -1,7 +1,7 @@
 """`attempt` and `planted`: what a reader sees when an answer is missing, wrong, broken or right."""
 import pytest
 
-from transformer_lit.exercises import attempt, planted
+from transformer_lit.support.exercises import attempt, planted, unwritten, verdict
 
 
 def check_double(answer):
@@ -51,6 +51,17 @@ def test_a_constant_answer_is_an_answer(capsys):
 
     attempt(check_double, four)
     assert capsys.readouterr().out == "four: right\n", "only `...`, `pass` and a docstring are not written yet"
+
+
+def test_what_has_no_source_counts_as_written():
+    assert unwritten(stub) and unwritten(passed) and not unwritten(double)
+    assert not unwritten(len), "a function born in C has no source to read: whoever hands it in means it"
+
+
+def test_a_verdict_in_words():
+    assert verdict(check_double, stub) == "not written yet" and verdict(check_double, double) == "right"
+    assert verdict(check_double, plus_one) == "not yet. did you add instead of doubling?"
+    assert verdict(check_double, lambda x: x + None).startswith("it stopped with TypeError")
 
 
 def test_a_lambda_counts_as_written(capsys):

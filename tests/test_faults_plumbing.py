@@ -15,7 +15,7 @@ import pytest
 import torch
 from helpers import zipped
 
-from transformer_lit import cli, data
+from transformer_lit import data
 from transformer_lit.attention import attention_here, scaled_dot_product_attention
 from transformer_lit.embeddings import sinusoids
 from transformer_lit.loss import smoothed_cross_entropy
@@ -23,7 +23,7 @@ from transformer_lit.masks import UNK
 from transformer_lit.multi_head import MultiHeadAttention
 from transformer_lit.schedule import noam
 from transformer_lit.sublayers import Sublayer
-from transformer_lit.support import recipes, records
+from transformer_lit.support import cli, recipes, records
 from transformer_lit.tokens import Vocabulary, split_words
 from transformer_lit.training import (
     save_checkpoint, token_batches)
@@ -109,7 +109,7 @@ def test_a_kept_translator_says_the_same(tmp_path):
 # The command line -----------------------------------------------------------------------------------------------
 
 def test_help_does_not_import_torch():
-    code = ("import sys\nfrom transformer_lit.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code = ("import sys\nfrom transformer_lit.support.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
             "assert 'torch' not in sys.modules, 'torch is imported for --help'")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, f"--help must come at once, without torch: {done.stderr[-300:]}"
@@ -300,7 +300,7 @@ def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
     assert commit(tmp_path / "mine" / "transformer_lit") == mine, "in its own checkout it has one"
     (tmp_path / "mine" / "file").write_text("2")
     assert commit(tmp_path / "mine" / "transformer_lit") == mine + "-dirty"
-    assert comparison_runs.commit is wmt.commit is commit and PACKAGE == Path(cli.__file__).parent, "one function, one place"
+    assert comparison_runs.commit is wmt.records.commit is commit and PACKAGE == Path(data.__file__).parent, "one function, one place"
 
     def no_git(*_, **__):
         raise FileNotFoundError("git")

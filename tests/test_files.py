@@ -20,8 +20,8 @@ def test_an_installed_package_holds_them_inside(tmp_path, monkeypatch):
     (tmp_path / "_shipped" / "data").mkdir(parents=True)
     (tmp_path / "_shipped" / "results").mkdir()
     monkeypatch.setattr(files, "files", lambda name: tmp_path)
-    assert files.shipped("data/a.tsv") == tmp_path / "_shipped" / "data" / "a.tsv"
-    assert files.shipped("results/x/run.json") == tmp_path / "_shipped" / "results" / "x" / "run.json"
+    for folder in "data", "results":
+        assert files.shipped(f"{folder}/x/run.json") == tmp_path / "_shipped" / folder / "x" / "run.json"
     assert files.shipped("other/b") == tmp_path.parent / "other" / "b", "what isn't inside is looked for in the checkout"
 
 

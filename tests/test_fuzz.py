@@ -109,12 +109,11 @@ def corpora(home):
 
 def patched():
     "Small models, small test sets, and answers that take no time."
-    from transformer_lit import data, translation, wmt
+    from transformer_lit import data, translation
     from transformer_lit.support import recipes
     data.split_by_english.__defaults__ = (3, 3, 1)
     recipes.SMALL.update(TINY)
     short = lambda model, ids, beam_size, batch_size, precision="fp32", **_: [i[:3] for i in ids]
-    wmt.answers = short
     translation.answers = short
 
 
@@ -142,9 +141,8 @@ def late(*_):
 
 def run(command, home, stdin=b""):
     "Status, output and changes of one command in one folder."
-    from transformer_lit import cli, wmt
-    from transformer_lit.support import comparison_runs
-    mains = {"wmt": wmt.run_command, "equal_cost": comparison_runs.make_records}
+    from transformer_lit.support import cli, comparison_runs, large_runs
+    mains = {"wmt": large_runs.run_command, "equal_cost": comparison_runs.make_records}
     words = [word.replace("{home}", str(home)) for word in command]
     main, words = (mains[words[0]], words[1:]) if words and words[0] in mains else (cli.main, words)
     before, out, err = tree(home), io.StringIO(), io.StringIO()
@@ -220,7 +218,7 @@ def everywhere(files, command, stdin=b"", also=()):
 
 def translators(home):
     "A word translator and a subword translator; the folder of a training that is done."
-    from transformer_lit import cli
+    from transformer_lit.support import cli
     from transformer_lit.tokens import Subwords
     from transformer_lit.translation import create_joint, create_translator, save_pretrained
     corpora(home / "data")
@@ -313,15 +311,16 @@ def of_data():
 
 def stores(home):
     "A corpus of one's own, its token store, a run that has begun, a preparation that was stopped, a record of equal_cost."
-    from transformer_lit import equal_cost, wmt
+    from transformer_lit import equal_cost
+    from transformer_lit.support import large_runs
     corpora(home / "data")
     (home / "mine-fr").mkdir()
     (home / "mine-fr" / "a.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS))
     (home / "mine-fr" / "b.tsv.gz").write_bytes(packed(f"{a} again\t{b} encore" for a, b in PAIRS))
     with contextlib.redirect_stdout(io.StringIO()):
-        assert wmt.run_command([word.replace("{home}", str(home)) for word in WMT[1:]]) == 0
+        assert large_runs.run_command([word.replace("{home}", str(home)) for word in WMT[1:]]) == 0
         (home / "run/run.json").unlink()
-        assert wmt.run_command([word.replace("{home}", str(home)) for word in WMT[1:] + ["--minutes", "0", "--store", "{home}/other"]]) == 75
+        assert large_runs.run_command([word.replace("{home}", str(home)) for word in WMT[1:] + ["--minutes", "0", "--store", "{home}/other"]]) == 75
     rows = [(0.003, 1, 3.0), (0.006, 1, 2.0), (0.012, 1, 3.0), (0.006, 2, 2.0), (0.006, 3, 2.0)]  # nothing is left to train
     record = {"command": "x", "commit": "y", "design": "transformer", "runs": [
         {"peak": peak, "seed": seed, "valid_loss": loss, "search": seed == 1, "bleu": 1.0} for peak, seed, loss in rows], "scale": json.loads(json.dumps(

@@ -1,22 +1,16 @@
-"""The paper's experiment in small: archives in statmt.org's formats from a server here, a token store, a run that is stopped.
+"""The paper's experiment in small: a run that trains from a token store, is stopped, averaged, translated and scored.
 
-All text is made up from the pocket corpus; nothing is fetched from outside.
+All text is made up from the pocket corpus (made_up.py); nothing is fetched from outside.
 """
 import dataclasses
 import errno
-import gzip
-import hashlib
-import http.server
-import io
 import json
-import lzma
 import math
 import os
 import random
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 import types
 from pathlib import Path
@@ -24,410 +18,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers import serving
-from test_data import one_sentence, put
+from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, text  # noqa: F401
+from test_data import one_sentence
 
-from transformer_lit import cli, data, pocket, training, wmt
-from transformer_lit.support import corpora
-from transformer_lit.training import collate, token_batches
+from transformer_lit import training, translation, wmt
+from transformer_lit.support import answers, checkpoint, large_runs, prepare
+from transformer_lit.training import Trainer, collate, token_batches
 
-PAIRS = [(p.english, p.french) for p in pocket.load_pocket()["train"]][:3000]
-HELD = {"valid": [(e + " Really?", o) for e, o in PAIRS[:30]], "test": [(e + " Truly?", o) for e, o in PAIRS[30:60]]}
 MODEL = dict(d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0, norm="pre")
-
-
-# Archives as statmt.org has them ---------------------------------------------------------------------------------
-
-def tar(members, mode="w:gz"):
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode=mode) as file:
-        for name, content in members.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            file.addfile(entry, io.BytesIO(content))
-    return held.getvalue()
-
-
-def text(lines):
-    return "".join(line + "\n" for line in lines).encode()
-
-
-def sgm(lines):
-    return ('<refset setid="x" srclang="any">\n<doc>\n<p>\n' + "".join(
-        f'<seg id="{n}">{line.replace("&", "&amp;")}</seg>\n' for n, line in enumerate(lines, 1)) + "</p></doc></refset>").encode()
-
-
-def parallel(name, pairs, language):
-    return {f"{name}.{language}": text(o for _, o in pairs), f"{name}.en": text(e for e, _ in pairs)}
-
-
-def statmt(language):
-    "Path -> content of the archives of WMT14, small; other languages stand in them too, as in the real ones."
-    cut = [PAIRS[:1000], PAIRS[1000:2000], PAIRS[2000:2500], PAIRS[2500:2700], PAIRS[2700:]]
-    noisy = cut[1] + [("Only English.", ""), ("one " * 120, "un " * 120), HELD["test"][3], PAIRS[7], ("Bad \x00 byte", "x")]
-    other = parallel("training/europarl-v7.cs-en", [("A", "B")], "cs")
-    found = {
-        "wmt13/training-parallel-europarl-v7.tgz": tar(other | parallel(f"training/europarl-v7.{language}-en", cut[0], language)),
-        "wmt13/training-parallel-commoncrawl.tgz": tar(parallel(f"commoncrawl.{language}-en", noisy, language)
-                                                       | {"commoncrawl.annotation": b"x\n"}),
-        "wmt14/training-parallel-nc-v9.tgz": tar(parallel(f"training/news-commentary-v9.{language}-en", cut[2], language)),
-        "wmt13/training-parallel-un.tgz": tar(parallel("un/undoc.2000.fr-en", cut[3], "fr")),
-        "wmt10/training-giga-fren.tar": tar({name + ".gz": gzip.compress(content) for name, content in parallel(
-            "giga-fren.release2.fixed", cut[4], "fr").items()}, "w")}
-    sides = [[e for e, _ in HELD[part]] for part in HELD], [[o for _, o in HELD[part]] for part in HELD]
-    found["wmt13/test.tgz"] = tar({"test/newstest2013-src.en.sgm": sgm(sides[0][0]),
-                                   f"test/newstest2013-src.{language}.sgm": sgm(sides[1][0])})
-    found["wmt14/test-full.tgz"] = tar({f"test-full/newstest2014-{language}en-src.en.sgm": sgm(sides[0][1]),
-                                        f"test-full/newstest2014-{language}en-ref.{language}.sgm": sgm(sides[1][1])})
-    return found
-
-
-class Statmt(http.server.BaseHTTPRequestHandler):
-    files, asked, cut = {}, [], set()
-
-    def do_GET(self):
-        name = self.path.strip("/")
-        start = int((self.headers["Range"] or "bytes=0-")[6:-1])
-        self.asked.append((name, start))
-        if name not in self.files:
-            return self.send_error(404)
-        body = self.files[name][start:]
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Accept-Ranges", "bytes")
-        self.end_headers()
-        if name in self.cut:
-            self.cut.remove(name)
-            body = body[:len(body) // 2]
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def served(monkeypatch, tmp_path, request):
-    language = getattr(request, "param", "de")
-    monkeypatch.setattr(Statmt, "files", statmt(language))
-    monkeypatch.setattr(Statmt, "asked", [])
-    monkeypatch.setattr(Statmt, "cut", set())
-    sums = {local: hashlib.md5(Statmt.files[remote]).hexdigest() for remote, local, *_ in corpora.NEWS.values()}
-    monkeypatch.setattr(corpora, "published", lambda name: {"md5": sums[name], "bytes": 0} if name in sums else None)
-    with serving(Statmt, monkeypatch, tmp_path / "cache") as address:
-        for module in data, corpora:
-            monkeypatch.setattr(module, "STATMT", [address + "/"])
-        yield language
-
-
-@pytest.mark.parametrize("served", ["de", "fr"], indirect=True)
-def test_from_the_archives_to_a_store(served, tmp_path):
-    corpus = f"wmt14-en-{served}"
-    Statmt.cut.add("wmt13/training-parallel-commoncrawl.tgz")
-    settings = wmt.Preparation(corpus, vocabulary=400, sample=500)
-    with pytest.raises(FileNotFoundError) as broken:
-        wmt.prepare(settings, tmp_path / "store")
-    assert one_sentence(str(broken.value)) and "What came is kept" in str(broken.value)
-    store = wmt.prepare(settings, tmp_path / "store")
-    asked = [start for name, start in Statmt.asked if name.endswith("commoncrawl.tgz")]
-    assert len(asked) == 2 and asked[1] > 0, "the next try must go on where the last one broke off"
-    tokens = store.tokens()
-    seen = {(tokens.decode(source), tokens.decode(target[1:])) for source, target in store}
-    assert seen <= {(data.tidy(e), data.tidy(o)) for e, o in [*PAIRS, *HELD["valid"], *HELD["test"]]} | {("Bad \x00 byte", "x")}, (
-        "the two sides don't belong together")
-    counts = store.manifest["counts"]
-    given = 3005 if served == "fr" else 2505
-    assert counts["given"] == given, "a source is missing, or read twice"
-    assert counts.get("held out", 0) == 1, "a sentence of the tests stands in training"
-    assert [counts.get(why, 0) for why in ("empty", "too long")] == [1, 1]
-    assert counts["kept"] == len(store) and counts["repeated"] >= 1
-    for source, target in store:
-        assert source[-1] == target[-1] == 2 and target[0] == 1
-    assert store.held_out() == {part: [tuple(map(data.tidy, p)) for p in HELD[part]] for part in HELD}
-    before = len(Statmt.asked)
-    wmt.prepare(settings, tmp_path / "store")
-    assert len(Statmt.asked) == before, "what is here is not fetched again"
-
-
-# A folder of one's own -------------------------------------------------------------------------------------------
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory):
-    "A data folder with made-up news tests, and a corpus of one's own in each of the formats."
-    folder = tmp_path_factory.mktemp("own")
-    for name, part in ("newstest2013", "valid"), ("newstest2014", "test"):
-        put(folder, f"newstest/en-fr/{name}.en.gz", [e for e, _ in HELD[part]])
-        put(folder, f"newstest/en-fr/{name}.fr.gz", [o for _, o in HELD[part]])
-    corpus = folder / "mine-fr"
-    corpus.mkdir()
-    lines = text(f"{e}\t{o}" for e, o in PAIRS[:1200])
-    (corpus / "a.tsv").write_bytes(lines[:20_000].rpartition(b"\n")[0] + b"\n")
-    rest = lines[lines[:20_000].rindex(b"\n") + 1:]
-    (corpus / "b.tsv.gz").write_bytes(gzip.compress(rest[:20_000].rpartition(b"\n")[0]))
-    (corpus / "c.txt.xz").write_bytes(lzma.compress(rest[rest[:20_000].rindex(b"\n") + 1:]))
-    (corpus / "README.md").write_text("no corpus")
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def here(monkeypatch, own):
-    monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(own))
-
-
-def settings(own, **changes):
-    return wmt.Preparation(str(own / "mine-fr"), **{**dict(vocabulary=400, sample=400), **changes})
-
-
-@pytest.fixture(scope="module")
-def store(own):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRANSFORMER_LIT_DATA", str(own))
-        return wmt.prepare(settings(own), own / "store")
-
-
-def test_plain_gz_and_xz_make_one_corpus(own):
-    assert list(wmt.streamed(wmt.sources_of(str(own / "mine-fr")))) == PAIRS[:1200]
-
-
-def test_the_store_holds_what_direct_encoding_gives(own, store):
-    tokens = store.tokens()
-    kept, _ = data.clean(PAIRS[:1200])
-    direct = [(tokens.encode(e), [1] + tokens.encode(o)) for e, o in data.without(
-        kept, [e for part in HELD.values() for e, _ in part])]
-    assert list(store) == direct, "the store holds something else than the translator would encode"
-    assert store.lengths.tolist() == [[len(s), len(t)] for s, t in direct]
-    assert all(isinstance(ids, np.memmap) and ids.dtype == np.uint16 for ids, _ in store.parts)
-
-
-def test_words_looked_up_are_words_encoded(store):
-    tokens = store.tokens()
-    encode = wmt.ByWords(tokens, most=5)
-    for line in ["", "a", "l'été, c'est (très) beau !", "<eos> <pad> 12,5 %", "naïve café 東京 🙂 a-b", *[e for e, _ in PAIRS[:50]]]:
-        assert encode(data.tidy(line)) == tokens.encode(data.tidy(line)), line
-
-
-def test_several_processes_and_small_shards_give_the_same(own, store, tmp_path, monkeypatch):
-    part = tmp_path / "part"
-    part.mkdir()
-    monkeypatch.setattr(wmt.chunks, "__defaults__", (100,))
-    monkeypatch.setattr(wmt.Shards.__init__, "__defaults__", (3000, 1 << 12))
-    sources = wmt.sources_of(str(own / "mine-fr"))
-    made = wmt.write_store(part, settings(own), sources, HELD, workers=2)
-    wmt.write_json(part / "manifest.json", {"wanted": {}, **made})
-    other = wmt.TokenStore(part)
-    assert len(other.parts) > 3 and list(other) == list(store), "several processes make another store"
-    assert np.array_equal(other.lengths, store.lengths) and made["counts"] == store.manifest["counts"]
-    with pytest.raises(IndexError):
-        other[len(other)]
-
-
-def test_a_second_run_reuses_and_a_changed_one_is_refused(own, store, monkeypatch):
-    monkeypatch.setattr(wmt, "write_store", None)
-    assert list(wmt.prepare(settings(own), own / "store")) == list(store)
-    with pytest.raises(ValueError) as caught:
-        wmt.prepare(settings(own, vocabulary=500), own / "store")
-    assert one_sentence(str(caught.value)) and "vocabulary 400 and not 500" in str(caught.value)
-
-
-def test_a_changed_input_is_refused(own, store, monkeypatch):
-    path = own / "mine-fr" / "a.tsv"
-    before = path.read_bytes()
-    path.write_bytes(before + b"One more.\tEncore un.\n")
-    try:
-        with pytest.raises(ValueError, match="prepared with other inputs"):
-            wmt.prepare(settings(own), own / "store")
-    finally:
-        path.write_bytes(before)
-
-
-def test_a_store_can_be_carried_to_where_its_corpus_is_not(own, tmp_path, monkeypatch):
-    "The machine with the GPU may have neither the corpus nor a network."
-    import shutil
-
-    corpus = tmp_path / "ours-fr"
-    shutil.copytree(own / "mine-fr", corpus)
-    wanted = wmt.Preparation(str(corpus), vocabulary=400, sample=400)
-    before = list(wmt.prepare(wanted, tmp_path / "store"))
-    shutil.rmtree(corpus)
-    assert list(wmt.prepare(wanted, tmp_path / "store")) == before
-    with pytest.raises(ValueError, match="vocabulary 400 and not 500"):
-        wmt.prepare(dataclasses.replace(wanted, vocabulary=500), tmp_path / "store")
-    monkeypatch.setattr(data, "find", None)
-    assert wmt.inputs_here("wmt14-en-de") is None, "nothing may be fetched only to compare hashes"
-
-
-@pytest.mark.parametrize("name", ["ids-000.bin", "offsets-000.npy"])
-@pytest.mark.parametrize("harm", ["cut", "flipped", "gone"])
-def test_a_damaged_shard_is_found(store, tmp_path, name, harm):
-    import shutil
-
-    folder = tmp_path / "copy"
-    shutil.copytree(store.folder, folder)
-    held = bytearray((folder / name).read_bytes())
-    held[len(held) // 2] ^= 1
-    if harm == "gone":
-        (folder / name).unlink()
-    else:
-        (folder / name).write_bytes(held if harm == "flipped" else held[:-100])
-    with pytest.raises(ValueError) as caught:
-        wmt.TokenStore(folder)
-    assert one_sentence(str(caught.value)) and name in str(caught.value) and "prepare it again" in str(caught.value)
-
-
-# A preparation that is stopped -----------------------------------------------------------------------------------
-
-SIZES = (wmt.chunks, (50,)), (wmt.Shards.__init__, (3000, 1 << 12))
-
-
-@pytest.fixture(scope="module")
-def unbroken(own):
-    "Settings, and the store that nothing stopped: many small shards of a corpus in which a third of the pairs come again."
-    corpus = own / "again-fr"
-    corpus.mkdir()
-    (corpus / "a.tsv").write_bytes(text(f"{e}\t{o}" for e, o in PAIRS[:800] + PAIRS[:400] + PAIRS[800:1000]))
-    again = wmt.Preparation(str(corpus), vocabulary=400, sample=400)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRANSFORMER_LIT_DATA", str(own))
-        for function, sizes in SIZES:
-            patch.setattr(function, "__defaults__", sizes)
-        store = wmt.prepare(again, own / "unbroken")
-    assert store.manifest["counts"]["repeated"] > 300 and len(store.parts) > 5
-    return again, store
-
-
-@pytest.fixture
-def small(monkeypatch, unbroken):
-    for function, sizes in SIZES:
-        monkeypatch.setattr(function, "__defaults__", sizes)
-    return unbroken[0]
-
-
-def same_store(store, other, shards=True):
-    for name in ("counts", "tokenizer", "wanted", *["shards"] * shards):
-        assert store.manifest[name] == other.manifest[name], f"a stop changes the store: {name}"
-    assert list(store) == list(other), "a stop changes the store"
-    assert not store.folder.with_name(store.folder.name + ".part").exists()
-    assert len(list(store.folder.iterdir())) == 3 + 2 * len(store.parts), "what was for going on is left"
-
-
-@pytest.mark.parametrize("workers, cycle", [(1, 3), (2, 13)])
-def test_a_preparation_stops_in_time_and_goes_on(small, unbroken, tmp_path, monkeypatch, workers, cycle):
-    calls, asked = 0, []
-    clock = types.SimpleNamespace(**{**vars(time), "monotonic": lambda: asked.append(1) or len(asked) % cycle})
-    monkeypatch.setattr(wmt, "time", clock)
-    while (store := wmt.prepare(small, tmp_path / "store", workers, until=cycle - 2)) is None:
-        calls += 1
-        assert not (tmp_path / "store").exists()
-        assert calls < 50, "a stopped preparation never ends: does it read past what is done?"
-    assert calls == 29 // cycle, "each call must do what its time allows, and none of it again"
-    same_store(store, unbroken[1], shards=False)
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device"), OSError("9 requested and 4 written"),
-                                   Exception("No space left on device (os error 28)")], ids=["stopped", "errno", "numpy", "tokenizers"])
-@pytest.mark.parametrize("where", ["Subwords.save", "Shard.close", "Shards.close", "Shard.add", "write_json"])
-def test_a_full_disk_or_a_stop_anywhere_and_the_same_store(small, unbroken, tmp_path, monkeypatch, error, where):
-    calls = []
-    owner, _, name = where.rpartition(".")
-    owner = getattr(wmt, owner) if owner else wmt
-    real = getattr(owner, name)
-
-    def harmed(*given):
-        calls.append(1)
-        if len(calls) in (1, 3, 4, 9):
-            raise error
-        return real(*given)
-
-    monkeypatch.setattr(owner, name, harmed)
-    for _ in range(9):
-        try:
-            store = wmt.prepare(small, tmp_path / "store")
-            break
-        except (OSError, KeyboardInterrupt) as caught:
-            assert not (tmp_path / "store").exists(), "half a store has the name of a whole one"
-            if isinstance(caught, OSError):
-                assert one_sentence(str(caught)) and "the disk is full" in str(caught) and "goes on" in str(caught)
-    same_store(store, unbroken[1])
-
-
-def test_a_shard_that_is_whole_is_not_made_again(small, unbroken, tmp_path, monkeypatch):
-    real, made = wmt.Shard.close, []
-
-    def close(shard):
-        made.append(shard.files["ids"].name)
-        if len(made) == 4:
-            raise KeyboardInterrupt
-        return real(shard)
-
-    monkeypatch.setattr(wmt.Shard, "close", close)
-    monkeypatch.setattr(wmt.Subwords, "build", lambda *a, real=wmt.Subwords.build: made.append("subwords") or real(*a))
-    with pytest.raises(KeyboardInterrupt):
-        wmt.prepare(small, tmp_path / "store")
-    same_store(wmt.prepare(small, tmp_path / "store"), unbroken[1])
-    assert made == ["subwords"] + [f"ids-{n:03d}.bin" for n in (0, 1, 2, 2, *range(3, len(unbroken[1].parts)))]
-
-
-def test_other_settings_begin_anew(small, tmp_path, monkeypatch):
-    assert wmt.prepare(small, tmp_path / "store", until=0) is None
-    other = dataclasses.replace(small, vocabulary=350)
-    assert len(wmt.prepare(other, tmp_path / "store").tokens()) == 350, "what another preparation left was gone on with"
-
-
-def killed(given):
-    os.kill(os.getpid(), 9)
-
-
-def test_a_killed_worker_is_one_sentence_and_the_shards_are_kept(small, unbroken, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(wmt, "work", killed)
-        with pytest.raises(ChildProcessError) as caught:
-            wmt.prepare(small, tmp_path / "store", workers=2)
-    assert one_sentence(str(caught.value)) and "a worker was killed" in str(caught.value)
-    same_store(wmt.prepare(small, tmp_path / "store", workers=2), unbroken[1])
-
-
-def test_the_command_stops_in_time_while_it_prepares(small, own, tmp_path, capsys):
-    given = ["--corpus", small.corpus, "--store", str(tmp_path / "store"), "--folder", str(tmp_path / "run"), "--minutes", "0",
-             "--vocabulary", "400", "--sample", "400", "--size", "tiny"]
-    assert wmt.run_command(given) == 75 and "goes on with the same command" in capsys.readouterr().out
-    assert (tmp_path / "store.part" / "progress.json").exists() and not (tmp_path / "store").exists()
-
-
-@pytest.mark.parametrize("name, content, words", [
-    ("x.tsv.gz", gzip.compress(b"A\tB\n" * 999)[:-20], "x.tsv.gz can't be read"),
-    ("x.tsv.xz", lzma.compress(b"A\tB\n" * 999)[:-20], "x.tsv.xz can't be read"),
-    ("x.tsv.xz", b"no archive at all", "x.tsv.xz can't be read"),
-    ("x.md", b"A\tB\n", "no file that ends in"),
-    ("x.tsv", b"\tB\nA\t\n", "holds no pair"),
-], ids=["cut gzip", "cut xz", "no archive", "no corpus", "empty halves"])  # gzip's bytes hold the time
-def test_a_bad_file_is_one_sentence(tmp_path, name, content, words):
-    folder = tmp_path / "mine-fr"
-    folder.mkdir()
-    (folder / name).write_bytes(content)
-    with pytest.raises((ValueError, OSError)) as caught:
-        wmt.prepare(wmt.Preparation(str(folder), vocabulary=300), tmp_path / "store")
-    assert one_sentence(str(caught.value)) and words in str(caught.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"no tab here\n", gzip.compress(b"A\tB\n" * 999)[:-20], b"A\tB" * 600_000],
-                         ids=["empty", "blank lines", "one column", "cut gzip", "one endless line"])
-def test_a_preparation_that_is_refused_leaves_nothing(own, tmp_path, content, capsys):
-    folder = tmp_path / "mine-fr"
-    folder.mkdir()
-    (folder / ("x.tsv.gz" if content[:1] == b"\x1f" else "x.tsv")).write_bytes(content)
-    before = sorted(tmp_path.rglob("*"))
-    given = ["--corpus", str(folder), "--store", str(tmp_path / "runs" / "store"), "--folder", str(tmp_path / "runs" / "run"),
-             "--vocabulary", "300", "--size", "tiny"]
-    assert wmt.run_command(given) == 1
-    said = capsys.readouterr()
-    assert one_sentence(said.err) and not said.out, said
-    assert sorted(tmp_path.rglob("*")) == before, "a refused command has changed something"
-
-
-def test_a_byte_order_mark_is_no_part_of_the_first_pair(tmp_path):
-    (tmp_path / "a.tsv").write_bytes("\ufeffGo.\tVa !\n\ufeffHi.\tSalut.\n".encode())
-    (tmp_path / "b.tsv.gz").write_bytes(gzip.compress("\ufeffGo.\tVa !\r\n".encode()))
-    assert list(wmt.read_columns(tmp_path / "a.tsv")) == [("Go.", "Va !"), ("\ufeffHi.", "Salut.")]
-    assert list(wmt.read_columns(tmp_path / "b.tsv.gz")) == [("Go.", "Va !")]
 
 
 @pytest.mark.parametrize("name, spoil, words", [
@@ -467,8 +65,8 @@ def test_a_stop_saves_where_it_is(own, store, tmp_path, monkeypatch, every_step,
             wmt.run_experiment(e, tmp_path / "cut", own / "store")
     said = str(caught.value) if name == "SIGINT" else capsys.readouterr().err
     assert "stopped at step 8, saved in" in said and (tmp_path / "cut" / "checkpoint.safetensors").exists()
-    steps, take = [], wmt.StoreTraining.take
-    monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (steps.append(run.step), take(run, batch)))
+    steps, take = [], Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", lambda run, *batch: (steps.append(run.step), take(run, *batch))[1])
     wmt.run_experiment(e, tmp_path / "cut", own / "store")
     assert steps[0] == 8 and losses(tmp_path / "cut") == losses(tmp_path / "whole"), "steps are lost, or taken twice"
 
@@ -495,85 +93,6 @@ def test_one_folder_has_one_training(own, store, tmp_path, monkeypatch):
     assert len(errors) == 1 and one_sentence(errors[0]) and "another training is at work" in errors[0]
 
 
-def test_the_help_says_what_every_option_is_and_what_stands_otherwise(capsys):
-    for action in wmt.arguments()._actions:
-        assert action.help and (action.dest in ("help", "minutes", "size", "way", "corpus") or "default" in action.help), action.dest
-    with pytest.raises(SystemExit):
-        wmt.arguments().parse_args(["--help"])
-    said = " ".join(capsys.readouterr().out.split())
-    for words in "default: 100,000", "default: 25,000", "default: 1,000,000", "exit status 75", "half of the cores":
-        assert words in said, words
-
-
-@pytest.mark.parametrize("option, values", [
-    ("vocabulary", "0 -1 259 65537 1e4 x"), ("steps", "0 -5 99999999999999999999 1.5"), ("max-tokens", "0 7 -1"), ("workers", "0 -1 100000"),
-    ("minutes", "-1 nan x"), ("peak", "0 -1 nan inf"), ("dropout", "-0.1 1 nan"), ("seed", "-1 99999999999"), ("threads", "0 -2 100000"),
-    ("folder", "")])
-def test_a_bad_value_is_refused_before_anything_is_done(option, values, capsys, monkeypatch):
-    monkeypatch.setattr(wmt, "run_experiment", None)
-    for value in values.split(" "):
-        with pytest.raises(SystemExit) as stop:
-            wmt.run_command([f"--{option}={value}"])
-        assert stop.value.code == 2 and f"argument --{option}: " in capsys.readouterr().err
-
-
-def test_a_member_that_is_missing_or_short(tmp_path):
-    path = tmp_path / "a.tgz"
-    path.write_bytes(tar({"training/x.de-en.en": b"A\nB\n", "training/x.de-en.de": b"A\n"}))
-    with pytest.raises(ValueError, match="ends before the other"):
-        list(wmt.two_members(path, "training/x.de-en", "de"))
-    with pytest.raises(ValueError, match="holds no x.de-en.fr"):
-        list(wmt.two_members(path, "training/x.de-en", "fr"))
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(OSError, match="no whole archive"):
-        wmt.whole_archive(path)
-
-
-def test_bytes_that_are_no_text_are_counted(own, tmp_path):
-    folder = tmp_path / "mine-fr"
-    folder.mkdir()
-    (folder / "x.tsv").write_bytes(b"Good.\tBon.\nB\xe9d.\tMal.\n")
-    store = wmt.prepare(wmt.Preparation(str(folder), vocabulary=300), tmp_path / "store")
-    assert len(store) == 1 and store.manifest["counts"]["garbled"] == 1
-
-
-def test_memory_stays_flat(own, tmp_path):
-    "Ten times the corpus, the same memory: what Python holds at its most while chunks are encoded and written."
-    import tracemalloc
-
-    from itertools import islice
-
-    tokenizer = own / "store" / "tokenizer.json"
-    if not tokenizer.exists():
-        wmt.prepare(settings(own), own / "store")
-
-    def endless():
-        for n in range(10**9):
-            english, other = PAIRS[n % 1000]
-            yield f"{english} {n}", f"{other} {n}"
-
-    most = []
-    for n in 1_500, 15_000:
-        folder = tmp_path / str(n)
-        folder.mkdir()
-        tracemalloc.start()
-        shards = wmt.Shards(folder, 20_000, 1 << 12)
-        how = (tokenizer, settings(own), [])
-        wmt.fill_shards(shards, wmt.encoded(wmt.chunks(islice(endless(), n), 500), how))
-        most.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert most[1] < 1.5 * most[0] + 8e6, f"memory grows with the corpus: {most}"
-
-
-def test_repeats_are_found_and_nothing_new_is_lost():
-    before = wmt.Before(1 << 10)
-    keys = np.arange(1, 500, dtype=np.uint64)
-    assert before.new(keys).all()
-    assert not before.new(keys).any(), "a repeat is taken for new"
-    many = np.random.default_rng(1).integers(1, 2**63, 5000).astype(np.uint64)
-    assert before.new(many).all(), "a key that never came was called a repeat"
-
-
 # Batches ---------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("limit", [60, 300, 5000])
@@ -591,11 +110,9 @@ def test_batches_follow_chapter_12s_rule(store, limit):
 
 
 def test_each_epoch_has_batches_of_its_own(store):
-    from helpers import small_model
-
-    run = wmt.StoreTraining(small_model(vocab=len(store.tokens())), store, training.TrainingConfig(max_tokens=400))
-    first, run.epoch = run.batches(), 1
-    assert not all(map(np.array_equal, first, run.batches())), "every epoch deals the same batches"
+    batches = wmt.StoreBatches(store, training.TrainingConfig(max_tokens=400), 9)
+    first, again, second = batches.epoch(0), batches.epoch(0), batches.epoch(1)
+    assert all(map(np.array_equal, first, again)) and not all(map(np.array_equal, first, second)), "every epoch deals the same batches"
 
 
 @pytest.mark.parametrize("make", [wmt.length_batches, wmt.static_batches])
@@ -640,13 +157,95 @@ def test_shapes_stay_few_for_a_large_corpus():
 def test_a_run_that_compiles_trains_on_static_shapes(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
     seen = set()
-    monkeypatch.setattr(training, "compiled", lambda f: f)  # the compiler itself would take minutes
+    monkeypatch.setattr(training, "compiled", lambda f, *how: f)  # the compiler itself would take minutes
     e = experiment(own, steps=30)
     e = dataclasses.replace(e, training=dataclasses.replace(e.training, compile=True))
-    step = wmt.StoreTraining.train_step
-    monkeypatch.setattr(wmt.StoreTraining, "train_step", lambda run, s, t: seen.add(tuple(s.shape)) or step(run, s, t))
+    step = Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", lambda run, s, t: seen.add(tuple(s.shape)) or step(run, s, t))
     record = wmt.run_experiment(e, tmp_path / "run", own / "store")
     assert len(seen) <= 16 and record["tokens"] > 0 and all(rows == max(1, 400 // width) for rows, width in seen)
+
+
+def test_a_compiled_run_has_a_graph_for_each_shape(store, monkeypatch):
+    "And the loss that it has uncompiled. \"dynamic\" makes one graph from the second shape on, so its batches need no fixed shapes."
+    from helpers import small_model
+    from torch._dynamo import lookup_backend
+
+    from transformer_lit.support.compiling import compiled
+
+    graphs = []
+
+    def counting(module, inputs):
+        graphs.append(module)
+        return lookup_backend("aot_eager")(module, inputs)
+
+    torch._dynamo.reset()
+    monkeypatch.setattr(training, "compiled", lambda f, dynamic: compiled(f, dynamic, counting) if f is training.last_states else f)
+    model = small_model(vocab=len(store.tokens())).float()
+    config = training.TrainingConfig(max_tokens=400, compile=True)
+    batches = wmt.StoreBatches(store, config, 1)
+    by_shape = {}
+    for batch in batches.epoch(0):
+        by_shape.setdefault(batches.tensors(batch)[0].shape, []).append(batch)
+    chosen = [batch for group in list(by_shape.values())[:3] for batch in group[:2]]
+    for batch in chosen:
+        loss = training.backward(model, *batches.tensors(batch), config)
+        plain = training.backward(model, *batches.tensors(batch), dataclasses.replace(config, compile=False))
+        assert math.isclose(loss, plain, rel_tol=1e-5), "compiled, the loss is another"
+    assert len(graphs) == 3, f"{len(graphs)} graphs for 3 shapes"
+    free = wmt.StoreBatches(store, dataclasses.replace(config, compile="dynamic"), 1)
+    assert all(map(np.array_equal, free.epoch(0), wmt.length_batches(store.lengths, 400, config.seed)))
+
+
+def test_a_batch_comes_with_its_labels_counted(store):
+    for compile in False, True:
+        batches = wmt.StoreBatches(store, training.TrainingConfig(max_tokens=300, accumulate=4, compile=compile), 5)
+        batch = batches.epoch(0)[0]
+        source, target, labels = batches.make(batch, torch.device("cpu"))
+        assert labels == int(sum(len(store[int(i)][1]) - 1 for i in batch)) and len(batches) == len(store) and batches.steps == 5
+        if compile:
+            assert tuple(source.shape) == wmt.static_shape(store.lengths, batch, 300, 4) and source.shape[0] % 4 == 0
+    other = wmt.StoreBatches(store, training.TrainingConfig(), 5)
+    assert batches.digest() == other.digest(), "a hash of the data alone"
+
+
+def test_the_hardest_batches(store):
+    batches = wmt.StoreBatches(store, training.TrainingConfig(max_tokens=300), 1)
+    (widest, _), (fullest, _) = batches.hardest()
+    assert widest.shape[1] <= store.lengths.max() and fullest.numel() <= 300
+    cut = batches.epoch(0)
+    assert len(fullest) * max(*[int(store.lengths[b].max()) for b in cut if len(b) == len(fullest)]) >= max(
+        len(b) * int(store.lengths[b].max()) for b in cut) * 0.5
+    model = torch.nn.Linear(1, 1)
+    assert wmt.fit_to_memory(model, batches, torch.device("cpu")) == batches.config, "nothing is tried on a CPU"
+
+
+def test_a_run_goes_with_the_folder_of_a_run_before(own, store, tmp_path, monkeypatch):
+    "plan.json as it was written before there was one Trainer: the same names, checkpoints and step files."
+    short_answers(monkeypatch)
+    e = experiment(own, steps=4)
+    wmt.run_experiment(e, tmp_path / "run", own / "store")
+    kept = json.loads((tmp_path / "run" / "plan.json").read_text())
+    assert set(kept) == {*dataclasses.asdict(e), "tokenizer", "shards"}
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {
+        "plan.json", "checkpoint.safetensors", "log.jsonl", "tokenizer.json", "translator.json", "model.safetensors", "run.json",
+        "step-2.safetensors", "step-4.safetensors", "hypotheses-newstest2013.txt", "hypotheses-newstest2014.txt"}
+
+
+def test_evaluate_and_the_run_cut_text_alike(own, store, tmp_path, monkeypatch):
+    "A line of several sentences is parted as the saved translator parts it, in the looks, in the hypotheses and in `evaluate`."
+    asked = []
+    monkeypatch.setattr(translation, "answers", lambda model, ids, *how: asked.append([len(i) for i in ids]) or ids)
+    translator, _, _ = wmt.begin(experiment(own), store, tmp_path / "run", torch.device("cpu"))
+    assert translator.limits == (256, 256)
+    translation.save_pretrained(translator, tmp_path / "saved", "fp32")
+    again = translation.Translator.from_pretrained(tmp_path / "saved")
+    assert again.limits == translator.limits, "the saved translator parts lines elsewhere"
+    long = [" ".join(e for e, _ in PAIRS[:9])]
+    answers.translate_lines(translator, long, tmp_path / "said.txt")
+    wmt.Looks(translator, experiment(own), [(long[0], "x")]).look()
+    again.translate(long)
+    assert asked[0] == asked[1] == asked[2] and len(asked[0]) == 1, "one line is cut in different ways"
 
 
 # Training --------------------------------------------------------------------------------------------------------
@@ -657,6 +256,10 @@ def experiment(own, **changes):
                                             keep_every=2, peak=5e-3), **changes})
 
 
+class Killed(Exception):
+    pass
+
+
 def losses(folder):
     found = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     return [(e["step"], e["kind"], e.get("loss", e.get("valid_loss"))) for e in found]
@@ -664,20 +267,20 @@ def losses(folder):
 
 @pytest.fixture
 def every_step(monkeypatch):
-    monkeypatch.setattr(wmt.StoreTraining, "log_every", 1)
+    monkeypatch.setattr(wmt, "LOG_EVERY", 1)
 
 
 def short_answers(monkeypatch):
     "An untrained model says nothing sensible: a few tokens will do."
-    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size, precision: [i[:4] for i in ids])
+    monkeypatch.setattr(translation, "answers", lambda model, ids, *how: [i[:4] for i in ids])
 
 
 def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, capsys, every_step):
     short_answers(monkeypatch)
     folder = tmp_path / "run"
-    monkeypatch.setattr(wmt, "planned", lambda options: experiment(own))
+    monkeypatch.setattr(large_runs, "experiment_of", lambda options: experiment(own))
     given = ["--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(folder), "--threads", "1"]
-    assert wmt.run_command(given) == 0
+    assert large_runs.run_command(given) == 0
     record = json.loads((folder / "run.json").read_text())
     assert {s["set"] for s in record["scores"]} == {"newstest2013", "newstest2014"}
     assert [s["metric"] for s in record["scores"]][:2] == ["BLEU", "chrF"]
@@ -695,7 +298,7 @@ def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, ca
         assert torch.allclose(weight, (held[0][name] + held[1][name]) / 2, atol=1e-6), "the model is not the mean of the last ones"
     said = capsys.readouterr().out
     assert "newstest2014: BLEU" in said
-    assert wmt.run_command(given) == 0 and losses(folder) == log, "a finished run must stay as it is"
+    assert large_runs.run_command(given) == 0 and losses(folder) == log, "a finished run must stay as it is"
 
 
 @pytest.mark.parametrize("served", ["de", "fr"], indirect=True)
@@ -705,7 +308,7 @@ def test_one_command_from_archives_to_bleu(served, tmp_path, monkeypatch, capsys
     words = ("--size tiny --vocabulary 400 --sample 500 --max-tokens 400 --steps 4 --keep-every 2 --look-every 3 --lines 3 "
              "--precision fp32 --threads 1")
     given = ["--corpus", f"wmt14-en-{served}", "--store", str(tmp_path / "store"), "--folder", str(tmp_path / "run"), *words.split()]
-    assert wmt.run_command(given) == 0, capsys.readouterr().err
+    assert large_runs.run_command(given) == 0, capsys.readouterr().err
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     metrics = {s["metric"]: s for s in record["scores"] if s["set"] == "newstest2014"}
     assert metrics["BLEU"]["signature"].startswith("nrefs:1|case:mixed") and "BLEU, tokenised, compound-split" in metrics
@@ -713,7 +316,7 @@ def test_one_command_from_archives_to_bleu(served, tmp_path, monkeypatch, capsys
     assert str(tmp_path) not in json.dumps(record), "a path of one machine"
     assert record["recipe"]["model"].get("norm", "post") == "post" and record["steps"] == 4
     before = len(Statmt.asked)
-    assert wmt.run_command(given) == 0 and len(Statmt.asked) == before, "nothing is fetched a second time"
+    assert large_runs.run_command(given) == 0 and len(Statmt.asked) == before, "nothing is fetched a second time"
 
 
 @pytest.mark.parametrize("stops", [[4], [1, 7, 10]])
@@ -722,16 +325,16 @@ def test_stopped_and_resumed_gives_the_same_losses(own, store, tmp_path, monkeyp
     short_answers(monkeypatch)
     e = experiment(own, model={**MODEL, "dropout": 0.1})
     wmt.run_experiment(e, tmp_path / "whole", own / "store")
-    take = wmt.StoreTraining.take
+    take = Trainer.train_step
     for stop in stops:
-        def taking(run, batch):
+        def taking(run, *batch):
             if run.step == stop:
-                raise KeyboardInterrupt
-            take(run, batch)
-        monkeypatch.setattr(wmt.StoreTraining, "take", taking)
-        with pytest.raises(KeyboardInterrupt):
+                raise Killed
+            return take(run, *batch)
+        monkeypatch.setattr(Trainer, "train_step", taking)
+        with pytest.raises(Killed):
             wmt.run_experiment(e, tmp_path / "cut", own / "store")
-    monkeypatch.setattr(wmt.StoreTraining, "take", take)
+    monkeypatch.setattr(Trainer, "train_step", take)
     wmt.run_experiment(e, tmp_path / "cut", own / "store")
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole"), "a resumed run reaches other losses"
     held = [training.read_checkpoint(tmp_path / n / "model.safetensors", False)[0] for n in ("cut", "whole")]
@@ -742,17 +345,23 @@ def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, caps
     short_answers(monkeypatch)
     e = experiment(own)
     wmt.run_experiment(e, tmp_path / "whole", own / "store")
-    take = wmt.StoreTraining.take
+    take = Trainer.train_step
     clock, taken = [0.0], []
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (
-        take(run, batch), taken.append(run.step), clock.__setitem__(0, clock[0] + 60)))
-    monkeypatch.setattr(wmt, "planned", lambda options: e)
+
+    def taking(run, *batch):
+        found = take(run, *batch)
+        taken.append(run.step)
+        clock[0] += 60
+        return found
+
+    monkeypatch.setattr(Trainer, "train_step", taking)
+    monkeypatch.setattr(large_runs, "experiment_of", lambda options: e)
     given = ["--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(tmp_path / "chained"), "--minutes",
              "3.5", "--threads", "1"]
     codes = []
     while not codes or codes[-1] == 75 and len(codes) < 9:
-        codes.append(wmt.run_command(given))
+        codes.append(large_runs.run_command(given))
     assert codes == [75, 75, 75, 0], f"a segment must go on where the one before it stopped: {codes}"
     assert losses(tmp_path / "chained") == losses(tmp_path / "whole")
     assert taken == list(range(1, 13)), f"a segment must go on where the one before it stopped, no step is taken twice: {taken}"
@@ -761,17 +370,17 @@ def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, caps
 
 def test_translating_stops_in_time_and_goes_on(own, store, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size, precision: asked.append(len(ids)) or ids)
+    monkeypatch.setattr(translation, "answers", lambda model, ids, *how: asked.append((len(ids), how)) or ids)
     tokens = store.tokens()
     lines = [e for e, _ in PAIRS[:25]]
-    translator = wmt.Translator(torch.nn.Linear(1, 1), tokens, tokens)
+    translator = wmt.Translator(torch.nn.Linear(1, 1), tokens, tokens, limits=(256, 256))
     path = tmp_path / "said.txt"
     clock = iter([0, 0, 9])
-    monkeypatch.setattr(wmt, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
-    assert wmt.translate_lines(translator, lines, path, until=5, size=10) is None and not path.exists()
-    monkeypatch.setattr(wmt, "time", time)
-    assert wmt.translate_lines(translator, lines, path, size=10) == lines
-    assert asked == [10, 10, 5], "what was translated is not translated again"
+    monkeypatch.setattr(answers, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    assert answers.translate_lines(translator, lines, path, until=5, size=10) is None and not path.exists()
+    monkeypatch.setattr(answers, "time", time)
+    assert answers.translate_lines(translator, lines, path, size=10) == lines
+    assert asked == [(n, (4, 64, "fp32")) for n in (10, 10, 5)], "what was translated is not translated again"
 
 
 def refusals(own, **changes):
@@ -781,30 +390,28 @@ def refusals(own, **changes):
 def test_what_does_not_fit_a_run_is_one_sentence(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
     wmt.run_experiment(experiment(own, steps=2), tmp_path / "run", own / "store")
-    with pytest.raises(ValueError, match="steps 2 and not 4"):
+    with pytest.raises(ValueError, match="steps=2; now steps=4"):
         wmt.run_experiment(experiment(own, steps=4), tmp_path / "run", own / "store")
-    wmt.prepare(settings(own, vocabulary=500), tmp_path / "other")
+    prepare.prepare(settings(own, vocabulary=500), tmp_path / "other")
     with pytest.raises(ValueError) as caught:
         wmt.run_experiment(experiment(own, steps=2, size=500), tmp_path / "run", tmp_path / "other")
-    assert one_sentence(str(caught.value)) and "size 400 and not 500" in str(caught.value)
+    assert one_sentence(str(caught.value)) and "size=400; now size=500" in str(caught.value)
     assert "other tokenizer" in str(caught.value) and "another folder" in str(caught.value)
 
 
 def test_a_checkpoint_of_another_vocabulary_or_cut_short(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
     e, folder = experiment(own, steps=4), tmp_path / "run"
-    run = wmt.begin(e, store, folder, torch.device("cpu"))[1] if folder.mkdir() is None else None
-    run.fit(lambda run: run.step >= 2)
-    run.save()
+    _, run, batches = wmt.begin(e, store, folder, torch.device("cpu"))
+    run.fit(batches, until=2)
     path = folder / "checkpoint.safetensors"
     whole = path.read_bytes()
     other = tmp_path / "other"
-    bigger = wmt.prepare(settings(own, vocabulary=500), tmp_path / "store500")
-    other.mkdir()
-    run = wmt.begin(dataclasses.replace(e, size=500), bigger, other, torch.device("cpu"))[1]
+    bigger = prepare.prepare(settings(own, vocabulary=500), tmp_path / "store500")
+    _, run, batches = wmt.begin(dataclasses.replace(e, size=500), bigger, other, torch.device("cpu"))
     (other / path.name).write_bytes(whole)
     with pytest.raises(ValueError, match="a model of another shape"):
-        run.fit(lambda run: True)
+        run.fit(batches)
     path.write_bytes(whole[:-100])
     with pytest.raises(ValueError) as caught:
         wmt.run_experiment(e, folder, own / "store")
@@ -813,14 +420,14 @@ def test_a_checkpoint_of_another_vocabulary_or_cut_short(own, store, tmp_path, m
 
 def before_step(patch, step, act):
     "The training does `act` before it takes the batch after that step."
-    take = wmt.StoreTraining.take
+    take = Trainer.train_step
 
-    def taking(run, batch):
+    def taking(run, *batch):
         if run.step == step:
             act(run)
-        take(run, batch)
+        return take(run, *batch)
 
-    patch.setattr(wmt.StoreTraining, "take", taking)
+    patch.setattr(Trainer, "train_step", taking)
 
 
 def test_nan_leaves_a_state_to_resume_from(own, store, tmp_path, monkeypatch, capsys, every_step):
@@ -845,11 +452,11 @@ def test_a_lost_checkpoint_and_the_one_before(own, store, tmp_path, monkeypatch,
     e = experiment(own)
     wmt.run_experiment(e, tmp_path / "whole", own / "store")
     def stop(run):
-        raise KeyboardInterrupt
+        raise Killed
 
     with monkeypatch.context() as patch:
         before_step(patch, 8, stop)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Killed):
             wmt.run_experiment(e, tmp_path / "cut", own / "store")
     path = tmp_path / "cut" / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:-1000])
@@ -857,8 +464,8 @@ def test_a_lost_checkpoint_and_the_one_before(own, store, tmp_path, monkeypatch,
         wmt.run_experiment(e, tmp_path / "cut", own / "store")
     assert one_sentence(str(caught.value)) and "no whole checkpoint" in str(caught.value) and "delete it" in str(caught.value)
     path.unlink()
-    steps, take = [], wmt.StoreTraining.take
-    monkeypatch.setattr(wmt.StoreTraining, "take", lambda run, batch: (steps.append(run.step), take(run, batch)))
+    steps, take = [], Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", lambda run, *batch: (steps.append(run.step), take(run, *batch))[1])
     wmt.run_experiment(e, tmp_path / "cut", own / "store")
     assert 0 < steps[0] < 6, f"the run must go on from the checkpoint before the last, and begins at {steps[0]}"
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
@@ -869,10 +476,10 @@ def test_a_full_disk_in_a_run_is_one_sentence(own, store, tmp_path, monkeypatch,
     short_answers(monkeypatch)
     e = experiment(own)
     wmt.run_experiment(e, tmp_path / "whole", own / "store")
-    monkeypatch.setattr(wmt, "planned", lambda options: e)
+    monkeypatch.setattr(large_runs, "experiment_of", lambda options: e)
     given = ["--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(tmp_path / "full"), "--threads", "1"]
     full = OSError(errno.ENOSPC, "No space left on device")
-    note, keep = wmt.StoreTraining.note, training.save_file
+    note, keep = Trainer.note, checkpoint.save_file
     asked = []
 
     def noting(run, **entry):
@@ -888,62 +495,28 @@ def test_a_full_disk_in_a_run_is_one_sentence(own, store, tmp_path, monkeypatch,
 
     with monkeypatch.context() as patch:
         if where == "log":
-            patch.setattr(wmt.StoreTraining, "note", noting)
+            patch.setattr(Trainer, "note", noting)
         else:
-            patch.setattr(training, "save_file", keeping)
-        assert wmt.run_command(given) == 1
+            patch.setattr(checkpoint, "save_file", keeping)
+        assert large_runs.run_command(given) == 1
     said = capsys.readouterr().err
     assert one_sentence(said) and ("the disk is full" in said or "can't be written, the old one stands" in said), said
-    assert wmt.run_command(given) == 0 and losses(tmp_path / "full") == losses(tmp_path / "whole")
+    assert large_runs.run_command(given) == 0 and losses(tmp_path / "full") == losses(tmp_path / "whole")
 
 
 def test_a_torn_line_of_translations_is_said_again(own, store, tmp_path, monkeypatch):
-    monkeypatch.setattr(wmt, "answers", lambda model, ids, beam_size, batch_size, precision: ids)
-    translator, lines = wmt.Translator(torch.nn.Linear(1, 1), store.tokens(), store.tokens()), [e for e, _ in PAIRS[:6]]
+    monkeypatch.setattr(translation, "answers", lambda model, ids, *how: ids)
+    translator, lines = wmt.Translator(torch.nn.Linear(1, 1), store.tokens(), store.tokens(), limits=(256, 256)), [e for e, _ in PAIRS[:6]]
     (tmp_path / "said.txt.part").write_bytes(text(lines[:2]) + "Déj".encode()[:-2])
-    assert wmt.translate_lines(translator, lines, tmp_path / "said.txt", size=3) == lines, "half a line was gone on with"
+    assert answers.translate_lines(translator, lines, tmp_path / "said.txt", size=3) == lines, "half a line was gone on with"
     assert (tmp_path / "said.txt").read_text("utf-8").splitlines() == lines
-
-
-class Greedy(torch.nn.Module):
-    "A model that has room for so many tokens at a time and no more."
-
-    def __init__(self, model, room):
-        super().__init__()
-        self.model, self.room, self.config = model, room, model.config
-
-    def forward(self, source, target):
-        if source.numel() + target.numel() > self.room:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return self.model(source, target)
-
-
-def test_the_budget_fits_itself_and_the_result_is_the_same(own, store):
-    from helpers import small_model
-
-    config = training.TrainingConfig(max_tokens=400)
-    batch = max(wmt.length_batches(store.lengths, 400), key=len)
-    gradients = {}
-    for room in 10**9, 300, 100:
-        model = small_model(vocab=len(store.tokens()))
-        bites = wmt.bites_that_fit(Greedy(model, room), store, config)
-        assert all(weight.grad is None for weight in model.parameters())
-        loss = training.backward(Greedy(model, 10**9), *wmt.gather(store, batch), dataclasses.replace(config, accumulate=bites))
-        gradients[room] = bites, loss, [w.grad for w in model.parameters()]
-    assert gradients[10**9][0] == 1 < gradients[300][0] < gradients[100][0]
-    for _, loss, grads in gradients.values():
-        assert math.isclose(loss, gradients[10**9][1], rel_tol=1e-6)
-        assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(grads, gradients[10**9][2]))
-    with pytest.raises(MemoryError) as caught:
-        wmt.bites_that_fit(Greedy(model, 3), store, config)
-    assert one_sentence(str(caught.value))
 
 
 def joined(rank, world, own, folder, changes):
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), TRANSFORMER_LIT_DATA=str(own))
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}.meeting", rank=rank, world_size=world)
-    wmt.StoreTraining.log_every = 1
-    wmt.answers = lambda model, ids, beam_size, batch_size, precision: [i[:4] for i in ids]
+    wmt.LOG_EVERY = 1
+    translation.answers = lambda model, ids, *how: [i[:4] for i in ids]
     wmt.run_experiment(experiment(own, **changes), folder, own / "store")
     torch.distributed.destroy_process_group()
 
@@ -966,17 +539,18 @@ ROOT = Path(__file__).resolve().parent.parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--monitor-interval", "0.2"]
 WAITING = """# The command, which waits at a step until it is killed.
 import signal, sys, time
-from transformer_lit import wmt
-step, take = int(sys.argv.pop(1)), wmt.StoreTraining.take
-def taking(run, made):
+from transformer_lit.support import large_runs
+from transformer_lit.training import Trainer, process
+step, take = int(sys.argv.pop(1)), Trainer.train_step
+def taking(run, *made):
     if run.step == step:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if not wmt.process()[0]:
+        if not process()[0]:
             (run.folder / "waiting").touch()
         time.sleep(600)
-    take(run, made)
-wmt.StoreTraining.take = taking
-sys.exit(wmt.run_command())
+    return take(run, *made)
+Trainer.train_step = taking
+sys.exit(large_runs.run_command())
 """
 
 
@@ -1042,23 +616,3 @@ def test_the_papers_recipe_is_the_papers():
         512, 2048, 8, 6, 6, 0.1, "post"]
     assert wmt.experiment_for("wmt14-en-fr").size == 32_000 and wmt.experiment_for("wmt14-en-fr").language == "fr"
     assert wmt.experiment_for(way="ours").model["norm"] == "pre"
-
-
-@pytest.mark.parametrize("given, words", [
-    (["--corpus", "wmt15-en-de"], "there is no training set wmt15-en-de"),
-    (["--corpus", "general-en-fr"], "general/en-fr is not on this machine")])
-def test_a_wrong_name_is_one_sentence(given, words, tmp_path, capsys):
-    assert wmt.run_command([*given, "--folder", str(tmp_path / "run"), "--store", str(tmp_path / "store"), "--threads", "1"]) == 1
-    said = capsys.readouterr().err
-    assert one_sentence(said) and words in said
-
-
-def test_one_line_takes_the_paper_from_archives_to_bleu(monkeypatch, tmp_path):
-    assert cli.LARGE == wmt.TRAINING_SETS, "the command line offers other training sets than chapter 21 has"
-    asked = []
-    monkeypatch.setattr(wmt, "run_experiment", lambda e, folder, *more: asked.append((e, folder, more)) or {"scores": []})
-    assert cli.main(["train", "--recipe", "wmt14-en-de", "--folder", str(tmp_path), "--threads", "1"]) == 0
-    (e, folder, more), = asked
-    assert dataclasses.replace(e, training=wmt.PAPER) == wmt.experiment_for() and folder == tmp_path
-    assert more[-1] == "python -m transformer_lit.wmt --corpus wmt14-en-de --way paper --size base", "the record's command"
-    assert cli.main(["train", "--recipe", "wmt14-en-de", "--epochs", "3"]) == 1 and len(asked) == 1

@@ -28,7 +28,8 @@ def libraries() -> Path:
     programs = HOME / "venv" / "bin"
     if not programs.exists():
         subprocess.run([sys.executable, "-m", "venv", str(HOME / "venv")], check=True)
-    needs = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needs = project["dependencies"] + project["optional-dependencies"]["serve"]  # the page on serving says to install it
     own = [str(programs / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*own, "install", "-c", str(ROOT / "requirements.txt"), *needs, "nbclient", "ipykernel"], check=True)
     subprocess.run([*own, "uninstall", "--yes", "transformer-lit"], check=True)  # an older trial has installed it

@@ -2,6 +2,7 @@
 
 Nothing is executed here; tools/execute.py has done that. The working tree is only read.
 """
+import ast
 import json
 import os
 import re
@@ -68,16 +69,28 @@ def merged(path: Path, wheel: Path):
 
 
 def source_pages() -> list[str]:
-    "One page a module, so that a badge leads to the exported file without leaving the book."
-    folder = SITE / "book" / "source"
-    folder.mkdir(parents=True)
-    names = sorted(p.stem for p in (ROOT / "transformer_lit").glob("[a-z]*.py"))
+    "One page per module, so that a badge leads to the exported file without leaving the book; the names of the pages, support's last."
+    package, folder = ROOT / "transformer_lit", SITE / "book" / "source"
+    found = [p.relative_to(package).with_suffix("").as_posix() for p in package.rglob("[a-z]*.py") if "_shipped" not in p.parts]
+    names = sorted(found, key=lambda name: (name.startswith("support/"), name))
     for name in names:
-        code = (ROOT / "transformer_lit" / f"{name}.py").read_text(encoding="utf-8")
+        code = (package / f"{name}.py").read_text(encoding="utf-8")
         origin = re.search(r"File to edit: \.\./(book/[\w.]+\.ipynb)", code)
-        title = f"# `{name}.py`\n\nExported from [this chapter](../{Path(origin[1]).name}).\n\n" if origin else f"# `{name}.py`\n\n"
-        (folder / f"{name}.md").write_text(f"{title}```python\n{code.rstrip()}\n```\n", encoding="utf-8")
+        title = f"# `{name}.py`\n\n" + (f"Exported from [this chapter](../{Path(origin[1]).name}).\n\n" if origin else "")
+        page = folder / f"{name}.md"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(f"{title}```python\n{code.rstrip()}\n```\n", encoding="utf-8")
     return names
+
+
+def support_table(names: list[str]) -> str:
+    "The rows of the API page for the modules of support: each with the first line of its docstring."
+    rows = []
+    for name in names:
+        if name.startswith("support/"):
+            words = ast.get_docstring(ast.parse((ROOT / "transformer_lit" / f"{name}.py").read_text(encoding="utf-8"))) or ""
+            rows.append(f"| [`{name}.py`](source/{name}.md) | {words.partition(chr(10))[0].replace('|', chr(92) + '|')} |")
+    return "\n".join(rows)
 
 
 def assemble() -> None:
@@ -92,6 +105,8 @@ def assemble() -> None:
     link = f': <a href="../downloads/{wheel.name}" download>{wheel.name}</a> ({size_of(wheel)})'
     preface.write_text(preface.read_text(encoding="utf-8").replace("<!-- wheel -->", link), encoding="utf-8")
     names = source_pages()
+    api = SITE / "book" / "api.md"
+    api.write_text(api.read_text(encoding="utf-8").replace("<!-- support -->", support_table(names)), encoding="utf-8")
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     for part in toc["parts"]:
         for chapter in part["chapters"]:

@@ -1,12 +1,10 @@
 """Execute chapters through nbmake, outside the working tree: `execute.py [--jobs 2] [--all] [NN ...]`.
 
-A chapter is executed again only when its code cells, a module that it imports or a recorded run that it reads has
-changed, by content. Results: .run/out/NAME.ipynb (with outputs) and .run/out/NAME.json (stamp, seconds, memory).
+A chapter is executed again only when its code, that of a module behind it or a recorded run that it reads has changed
+(tools/stamps.py); words change nothing. Results: .run/out/NAME.ipynb (with outputs) and .run/out/NAME.json (stamp, seconds, memory).
 A chapter fails when a cell raises or prints a warning (anything on stderr).
 """
 import argparse
-import ast
-import hashlib
 import json
 import os
 import re
@@ -19,66 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
-from IPython.core.inputtransformer2 import TransformerManager
+from stamps import stamp
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / ".run" / "out"
 TIMEOUT = 600  # seconds a cell
-
-
-def modules_of(source: str, inside: str = "") -> set[str]:
-    """The modules of transformer_lit that Python source imports, as paths below the package: "masks", "support/claims".
-    `inside`: the folder below the package that the source itself lies in, for relative imports."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom):
-            if node.level:
-                parts = inside.split("/")[:1 - node.level or None] if inside else []
-            elif (node.module or "").split(".")[0] == "transformer_lit":
-                parts = []
-            else:
-                continue
-            parts = [*parts, *(node.module or "").removeprefix("transformer_lit").strip(".").split(".")]
-            module = "/".join(part for part in parts if part)
-            found |= {module, *(f"{module}/{alias.name}".strip("/") for alias in node.names)}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[2].replace(".", "/") for alias in node.names if alias.name.startswith("transformer_lit.")}
-    return {name for name in found if (ROOT / "transformer_lit" / f"{name}.py").is_file()}
-
-
-def code_of(path: Path) -> str:
-    "The chapter's code as plain Python: IPython's own lines become calls."
-    cells = nbformat.read(path, 4).cells
-    transform = TransformerManager().transform_cell
-    return "\n".join(transform(cell.source) for cell in cells if cell.cell_type == "code")
-
-
-def stamp(path: Path) -> str:
-    "What the chapter's outputs depend on, as one hash."
-    digest = hashlib.sha256()
-    cells = nbformat.read(path, 4).cells
-    for cell in cells:
-        if cell.cell_type == "code":
-            digest.update(cell.source.encode() + b"\0")
-    code, waiting, done = code_of(path), set(), set()
-    waiting |= modules_of(code)
-    while waiting:
-        name = min(waiting)  # an order that every process shares
-        waiting.remove(name)
-        if name in done:
-            continue
-        done.add(name)
-        text = (ROOT / "transformer_lit" / f"{name}.py").read_text(encoding="utf-8")
-        digest.update(name.encode() + text.encode())
-        waiting |= modules_of(text, name.rpartition("/")[0])
-    code += " results" * bool({"equal_cost", "support/what_held"} & done)  # these modules know where their records are
-    for folder, word in (("book/results", "results"), ("data", "data/")):
-        if word in code:
-            for file in sorted((ROOT / folder).rglob("*")):
-                # the record of claims is put into the pages when the book is built; only the page that shows it depends on it
-                if file.is_file() and (file.name != "replication.json" or "what_held" in code):
-                    digest.update(file.name.encode() + file.read_bytes())
-    return digest.hexdigest()
 
 
 def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str]:

@@ -2,8 +2,8 @@
 
 # %% auto #0
 __all__ = ['attention_modules', 'overheard', 'record', 'read_pairs', 'piece_names', 'packed', 'AttentionView', 'named_maps',
-           'attention_view', 'habit_places', 'weight_at', 'entropy', 'distance', 'heads_differ', 'true_links',
-           'alignment_error_rate', 'without_heads']
+           'attention_view', 'pair_view', 'habit_places', 'weight_at', 'entropy', 'distance', 'heads_differ',
+           'true_links', 'alignment_error_rate', 'without_heads']
 
 # %% ../book/20_attention_maps.ipynb #imports
 import base64
@@ -119,7 +119,7 @@ def packed(weights: Tensor, causal: bool) -> bytes:
     return (weights.cpu()[..., kept] * 255).round().byte(
         ).numpy().tobytes()
 
-# %% ../book/20_attention_maps.ipynb #view-class
+
 class AttentionView:
     "A self-contained page with controls; notebooks show it by itself."
 
@@ -170,6 +170,16 @@ def attention_view(recorded: dict, source_words: Sequence[str],
     page = filled(page, alt=attribute(alt), data=attribute(data))
     return AttentionView(page, alt)
 
+# %% ../book/20_attention_maps.ipynb #pair-view
+def pair_view(translator, source: str, target: str, *, alt: str,
+              show: tuple = ()) -> AttentionView:
+    "`attention_view` of one pair of sentences, read by a translator."
+    weights, *ids = read_pairs(translator, [(source, target)])
+    sides = zip(ids, (translator.source, translator.target))
+    return attention_view(
+        weights, *(piece_names(one[0], side) for one, side in sides),
+        alt=alt, show=show)
+
 # %% ../book/20_attention_maps.ipynb #habit-places
 def habit_places(tokens: Tensor, mask: Tensor) -> dict[str, Tensor]:
     """Where a self-attention head might look, by the habit's name.
@@ -201,14 +211,14 @@ def entropy(weights: Tensor) -> Tensor:
     "-Σ w ln w of each row, in nats. (..., T, S) -> (..., T)"
     return -torch.special.xlogy(weights, weights).sum(-1)
 
-# %% ../book/20_attention_maps.ipynb #distance
+
 def distance(weights: Tensor) -> Tensor:
     "Σ w |s - t|, in words. (..., T, S) -> (..., T)"
     t, s = (torch.arange(n, device=weights.device)
             for n in weights.shape[-2:])
     return (weights * (s - t[:, None]).abs()).sum(-1)
 
-# %% ../book/20_attention_maps.ipynb #heads-differ
+
 def heads_differ(weights: Tensor) -> Tensor:
     """Mean total variation over pairs of heads, between 0 and 1.
 

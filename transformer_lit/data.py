@@ -25,9 +25,9 @@ TextPair = tuple[str, str]  # English, the other language
 
 # %% ../book/17_data.ipynb #others
 # other chapters and the command line take these from here as well
-from .support.corpora import (  # noqa: F401
-    STATMT, WMT14, files_of, published, state)
-from .support.download import find, recorded  # noqa: F401
+from transformer_lit.support.corpora import (  # noqa: F401
+    STATMT, WMT14, files_of, state)
+from .support.download import find  # noqa: F401
 from .support.files import file_hash, shipped  # noqa: F401
 
 # %% ../book/17_data.ipynb #tidy
@@ -123,7 +123,7 @@ def clean(pairs: Iterable[TextPair], longest: int = 100,
 # %% ../book/17_data.ipynb #shorter-than
 def shorter_than(pairs: Iterable[TextPair], words: int = 15,
                  ) -> list[TextPair]:
-    "Pairs with fewer than `words` words, split at spaces, a side."
+    "Pairs with fewer than `words` words, split at spaces, per side."
     return [pair for pair in pairs
             if all(len(side.split()) < words for side in pair)]
 
@@ -220,7 +220,7 @@ def load(name: str, language: str = "fr", words: int | None = None,
     """A corpus as {"train": pairs, "valid": pairs, "test": pairs}.
 
     No English sentence stands in two parts. words: of Tatoeba, only
-    pairs with fewer words a side; pairs: only so many to train on,
+    pairs with fewer words per side; pairs: only so many to train on,
     the first in an order of hashes. For "wmt14" train holds the older
     news tests, and only where they lie in your own folder."""
     if language not in CORPORA.get(name, ()):

@@ -49,8 +49,6 @@ def tagged(target: Tensor, vocab: int) -> Tensor:
     "BOS becomes the target's tag. Any shape."
     return target.masked_fill(target == BOS, vocab + 1)
 
-
-
 # %% ../book/24_decoder_only.ipynb #stream-mask
 def stream_mask(tokens: Tensor, prefix: int = 0) -> Tensor:
     """Causal and no padding; the first `prefix` columns see each other.
@@ -177,8 +175,6 @@ def source_share(step: int, steps: int, alpha: float = 0.1,
     if step <= b:
         return 1 + (alpha - 1) * step / b
     return alpha * (steps - step) / (steps - b)
-
-
 
 # %% ../book/24_decoder_only.ipynb #stream-loss
 def stream_loss(model: DecoderOnly, source: Tensor, target: Tensor,

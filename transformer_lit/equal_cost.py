@@ -25,8 +25,8 @@ from .support.comparison import (
     command, has_record, over_seeds, runs_of, said, search_of, table_of)
 from .support.files import shipped
 from .support.optimizers import AdamWAndAdam, MuonAndAdam
-from .support.recipes import load_parts, rise_and_fall
 from .data import grouped as one_a_sentence
+from .support.recipes import load_parts, rise_and_fall
 from .evaluation import (
     binned, by_group, interval, line_counts, scores)
 from .masks import PAD

@@ -70,7 +70,7 @@ def bleu_of(sums: Sequence[float], smooth: bool = False) -> float:
 
 # %% ../book/19_evaluation.ipynb #columns
 def columns(references: Sequence[Sequence[str]]) -> list[list]:
-    "A list of references a sentence -> the streams of sacrebleu."
+    "A list of references per sentence -> sacrebleu's streams."
     if not all(references):
         raise ValueError("a sentence has no reference")
     most = max(map(len, references), default=0)
@@ -208,7 +208,7 @@ def binned(values: Iterable[int], edges: Sequence[int]) -> list[int]:
     return [max(e for e in edges if e <= max(value, edges[0]))
             for value in values]
 
-# %% ../book/19_evaluation.ipynb #rarest
+
 def word_counts(lines: Iterable[str]) -> Counter:
     "How often each word occurs, letter case aside."
     return Counter(word for line in lines
@@ -223,7 +223,7 @@ def rarest(sources: Iterable[str], known: Counter) -> list[int]:
 # %% ../book/19_evaluation.ipynb #checksum
 def checksum(sources: Sequence[str],
              references: Sequence[Sequence[str]]) -> str:
-    "SHA-256 of a test set: a line of tab-separated text a sentence."
+    "SHA-256 of a test set: one tab-separated line per sentence."
     lines = ["\t".join([source, *refs]) + "\n"
              for source, refs in zip(sources, references, strict=True)]
     return hashlib.sha256("".join(lines).encode("utf-8")).hexdigest()

@@ -14,8 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-
-
 # %% ../book/23_rnn.ipynb #imports-book
 from .equal_cost import Design, fit_size
 from .masks import PAD
@@ -34,8 +32,6 @@ def gru_step(brought: Tensor, carried: Tensor, h: Tensor) -> Tensor:
     z = torch.sigmoid(a_z + u_z)  # how much of the past stays
     n = torch.tanh(a_n + r * u_n)
     return (1 - z) * n + z * h
-
-
 
 # %% ../book/23_rnn.ipynb #read-both-ways
 def read_both_ways(gru: nn.GRU, x: Tensor, real: Tensor) -> Tensor:
@@ -59,8 +55,6 @@ def both_ends(states: Tensor, real: Tensor) -> Tensor:
     rows = torch.arange(len(states), device=states.device)
     return torch.cat([forward[rows, last], backward[:, 0]], -1)
 
-
-
 # %% ../book/23_rnn.ipynb #additive-attention
 class AdditiveAttention(nn.Module):
     """Weights from v · tanh(W s + U h_j), Bahdanau et al. 2014.
@@ -83,8 +77,6 @@ class AdditiveAttention(nn.Module):
         weights = scores.masked_fill(~mask, low).softmax(-1)
         weights = weights.masked_fill(~mask, 0.0)
         return weights @ memory, weights
-
-
 
 # %% ../book/23_rnn.ipynb #rnn-config
 @dataclass
@@ -258,8 +250,6 @@ def word_of_piece(tokens: Subwords, text: str, language: str) -> list:
     spans = tokens.tokenizer.encode(text).offsets
     return [bisect_left(ends, end) for _, end in spans] + [len(ends)]
 
-
-
 # %% ../book/23_rnn.ipynb #word-weights
 def word_weights(weights: Tensor, said: list[int],
                  seen: list[int]) -> Tensor:
@@ -270,5 +260,3 @@ def word_weights(weights: Tensor, said: list[int],
     rows, columns = (F.one_hot(torch.tensor(word)).to(weights)
                      for word in (said, seen))  # (T, T'), (S, S')
     return (rows / rows.sum(0)).mT @ weights @ columns
-
-

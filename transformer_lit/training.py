@@ -2,16 +2,15 @@
 
 # %% auto #0
 __all__ = ['Pair', 'LEAST', 'CHOICES', 'token_batches', 'collate', 'TrainingConfig', 'Batches', 'PairBatches', 'last_states',
-           'summed_loss', 'add_gradient', 'backward', 'Trainer', 'paper_adam', 'validation_loss', 'in_words',
-           'each_epoch', 'save_checkpoint', 'load_checkpoint', 'plan_for', 'same_start', 'add_over_processes',
-           'Training', 'stop_due']
+           'summed_loss', 'add_gradient', 'backward', 'Trainer', 'paper_adam', 'validation_loss', 'each_epoch',
+           'save_checkpoint', 'load_checkpoint', 'same_start', 'add_over_processes']
 
 # %% ../book/12_training.ipynb #imports
 import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +33,7 @@ from .support.checkpoint import (
     optimizer_tensors, random_states, read_checkpoint, write_tensors)
 from .support.compiling import compiled
 from .support.patching import patch_to
+from .support.plan import plan_for
 from .support.prefetch import ahead
 from .support.processes import (
     first_alone, largest, process, wait_for_all)
@@ -352,7 +352,8 @@ def fit(self: Trainer, batches: Batches,
     until: a step, or until(trainer) is true. on_step(trainer) may
     return a dictionary for the log; after an epoch's last step it
     finds trainer.batch at 0. Processes must agree on both. A run goes
-    on where its folder's checkpoint stands; Ctrl-C saves first."""
+    on where its folder's checkpoint stands; Ctrl-C saves first.
+    Raises ValueError if the folder was begun with another plan."""
     mine = None if process()[0] else self.folder
     with lock.only_training(mine), stops.heard() as asked:
         self.go_on(batches, on_step)
@@ -368,7 +369,8 @@ def fit(self: Trainer, batches: Batches,
                 found = ({} if self.step % self.log_every
                          else self.metrics())
                 self.seconds += time.perf_counter() - began
-                shown.update(note=in_words(self.epoch, found))
+                shown.update(note=f"epoch {self.epoch + 1}, loss "
+                             f"{found['loss']:.3f}" if found else "")
                 self.after_step(found, on_step, last)
         self.leave(asked, batches)
     return self.log
@@ -405,9 +407,6 @@ def note(self: Trainer, **entry) -> None:
         run_log.add_line(self.folder, self.log[-1])
 
 
-def in_words(epoch: int, found: dict) -> str:
-    "For the progress bar."
-    return f"epoch {epoch + 1}, loss {found['loss']:.3f}" if found else ""
 
 # %% ../book/12_training.ipynb #go-on
 @patch_to(Trainer)
@@ -520,20 +519,7 @@ def resume(self: Trainer) -> bool:
         run_log.write_lines(self.folder, self.log)
     return found
 
-# %% ../book/12_training.ipynb #plan-for
-def plan_for(model: nn.Module, config: TrainingConfig,
-             optimizer: torch.optim.Optimizer, batches: Batches,
-             **more) -> dict:
-    "All that decides how a run comes out, for plan.json."
-    sizes, settings = getattr(model, "config", None), asdict(config)
-    for free in "epochs", "checkpoint_every":
-        del settings[free]
-    return {"model": asdict(sizes) if is_dataclass(sizes)
-            else type(model).__name__, "training": settings,
-            "optimizer": type(optimizer).__name__,
-            "pairs": len(batches), "data": batches.digest(), **more}
-
-
+# %% ../book/12_training.ipynb #compare-plan
 @patch_to(Trainer)
 def compare_plan(self: Trainer, batches: Batches) -> None:
     """Compare the folder's plan.json with this run, or write it.
@@ -565,49 +551,3 @@ def add_over_processes(model: nn.Module, loss: Tensor) -> None:
     loss.copy_(sums[0][0])
     for weight, total in zip(weights, sums[1:]):
         weight.grad = total.view_as(weight)
-
-# %% ../book/12_training.ipynb #until-ported
-# ---- Until chapters 18, 21, 22 and 24 are ported: then this cell goes ----
-from .support.files import write_whole  # noqa: F401, E402
-
-
-class Training(Trainer):
-    recipe_plan = None
-
-    def __init__(self, model, pairs, config, folder=None, schedule=None):
-        super().__init__(model, config, folder=folder, schedule=schedule)
-        self.pairs, self.n_pairs = pairs, len(pairs)
-        if own := getattr(type(self), "gradient", None):
-            self.gradient = lambda *given: own(self, *given[-2:])
-
-    def look(self, stands="the last checkpoint stands"):
-        return self.metrics(stands)
-
-    def agree(self):
-        batches = PairBatches(self.pairs, self.config)
-        if self.recipe_plan:
-            self.plan = plan_for(self.model, self.config, self.optimizer,
-                                 batches, **self.recipe_plan)
-        self.compare_plan(batches)
-
-    def fit(self, after_epoch=None, stop_at=None):
-        def on_step(it):
-            if it.batch or not after_epoch:
-                return None
-            it.epoch -= 1
-            said = after_epoch(it)
-            it.epoch += 1
-            return said
-
-        if self.folder and not process()[0]:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self.agree()
-        return super().fit(PairBatches(self.pairs, self.config), stop_at,
-                           on_step)
-
-
-def stop_due(run, stop_at, asked):
-    if process()[1] == 1 or run.step % 10:
-        return process()[1] == 1 and bool(asked)
-    device = next(run.model.parameters()).device
-    return largest(bool(asked), device) > 0

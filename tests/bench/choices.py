@@ -52,10 +52,11 @@ class Data:
             self.pairs, self.apart = encode(parts["train"][:300]), 20
             self.news = encode(parts["valid"][:20])
         else:
-            from transformer_lit.wmt import TokenStore, some_of
+            from transformer_lit.support.store import TokenStore
+            from transformer_lit.wmt import evenly
             self.pairs, self.apart = TokenStore(o.store), 500
             tokens = self.pairs.tokens()
-            news = some_of(read_news("newstest2013", "fr"), 1000)
+            news = evenly(read_news("newstest2013", "fr"), 1000)
             self.news = Translator(None, tokens, tokens).encode_pairs(news)
         self.vocabulary = len(tokens)
         dice = random.Random(0)

@@ -36,7 +36,7 @@ from common import BENCH, command, keep, where  # noqa: E402
 from transformer_lit.data import shipped, test_set  # noqa: E402
 from transformer_lit.decoding import beam_search, greedy_decode  # noqa: E402
 from transformer_lit.embeddings import sinusoids  # noqa: E402
-from transformer_lit.export import engine_answers, export  # noqa: E402
+from transformer_lit.support.serving import engine_answers, export  # noqa: E402
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
 from transformer_lit.support.precision import precision_here  # noqa: E402

@@ -18,7 +18,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from transformer_lit.data import load, shipped, test_set  # noqa: E402
 from transformer_lit.evaluation import scores  # noqa: E402
-from transformer_lit.export import QUANTIZATIONS, engine_answers, engine_library, export, names_of  # noqa: E402
+from transformer_lit.support.serving import QUANTIZATIONS, engine_answers, engine_library, export, token_names  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
 from transformer_lit.support.files import write_json  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
@@ -48,7 +48,7 @@ def our_log_probs(translator, pairs) -> list[list[float]]:
 
 
 def engine_log_probs(engine, translator, pairs) -> list[list[float]]:
-    source, target = names_of(translator.source), names_of(translator.target)
+    source, target = token_names(translator.source), token_names(translator.target)
     given = [[names[i] for i in ids if i != PAD] for names, ids in ((source, p[0][:-1]) for p in pairs)]
     said = [[target[i] for i in p[1][1:-1]] for p in pairs]
     return [list(one.log_probs) for one in engine.score_batch(given, said)]

@@ -14,11 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 CODE = """
 import sys
-from transformer_lit import wmt
+from transformer_lit.support.prepare import Preparation, prepare
 if __name__ == "__main__":
     corpus, pairs, workers, sample, folder = sys.argv[1:]
-    settings = wmt.Preparation(corpus, vocabulary=8000, sample=int(sample), pairs=int(pairs) or None)
-    wmt.prepare(settings, folder, int(workers))
+    settings = Preparation(corpus, vocabulary=8000, sample=int(sample), pairs=int(pairs) or None)
+    prepare(settings, folder, int(workers))
 """
 
 

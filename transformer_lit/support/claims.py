@@ -242,7 +242,7 @@ def judge(found: Sequence[dict], record: dict[str, dict]) -> list[str]:
     wrong, otherwise, chances = [], [], []
     for claim in found:
         of_it = record.get(claim["name"])
-        if stands(of_it):
+        if of_it is None or stands(of_it):
             wrong.append(f"{claim['name']} {stands(of_it)}")
             continue
         runs = of_it["runs"]

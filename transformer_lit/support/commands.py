@@ -4,9 +4,10 @@
 import errno
 import os
 import re
+import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,6 +54,18 @@ def guarded(do: Callable[[], int], again: str = "the same command starts again")
     except (OSError, ValueError, MemoryError, ModuleNotFoundError) as error:
         print(f"transformer-lit: {sentence(error)}", file=sys.stderr)
         return MISTAKE
+
+
+def command_again(program: str, options: Mapping[str, object]) -> str:
+    "What to type for the same once more: the program, and each option that has a value."
+    words = program.split()
+    for name, value in options.items():
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        elif value is not None:
+            words += [f"--{option}", str(value)]
+    return shlex.join(words)
 
 
 def folder_or_new(path: Path) -> Path:

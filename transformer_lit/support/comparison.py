@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from statistics import mean
 
 from .figures import table
+from .commands import command_again
 from .files import shipped
 
 
 def command(name: str, corpus: str) -> str:
     "What to type for the record of one competitor."
-    return f"python -m transformer_lit.equal_cost {name} --corpus {corpus}"
+    return command_again(f"python -m transformer_lit.equal_cost {name}", {"corpus": corpus})
 
 
 def has_record(name: str, corpus: str = "pocket") -> bool:

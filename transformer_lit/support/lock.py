@@ -2,16 +2,16 @@
 # The lock belongs to the operating system, which frees it when the process ends, however it ends. The file stays behind empty
 # and means nothing by itself. Where a file system knows no locks (some network drives), the training runs without one.
 import errno
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
+if sys.platform == "win32":
     import msvcrt
+else:
+    import fcntl
 
 NAME = ".training.lock"
 TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
@@ -20,10 +20,10 @@ held: dict[Path, int] = {}  # folder -> the thread of this process that trains t
 
 def take(file) -> None:
     "OSError if another has it."
-    if fcntl:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    else:
+    if sys.platform == "win32":
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-BEAM = 64  # the widest beam: memory grows with it, quality doesn't
 THREADS = 256
 
 

@@ -4,6 +4,7 @@
 import hashlib
 import json
 from collections import Counter
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 
 from .files import write_text
@@ -22,6 +23,17 @@ def digest(anything) -> str:
     for item in anything:
         found.update(repr(item).encode("utf-8", "surrogatepass") + b"\n")
     return found.hexdigest()
+
+
+def plan_for(model, config, optimizer, batches, **more) -> dict:
+    """All that decides how a training comes out: sizes, settings, optimiser, pairs and their hash, and `more`.
+
+    `epochs` and `checkpoint_every` are left out: a run that is done can be prolonged, and saved more often."""
+    sizes, settings = getattr(model, "config", None), asdict(config)
+    for free in "epochs", "checkpoint_every":
+        del settings[free]
+    return {"model": asdict(sizes) if is_dataclass(sizes) and not isinstance(sizes, type) else type(model).__name__,
+            "training": settings, "optimizer": type(optimizer).__name__, "pairs": len(batches), "data": batches.digest(), **more}
 
 
 def leaves(plan, path: tuple = ()) -> dict[tuple, object]:

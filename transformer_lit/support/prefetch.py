@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-Item, Made = TypeVar("Item"), TypeVar("Made")
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
 def ahead(make: Callable[[Item], Made], items: Iterable[Item], depth: int = 2) -> Iterator[Made]:

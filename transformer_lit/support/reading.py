@@ -10,7 +10,7 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -99,7 +99,7 @@ def parsed(text: str | bytes, where: str, kind: type = dict, advice: str = "put 
         said = " ".join(str(error).split())[:100]
         raise ValueError(f"{where} is not valid JSON ({said}): {advice}") from None
     if not isinstance(found, kind):
-        wanted = {dict: "an object", list: "a list"}.get(kind, kind.__name__)
+        wanted = "an object" if kind is dict else "a list" if kind is list else kind.__name__
         raise ValueError(f"{where} holds JSON, and not {wanted}: {advice}")
     return found
 
@@ -111,7 +111,7 @@ def json_file(path: Path, kind: type = dict, advice: str = "put a whole one in i
     return parsed(path.read_bytes(), str(path), kind, advice, infinite)
 
 
-def fields(record: dict, path: Path | str, kinds: dict[str, type | tuple], advice: str = "put a whole one in its place") -> dict:
+def fields(record: dict, path: Path | str, kinds: Mapping[str, type | tuple], advice: str = "put a whole one in its place") -> dict:
     "The record, if each of `kinds` is there and of its kind. ValueError names the file and the field."
     for name, kind in kinds.items():
         value = record.get(name) if isinstance(record, dict) else None

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -38,7 +39,8 @@ class Asked:
 @contextmanager
 def heard() -> Iterator[Asked]:
     "Yields an `Asked`; where signals can't be heard it stays false."
-    asked, before = Asked(), {}
+    asked = Asked()
+    before: dict[int, Any] = {}
 
     def put_back() -> None:
         for number, handler in before.items():

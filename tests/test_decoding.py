@@ -1,0 +1,269 @@
+"""Decoding part by part: what leaves a batch, what a beam keeps, when it stops, and how far it is from a search of everything."""
+import json
+import math
+
+import pytest
+import torch
+from helpers import sentences
+
+from transformer_lit import decoding
+from transformer_lit.decoding import (
+    ALL, beam_search, going_on, greedy_decode, grow_beams, in_evaluation, keep_finished, limits, open_ones, penalty, select)
+from transformer_lit.masks import BOS, EOS, PAD, UNK
+from transformer_lit.model import Transformer, TransformerConfig
+from transformer_lit.support.files import shipped
+
+
+@pytest.fixture(scope="module")
+def model():
+    "Random weights, kept from saying PAD and BOS; sources of four and of six tokens."
+    torch.manual_seed(4)
+    made = Transformer(TransformerConfig(9, d_model=32, n_heads=4, d_ff=64, n_encoder_layers=2, n_decoder_layers=2)).eval()
+    made.output.register_forward_hook(lambda part, x, logits: logits.index_fill(-1, torch.tensor([PAD, BOS]), -torch.inf))
+    return made
+
+
+@pytest.fixture(scope="module")
+def source():
+    torch.manual_seed(4)
+    made = torch.randint(3, 9, (12, 6))
+    made[::2, 4:] = PAD
+    return made
+
+
+# Rows that leave -----------------------------------------------------------------------------------------------------
+
+def test_select_follows_rows_and_what_the_source_gave_follows_sentences():
+    a = torch.arange(6).view(3, 2)
+    picked = select({"a": a, "more": [(a + 10,)]}, torch.tensor([2, 0, 0]))
+    assert picked["a"].tolist() == [[4, 5], [0, 1], [0, 1]]
+    assert picked["more"][0][0].tolist() == [[14, 15], [10, 11], [10, 11]] and isinstance(picked["more"][0], tuple)
+    state = [{"memory_keys": a, "source_mask": a, "said": torch.arange(6)}]
+    kept, = select(state, torch.tensor([5, 4]), torch.tensor([2]))
+    assert kept["memory_keys"].equal(a[2:]) and kept["source_mask"].equal(a[2:]), "a part of the source has a row per sentence"
+    assert kept["said"].tolist() == [5, 4], "what a hypothesis has said has a row of its own"
+    assert select(state, ALL, ALL)[0]["memory_keys"] is a, "rows that all stay are copied"
+    assert select(state, ALL, torch.tensor([1]))[0]["memory_keys"].equal(a[1:2])
+
+
+def test_limits_count_no_pads():
+    two = torch.tensor([[5, 6, EOS], [5, EOS, PAD]])
+    assert limits(two).tolist() == [53, 52] and limits(two, 7).tolist() == [7, 7]
+
+
+class Spy(torch.nn.Module):
+    "Says in which mode, and with or without gradients, it was asked."
+
+
+def test_decoding_evaluates_without_gradients_and_puts_the_mode_back():
+    asked = in_evaluation(lambda model, *args, **options: (model.training, torch.is_grad_enabled(), args, options))
+    spy = Spy()
+    assert asked(spy, 1, beam=2) == (False, False, (1,), {"beam": 2}) and spy.training, "the training mode is not put back"
+    assert asked(spy.eval(), 1)[0] is False and not spy.training, "a model that evaluates must not come back in training"
+    assert asked.__name__ == "<lambda>", "the name of what is wrapped is lost"
+
+    def fails(model):
+        raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError):
+        in_evaluation(fails)(spy.train())
+    assert spy.training, "after an error the mode is not put back"
+
+
+def plainly(model, row, longest):
+    "No cache, no batch: the whole sentence again for each token."
+    ids, row = [BOS], row[row != PAD][None]
+    while len(ids) <= longest and ids[-1] != EOS:
+        ids.append(model(row, torch.tensor([ids]))[0, -1].argmax().item())
+    return [i for i in ids[1:] if i != EOS]
+
+
+@pytest.mark.parametrize("longest", [1, 5, 12])
+def test_greedy_is_the_plain_loop(model, source, longest):
+    said = greedy_decode(model, source, longest)
+    assert said == [plainly(model, row, longest) for row in source]
+    assert greedy_decode(model.train(), source, longest) == said and model.training
+    model.eval()
+
+
+def test_a_sentence_may_have_its_own_length_and_fifty_tokens(model, source):
+    endless = model.output.register_forward_hook(lambda part, x, logits: logits.index_fill(-1, torch.tensor([EOS]), -torch.inf))
+    said = greedy_decode(model, source)
+    endless.remove()
+    assert [len(ids) for ids in said] == [54, 56] * 6, "the limit comes from the padded batch"
+
+
+def test_with_a_cache_the_source_is_projected_once_a_layer(model, source):
+    target, calls = sentences(12, 10, 0).clamp(3, 8), [0, 0]
+    hooks = [layer.cross_attention.key.register_forward_hook(lambda *_, i=i: calls.__setitem__(i, calls[i] + 1))
+             for i, layer in enumerate(model.decoder.layers)]
+    state = model.start(source)
+    for t in range(10):
+        _, state = model.step(target[:, t], state)
+    assert calls == [1, 1], "cross-attention projects the source again at each step"
+    for t in range(1, 11):
+        model(source, target[:, :t])
+    assert calls == [11, 11]
+    for hook in hooks:
+        hook.remove()
+
+
+# What a beam keeps ---------------------------------------------------------------------------------------------------
+
+def by_hand():
+    "Beginnings of 0.6 and 0.4: EOS and word 3 at 0.5 each, word 3 at 0.9 and EOS at 0.1."
+    next_p = torch.tensor([[0, 0, 0.5, 0.5], [0, 0, 0.1, 0.9]])
+    return grow_beams(next_p.log() + 3, torch.tensor([[0.6, 0.4]]).log())  # a constant in the logits changes nothing
+
+
+def test_growing_by_hand():
+    top, beams, tokens = by_hand()
+    torch.testing.assert_close(top.exp(), torch.tensor([[0.36, 0.3, 0.3, 0.04]]))
+    assert beams[0, 0] == 1 and beams[0, 3] == 1 and tokens[0, 0] == 3
+    assert sorted(tokens[0, 1:3].tolist()) == [EOS, 3], "the two of 0.3 may come in either order"
+    scores, whose, words = open_ones(top, beams, tokens, 2)
+    assert whose.tolist() == [[1, 0]] and words.tolist() == [[3, 3]]
+    torch.testing.assert_close(scores.exp(), torch.tensor([[0.36, 0.3]]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_growing_is_ranking_every_sum(seed):
+    torch.manual_seed(seed)
+    logits, scores = torch.randn(6, 50), -torch.rand(2, 3)  # B = 2, k = 3
+    sums = (scores.view(6, 1) + logits.log_softmax(-1)).view(2, 150)
+    found, whose, word = grow_beams(logits, scores)
+    right, at = sums.topk(6)
+    torch.testing.assert_close(found, right)
+    assert (whose * 50 + word).equal(at)
+
+
+def finishing():
+    "Two sentences with a beam of two, after two steps."
+    return (torch.tensor([0, 1]), torch.tensor([[[1, 5], [1, 6]], [[1, 7], [1, 8]]]),
+            torch.tensor([[-1.0, -2, -3, -4], [-1.5, -2, -3, -4]]), torch.tensor([[EOS, 5, 5, 5], [EOS, EOS, 5, 5]]))
+
+
+def test_the_best_finished_one_is_remembered():
+    rows, said, scores, ends = finishing()
+    best = [(-math.inf, []), (-1.0, [8])]
+    count = keep_finished(best, rows, said, scores, ends - 1, ends)
+    assert best == [(-1.0, [6]), (-1.0, [8])] and count.tolist() == [1, 2]
+
+
+def test_an_end_behind_the_k_best_does_not_count():
+    rows, said, scores, ends = finishing()
+    none = [(-math.inf, [])] * 2
+    count = keep_finished(none, rows, said, scores, ends - 2, ends.flip(1))
+    assert none == [(-math.inf, [])] * 2 and count.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("hope, last, done, left", [
+    ([-0.5, -1.5], [9, 9], [1, 1], [0]),  # no open one can win any more
+    ([-0.5, -0.5], [9, 9], [1, 2], [0]),  # k have finished
+    ([-0.5, -0.5], [2, 1], [0, 0], [0]),  # the limit
+    ([-0.5, -0.5], [9, 9], [1, 1], [0, 1])])
+def test_reasons_to_stop(hope, last, done, left):
+    rows, said, _, _ = finishing()
+    best = [(-1.0, [6]), (-1.0, [8])]
+    assert going_on(best, rows, said, *map(torch.tensor, (hope, last, done))).tolist() == left
+    assert best == [(-1.0, [6]), (-1.0, [8])], "the limit must not replace what has finished"
+
+
+def test_at_the_limit_the_best_open_one_is_taken():
+    rows, said, _, _ = finishing()
+    none = [(-math.inf, [])] * 2
+    assert going_on(none, rows, said, *map(torch.tensor, ([-0.5, -1.5], [1, 1], [0, 0]))).tolist() == []
+    assert none == [(-0.5, [5]), (-1.5, [7])]
+
+
+def test_the_defaults_are_the_papers():
+    assert beam_search.__wrapped__.__defaults__ == (4, 0.6, None, False)
+    assert penalty(1) == 1 and penalty(7, 1.0) == 2 and penalty(9, 0) == 1 and math.isclose(penalty(7), 2 ** 0.6)
+
+
+# Against a search through everything ---------------------------------------------------------------------------------
+
+class RandomModel:
+    "Random odds for each source and each two tokens before."
+    def __init__(self, n, vocab=9):
+        dice = torch.Generator().manual_seed(0)
+        self.odds = 2 * torch.randn(n, vocab, vocab, vocab, generator=dice)
+        self.odds[..., :EOS] = -torch.inf  # no PAD, no BOS
+
+    def start(self, source):
+        return {"source": source[:, 0], "before": 0 * source[:, 0]}
+
+    def step(self, tokens, state):
+        return self.odds[state["source"], state["before"], tokens], {**state, "before": tokens}
+
+
+def exhaustive(model, source, alpha, longest=4):
+    "The best of all sentences of at most `longest` tokens."
+    words = torch.arange(UNK, 9)
+    state, ids = model.start(source), torch.full((1, 1), BOS)
+    scores, best, tried = torch.zeros(1), (-math.inf, []), 0
+    for length in range(1, longest + 1):
+        logits, state = model.step(ids[:, -1], state)
+        total, tried = scores[:, None] + logits.log_softmax(-1), tried + len(ids)
+        top, at = (total[:, EOS] / penalty(length, alpha)).max(0)
+        best = max(best, (top.item(), ids[at, 1:].tolist()))
+        parent = torch.arange(len(ids)).repeat_interleave(len(words))
+        scores = total[:, words].flatten()
+        ids = torch.cat([ids[parent], words.repeat(len(ids))[:, None]], 1)
+        state = {name: part[parent] for name, part in state.items()}
+    assert tried == 259, "1 + 6 + 36 + 216 sentences"
+    return best[1]
+
+
+@pytest.fixture(scope="module")
+def small():
+    "The model, 60 sources, and for three penalties the best sentence of each."
+    random, every = RandomModel(60), torch.arange(60)[:, None]
+    return random, every, {alpha: [exhaustive(random, row[None], alpha) for row in every] for alpha in (0.0, 0.6, 2.0)}
+
+
+def found(small, k, alpha):
+    random, every, true = small
+    return sum(map(list.__eq__, beam_search(random, every, k, alpha, 4), true[alpha])) / len(every)
+
+
+def test_a_beam_that_drops_nothing_finds_every_best_sentence(small):
+    shares = [found(small, k, 0.0) for k in (1, 4, 216)]
+    assert shares[2] == 1 and shares[0] < shares[1] < 1
+    assert found(small, 216, 0.6) > 0.95
+
+
+def old_order(state, rows, sentences=None):
+    "The state stays where it was."
+    if len(rows) <= len(state["source"]):  # else: copies for the beams
+        rows = torch.arange(len(rows))
+    return {name: part[rows] for name, part in state.items()}
+
+
+FAULTS = {
+    "the state is not reordered": {"select": old_order},
+    "past scores are dropped": {"grow_beams": lambda logits, scores: grow_beams(
+        logits, scores.clamp(min=-1e4).mul(1e-9).where(scores > -torch.inf, scores))},
+    "all k copies of the start count": {"grow_beams": lambda logits, scores: grow_beams(
+        logits, scores.masked_fill(scores.isinf(), 0))},
+    "finished ones go on": {"open_ones": lambda top, beams, tokens, k: (top[:, :k], beams[:, :k], tokens[:, :k])}}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_of_a_beam_lose_sentences(small, name, monkeypatch):
+    right = [found(small, 4, alpha) for alpha in (0.0, 2.0)]
+    for part, wrong in FAULTS[name].items():
+        monkeypatch.setattr(decoding, part, wrong)
+    lost = [a - found(small, 4, alpha) for a, alpha in zip(right, (0.0, 2.0))]
+    assert max(lost) > 0.02, f"{name}, and as many sentences are found"
+    if name == "finished ones go on":
+        assert lost[0] == 0, "without a penalty this fault is harmless: a finished hypothesis pushes out worse ones only"
+
+
+# What the page says of the recorded run ----------------------------------------------------------------------------
+
+def test_a_patient_search_is_no_better_in_the_recorded_run():
+    record = json.loads(shipped("results/bench/stopping.json").read_text("utf-8"))
+    for hasty, calm in zip(record["rows"][::2], record["rows"][1::2]):
+        assert not hasty["patient"] and calm["patient"] and hasty["alpha"] == calm["alpha"]
+        assert calm["difference"]["low"] < 0 < calm["difference"]["high"], "the page says that BLEU can't tell the rules apart"

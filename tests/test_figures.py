@@ -1,0 +1,484 @@
+"""What draws: every figure reads on light and dark, says what it shows, and shows what it was given."""
+import re
+from itertools import combinations
+
+import ipywidgets
+import matplotlib
+import numpy as np
+import pytest
+import torch
+
+from transformer_lit.support import figures
+from transformer_lit.support.figures import diagram, drawing, explorers, plots, style, tables
+from transformer_lit.support.figures.style import BRIDGE, CYCLE, DECODER, ENCODER, INK, KEY, MASK, QUERY, STYLE, VALUE
+
+ALT = "A sentence of some words."
+
+
+@pytest.fixture
+def axes():
+    return style.panel(200, 100)[1]
+
+
+# The style ---------------------------------------------------------------------------------------------------------
+
+def test_colours_are_different():
+    assert len(set(CYCLE)) == len(CYCLE) == 7 and MASK(0) != MASK(1)
+    assert (QUERY, KEY, VALUE) == ("#0072B2", "#E69F00", "#009E73"), "DESIGN's colours: query blue, key orange, value green"
+
+
+def test_settings_are_matplotlibs():
+    assert set(STYLE) <= set(matplotlib.rcParams), "a setting is misspelt"
+    inked = {name for name, value in STYLE.items() if value == INK}
+    assert inked == {"text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"}, "what is black must take the page's colour"
+
+
+def test_a_picture_says_what_it_shows():
+    shown = figures.Picture("<svg></svg>", 'Four words & a "sign" here.')
+    assert 'aria-label="Four words &amp; a &quot;sign&quot; here."' in shown._repr_html_() and 'role="img"' in shown.html
+    assert repr(shown) == 'Four words & a "sign" here.' and shown.html.startswith('<div class="tl-figure"')
+    assert figures.Picture("", None).html == '<div class="tl-figure"></div>' and repr(figures.Picture("", None)) == "a table"
+
+
+@pytest.mark.parametrize("alt", ["", "a plot", "two words here"])
+def test_a_picture_without_a_sentence_is_refused(alt):
+    with pytest.raises(ValueError, match="say in a sentence"):
+        figures.Picture("<svg></svg>", alt)
+
+
+def test_wrap_holds_its_panels_in_order():
+    assert style.wrap(["a", "b"]).endswith('">ab</div>') and "flex-wrap:wrap" in style.wrap([])
+
+
+def test_a_panel_is_measured_in_pixels():
+    figure, axes = style.panel(200, 100)
+    assert np.allclose(figure.get_size_inches() * 72, (200, 100)) and figure.axes == [axes]
+
+
+def test_cleaned_keeps_the_drawing_alone():
+    raw = f'<?xml?><svg id="figure_1" fill="{INK}"><metadata>\nby\n</metadata><image /><path id="clip"/></svg>'
+    assert style.cleaned(raw) == ('<svg fill="currentColor"><image style="image-rendering:pixelated" /><path id="clip"/></svg>'), (
+        "ids that other figures share go, a clipping path's stays")
+
+
+def test_headed_lets_the_svg_fill_its_panel():
+    filling = style.headed('<svg width="9pt" viewBox="0 0 9 8"><path/></svg>')
+    assert 'viewBox="0 0 9 8"' in filling and "9pt" not in filling and filling.endswith('auto"><path/></svg>')
+    with pytest.raises(ValueError, match="viewBox"):
+        style.headed("<svg>")
+
+
+def test_a_wide_panel_scrolls_and_a_narrow_one_shrinks():
+    narrow, wide = style.framed("", 400), style.framed("", 600)
+    assert "min-width:0px" in narrow and "overflow" not in narrow and "max-width:400px" in narrow
+    assert "min-width:540px" in wide and "overflow-x:auto" in wide and 'tabindex="0"' in wide
+
+
+def test_to_svg_takes_the_pages_colour(axes):
+    axes.plot([0, 1], [0, 1])
+    axes.set_title("a name")
+    made = style.to_svg(axes.figure, 200)
+    assert INK not in made and "currentColor" in made and "<metadata>" not in made and made.count("<svg") == 1
+    assert 'id="figure_1"' not in made and "max-width:200px" in made and ">a name<" in made, "letters stay letters"
+    assert figures.curves({"a": [1, 2]}, alt=ALT).html == figures.curves({"a": [1, 2]}, alt=ALT).html, "the same figure must be the same text"
+
+
+def test_brightness_and_contrast_are_wcags():
+    assert style.brightness("#000000") == 0 and np.isclose(style.brightness("#fff"), 1)
+    assert np.isclose(style.brightness("#bcbcbc"), 0.5, atol=0.005) and np.isclose(style.brightness("#00ff00"), 0.7152)
+    assert np.isclose(style.brightness("#0a0a0a"), 10 / 255 / 12.92), "the straight part near black"
+    assert np.isclose(style.contrast("#ffffff", "#000000"), 21) and np.isclose(style.contrast("#777777", "#ffffff"), 4.48, atol=0.005)
+    assert style.contrast(KEY, KEY) == 1 and style.contrast(KEY, INK) == style.contrast(INK, KEY)
+
+
+def test_letters_stand_out_on_every_grey():
+    greys = [str(level) for level in np.linspace(0, 1, 1001)]
+    assert min(style.contrast(style.ink_on(grey), grey) for grey in greys) >= 4.5
+    assert style.ink_on("#000000") == "#ffffff" and style.ink_on("#ffffff") == "#030303"
+
+
+def test_as_array_takes_tensors_and_lists():
+    assert style.as_array(torch.ones(2, requires_grad=True)).tolist() == [1, 1]
+    assert style.as_array([1, 2], float).dtype == float and style.as_array([1, 2]).tolist() == [1, 2]
+
+
+# Heat maps ---------------------------------------------------------------------------------------------------------
+
+def test_an_image_panel_has_the_range_and_the_bar_it_was_given(axes):
+    plots.image_panel(axes.figure, axes, np.eye(40), "cividis", 0, 2, True)
+    assert len(axes.figure.axes) == 2, "the bar has axes of its own"
+    assert axes.images[0].get_clim() == (0, 2) and axes.images[0].get_interpolation() == "none"
+    figure, bare = style.panel(200, 100)
+    plots.image_panel(figure, bare, np.eye(40), "cividis", 0, 1, False)
+    assert len(figure.axes) == 1
+
+
+def test_heat_labels(axes):
+    plots.label_heat(axes, "title", "across", None, ["a" * 40])
+    assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("title", "across", ""), "no name is an empty name"
+    assert axes.get_xticklabels()[0].get_rotation() == 45, "long words would collide"
+    plots.label_heat(axes, None, None, "down", ["a"])
+    assert axes.get_xticklabels()[0].get_rotation() == 0 and axes.get_ylabel() == "down"
+
+
+def test_numbers_in_cells_stand_out(axes):
+    values = np.linspace(0, 1, 12).reshape(3, 4)
+    plots.square_panel(axes, values, list("abc"), None, annot=True, fmt=".2f", cmap="cividis", vmin=0, vmax=1, cbar=False)
+    assert [text.get_text() for text in axes.texts] == [f"{v:.2f}" for v in values.ravel()]
+    paints = axes.collections[0].get_facecolors()
+    for text, paint in zip(axes.texts, paints):
+        assert style.contrast(text.get_color(), paint) >= 4.5, f"{text.get_text()} can't be read on its cell"
+    assert [label.get_text() for label in axes.get_yticklabels()] == list("abc")
+
+
+def test_the_height_of_a_heat_map():
+    assert plots.heat_height(4, 4, 330) == 44 * 4 + 62, "a small matrix has cells of at most 44 pixels"
+    assert plots.heat_height(900, 2, 330) == 420 + 62, "too tall for a page"
+    assert plots.heat_height(1, 26, 330) == 60 + 62, "too flat to be seen"
+    assert plots.heat_height(31, 31, 330) == int(260 / 31 * 31) + 62
+
+
+def test_small_heat_maps_are_squares_and_large_ones_one_picture():
+    one = plots.heat_panel(np.eye(2), annotate=True, title="one", bar=False)
+    assert one.count("<svg") == 1 and one.count(">1.00<") == 2 and ">one<" in one and "<image" not in one
+    assert "<image" not in plots.heat_panel(np.eye(30), bar=False) and "<image" in plots.heat_panel(np.eye(31), bar=False)
+    large = figures.heatmap(np.zeros((31, 31)), alt=ALT)
+    assert "<image" in large.html and "max-width:390px" in large.html and repr(large) == ALT
+
+
+def test_a_mask_is_drawn_in_its_two_inks():
+    html = figures.heatmap(torch.tensor([[True, False]]), cmap="mask", alt=ALT).html
+    assert html.count("#3b3b3b") == html.count("#e8e8e8") > 0 and "<image" not in html, "closed dark, open light, no scale"
+
+
+def test_heat_maps_side_by_side_have_one_scale():
+    grid = np.arange(6).reshape(2, 3) / 5
+    left = dict(matrix=grid, title="left", rows=["a", "b"])
+    both = figures.heatmaps([left, {**left, "title": "right"}], vmin=0, vmax=1, alt=ALT).html
+    assert both.count("<svg") == 2 and both.index(">left<") < both.index(">right<")
+    first, second = both.split("<svg")[1:]
+    assert "<image" not in first and "<image" in second, "the scale of colours stands beside the last panel only"
+
+
+# Curves ------------------------------------------------------------------------------------------------------------
+
+def test_series_of_each_kind():
+    xs, ys, low, high = plots.series(([1, 2], [3, 4]))
+    assert xs.tolist() == [1, 2] and ys.tolist() == [3, 4] and low is high is None
+    assert plots.series([3, 4])[0].tolist() == [0, 1] and plots.series(torch.tensor([5.0]))[1].tolist() == [5]
+    assert [part.tolist() for part in plots.series(([1], [2], [1.5], [3]))] == [[1], [2], [1.5], [3]]
+
+
+def test_log_axes_show_numbers_in_full(axes):
+    plots.log_axes(axes, True, False)
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
+    assert axes.xaxis.get_major_formatter()(1000.0, 0) == "1000" and axes.xaxis.get_minor_formatter()(20.0, 0) == ""
+    plots.log_axes(axes, False, True)
+    assert axes.get_yscale() == "log"
+
+
+def end(label, y=0.0, colour=KEY):
+    return plots.End(0, y, label, colour)
+
+
+def test_when_names_stand_at_the_ends():
+    assert plots.direct([end("x" * 14)]) and plots.direct([end("a")] * 5)
+    assert not plots.direct([end("x" * 15)]), "long names need a key"
+    assert not plots.direct([end("a")] * 6), "six names would collide"
+
+
+def test_the_dress_of_curves(axes):
+    plots.dress_curves(axes, None, "y", "t", (0.5, "half"))
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_title(loc="left")) == ("", "y", "t")
+    assert axes.texts[0].get_text() == "half" and list(axes.lines[0].get_ydata()) == [0.5, 0.5]
+
+
+def test_where_curves_end(axes):
+    axes.set_ylim(0, 4)
+    found = plots.end_heights(axes, [end("a", 1), end("b", np.nan, QUERY)])
+    assert np.allclose([y for y, *_ in found], [0.25, 1]), "a curve that ends in nan is named on top"
+    assert [rest for _, *rest in found] == [["a", KEY], ["b", QUERY]]
+
+
+def test_names_at_the_ends_do_not_collide(axes):
+    plots.name_ends(axes, [end("b", 0.1), end("a", 0.1), end("c", 0.9)])
+    heights = {text.get_text(): text.xy[1] for text in axes.texts}
+    assert heights["b"] - heights["a"] > 0.08, "names collide"
+    assert list(heights) == ["a", "b", "c"] and len(axes.lines) == 3
+
+
+def test_a_curve_and_its_band(axes):
+    assert plots.draw_curve(axes, ([1, 2], [3, 4], [2, 3], [4, 5]), KEY, "-") == (2, 4)
+    assert len(axes.collections) == len(axes.lines) == 1
+    assert plots.draw_curve(axes, [5, 6], QUERY, ":") == (1, 6) and len(axes.collections) == 1
+    assert axes.lines[1].get_linestyle() == ":" and axes.lines[1].get_color() == QUERY
+
+
+def test_long_names_go_into_a_key():
+    long = plots.curve_panel({"short": [0, 1], "x" * 15: [1, 0]})
+    assert long.count("line-height:1.6") == 1 and f">{'x' * 15}<" not in long.split("line-height:1.6")[0]
+    assert "line-height:1.6" not in plots.curve_panel({"a": [0, 1], "b": [1, 0]})
+    assert plots.keyed("</div>", [end("one")]) == "</div>", "a single curve needs no name"
+    key = plots.keyed("<div></div>", [end("a < b"), end("c", colour=QUERY)])
+    assert "a &lt; b" in key and key.index(KEY) < key.index(QUERY) and key.endswith("</div></div>")
+
+
+def test_curves_have_the_colours_and_styles_asked_for():
+    html = figures.curves({"one": [1, 2], "two": [2, 1]}, colors={"two": BRIDGE}, styles={"two": "--"}, hline=(1.5, "middle"),
+                          xlabel="step", alt=ALT).html
+    for wanted in BRIDGE.lower(), CYCLE[0].lower(), ">one<", ">two<", ">middle<", ">step<", "stroke-dasharray", "max-width:400px":
+        assert wanted in html, wanted
+    alone = figures.curves({"one": [1, 2]}, alt=ALT)
+    assert ">one<" not in alone.html and repr(alone) == ALT
+
+
+def test_panels_of_curves():
+    xs = np.linspace(1, 4, 30)
+    left = dict(series={"root": (xs, xs ** 0.5), "line": (xs, xs)}, title="two", ylabel="own")
+    right = dict(series={"with a band": (xs, xs, xs - 0.3, xs + 0.3)}, hline=(2, "two"), title="a spread")
+    html = figures.curve_panels([left, right], ylabel="shared", alt=ALT).html
+    assert html.count("<svg") == 2 and ">root<" in html and html.index(">two<") < html.index(">a spread<")
+    assert html.count(">shared<") == html.count(">own<") == 1, "what a panel says of itself goes before what is shared"
+
+
+# Bars and dots -----------------------------------------------------------------------------------------------------
+
+def test_a_bars_number_stands_clear_of_its_whisker(axes):
+    plots.draw_bar(axes, 0, (-1, -2, 3), QUERY, "{:.1f}")
+    plots.draw_bar(axes, 1, -1, QUERY, "{:.1f}")
+    assert [text.xy for text in axes.texts] == [(3, 0), (0, 1)] and axes.texts[0].get_text() == "-1.0"
+    assert len(axes.lines) == 1, "one whisker"
+
+
+def test_bars():
+    html = figures.bars({"one": 1.0, "two": (2.0, 1.8, 2.3)}, fmt="{:.1f}", xlabel="length", title="name", colors={"two": KEY}, alt=ALT).html
+    assert html.index(">1.0<") < html.index(">2.0<") and ">length<" in html and ">name<" in html
+    assert html.index(">one<") < html.index(">two<") and KEY.lower() in html and QUERY.lower() in html
+    one, two = (float(re.search(rf'y="?([\d.]+)[^>]*>{name}<', html)[1]) for name in ("one", "two"))
+    assert one < two, "the first stands on top"
+
+
+def test_dots_show_every_run_and_join_the_pairs():
+    runs = {"with": [1.0, 2.0, 3.0], "without": [2.0, 2.5, 4.0]}
+    html, apart = figures.dots(runs, xlabel="loss", alt=ALT).html, figures.dots(runs, paired=False, alt=ALT).html
+    assert ">with<" in html and ">loss<" in html and html.count("<use") >= 6
+    grey = style.GREY.lower()
+    assert html.count(f"stroke: {grey}") == apart.count(f"stroke: {grey}") + 3, "a line joins each seed's two runs"
+    assert html.index(">with<") < html.index(">without<")
+
+
+def test_dots_that_are_no_pairs_are_refused():
+    with pytest.raises(ValueError, match="can't be paired"):
+        figures.dots({"a": [1, 2], "b": [1]}, alt=ALT)
+    assert "<svg" in figures.dots({"a": [1, 2], "b": [1]}, paired=False, alt=ALT).html
+
+
+# Tables ------------------------------------------------------------------------------------------------------------
+
+def test_what_counts_as_a_number():
+    assert tables.is_number(1) and tables.is_number(0.5)
+    assert not tables.is_number(True) and not tables.is_number("1") and not tables.is_number("")
+
+
+def test_cells():
+    cell = tables.table_cell
+    assert ">0.50<" in cell(0.5, "{:.2f}") and ">1,200<" in cell(1200, "") and "a &lt; b" in cell("a < b", "")
+    assert "left" in cell(True, "") and "right" in cell(1, "")
+    assert "nowrap" in cell("0.50 nan", "") and "nowrap" not in cell("None open", ""), "words may break, numbers may not"
+
+
+def test_heads_rows_and_captions():
+    assert tables.table_head(["a", 1]).count('scope="col"') == 2
+    head = tables.table_head(["a", "n"], ["n"])
+    assert head.index("left") < head.index(">a<") < head.index("right") < head.index(">n<")
+    row = tables.table_row({"b": 1}, ["a", "b"], "")
+    assert row.count("<td") == 2 and row.index("><") < row.index(">1<"), "a column that a row lacks is empty"
+    assert tables.table_caption(None) == "" and "a &lt; b" in tables.table_caption("a < b")
+    assert "nowrap" in tables.table_caption("x" * 44) and "nowrap" not in tables.table_caption("x" * 45)
+    assert "sticky" in tables.table_caption("a", True) and "nowrap" not in tables.table_caption("a", True)
+
+
+def test_a_table():
+    small = figures.table({"a": {"n": 1200, "x": 0.5, "ok": True}})
+    assert "1,200" in small.html and "0.500" in small.html and "True" in small.html and small.alt is None
+    assert small.html.count("text-align:right") == 4, "two columns of numbers, with their heads"
+    assert "tl-wide" in figures.table([{"a": 1}], wide=True).html and "tl-wide" not in small.html
+    chosen = figures.table([{"a": 1, "b": 2}, {"c": 3}], columns=["c", "a"], caption="what").html
+    assert chosen.index(">c<") < chosen.index(">a<") and ">b<" not in chosen and chosen.count("<tr>") == 3 and "what" in chosen
+    assert figures.table([{"a": 1}, {"a": "one"}]).html.count("text-align:right") == 1, "a column with a word has its head left"
+
+
+# Drawings ----------------------------------------------------------------------------------------------------------
+
+def test_words_on_a_sheet():
+    word = figures.Drawing(100, 50).text(1, 2, "a < b", mono=True).parts[0]
+    assert 'x="1" y="2"' in word and ">a &lt; b<" in word and "monospace" in word and 'fill="currentColor"' in word
+    assert 'viewBox="0 0 100 50"' in figures.Drawing(100, 50).show(ALT).html
+
+
+def test_words_on_a_box_can_be_read():
+    sheet = figures.Drawing(100, 50).box(1, 2, 30, 20, "a < b", QUERY, sub="under")
+    assert "a &lt; b" in "".join(sheet.parts) and len(sheet.parts) == 3
+    assert 'fill="#ffffff"' in sheet.parts[1], "white words on blue"
+    assert 'y="5"' in sheet.parts[1] and 'y="20"' in sheet.parts[2], "the second line stands under the first"
+    sheet.box(1, 2, 30, 20, "dark", KEY)
+    assert 'fill="#030303"' in sheet.parts[-1] and 'y="12"' in sheet.parts[-1], "dark words on orange, in the middle"
+
+
+def test_lines_and_arrows():
+    assert 'points="10,0 3.0,3.5 3.0,-3.5"' in drawing.arrow_head(0, 0, 10, 0), "it points right"
+    kept = figures.Drawing(9, 9).line(0, 0, 9, 9, dash=True).arrow(0, 0, 9, 0, label="on").parts
+    assert "dasharray" in kept[0] and "dasharray" not in kept[1] and kept[2].startswith("<polygon") and ">on<" in kept[3]
+    way = figures.Drawing(9, 9).path([(0, 0), (0, 5), (9, 5)], KEY).parts
+    assert len(way) == 3 and way[2] == drawing.arrow_head(0, 5, 9, 5, KEY), "the head follows the last line"
+    assert len(figures.Drawing(9, 9).path([(0, 0), (0, 5)], head=False).parts) == 1
+
+
+def test_square_colours():
+    assert drawing.square_colours(0.5, None) == ("none", None)
+    assert drawing.square_colours(0.0, "cividis")[1] == "#ffffff" and drawing.square_colours(1.0, "cividis")[1] == "#030303"
+    assert drawing.square_colours(1.0, "mask") == ("#e8e8e8", "#030303")
+
+
+def test_a_matrix_and_its_labels():
+    sheet = figures.Drawing(340, 120).matrix(160, 40, [[0.2, 0.8]], cell=34, cmap="cividis", cols=["a", "b"], rows=["r"], title="both")
+    parts = "".join(sheet.parts)
+    assert parts.count("<rect") == 2 and ">0.2<" in parts and 'x="194" y="40"' in parts
+    for words in 'x="177" y="31"[^>]*>a<', 'x="211" y="31"[^>]*>b<', 'x="154" y="57"[^>]*>r<', 'x="194" y="16"[^>]*>both<':
+        assert re.search(words, parts), words
+    assert 'y="29"' in figures.Drawing(9, 9).matrix(0, 40, [[1]], title="t").parts[-1], "without labels the title comes closer"
+
+
+def test_attention_as_lines():
+    shown = figures.attention_lines(np.array([[0.9, 0.1], [0.0, 1.0]]), ["il", "est"], ["it", "is"], alt=ALT, title="layer 1").html
+    assert shown.count("<line") == 3, "a weight of zero draws nothing"
+    widths = [float(w) for w in re.findall(r'stroke-width="([\d.]+)"', shown)]
+    assert widths == sorted(widths[:2], reverse=True) + [widths[2]] and widths[2] > widths[0], "a line is as thick as its weight"
+    for words in 'x="106" y="64"[^>]*>est<', 'x="234" y="40"[^>]*>it<', ">query<", ">key<", ">layer 1<":
+        assert re.search(words, shown), words
+    with pytest.raises(ValueError, match="1 queries and 2 keys"):
+        figures.attention_lines(np.eye(2), ["a"], ["b", "c"], alt=ALT)
+
+
+# The architecture --------------------------------------------------------------------------------------------------
+
+def boxes(shown):
+    "(left, top, right, bottom, fill) of every box that isn't a stack's dashed frame."
+    found = []
+    for x, y, w, h, fill, rest in re.findall(r'<rect x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" rx="4" fill="(\S+)"([^>]*)', shown.html):
+        if "dasharray" not in rest:
+            found.append((float(x), float(y), float(x) + float(w), float(y) + float(h), fill))
+    return found
+
+
+def test_what_is_lit():
+    assert diagram.is_lit("encoder_norm", {"encoder"}) and diagram.is_lit("softmax", {"all"})
+    assert diagram.is_lit("cross_attention", {"decoder"}) and diagram.is_lit("cross_attention", {"bridge"})
+    assert not diagram.is_lit("source_embedding", {"source"}) and not diagram.is_lit("output", {"decoder"})
+    assert diagram.shade(KEY, True) == (KEY, KEY) and diagram.shade(KEY, False) == ("none", style.GREY)
+
+
+def lit(*names):
+    "The fills of the boxes, without the three of the legend."
+    return [fill for *_, fill in boxes(figures.architecture(names, alt=ALT))[3:]]
+
+
+def test_the_architecture_lights_what_it_is_asked():
+    assert set(lit("all")) == {ENCODER, DECODER, BRIDGE, QUERY, KEY, VALUE}, "everything is lit"
+    assert set(lit()) == {"none"} and lit("output").count(DECODER) == 1
+    assert set(lit("encoder")) == {ENCODER, "none", QUERY, KEY, VALUE} and lit("encoder").count(ENCODER) == 4
+    assert lit("positions").count(ENCODER) == lit("positions").count(DECODER) == 1
+    assert lit("encoder_norm").count(ENCODER) == 2 and lit("decoder_norm").count(DECODER) == 3
+    words = {name: figures.architecture((name,), alt=ALT).html for name in ("softmax", "output", "bridge", "encoder")}
+    assert ">softmax<" in words["softmax"] and ">next word<" in words["output"]
+    assert f'stroke="{BRIDGE}"' in words["bridge"] and f'stroke="{BRIDGE}"' not in words["encoder"], "the memory's line"
+
+
+def test_every_attention_has_a_query_a_key_and_a_value():
+    shown = figures.architecture(("encoder_attention", "decoder_attention", "cross_attention"), alt=ALT)
+    fills = [fill for *_, fill in boxes(shown)]
+    assert fills.count(QUERY) == fills.count(KEY) == fills.count(VALUE) == 4, "three attentions and the legend"
+    for letter, name in diagram.NAMES.items():
+        assert shown.html.count(f">{letter}</text>") == 4 and f">{name}<" in shown.html
+
+
+def lines(shown, colour):
+    return [tuple(map(float, found)) for found in re.findall(
+        rf'<line x1="(\S+)" y1="(\S+)" x2="(\S+)" y2="(\S+)" stroke="{colour}"', shown.html)]
+
+
+def test_keys_and_values_of_the_cross_attention_come_from_the_memory():
+    shown = figures.architecture(("all",), alt=ALT)
+    (start, *_), *_, last = bridge = lines(shown, BRIDGE)
+    assert start == 90 and all(a[2:] == b[:2] for a, b in zip(bridge, bridge[1:])), "the memory's line is one, from the encoder"
+    height = last[3]
+    cross = diagram.PARTS["cross_attention"]
+    for colour, from_memory in ((KEY, True), (VALUE, True), (QUERY, False)):
+        leads = [lead for lead in lines(shown, colour) if cross.y < lead[3] < cross.y + 60]
+        assert len(leads) == 1 and (leads[0][1] == height) == from_memory, f"{colour} comes from elsewhere"
+        assert not from_memory or last[0] <= leads[0][0] + 60 and leads[0][0] <= last[2], "the lead stands on the memory's line"
+
+
+def test_a_residual_goes_round_every_sublayer_into_its_norm():
+    shown = figures.architecture((), alt=ALT)
+    heads = {tuple(map(float, found)) for found in re.findall(r'<polygon points="([\d.]+),([\d.]+) ', shown.html)}
+    norms = [box for box in boxes(shown) if box[3] - box[1] == 17]
+    assert len(norms) == 5
+    for left, top, right, bottom, _ in norms:
+        edge = left if left < 170 else right
+        assert (edge, (top + bottom) / 2) in heads, "an arrow ends at the side of the add & norm"
+    for side, (middle, _, sublayers) in diagram.STACKS.items():
+        for part, norm, tap in sublayers:
+            assert norm + 17 < diagram.PARTS[part].y < diagram.PARTS[part].y + 24 < tap, f"{side}: the residual must go round its sublayer"
+
+
+def test_the_architecture_fits_a_phone_and_nothing_overlaps():
+    shown = figures.architecture(("all",), alt=ALT)
+    assert diagram.WIDTH <= 340
+    for left, top, right, bottom, _ in boxes(shown):
+        assert 0 <= left < right <= diagram.WIDTH and 0 <= top < bottom <= diagram.HEIGHT
+    for a, b in combinations(boxes(shown), 2):
+        assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], f"{a} and {b} overlap"
+    assert min(float(size) for size in re.findall(r'font-size="([\d.]+)"', shown.html)) >= 10
+    assert figures.architecture().html == figures.architecture(("all",), alt="The architecture of the Transformer.").html
+
+
+# Something to turn -------------------------------------------------------------------------------------------------
+
+def test_a_control_draws_again():
+    slider = ipywidgets.IntSlider(2, 0, 9)
+    view = explorers.live({"n": slider}, lambda n: "|" * n).children[-1]
+    assert view.value == "||"
+    slider.value = 5
+    assert view.value == "|||||", "the slider is dead"
+
+
+@pytest.mark.parametrize("make, name, control, value", [
+    (figures.explore_softmax, "tl-softmax", 0, 3), (figures.explore_softmax, "tl-softmax", 1, False),
+    (figures.explore_masks, "tl-masks", 0, False), (figures.explore_masks, "tl-masks", 1, False), (figures.explore_masks, "tl-masks", 2, 1),
+    (figures.explore_noam, "tl-noam", 0, 7), (figures.explore_noam, "tl-noam", 1, 8000)])
+def test_the_books_explorers(make, name, control, value):
+    turned = make()
+    kinds = turned._repr_mimebundle_()
+    assert len(kinds) == 3 and f'id="{name}"' in kinds["text/html"], "a page that works alone, a widget, and plain words"
+    before = turned.widget.children[-1].value
+    turned.widget.children[control].value = value
+    assert turned.widget.children[-1].value != before, "the control is dead"
+
+
+def test_softmax_bars():
+    assert explorers.softmax_bars(2, True).count("<path") > 8 and "dₖ = 64" in explorers.softmax_bars(6, False)
+    assert explorers.softmax_bars(2, False) != explorers.softmax_bars(2, True) and ">1.00<" in explorers.softmax_bars(10, False)
+    shown = [float(v) for v in re.findall(r">(0\.\d\d)<", explorers.softmax_bars(6, True).split("xtick")[-1])]
+    assert abs(sum(shown[-8:]) - 1) < 0.05, "the eight weights add up to 1"
+
+
+def test_the_mask_of_six():
+    assert "&lt;pad&gt;" in explorers.mask_of_six(True, True, 2) and "&lt;pad&gt;" not in explorers.mask_of_six(True, True, 0)
+    assert explorers.mask_of_six(True, True, 0) == explorers.mask_of_six(True, False, 0)
+    open_ = {case: explorers.mask_of_six(*case).count("#e8e8e8") for case in ((True, True, 2), (False, True, 2), (True, False, 2), (False, False, 2))}
+    assert open_ == {(True, True, 2): 18, (False, True, 2): 24, (True, False, 2): 21, (False, False, 2): 36}
+
+
+def test_the_noam_curve():
+    assert "d_model 512" in explorers.noam_curve(9, 4000) and explorers.noam_curve(9, 4000) != explorers.noam_curve(9, 8000)

@@ -1,0 +1,377 @@
+"""The command `transformer-lit`: corpora, training, translation, scores and export, as one tree of commands."""
+# `--help` answers at once: whatever imports torch is imported inside the command that needs it. That is why names which belong to
+# heavier modules stand here a second time (RECIPES, TEST_SETS, QUANTIZATIONS); tests hold them equal.
+import argparse
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from . import options as types
+from .commands import DONE, MISTAKE, command_again, folder_or_new, guarded, new_folder
+from .limits import LONGEST, WIDEST
+from .progress import bar
+from .reading import readable_text, standard_input, text_lines
+from .run_options import RUN_OPTIONS, TRAINING_SETS, field
+
+if TYPE_CHECKING:
+    from ..translation import Translator
+    from .recipes import Recipe
+
+COMMANDS = {"data": "Fetch corpora, list them, verify them.",
+            "train": "Train by a recipe; run again to go on.",
+            "translate": "Translate English sentences.",
+            "evaluate": "Score a translator on a test set.",
+            "export": "Write a translator for CTranslate2."}
+RECIPES = ("words", "tatoeba-fr", "tatoeba-de", "pocket")
+TEST_SETS = ("tatoeba", "multi30k", "newstest2014", "pocket")
+QUANTIZATIONS = ("float32", "bfloat16", "int8")
+
+Translate = Callable[[list[str]], list[str]]
+
+# The options -----------------------------------------------------------------------------------------------------------
+
+FOLDER = dict(type=types.path, help="a trained translator (default: the one that comes along)")
+LANGUAGE = dict(choices=["fr", "de"], help="the other language")
+BEAM = dict(type=types.whole(1, WIDEST), default=4, help=f"beam size, at most {WIDEST} (default: %(default)s)")
+OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what argparse's add_argument is given
+    "data": {
+        "action": dict(nargs="?", default="list", choices=["fetch", "list", "verify"]),
+        "names": dict(nargs="*", metavar="corpus", help="pocket, tatoeba, multi30k or wmt14"),
+        "--language": LANGUAGE},
+    "train": {
+        "--recipe": dict(choices=RECIPES + TRAINING_SETS, default="words", help="what to train (default: %(default)s)"),
+        "--folder": dict(type=types.path, help="default: runs/RECIPE"),
+        "--epochs": dict(type=types.whole(1, 10_000), help="default: the recipe's"),
+        "--pairs": dict(type=types.whole(), help="training pairs (default: the recipe's)"),
+        "--threads": dict(type=types.whole(1, types.THREADS), help=types.THREADS_HELP)},
+    "translate": {
+        "sentences": dict(nargs="*", help="English sentences; none: lines from standard input"),
+        "--file": dict(type=types.path, help="a text, one sentence per line"),
+        "--interactive": dict(action="store_true", help="ask for one sentence after the other"),
+        "--folder": FOLDER, "--beam": BEAM},
+    "evaluate": {
+        "--set": dict(choices=TEST_SETS, default="tatoeba", help="the test set (default: %(default)s)"),
+        "--language": LANGUAGE | dict(default="fr"),
+        "--folder": FOLDER, "--beam": BEAM,
+        "--out": dict(type=types.path, default=Path("scores.json"), help="where the report goes (default: %(default)s)")},
+    "export": {
+        "out": dict(type=types.path, metavar="FOLDER", help="a new folder, for CTranslate2"),
+        "--folder": FOLDER,
+        "--quantization": dict(choices=QUANTIZATIONS, default="float32", help="how weights are written (default: %(default)s)")},
+}
+LARGE_ONLY = {option: settings for option, settings in RUN_OPTIONS.items() if option not in ("--corpus", *OPTIONS["train"])}
+
+
+def parser() -> argparse.ArgumentParser:
+    "The commands and their options; nothing heavy is imported."
+    top = argparse.ArgumentParser(prog="transformer-lit", description="A small translator: use it, train it, score it.")
+    top.add_argument("--version", action="version", version=__version__)
+    commands = top.add_subparsers(dest="command", required=True)
+    made = {name: commands.add_parser(name, help=text, description=text) for name, text in COMMANDS.items()}
+    for name, options in OPTIONS.items():
+        for option, settings in options.items():
+            made[name].add_argument(option, **settings)
+    large = made["train"].add_argument_group("large runs", f"For {', '.join(TRAINING_SETS)} only.")
+    for option, settings in LARGE_ONLY.items():
+        large.add_argument(option, **settings)
+    return top
+
+
+# data ------------------------------------------------------------------------------------------------------------------
+
+def asked_corpora(options: argparse.Namespace) -> list[tuple[str, str]]:
+    "The (corpus, language) pairs that were asked for: all of them if none was named, but not for fetch."
+    from ..data import CORPORA
+
+    wrong = [name for name in options.names if name not in CORPORA]
+    if wrong or (options.action == "fetch" and not options.names):
+        what = f"there is no {wrong[0]}" if wrong else "fetch what"
+        raise ValueError(f"{what}; there are: {', '.join(CORPORA)}")
+    found = [(name, language) for name in options.names or CORPORA for language in CORPORA[name]
+             if options.language in (None, language)]
+    if not found:
+        raise ValueError(f"nothing named is in {options.language}")
+    return found
+
+
+def describe_place(name: str, language: str) -> str:
+    "Where a corpus lies, or the command that gets it. No file is opened."
+    from . import corpora, download
+
+    files = corpora.files_of(name, language)
+    found = [path for path in map(download.here, files) if path]
+    if not files:
+        return "comes with the book"
+    if len(found) == len(files):
+        return f"in {found[0].parent}"
+    some = f"{len(found)} of {len(files)} files here" if found else "not here"
+    return f"{some}; transformer-lit data fetch {name} --language {language}"
+
+
+def fetch_corpus(name: str, language: str) -> Iterator[str]:
+    "Find or fetch a corpus; lines with its size, its files' hashes, and what is too large to be fetched unasked."
+    from .. import data
+    from . import corpora, download
+    from .files import file_hash
+
+    parts = data.load(name, language)
+    yield f"{name} {language}: " + ", ".join(f"{part} {len(pairs):,}" for part, pairs in parts.items())
+    for file in corpora.files_of(name, language):
+        path = download.here(file)
+        yield f"  {file_hash(path)}  {path}"
+    for archive, (size, languages, _) in corpora.WMT14.items():
+        if name == "wmt14" and language in languages:
+            yield f"  not fetched, {size:,} MB: {corpora.STATMT[0]}{archive}"
+
+
+def check_files(name: str, language: str) -> dict[str, str]:
+    "File -> what it is: not here, as published, damaged."
+    from .. import data
+    from . import corpora
+
+    if name == "pocket":
+        parts = data.load("pocket")
+        return {"pocket": f"whole, {sum(map(len, parts.values())):,} pairs"}
+    return {file: corpora.state(file, language) for file in corpora.files_of(name, language)}
+
+
+def run_data(options: argparse.Namespace) -> int:
+    "Fetch, list or verify; 1 if a file is damaged. A damaged file doesn't end the round."
+    damaged = 0
+    for name, language in asked_corpora(options):
+        if options.action == "list":
+            print(f"{name:9} {language}  {describe_place(name, language)}")
+        elif options.action == "fetch":
+            print("\n".join(fetch_corpus(name, language)), flush=True)
+        else:
+            for file, state in check_files(name, language).items():
+                print(f"{file}: {state}")
+                damaged += state.startswith(("DAMAGED", "CHANGED"))
+    return MISTAKE if damaged else DONE
+
+
+# train -----------------------------------------------------------------------------------------------------------------
+
+def refuse_unused(options: argparse.Namespace) -> None:
+    "Raises ValueError for an option that the recipe would forget."
+    if options.recipe in TRAINING_SETS:
+        if options.epochs:
+            raise ValueError(f"{options.recipe} is trained for --steps and not for --epochs")
+        return
+    for option, settings in LARGE_ONLY.items():
+        if getattr(options, field(option)) != settings.get("default"):
+            raise ValueError(f"{option} belongs to the large runs ({', '.join(TRAINING_SETS)}), and {options.recipe} is none of them")
+
+
+def train_large(options: argparse.Namespace, began: float) -> int:
+    "A run of chapter 21 with its own options; 75: not done yet."
+    from . import large_runs
+
+    given = {field(option): getattr(options, field(option), None) for option in RUN_OPTIONS}
+    given |= {"corpus": options.recipe, "folder": options.folder or Path("runs") / options.recipe}
+    return large_runs.run(argparse.Namespace(**given), began)
+
+
+def adapt_recipe(recipe: "Recipe", epochs: int | None, pairs: int | None) -> "Recipe":
+    "The recipe with other epochs or pairs, where they were given."
+    training = replace(recipe.training, epochs=epochs or recipe.training.epochs)
+    return replace(recipe, training=training, pairs=pairs or recipe.pairs)
+
+
+def run_train(options: argparse.Namespace) -> int:
+    "Train, on a GPU where there is one, and leave run.json beside the model."
+    began = time.monotonic()
+    refuse_unused(options)
+    if options.recipe in TRAINING_SETS:
+        return train_large(options, began)
+    folder = options.folder or Path("runs") / options.recipe
+    folder_or_new(folder)
+    import torch
+
+    from . import corpora, recipes
+    from .files import shipped
+
+    torch.set_num_threads(types.threads(options.threads))
+    recipe = adapt_recipe(recipes.RECIPES[options.recipe], options.epochs, options.pairs)
+    parts = recipes.load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
+    translator, trainer = recipes.train_translator(folder, recipe, parts)
+    archive = shipped("data/pocket.tsv.gz") if recipe.corpus == "pocket" else corpora.tatoeba_archive(recipe.language)
+    again = command_again("transformer-lit train", {name: getattr(options, name) for name in ("recipe", "epochs", "pairs")})
+    record = recipes.score_and_record(folder, again, recipe, translator, trainer, parts, archive)
+    print(*map(score_line, record["scores"]), sep="\n")
+    return DONE
+
+
+def score_line(score: dict) -> str:
+    "Set, measure, value, and which references were counted."
+    which = {"first": ", first reference only", "all": ", all references"}.get(score.get("references", ""), "")
+    return f"{score['set']}: {score['metric']}{which} {score['value']:.3f}"
+
+
+# translate -------------------------------------------------------------------------------------------------------------
+
+def check_source(options: argparse.Namespace) -> None:
+    "Raises ValueError if sentences were given in two ways, OSError for a file that can't be read."
+    ways = {"a typed sentence": options.sentences, "--file": options.file, "--interactive": options.interactive}
+    given = [name for name, value in ways.items() if value]
+    if len(given) > 1:
+        raise ValueError(f"{given[0]} and {given[1]} were given: choose one of them")
+    if options.file:
+        readable_text(options.file)
+
+
+def input_lines(options: argparse.Namespace) -> Iterator[str]:
+    """The sentences: typed ones, a file's lines, or those of standard input.
+
+    Bytes are UTF-8 wherever they come from. Raises ValueError for other bytes, and for a line of over 20,000 characters."""
+    for text in options.sentences:
+        if any("\ud800" <= sign <= "\udfff" for sign in text):
+            raise ValueError("what was typed is not UTF-8 text")
+        yield text
+    if options.sentences:
+        return
+    name = str(options.file or "standard input")
+    with (open(options.file, "rb") if options.file else standard_input()) as file:
+        for line in text_lines(file, name, LONGEST):
+            yield line.strip()
+
+
+def next_batch(lines: Iterator[str], size: int, letters: int = 20_000) -> list[str]:
+    "The next `size` lines; fewer where they hold over `letters`."
+    batch: list[str] = []
+    held = 0
+    for line in lines:
+        batch.append(line)
+        held += len(line)
+        if len(batch) == size or held > letters:
+            break
+    return batch
+
+
+def translate_lines(translate: Translate, lines: Iterable[str], size: int = 256) -> Iterator[str]:
+    "The answers to `lines`, in their order, batch by batch, so that a text of any length takes the same memory."
+    total = len(lines) if hasattr(lines, "__len__") else None
+    lines = iter(lines)
+    with bar(total, "translating", unit="sentence", quiet=sys.stdout.isatty()) as shown:
+        while batch := next_batch(lines, size):
+            yield from translate(batch)
+            shown.update(len(batch))
+
+
+def converse(translate: Translate) -> None:
+    "Ask, answer, ask again; ends with the input or with Ctrl-C."
+    print("English, one sentence per line; Ctrl-D ends.", file=sys.stderr)
+    while True:
+        try:
+            line = input("> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            print(file=sys.stderr)
+            return
+        if line:
+            print(translate([line])[0], flush=True)
+
+
+def with_beam(translator: "Translator", beam: int) -> Translate:
+    "Its `translate` with a beam. Memory grows with the beam, so a wide one takes fewer sentences at a time."
+    return partial(translator.translate, beam_size=beam, batch_size=max(1, min(64, 256 // beam)))
+
+
+def run_translate(options: argparse.Namespace) -> int:
+    "One line per sentence, or a conversation."
+    check_source(options)
+    import torch
+
+    from ..translation import Translator
+
+    torch.set_num_threads(1)  # busy cores: more threads are slower
+    translate = with_beam(Translator.from_pretrained(options.folder), options.beam)
+    if options.interactive or (sys.stdin.isatty() and not (options.sentences or options.file)):
+        converse(translate)
+        return DONE
+    for answer in translate_lines(translate, input_lines(options)):
+        print(answer, flush=True)
+    return DONE
+
+
+# evaluate --------------------------------------------------------------------------------------------------------------
+
+def check_writable(path: Path) -> None:
+    "Raises OSError now if the report could not be written later."
+    if not path.parent.is_dir():
+        raise NotADirectoryError(f"{path.parent} is no folder, so {path.name} can't be written there")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{path} can't be written")
+
+
+def check_language(folder: Path | None, language: str) -> None:
+    "Raises ValueError if the folder's translator translates into another language. None is the shipped one, into French."
+    found = "fr" if folder is None else None
+    for name in ("run.json", "translator.json") if folder else ():
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            kept = json.loads((folder / name).read_text("utf-8"))
+            kept = kept.get("recipe", kept)
+            found = kept.get("language") or found
+            found = kept.get("languages", [found])[-1]
+    if found is not None and found != language:
+        raise ValueError(f"this translator says {found} and not {language}: evaluate it with --language {found}")
+
+
+def run_evaluate(options: argparse.Namespace) -> int:
+    "Translate a test set, score it, write the report. What can go wrong is asked before the translation."
+    check_writable(options.out)
+    check_language(options.folder, options.language)
+    import torch
+
+    from .. import data, evaluation
+    from ..translation import Translator
+    from .files import shipped, write_json
+
+    torch.set_num_threads(1)
+    name, pocket = options.set, options.set == "pocket"
+    translator = Translator.from_pretrained(options.folder or (shipped("data/checkpoints/pocket") if pocket else None))
+    test = data.test_set(name, options.language)
+    train = data.load("pocket" if pocket else "tatoeba", options.language)["train"]
+    translate = with_beam(translator, options.beam)
+    report = evaluation.all_reports(lambda lines: list(translate_lines(translate, lines)), {name: test}, train,
+                                    key=data.sentence_key)[name]
+    write_json(options.out, {"set": name, "beam": options.beam, **report})
+    for score in report["one"]:
+        print(f"{name}: {score['metric']} {score['value']:.1f}  {score['signature']}")
+    return DONE
+
+
+# export ----------------------------------------------------------------------------------------------------------------
+
+def run_export(options: argparse.Namespace) -> int:
+    "A folder for CTranslate2. The card of a translator goes with it, because the licence of its data does."
+    from ..translation import Translator
+    from . import serving
+    from .files import shipped
+
+    new_folder(options.out)
+    serving.engine_library()
+    home = options.folder or shipped("data/checkpoints/tatoeba-fr")
+    card = home / "README.md"
+    out = serving.export(Translator.from_pretrained(home), options.out, options.quantization, card if card.exists() else None)
+    print(f"{out}: ctranslate2.Translator reads it; python {out / 'translate.py'} \"I love you.\" tries it")
+    return DONE
+
+
+# The command -----------------------------------------------------------------------------------------------------------
+
+RUN = {"data": run_data, "train": run_train, "translate": run_translate, "evaluate": run_evaluate, "export": run_export}
+AFTER_STOP = {"train": "the same command goes on from the last checkpoint", "data": "the same command goes on from where it was"}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    "Run one command; a mistake is one sentence and exit status 1."
+    options = parser().parse_args(arguments)
+    return guarded(partial(RUN[options.command], options), AFTER_STOP.get(options.command, "nothing was written"))

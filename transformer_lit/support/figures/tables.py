@@ -1,0 +1,64 @@
+"""Tables: numbers that a reader will look up."""
+import html
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from .style import Picture
+
+
+def is_number(value: object) -> bool:
+    "A number to stand to the right; what is true or false is none."
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def table_cell(value: object, fmt: str) -> str:
+    "One cell: numbers to the right and on one line; words may break."
+    text = (fmt.format(value) if isinstance(value, float)
+            else f"{value:,}" if is_number(value) else str(value))
+    side = "right" if is_number(value) else "left"
+    words = re.search("[a-z]", text.replace("nan", ""), re.I)
+    whole = "" if words else ";white-space:nowrap"
+    return f'<td style="text-align:{side};padding:2px 10px{whole}">{html.escape(text)}</td>'
+
+
+def table_head(columns: Sequence[Any], numbers: Collection[Any] = ()) -> str:
+    "The names of the columns; those in `numbers` stand to the right, over their numbers."
+    sides = ["right" if name in numbers else "left" for name in columns]
+    return "".join(f'<th scope="col" style="text-align:{side};padding:2px '
+                   f'10px">{html.escape(str(name))}</th>' for name, side in zip(columns, sides))
+
+
+def table_row(row: Mapping, columns: Sequence[Any], fmt: str) -> str:
+    "One row; a column that it lacks is empty."
+    return "<tr>" + "".join(table_cell(row.get(name, ""), fmt) for name in columns) + "</tr>"
+
+
+def table_caption(caption: str | None, wide: bool = False) -> str:
+    "The caption, on one line where a phone has room for it; over a wide table it stays in view while the table scrolls."
+    if not caption:
+        return ""
+    if wide:
+        return ('<caption style="text-align:left;white-space:normal">'
+                '<span style="display:inline-block;position:sticky;left:0;'
+                'max-width:min(40rem,85vw);overflow-wrap:anywhere">'
+                f"{html.escape(caption)}</span></caption>")
+    whole = ' style="white-space:nowrap"' if len(caption) <= 44 else ""
+    return f"<caption{whole}>{html.escape(caption)}</caption>"
+
+
+def table(rows: Sequence[Mapping] | Mapping[Any, Mapping], columns: Sequence[Any] | None = None, caption: str | None = None,
+          fmt: str = "{:.3f}", wide: bool = False) -> Picture:
+    """Dictionaries as rows of an HTML table, numbers to the right.
+
+    rows: a list of rows, or {name: row}, where the names become the first column. columns: which, in which order; without
+    it all that occur. fmt: for floats; whole numbers get commas. wide: nothing breaks, the table scrolls and its first
+    column stays."""
+    listed: list[Mapping] = ([{"": name, **row} for name, row in rows.items()] if isinstance(rows, Mapping) else list(rows))
+    columns = columns or list(dict.fromkeys(key for row in listed for key in row))
+    numbers = [name for name in columns if all(is_number(row.get(name)) for row in listed)]
+    head = f"<thead><tr>{table_head(columns, numbers)}</tr></thead>"
+    body = "".join(table_row(row, columns, fmt) for row in listed)
+    how = ' class="tl-wide" style="white-space:nowrap"' if wide else ""
+    return Picture(f'<div style="overflow-x:auto" tabindex="0"><table{how}>'
+                   f"{table_caption(caption, wide)}{head}<tbody>{body}</tbody></table></div>", None)

@@ -1,0 +1,78 @@
+"""The command of the large runs: options, the experiment that they describe, and an exit status that a script can read."""
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from ..wmt import Experiment, experiment_for, run_experiment
+from . import options as types
+from .commands import DONE, LATER, command_again, folder_or_new, guarded
+from .precision import precision_here
+from .processes import process
+from .run_options import ASIDE, RUN_OPTIONS
+
+PROGRAM = "python -m transformer_lit.wmt"
+
+
+def parser() -> argparse.ArgumentParser:
+    "The command's own parser."
+    made = argparse.ArgumentParser(PROGRAM, description="From archives to a scored translator; run again to go on.")
+    for option, settings in RUN_OPTIONS.items():
+        made.add_argument(option, **settings)
+    return made
+
+
+def compile_choice(options: argparse.Namespace) -> bool | str | None:
+    "What `TrainingConfig.compile` gets; None: nobody said."
+    if options.compile is None and torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0):
+        return "dynamic" if options.dynamic else True
+    return "dynamic" if options.compile and options.dynamic else options.compile
+
+
+def experiment_of(options: argparse.Namespace) -> Experiment:
+    "The experiment that the options describe; what is unset stays as the way to train has it."
+    def given(*names: str) -> dict:
+        return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+
+    training = given("max_tokens", "warmup", "seed", "precision", "checkpoint_every")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    training.setdefault("precision", precision_here(device))
+    compiled = compile_choice(options)
+    if compiled is not None:
+        training["compile"] = compiled
+    experiment = experiment_for(options.corpus, options.way, options.size, options.vocabulary, training,
+                                **given("sample", "pairs", "steps", "look_every", "lines", "keep_every", "peak"))
+    return replace(experiment, model=experiment.model | given("dropout"))
+
+
+def command_line(options: argparse.Namespace) -> str:
+    "The command that trains the same; where and how long is left out."
+    return command_again(PROGRAM, {name: value for name, value in vars(options).items() if name not in ASIDE})
+
+
+def run(options: argparse.Namespace, began: float) -> int:
+    "Prepare, train, score; 0 when all is done, 75 when the time since `began` (time.monotonic()) was up."
+    torch.set_num_threads(types.threads(options.threads))
+    name = Path(options.corpus).name
+    folder = options.folder or Path("runs") / f"{name}-{options.way}-{options.size}"
+    store = options.store or Path("runs") / f"store-{name}"
+    for place in folder, store:
+        folder_or_new(place)
+    record = run_experiment(experiment_of(options), folder, store, options.workers or 1, began + 60 * options.minutes,
+                            command_line(options))
+    if process()[0]:
+        return DONE
+    if record is None:
+        print(f"stopped in time; {folder} goes on with the same command")
+        return LATER
+    for score in record["scores"]:
+        print(f"{score['set']}: {score['metric']} {score['value']:.2f}")
+    return DONE
+
+
+def run_command(given: list[str] | None = None) -> int:
+    "The command: 0 when all is done, 75 when the time was up, 1 with one sentence."
+    began, options = time.monotonic(), parser().parse_args(given)
+    return guarded(lambda: run(options, began), "the same command goes on from the last checkpoint")

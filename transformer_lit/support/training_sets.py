@@ -1,0 +1,105 @@
+"""The corpora that large runs train on, by name, and the sentences that are held out of each."""
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from .. import data
+from . import corpora, download
+from .archives import Source, TextPair, check_archive, folder_sources, two_members
+from .files import file_hash
+from .run_options import TRAINING_SETS
+
+
+def language_of(corpus: str) -> str:
+    "The other language: what stands behind the last hyphen of a corpus or a folder."
+    return corpus.rpartition("-")[2]
+
+
+def wmt_sources(language: str) -> list[Source]:
+    "The training archives of WMT14, found, or fetched from statmt.org."
+    found = []
+    for name, (_, languages, text) in corpora.WMT14.items():
+        if language in languages:
+            inside = text.format(language)
+            path = download.find(name, [root + name for root in corpora.STATMT], check_archive)
+            found.append(Source(Path(inside).name, (path,), partial(two_members, path, inside, language)))
+    return found
+
+
+def tatoeba_source(language: str) -> Source:
+    "The everyday sentences of chapter 18."
+    path = corpora.tatoeba_archive(language)
+    return Source("tatoeba", (path,), partial(data.read_tatoeba, path, language))
+
+
+def multi30k_source(language: str) -> Source:
+    "The captions that Multi30k trains on, fetched if need be."
+    read = partial(data.read_multi30k, "train", language)
+    read()
+    files = (download.here(f"multi30k/train.{side}.gz") for side in ("en", language))
+    return Source("multi30k", tuple(path for path in files if path), read)
+
+
+def news_source(language: str) -> Source:
+    "The news tests of 2008 to 2012, where they lie in your own folder."
+    files = [download.here(f"newstest/en-{language}/{name}.{side}.gz") for name in corpora.OLDER_NEWS for side in ("en", language)]
+    return Source("older news tests", tuple(path for path in files if path), lambda: data.parts_of_wmt14(language)["train"])
+
+
+def general_sources(language: str) -> list[Source]:
+    "Law and manuals from your folder, Tatoeba, the older news tests."
+    name = f"general/en-{language}"
+    folder = download.here(name)
+    if folder is None:
+        raise FileNotFoundError(f"{name} is not on this machine: set TRANSFORMER_LIT_DATA to a folder that holds {name} with "
+                                "files of English<TAB>other")
+    return [*folder_sources(folder), tatoeba_source(language), news_source(language)]
+
+
+FAMILIES: dict[str, Callable[[str], list[Source]]] = {
+    "wmt14": wmt_sources, "general": general_sources, "multi30k": lambda language: [multi30k_source(language)]}
+
+
+def sources_of(corpus: str) -> list[Source]:
+    "The streams of a named training set, or of a folder of yours whose name ends in -fr or -de. ValueError for another name."
+    language = language_of(corpus)
+    if corpus in TRAINING_SETS:
+        return FAMILIES[corpus.partition("-")[0]](language)
+    if Path(corpus).is_dir() and language in ("fr", "de"):
+        return folder_sources(Path(corpus))
+    raise ValueError(f"there is no training set {corpus}; there are {', '.join(TRAINING_SETS)}, or name a folder that ends in "
+                     "-fr or -de")
+
+
+def held_out(corpus: str) -> dict[str, list[TextPair]]:
+    "Pairs to develop with, \"valid\", and to test with, \"test\": Multi30k's own, and newstest2013 and 2014 for all others (§6.1)."
+    language = language_of(corpus)
+    if corpus.startswith("multi30k"):
+        return {part: data.read_multi30k(part, language) for part in ("valid", "test")}
+    return {"valid": data.read_news("newstest2013", language), "test": data.read_news("newstest2014", language)}
+
+
+def files_needed(corpus: str) -> list[str]:
+    "The files of a named training set that could be fetched."
+    language, family = language_of(corpus), corpus.partition("-")[0]
+    if corpus not in TRAINING_SETS:
+        return []
+    if family == "wmt14":
+        return [name for name, (_, languages, _) in corpora.WMT14.items() if language in languages]
+    return corpora.files_of("tatoeba" if family == "general" else family, language)
+
+
+def inputs_of(sources: list[Source]) -> list[dict]:
+    "Name, size and hash of every file behind the sources."
+    return [{"source": source.name, "file": path.name, "bytes": path.stat().st_size, "sha256": file_hash(path)}
+            for source in sources for path in source.files]
+
+
+def inputs_here(corpus: str) -> list[dict] | None:
+    "`inputs_of` a corpus, or None where some of it is not at hand: nothing is fetched only to be compared."
+    try:
+        if all(map(download.here, files_needed(corpus))):
+            return inputs_of(sources_of(corpus))
+    except (FileNotFoundError, ValueError):
+        pass
+    return None
