@@ -15,6 +15,7 @@ from torch import nn
 
 from transformer_lit.support.files import shipped
 from transformer_lit.decoding import beam_search, greedy_decode
+from transformer_lit.decoder import DecoderLayer
 from transformer_lit.embeddings import Embedding, sinusoids
 from transformer_lit.encoder import EncoderLayer
 from transformer_lit.equal_cost import SCALES, Design, count_parameters, wanted_parameters
@@ -26,6 +27,7 @@ from transformer_lit.since_2017 import (
     RotaryAttention, RotaryGroupedAttention, SwiGLU, TokensOnly, assembled, at_size, cache_bytes, modern, rotate, with_parts,
     with_rms_norm)
 from transformer_lit.sublayers import FeedForward
+from transformer_lit.support import comparison
 
 SEEDS, LENGTHS = st.integers(0, 10_000), st.integers(1, 9)
 PARTS = {"book": {}, "rms": dict(rms=True), "gelu": dict(feed_forward=GELUFeedForward), "swiglu": dict(feed_forward=SwiGLU),
@@ -63,6 +65,25 @@ def test_rms_norm(seed, rows, size):
         "RMSNorm's weight is not used": x / root})
 
 
+def test_rms_norm_starts_as_layer_norm_does():
+    assert torch.equal(RMSNorm(4).weight, torch.ones(4)) and RMSNorm(4).eps == 1e-5 == nn.LayerNorm(4).eps
+    x = torch.tensor([3.0, 4.0])
+    same(RMSNorm(2)(x), x / 12.5 ** 0.5, "RMSNorm of (3, 4)", atol=1e-5)
+
+
+def test_rms_norm_trains_its_weight():
+    torch.manual_seed(0)
+    ours, theirs, x = RMSNorm(8), nn.RMSNorm(8, eps=1e-5), torch.randn(5, 8)
+    for norm in (ours, theirs):
+        norm(x).pow(3).sum().backward()
+    same(ours.weight.grad, theirs.weight.grad, "the gradient of RMSNorm's weight", atol=1e-4)
+
+
+def test_epsilon_is_taken_over():
+    odd = with_rms_norm(nn.Sequential(nn.LayerNorm(3, eps=0.5)))
+    assert type(odd[0]) is RMSNorm and odd[0].eps == 0.5, "ε must be taken over"
+
+
 def test_with_rms_norm_reaches_every_norm():
     model = assembled(TransformerConfig(30, None, 16, 2, 32, 3, 2, 0.0, "pre"))
     weights = {id(part.weight) for part in model.modules() if isinstance(part, nn.LayerNorm)}
@@ -75,6 +96,14 @@ def test_with_rms_norm_reaches_every_norm():
     model(source % 30, target % 30).square().mean().backward()
     optimizer.step()
     assert all(norm.weight.grad is not None for norm in norms), "an exchanged norm is not trained"
+
+
+def test_gelu_stands_between_the_two_matrices():
+    part, x = GELUFeedForward(8, 32), torch.randn(4, 8)
+    assert isinstance(part, FeedForward) and len(part) == 3
+    assert (part[0].out_features, part[2].out_features) == (32, 8)
+    h = part[0](x)
+    same(part(x), part[2](h * 0.5 * (1 + torch.erf(h / 2 ** 0.5))), "GELU differs from its definition", atol=1e-5)
 
 
 @given(SEEDS)
@@ -92,6 +121,7 @@ def test_gated_feed_forward(seed):
 def test_two_thirds(d):
     share = count_parameters(SwiGLU(d, 4 * d)) / count_parameters(FeedForward(d, 4 * d))
     assert abs(share - 1) < 0.02, f"SwiGLU has {share:.2f} times the parameters: its inner size is 2/3 of d_ff"
+    assert SwiGLU(64, 256).gate.out_features == SwiGLU(64, 256).output.in_features == 171
 
 
 # Positions ------------------------------------------------------------------------------------------------------
@@ -114,6 +144,16 @@ def test_rotate(seed, length, start, width):
         "positions are off by one": by_complex(x, start + 1),
         "start is not used": by_complex(x),
         "the halves are paired, not the neighbours": by_complex(half, start)}, atol=2e-5)
+
+
+def test_rotate_keeps_type_and_length_and_turns_heads_alike():
+    torch.manual_seed(0)
+    x, deep = torch.randn(5, 16), torch.randn(2, 3, 5, 16)
+    one = rotate(torch.tensor([[1.0, 0, 1, 0]]).expand(3, 4))[1]
+    same(one, torch.tensor([math.cos(1), math.sin(1), math.cos(0.01), math.sin(0.01)]), "the first pair turns by one radian", atol=1e-5)
+    assert rotate(x.bfloat16()).dtype == torch.bfloat16
+    assert torch.equal(rotate(deep, 2)[1, 2], rotate(deep[1, 2], 2))
+    assert all(rotate(torch.ones(n, 4)).shape == (n, 4) for n in range(1, 10))
 
 
 @given(SEEDS, st.integers(0, 60))
@@ -154,6 +194,18 @@ def test_a_query_knows_its_place_in_the_cache(kind):
     assert torch.allclose(last, whole[:, 5:], atol=1e-5), "the last query must stand at the last key's place, not at 0"
 
 
+def test_rotary_attention_drops_and_fuses():
+    torch.manual_seed(0)
+    part, x = RotaryAttention(32, 2, 0.5), torch.randn(1, 3, 32)
+    assert not torch.allclose(part(x, x, x)[0], part(x, x, x)[0]), "attention dropout, in training"
+    part.eval()
+    explicit = part(x, x, x)[0]
+    part.fused = True
+    fused, weights = part(x, x, x)
+    same(fused, explicit, "the fused kernel says something else", atol=1e-5)
+    assert weights is None, "the kernel has no weights to show"
+
+
 def test_moving_a_sentence_changes_nothing():
     "Seven closed words in front: everything has moved, nothing may notice."
     torch.manual_seed(0)
@@ -176,6 +228,17 @@ def test_embeddings():
     same(learned(tokens, 3), by_hand, "learned positions differ from their table", {
         "√d_model is dropped": by_hand / 4,
         "start is not used": (learned.tokens(tokens) + learned.positions.weight[:5]) * 4}, atol=1e-5)
+
+
+def test_embeddings_begin_as_they_should():
+    torch.manual_seed(0)
+    tokens = torch.randint(9, (2, 6))
+    words, wide = TokensOnly(9, 16, 0.0), LearnedPositions(9, 400, longest=100)
+    assert torch.equal(words(tokens, 4), words(tokens)), "without positions the start doesn't matter"
+    assert abs(wide.positions.weight.std() - 400 ** -0.5) < 1e-3 and wide.positions.num_embeddings == 100
+    assert LearnedPositions(9, 16).positions.num_embeddings == 128
+    assert all((part(tokens) == 0).any() for part in (LearnedPositions(9, 16, 0.5), TokensOnly(9, 16, 0.5))), "no dropout"
+    assert not list(wide.buffers()), "the sinusoids are still there"
 
 
 # Groups ---------------------------------------------------------------------------------------------------------
@@ -202,6 +265,12 @@ def test_full_groups_are_multi_head():
     full, plain, x = GroupedQueryAttention(16, 4, 4), MultiHeadAttention(16, 4), torch.randn(2, 5, 16)
     plain.load_state_dict(full.state_dict())
     same(full(x, x, x)[0], plain(x, x, x)[0], "with as many groups as heads it must be multi-head attention", atol=1e-6)
+
+
+def test_two_groups_unless_told_and_weights_of_every_head():
+    part, x, y = GroupedQueryAttention(32, 4), torch.randn(2, 5, 32), torch.randn(2, 7, 32)
+    assert part.groups == 2 and GroupedQueryAttention(32, 4, 1, 0.3).dropout == 0.3
+    assert part(x, y, y)[1].shape == (2, 4, 5, 7), "weights of every head of queries"
 
 
 @pytest.mark.parametrize("heads, groups", [(4, 3), (4, 8), (6, 4)])
@@ -253,6 +322,34 @@ def test_bytes_of_the_cache(name, groups):
     for t in range(5):
         _, state = model.step(target[:, t], state)
     assert cache_bytes(state) == 2 * 3 * 4 * groups * 4 * (7 + 5) * 8, f"{name}: 2 · N · B · G · K · (S + T) numbers"
+
+
+def test_bytes_are_those_of_floats_alone():
+    assert cache_bytes([torch.ones(3), {"a": torch.ones(2).bool()}, (torch.ones(1).double(),)]) == 20
+    layer = {"keys": torch.zeros(2, 3), "mask": torch.ones(5).bool()}
+    assert cache_bytes([layer, layer]) == 2 * (2 * 3) * 4
+
+
+def test_a_part_gets_its_sizes_and_the_rest_stays():
+    class Noted(nn.Identity):
+        def __init__(self, *sizes):
+            super().__init__()
+            self.sizes = sizes
+
+    changed = with_parts(DecoderLayer, feed_forward=Noted, cross_attention=Noted)(8, 2, 32, 0.0, "pre")
+    assert changed.feed_forward.sizes == (8, 32) and changed.cross_attention.sizes == (8, 2)
+    assert type(changed.attention) is MultiHeadAttention and changed.around_attention.first
+    with pytest.raises(AttributeError):
+        with_parts(EncoderLayer, cross_attention=Noted)(8, 2, 32)
+
+
+def test_nothing_exchanged_is_the_book_s_model():
+    config = TransformerConfig(30, None, 16, 2, 32, 1, 1, 0.0, "post")
+    torch.manual_seed(3)
+    ours = assembled(config).state_dict()
+    torch.manual_seed(3)
+    theirs = Transformer(config).state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
 def test_parts_are_exchanged_and_nothing_else():
@@ -312,6 +409,19 @@ def test_one_thing_is_changed():
         assert kinds[name] ^ kinds["2017"] <= parts | {"MultiHeadAttention", "Embedding"}, f"{name} changes more than its part"
 
 
+def test_what_a_design_sets_besides_its_parts():
+    assert DESIGNS["2017"].warmup == 0.1 == DESIGNS["2017"].smoothing and DESIGNS["no-warmup"].warmup == 0
+    assert DESIGNS["no-smoothing"].smoothing == 0 == DESIGNS["all-together"].smoothing
+    scale = SCALES["pocket"]
+    wanted = wanted_parameters(scale, scale.vocabulary)
+    with torch.device("meta"):
+        width = {name: DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted).config.d_ff
+                 for name in ("multi-query", "grouped-query", "swiglu", "learned")}
+        idle = DESIGNS["no-dropout"].build(scale.vocabulary, scale.sizes, wanted)
+    assert width["multi-query"] > width["grouped-query"] > 256 == width["swiglu"] > width["learned"]
+    assert idle.config.dropout == 0
+
+
 def test_a_width_that_fits_is_left_alone():
     sizes = dict(d_model=16, n_heads=2, d_ff=50, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0)
     count = count_parameters(assembled(TransformerConfig(60, **sizes)))
@@ -339,6 +449,30 @@ def test_recorded_runs_cost_the_same(corpus):
         tried = {run["peak"] for run in record["runs"] if run["search"]}
         assert tried >= set(RATES), f"{name} was searched at {sorted(tried)}"
     assert all(len(some) == 1 for some in tokens.values()), f"not the same tokens for all: {tokens}"
+
+
+@pytest.mark.parametrize("corpus, name, base", [("pocket", "swiglu", "2017"), ("tatoeba", "all-together", "pre-norm-muon")])
+def test_a_difference_is_taken_seed_by_seed(corpus, name, base):
+    ours, theirs = ({run["seed"]: run["valid_loss"] for run in comparison.runs_of([n], corpus)[n]} for n in (name, base))
+    gaps = sorted(ours[seed] - theirs[seed] for seed in ours if seed in theirs)
+    middle, low, high = comparison.away(name, base, "valid_loss", corpus)
+    assert (low, high) == (gaps[0], gaps[-1]) and abs(middle - sum(gaps) / len(gaps)) < 1e-12
+
+
+def test_seeds_that_one_side_lacks_do_not_count(monkeypatch):
+    made = {"a": [{"seed": 1, "bleu": 5.0}, {"seed": 2, "bleu": 9.0}], "b": [{"seed": 2, "bleu": 4.0}, {"seed": 3, "bleu": 0.0}]}
+    monkeypatch.setattr(comparison, "runs_of", lambda names, corpus: {name: made[name] for name in names})
+    assert comparison.away("a", "b", "bleu") == (5.0, 5.0, 5.0)
+
+
+def test_the_cost_of_rope_is_no_byte():
+    "The cache of 2017, of two groups, of one; turning costs no byte."
+    kept = {}
+    for name in ("book", "rope", "grouped", "single", "all"):
+        model, (source, target) = small(name), sentences()
+        _, state = model.step(target[:, 0], model.start(source))
+        kept[name] = cache_bytes(state)
+    assert kept["book"] == kept["rope"] == 2 * kept["grouped"] == 2 * kept["all"] == 4 * kept["single"]
 
 
 # The scripts ----------------------------------------------------------------------------------------------------

@@ -121,3 +121,13 @@ def table_of(names: Sequence[str], corpus: str = "pocket"):
         first = runs_of(recorded[:1], corpus)[recorded[0]][0]
         caption = f"{corpus}, {first['lines']:,} test sentences, {first['signature']}"
     return table([cost_row(name, corpus) for name in names], wide=True, caption=caption)
+
+
+def away(name: str, base: str, key: str, corpus: str = "pocket") -> tuple[float, float, float]:
+    """What `name` has of `key` more than `base`, seed by seed: mean, lowest, highest.
+
+    Only seeds that both have count. Raises FileNotFoundError with what to type if there is no record."""
+    found = runs_of([name, base], corpus)
+    by_seed = {run["seed"]: run[key] for run in found[base]}
+    gaps = [run[key] - by_seed[run["seed"]] for run in found[name] if run["seed"] in by_seed]
+    return mean(gaps), min(gaps), max(gaps)
