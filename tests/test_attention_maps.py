@@ -420,7 +420,7 @@ def test_controls_of_the_view(page):
     assert "layer 1, head 1" in say.inner_text() and say.get_attribute("aria-live") == "polite"
     first.locator("[data-in=slide]").fill("2")
     assert "layer 3" in say.inner_text() and first.locator("[data-in=layer]").input_value() == "2"
-    first.locator("[data-in=head]").select_option(value="1")
+    first.locator("[data-in=head]").select_option(index=1)  # a string would match the label too
     first.locator("[data-in=kind]").select_option("encoder")
     assert say.inner_text().startswith("Encoder self-attention, layer 3, head 2.")
     assert not first.locator("[data-in=said]").is_visible()

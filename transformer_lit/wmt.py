@@ -42,7 +42,8 @@ from .support.store import TokenStore
 from .support.training_sets import language_of
 from .training import (
     Trainer, TrainingConfig, validation_loss)
-from .translation import Translator, save_pretrained
+from .translation import (
+    Translator, save_pretrained, save_translator)
 
 # %% ../book/21_wmt.ipynb #length-batches
 def length_batches(lengths: np.ndarray, max_tokens: int = 25_000,
@@ -382,8 +383,10 @@ def begin(experiment: Experiment, store: TokenStore, folder: Path,
         shutil.copy(tokenizer, folder)
 
     first_alone(fill_folder)
-    translator = begin_translator(e, [], folder, process()[0] == 0)
+    translator = begin_translator(e, [], folder, keep=False)
     translator.limits = 2 * (store.manifest["wanted"]["tokens"],)
+    if process()[0] == 0:
+        save_translator(translator, folder)
     model, optimizer, schedule = translator.model.to(device), None, None
     if e.optimizer == "muon":
         optimizer = MuonAndAdam(model)

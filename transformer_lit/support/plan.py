@@ -74,7 +74,7 @@ def compare(path: Path, now: dict, part: bool = False, most: int = 3) -> bool:
         return False
     try:
         kept = json.loads(path.read_text("utf-8"))
-        if not isinstance(kept, dict):
+        if not isinstance(kept, dict) or not kept:
             raise ValueError("it holds no plan")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} can't be read ({error}): put the old file back, or use another folder (--folder)") from None
