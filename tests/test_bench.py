@@ -2,6 +2,7 @@
 
 Nothing here measures anything; timings of a trial mean nothing.
 """
+import argparse
 import importlib
 import itertools
 import json
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-BENCH = Path(__file__).parent / "bench"
+BENCH = Path(__file__).parents[1] / "bench"
 sys.path.insert(0, str(BENCH))
 import choices
 import common
@@ -232,3 +233,23 @@ def test_what_was_recorded_can_be_read(name):
     assert file.exists(), f"the record of {name} comes with the book and is missing"
     record = complete(name, file)
     assert record.get("corpus") != "pocket", "a trial is no record"
+
+
+# The command ----------------------------------------------------------------------------------------------------
+
+def test_the_command_of_a_record_makes_it_again(monkeypatch):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what")
+    for option, how in {"--out": dict(type=Path), "--steps": dict(type=int, default=5), "--seeds": dict(type=int, nargs="+"),
+                        "--trial": dict(action="store_true")}.items():
+        parser.add_argument(option, **how)
+    out = common.BENCH / "x.json"
+
+    def typed(*words, **instead):
+        monkeypatch.setattr(sys, "argv", [str(BENCH / "step.py"), *map(str, words)])
+        return common.command(parser, "what", **instead)
+
+    whole = typed("depth", "--steps", 7, "--seeds", 1, 2, "--trial", "--out", out)
+    assert whole == "python bench/step.py depth --out book/results/bench/x.json --steps 7 --seeds 1 2 --trial"
+    assert typed("depth", "--steps", 5) == "python bench/step.py depth", "what is the default anyway needn't be typed"
+    assert typed("depth", "--out", out, out=None) == "python bench/step.py depth"

@@ -2,6 +2,7 @@
 import contextlib
 import json
 import resource
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from safetensors import safe_open
 from torch import nn
 
 from transformer_lit.support import checkpoint, files, processes
-from transformer_lit.support.checkpoint import mean_of, named_tensors, random_states, read_checkpoint
+from transformer_lit.support.checkpoint import load_random_state, mean_of, named_tensors, random_states, read_checkpoint
 from transformer_lit.training import load_checkpoint, save_checkpoint
 
 
@@ -176,6 +177,19 @@ def test_the_first_process_writes_and_all_wait(tmp_path, monkeypatch):
     assert torch.equal(random_states(torch.device("cpu"))["random.cpu.0"], torch.get_rng_state())
 
 
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_gpu_keeps_its_own_random_state(device, monkeypatch):
+    module, own = Mock(), torch.arange(3)
+    module.get_rng_state.return_value = own
+    monkeypatch.setattr(torch, "get_device_module", lambda device: module)
+    held = random_states(torch.device(device))
+    assert held.keys() == {f"random.{device}.0"} and held[f"random.{device}.0"] is own
+    load_random_state(held, torch.device("cpu"))
+    module.set_rng_state.assert_not_called()
+    load_random_state(held, torch.device(device))
+    module.set_rng_state.assert_called_once_with(own)
+
+
 def test_weights_that_do_not_fit_change_nothing():
     model = nn.Linear(2, 2)
     before = model.weight.clone()
@@ -207,6 +221,20 @@ def test_only_the_first_process_keeps_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "process", lambda: (1, 2))
     checkpoint.keep_weights(tmp_path / "step-1", nn.Linear(1, 1))
     assert not list(tmp_path.iterdir())
+
+
+def test_only_the_first_process_moves_the_one_before(tmp_path, monkeypatch):
+    path = tmp_path / checkpoint.NAME
+    path.write_text("last")
+    for module in checkpoint, processes:
+        monkeypatch.setattr(module, "process", lambda: (1, 2))
+    waits = []
+    monkeypatch.setattr(processes.dist, "barrier", lambda: waits.append(1))
+    checkpoint.set_aside(path)
+    assert path.exists() and not waits
+    path.rename(path.with_suffix(".before"))
+    checkpoint.stand_in(path)
+    assert not path.exists() and waits == [1], "all wait until the first has put it back"
 
 
 def test_the_one_before_stands_in(tmp_path):

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_lit.support import claims, what_held
+from transformer_lit.support.figures import FAULT
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / ".run" / "out"
@@ -71,7 +72,8 @@ def caught(monkeypatch, make):
 
 def test_below_is_the_mean_gap_of_the_pairs(monkeypatch):
     claim = caught(monkeypatch, lambda: claims.below("00/x", [1.0, 2.0], [2.0, 5.0], by=1.5, unit="nats", words="w"))
-    assert (claim.effect, claim.values, claim.held) == (2.0, [1.0, 3.0], True)
+    assert (claim.effect, claim.values) == (2.0, [1.0, 3.0])
+    assert claim.held, "the threshold is turned"
     assert not caught(monkeypatch, lambda: claims.below("00/x", [1.0, 2.0], [2.0, 5.0], by=2.0, words="w")).held
     assert not caught(monkeypatch, lambda: claims.below("00/x", 2.0, 1.0, words="w")).held, "upper and lower are swapped"
     assert not caught(monkeypatch, lambda: claims.below("00/x", math.nan, 1.0, words="w")).held, "nan is below nothing"
@@ -111,7 +113,8 @@ def test_the_line_tells_kinds_of_processor_apart(monkeypatch):
 @pytest.mark.parametrize("effects, wrong", [([0.5] * 5, ""), ([0.5] * 4, "4 runs"), ([0.5] * 4 + [-1], "4 of 5"), ([0.5] * 9 + [-1], ""),
                                             ([0.5] * 8 + [-1] * 2, "8 of 10"), ([0.5] * 18 + [-1] * 2, ""), ([0.5] * 17 + [-1] * 3, "17 of 20")])
 def test_a_record_stands_at_nine_of_ten_and_at_five_of_five(effects, wrong):
-    assert bool(claims.stands(record(*effects))) == bool(wrong) and wrong in claims.stands(record(*effects))
+    assert bool(claims.stands(record(*effects))) == bool(wrong), "a claim that held too seldom stands, or one that held falls"
+    assert wrong in claims.stands(record(*effects))
 
 
 def test_a_claim_without_a_record_fails_and_so_does_one_weak_kind_of_processor():
@@ -229,4 +232,7 @@ def test_the_page_shows_every_claim_and_every_run():
     page, kinds = what_held.all_claims().data, what_held.counts()
     assert all(f'id="{claims.anchor(name)}"' in page for name in claims.records())
     runs = [run for one in claims.records().values() for run in one["runs"]]
-    assert page.count("<title>") == sum(run["effect"] is not None for run in runs) and sum(row["runs"] for row in kinds) == len(runs)
+    drawn = [run for run in runs if run["effect"] is not None]
+    assert page.count('fill="none"') == sum(run["threads"] > 1 for run in drawn), "two threads are hollow"
+    assert page.count(f'stroke="{FAULT}"') == sum(not run["held"] for run in drawn), "brick is what came out otherwise, and nothing else"
+    assert page.count("<title>") == len(drawn) and sum(row["runs"] for row in kinds) == len(runs)

@@ -14,7 +14,7 @@ import torch
 
 import transformer_lit
 from transformer_lit import data, wmt
-from transformer_lit.support import cli, commands, comparison, large_runs, options as types, recipes, run_options, serving, training_sets
+from transformer_lit.support import cli, commands, comparison, devices, large_runs, options as types, recipes, run_options, serving, training_sets
 from transformer_lit.support.files import shipped
 
 PACKAGE = Path(transformer_lit.__file__).parent
@@ -175,6 +175,7 @@ def test_one_damaged_file_is_status_1_and_does_not_end_the_round(monkeypatch, ca
 def test_the_same_command_again():
     again = commands.command_again
     assert again("a b", {"steps": 5, "look_every": None, "peak": 0.5}) == "a b --steps 5 --peak 0.5"
+    assert again("a", {"seeds": [1, 2]}) == "a --seeds 1 2"
     assert again("a", {"compile": True, "dynamic": False, "way": "our way"}) == "a --compile --no-dynamic --way 'our way'"
     assert comparison.command("rnn", "pocket") == "python -m transformer_lit.equal_cost rnn --corpus pocket"
 
@@ -196,12 +197,12 @@ def test_a_score_says_which_references_were_counted():
 
 @pytest.fixture
 def untrained(monkeypatch):
-    "Doubles of what trains: load_parts, train_translator, score_and_record."
+    "Doubles of what loads and trains: load, train_translator, score_and_record."
     record = {"scores": [{"set": "none", "metric": "a double", "value": 0}]}
-    made = {"load_parts": Mock(return_value={"train": ["a", "b"], "test": ["c"]}),
+    made = {"load": Mock(return_value={"train": ["a", "b"], "test": ["c"]}),
             "train_translator": Mock(return_value=("translator", "trainer")), "score_and_record": Mock(return_value=record)}
     for name, double in made.items():
-        monkeypatch.setattr(recipes, name, double)
+        monkeypatch.setattr(data if name == "load" else recipes, name, double)
     monkeypatch.setattr("transformer_lit.support.corpora.tatoeba_archive", lambda language: f"archive {language}")
     return made
 
@@ -210,13 +211,14 @@ def test_train_passes_on_what_was_typed(untrained, threads, capsys):
     words, options = recipes.RECIPES["words"], parse("train --epochs 2 --threads 3")
     assert cli.run_train(options) == 0 and capsys.readouterr().out == "none: a double 0.000\n"
     folder, recipe, parts = untrained["train_translator"].call_args.args
-    assert folder == Path("runs/words") and parts == untrained["load_parts"].return_value
+    assert folder == Path("runs/words") and parts == untrained["load"].return_value
     assert recipe == cli.adapt_recipe(words, 2, None)
-    assert untrained["load_parts"].call_args.args == ("fr", words.pairs, words.words, "tatoeba")
+    assert untrained["load"].call_args.args == ("tatoeba", "fr", words.words, words.pairs)
     again = "transformer-lit train --recipe words --epochs 2"
     assert untrained["score_and_record"].call_args.args == (folder, again, recipe, "translator", "trainer", parts, "archive fr")
     threads.assert_called_once_with(3)
     assert dataclasses.replace(recipe, training=words.training) == words
+    assert untrained["train_translator"].call_args.kwargs == {"device": devices.device_here()}
     assert vars(parse(again.split(" ", 1)[1])) == vars(options) | {"threads": None}, "the record's command trains something else"
 
 
@@ -239,9 +241,10 @@ def test_a_recipe_trains_on_the_gpu_where_there_is_one(gpu, monkeypatch, tmp_pat
         raise Reached({weight.device.type for weight in translator.model.parameters()}.pop())
 
     device = torch.device("meta" if gpu else "cpu")
-    monkeypatch.setattr(recipes, "device_here", lambda: device)
+    monkeypatch.setattr(devices, "device_here", lambda *_: device)
     monkeypatch.setattr(recipes, "prepare_training", prepare)
-    monkeypatch.setattr(recipes, "load_parts", lambda *_: {name: data.load("pocket")[name][:200] for name in ("train", "valid", "test")})
+    some = {name: data.load("pocket")[name][:200] for name in ("train", "valid", "test")}
+    monkeypatch.setattr(data, "load", lambda *_: some)
     with pytest.raises(Reached, match=device.type):
         cli.run_train(parse(f"train --recipe tatoeba-fr --folder {tmp_path / 'run'}"))
 
@@ -275,7 +278,7 @@ def test_train_takes_every_option_of_a_large_run(monkeypatch):
     monkeypatch.setattr(large_runs, "run", lambda options, began: passed.append((options, began)) or 75)
     typed = ("--way ours --size tiny --store s --minutes 9 --vocabulary 8000 --sample 8 --pairs 9 --steps 5 --look-every 6 --keep-every 2 "
              "--lines 4 --max-tokens 2048 --warmup 2 --seed 3 --checkpoint-every 4 --workers 2 --threads 1 --peak 1e-3 --dropout 0.3 "
-             "--precision fp32 --no-compile --dynamic")
+             "--precision fp32 --device cpu --no-compile --dynamic")
     assert {word for word in typed.split() if word.startswith("--")} | {"--folder", "--no-dynamic", "--compile"} == {
         name for action in large_runs.parser()._actions for name in action.option_strings if name not in ("--help", "-h", "--corpus")}
     assert cli.main(["train", "--recipe", "general-en-fr", "--folder", "f", *typed.split()]) == 75
@@ -377,6 +380,30 @@ def test_translate_answers_one_line_per_sentence_on_one_thread(echo, threads, ca
     assert capsys.readouterr().out == "a\nb\n"
     echo.assert_called_once_with(None)
     threads.assert_called_once_with(1)
+
+
+@pytest.mark.parametrize("there, typed, used", [
+    (True, "", "cuda"), (False, "", "cpu"), (True, "--device cpu", "cpu"), (True, "--device cuda", "cuda")])
+@pytest.mark.parametrize("line", ["translate a", "evaluate --set pocket"])
+def test_the_model_is_where_it_was_asked_for_before_it_translates(there, typed, used, line, echo, threads, monkeypatch, text):
+    "`evaluate` and `translate` stayed on the processor of a machine with a GPU."
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    monkeypatch.setattr("transformer_lit.evaluation.all_reports", Mock(return_value={"pocket": {"one": []}}))
+    out = f"--out {text}" if line.startswith("evaluate") else ""
+    assert cli.main(f"{line} {typed} {out}".split()) == 0
+    echo.return_value.model.to.assert_called_once_with(torch.device(used))
+
+
+@pytest.mark.parametrize("line", ["translate a", "evaluate", "train", "train --recipe wmt14-en-de"])
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_device_that_is_not_there_is_one_sentence_before_anything_is_loaded(line, device, echo, untrained, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    for library in torch.cuda, torch.backends.mps:
+        monkeypatch.setattr(library, "is_available", lambda: False)
+    assert cli.main([*line.split(), "--device", device]) == 1
+    said = capsys.readouterr().err
+    assert "PyTorch sees no" in said and f"leave --device {device} out" in said and said.count("\n") == 1
+    assert not echo.called and not untrained["load"].called and not list(tmp_path.rglob("*")), "nothing is loaded and nothing is left"
 
 
 def test_at_a_terminal_it_converses(echo, threads, monkeypatch, capsys):

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from web_server import BODIES, archive, server  # noqa: F401
 
 from transformer_lit import data
@@ -379,6 +380,8 @@ def pretend(folder=None):
         raise FileNotFoundError(f"no trained translator in {folder}: train one with transformer-lit train --folder {folder}")
 
     class Loud:
+        model = torch.nn.Identity()  # what goes to the device
+
         def translate(self, lines, beam_size=4, batch_size=64):
             return [line.upper() for line in lines]
 

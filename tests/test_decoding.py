@@ -165,7 +165,7 @@ def test_an_end_behind_the_k_best_does_not_count():
 def test_reasons_to_stop(hope, last, done, left):
     rows, said, _, _ = finishing()
     best = [(-1.0, [6]), (-1.0, [8])]
-    assert going_on(best, rows, said, *map(torch.tensor, (hope, last, done))).tolist() == left
+    assert going_on(best, rows, said, *map(torch.tensor, (hope, last, done))).tolist() == left, "the search ends while an open one can win, or goes on when none can"
     assert best == [(-1.0, [6]), (-1.0, [8])], "the limit must not replace what has finished"
 
 

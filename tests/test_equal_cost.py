@@ -234,7 +234,8 @@ def searched(losses, peaks):
 
 
 def test_a_search_goes_on_beyond_its_edges():
-    assert searched({0.1: 3.0, 0.2: 2.0, 0.4: 1.0, 0.8: 1.5}, (0.1, 0.2)) == [0.1, 0.2, 0.4, 0.8]
+    assert searched({0.1: 3.0, 0.2: 2.0, 0.4: 1.0, 0.8: 1.5}, (0.1, 0.2)) == [0.1, 0.2, 0.4, 0.8], (
+        "the best peak lies at the edge, and the search must go on beyond it")
     assert searched({0.2: 1.0, 0.1: 2.0, 0.4: 2.0}, (0.2, 0.4)) == [0.2, 0.4, 0.1]
     assert searched({0.1: math.inf}, (0.1,)) == [0.1], "nothing trains"
 

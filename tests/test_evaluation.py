@@ -301,3 +301,16 @@ def test_imports_nothing_of_the_package():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['transformer_lit.evaluation']", done.stdout
     assert evaluation.__all__
+
+
+def test_by_hand_as_the_page_counts():
+    cat = "le chat dort".split()
+    assert evaluation.ngrams("a a a".split(), 2) == {("a", "a"): 2} and not evaluation.ngrams(cat, 4)
+    assert evaluation.clipped("le le le".split(), [cat, "le le".split()], 1) == 2
+    assert evaluation.clipped("le chat mange".split(), [cat], 2) == 1
+    assert evaluation.clipped(cat, [["le", "chien"], ["chat", "dort"]], 1) == 3, "the larger count of each reference"
+    assert evaluation.closest(5, [9, 6, 1]) == 6 and evaluation.closest(0, [3]) == 3
+    assert evaluation.brevity_penalty(10, 10) == evaluation.brevity_penalty(12, 10) == 1 and evaluation.brevity_penalty(0, 3) == 0
+    assert evaluation.counts(cat, [cat]) == [3, 3, 3, 2, 1, 0, 3, 2, 1, 0]
+    known = evaluation.word_counts(["The cat sleeps.", "The dog sleeps, the cat eats."])
+    assert known["the"] == 3 and known["cat"] == 2 and known["eats"] == 1

@@ -173,11 +173,11 @@ def corpus(monkeypatch, tmp_path):
     return pairs[:-2]
 
 
-def test_load_parts_keeps_short_pairs_and_draws_alike(corpus):
-    parts = recipes.load_parts()
+def test_short_pairs_are_kept_and_drawn_alike(corpus):
+    parts = data.load("tatoeba", words=15)
     assert sorted(p for part in parts.values() for p in part) == sorted(corpus), "pairs of 15 words or more stay out"
     assert [len(parts[name]) for name in ("train", "valid", "test")] == [90, 3, 3]
-    some = recipes.load_parts(pairs=10)
+    some = data.load("tatoeba", words=15, pairs=10)
     assert some["train"] == parts["train"][:10] and some["test"] == parts["test"], "fewer training pairs, the same test"
     assert parts["train"] != [p for p in corpus if p in parts["train"]], "training pairs are drawn, not the archive's first"
 
@@ -205,7 +205,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     rate = [recipes.rise_and_fall(entry["step"], len(steps), recipes.RECIPES["words"].peak, recipes.FIRST.warmup)
             for entry in steps]
     assert [entry["lr"] for entry in steps] == rate, "the rate isn't the recipe's, or ends at another step than the run"
-    parts = recipes.load_parts(pairs=40)
+    parts = data.load("tatoeba", words=15, pairs=40)
     said = (folder / "hypotheses.txt").read_text(encoding="utf-8").splitlines()
     assert said == translator.translate([en for en, _ in parts["test"]], precision="fp32"), "hypotheses.txt holds the test set, translated"
     assert out.count("\n") == len(record["scores"]) and "cross-entropy" in out
@@ -228,7 +228,7 @@ def test_the_command_line_knows_its_commands(capsys):
 
 
 def test_the_record_says_what_was_seen_and_what_a_shorter_list_costs(corpus, tmp_path):
-    parts = recipes.load_parts()
+    parts = data.load("tatoeba", words=15)
     samples = [parts["train"][0][0].upper(), parts["test"][0][0]]
     config = dataclasses.replace(recipes.RECIPES["words"], training=dataclasses.replace(recipes.FIRST, epochs=1))
     done = recipes.train_translator(tmp_path / "kept", config, parts, samples)
@@ -299,7 +299,7 @@ def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
     mine = a_repository(tmp_path / "mine")
     assert commit(tmp_path / "mine" / "transformer_lit") == mine, "in its own checkout it has one"
     (tmp_path / "mine" / "file").write_text("2")
-    assert commit(tmp_path / "mine" / "transformer_lit") == mine + "-dirty"
+    assert commit(tmp_path / "mine" / "transformer_lit") == mine + "-dirty", "files were changed and the commit doesn't say so"
     assert comparison_runs.commit is wmt.records.commit is commit and PACKAGE == Path(data.__file__).parent, "one function, one place"
 
     def no_git(*_, **__):
@@ -342,6 +342,7 @@ def test_the_first_translator_is_the_recorded_one():
     assert cli.parser().parse_args(["translate", "--folder", "x"]).folder == Path("x"), "a folder is a path, typed or not"
     assert recipes.SMALL == dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
     assert (recipes.FIRST.epochs, recipes.FIRST.max_tokens) == (5, 1024)
-    defaults = {name: p.default for f in (data.split_by_english, data.shorter_than, Translator.translate, recipes.load_parts)
+    defaults = {name: p.default for f in (data.split_by_english, data.shorter_than, Translator.translate)
                 for name, p in inspect.signature(f).parameters.items()}
-    assert [defaults[name] for name in ("beam_size", "pairs", "valid", "test", "words")] == [4, 50_000, 2000, 2000, 15]
+    assert [defaults[name] for name in ("beam_size", "valid", "test")] == [4, 2000, 2000]
+    assert (recipes.RECIPES["words"].pairs, recipes.RECIPES["words"].words) == (50_000, 15)

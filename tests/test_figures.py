@@ -24,6 +24,22 @@ def axes():
 
 def test_colours_are_different():
     assert len(set(CYCLE)) == len(CYCLE) == 7 and MASK(0) != MASK(1)
+    meanings = {QUERY, KEY, VALUE, ENCODER, DECODER, BRIDGE}
+    assert not meanings & {*CYCLE, *style.NAMED.values(), style.FAULT}, "a part of the model has its colour to itself"
+    for paint in {*CYCLE, style.FAULT} - {INK}:
+        assert min(style.contrast(paint, page) for page in ("#ffffff", "#14181d")) >= 3, paint
+
+
+def test_open_and_closed_stand_out_on_both_pages():
+    closed, shown = MASK(0), MASK(1)
+    assert style.contrast(closed, shown) >= 3 and style.contrast(shown, "#14181d") >= 3
+    assert min(style.contrast(closed, page) for page in ("#ffffff", "#14181d")) >= 3
+    assert style.contrast(style.GREY, "#ffffff") >= 3, "the line round an open cell, which is pale on a light page"
+
+
+def test_a_name_keeps_its_colour():
+    assert style.colour_of("RNN", 0) == style.colour_of("RNN", 4) != style.colour_of("Transformer", 0)
+    assert [style.colour_of("new", i) for i in range(2)] == CYCLE[:2] and style.colour_of("RNN", 0, {"RNN": KEY}) == KEY
     assert (QUERY, KEY, VALUE) == ("#0072B2", "#E69F00", "#009E73"), "DESIGN's colours: query blue, key orange, value green"
 
 
@@ -36,7 +52,10 @@ def test_settings_are_matplotlibs():
 def test_a_picture_says_what_it_shows():
     shown = figures.Picture("<svg></svg>", 'Four words & a "sign" here.')
     assert 'aria-label="Four words &amp; a &quot;sign&quot; here."' in shown._repr_html_() and 'role="img"' in shown.html
-    assert repr(shown) == 'Four words & a "sign" here.' and shown.html.startswith('<div class="tl-figure"')
+    assert repr(shown) == 'Four words & a "sign" here.' and shown.html.startswith('<figure class="tl-figure"')
+    assert 'aria-hidden="true"' in shown.html and ">Four words &amp; a &quot;sign&quot; here.</figcaption>" in shown.html, "said once, seen once"
+    found = figures.Picture("", "What one sees here.", "What one < learns.").html
+    assert "aria-hidden" not in found and ">What one &lt; learns.</figcaption>" in found and 'aria-label="What one sees here."' in found
     assert figures.Picture("", None).html == '<div class="tl-figure"></div>' and repr(figures.Picture("", None)) == "a table"
 
 
@@ -47,7 +66,11 @@ def test_a_picture_without_a_sentence_is_refused(alt):
 
 
 def test_wrap_holds_its_panels_in_order():
-    assert style.wrap(["a", "b"]).endswith('">ab</div>') and "flex-wrap:wrap" in style.wrap([])
+    assert style.wrap(["a", "b"]).endswith('">ab</div>') and "minmax(min(100%,292px),1fr)" in style.wrap(["a", "b"])
+    assert [style.columns_for(n) for n in range(1, 9)] == [1, 2, 3, 2, 3, 3, 4, 4], "three panels are three columns"
+    for n in range(1, 9):
+        across = style.columns_for(n)
+        assert style.COLUMN - across < across * style.panel_width(n) + 16 * (across - 1) <= style.COLUMN, "panels fill the column"
 
 
 def test_a_panel_is_measured_in_pixels():
@@ -61,17 +84,23 @@ def test_cleaned_keeps_the_drawing_alone():
         "ids that other figures share go, a clipping path's stays")
 
 
+def test_a_number_that_is_read_keeps_its_digits():
+    assert style.cleaned('<svg><path d="M1.23456 0.98765"/><text x="1.23456">0.0001</text></svg>') == '<svg><path d="M1.23 0.98"/><text x="1.23">0.0001</text></svg>'
+    assert ">0.001<" in figures.curves({"a": [1e-4, 1]}, logy=True, alt=ALT).html
+
+
 def test_headed_lets_the_svg_fill_its_panel():
     filling = style.headed('<svg width="9pt" viewBox="0 0 9 8"><path/></svg>')
-    assert 'viewBox="0 0 9 8"' in filling and "9pt" not in filling and filling.endswith('auto"><path/></svg>')
+    assert 'viewBox="0 0 9 8"' in filling and "9pt" not in filling and filling.endswith('sans-serif"><path/></svg>')
     with pytest.raises(ValueError, match="viewBox"):
         style.headed("<svg>")
 
 
-def test_a_wide_panel_scrolls_and_a_narrow_one_shrinks():
-    narrow, wide = style.framed("", 400), style.framed("", 600)
-    assert "min-width:0px" in narrow and "overflow" not in narrow and "max-width:400px" in narrow
-    assert "min-width:540px" in wide and "overflow-x:auto" in wide and 'tabindex="0"' in wide
+def test_a_wide_figure_is_drawn_for_a_phone_as_well():
+    assert style.responsive(str, 300) == "300", "what fits a phone is drawn once"
+    both = style.responsive(str, 704)
+    assert both == '<div class="tl-desk">704</div><div class="tl-phone" style="display:none">358</div>'
+    assert "max-width:240px" in style.framed("", 200)
 
 
 def test_to_svg_takes_the_pages_colour(axes):
@@ -79,7 +108,7 @@ def test_to_svg_takes_the_pages_colour(axes):
     axes.set_title("a name")
     made = style.to_svg(axes.figure, 200)
     assert INK not in made and "currentColor" in made and "<metadata>" not in made and made.count("<svg") == 1
-    assert 'id="figure_1"' not in made and "max-width:200px" in made and ">a name<" in made, "letters stay letters"
+    assert 'id="figure_1"' not in made and "max-width:240px" in made and ">a name<" in made, "letters stay letters"
     assert figures.curves({"a": [1, 2]}, alt=ALT).html == figures.curves({"a": [1, 2]}, alt=ALT).html, "the same figure must be the same text"
 
 
@@ -117,8 +146,26 @@ def test_heat_labels(axes):
     plots.label_heat(axes, "title", "across", None, ["a" * 40])
     assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("title", "across", ""), "no name is an empty name"
     assert axes.get_xticklabels()[0].get_rotation() == 45, "long words would collide"
+    plots.label_heat(axes, None, None, None, ["word"] * 20, 330)
+    assert axes.get_xticklabels()[0].get_rotation() == 90, "twenty of them would run into each other slanted"
     plots.label_heat(axes, None, None, "down", ["a"])
     assert axes.get_xticklabels()[0].get_rotation() == 0 and axes.get_ylabel() == "down"
+
+
+def test_words_slant_where_the_scale_takes_their_room():
+    words = "it was too tired pad pad".split()
+    assert "rotate(-60" not in plots.heat_panel(np.eye(6), cols=words, width=264, bar=False)
+    assert "rotate(-60" in plots.heat_panel(np.eye(6), cols=words, width=224, bar=True)
+
+
+def test_numbers_get_smaller_where_the_cells_do():
+    assert plots.number_size(np.array([-4.1, 1]), ".1f", 60) == 10.5 and 8.5 < plots.number_size(np.array([-4.1, 1]), ".1f", 21) < 10
+    assert plots.number_size(np.array([1.0]), ".2f", 1) == 8.5
+
+
+def test_whole_steps_have_no_half_ticks():
+    assert ">2.5<" not in plots.curve_panel({"a": ([2, 4, 8, 16], [10, 20, 30, 40])}, width=330)
+    assert ">0.5<" in plots.curve_panel({"a": ([0.1, 0.9], [1, 2])}, width=330)
 
 
 def test_numbers_in_cells_stand_out(axes):
@@ -132,8 +179,9 @@ def test_numbers_in_cells_stand_out(axes):
 
 
 def test_the_height_of_a_heat_map():
-    assert plots.heat_height(4, 4, 330) == 44 * 4 + 62, "a small matrix has cells of at most 44 pixels"
-    assert plots.heat_height(900, 2, 330) == 420 + 62, "too tall for a page"
+    assert plots.heat_height(4, 4, 704) == 64 * 4 + 62, "a small matrix has cells of at most 64 pixels"
+    assert plots.heat_height(900, 2, 330) == 480 + 62, "too tall for a page"
+    assert [plots.heat_width(np.zeros((2, n))) for n in (2, 8, 40)] == [470, 538, 704], "at least two thirds of the column"
     assert plots.heat_height(1, 26, 330) == 60 + 62, "too flat to be seen"
     assert plots.heat_height(31, 31, 330) == int(260 / 31 * 31) + 62
 
@@ -143,12 +191,13 @@ def test_small_heat_maps_are_squares_and_large_ones_one_picture():
     assert one.count("<svg") == 1 and one.count(">1.00<") == 2 and ">one<" in one and "<image" not in one
     assert "<image" not in plots.heat_panel(np.eye(30), bar=False) and "<image" in plots.heat_panel(np.eye(31), bar=False)
     large = figures.heatmap(np.zeros((31, 31)), alt=ALT)
-    assert "<image" in large.html and "max-width:390px" in large.html and repr(large) == ALT
+    assert "<image" in large.html and "max-width:845px" in large.html and repr(large) == ALT
 
 
 def test_a_mask_is_drawn_in_its_two_inks():
     html = figures.heatmap(torch.tensor([[True, False]]), cmap="mask", alt=ALT).html
-    assert html.count("#3b3b3b") == html.count("#e8e8e8") > 0 and "<image" not in html, "closed dark, open light, no scale"
+    assert html.count("#666666") == html.count("#e8e8e8") > 0 and "<image" not in html, "closed dark, open light, no scale"
+    assert style.GREY in html, "a line round each cell"
 
 
 def test_heat_maps_side_by_side_have_one_scale():
@@ -172,7 +221,7 @@ def test_series_of_each_kind():
 def test_log_axes_show_numbers_in_full(axes):
     plots.log_axes(axes, True, False)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
-    assert axes.xaxis.get_major_formatter()(1000.0, 0) == "1000" and axes.xaxis.get_minor_formatter()(20.0, 0) == ""
+    assert axes.xaxis.get_major_formatter()(1000.0, 0) == "1000" and axes.xaxis.get_minor_formatter()(30.0, 0) == ""
     plots.log_axes(axes, False, True)
     assert axes.get_yscale() == "log"
 
@@ -185,6 +234,12 @@ def test_when_names_stand_at_the_ends():
     assert plots.direct([end("x" * 14)]) and plots.direct([end("a")] * 5)
     assert not plots.direct([end("x" * 15)]), "long names need a key"
     assert not plots.direct([end("a")] * 6), "six names would collide"
+    assert plots.direct([end("x" * 7)], 224) and not plots.direct([end("x" * 8)], 224), "a narrow panel keeps its width for the curves"
+
+
+def test_names_get_a_key_when_the_references_name_is_long():
+    shown = plots.curve_panel({"one": [1, 2], "two": [2, 3]}, hline=(1.5, "a reference with a long name"), width=330)
+    assert shown.count("white-space:nowrap") == 2 and "a reference with a long name" in shown
 
 
 def test_the_dress_of_curves(axes):
@@ -215,9 +270,11 @@ def test_a_curve_and_its_band(axes):
 
 
 def test_long_names_go_into_a_key():
-    long = plots.curve_panel({"short": [0, 1], "x" * 15: [1, 0]})
-    assert long.count("line-height:1.6") == 1 and f">{'x' * 15}<" not in long.split("line-height:1.6")[0]
-    assert "line-height:1.6" not in plots.curve_panel({"a": [0, 1], "b": [1, 0]})
+    assert f">{'x' * 15}<" in plots.curve_panel({"short": [0, 1], "x" * 15: [1, 0]}).split("var(--tl-ui")[0], "the column has room"
+    long = plots.curve_panel({"short": [0, 1], "x" * 15: [1, 0]}, width=344)
+    assert INK not in long
+    assert long.count("var(--tl-ui") == 1 and f">{'x' * 15}<" not in long.split("var(--tl-ui")[0]
+    assert "var(--tl-ui" not in plots.curve_panel({"a": [0, 1], "b": [1, 0]})
     assert plots.keyed("</div>", [end("one")]) == "</div>", "a single curve needs no name"
     key = plots.keyed("<div></div>", [end("a < b"), end("c", colour=QUERY)])
     assert "a &lt; b" in key and key.index(KEY) < key.index(QUERY) and key.endswith("</div></div>")
@@ -226,10 +283,22 @@ def test_long_names_go_into_a_key():
 def test_curves_have_the_colours_and_styles_asked_for():
     html = figures.curves({"one": [1, 2], "two": [2, 1]}, colors={"two": BRIDGE}, styles={"two": "--"}, hline=(1.5, "middle"),
                           xlabel="step", alt=ALT).html
-    for wanted in BRIDGE.lower(), CYCLE[0].lower(), ">one<", ">two<", ">middle<", ">step<", "stroke-dasharray", "max-width:400px":
+    for wanted in BRIDGE.lower(), "currentColor", ">one<", ">two<", ">middle<", ">step<", "stroke-dasharray", "max-width:845px":
         assert wanted in html, wanted
     alone = figures.curves({"one": [1, 2]}, alt=ALT)
     assert ">one<" not in alone.html and repr(alone) == ALT
+
+
+def test_runs_become_a_curve_with_its_band():
+    xs, mean, low, high = figures.spread([torch.tensor([1.0, 4.0]), torch.tensor([3.0, 0.0])])
+    assert (xs.tolist(), mean.tolist(), low.tolist(), high.tolist()) == ([0, 1], [2, 2], [1, 0], [3, 4])
+    assert figures.spread([[1, 2, 3]], xs=[2, 4, 8])[0].tolist() == [2, 4, 8]
+
+
+def test_heights_of_curves_in_words():
+    lines = {"one": ([0, 10, 20], [1, 2, 3]), "two": figures.spread([[0.0, 0.5, 1.0]], xs=[0, 10, 20])}
+    assert figures.heights(lines, 10) == "one 2.00; two 0.50"
+    assert figures.heights(lines, 0, 9, 20, fmt="{:.0e}") == "one 1e+00, 2e+00 and 3e+00; two 0e+00, 5e-01 and 1e+00"
 
 
 def test_panels_of_curves():
@@ -253,7 +322,7 @@ def test_a_bars_number_stands_clear_of_its_whisker(axes):
 def test_bars():
     html = figures.bars({"one": 1.0, "two": (2.0, 1.8, 2.3)}, fmt="{:.1f}", xlabel="length", title="name", colors={"two": KEY}, alt=ALT).html
     assert html.index(">1.0<") < html.index(">2.0<") and ">length<" in html and ">name<" in html
-    assert html.index(">one<") < html.index(">two<") and KEY.lower() in html and QUERY.lower() in html
+    assert html.index(">one<") < html.index(">two<") and KEY.lower() in html
     one, two = (float(re.search(rf'y="?([\d.]+)[^>]*>{name}<', html)[1]) for name in ("one", "two"))
     assert one < two, "the first stands on top"
 
@@ -263,7 +332,7 @@ def test_dots_show_every_run_and_join_the_pairs():
     html, apart = figures.dots(runs, xlabel="loss", alt=ALT).html, figures.dots(runs, paired=False, alt=ALT).html
     assert ">with<" in html and ">loss<" in html and html.count("<use") >= 6
     grey = style.GREY.lower()
-    assert html.count(f"stroke: {grey}") == apart.count(f"stroke: {grey}") + 3, "a line joins each seed's two runs"
+    assert html.count(f"stroke: {grey}") == apart.count(f"stroke: {grey}") + 6, "a line joins each seed's two runs, at the desk and on a phone"
     assert html.index(">with<") < html.index(">without<")
 
 
@@ -287,6 +356,19 @@ def test_cells():
     assert "nowrap" in cell("0.50 nan", "") and "nowrap" not in cell("None open", ""), "words may break, numbers may not"
 
 
+def test_places_are_rounded_and_words_are_not():
+    shown = style.cleaned('<?xml?><svg viewBox="0 0 1 1"><path d="M1.23456 2"/><text x="3.14159">0.001</text></svg>')
+    assert "M1.23 2" in shown and 'x="3.14"' in shown and ">0.001<" in shown
+    assert ">0.001<" in figures.bars({"one": 0.001}, fmt="{:.3f}", alt="one bar, of a thousandth").html
+
+
+def test_a_wide_map_turns_on_a_phone():
+    html = figures.heatmap(np.arange(20.0).reshape(2, 10), rows=["up", "down"], cols=list("abcdefghij"), turned=True, alt="two rows of ten numbers").html
+    desk, phone = html.split('class="tl-phone"')
+    where = [[part.index(f">{word}<") for word in ("a", "up")] for part in (desk, phone)]
+    assert where[0][0] < where[0][1] and where[1][0] > where[1][1], "the horizontal axis is drawn first"
+
+
 def test_heads_rows_and_captions():
     assert tables.table_head(["a", 1]).count('scope="col"') == 2
     head = tables.table_head(["a", "n"], ["n"])
@@ -300,7 +382,7 @@ def test_heads_rows_and_captions():
 
 def test_a_table():
     small = figures.table({"a": {"n": 1200, "x": 0.5, "ok": True}})
-    assert "1,200" in small.html and "0.500" in small.html and "True" in small.html and small.alt is None
+    assert "1,200" in small.html and "0.500" in small.html and "✓" in small.html and "True" not in small.html and small.alt is None
     assert small.html.count("text-align:right") == 4, "two columns of numbers, with their heads"
     assert "tl-wide" in figures.table([{"a": 1}], wide=True).html and "tl-wide" not in small.html
     chosen = figures.table([{"a": 1, "b": 2}, {"c": 3}], columns=["c", "a"], caption="what").html
@@ -349,6 +431,10 @@ def test_a_matrix_and_its_labels():
     assert 'y="29"' in figures.Drawing(9, 9).matrix(0, 40, [[1]], title="t").parts[-1], "without labels the title comes closer"
 
 
+def test_minus_infinity_is_a_sign():
+    assert ">−∞<" in "".join(figures.Drawing(9, 9).matrix(0, 0, [[-np.inf]]).parts)
+
+
 def test_attention_as_lines():
     shown = figures.attention_lines(np.array([[0.9, 0.1], [0.0, 1.0]]), ["il", "est"], ["it", "is"], alt=ALT, title="layer 1").html
     assert shown.count("<line") == 3, "a weight of zero draws nothing"
@@ -362,84 +448,90 @@ def test_attention_as_lines():
 
 # The architecture --------------------------------------------------------------------------------------------------
 
-def boxes(shown):
-    "(left, top, right, bottom, fill) of every box that isn't a stack's dashed frame."
-    found = []
-    for x, y, w, h, fill, rest in re.findall(r'<rect x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" rx="4" fill="(\S+)"([^>]*)', shown.html):
-        if "dasharray" not in rest:
-            found.append((float(x), float(y), float(x) + float(w), float(y) + float(h), fill))
-    return found
+def drawn(*names, width=style.COLUMN, pre_norm=False):
+    return diagram.draw(width, lambda name: diagram.is_lit(name, set(names)), pre_norm)
+
+
+def boxes(svg):
+    "(left, top, right, bottom, fill, words) of every box and norm."
+    return [(float(x), float(y), float(x) + float(w), float(y) + float(h), fill, words) for words, x, y, w, h, fill in re.findall(
+        r'<title>([^<]*)</title><rect x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" rx="5" fill="(\S+)"', svg)]
+
+
+def fills(*names):
+    return [fill for *_, fill, _ in boxes(drawn(*names))]
 
 
 def test_what_is_lit():
     assert diagram.is_lit("encoder_norm", {"encoder"}) and diagram.is_lit("softmax", {"all"})
     assert diagram.is_lit("cross_attention", {"decoder"}) and diagram.is_lit("cross_attention", {"bridge"})
-    assert not diagram.is_lit("source_embedding", {"source"}) and not diagram.is_lit("output", {"decoder"})
-    assert diagram.shade(KEY, True) == (KEY, KEY) and diagram.shade(KEY, False) == ("none", style.GREY)
-
-
-def lit(*names):
-    "The fills of the boxes, without the three of the legend."
-    return [fill for *_, fill in boxes(figures.architecture(names, alt=ALT))[3:]]
+    assert not diagram.is_lit("source_embedding", {"source"}) and not diagram.is_lit("output", {"decoder"}) and not diagram.is_lit("softmax", {"output"})
 
 
 def test_the_architecture_lights_what_it_is_asked():
-    assert set(lit("all")) == {ENCODER, DECODER, BRIDGE, QUERY, KEY, VALUE}, "everything is lit"
-    assert set(lit()) == {"none"} and lit("output").count(DECODER) == 1
-    assert set(lit("encoder")) == {ENCODER, "none", QUERY, KEY, VALUE} and lit("encoder").count(ENCODER) == 4
-    assert lit("positions").count(ENCODER) == lit("positions").count(DECODER) == 1
-    assert lit("encoder_norm").count(ENCODER) == 2 and lit("decoder_norm").count(DECODER) == 3
-    words = {name: figures.architecture((name,), alt=ALT).html for name in ("softmax", "output", "bridge", "encoder")}
-    assert ">softmax<" in words["softmax"] and ">next word<" in words["output"]
-    assert f'stroke="{BRIDGE}"' in words["bridge"] and f'stroke="{BRIDGE}"' not in words["encoder"], "the memory's line"
+    assert set(fills("all")) == {ENCODER, DECODER, BRIDGE} and set(fills()) == {"none"}
+    assert fills("output").count(DECODER) == fills("softmax").count(DECODER) == 1
+    assert fills("encoder").count(ENCODER) == 4 and set(fills("encoder")) == {ENCODER, "none"}
+    assert fills("encoder_norm").count(ENCODER) == 2 and fills("decoder_norm").count(DECODER) == 3
+    assert drawn("positions").count(f'fill="{ENCODER}"') == drawn("positions").count(f'fill="{DECODER}"') == 1, "two pluses"
+    assert f'stroke="{BRIDGE}"' in drawn("bridge") and f'stroke="{BRIDGE}"' not in drawn("encoder"), "the memory's line"
 
 
 def test_every_attention_has_a_query_a_key_and_a_value():
-    shown = figures.architecture(("encoder_attention", "decoder_attention", "cross_attention"), alt=ALT)
-    fills = [fill for *_, fill in boxes(shown)]
-    assert fills.count(QUERY) == fills.count(KEY) == fills.count(VALUE) == 4, "three attentions and the legend"
-    for letter, name in diagram.NAMES.items():
-        assert shown.html.count(f">{letter}</text>") == 4 and f">{name}<" in shown.html
+    for colour, letter in ((QUERY, "Q"), (KEY, "K"), (VALUE, "V")):
+        assert drawn("all").count(f'stroke="{colour}"') == 3 == drawn("all").count(f">{letter}</text>"), letter
+        assert drawn("encoder_attention").count(f'stroke="{colour}"') == 1, "what isn't lit is grey"
 
 
-def lines(shown, colour):
-    return [tuple(map(float, found)) for found in re.findall(
-        rf'<line x1="(\S+)" y1="(\S+)" x2="(\S+)" y2="(\S+)" stroke="{colour}"', shown.html)]
+def starts(svg, colour):
+    "x and y where each line of this colour begins, and where it ends."
+    return [tuple(map(float, found)) for found in re.findall(rf'<path d="M(\S+) (\S+?)V([\d.]+)" fill="none" stroke="{colour}"', svg)]
 
 
-def test_keys_and_values_of_the_cross_attention_come_from_the_memory():
-    shown = figures.architecture(("all",), alt=ALT)
-    (start, *_), *_, last = bridge = lines(shown, BRIDGE)
-    assert start == 90 and all(a[2:] == b[:2] for a, b in zip(bridge, bridge[1:])), "the memory's line is one, from the encoder"
-    height = last[3]
-    cross = diagram.PARTS["cross_attention"]
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize("width", [style.COLUMN, style.PHONE])
+def test_keys_and_values_of_the_cross_attention_come_from_the_memory(width, pre_norm):
+    svg = drawn("all", width=width, pre_norm=pre_norm)
+    memory = re.search(rf'<path d="M([\d.]+) [\d.]+V.*?q0 9 9 9H([\d.]+)" fill="none" stroke="{BRIDGE}"', svg)
+    level = float(re.search(r"V([\d.]+)q0 9 9 9H", memory[0])[1]) + 9
+    (cross,) = [box for box in boxes(svg) if box[5] == "cross-attention"]
     for colour, from_memory in ((KEY, True), (VALUE, True), (QUERY, False)):
-        leads = [lead for lead in lines(shown, colour) if cross.y < lead[3] < cross.y + 60]
-        assert len(leads) == 1 and (leads[0][1] == height) == from_memory, f"{colour} comes from elsewhere"
-        assert not from_memory or last[0] <= leads[0][0] + 60 and leads[0][0] <= last[2], "the lead stands on the memory's line"
+        (lead,) = [lead for lead in starts(svg, colour) if cross[0] < lead[0] < cross[2] and 0 < lead[2] - cross[3] < 10]
+        assert lead[1] == level and (lead[0] <= float(memory[2])) == from_memory, f"{colour} comes from elsewhere"
+    (own,) = [box for box in boxes(svg) if box[5] == "self-attention"]
+    assert float(memory[1]) == pytest.approx((own[0] + own[2]) / 2), "it begins over the encoder"
 
 
-def test_a_residual_goes_round_every_sublayer_into_its_norm():
-    shown = figures.architecture((), alt=ALT)
-    heads = {tuple(map(float, found)) for found in re.findall(r'<polygon points="([\d.]+),([\d.]+) ', shown.html)}
-    norms = [box for box in boxes(shown) if box[3] - box[1] == 17]
-    assert len(norms) == 5
-    for left, top, right, bottom, _ in norms:
-        edge = left if left < 170 else right
-        assert (edge, (top + bottom) / 2) in heads, "an arrow ends at the side of the add & norm"
-    for side, (middle, _, sublayers) in diagram.STACKS.items():
-        for part, norm, tap in sublayers:
-            assert norm + 17 < diagram.PARTS[part].y < diagram.PARTS[part].y + 24 < tap, f"{side}: the residual must go round its sublayer"
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_a_residual_goes_round_every_sublayer_into_a_plus(pre_norm):
+    svg = drawn("all", pre_norm=pre_norm)
+    rings = [tuple(map(float, ring)) for ring in re.findall(r'<circle cx="(\S+)" cy="(\S+)"', svg)]
+    ways = [tuple(map(float, way)) for way in re.findall(r'<path d="M(\S+) (\S+?)H\S+?Q\S+ \S+ \S+ \S+V\S+?Q\S+ (\S+) \S+ \S+?H', svg)]
+    assert len(rings) == 7 and len(ways) == 5, "five sublayers, and two pluses for the positions"
+    sublayers = [box for box in boxes(svg) if box[5].endswith(("attention", "feed-forward"))]
+    for x, low, high in ways:
+        assert (x, high) in rings
+        (inside,) = [box for box in sublayers if box[0] < x < box[2] and high < box[1] and box[3] < low]
+        norms = [box for box in boxes(svg) if box[5] == "layer norm" and box[0] < x < box[2] and high < box[1] and box[3] < low]
+        assert len(norms) == pre_norm, f"{inside[5]}: before the sublayer a norm stands inside the residual, after it outside"
 
 
-def test_the_architecture_fits_a_phone_and_nothing_overlaps():
-    shown = figures.architecture(("all",), alt=ALT)
-    assert diagram.WIDTH <= 340
-    for left, top, right, bottom, _ in boxes(shown):
-        assert 0 <= left < right <= diagram.WIDTH and 0 <= top < bottom <= diagram.HEIGHT
-    for a, b in combinations(boxes(shown), 2):
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize("width", [style.COLUMN, style.PHONE])
+def test_the_architecture_fits_its_sheet_and_nothing_overlaps(width, pre_norm):
+    svg = drawn("all", width=width, pre_norm=pre_norm)
+    _, top, wide, high = map(float, re.search(r'viewBox="([^"]+)"', svg)[1].split())
+    assert wide == width and len(boxes(svg)) == 14 + 2 * pre_norm
+    for left, upper, right, lower, *_ in boxes(svg):
+        assert 0 <= left < right <= wide and top <= upper < lower <= top + high
+    for a, b in combinations(boxes(svg), 2):
         assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], f"{a} and {b} overlap"
-    assert min(float(size) for size in re.findall(r'font-size="([\d.]+)"', shown.html)) >= 10
+
+
+def test_every_box_names_a_chapter():
+    root = __import__("pathlib").Path(__file__).resolve().parent.parent / "book"
+    named = set(re.findall(r'data-chapter="(\w+)"', drawn("all")))
+    assert len(named) >= 6 and all((root / f"{name}.ipynb").exists() for name in named)
     assert figures.architecture().html == figures.architecture(("all",), alt="The architecture of the Transformer.").html
 
 
@@ -454,31 +546,80 @@ def test_a_control_draws_again():
 
 
 @pytest.mark.parametrize("make, name, control, value", [
-    (figures.explore_softmax, "tl-softmax", 0, 3), (figures.explore_softmax, "tl-softmax", 1, False),
-    (figures.explore_masks, "tl-masks", 0, False), (figures.explore_masks, "tl-masks", 1, False), (figures.explore_masks, "tl-masks", 2, 1),
-    (figures.explore_noam, "tl-noam", 0, 7), (figures.explore_noam, "tl-noam", 1, 8000)])
+    (figures.explore_softmax, "tl-softmax", 0, 3), (figures.explore_masks, "tl-masks", 0, False), (figures.explore_masks, "tl-masks", 1, False),
+    (figures.explore_masks, "tl-masks", 2, 1), (figures.explore_masks, "tl-masks", 3, False),
+    (figures.explore_noam, "tl-noam", 0, 7), (figures.explore_noam, "tl-noam", 1, 8000), (figures.explore_noam, "tl-noam", 2, True)])
 def test_the_books_explorers(make, name, control, value):
     turned = make()
     kinds = turned._repr_mimebundle_()
-    assert len(kinds) == 3 and f'id="{name}"' in kinds["text/html"], "a page that works alone, a widget, and plain words"
+    assert len(kinds) == 3 and f'id="{name}"' in kinds["text/html"] and "window.tlView =" in kinds["text/html"], "a page that works alone, a widget, and plain words"
     before = turned.widget.children[-1].value
     turned.widget.children[control].value = value
     assert turned.widget.children[-1].value != before, "the control is dead"
 
 
 def test_softmax_bars():
-    assert explorers.softmax_bars(2, True).count("<path") > 8 and "dₖ = 64" in explorers.softmax_bars(6, False)
-    assert explorers.softmax_bars(2, False) != explorers.softmax_bars(2, True) and ">1.00<" in explorers.softmax_bars(10, False)
-    shown = [float(v) for v in re.findall(r">(0\.\d\d)<", explorers.softmax_bars(6, True).split("xtick")[-1])]
-    assert abs(sum(shown[-8:]) - 1) < 0.05, "the eight weights add up to 1"
+    assert explorers.softmax_bars(6).count("<figure") == 2 and "dₖ = 64, not divided" in explorers.softmax_bars(6)
+    assert "About 5.6 of 8 keys" in explorers.softmax_bars(2) and "About 1.0 of 8 keys" in explorers.softmax_bars(10), "the division holds the upper row"
+    assert np.isclose(explorers.softmax(explorers.DRAWS * 4).max(), 0.91, atol=0.005) and explorers.softmax(explorers.DRAWS * 8 ** 0.5).max() < 0.9
+    assert np.isclose(explorers.keys_used(np.full(4, 0.25)), 4) and explorers.keys_used(np.eye(3)[0]) == 1
 
 
-def test_the_mask_of_six():
-    assert "&lt;pad&gt;" in explorers.mask_of_six(True, True, 2) and "&lt;pad&gt;" not in explorers.mask_of_six(True, True, 0)
-    assert explorers.mask_of_six(True, True, 0) == explorers.mask_of_six(True, False, 0)
-    open_ = {case: explorers.mask_of_six(*case).count("#e8e8e8") for case in ((True, True, 2), (False, True, 2), (True, False, 2), (False, False, 2))}
-    assert open_ == {(True, True, 2): 18, (False, True, 2): 24, (True, False, 2): 21, (False, False, 2): 36}
+def test_the_mask_of_five():
+    assert "&lt;pad&gt;" in explorers.mask_of_five(True, True, 2, False) and "&lt;pad&gt;" not in explorers.mask_of_five(True, True, 0, False)
+    assert explorers.mask_of_five(True, True, 0, False) == explorers.mask_of_five(True, False, 0, True)
+    cases = {(True, True, 1, False): 20, (False, True, 1, False): 30, (True, False, 1, False): 21, (False, False, 1, False): 36, (True, True, 1, True): 15}
+    assert {case: explorers.mask_of_five(*case).count("#e8e8e8") / 2 for case in cases} == cases, "drawn for a desk and for a phone"
+    assert "nowhere: 2." in explorers.mask_of_five(True, True, 2, True) and "nowhere: 0." in explorers.mask_of_five(True, True, 2, False)
 
 
 def test_the_noam_curve():
-    assert "d_model 512" in explorers.noam_curve(9, 4000) and explorers.noam_curve(9, 4000) != explorers.noam_curve(9, 8000)
+    assert "d_model 512" in explorers.noam_curve(9, 4000, False) and explorers.noam_curve(9, 4000, True) != explorers.noam_curve(9, 8000, True)
+    assert "2.21e-03" in explorers.noam_curve(9, 400, False) and ">base<" in explorers.noam_curve(9, 400, False)
+
+
+def test_no_two_settings_of_a_figure_have_one_colour():
+    assert style.colours_of(["transformer", "decoder-only", "prefix", "both"]) == [
+        figures.INK, figures.PLUM, figures.OCHRE, figures.SLATE], "plum is taken by name, and so on"
+    assert style.colours_of("abcdefgh") == [*figures.CYCLE, figures.INK]
+    assert style.colours_of(["a", "b"], {"b": figures.INK}) == [figures.TEAL, figures.INK]
+
+
+def test_a_table_with_a_second_one_in_a_fold():
+    first, more = figures.table([{"a": 1}]), figures.table([{"b": 2}])
+    page = figures.folded(first, more, "more & more").html
+    assert first.html in page and page.index("<details") < page.index("more &amp; more</summary>") < page.index(more.html)
+
+
+@pytest.mark.parametrize(("low", "high", "named"), [(4, 60, ["5", "20", "50"]), (1, 150, [])])
+def test_a_short_logarithmic_axis_names_2_and_5(axes, low, high, named):
+    axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    places = [4, 5, 20, 30, 50]
+    assert [text for text in (plots.minor_label(axes.yaxis, place) for place in places) if text] == named
+    page = figures.curves({"a": [low, high]}, ALT, logy=True)._repr_html_()
+    assert (">20<" in re.sub(r"\s*<!--.*?-->", "", page)) == bool(named)
+
+
+def ticks(picture):
+    return re.findall(r">([\d.]+)</text>", picture.html.split('class="tl-phone"')[0])
+
+
+def test_few_points_on_a_logarithmic_axis_are_its_ticks():
+    few = figures.curves({"a": ([5, 20, 80], [1.0, 2.0, 3.0])}, alt="A curve of three points.", logx=True)
+    assert {"5", "20", "80"} <= set(ticks(few)) and "10" not in ticks(few)
+    many = figures.curves({"a": ([1, 1.1, 80], [1.0, 2.0, 3.0])}, alt="A curve of three points.", logx=True)
+    assert "10" in ticks(many)
+
+
+def test_slanted_words_end_below_their_columns():
+    words = ["because", "it", "was", "too", "tired", "animal", "street", "crossed"]
+    wide, narrow = (figures.heatmap(np.eye(8), cols=words, alt="A map of eight words.", width=width).html for width in (350, 200))
+    assert "rotate(-45" in wide and "rotate(-60" in narrow
+    assert "rotate(-45" not in figures.heatmap(np.eye(2), cols=["a", "b"], alt="A map of two words.").html
+
+
+def test_no_curve_loses_its_name_to_a_dotted_reference():
+    page = figures.curves({letter: [i, i + 1] for i, letter in enumerate("vwxyz")}, ALT, hline=(2.0, "level"))._repr_html_()
+    phone = page[page.index("tl-phone"):]
+    assert all(f">{letter}<" in phone for letter in "vwxyz") and "level" in phone, "five curves and a reference don't fit beside a phone's panel"

@@ -359,9 +359,9 @@ def of_records():
 
 
 BAD = {"beam": "0 -1 65 100000 x 1.5 nan 9" + "9" * 40, "epochs": "0 -1 100000 x", "pairs": "0 -3 x 1e9", "threads": "0 -2 1000000 x",
-       "folder": "", "file": "", "set": "none", "language": "it", "out": "", "recipe": "none", "quantization": "int4"}
-OF = {"data": ["language"], "train": ["epochs", "pairs", "threads", "folder", "recipe"], "translate": ["beam", "folder", "file"],
-      "evaluate": ["beam", "set", "language", "folder", "out"], "export": ["folder", "quantization"]}
+       "folder": "", "file": "", "set": "none", "language": "it", "out": "", "recipe": "none", "quantization": "int4", "device": "gpu cuda:0"}
+OF = {"data": ["language"], "train": ["epochs", "pairs", "threads", "folder", "recipe", "device"], "translate": ["beam", "folder", "file", "device"],
+      "evaluate": ["beam", "set", "language", "folder", "out", "device"], "export": ["folder", "quantization"]}
 LINES = [[], ["eat"], ["data", "eat"], ["data", "fetch"], ["data", "list", "pocked"], ["data", "fetch", "pocket", "--language", "de"],
          ["data", "verify", "\udce9"], ["translate", "a", "--file", "x"], ["translate", "a", "--interactive"], ["translate", "--file", "nosuch"],
          ["translate", "--file", "."], ["translate", "--file", "a" * 5000], ["translate", "--folder", "nowhere", "a"], ["translate", "--folder", "data", "a"],

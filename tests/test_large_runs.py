@@ -51,7 +51,7 @@ def test_one_line_takes_the_paper_from_archives_to_bleu(monkeypatch, tmp_path):
     assert cli.main(["train", "--recipe", "wmt14-en-de", "--folder", str(tmp_path), "--threads", "1"]) == 0
     (e, folder, more), = asked
     assert dataclasses.replace(e, training=wmt.PAPER) == wmt.experiment_for() and folder == tmp_path
-    assert more[-1] == "python -m transformer_lit.wmt --corpus wmt14-en-de --way paper --size base", "the record's command"
+    assert more[-2:] == ("python -m transformer_lit.wmt --corpus wmt14-en-de --way paper --size base", "auto"), "the record's command, and the device"
     assert cli.main(["train", "--recipe", "wmt14-en-de", "--epochs", "3"]) == 1 and len(asked) == 1
 
 
@@ -74,9 +74,20 @@ def test_options_become_an_experiment(monkeypatch):
         assert large_runs.experiment_of(options(words)) == wmt.experiment_for(training={"precision": precision, "compile": compiled}), words
 
 
+def test_the_processor_of_a_machine_with_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (8, 0))
+    monkeypatch.setattr(large_runs, "precision_here", lambda device: {"cpu": "fp32", "cuda": "bf16"}[device])
+    for device, precision in ("cpu", "fp32"), ("cuda", "bf16"):
+        training = large_runs.experiment_of(options(f"--device {device}")).training
+        assert (training.precision, training.compile) == (precision, device == "cuda"), device
+    assert large_runs.command_line(options("--device cpu")) == large_runs.command_line(options("")), "where, not what"
+
+
 def test_bare_options_are_the_papers():
     bare = options("")
     assert (bare.corpus, bare.way, bare.size, bare.minutes) == ("wmt14-en-de", "paper", "base", math.inf)
+    assert bare.device == "auto"
     assert bare.peak is None and bare.threads is None and bare.seed is None
 
 

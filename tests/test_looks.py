@@ -7,8 +7,9 @@ import torch
 from torch import nn
 from translators import PAIRS, joint, words
 
+from transformer_lit.decoding import beam_search
 from transformer_lit.masks import BOS
-from transformer_lit.support.looks import LETTERS, looked_at, nearest, try_it, try_it_page
+from transformer_lit.support.looks import LETTERS, beam_steps, looked_at, nearest, try_it, try_it_page
 from transformer_lit.support.seen import was_seen
 
 
@@ -76,3 +77,14 @@ def test_what_the_page_is_given():
     [row] = try_it(words(), [PAIRS[0]], lambda english: 0)
     assert row["seen"] is False and row["ref"] == PAIRS[0][1] and row["en"] == PAIRS[0][0]
     assert try_it.__defaults__ == (was_seen,) and len(set(LETTERS)) == 64 == len(LETTERS)
+
+
+def test_a_watched_search_is_the_search():
+    translator, english = words(), "I see a cats."
+    steps = beam_steps(translator, english, 2)
+    [answer] = beam_search(translator.model, torch.tensor([translator.source.encode(english)]), 2)
+    assert all(len(candidates) <= 4 and list(candidates) == sorted(candidates, key=lambda c: -c[0]) for candidates in steps)
+    assert all(beam in (0, 1) for candidates in steps for _, beam, _ in candidates)
+    assert len(steps) >= len(answer), "a step for each token at least"
+    said = {word for candidates in steps for _, _, word in candidates}
+    assert {translator.target.decode([i]).strip() for i in answer} <= said

@@ -59,6 +59,18 @@ def permuted():
     return {**PARTS, "train": [(e, " ".join(swap.get(w.rstrip("."), w.rstrip(".")) for w in f.split()) + ".") for e, f in PARTS["train"]]}
 
 
+def test_a_plan_that_differs_is_noticed():
+    for other in {"a": 2}, {"b": 1}, {"a": 1, "b": 1}:
+        assert plan.differences({"a": 1}, other), "a difference of plans isn't noticed"
+
+
+def test_a_run_that_pauses_is_saved(tmp_path):
+    made = create_translator(PAIRS, at_least=1, **TINY)
+    config = TrainingConfig(epochs=2, max_tokens=64, checkpoint_every=0)
+    Trainer(made.model, config, folder=tmp_path).fit(PairBatches(made.encode_pairs(PAIRS), config), 1)
+    assert (tmp_path / "checkpoint.safetensors").exists(), "a run that pauses must be saved first"
+
+
 OTHERWISE = {
     "epochs=3; now epochs=2": (recipe({"epochs": 2}), PARTS),
     "n_heads=2; now n_heads=4": (recipe(model=TINY | {"n_heads": 4}), PARTS),

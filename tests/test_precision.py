@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from translators import PAIRS, joint, words
 
-from transformer_lit.support import precision
 from transformer_lit.support.checkpoint import fill_weights
 from transformer_lit.support.precision import MANY, pack, precision_for, precision_here, precision_losses, unpack
-from transformer_lit.training import named_tensors, validation_loss
+from transformer_lit.support.checkpoint import named_tensors
+from transformer_lit.training import validation_loss
 
 
 @pytest.mark.parametrize("units, capability, name", [
@@ -30,10 +30,9 @@ def test_a_gpu_computes_in_bf16_from_8_0_on(capability, name, monkeypatch):
     assert precision_here("cuda") == name
 
 
-@pytest.mark.parametrize("there, kind", [(True, "cuda"), (False, "cpu")])
-def test_a_gpu_is_taken_where_there_is_one(there, kind, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
-    assert precision.device_here().type == kind
+def test_other_devices_compute_in_fp32(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True, raising=False)
+    assert precision_here("mps") == "fp32", "what the processor beside it can multiply says nothing of it"
 
 
 def test_int8_by_hand():

@@ -8,16 +8,17 @@ import pytest
 import torch
 from translators import PAIRS, PARTS, joint, recipe
 
-from transformer_lit.data import shared_english
+from transformer_lit.data import load, shared_english
 from transformer_lit.model import TransformerConfig
 from transformer_lit.support import records, recipes
 from transformer_lit.support.files import file_hash
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import precision_here
 from transformer_lit.support.recipes import (
-    RECIPES, Recipe, accepted, begin_translator, describe, load_parts, prepare_training, rise_and_fall, score_and_record, scored,
+    RECIPES, Recipe, accepted, begin_translator, describe, prepare_training, rise_and_fall, score_and_record, scored,
     train_translator, vocabulary_costs)
-from transformer_lit.training import TrainingConfig, named_tensors, read_checkpoint, token_batches, validation_loss
+from transformer_lit.support.checkpoint import named_tensors, read_checkpoint
+from transformer_lit.training import TrainingConfig, token_batches, validation_loss
 from transformer_lit.translation import from_pretrained
 
 
@@ -68,15 +69,14 @@ def archive(tmp_path_factory):
 
 def test_parts_are_drawn_alike_and_bounded_by_words(archive, monkeypatch):
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(archive.parents[1]))
-    tiny, whole, again = (load_parts(pairs=n) for n in (150, None, 150))
+    tiny, whole, again = (load("tatoeba", words=15, pairs=n) for n in (150, None, 150))
     assert {name: len(part) for name, part in tiny.items()} == {"test": 2000, "valid": 2000, "train": 150}
     assert len(whole["train"]) == 200 and again == tiny
-    assert sum(map(len, load_parts(pairs=None, words=None).values())) == 4201, "no bound on words"
-    assert load_parts.__defaults__ == ("fr", 50_000, 15, "tatoeba")
+    assert sum(map(len, load("tatoeba").values())) == 4201, "no bound on words"
 
 
 def test_the_pocket_corpus_is_loaded_alike():
-    pocket = load_parts(corpus="pocket", pairs=None)
+    pocket = load("pocket")
     assert set(pocket) >= {"train", "valid", "test"}
     assert not {english for english, _ in pocket["train"]} & {english for english, _ in pocket["test"]}
 
@@ -125,9 +125,9 @@ def test_a_run_notes_what_it_sees_after_each_epoch(tmp_path):
 
 def test_the_corpus_is_the_recipes_where_no_parts_are_given(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(recipes, "load_parts", lambda *how: asked.append(how) or PARTS)
+    monkeypatch.setattr(recipes, "load", lambda *how: asked.append(how) or PARTS)
     train_translator(tmp_path, recipe(pairs=7, language="de"), None, [], 1)
-    assert asked == [("de", 7, None, "tatoeba")]
+    assert asked == [("tatoeba", "de", None, 7)]
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])

@@ -1,14 +1,30 @@
 """Tables of what the benches recorded."""
+from pathlib import Path
+
+import pytest
+
 from transformer_lit.support import rivals
+from transformer_lit.support.files import shipped
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in shipped("results/bench").glob("*.json")))
+def test_the_command_that_a_page_prints_can_be_typed(name):
+    python, script, *_ = rivals.command_of(rivals.recorded(name)).split()
+    assert python == "python" and (ROOT / script).is_file(), f"{name} was made by {script}, which isn't there"
+
+
+def test_a_command_that_never_moved_stays_as_it_is():
+    assert rivals.command_of({"command": "transformer-lit train --recipe words"}) == "transformer-lit train --recipe words"
 
 
 def test_every_record_has_its_table():
-    makers = {"step": rivals.step_rows, "loss": rivals.loss_rows, "to_loss": rivals.goal_rows, "decoding": rivals.decoding_rows,
-              "decoding-fp32": rivals.decoding_rows, "multi30k": rivals.caption_rows, "choices": rivals.choice_rows}
-    for name, rows_of in makers.items():
-        record = rivals.recorded(name)
-        assert len(rows_of(record)) > 1, name
-        assert max(map(len, rivals.origin(record).split("\n"))) < 80 and rivals.origin(record).startswith("python"), name
+    for name, (rows_of, _) in rivals.ROWS.items():
+        record, html = rivals.recorded(name), rivals.shown(name)._repr_html_()
+        assert len(rows_of(record)) > 1 and html.count("<tr>") == len(rows_of(record)) + 1, name
+        assert "made by python tests/bench/" in html or "made by python bench/" in html, name
+        assert rivals.titles(record)[name].split(";")[0].split(":")[0] in html, name
 
 
 def test_a_goal_that_was_not_reached_is_said():
@@ -31,3 +47,35 @@ def test_a_choice_is_measured_on_two_texts():
     ours, adam = rivals.choice_rows({"choices": [row | {"choice": "ours"}, row]})
     assert "worse on news by" not in ours
     assert (adam["worse on news by"], adam["worse on the corpus by"]) == ("+0.10 (+0.10 to +0.10)", "+0.20 (+0.20 to +0.20)")
+
+
+def test_patience_is_compared_with_haste_at_each_penalty():
+    record = rivals.recorded("stopping")
+    rows = rivals.stopping_rows(record)
+    assert list(rows) == [f"α = {alpha}" for alpha in (0.0, 0.6, 1.0, 1.5)]
+    for (hasty, calm), row in zip(rivals.stopping_pairs(record), rows.values()):
+        assert not hasty["patient"] and calm["patient"] and hasty["alpha"] == calm["alpha"]
+        assert row["BLEU, patient"] - row["BLEU, k finished"] == calm["bleu"] - hasty["bleu"] and row["answers changed"] == calm["changed"]
+    assert rivals.stopping_words(record).startswith("At α = 0.6, ") and "of 2,000 answers" in rivals.stopping_words(record)
+
+
+def test_bars_are_the_record_s_and_its_table_is_folded_below():
+    for name, draw in rivals.BARS.items():
+        html, picture = rivals.shown(name)._repr_html_(), draw(rivals.recorded(name))
+        assert picture.html in html and html.index("<table") > html.index("<details"), name
+        assert picture.caption != picture.alt and len(picture.caption.split()) <= 27, picture.caption
+    step = rivals.recorded("step")["precisions"]["fp32"]["forms"]["torch"]
+    assert f"nn.Transformer, fp32 {step['tokens_per_second']:,.0f}" in repr(rivals.step_bars(rivals.recorded("step")))
+    forms = {"whole, fp32": {"peak": 9e9}, "blocks, fp32": {"peak": 4e8}}
+    assert rivals.loss_bars({"forms": forms}).caption == "In blocks the peak falls from 9.0 to 0.4 GB in fp32."
+
+
+def test_the_choice_that_is_worst_to_take_back_is_named():
+    row = {f"{text}_worse{end}": 0.0 for text in ("news", "corpus") for end in ("", "_low", "_high")}
+    found = [row | {"choice": name, "news_worse": worse} for name, worse in (("ours", 0.0), ("Adam", 0.4), ("Noam", 0.1), ("half", -0.3))]
+    assert rivals.choice_bars({"choices": found}).caption == "On news, Adam is worst (+0.40 nats) and half best (-0.30)."
+
+
+def test_ours_is_ink_and_the_others_are_grey():
+    assert rivals.quiet(["ours, fp32", "post-norm, ours", "textbook"]) == {"textbook": rivals.figures.GREY}
+    assert rivals.listed({"a": 1.0, "b": (2.0, 1.0, 3.0)}, "{:.1f}") == "a 1.0, b 2.0"

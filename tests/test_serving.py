@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).parent / "bench"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import export as bench
 from transformer_lit.decoder import DecoderLayer
 from transformer_lit.decoding import greedy_decode, penalty

@@ -480,11 +480,11 @@ def test_the_cost_of_rope_is_no_byte():
 @pytest.fixture(scope="module")
 def pairs():
     "A ground of two hundred pairs."
+    from transformer_lit.data import load
     from transformer_lit.equal_cost import Ground
     from transformer_lit.tokens import Subwords
-    from transformer_lit.support.recipes import load_parts
     from transformer_lit.translation import Translator
-    parts = load_parts(pairs=None, words=None, corpus="pocket")
+    parts = load("pocket")
     tokens = Subwords.build((side for pair in parts["train"][:200] for side in pair), 400)
     encode = Translator(None, tokens, tokens).encode_pairs
     return Ground(tokens, encode(parts["train"][:200]), encode(parts["valid"][:60]), [], [])
@@ -492,7 +492,7 @@ def pairs():
 
 @pytest.fixture
 def script(monkeypatch, pairs):
-    monkeypatch.syspath_prepend(str(Path(__file__).parent / "bench"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "bench"))
     module = importlib.import_module("depth_and_length")
     monkeypatch.setattr(module, "ground", lambda corpus: pairs)
     return module

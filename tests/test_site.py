@@ -22,7 +22,7 @@ VISITED = [p for p in PAGES if "/source/" not in p] + [p for p in PAGES if p.end
 # (summary-name), code blocks that scroll, colours of code, the list of citations. Each is named with its rule.
 THEME_RULES = {"color-contrast", "summary-name", "aria-required-children", "scrollable-region-focusable", "landmark-unique", "region", "aria-allowed-role",
                "landmark-no-duplicate-banner", "landmark-banner-is-top-level", "landmark-complementary-is-top-level"}
-OURS = (".tl-figure", ".tl-explore", ".tl-badge")
+OURS = (".tl-figure", ".tl-explore", ".tl-badge", ".tl-check", ".tl-part", ".tl-first", ".tl-cards", ".tl-margin", ".tl-term")
 
 
 class Page(HTMLParser):
@@ -138,9 +138,9 @@ def test_nbdev_lines_are_replaced_by_badges():
 def test_every_figure_has_a_description():
     for path in SITE.glob("book/*.html"):
         text = path.read_text(encoding="utf-8")
-        for start in (i for i in range(len(text)) if text.startswith('<div class="tl-figure"', i)):
-            head = text[start:text.index(">", start)]
-            assert 'aria-label="' in head or "<table" in text[start:start + 200], f"{path.name}: a figure without words"
+        for figure in re.findall(r"<figure [^>]*tl-figure.*?</figure>", text, re.S):
+            assert re.search(r'role="(img|group)" aria-label="[^"]+ [^"]+ [^"]+ [^"]+"', figure), f"{path.name}: a figure without words"
+            assert re.search(r'<figcaption[^>]*><span class="tl-number">Fig [\d.]+</span>[^<]{12}', figure), f"{path.name}: a figure without a caption"
 
 
 @pytest.fixture(scope="module")
@@ -239,22 +239,327 @@ def test_what_is_wrong_is_found(browser, address, harm, rule):
         page.close()
 
 
-@pytest.mark.parametrize("name, control", [
-    ("book/02_attention.html", "#tl-softmax [data-in=scale]"),
-    ("book/02_attention.html", "#tl-softmax [data-in=k]"),
-    ("book/03_masks.html", "#tl-masks [data-in=pads]"),
-    ("book/03_masks.html", "#tl-masks [data-in=causal]"),
-    ("book/11_schedule.html", "#tl-noam [data-in=w]"),
-    ("book/11_schedule.html", "#tl-noam [data-in=d]"),
-])
-def test_controls_are_alive_without_a_kernel(browser, address, name, control):
-    page, _, _ = visit(browser, address, name)
+# The live views: what each promises is clicked, dragged and typed -------------------------------------------------------
+
+VIEWS = {"tl-softmax": "book/02_attention.html", "tl-masks": "book/03_masks.html", "tl-noam": "book/11_schedule.html"}
+
+
+@pytest.fixture
+def view(browser, address):
+    "A function that opens the page of a view: the page, and the view on it. What it drew has come to rest when it is asked."
+    opened = []
+
+    def open_(name, width=1280, dark=False):
+        page, asked, errors = visit(browser, address, VIEWS[name], width, dark)
+        opened.append((page, asked, errors))
+        root = page.locator(f"#{name}")
+        root.scroll_into_view_if_needed()
+        return page, root
+
+    yield open_
+    for page, asked, errors in opened:
+        page.close()
+        errors = [error for error in errors if "Failed to load resource" not in error]  # axe looks for sources of the theme's styles
+        assert not asked and not errors, (asked, errors)
+
+
+def state(page, root):
+    "All that a view shows, after the 200 ms in which it moves."
+    page.wait_for_timeout(350)
+    return root.inner_text() + "".join(root.locator("svg, [role=grid]").evaluate_all("all => all.map(e => e.innerHTML)"))
+
+
+def said(root):
+    return root.locator("[data-out=say]").inner_text()
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_control_of_a_view_is_alive(view, name):
+    page, root = view(name)
+    controls = root.locator("input")
+    assert controls.count() >= 1
+    for i in range(controls.count()):
+        control = controls.nth(i)
+        box, before = control.get_attribute("type") == "checkbox", state(page, root)
+        control.press("Space" if box else "ArrowRight")
+        assert state(page, root) != before, f"{control.get_attribute('data-in')} of {name} changes nothing"
+        control.press("Space" if box else "ArrowLeft")
+
+
+def test_a_control_that_would_change_nothing_is_switched_off(view):
+    page, root = view("tl-masks")
+    off = "e => [...e.querySelectorAll('input:disabled')].map(one => one.dataset.in)"
+    assert root.evaluate(off) == []
+    root.locator("[data-in=left]").uncheck()
+    assert root.evaluate(off) == ["inf"], "no row is dead"
+    root.locator("[data-in=pads]").fill("0")
+    assert root.evaluate(off) == ["padding", "left", "inf"]
+    root.locator("[data-in=causal]").uncheck()
+    assert root.evaluate(off) == ["padding", "left", "inf", "training"], "nothing is closed"
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_try_this_performs_each_suggestion_and_comes_back(view, name):
+    page, root = view(name)
+    button, start, seen = root.locator("[data-do=try]"), state(page, root), set()
+    while not button.inner_text().startswith("Back"):
+        before, offered = state(page, root), button.inner_text()
+        assert offered.startswith("Try this: ")
+        button.press("Enter")
+        assert state(page, root) != before and said(root) not in seen, offered
+        seen.add(said(root))
+    button.click()
+    assert len(seen) >= 3
+    page.mouse.move(0, 0)
+    page.wait_for_timeout(1500)  # the rings round changed cells go
+    after = state(page, root)
+    assert re.sub(r' (tabindex|class)="[^"]*"', "", after) == re.sub(r' (tabindex|class)="[^"]*"', "", start)
+
+
+def alarms(root):
+    return [line.split("\n")[0].removesuffix(" ALARM").strip() for line in root.locator("li.tl-m-rings").all_inner_texts()]
+
+
+def cell(root, t, s):
+    return root.locator(f'[data-cell="{t},{s}"]')
+
+
+def test_a_click_on_a_cell_of_the_mask_rings_the_alarms(view):
+    page, root = view("tl-masks")
+    assert alarms(root) == [] and root.locator(".tl-m-dead").count() == 4, "two dead rows: their names, and what they give"
+    cell(root, 3, 5).click()
+    assert alarms(root) == ["reads the future"] and "opened query elle, key large" in said(root)
+    cell(root, 4, 1).click()
+    assert alarms(root) == ["reads the future", "reads padding"]
+    cell(root, 3, 3).click()
+    assert alarms(root) == ["reads the future", "reads padding", "misses itself"]
+    root.locator("[data-in=inf]").check()
+    assert alarms(root)[-1] == "not finite" and root.get_by_text("nan", exact=True).count() == 2
+    root.locator("[data-in=training]").check()
+    assert alarms(root)[-2:] == ["not finite", "train ≠ eval"] and len(alarms(root)) == 5
+    root.locator("[data-do=clear]").click()
+    assert alarms(root) == ["not finite", "train ≠ eval"] and root.locator("[data-do=clear]").is_hidden()
+
+
+def test_the_mask_says_why_a_cell_is_closed(view):
+    page, root = view("tl-masks")
+    for at, label, kinds in (((0, 1), "by causal and padding", ("causal", "padding")), ((2, 0), "by padding", ("padding",)),
+                             ((2, 5), "by causal", ("causal",)), ((6, 2), "open", ())):
+        one = cell(root, *at)
+        assert one.get_attribute("aria-label").endswith(label)
+        assert [kind for kind in ("causal", "padding") if f"tl-m-{kind}" in one.get_attribute("class")] == list(kinds)
+    paints = {cell(root, *at).evaluate("e => getComputedStyle(e).backgroundImage") for at in ((0, 1), (2, 0), (2, 5), (6, 2))}
+    assert len(paints) == 4, "causal, padding, both and open look different"
+
+
+def test_the_mask_goes_by_keyboard(view):
+    page, root = view("tl-masks")
+    cell(root, 0, 0).focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    assert "closed query bos, key bos" in said(root) and cell(root, 2, 2).evaluate("e => e == document.activeElement")
+    assert root.locator('[data-cell][tabindex="0"]').count() == 1, "one stop for the whole grid"
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("padding", [True, False])
+@pytest.mark.parametrize("pads", [1, 3])
+def test_the_masks_alarms_are_the_chapters(view, causal, padding, pads):
+    "With the pads on the right, as in the chapter's batch, its own two tests ring where the view's do."
+    import torch
+
+    from transformer_lit.attention import scaled_dot_product_attention
+    from transformer_lit.masks import causal_mask, padding_mask, reads_future, reads_padding
+
+    table = torch.sin(torch.arange(1, 129).view(16, 8) ** 1.5)
+
+    def attend(tokens):
+        mask = torch.ones(1, 1, tokens.size(1), tokens.size(1), dtype=torch.bool)
+        mask = mask & causal_mask(tokens.size(1)) if causal else mask
+        x = table[tokens][:, None]
+        return scaled_dot_product_attention(x, x, x, mask & padding_mask(tokens) if padding else mask)[0][:, 0]
+
+    tokens = torch.tensor([[1, 4, 5, 6, 2] + [0] * pads])
+    due = {"reads the future": any(reads_future(attend, tokens, t) for t in range(4 + pads)), "reads padding": reads_padding(attend, tokens)}
+    page, root = view("tl-masks")
+    root.locator("[data-in=left]").set_checked(False)
+    root.locator("[data-in=causal]").set_checked(causal)
+    root.locator("[data-in=padding]").set_checked(padding)
+    root.locator("[data-in=pads]").fill(str(pads))
+    assert alarms(root) == [name for name, rings in due.items() if rings]
+    assert root.locator("[data-out=pads]").inner_text() == str(pads)
+
+
+def drag(page, mark, right, down):
+    box = mark.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + right, y + down, steps=4)
+    page.mouse.up()
+    page.wait_for_timeout(350)
+
+
+def keys_of(root):
+    return [float(text.split()[1]) for text in root.locator("[role=meter] text").all_text_contents()]
+
+
+def test_scores_can_be_dragged_and_typed(view):
+    page, root = view("tl-softmax")
+    dot = root.locator('[data-key="2"]')
+    before, score = keys_of(root), float(dot.get_attribute("aria-valuenow"))
+    assert before == [5.6, 1.0] and score == pytest.approx(-1.12 * 8)
+    drag(page, dot, 0, -60)
+    assert float(dot.get_attribute("aria-valuenow")) > 8 and keys_of(root) != before
+    dragged = float(dot.get_attribute("aria-valuenow"))
+    dot.focus()
+    page.keyboard.press("ArrowDown")
+    assert float(dot.get_attribute("aria-valuenow")) == pytest.approx(dragged - 0.05 * 8)
+    root.locator("[data-do=clear]").click()
+    assert float(dot.get_attribute("aria-valuenow")) == pytest.approx(score) and keys_of(root) == before
+
+
+def test_the_division_holds_the_upper_row(view):
+    page, root = view("tl-softmax")
+    found = {}
+    for power in range(2, 11):
+        root.locator("[data-in=k]").fill(str(power))
+        page.wait_for_timeout(300)
+        weights = re.search(r"([\d.]+) divided, ([\d.]+) not", said(root))
+        found[2 ** power] = float(weights[2])
+        assert keys_of(root)[0] == 5.6 and weights[1] == "0.38"
+        assert root.locator("[data-out=k]").inner_text() == str(2 ** power)
+    assert min(k for k, most in found.items() if most > 0.9) == 16, "what the button says"
+
+
+def test_the_peak_can_be_dragged_and_the_axis_follows(view):
+    page, root = view("tl-noam")
+    peak = root.locator("svg [role=slider]")
+    assert peak.get_attribute("aria-valuetext") == "warm-up 400 steps, peak 0.00221"
+    drag(page, peak, 200, 0)
+    warm = int(peak.get_attribute("aria-valuenow"))
+    assert 4000 < warm < 9000 and root.locator("[data-out=w]").inner_text() == f"{warm:,}"
+    peak.focus()
+    page.keyboard.press("ArrowLeft")
+    assert int(peak.get_attribute("aria-valuenow")) == warm - 100
+    root.locator("[data-in=w]").fill("400")
+    root.locator("[data-in=d]").fill("6")
+    page.wait_for_timeout(350)
+    tall = root.locator("svg path[data-line=own]").evaluate("e => e.getBBox().height")
+    assert tall > 180, "the smallest width with the shortest warm-up fills the height, and isn't cut off"
+    ghost = root.locator("svg path[data-line=base]").evaluate("e => e.getBBox().height")
+    assert 5 < ghost < tall / 3, "the base model's line keeps the scale"
+
+
+def test_reduced_motion_draws_at_once(browser, address):
+    page = browser.new_page(reduced_motion="reduce")
     try:
-        root = page.locator(control.split()[0])
-        before = root.inner_text() + root.locator("svg").inner_html()
-        page.locator(control).press("Space" if page.locator(control).get_attribute("type") == "checkbox" else "ArrowRight")
-        after = root.inner_text() + root.locator("svg").inner_html()
-        assert before != after, f"{name}: turning {control} changes nothing"
+        page.goto(address + VIEWS["tl-softmax"])
+        root = page.locator("#tl-softmax")
+        root.locator("[data-in=k]").fill("10")
+        bars = root.locator("svg").inner_html()
+        page.wait_for_timeout(300)
+        assert root.locator("svg").inner_html() == bars
+    finally:
+        page.close()
+
+
+def said_in_french(page) -> str:
+    return " ".join(page.locator(".tl-first [data-out=fr] span:not(.tl-unsaid)").all_inner_texts())
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_first_pages_switch_turns_the_pronoun(browser, address, width):
+    page, _, errors = visit(browser, address, "book/index.html", width=width)
+    try:
+        assert " il " in said_in_french(page) and page.locator(".tl-first path.tl-link-it").count() == 1
+        page.get_by_role("button", name="wide").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function("document.querySelector('.tl-first-note').textContent.includes('wide')")
+        assert " elle " in said_in_french(page) and " il " not in said_in_french(page) and not errors
+        assert page.locator(".tl-first path.tl-link-it").count() == 1 and page.get_by_role("button", name="wide").get_attribute("aria-pressed") == "true"
+    finally:
+        page.close()
+
+
+def test_a_word_of_the_glossary_shows_its_line(browser, address):
+    page, _, _ = visit(browser, address, "book/09_transformer.html")
+    try:
+        term = page.locator("a.tl-term").first
+        line = term.get_attribute("data-line")
+        term.focus()
+        assert len(line.split()) > 4 and page.evaluate("e => getComputedStyle(e, '::after').content", term.element_handle()) == f'"{line}"'
+        term.click()
+        page.wait_for_url("**/glossary.html#term-*")
+    finally:
+        page.close()
+
+
+def test_a_box_of_the_drawing_leads_to_its_chapter(browser, address):
+    page, _, _ = visit(browser, address, "book/index.html")
+    try:
+        page.locator(".tl-desk a:has(title:text-is('cross-attention'))").first.click()
+        page.wait_for_url("**/08_decoder.html")
+    finally:
+        page.close()
+
+
+def test_looks_are_measured_as_they_are(browser):
+    import looks
+
+    assert looks.prose_words("loss 0.25\nThis line is one sentence of eight words.\na b c") == 8
+    rows = {row["page"]: row for row in looks.measure(["02_attention", "12_training"], browser.new_page(viewport={"width": 1280, "height": 900}))}
+    for row in rows.values():
+        assert row["figures"] == row["named"] > 0 and row["narrow"] <= row["figures"] and 0 < row["first"] < 700 and row["kB"] < 1500
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_fits_a_phone_and_axe_finds_nothing(view, name, dark):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    page, root = view(name, width=390, dark=dark)
+    assert root.evaluate("e => e.scrollWidth <= e.clientWidth") and root.bounding_box()["width"] <= 390
+    found = axe.run(page, context={"include": [[f"#{name}"]]}, options={"resultTypes": ["violations"]}).response["violations"]
+    assert not [(rule["id"], rule["nodes"][0]["html"][:150]) for rule in found if rule["impact"] in ("serious", "critical")]
+    small = root.locator("button:visible, [role=slider]").evaluate_all("all => all.map(e => e.getBoundingClientRect()).filter(b => b.width < 22 || b.height < 22).length")
+    assert not small, "too small for a finger"
+    letters = root.locator("text, label, p, li").evaluate_all("all => Math.min(...all.map(e => parseFloat(getComputedStyle(e).fontSize)))")
+    assert letters >= 11
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_attention_view_of_chapter_20(browser, address, dark):
+    "It opens on the pronoun's head; its button taps the pronoun; a thumbnail turns it; nothing is loaded for it."
+    page, asked, errors = visit(browser, address, "book/20_attention_maps.html", dark=dark)
+    try:
+        view = page.locator(".tl-attention").first
+        say = view.locator("[data-out=say]")
+        assert say.inner_text().startswith("Layer 3, head 1 of cross-attention.")
+        view.locator("[data-do=try]").click()
+        assert "“il” (said after" in say.inner_text() and "tired" in say.inner_text()
+        view.locator(".tl-heads button").nth(1).click()
+        assert say.inner_text().startswith("Layer 1, head 2") and "“il”" in say.inner_text()
+        assert "another sharp head" in view.locator("[data-do=try]").inner_text()
+        assert page.locator(".tl-attention").count() == 2, "the running sentence, and one of the shipped translator"
+        assert not asked and not errors
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_forty_sentences_stand_near_the_top_and_answer(browser, address, width):
+    "Its controls one by one: tests/test_try_it.py."
+    page, asked, errors = visit(browser, address, "book/18_translation.html", width=width)
+    try:
+        view = page.locator(".tl-try")
+        assert view.bounding_box()["y"] < (2500 if width > 600 else 3500), "the view is buried"
+        for control, said in (("[data-in=turn]", "wide"), ("[data-filter=failures]", ""), ("[data-out=list] button >> nth=3", ""), ("[data-in=again]", "")):
+            before = view.inner_html()
+            view.locator(control).click()
+            page.wait_for_function("document.querySelector('.tl-try [data-out=note]').textContent != ''")
+            assert view.inner_html() != before or "again" in control, f"{control} changes nothing"
+            assert said in view.locator("[data-out=s]").get_attribute("aria-label")
+        assert not asked and not errors
     finally:
         page.close()
 

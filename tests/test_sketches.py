@@ -1,7 +1,10 @@
 """Drawings of single chapters: the numbers and words that they show, and alt texts made from them."""
+import html
 import re
 
+import numpy as np
 import pytest
+import torch
 
 from transformer_lit.support import sketches
 
@@ -9,7 +12,7 @@ TREE = {"": {"elle": 0.55, "il": 0.45}, "elle": {"large": 0.4, "étroite": 0.35,
 
 
 def words(picture):
-    return re.findall(r">([^<>]+)</text>", picture._repr_html_())
+    return [html.unescape(word) for word in re.findall(r">([^<>]+)</text>", picture._repr_html_())]
 
 
 def test_a_tree_shows_each_product_and_names_the_best():
@@ -22,12 +25,52 @@ def test_a_tree_shows_each_product_and_names_the_best():
     assert "'il' with 0.45 and then 'fatigué' make 0.4050" in repr(picture) and "more than 0.2200" in repr(picture)
 
 
+def test_a_tree_fits_a_phone():
+    assert 'viewBox="0 0 344 ' in sketches.word_tree(TREE, "parce qu'")._repr_html_()
+
+
+def test_the_longest_stays_on_top_and_what_is_saved_is_dashed():
+    picture = sketches.staying({"one": 2, "two": 5, "three": 3})
+    assert words(picture)[:3] == ["two", "three", "one"]
+    assert picture._repr_html_().count("stroke-dasharray") == 2 * 2, "two drawings, and the longest saves nothing"
+    assert "two 5, three 3, one 2" in repr(picture) and picture.caption.startswith("Of 15 rows, 3 in each of 5 steps, 10 are computed")
+
+
+def test_each_true_word_goes_back_in():
+    picture = sketches.shifted(["BOS", "il", "dort", "EOS"])
+    assert words(picture)[2:8] == ["il", "BOS", "dort", "il", "EOS", "dort"], "asked for above, read below"
+    assert picture._repr_html_().count("<polygon") == 2 * (3 + 2), "the last word asked for isn't read"
+    assert "asks for 3 words at once" in picture.caption
+
+
+def test_the_chosen_row_is_filled():
+    picture = sketches.one_matrix(("a", "b", "c"), chosen=2, vocab=1_000_000, d_model=4)
+    html = picture._repr_html_()
+    assert html.count(f'fill="{sketches.figures.GREY}"') == 2 * 8 and html.count("<rect") == 2 * (3 + 3 * 8), "for a desk and for a phone"
+    assert "holds 4.0 million numbers here; untied it would hold 12.0" in picture.caption
+
+
+def test_areas_are_in_proportion():
+    parts = {"embedding": 40, "encoder attention": 80, "decoder attention": 80, "cross-attention": 80, "LayerNorm": 40}
+    picture = sketches.parameter_areas({**parts, "feed-forward": 296}, layers=1)
+    parts |= {"encoder feed-forward": 148, "decoder feed-forward": 148}
+    areas = [float(w) * float(h) for w, h in re.findall(r'<rect [^>]*width="([\d.]+)" height="([\d.]+)"', picture._repr_html_())]
+    names = [word for word in words(picture) if word in parts]
+    assert len(areas) == len(names) == 2 * 6, "for a desk and for a phone"
+    for half in (slice(0, 6), slice(6, 12)):
+        for name, area in zip(names[half], areas[half]):
+            assert area / areas[half][0] == pytest.approx(parts[name] / parts[names[half][0]], rel=1e-3)
+    assert "LayerNorm 0.00 M" in words(picture)[-1]
+    assert "feed-forward boxes hold 48%, the embedding 6% and the attentions 39%" in picture.caption
+
+
 @pytest.mark.parametrize("steps", [2, 4])
 def test_a_cache_leaves_one_row(steps):
-    html = sketches.cached_rows(steps)._repr_html_()
-    empty = html.count("stroke-dasharray")
-    assert html.count("<rect") == 2 * steps ** 2
-    assert 2 * steps ** 2 - empty == steps * (steps + 1) // 2 + steps, "a filled box is a score computed at the last step"
+    page = sketches.cached_rows(steps)._repr_html_()
+    empty = page.count("stroke-dasharray")
+    assert page.count("<rect") == 2 * 2 * steps ** 2, "two triangles, for a desk and for a phone"
+    assert 2 * steps ** 2 - empty / 2 == steps * (steps + 1) // 2 + steps, "a filled box is a score computed at the last step"
+    assert f"leaves {steps} of {steps * (steps + 1) // 2} scores" in sketches.cached_rows(steps).caption
 
 
 def test_rows_count_from_one_and_say_the_next_word():
@@ -38,4 +81,350 @@ def test_rows_count_from_one_and_say_the_next_word():
 
 def test_runs_grow_along_the_diagonal_and_break():
     assert sketches.runs("a b x d".split(), "a b c d".split()).tolist() == [[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
-    assert repr(sketches.equal_runs("a b x d", "a b c d")).endswith("of 2, 1 words.")
+    picture = sketches.equal_runs("a b x d", "a b c d")
+    assert repr(picture).endswith("of 2, 1 words.") and picture.caption.startswith("3 of 4 words agree, in runs of 2, 1;")
+
+
+def test_a_loop_shows_every_state_under_its_word():
+    states = torch.arange(12.).view(4, 3) / 8
+    picture = sketches.unrolled("a b c d".split(), states)
+    shown = words(picture)
+    assert all(f"{n:.4f}" in shown for n in states.flatten().tolist())
+    assert shown.count("U") == 3 and shown.count("W") == 4 and "h₄" in shown and "h₀" not in shown
+
+
+def test_a_look_joins_all_words_at_one_tick():
+    picture = sketches.loop_and_look("a b c".split())
+    shown, html = words(picture), picture._repr_html_()
+    assert 'viewBox="0 0 234 ' in html, "a phone has no need to scroll"
+    assert {"loop: 3 ticks", "look: 1 tick", "tick 3", "h₃", "y₃"} <= set(shown)
+    desk, phone = html.split('class="tl-phone"')
+    assert desk.count("<line") == 3 + 3 + 2 + 9, "ticks, words of the loop, its steps, and all pairs of the look"
+    assert phone.count("<line") == desk.count("<line") + 1, "below each other they have a tick 1 each"
+    assert "state 3 at tick 3" in repr(picture) and picture.caption == "For 3 words the loop takes 3 ticks, and the look takes one."
+
+
+def test_ones_pick_out_the_rows_that_add_up():
+    x, eye = torch.tensor([0., 1, 0, 1]), torch.eye(4)
+    picture = sketches.query_key_value("dog", x, (2 * eye, eye, 3 * eye), "cat", torch.tensor([0., 1, 0, 3]))
+    shown = words(picture)
+    assert picture._repr_html_().count('opacity="0.35"') == 6 and "rows 2 and 4" in repr(picture)
+    assert shown.count("3") == 4 + 2 + 1, "a diagonal, the two numbers that it leaves, and one of the other word's key"
+    assert {"q of dog", "k of cat", "= 8"} <= set(shown) and shown.count("6") == 1, "2 · 1 + 2 · 3"
+    assert picture.caption == "Rows 2 and 4 make the query of dog. It meets the key of cat with a score of 8."
+
+
+def test_a_sheet_of_attention_names_the_largest_weights():
+    eye = torch.eye(3, 4)
+    weights = torch.tensor([[.2, .5, .3], [.1, .1, .8], [.6, .2, .2]])
+    picture = sketches.attention_sheet("a b c".split(), (eye, eye, eye), 4 * eye[:, :3], weights, weights @ eye)
+    assert picture.caption == "The largest weight of each word: a 0.50 on b, b 0.80 on c, c 0.60 on a."
+    assert "÷ √4" in words(picture) and words(picture).count("2") == 3
+
+
+def test_two_masks_leave_open_what_both_leave_open():
+    padding, causal = torch.tensor([True, True, False]), torch.ones(3, 3).tril() == 1
+    picture = sketches.two_masks("a b pad".split(), padding, causal)
+    html = picture._repr_html_()
+    desk, phone = html.split('class="tl-phone"')
+    for drawn in (desk, phone):
+        assert drawn.count("#e8e8e8") == 6 + 6 + 5 and drawn.count("#666666") == 3 + 3 + 4, "padding, causal, both"
+        widths = re.findall(r'<rect x="\S+" y="\S+" width="([\d.]+)"', drawn)
+        assert sorted(map(widths.count, set(widths))) == [6, 21], "two rows of three that broadcasting makes are small"
+    assert picture.caption == "A pair stays open only where both masks are open: 5 of 9. Light is open."
+
+
+def test_a_last_state_waits_for_all():
+    assert sketches.unrolled("a b".split(), torch.ones(2, 3)).caption == "The last of the 2 states waits for all the others."
+
+
+def test_heads_count_from_one():
+    x = torch.arange(12).view(3, 4)
+    shown = words(sketches.heads_apart(x, x.unflatten(-1, (2, 2)).transpose(0, 1)))
+    assert shown.count("head 1") == 2 and shown.count("head 2") == 2 and "head 0" not in shown
+    assert all(shown.count(str(n)) == 2 for n in range(12))
+
+
+def test_every_word_reaches_the_chosen_one():
+    picture = sketches.across_then_alone(["on", "the", "bank"], "bank")
+    html = picture._repr_html_()
+    assert html.count("<rect") == 9 and html.count("<polygon") == 2 * 3
+    assert html.count('x2="170" y2="139"') == 3, "three arrows end at the third word"
+    assert "to bank" in repr(picture)
+
+
+def test_slots_show_what_elision_changed():
+    picture = sketches.filled_slots([("S", "le animal", "l' animal"), ("V.aux", "a", "a")])
+    assert {"S", "le animal", "l' animal", "a"} <= set(words(picture))
+    assert repr(picture).endswith("where le animal became l' animal.") and picture._repr_html_().count("stroke-dasharray") == 1
+
+
+def test_linked_words_are_told_by_the_english_word():
+    picture = sketches.word_links(["it", "didn't", "."], ["il", "n'", "pas"], [(0, 0), (1, 2), (1, 1)])
+    assert repr(picture).endswith("linked words light: it with il, didn't with n' and pas.")
+
+
+def test_pairs_go_to_their_part():
+    picture = sketches.dealt_out({"train": [("I see.", "Je vois."), ("I see!", "Ah !")], "test": [("Go.", "Va !")]})
+    assert {"I see!", "Va !", "train", "test"} <= set(words(picture)) and picture._repr_html_().count("<polygon") == 3
+    assert repr(picture) == "3 pairs, dealt out by their English: train gets 2 of I see., I see!; test gets 1 of Go.."
+
+
+def test_recorded_curves_tell_where_they_end():
+    log = [{"kind": "step", "step": n, "loss": 9.0 / n} for n in (1, 2, 3)] + [
+        {"kind": "epoch", "step": n, "valid_loss": 4.0 / n} for n in (2, 4)]
+    assert repr(sketches.training_curves(log)) == ("Training loss falls from 9.0 to 3.0 nats per token in 3 steps, held-out loss "
+                                                   "from 2.00 after the first epoch to 1.00.")
+    drawn = sketches.validation_by_epoch({"by pair": ([3, 4, 5], [3.0, 2.5, 2.25]), "by pair, seen": ([4, 5], [2.0, 1.0])})
+    assert repr(drawn).endswith("by pair 2.25; by pair, seen 1.00.")
+    ticks = [float(word) for word in words(drawn) if re.fullmatch(r"[\d.]+", word)]
+    assert 4 in ticks and 3.5 not in ticks, "an epoch is whole"
+
+
+def test_tables_of_records_keep_their_rows():
+    rows = [{"name": name, "beam": 4, "same": 9, "sentences": 10, "bleu": 50.126, "difference": {"low": -0.5, "high": 0.25},
+             "ratio": 0.5} for name in ("fp32", "int8")]
+    table = sketches.precisions_compared(rows)._repr_html_()
+    assert "fp32<" not in table and "int8" in table and "9 of 10" in table and "50.13" in table and "-0.50 to +0.25" in table
+    kept = [{"epochs": [1], "step": 5, "loss": 3.0}, {"epochs": [2], "step": 10, "loss": 2.0}, {"epochs": [1, 2], "step": 10, "loss": 1.5}]
+    table = sketches.averaged_checkpoints(kept, [(1, 2)], lambda step: step / 40)._repr_html_()
+    assert all(text in table for text in ("0.250", "2.000", "1.500 (epoch 1)"))
+    ends = [{"samples": {"Hi.": f"Salut {n}"}} for n in (1, 2, 3, 4)]
+    table = sketches.answers_by_epoch(ends, {"Hi.": True}, lambda english, french: french == "Salut 4")._repr_html_()
+    assert all(text in table for text in ("Salut 1", "Salut 2", "Salut 4", "seen", "yes")) and "Salut 3" not in table
+
+
+def test_groups_of_few_sentences_are_left_out():
+    rows = [{"group": g, "sentences": n, "BLEU": 10.0 * g, "low": 1.0, "high": 99.0} for g, n in ((0, 30), (1, 24), (2, 25), (9, 3))]
+    picture = sketches.scores_by_group({"ours": rows, "few": rows[3:]}, "words", "BLEU by length", log=True)
+    assert repr(picture) == "BLEU by length, with 95% bands, first to last group: ours from 0 to 20."
+    assert picture.caption == repr(picture), "a single set has nothing to be above"
+    other = [{**row, "BLEU": 15.0} for row in rows[:3]]
+    both = sketches.scores_by_group({"ours": rows, "theirs": other}, "words", "BLEU by length")
+    assert both.caption == "ours scores highest in 1 of the 2 groups that it shares with another set."
+
+
+def test_scores_tell_their_widths_and_ends():
+    around = [{"value": 40.0, "low": 30.0, "high": 50.0}, {"value": 42.0, "low": 40.0, "high": 44.5}]
+    assert repr(sketches.narrowing([50, 800], around, 42.0)).endswith("narrows from 20.0 to 4.5 points.")
+    assert sketches.narrowing([50, 800], around, 42.0).caption == (
+        "16 times the sentences make the 95% interval 4.4 times narrower: 20.0 points with 50 sentences, 4.5 with 800.")
+    moved = {"drop": np.array([[[100.0, 100.0], [40.0, 60.0]], [[100.0, 100.0], [50.0, 70.0]]])}  # (2, 2, 2)
+    assert repr(sketches.damaged_scores((0, 0.3), moved)).endswith("At 30%: drop, BLEU 45, chrF 65.")
+    both = sketches.damaged_scores((0, 0.3), {**moved, "exchange": moved["drop"] + 5})
+    assert both.caption == "At 30% BLEU is 45 to 50 for every fault; chrF tells them apart, from 65 (drop) to 70 (exchange)."
+
+
+def test_heads_are_counted_from_one():
+    rates = sketches.rates_by_head(torch.tensor([[0.5, 0.4], [0.2, 0.9]]), torch.tensor([0.45, 0.3]))
+    assert "Best head: layer 2, head 1, with 20.0%; the lowest mean is 30.0%" in repr(rates) and "mean" in words(rates)
+    assert rates.caption == "Head 1 of layer 2 aligns best of all heads, with 20.0% errors; the mean of the heads of layer 2 has 30.0%."
+    turns = sketches.head_turns({"encoder": torch.tensor([[0.001, -0.002]]), "cross": torch.tensor([[0.29, 0.0]])})
+    assert "0.2 in encoder, 29.0 in cross" in repr(turns) and {"0.1", "-0.2", "29.0"} <= {w.replace("−", "-") for w in words(turns)}
+    assert turns.caption == "Head 1 of cross layer 1 turns most, by 29.0 hundredths; no encoder head by more than 0.2."
+    off = sketches.heads_off(range(0, 6, 2), [1.0, 0.9, 0.5], torch.tensor([[1.0, 0.8, 0.5], [1.0, 0.7, 0.5]]), 0.5)
+    assert "With half of the heads off: 90%, most turning first, and 75% in random order; at the end 50% and 50%." in repr(off)
+    assert off.caption == "Half of what the model knows is lost with 4 heads off, most turning first, and with 3 in random order."
+
+
+def test_a_mapping_becomes_two_columns():
+    table = sketches.listed({"a": 0.5, "b": 2}, "word", "share", fmt="{:.1f}", caption="two")._repr_html_()
+    assert re.findall(r">([^<>]+)</t[hd]>", table) == ["word", "share", "a", "0.5", "b", "2"] and "two" in table
+
+
+def test_vocabularies_tell_their_sizes():
+    ceiling = [{"words": 900, "sentences lost, %": 20.0}, {"words": 300, "sentences lost, %": 60.0}]
+    told = repr(sketches.words_and_pieces({300: 20.0, 800: 12.5}, 9.1, ceiling))
+    assert "300, 20.0; 800, 12.5; words: 9.1" in told and "300, 60%; 900, 20%; byte pairs" in told
+    assert repr(sketches.unknown_by_size([{"words": 1200, "unknown": 0.02}])).endswith("1,200, 2.0%.")
+
+
+def test_shortcuts_stand_side_by_side():
+    shares = {"nothing": {"naive": 0.58, "even": 0.5}, "noun": {"naive": 0.8, "even": 0.5}}
+    picture = sketches.shortcuts_compared(shares, ["nothing", "noun"], ("naive", "even"))
+    assert repr(picture) == "Guessed right, naive and even: nothing 0.58 and 0.50; noun 0.80 and 0.50." and "noun, even" in words(picture)
+
+
+def test_two_readers_differ_in_where_the_words_are_looked_for():
+    picture = sketches.two_readers()
+    said = words(picture)
+    assert said.count("it") == said.count("fatigué") == 2 and {"one summary", "a look for each word"} <= set(said)
+    assert "below" in repr(picture)
+
+
+def test_padding_is_counted_by_batches_of_two():
+    said = repr(sketches.padded(["a", "b c d", "e", "f g h"], {"As they come": (0, 1, 2, 3), "Sorted": (0, 2, 1, 3)}))
+    assert "as they come, 4 of 16 places are padding; sorted, 0 of 12 places are padding" in said
+
+
+def test_a_killed_run_writes_its_last_lines_again():
+    picture = sketches.killed_and_resumed(killed=9, saved=(3, 6), end=12)
+    assert {"3", "6", "9", "12", "7 to 9: cut, then written again"} <= set(words(picture))
+    assert "killed. It resumes at 6" in repr(picture) and picture._repr_html_().count("stroke-dasharray") >= 6
+
+
+def test_over_clocks_draws_the_clocks_that_the_columns_are():
+    angle = np.array([0.0, np.pi / 2])
+    table = np.array([[0.0, 1.0, 1.0, 0.0]])
+    shown = sketches.over_clocks(table, {"one": angle}, annotate=True, rows=["here"], alt="one row of two clocks", caption="found")
+    assert shown.caption == "found" and "tl-phone" not in shown.html, "two clocks fit a phone"
+    desk = shown.html
+    assert desk.count(">1.00<") == 2 and ">0.00<" not in desk, "a zero is an empty cell"
+    assert ">here<" in desk and ">one<" in desk and ">clock<" in desk
+    plain = sketches.over_clocks(np.zeros((30, 4)), {"a": angle, "b": angle}, alt="thirty rows of zeros", caption="found").html.split("tl-phone")[0]
+    assert ">20<" in plain and ">+1<" in plain and ">0.00<" not in plain, "every tenth line is numbered, and a scale stands beside it"
+
+
+def test_table_of_clocks_is_the_papers():
+    from transformer_lit.embeddings import sinusoids
+    seen = {}
+    kept = sketches.over_clocks
+    try:
+        sketches.over_clocks = lambda table, hands, **words: seen.update(table=table, hands=hands, **words)
+        sketches.table_of_clocks(60, 16, (10, 40))
+    finally:
+        sketches.over_clocks = kept
+    assert np.allclose(seen["table"], sinusoids(60, 32), atol=1e-4)
+    assert list(seen["hands"]) == ["at 10", "at 40"] and np.isclose(seen["hands"]["at 40"][0], 40)
+    assert "turned 6.4 times" in seen["caption"] and "0.4 degrees" in seen["caption"]
+
+
+def test_moved_by_layer_tells_what_moved():
+    shown = sketches.moved_by_layer({"embedding": [0.0, 0.0, 5.0], "layer 1": [1.0, 2.0, 4.0]}, ["a", "b", "x/y"], [True, True, False])
+    assert "at most 0.0%; after layer 1 each of them differs, by 1.0% to 2.0%" in shown.caption and "layer 1 1.0 to 2.0" in shown.alt
+
+
+def test_each_head_is_a_dot_with_what_it_costs():
+    left = {("cross", 0, 0): 1.0, ("cross", 0, 1): 0.9, ("encoder", 0, 0): 1.0, ("encoder", 0, 1): 0.997}
+    picture = sketches.points_lost(left, 1.0)
+    assert picture._repr_html_().count("<circle") == 4 and {"0.0", "10.0", "0.3", "layer 1", "encoder", "cross"} <= set(words(picture))
+    assert picture.caption == ("3 of 4 heads can be switched off alone at a cost of less than half a point; the dearest, head 2 of cross layer 1, "
+                               "costs 10.0.")
+    assert words(picture).index("encoder") < words(picture).index("cross"), "the encoder stands left"
+    better = sketches.points_lost({("cross", 0, 0): 0.9, ("cross", 0, 1): 0.95}, 0.9)
+    assert {"0.0", "-5.0"} <= set(words(better)), "a head that harms has a loss below zero"
+
+
+def test_a_killed_run_tells_how_many_lines_are_written_twice():
+    assert "Killed at step 9, the run goes on from the checkpoint of step 6: 3 lines" in sketches.killed_and_resumed(9, (3, 6), 12).caption
+
+
+BEAM = [[(-0.5, 0, "elle"), (-0.8, 0, "il"), (-9.0, 0, "on"), (-9.5, 0, "EOS")],
+        [(-0.9, 1, "fatigué"), (-1.5, 0, "large"), (-1.6, 0, "étroite"), (-1.9, 1, "EOS")],
+        [(-0.9, 0, "EOS"), (-1.5, 1, "EOS"), (-3.0, 0, "et"), (-3.1, 1, "et")]]
+
+
+def test_a_candidate_is_kept_dropped_or_finished():
+    fates = [[node.fate for node in column] for column in sketches.beam_nodes(BEAM, 2, 0.6, "EOS")]
+    assert fates == [["open", "open", "cut", "cut"], ["open", "open", "cut", "cut"], ["done", "done", "cut", "cut"]], (
+        "an end below the best two counts for nothing, and after the last step nothing goes on")
+
+
+def test_candidates_continue_the_beams_that_went_on():
+    second, third = sketches.beam_nodes([BEAM[0], [(-0.9, 0, "EOS"), (-1.0, 1, "fatigué"), (-1.5, 0, "large"), (-2.0, 0, "x")],
+                                         [(-1.1, 0, "EOS"), (-1.6, 1, "EOS")]], 2, 0.6, "EOS")[1:]
+    assert [node.parent.word for node in second] == ["elle", "il", "elle", "elle"]
+    assert [node.parent.word for node in third] == ["fatigué", "large"], "an end makes room: beams are counted without it"
+
+
+def test_a_tree_of_a_search_tells_the_winner_and_its_score():
+    picture = sketches.beam_tree(BEAM, 2)
+    score = f"−{0.9 / (8 / 6) ** 0.6:.2f}"
+    assert picture.caption == f"At step 1 'il' is behind 'elle'. The beam keeps both, and 'il fatigué' wins with {score}."
+    assert words(picture).count(score) == 2, "for a desk and for a phone"
+    assert f"'il fatigué' with {score}; 'elle large' with −{1.5 / (8 / 6) ** 0.6:.2f}" in repr(picture)
+    assert picture._repr_html_().count("<rect") == 2 * (12 + 2), "a finished one has two boxes"
+
+
+def test_a_tree_without_an_end_says_so():
+    picture = sketches.beam_tree(BEAM[:2], 2)
+    assert "none" in repr(picture) and picture.caption.startswith("0 of the beginnings finished")
+
+
+def test_shift_by_tells_turns_and_what_lies_outside():
+    shown = sketches.shift_by(3, np.eye(4) + 0.001, [np.pi, np.pi / 2])
+    assert "180.0°, 90.0°" in shown.caption and "exceeds 1e-03" in shown.caption and ">turn by 3<" in shown.html and ">cos 1<" in shown.html
+
+
+def test_windows_read_says_how_far_both_go_together():
+    right = np.stack([np.linspace(1, 0.5, 61)] * 2)
+    assert "correlation of 1.00" in sketches.windows_read(right, right, 0.1).caption
+    shown = sketches.windows_read(right, 1 - right, 0.1)
+    assert "correlation of -1.00" in shown.caption and f"{right[0, 44]:.0%} are right in sentences that start at 44" in shown.caption
+
+
+def test_joined_clocks_leaves_a_clock_with_itself_out():
+    pairs = np.array([[1.0, 0.1, 0.3], [0.1, 0.9, 0.4], [0.3, 0.6, 0.9]])
+    assert "itself counts 1.00. On average the other clocks count 0.50 with one another and 0.20 with clock 0" in sketches.joined_clocks(pairs).caption
+
+
+def test_residual_or_none_draws_the_fault_dashed():
+    half = {True: np.ones((3, 2)), False: np.full((3, 2), 0.25)}
+    shown = sketches.residual_or_none([1, 64], half, [2, 32], half)
+    assert "32 layers the stack learns 100% of the phrases with residuals and 25% without" in shown.caption
+    assert "stroke-dasharray" in shown.html and sketches.figures.FAULT.lower() in shown.html.lower() and "residual 1e+00 and 1e+00" in shown.alt
+
+
+def test_post_or_pre_compares_at_the_highest_rate():
+    gradients = {"post-norm": np.full((3, 12), 0.5), "pre-norm": np.full((3, 12), 0.125)}
+    losses = {0.003: {"post-norm": np.ones((3, 20))}, 0.01: {"post-norm": np.full((3, 20), 2.0), "pre-norm": np.ones((3, 20))}}
+    shown = sketches.post_or_pre(gradients, losses)
+    assert "4.0 times as large" in shown.caption and "rate 0.01: post-norm 2.00, pre-norm 1.00" in shown.caption and "rate 0.003, post-norm 1.00" in shown.alt
+    assert "layer of 12" in shown.html
+
+
+def test_leaning_on_follows_the_last_word():
+    shown = sketches.leaning_on(torch.tensor([[0.5, 0.25], [1.0, 0.0]]), ["both", "causal"], ["bank", "river"], "bank")
+    assert shown.caption == "Share of river in the gradient at bank: both 25%, causal 0%." and "causal: bank 1.00, river 0.00" in shown.alt
+
+
+def test_who_reads_counts_what_is_read():
+    own, across = torch.ones(2, 2).tril().bool(), torch.tensor([[True, True, False]] * 2)
+    shown = sketches.who_reads(own, across, ["BOS", "a"], ["x", "y", "pad"])
+    assert "reads 2 of the 3 source words, and no row reads the other 1. No target word" in shown.caption
+    assert "1 target word is read" in sketches.who_reads(own.mT, across, ["BOS", "a"], ["x", "y", "pad"]).caption
+
+
+def test_known_and_found_keeps_fixed_words_apart():
+    known = torch.tensor([[1, 0], [0, 1], [0, 1]])
+    weights = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]])
+    shown = sketches.known_and_found(known, weights, ["a", "b", "c"], ["x", "y"], torch.tensor([False, False, True]))
+    assert "in 2 of 2 rows that need the source, and in 0 of 1 whose" in shown.caption and "a 0.90, b 0.80, c 0.30" in shown.alt
+
+
+def test_ways_to_score_are_held_against_one():
+    picture = sketches.ways_apart({"13a": 53.1, "intl": 56.4, "none": 52.0}, "13a")
+    assert picture.caption == "One output, 3 ways to score it: BLEU 52.0 to 56.4." and "13a +0.0, intl +3.3, none -1.1" in repr(picture)
+
+
+# Chapters 15 to 18 -------------------------------------------------------------------------------------------------
+
+def test_pieces_stand_in_boxes_over_their_numbers():
+    assert [sketches.readable_piece(piece) for piece in (" a", "Ġa", b"\xc3\xa9", b"\xc3", "\n")] == ["␣a", "␣a", "é", "C3", "↵"]
+    shown = re.findall(r">([^<>]+)</span>", sketches.pieces({"it's <b>": ["it", " 's"], "": [b"x"]}, {"it's <b>": [7, 8]})._repr_html_())
+    assert [html.unescape(text) for text in shown] == ["it's <b>", "it", "7", "␣'s", "8", "x"]
+
+
+def test_words_stand_in_a_row():
+    assert [sketches.in_a_row(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+
+
+def test_captions_of_part_three_say_what_came_out():
+    log = [{"kind": "step", "step": n, "loss": 9.0} for n in (1, 2)] + [{"kind": "epoch", "step": n, "valid_loss": v} for n, v in ((1, 4.0), (2, 3.5), (3, 3.75))]
+    assert sketches.training_curves(log).caption == "The held-out loss is lowest after epoch 2 of 3, at 3.50 nats per token."
+    runs = {"told": ([1, 5], [5.0, 2.0]), "ours": ([1, 2, 3], [4.0, 2.0, 3.0]), "ours, seen": ([2, 3], [1.0, 1.0])}
+    drawn = sketches.validation_by_epoch(runs, reference="told", fault="ours")
+    assert drawn.caption == "The loss is lowest after epoch 5 told and epoch 2 ours." and "#C2503C" in drawn.html.upper()
+    assert sketches.validation_by_epoch(runs, caption="Seen it is.").caption == "Seen it is."
+    assert sketches.dealt_out({"train": [("I see.", "a"), ("I see!", "b")], "test": [("Go.", "c")]}).caption.startswith("3 pairs of 2 English")
+    assert sketches.unknown_by_size([{"words": 900, "unknown": 0.02}, {"words": 300, "unknown": 0.1}]).caption == (
+        "A list 3 times as long leaves 2.0% of the words unknown instead of 10.0%.")
+    shares = {"nothing": {"naive": 0.58, "even": 0.5}, "the noun": {"naive": 0.8, "even": 0.5}}
+    assert sketches.shortcuts_compared(shares, ["nothing", "the noun"], ("naive", "even")).caption == (
+        "The best of these shortcuts, the noun, is right on 80% of the sample “naive” and on 50% of “even”.")
+    assert sketches.word_links(["it", "didn't"], ["il", "n'", "pas"], [(0, 0), (1, 2), (1, 1)]).caption == (
+        "2 English words have 3 links; didn't has more than one.")
+    assert sketches.filled_slots([("S", "le animal", "l' animal")]).caption.endswith("le animal becomes l' animal.")
+    ends = [{"samples": {"Hi.": "Salut", "No.": "Non"}}] * 2
+    assert "After 2 epochs 1 of 2 answers are right" in sketches.answers_by_epoch(
+        ends, {"Hi.": True, "No.": False}, lambda english, french: french == "Non")._repr_html_()

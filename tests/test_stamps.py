@@ -199,7 +199,7 @@ def test_a_docstring_in_the_books_own_figures_executes_nothing(monkeypatch):
     monkeypatch.setattr(stamps, "text_of", lambda name: text_of(name).replace("Curves in one panel;", "One panel of curves;"))
     assert "One panel of curves;" in stamps.text_of("support/figures/plots")
     assert {path: stamps.stamp(path) for path in chapters} == before
-    monkeypatch.setattr(stamps, "text_of", lambda name: text_of(name).replace('"width": 400', '"width": 401'))
+    monkeypatch.setattr(stamps, "text_of", lambda name: text_of(name).replace('"width": panel_width(', '"width": 2 * panel_width('))
     changed = {path.stem for path in chapters if stamps.stamp(path) != before[path]}
     assert {"02_attention", "25_since_2017"} <= changed, "a line of the same function executes what draws with it"
 

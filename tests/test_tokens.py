@@ -13,7 +13,7 @@ from tokenizers import Regex, pre_tokenizers
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.support.files import shipped
 from transformer_lit.tokens import (BYTES, PIECE, SPECIAL, BytePairs, Subwords, Vocabulary, apply_merges, commonest, count_pairs, kind,
-                                    learn_merges, merge, single_bytes, split_pieces, until_end)
+                                    join_words, learn_merges, merge, single_bytes, split_pieces, until_end)
 
 TEXT = ["The animal didn't cross the street because it was too tired.", "It was too wide, and the animals were too tired!",
         "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.", "Où ça ? Là-bas, près de l'école : l'élève dort."]
@@ -176,3 +176,19 @@ def test_ties_go_to_the_older_symbol():
     assert sorted(BYTES) == [bytes([i]) for i in range(256)] and BYTES[:2] == [b"!", b'"'] and age[b" "] == 188 + 32
     tied = Counter({(b"b", b"a"): 2, (b"a", b"c"): 2, (b"a", b"b"): 2})
     assert commonest(tied, age) == (b"a", b"b") and commonest(tied + Counter([(b"z", b"z")] * 3), age)[0] == b"z"
+
+
+def test_by_hand_as_the_page_cuts():
+    assert join_words(["(", "so", "…", ")"], "en") == "(so…)"
+    assert split_pieces(" a  b\n!") == [" a", " ", " b", "\n", "!"]
+    assert single_bytes(" rue") == (b" ", b"r", b"u", b"e")
+    assert merge(single_bytes("aaaa"), (b"a", b"a")) == (b"aa", b"aa")
+    toy = {single_bytes("the"): 3, single_bytes("hen"): 1}
+    assert learn_merges(toy, 999)[2:] == [(b"he", b"n")] and learn_merges(toy, 256) == []
+    ranks = {(b"h", b"e"): 0, (b"t", b"he"): 1, (b"t", b"h"): 2}
+    assert apply_merges(single_bytes("oth"), ranks) == (b"o", b"th")
+    by_hand = BytePairs.build(["the the", "the hen"], 264)
+    assert by_hand.decode([BOS, 261, PAD, 263, EOS, 260]) == "the the"
+    assert by_hand.decode(by_hand.encode("é")[:1]) == "\ufffd", "one byte of the two of é"
+    library = Subwords.build(["l'été", "the the"], 270)
+    assert library.decode([BOS, *library.encode("l'été"), 9]) == "l'été"

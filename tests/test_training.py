@@ -22,12 +22,12 @@ from transformer_lit.loss import shift_right
 from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import noam
-from transformer_lit.support import checkpoint, compiling, processes, run_log
+from transformer_lit.support import checkpoint, compiling, prefetch, processes, run_log, stops
 from transformer_lit.support.patching import patch_to
-from transformer_lit.support.prefetch import ahead
+from transformer_lit.support.prefetch import ahead, moved, upcoming
+from transformer_lit.support.processes import add_over_processes, same_start, torchrun
 from transformer_lit.training import (
-    PairBatches, Trainer, TrainingConfig, add_gradient, add_over_processes, backward, collate, each_epoch, load_checkpoint, same_start,
-    summed_loss, token_batches, validation_loss)
+    PairBatches, Trainer, TrainingConfig, add_gradient, backward, collate, each_epoch, load_checkpoint, summed_loss, token_batches, validation_loss)
 
 CPU = torch.device("cpu")
 
@@ -74,6 +74,34 @@ def test_ahead_is_in_order_and_not_too_early():
     assert next(held) == 0.5 and next(held) == 1
     with pytest.raises(ZeroDivisionError):
         next(held)
+
+
+def test_batches_come_in_order_from_a_place_on(monkeypatch):
+    "On a GPU, played here, a second thread makes them; they are the same."
+    batches = PairBatches(pairs(), TrainingConfig(max_tokens=40))
+    n, early = len(batches.epoch(0)), []
+    monkeypatch.setattr(prefetch, "ahead", lambda make, items: early.append(len(items)) or map(make, items))
+    coming = upcoming(batches, 0, n - 2, CPU)
+    for epoch, k in (0, n - 2), (0, n - 1), (1, 0):
+        source, target, labels, last = next(coming)
+        wanted = batches.make(batches.epoch(epoch)[k], CPU)
+        assert torch.equal(source, wanted[0]) and torch.equal(target, wanted[1]) and labels == wanted[2] and last is (k == n - 1)
+    assert not early, "a CPU has no use for the second thread"
+    monkeypatch.setattr(batches, "make", lambda batch, device: (batch, device.type))
+    assert next(upcoming(batches, 1, 1, torch.device("cuda"))) == (batches.epoch(1)[1], "cuda", False) and early == [n - 1]
+
+
+def test_tensors_move_to_a_gpu_through_pinned_memory():
+    class Side:
+        def pin_memory(self):
+            return "pinned", self
+
+        def to(self, device):
+            return device
+
+    assert list(moved([Side()], CPU)) == [CPU]
+    with pytest.raises(AttributeError, match="tuple"):  # the pinned one is asked to move
+        list(moved([Side()], torch.device("cuda")))
 
 
 def test_patch_to_makes_one_class():
@@ -172,8 +200,8 @@ def test_who_we_are(monkeypatch):
 def test_the_first_process_sends_its_weights(monkeypatch):
     line, sent = nn.Linear(2, 2), []
     same_start(line)  # alone there is nobody to send to
-    monkeypatch.setattr(training, "process", lambda: (1, 2))
-    monkeypatch.setattr(training.dist, "broadcast", lambda weight, rank: sent.append((weight.shape, rank)))
+    monkeypatch.setattr(processes, "process", lambda: (1, 2))
+    monkeypatch.setattr(processes.dist, "broadcast", lambda weight, rank: sent.append((weight.shape, rank)))
     same_start(line)
     assert sent == [((2, 2), 0), ((2,), 0)]
 
@@ -181,9 +209,33 @@ def test_the_first_process_sends_its_weights(monkeypatch):
 def test_gradients_and_loss_are_added(monkeypatch):
     line = nn.Linear(2, 2)
     line.weight.grad, loss = torch.full((2, 2), 10.0), torch.tensor(0.5)
-    monkeypatch.setattr(training.dist, "all_reduce", lambda flat: flat.add_(torch.arange(1.0, 8)))
+    monkeypatch.setattr(processes.dist, "all_reduce", lambda flat: flat.add_(torch.arange(1.0, 8)))
     add_over_processes(line, loss)
     assert loss == 1.5 and line.weight.grad.tolist() == [[12, 13], [14, 15]] and line.bias.grad.tolist() == [6, 7]
+
+
+def test_a_process_without_a_row_adds_zeros(monkeypatch):
+    line, loss, sent = nn.Linear(2, 2), torch.tensor(0.0), []
+    line.bias.requires_grad_(False)
+    monkeypatch.setattr(processes.dist, "all_reduce", lambda flat: sent.append(flat.tolist()) or flat.add_(2))
+    add_over_processes(line, loss)
+    assert sent == [[0.0] * 5] and loss == 2 and line.weight.grad.tolist() == [[2, 2], [2, 2]] and line.bias.grad is None
+
+
+def test_a_script_in_several_processes(monkeypatch, tmp_path):
+    asked = []
+
+    class Done:
+        returncode, stdout, stderr = 0, "said", "it broke"
+
+    monkeypatch.setattr(processes.subprocess, "run", lambda words, **how: asked.append((words, how)) or Done)
+    assert torchrun("print(1)", tmp_path, 3) == "said" and (tmp_path / "script.py").read_text() == "print(1)"
+    (words, how), = asked
+    assert words[words.index("--nproc-per-node") + 1] == "3" and how["cwd"] == tmp_path and how["env"]["OMP_NUM_THREADS"] == "1"
+    assert (Path(how["env"]["PYTHONPATH"].split(":")[0]) / "transformer_lit").is_dir(), "the script must find the package"
+    Done.returncode = 1
+    with pytest.raises(RuntimeError, match="it broke"):
+        torchrun("print(1)", tmp_path)
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
@@ -277,7 +329,7 @@ def story(job):
     return [{k: v for k, v in entry.items() if k != "seconds"} for entry in job.log]
 
 
-@pytest.mark.parametrize("clip", [0.01, 1e6])
+@pytest.mark.parametrize("clip", [0.01, 1e6, 0.0])
 def test_gradients_are_fresh_and_clipped(clip):
     model, norms = small_model(), []
     job = Trainer(model, dataclasses.replace(CONFIG, clip=clip))
@@ -538,8 +590,9 @@ def test_the_one_before_the_last_checkpoint_is_kept_if_asked(tmp_path):
 def test_only_the_first_process_writes_the_log(tmp_path, monkeypatch):
     job = run(tmp_path, until=2)
     lines = len((tmp_path / run_log.NAME).read_text().splitlines())
-    monkeypatch.setattr(training, "process", lambda: (1, 2))
+    monkeypatch.setattr(run_log, "process", lambda: (1, 2))
     job.note(kind="step")
+    run_log.write_lines(tmp_path, [])
     assert len((tmp_path / run_log.NAME).read_text().splitlines()) == lines == len(job.log) - 1
 
 
@@ -560,16 +613,26 @@ def test_other_pairs_are_refused_without_a_plan_as_well(tmp_path):
 
 def test_processes_stop_together(monkeypatch):
     job, batches = Trainer(small_model().float(), CONFIG), PairBatches(pairs(), CONFIG, steps=99)
-    assert not job.over(batches, None, False) and job.over(batches, None, True)
-    monkeypatch.setattr(training, "process", lambda: (0, 2))
+    heard, quiet = stops.Asked(), stops.Asked()
+    heard.signal = 2
+    assert not quiet.over(job, batches.steps) and heard.over(job, batches.steps)
+    monkeypatch.setattr(stops, "process", lambda: (0, 2))
     asked = []
-    monkeypatch.setattr(training, "largest", lambda number, device: asked.append(number) or 1.0)
+    monkeypatch.setattr(stops, "largest", lambda number, device: asked.append(number) or 1.0)
     job.step = 9
-    assert not job.over(batches, None, True) and not asked, "they ask each other at every tenth step only"
+    assert not heard.over(job, batches.steps) and not asked, "they ask each other at every tenth step only"
     job.step = 10
-    assert job.over(batches, None, False) and asked == [False], "one of the others was asked to stop"
+    assert quiet.over(job, batches.steps) and asked == [False], "one of the others was asked to stop"
+    assert quiet.over(job, batches.steps, 10) and quiet.over(job, batches.steps, lambda run: run is job) and len(asked) == 1
     job.step = 99
-    assert job.over(batches, None, False) and len(asked) == 1
+    assert quiet.over(job, batches.steps) and len(asked) == 1
+
+
+def test_a_stop_without_a_folder_says_that_nothing_is_saved():
+    asked = stops.Asked()
+    asked.signal = 2
+    with pytest.raises(KeyboardInterrupt, match="stopped at step 7, nothing is saved, because no folder was given"):
+        asked.leave(7, None)
 
 
 class Terminal(io.StringIO):

@@ -16,7 +16,8 @@ from transformer_lit.masks import UNK
 from transformer_lit.model import TransformerConfig
 from transformer_lit.support.limits import WIDEST, search_bounds
 from transformer_lit.tokens import Subwords, Vocabulary
-from transformer_lit.training import named_tensors, save_checkpoint
+from transformer_lit.support.checkpoint import named_tensors
+from transformer_lit.training import save_checkpoint
 from transformer_lit.translation import (
     Translator, answers, create_joint, create_translator, from_pretrained, pieces, readable, save_pretrained, save_translator)
 

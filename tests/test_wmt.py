@@ -292,8 +292,8 @@ def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, ca
     assert [step for step, kind, _ in log if kind == "look"] == [5, 10, 12]
     assert sorted(p.name for p in folder.glob("step-*")) == ["step-10.safetensors", "step-12.safetensors"], (
         "other weights than the last ones are averaged")
-    held = [training.read_checkpoint(folder / f"step-{n}.safetensors", False)[0] for n in (10, 12)]
-    mean = training.read_checkpoint(folder / "model.safetensors", False)[0]
+    held = [checkpoint.read_checkpoint(folder / f"step-{n}.safetensors", False)[0] for n in (10, 12)]
+    mean = checkpoint.read_checkpoint(folder / "model.safetensors", False)[0]
     for name, weight in mean.items():
         assert torch.allclose(weight, (held[0][name] + held[1][name]) / 2, atol=1e-6), "the model is not the mean of the last ones"
     said = capsys.readouterr().out
@@ -337,7 +337,7 @@ def test_stopped_and_resumed_gives_the_same_losses(own, store, tmp_path, monkeyp
     monkeypatch.setattr(Trainer, "train_step", take)
     wmt.run_experiment(e, tmp_path / "cut", own / "store")
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole"), "a resumed run reaches other losses"
-    held = [training.read_checkpoint(tmp_path / n / "model.safetensors", False)[0] for n in ("cut", "whole")]
+    held = [checkpoint.read_checkpoint(tmp_path / n / "model.safetensors", False)[0] for n in ("cut", "whole")]
     assert all(torch.equal(held[0][name], held[1][name]) for name in held[0])
 
 

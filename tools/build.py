@@ -3,6 +3,7 @@
 Nothing is executed here; tools/execute.py has done that. The working tree is only read.
 """
 import ast
+import html
 import json
 import os
 import re
@@ -15,7 +16,10 @@ import nbformat
 import yaml
 from address import home
 
-from transformer_lit.support import claims
+from transformer_lit.support import claims, figures
+from transformer_lit.support.files import shipped
+from transformer_lit.support.first_page import running_sentence
+from transformer_lit.translation import Translator
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE, OUT, BUILT = ROOT / ".run" / "site", ROOT / ".run" / "out", ROOT / "_build"
@@ -44,8 +48,8 @@ def size_of(path: Path) -> str:
 def downloads(name: str, wheel: Path) -> str:
     "The box's line on running the chapter elsewhere: its notebook and the package, as files that lie beside the pages."
     notebook = ROOT / "book" / f"{name}.ipynb"
-    return (f'- **Run it** in Colab or Jupyter: download <a href="../downloads/{name}.ipynb" download>this notebook</a> ({size_of(notebook)}) and '
-            f'<a href="../downloads/{wheel.name}" download>the package</a> ({size_of(wheel)}), then take <a href="preface.html#in-colab">five steps</a>')
+    return (f'- **Run it:** <a href="../downloads/{name}.ipynb" download>this notebook</a> ({size_of(notebook)}) and '
+            f'<a href="../downloads/{wheel.name}" download>the package</a> ({size_of(wheel)}), <a href="preface.html#in-colab">in five steps</a>')
 
 
 def merged(path: Path, wheel: Path):
@@ -68,11 +72,16 @@ def merged(path: Path, wheel: Path):
     return notebook
 
 
-def source_pages() -> list[str]:
-    "One page per module, so that a badge leads to the exported file without leaving the book; the names of the pages, support's last."
-    package, folder = ROOT / "transformer_lit", SITE / "book" / "source"
+def modules() -> list[str]:
+    "Every module of the package by its path, support's last."
+    package = ROOT / "transformer_lit"
     found = [p.relative_to(package).with_suffix("").as_posix() for p in package.rglob("[a-z]*.py") if "_shipped" not in p.parts]
-    names = sorted(found, key=lambda name: (name.startswith("support/"), name))
+    return sorted(found, key=lambda name: (name.startswith("support/"), name))
+
+
+def source_pages() -> list[str]:
+    "One page per module, so that a badge leads to the exported file without leaving the book; the names of the pages."
+    package, folder, names = ROOT / "transformer_lit", SITE / "book" / "source", modules()
     for name in names:
         code = (package / f"{name}.py").read_text(encoding="utf-8")
         origin = re.search(r"File to edit: \.\./(book/[\w.]+\.ipynb)", code)
@@ -93,6 +102,67 @@ def support_table(names: list[str]) -> str:
     return "\n".join(rows)
 
 
+def minutes(path: Path) -> int:
+    "How long a chapter takes to read: 200 words and 20 lines of code a minute, exercises and folded cells apart."
+    words = lines = 0
+    for cell in nbformat.read(path, 4).cells:
+        if cell.cell_type == "markdown":
+            words += len(cell.source.split())
+        elif not {"solution", "remove-cell", "remove-input", "hide-input"} & set(cell.metadata.get("tags", [])):
+            lines += len(cell.source.splitlines())
+    return round(words / 200 + lines / 20)
+
+
+def chapters(first: int, last: int) -> list[Path]:
+    return [path for path in sorted((ROOT / "book").glob("[0-9]*.ipynb")) if first <= int(path.name[:2]) <= last]
+
+
+def hours(first: int, last: int) -> str:
+    return f"about {round(sum(map(minutes, chapters(first, last))) / 60)} hours of reading"
+
+
+def thumbnail(path: Path) -> str:
+    "The first small figure of a chapter, as it was drawn in its last execution."
+    for cell in nbformat.read(OUT / path.name, 4).cells:
+        for output in cell.get("outputs", []):
+            found = re.search(r"<svg.*?</svg>", "".join(output.get("data", {}).get("text/html", "")), re.S)
+            if found and "data-chapter" not in found[0] and len(found[0]) < 30_000:
+                return found[0]
+    return ""
+
+
+def card(path: Path) -> str:
+    "A chapter in short: its figure, its title, its first sentence, its minutes."
+    title, _, lead = nbformat.read(path, 4).cells[0].source.partition("\n")
+    lead = re.sub(r"[*_`]", "", lead.strip().split("\n\n")[0].replace("\n", " "))
+    return (f'<a class="tl-card" href="{path.stem}.html">{thumbnail(path)}<b>{html.escape(title.lstrip("# "))}</b>'
+            f"<span>{html.escape(lead)}</span><small>{minutes(path)} minutes of reading</small></a>")
+
+
+def dress_part_pages() -> None:
+    "The drawing with the part lit, and its chapters as cards."
+    for page in sorted((SITE / "book").glob("part_*.md")):
+        text = page.read_text(encoding="utf-8")
+        text = re.sub(r"<!-- architecture ([\w ]+) -->", lambda found: figures.architecture(
+            found[1].split(), alt="The Transformer, with what this part is about in colour.", caption="What this part is about, in colour.").html, text)
+        text = re.sub(r"<!-- cards (\d+) (\d+) -->", lambda found: '<div class="tl-cards tl-cards-wide">' + "".join(
+            card(path) for path in chapters(int(found[1]), int(found[2]))) + "</div>", text)
+        page.write_text(text, encoding="utf-8")
+
+
+def dress_first_page() -> None:
+    "The running sentence, said by the shipped pocket translator; hours; the architecture as contents."
+    index = SITE / "book" / "index.md"
+    text, live = index.read_text(encoding="utf-8"), SITE / "book" / "_static" / "first.html"
+    sentence = running_sentence(live.read_text(encoding="utf-8"), Translator.from_pretrained(shipped("data/checkpoints/pocket")))
+    live.unlink()
+    text = text.replace("<!-- running sentence -->", sentence.strip())
+    text = re.sub(r"<!-- hours (\d+) (\d+) -->", lambda found: hours(int(found[1]), int(found[2])), text)
+    drawn = figures.architecture(alt="The whole Transformer: the encoder on the left reads, the decoder on the right says; each box leads to its chapter.",
+                                 caption="The Transformer of 2017. Each box leads to the chapter that builds it.")
+    index.write_text(text.replace("<!-- architecture -->", drawn.html), encoding="utf-8")
+
+
 def assemble() -> None:
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.copytree(ROOT / "book", SITE / "book", ignore=shutil.ignore_patterns(
@@ -104,6 +174,8 @@ def assemble() -> None:
     preface = SITE / "book" / "preface.md"
     link = f': <a href="../downloads/{wheel.name}" download>{wheel.name}</a> ({size_of(wheel)})'
     preface.write_text(preface.read_text(encoding="utf-8").replace("<!-- wheel -->", link), encoding="utf-8")
+    dress_first_page()
+    dress_part_pages()
     names = source_pages()
     api = SITE / "book" / "api.md"
     api.write_text(api.read_text(encoding="utf-8").replace("<!-- support -->", support_table(names)), encoding="utf-8")

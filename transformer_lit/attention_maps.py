@@ -154,7 +154,8 @@ def attention_view(recorded: dict, source_words: Sequence[str],
 
     recorded: from `record` or `read_pairs`, first of the batch;
     source_words with EOS, target_words from BOS to EOS; `show` is the
-    (kind, layer, head) that it opens with."""
+    (kind, layer, head) that it opens with, else the last kind's sharpest
+    head; a fourth entry is the word that its button tries."""
     words = list(source_words), list(target_words)
     maps = named_maps(recorded, *words)
     raw = b"".join(packed(w, kind == "decoder")
@@ -163,7 +164,7 @@ def attention_view(recorded: dict, source_words: Sequence[str],
         "s": words[0], "t": words[1],
         "m": [[kind, *w.shape[:2]] for kind, w in maps.items()],
         "w": base64.b64encode(raw).decode(),
-        "k": list(show) or [list(maps)[-1], 0, 0],
+        "k": list(show) or [list(maps)[-1]],
     }, ensure_ascii=False, separators=(",", ":"))
     page = shipped("data/interactive/attention.html").read_text("utf-8")
     page = "\n".join(line.strip() for line in page.splitlines())

@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# %% ../book/24_decoder_only.ipynb #imports-book
 from .decoder import Decoder, look_back
 from .embeddings import Embedding, sinusoids
 from .encoder import EncoderLayer

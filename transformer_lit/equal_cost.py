@@ -15,18 +15,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from statistics import mean, stdev
 
-# %% ../book/22_fair_comparison.ipynb #imports-torch
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-# %% ../book/22_fair_comparison.ipynb #imports-book
 from .support.comparison import (
     command, has_record, over_seeds, runs_of, said, search_of, table_of)
 from .support.files import shipped
 from .support.optimizers import AdamWAndAdam, MuonAndAdam
-from .data import grouped as one_a_sentence
-from .support.recipes import load_parts, rise_and_fall
+from .data import grouped as one_a_sentence, load
+from .support.recipes import rise_and_fall
 from .evaluation import (
     binned, by_group, interval, line_counts, scores)
 from .masks import PAD
@@ -37,7 +35,6 @@ from .training import (
     token_batches, validation_loss)
 from .translation import Translator
 
-# %% ../book/22_fair_comparison.ipynb #exported-too
 _all_ = ["command", "over_seeds", "has_record", "runs_of", "said",
          "search_of", "table_of"]  # the records, read for chapters 23 to 26
 
@@ -105,7 +102,7 @@ class Ground:
 def ground(corpus: str, longest: int = 100) -> Ground:
     "The text of a scale; pairs over `longest` tokens don't train."
     scale = SCALES[corpus]
-    parts = load_parts(pairs=None, words=None, corpus=corpus)
+    parts = load(corpus)
     if corpus == "pocket":
         tokens = Subwords.build((side for pair in parts["train"]
                                  for side in pair), scale.vocabulary)

@@ -55,9 +55,8 @@ def initialise(model: nn.Module) -> None:
 
     Embeddings keep N(0, 1/D), so that times √D they have variance 1.
     A last LayerNorm of the decoder (pre-norm only) starts at 1/√D: the
-    logits start near 0 and the first loss at ln V. Tied, the likeliest
-    word is still the one just read, and the last section of chapter 9
-    finds no gain in training."""
+    logits start near 0 and the first loss at ln V. Without a warm-up
+    training is slower for it; chapter 9 says why it is the default."""
     for part in model.modules():
         if isinstance(part, nn.Linear):
             nn.init.xavier_uniform_(part.weight)

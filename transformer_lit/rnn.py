@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-# %% ../book/23_rnn.ipynb #imports-book
 from .equal_cost import Design, fit_size
 from .masks import PAD
 from .support.patching import patch_to

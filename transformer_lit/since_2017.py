@@ -15,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# %% ../book/25_since_2017.ipynb #imports-book
 from .attention import attention_here
 from .decoder import DecoderLayer
 from .embeddings import Embedding, sinusoids

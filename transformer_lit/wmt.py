@@ -7,43 +7,23 @@ __all__ = ['PAPER', 'OURS', 'WAYS', 'VOCABULARY', 'LOG_EVERY', 'length_batches',
            'run_experiment']
 
 # %% ../book/21_wmt.ipynb #imports
-import math
-import shutil
-import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
-# %% ../book/21_wmt.ipynb #imports-torch
 import numpy as np
 import torch
 from torch import Tensor
 
-# %% ../book/21_wmt.ipynb #imports-book
-from . import evaluation
 from .masks import BOS, EOS, PAD
-from .model import TransformerConfig
 from .support import lock, plan, records
-from .support.answers import translate_lines
-from .support.checkpoint import average_files, keep_weights
-from .support.commands import nothing_left
-from .support.devices import answers_in, join_processes
 from .support.memory import (
     matmul_rate, micro_batches_that_fit, peak_memory)
-from .support.optimizers import MuonAndAdam
 from .support.patching import patch_to
-from .support.prepare import Preparation, prepare
 from transformer_lit.support.processes import (
     first_alone, largest, process)
-from .support.recipes import (
-    SMALL, Recipe, begin_translator, rise_and_fall)
 from .support.store import TokenStore
-from .support.training_sets import language_of
 from .training import (
     Trainer, TrainingConfig, validation_loss)
-from .translation import (
-    Translator, save_pretrained, save_translator)
 
 # %% ../book/21_wmt.ipynb #length-batches
 def length_batches(lengths: np.ndarray, max_tokens: int = 25_000,
@@ -181,6 +161,27 @@ def fit_to_memory(model: torch.nn.Module, batches: StoreBatches,
                                    batches.config)
     return replace(batches.config,
                    accumulate=int(largest(parts, device)))
+
+# %% ../book/21_wmt.ipynb #imports-run
+import math
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from . import evaluation
+from .model import TransformerConfig
+from .support.answers import translate_lines
+from .support.checkpoint import average_files, keep_weights
+from .support.commands import nothing_left
+from .support.devices import answers_in, join_processes
+from .support.optimizers import MuonAndAdam
+from .support.prepare import Preparation, prepare
+from .support.recipes import (
+    SMALL, Recipe, begin_translator, rise_and_fall)
+from .support.training_sets import language_of
+from .translation import (
+    Translator, save_pretrained, save_translator)
 
 # %% ../book/21_wmt.ipynb #experiment
 @dataclass
@@ -404,11 +405,11 @@ def begin(experiment: Experiment, store: TokenStore, folder: Path,
 def run_experiment(experiment: Experiment, folder: str | Path,
                    store: str | Path, workers: int = 1,
                    until: float = math.inf, command: str = "",
-                   ) -> dict | None:
+                   device: str = "auto") -> dict | None:
     """From archives to a scored model, going on wherever it stopped.
 
     Returns run.json's record, or None if `until` came first."""
-    e, folder, device = experiment, Path(folder), join_processes()
+    e, folder, place = experiment, Path(folder), join_processes(device)
     settings = Preparation(e.corpus, e.size, e.sample, pairs=e.pairs)
     first_alone(lambda: prepare(settings, store, workers, until))
     if not (Path(store) / "manifest.json").exists():
@@ -417,7 +418,7 @@ def run_experiment(experiment: Experiment, folder: str | Path,
     apart = held.held_out()
     with nothing_left(folder, "plan.json"), lock.only_training(
             None if process()[0] else folder):
-        translator, trainer, batches = begin(e, held, folder, device)
+        translator, trainer, batches = begin(e, held, folder, place)
         trainer.fit(batches, time_is_up(until),
                     Looks(translator, e, apart["valid"]))
         if trainer.step < e.steps:

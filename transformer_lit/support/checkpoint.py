@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from . import weights
 from .files import write_whole
-from .processes import each, process
+from .processes import each, first_alone, process
 
 NAME = "checkpoint.safetensors"
 OTHER_RUN = "these weights are for a model of another shape: translator.json and the weights must be from the same run"
@@ -43,7 +43,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
     "Each process's random state by name; all processes must call this."
-    own = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+    own = torch.get_rng_state() if device.type == "cpu" else torch.get_device_module(device).get_rng_state()
     return {f"random.{device.type}.{i}": state for i, state in enumerate(each(own))}
 
 
@@ -57,16 +57,20 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], progress: dict) 
 
 
 def set_aside(path: Path) -> None:
-    "The file becomes the one before the last, under the same name with .before."
-    if path.exists():
+    "The file becomes the one before the last, under the same name with .before; the first process moves it."
+    if path.exists() and process()[0] == 0:
         os.replace(path, path.with_suffix(".before"))
 
 
 def stand_in(path: Path) -> None:
-    "Where the file is gone, the one before the last takes its place."
+    "Where the file is gone, the one before the last takes its place; the first process moves it, and all wait."
     before = path.with_suffix(".before")
-    if before.exists() and not path.exists():
-        os.replace(before, path)
+
+    def put_back() -> None:
+        if before.exists() and not path.exists():
+            os.replace(before, path)
+
+    first_alone(put_back)
 
 
 # And back -------------------------------------------------------------------------------------------------------------
@@ -111,10 +115,10 @@ def load_random_state(held: dict[str, Tensor], device: torch.device) -> None:
     state = held.get(f"random.{device.type}.{process()[0]}")
     if state is None:
         return
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    else:
+    if device.type == "cpu":
         torch.set_rng_state(state)
+    else:
+        torch.get_device_module(device).set_rng_state(state)
 
 
 # Several as one -------------------------------------------------------------------------------------------------------

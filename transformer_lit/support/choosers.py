@@ -97,55 +97,10 @@ def with_determiner(rng: Random, classes: str, dets: list[str], plural: float = 
     return noun_phrase(noun, det, many, *some_adjectives(rng, noun))
 
 
-def any_noun(rng: Random, slots: Slots) -> Phrase:
-    "A person or a thing that the listener knows."
-    return some_noun(rng, "person " + THINGS, "sure")
-
-
-def folk(rng: Random, slots: Slots) -> Phrase:
-    "People, but not those of the subject."
-    return some_noun(rng, "person", "sure", but=lemma_of(slots, "S"))
-
-
-def thing(rng: Random, slots: Slots, verb_slot: str = "") -> Phrase:
-    "What the verb of a slot can be done to, or whatever lies about."
-    return some_noun(rng, slots[verb_slot].objects if verb_slot else PLACED, "sure")
-
-
 def alike(rng: Random, slots: Slots, name: str) -> Phrase:
     "Another noun of the class of slot `name`."
     classes = slots[name].classes
     return some_noun(rng, classes.split()[-1 if "mass" in classes else 0], "sure", but=slots[name].lemma)
-
-
-def goal(rng: Random, slots: Slots) -> Phrase:
-    "A building to go to."
-    return some_noun(rng, "building", "sure", one=True)
-
-
-def one_thing(rng: Random, slots: Slots, name: str) -> Phrase:
-    "One thing or animal that is new to the listener."
-    return with_determiner(rng, PLACED + " animal", ["a"])
-
-
-def some_things(rng: Random, slots: Slots, name: str) -> Phrase:
-    "One such, or three."
-    return with_determiner(rng, PLACED + " animal", ["a"], 0.3)
-
-
-def possession(rng: Random, slots: Slots) -> Phrase:
-    "Something of somebody's, or one thing."
-    return with_determiner(rng, SEEN, MY + ["a"])
-
-
-def needed(rng: Random, slots: Slots) -> Phrase:
-    "Something that one may need."
-    return with_determiner(rng, PLACED, ["a", "the", "my", "this"])
-
-
-def bare(rng: Random, slots: Slots) -> Phrase:
-    "A plural without a determiner."
-    return noun_phrase(pick(rng, nouns_of("small clothes pair text food animal")), "", True)
 
 
 def what_a(rng: Random, slots: Slots) -> Phrase:
@@ -160,11 +115,6 @@ def place(rng: Random, slots: Slots, remark: str = "out") -> Phrase:
     en, fr, classes, _ = pick(rng, [row for row in lexicon()["place"] if remark in row[3]])
     noun = some_noun(rng, classes, "sure", one=True)
     return noun.with_words(words_of(en, "p"), words_of(fr, "p", "fr"))
-
-
-def spot(rng: Random, slots: Slots) -> Phrase:
-    "A place, indoors or out."
-    return place(rng, slots, "")
 
 
 # People -----------------------------------------------------------------------------------------------------------
@@ -191,16 +141,6 @@ def person(rng: Random, slots: Slots, how: str = "") -> Phrase:
     return some_noun(rng, "person")
 
 
-def pronoun(rng: Random, slots: Slots) -> Phrase:
-    "I, he, she, we or they."
-    return person(rng, slots, "pronoun")
-
-
-def name(rng: Random, slots: Slots) -> Phrase:
-    "A first name."
-    return person(rng, slots, "name")
-
-
 def he_or_she(rng: Random, slots: Slots) -> Phrase:
     "One person whose sex the English shows."
     draw = rng.random()
@@ -213,22 +153,12 @@ def he_or_she(rng: Random, slots: Slots) -> Phrase:
 
 def guest(rng: Random, slots: Slots) -> Phrase:
     "Somebody with a name or a noun."
-    return pick(rng, [name(rng, slots), some_noun(rng, "person", "sure")])
+    return pick(rng, [person(rng, slots, "name"), some_noun(rng, "person", "sure")])
 
 
 def anybody(rng: Random, slots: Slots) -> Phrase:
     "A person, or a thing that the listener knows."
-    return person(rng, slots) if rng.random() < 0.35 else any_noun(rng, slots)
-
-
-def us(rng: Random, slots: Slots) -> Phrase:
-    "we."
-    return pronouns()["we"]
-
-
-def who(rng: Random, slots: Slots) -> Phrase:
-    "who, of a question."
-    return Phrase(words_of("who"), words_of("qui"), lemma="who")
+    return person(rng, slots) if rng.random() < 0.35 else some_noun(rng, "person " + THINGS, "sure")
 
 
 def vocative(rng: Random, slots: Slots) -> Phrase:
@@ -263,11 +193,6 @@ def clitic(rng: Random, slots: Slots, name: str = "S", column: int = 3) -> Phras
     if row[0] in ("I", "we") and slots[name].lemma in ("I", "we"):
         raise Unlucky
     return Phrase(words_of(row[1]), words_of(row[column]), int(row[5]), row[6], row[0], "person")
-
-
-def dative(rng: Random, slots: Slots, name: str = "S") -> Phrase:
-    "me, lui, nous, leur: to whom something is given."
-    return clitic(rng, slots, name, 4)
 
 
 def them(rng: Random, slots: Slots, name: str) -> Phrase:
@@ -315,16 +240,11 @@ def verbs_of(kind: str, needs: tuple[str, ...]) -> list[Verb]:
     return [v for v in verbs() if v.kind == kind and all(suits(v, need) for need in needs)]
 
 
-def verb(rng: Random, slots: Slots, kind: str, *needs: str) -> Verb:
-    "A verb for the slot V."
-    return pick(rng, verbs_of(kind, needs))
-
-
 def subject(rng: Random, slots: Slots, mode: str = "") -> Phrase:
     "Somebody or something that can do what the verb says."
     classes = slots["V"].subjects
     if "person" in classes.split() and rng.random() < 0.5:
-        return pick(rng, [pronoun, name])(rng, slots)
+        return person(rng, slots, pick(rng, ["pronoun", "name"]))
     return some_noun(rng, classes, mode)
 
 
@@ -343,11 +263,6 @@ def object_of(rng: Random, slots: Slots, mode: str = "", one: str = "") -> Phras
     return noun.with_words(words_of(v.preposition, "^V"), words_of(v.prep_fr, "^V", "fr"))
 
 
-def known_object(rng: Random, slots: Slots, verb_slot: str, one: str = "") -> Phrase:
-    "An object that the listener knows."
-    return object_of(rng, slots, "sure", one)
-
-
 # Adjectives and fixed expressions ---------------------------------------------------------------------------------
 def quality(rng: Random, slots: Slots, name: str = "S", remark: str = "", but: str = "") -> Adjective:
     "An adjective that slot `name` can be said to have, other than the one of slot `but`."
@@ -361,25 +276,10 @@ def quality(rng: Random, slots: Slots, name: str = "S", remark: str = "", but: s
     return chosen
 
 
-def second_quality(rng: Random, slots: Slots, name: str, but: str) -> Adjective:
-    "Another adjective for slot `name`."
-    return quality(rng, slots, name, "", but)
-
-
-def state(rng: Random, slots: Slots) -> Adjective:
-    "An adjective for how something is at the moment."
-    return pick(rng, [a for a in adjectives() if "state" in a.remarks])
-
-
 def item(rng: Random, slots: Slots, kind: str, *wanted: str) -> Phrase:
     "A fixed expression of the lexicon, such as `tomorrow`."
     en, fr, *_ = pick(rng, [row for row in lexicon()[kind] if all(w in row[2:] for w in wanted if w != "first")])
     return Phrase(words_of(en), words_of(fr, language="fr"), lemma=en)
-
-
-def time(rng: Random, slots: Slots, *wanted: str) -> Phrase:
-    "yesterday, tomorrow, next week."
-    return item(rng, slots, "time", *wanted)
 
 
 def marked(text: str, language: str) -> Spoken:
@@ -401,13 +301,33 @@ def mark_of(rng: Random, slots: Slots, name: str) -> Phrase:
 
 
 CHOOSERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
-    "subject": subject, "other": other, "pron": pronoun, "name": name, "person": person, "he": he_or_she, "folk": folk,
-    "guest": guest, "any": anybody, "who": who, "us": us, "you": you, "yours": yours, "vocative": vocative,
-    "object": object_of, "def": known_object, "them": them, "clitic": clitic, "dative": dative,
-    "noun": any_noun, "thing": thing, "like": alike, "goal": goal, "one": one_thing, "a": some_things, "mine": possession,
-    "need": needed, "bare": bare, "fine": what_a, "place": place, "spot": spot,
-    "verb": verb, "quality": quality, "second": second_quality, "state": state,
-    "item": item, "time": time, "idiom": idiom, "mark": mark_of,
+    # people
+    "subject": subject, "other": other, "person": person, "he": he_or_she, "guest": guest, "any": anybody,
+    "vocative": vocative, "you": you, "yours": yours, "them": them, "clitic": clitic,
+    "pron": lambda rng, slots: person(rng, slots, "pronoun"),
+    "name": lambda rng, slots: person(rng, slots, "name"),
+    "folk": lambda rng, slots: some_noun(rng, "person", "sure", but=lemma_of(slots, "S")),  # not those of the subject
+    "us": lambda rng, slots: pronouns()["we"],
+    "who": lambda rng, slots: Phrase(words_of("who"), words_of("qui"), lemma="who"),
+    "dative": lambda rng, slots, name="S": clitic(rng, slots, name, 4),  # me, lui, nous, leur
+    # things and places
+    "object": object_of, "like": alike, "fine": what_a, "place": place,
+    "def": lambda rng, slots, verb_slot, one="": object_of(rng, slots, "sure", one),  # that the listener knows
+    "noun": lambda rng, slots: some_noun(rng, "person " + THINGS, "sure"),
+    "thing": lambda rng, slots, verb_slot="": some_noun(rng, slots[verb_slot].objects if verb_slot else PLACED, "sure"),
+    "goal": lambda rng, slots: some_noun(rng, "building", "sure", one=True),
+    "one": lambda rng, slots, name: with_determiner(rng, PLACED + " animal", ["a"]),  # new to the listener
+    "a": lambda rng, slots, name: with_determiner(rng, PLACED + " animal", ["a"], 0.3),  # one such, or three
+    "mine": lambda rng, slots: with_determiner(rng, SEEN, MY + ["a"]),
+    "need": lambda rng, slots: with_determiner(rng, PLACED, ["a", "the", "my", "this"]),
+    "bare": lambda rng, slots: noun_phrase(pick(rng, nouns_of("small clothes pair text food animal")), "", True),
+    "spot": lambda rng, slots: place(rng, slots, ""),  # indoors or out
+    # verbs, adjectives, fixed expressions
+    "quality": quality, "item": item, "idiom": idiom, "mark": mark_of,
+    "verb": lambda rng, slots, kind, *needs: pick(rng, verbs_of(kind, needs)),
+    "second": lambda rng, slots, name, but: quality(rng, slots, name, "", but),  # another one for the same slot
+    "state": lambda rng, slots: pick(rng, [a for a in adjectives() if "state" in a.remarks]),  # how it is at the moment
+    "time": lambda rng, slots, *wanted: item(rng, slots, "time", *wanted),
 }
 
 

@@ -152,7 +152,7 @@ def rendered(claim: Claim) -> dict[str, str]:
     verdict = "Claim, held here" if claim.held else "Claim, came out otherwise on this machine"
     record = record_words(records().get(claim.name), claim.unit)
     plain = f"{verdict}: {claim.words}; {told(claim)}. Record: {record}. [{claim.name}]"
-    colour = "currentColor" if claim.held else "#D55E00"
+    colour = "currentColor" if claim.held else "#C2503C"
     page = (f'<p class="tl-claim" style="border-left:3px solid {colour};margin:.6em 0;padding:.1em 0 .1em .8em;font-size:.92em">'
             f'<b>{verdict}:</b> {html.escape(claim.words)}; {html.escape(told(claim))}. '
             f'<a href="{PAGE}#{anchor(claim.name)}">Record</a>: {html.escape(record)}.</p>')

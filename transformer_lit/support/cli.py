@@ -51,16 +51,17 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what a
         "--folder": dict(type=types.path, help="default: runs/RECIPE"),
         "--epochs": dict(type=types.whole(1, 10_000), help="default: the recipe's"),
         "--pairs": dict(type=types.whole(), help="training pairs (default: the recipe's)"),
+        "--device": types.DEVICE,
         "--threads": dict(type=types.whole(1, types.THREADS), help=types.THREADS_HELP)},
     "translate": {
         "sentences": dict(nargs="*", help="English sentences; none: lines from standard input"),
         "--file": dict(type=types.path, help="a text, one sentence per line"),
         "--interactive": dict(action="store_true", help="ask for one sentence after the other"),
-        "--folder": FOLDER, "--beam": BEAM},
+        "--folder": FOLDER, "--beam": BEAM, "--device": types.DEVICE},
     "evaluate": {
         "--set": dict(choices=TEST_SETS, default="tatoeba", help="the test set (default: %(default)s)"),
         "--language": LANGUAGE | dict(default="fr"),
-        "--folder": FOLDER, "--beam": BEAM,
+        "--folder": FOLDER, "--beam": BEAM, "--device": types.DEVICE,
         "--out": dict(type=types.path, default=Path("scores.json"), help="where the report goes (default: %(default)s)")},
     "export": {
         "out": dict(type=types.path, metavar="FOLDER", help="a new folder, for CTranslate2"),
@@ -187,7 +188,7 @@ def adapt_recipe(recipe: "Recipe", epochs: int | None, pairs: int | None) -> "Re
 
 
 def run_train(options: argparse.Namespace) -> int:
-    "Train, on a GPU where there is one, and leave run.json beside the model."
+    "Train, and leave run.json beside the model."
     began = time.monotonic()
     refuse_unused(options)
     if options.recipe in TRAINING_SETS:
@@ -196,13 +197,16 @@ def run_train(options: argparse.Namespace) -> int:
     folder_or_new(folder)
     import torch
 
+    from .. import data
     from . import corpora, recipes
+    from .devices import device_here
     from .files import shipped
 
+    device = device_here(options.device)
     torch.set_num_threads(types.threads(options.threads))
     recipe = adapt_recipe(recipes.RECIPES[options.recipe], options.epochs, options.pairs)
-    parts = recipes.load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
-    translator, trainer = recipes.train_translator(folder, recipe, parts)
+    parts = data.load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
+    translator, trainer = recipes.train_translator(folder, recipe, parts, device=device)
     archive = shipped("data/pocket.tsv.gz") if recipe.corpus == "pocket" else corpora.tatoeba_archive(recipe.language)
     again = command_again("transformer-lit train", {name: getattr(options, name) for name in ("recipe", "epochs", "pairs")})
     record = recipes.score_and_record(folder, again, recipe, translator, trainer, parts, archive)
@@ -279,6 +283,17 @@ def converse(translate: Translate) -> None:
             print(translate([line])[0], flush=True)
 
 
+def load_translator(folder: Path | None, device: str) -> "Translator":
+    "The translator of a folder, or the shipped one, on a device. A device that isn't there is refused before anything is loaded."
+    from ..translation import Translator
+    from .devices import device_here
+
+    place = device_here(device)
+    translator = Translator.from_pretrained(folder)
+    translator.model.to(place)
+    return translator
+
+
 def with_beam(translator: "Translator", beam: int) -> Translate:
     "Its `translate` with a beam. Memory grows with the beam, so a wide one takes fewer sentences at a time."
     return partial(translator.translate, beam_size=beam, batch_size=max(1, min(64, 256 // beam)))
@@ -289,10 +304,8 @@ def run_translate(options: argparse.Namespace) -> int:
     check_source(options)
     import torch
 
-    from ..translation import Translator
-
     torch.set_num_threads(1)  # busy cores: more threads are slower
-    translate = with_beam(Translator.from_pretrained(options.folder), options.beam)
+    translate = with_beam(load_translator(options.folder, options.device), options.beam)
     if options.interactive or (sys.stdin.isatty() and not (options.sentences or options.file)):
         converse(translate)
         return DONE
@@ -331,12 +344,11 @@ def run_evaluate(options: argparse.Namespace) -> int:
     import torch
 
     from .. import data, evaluation
-    from ..translation import Translator
     from .files import shipped, write_json
 
     torch.set_num_threads(1)
     name, pocket = options.set, options.set == "pocket"
-    translator = Translator.from_pretrained(options.folder or (shipped("data/checkpoints/pocket") if pocket else None))
+    translator = load_translator(options.folder or (shipped("data/checkpoints/pocket") if pocket else None), options.device)
     test = data.test_set(name, options.language)
     train = data.load("pocket" if pocket else "tatoeba", options.language)["train"]
     translate = with_beam(translator, options.beam)

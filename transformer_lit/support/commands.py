@@ -57,15 +57,29 @@ def guarded(do: Callable[[], int], again: str = "the same command starts again")
 
 
 def command_again(program: str, options: Mapping[str, object]) -> str:
-    "What to type for the same once more: the program, and each option that has a value."
+    "What to type for the same once more: the program, and each option that has a value, or several."
     words = program.split()
     for name, value in options.items():
         option = name.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{option}" if value else f"--no-{option}")
+        elif isinstance(value, (list, tuple)):
+            words += [f"--{option}", *map(str, value)]
         elif value is not None:
             words += [f"--{option}", str(value)]
     return shlex.join(words)
+
+
+def in_lines(command: str, width: int = 64) -> str:
+    "A long command over several lines, to be copied as it stands: broken only before an option, which keeps its value."
+    first, *options = re.split(r" (?=--)", command)
+    lines = [first]
+    for option in options:
+        if len(lines[-1]) + len(option) + 3 > width:
+            lines.append(f"    {option}")
+        else:
+            lines[-1] += f" {option}"
+    return " \\\n".join(lines)
 
 
 def folder_or_new(path: Path) -> Path:

@@ -2,10 +2,11 @@
 # A record is book/results/equal/CORPUS/NAME.json, with every run of one competitor, and NAME.txt beside it, with what its first
 # seed said. `comparison_runs` writes them; this file only reads, and knows no model.
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from statistics import mean
 
-from .figures import table
+from .figures import Picture, curves, folded, table
 from .commands import command_again
 from .files import shipped
 
@@ -40,6 +41,34 @@ def search_of(name: str, corpus: str = "pocket") -> dict[float, float]:
     record = record_of(name, corpus)
     return {run["peak"]: run["valid_loss"] for run in sorted(record["runs"], key=lambda run: run["peak"])
             if run["search"] and run["seed"] == record["scale"]["seeds"][0]}
+
+
+def drawn_searches(names: Mapping[str, str], corpus: str = "pocket", worst: float = 20.0) -> dict[str, tuple]:
+    "label -> (peaks, losses) of recorded searches, to be drawn; a run that broke down, above `worst`, is left out. names: label -> name."
+    found = {label: {peak: loss for peak, loss in search_of(name, corpus).items() if loss < worst} for label, name in names.items()}
+    return {label: (list(losses), list(losses.values())) for label, losses in found.items()}
+
+
+def lowest_said(drawn: Mapping[str, tuple]) -> str:
+    "In words, where each of some searches is lowest."
+    return ", ".join(f"{label} {min(losses):.2f} at {peaks[losses.index(min(losses))]:g}" for label, (peaks, losses) in drawn.items())
+
+
+def places_changed(drawn: Mapping[str, tuple]) -> tuple[float, int, int]:
+    "Of some searches the lowest peak that all have, how many pairs stand the other way round there than at each one's best, and of how many."
+    common = max(peaks[0] for peaks, _ in drawn.values())
+    ranks = [(dict(zip(*one))[common], min(one[1])) for one in drawn.values()]
+    pairs = list(combinations(ranks, 2))
+    return common, sum((a[0] - b[0]) * (a[1] - b[1]) < 0 for a, b in pairs), len(pairs)
+
+
+def search_curves(names: Mapping[str, str], corpus: str = "pocket") -> Picture:
+    "Recorded searches as curves: the loss against the peak of the learning rate."
+    drawn = drawn_searches(names, corpus)
+    common, swapped, pairs = places_changed(drawn)
+    return curves(drawn, logx=True, xlabel="peak of the learning rate", ylabel="loss, nats per token", styles=dict.fromkeys(drawn, "o-"),
+                  alt=f"Validation loss against the peak of the learning rate. Lowest: {lowest_said(drawn)}.",
+                  caption=f"{swapped} of the {pairs} pairs change places between a common peak of {common:g} and the best peak of each.")
 
 
 def search_rows(names: Sequence[str], corpus: str) -> list[dict]:
@@ -113,14 +142,19 @@ def cost_row(name: str, corpus: str = "pocket") -> dict:
             "peak": f"{runs[0]['peak']:g}", "seeds": len(runs), "made by": command(name, corpus)}
 
 
-def table_of(names: Sequence[str], corpus: str = "pocket"):
-    "The table that ends a chapter, with the signature of its BLEU."
+FIRST = ["", "BLEU", "loss", "counted"]  # columns in view; the others wait in a fold
+
+
+def table_of(names: Sequence[str], corpus: str = "pocket") -> Picture:
+    "The table that ends a chapter, with the signature of its BLEU; what costs nothing to look up later is folded below it."
     recorded = [name for name in names if has_record(name, corpus)]
     caption = f"{corpus}: not run yet"
     if recorded:
         first = runs_of(recorded[:1], corpus)[recorded[0]][0]
         caption = f"{corpus}, {first['lines']:,} test sentences, {first['signature']}"
-    return table([cost_row(name, corpus) for name in names], wide=True, caption=caption)
+    rows = [cost_row(name, corpus) for name in names]
+    more = ["", *dict.fromkeys(key for row in rows for key in row if key not in FIRST)]
+    return folded(table(rows, FIRST, caption, wide=True), table(rows, more, wide=True), "the other columns, and the command of each row")
 
 
 def away(name: str, base: str, key: str, corpus: str = "pocket") -> tuple[float, float, float]:

@@ -17,7 +17,7 @@ from ..equal_cost import SCALES, Design, Ground, Scale, best_peak, ground, next_
 from . import options as types
 from .commands import folder_or_new, guarded
 from .comparison import command
-from .files import write_whole
+from .files import write_json, write_text
 from .reading import fields, json_file
 from .records import commit, hardware
 
@@ -68,8 +68,7 @@ def results_of(runs: Sequence[dict], search_is_shorter: bool) -> list[dict]:
 
 def keep(path: Path, head: dict, runs: list[dict]) -> None:
     "Write the record, whole or not at all."
-    text = json.dumps({**head, "runs": runs}, indent=1) + "\n"
-    write_whole(path, lambda part: part.write_text(text, "utf-8"))
+    write_json(path, {**head, "runs": runs})
 
 
 def runs_before(path: Path, head: dict) -> list[dict]:
@@ -125,8 +124,7 @@ def run_all(path: Path, design: Design, scale: Scale, field: Ground, head: dict,
         found, lines = score(model, field)
         row |= found
         if row["seed"] == scale.seeds[0]:
-            text = "\n".join(lines) + "\n"
-            write_whole(path.with_suffix(".txt"), lambda part: part.write_text(text, "utf-8"))
+            write_text(path.with_suffix(".txt"), "\n".join(lines) + "\n")
         keep(path, head, runs)
     return runs
 

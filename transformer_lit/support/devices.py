@@ -1,4 +1,4 @@
-"""The device of this process, what to decode with there, and how several processes meet."""
+"""The one place that decides where to compute: the device of this process, and what to decode with there."""
 import os
 from datetime import timedelta
 
@@ -7,14 +7,28 @@ import torch.distributed as dist
 
 from .precision import precision_here
 
+MISSING = {"cuda": "PyTorch sees no NVIDIA GPU on this machine", "mps": "PyTorch sees no Apple GPU on this machine"}
 
-def join_processes() -> torch.device:
-    "This process's device; under torchrun it also meets the others."
-    cuda = torch.cuda.is_available()
+
+def device_here(asked: str = "auto") -> torch.device:
+    """"auto": the GPU, if PyTorch can use one of NVIDIA's, else the processor; or the one that is asked for.
+
+    ValueError with one sentence if that one isn't there."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    device = asked if asked != "auto" else "cuda" if there["cuda"] else "cpu"
+    if not there[device]:
+        raise ValueError(f"{MISSING[device]}: leave --device {device} out, or take --device cpu")
+    return torch.device(device)
+
+
+def join_processes(asked: str = "auto") -> torch.device:
+    "This process's device, as `device_here` finds it; under torchrun it also meets the others."
+    device = device_here(asked)
+    cuda = device.type == "cuda"
     if "RANK" in os.environ and not dist.is_initialized():
         dist.init_process_group("nccl" if cuda else "gloo", timeout=timedelta(days=1))
     if not cuda:
-        return torch.device("cpu")
+        return device
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
     torch.cuda.set_device(device)
     return device

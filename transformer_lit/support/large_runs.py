@@ -9,6 +9,7 @@ import torch
 from ..wmt import Experiment, experiment_for, run_experiment
 from . import options as types
 from .commands import DONE, LATER, command_again, folder_or_new, guarded
+from .devices import device_here
 from .precision import precision_here
 from .processes import process
 from .run_options import ASIDE, RUN_OPTIONS
@@ -24,9 +25,9 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def compile_choice(options: argparse.Namespace) -> bool | str | None:
+def compile_choice(options: argparse.Namespace, device: str) -> bool | str | None:
     "What `TrainingConfig.compile` gets; None: nobody said."
-    if options.compile is None and torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0):
+    if options.compile is None and device == "cuda" and torch.cuda.get_device_capability() >= (8, 0):
         return "dynamic" if options.dynamic else True
     return "dynamic" if options.compile and options.dynamic else options.compile
 
@@ -37,9 +38,9 @@ def experiment_of(options: argparse.Namespace) -> Experiment:
         return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
     training = given("max_tokens", "warmup", "seed", "precision", "checkpoint_every")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = device_here(options.device).type
     training.setdefault("precision", precision_here(device))
-    compiled = compile_choice(options)
+    compiled = compile_choice(options, device)
     if compiled is not None:
         training["compile"] = compiled
     experiment = experiment_for(options.corpus, options.way, options.size, options.vocabulary, training,
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace, began: float) -> int:
     for place in folder, store:
         folder_or_new(place)
     record = run_experiment(experiment_of(options), folder, store, options.workers or 1, began + 60 * options.minutes,
-                            command_line(options))
+                            command_line(options), options.device)
     if process()[0]:
         return DONE
     if record is None:

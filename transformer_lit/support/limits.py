@@ -1,6 +1,20 @@
-"""What a translator refuses before it begins, each in one sentence that says what to do instead."""
+"""What is refused before it begins, each in one sentence that says what to do instead: by a translator, and by a training."""
+from typing import Any
+
 LONGEST = 20_000  # characters in one line
 WIDEST = 64  # hypotheses: a wider beam costs more and soon finds nothing better
+LEAST = {"epochs": 1, "max_tokens": 1, "warmup": 1, "accumulate": 1, "smoothing": 0, "clip": 0, "checkpoint_every": 0}
+CHOICES: dict[str, tuple] = {"precision": ("fp32", "bf16"), "compile": (False, True, "dynamic")}
+
+
+def training_bounds(config: Any) -> None:
+    "ValueError for settings of a training that can't be meant; nan is none."
+    for name, allowed in CHOICES.items():
+        if (value := getattr(config, name)) not in allowed:
+            raise ValueError(f"{name}={value!r}: choose " + " or ".join(map(repr, allowed)))
+    for name, least in LEAST.items():
+        if not (value := getattr(config, name)) >= least:
+            raise ValueError(f"{name}={value}: {least} is the least")
 
 
 def search_bounds(beam_size: int, batch_size: int, precision: str) -> None:

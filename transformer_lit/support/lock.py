@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .processes import process
+
 if sys.platform == "win32":
     import msvcrt
 else:
@@ -30,8 +32,9 @@ def take(file) -> None:
 def only_training(folder: str | Path | None) -> Iterator[None]:
     """Nobody else trains in `folder` meanwhile; None needs no lock. The folder is made if it isn't there.
 
-    The same thread may ask again, inside. Raises BlockingIOError with one sentence if the folder is taken."""
-    if folder is None:
+    The first of several processes holds it for all. The same thread may ask again, inside. Raises BlockingIOError with one
+    sentence if the folder is taken."""
+    if folder is None or process()[0]:
         yield
         return
     folder = Path(folder)

@@ -1,16 +1,23 @@
 """What a trained translator shows of itself: the tokens near a token, where it looked, and the page on which to try it."""
+import json
 from collections.abc import Callable
+from unittest.mock import patch
 
 import torch
 from torch import nn
 
+from transformer_lit import decoding
 from transformer_lit.attention_maps import record
-from transformer_lit.masks import BOS, UNK
+from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.support.files import shipped
 from transformer_lit.support.pages import filled, script
 from transformer_lit.support.seen import was_seen
 from transformer_lit.translation import Translator, answers, readable
 
+# right answers to the forty sentences of data/try_it.tsv besides our own, found by reading; any other answer is a failure
+ALSO_RIGHT = {"Le pain est encore chaud du four.", "J'ai laissé mon parapluie dans le train à nouveau.",
+              "Ma grand-mère cultive des tomates sur le balcon.", "Qui va nourrir le chat pendant que nous sommes partis ?",
+              "Ils avaient déjà mangé quand les invités sont venus."}
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"  # 64 steps of a weight, one letter per step
 
 
@@ -29,6 +36,24 @@ def nearest(translator: Translator, word: str, n: int = 8) -> list[tuple[str, fl
     near[:UNK + 1] = near[ids[0]] = -1.0
     top = near.topk(n)
     return [(tokens.decode([i]), value) for i, value in zip(top.indices.tolist(), top.values.tolist())]
+
+
+def beam_steps(translator: Translator, english: str, beam_size: int = 2) -> list[list[tuple[float, int, str]]]:
+    """What `decoding.beam_search` ranks while it translates a sentence.
+
+    Of each step the best 2 · beam_size candidates, as (log-probability so far, beam that it continues, word)."""
+    steps, grow = [], decoding.grow_beams
+
+    def watched(*args: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        found = grow(*args)
+        scores, beams, tokens = (one[0].tolist() for one in found)
+        steps.append([(p, beam, "EOS" if i == EOS else translator.target.decode([i]).strip())
+                      for p, beam, i in zip(scores, beams, tokens) if p > -torch.inf])
+        return found
+
+    with patch.object(decoding, "grow_beams", watched):
+        decoding.beam_search(translator.model, torch.tensor([translator.source.encode(readable(english))]), beam_size)
+    return steps
 
 
 @torch.no_grad()
@@ -52,12 +77,17 @@ def looked_at(translator: Translator, english: str) -> dict:
 
 
 def try_it(translator: Translator, rows: list[tuple[str, str]], seen: Callable[[str], bool] = was_seen) -> list[dict]:
-    "Everything that the page shows, for (English, reference) rows; seen(english) tells whether training held it."
-    return [{"en": english, "ref": reference, "seen": bool(seen(english)), **looked_at(translator, english)}
-            for english, reference in rows]
+    """Everything that the page shows, for (English, reference) rows; seen(english) tells whether training held it.
+
+    An answer is right that is the reference or in `ALSO_RIGHT`."""
+    looks = [{"en": english, "ref": reference, "seen": bool(seen(english)), **looked_at(translator, english)}
+             for english, reference in rows]
+    return [{**row, "right": row["said"] == row["ref"] or row["said"] in ALSO_RIGHT} for row in looks]
 
 
-def try_it_page(rows: list[dict]) -> str:
-    "The page in data/interactive with these sentences, as HTML."
+def try_it_page(rows: list[dict] | None = None) -> str:
+    "The page in data/interactive with these sentences, as HTML; None: the recorded ones of the translator that ships."
+    if rows is None:
+        rows = json.loads(shipped("results/tatoeba-fr/try_it.json").read_text("utf-8"))
     page = shipped("data/interactive/try_it.html").read_text("utf-8")
     return filled(page, data=script(rows))

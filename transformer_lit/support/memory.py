@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from ..training import TrainingConfig, add_gradient, process
+from ..training import TrainingConfig, add_gradient
+from .processes import process
 
 
 def fits(model: nn.Module, source: Tensor, target: Tensor, config: TrainingConfig) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 THREADS = 256
+DEVICE = dict(choices=("auto", "cpu", "cuda", "mps"), default="auto",
+              help="where to compute (default: an NVIDIA GPU if PyTorch sees one, else the processor)")
 
 
 def whole(low: int = 1, high: int = 10 ** 9) -> Callable[[str], int]:

@@ -1,31 +1,112 @@
-"""Drawings of part IV that a page calls by name."""
+"""Drawings of the rivals' chapters, 22 to 24, each one call."""
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from torch import Tensor
+
 from . import figures
+from .comparison import by_length, curves_of
+
+T = TypeVar("T")
+TITLES = {"transformer": "Transformer", "rnn": "RNN", "rnn-attention": "RNN with attention", "shipped transformer": "shipped Transformer"}
+CORPORA = "pocket", "tatoeba"
 
 
-def two_readers():
-    "The two RNN translators of chapter 23: one summary of the sentence, or a look at all its states for each word."
-    sheet = figures.Drawing(350, 236)
-    for top, look in ((-40, False), (94, True)):
-        for j, word in enumerate(("it", "was", "tired")):
-            x = 12 + 56 * j
-            sheet.box(x, top + 62, 42, 26, "h" + "₁₂₃"[j], figures.ENCODER, figures.ENCODER)
-            sheet.text(x + 21, top + 108, word)
-            if j:
-                sheet.arrow(x - 14, top + 70, x - 1, top + 70)
-                sheet.arrow(x - 1, top + 80, x - 14, top + 80)
-            if look:
-                sheet.line(x + 21, top + 61, 252, top + 34, figures.BRIDGE, width=(0.8, 1.2, 4)[j])
-        for t, word in enumerate(("il", "était", "fatigué")):
-            x = 196 + 52 * t
-            sheet.box(x - 4, top + 62, 40, 26, "s" + "₁₂₃"[t], figures.DECODER, figures.DECODER)
-            sheet.text(x + 16, top + 108, word)
-            if t:
-                sheet.arrow(x - 16, top + 75, x - 5, top + 75)
-        if look:
-            sheet.arrow(252, top + 34, 310, top + 60, figures.BRIDGE)
-            sheet.text(204, top + 22, "a look for each word", 11)
-        else:
-            sheet.arrow(167, top + 75, 190, top + 75, figures.BRIDGE)
-            sheet.text(204, top + 54, "one summary", 11)
-    return sheet.show(alt="Twice an encoder of three states that reads from both ends and a decoder of three states. Above, one "
-                      "arrow leads from the one to the other; below, the state that says fatigué looks at all three, most at tired.")
+def titled(found: Mapping[str, T]) -> dict[str, T]:
+    "What was found of each competitor, under the names that figures have for them."
+    return {TITLES.get(name, name): one for name, one in found.items()}
+
+
+def losses_along(names: Sequence[str], corpora: Sequence[str] = CORPORA) -> figures.Picture:
+    "Recorded validation losses along the runs, a panel for each corpus; the caption sets the last of the names against the first."
+    found = {corpus: curves_of(names, corpus) for corpus in corpora}
+    gaps = {corpus: lines[names[0]][1][-1] - lines[names[-1]][1][-1] for corpus, lines in found.items()}
+    first, *_, last = (TITLES.get(name, name) for name in names)
+    told = " and ".join(f"{abs(gap):.2f} nats {'below' if gap > 0 else 'above'} it on {corpus}" for corpus, gap in gaps.items())
+    return figures.curve_panels(
+        [{"series": titled(lines), "title": corpus} for corpus, lines in found.items()], xlabel="thousands of target tokens",
+        ylabel="loss, nats per token", alt=f"Validation loss of {len(names)} models over the tokens that they learned from. At the end: "
+        + "; ".join(f"{corpus}: " + ", ".join(f"{TITLES.get(name, name)} {lines[name][1][-1]:.2f}" for name in names)
+                    for corpus, lines in found.items()) + ".",
+        caption=f"{last[:1].upper()}{last[1:]} against {first}: at the end its loss is {told}.")
+
+
+def bleu_by_length(names: Sequence[str], corpora: Sequence[str] = CORPORA, least: int = 20) -> figures.Picture:
+    """Recorded BLEU against the number of English words, a panel for each corpus; groups of fewer than `least` sentences are left out.
+
+    The caption says what share of the last model's BLEU the one before it has, for the shortest sentences and the longest."""
+    found = {corpus: by_length(names, corpus, least) for corpus in corpora}
+    told = "; ".join(f"{corpus}, {name}: from {lines[name][1][0]:.0f} to {lines[name][1][-1]:.0f}"
+                     for corpus, lines in found.items() for name in names)
+    shares = {corpus: [one / other for one, other in zip(lines[names[-2]][1], lines[names[-1]][1])] for corpus, lines in found.items()}
+    less, more = (TITLES.get(name, name) for name in names[-2:])
+    return figures.curve_panels(
+        [{"series": titled(lines), "title": corpus} for corpus, lines in found.items()], xlabel="English words, from", ylabel="BLEU",
+        alt=f"BLEU against the number of English words. {told}.",
+        caption=f"{less}: its share of the BLEU of the {more}, from the shortest sentences to the longest: "
+                + "; ".join(f"{corpus} {share[0]:.0%} to {share[-1]:.0%}" for corpus, share in shares.items()) + ".")
+
+
+def speeds(at: Sequence[int], found: Mapping[str, Sequence[float]], unit: str, xlabel: str, caption: str, logy: bool = False) -> figures.Picture:
+    "Speed of several models against a length or a number of sentences."
+    told = ", ".join(f"{name} from {values[0]:,.0f} to {values[-1]:,.0f}" for name, values in titled(found).items())
+    return figures.curves({name: (list(at), values) for name, values in titled(found).items()}, logx=True, logy=logy, xlabel=xlabel, ylabel=unit,
+                          alt=f"Speed in {unit}, with {at[0]} to {at[-1]} {xlabel.split(',')[0]}: {told}.", caption=caption)
+
+
+def training_speeds(lengths: Sequence[int], found: Mapping[str, Sequence[float]], tokens: int) -> figures.Picture:
+    "Target tokens per second by the length of the sentences; the caption says how much of its speed each model keeps."
+    kept = ", ".join(f"{name} {values[-1] / values[0]:.0%}" for name, values in titled(found).items())
+    return speeds(lengths, found, "tokens per second", f"words per sentence, {tokens} tokens a step",
+                  f"Speed that is left at {lengths[-1]} words per sentence, of that at {lengths[0]}: {kept}.")
+
+
+def decoding_speeds(batches: Sequence[int], found: Mapping[str, Sequence[float]]) -> figures.Picture:
+    "Words per second by the number of sentences at once; the caption compares the last model with the first."
+    first, *_, last = titled(found)
+    times = [b / a for a, b in zip(found[list(found)[0]], found[list(found)[-1]])]
+    return speeds(batches, found, "words per second", "sentences at once",
+                  f"For each word of the {first} the {last} says {times[0]:.1f} with {batches[0]} sentence at once and {times[-1]:.1f} with "
+                  f"{batches[-1]}.", logy=True)
+
+
+def below_or_above(gap: float, unit: str = "nats") -> str:
+    "A difference in words: \"0.39 nats below\"."
+    return f"{abs(gap):.2f} {unit} {'below' if gap < 0 else 'above'}"
+
+
+def word_maps_of(maps: Mapping[str, Tensor], rows: Sequence[str], cols: Sequence[str], asked: str) -> figures.Picture:
+    "Maps of several models over the words of one pair, (T, S) each, and where each looks most for the word `asked`."
+    said = {name: w[list(rows).index(asked)] for name, w in titled(maps).items()}
+    most = {name: cols[int(row.argmax())] for name, row in said.items()}
+    return figures.heatmaps([dict(matrix=w, title=name, rows=rows, cols=cols) for name, w in titled(maps).items()], vmin=0, vmax=1,
+                            alt=f"{len(maps)} maps of one sentence, a row for each French word and a column for each English one. For {asked} "
+                                "the most weight lies on: " + ", ".join(f"{word} ({name})" for name, word in most.items()) + ".",
+                            caption=f"Where {asked} looks most: " + ", ".join(
+                                f"{most[name]} in the {name} ({float(row.max()):.2f})" for name, row in said.items()) + ".")
+
+
+def heads_of_a_stream(weights: Tensor, names: Sequence[str], heads: Mapping[str, tuple[int, int]]) -> figures.Picture:
+    "Attention of chosen heads over one joined sentence. weights: (layers, heads, L, L); heads: what each was chosen for -> its place."
+    jobs: dict[tuple[int, int], list[str]] = {}
+    for name, at in heads.items():  # one head may be the best at two things
+        jobs.setdefault(at, []).append(name)
+    tag = list(names).index("⟨fr⟩") if "⟨fr⟩" in names else 0
+    most = {at: weights[at][tag:].argmax(-1) for at in jobs}  # of each French row the column with most weight
+    told = ", ".join(f"layer {at[0] + 1}, head {at[1] + 1} in {int(((0 < best) & (best < tag - 1)).sum())}" for at, best in most.items())
+    return figures.heatmaps([{"matrix": weights[layer, head], "rows": names, "cols": names,
+                              "title": f"{' and '.join(found)}: layer {layer + 1}, head {head + 1}"} for (layer, head), found in jobs.items()],
+                            vmin=0, vmax=1, caption=f"The most weight of the {len(names) - tag} French rows lies on an English word: {told}.",
+                            alt=f"{len(jobs)} lower triangles of attention over one joined sentence, each of the head "
+                            f"that gives most to: {', '.join(heads)}.")
+
+
+def copied_losses(fallen: Mapping[str, tuple[Sequence[int], Sequence[float]]], floor: float, name: str) -> figures.Picture:
+    "Losses of random words over the steps, beside the loss of an honest guess. fallen: mask -> (steps, losses)."
+    told = "; ".join(f"{mask} from {losses[0]:.2f} to {losses[-1]:.2f}" for mask, (_, losses) in fallen.items())
+    leaks = [mask for mask, (_, losses) in fallen.items() if losses[-1] < floor / 2]
+    return figures.curves(dict(fallen), colors=dict.fromkeys(leaks, figures.FAULT), styles=dict.fromkeys(leaks, "--"),
+                          caption="Nobody can foretell random words, and still the loss ends at " + ", ".join(
+                              f"{losses[-1]:.2f} ({mask})" for mask, (_, losses) in fallen.items()) + f"; an honest guess has {floor:.2f}.",
+                          xlabel="step", ylabel="loss of the English, nats", hline=(floor, name),
+                          alt=f"Loss of random English words over {max(fallen[next(iter(fallen))][0])} steps, beside {name} = {floor:.2f}. {told}.")

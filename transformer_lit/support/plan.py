@@ -8,6 +8,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 
 from .files import write_text
+from .processes import process
 
 NAME = "plan.json"
 
@@ -94,3 +95,20 @@ def agree(folder: Path, now: dict) -> None:
     path = folder / NAME
     if not compare(path, now):
         write_text(path, text(now))
+
+
+def keep_to(trainer, batches) -> None:
+    """Compare the plan in a trainer's folder with this run, or write it: its own, or `plan_for` with the rate at some steps.
+
+    Of several processes the first does it. ValueError as `compare`."""
+    if process()[0] == 0:
+        rates = {f"rate at step {n}": trainer.schedule(n) for n in (1, 10, 100, 1000, 10000)}
+        agree(trainer.folder, trainer.plan or plan_for(trainer.model, trainer.config, trainer.optimizer, batches, **rates))
+
+
+def same_order(path: Path, kept: list, now: list) -> None:
+    """ValueError unless the checkpoint at `path` counts the same batches as this run: from the same pairs, seed and limit.
+
+    The plan says more; this holds where plan.json was lost."""
+    if kept != now:
+        raise ValueError(f"{path} was planned with pairs, seed, max_tokens = {kept}: keep them, or use another folder")

@@ -1,4 +1,4 @@
-"""Which device and which numbers to compute with, weights in fewer bits, and what those bits cost."""
+"""Which numbers to compute with, weights in fewer bits, and what those bits cost."""
 # bf16 has the range of fp32 and eight bits of mantissa. It pays on processors with units that multiply matrices of it: NVIDIA's
 # from compute capability 8.0 on, Intel's with AMX. Elsewhere it is imitated, and slower.
 #
@@ -15,16 +15,13 @@ MANY = 128  # rows from which bf16 pays, found by trying: 32 sentences, beam 4
 PRECISIONS = "fp32", "bf16", "int8"
 
 
-def device_here() -> torch.device:
-    "The first GPU, if PyTorch can use one, else the processor."
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def precision_here(device: str = "cpu") -> str:
     "bf16 on a machine that has matrix units for it and may use them (ATEN_CPU_CAPABILITY can forbid it), else fp32."
     if device == "cuda":
         new = torch.cuda.get_device_capability() >= (8, 0)
         return "bf16" if new else "fp32"
+    if device != "cpu":
+        return "fp32"
     supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
     wide = torch.backends.cpu.get_cpu_capability() not in ("DEFAULT", "AVX2")
     return "bf16" if wide and supported and supported() else "fp32"

@@ -26,6 +26,7 @@ from .archives import Source, TextPair
 from .commands import new_folder, nothing_left
 from .files import file_hash, write_json
 from .memory import peak_memory
+from .plan import differences
 from .reading import fields, json_file
 from .store import Chunk, ShardWriter, TokenStore, fill_shards
 from .training_sets import held_out, inputs_here, inputs_of, sources_of
@@ -178,16 +179,6 @@ def enough_room(folder: Path) -> Iterator[None]:
         raise OSError(f"the disk is full, {folder} is not whole yet: make room, the same command goes on") from None
 
 
-def differences(one: dict, other: dict) -> str:
-    "What differs between two records, in words; nothing if they agree."
-    said = []
-    for name in {**one, **other}:
-        if one.get(name) != other.get(name):
-            two = str(one.get(name)), str(other.get(name))
-            said.append(f"{name} {two[0]} and not {two[1]}" if len(two[0] + two[1]) < 60 else f"other {name}")
-    return ", ".join(said)
-
-
 def write_store(part: Path, settings: Preparation, sources: Sequence[Source], apart: dict, workers: int = 1,
                 until: float = math.inf) -> dict | None:
     """Subwords, shards and held-out pairs into a folder; the manifest. Goes on with what is there; None if `until` came first.
@@ -218,8 +209,8 @@ def open_store(folder: Path, settings: Preparation) -> TokenStore:
     store = TokenStore(folder)
     kept = fields(store.manifest, folder / "manifest.json", {"wanted": dict, "counts": dict, "effort": dict})["wanted"]
     wanted = asdict(settings) | {"inputs": inputs_here(settings.corpus) or kept.get("inputs")}
-    if words := differences(kept, wanted):
-        raise ValueError(f"{folder} was prepared with {words}: take another folder, or delete this one")
+    if found := differences(kept, wanted):
+        raise ValueError(f"{folder} was prepared with {', '.join(found)}: take another folder, or delete this one")
     return store
 
 

@@ -12,11 +12,12 @@ from transformer_lit.evaluation import scores
 from transformer_lit.masks import UNK
 from transformer_lit.support import lock, plan, records
 from transformer_lit.support.checkpoint import average_files, keep_weights
+from transformer_lit.support.devices import device_here
 from transformer_lit.support.files import file_hash, write_text
 from transformer_lit.support.optimizers import MuonAndAdam
-from transformer_lit.support.precision import device_here, precision_here
+from transformer_lit.support.precision import precision_here
 from transformer_lit.tokens import Subwords, Vocabulary
-from transformer_lit.training import PairBatches, Trainer, TrainingConfig, each_epoch, paper_adam, plan_for, validation_loss
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig, each_epoch, paper_adam, validation_loss
 from transformer_lit.translation import Translator, create_joint, create_translator, save_pretrained, save_translator
 
 Pairs = list[tuple[str, str]]
@@ -91,14 +92,6 @@ def accepted(english: str, said: str) -> bool:
     return re.sub(r" ?[.!]$", ".", said) in ACCEPTED[english].split("|")
 
 
-
-# Data -------------------------------------------------------------------------------------------------------------
-
-def load_parts(language: str = "fr", pairs: int | None = 50_000, words: int | None = 15, corpus: str = "tatoeba") -> dict[str, Pairs]:
-    "The pairs of a recipe: `data.load`, where None keeps all; the defaults are those of the recipe \"words\"."
-    return load(corpus, language, words=words, pairs=pairs)
-
-
 # Training ---------------------------------------------------------------------------------------------------------
 
 def begin_translator(recipe: Recipe, pairs: Pairs, folder: Path, keep: bool = True) -> Translator:
@@ -143,7 +136,7 @@ def prepare_training(translator: Translator, pairs: Pairs, recipe: Recipe, folde
     trainer = Trainer(
         model, config, optimizer=optimizer, folder=folder,
         schedule=lambda step: rise_and_fall(step, batches.steps, recipe.peak, config.warmup),
-        plan=plan_for(model, config, optimizer, batches, recipe=in_plan(recipe)))
+        plan=plan.plan_for(model, config, optimizer, batches, recipe=in_plan(recipe)))
     return trainer, batches
 
 
@@ -155,15 +148,16 @@ def for_device(recipe: Recipe, device: torch.device) -> Recipe:
 
 
 def train_translator(folder: str | Path, recipe: Recipe | None = None, parts: dict[str, Pairs] | None = None,
-                     samples: Sequence[str] = SAMPLES, stop_at: int | None = None) -> tuple[Translator, Trainer]:
-    """Train by `recipe` into `folder`, on a GPU if there is one, going on where it stopped.
+                     samples: Sequence[str] = SAMPLES, stop_at: int | None = None,
+                     device: torch.device | None = None) -> tuple[Translator, Trainer]:
+    """Train by `recipe` into `folder`, going on where it stopped; device: None is `device_here`'s.
 
     After each epoch the log gets the validation loss, in nats per token, and how `samples` are translated. None is
     RECIPES["words"]. Raises ValueError if `folder` was begun otherwise; it stays as it was."""
-    folder, device = Path(folder), device_here()
+    folder, device = Path(folder), device or device_here()
     recipe = for_device(recipe or RECIPES["words"], device)
     may_train(folder, recipe)
-    parts = parts or load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
+    parts = parts or load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator = begin_translator(recipe, parts["train"], folder, keep=False)
     translator.model.to(device)  # before the optimiser takes hold of the weights
     trainer, batches = prepare_training(translator, parts["train"], recipe, folder)
@@ -180,7 +174,7 @@ def train_translator(folder: str | Path, recipe: Recipe | None = None, parts: di
         return {"valid_loss": loss, "samples": dict(zip(samples, said))}
 
     with lock.only_training(folder):
-        trainer.compare_plan(batches)
+        plan.keep_to(trainer, batches)
         save_translator(translator, folder)
         trainer.fit(batches, stop_at, each_epoch(look))
         if ends and trainer.epoch == epochs:

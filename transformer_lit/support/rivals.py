@@ -1,9 +1,12 @@
-"""What the scripts of tests/bench recorded, as rows of tables."""
+"""What the scripts of bench/ recorded, as bars and as rows of tables."""
 import json
-import textwrap
+from collections.abc import Callable, Iterable, Mapping
 
+from . import figures
 from .files import shipped
 
+MOVED = "python tests/bench/", "python bench/"  # where the scripts lay while the records were made, and where they lie
+FORMS = {"torch": "nn.Transformer"}
 RECIPES = {"laptop": "the article's, book's model", "twin": "the article's, nn.Transformer", "ours": "ours"}
 Row = dict[str, object]
 
@@ -13,18 +16,20 @@ def recorded(name: str) -> dict:
     return json.loads(shipped(f"results/bench/{name}.json").read_text("utf-8"))
 
 
-def origin(record: dict, width: int = 46) -> str:
-    "The command, and where it ran, in lines that a phone has room for."
-    texts = [record["command"]]
-    if "hardware" in record:
-        texts.append(f"on {record['hardware']}, torch {record['torch']}")
-    return "\n".join(textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) for text in texts)
+def command_of(record: dict) -> str:
+    "The command of a record as it is typed today; the record keeps the words that were typed."
+    return record["command"].replace(*MOVED)
+
+
+def made_by(record: dict) -> str:
+    "Where a record was made, and by which command: the end of a caption."
+    where = f"{record['hardware']}, torch {record['torch']}; " if "hardware" in record else ""
+    return f"{where}made by {command_of(record)}"
 
 
 def step_rows(record: dict) -> list[Row]:
     "Time of a step: a row for each form and precision."
-    names = {"torch": "nn.Transformer"}
-    return [{"": f"{names.get(name, name)}, {precision}", "tokens per second": round(form["tokens_per_second"]),
+    return [{"": f"{FORMS.get(name, name)}, {precision}", "tokens per second": round(form["tokens_per_second"]),
              "time, ours = 1": form["times_ours"], "share": f"{form['share_of_ceiling']:.0%}"}
             for precision, found in record["precisions"].items() for name, form in found["forms"].items()]
 
@@ -32,6 +37,27 @@ def step_rows(record: dict) -> list[Row]:
 def loss_rows(record: dict) -> list[Row]:
     "Peak memory of output layer and loss: a row for each form."
     return [{"loss": name, "peak, MB": round(row["peak"] / 1e6), "seconds": row["seconds"]} for name, row in record["forms"].items()]
+
+
+def stopping_pairs(record: dict) -> list[tuple[dict, dict]]:
+    "The runs of both rules for stopping a beam, hasty and patient, at each penalty."
+    return list(zip(record["rows"][::2], record["rows"][1::2]))
+
+
+def stopping_rows(record: dict) -> dict[str, Row]:
+    "Two rules for stopping a beam: a row for each length penalty."
+    return {f"α = {hasty['alpha']}": {
+        "BLEU, k finished": hasty["bleu"], "BLEU, patient": calm["bleu"],
+        "gap [95%]": "{value:+.2f} [{low:+.2f}, {high:+.2f}]".format(**calm["difference"]),
+        "length, k finished": f"{hasty['length']:.1%}", "length, patient": f"{calm['length']:.1%}",
+        "answers changed": calm["changed"], "rows": f"{calm['rows'] / hasty['rows']:.2f} times"} for hasty, calm in stopping_pairs(record)}
+
+
+def stopping_words(record: dict) -> str:
+    "What patience changes at the second penalty, the paper's, in a sentence."
+    calm = stopping_pairs(record)[1][1]
+    return (f"At α = {calm['alpha']}, {calm['changed']} of {record['sentences']:,} answers change, and {calm['longer']} of them become "
+            "longer.")
 
 
 def goal_rows(record: dict) -> list[Row]:
@@ -56,14 +82,19 @@ def decoding_rows(record: dict) -> dict[str, Row]:
     return table
 
 
-def caption_rows(record: dict) -> list[Row]:
+def lowest_runs(record: dict) -> dict[tuple[str, str], dict]:
     "Multi30k in a budget: for each language and way the run with the lowest validation loss."
-    best: dict[tuple, dict] = {}
+    best: dict[tuple[str, str], dict] = {}
     for row in record["runs"]:
         key = row["language"], row["way"]
         best[key] = min(row, best.get(key, row), key=lambda row: row["valid_loss"])
+    return best
+
+
+def caption_rows(record: dict) -> list[Row]:
+    "The same runs as rows."
     return [{"": f"en-{language}, {way}", "steps": row["steps"], "tokens": row["tokens"], "loss": row["valid_loss"],
-             "BLEU": f"{row['bleu']:.1f} ({row['low']:.1f} to {row['high']:.1f})"} for (language, way), row in best.items()]
+             "BLEU": f"{row['bleu']:.1f} ({row['low']:.1f} to {row['high']:.1f})"} for (language, way), row in lowest_runs(record).items()]
 
 
 def choice_rows(record: dict) -> list[Row]:
@@ -78,3 +109,103 @@ def choice_rows(record: dict) -> list[Row]:
         if row["choice"] != "ours":
             rows[-1] |= {"worse on news by": span(row, "news_worse"), "worse on the corpus by": span(row, "corpus_worse")}
     return rows
+
+
+def titles(record: dict) -> dict[str, str]:
+    "The first words of each table's caption."
+    fields = {name: record.get(name, 0) for name in ("tokens", "vocab", "goal", "budget")}
+    return {"step": "A step of training", "loss": "Output layer and loss: {tokens:,} tokens, {vocab:,} words".format(**fields),
+            "to_loss": "To {goal:.3f} nats per word, one thread".format(**fields),
+            "decoding": "Time, ours = 1; sentences at once; with units for bf16",
+            "decoding-fp32": "Time, ours = 1; sentences at once; without units for bf16",
+            "multi30k": "{budget:.0f} s of Multi30k; in brackets chapter 19's bootstrap over sentences, which says nothing of other seeds".format(
+                **fields),
+            "choices": f"After {fields['tokens']:,} tokens, {len(record.get('seeds', []))} seeds; news is newstest2013"}
+
+
+ROWS: dict[str, tuple[Callable[[dict], list[Row] | dict[str, Row]], str]] = {  # the rows of each table, and how its numbers look
+    "step": (step_rows, "{:.2f}"), "loss": (loss_rows, "{:.1f}"), "to_loss": (goal_rows, "{:.3f}"), "decoding": (decoding_rows, "{:.2f}"),
+    "decoding-fp32": (decoding_rows, "{:.2f}"), "multi30k": (caption_rows, "{:.2f}"), "choices": (choice_rows, "{:.2f}")}
+
+
+# Bars ------------------------------------------------------------------------------------------------------------------
+
+def listed(values: Mapping[str, object], fmt: str) -> str:
+    "Names and numbers in a row, for an alt text; of a number with its whisker the number."
+    return ", ".join(f"{name} {fmt.format(value[0] if isinstance(value, tuple) else value)}" for name, value in values.items())
+
+
+def quiet(names: Iterable[str]) -> dict[str, str]:
+    "Ours in ink, by default; the others in the grey of a reference."
+    return {name: figures.GREY for name in names if "ours" not in name}
+
+
+def step_bars(record: dict) -> figures.Picture:
+    "Speed of a step, a bar for each form and precision."
+    speeds: dict[str, float] = {}
+    slower = []
+    for precision, found in record["precisions"].items():
+        speeds |= {f"{FORMS.get(name, name)}, {precision}": form["tokens_per_second"] for name, form in found["forms"].items()}
+        times = [form["times_ours"] for name, form in found["forms"].items() if name != "ours"]
+        slower.append(f"{min(times):.2f} to {max(times):.2f} times our time in {precision}")
+    return figures.bars(speeds, fmt="{:,.0f}", xlabel="tokens per second", colors=quiet(speeds),
+                        alt=f"Bars of speed in training, in tokens per second: {listed(speeds, '{:,.0f}')}.",
+                        caption=f"The other forms take {' and '.join(slower)}.")
+
+
+def loss_bars(record: dict) -> figures.Picture:
+    "Peak memory of output layer and loss, a bar for each form."
+    peaks = {name: row["peak"] / 1e9 for name, row in record["forms"].items()}
+    fell = [f"from {peaks[name]:.1f} to {peaks[name.replace('whole', 'blocks')]:.1f} GB in {name.split(', ')[1]}"
+            for name in peaks if name.startswith("whole")]
+    return figures.bars(peaks, fmt="{:.1f}", xlabel="peak, GB", colors={name: figures.GREY for name in peaks if "whole" in name},
+                        alt=f"Bars of the peak memory of output layer and loss, in GB: {listed(peaks, '{:.1f}')}.",
+                        caption=f"In blocks the peak falls {' and '.join(fell)}.")
+
+
+def decoding_bars(record: dict, way: str = "32, beam 4") -> figures.Picture:
+    "Time of decoding in one way, ours = 1, a bar for each decoder."
+    times = {name: float(str(row[way])) for name, row in decoding_rows(record).items()}
+    at_once, search = way.split(", ")
+    engine = [f"{time:.2f} in {name.split(', ')[1]}" for name, time in times.items() if name.startswith("CTranslate2")]
+    return figures.bars(times, xlabel="time, ours = 1", colors=quiet(times),
+                        alt=f"Bars of the time that decoding takes, ours = 1: {listed(times, '{:.2f}')}.",
+                        caption=f"{at_once} sentences at once, {search}: without its cache our decoder takes {times['ours, uncached']:.1f} "
+                                f"times as long; CTranslate2 takes {' and '.join(engine)}.")
+
+
+def caption_bars(record: dict) -> figures.Picture:
+    "BLEU on Multi30k after a budget, with its interval."
+    found = {f"en-{language}, {way}": (row["bleu"], row["low"], row["high"]) for (language, way), row in lowest_runs(record).items()}
+    languages = list(dict.fromkeys(language for language, _ in lowest_runs(record)))
+    told = "; ".join(f"en-{language} {found[f'en-{language}, ours'][0]:.1f} against {found[f'en-{language}, textbook'][0]:.1f}"
+                     for language in languages)
+    return figures.bars(found, fmt="{:.1f}", xlabel="BLEU on test 2016", colors=quiet(found),
+                        alt=f"Bars of BLEU with their intervals: {listed(found, '{:.1f}')}.",
+                        caption=f"BLEU after {record['budget']:.0f} seconds, ours against the textbook's: {told}.")
+
+
+def choice_bars(record: dict) -> figures.Picture:
+    "How much worse each choice is when it is taken back, on two texts; the whiskers hold all seeds."
+    rows = [row for row in record["choices"] if row["choice"] != "ours"]
+    texts = {"news": "on news", "corpus": "on the corpus"}
+    found = {f"{row['choice']}, {words}": tuple(row[f"{name}_worse{end}"] for end in ("", "_low", "_high"))
+             for row in rows for name, words in texts.items()}
+    least, *_, most = sorted(rows, key=lambda row: row["news_worse"])
+    return figures.bars(found, fmt="{:+.2f}", xlabel="nats per token worse than ours",
+                        colors={name: figures.GREY for name in found if "corpus" in name},
+                        alt=f"Bars of how much worse the loss is with each choice taken back: {listed(found, '{:+.2f}')}.",
+                        caption=f"On news, {most['choice']} is worst ({most['news_worse']:+.2f} nats) and {least['choice']} best "
+                                f"({least['news_worse']:+.2f}).")
+
+
+BARS: dict[str, Callable[[dict], figures.Picture]] = {  # which records are drawn; the others are tables
+    "step": step_bars, "loss": loss_bars, "decoding": decoding_bars, "decoding-fp32": decoding_bars, "multi30k": caption_bars,
+    "choices": choice_bars}
+
+
+def shown(name: str) -> figures.Picture:
+    "One record: its bars, and its table with where it was made and by which command."
+    record, (rows, fmt) = recorded(name), ROWS[name]
+    table = figures.table(rows(record), fmt=fmt, caption=f"{titles(record)[name]}. {made_by(record)}", wide=True)
+    return figures.folded(BARS[name](record), table, "all numbers, and the command that made them") if name in BARS else table

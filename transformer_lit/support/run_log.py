@@ -1,16 +1,22 @@
-"""log.jsonl: one JSON object a line, written at once, and cut back to where a run goes on."""
+"""log.jsonl: one JSON object a line, written at once, and cut back to where a run goes on. Of several processes the first writes."""
 import json
 from pathlib import Path
 
+from torch import Tensor
+
 from .files import write_text
+from .processes import process
 
 NAME = "log.jsonl"
 
 
-def add_line(folder: Path, entry: dict) -> None:
-    "One more line, which another program can read while the run lasts."
-    with (folder / NAME).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(entry) + "\n")
+def add_line(folder: Path | None, entry: dict) -> dict:
+    "The entry with its tensors as numbers; if there is a folder one more line, which another program can read meanwhile."
+    entry = {name: float(value) if isinstance(value, Tensor) else value for name, value in entry.items()}
+    if folder is not None and process()[0] == 0:
+        with (folder / NAME).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+    return entry
 
 
 def first_lines(folder: Path, count: int) -> list[dict]:
@@ -27,4 +33,5 @@ def first_lines(folder: Path, count: int) -> list[dict]:
 
 def write_lines(folder: Path, log: list[dict]) -> None:
     "The whole log, in place of what stands there."
-    write_text(folder / NAME, "".join(json.dumps(entry) + "\n" for entry in log))
+    if process()[0] == 0:
+        write_text(folder / NAME, "".join(json.dumps(entry) + "\n" for entry in log))

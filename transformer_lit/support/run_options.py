@@ -35,6 +35,7 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {  # option -> what argparse's add_argu
     "--minutes": dict(type=types.number(0, math.inf), default=math.inf, help="stop cleanly after so many, with exit status 75"),
     **{"--" + name: dict(type=types.whole(low, high), help=text.format(**PAPER_DEFAULTS))
        for name, (low, high, text) in WHOLE.items()},
+    "--device": types.DEVICE,
     "--peak": dict(type=types.number(1e-8, 10), help="highest rate, our way (default: 0.004; the paper's way has none)"),
     "--dropout": dict(type=types.number(0, 0.99), help="default: the size's"),
     "--precision": dict(choices=["fp32", "bf16"], help="default: bf16 where the machine has units for it"),
@@ -42,7 +43,7 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {  # option -> what argparse's add_argu
                       help="torch.compile, in few shapes and with a graph for each (default: on a GPU with bf16)"),
     "--dynamic": dict(action=argparse.BooleanOptionalAction, help="with --compile: one graph for all shapes (default: no)"),
 }
-ASIDE = ("folder", "store", "minutes", "workers", "threads")  # where and how long, not what
+ASIDE = ("folder", "store", "minutes", "workers", "threads", "device")  # where and how long, not what
 
 
 def field(option: str) -> str:

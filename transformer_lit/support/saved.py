@@ -4,17 +4,14 @@ import json
 from pathlib import Path
 from typing import get_type_hints
 
+from transformer_lit.support.reading import fields, json_file
 from transformer_lit.tokens import Subwords, Vocabulary
 
 
 def described(path: Path) -> dict:
     "translator.json as a dictionary with a `config`, and word lists where it has them. ValueError with one sentence else."
-    try:
-        kept = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no JSON text ({error}): take it from where it came from again") from None
-    if not isinstance(kept, dict) or not isinstance(kept.get("config"), dict):
-        raise ValueError(f"{path} describes no translator: it has no \"config\"")
+    advice = "take it from where it came from again"
+    kept = fields(json_file(path, advice=advice), path, {"config": dict}, advice)
     for name in "source", "target", "languages":
         if name in kept and not (isinstance(kept[name], list) and all(isinstance(word, str) for word in kept[name])):
             raise ValueError(f"{path}: {name} is no list of texts")

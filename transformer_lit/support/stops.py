@@ -1,10 +1,10 @@
 """Ctrl-C and SIGTERM are heard between two steps, so that what was trained can be saved first."""
 #     with stops.heard() as asked:
-#         while not done:
+#         while not asked.over(trainer, steps, until):
 #             step()
-#             if asked:
-#                 save()
-#                 asked.leave(f"stopped at step {n}, saved in {folder}: the same command goes on there")
+#         save()
+#         if asked:
+#             asked.leave(n, folder)
 #
 # The handlers only set a flag. They are the main thread's alone (Python has it so; in another thread nothing is changed), and
 # the old ones are put back at the end. A second Ctrl-C or SIGTERM acts at once, as it would without all this.
@@ -12,9 +12,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+from .processes import largest, process
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -28,8 +31,23 @@ class Asked:
     def __bool__(self) -> bool:
         return self.signal is not None
 
-    def leave(self, words: str) -> None:
-        "End as the signal would have: KeyboardInterrupt(words), or words on stderr and exit status 143."
+    def over(self, trainer: Any, steps: int, until: int | Callable[[Any], bool] | None = None) -> bool:
+        """Is it time for a trainer to end, for all processes alike?
+
+        It is after `steps`; at the step `until`, or when until(trainer) is true; and when a stop was asked for. Of several
+        processes one may have been asked, so they ask each other at every tenth step."""
+        if trainer.step >= steps:
+            return True
+        if until(trainer) if callable(until) else until is not None and trainer.step >= until:
+            return True
+        if process()[1] == 1:
+            return bool(self)
+        return trainer.step % 10 == 0 and largest(bool(self), next(trainer.model.parameters()).device) > 0
+
+    def leave(self, step: int, folder: Path | None) -> None:
+        "Say what was saved, and end as the signal would have: KeyboardInterrupt, or exit status 143 with the words on stderr."
+        words = f"stopped at step {step}, " + (f"saved in {folder}: the same command goes on there" if folder else
+                                               "nothing is saved, because no folder was given")
         if self.signal == signal.SIGTERM:
             print(words, file=sys.stderr, flush=True)
             raise SystemExit(128 + signal.SIGTERM)

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from IPython.display import HTML
 
 from .claims import NEEDED, anchor, by_processor, number, records, summary
+from .figures import FAULT, GREY
 
-MARKS = {"best": "●", "avx512": "◆", "avx2": "■", "default": "▲"}  # by instruction set; two threads are hollow
-HOLLOW = {"best": "○", "avx512": "◇", "avx2": "□", "default": "△"}
-WIDTH, HEIGHT = 260, 34
+OUTLINES = {  # by instruction set, round (0, 0); runs on two threads are hollow
+    "best": '<circle r="4"', "avx512": '<path d="M0-5.2 5.2 0 0 5.2-5.2 0z"', "avx2": '<path d="M-3.7-3.7H3.7V3.7H-3.7z"',
+    "default": '<path d="M0-4.8 4.8 3.6H-4.8z"'}
+WIDTH, HEIGHT = 300, 36
 
 
 def order(record: dict) -> tuple:
@@ -23,6 +25,15 @@ def run_words(run: dict, unit: str) -> str:
             f"{run['threads']} thread{'s' * (run['threads'] > 1)}, torch {run['torch']}")
 
 
+def mark(run: dict, x: float, y: float, unit: str) -> str:
+    "One run: its outline says the instruction set, hollow two threads, brick that it came out otherwise."
+    colour = "currentColor" if run["held"] else FAULT
+    fill = "none" if run["threads"] > 1 else colour
+    outline = OUTLINES.get(run["instructions"], OUTLINES["best"])
+    return (f'{outline} transform="translate({x:.1f} {y})" fill="{fill}" fill-opacity=".75" stroke="{colour}" stroke-width="1.2" '
+            f'pointer-events="all"><title>{html.escape(run_words(run, unit))}</title></{outline[1:outline.index(" ")]}>')
+
+
 def strip(runs: Sequence[dict], record: dict, unit: str) -> str:
     "Every run as a mark at its effect, the bounds of the claim as lines; runs that didn't reach the claim are counted beside it."
     effects = [run["effect"] for run in runs if run["effect"] is not None] or [0.0]
@@ -33,22 +44,17 @@ def strip(runs: Sequence[dict], record: dict, unit: str) -> str:
     low, high = low - room, high + room
 
     def at(value: float) -> float:
-        return 4 + (WIDTH - 8) * (value - low) / (high - low)
+        return 6 + (WIDTH - 12) * (value - low) / (high - low)
 
-    marks = []
-    for n, run in enumerate(runs):
-        if run["effect"] is not None:
-            sign = (HOLLOW if run["threads"] > 1 else MARKS).get(run["instructions"], "●")
-            fill = "currentColor" if run["held"] else "#D55E00"
-            marks.append(f'<text x="{at(run["effect"]):.1f}" y="{14 + 5 * (n % 3)}" text-anchor="middle" font-size="9" fill="{fill}">'
-                         f'<title>{html.escape(run_words(run, unit))}</title>{sign}</text>')
-    lines = "".join(f'<line x1="{at(b):.1f}" x2="{at(b):.1f}" y1="2" y2="{HEIGHT - 2}" stroke="#D55E00" stroke-dasharray="3 2"/>' for b in bounds)
+    marks = [mark(run, at(run["effect"]), 8 + 7 * (n % 3), unit) for n, run in enumerate(runs) if run["effect"] is not None]
+    lines = "".join(f'<line x1="{at(b):.1f}" x2="{at(b):.1f}" y1="1" y2="{HEIGHT}" stroke="{GREY}" stroke-width="1.6" '
+                    'stroke-dasharray="4 3"/>' for b in bounds)
     s = summary(runs)
     alt = (f"{len(marks)} runs from {number(s['least'])} to {number(s['greatest'])} {unit}, median {number(s['median'])}; "
            f"{s['held']} of {s['tried']} on the claimed side")
-    return (f'<svg role="img" aria-label="{html.escape(alt)}" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-            f'style="max-width:100%">{lines}<line x1="0" x2="{WIDTH}" y1="{HEIGHT - 6}" y2="{HEIGHT - 6}" stroke="currentColor" '
-            f'stroke-opacity=".3"/>{"".join(marks)}</svg>')
+    return (f'<svg role="img" aria-label="{html.escape(alt)}" viewBox="0 0 {WIDTH} {HEIGHT}" style="display:block;width:100%;height:auto">'
+            f'{lines}<line x1="0" x2="{WIDTH}" y1="{HEIGHT - 5}" y2="{HEIGHT - 5}" stroke="currentColor" stroke-opacity=".35"/>'
+            f'{"".join(marks)}</svg>')
 
 
 def claimed(record: dict) -> str:
@@ -64,15 +70,15 @@ def block(name: str, record: dict) -> str:
     rows = []
     for kind, runs in by_processor(record["runs"]).items():
         s = summary(runs)
-        short = "" if s["held"] >= NEEDED * s["tried"] else ' style="color:#D55E00"'
+        short = "" if s["held"] >= NEEDED * s["tried"] else ' class="tl-short"'
         rows.append(
-            f'<div style="display:flex;flex-wrap:wrap;gap:.2em 1em;align-items:center"><div style="flex:1 1 15em">'
+            f'<div style="display:flex;flex-wrap:wrap;gap:.1em 1.2em;align-items:center"><div style="flex:1 1 17em">'
             f'<b{short}>{s["held"]} of {s["tried"]}</b> on {html.escape(kind)} (95%: {100 * s["low"]:.0f} to {100 * s["high"]:.0f}%); median '
             f'{number(s["median"])}, from {number(s["least"])} to {number(s["greatest"])}</div>'
-            f'<div style="flex:0 1 {WIDTH}px">{strip(runs, record, record["unit"])}</div></div>')
-    return (f'<div id="{anchor(name)}" style="border-top:1px solid rgba(128,128,128,.4);padding:.5em 0">'
-            f'<div><a href="{record["chapter"]}.html">{html.escape(name)}</a> · {html.escape(record["words"])} '
-            f'<i>({html.escape(claimed(record))})</i></div>{"".join(rows)}</div>')
+            f'<div style="flex:1 1 {WIDTH}px;max-width:{round(1.2 * WIDTH)}px">{strip(runs, record, record["unit"])}</div></div>')
+    return (f'<div id="{anchor(name)}" style="border-top:1px solid rgba(128,128,128,.4);padding:.6em 0">'
+            f'<div class="tl-claimed">{html.escape(record["words"])}</div>'
+            f'<div><a href="{record["chapter"]}.html">{html.escape(name)}</a> · {html.escape(claimed(record))}</div>{"".join(rows)}</div>')
 
 
 def all_claims() -> HTML:

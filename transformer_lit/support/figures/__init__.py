@@ -2,10 +2,13 @@
 from .diagram import architecture
 from .drawing import Drawing, attention_lines
 from .explorers import Explorer, explore_masks, explore_noam, explore_softmax
-from .plots import bars, curve_panels, curves, dots, heatmap, heatmaps
-from .style import BRIDGE, CYCLE, DECODER, ENCODER, GREY, INK, KEY, MASK, QUERY, STYLE, VALUE, Picture, panel, to_svg
-from .tables import table
+from .plots import bars, curve_panels, curves, dots, heatmap, heatmaps, heights, spread
+from .style import (BRIDGE, COLUMN, CYCLE, DECODER, ENCODER, FAULT, GREY, INK, KEY, MASK, NAMED, OCHRE, OLIVE, PHONE, PLUM, QUERY, SLATE, STYLE,
+                    TEAL, VALUE, Picture, panel, to_svg)
+from .tables import folded, table
 
-__all__ = ["BRIDGE", "CYCLE", "DECODER", "ENCODER", "GREY", "INK", "KEY", "MASK", "QUERY", "STYLE", "VALUE",
+__all__ = ["BRIDGE", "COLUMN", "CYCLE", "DECODER", "ENCODER", "FAULT", "GREY", "INK", "KEY", "MASK", "NAMED", "OCHRE", "OLIVE", "PHONE",
+           "PLUM", "QUERY", "SLATE", "STYLE", "TEAL", "VALUE",
            "Drawing", "Explorer", "Picture", "architecture", "attention_lines", "bars", "curve_panels", "curves", "dots",
-           "explore_masks", "explore_noam", "explore_softmax", "heatmap", "heatmaps", "panel", "table", "to_svg"]
+           "explore_masks", "explore_noam", "explore_softmax", "folded", "heatmap", "heatmaps", "heights", "panel", "spread", "table",
+           "to_svg"]

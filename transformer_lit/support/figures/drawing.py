@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.colors import to_hex
 
-from .style import MASK, QUERY, Picture, as_array, ink_on
+from .style import COLUMN, MASK, PHONE, QUERY, Picture, as_array, ink_on
 
 
 def arrow_head(x1: float, y1: float, x2: float, y2: float, color: str | None = None) -> str:
@@ -92,7 +92,7 @@ class Drawing:
             fill, ink = square_colours(float(value), cmap)
             left, top = x + j * cell, y + i * cell
             self.box(left, top, cell, cell, "", fill)
-            self.text(left + cell / 2, top + cell / 2, fmt.format(value), size, color=ink)
+            self.text(left + cell / 2, top + cell / 2, "−∞" if value == -np.inf else fmt.format(value), size, color=ink)
         for i, label in enumerate(rows or []):
             self.text(x - 6, y + (i + 0.5) * cell, label, size, "end")
         for j, label in enumerate(cols or []):
@@ -101,14 +101,21 @@ class Drawing:
             self.text(x + array.shape[1] * cell / 2, y - (24 if cols else 11), title, 12, weight="bold")
         return self
 
-    def show(self, alt: str) -> Picture:
-        "The sheet as a figure; alt: what one sees, in a sentence."
-        svg = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
-               f'width="{self.width}" height="{self.height}" aria-hidden="true">{"".join(self.parts)}</svg>')
-        return Picture(f'<div style="overflow-x:auto" tabindex="0">{svg}</div>', alt)
+    def svg(self) -> str:
+        """The sheet alone. It fills the column as far as its letters stay letters: a sheet made for a phone grows by a quarter."""
+        shown = min(COLUMN, max(round(1.25 * self.width), 440)) if self.width <= COLUMN else self.width
+        least = 0 if self.width <= PHONE + 30 else round(0.85 * self.width)
+        return (f'<div style="overflow-x:auto" tabindex="0"><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
+                f'aria-hidden="true" style="display:block;width:100%;min-width:{least}px;max-width:{shown}px;height:auto">{"".join(self.parts)}'
+                "</svg></div>")
+
+    def show(self, alt: str, caption: str | None = None) -> Picture:
+        "The sheet as a figure; alt: what one sees, caption: what one learns, each in a sentence."
+        return Picture(self.svg(), alt, caption)
 
 
-def attention_lines(weights: Any, queries: Sequence, keys: Sequence, alt: str, title: str | None = None) -> Picture:
+def attention_lines(weights: Any, queries: Sequence, keys: Sequence, alt: str, title: str | None = None,
+                    caption: str | None = None) -> Picture:
     """(T, S) weights as lines from each query word to the key words; a line is as thick and as dark as its weight.
 
     Raises ValueError for words that don't fit the matrix: a line to the wrong word looks as good as one to the right."""
@@ -123,4 +130,4 @@ def attention_lines(weights: Any, queries: Sequence, keys: Sequence, alt: str, t
         for i, word in enumerate(words):
             sheet.text(x, 40 + i * 24, word, 12, anchor)
         sheet.text(x, 14, head, 11, anchor, weight="bold")
-    return sheet.text(170, 14, title or "", 11).show(alt)
+    return sheet.text(170, 14, title or "", 11).show(alt, caption)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..files import shipped
 from .plots import bars, curves, heatmap
+from .style import FAULT, GREY, INK
 
 
 def live(controls: Mapping[str, Any], draw: Callable[..., str]) -> Any:
@@ -26,11 +27,12 @@ def live(controls: Mapping[str, Any], draw: Callable[..., str]) -> Any:
 class Explorer:
     """Something to turn by hand.
 
-    page: a file of data/interactive, which works by itself. Where a kernel answers, the same controls as ipywidgets go in
-    front: `controls` maps names to widgets, `draw(**values)` gives HTML. A notebook takes the richest form that it can show."""
+    page: a view of data/interactive, which works by itself with the style and the helpers in shared.html. Where a kernel
+    answers, the main controls as ipywidgets go in front: `controls` maps names to widgets, `draw(**values)` gives HTML. A
+    notebook takes the richest form that it can show."""
 
     def __init__(self, page: str, controls: Mapping[str, Any], draw: Callable[..., str]):
-        self.html = shipped(f"data/interactive/{page}.html").read_text(encoding="utf-8")
+        self.html = "".join(shipped(f"data/interactive/{name}.html").read_text(encoding="utf-8") for name in ("shared", page))
         self.widget = live(controls, draw)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
@@ -39,49 +41,71 @@ class Explorer:
         return {"text/html": self.html, "text/plain": "controls", **kept}
 
 
-def softmax_bars(power: int, scaled: bool) -> str:
-    "The weights of eight scores for dₖ = 2 ** power."
-    draws = np.array([.34, -1.12, 1.57, .08, -.45, .91, -1.83, .52])
-    scores = draws if scaled else draws * 2 ** (power / 2)
+DRAWS = np.array([.34, -1.12, 1.57, .08, -.45, .91, -1.83, .52])  # eight of a standard normal
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    "The weights of some scores."
     weights = np.exp(scores - scores.max())
-    weights = weights / weights.sum()
-    return bars({f"{score:.1f}": weight for score, weight in zip(scores, weights)},
-                alt="the weights of eight scores", title=f"dₖ = {2 ** power}").html
+    return weights / weights.sum()
+
+
+def keys_used(weights: np.ndarray) -> float:
+    "Over how many keys the weights spread: e to the power of their entropy."
+    some = weights[weights > 0]
+    return float(np.exp(-(some * np.log(some)).sum()))
+
+
+def softmax_bars(power: int) -> str:
+    "The weights of eight scores for dₖ = 2 ** power, divided by √dₖ and not divided."
+    shown = []
+    for name, factor, colour in (("divided by √dₖ", 1, INK), ("not divided", 2 ** (power / 2), FAULT)):
+        weights = softmax(DRAWS * factor)
+        keys = [f"key {i}" for i in range(1, 9)]
+        shown.append(bars(dict(zip(keys, weights)), colors=dict.fromkeys(keys, colour), title=f"dₖ = {2 ** power}, {name}",
+                          alt=f"The weights of eight scores, {name}.", caption=f"About {keys_used(weights):.1f} of 8 keys.").html)
+    return "".join(shown)
 
 
 def explore_softmax() -> Explorer:
     "Softmax of eight scores against dₖ, with and without 1/√dₖ."
     import ipywidgets
 
-    return Explorer("softmax", {"power": ipywidgets.IntSlider(6, 2, 10, description="log2 dₖ"),
-                                "scaled": ipywidgets.Checkbox(True, description="1/√dₖ")}, softmax_bars)
+    return Explorer("softmax", {"power": ipywidgets.IntSlider(6, 2, 10, description="log2 dₖ")}, softmax_bars)
 
 
-def mask_of_six(causal: bool, padding: bool, pads: int) -> str:
-    "The mask of a sentence of six words, the last `pads` padded."
-    words = "the animal was too tired .".split()
-    tokens = words[:6 - pads] + ["<pad>"] * pads
-    seen = np.tril(np.ones((6, 6), bool)) | (not causal)
+def mask_of_five(causal: bool, padding: bool, pads: int, left: bool) -> str:
+    "The mask of a sentence of five places with `pads` more, on the right or on the left."
+    words, fill = "<bos> elle était large <eos>".split(), ["<pad>"] * pads
+    tokens = fill + words if left else words + fill
+    seen = np.tril(np.ones((len(tokens), len(tokens)), bool)) | (not causal)
     real = np.array([token != "<pad>" for token in tokens])
-    return heatmap(seen & (real | (not padding)), rows=tokens, cols=tokens, cmap="mask", width=340,
-                   alt="rows are queries, columns are keys").html
+    may = seen & (real | (not padding))
+    dead = int((~may.any(1)).sum())
+    return heatmap(may, rows=tokens, cols=tokens, cmap="mask", alt="A mask: rows are queries, columns are keys.",
+                   caption=f"Light is open. Rows that may look nowhere: {dead}.").html
 
 
 def explore_masks() -> Explorer:
-    "Causal, padding, both: the mask of a six-word sentence."
+    "Causal, padding, both: the mask of a padded sentence."
     import ipywidgets
 
     return Explorer("masks", {"causal": ipywidgets.Checkbox(True, description="causal"),
                               "padding": ipywidgets.Checkbox(True, description="padding"),
-                              "pads": ipywidgets.IntSlider(2, 0, 4, description="pads")}, mask_of_six)
+                              "pads": ipywidgets.IntSlider(2, 0, 3, description="pads"),
+                              "left": ipywidgets.Checkbox(True, description="on the left")}, mask_of_five)
 
 
-def noam_curve(power: int, warmup: int) -> str:
-    "The learning rate for d_model = 2 ** power, as a curve."
-    step = np.arange(1, 20001, 50.0)
-    rate = 2 ** (-power / 2) * np.minimum(step ** -0.5, step * warmup ** -1.5)
-    return curves({"rate": (step, rate)}, xlabel="step", alt="the rate rises in a line and falls slowly",
-                  title=f"d_model {2 ** power}").html
+def noam_curve(power: int, warmup: int, log: bool) -> str:
+    "The learning rate for d_model = 2 ** power as a curve, beside the base model's."
+    step = np.geomspace(10, 20000, 300) if log else np.arange(1, 20001, 50.0)
+
+    def rate(power: int, warmup: int) -> np.ndarray:
+        return 2 ** (-power / 2) * np.minimum(step ** -0.5, step * warmup ** -1.5)
+
+    return curves({"yours": (step, rate(power, warmup)), "base": (step, rate(9, 4000))}, colors={"base": GREY}, xlabel="step",
+                  logx=log, logy=log, alt="The rate rises in a line and falls slowly.", title=f"d_model {2 ** power}, warm-up {warmup:,}",
+                  caption=f"The peak is {(2 ** power * warmup) ** -0.5:.2e}.").html
 
 
 def explore_noam() -> Explorer:
@@ -89,4 +113,5 @@ def explore_noam() -> Explorer:
     import ipywidgets
 
     return Explorer("noam", {"power": ipywidgets.IntSlider(9, 6, 11, description="log2 d"),
-                             "warmup": ipywidgets.IntSlider(4000, 100, 16000, 100, description="warm-up")}, noam_curve)
+                             "warmup": ipywidgets.IntSlider(400, 100, 16000, 100, description="warm-up"),
+                             "log": ipywidgets.Checkbox(False, description="logarithmic")}, noam_curve)

@@ -2,11 +2,14 @@
 # A figure must read on white and on black, on a wide screen and on a phone, and to somebody who can't see it. So figures are
 # SVG, their letters are letters, and what would be black is `currentColor`, the colour of the text around them. matplotlib
 # knows no such colour: it draws with INK, a near-black that nothing else uses, and `cleaned` replaces it in the finished SVG.
-# The colours are Okabe and Ito's, which most colour-blind eyes can tell apart; a thing has one colour in the whole book.
+# There are two palettes. The model's colours are Okabe and Ito's, which most colour-blind eyes can tell apart; each belongs to
+# one part of the Transformer and is used for nothing else. An experiment has colours of its own: ours in ink, the reference in
+# grey, a fault in dashed brick, further settings in six quiet colours; a name that comes again keeps its colour (`NAMED`).
+# Each of them has a contrast of at least 3 on the light and on the dark page.
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -19,8 +22,16 @@ QUERY, KEY, VALUE = "#0072B2", "#E69F00", "#009E73"
 ENCODER, DECODER, BRIDGE = "#CC79A7", "#56B4E9", "#D55E00"
 GREY = "#888888"
 INK = "#010203"  # stands for the page's own text colour
-CYCLE = [QUERY, BRIDGE, VALUE, ENCODER, GREY, KEY, DECODER]
-MASK = ListedColormap(["#3b3b3b", "#e8e8e8"])  # closed, open
+FAULT = "#C2503C"  # brick
+TEAL, PLUM, OCHRE, SLATE, OLIVE = "#2A8C82", "#9A5FB0", "#B07D1A", "#5B7DB1", "#74882B"
+CYCLE = [INK, TEAL, PLUM, OCHRE, SLATE, OLIVE, GREY]
+NAMED = {  # what comes in several chapters has the same colour in all of them
+    "Transformer": INK, "ours": INK, "post-norm": INK, "Adam": INK, "AdamW": INK, "with attention": TEAL, "RNN with attention": TEAL,
+    "RNN": OCHRE, "decoder-only": PLUM, "pre-norm": SLATE, "Muon": TEAL, "reference": GREY, "PyTorch": GREY, "sacreBLEU": GREY,
+    "unigram": GREY, "bigram": GREY, "trigram": GREY,
+}
+COLUMN, PHONE = 704, 358  # pixels that a figure may fill on a desk and on a phone
+MASK = ListedColormap(["#666666", "#e8e8e8"])  # closed, open; closed stands out on both pages, and a grey line bounds what is open
 
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # letters stay letters, to be selected and searched
@@ -33,18 +44,41 @@ STYLE: dict[str, Any] = {
 }
 
 
+def colour_of(label: str, i: int, colors: Mapping[str, str] | None = None) -> str:
+    "The colour of setting `i`: the author's, else its name's in the whole book, else the next of the cycle."
+    return (colors or {}).get(label) or NAMED.get(label) or CYCLE[i % len(CYCLE)]
+
+
+def colours_of(labels: Iterable[str], colors: Mapping[str, str] | None = None) -> list[str]:
+    "Of all settings of a figure: as `colour_of`; where the cycle would repeat a colour that is taken, the next free one."
+    labels = list(labels)
+    given = [(colors or {}).get(label) or NAMED.get(label) for label in labels]
+    taken = {colour for colour in given if colour}
+    found = []
+    for i, colour in enumerate(given):
+        start = i % len(CYCLE)
+        found.append(colour or next((c for c in CYCLE[start:] + CYCLE[:start] if c not in taken), CYCLE[start]))
+        taken.add(found[-1])
+    return found
+
+
 class Picture:
-    """HTML that a notebook shows by itself, with a description for those who can't see it.
+    """HTML that a notebook shows by itself, with a description for those who can't see it and a caption under it.
 
     alt: a sentence of at least four words; None only where the words can be read as they are, as in a table.
-    Raises ValueError for a shorter one."""
+    caption: the finding, in a sentence; without one the description stands there too. Raises ValueError for a shorter alt."""
 
-    def __init__(self, body: str, alt: str | None):
+    def __init__(self, body: str, alt: str | None, caption: str | None = None):
         if alt is not None and len(alt.split()) < 4:
             raise ValueError(f"alt={alt!r}: say in a sentence what one sees")
-        self.alt = alt
-        role = "" if alt is None else f' role="img" aria-label="{html.escape(alt)}"'
-        self.html = f'<div class="tl-figure"{role}>{body}</div>'
+        self.alt, self.caption = alt, caption or alt
+        if alt is None:
+            self.html = f'<div class="tl-figure">{body}</div>'
+            return
+        twice = ' aria-hidden="true"' if self.caption == alt else ""  # nobody wants to hear a sentence twice
+        self.html = (f'<figure class="tl-figure" style="margin:1em 0"><div role="img" aria-label="{html.escape(alt)}">{body}</div>'
+                     f'<figcaption class="tl-caption"{twice} style="margin-top:.4em;font-size:.9em">{html.escape(self.caption or "")}'
+                     "</figcaption></figure>")
 
     def _repr_html_(self) -> str:
         return self.html
@@ -53,10 +87,24 @@ class Picture:
         return self.alt or "a table"
 
 
+def columns_for(panels: int) -> int:
+    "How many panels stand side by side: up to three, or four where there are eight; four make a square."
+    return {1: 1, 2: 2, 4: 2, 7: 4, 8: 4}.get(panels, 3)
+
+
+def panel_width(panels: int) -> int:
+    "Pixels of one of so many panels in the column."
+    across = columns_for(panels)
+    return (COLUMN - 16 * (across - 1)) // across
+
+
 def wrap(panels: Sequence[str]) -> str:
-    "Panels side by side, below each other where the page is narrow."
-    return ('<div style="display:flex;flex-wrap:wrap;gap:12px 10px;'
-            f'align-items:flex-start">{"".join(panels)}</div>')
+    """Panels side by side over the whole column, below each other where the page is narrow.
+
+    Beside two sidebars the column has 640 pixels on a screen of 1,280, and 610 in a cell's card; they shrink a little there."""
+    least = round(0.85 * panel_width(len(panels)))
+    return (f'<div style="display:grid;gap:14px 16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,{least}px),1fr));'
+            f'align-items:start">{"".join(panels)}</div>')
 
 
 # From matplotlib to a piece of the page --------------------------------------------------------------------------
@@ -78,6 +126,9 @@ def cleaned(text: str) -> str:
     Ids go too, since two figures on a page would share them, except a clipping path's: something else refers to it."""
     text = text[text.index("<svg"):].replace(INK, "currentColor")
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+    text = re.sub(r" ?font-family: [^;]+;", "", text)  # the page's, from the opening tag
+    # a hundredth of a pixel is enough; in words, a tick of 0.001 stays one
+    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0]), text)
     return IDS.sub("", text).replace("<image ", '<image style="image-rendering:pixelated" ')
 
 
@@ -88,28 +139,30 @@ def headed(text: str) -> str:
         raise ValueError("this SVG has no viewBox")
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box[1]}" '
             'xmlns:xlink="http://www.w3.org/1999/xlink" '
-            'aria-hidden="true" style="width:100%;height:auto">')
+            'aria-hidden="true" style="width:100%;height:auto;font-family:sans-serif">')
     return head + text[text.index(">") + 1:]
 
 
 def framed(svg: str, width: int) -> str:
-    """The SVG in a panel of at most `width` pixels.
-
-    Up to 400 it shrinks with the page; a wider one keeps nine tenths of its width and scrolls, or its letters would fall
-    below 9 pixels on a phone."""
-    least = 0 if width <= 400 else round(0.9 * width)
-    scroll = 'overflow-x:auto" tabindex="0' if least else ""
-    return ('<div style="flex:0 1 auto;min-width:0;width:100%;'
-            f'max-width:{width}px;{scroll}">'
-            f'<div style="min-width:{least}px">{svg}</div></div>')
+    "The SVG in a panel that fills its place, up to a fifth more than the `width` that it was drawn for."
+    return f'<div style="min-width:0;width:100%;max-width:{round(1.2 * width)}px">{svg}</div>'
 
 
 def to_svg(figure: Figure, width: int) -> str:
-    "A matplotlib figure as SVG that takes the page's text colour, in a panel of at most `width` pixels."
+    "A matplotlib figure as SVG that takes the page's text colour, in a panel of `width` pixels."
     file = io.StringIO()
     with matplotlib.rc_context(STYLE):  # matplotlib chooses between letters and outlines while it saves
         figure.savefig(file, format="svg", metadata={"Date": None})
     return framed(headed(cleaned(file.getvalue())), width)
+
+
+def responsive(draw: Callable[[int], str], width: int) -> str:
+    """What `draw(width)` makes and, where that would shrink its letters on a phone, the same drawn for a phone.
+
+    The style sheet shows one of the two; without it, as in Colab, the wide one stands."""
+    if width <= PHONE:
+        return draw(width)
+    return f'<div class="tl-desk">{draw(width)}</div><div class="tl-phone" style="display:none">{draw(PHONE)}</div>'
 
 
 # Letters on a coloured ground ------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from .style import Picture
 
 
@@ -13,7 +15,9 @@ def is_number(value: object) -> bool:
 
 
 def table_cell(value: object, fmt: str) -> str:
-    "One cell: numbers to the right and on one line; words may break."
+    "One cell: numbers to the right and on one line; words may break; a tick or a cross for what is true or false."
+    if isinstance(value, (bool, np.bool_)):
+        return f'<td style="padding:2px 10px;text-align:left" aria-label="{"yes" if value else "no"}">{"✓" if value else "✗"}</td>'
     text = (fmt.format(value) if isinstance(value, float)
             else f"{value:,}" if is_number(value) else str(value))
     side = "right" if is_number(value) else "left"
@@ -41,10 +45,16 @@ def table_caption(caption: str | None, wide: bool = False) -> str:
     if wide:
         return ('<caption style="text-align:left;white-space:normal">'
                 '<span style="display:inline-block;position:sticky;left:0;'
-                'max-width:min(40rem,85vw);overflow-wrap:anywhere">'
+                'max-width:min(38rem,76vw);overflow-wrap:anywhere">'
                 f"{html.escape(caption)}</span></caption>")
     whole = ' style="white-space:nowrap"' if len(caption) <= 44 else ""
     return f"<caption{whole}>{html.escape(caption)}</caption>"
+
+
+def folded(first: Picture, more: Picture, summary: str) -> Picture:
+    "A table, and a second one that waits in a fold below it."
+    return Picture(f'{first.html}<details class="tl-more" style="margin:.2em 0 1em"><summary style="cursor:pointer;font-size:.85em">'
+                   f"{html.escape(summary)}</summary>{more.html}</details>", None)
 
 
 def table(rows: Sequence[Mapping] | Mapping[Any, Mapping], columns: Sequence[Any] | None = None, caption: str | None = None,

@@ -1,7 +1,7 @@
 """What an export to CTranslate2 keeps and loses: book/results/bench/export.json.
 
-    python tests/bench/export.py                    needs ctranslate2 and Tatoeba (TRANSFORMER_LIT_DATA or the cache)
-    python tests/bench/export.py --small --out FILE seconds: the pocket translator alone, forty sentences
+    python bench/export.py                    needs ctranslate2 and Tatoeba (TRANSFORMER_LIT_DATA or the cache)
+    python bench/export.py --small --out FILE seconds: the pocket translator alone, forty sentences
 
 For the two translators that come with the book and each way to write the weights: the folder's size, the largest difference of
 a log-probability from ours over all tokens of the references, how many of the sentences come out the same greedily and with a
@@ -15,15 +15,14 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import BENCH, command, keep  # noqa: E402
 from transformer_lit.data import load, shipped, test_set  # noqa: E402
 from transformer_lit.evaluation import scores  # noqa: E402
 from transformer_lit.support.serving import QUANTIZATIONS, engine_answers, engine_library, export, token_names  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
-from transformer_lit.support.files import write_json  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
-from transformer_lit.support.records import commit  # noqa: E402
-from transformer_lit.support.records import hardware  # noqa: E402
+from transformer_lit.support.records import commit, hardware  # noqa: E402
 from transformer_lit.translation import Translator, answers, readable  # noqa: E402
 
 
@@ -102,7 +101,7 @@ def main():
     wanted = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     wanted.add_argument("--small", action="store_true", help="the pocket translator alone, forty sentences")
     wanted.add_argument("--sentences", type=int, default=1000, help="for BLEU (default: %(default)s)")
-    wanted.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "book/results/bench/export.json")
+    wanted.add_argument("--out", type=Path, default=BENCH / "export.json")
     options = wanted.parse_args()
     torch.set_num_threads(1)
     engine_library().set_log_level(40)  # errors only: that a CPU takes bfloat16 as float32 is known
@@ -116,11 +115,10 @@ def main():
             english, references = test_set("pocket" if name == "pocket" else "tatoeba", "fr")
             n = 40 if options.small else options.sentences
             scored.append(quality(translator, name, english[:n], references[:n], folders))
-    record = {"command": "python tests/bench/export.py" + " --small" * options.small, "commit": commit(), "seed": None,
+    record = {"command": command(wanted), "commit": commit(), "seed": None,
               "hardware": hardware(), "torch": torch.__version__.split("+")[0], "ctranslate2": engine_library().__version__,
               "rows": rows, "quality": scored}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    write_json(options.out, record)
+    keep(options.out, record)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What a finished training leaves in the book: its checkpoint, its record and the "Try it" view.
 
-    python tests/bench/publish.py tatoeba-fr --run runs/tatoeba-fr
-    python tests/bench/publish.py pocket --run runs/pocket
+    python bench/publish.py tatoeba-fr --run runs/tatoeba-fr
+    python bench/publish.py pocket --run runs/pocket
 
 Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them as packed on the
 test part, and writes run.json, hypotheses.txt, log.jsonl (every tenth step), precision.json and try_it.json to
@@ -15,10 +15,11 @@ from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from transformer_lit.data import tatoeba_archive  # noqa: E402
+from transformer_lit.data import load, tatoeba_archive  # noqa: E402
 from transformer_lit.support import looks, recipes, records, seen  # noqa: E402
+from transformer_lit.support.commands import command_again  # noqa: E402
 from transformer_lit.support.files import shipped  # noqa: E402
 from transformer_lit.support.precision import precision_losses  # noqa: E402
 from transformer_lit.translation import from_pretrained, save_pretrained  # noqa: E402
@@ -59,9 +60,9 @@ def main():
     o = p.parse_args()
     torch.set_num_threads(1)
     recipe = recipes.RECIPES[o.name]
-    parts = recipes.load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
+    parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator, training = recipes.train_translator(o.run, recipe, parts)  # a finished run is only read
-    command = f"transformer-lit train --recipe {o.name} --folder {o.run}"
+    command = command_again("transformer-lit train", {"recipe": o.name, "folder": o.run})
     record = publish(o.name, o.run, parts, training, translator, command)
     for score in record["scores"]:
         print(score["set"], score.get("references", ""), score["metric"], round(score["value"], 3))

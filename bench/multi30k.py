@@ -1,7 +1,7 @@
 """Multi30k from scratch in a fixed budget of processor time: ours beside nn.Transformer trained the textbook way.
 
-    python tests/bench/multi30k.py             en-de and en-fr, 240 seconds a training: six trainings and their decoding
-    python tests/bench/multi30k.py --trial     seconds: a tiny model on the pocket corpus, and the record says so
+    python bench/multi30k.py             en-de and en-fr, 240 seconds a training: six trainings and their decoding
+    python bench/multi30k.py --trial     seconds: a tiny model on the pocket corpus, and the record says so
 
 Both train for the same processor seconds on one thread (a busy machine does not stretch those), with the same pairs,
 joint subwords and sizes. `ours` is the book's model and loop by chapter 18's recipe: pre-norm, Muon, batches of tokens,
@@ -22,7 +22,7 @@ from common import BENCH, Clock, bleu, command, keep, kept_runs, textbook_step, 
 from torch import nn
 from twin import Twin
 
-from transformer_lit.data import read_multi30k
+from transformer_lit.data import load, read_multi30k
 from transformer_lit.masks import PAD
 from transformer_lit.model import TransformerConfig
 from transformer_lit.schedule import noam
@@ -30,7 +30,7 @@ from transformer_lit.tokens import Subwords
 from transformer_lit.training import Trainer, TrainingConfig, collate, token_batches, validation_loss
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import precision_here
-from transformer_lit.support.recipes import SMALL, load_parts
+from transformer_lit.support.recipes import SMALL
 from transformer_lit.translation import Translator, answers, create_joint
 
 OURS = dict(norm="pre", dropout=0.0, gain=1.0, max_tokens=1024, peak=6e-3, rise=0.05)
@@ -40,7 +40,7 @@ TEXTBOOK = dict(norm="post", dropout=0.1, batch=64)
 def parts_of(corpus: str, language: str) -> dict:
     "Training, validation and test pairs."
     if corpus == "pocket":
-        found = load_parts(corpus="pocket", pairs=None, words=None)
+        found = load("pocket")
         return {name: some[:400] for name, some in found.items()}
     return {name: read_multi30k(name, language) for name in ("train", "valid", "test")}
 
@@ -200,7 +200,7 @@ def main():
         print(f"{head['corpus']} en-{r['language']} {r['way']}: {r['steps']} steps, "
               f"{r['tokens']} tokens, {r['cpu_seconds']:.0f} s, loss {r['valid_loss']:.3f}, "
               f"BLEU {r['bleu']:.1f}", flush=True)
-        keep(o.out, {"command": command(), **where(), **head, "warmups": o.warmups, "runs": runs})
+        keep(o.out, {"command": command(p), **where(), **head, "warmups": o.warmups, "runs": runs})
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Decoding on the CPU beside its rivals.
 
-    python tests/bench/decoding.py [--out FILE]         seconds: a tiny random model, two rounds
-    python tests/bench/decoding.py --full               minutes: book/results/bench/decoding.json, or, on a machine without
+    python bench/decoding.py [--out FILE]         seconds: a tiny random model, two rounds
+    python bench/decoding.py --full               minutes: book/results/bench/decoding.json, or, on a machine without
                                                         units for bf16, decoding-fp32.json
-    python tests/bench/decoding.py --full --rounds 3 --only "batch 32, greedy"
-    python tests/bench/decoding.py --quality 1000       what bf16 and int8 cost and save: bench/bf16.json, or int8.json
+    python bench/decoding.py --full --rounds 3 --only "batch 32, greedy"
+    python bench/decoding.py --quality 1000       what bf16 and int8 cost and save: bench/bf16.json, or int8.json
 
 The first table is the translator that comes with the book (pre-norm, 9.4M weights): ours with the cache, the same in bf16 (only
 where the machine has units for it) and with the linear layers in int8, as PyTorch's dynamic quantization has them, ours without a
@@ -31,7 +31,7 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import BENCH, command, keep, where  # noqa: E402
 from transformer_lit.data import shipped, test_set  # noqa: E402
 from transformer_lit.decoding import beam_search, greedy_decode  # noqa: E402
@@ -322,7 +322,7 @@ def main():
     out = options.out or (BENCH / names[not options.quality] if options.quality or options.full else None)
     if out:
         out.parent.mkdir(parents=True, exist_ok=True)
-        typed = command().replace(str(out), f"book/results/bench/{out.name}")
+        typed = command(wanted, out=options.out and Path("book/results/bench") / out.name)
         keep(out, {"command": typed, **where(), **rivals, "missing": missing, "rounds": rounds, "rows": rows})
 
 

@@ -1,6 +1,6 @@
 """Weights averaged over the ends of epochs, as in the paper (§6.1), beside the weights at each end alone.
 
-    python tests/bench/averages.py ENDS tatoeba-fr
+    python bench/averages.py ENDS tatoeba-fr
 
 ENDS holds the checkpoint of a training at several ends of epochs, as epoch-N.safetensors (copied while it ran, or kept by a
 recipe with `average`). The held-out loss of each end, of means over neighbours and of means with the last go to
@@ -14,8 +14,9 @@ from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+from transformer_lit.data import load  # noqa: E402
 from transformer_lit.support import recipes  # noqa: E402
 from transformer_lit.support.checkpoint import fill_weights, read_checkpoint  # noqa: E402
 from transformer_lit.training import validation_loss  # noqa: E402
@@ -29,7 +30,7 @@ def main():
     o = p.parse_args()
     torch.set_num_threads(1)
     recipe = recipes.RECIPES[o.name]
-    parts = recipes.load_parts(recipe.language, recipe.pairs, recipe.words, recipe.corpus)
+    parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator = from_pretrained(ROOT / "data/checkpoints" / o.name)
     valid = translator.encode_pairs(parts["valid"])
     files = {int(f.stem.split("-")[1]): f for f in o.ends.glob("epoch-*.safetensors")}

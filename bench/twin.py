@@ -3,7 +3,7 @@
 Around PyTorch's stacks stand the book's own embeddings (times the root of d_model, plus sinusoids), its masks and its
 output, tied as the configuration says, so that only the stacks differ. nn.Transformer comes with a last LayerNorm in
 both stacks and with dropout on attention weights and inside the feed-forward layer; both stay. `twin_of` fills one with
-the weights of a model of the book: the same logits, as `python tests/bench/twin.py` shows and tests/test_bench.py asks.
+the weights of a model of the book: the same logits, as `python bench/twin.py` shows and tests/test_bench.py asks.
 """
 import sys
 import warnings
@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from transformer_lit.embeddings import Embedding  # noqa: E402
 from transformer_lit.masks import PAD, causal_mask  # noqa: E402
 from transformer_lit.model import Transformer, TransformerConfig  # noqa: E402
@@ -68,7 +68,7 @@ class Twin(nn.Module):
 
 def twin_of(model: Transformer) -> Twin:
     "A twin with the weights of `model`; post-norm, the two last LayerNorms are taken out, which the paper lacks."
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
     from helpers import copy_layer  # needs what the tests need
 
     twin = Twin(model.config)

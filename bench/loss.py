@@ -1,7 +1,7 @@
 """Peak memory of the loss, forward and backward through output layer and loss: whole, as one writes it, and in blocks of tokens.
 
-    python tests/bench/loss.py                          a small size, seconds on a CPU
-    python tests/bench/loss.py --full --out FILE        25,000 tokens, 32,000 words, 512 features; `whole` takes some 16 GB in fp32
+    python bench/loss.py                          a small size, seconds on a CPU
+    python bench/loss.py --full --out FILE        25,000 tokens, 32,000 words, 512 features; `whole` takes some 16 GB in fp32
 
 Each form runs in a process of its own, twice: the first round is for its peak, the second for its time. On a CPU the peak is that of the
 process's resident memory above where it stood with weights, states and both their gradients in place; on a GPU (taken if there is one)
@@ -18,11 +18,11 @@ from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import command, keep  # noqa: E402
 from transformer_lit.loss import loss_in_blocks  # noqa: E402
 from transformer_lit.masks import UNK  # noqa: E402
-from transformer_lit.support.files import write_json  # noqa: E402
+from transformer_lit.support.records import commit, hardware  # noqa: E402
 from transformer_lit.training import summed_loss  # noqa: E402
 
 FORMS = [(how, precision) for precision in ("fp32", "bf16") for how in ("whole", "blocks")]
@@ -98,13 +98,11 @@ def main():
         assert all(abs(x - y) <= near * abs(x) for x, y in zip([a["loss"], *a["gradients"]], [b["loss"], *b["gradients"]])), found
         print(f"{precision}: blocks take {b['peak'] / a['peak']:.3f} of the memory and {b['seconds'] / a['seconds']:.2f} of the time")
     if o.out:
-        from transformer_lit.support.records import commit
-        from transformer_lit.support.records import hardware
         name = torch.cuda.get_device_name() if device == "cuda" else hardware()
-        record = {"command": "python tests/bench/loss.py" + " --full" * o.full, "tokens": tokens, "vocab": vocab, "d_model": d_model,
+        record = {"command": command(p), "tokens": tokens, "vocab": vocab, "d_model": d_model,
                   "logits_bytes": tokens * vocab * 4, "forms": found, "hardware": name, "threads": torch.get_num_threads(),
                   "torch": torch.__version__.split("+")[0], "commit": commit()}
-        write_json(o.out, record)
+        keep(o.out, record)
 
 
 if __name__ == "__main__":

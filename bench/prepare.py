@@ -1,4 +1,4 @@
-"""Pairs a second and memory of the preparation, by size: python tests/bench/prepare.py [--full]
+"""Pairs a second and memory of the preparation, by size: python bench/prepare.py [--full]
 
 Each size is prepared in a process of its own, so that its peak is its own; the sample for the subwords stays the same.
 Small sizes by default (CI); --full takes 100,000 pairs, 300,000 and all of general-en-fr, with one worker and with two.
@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[1]
 CODE = """
 import sys
 from transformer_lit.support.prepare import Preparation, prepare

@@ -1,8 +1,8 @@
 """One training step three ways, in turns in one process: the book's, PyTorch's nn.Transformer, and the textbook's.
 
-    python tests/bench/step.py                            a tiny size, seconds on a CPU
-    python tests/bench/step.py --medium                   d 256, 3 + 3 layers, 2,048 tokens a side, 8,000 words
-    python tests/bench/step.py --full --out FILE          Transformer-base, 25,000 + 25,000 tokens, 37,000 words, on a GPU
+    python bench/step.py                            a tiny size, seconds on a CPU
+    python bench/step.py --medium                   d 256, 3 + 3 layers, 2,048 tokens a side, 8,000 words
+    python bench/step.py --full --out FILE          Transformer-base, 25,000 + 25,000 tokens, 37,000 words, on a GPU
 
 ours       chapter 12's `Trainer`: loss in blocks, fused Adam; on a GPU PyTorch's attention kernel, compiled
 torch      nn.Transformer between the book's embeddings and output (`Twin`), PyTorch's loss, fused Adam; on a GPU compiled
@@ -25,15 +25,14 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).parent)]
+from common import command, keep  # noqa: E402
 from twin import Twin  # noqa: E402
 
 from transformer_lit.loss import shift_right  # noqa: E402
 from transformer_lit.masks import BOS, EOS, PAD, UNK  # noqa: E402
 from transformer_lit.model import Transformer, TransformerConfig  # noqa: E402
 from transformer_lit.multi_head import MultiHeadAttention  # noqa: E402
-from transformer_lit.support.files import write_json  # noqa: E402
 from transformer_lit.training import Trainer, TrainingConfig  # noqa: E402
 
 GPU = torch.cuda.is_available()
@@ -209,10 +208,10 @@ def main():
             own = statistics.median(one["forms"][o.forms[0]]["seconds"])
             print(f"{o.forms[0]}, {precision}: {plain / own:.2f} times as fast as {o.forms[-1]} in fp32")
     if o.out:
-        record = {"command": f"python tests/bench/step.py --{o.size}", "model": vars(config), "batch": [list(s.shape) for s in batch],
+        record = {"command": command(p, size=None, **({} if o.size == "tiny" else {o.size: True})), "model": vars(config), "batch": [list(s.shape) for s in batch],
                   "precisions": found, "hardware": torch.cuda.get_device_name() if GPU else "CPU", "threads": torch.get_num_threads(),
                   "torch": torch.__version__}
-        write_json(o.out, record)
+        keep(o.out, record)
 
 
 if __name__ == "__main__":

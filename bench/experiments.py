@@ -1,4 +1,4 @@
-"""Chapter 18's experiments, one change each to the recipe that ships: python tests/bench/experiments.py [NAME ...]
+"""Chapter 18's experiments, one change each to the recipe that ships: python bench/experiments.py [NAME ...]
 
 Each trains for about as many steps as one epoch of the whole corpus has (5,000 pairs: half of them), and leaves
 book/results/exp-NAME/run.json (and hypotheses.txt); a stopped run goes on from runs/exp-NAME. All cut words as the shipped
@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 from publish import keep_log
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from transformer_lit.support import recipes as t  # noqa: E402
-from transformer_lit.data import shipped, tatoeba_archive  # noqa: E402
+from transformer_lit.data import load, shipped, tatoeba_archive  # noqa: E402
 
 BASE = t.RECIPES["tatoeba-fr"]
 TINY = BASE.model | dict(d_model=128, d_ff=512, n_encoder_layers=2, n_decoder_layers=2)
@@ -42,13 +42,13 @@ def main():
     torch.set_num_threads(1)
     for name in o.names:
         recipe = RUNS[name]
-        parts = t.load_parts(recipe.language, recipe.pairs, recipe.words)
+        parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
         work, kept = ROOT / "runs" / f"exp-{name}", ROOT / "book/results" / f"exp-{name}"
         if not (work / "tokenizer.json").exists():
             work.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(shipped("data/checkpoints/tatoeba-fr/tokenizer.json"), work / "tokenizer.json")
         done = t.train_translator(work, recipe, parts)
-        command = f"python tests/bench/experiments.py {name}"
+        command = f"python bench/experiments.py {name}"
         if not (work / "run.json").exists():
             t.score_and_record(work, command, recipe, *done, parts, tatoeba_archive(recipe.language))
         kept.mkdir(parents=True, exist_ok=True)

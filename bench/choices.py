@@ -1,7 +1,7 @@
 """Is each choice of `ours` worth keeping? Each taken back to the paper's, at equal tokens, three seeds.
 
-    python tests/bench/choices.py --store FOLDER    some 40 trainings of 75 to 150 processor seconds, and their looks
-    python tests/bench/choices.py --trial           seconds: a tiny model on the pocket corpus, and the record says so
+    python bench/choices.py --store FOLDER    some 40 trainings of 75 to 150 processor seconds, and their looks
+    python bench/choices.py --trial           seconds: a tiny model on the pocket corpus, and the record says so
 
 The model is chapter 21's tiny one on general-en-fr, whose token store is only read. `ours`: pre-norm, Muon, a rate that
 rises over the first 2/27 and falls to zero (as in the recorded run), 2,048 tokens a batch, peak 4e-3. Against it
@@ -24,13 +24,13 @@ from common import BENCH, Clock, command, keep, kept_runs, where
 from torch import nn
 
 from transformer_lit import equal_cost
-from transformer_lit.data import read_news
+from transformer_lit.data import load, read_news
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, validation_loss
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import precision_here
-from transformer_lit.support.recipes import SMALL, load_parts
+from transformer_lit.support.recipes import SMALL
 from transformer_lit.translation import Translator
 
 OURS = dict(norm="pre", optimizer="muon", rate="fall", max_tokens=2048, peak=4e-3)
@@ -46,7 +46,7 @@ class Data:
 
     def __init__(self, o):
         if o.trial:
-            parts = load_parts(corpus="pocket", pairs=None, words=None)
+            parts = load("pocket")
             tokens = Subwords.build((side for pair in parts["train"][:300] for side in pair), 400)
             encode = Translator(None, tokens, tokens).encode_pairs
             self.pairs, self.apart = encode(parts["train"][:300]), 20
@@ -193,7 +193,7 @@ def main():
     while (todo := plan(runs, seeds)) and (o.most is None or len(runs) < begun + o.most):
         runs.append(run(data, *todo, o))
         print({k: v for k, v in runs[-1].items() if k != "settings"}, flush=True)
-        typed = command().replace(str(o.store), f"runs/{o.store.name}")
+        typed = command(p, store=Path("runs") / o.store.name)
         keep(o.out, {"command": typed, **where(), **head, "ours": OURS, "sizes": TINY if o.trial else SMALL,
                      "news_pairs": len(data.news), "corpus_pairs": len(data.corpus), "seeds": seeds,
                      "choices": summary(runs, seeds), "runs": runs})

@@ -1,10 +1,10 @@
 """The laptop article's recipe, the same on nn.Transformer, and ours, on the same words, pairs and loss.
 
-    python tests/bench/laptop_article.py laptop --split sentence --out FOLDER
-    python tests/bench/laptop_article.py laptop --split pair --out FOLDER
-    python tests/bench/laptop_article.py twin --split sentence --out FOLDER --epochs 10
-    python tests/bench/laptop_article.py ours --split sentence --out FOLDER    [--set 'precision="fp32"']
-    python tests/bench/laptop_article.py time --out book/results/bench/to_loss.json
+    python bench/laptop_article.py laptop --split sentence --out FOLDER
+    python bench/laptop_article.py laptop --split pair --out FOLDER
+    python bench/laptop_article.py twin --split sentence --out FOLDER --epochs 10
+    python bench/laptop_article.py ours --split sentence --out FOLDER    [--set 'precision="fp32"']
+    python bench/laptop_article.py time --out book/results/bench/to_loss.json
 
 50,000 random Tatoeba pairs under 15 words a side; words are lower-cased and split at spaces, those seen twice in
 training are known; 90% train, 10% validate, split by English sentence or, as many tutorials do, by pair. `laptop` is
@@ -34,7 +34,7 @@ from torch import nn
 from twin import Twin
 
 from transformer_lit.data import (
-    file_hash, read_tatoeba, sentence_key, shipped, shorter_than, tatoeba_archive)
+    file_hash, load, read_tatoeba, sentence_key, shipped, shorter_than, tatoeba_archive)
 from transformer_lit.decoding import greedy_decode
 from transformer_lit.loss import shift_right, smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, UNK
@@ -43,7 +43,7 @@ from transformer_lit.schedule import noam
 from transformer_lit.support.files import write_whole
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import precision_here
-from transformer_lit.support.recipes import load_parts, rise_and_fall
+from transformer_lit.support.recipes import rise_and_fall
 from transformer_lit.training import collate, token_batches
 
 SHOWN = ["I love you.", "How are you?", "I am a student.",
@@ -64,7 +64,7 @@ RUNS = {name: f"{name}-by-sentence" for name in RECIPES} | {"ours, fp32": "ours-
 def split(kind: str, trial: bool = False) -> tuple[list, list]:
     "90% and 10% of 50,000 random short pairs, by sentence or by pair."
     if trial:
-        pairs = load_parts(corpus="pocket", pairs=None, words=None)["train"][:300]
+        pairs = load("pocket")["train"][:300]
     else:
         pairs = shorter_than(read_tatoeba(tatoeba_archive()), 15)
         pairs = random.Random(1).sample(pairs, 50_000)
@@ -243,11 +243,10 @@ class Run:
 
 # What is recorded -----------------------------------------------------------------------------------------------
 
-def record(run, o) -> dict:
+def record(run, o, typed: str) -> dict:
     data, last, at = run.data, run.log[-1], run.at
     parameters = sum(w.numel() for w in run.model.parameters())
     corpus = {"name": "pocket"} if o.trial else {"name": "tatoeba", "sha256": file_hash(tatoeba_archive())}
-    typed = command().replace(str(o.out), f"book/results/{o.out.name}")
     return {"command": typed, **where(), "recipe": run.recipe, "seed": 1, "data": {**corpus, **data.said()},
             "vocabularies": [len(data.source.words), len(data.target.words)], "parameters": parameters,
             "planned_epochs": run.recipe["epochs"], **at, "flops": 6 * parameters * at["tokens"],
@@ -335,7 +334,7 @@ def main():
         for row in [*steps, *runs["rows"]]:
             print(row)
         return keep(out, {
-            "command": command(), **where(), "corpus": "pocket" if o.trial else "tatoeba",
+            "command": command(p, "recipe"), **where(), "corpus": "pocket" if o.trial else "tatoeba",
             "batch": LAPTOP["batch"], "steps": steps, **runs})
     if o.out is None:
         p.error("--out FOLDER: where log and record go")
@@ -354,7 +353,8 @@ def main():
             return print(run.losses(data.valid_ids))
         run.look(train_loss)
         run.save(o.out)
-    keep(o.out / "run.json", record(run, o))
+    typed = command(p, "recipe", out=Path("book/results") / o.out.name)
+    keep(o.out / "run.json", record(run, o, typed))
 
 
 if __name__ == "__main__":

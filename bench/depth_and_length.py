@@ -1,4 +1,4 @@
-"""Which depths train at all, and what happens beyond the lengths of training: python tests/bench/depth_and_length.py depth
+"""Which depths train at all, and what happens beyond the lengths of training: python bench/depth_and_length.py depth
 
 `depth`: a tiny Transformer (32 features, 2 heads, 64 in the feed-forward, no dropout) on the pocket corpus with 6, 12, 24
 and 48 layers IN EACH of its two stacks, so that 48 means 48 encoder layers and 48 decoder layers. Post-norm and pre-norm,
@@ -14,8 +14,8 @@ three on pairs of all lengths, as what could be had. Same number of target token
 held-out pairs by the length of the longer side; in the longer ones that of the first 12 target tokens and of the rest;
 and BLEU of greedy output for shorter and longer sentences, with the length of what was said over the reference's.
 
-    python tests/bench/depth_and_length.py depth     # book/results/bench/depth.json
-    python tests/bench/depth_and_length.py length    # book/results/bench/length.json
+    python bench/depth_and_length.py depth     # book/results/bench/depth.json
+    python bench/depth_and_length.py length    # book/results/bench/length.json
 
 Each takes ten to fifteen minutes of one core; `--trial --out FILE` some seconds. A run that the record holds is not repeated,
 so a stopped plan goes on.
@@ -205,7 +205,7 @@ def main():
             break
         runs.append(run(field, one, o))
         print({k: v for k, v in runs[-1].items() if k not in ("losses", "norms", "by_length", "greedy")}, flush=True)
-        keep(o.out, {"command": command(), **where(), **head, **extra, "runs": runs})
+        keep(o.out, {"command": command(p, "what"), **where(), **head, **extra, "runs": runs})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """When a sentence may leave the beam: the translator that comes with the book under both rules (chapter 13).
 
-    python tests/bench/stopping.py            # about three minutes on one core
-    python tests/bench/stopping.py 200 --out some.json
+    python bench/stopping.py            # about three minutes on one core
+    python bench/stopping.py 200 --out some.json
 
 Distinct Tatoeba test sentences, evenly over the set (TRANSFORMER_LIT_DATA), a beam of four, fp32. For each α both rules, by turns:
 answers, BLEU of the first reference with its signature, length against the references, answers that differ from those of the other rule,
@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import BENCH, command, keep, where  # noqa: E402
 from transformer_lit.data import shipped, test_set  # noqa: E402
 from transformer_lit.decoding import beam_search  # noqa: E402
@@ -87,7 +87,7 @@ def main():
     began = where()
     rows = list(compare(Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr")),
                         [asked[k] for k in some], [references[k][:1] for k in some]))
-    keep(options.out, {"command": command(), **began, "sentences": n, "beam": 4, "rows": rows})
+    keep(options.out, {"command": command(wanted, "sentences"), **began, "sentences": n, "beam": 4, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What several bench scripts share: what a record begins with, BLEU with interval, the textbook's step, a clock."""
+import argparse
 import json
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -8,26 +8,34 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "book/results/bench"
 sys.path.insert(0, str(ROOT))
 from transformer_lit.loss import shift_right  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
+from transformer_lit.support.commands import command_again  # noqa: E402
 from transformer_lit.support.files import write_json  # noqa: E402
+from transformer_lit.support.records import commit, hardware  # noqa: E402
 
 
 def where() -> dict:
     "Commit, machine and torch."
-    from transformer_lit.support.records import commit
-    from transformer_lit.support.records import hardware
     cores = ", bf16 matrix units" * bool(getattr(torch.cpu, "_is_amx_tile_supported", bool)())
     return {"commit": commit(), "hardware": hardware() + cores, "torch": torch.__version__.split("+")[0]}
 
 
-def command() -> str:
-    "What was typed, from the repository's root."
-    words = [str(Path(sys.argv[0]).resolve().relative_to(ROOT)), *sys.argv[1:]]
-    return "python " + shlex.join(word.replace(f"{ROOT}/", "") for word in words)
+def command(parser: argparse.ArgumentParser, *places: str, **instead) -> str:
+    """What to type for the same once more, from the repository's root: all that was typed and isn't the default.
+
+    places: the arguments that have no option, in their order; instead: other values for some, None for none."""
+    typed = vars(parser.parse_args()) | instead
+    for name, value in typed.items():
+        if isinstance(value, Path) and value.is_absolute() and value.is_relative_to(ROOT):
+            typed[name] = value.relative_to(ROOT)
+    script = Path(sys.argv[0]).resolve().relative_to(ROOT)
+    program = " ".join(["python", str(script), *(str(typed[name]) for name in places)])
+    return command_again(program, {name: value for name, value in typed.items()
+                                   if name not in places and value != parser.get_default(name)})
 
 
 def keep(path: Path, record: dict) -> None:

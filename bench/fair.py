@@ -1,0 +1,365 @@
+"""The comparisons of part IV where models translate: every training that they need, in one list, on one thread.
+
+    python bench/fair.py status             # jobs done and left, hours spent and left
+    python bench/fair.py run                # does what is left, the most important first; the same command goes on after a stop
+    python bench/fair.py run --hours 3      # begins no job after three hours
+    python bench/fair.py list               # the jobs by name, as far as their rates are known
+    python bench/fair.py collect            # what is done so far becomes records in book/results/fair/
+
+The rule. Grounds: Tatoeba English-French, 2M target tokens (about one epoch of the corpus), three seeds; and the pocket corpus
+as curves from 0.2M to 2M. All designs of a ground have as many parameters, within 2%, and see the same batches in the same
+order. Search: peak rate times share of warm-up, for every design alike, on a quarter of the budget, with two seeds that no
+result has; from three peaks at a warm-up of 0.1 it walks to the better neighbour until the best trial has four worse ones
+around it (half and double the peak, less and more warm-up), or until MOST trials are spent: then the search is open, and the
+record says so. The choice is by the loss on validation pairs; what is reported is measured on test sentences.
+
+`run` needs a clean checkout, and each row names its commit. Rows, weights and checkpoints are under .run/fair. It stops at
+Ctrl-C or SIGTERM after the step that it is in; what was trained stands. Needs $TRANSFORMER_LIT_DATA or a download.
+"""
+import argparse
+import itertools
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from statistics import mean
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+import torch  # noqa: E402
+from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, Job, clean_commit, do, row_of  # noqa: E402
+
+from transformer_lit.support import lock  # noqa: E402
+from transformer_lit.support.commands import guarded  # noqa: E402
+
+HOME = ROOT / ".run/fair"
+
+# The designs, as chapters 23 to 25 name them ----------------------------------------------------------------------------
+
+THREE = ("transformer", "rnn-attention", "2017")  # `transformer` is pre-norm with Adam
+OPTIMISERS = ("pre-norm-adamw", "pre-norm-muon", "adamw", "muon")
+AGAINST = {"pre-norm-muon": "pre-norm-adamw", "muon": "adamw"}
+STREAMS = ("decoder-only", "decoder-only-prefix", "decoder-only-both", "decoder-only-decay")
+PARTS = ("all-together", "rope", "swiglu", "rms-norm", "no-dropout")
+MORE = ("gelu", "learned", "no-smoothing", "grouped-query", "untied")
+ALL = (*THREE, *OPTIMISERS, "rnn", *STREAMS, *PARTS, *MORE)
+CROSSING = ("rnn-attention", "transformer")
+POCKET = (*THREE, "rnn", "decoder-only", "pre-norm-adamw", "pre-norm-muon", "all-together")
+
+# The search -------------------------------------------------------------------------------------------------------------
+
+PEAKS, WARMUPS, MOST = (3e-3, 6e-3, 1.2e-2), (0.0, 0.03, 0.1, 0.3, 0.6, 0.9), 14
+BEHIND = 0.3  # nats: a trial that the first seed leaves so far behind the best isn't run with the second
+Cell = tuple[float, float]  # peak, share of warm-up
+
+
+def around(cell: Cell) -> list[Cell]:
+    "Half and double the peak, less and more warm-up. There is nothing below no warm-up, and nothing above 0.9."
+    peak, warmup = cell
+    k = WARMUPS.index(warmup)
+    return [(peak / 2, warmup), (2 * peak, warmup)] + [(peak, WARMUPS[i]) for i in (k - 1, k + 1) if 0 <= i < len(WARMUPS)]
+
+
+def next_cell(tried: dict[Cell, float], most: int = MOST) -> Cell | None:
+    "The next trial, None if the search is closed or spent. tried: cell -> mean validation loss, inf where it didn't train."
+    if left := [(peak, 0.1) for peak in PEAKS if (peak, 0.1) not in tried]:
+        return left[0]
+    if len(tried) >= most:
+        return None
+    best = min(tried, key=tried.get)
+    if math.isinf(tried[best]):
+        return min(tried)[0] / 2, 0.1
+    return next((cell for cell in around(best) if cell not in tried), None)
+
+
+def is_closed(tried: dict[Cell, float]) -> bool:
+    "Is the best trial's whole neighbourhood tried and worse?"
+    best = min(tried, key=tried.get)
+    return math.isfinite(tried[best]) and all(cell in tried for cell in around(best))
+
+
+# The plan ---------------------------------------------------------------------------------------------------------------
+# Each part yields jobs and is sent their rows, so that what is due later can hang on what was found before. A job that was
+# done for another part is not done again.
+
+Due = Generator[Job, dict, object]
+
+
+def loss(row: dict) -> float:
+    "Infinite for a run that didn't train."
+    value = row.get("valid_loss", math.inf)
+    return value if math.isfinite(value) else math.inf
+
+
+def search(ground: str, design: str) -> Generator[Job, dict, dict[Cell, float]]:
+    "All trials: cell -> mean validation loss over the search's seeds."
+    tried: dict[Cell, float] = {}
+    lowest = math.inf  # of the first seed
+    while cell := next_cell(tried):
+        found = []
+        for seed in SEARCH_SEEDS:
+            found.append(loss((yield Job("train", ground, design, GROUNDS[ground].search_tokens, *cell, seed))))
+            if found[0] > lowest + BEHIND:
+                break
+        tried[cell], lowest = mean(found), min(lowest, found[0])
+    return tried
+
+
+def chosen(ground: str, design: str) -> Generator[Job, dict, Cell | None]:
+    "The best trial's peak and warm-up; None if nothing trained."
+    tried = yield from search(ground, design)
+    best = min(tried, key=tried.get)
+    return best if math.isfinite(tried[best]) else None
+
+
+def trained(ground: str, designs: tuple, tokens: int | None = None) -> Due:
+    "Search each design, then train it with all seeds."
+    cells = {}
+    for design in designs:
+        cells[design] = yield from chosen(ground, design)
+    for seed in SEEDS:
+        for design, cell in cells.items():
+            if cell:
+                yield Job("train", ground, design, tokens or GROUNDS[ground].tokens, *cell, seed)
+
+
+def currencies() -> Due:
+    "Muon with as many operations, and with as many seconds, as AdamW has in its full run: fewer tokens of each."
+    clock = yield CLOCK
+    for muon, adam in AGAINST.items():
+        found, cells, full = {}, {}, GROUNDS["tatoeba"].tokens
+        for name in (muon, adam):
+            cells[name] = yield from chosen("tatoeba", name)
+        if None in cells.values():
+            continue
+        for name, cell in cells.items():
+            found[name] = yield Job("train", "tatoeba", name, full, *cell, SEEDS[0])
+        if any("failed" in row for row in found.values()):
+            continue
+        each = {"operations": {name: row["flops"] / row["tokens"] for name, row in found.items()},
+                "seconds": clock["cpu_seconds_per_token"]}
+        for kind, costs in each.items():
+            for seed in SEEDS:
+                yield Job("train", "tatoeba", muon, round(full * costs[adam] / costs[muon], -4), *cells[muon], seed)
+
+
+def crossing(tokens: tuple = (500_000, 1_000_000, 4_000_000, 6_000_000)) -> Due:
+    """RNN and Transformer, each budget a run of its own whose rate falls to zero at its end.
+
+    Above the full budget half the peak is tried once, at 4M with the first seed, and taken if it is better there."""
+    full, long = GROUNDS["tatoeba"].tokens, 4_000_000
+    for budget in tokens:
+        for seed in SEEDS:
+            for design in CROSSING:
+                cell = yield from chosen("tatoeba", design)
+                if cell and budget > full:
+                    tried = {}
+                    for peak in (cell[0], cell[0] / 2):
+                        tried[peak, cell[1]] = loss((yield Job("train", "tatoeba", design, long, peak, cell[1], SEEDS[0])))
+                    cell = min(tried, key=tried.get)
+                if cell:
+                    yield Job("train", "tatoeba", design, budget, *cell, seed)
+
+
+def settled(designs: tuple = ("transformer", "2017", "rnn-attention", "pre-norm-muon")) -> Due:
+    "Has the order of the rates settled at the search's budget? The best trial's neighbours with the full budget, one seed."
+    for design in designs:
+        cell = yield from chosen("tatoeba", design)
+        for near in around(cell) if cell else ():
+            yield Job("train", "tatoeba", design, GROUNDS["tatoeba"].tokens, *near, SEEDS[0])
+
+
+def lines(ground: str, budgets: tuple) -> Due:
+    "The n-grams of each budget."
+    for tokens in budgets:
+        yield Job("ngrams", ground, tokens=tokens, seed=SEEDS[0])
+
+
+def curves(designs: tuple = POCKET, budgets: tuple = (200_000, 700_000, 2_000_000)) -> Due:
+    "The pocket corpus: three budgets, three seeds."
+    for tokens in budgets:
+        yield from trained("pocket", designs, tokens)
+
+
+CLOCK, CLOCK_AGAIN = (Job("clock", "tatoeba", seed=turn) for turn in (1, 2))
+
+
+def three_families(steps: tuple = (800, 3200)) -> Due:
+    "Chapter 26's models: its own steps and four times as many, three seeds; the rate, which isn't searched, halved and doubled once."
+    for number in steps:
+        for seed in SEEDS:
+            yield Job("families", "pocket", tokens=number, peak=6e-3, seed=seed)
+    for peak in (3e-3, 1.2e-2):
+        yield Job("families", "pocket", tokens=steps[-1], peak=peak, seed=SEEDS[0])
+
+
+def once(job: Job) -> Due:
+    yield job
+
+
+PLAN: dict[str, Callable[[], Due]] = {  # the most important first
+    "seconds of a step": lambda: once(CLOCK),
+    "n-grams, Tatoeba": lambda: lines("tatoeba", (500_000, 1_000_000, 2_000_000, 4_000_000, 6_000_000)),
+    "three designs": lambda: trained("tatoeba", THREE),
+    "Muon and AdamW": lambda: trained("tatoeba", OPTIMISERS),
+    "Muon in three currencies": currencies,
+    "RNN without attention": lambda: trained("tatoeba", ("rnn",)),
+    "RNN and Transformer to 6M": crossing,
+    "decoder-only": lambda: trained("tatoeba", STREAMS),
+    "since 2017": lambda: trained("tatoeba", PARTS),
+    "rates at the full budget": settled,
+    "half the budget": lambda: trained("tatoeba", (*THREE, *OPTIMISERS, "rnn", *STREAMS, *PARTS), 1_000_000),
+    "n-grams, pocket": lambda: lines("pocket", (200_000, 700_000, 2_000_000)),
+    "pocket curves": curves,
+    "three families": three_families,
+    "more parts": lambda: trained("tatoeba", MORE),
+    "seconds again": lambda: once(CLOCK_AGAIN)}
+
+
+def walk(part: Callable[[], Due], row_for: Callable[[Job], dict]) -> None:
+    "Through a part of the plan; row_for(job) does a job, reads it or guesses it."
+    due = part()
+    try:
+        job = next(due)
+        while True:
+            job = due.send(row_for(job))
+    except StopIteration:
+        pass
+
+
+# What is left -----------------------------------------------------------------------------------------------------------
+
+COST = {  # processor seconds per million target tokens, measured with few steps of each; the rows of jobs take their place
+    "tatoeba": dict.fromkeys(ALL, 125.0) | dict.fromkeys(STREAMS, 175.0) | {
+        "rnn": 90.0, "rnn-attention": 100.0, "2017": 105.0, "no-dropout": 95.0, "all-together": 170.0, "muon": 135.0,
+        "pre-norm-muon": 135.0},
+    "pocket": dict.fromkeys(ALL, 95.0) | dict.fromkeys(STREAMS, 140.0) | {
+        "rnn": 70.0, "rnn-attention": 90.0, "muon": 165.0, "pre-norm-muon": 165.0, "all-together": 185.0}}
+
+
+def guess(job: Job) -> dict:
+    "A made-up row, so that a plan can be counted: a search that takes eight trials."
+    if job.kind == "clock":
+        return {"cpu_seconds_per_token": {name: COST["tatoeba"][name] for name in ALL}}
+    away = abs(math.log2(job.peak / 6e-3)) + abs(WARMUPS.index(job.warmup) - 3) / 2 if job.kind == "train" else 0.0
+    return {"valid_loss": 2 + away, "flops": job.tokens * (1.25 if "muon" in job.design else 1.0), "tokens": job.tokens}
+
+
+def seconds_of(job: Job, known: dict[tuple, float]) -> float:
+    "What a job will take; known: (ground, design) -> seconds per token of those that are done."
+    if job.kind != "train":
+        return 0.12 * job.tokens if job.kind == "families" else 60.0
+    each = known.get((job.ground, job.design), COST[job.ground][job.design] / 1e6)
+    return each * job.tokens + (20 if job.judged else 4)
+
+
+def count(home: Path) -> list[dict]:
+    "Of each part of the plan: jobs done and left, hours spent and left. What is left of a search is a guess."
+    done: dict[Job, dict] = {}
+    found: dict[str, list[Job]] = {}
+    seen: set[Job] = set()
+
+    def row_for(job: Job) -> dict:
+        if job not in seen:
+            seen.add(job)
+            jobs.append(job)
+            if row := row_of(job, home):
+                done[job] = row
+        return done.get(job) or guess(job)
+
+    for title, part in PLAN.items():
+        jobs = found[title] = []
+        walk(part, row_for)
+    rates: dict[tuple, list] = {}
+    for job, row in done.items():
+        if row.get("cpu_seconds"):
+            rates.setdefault((job.ground, job.design), []).append(row["cpu_seconds"] / row["tokens"])
+    known = {key: mean(values) for key, values in rates.items()}
+    return [{"part": title, "done": sum(job in done for job in jobs), "left": sum(job not in done for job in jobs),
+             "spent": sum(done[job]["wall_seconds"] for job in jobs if job in done) / 3600,
+             "to go": sum(seconds_of(job, known) for job in jobs if job not in done) / 3600} for title, jobs in found.items()]
+
+
+def status(home: Path) -> int:
+    "The count as lines."
+    rows = count(home)
+    rows.append({"part": "all"} | {name: sum(row[name] for row in rows) for name in ("done", "left", "spent", "to go")})
+    print(f"{'':28}{'done':>6}{'left':>6}{'hours spent':>13}{'hours left':>12}")
+    for row in rows:
+        print(f"{row['part']:28}{row['done']:6}{row['left']:6}{row['spent']:13.1f}{row['to go']:12.1f}")
+    return 0
+
+
+# The command ------------------------------------------------------------------------------------------------------------
+
+def run(home: Path, hours: float = math.inf, most: float = math.inf) -> int:
+    "Do what is left until it is done, or until no more is to be begun."
+    torch.set_num_threads(1)
+    clean_commit()
+    begun, number = time.monotonic(), itertools.count()
+
+    class Enough(Exception):
+        pass
+
+    def row_for(job: Job) -> dict:
+        if row := row_of(job, home):
+            return row
+        if next(number) >= most or time.monotonic() - begun > 3600 * hours:
+            raise Enough
+        print(f"{time.strftime('%H:%M:%S')} {job.name}", flush=True)
+        row = do(job, home, list(ALL))
+        told = [f"{name} {row[name]:.3f}" for name in ("valid_loss", "test_loss", "bleu") if name in row]
+        print("        ", *told, row.get("failed", ""), f"{row['wall_seconds']:.0f} s", flush=True)
+        return row
+
+    with lock.only_training(home):
+        try:
+            for part in PLAN.values():
+                walk(part, row_for)
+        except Enough:
+            pass
+    return 0
+
+
+def names_of(home: Path) -> int:
+    "Every job, with a mark where it is done; a search that isn't done is guessed."
+    seen: set[Job] = set()
+
+    def row_for(job: Job) -> dict:
+        row = row_of(job, home)
+        if job not in seen:
+            print("done" if row else "    ", job.name)
+            seen.add(job)
+        return row or guess(job)
+
+    for title, part in PLAN.items():
+        print(f"# {title}")
+        walk(part, row_for)
+    return 0
+
+
+def main(args: list[str] | None = None) -> int:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("what", choices=("run", "status", "list", "collect"))
+    p.add_argument("--hours", type=float, default=math.inf, help="begin no job after so many hours")
+    p.add_argument("--most", type=float, default=math.inf, help="do so many jobs at most")
+    p.add_argument("--home", type=Path, default=HOME, help="rows, weights and checkpoints (default: .run/fair)")
+    p.add_argument("--out", type=Path, default=ROOT / "book/results/fair", help="collect: where records go")
+    o = p.parse_args(args)
+
+    def what() -> int:
+        if o.what == "collect":
+            from fair_records import collect
+            torch.set_num_threads(1)
+            return collect(o.home, o.out)
+        return {"run": lambda: run(o.home, o.hours, o.most), "status": lambda: status(o.home), "list": lambda: names_of(o.home)}[o.what]()
+
+    return guarded(what, "the same command goes on with the job that it was in")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

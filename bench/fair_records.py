@@ -1,0 +1,295 @@
+"""From rows to records: `python bench/fair.py collect` writes book/results/fair/GROUND/.
+
+NAME.json has every trial of a design's search, whether it is closed, and every run; NAME.txt what its first seed said.
+summary.json has the lines of n-grams, the seconds of a step, and the comparison: of each design with a closed search and three
+seeds, below the trigram's line, the mean test loss, its difference to the reference with a 95% interval (bootstrap over
+seeds and test sentences, both paired), its rank, and its loss at the reference's operations and seconds.
+
+A rank is 1 plus the number of designs that are better by an interval without 0, so designs that can't be told apart may share one.
+"""
+import json
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import asdict
+from itertools import combinations
+from pathlib import Path
+from statistics import mean
+
+import numpy as np
+from fair import AGAINST, ALL, CROSSING, MOST, POCKET, around, is_closed, loss, search
+from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, Job, row_of
+from ngrams import NAMES
+
+from transformer_lit.equal_cost import gap_of
+from transformer_lit.support.files import write_json, write_text
+
+REFERENCE = "transformer"
+KEPT = {"tatoeba": ALL, "pocket": POCKET}
+
+
+# What is done -----------------------------------------------------------------------------------------------------------
+
+class Missing(Exception):
+    "A job that isn't done."
+
+
+def known(part: Generator[Job, dict, object], home: Path) -> object:
+    "What a part of the plan returns. Raises Missing if a job of it isn't done."
+    try:
+        job = next(part)
+        while True:
+            row = row_of(job, home)
+            if row is None:
+                raise Missing(job.name)
+            job = part.send(row)
+    except StopIteration as end:
+        return end.value
+
+
+def rows_of(home: Path) -> list[dict]:
+    "All rows, in the order of their names."
+    return [json.loads(path.read_text("utf-8")) for path in sorted((home / "done").glob("*.json"))]
+
+
+def trials_of(ground: str, design: str, home: Path) -> dict | None:
+    "The search: its trials in the order in which they were made, the choice, and whether it is closed. None if it isn't over."
+    try:
+        tried = known(search(ground, design), home)
+    except Missing:
+        return None
+    best, budget = min(tried, key=tried.get), GROUNDS[ground].search_tokens
+    trials = []
+    for (peak, warmup), value in tried.items():
+        found = [row_of(Job("train", ground, design, budget, peak, warmup, seed), home) for seed in SEARCH_SEEDS]
+        trials.append({"peak": peak, "warmup": warmup, "loss": value if math.isfinite(value) else None,
+                       "seeds": {str(row["seed"]): row.get("valid_loss") for row in found if row}})
+    return {"tokens": budget, "allowed": MOST, "trials": trials, "peak": best[0], "warmup": best[1], "closed": is_closed(tried)}
+
+
+def runs_of(ground: str, design: str, rows: Sequence[dict]) -> list[dict]:
+    "A design's runs with the seeds that count. The losses of sentences stay where differences are taken: all seeds, and not the half budget."
+    found = [row for row in rows if (row["kind"], row["ground"], row["design"]) == ("train", ground, design)
+             and row["seed"] not in SEARCH_SEEDS]
+    half = GROUNDS[ground].tokens // 2
+
+    def kept(row: dict) -> bool:
+        seeds = {other["seed"] for other in found if cell_of(other) == cell_of(row)}
+        return set(SEEDS) <= seeds and (row["budget"] != half or design in CROSSING)
+
+    return [{name: value for name, value in row.items() if name != "sentences" or kept(row)}
+            for row in sorted(found, key=lambda row: (*cell_of(row), row["seed"]))]
+
+
+def cell_of(row: dict) -> tuple:
+    "Runs that differ in the seed alone have this in common."
+    return row["budget"], row["peak"], row["warmup"]
+
+
+# Statistics -------------------------------------------------------------------------------------------------------------
+
+def difference(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]], tokens: Sequence[int], samples: int = 2000,
+               seed: int = 1) -> dict:
+    """Nats per token that `ours` has more, with its 95% interval: a bootstrap that draws seeds and sentences, both in pairs.
+
+    ours, theirs: for each seed the nats of each sentence, seeds and sentences in the same order. half: half of Student's
+    interval over the seeds alone, which knows how little three of them say."""
+    gaps, count = np.array(ours) - np.array(theirs), np.array(tokens)  # (seeds, sentences), (sentences)
+    random = np.random.default_rng(seed)
+    sentences = random.multinomial(len(count), np.full(len(count), 1 / len(count)), samples)  # (samples, sentences)
+    seeds = random.multinomial(len(gaps), np.full(len(gaps), 1 / len(gaps)), samples) / len(gaps)  # (samples, seeds)
+    values = ((sentences @ gaps.T) * seeds).sum(1) / (sentences @ count)
+    low, high = np.quantile(values, (0.025, 0.975))
+    each = gaps.sum(1) / count.sum()
+    return {"value": float(each.mean()), "low": float(low), "high": float(high),
+            "half": gap_of(list(each), [0.0] * len(each))[1] if len(each) > 1 else None}
+
+
+def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    "Spearman's: 1 for the same order, -1 for the reverse. Equal values share their mean rank."
+    def ranks(values: Sequence[float]) -> np.ndarray:
+        values = np.array(values)
+        return np.array([(values < v).sum() + ((values == v).sum() - 1) / 2 for v in values])
+    return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
+
+
+def at_tokens(points: dict[int, float], tokens: float) -> tuple[float, bool]:
+    "The loss at a budget, on the line through the two nearest budgets over the logarithm of tokens; was it beyond them?"
+    budgets = sorted(points)
+    inside = budgets[0] <= tokens <= budgets[-1]
+    high = next((k for k, b in enumerate(budgets) if b >= tokens and k), len(budgets) - 1)
+    a, b = budgets[high - 1], budgets[high]
+    share = math.log(tokens / a) / math.log(b / a)
+    return points[a] + share * (points[b] - points[a]), not inside
+
+
+# The summary ------------------------------------------------------------------------------------------------------------
+
+def with_all_seeds(record: dict) -> dict[tuple, list[dict]]:
+    "(budget, peak, warm-up) -> its runs in the order of SEEDS, where each seed has one that trained."
+    found: dict[tuple, dict] = {}
+    for run in record["runs"]:
+        if "test_loss" in run:
+            found.setdefault(cell_of(run), {})[run["seed"]] = run
+    return {cell: [runs[seed] for seed in SEEDS] for cell, runs in found.items() if set(SEEDS) <= set(runs)}
+
+
+def chosen_runs(record: dict, budget: int) -> list[dict]:
+    "The runs of one budget with the search's choice, one for each seed; none if a seed is missing or didn't train."
+    search = record["search"]
+    return with_all_seeds(record).get((budget, search["peak"], search["warmup"]), []) if search else []
+
+
+def may_be_ranked(record: dict, trigram: float, budget: int) -> str:
+    "Why a design isn't ranked; an empty string if it is."
+    if record["search"] is None:
+        return "its search isn't over"
+    if not record["search"]["closed"]:
+        return "its search is open"
+    runs = chosen_runs(record, budget)
+    if not runs:
+        return "a seed is missing"
+    if mean(run["test_loss"] for run in runs) >= trigram:
+        return "not below the trigram"
+    return ""
+
+
+def comparison(records: dict[str, dict], trigram: float, tokens: Sequence[int], budget: int) -> list[dict]:
+    "A row for each design, the ranked ones in order and then the others with the reason."
+    why = {name: may_be_ranked(record, trigram, budget) for name, record in records.items()}
+    runs = {name: chosen_runs(records[name], budget) for name in records if not why[name]}
+    nats = {name: [run["sentences"] for run in some] for name, some in runs.items()}
+    order = sorted(runs, key=lambda name: mean(run["test_loss"] for run in runs[name]))
+    apart = {(a, b): difference(nats[a], nats[b], tokens)["high"] < 0 for a, b in combinations(order, 2)}
+    rows = []
+    for name in order:
+        some, row = runs[name], {"design": name, "seeds": len(runs[name])}
+        row["rank"] = 1 + sum(apart.get((other, name), False) for other in order)
+        for key in ("test_loss", "valid_loss", "bleu", "flops", "cpu_seconds"):
+            row[key] = mean(run[key] for run in some)
+        row["chrf"] = mean(run["chrf"]["value"] for run in some)
+        row["parameters"], row["tokens"] = some[0]["parameters"], some[0]["tokens"]
+        for other in {REFERENCE, "2017", AGAINST.get(name)} & set(order) - {name}:
+            row.setdefault("more_than", {})[other] = difference(nats[name], nats[other], tokens)
+        rows.append(row)
+    return rows + [{"design": name, "rank": None, "why": reason} for name, reason in why.items() if reason]
+
+
+def currencies(records: dict[str, dict], ranked: Sequence[str], seconds: dict[str, float] | None, budget: int) -> list[dict]:
+    "Each ranked design's loss with the reference's operations, and with its seconds, in place of its tokens."
+    def points(name: str) -> dict[int, float]:
+        budgets = {run["budget"] for run in records[name]["runs"]}
+        found = {b: chosen_runs(records[name], b) for b in budgets}
+        return {b: mean(run["test_loss"] for run in some) for b, some in found.items() if some}
+
+    def each(name: str) -> float:
+        return mean(run["flops"] / run["tokens"] for run in chosen_runs(records[name], budget))
+
+    rows = []
+    for name in ranked:
+        found = points(name)
+        if REFERENCE not in ranked or len(found) < 2:
+            continue
+        row = {"design": name, "at_equal_tokens": found[budget]}
+        for kind, ratio in (("operations", each(REFERENCE) / each(name)),
+                            ("seconds", seconds[REFERENCE] / seconds[name] if seconds else None)):
+            if ratio is not None:
+                value, beyond = at_tokens(found, ratio * budget)
+                row[f"at_equal_{kind}"] = {"tokens": round(ratio * budget), "loss": value, "beyond": beyond}
+        rows.append(row)
+    return rows
+
+
+def crossing(records: dict[str, dict], tokens: Sequence[int]) -> list[dict]:
+    "RNN with attention and Transformer at each budget that both have with all seeds: the losses, and their difference."
+    one, other = ({cell[0]: runs for cell, runs in with_all_seeds(records[name]).items()} for name in CROSSING)
+    return [{"tokens": budget, **{name: mean(run["test_loss"] for run in runs) for name, runs in zip(CROSSING, (one[budget], other[budget]))},
+             "more": difference([r["sentences"] for r in one[budget]], [r["sentences"] for r in other[budget]], tokens)}
+            for budget in sorted(one.keys() & other.keys())]
+
+
+def muon(records: dict[str, dict], clock: dict | None, tokens: Sequence[int], budget: int) -> list[dict]:
+    "Muon's runs against AdamW's full one: with as many tokens, operations, seconds. Each budget is a run of its own."
+    rows = []
+    for name, adam in AGAINST.items():
+        theirs = chosen_runs(records.get(adam, {"search": None}), budget)
+        for cell, ours in sorted(with_all_seeds(records[name]).items()) if theirs and name in records else ():
+            if "sentences" in ours[0]:
+                row = {"design": name, "against": adam, "tokens": cell[0]}
+                row["operations"] = mean(run["flops"] for run in ours) / mean(run["flops"] for run in theirs)
+                row["cpu_seconds"] = mean(run["cpu_seconds"] for run in ours) / mean(run["cpu_seconds"] for run in theirs)
+                if clock:
+                    each = clock["cpu_seconds_per_token"]
+                    row["seconds"] = cell[0] * each[name] / (budget * each[adam])
+                rows.append(row | {"more": difference([r["sentences"] for r in ours], [r["sentences"] for r in theirs], tokens)})
+    return rows
+
+
+def search_against_full(records: dict[str, dict], budget: int) -> dict:
+    "Do the designs come in the same order at the search's budget?"
+    pairs = {}
+    for name, record in records.items():
+        if record["search"] and (runs := chosen_runs(record, budget)):
+            best = min(trial["loss"] for trial in record["search"]["trials"] if trial["loss"] is not None)
+            pairs[name] = best, mean(run["valid_loss"] for run in runs)
+    if len(pairs) < 3:
+        return {}
+    return {"designs": len(pairs), "rank_correlation": rank_correlation(*zip(*pairs.values())), "losses": pairs}
+
+
+def rates_against_full(ground: str, records: dict[str, dict], budget: int) -> dict:
+    "Of the designs whose best trial's neighbours ran at the full budget: do the rates come in the same order there?"
+    found = {}
+    for name, record in records.items():
+        if not record["search"]:
+            continue
+        best = record["search"]["peak"], record["search"]["warmup"]
+        short = {(t["peak"], t["warmup"]): t["loss"] for t in record["search"]["trials"]}
+        full = {(run["peak"], run["warmup"]): loss(run) for run in record["runs"] if (run["budget"], run["seed"]) == (budget, SEEDS[0])}
+        cells = [cell for cell in (best, *around(best)) if cell in full and short.get(cell) is not None and math.isfinite(full[cell])]
+        if len(cells) > 3:
+            found[name] = {"rank_correlation": rank_correlation([short[c] for c in cells], [full[c] for c in cells]),
+                           "lost_by_choice": full[best] - min(full[c] for c in cells),
+                           "losses": [{"peak": p, "warmup": w, "search": short[p, w], "full": full[p, w]} for p, w in cells]}
+    return found
+
+
+def collect(home: Path, out: Path) -> int:
+    "Write the records of all that is done. Raises ValueError if rows of one ground belong to other data."
+    rows = rows_of(home)
+    for ground, designs in KEPT.items():
+        here = [row for row in rows if row["ground"] == ground]
+        if len({row["data"] for row in here if "data" in row}) > 1:
+            raise ValueError(f"the rows of {ground} in {home} were made with other pairs: keep one corpus to one folder")
+        scale, records = GROUNDS[ground], {}
+        lines = {row["budget"]: {part: row[part] for part in ("valid", "test")} for row in here if row["kind"] == "ngrams"}
+        tokens = next((row["sentence_tokens"] for row in here if row["kind"] == "ngrams"), None)
+        clocks = [row for row in here if row["kind"] == "clock"]
+        for name in designs:
+            record = {"command": "python bench/fair.py run", "design": name, "ground": ground, "scale": asdict(scale),
+                      "search": trials_of(ground, name, home), "runs": runs_of(ground, name, here)}
+            if not record["runs"] and not record["search"]:
+                continue
+            records[name] = record
+            write_json(out / ground / f"{name}.json", record, None)
+            if said := chosen_runs(record, scale.tokens):
+                first = Job("train", ground, name, scale.tokens, said[0]["peak"], said[0]["warmup"], SEEDS[0])
+                write_text(out / ground / f"{name}.txt", (home / "done" / f"{first.name}.txt").read_text("utf-8"))
+        if found := [row for row in here if row["kind"] == "families"]:
+            write_json(out / ground / "families.json", {"command": "python bench/fair.py run", "runs": found})
+        if not records:
+            continue
+        summary = {"command": "python bench/fair.py collect", "ground": ground, "scale": asdict(scale), "ngrams": lines,
+                   "sentence_tokens": tokens, "clock": clocks, "search_against_full": search_against_full(records, scale.tokens),
+                   "rates_against_full": rates_against_full(ground, records, scale.tokens)}
+        if scale.tokens in lines:
+            trigram = lines[scale.tokens]["test"][NAMES[-1]]
+            summary["comparison"] = comparison(records, trigram, tokens, scale.tokens)
+            ranked = [row["design"] for row in summary["comparison"] if row["rank"]]
+            seconds = clocks[0]["cpu_seconds_per_token"] if clocks else None
+            summary["muon"] = muon(records, clocks[0] if clocks else None, tokens, scale.tokens)
+            if set(CROSSING) <= records.keys():
+                summary["crossing"] = crossing(records, tokens)
+            summary["currencies"] = currencies(records, ranked, seconds, scale.tokens)
+        write_json(out / ground / "summary.json", summary)
+        print(f"{ground}: {len(records)} designs in {out / ground}, {sum(bool(row['rank']) for row in summary.get('comparison', []))} ranked")
+    return 0

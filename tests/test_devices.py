@@ -1,0 +1,57 @@
+"""`support.devices`: one place decides where to compute."""
+from unittest.mock import Mock
+
+import pytest
+import torch
+
+from transformer_lit.support import devices, options
+from transformer_lit.support.devices import answers_in, device_here, join_processes
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    "What PyTorch sees on it."
+    def has(cuda: bool = False, mps: bool = False) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    return has
+
+
+@pytest.mark.parametrize("cuda, mps, kind", [(True, False, "cuda"), (False, False, "cpu"), (False, True, "cpu"), (True, True, "cuda")])
+def test_nobody_asked(cuda, mps, kind, machine):
+    machine(cuda, mps)
+    assert device_here().type == device_here("auto").type == kind
+
+
+def test_what_is_asked_for_is_taken_where_it_is_there(machine):
+    machine(cuda=True, mps=True)
+    assert [device_here(name).type for name in options.DEVICE["choices"]] == ["cuda", "cpu", "cuda", "mps"]
+    machine()
+    assert device_here("cpu").type == "cpu"
+    for name, words in ("cuda", "no NVIDIA GPU"), ("mps", "no Apple GPU"):
+        try:
+            device_here(name)
+        except ValueError as error:
+            assert f"{words} on this machine: leave --device {name} out, or take --device cpu" in str(error)
+        else:
+            pytest.fail("a device that isn't there must be refused")
+
+
+def test_under_torchrun_the_processes_meet_on_the_device_that_was_asked_for(machine, monkeypatch):
+    machine(cuda=True)
+    met, chosen = Mock(), Mock()
+    monkeypatch.setattr(devices.dist, "init_process_group", met)
+    monkeypatch.setattr(devices.dist, "is_initialized", lambda: False)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert join_processes("auto") == torch.device("cuda", 1)
+    chosen.assert_called_once_with(torch.device("cuda", 1))
+    met.assert_not_called()
+    monkeypatch.setenv("RANK", "1")
+    assert join_processes("cuda") == torch.device("cuda", 1) and met.call_args.args == ("nccl",)
+    assert join_processes("cpu") == torch.device("cpu") and met.call_args.args == ("gloo",)
+
+
+def test_answers_are_the_same_on_any_processor(monkeypatch):
+    monkeypatch.setattr(devices, "precision_here", lambda device: "bf16")
+    assert (answers_in(torch.device("cuda")), answers_in(torch.device("cpu")), answers_in(torch.device("mps"))) == ("bf16", "fp32", "fp32")

@@ -1,0 +1,415 @@
+"""The rule of the comparisons: the search closes, a stop loses nothing, a dirty tree makes no record."""
+import json
+import math
+import os
+import signal
+import sys
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+import fair
+import fair_jobs as jobs
+import fair_records as records
+
+from transformer_lit.equal_cost import SMALL_SIZES, Scale, count_parameters, wanted_parameters
+
+TINY = Scale("pocket", 400, SMALL_SIZES | dict(d_model=16, d_ff=32, n_encoder_layers=1, n_decoder_layers=2), 3000, 1000, 128, lines=4)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    "A ground of seconds, and a commit that is clean."
+    whole = jobs.field_of("pocket")
+    few = replace(whole, train=whole.train[:400], valid=whole.valid[:20], test=whole.test[:10], sources=whole.sources[:4],
+                  references=whole.references[:4])
+    scale = replace(TINY, vocabulary=len(whole.tokens))
+    monkeypatch.setattr(jobs, "field_of", lambda name: few)
+    monkeypatch.setitem(jobs.GROUNDS, "pocket", scale)
+    monkeypatch.setattr(jobs, "LOOKS", (1, 2))
+    monkeypatch.setattr(jobs, "commit", lambda: "a" * 40)
+    return few
+
+
+def a_job(design="transformer", **changes):
+    return replace(jobs.Job("train", "pocket", design, 2500, 6e-3, 0.1, 1), **changes)
+
+
+# The search -------------------------------------------------------------------------------------------------------------
+
+def searched(best, most=fair.MOST):
+    "All trials of a search over a bowl with its bottom at `best`."
+    def loss(cell):
+        return abs(math.log2(cell[0] / best[0])) + abs(fair.WARMUPS.index(cell[1]) - fair.WARMUPS.index(best[1]))
+    tried = {}
+    while cell := fair.next_cell(tried, most):
+        assert cell not in tried
+        tried[cell] = loss(cell)
+    return tried
+
+
+@pytest.mark.parametrize("best", [(6e-3, 0.1), (6e-3, 0.3), (3e-3, 0.03), (1.5e-3, 0.3), (2.4e-2, 0.1), (1.2e-2, 0.0), (3e-3, 0.9)])
+def test_the_search_closes_around_the_best(best):
+    tried = searched(best, 30)
+    found = min(tried, key=tried.get)
+    assert found == pytest.approx(best) and fair.is_closed(tried)
+    assert all(tried[near] > tried[found] for near in fair.around(found))
+
+
+def test_every_design_has_the_same_number_of_trials_and_an_open_search_says_so():
+    far = searched((2e-4, 0.9))
+    assert len(far) == fair.MOST and not fair.is_closed(far)
+    assert list(far)[:3] == [(peak, 0.1) for peak in fair.PEAKS]
+
+
+def test_where_nothing_trains_the_search_goes_down():
+    tried = {(peak, 0.1): math.inf for peak in fair.PEAKS}
+    assert fair.next_cell(tried) == (fair.PEAKS[0] / 2, 0.1) and not fair.is_closed(tried)
+
+
+def test_no_warm_up_and_the_longest_are_ends():
+    assert len(fair.around((0.006, 0.0))) == len(fair.around((0.006, 0.9))) == 3 and len(fair.around((0.006, 0.1))) == 4
+
+
+def all_trials(losses):
+    "Jobs of a search whose losses are given by (peak, warm-up, seed)."
+    asked = []
+
+    def row_for(job):
+        asked.append(job)
+        value = losses(job)
+        return {"valid_loss": value} if math.isfinite(value) else {"failed": "nan"}
+    found = {}
+
+    def part():
+        found.update((yield from fair.search("tatoeba", "transformer")))
+    fair.walk(part, row_for)
+    return asked, found
+
+
+def test_two_seeds_of_their_own_choose_and_a_hopeless_trial_has_one():
+    asked, tried = all_trials(lambda job: abs(math.log2(job.peak / 6e-3)) + abs(job.warmup - 0.1) + job.seed / 100)
+    assert {job.seed for job in asked} == set(fair.SEARCH_SEEDS) and not set(fair.SEARCH_SEEDS) & set(fair.SEEDS)
+    assert {job.tokens for job in asked} == {jobs.GROUNDS["tatoeba"].search_tokens} and not any(job.judged for job in asked)
+    seeds = {cell: [job.seed for job in asked if (job.peak, job.warmup) == cell] for cell in tried}
+    assert seeds[6e-3, 0.1] == [4, 5] and seeds[1.2e-2, 0.1] == [4] and tried[6e-3, 0.1] == pytest.approx(0.045)
+
+
+def test_a_trial_that_ends_in_nan_is_worst():
+    asked, tried = all_trials(lambda job: math.inf if job.peak > 3e-3 else job.peak)
+    assert min(tried, key=tried.get)[0] < 3e-3 and tried[6e-3, 0.1] == math.inf
+
+
+# The plan ---------------------------------------------------------------------------------------------------------------
+
+def test_the_plan_can_be_counted_and_asks_for_everything(tmp_path):
+    rows = {row["part"]: row for row in fair.count(tmp_path)}
+    assert list(rows) == list(fair.PLAN) and not any(row["done"] for row in rows.values())
+    planned = []
+    for part in fair.PLAN.values():
+        fair.walk(part, lambda job: planned.append(job) or fair.guess(job))
+    full = {(job.design, job.seed) for job in planned if job.kind == "train" and job.ground == "tatoeba" and job.tokens == 2_000_000}
+    assert len(fair.ALL) >= 14 and {(design, seed) for design in fair.ALL for seed in fair.SEEDS} <= full
+    assert {(design, seed) for design in fair.CROSSING for seed in fair.SEEDS} == {
+        (job.design, job.seed) for job in planned if job.tokens == 6_000_000 and job.kind == "train"}
+    lines = {(job.ground, job.tokens) for job in planned if job.kind == "ngrams"}
+    round_budgets = {(job.ground, job.tokens) for job in planned if job.kind == "train" and job.judged and job.tokens % 10 ** 5 == 0}
+    assert round_budgets - lines <= {(g, t) for g, t in round_budgets if t not in (
+        500_000, 1_000_000, 2_000_000, 4_000_000, 6_000_000, 200_000, 700_000)}, "a budget without the lines of n-grams"
+    assert all(job.design in jobs.DESIGNS for job in planned if job.kind == "train")
+
+
+def test_names_of_jobs_differ():
+    planned = set()
+    for part in fair.PLAN.values():
+        fair.walk(part, lambda job: planned.add(job) or fair.guess(job))
+    assert len({job.name for job in planned}) == len(planned)
+
+
+@pytest.mark.parametrize("name", list(fair.ALL))
+def test_all_have_as_many_parameters(name):
+    for ground in ("tatoeba", "pocket"):
+        scale = jobs.GROUNDS[ground]
+        wanted = wanted_parameters(scale, scale.vocabulary)
+        with torch.device("meta"):
+            model = jobs.DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
+        assert abs(count_parameters(model) / wanted - 1) <= 0.02
+
+
+# A job ------------------------------------------------------------------------------------------------------------------
+
+SAME = ("losses_sha256", "valid_loss", "test_loss", "sentences", "bleu", "chrf", "flops", "tokens", "steps", "parameters")
+
+
+@pytest.mark.parametrize("design", ["transformer", *(pytest.param(name, marks=pytest.mark.slow) for name in (
+    "rnn-attention", "pre-norm-muon", "decoder-only-decay"))])
+def test_a_stopped_run_goes_on_as_if_nothing_had_been(tiny, tmp_path, monkeypatch, design):
+    "SIGTERM in the middle, twice; then every loss, score and count is that of a run that was never stopped."
+    whole = jobs.do(a_job(design), tmp_path / "whole", [])
+    step, stops = jobs.Resumable.train_step, iter((5, 13))
+
+    def stopped(run, source, target):
+        found = step(run, source, target)
+        if run.step == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return found
+
+    with monkeypatch.context() as terminated:
+        terminated.setattr(jobs.Resumable, "train_step", stopped)
+        for at in stops:
+            with pytest.raises(SystemExit) as end:
+                jobs.do(a_job(design), tmp_path / "parts", [])
+            assert end.value.code == 143 and (tmp_path / "parts/jobs" / a_job(design).name / "checkpoint.safetensors").exists()
+    parts = jobs.do(a_job(design), tmp_path / "parts", [])
+    assert {name: whole[name] for name in SAME} == {name: parts[name] for name in SAME}
+    assert [[tokens, *losses] for tokens, _, *losses in whole["curve"]] == [[tokens, *losses] for tokens, _, *losses in parts["curve"]]
+    said = [(tmp_path / home / "done" / f"{a_job(design).name}.txt").read_text() for home in ("whole", "parts")]
+    assert said[0] == said[1] and len(said[0].splitlines()) == 4
+    assert not list((tmp_path / "parts/jobs").iterdir()), "what is done leaves no checkpoint"
+
+
+def test_a_row_has_all_that_is_reported(tiny, tmp_path):
+    row = jobs.do(a_job(), tmp_path, [])
+    assert json.loads(json.dumps(row)) == jobs.row_of(a_job(), tmp_path)
+    assert row["commits"] == ["a" * 40] and row["tokens"] >= 2500 and row["flops"] > 0
+    assert "version:" in row["signature"] and "version:" in row["chrf"]["signature"]
+    assert len(row["sentences"]) == len(tiny.test)
+    assert row["test_loss"] == pytest.approx(sum(row["sentences"]) / sum(len(t) - 1 for _, t in tiny.test), abs=1e-3)
+    assert [tokens // 1000 for tokens, *_ in row["curve"]] == [1, 2, 2] and row["curve"][-1][0] == row["tokens"]
+    assert (tmp_path / "weights" / f"{a_job().name}.safetensors").exists()
+    search = jobs.do(a_job(seed=4), tmp_path, [])
+    assert "bleu" not in search and "sentences" not in search and search["valid_loss"] > 0
+
+
+def test_the_losses_of_sentences_are_the_models(tiny):
+    from transformer_lit.training import validation_loss
+    model = jobs.DESIGNS["transformer"].build(len(tiny.tokens), TINY.sizes, 0).eval()
+    total = sum(jobs.sentence_losses(model, tiny.test)) / sum(len(t) - 1 for _, t in tiny.test)
+    assert total == pytest.approx(validation_loss(model, tiny.test), rel=1e-5)
+
+
+def test_a_run_that_ends_in_nan_is_a_row(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "train_and_score", lambda *_: (_ for _ in ()).throw(ValueError("loss nan: lower the learning rate")))
+    row = jobs.do(a_job(), tmp_path, [])
+    assert "valid_loss" not in row and "nan" in row["failed"] and fair.loss(row) == math.inf
+    monkeypatch.setattr(jobs, "train_and_score", lambda *_: (_ for _ in ()).throw(ValueError("another mistake")))
+    with pytest.raises(ValueError, match="another"):
+        jobs.do(a_job(seed=2), tmp_path, [])
+
+
+def test_a_dirty_tree_makes_no_row(tiny, tmp_path, monkeypatch, capsys):
+    for found in ("", "b" * 40 + "-dirty"):
+        monkeypatch.setattr(jobs, "commit", lambda: found)
+        with pytest.raises(jobs.Dirty, match="commit first"):
+            jobs.do(a_job(), tmp_path, [])
+        assert fair.main(["run", "--home", str(tmp_path)]) == 1 and "commit first" in capsys.readouterr().err
+    assert not (tmp_path / "done").exists()
+
+
+def test_the_command_does_what_is_left_and_no_more(tiny, tmp_path, monkeypatch, capsys):
+    order = [a_job(seed=seed) for seed in (1, 2, 3)]
+
+    def part():
+        for job in order:
+            yield job
+    monkeypatch.setattr(fair, "PLAN", {"a part": part})
+    assert fair.main(["run", "--most", "2", "--home", str(tmp_path)]) == 0
+    assert [bool(jobs.row_of(job, tmp_path)) for job in order] == [True, True, False]
+    before = {path.name: path.read_bytes() for path in (tmp_path / "done").iterdir()}
+    assert fair.main(["run", "--home", str(tmp_path)]) == 0
+    after = {path.name: path.read_bytes() for path in (tmp_path / "done").iterdir()}
+    assert before.items() <= after.items() and len(after) == 6
+    capsys.readouterr()
+    assert fair.main(["status", "--home", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["a", "part", "3", "0"]
+
+
+# N-grams and the clock --------------------------------------------------------------------------------------------------
+
+def test_the_lines_fall_from_unigram_to_trigram(tiny, tmp_path):
+    row = jobs.do(jobs.Job("ngrams", "pocket", tokens=2500, seed=1), tmp_path, [])
+    for part in ("valid", "test"):
+        one, two, three = (row[part][name] for name in ("unigram", "bigram", "trigram"))
+        assert one > two > three > 0
+    assert len(row["sentences"]["trigram"]) == len(tiny.test) and row["pairs"] <= len(tiny.train)
+
+
+def test_the_clock_times_every_design_alike(tiny, tmp_path):
+    job = jobs.Job("clock", "pocket", seed=1)
+    row = jobs.clock(job, ["transformer", "rnn", "pre-norm-muon"], 3)
+    assert set(row["seconds_per_token"]) == set(row["cpu_seconds_per_token"]) == {"transformer", "rnn", "pre-norm-muon"}
+    assert all(value > 0 for value in row["seconds_per_token"].values())
+
+
+@pytest.mark.slow
+def test_the_families_are_the_chapters_cells():
+    row = jobs.families.run(10, 2)
+    assert set(row["parameters"]) == set(row["last_losses"]) == {"encoder-only", "decoder-only", "encoder-decoder"}
+    assert set(row["filled"]) == {"encoder-only", "decoder-only", "decoder-only, 16 looks", "encoder-decoder"}
+    assert len(row["perplexity"]) == len(row["translated"]) == 4 and row["unseen"] > 50
+    assert json.loads(json.dumps(row)) == row
+
+
+# From rows to records ---------------------------------------------------------------------------------------------------
+
+
+def test_the_interval_of_a_difference():
+    rng = np.random.default_rng(0)
+    base, tokens = rng.gamma(2, 5, (3, 400)), rng.integers(3, 12, 400)
+    shifted = base + 0.2 * tokens
+    found = records.difference(shifted, base, tokens)
+    assert found["value"] == pytest.approx(0.2) and found["low"] == pytest.approx(0.2) and found["high"] == pytest.approx(0.2)
+    assert found["half"] == pytest.approx(0, abs=1e-9)
+    unlike = base + rng.normal(0, 2, base.shape)
+    found = records.difference(unlike, base, tokens)
+    assert found["low"] < found["value"] < found["high"] and found["low"] < 0.1 and found["high"] > -0.1
+    assert found == records.difference(unlike, base, tokens), "the same draws each time"
+    seeds = base + np.array([[0.0], [0.0], [3.0]]) * tokens
+    found = records.difference(seeds, base, tokens)
+    assert found["value"] == pytest.approx(1) and found["low"] == pytest.approx(0) and found["high"] >= 2, "seeds are drawn as well"
+
+
+def test_rank_correlation_and_interpolation():
+    assert records.rank_correlation([1, 2, 3, 4], [10, 20, 30, 90]) == pytest.approx(1)
+    assert records.rank_correlation([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
+    assert records.rank_correlation([1, 2, 3], [1, 3, 2]) == pytest.approx(0.5)
+    points = {1000: 3.0, 4000: 2.0, 16000: 1.5}
+    assert records.at_tokens(points, 2000) == (pytest.approx(2.5), False) and records.at_tokens(points, 8000) == (pytest.approx(1.75), False)
+    assert records.at_tokens(points, 4000) == (pytest.approx(2.0), False) and records.at_tokens(points, 1000) == (pytest.approx(3.0), False)
+    assert records.at_tokens(points, 32000) == (pytest.approx(1.25), True) and records.at_tokens(points, 500) == (pytest.approx(3.5), True)
+
+
+TRIGRAM, SENTENCES = 2.5, 40
+LEVEL = {"transformer": 2.0, "2017": 2.3, "rnn-attention": 1.9, "rnn": 2.8, "pre-norm-adamw": 2.0, "pre-norm-muon": 1.7, "adamw": 2.2,
+         "muon": 2.1, "decoder-only": 2.0}
+
+
+def made_row(job):
+    "A row as a training would leave it: the loss has its least at 6e-3 and 0.1."
+    random = np.random.default_rng(zlib.crc32(job.name.encode()))
+    away = abs(math.log2(job.peak / 6e-3)) / 5 + abs(fair.WARMUPS.index(job.warmup) - 2) / 10
+    level = LEVEL.get(job.design, 2.05) + away + 0.3 * math.log2(2e6 / job.tokens)
+    nats = (level * 10 + random.normal(0, 0.5, SENTENCES)).tolist()
+    return {**vars(job), "budget": job.tokens, "data": "d", "commits": ["a" * 40], "valid_loss": level + 0.001 * job.seed,
+            "flops": job.tokens * (2 if "decoder" in job.design else 1), "cpu_seconds": job.tokens / 1e4, "wall_seconds": 1.0,
+            "parameters": 1000} | ({} if not job.judged else {
+                "test_loss": sum(nats) / 400, "sentences": nats, "bleu": 20.0, "chrf": {"value": 40.0}})
+
+
+def collect_from(top, parts, most=10 ** 6):
+    "The folder of Tatoeba's records, with so many jobs of these parts as if done."
+    home, done, jobs_done = top / "home", top / "home/done", set()
+    done.mkdir(parents=True)
+
+    class Stop(Exception):
+        pass
+
+    def row_for(job):
+        if job not in jobs_done and len(jobs_done) >= most:
+            raise Stop
+        jobs_done.add(job)
+        if job.kind == "clock":
+            row = {**vars(job), "budget": 0, "data": "d", "cpu_seconds_per_token": {n: 1.6 if "muon" in n else 1 for n in fair.ALL}}
+        elif job.kind == "ngrams":
+            row = {**vars(job), "budget": job.tokens, "data": "d", "sentence_tokens": [10] * SENTENCES,
+                   **{part: {"unigram": 6.0, "bigram": 3.0, "trigram": TRIGRAM} for part in ("valid", "test")}}
+        else:
+            row = made_row(job)
+            if job.judged:
+                (done / f"{job.name}.txt").write_text("said\n")
+        (done / f"{job.name}.json").write_text(json.dumps(row))
+        return row
+    try:
+        for title in parts:
+            fair.walk(fair.PLAN[title], row_for)
+    except Stop:
+        pass
+    assert fair.main(["collect", "--home", str(home), "--out", str(top / "out")]) == 0
+    return top / "out/tatoeba"
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory):
+    "All jobs of Tatoeba as if done, and what is collected from them."
+    return collect_from(tmp_path_factory.mktemp("collected"), [title for title in fair.PLAN if "pocket" not in title and title not in (
+        "more parts", "three families")])
+
+
+@pytest.mark.parametrize("most", [0, 3, 9, 20, 48, 51, 52])
+def test_what_is_done_so_far_can_be_collected(tmp_path, most):
+    "Nothing, the clock and n-grams, half a search, searches without results, two seeds of three, all three."
+    folder = collect_from(tmp_path, ("seconds of a step", "n-grams, Tatoeba", "three designs"), most)
+    found = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    summary = found.pop("summary", {"scale": {}})
+    if found and "comparison" in summary:
+        kept_the_rule(summary, found)
+        over = [row for row in summary["comparison"] if row["rank"]]
+        assert all(len(records.with_all_seeds(found[row["design"]])) == 1 for row in over)
+
+
+def test_what_is_collected_keeps_the_rule(collected):
+    summary = json.loads((collected / "summary.json").read_text())
+    kept_the_rule(summary, {path.stem: json.loads(path.read_text()) for path in collected.glob("*.json") if path.stem not in ("summary", "families")})
+    rows = {row["design"]: row for row in summary["comparison"]}
+    assert rows["rnn"]["rank"] is None and rows["rnn"]["why"] == "not below the trigram"
+    assert rows["pre-norm-muon"]["rank"] == 1 and rows["rnn-attention"]["rank"] == 2
+    assert rows["2017"]["rank"] > rows["transformer"]["rank"]
+    alike = [rows[name]["rank"] for name in ("rope", "swiglu", "rms-norm", "no-dropout")]
+    assert max(alike) - min(alike) < 4 and rows["rope"]["more_than"]["transformer"]["value"] == pytest.approx(0.05, abs=0.03)
+    assert {row["why"] for row in rows.values() if row["rank"] is None} == {"not below the trigram"}
+    assert (collected / "transformer.txt").read_text() == "said\n"
+
+
+def test_what_is_collected_answers_in_three_currencies(collected):
+    summary = json.loads((collected / "summary.json").read_text())
+    equal = {row["design"]: row for row in summary["currencies"]}
+    assert equal["decoder-only"]["at_equal_operations"]["tokens"] == 1_000_000
+    assert equal["decoder-only"]["at_equal_operations"]["loss"] > equal["decoder-only"]["at_equal_tokens"] + 0.2
+    assert equal["pre-norm-muon"]["at_equal_seconds"]["tokens"] == 1_250_000
+    assert sorted((row["design"], row["tokens"], row["seconds"]) for row in summary["muon"]) == [
+        (name, tokens, pytest.approx(seconds)) for name in ("muon", "pre-norm-muon") for tokens, seconds in ((1_250_000, 1), (2_000_000, 1.6))]
+    assert [row["tokens"] for row in summary["crossing"]] == [500_000, 1_000_000, 2_000_000, 4_000_000, 6_000_000]
+    assert all(row["more"]["low"] <= row["more"]["value"] <= row["more"]["high"] for row in summary["crossing"])
+    assert summary["search_against_full"]["rank_correlation"] > 0.7
+    assert all(found["lost_by_choice"] == pytest.approx(0) for found in summary["rates_against_full"].values())
+    assert len(summary["rates_against_full"]) == 4
+
+
+def kept_the_rule(summary, found):
+    "What every collected ground must keep, synthetic or recorded."
+    scale = summary["scale"]
+    lines = {int(budget): row for budget, row in summary["ngrams"].items()}
+    assert scale["tokens"] in lines and all(set(row["test"]) == {"unigram", "bigram", "trigram"} for row in lines.values())
+    trigram = lines[scale["tokens"]]["test"]["trigram"]
+    sizes = [run["parameters"] for record in found.values() for run in record["runs"] if "parameters" in run]
+    assert max(sizes, default=1) / min(sizes, default=1) < 1.04, "each is within 2% of one count"
+    for name, record in found.items():
+        assert record["design"] == name and record["scale"] == scale
+        for run in record["runs"]:
+            assert run["commits"] and all(len(c) == 40 for c in run["commits"]), "made from a clean commit"
+            assert "failed" in run or run["budget"] <= run["tokens"] < run["budget"] + 2 * scale["max_tokens"]
+        search = record["search"]
+        if search:
+            tried = {(t["peak"], t["warmup"]): math.inf if t["loss"] is None else t["loss"] for t in search["trials"]}
+            assert len(tried) <= search["allowed"] == fair.MOST and set(fair.PEAKS) <= {p for p, w in tried if w == 0.1}
+            assert search["closed"] == fair.is_closed(tried) and (search["peak"], search["warmup"]) == min(tried, key=tried.get)
+    for row in summary.get("comparison", []):
+        if row["rank"]:
+            record = found[row["design"]]
+            assert record["search"]["closed"] and row["test_loss"] < trigram and row["seeds"] == len(fair.SEEDS)
+        else:
+            assert row["why"]
+
+
+GROUNDS = [path.parent for path in (Path(__file__).parents[1] / "book/results/fair").glob("*/summary.json")]
+
+
+@pytest.mark.parametrize("folder", GROUNDS, ids=lambda folder: folder.name)
+def test_recorded_comparisons_keep_the_rule(folder):
+    kept_the_rule(json.loads((folder / "summary.json").read_text()), {
+        path.stem: json.loads(path.read_text()) for path in folder.glob("*.json") if path.stem not in ("summary", "families")})

@@ -1,0 +1,56 @@
+"""Chapter 26's figures and tables say what they are given."""
+import re
+
+import torch
+
+from transformer_lit.support import family_views as views
+
+
+def shown(picture):
+    return re.findall(r"<t[dh] [^>]*>([^<]*)<", picture._repr_html_())
+
+
+LEAKS = {"cover_nothing": ([2.0] * 5 + [0.5] * 20, 0.1), "covered": ([3.0] * 25, 0.6)}
+
+
+def test_ways_to_cover():
+    assert views.end_of(LEAKS["cover_nothing"][0]) == 0.5
+    drawn = views.losses_by_way(LEAKS)
+    assert "cover nothing 0.50, covered 3.00" in repr(drawn) and drawn.caption == (
+        "The lowest loss, 0.50, belongs to cover nothing, which fills 10% of the gaps right; covered ends at 3.00 and fills 60%.")
+    assert shown(views.gaps_by_way(LEAKS))[-3:] == ["covered", "3.00", "60%"]
+    cells = shown(views.covering_table(["il", "est"], torch.tensor([0.71, 0.09]), torch.tensor([0.2, 0.3]), ["il", "<gap>"], ["", "est"]))
+    assert cells[5:10] == ["il", "0.71", "–", "il", "–"] and cells[11:] == ["0.09", "0.30", "&lt;gap&gt;", "est"]
+
+
+def test_what_is_read():
+    sight = torch.tensor([[True, False, True], [True, False, False]])
+    assert views.reading_map(sight, [views.ONE, views.LEFT], ["il", "…", "."]).caption == (
+        "To name the gap, of 3 places encoder-only reads 2, decoder-only reads 1.")
+
+
+def test_one_table_of_all_tasks():
+    once, many = "encoder-only, one look", "encoder-only, a look per word"
+    ways = [once, many, views.LEFT, views.TWO]
+    filled = {name: {"il or elle": 0.5, "any word": k / 10} for k, name in enumerate((views.ONE, views.LEFT, "decoder-only, 16 looks", views.TWO))}
+    cells = shown(views.all_tasks(filled, {way: k for k, way in enumerate(ways)}, {way: {"exact": 0.25, "BLEU": 10.0 * k} for k, way in enumerate(ways)}))
+    rows = [cells[k:k + 6] for k in range(6, len(cells), 6)]
+    assert [row[0] for row in rows] == [once, many, views.LEFT, "decoder-only, 16 looks", views.TWO]
+    assert rows[0][1:] == ["50%", "0%", "0.00", "25%", "0.0"] and rows[1][1:] == ["", "", "1.00", "25%", "10.0"]
+    assert rows[3][1:] == ["50%", "20%", "", "", ""] and rows[4][1:] == ["50%", "30%", "3.00", "25%", "30.0"]
+
+
+def test_drawing_and_famous_models():
+    image = torch.arange(16.).view(4, 4)
+    drawn = views.cut_into_patches(image, image)
+    assert "four patches" in repr(drawn) and drawn.caption == "An image of 16 pixels becomes 4 tokens of 4 numbers."
+    assert shown(views.famous())[:4] == ["model", "family", "a token is", "it learns to say"]
+
+
+def test_products_and_sums():
+    cells = shown(views.products_table({"both at once": torch.full((2, 2), 0.25)}))
+    assert cells[4:] == ["both at once", "0.25", "0.25", "1.00"]
+
+    def from_the_left(): ...
+
+    assert shown(views.sums_table([(views.LEFT, from_the_left)], [0.99996]))[3:] == ["decoder-only", "from the left", "1.0000"]

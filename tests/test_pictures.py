@@ -1,0 +1,58 @@
+"""Drawings of part IV: their alt texts hold the numbers that are drawn."""
+import torch
+
+from transformer_lit.support import pictures
+from transformer_lit.support.comparison import by_length, curves_of
+
+NAMES = ["transformer", "rnn", "rnn-attention"]
+
+
+def test_bleu_by_length_is_the_record_s():
+    lines = by_length(NAMES, "tatoeba", 20)
+    picture, scores = pictures.bleu_by_length(NAMES), lines["rnn"][1]
+    assert f"tatoeba, rnn: from {scores[0]:.0f} to {scores[-1]:.0f}" in repr(picture)
+    first, last = (scores[k] / lines["rnn-attention"][1][k] for k in (0, -1))
+    assert picture.caption.startswith("RNN: its share") and picture.caption.endswith(f"tatoeba {first:.0%} to {last:.0%}.")
+
+
+def test_losses_set_the_last_model_against_the_first():
+    lines = curves_of(NAMES, "pocket")
+    gap = lines["transformer"][1][-1] - lines["rnn-attention"][1][-1]
+    assert gap > 0
+    caption = "RNN with attention against Transformer: at the end its loss is {gap:.2f} nats {side} it on pocket."
+    assert pictures.losses_along(NAMES, ["pocket"]).caption == caption.format(gap=gap, side="below")
+    turned = pictures.losses_along(NAMES[::-1], ["pocket"])
+    assert f"{gap:.2f} nats above it" in turned.caption and f"RNN {lines['rnn'][1][-1]:.2f}" in repr(turned)
+
+
+def test_speeds_are_told_from_the_first_to_the_last():
+    found = {"transformer": [900.0, 800.0], "rnn": [2000.4, 500.0]}
+    picture = pictures.training_speeds((5, 80), found, 480)
+    assert repr(picture) == ("Speed in tokens per second, with 5 to 80 words per sentence: Transformer from 900 to 800, RNN from 2,000 to 500.")
+    assert picture.caption == "Speed that is left at 80 words per sentence, of that at 5: Transformer 89%, RNN 25%."
+    assert pictures.decoding_speeds((1, 64), found).caption == (
+        "For each word of the Transformer the RNN says 2.2 with 1 sentence at once and 0.6 with 64.")
+
+
+def test_a_map_says_where_it_looks_for_one_word():
+    maps = {"one": torch.tensor([[0.9, 0.1], [0.2, 0.8]]), "other": torch.tensor([[0.9, 0.1], [0.7, 0.3]])}
+    picture = pictures.word_maps_of(maps, ["il", "fatigué"], ["it", "tired"], "fatigué")
+    assert "For fatigué the most weight lies on: tired (one), it (other)." in repr(picture)
+    assert picture.caption == "Where fatigué looks most: tired in the one (0.80), it in the other (0.70)."
+
+
+def test_heads_are_counted_from_one_and_losses_told():
+    picture = pictures.heads_of_a_stream(torch.rand(3, 2, 2, 2), ["⟨en⟩", "cats"], {"alignment": (2, 0), "tags": (0, 1)})
+    assert "layer 3, head 1" in picture._repr_html_() and "most to: alignment, tags." in repr(picture)
+    weights = torch.zeros(1, 2, 5, 5)
+    weights[0, 0, :, 1], weights[0, 1, :, 3] = 1, 1
+    names = ["⟨en⟩", "cats", "⟨end⟩", "⟨fr⟩", "chats"]
+    assert pictures.heads_of_a_stream(weights, names, {"alignment": (0, 0), "tags": (0, 1)}).caption == (
+        "The most weight of the 2 French rows lies on an English word: layer 1, head 1 in 2, layer 1, head 2 in 0.")
+    both = pictures.heads_of_a_stream(weights, names, {"alignment": (0, 0), "previous token": (0, 1), "tags": (0, 1)})
+    assert both.html.count("<svg") == 2 and "previous token and tags: layer 1, head 2" in both.html, "one head is drawn once"
+    fallen = {"causal": ([0, 10], [3.8, 3.7]), "prefix": ([0, 10], [3.8, 0.1])}
+    picture = pictures.copied_losses(fallen, 3.69, "ln 40")
+    assert "3.70 (causal), 0.10 (prefix); an honest guess has 3.69" in picture.caption and "#c2503c" in picture.html.lower(), "a leak is a fault"
+    assert repr(picture) == (
+        "Loss of random English words over 10 steps, beside ln 40 = 3.69. causal from 3.80 to 3.70; prefix from 3.80 to 0.10.")

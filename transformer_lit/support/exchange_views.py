@@ -1,0 +1,344 @@
+"""Chapter 25's figures, tables and sentences: what each exchange changed, from recorded runs and from what the page measured."""
+# The runs are book/results/equal (read by `comparison`) and book/results/bench/depth.json and length.json. A gap is the mean, the
+# lowest and the highest difference of paired seeds. What the page measures comes in as tensors, its seeds along the first axis.
+import json
+import math
+from collections.abc import Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from . import figures
+from .commands import in_lines
+from .comparison import away, drawn_searches, lowest_said, runs_of
+from .figures.plots import named_rows
+from .files import shipped
+from .pictures import below_or_above
+from .sketches import Prose
+
+Gaps = dict[str, tuple[float, float, float]]
+BASE, TOGETHER = "2017", "all-together"
+WAYS = tuple((norm, warm) for norm in ("post", "pre") for warm in (True, False))
+TODAY = (  # part, in 2017, today, why it was exchanged, our name for the exchange
+    ("attention", "softmax(QKᵀ/√K) V", "the same", "stayed", ""),
+    ("residuals", "around every part", "the same", "stayed", ""),
+    ("several heads", "yes", "the same", "stayed", ""),
+    ("tokens", "byte pairs", "the same, more of them", "stayed", ""),
+    ("warm-up", "4,000 steps", "still there", "stability", "no-warmup"),
+    ("place of the norm", "after", "before", "stability", "pre-norm"),
+    ("norm", "LayerNorm", "RMSNorm", "cost of a step", "rms-norm"),
+    ("keys and values", "a head each", "a group each", "serving", "grouped-query"),
+    ("activation", "ReLU", "SwiGLU", "neither: loss", "swiglu"),
+    ("positions", "added waves", "turned in", "neither: distance", "rope"),
+    ("smoothing", "0.1", "none", "neither: likelihood", "no-smoothing"),
+    ("dropout", "0.1", "none before tuning", "neither: data seen once", "no-dropout"),
+    ("optimiser", "Adam", "AdamW, some Muon", "neither: loss", "muon"),
+    ("two stacks", "yes", "mostly one", "chapter 24", ""))
+
+
+# The gaps ----------------------------------------------------------------------------------------------------------
+
+def against_2017(names: Sequence[str], key: str) -> Gaps:
+    "Each exchange minus `2017`, sorted; those on pre-norm, which differ in two things, are left out."
+    gaps = {name: away(name, BASE, key) for name in names if name != BASE and not name.startswith("pre-norm-")}
+    return dict(sorted(gaps.items(), key=lambda item: item[1]))
+
+
+def unclear(gaps: Gaps) -> list[str]:
+    "The exchanges whose seeds disagree about the sign."
+    return [name for name, (_, low, high) in gaps.items() if low <= 0 <= high]
+
+
+def gap_dots(gaps: Gaps, what: str, better: str, fmt: str = "{:+.2f}") -> figures.Picture:
+    """A dot for each exchange, its whisker from the lowest seed to the highest, and a line at zero; grey where the seeds disagree.
+
+    better: the side where the better ones lie, "left" or "right"."""
+    told = "; ".join(f"{name} {fmt.format(gap)} ({fmt.format(low)} to {fmt.format(high)})" for name, (gap, low, high) in gaps.items())
+    sides = {"lower": sum(high < 0 for _, _, high in gaps.values()), "higher": sum(low > 0 for _, low, _ in gaps.values())}
+    first, (gap, *_) = max(gaps.items(), key=lambda item: abs(item[1][0]))
+    near = set(unclear(gaps))
+
+    def draw(axes: Axes) -> None:
+        axes.axvline(0, color=figures.INK, linewidth=0.9)
+        for i, (name, (gap, low, high)) in enumerate(gaps.items()):
+            colour = figures.GREY if name in near else figures.INK
+            axes.axhline(i, color=figures.GREY, linewidth=0.4, alpha=0.35, zorder=0)
+            axes.plot([low, high], [i, i], color=colour, linewidth=1.6)
+            axes.plot([gap], [i], "o", color=colour, markersize=7)
+            axes.annotate(fmt.format(gap), (1.01, i), xycoords=("axes fraction", "data"), va="center", fontsize=10.5, annotation_clip=False)
+
+    return named_rows(gaps, draw, f"{what} minus that of {BASE}, mean of the seeds (lowest to highest): {told}.",
+                      f"Furthest from {BASE} is {first}, {fmt.format(gap)}. With every seed {sides['lower']} exchanges lie lower and "
+                      f"{sides['higher']} higher; for {len(near)} the seeds disagree.",
+                      f"{what} minus that of {BASE}\nbetter to the {better}", None, False, figures.COLUMN)
+
+
+def verdicts_said(gaps: Gaps) -> Prose:
+    "Which exchanges are better with every seed, worse with every seed, or neither; of losses, where less is better."
+    groups = {"Better with every seed": [name for name, (_, _, high) in gaps.items() if high < 0],
+              "Worse with every seed": [name for name, (_, low, _) in gaps.items() if low > 0],
+              "Within the spread, grey": unclear(gaps)}
+    return Prose("\n".join(f"- {words}: {', '.join(names) or 'none'}." for words, names in groups.items()))
+
+
+def far_apart(names: Sequence[str], most: float = 0.5) -> dict[str, list[float]]:
+    "The competitors whose seeds lie further apart than `most` nats, with the loss of each seed."
+    losses = {name: [run["valid_loss"] for run in runs] for name, runs in runs_of(names).items()}
+    return {name: values for name, values in losses.items() if max(values) - min(values) > most}
+
+
+def far_apart_said(names: Sequence[str]) -> Prose:
+    "The same in words."
+    return Prose("Seeds more than half a nat apart: " + "; ".join(
+        f"{name}, " + ", ".join(f"{value:.2f}" for value in values) for name, values in far_apart(names).items()) + ".")
+
+
+def today(gaps: Gaps, apart: Mapping[str, Any]) -> figures.Picture:
+    "2017 beside today, part by part, with the reason and the measured loss. apart: exchanges whose seeds disagree wildly."
+    def measured(name: str) -> str:
+        if name not in gaps or name in apart:
+            return "seeds disagree" if name in apart else ""
+        return f"{gaps[name][0]:+.3f}" + (", in spread" if name in unclear(gaps) else "")
+
+    return figures.table([{"part": part, "2017": then, "today": now, "reason": why, "loss here": measured(name)}
+                          for part, then, now, why, name in TODAY], caption="What stayed, what was exchanged, and why")
+
+
+def together_said() -> Prose:
+    "All exchanges at once against Muon on pre-norm alone, on both corpora."
+    gaps = {corpus: away(TOGETHER, "pre-norm-muon", "valid_loss", corpus)[0] for corpus in ("pocket", "tatoeba")}
+    return Prose("All together against Muon on pre-norm alone: " + ", ".join(
+        f"{gap:+.3f} nats on {corpus}" for corpus, gap in gaps.items()) + ".")
+
+
+# Parts -------------------------------------------------------------------------------------------------------------
+
+def activations() -> figures.Picture:
+    "ReLU, GELU and swish from -4 to 4."
+    xs = torch.linspace(-4, 4, 81)
+    lines = {"ReLU": F.relu, "GELU": F.gelu, "swish": F.silu}
+    at = torch.tensor(-1.0)
+    return figures.curves({name: (xs, f(xs)) for name, f in lines.items()}, xlabel="a feature before the activation", ylabel="after it",
+                          caption="A feature of −1 becomes " + ", ".join(
+                              f"{f(at).item():.2f} ({name})" for name, f in lines.items()).replace("-", "−") + ".",
+                          alt="ReLU with its corner at zero; GELU and swish follow it smoothly and dip a little below zero to the left "
+                              "of it.")
+
+
+def right_by_place(shares: Mapping[str, Tensor], first: int = 4, longest: int = 12, words: int = 12) -> figures.Picture:
+    "The share of right answers at each place from `first` on, for each kind of positions: (seeds, places) each."
+    places = range(first, first + next(iter(shares.values())).size(1))
+    least = min(s[:, :longest + 1 - first].mean(0).min().item() for s in shares.values())
+    told = ", ".join(f"{kind} {s[:, 19 - first:].mean():.0%}" for kind, s in shares.items())
+    return figures.curves({kind: (list(places), s.mean(0), s.amin(0), s.amax(0)) for kind, s in shares.items()},
+                          xlabel=f"place in the sentence; trained up to {longest}", ylabel="share right",
+                          hline=(1 / words, "guessing"), caption=f"Up to place {longest} at least {least:.0%} of the answers are right; from 19 on {told}.",
+                          alt=f"Share of right answers by place, mean and range of {len(next(iter(shares.values())))} seeds, "
+                          "with a dotted line for guessing.")
+
+
+def evened(before: Tensor, after: Tensor) -> figures.Picture:
+    "What Muon's five rounds do to singular values from 0.001 to 1; and one gradient's, before and after."
+    values = torch.logspace(-3, 0, 61)
+    curve = values.clone()
+    for _ in range(5):
+        curve = 3.4445 * curve - 4.775 * curve ** 3 + 2.0315 * curve ** 5
+    return figures.curve_panels([
+        dict(series={"five rounds": (values, curve)}, logx=True, xlabel="singular value before", ylabel="after", title="What five rounds do"),
+        dict(series={"gradient": before / before[0], "Muon's step": after.sort(descending=True)[0]}, xlabel="direction", ylabel="size",
+             title="A real gradient")],
+        caption=f"Largest over median: {before[0] / before.median():.1f} in the gradient, {after.max() / after.median():.1f} in Muon's step.",
+        alt="Left: singular values from a thousandth to one, before and after five rounds. Right: sizes over the directions of a real "
+            "gradient and of Muon's step.")
+
+
+# Optimisers --------------------------------------------------------------------------------------------------------
+
+def ways_on(side: str) -> dict[str, str]:
+    "label -> name of the four optimisers' records under one norm, \"post-norm\" or \"pre-norm\"."
+    plain, prefix = (BASE, "") if side == "post-norm" else ("pre-norm", "pre-norm-")
+    return {"Adam": plain, "AdamW": f"{prefix}adamw", "Muon": f"{prefix}muon", "Muon, no decay": f"{prefix}muon0"}
+
+
+def optimiser_searches() -> figures.Picture:
+    "Every run of the four optimisers' searches, a panel for each norm."
+    drawn = {side: drawn_searches(ways_on(side)) for side in ("post-norm", "pre-norm")}
+    least = {side: {way: min(losses) for way, (_, losses) in lines.items()} for side, lines in drawn.items()}
+    gains = ", ".join(f"{below_or_above(min(found['Muon'], found['Muon, no decay']) - min(found['Adam'], found['AdamW']))} under {side}"
+                      for side, found in least.items())
+    return figures.curve_panels(
+        [dict(title=side, xlabel="peak of the rate", ylabel="validation loss", logx=True, series=lines) for side, lines in drawn.items()],
+        colors={"AdamW": figures.GREY, "Muon, no decay": figures.OLIVE}, caption=f"The best run with Muon against the best with an Adam: {gains}.",
+        alt="Validation loss against the peak of the rate. " + " ".join(
+            f"{side}, lowest: {lowest_said(lines)}." for side, lines in drawn.items()))
+
+
+def overtaken(fast: Mapping, slow: Mapping) -> float:
+    "The share of its tokens after which the run `fast` is below the end of `slow`; infinite if it never is."
+    end = slow["curve"][-1][2]
+    return next((tokens / fast["tokens"] for tokens, _, loss in fast["curve"] if loss < end), math.inf)
+
+
+def optimiser_table() -> figures.Picture:
+    "Muon against the better of the Adams under each norm, at equal tokens and at equal time."
+    rows = []
+    for side in ("post-norm", "pre-norm"):
+        names = ways_on(side)
+        found = {way: runs_of([name])[name] for way, name in names.items()}
+        adam = min(("Adam", "AdamW"), key=lambda way: mean(run["valid_loss"] for run in found[way]))
+        for way in ("Muon", "Muon, no decay"):
+            gap, low, high = away(names[way], names[adam], "valid_loss")
+            cost = mean(run["cpu_seconds"] for run in found[way]) / mean(run["cpu_seconds"] for run in found[adam])
+            share = max(overtaken(one, other) for one, other in zip(found[way], found[adam]))
+            rows.append({"": f"{way}, {side}", "against": adam, "loss": f"{gap:+.2f} ({low:+.2f} to {high:+.2f})",
+                         "time of a run": f"{cost:.2f} ×", "ahead after, of the tokens": f"{share:.0%}",
+                         "which take, of its time": f"{share * cost:.0%}"})
+    return figures.table(rows, caption="Muon against the better of the Adams, three seeds")
+
+
+# Depth -------------------------------------------------------------------------------------------------------------
+
+def start_gradients(depths: Sequence[int], slopes: Mapping[str, Tensor]) -> figures.Picture:
+    "Gradient norms before any step, against depth. slopes: norm -> (seeds, depths, 2), first encoder and last decoder layer."
+    told = " and ".join(f"from {s[:, 0, 1].mean():.2f} to {s[:, -1, 1].mean():.2f} under {norm}-norm" for norm, s in slopes.items())
+    return figures.curve_panels([
+        dict(series={f"{norm}-norm": (depths, s[..., end].mean(0), s[..., end].amin(0), s[..., end].amax(0)) for norm, s in slopes.items()},
+             title=title, xlabel="layers in each stack", ylabel="gradient norm", logy=True)
+        for end, title in enumerate(("First encoder layer", "Last decoder layer"))],
+        caption=f"From {depths[0]} to {depths[-1]} layers the last decoder layer's gradient goes {told}.",
+        alt="Gradient norm at the start against depth, mean and range of the seeds: the first encoder layer on the left, the last decoder "
+            "layer on the right.")
+
+
+def start_gradient_table(depths: Sequence[int], slopes: Mapping[str, Tensor]) -> figures.Picture:
+    "The same at the least and the greatest depth, with the range over the seeds."
+    def span(values: Tensor) -> str:
+        return f"{values.amin():.2f} to {values.amax():.2f}"
+
+    return figures.table([{"": f"{norm}-norm, {where} layer", f"{depths[0]} layers": span(s[:, 0, end]), f"{depths[-1]} layers": span(
+        s[:, -1, end])} for norm, s in slopes.items() for end, where in enumerate(("first encoder", "last decoder"))],
+        caption="Gradient norm before any step, over the seeds")
+
+
+def bench(name: str) -> dict:
+    "What depth_and_length.py recorded: \"depth\" or \"length\"."
+    return json.loads(shipped(f"results/bench/{name}.json").read_text("utf-8"))
+
+
+def depths_of(deep: Mapping) -> list[int]:
+    "The recorded depths, rising."
+    return sorted({run["depth"] for run in deep["runs"]})
+
+
+def best_run(deep: Mapping, depth: int, norm: str, warm: bool) -> dict:
+    "The run of the better peak; one that failed counts as infinite."
+    runs = [run for run in deep["runs"] if (run["depth"], run["norm"], bool(run["warmup"])) == (depth, norm, warm)]
+    return min(runs, key=lambda run: run.get("valid_loss", math.inf))
+
+
+def trains(run: Mapping, floor: float) -> bool:
+    "Is its loss clearly below what the frequencies of tokens give?"
+    return run.get("valid_loss", math.inf) < floor - 0.05
+
+
+def way_name(norm: str, warm: bool) -> str:
+    return f"{norm}, {'warm-up' if warm else 'none'}"
+
+
+def depth_table() -> figures.Picture:
+    "Validation loss of each depth and way; what is no better than frequencies is stuck."
+    deep = bench("depth")
+    floor = deep["frequency_loss"]
+
+    def cell(run: Mapping) -> str:
+        if "valid_loss" not in run:
+            return "failed"
+        return f"{run['valid_loss']:.2f}" + ("" if trains(run, floor) else " (stuck)")
+
+    return figures.table([{"layers": depth, **{way_name(*way): cell(best_run(deep, depth, *way)) for way in WAYS}}
+                          for depth in depths_of(deep)], caption=f"Validation loss at the better peak; frequencies alone: {floor:.2f}")
+
+
+def smoothed(values: Sequence[float], n: int = 20) -> list[float]:
+    "The mean of the last `n` at each place."
+    return [mean(values[max(0, i - n + 1):i + 1]) for i in range(len(values))]
+
+
+def depth_curves() -> figures.Picture:
+    "Training loss at each depth, for both norms, with and without warm-up."
+    deep = bench("depth")
+    fine = {way: sum(trains(best_run(deep, depth, *way), deep["frequency_loss"]) for depth in depths_of(deep)) for way in WAYS}
+    return figures.curve_panels([dict(
+        series={way_name(*way): smoothed(best_run(deep, depth, *way).get("losses", [9])) for way in WAYS}, xlabel="step",
+        title=f"{depth} + {depth} layers", ylabel="training loss", hline=(deep["frequency_loss"], ""))
+        for depth in depths_of(deep)],
+        colors={way_name(*way): figures.INK if way[0] == "post" else figures.SLATE for way in WAYS},
+        styles={way_name(*way): "-" if way[1] else "--" for way in WAYS},
+        caption=f"Of {len(depths_of(deep))} depths so many end clearly below the dotted line of token frequencies: " + ", ".join(
+            f"{norm}-norm {'with' if warm else 'without'} warm-up {fine[norm, warm]}" for norm, warm in WAYS) + ".",
+        alt="Training loss by step for each depth, mean of 20 steps: post-norm in ink and pre-norm in blue, dashed without warm-up, and the "
+            "loss of token frequencies as a dotted line. The table above has the validation losses at the end.")
+
+
+def depth_said() -> Prose:
+    "Which depths train under which norm and plan, and the command of the runs."
+    deep, lines = bench("depth"), []
+    for norm, warm in WAYS:
+        fine = [str(depth) for depth in depths_of(deep) if trains(best_run(deep, depth, norm, warm), deep["frequency_loss"])]
+        lines.append(f"- {norm}-norm, {'with' if warm else 'without'} warm-up: " + (
+            f"trains with {', '.join(fine)} layers per stack." if fine else "trains at none of the depths."))
+    one = deep["runs"][0]
+    return Prose("\n".join(lines), f"Each run took {one['steps']} steps and {one['tokens']:,} tokens:", f"```\n{in_lines(deep['command'])}\n```")
+
+
+# Length ------------------------------------------------------------------------------------------------------------
+
+def of_length(kind: str, trained: str) -> list[dict]:
+    "The recorded runs with one kind of positions, trained on \"short\" pairs or on \"all\", in order of seed."
+    return [run for run in bench("length")["runs"] if (run["kind"], run["trained"]) == (kind, trained)]
+
+
+def dearer(kinds: Sequence[str]) -> dict[str, list[float]]:
+    "What later tokens cost more after training on short sentences alone, a number for each seed, rising."
+    return {kind: sorted(a["late"] - b["late"] for a, b in zip(of_length(kind, "short"), of_length(kind, "all"))) for kind in kinds}
+
+
+def length_curves(kinds: Sequence[str]) -> figures.Picture:
+    "Validation loss by length, trained on short pairs and on all."
+    def panel(trained: str, title: str) -> dict:
+        edges = [group["from"] for group in of_length(kinds[0], trained)[0]["by_length"]]
+        losses = {kind: torch.tensor([[group["loss"] for group in run["by_length"]] for run in of_length(kind, trained)]) for kind in kinds}
+        return dict(title=title, xlabel="tokens of the longer side, from", ylabel="validation loss",
+                    series={kind: (edges, s.mean(0), s.amin(0), s.amax(0)) for kind, s in losses.items()})
+
+    return figures.curve_panels(
+        [panel("short", "Trained up to 12 tokens"), panel("all", "Trained on all lengths")],
+        caption="What a token after the 12th costs more after training on short sentences: " + ", ".join(
+            f"{kind} {mean(gaps):.2f} nats" for kind, gaps in dearer(kinds).items()) + ".",
+        alt="Validation loss by length for sinusoids, learned positions and RoPE. Left: trained on at most 12 tokens. Right: trained on "
+            "all lengths. The table below has the losses and BLEU.")
+
+
+def length_table(kinds: Sequence[str]) -> figures.Picture:
+    "Longer sentences: loss early and late, BLEU, and how much is said; mean of the seeds."
+    def row(kind: str, trained: str) -> dict:
+        runs = of_length(kind, trained)
+        longer = [run["greedy"]["longer"] for run in runs]
+        return {"": kind, "trained on": trained, "first 12": mean(run["early"] for run in runs), "the rest": mean(run["late"] for run in runs),
+                "BLEU shorter": mean(run["greedy"]["shorter"]["bleu"] for run in runs), "BLEU longer": mean(one["bleu"] for one in longer),
+                "words said": mean(one["said"] for one in longer)}
+
+    return figures.table([row(kind, trained) for trained in ("short", "all") for kind in kinds], fmt="{:.2f}",
+                         caption="Longer sentences: loss of the first 12 target tokens and of the rest, BLEU, tokens said over the "
+                                 "reference's; mean of the seeds")
+
+
+def length_said(kinds: Sequence[str]) -> Prose:
+    "What training on short sentences alone costs later tokens, and the command of the runs."
+    lines = [f"- {kind}: {mean(gaps):.2f} nats ({gaps[0]:+.2f} to {gaps[-1]:+.2f})" for kind, gaps in dearer(kinds).items()]
+    return Prose("What a token after the 12th costs more after training on short sentences alone:", "\n".join(lines),
+                 f"```\n{in_lines(bench('length')['command'])}\n```")

@@ -1,0 +1,102 @@
+"""Chapter 26's figures and tables: three families of models, what each was asked, and what each can do."""
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from . import figures
+
+ONE, LEFT, TWO = "encoder-only", "decoder-only", "encoder-decoder"
+FAMOUS = (  # model, family, what a token is, what it learns to say
+    ("BERT, 2018", ONE, "pieces of words", "covered words"),
+    ("ViT, 2020", ONE, "patches of an image", "what the image shows"),
+    ("AlphaFold 2, 2021", "no decoder; attention of its own", "residues of a protein and its relatives, and pairs of residues",
+     "the folded shape, and covered residues"),
+    ("GPT, 2018 to 2020", LEFT, "pieces of words", "the next one"),
+    ("Transformer, 2017", TWO, "pieces of words", "translations"),
+    ("BART, 2019", TWO, "pieces of words", "the text before it was spoilt"),
+    ("T5, 2019", TWO, "pieces of words", "what was cut out; every task as text"),
+    ("Whisper, 2022", TWO, "frames of sound in, pieces of words out", "what was said, or its English"))
+
+
+def covering_table(words: Sequence[str], first: Tensor, second: Tensor, read: Sequence[str], say: Sequence[str]) -> figures.Picture:
+    "Word by word: two random numbers, what is read, and what is to be said; \"\" where nothing is. second counts if first < 0.15."
+    return figures.table([{"word": word, "first": f"{a:.2f}", "second": f"{b:.2f}" if a < 0.15 else "–", "read": r, "to be said": s or "–"}
+                          for word, a, b, r, s in zip(words, first.tolist(), second.tolist(), read, say)], caption="Two random numbers per word, and what becomes of it")
+
+
+def end_of(losses: Sequence[float], n: int = 20) -> float:
+    "The mean of the last `n` losses."
+    return sum(losses[-n:]) / n
+
+
+def losses_by_way(leaks: Mapping[str, tuple[Sequence[float], float]]) -> figures.Picture:
+    "Training losses of three ways to cover. leaks: name of the way -> (losses, share of gaps filled right)."
+    lines = {name.replace("_", " "): losses for name, (losses, _) in leaks.items()}
+    shares = {name.replace("_", " "): share for name, (_, share) in leaks.items()}
+    low, wrong = min(lines, key=lambda name: end_of(lines[name])), [name for name in lines if name != "covered"]
+    return figures.curves(lines, xlabel="step", ylabel="loss of the words asked for", colors={"covered": figures.INK, **dict.fromkeys(wrong, figures.FAULT)},
+                          styles=dict(zip(wrong, ("--", ":"))),
+                          caption=f"The lowest loss, {end_of(lines[low]):.2f}, belongs to {low}, which fills {shares[low]:.0%} of the gaps right; "
+                          f"covered ends at {end_of(lines['covered']):.2f} and fills {shares['covered']:.0%}.",
+                          alt=f"{len(lines)} training losses. Mean of the last twenty: " + ", ".join(
+                              f"{name} {end_of(losses):.2f}" for name, losses in lines.items()) + ".")
+
+
+def gaps_by_way(leaks: Mapping[str, tuple[Sequence[float], float]]) -> figures.Picture:
+    "The same in numbers, with the test beside the loss."
+    return figures.table({name.replace("_", " "): {"loss, last 20 steps": end_of(losses), "gaps filled right": f"{share:.0%}"}
+                          for name, (losses, share) in leaks.items()}, fmt="{:.2f}", caption="The lowest loss, the worst test")
+
+
+def products_table(products: Mapping[str, Tensor]) -> figures.Picture:
+    "Two words: what each way multiplies to for two of the four sentences, and for all together. products: way -> (2, 2)."
+    return figures.table([{"way": way, "il fatigué": p[0, 0].item(), "il fatiguée": p[0, 1].item(), "sum of all four": p.sum().item()}
+                          for way, p in products.items()], fmt="{:.2f}", caption="What three models make of four sentences")
+
+
+def sums_table(cases: Sequence[tuple[str, Callable]], sums: Sequence[float]) -> figures.Picture:
+    "The sum of the probabilities of all sentences, by family and by the function that reads each word."
+    return figures.table([{"family": family, "each word read": way.__name__.replace("_", " "), "sum over all sentences": total}
+                          for (family, way), total in zip(cases, sums)], fmt="{:.4f}", caption="The probabilities of all sentences, added up")
+
+
+def reading_map(sight: Tensor, families: Sequence[str], words: Sequence[str]) -> figures.Picture:
+    "Which words of a sentence each family reads when it names the gap: (families, words)."
+    return figures.heatmap(sight, rows=list(families), cols=list(words), cmap="mask",
+                           caption=f"To name the gap, of {len(words)} places " + ", ".join(
+                               f"{family} reads {int(row.sum())}" for family, row in zip(families, sight)) + ".",
+                           alt="A row for each family over the words of a sentence with a gap; light is what is read.")
+
+
+def all_tasks(filled: Mapping[str, Mapping[str, float]], perplexities: Mapping[str, float],
+              translated: Mapping[str, Mapping[str, Any]]) -> figures.Picture:
+    "Fill, continue, translate: a row for each family and way. Each argument: way -> what was measured."
+    def row(fills: str = "", goes: str = "", says: str = "") -> dict[str, str]:
+        found = {task: f"{filled[fills][task]:.0%}" if fills else "" for task in ("il or elle", "any word")}
+        found["perplexity"] = f"{perplexities[goes]:.2f}" if goes else ""
+        found["exact"] = f"{translated[says]['exact']:.0%}" if says else ""
+        return found | {"BLEU": f"{translated[says]['BLEU']:.1f}" if says else ""}
+
+    once, many = f"{ONE}, one look", f"{ONE}, a look per word"
+    return figures.table({once: row(ONE, once, once), many: row("", many, many), LEFT: row(LEFT, LEFT, LEFT),
+                          f"{LEFT}, 16 looks": row(f"{LEFT}, 16 looks"), TWO: row(TWO, TWO, TWO)},
+                         caption="fill, continue, translate: one seed")
+
+
+def cut_into_patches(image: Tensor, patches: Tensor) -> figures.Picture:
+    "An image of 4 × 4 pixels, and the four rows of numbers that its patches of 2 × 2 become."
+    sheet = figures.Drawing(360, 194)
+    sheet.text(90, 14, "an image of 4 × 4", weight="bold").text(282, 14, "four tokens", weight="bold")
+    for k, (row, column) in enumerate(((0, 0), (0, 2), (2, 0), (2, 2))):
+        sheet.matrix(20 + 37 * column, 32 + 39 * row, image[row:row + 2, column:column + 2] / 15, cell=32, fmt="", cmap="cividis")
+        sheet.matrix(218, 32 + 40 * k, patches[k:k + 1] / 15, cell=32, fmt="", cmap="cividis")
+    sheet.arrow(174, 106, 208, 106)
+    return sheet.show(alt="An image of four by four pixels is cut into four patches of two by two; each becomes a row of four numbers, a token.",
+                      caption=f"An image of {image.numel()} pixels becomes {len(patches)} tokens of {patches.size(1)} numbers.")
+
+
+def famous() -> figures.Picture:
+    "Well-known models: their family, what a token is, what they learn to say."
+    return figures.table([dict(zip(("model", "family", "a token is", "it learns to say"), row)) for row in FAMOUS],
+                         caption="Where the famous ones sit")
