@@ -1,4 +1,5 @@
 """Claims: each has a record that supports it, this machine's run fits its record, and a spoilt experiment is found."""
+import ast
 import json
 import math
 import os
@@ -158,6 +159,7 @@ CELLS = ("import random\nfrom transformer_lit.support import claims", "def train
     (1, "def train(seed):\n    'Other words.'\n    return random.Random(seed).random()  # a comment", False),
     (1, "def train(seed):\n    return random.Random(seed + 1).random()", True), (2, "lost = [train(s) for s in (1, 3)]", True),
     (3, "other = 4", False), (4, "figure = min(lost)", False), (3, "lost[0] = 5", True), (3, "lost.append(5)", True),
+    (3, "print(lost[0])", False), (3, "other = lost.copy()\nother.append(3)", False), (4, "figures.curve(lost, caption='falls')", False),
     (5, "claims.below('00/x', lost, [9, 9], words='lower', unit='')", False), (5, "claims.below('00/x', lost, [9, 9], by=1, words='low')", True)])
 def test_a_record_falls_due_when_its_experiment_changes_and_not_when_words_do(cell, new, due, tmp_path):
     before = chapter(tmp_path, *CELLS)["00/x"]
@@ -218,7 +220,8 @@ def test_a_spoilt_experiment_is_found(name, old, new, monkeypatch, capsys):
     for source in cells, [cell.replace(old, new) for cell in cells]:
         got, names = [], {"__name__": "chapter", "claims": claims}
         monkeypatch.setattr(claims, "show", got.append)
-        for cell in source:
+        for cell in map(ast.parse, source):
+            cell.body = [line for line in cell.body if not replicate.only_shows(line)]
             exec(compile(cell, name, "exec"), names)
         claim, = [one for one in got if one.name == name]
         verdicts.append(claims.judge([{"name": name, "effect": claim.effect, "held": claim.held, "words": claim.words, "unit": claim.unit}],

@@ -6,7 +6,7 @@ book/results/replication.json, the record that the page *What held* shows. The w
 commit that it was made from.
 
 A record belongs to its experiment: the cells that the claim's cell depends on. When one of them changes, in code and not in
-words, the runs before are dropped and fall due again.
+words, the runs before are dropped and fall due again. Lines that only print or draw are words, too.
 """
 import argparse
 import ast
@@ -52,6 +52,7 @@ NEEDS = {"avx2": "avx2", "avx512": "avx512f"}  # flags of the processor; a set t
 
 CHANGES = {"append", "extend", "add", "update", "insert", "load_state_dict", "train", "eval", "fit", "step", "backward",
            "requires_grad_", "to", "double", "float", "copy_", "fill_", "mul_", "add_", "zero_"}
+SHOWS = {"print", "figures", "sketches", "pictures", "views", "paper_views", "word_maps", "Prose", "HTML"}  # a line that calls these only shows
 
 
 def root_of(node: ast.AST) -> str | None:
@@ -70,23 +71,44 @@ class Names:
     changes: set = field(default_factory=set)
 
 
+def names_in(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def made_by(line: ast.stmt) -> set[str]:
+    "Names that a line of a cell surely binds."
+    if isinstance(line, (ast.FunctionDef, ast.ClassDef)):
+        return {line.name}
+    if isinstance(line, ast.Assign):
+        return {n.id for target in line.targets for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return names_in(line.target) if isinstance(line, ast.For) else set()
+
+
 def names_of(source: str) -> Names:
     "The names of a cell; what is local to a function or a comprehension doesn't count."
     found = Names()
 
-    def scope(table, inside):
+    def scope(table, inside, bound):
         for symbol in table.get_symbols():
             name, whole = symbol.get_name(), table.get_type() == "module"
-            if symbol.is_referenced() and (whole or symbol.is_global()):
+            if symbol.is_referenced() and (whole or symbol.is_global()) and (inside or name not in bound):
                 (found.later if inside else found.now).add(name)
             if whole and (symbol.is_assigned() or symbol.is_imported()):
                 found.makes.add(name)
         for child in table.get_children():
             comprehension = child.get_name() in ("listcomp", "setcomp", "dictcomp", "genexpr")
-            scope(child, inside or not (comprehension or child.get_type() == "class"))
+            scope(child, inside or not (comprehension or child.get_type() == "class"), bound)
 
-    scope(symtable.symtable(source, "cell", "exec"), False)
-    for node in ast.walk(ast.parse(source)):
+    tree, bound = ast.parse(source), set()  # by the lines above: what a cell makes before it reads it, it doesn't take from another
+    tree.body = [line for line in tree.body if not only_shows(line)]
+    for line in tree.body:
+        before = bound
+        if isinstance(line, ast.For):  # its body runs with the loop's own names
+            scope(symtable.symtable(ast.unparse(line.iter), "cell", "exec"), False, bound)
+            before = bound | names_in(line.target)
+        scope(symtable.symtable(ast.unparse(line), "cell", "exec"), False, before)
+        bound = bound | made_by(line)
+    for node in ast.walk(tree):
         if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
             found.changes.add(root_of(node))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
@@ -100,8 +122,15 @@ def names_of(source: str) -> Names:
     return found
 
 
+def only_shows(line: ast.stmt) -> bool:
+    "Whether a line of a cell does nothing but print or draw: it takes no part in the experiment."
+    return isinstance(line, ast.Expr) and (root_of(line.value) in SHOWS or isinstance(line.value, (ast.Name, ast.Attribute, ast.Constant)))
+
+
 def without_words(tree: ast.AST) -> ast.AST:
-    "The same code without docstrings, imports, a claim's name, and what a claim or a figure says in words."
+    "The same code without docstrings, imports, what only shows, a claim's name, and what a claim or a figure says in words."
+    if isinstance(tree, ast.Module):
+        tree.body = [line for line in tree.body if not only_shows(line)]
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):  # where a name comes from may change; what is done with it is what counts
@@ -111,7 +140,7 @@ def without_words(tree: ast.AST) -> ast.AST:
             node.body = body[1:] or [ast.Pass()]
         if isinstance(node, ast.Call):
             node.args = node.args[root_of(node) == "claims":]  # a chapter may get another number
-            node.keywords = [k for k in node.keywords if k.arg not in ("words", "unit", "alt", "title", "xlabel", "ylabel", "fmt")]
+            node.keywords = [k for k in node.keywords if k.arg not in ("words", "unit", "alt", "caption", "title", "xlabel", "ylabel", "fmt")]
     return tree
 
 
