@@ -87,7 +87,8 @@ def test_two_optimisers_look_like_one():
     kept = both.state_dict()
     assert kept["param_groups"] == [] and set(kept["state"]) == {0, 1}, "the second one's parameters are counted on"
     both.load_state_dict({"state": {0: {"momentum_buffer": torch.tensor([7.0])}, 1: {"momentum_buffer": torch.tensor([8.0])}}})
-    assert [part.state[w]["momentum_buffer"].item() for part, w in zip(both.parts, (one, two))] == [7.0, 8.0], (
+    resumed = [float(part.state[w].get("momentum_buffer", math.nan)) for part, w in zip(both.parts, (one, two))]
+    assert resumed == [7.0, 8.0], (
         "a resumed run must go on with the very losses: the second one's state is lost")
 
 
