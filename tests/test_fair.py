@@ -23,7 +23,7 @@ TINY = Scale("pocket", 400, SMALL_SIZES | dict(d_model=16, d_ff=32, n_encoder_la
 
 
 @pytest.fixture
-def tiny(monkeypatch):
+def tiny(monkeypatch, tmp_path_factory):
     "A ground of seconds, and a commit that is clean."
     whole = jobs.field_of("pocket")
     few = replace(whole, train=whole.train[:400], valid=whole.valid[:20], test=whole.test[:10], sources=whole.sources[:4],
@@ -33,6 +33,7 @@ def tiny(monkeypatch):
     monkeypatch.setitem(jobs.GROUNDS, "pocket", scale)
     monkeypatch.setattr(jobs, "LOOKS", (1, 2))
     monkeypatch.setattr(jobs, "commit", lambda: "a" * 40)
+    monkeypatch.setattr(fair, "PACKED", tmp_path_factory.mktemp("packed"))
     return few
 
 
@@ -229,6 +230,21 @@ def test_the_command_does_what_is_left_and_no_more(tiny, tmp_path, monkeypatch, 
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["a", "part", "3", "0"]
 
 
+def test_rows_go_on_on_another_machine(tiny, tmp_path, monkeypatch):
+    "What was packed counts as done, byte for byte; nothing is packed twice, and nothing that is there is replaced."
+    here, there = tmp_path / "here", tmp_path / "there"
+    monkeypatch.setattr(fair, "PLAN", {"a part": lambda: (a_job(seed=seed) for seed in (1, 2))})
+    assert fair.main(["run", "--most", "1", "--home", str(here)]) == 0
+    for _ in range(2):
+        assert fair.main(["pack", "--home", str(here)]) == 0
+    files = {path.name: path.read_bytes() for path in (here / "done").iterdir()}
+    assert {path.name for path in fair.PACKED.iterdir()} == {f"{name}.xz" for name in files} and len(files) == 2
+    assert fair.main(["status", "--home", str(there)]) == 0
+    assert {path.name: path.read_bytes() for path in (there / "done").iterdir()} == files
+    monkeypatch.setattr(fair, "do", lambda job, *_: pytest.fail(f"{job.name} is done already") if job.seed == 1 else {"wall_seconds": 0})
+    assert fair.main(["run", "--home", str(there)]) == 0
+
+
 # N-grams and the clock --------------------------------------------------------------------------------------------------
 
 def test_the_lines_fall_from_unigram_to_trigram(tiny, tmp_path):
@@ -329,7 +345,7 @@ def collect_from(top, parts, most=10 ** 6):
             fair.walk(fair.PLAN[title], row_for)
     except Stop:
         pass
-    assert fair.main(["collect", "--home", str(home), "--out", str(top / "out")]) == 0
+    assert fair.main(["collect", "--home", str(home), "--out", str(top / "out"), "--packed", str(top / "packed")]) == 0
     return top / "out/tatoeba"
 
 
