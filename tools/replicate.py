@@ -279,11 +279,11 @@ def take_book(path: Path, commit: str) -> str:
     return "taken"
 
 
-def plan(paths: list[Path], seeds: int, every: bool) -> list[tuple]:
+def plan(paths: list[Path], seeds: int, every: bool, first: int = 1) -> list[tuple]:
     """(path, shift, instructions, threads): each seed under one setting after the other, so that few runs meet all of them;
-    with `every`, each seed under each setting."""
+    with `every`, each seed under each setting. Shifts are first, ..., seeds."""
     settings = [s for s in SETTINGS if has(s[0])]
-    jobs = [(path, shift, *setting) for shift in range(1, seeds + 1)
+    jobs = [(path, shift, *setting) for shift in range(first, seeds + 1)
             for setting in (settings if every else [settings[(shift - 1) % len(settings)]]) for path in paths]
     return sorted(jobs, key=lambda job: job[3])  # two threads come last, one job at a time
 
@@ -343,6 +343,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("chapters", nargs="*", help="numbers, as in 13; none: every chapter that claims something")
     parser.add_argument("--seeds", type=int, default=10, help="how many shifts of all seeds (default 10; give 20 to what is cheap)")
+    parser.add_argument("--first", type=int, default=1, help="the first shift: 6 with --seeds 10 adds five seeds to five that another machine ran")
     parser.add_argument("--every", action="store_true", help="each seed under each instruction set and number of threads, not one after the other")
     parser.add_argument("--jobs", type=int, default=2, help="chapters at a time, one thread each (default 2)")
     parser.add_argument("--try", dest="trying", action="store_true", help="run uncommitted chapters, keep nothing in the record")
@@ -362,7 +363,7 @@ def main() -> None:
         for path in paths:
             print(f"{path.stem}: {take_book(path, commit)}")
     elif not options.gather:
-        jobs, done = plan(paths, options.seeds, options.every), 0
+        jobs, done = plan(paths, options.seeds, options.every, options.first), 0
         for threads in (1, 2):
             now = [job for job in jobs if job[3] == threads]
             with ThreadPoolExecutor(options.jobs if threads == 1 else 1) as pool:
