@@ -1,6 +1,5 @@
 """The view "Try it" of chapter 18: what it is given, and each of its controls, in a browser."""
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -42,18 +41,6 @@ def test_what_chapter_18_says_of_the_lines(rows):
 
 
 # In a browser --------------------------------------------------------------------------------------------------------
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no Chromium here")
-    with api.sync_playwright() as play:
-        one = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        yield one
-        one.close()
-
 
 class View:
     "The view on a page of its own, in the book's style sheet."
