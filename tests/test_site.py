@@ -524,10 +524,10 @@ def test_the_forty_sentences_stand_near_the_top_and_answer(visit, width):
     page, asked, errors = visit("book/18_translation.html", width=width)
     view = page.locator(".tl-try")
     assert view.bounding_box()["y"] < (2500 if width > 600 else 3500), "the view is buried"
-    for control, said in (("[data-in=turn]", "wide"), ("[data-filter=failures]", ""), ("[data-out=list] button >> nth=3", ""), ("[data-in=again]", "")):
+    for control, said in (("[data-do=try]", "wide"), ("[data-filter=failures]", ""), ("[data-out=list] button >> nth=3", ""), ("[data-do=again]", "")):
         before = view.inner_html()
         view.locator(control).click()
-        page.wait_for_function("document.querySelector('.tl-try [data-out=note]').textContent != ''")
+        page.wait_for_function("document.querySelector('.tl-try [data-out=say]').textContent != ''")
         assert view.inner_html() != before or "again" in control, f"{control} changes nothing"
         assert said in view.locator("[data-out=s]").get_attribute("aria-label")
     assert not asked and not errors
