@@ -4,13 +4,19 @@
 """
 import os
 import signal
+import sys
 import threading
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+import chromium  # noqa: E402
 
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -22,3 +28,13 @@ settings.load_profile("book")
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes over five seconds; left out by make test-fast")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    "Chromium without a window, which asks nobody on its own; a test that needs it is skipped where it is missing."
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if chromium.program() is None:
+        pytest.skip("no Chromium here: install Debian's package chromium to run the browser checks")
+    with chromium.opened() as one:
+        yield one

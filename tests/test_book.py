@@ -1,12 +1,10 @@
 """The notebooks as files: clean, exported, linked, and each with its exercises. Nothing is executed here."""
-import ast
 import importlib.util
 import json
 import re
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 import pytest

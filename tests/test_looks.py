@@ -9,6 +9,7 @@ from translators import PAIRS, joint, words
 
 from transformer_lit.decoding import beam_search
 from transformer_lit.masks import BOS
+from transformer_lit.support.files import shipped
 from transformer_lit.support.looks import LETTERS, beam_steps, looked_at, nearest, try_it, try_it_page
 from transformer_lit.support.seen import was_seen
 
@@ -88,3 +89,8 @@ def test_a_watched_search_is_the_search():
     assert len(steps) >= len(answer), "a step for each token at least"
     said = {word for candidates in steps for _, _, word in candidates}
     assert {translator.target.decode([i]).strip() for i in answer} <= said
+
+
+def test_the_view_stands_on_what_all_views_share():
+    page, shared = try_it_page([]), shipped("data/interactive/shared.html").read_text("utf-8")
+    assert page.startswith(shared) and page.count("<style>") == 2 and "tl-view" in page.removeprefix(shared).partition(">")[0]

@@ -1,7 +1,6 @@
 """The built pages: links, hosts, formulas, phone width, accessibility, and the controls, in headless Chromium."""
 import http.server
 import re
-import shutil
 import sys
 import threading
 from functools import partial
@@ -14,7 +13,6 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 SITE = ROOT / "_build" / "html"
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.slow
 PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.glob("book/**/*.html"))
 VISITED = [p for p in PAGES if "/source/" not in p] + [p for p in PAGES if p.endswith("source/masks.html")]
@@ -156,53 +154,47 @@ def address():
     server.shutdown()
 
 
-@pytest.fixture(scope="module")
-def browser():
-    if BROWSER is None:
-        pytest.skip("no Chromium here: install Debian's package chromium to run the browser checks")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with api.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=BROWSER, args=[
-            "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        yield chromium
-        chromium.close()
+@pytest.fixture
+def visit(browser, address):
+    "A function that loads a page of the book: the page, what it asked other hosts for, and its errors. The pages are closed at the end."
+    pages = []
 
+    def load(name, width=1280, dark=False, motion="no-preference"):
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", reduced_motion=motion)
+        pages.append(page)
+        page.set_default_timeout(180_000)  # a shared machine can be slow, and that is no fault of the page
+        asked, errors = [], []
+        page.on("request", lambda r: asked.append(r.url) if not r.url.startswith((address, "data:", "blob:")) else None)
+        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda e: errors.append(str(e)))
+        page.goto(address + name, wait_until="load")
+        return page, asked, errors
 
-def visit(browser, address, name, width=1280, dark=False):
-    "A loaded page, what it asked other hosts for, and its errors."
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light")
-    page.set_default_timeout(180_000)  # a shared machine can be slow, and that is no fault of the page
-    asked, errors = [], []
-    page.on("request", lambda r: asked.append(r.url) if not r.url.startswith((address, "data:", "blob:")) else None)
-    page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda e: errors.append(str(e)))
-    page.goto(address + name, wait_until="load")
-    return page, asked, errors
+    yield load
+    for page in pages:
+        page.close()
 
 
 @pytest.mark.parametrize("name", VISITED)
-def test_page_in_a_browser(browser, address, name):
+def test_page_in_a_browser(visit, name):
     "No other host, no error, formulas typeset, no sideways scrolling on a phone, nothing serious from axe in our own parts."
-    page, asked, errors = visit(browser, address, name)
-    try:
-        if page.locator(".math").count():
-            page.wait_for_function("window.MathJax && MathJax.startup && MathJax.startup.promise")
-            page.evaluate("MathJax.startup.promise")
-            assert page.locator("mjx-container").count() >= page.locator(".math").count(), "a formula was not typeset"
-            assert page.locator("mjx-container [data-mml-node=merror]").count() == 0, "a formula has an error"
-        assert not asked, f"{name} asked other hosts for {asked}"
-        assert not errors, f"{name} reported {errors}"
-        page.set_viewport_size({"width": 390, "height": 844})
-        for _ in range(30):  # the layout takes a moment to settle
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            if wide <= 390:
-                break
-            page.wait_for_timeout(100)
-        assert wide <= 390, f"{name} is {wide} pixels wide on a phone of 390"
-        serious = findings(page)
-        assert not serious, f"{name}: {serious}"
-    finally:
-        page.close()
+    page, asked, errors = visit(name)
+    if page.locator(".math").count():
+        page.wait_for_function("window.MathJax && MathJax.startup && MathJax.startup.promise")
+        page.evaluate("MathJax.startup.promise")
+        assert page.locator("mjx-container").count() >= page.locator(".math").count(), "a formula was not typeset"
+        assert page.locator("mjx-container [data-mml-node=merror]").count() == 0, "a formula has an error"
+    assert not asked, f"{name} asked other hosts for {asked}"
+    assert not errors, f"{name} reported {errors}"
+    page.set_viewport_size({"width": 390, "height": 844})
+    for _ in range(30):  # the layout takes a moment to settle
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        if wide <= 390:
+            break
+        page.wait_for_timeout(100)
+    assert wide <= 390, f"{name} is {wide} pixels wide on a phone of 390"
+    serious = findings(page)
+    assert not serious, f"{name}: {serious}"
 
 
 def findings(page) -> list[str]:
@@ -230,13 +222,10 @@ SPOILT = {  # what is done to a page -> the rule that must see it
 
 
 @pytest.mark.parametrize("harm, rule", SPOILT.items(), ids=SPOILT.values())
-def test_what_is_wrong_is_found(browser, address, harm, rule):
-    page, _, _ = visit(browser, address, "book/02_attention.html", width=390)
-    try:
-        page.evaluate(harm)
-        assert [said for said in findings(page) if said.startswith(rule)], f"{rule} went unseen"
-    finally:
-        page.close()
+def test_what_is_wrong_is_found(visit, harm, rule):
+    page, _, _ = visit("book/02_attention.html", width=390)
+    page.evaluate(harm)
+    assert [said for said in findings(page) if said.startswith(rule)], f"{rule} went unseen"
 
 
 # The live views: what each promises is clicked, dragged and typed -------------------------------------------------------
@@ -245,20 +234,19 @@ VIEWS = {"tl-softmax": "book/02_attention.html", "tl-masks": "book/03_masks.html
 
 
 @pytest.fixture
-def view(browser, address):
+def view(visit):
     "A function that opens the page of a view: the page, and the view on it. What it drew has come to rest when it is asked."
     opened = []
 
     def open_(name, width=1280, dark=False):
-        page, asked, errors = visit(browser, address, VIEWS[name], width, dark)
-        opened.append((page, asked, errors))
+        page, asked, errors = visit(VIEWS[name], width, dark)
+        opened.append((asked, errors))
         root = page.locator(f"#{name}")
         root.scroll_into_view_if_needed()
         return page, root
 
     yield open_
-    for page, asked, errors in opened:
-        page.close()
+    for asked, errors in opened:
         errors = [error for error in errors if "Failed to load resource" not in error]  # axe looks for sources of the theme's styles
         assert not asked and not errors, (asked, errors)
 
@@ -451,17 +439,13 @@ def test_the_peak_can_be_dragged_and_the_axis_follows(view):
     assert 5 < ghost < tall / 3, "the base model's line keeps the scale"
 
 
-def test_reduced_motion_draws_at_once(browser, address):
-    page = browser.new_page(reduced_motion="reduce")
-    try:
-        page.goto(address + VIEWS["tl-softmax"])
-        root = page.locator("#tl-softmax")
-        root.locator("[data-in=k]").fill("10")
-        bars = root.locator("svg").inner_html()
-        page.wait_for_timeout(300)
-        assert root.locator("svg").inner_html() == bars
-    finally:
-        page.close()
+def test_reduced_motion_draws_at_once(visit):
+    page, _, _ = visit(VIEWS["tl-softmax"], motion="reduce")
+    root = page.locator("#tl-softmax")
+    root.locator("[data-in=k]").fill("10")
+    bars = root.locator("svg").inner_html()
+    page.wait_for_timeout(300)
+    assert root.locator("svg").inner_html() == bars
 
 
 def said_in_french(page) -> str:
@@ -469,39 +453,30 @@ def said_in_french(page) -> str:
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_first_pages_switch_turns_the_pronoun(browser, address, width):
-    page, _, errors = visit(browser, address, "book/index.html", width=width)
-    try:
-        assert " il " in said_in_french(page) and page.locator(".tl-first path.tl-link-it").count() == 1
-        page.get_by_role("button", name="wide").focus()
-        page.keyboard.press("Enter")
-        page.wait_for_function("document.querySelector('.tl-first-note').textContent.includes('wide')")
-        assert " elle " in said_in_french(page) and " il " not in said_in_french(page) and not errors
-        assert page.locator(".tl-first path.tl-link-it").count() == 1 and page.get_by_role("button", name="wide").get_attribute("aria-pressed") == "true"
-    finally:
-        page.close()
+def test_the_first_pages_switch_turns_the_pronoun(visit, width):
+    page, _, errors = visit("book/index.html", width=width)
+    assert " il " in said_in_french(page) and page.locator(".tl-first path.tl-link-it").count() == 1
+    page.get_by_role("button", name="wide").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('.tl-first-note').textContent.includes('wide')")
+    assert " elle " in said_in_french(page) and " il " not in said_in_french(page) and not errors
+    assert page.locator(".tl-first path.tl-link-it").count() == 1 and page.get_by_role("button", name="wide").get_attribute("aria-pressed") == "true"
 
 
-def test_a_word_of_the_glossary_shows_its_line(browser, address):
-    page, _, _ = visit(browser, address, "book/09_transformer.html")
-    try:
-        term = page.locator("a.tl-term").first
-        line = term.get_attribute("data-line")
-        term.focus()
-        assert len(line.split()) > 4 and page.evaluate("e => getComputedStyle(e, '::after').content", term.element_handle()) == f'"{line}"'
-        term.click()
-        page.wait_for_url("**/glossary.html#term-*")
-    finally:
-        page.close()
+def test_a_word_of_the_glossary_shows_its_line(visit):
+    page, _, _ = visit("book/09_transformer.html")
+    term = page.locator("a.tl-term").first
+    line = term.get_attribute("data-line")
+    term.focus()
+    assert len(line.split()) > 4 and page.evaluate("e => getComputedStyle(e, '::after').content", term.element_handle()) == f'"{line}"'
+    term.click()
+    page.wait_for_url("**/glossary.html#term-*")
 
 
-def test_a_box_of_the_drawing_leads_to_its_chapter(browser, address):
-    page, _, _ = visit(browser, address, "book/index.html")
-    try:
-        page.locator(".tl-desk a:has(title:text-is('cross-attention'))").first.click()
-        page.wait_for_url("**/08_decoder.html")
-    finally:
-        page.close()
+def test_a_box_of_the_drawing_leads_to_its_chapter(visit):
+    page, _, _ = visit("book/index.html")
+    page.locator(".tl-desk a:has(title:text-is('cross-attention'))").first.click()
+    page.wait_for_url("**/08_decoder.html")
 
 
 def test_looks_are_measured_as_they_are(browser):
@@ -528,49 +503,40 @@ def test_a_view_fits_a_phone_and_axe_finds_nothing(view, name, dark):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_attention_view_of_chapter_20(browser, address, dark):
+def test_the_attention_view_of_chapter_20(visit, dark):
     "It opens on the pronoun's head; its button taps the pronoun; a thumbnail turns it; nothing is loaded for it."
-    page, asked, errors = visit(browser, address, "book/20_attention_maps.html", dark=dark)
-    try:
-        view = page.locator(".tl-attention").first
-        say = view.locator("[data-out=say]")
-        assert say.inner_text().startswith("Layer 3, head 1 of cross-attention.")
-        view.locator("[data-do=try]").click()
-        assert "“il” (said after" in say.inner_text() and "tired" in say.inner_text()
-        view.locator(".tl-heads button").nth(1).click()
-        assert say.inner_text().startswith("Layer 1, head 2") and "“il”" in say.inner_text()
-        assert "another sharp head" in view.locator("[data-do=try]").inner_text()
-        assert page.locator(".tl-attention").count() == 2, "the running sentence, and one of the shipped translator"
-        assert not asked and not errors
-    finally:
-        page.close()
+    page, asked, errors = visit("book/20_attention_maps.html", dark=dark)
+    view = page.locator(".tl-attention").first
+    say = view.locator("[data-out=say]")
+    assert say.inner_text().startswith("Layer 3, head 1 of cross-attention.")
+    view.locator("[data-do=try]").click()
+    assert "“il” (said after" in say.inner_text() and "tired" in say.inner_text()
+    view.locator(".tl-heads button").nth(1).click()
+    assert say.inner_text().startswith("Layer 1, head 2") and "“il”" in say.inner_text()
+    assert "another sharp head" in view.locator("[data-do=try]").inner_text()
+    assert page.locator(".tl-attention").count() == 2, "the running sentence, and one of the shipped translator"
+    assert not asked and not errors
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_forty_sentences_stand_near_the_top_and_answer(browser, address, width):
+def test_the_forty_sentences_stand_near_the_top_and_answer(visit, width):
     "Its controls one by one: tests/test_try_it.py."
-    page, asked, errors = visit(browser, address, "book/18_translation.html", width=width)
-    try:
-        view = page.locator(".tl-try")
-        assert view.bounding_box()["y"] < (2500 if width > 600 else 3500), "the view is buried"
-        for control, said in (("[data-in=turn]", "wide"), ("[data-filter=failures]", ""), ("[data-out=list] button >> nth=3", ""), ("[data-in=again]", "")):
-            before = view.inner_html()
-            view.locator(control).click()
-            page.wait_for_function("document.querySelector('.tl-try [data-out=note]').textContent != ''")
-            assert view.inner_html() != before or "again" in control, f"{control} changes nothing"
-            assert said in view.locator("[data-out=s]").get_attribute("aria-label")
-        assert not asked and not errors
-    finally:
-        page.close()
+    page, asked, errors = visit("book/18_translation.html", width=width)
+    view = page.locator(".tl-try")
+    assert view.bounding_box()["y"] < (2500 if width > 600 else 3500), "the view is buried"
+    for control, said in (("[data-do=try]", "wide"), ("[data-filter=failures]", ""), ("[data-out=list] button >> nth=3", ""), ("[data-do=again]", "")):
+        before = view.inner_html()
+        view.locator(control).click()
+        page.wait_for_function("document.querySelector('.tl-try [data-out=say]').textContent != ''")
+        assert view.inner_html() != before or "again" in control, f"{control} changes nothing"
+        assert said in view.locator("[data-out=s]").get_attribute("aria-label")
+    assert not asked and not errors
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_solutions_open(browser, address, dark):
+def test_solutions_open(visit, dark):
     "A solution is one click away, in both themes."
-    page, _, _ = visit(browser, address, "book/03_masks.html", dark=dark)
-    try:
-        solution = page.locator("details:has-text('Solution')").first
-        solution.locator("summary").first.click()
-        assert solution.evaluate("e => e.open"), "the solution did not open"
-    finally:
-        page.close()
+    page, _, _ = visit("book/03_masks.html", dark=dark)
+    solution = page.locator("details:has-text('Solution')").first
+    solution.locator("summary").first.click()
+    assert solution.evaluate("e => e.open"), "the solution did not open"

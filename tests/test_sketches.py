@@ -1,12 +1,14 @@
 """Drawings of single chapters: the numbers and words that they show, and alt texts made from them."""
+import ast
 import html
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from transformer_lit.support import sketches
+from transformer_lit.support import figures, sketches
 
 TREE = {"": {"elle": 0.55, "il": 0.45}, "elle": {"large": 0.4, "étroite": 0.35, "fatiguée": 0.25}, "il": {"fatigué": 0.9, "grand": 0.1}}
 
@@ -46,7 +48,7 @@ def test_each_true_word_goes_back_in():
 def test_the_chosen_row_is_filled():
     picture = sketches.one_matrix(("a", "b", "c"), chosen=2, vocab=1_000_000, d_model=4)
     html = picture._repr_html_()
-    assert html.count(f'fill="{sketches.figures.GREY}"') == 2 * 8 and html.count("<rect") == 2 * (3 + 3 * 8), "for a desk and for a phone"
+    assert html.count(f'fill="{figures.GREY}"') == 2 * 8 and html.count("<rect") == 2 * (3 + 3 * 8), "for a desk and for a phone"
     assert "holds 4.0 million numbers here; untied it would hold 12.0" in picture.caption
 
 
@@ -275,15 +277,11 @@ def test_over_clocks_draws_the_clocks_that_the_columns_are():
     assert ">20<" in plain and ">+1<" in plain and ">0.00<" not in plain, "every tenth line is numbered, and a scale stands beside it"
 
 
-def test_table_of_clocks_is_the_papers():
+def test_table_of_clocks_is_the_papers(monkeypatch):
     from transformer_lit.embeddings import sinusoids
     seen = {}
-    kept = sketches.over_clocks
-    try:
-        sketches.over_clocks = lambda table, hands, **words: seen.update(table=table, hands=hands, **words)
-        sketches.table_of_clocks(60, 16, (10, 40))
-    finally:
-        sketches.over_clocks = kept
+    monkeypatch.setattr(sketches.positions, "over_clocks", lambda table, hands, **words: seen.update(table=table, hands=hands, **words))
+    sketches.table_of_clocks(60, 16, (10, 40))
     assert np.allclose(seen["table"], sinusoids(60, 32), atol=1e-4)
     assert list(seen["hands"]) == ["at 10", "at 40"] and np.isclose(seen["hands"]["at 40"][0], 40)
     assert "turned 6.4 times" in seen["caption"] and "0.4 degrees" in seen["caption"]
@@ -362,7 +360,7 @@ def test_residual_or_none_draws_the_fault_dashed():
     half = {True: np.ones((3, 2)), False: np.full((3, 2), 0.25)}
     shown = sketches.residual_or_none([1, 64], half, [2, 32], half)
     assert "32 layers the stack learns 100% of the phrases with residuals and 25% without" in shown.caption
-    assert "stroke-dasharray" in shown.html and sketches.figures.FAULT.lower() in shown.html.lower() and "residual 1e+00 and 1e+00" in shown.alt
+    assert "stroke-dasharray" in shown.html and figures.FAULT.lower() in shown.html.lower() and "residual 1e+00 and 1e+00" in shown.alt
 
 
 def test_post_or_pre_compares_at_the_highest_rate():
@@ -428,3 +426,10 @@ def test_captions_of_part_three_say_what_came_out():
     ends = [{"samples": {"Hi.": "Salut", "No.": "Non"}}] * 2
     assert "After 2 epochs 1 of 2 answers are right" in sketches.answers_by_epoch(
         ends, {"Hi.": True, "No.": False}, lambda english, french: french == "Non")._repr_html_()
+
+
+def test_the_package_hands_on_what_its_modules_draw():
+    modules = {path.stem: ast.parse(path.read_text(encoding="utf-8")) for path in Path(sketches.__file__).parent.glob("[a-z]*.py")}
+    drawn = {node.name for tree in modules.values() for node in tree.body if isinstance(node, ast.FunctionDef) and ast.unparse(node.returns) == "figures.Picture"}
+    assert len(drawn) > 50 and drawn <= set(sketches.__all__), f"sketches/__init__.py doesn't hand on {drawn - set(sketches.__all__)}"
+    assert all(hasattr(sketches, name) for name in sketches.__all__)

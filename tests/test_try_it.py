@@ -1,6 +1,5 @@
 """The view "Try it" of chapter 18: what it is given, and each of its controls, in a browser."""
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -43,18 +42,6 @@ def test_what_chapter_18_says_of_the_lines(rows):
 
 # In a browser --------------------------------------------------------------------------------------------------------
 
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no Chromium here")
-    with api.sync_playwright() as play:
-        one = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        yield one
-        one.close()
-
-
 class View:
     "The view on a page of its own, in the book's style sheet."
 
@@ -80,7 +67,7 @@ class View:
         return self.page.locator(f"[data-out={name}]")
 
     def do(self, name):
-        self.page.locator(f"[data-in={name}]").click()
+        self.page.locator(f"[data-do={name}]").click()
 
     def english(self):
         return self.at("s").get_attribute("aria-label")
@@ -92,7 +79,7 @@ class View:
         return self.page.locator(".tl-say button[aria-pressed=true]").inner_text()
 
     def settled(self):
-        self.page.wait_for_function("document.querySelector('[data-out=note]').textContent != ''")
+        self.page.wait_for_function("document.querySelector('.tl-try [data-out=say]').textContent != ''")
 
     def lit(self):
         return self.page.locator("path.tl-on").count()
@@ -102,7 +89,7 @@ class View:
 def test_it_opens_on_the_running_sentence(browser):
     with View(browser) as view:
         assert view.english() == f"English: {TIRED}" and view.chosen() == "c'" and view.lit() > 1
-        assert "“it”" in view.at("note").inner_text() and view.at("note").get_attribute("aria-live") == "polite"
+        assert "“it”" in view.at("say").inner_text() and view.at("say").get_attribute("aria-live") == "polite"
         assert view.at("list").locator("button").first.inner_text().endswith(TIRED)
         off = view.page.locator("[data-out=t] .tl-off").all_inner_texts(), view.page.locator("[data-out=ref] .tl-off").all_inner_texts()
         assert off == (["que", "c'"], ["qu'", "il"]) and "failure" in view.at("facts").inner_text()
@@ -111,13 +98,13 @@ def test_it_opens_on_the_running_sentence(browser):
 @pytest.mark.slow
 def test_the_suggestion_is_performed_piece_by_piece(browser):
     with View(browser) as view:
-        view.do("turn")
+        view.do("try")
         first = view.said()
         assert view.english() == f"English: {WIDE}" and first.replace(" ", "").startswith("L'an") and "large" not in first, "typed, not shown at once"
         view.settled()
         assert view.said().endswith("large.") and view.chosen() == "elle" and "Word for word" in view.at("facts").inner_text()
         assert view.page.locator(".tl-off").count() == 0
-        view.do("turn")
+        view.do("try")
         view.settled()
         assert view.english() == f"English: {TIRED}"
 
@@ -139,7 +126,7 @@ def test_it_says_a_sentence_again(browser):
 @pytest.mark.slow
 def test_without_motion_all_is_there_at_once(browser):
     with View(browser, motion="reduce") as view:
-        view.do("turn")
+        view.do("try")
         assert view.said().endswith("large.") and view.chosen() == "elle"
 
 
@@ -153,10 +140,10 @@ def test_filters_show_what_they_say(browser, rows):
             button = view.page.locator(f"[data-filter={name}]")
             button.click()
             assert set(shown()) == expected and button.inner_text().endswith(f" {len(expected)}")
-            assert button.get_attribute("aria-pressed") == "true" and view.page.locator(".tl-bar [aria-pressed=true]").count() == 1
+            assert button.get_attribute("aria-pressed") == "true" and view.page.locator("[data-filter][aria-pressed=true]").count() == 1
             assert view.at("list").locator("[aria-current=true]").count() == 1
         view.page.locator("[data-filter=failures]").click()
-        view.do("turn")
+        view.do("try")
         assert view.english() == f"English: {WIDE}" and view.at("list").locator("[aria-current=true]").count() == 1
 
 
@@ -166,9 +153,9 @@ def test_a_sentence_and_a_word_of_either_language_can_be_chosen(browser, rows):
         view.at("list").locator("button", has_text="museum").click()
         assert "museum" in view.english() and "Word for word" in view.at("facts").inner_text()
         view.page.locator("[data-out=t] button", has_text="musée").click()
-        assert view.at("note").inner_text().startswith("Saying “musée”, it looks at “museum” 0.9") and view.lit() >= 1
+        assert view.at("say").inner_text().startswith("Saying “musée”, it looks at “museum” 0.9") and view.lit() >= 1
         view.page.locator("[data-out=s] button", has_text="which").click()
-        assert "“which” is looked at while it says “quel”" in view.at("note").inner_text() and view.chosen() == "which"
+        assert "“which” is looked at while it says “quel”" in view.at("say").inner_text() and view.chosen() == "which"
         view.page.locator("[data-out=t] button", has_text="bus").hover()
         assert view.chosen() == "bus", "the mouse lights as well"
 
@@ -190,12 +177,12 @@ def test_the_keyboard_is_enough(browser):
         assert view.english() == f"English: {TIRED}"
         key("Tab")
         key("End")
-        assert view.chosen() == "⟨end⟩" and view.at("note").inner_text().startswith("the end sign is looked at")
+        assert view.chosen() == "⟨end⟩" and view.at("say").inner_text().startswith("the end sign is looked at")
         key("Home")
         assert view.chosen() == "The"
         key("Tab")
         key("ArrowRight")
-        assert view.chosen() == "animal" and "animal" in view.at("note").inner_text()
+        assert view.chosen() == "animal" and "animal" in view.at("say").inner_text()
         key("Tab")
         key("Enter")
         assert view.english() == f"English: {WIDE}"
@@ -240,4 +227,4 @@ def test_lines_stand_out_from_the_page(browser, theme):
 @pytest.mark.slow
 def test_what_is_not_there_has_no_button(browser, rows):
     with View(browser, rows=rows[:2], motion="reduce") as view:
-        assert not view.page.locator("[data-in=turn]").is_visible() and view.page.locator("[data-filter]").count() == 1
+        assert not view.page.locator("[data-do=try]").is_visible() and view.page.locator("[data-filter]").count() == 1

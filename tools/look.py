@@ -1,9 +1,8 @@
 """Screenshots of the built pages: `look.py [NN ...]` writes .run/look/PAGE_{desktop,phone}_{light,dark}_K.png, in pieces of 15,000 pixels."""
-import shutil
 import sys
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+import chromium
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE, LOOK = ROOT / "_build" / "html" / "book", ROOT / ".run" / "look"
@@ -13,8 +12,7 @@ PIECE = 15_000  # a browser's picture ends near 16,000
 def main() -> None:
     pages = [p for p in sorted(SITE.glob("*.html")) if not sys.argv[1:] or any(p.name.startswith(n) for n in sys.argv[1:])]
     LOOK.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"])
+    with chromium.opened() as browser:
         for path in pages:
             for device, width in (("desktop", 1280), ("phone", 390)):
                 for theme in ("light", "dark"):
@@ -29,7 +27,6 @@ def main() -> None:
                         page.screenshot(path=target, full_page=True, clip=clip)
                     print(target, tall)
                     page.close()
-        browser.close()
 
 
 if __name__ == "__main__":

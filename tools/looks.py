@@ -4,9 +4,10 @@ narrow   figures under 60% of the column's width, of all       named   figures w
 reprs    outputs that are a bare repr                          mono    words of prose in printed output: lines of six words and more that end as a sentence
 first    pixels from the top to the first heading              kB      the page with its style sheets and fonts, scripts apart"""
 import re
-import shutil
 import sys
 from pathlib import Path
+
+import chromium
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "_build" / "html"
@@ -46,13 +47,8 @@ def main() -> None:
     names = sys.argv[1:] or sorted(p.stem for p in (SITE / "book").glob("[0-9]*.html"))
     if not names:
         sys.exit("nothing is built yet: make book")
-    from playwright.sync_api import sync_playwright
-
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
-        rows = measure(names, chromium.new_page(viewport={"width": 1280, "height": 900}))
-        chromium.close()
+    with chromium.opened() as browser:
+        rows = measure(names, browser.new_page(viewport={"width": 1280, "height": 900}))
     keys = ("figures", "narrow", "named", "reprs", "mono", "first", "kB")
     print(f"{'page':22}" + "".join(f"{key:>9}" for key in keys))
     for row in rows:

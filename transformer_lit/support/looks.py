@@ -10,7 +10,7 @@ from transformer_lit import decoding
 from transformer_lit.attention_maps import record
 from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.support.files import shipped
-from transformer_lit.support.pages import filled, script
+from transformer_lit.support.pages import live_view, script
 from transformer_lit.support.seen import was_seen
 from transformer_lit.translation import Translator, answers, readable
 
@@ -89,5 +89,4 @@ def try_it_page(rows: list[dict] | None = None) -> str:
     "The page in data/interactive with these sentences, as HTML; None: the recorded ones of the translator that ships."
     if rows is None:
         rows = json.loads(shipped("results/tatoeba-fr/try_it.json").read_text("utf-8"))
-    page = shipped("data/interactive/try_it.html").read_text("utf-8")
-    return filled(page, data=script(rows))
+    return live_view("try_it", data=script(rows))

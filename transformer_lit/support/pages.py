@@ -5,6 +5,8 @@ import html
 import json
 import re
 
+from .files import shipped
+
 
 def attribute(text: str) -> str:
     "Text for between the quotes of an attribute, of either kind, or for between two tags."
@@ -22,3 +24,9 @@ def filled(page: str, **texts: str) -> str:
 
     KeyError if the page has a place that is not given."""
     return re.sub(r"\{\{(\w+)\}\}", lambda place: texts[place[1]], page)
+
+
+def live_view(name: str, **texts: str) -> str:
+    "A live view of data/interactive, behind the style and the helpers that all of them share; `texts` fill its places."
+    shared, page = (shipped(f"data/interactive/{one}.html").read_text(encoding="utf-8") for one in ("shared", name))
+    return shared + filled(page, **texts)

@@ -81,7 +81,9 @@ class Sheet:
         self.parts.append(f'<g data-chapter="{part.chapter}"><title>{html.escape(part.words)}</title>'
                           f'<rect x="{x:g}" y="{top:g}" width="{2 * self.half}" height="{height:g}" rx="5" fill="{fill}" stroke="{line}" stroke-width="1.4"/>')
         words = part.words if self.width > PHONE else part.words.replace("masked self-", "masked ")
-        self.text(self.middle[side] + (7 if "masked" in words else 0), top + height / 2 + 0.5, words, 13 if self.width > PHONE else 11.5, lit=lit, colour=ink_on(fill) if lit else "currentColor")
+        masked = "masked" in words  # its triangle stands before the words
+        size = 13 if self.width > PHONE else 11 if masked else 11.5
+        self.text(self.middle[side] + (6 if masked else 0), top + height / 2 + 0.5, words, size, lit=lit, colour=ink_on(fill) if lit else "currentColor")
         self.parts.append("</g><!--box-->")
 
     def plus(self, x: float, y: float, lit: bool, colour: str) -> None:
@@ -150,8 +152,8 @@ def draw_sublayer(sheet: Sheet, side: str, name: str, ground: float, memory: flo
     sheet.head(x + out * RING, ring, "right" if side == "encoder" else "left")
     sheet.box(name, side, box)
     if name == "decoder_attention":
-        left, foot = x - sheet.half + 8, box + BOX - 9
-        sheet.path(f"M{left:g} {foot:g}v-12l12 12z", ink_on(DECODER) if sheet.on(name) else "currentColor", 1.2, lit=sheet.on(name))
+        left, foot, size = (x - sheet.half + 8, box + BOX - 9, 12) if sheet.width > PHONE else (x - sheet.half + 4, box + BOX - 11, 8)
+        sheet.path(f"M{left:g} {foot:g}v{-size}l{size} {size}z", ink_on(DECODER) if sheet.on(name) else "currentColor", 1.2, lit=sheet.on(name))
     sheet.plus(x, ring, lit, COLOURS[side])
     end = ring - RING
     if not pre_norm:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import shipped
+from ..pages import live_view
 from .plots import bars, curves, heatmap
 from .style import FAULT, GREY, INK
 
@@ -32,7 +32,7 @@ class Explorer:
     notebook takes the richest form that it can show."""
 
     def __init__(self, page: str, controls: Mapping[str, Any], draw: Callable[..., str]):
-        self.html = "".join(shipped(f"data/interactive/{name}.html").read_text(encoding="utf-8") for name in ("shared", page))
+        self.html = live_view(page)
         self.widget = live(controls, draw)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:

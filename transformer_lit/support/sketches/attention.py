@@ -1,0 +1,144 @@
+"""Chapters 2 to 4: attention by hand, its masks and its heads."""
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import figures
+from ..figures.drawing import square_colours
+from ..figures.style import COLUMN, PHONE, as_array, responsive
+
+
+def query_key_value(word: str, x: Any, matrices: Sequence[Any], other: str, y: Any) -> figures.Picture:
+    """The vector of one word, (D,), times W_Q, W_K and W_V, (D, K) each: the rows that its ones pick out are shaded, and their
+    sum is its query, its key or its value. At the bottom its query meets the key of another word, whose vector is `y`."""
+    size, parts = len(x), zip("QKV", matrices, (figures.QUERY, figures.KEY, figures.VALUE),
+                              ("query: what I look for", "key: what I offer", "value: what I give"))
+    high = 22 * size + 46
+    drawing = figures.Drawing(44 + 72 * size, 3 * high + 128)
+    for i, (name, matrix, colour, note) in enumerate(parts):
+        top = 30 + high * i
+        middle = top + 11 * size
+        drawing.matrix(2, middle - 11, x[None], 22, "{:.0f}", title=f"x of {word}")
+        drawing.text(12 + 22 * size, middle, "×", 14)
+        left = 22 + 22 * size
+        for row, feature in enumerate(x.tolist()):
+            if feature:
+                drawing.parts.append(f'<rect x="{left}" y="{top + 22 * row}" width="{22 * size}" height="22" fill="{colour}" opacity="0.35"/>')
+        drawing.matrix(left, top, matrix, 22, "{:.0f}", title=f"W_{name}")
+        drawing.text(left + 10 + 22 * size, middle, "=", 14)
+        drawing.matrix(left + 20 + 22 * size, middle - 11, (x @ matrix)[None], 22, "{:.0f}", title=name.lower())
+        drawing.text(drawing.width, middle + 24, note, 11, "end")
+    query, key = x @ matrices[0], y @ matrices[1]
+    top, left = 3 * high + 14, 116
+    for y_at, name, one, colour in ((top, f"q of {word}", query, figures.QUERY), (top + 34, f"k of {other}", key, figures.KEY)):
+        drawing.text(left - 8, y_at + 13, name, 12, "end", weight="bold")
+        for j, number in enumerate(one.tolist()):
+            drawing.box(left + 34 * j, y_at, 26, 26, f"{number:.0f}", color=colour)
+    for j, product in enumerate((query * key).tolist()):
+        drawing.text(left + 34 * j + 13, top + 30, "×", 11)
+        drawing.text(left + 34 * j + 13, top + 78, f"{product:.0f}", 12)
+        if j:
+            drawing.text(left + 34 * j - 4, top + 78, "+", 12)
+    score, ones = float(query @ key), " and ".join(str(row + 1) for row, feature in enumerate(x.tolist()) if feature)
+    drawing.text(left + 34 * size, top + 78, f"= {score:.0f}", 13, "start", weight="bold")
+    return drawing.show(alt=(
+        f"The vector of {word} times three matrices. Its ones pick out rows {ones} of each, and the sum of these rows is its query, "
+        f"its key and its value. Below, its query times the key of {other}, number by number, adds up to {score:.0f}."),
+        caption=f"Rows {ones} make the query of {word}. It meets the key of {other} with a score of {score:.0f}.")
+
+
+def attention_sheet(words: Sequence[str], qkv: Sequence[Any], scores: Any, weights: Any, output: Any) -> figures.Picture:
+    "Attention over three words on one sheet: Q, K and V, their scores, the scaled scores, the weights and the output."
+    drawing = figures.Drawing(340, 400)
+    drawing.text(4, 12, "1  project", 12, "start", weight="bold")
+    for i, (name, one) in enumerate(zip("QKV", qkv)):
+        drawing.matrix(50 + 100 * i, 46, one, 22, "{:.0f}", rows=words if i == 0 else None, title=name)
+    for x, step in ((4, "2  compare"), (138, "3  scale"), (232, "4  softmax")):
+        drawing.text(x, 132, step, 12, "start", weight="bold")
+    drawing.matrix(50, 176, scores, 22, "{:.0f}", rows=words, title="Q Kᵀ")
+    drawing.matrix(148, 176, scores / qkv[0].shape[1] ** 0.5, 22, "{:.0f}", title=f"÷ √{qkv[0].shape[1]}")
+    drawing.matrix(246, 164, weights, 31, "{:.2f}", "cividis", title="weights")
+    for x in (120, 218):
+        drawing.arrow(x, 209, x + 22, 209)
+    drawing.arrow(292, 260, 292, 296)
+    drawing.text(302, 278, "× V", 11, "start")
+    drawing.text(4, 284, "5  average the values", 12, "start", weight="bold")
+    drawing.matrix(213, 300, output, 31, "{:.1f}")
+    for i, word in enumerate(words):
+        drawing.text(207, 316 + 31 * i, word, 11, "end")
+    drawing.text(4, 330, "each row of weights", 11, "start")
+    drawing.text(4, 346, "adds up to 1", 11, "start")
+    told = ", ".join(f"{word} {row.max():.2f} on {words[int(row.argmax())]}" for word, row in zip(words, weights))
+    return drawing.show(alt="Five steps on one sheet, from queries, keys and values over scores and weights to the output.",
+                        caption=f"The largest weight of each word: {told}.")
+
+
+def two_masks(words: Sequence[str], padding: Any, causal: Any) -> figures.Picture:
+    "The padding mask (S,), repeated for every query, and the causal mask (T, T): open is what both leave open."
+    padding, causal = as_array(padding, bool), as_array(causal, bool)
+    both, n = padding & causal, len(words)
+
+    def sheet(width: int) -> str:
+        wide = width > PHONE
+        cell = 30 if wide else 21
+        side, gap, left, top = n * cell, 40, 62, 46
+        drawing = figures.Drawing(width, top + side + 26 if wide else 2 * (top + side) + 34)
+        places = [(left, top), (left + side + gap, top), (left + 2 * (side + gap), top) if wide else (left + (side + gap) / 2, 2 * top + side + 24)]
+
+        def cells(x: float, y: float, row: Sequence[bool], ghost: bool) -> None:
+            inset = cell * 0.3 if ghost else 0
+            for j, is_open in enumerate(row):
+                drawing.box(x + j * cell + inset, y + inset, cell - 2 * inset, cell - 2 * inset, "", square_colours(float(is_open), "mask")[0], figures.GREY)
+
+        for (x, y), name, mask in zip(places, ("padding", "causal", "both"), (np.tile(padding, (n, 1)), causal, both)):
+            drawing.text(x + side / 2, y - 34, name, 12, weight="bold")
+            for j, word in enumerate(words):
+                drawing.text(x + (j + 0.5) * cell, y - 11 + (0 if wide else 7 * (j % 2) - 5), word, 10)
+            for i in range(n):
+                cells(x, y + i * cell, mask[i], name == "padding" and i > 0)
+            if name == "padding" or (name == "both" and not wide):
+                for i, word in enumerate(words):
+                    drawing.text(x - 6, y + (i + 0.5) * cell, word, 10, "end")
+        drawing.arrow(left - 50, top + cell / 2, left - 50, top + side, figures.GREY)
+        drawing.text(left + side / 2, top + side + 14, "one row, used by every query", 11)
+        drawing.text(left + side + gap / 2, top + side / 2, "and", 12, weight="bold")
+        x, y = places[2]
+        drawing.text(x - gap / 2 if wide else x - 52, y + side / 2 - 12 if wide else y - 30, "=", 16, weight="bold")
+        return drawing.svg()
+
+    return figures.Picture(responsive(sheet, COLUMN), (
+        "The padding mask is one row of keys, repeated in small for every query; the causal mask is a triangle; a cell of the third "
+        "square is open where both are."), f"A pair stays open only where both masks are open: {both.sum()} of {n * n}. Light is open.")
+
+
+def heads_apart(x: Any, heads: Any) -> figures.Picture:
+    "Two heads: (T, 4) cut by columns into two of (T, 2), attended apart, joined side by side and multiplied by the output matrix."
+    fills = ("#dddddd", "none")
+    drawing = figures.Drawing(340, 424)
+
+    def cells(x: float, y: float, numbers: Sequence[Sequence[int]], columns: Sequence[str]) -> None:
+        for i, row in enumerate(numbers):
+            for j, number in enumerate(row):
+                drawing.box(x + 28 * j, y + 28 * i, 28, 28, number, columns[j])
+
+    drawing.text(170, 11, "queries, keys or values: (T, D)", 12)
+    cells(114, 24, x.tolist(), [fill for fill in fills for _ in range(2)])
+    for h, (left, fill) in enumerate(zip((44, 240), fills)):
+        middle = left + 28
+        drawing.arrow(142 + 56 * h, 109, middle, 150)
+        cells(left, 152, heads[h].tolist(), [fill, fill])
+        for y, label in ((188, f"head {h + 1}"), (204, "(T, K)")):
+            drawing.text(middle + (1 - 2 * h) * 58, y, label, 11)
+        drawing.arrow(middle, 238, middle, 258)
+        drawing.box(left - 36, 260, 128, 30, "softmax(QKᵀ/√K) V", fill, size=11)
+        drawing.arrow(middle, 292, 142 + 56 * h, 320)
+        drawing.box(114 + 56 * h, 322, 56, 26, f"head {h + 1}", fill)
+    drawing.text(104, 335, "side by side", 11, "end")
+    drawing.arrow(170, 349, 170, 367)
+    drawing.box(114, 369, 112, 26, "times Wᴼ")
+    drawing.text(170, 410, "output: (T, D)", 12)
+    return drawing.show(alt=(
+        f"A matrix of {len(x)} tokens by {x.shape[1]} features is cut by columns into two heads; each attends by itself, the results "
+        "are laid side by side and multiplied by the output matrix."),
+        caption=f"Head 1 has the left half of every token, head 2 the right half: {x.shape[1] // 2} features each.")

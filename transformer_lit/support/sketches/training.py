@@ -1,0 +1,138 @@
+"""Chapters 10 to 12 and 18: what is asked for, how batches are padded, and how runs went."""
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import figures
+from .prose import in_a_row
+
+
+def shifted(words: Sequence[str]) -> figures.Picture:
+    "What a decoder reads (below) and is asked to say (above); dashed lines carry each true word back as the next input."
+    last = len(words) - 2
+
+    def draw(width: int) -> str:
+        pitch = (width - 8) / (last + 1)
+        sheet, w, size = figures.Drawing(width, 178), pitch - 9, 13 if width > figures.PHONE else 11
+        sheet.text(4, 12, "is asked to say", 12, "start", weight="bold").text(4, 166, "reads", 12, "start", weight="bold")
+        for t, (reads, says) in enumerate(zip(words, words[1:])):
+            x = 4 + pitch * t
+            sheet.box(x, 24, w, 26, says, figures.DECODER, size=size).box(x, 128, w, 26, reads, "none", figures.GREY, size=size)
+            sheet.arrow(x + w / 2, 128, x + w / 2, 51)
+            if t < last:
+                out, back = x + 0.75 * w, x + pitch + 0.25 * w
+                sheet.line(out, 51, out, 90, figures.GREY, dash=True).line(out, 90, back, 90, figures.GREY, dash=True)
+                sheet.arrow(back, 90, back, 127, figures.GREY, dash=True)
+        return sheet.svg()
+
+    return figures.Picture(
+        figures.style.responsive(draw, figures.COLUMN),
+        f"The decoder reads {', '.join(words[:-1])} and is asked for {', '.join(words[1:])}; dashed lines carry each true word back "
+        "as the next input.",
+        f"One pass asks for {last + 1} words at once: each position reads a true word and must say the next.")
+
+
+def training_curves(log: Sequence[Mapping[str, Any]]) -> figures.Picture:
+    "The two losses of a recorded run: of training by step, held out after each epoch."
+    steps, ends = ([line for line in log if line["kind"] == kind] for kind in ("step", "epoch"))
+    low = min(ends, key=lambda line: line["valid_loss"])
+    return figures.curves(
+        {"training, smoothed": ([line["step"] for line in steps], [line["loss"] for line in steps]),
+         "held out": ([line["step"] for line in ends], [line["valid_loss"] for line in ends])},
+        colors={"training, smoothed": figures.GREY, "held out": figures.INK}, xlabel="step", ylabel="nats per token",
+        alt=f"Training loss falls from {steps[0]['loss']:.1f} to {steps[-1]['loss']:.1f} nats per token in {steps[-1]['step']:,} "
+            f"steps, held-out loss from {ends[0]['valid_loss']:.2f} after the first epoch to {ends[-1]['valid_loss']:.2f}.",
+        caption=f"The held-out loss is lowest after epoch {1 + ends.index(low)} of {len(ends)}, at {low['valid_loss']:.2f} nats per token.")
+
+
+def validation_by_epoch(series: Mapping[str, tuple[Sequence[int], Sequence[float]]], reference: str | None = None,
+                        fault: str | None = None, caption: str | None = None) -> figures.Picture:
+    """Validation losses of several runs by epoch, (epochs, losses) each; a name with a comma is a part of a run, dotted.
+
+    reference: the name of the run to compare with, in grey; fault: that of the faulty one, dashed. caption: without one it
+    says after which epoch each run is best."""
+    last = "; ".join(f"{name} {losses[-1]:.2f}" for name, (_, losses) in series.items())
+    runs = {name: entry for name, entry in series.items() if "," not in name}
+    best = [(name, epochs[int(np.argmin(losses))]) for name, (epochs, losses) in runs.items()]
+    colours = {name: colour for name, colour in ((reference, figures.GREY), (fault, figures.FAULT)) if name}
+    colours |= {name: figures.INK for name in [name for name in runs if name not in colours][:1]}  # the first of ours
+    return figures.curves(dict(series), xlabel="epoch", ylabel="validation loss, nats per word", colors=colours,
+                          styles={name: ":" if "," in name else "--" for name in series if "," in name or name == fault},
+                          alt=f"Validation loss by epoch. After the last epoch: {last}.",
+                          caption=caption or "The loss is lowest after " + in_a_row([f"epoch {n} {name}" for name, n in best]) + ".")
+
+
+def averaged_checkpoints(kept: Sequence[Mapping[str, Any]], pairs: Sequence[tuple[int, int]],
+                         rate: Callable[[int], float]) -> figures.Picture:
+    """Held-out loss of single epochs and of their means with an earlier one.
+
+    kept: rows with `epochs`, `step` and `loss`; pairs: (earlier epoch, epoch); rate(step): a share of the peak."""
+    held = {tuple(row["epochs"]): row["loss"] for row in kept}
+    step = {row["epochs"][-1]: row["step"] for row in kept}
+    return figures.table([{"epoch": str(n), "rate, of its peak": rate(step[n]), "alone": held[n,],
+                           "mean with an epoch before": f"{held[before, n]:.3f} (epoch {before})"} for before, n in pairs],
+                         caption="Held-out loss, nats per subword")
+
+
+def answers_by_epoch(ends: Sequence[Mapping[str, Any]], seen: Mapping[str, bool], right: Callable[[str, str], bool]) -> figures.Picture:
+    """A grid of sentence and epoch: what a run answered after its first two epochs, half way and at the end.
+
+    ends: the run's lines of epochs, whose `samples` map each sentence to its answer; right(sentence, answer)."""
+    columns = sorted({1, 2, len(ends) // 2, len(ends)} - {0})
+    last = ends[-1]["samples"]
+    done = sum(right(english, answer) for english, answer in last.items())
+    return figures.table([{"English": english, "seen": bool(seen[english]), **{f"epoch {n}": ends[n - 1]["samples"][english] for n in columns},
+                           "right": right(english, ends[-1]["samples"][english])} for english in last],
+                         caption=f"After {len(ends)} epochs {done} of {len(last)} answers are right")
+
+
+def padded(sentences: Sequence[str], orders: Mapping[str, Sequence[int]]) -> figures.Picture:
+    "Sentences of words and an end, two to a batch, in several orders: words light, padding dark."
+    lengths, told = [len(text.split()) + 1 for text in sentences], []
+    for name, order in orders.items():
+        ordered = [lengths[i] for i in order]
+        places = sum(2 * max(ordered[k:k + 2]) for k in range(0, len(ordered), 2))
+        told.append(f"{name.lower()}, {places - sum(ordered)} of {places} places are padding")
+    found = "; ".join(told)
+    return figures.heatmaps([dict(
+        matrix=np.array([[lengths[i] > k for k in range(max(lengths))] for i in order]), title=f"{name} (dark: padding)",
+        rows=[" ".join(sentences[i].split()[:2]) + " …" for i in order])
+        for name, order in orders.items()], cmap="mask", alt=(
+            f"{len(sentences)} sentences as rows, words light, the rest dark, two rows to a batch: {found}."),
+        caption=f"{found[0].upper()}{found[1:]}.")
+
+
+def killed_and_resumed(killed: int, saved: Sequence[int], end: int) -> figures.Picture:
+    "A run with checkpoints at `saved` that is killed, and goes on from the last of them to `end`; and the lines of its log."
+    last, every = saved[-1], saved[-1] - saved[-2]
+
+    def draw(width: int) -> str:
+        wide, left = width > figures.PHONE, 50
+        unit = (width - left - 26) / end
+        drawing = figures.Drawing(width, 190)
+
+        def at(step: float) -> float:
+            return left + unit * step
+
+        for y, name, first, stop in ((40, "run", 0, killed), (100, "again", last, end)):
+            drawing.text(left - 8, y, name, anchor="end").arrow(at(first), y, at(stop) + 16, y)
+            for step in range(first + 1, stop + 1):
+                drawing.line(at(step), y - 4, at(step), y + 4)
+        drawing.text(at(killed) + 20, 40, "killed", anchor="start")
+        for y, step in [(40, step) for step in saved] + [(100, step) for step in range(last + every, end + 1, every)]:
+            drawing.box(at(step) - 10, y - 10, 20, 20, str(step), size=11, fill="#dddddd")
+        drawing.arrow(at(last), 52, at(last), 96, dash=True).text(at(last) + 8, 76, "resume", anchor="start")
+        drawing.text(left - 8, 150, "log", anchor="end")
+        half = min(unit, 22) / 2
+        for step in range(1, end + 1):
+            drawing.box(at(step) - half, 140, 2 * half - 1, 20, str(step) if wide else "", size=11, dash=last < step <= killed)
+            if not wide and step in (1, *saved, killed, end):
+                drawing.text(at(step), 131, step, 11)
+        drawing.text((at(last + 1) + at(killed)) / 2, 178, f"{last + 1} to {killed}: cut, then written again")
+        return drawing.svg()
+
+    return figures.Picture(figures.style.responsive(draw, figures.COLUMN), (
+        f"A run goes to step {killed} with checkpoints at {', '.join(map(str, saved))} and is killed. It resumes at {last}; the "
+        f"log's lines {last + 1} to {killed} are cut and written again."),
+        f"Killed at step {killed}, the run goes on from the checkpoint of step {last}: {killed - last} lines of the log are written twice.")
