@@ -420,6 +420,44 @@ def cached_rows(steps: int = 4) -> figures.Picture:
         f"At step {steps} the cache leaves {steps} of {without} scores to compute: the new word's row.")
 
 
+def cache_rates(rates: Mapping[int, tuple[float, float]]) -> figures.Picture:
+    "Tokens per second by length, {length: (cached, uncached)}."
+    lengths = list(rates)
+    first, last = lengths[0], lengths[-1]
+    ways = {name: [rates[n][i] for n in lengths] for i, name in enumerate(("cached", "uncached"))}
+    return figures.curves(
+        {name: (lengths, found) for name, found in ways.items()}, logy=True, xlabel="tokens said so far", ylabel="tokens per second",
+        alt=f"Tokens per second, logarithmic, against length. From {first} to {last} tokens "
+            + ", ".join(f"the {name} line goes from {found[0]:,.0f} to {found[-1]:,.0f}" for name, found in ways.items()) + ".",
+        caption="A cached step is "
+                + in_a_row([f"{a / b:.0f} times as fast as an uncached one with {n} tokens said" if n == first else f"{a / b:.0f} times with {n}"
+                            for n, (a, b) in rates.items()]) + ".")
+
+
+def found_by_width(widths: Sequence[int], shares: Mapping[float, Sequence[float]]) -> figures.Picture:
+    "The share of best sentences that beams of these widths find, {α: share by width}; the first α is told in words."
+    alpha, found = next(iter(shares.items()))
+    told = [f"a beam of {k} {share:.0%}" for k, share in zip(widths, found) if k in (1, 4, 8)]
+    return figures.curves(
+        {f"α = {alpha:g}": (widths, found) for alpha, found in shares.items()}, logx=True, xlabel="beam", ylabel="share found",
+        styles={f"α = {alpha:g}": "--" for alpha in list(shares)[1:]},
+        alt="Share of sentences where the beam finds the best of all: "
+            + ", ".join(f"{share:.0%} with a beam of {k}" for k, share in zip(widths, found)) + f", at α = {alpha:g}.",
+        caption=f"Share of the best sentences found at α = {alpha:g}: {', '.join(told)}.")
+
+
+def lengths_by_alpha(alphas: Sequence[float], tokens: Mapping[str, Sequence[float]], true_length: float) -> figures.Picture:
+    "Tokens per sentence under several rules for stopping, {rule: by α}, beside the length of the data."
+    return figures.curves(
+        {name: (alphas, row) for name, row in tokens.items()}, logy=True, xlabel="α", ylabel="tokens per sentence",
+        hline=(true_length, "in the data"),
+        alt=f"Tokens per sentence at α = {alphas[0]:g} and {alphas[-1]:g}: "
+            + "; ".join(f"{name}, {row[0]:.1f} and {row[-1]:.1f}" for name, row in tokens.items()) + ".",
+        caption=f"From α = {alphas[0]:g} to {alphas[-1]:g} the answers grow "
+                + in_a_row([f"from {row[0]:.1f} to {row[-1]:.1f} tokens ({name})" for name, row in tokens.items()])
+                + f"; the data have {true_length:.1f}.")
+
+
 def read_and_said(words: Sequence[str]) -> figures.Picture:
     "The rows of a decoder: each reads one of `words` and says the next."
     rows = list(zip(words, words[1:]))
@@ -535,6 +573,48 @@ def training_curves(log: Sequence[Mapping[str, Any]]) -> figures.Picture:
         alt=f"Training loss falls from {steps[0]['loss']:.1f} to {steps[-1]['loss']:.1f} nats per token in {steps[-1]['step']:,} "
             f"steps, held-out loss from {ends[0]['valid_loss']:.2f} after the first epoch to {ends[-1]['valid_loss']:.2f}.",
         caption=f"The held-out loss is lowest after epoch {1 + ends.index(low)} of {len(ends)}, at {low['valid_loss']:.2f} nats per token.")
+
+
+def falling_loss(losses: Sequence[float]) -> figures.Picture:
+    "The training loss of each step, from step 1 on."
+    last = len(losses)
+    told = ", ".join(f"{losses[n - 1]:.2f} at step {n}" for n in sorted({1, last // 6, last // 2, last} - {0}))
+    return figures.curves({"training loss": (range(1, last + 1), losses)}, xlabel="step", ylabel="nats per token",
+                          alt=f"The training loss by step: {told}.",
+                          caption=f"In {last} steps the loss falls from {losses[0]:.2f} to {losses[-1]:.2f} nats per token.")
+
+
+def losses_by_epoch(log: Sequence[Mapping[str, Any]]) -> figures.Picture:
+    "A trainer's log: the mean training loss of each epoch, and the loss on new sentences (`valid`) after it."
+    ends = [line for line in log if line["kind"] == "epoch"]
+    epochs, valid = [line["epoch"] for line in ends], [line["valid"] for line in ends]
+    means = [np.mean([line["loss"] for line in log if line["kind"] == "step" and line["epoch"] == n - 1]) for n in epochs]
+    return figures.curves(
+        {"training, smoothed labels": (epochs, means), "new sentences": (epochs, valid)}, xlabel="epoch", ylabel="nats per token",
+        alt=f"Training loss, a mean per epoch, from {means[0]:.2f} to {means[-1]:.2f}; the loss on new sentences, every fourth: "
+            + ", ".join(f"{x:.2f}" for x in valid[3::4]) + ".",
+        caption=f"In {len(ends)} epochs the loss on new sentences falls from {valid[0]:.2f} to {valid[-1]:.2f} nats per token.")
+
+
+def losses_apart(gaps: Mapping[str, Sequence[float]]) -> figures.Picture:
+    "Of runs whose checkpoint has forgotten something, how far each loss is from that of the uninterrupted run."
+    steps = max(map(len, gaps.values()))
+    return figures.curves(
+        {what: (range(1, len(gap) + 1), gap) for what, gap in gaps.items()}, xlabel="step", ylabel="difference of the loss",
+        alt=f"{len(gaps)} runs that forget something, each against the uninterrupted one, over {steps} steps.",
+        caption="Largest difference of the loss, if a checkpoint forgets "
+                + ", ".join(f"{what}: {max(gap):.3f}" for what, gap in gaps.items()) + ".")
+
+
+def range_by_epoch(runs: Mapping[str, Sequence[Sequence[float]]], dashed: str | None = None) -> figures.Picture:
+    "Validation losses, {kind: a list of losses by epoch per seed}: the median of the seeds and their range."
+    bands = {kind: (np.median(seeds, 0), np.min(seeds, 0), np.max(seeds, 0)) for kind, seeds in runs.items()}
+    seeds, epochs = np.shape(next(iter(runs.values())))
+    return figures.curves(
+        {kind: (range(1, epochs + 1), *band) for kind, band in bands.items()}, xlabel="epoch",
+        ylabel="validation loss, nats per token", styles={dashed: "--"} if dashed else None,
+        alt=f"Validation loss by epoch, median and range of {seeds} seeds: {in_a_row(list(runs))}.",
+        caption=f"After {epochs} epochs the median loss is {in_a_row([f'{b[0][-1]:.2f} in {kind}' for kind, b in bands.items()])}.")
 
 
 def validation_by_epoch(series: Mapping[str, tuple[Sequence[int], Sequence[float]]], reference: str | None = None,
