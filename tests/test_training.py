@@ -752,9 +752,9 @@ torch.distributed.destroy_process_group()
 def test_processes_that_are_stopped_reach_the_very_same_losses(tmp_path):
     "Two of them, with dropout: the checkpoint has the random state of each."
     runs = [(folder, until, small_model(dropout=0.1).float()) for folder, until in (
-        ("whole", None), ("stopped", 4), ("stopped", 9), ("stopped", None))]
+        ("whole", None), ("stopped", 2), ("stopped", 5), ("stopped", None))]
     torch.save({"runs": runs, "pairs": uneven_pairs(), "config": vars(TWO_EPOCHS)}, tmp_path / "runs.pt")
     torchrun(STOPPED_TWICE, tmp_path, 2)
     lines = [[json.loads(line)["loss"] for line in (tmp_path / name / run_log.NAME).read_text().splitlines() if "loss" in line]
              for name in ("whole", "stopped")]
-    assert lines[0] == lines[1] and len(lines[0]) > 9
+    assert lines[0] == lines[1] and len(lines[0]) > 5
