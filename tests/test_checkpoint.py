@@ -250,3 +250,15 @@ def test_the_one_before_stands_in(tmp_path):
     path.unlink()
     checkpoint.stand_in(path)
     assert path.read_text() == "older" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_checkpoint_can_forget_a_part(tmp_path):
+    model, optimizer = trained()
+    step(model, optimizer)
+    path = tmp_path / checkpoint.NAME
+    for part, gone in ((None, set()), ("optimizer", {"optimizer"}), ("random", {"random"}), ("batch", set())):
+        save_checkpoint(path, model, optimizer, {"at": {"step": 7, "batch": 3}})
+        checkpoint.forget(path, part)
+        held, progress = read_checkpoint(path, everything=True)
+        assert {name.split(".")[0] for name in held} == {"model", "optimizer", "random"} - gone
+        assert progress["at"] == {"step": 7, "batch": 0 if part == "batch" else 3}

@@ -433,3 +433,29 @@ def test_the_package_hands_on_what_its_modules_draw():
     drawn = {node.name for tree in modules.values() for node in tree.body if isinstance(node, ast.FunctionDef) and ast.unparse(node.returns) == "figures.Picture"}
     assert len(drawn) > 50 and drawn <= set(sketches.__all__), f"sketches/__init__.py doesn't hand on {drawn - set(sketches.__all__)}"
     assert all(hasattr(sketches, name) for name in sketches.__all__)
+
+
+def test_curves_of_training_say_what_came_out():
+    drawn = sketches.falling_loss([4.0, 3.0, 2.0, 1.5, 1.25, 1.0])
+    assert repr(drawn) == "The training loss by step: 4.00 at step 1, 2.00 at step 3, 1.00 at step 6."
+    assert drawn.caption == "In 6 steps the loss falls from 4.00 to 1.00 nats per token."
+    assert "4.00 at step 1" in repr(sketches.falling_loss([4.0, 3.0]))
+    log = [{"kind": "step", "epoch": n // 2, "loss": 4.0 - n} for n in range(4)] + [
+        {"kind": "epoch", "epoch": n, "valid": 3.0 / n} for n in (1, 2)]
+    drawn = sketches.losses_by_epoch(log)
+    assert "from 3.50 to 1.50" in repr(drawn) and drawn.caption.startswith("In 2 epochs the loss on new sentences falls from 3.00 to 1.50")
+    drawn = sketches.losses_apart({"nothing": [0.0, 0.0], "a part": [0.0, 0.25]})
+    assert drawn.caption == "Largest difference of the loss, if a checkpoint forgets nothing: 0.000, a part: 0.250."
+    drawn = sketches.range_by_epoch({"fp32": [[3.0, 1.0], [3.0, 2.0], [3.0, 1.5]], "bf16": [[3.0, 2.0]] * 3}, dashed="bf16")
+    assert drawn.caption == "After 2 epochs the median loss is 1.50 in fp32 and 2.00 in bf16." and "range of 3 seeds" in repr(drawn)
+
+
+def test_curves_of_decoding_say_what_came_out():
+    drawn = sketches.cache_rates({16: (400.0, 100.0), 256: (300.0, 10.0)})
+    assert drawn.caption == "A cached step is 4 times as fast as an uncached one with 16 tokens said and 30 times with 256."
+    assert "the cached line goes from 400 to 300, the uncached line goes from 100 to 10" in repr(drawn)
+    drawn = sketches.found_by_width((1, 2, 4), {0.0: [0.5, 0.75, 1.0], 0.6: [0.5, 0.5, 0.5]})
+    assert drawn.caption == "Share of the best sentences found at α = 0: a beam of 1 50%, a beam of 4 100%."
+    drawn = sketches.lengths_by_alpha((0.0, 3.0), {"patient": [5.0, 50.0], "k finished": [5.0, 6.0]}, 6.25)
+    assert drawn.caption == ("From α = 0 to 3 the answers grow from 5.0 to 50.0 tokens (patient) and from 5.0 to 6.0 tokens "
+                             "(k finished); the data have 6.2.")

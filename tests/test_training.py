@@ -708,3 +708,53 @@ def test_few_frames_from_fit_to_the_update(monkeypatch):
     monkeypatch.setattr(torch.optim.Adam, "step", lambda self: depth.append([f.function for f in inspect.stack()]))
     Trainer(small_model().float(), CONFIG).fit(PairBatches(pairs(), CONFIG, steps=1))
     assert depth[0].index("fit") == depth[0].index("train_step") + 1, f"fit calls train_step itself: {depth[0][:6]}"
+
+
+def test_four_steps_by_hand():
+    "Clipping and the rate by their formulas, the update by Adam of §5.3."
+    job, model = Trainer(small_model().float(), TrainingConfig(clip=0.2, warmup=3, factor=2.0)), small_model().float()
+    batch, weights = a_batch(), list(model.parameters())
+    adam = torch.optim.Adam(weights, betas=(0.9, 0.98), eps=1e-9)
+    for step in range(1, 5):
+        adam.zero_grad()
+        loss = training.backward(model, *batch, TrainingConfig())
+        norm = sum(w.grad.square().sum() for w in weights).sqrt()
+        for weight in weights:
+            weight.grad *= min(1, 0.2 / norm)
+        adam.param_groups[0]["lr"] = 2 * model.config.d_model ** -0.5 * min(step ** -0.5, step * 3 ** -1.5)
+        adam.step()
+        found = job.train_step(*batch)
+        torch.testing.assert_close(found, {"loss": loss.item(), "norm": norm.item()}, atol=1e-3, rtol=0)
+    torch.testing.assert_close(job.model.output.weight, model.output.weight, atol=1e-3, rtol=1e-3)
+
+
+def test_killed_breaks_a_run_off_without_saving(tmp_path):
+    stops.killed(Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path), PairBatches(pairs(), CONFIG), step=5)
+    assert len(run_log.first_lines(tmp_path, 5)) == 5 and checkpoint.read_checkpoint(tmp_path / checkpoint.NAME)[1]["at"]["step"] == 3
+    stops.killed(Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path), PairBatches(pairs(), CONFIG), step=10**9)
+    assert story(run(tmp_path)) == story(run()), "a step that never comes breaks nothing off"
+
+
+STOPPED_TWICE = """
+import torch.distributed
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig
+
+torch.distributed.init_process_group("gloo")
+for folder, until, model in torch.load("runs.pt", weights_only=False)["runs"]:
+    kept = torch.load("runs.pt", weights_only=False)
+    config = TrainingConfig(**kept["config"])
+    Trainer(model, config, folder=folder).fit(PairBatches(kept["pairs"], config), until)
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_are_stopped_reach_the_very_same_losses(tmp_path):
+    "Two of them, with dropout: the checkpoint has the random state of each."
+    runs = [(folder, until, small_model(dropout=0.1).float()) for folder, until in (
+        ("whole", None), ("stopped", 2), ("stopped", 5), ("stopped", None))]
+    torch.save({"runs": runs, "pairs": uneven_pairs(), "config": vars(TWO_EPOCHS)}, tmp_path / "runs.pt")
+    torchrun(STOPPED_TWICE, tmp_path, 2)
+    lines = [[json.loads(line)["loss"] for line in (tmp_path / name / run_log.NAME).read_text().splitlines() if "loss" in line]
+             for name in ("whole", "stopped")]
+    assert lines[0] == lines[1] and len(lines[0]) > 5

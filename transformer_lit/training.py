@@ -38,9 +38,8 @@ def token_batches(pairs: Sequence[Pair], max_tokens: int = 2048,
                   seed: int = 0) -> list[list[int]]:
     """Indices of pairs of like width, max_tokens per batch at most (§5.1).
 
-    The width of a pair is its longer side. A batch of n pairs, the
-    widest of width L, counts n·L tokens. Same seed, same batches.
-    Raises ValueError if one pair alone is wider than max_tokens."""
+    A batch of n pairs counts n·L tokens, L its longest side. Same seed,
+    same batches. ValueError if a pair alone exceeds max_tokens."""
     widths = [max(map(len, pair)) for pair in pairs]
     if max(widths, default=0) > max_tokens:
         raise ValueError(f"a sentence has {max(widths)} tokens and a "
@@ -69,36 +68,28 @@ def collate(pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
 # %% ../book/12_training.ipynb #training-config
 @dataclass
 class TrainingConfig:
-    """How to train; in brackets what the paper took (§5).
-
-    max_tokens: of one side of a batch (25,000). warmup: steps (4,000).
-    accumulate: micro-batches per batch (1). clip: the gradient's
-    largest norm, 0 for none (0). checkpoint_every: steps, 0 for each
-    epoch. compile: torch.compile, a graph for each shape; "dynamic":
-    one for all. Raises ValueError for what can't be meant."""
+    "How to train; in brackets what the paper took (§5)."
     epochs: int = 10
-    max_tokens: int = 2048
-    warmup: int = 400
-    factor: float = 1.0
-    smoothing: float = 0.1
-    clip: float = 1.0
-    accumulate: int = 1
-    precision: str = "fp32"
+    max_tokens: int = 2048  # of one side of a batch (25,000)
+    warmup: int = 400  # steps (4,000)
+    factor: float = 1.0  # times the rate of `noam` (1)
+    smoothing: float = 0.1  # of the labels (0.1)
+    clip: float = 1.0  # the gradient's largest norm, 0 for none (0)
+    accumulate: int = 1  # micro-batches per batch (1)
+    precision: str = "fp32"  # or "bf16"
     seed: int = 1
-    checkpoint_every: int = 500
-    compile: bool | str = False
+    checkpoint_every: int = 500  # steps, 0 for each epoch
+    compile: bool | str = False  # True: a graph per shape; "dynamic": one
 
     def __post_init__(self):
         limits.training_bounds(self)
 
 # %% ../book/12_training.ipynb #pair-batches
 class PairBatches:
-    """Pairs in batches, in another order in each epoch.
-
-    steps: how many there will be; None for the epochs of `config`."""
+    "Pairs in batches, in another order in each epoch."
 
     def __init__(self, pairs: Sequence[Pair], config: TrainingConfig,
-                 steps: int | None = None):
+                 steps: int | None = None):  # None: as epochs say
         if not len(pairs):
             raise ValueError("there are no pairs to train on")
         self.pairs, self.config = pairs, config
@@ -138,9 +129,7 @@ def summed_loss(output: Callable, x: Tensor, labels: Tensor,
 # %% ../book/12_training.ipynb #add-gradient
 def add_gradient(model: nn.Module, source: Tensor, target: Tensor,
                  config: TrainingConfig, count: Tensor | int = 1) -> Tensor:
-    """Add the gradient of the summed loss over `count`; that loss.
-
-    source (B, S), target (B, T+1), rows taken at once."""
+    "Add the gradient of these rows' summed loss over `count`; that loss."
     read, say = shift_right(target)  # two of (B, T)
     half = torch.autocast(source.device.type, torch.bfloat16,
                           enabled=config.precision == "bf16")
@@ -166,8 +155,7 @@ def backward(model: nn.Module, source: Tensor, target: Tensor,
     """Gradient of the mean loss per token; returns that loss, in nats.
 
     source (B, S), target (B, T+1). Each process takes its rows, in
-    `accumulate` micro-batches, and divides by the label count of the
-    WHOLE batch, so that the parts add up to its gradient."""
+    `accumulate` micro-batches; all divide by the WHOLE batch's labels."""
     count = (shift_right(target)[1] != PAD).sum().clamp(min=1)
     rank, world = process()
     sources = source[rank::world].chunk(config.accumulate)
@@ -185,19 +173,16 @@ def backward(model: nn.Module, source: Tensor, target: Tensor,
 class Trainer:
     """A training run: all that stands between two of its steps.
 
-    optimizer None: the paper's Adam. schedule(step) None: `noam` for
-    the model's width. folder: for log, plan and checkpoints; spare: the
-    checkpoint before the last is kept too. plan: for plan.json, None for
-    `plan_for`. gradient(trainer, source, target) replaces `backward`.
-    log_every: None for 1, or 10 on a GPU. reseed: `fit` sets the seed."""
+    gradient(trainer, source, target) replaces `backward`; plan stands in
+    for `plan_for`. spare: also keep the checkpoint before the last."""
 
     def __init__(self, model: nn.Module, config: TrainingConfig, *,
-                 optimizer: torch.optim.Optimizer | None = None,
-                 schedule: Callable[[int], float] | None = None,
-                 folder: str | Path | None = None,
+                 optimizer: torch.optim.Optimizer | None = None,  # Adam
+                 schedule: Callable[[int], float] | None = None,  # noam
+                 folder: str | Path | None = None,  # log, checkpoints
                  plan: dict | None = None, gradient: Callable | None = None,
-                 log_every: int | None = None, spare: bool = False,
-                 reseed: bool = True):
+                 log_every: int | None = None,  # 1, or 10 on a GPU
+                 spare: bool = False, reseed: bool = True):
         self.model, self.config = model, config
         self.weights = list(model.parameters())
         self.optimizer = optimizer or paper_adam(model)
@@ -275,11 +260,10 @@ def validation_loss(model: nn.Module, pairs: Sequence[Pair],
 def fit(self: Trainer, batches: Batches,
         until: int | Callable | None = None,
         on_step: Callable | None = None) -> list[dict]:
-    """Train on all batches, or until `until`; returns the log.
+    """Train on all batches, or until a step or until(trainer); the log.
 
-    until: a step, or until(trainer) is true. on_step(trainer) may return
-    a dictionary for the log. A run goes on from its folder's last
-    checkpoint; ValueError if it was begun with another plan."""
+    on_step(trainer) may return a dictionary for it. Goes on from the
+    folder's checkpoint; ValueError if that was begun with another plan."""
     with lock.only_training(self.folder), stops.heard() as asked:
         self.go_on(batches, on_step)
         coming = upcoming(batches, self.epoch, self.batch,
@@ -380,16 +364,12 @@ def load_checkpoint(path: str | Path, model: nn.Module,
                     ) -> dict:
     """Fill model, optimiser, random state; returns the progress.
 
-    Without an optimiser only the weights are read. Raises ValueError
-    if the file is damaged, or holds a model of another shape."""
+    None: the weights alone. ValueError: damaged, or of another shape."""
     held, progress = checkpoint.read_checkpoint(path, optimizer is not None)
-    checkpoint.fill_weights(
-        model, held, f"{path} holds a model of another shape: use the "
-        "configuration it was trained with, or another folder")
+    checkpoint.fill_weights(model, held, checkpoint.other_shape(path))
     if optimizer is not None:
         checkpoint.load_optimizer(optimizer, held)
-        device = next(model.parameters()).device
-        checkpoint.load_random_state(held, device)
+        checkpoint.load_random_state(held, next(model.parameters()).device)
     return progress
 
 # %% ../book/12_training.ipynb #resume
@@ -405,9 +385,7 @@ def progress(self: Trainer) -> dict:
 
 @patch_to(Trainer)
 def resume(self: Trainer, batches: Batches) -> None:
-    """Go on from the folder's checkpoint, if there is one.
-
-    Raises ValueError if it was begun with another plan."""
+    "Go on from the folder's checkpoint; ValueError: another plan."
     plan.keep_to(self, batches)
     path = self.folder / checkpoint.NAME
     if self.spare:

@@ -24,6 +24,11 @@ NAME = "checkpoint.safetensors"
 OTHER_RUN = "these weights are for a model of another shape: translator.json and the weights must be from the same run"
 
 
+def other_shape(path: str | Path) -> str:
+    "What to say where a training's own checkpoint doesn't fit its model."
+    return f"{path} holds a model of another shape: use the configuration it was trained with, or another folder"
+
+
 # What goes in ---------------------------------------------------------------------------------------------------------
 
 def named_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -71,6 +76,14 @@ def stand_in(path: Path) -> None:
             os.replace(before, path)
 
     first_alone(put_back)
+
+
+def forget(path: str | Path, part: str | None) -> None:
+    "Write a checkpoint again without its `part`: `optimizer` or `random`, or a number of its place set to 0, as `batch`."
+    held, progress = read_checkpoint(path, everything=True)
+    if part in progress["at"]:
+        progress["at"][part] = 0
+    write_tensors(path, {name: tensor for name, tensor in held.items() if name.split(".")[0] != part}, progress)
 
 
 # And back -------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .. import figures
+from .prose import in_a_row
 
 
 def word_tree(tree: Mapping[str, Mapping[str, float]], said: str) -> figures.Picture:
@@ -192,3 +193,41 @@ def ended(node: Node) -> str:
         words[:0] = [at.word] if any(map(str.isalnum, at.word)) else []
         at = at.parent
     return " ".join(words)
+
+
+def cache_rates(rates: Mapping[int, tuple[float, float]]) -> figures.Picture:
+    "Tokens per second by length, {length: (cached, uncached)}."
+    lengths = list(rates)
+    first, last = lengths[0], lengths[-1]
+    ways = {name: [rates[n][i] for n in lengths] for i, name in enumerate(("cached", "uncached"))}
+    return figures.curves(
+        {name: (lengths, found) for name, found in ways.items()}, logy=True, xlabel="tokens said so far", ylabel="tokens per second",
+        alt=f"Tokens per second, logarithmic, against length. From {first} to {last} tokens "
+            + ", ".join(f"the {name} line goes from {found[0]:,.0f} to {found[-1]:,.0f}" for name, found in ways.items()) + ".",
+        caption="A cached step is "
+                + in_a_row([f"{a / b:.0f} times as fast as an uncached one with {n} tokens said" if n == first else f"{a / b:.0f} times with {n}"
+                            for n, (a, b) in rates.items()]) + ".")
+
+
+def found_by_width(widths: Sequence[int], shares: Mapping[float, Sequence[float]]) -> figures.Picture:
+    "The share of best sentences that beams of these widths find, {α: share by width}; the first α is told in words."
+    alpha, found = next(iter(shares.items()))
+    told = [f"a beam of {k} {share:.0%}" for k, share in zip(widths, found) if k in (1, 4, 8)]
+    return figures.curves(
+        {f"α = {alpha:g}": (widths, found) for alpha, found in shares.items()}, logx=True, xlabel="beam", ylabel="share found",
+        styles={f"α = {alpha:g}": "--" for alpha in list(shares)[1:]},
+        alt="Share of sentences where the beam finds the best of all: "
+            + ", ".join(f"{share:.0%} with a beam of {k}" for k, share in zip(widths, found)) + f", at α = {alpha:g}.",
+        caption=f"Share of the best sentences found at α = {alpha:g}: {', '.join(told)}.")
+
+
+def lengths_by_alpha(alphas: Sequence[float], tokens: Mapping[str, Sequence[float]], true_length: float) -> figures.Picture:
+    "Tokens per sentence under several rules for stopping, {rule: by α}, beside the length of the data."
+    return figures.curves(
+        {name: (alphas, row) for name, row in tokens.items()}, logy=True, xlabel="α", ylabel="tokens per sentence",
+        hline=(true_length, "in the data"),
+        alt=f"Tokens per sentence at α = {alphas[0]:g} and {alphas[-1]:g}: "
+            + "; ".join(f"{name}, {row[0]:.1f} and {row[-1]:.1f}" for name, row in tokens.items()) + ".",
+        caption=f"From α = {alphas[0]:g} to {alphas[-1]:g} the answers grow "
+                + in_a_row([f"from {row[0]:.1f} to {row[-1]:.1f} tokens ({name})" for name, row in tokens.items()])
+                + f"; the data have {true_length:.1f}.")

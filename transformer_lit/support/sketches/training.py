@@ -136,3 +136,45 @@ def killed_and_resumed(killed: int, saved: Sequence[int], end: int) -> figures.P
         f"A run goes to step {killed} with checkpoints at {', '.join(map(str, saved))} and is killed. It resumes at {last}; the "
         f"log's lines {last + 1} to {killed} are cut and written again."),
         f"Killed at step {killed}, the run goes on from the checkpoint of step {last}: {killed - last} lines of the log are written twice.")
+
+
+def falling_loss(losses: Sequence[float]) -> figures.Picture:
+    "The training loss of each step, from step 1 on."
+    last = len(losses)
+    told = ", ".join(f"{losses[n - 1]:.2f} at step {n}" for n in sorted({1, last // 6, last // 2, last} - {0}))
+    return figures.curves({"training loss": (range(1, last + 1), losses)}, xlabel="step", ylabel="nats per token",
+                          alt=f"The training loss by step: {told}.",
+                          caption=f"In {last} steps the loss falls from {losses[0]:.2f} to {losses[-1]:.2f} nats per token.")
+
+
+def losses_by_epoch(log: Sequence[Mapping[str, Any]]) -> figures.Picture:
+    "A trainer's log: the mean training loss of each epoch, and the loss on new sentences (`valid`) after it."
+    ends = [line for line in log if line["kind"] == "epoch"]
+    epochs, valid = [line["epoch"] for line in ends], [line["valid"] for line in ends]
+    means = [np.mean([line["loss"] for line in log if line["kind"] == "step" and line["epoch"] == n - 1]) for n in epochs]
+    return figures.curves(
+        {"training, smoothed labels": (epochs, means), "new sentences": (epochs, valid)}, xlabel="epoch", ylabel="nats per token",
+        alt=f"Training loss, a mean per epoch, from {means[0]:.2f} to {means[-1]:.2f}; the loss on new sentences, every fourth: "
+            + ", ".join(f"{x:.2f}" for x in valid[3::4]) + ".",
+        caption=f"In {len(ends)} epochs the loss on new sentences falls from {valid[0]:.2f} to {valid[-1]:.2f} nats per token.")
+
+
+def losses_apart(gaps: Mapping[str, Sequence[float]]) -> figures.Picture:
+    "Of runs whose checkpoint has forgotten something, how far each loss is from that of the uninterrupted run."
+    steps = max(map(len, gaps.values()))
+    return figures.curves(
+        {what: (range(1, len(gap) + 1), gap) for what, gap in gaps.items()}, xlabel="step", ylabel="difference of the loss",
+        alt=f"{len(gaps)} runs that forget something, each against the uninterrupted one, over {steps} steps.",
+        caption="Largest difference of the loss, if a checkpoint forgets "
+                + ", ".join(f"{what}: {max(gap):.3f}" for what, gap in gaps.items()) + ".")
+
+
+def range_by_epoch(runs: Mapping[str, Sequence[Sequence[float]]], dashed: str | None = None) -> figures.Picture:
+    "Validation losses, {kind: a list of losses by epoch per seed}: the median of the seeds and their range."
+    bands = {kind: (np.median(seeds, 0), np.min(seeds, 0), np.max(seeds, 0)) for kind, seeds in runs.items()}
+    seeds, epochs = np.shape(next(iter(runs.values())))
+    return figures.curves(
+        {kind: (range(1, epochs + 1), *band) for kind, band in bands.items()}, xlabel="epoch",
+        ylabel="validation loss, nats per token", styles={dashed: "--"} if dashed else None,
+        alt=f"Validation loss by epoch, median and range of {seeds} seeds: {in_a_row(list(runs))}.",
+        caption=f"After {epochs} epochs the median loss is {in_a_row([f'{b[0][-1]:.2f} in {kind}' for kind, b in bands.items()])}.")
