@@ -453,8 +453,8 @@ def test_pieces_stand_in_boxes_over_their_numbers():
 def test_words_have_numbers_and_the_unknown_one_is_dashed():
     shown = sketches.numbered_words("a b !", ["a", "b", "!", "<eos>"], [4, 3, 3, 2], unknown=3)
     assert words(shown) == ["a", "4", "b", "3", "!", "3", "<eos>", "2", "a b !"] and shown.html.count("stroke-dasharray") == 2
-    assert "a 4, b 3, ! 3, <eos> 2" in repr(shown) and "unknown word: b and !." in repr(shown)
-    assert "No word is unknown." in repr(sketches.numbered_words("a", ["a"], [4], unknown=3))
+    assert "a 4, b 3, ! 3, <eos> 2; a dashed" in repr(shown) and shown.caption == "The number 3, of the unknown word, stands for “b” and “!”."
+    assert sketches.numbered_words("a", ["a"], [4], unknown=3).caption == "No word is unknown."
 
 
 def test_a_word_grows_to_one_token():

@@ -1130,9 +1130,10 @@ def numbered_words(text: str, words: Sequence[str], ids: Sequence[int], unknown:
         sheet.box(x, 98, 70, 26, str(n), dash=n == unknown)
     sheet.text(40 * len(words), 18, text, 13, weight="bold")
     lost = [word for word, n in zip(words, ids) if n == unknown]
-    return sheet.show(alt=f"The sentence “{text}” is cut, and each part has a number: "
-                          + ", ".join(f"{word} {n}" for word, n in zip(words, ids)) + ". "
-                          + (f"Dashed boxes, with the number of the unknown word: {in_a_row(lost)}." if lost else "No word is unknown."))
+    return sheet.show(alt=f"The sentence “{text}” is cut, and each part has a number: " + ", ".join(f"{word} {n}" for word, n in zip(words, ids))
+                          + (f"; a dashed box for each {unknown}." if lost else "."),
+                      caption=f"The number {unknown}, of the unknown word, stands for {in_a_row([f'“{word}”' for word in lost])}." if lost
+                      else "No word is unknown.")
 
 
 def growing_word(grown: Mapping[Sequence[str], int]) -> figures.Picture:
