@@ -395,12 +395,78 @@ def test_ways_to_score_are_held_against_one():
     assert picture.caption == "One output, 3 ways to score it: BLEU 52.0 to 56.4." and "13a +0.0, intl +3.3, none -1.1" in repr(picture)
 
 
+# Chapter 14 --------------------------------------------------------------------------------------------------------
+
+RESULTS = {"everything": [(0.1, 0.99, 90), (0.2, 0.97, 95), (0.15, 1.0, 99)], "no mask": [(0.1, 0.0, 80), (0.3, 0.6, 70), (0.2, 0.1, float("inf"))],
+           "no ramp": [(2.0, 0.0, float("inf"))] * 3}
+
+
+def test_a_copy_is_shown_beside_what_was_read():
+    run = {"loss": [3.0, 1.0], "before": 4.6, "after": 0.002, "exact": 0.995}
+    shown = re.findall(r">([^<>]+)<", sketches.said_again([7, 8], [7, 9], run)._repr_html_())
+    assert shown[:6] == ["read", "7", "8", "said", "7", "9"]
+    assert shown[-6:] == ["before training", "4.6000", "–", "after 2 steps", "0.0020", "99.5%"]
+
+
+def test_heads_that_point():
+    weights = torch.zeros(2, 2, 3, 3)
+    weights[0, 1], weights[1, 0] = torch.eye(3), torch.full((3, 3), 1 / 3)
+    pointing = weights.diagonal(dim1=-2, dim2=-1).mean(-1)
+    shown = sketches.pointing_heads(weights, pointing)
+    assert shown.caption == "On the word whose turn it is lies 100% of the weight in layer 1, head 2 and 33% of the weight in layer 2, head 1."
+    assert "layer 1 1.00, 1.00, 1.00; layer 2 0.33" in shown.alt and "say EOS" in shown.html
+    cells = re.findall(r"<t[dh] [^>]*>([^<]*)<", sketches.by_head(pointing, "Weight")._repr_html_())
+    assert cells == ["layer", "head 1", "head 2", "1", "0.000", "1.000", "2", "0.333", "0.000"]
+
+
+def test_loss_and_copies_end_as_told():
+    runs = {"honest": {"loss": [4.0, 0.5], "copies": [0.0, 1.0]}, "leaky": {"loss": [4.0, 0.25], "copies": [0.0, 0.01]}}
+    shown = sketches.loss_and_copies(runs, every=1)
+    assert shown.caption == "At the end: honest, a loss of 0.500 and 100% exact copies; leaky, a loss of 0.250 and 1% exact copies."
+    assert "honest and leaky" in shown.alt and "#C2503C" in shown.html.upper()
+
+
+def test_copies_by_length_look_around_the_length():
+    shown = sketches.copies_by_length({"2 only": ([1, 2, 3], [0.0, 1.0, 0.25]), "1 to 2": ([1, 2, 3], [0.5, 1.0, 0.0])}, around=2)
+    assert shown.caption == "Exact copies of 1, 2 and 3 words: trained on 2 only 0%, 100%, 25%; trained on 1 to 2 50%, 100%, 0%."
+    assert "Trained on 2 only words, or on 1 to 2" in shown.html
+
+
+def test_what_is_left_out_by_seed():
+    cells = re.findall(r"<t[dh] [^>]*>([^<]*)<", sketches.what_is_left_out(RESULTS)._repr_html_())
+    assert cells[4:8] == ["everything", "0.10–0.20", "97.0%–100.0%", "step 95"]
+    assert cells[8:] == ["no mask", "0.10–0.30", "0.0%–60.0%", "step 80", "no ramp", "2.00–2.00", "0.0%–0.0%", "never"]
+    assert sketches.copies_left(RESULTS).caption == "With everything 99.0% come back exactly; 2 of 2 changes leave fewer than half."
+    assert "no mask 10.0%" in sketches.copies_left(RESULTS).alt
+
+
 # Chapters 15 to 18 -------------------------------------------------------------------------------------------------
 
 def test_pieces_stand_in_boxes_over_their_numbers():
     assert [sketches.readable_piece(piece) for piece in (" a", "Ġa", b"\xc3\xa9", b"\xc3", "\n")] == ["␣a", "␣a", "é", "C3", "↵"]
     shown = re.findall(r">([^<>]+)</span>", sketches.pieces({"it's <b>": ["it", " 's"], "": [b"x"]}, {"it's <b>": [7, 8]})._repr_html_())
     assert [html.unescape(text) for text in shown] == ["it's <b>", "it", "7", "␣'s", "8", "x"]
+
+
+def test_words_have_numbers_and_the_unknown_one_is_dashed():
+    shown = sketches.numbered_words("a b !", ["a", "b", "!", "<eos>"], [4, 3, 3, 2], unknown=3)
+    assert words(shown) == ["a", "4", "b", "3", "!", "3", "<eos>", "2", "a b !"] and shown.html.count("stroke-dasharray") == 2
+    assert "a 4, b 3, ! 3, <eos> 2; a dashed" in repr(shown) and shown.caption == "The number 3, of the unknown word, stands for “b” and “!”."
+    assert sketches.numbered_words("a", ["a"], [4], unknown=3).caption == "No word is unknown."
+
+
+def test_a_word_grows_to_one_token():
+    shown = sketches.growing_word({(" ", "a", "b"): 0, (" ", "ab"): 3, (" ab",): 12})
+    assert words(shown) == ["bytes", "␣", "a", "b", "3 merges", "␣", "ab", "12 merges", "␣ab"] and shown.html.upper().count("#56B4E9") == 2
+    assert shown.caption == "“ab” and its space are 3 bytes at first, and one token after 12 merges of the whole text."
+
+
+def test_a_joint_list_is_counted():
+    assert sketches.joint_use({"English only": 30, "both": 50, "French only": 15, "neither": 5}).caption == (
+        "Both languages use 50% of the joint list; 5 of its tokens are used by neither.")
+    counts = [{"at_least": 1, "words": 9000, "unknown": 0.01}, {"at_least": 2, "words": 4000, "unknown": 0.02}]
+    assert repr(sketches.without_rare_words(counts)) == (
+        "Leaving out words seen once shortens the list from 9,000 to 4,000 words. The share of unknown words rises from 1.0% to 2.0%.")
 
 
 def test_words_stand_in_a_row():

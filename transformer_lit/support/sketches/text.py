@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .. import figures
-from .prose import in_a_row
+from .prose import Prose, in_a_row
 
 
 def filled_slots(parts: Sequence[tuple[str, str, str]]) -> figures.Picture:
@@ -121,3 +121,55 @@ def pieces(rows: Mapping[str, Sequence[str | bytes]], numbers: Mapping[str, Sequ
         head = f'<span style="flex:0 0 auto;min-width:4.5em">{html.escape(name)}</span>' if name else ""
         lines.append(f'<div style="display:flex;flex-wrap:wrap;gap:0 10px;align-items:baseline;margin:3px 0">{head}<span>{cells}</span></div>')
     return figures.Picture(f'<div style="font-size:14px">{"".join(lines)}</div>', None)
+
+
+def without_rare_words(counts: Sequence[Mapping[str, Any]]) -> Prose:
+    "What leaving out words seen once does to a list of words, in a sentence; rows with `at_least`, `words` and `unknown`, a share."
+    one, two = ({row["at_least"]: row for row in counts}[n] for n in (1, 2))
+    return Prose(f"Leaving out words seen once shortens the list from {one['words']:,} to {two['words']:,} words. The share of unknown words "
+                 f"rises from {one['unknown']:.1%} to {two['unknown']:.1%}.")
+
+
+def numbered_words(text: str, words: Sequence[str], ids: Sequence[int], unknown: int) -> figures.Picture:
+    "A sentence, the words that it is cut into, and the number of each; the box of the `unknown` number is dashed."
+    sheet = figures.Drawing(20 + 80 * len(words), 150)
+    for i, (word, n) in enumerate(zip(words, ids)):
+        x = 14 + 80 * i
+        sheet.box(x, 40, 70, 26, word).arrow(x + 35, 66, x + 35, 96)
+        sheet.box(x, 98, 70, 26, str(n), dash=n == unknown)
+    sheet.text(40 * len(words), 18, text, 13, weight="bold")
+    lost = [word for word, n in zip(words, ids) if n == unknown]
+    return sheet.show(alt=f"The sentence “{text}” is cut, and each part has a number: " + ", ".join(f"{word} {n}" for word, n in zip(words, ids))
+                          + (f"; a dashed box for each {unknown}." if lost else "."),
+                      caption=f"The number {unknown}, of the unknown word, stands for {in_a_row([f'“{word}”' for word in lost])}." if lost
+                      else "No word is unknown.")
+
+
+def growing_word(grown: Mapping[Sequence[str], int]) -> figures.Picture:
+    "A word from its bytes to one token, a row for each new cut and after how many merges; what a merge made is coloured."
+    cuts = list(grown)
+    sheet = figures.Drawing(84 + 36 * max(map(len, cuts)), 44 * len(cuts) + 8)
+    for i, (cut, n) in enumerate(grown.items()):
+        x, y = 70.0, 8 + 44 * i
+        sheet.text(60, y + 13, f"{n} merges" if n else "bytes", 11, "end")
+        for token in cut:
+            width, new = 36 * len(token) - 6, bool(i) and token not in cuts[i - 1]
+            sheet.box(x, y, width, 26, token.replace(" ", "␣"), size=13, fill=figures.DECODER if new else "none")
+            if new:
+                sheet.line(x + 15, y - 18, x + width / 2, y).line(x + width - 15, y - 18, x + width / 2, y)
+            x += 36 * len(token)
+    last, n = cuts[-1], list(grown.values())[-1]
+    return sheet.show(
+        alt=f"“{''.join(last).strip()}” grows from {len(cuts[0])} bytes to {len(last)} token{'s' * (len(last) > 1)}: in each row two neighbours, "
+            "joined by lines, become one box. "
+            + "; ".join(f"after {n} merges {' '.join(token.strip() for token in cut)}" for cut, n in grown.items()) + ".",
+        caption=f"“{''.join(last).strip()}” and its space are {len(cuts[0])} bytes at first, and one token after {n} merges of the whole text.")
+
+
+def joint_use(share: Mapping[str, int]) -> figures.Picture:
+    "How many tokens of a joint vocabulary each language uses: `English only`, `both`, `French only` and `neither`."
+    size = sum(share.values())
+    return figures.bars(dict(share), fmt="{:.0f}", xlabel="tokens of the joint vocabulary",
+                        alt=f"Of {size:,} joint tokens: " + ", ".join(f"{name} {n:,}" for name, n in share.items()) + ".",
+                        caption=f"Both languages use {share['both'] / size:.0%} of the joint list; {share['neither']} of its tokens are used by "
+                                "neither.")
