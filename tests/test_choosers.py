@@ -217,7 +217,21 @@ def test_every_pattern_can_be_filled():
                     assert isinstance(slots[slot], (Phrase, Verb, Adjective)), (name, kind)
             except Unlucky:
                 continue
-            assert pocket.realise(name, slots, en, fr, pocket.triple_of(slots)).french
+            assert pocket.realise(name, slots, en, fr, choosers.triple_of(slots)).french
             break
         else:
             raise AssertionError(f"the pattern {name} is never filled")
+
+
+def test_the_triple_of_a_sentence():
+    tree, fall = noun_phrase(nouns_of("tree")[0], "the"), VERB["fall"]
+    assert choosers.triple_of({"S": tree, "V": fall, "O": STREET}) == "tree|fall|street"
+    assert choosers.triple_of({"S": tree, "V": fall}) == "tree|fall|-"
+    old = next(a for a in adjectives() if a.english == "old")
+    assert choosers.triple_of({"S": tree, "A": old}) == "tree|be|old"
+
+
+def test_how_somebody_is_spoken_to():
+    assert [tuple(row.values()) for row in choosers.said_to("Dad", "madam", "girls")] == [
+        ("Dad", "tu", "m", False), ("madam", "vous", "f", False), ("girls", "vous", "f", True)]
+    assert choosers.said_to("nobody") == []

@@ -388,7 +388,7 @@ def test_translate_answers_one_line_per_sentence_on_one_thread(echo, threads, ca
 def test_the_model_is_where_it_was_asked_for_before_it_translates(there, typed, used, line, echo, threads, monkeypatch, text):
     "`evaluate` and `translate` stayed on the processor of a machine with a GPU."
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
-    monkeypatch.setattr("transformer_lit.evaluation.all_reports", Mock(return_value={"pocket": {"one": []}}))
+    monkeypatch.setattr("transformer_lit.support.reports.all_reports", Mock(return_value={"pocket": {"one": []}}))
     out = f"--out {text}" if line.startswith("evaluate") else ""
     assert cli.main(f"{line} {typed} {out}".split()) == 0
     echo.return_value.model.to.assert_called_once_with(torch.device(used))
@@ -438,7 +438,7 @@ def test_evaluate_reports_what_was_measured(echo, threads, monkeypatch, text):
     reports, test = Mock(return_value={"pocket": {"one": [score], "é": 1}}), (["a", "b", "c"], [["A"], ["B"], ["C"]])
     monkeypatch.setattr(data, "test_set", lambda name, language: test)
     monkeypatch.setattr(data, "load", lambda name, language: {"train": [(name, language)]})
-    monkeypatch.setattr("transformer_lit.evaluation.all_reports", reports)
+    monkeypatch.setattr("transformer_lit.support.reports.all_reports", reports)
     monkeypatch.setattr(cli, "check_writable", looked := Mock())
     assert cli.run_evaluate(parse(f"evaluate --set pocket --beam 2 --out {text}")) == 0
     looked.assert_called_once_with(text)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from transformer_lit import evaluation
 from transformer_lit.support.files import shipped
 from transformer_lit.evaluation import (
-    CUTTERS, LENGTHS, RARITY, all_reports, binned, bleu_of, brevity_penalty, by_group, checksum, clipped, closest, columns,
+    CUTTERS, LENGTHS, RARITY, binned, bleu_of, brevity_penalty, by_group, checksum, clipped, closest, columns,
     corpus_bleu, counts, interval, line_counts, moses_like, ngrams, rarest, report, scores, split_compounds, ways,
     word_counts)
 
@@ -209,23 +209,6 @@ def test_rarest():
     assert rarest(["The cat?", "a the", "", "THE"], known) == [1, 0, 0, 2]
 
 
-def translations(lines):
-    return [dict(zip(ENGLISH, damaged(0.2)))[line] for line in lines]
-
-
-def test_reports():
-    pairs = [(ENGLISH[3].lower(), "Oui."), ("Nothing.", FRENCH[7])]
-    found = all_reports(translations, {"own": (ENGLISH, ONE), "part": (ENGLISH[:20], ONE[:20])}, pairs, own=["own"])
-    assert found["own"]["seen"] == [i == 3 for i in range(40)], "seen and unseen sentences are confused"
-    assert found["own"]["hypotheses"] == damaged(0.2) and "hypotheses" not in found["part"]
-    assert found["own"]["references_seen"] == 1 and found["own"]["fresh"]["sentences"] == 39
-    assert json.loads(json.dumps(found)) == found
-    text = json.dumps(found["part"], ensure_ascii=False)
-    assert not any(line in text for line in FRENCH + ENGLISH), "corpus text must not be in a report"
-    rows = np.array([line.split() for line in found["part"]["counts"]], int)
-    assert interval(rows) == found["part"]["interval"], "the counts kept give the score again"
-
-
 def test_several_references_in_a_report():
     two = [[f, f.upper()] for f in FRENCH]
     found = report(FRENCH, two, ENGLISH, [0] * 40)
@@ -246,13 +229,6 @@ def test_a_report_part_by_part():
     assert made["by_length"] == by_group(said, ONE, binned([len(line.split()) for line in ENGLISH], LENGTHS))
     everything = report(said, ONE, ENGLISH, rare, FRENCH)
     assert everything["fresh"] is None and everything["references_seen"] == 40
-
-
-def test_reports_count_rarity_in_training():
-    pairs = [(ENGLISH[0].upper(), FRENCH[0]), ("The street is wide.", "Oui.")]
-    found = all_reports(translations, {"other": (ENGLISH[:3], ONE[:3])}, pairs)["other"]
-    rare = rarest(ENGLISH[:3], word_counts(english for english, _ in pairs))
-    assert found == report(translations(ENGLISH[:3]), ONE[:3], ENGLISH[:3], rare, [french for _, french in pairs])
 
 
 # What is shipped ------------------------------------------------------------------------------------------------

@@ -166,3 +166,8 @@ def test_a_phrase_may_be_several_and_take_prepositions():
 def test_french_knows_no_chapter_but_the_one_that_cuts_words():
     lines = [line for line in Path(french.__file__).read_text("utf-8").splitlines() if line.startswith(("from", "import"))]
     assert [line.split()[1] for line in lines if "transformer_lit" in line] == ["transformer_lit.support.files", "transformer_lit.tokens"]
+
+
+def test_the_other_you():
+    assert french.other_you("As-tu nagé ?") == "Avez-vous nagé ?" and french.other_you("Pourriez-vous venir ?") == "Pourrais-tu venir ?"
+    assert french.other_you("Le chat dort.") == "Le chat dort."

@@ -252,13 +252,6 @@ def test_a_pronoun_is_as_its_antecedent():
     assert pocket.refer(None, scene, "O").gender == "f", "an adjective agrees with it"
 
 
-def test_the_triple_of_a_sentence():
-    assert pocket.triple_of({"S": TREE, "V": FALL, "O": STREET}) == "tree|fall|street"
-    assert pocket.triple_of({"S": TREE, "V": FALL}) == "tree|fall|-"
-    old = next(a for a in adjectives() if a.english == "old")
-    assert pocket.triple_of({"S": TREE, "A": old}) == "tree|be|old"
-
-
 def test_the_frames():
     frames = pocket.frames()
     assert len(frames) == 12 and frames[0].verb.base == "cross" and frames[0].of_second[0].english == "wide"
@@ -318,14 +311,6 @@ def test_couples_kept_for_the_test():
     cells = [("m", "f", "m"), ("f", "m", "f"), ("m", "f", "f"), ("f", "m", "m")]
     assert Counter(pocket.antecedents(pair) for pair in kept) == dict.fromkeys(cells, 10)
     assert [pocket.antecedents(pair) for pair in kept[:4]] == cells, "in turn, so that any beginning is balanced"
-
-
-def test_words_that_training_has_seen():
-    pairs = {who: pocket.it_pair(Random(135836), ("m", "f", who)) for who in "SO"}
-    knows = pocket.words_known([pairs["S"]] * 3)
-    assert knows(pairs["S"]) and not knows(pairs["O"]) and not pocket.words_known([pairs["S"]] * 2)(pairs["S"])
-    half = pairs["S"]._replace(french=pairs["O"].french)
-    assert not knows(half), "both languages count"
 
 
 def test_a_frozen_file_comes_back(tmp_path):

@@ -217,6 +217,18 @@ def test_scores_tell_their_widths_and_ends():
     assert both.caption == "At 30% BLEU is 45 to 50 for every fault; chrF tells them apart, from 65 (drop) to 70 (exchange)."
 
 
+def test_one_group_of_several_sets():
+    row = {"group": 9, "sentences": 30, "BLEU": 41.26}
+    record = {"ours": {"by_length": [row, {**row, "group": 12}]}, "few": {"by_length": [{**row, "sentences": 24}]}}
+    assert sketches.at_group(record, ["ours", "few"], "by_length", 9) == "ours 41.3"
+    assert sketches.at_group(record, ["few", "ours"], "by_length", 9, at_least=24) == "few 41.3, ours 41.3"
+
+
+def test_who_counts_in_which_way():
+    told = str(sketches.who_reports({"tokenised": 46.04, "mean of sentences": 50.0})._repr_html_())
+    assert "46.0" in told and "multi-bleu.perl" in told and "tutorials" in told
+
+
 def test_heads_are_counted_from_one():
     rates = sketches.rates_by_head(torch.tensor([[0.5, 0.4], [0.2, 0.9]]), torch.tensor([0.45, 0.3]))
     assert "Best head: layer 2, head 1, with 20.0%; the lowest mean is 30.0%" in repr(rates) and "mean" in words(rates)

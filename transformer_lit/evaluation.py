@@ -3,7 +3,7 @@
 # %% auto #0
 __all__ = ['CUTTERS', 'LENGTHS', 'RARITY', 'ngrams', 'clipped', 'closest', 'brevity_penalty', 'counts', 'bleu_of', 'columns',
            'corpus_bleu', 'scores', 'line_counts', 'interval', 'moses_like', 'split_compounds', 'ways', 'by_group',
-           'binned', 'word_counts', 'rarest', 'checksum', 'report', 'all_reports']
+           'binned', 'word_counts', 'rarest', 'checksum', 'report']
 
 # %% ../book/19_evaluation.ipynb #imports
 import hashlib
@@ -253,24 +253,3 @@ def report(hypotheses: Sequence[str], references: Sequence[Sequence[str]],
         "by_rarity": by_group(hypotheses, first,
                               binned(rarity, RARITY)),
         "counts": [" ".join(map(str, row)) for row in table]}
-
-# %% ../book/19_evaluation.ipynb #all-reports
-def all_reports(translate: Callable[[list[str]], list[str]],
-                sets: dict, training: Sequence[tuple[str, str]],
-                own: Iterable[str] = (),
-                key: Callable[[str], str] = str.casefold) -> dict:
-    """Name of a set -> its `report`. sets: name -> (sources, references).
-
-    training: pairs of sentences. `own` names the sets whose outputs are
-    kept; `key` is what two spellings of one English sentence share."""
-    known = word_counts(source for source, _ in training)
-    shown, reports = {key(source) for source, _ in training}, {}
-    for name, (sources, references) in sets.items():
-        said = translate(list(sources))
-        reports[name] = report(said, references, sources,
-                               rarest(sources, known),
-                               [french for _, french in training])
-        if name in own:
-            reports[name]["hypotheses"] = list(said)
-            reports[name]["seen"] = [key(s) in shown for s in sources]
-    return reports

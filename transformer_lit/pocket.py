@@ -2,14 +2,12 @@
 
 # %% auto #0
 __all__ = ['ELIDED', 'CONTRACTED', 'CELLS', 'BECAUSE', 'SIZES', 'PINNED', 'POCKET_SHA256', 'elide', 'contract', 'parse', 'spoken',
-           'fill', 'PocketPair', 'sentence', 'realise', 'refer', 'triple_of', 'one_pair', 'Frame', 'frames', 'it_nouns',
-           'it_pair', 'it_sentence', 'it_family', 'pairs_for_ever', 'generate', 'antecedents', 'part_of', 'noun_of',
-           'two_nouns', 'unseen_it', 'words_known', 'corpus', 'freeze', 'load_pocket']
+           'fill', 'PocketPair', 'sentence', 'realise', 'refer', 'one_pair', 'Frame', 'frames', 'it_nouns', 'it_pair',
+           'it_sentence', 'it_family', 'pairs_for_ever', 'generate', 'antecedents', 'part_of', 'noun_of', 'two_nouns',
+           'unseen_it', 'corpus', 'freeze', 'load_pocket']
 
 # %% ../book/16_pocket_corpus.ipynb #imports
-import gzip
 import hashlib
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import cycle
@@ -18,11 +16,13 @@ from random import Random
 from typing import NamedTuple
 
 from .support.choosers import (
-    CHOOSERS, Slots, Unlucky, pick, plan, weighted_patterns)
-from .support.files import file_hash, shipped
+    CHOOSERS, Slots, Unlucky, pick, plan, triple_of, weighted_patterns)
+from .support.files import shipped
 from .support.french import (
     Adjective, Noun, Phrase, Verb, adjectives, english_verb, french_verb,
     lexicon, noun_phrase, nouns, nouns_of, starts_with_vowel, words_of)
+from .support.pairs import (
+    read_pairs, words_known, write_pairs)
 from .tokens import join_words, split_words
 
 # %% ../book/16_pocket_corpus.ipynb #elide
@@ -140,19 +140,6 @@ def refer(rng: Random, slots: Slots, name: str) -> Phrase:
     return known._replace(
         english=words_of(english),
         french=words_of(french + "s" * (known.person > 2)))
-
-# %% ../book/16_pocket_corpus.ipynb #triple
-def triple_of(slots: Slots) -> str:
-    """Subject, verb and object, as in animal|cross|street.
-
-    With the verb be: what the subject is, or where."""
-    who = next(slots[k] for k in "SNIWY" if k in slots)
-    v = slots["V"].base if "V" in slots else "be"
-    order = "NOCXL" if "V" in slots else "ANXPY"
-    what = next((slots[k] for k in order if k in slots
-                 and slots[k] is not who), None)
-    last = getattr(what, "lemma", "") or getattr(what, "english", "-")
-    return f"{who.lemma}|{v}|{last}"
 
 # %% ../book/16_pocket_corpus.ipynb #one-pair
 def one_pair(rng: Random) -> PocketPair:
@@ -311,21 +298,6 @@ def unseen_it(seed: int, n: int) -> list[PocketPair]:
     return [pair for row in zip(*[some.values() for some
                                   in found.values()]) for pair in row]
 
-# %% ../book/16_pocket_corpus.ipynb #known-words
-def words_known(train: list[PocketPair], at_least: int = 3):
-    "A test for pairs: has training seen all their words?"
-    counts = [Counter(), Counter()]
-    for pair in train:
-        counts[0].update(split_words(pair.english, "en"))
-        counts[1].update(split_words(pair.french, "fr"))
-
-    def known(pair: PocketPair) -> bool:
-        sides = (pair.english, "en"), (pair.french, "fr")
-        return all(counts[i][word] >= at_least
-                   for i, side in enumerate(sides)
-                   for word in split_words(*side))
-    return known
-
 # %% ../book/16_pocket_corpus.ipynb #corpus
 def corpus(seed: int = 1) -> dict[str, list[PocketPair]]:
     """The four parts. Valid and test hold only words that training
@@ -356,14 +328,7 @@ POCKET_SHA256 = (
 
 def freeze(path: Path | str, parts: dict | None = None) -> str:
     "Write the corpus, the same bytes for one grammar; its SHA-256."
-    lines = ["\t".join((part, pair.english, pair.french, " ".join(
-        f"{i}-{j}" for i, j in pair.alignment), pair.pattern, pair.triple))
-        for part, pairs in (parts or corpus()).items() for pair in pairs]
-    data = "".join(line + "\n" for line in lines).encode()
-    packed = bytearray(gzip.compress(data, mtime=0))
-    packed[9] = 3  # the same on every system
-    Path(path).write_bytes(packed)
-    return file_hash(path)
+    return write_pairs(path, parts or corpus())
 
 # %% ../book/16_pocket_corpus.ipynb #load-pocket
 def load_pocket(path=None, sha256: str | None = POCKET_SHA256,
@@ -371,15 +336,6 @@ def load_pocket(path=None, sha256: str | None = POCKET_SHA256,
     """The frozen corpus: train, valid, test and test_it.
 
     Raises ValueError if the file isn't the one with this SHA-256."""
-    path = Path(path or shipped("data/pocket.tsv.gz"))
-    if sha256 and file_hash(path) != sha256:
-        raise ValueError(f"{path} is not the pocket corpus of this "
-                         "version: fetch it again, or freeze() it")
-    parts: dict[str, list[PocketPair]] = {name: [] for name in SIZES}
-    for line in gzip.decompress(path.read_bytes()).decode().splitlines():
-        part, english, french, links, pattern, triple = line.split("\t")
-        pairs = (link.split("-") for link in links.split())
-        parts[part].append(PocketPair(
-            english, french, tuple((int(i), int(j)) for i, j in pairs),
-            pattern, triple))
-    return parts
+    rows = read_pairs(path or shipped("data/pocket.tsv.gz"), sha256)
+    return {name: [PocketPair(*row) for row in rows.get(name, [])]
+            for name in SIZES}

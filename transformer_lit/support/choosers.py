@@ -176,6 +176,16 @@ def you(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
     return spoken_to._replace(english=words_of("you"), french=words_of(word), lemma="you")
 
 
+def said_to(*whom: str) -> list[dict[str, Any]]:
+    "How French says you to each of them, given by an English word of the lexicon."
+    rows = []
+    for en, fr, gender, code in (row for word in whom for row in lexicon()["vocative"] if row[0] == word):
+        spoken_to = Phrase(words_of(en), words_of(fr, language="fr"), int(code[0]), gender, en, "person", code[1:])
+        found = you(Random(0), {"Y": spoken_to})
+        rows.append({"to": en, "you": found.french[0][0], "gender": found.gender, "plural": found.plural})
+    return rows
+
+
 def yours(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
     "Your thing: ton, ta, tes or votre, vos, as the one spoken to has it."
     forms = ("ton", "ta", "tes") if slots[whom].person == 1 else ("votre", "votre", "vos")
@@ -366,3 +376,16 @@ def plan(spec: str, parts: tuple[tuple, ...]) -> list[tuple[str, str, list[str]]
 def weighted_patterns() -> list[tuple[str, str, str, str]]:
     "(name, spec, English, French) of each pattern, as often as its weight says."
     return [(name, spec, en, fr) for name, weight, spec, en, fr in lexicon()["pattern"] for _ in range(int(weight))]
+
+
+# What a sentence is about -----------------------------------------------------------------------------------------
+def triple_of(slots: Slots) -> str:
+    """Subject, verb and object, as in animal|cross|street.
+
+    With the verb be: what the subject is, or where."""
+    who = next(slots[k] for k in "SNIWY" if k in slots)
+    v = slots["V"].base if "V" in slots else "be"
+    order = "NOCXL" if "V" in slots else "ANXPY"
+    what = next((slots[k] for k in order if k in slots and slots[k] is not who), None)
+    last = getattr(what, "lemma", "") or getattr(what, "english", "-")
+    return f"{who.lemma}|{v}|{last}"

@@ -343,8 +343,9 @@ def run_evaluate(options: argparse.Namespace) -> int:
     check_language(options.folder, options.language)
     import torch
 
-    from .. import data, evaluation
+    from .. import data
     from .files import shipped, write_json
+    from .reports import all_reports
 
     torch.set_num_threads(1)
     name, pocket = options.set, options.set == "pocket"
@@ -352,8 +353,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     test = data.test_set(name, options.language)
     train = data.load("pocket" if pocket else "tatoeba", options.language)["train"]
     translate = with_beam(translator, options.beam)
-    report = evaluation.all_reports(lambda lines: list(translate_lines(translate, lines)), {name: test}, train,
-                                    key=data.sentence_key)[name]
+    report = all_reports(lambda lines: list(translate_lines(translate, lines)), {name: test}, train, key=data.sentence_key)[name]
     write_json(options.out, {"set": name, "beam": options.beam, **report})
     for score in report["one"]:
         print(f"{name}: {score['metric']} {score['value']:.1f}  {score['signature']}")

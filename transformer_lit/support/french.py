@@ -390,3 +390,15 @@ def noun_phrase(noun: Noun, det: str, plural: bool = False, before: Adjective | 
         det = an_or_a(english[0][0]) if det == "a" else "these" if det == "this" and plural else det
         english = [(word, "d") for word in det.split()] + english
     return Phrase(tuple(english), tuple(french), 5 if plural else 2, noun.gender, noun.english, noun.classes)
+
+
+# tu and vous ------------------------------------------------------------------------------------------------------
+OTHER_YOU = {"as-tu": "avez-vous", "As-tu": "Avez-vous", "Tu aurais": "Vous auriez", "ton ": "votre ",
+             "t'appellera": "vous appellera", "Pourriez-vous": "Pourrais-tu"}  # the forms of data/try_it.tsv
+
+
+def other_you(line: str) -> str:
+    "One of the book's own sentences with vous for tu, or tu for vous; the same sentence if it says neither."
+    for one, form in OTHER_YOU.items():
+        line = line.replace(one, form)
+    return line

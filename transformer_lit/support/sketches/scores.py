@@ -89,3 +89,21 @@ def ways_apart(scores: Mapping[str, float], base: str) -> figures.Picture:
                         caption=f"One output, {len(scores)} ways to score it: BLEU {min(scores.values()):.1f} to {max(scores.values()):.1f}.",
                         alt=f"A bar for each way, as long as the points above {base}: "
                             + ", ".join(f"{way} {more:+.1f}" for way, more in above.items()) + ".")
+
+
+def at_group(record: Mapping[str, Mapping[str, Any]], sets: Sequence[str], by: str, group: int, at_least: int = 25) -> str:
+    "BLEU of each set's group of this name, in words; groups of fewer than `at_least` sentences are left out."
+    return ", ".join(f"{name} {row['BLEU']:.1f}" for name in sets for row in record[name][by]
+                     if row["group"] == group and row["sentences"] >= at_least)
+
+
+REPORTED_BY = {"sacreBLEU (13a)": "WMT, and most papers since 2018", "sacreBLEU, intl": "some WMT papers, for every mark apart",
+               "sacreBLEU, lower-cased": "where case was lost in the data", "tokenised": "multi-bleu.perl, usual before 2018",
+               "tokenised, lower-cased": "captions: Multi30k's shared tasks", "tokenised, compound-split": "Vaswani et al. 2017, en-de",
+               "mean of sentences": "tutorials"}
+
+
+def who_reports(ways: Mapping[str, float]) -> figures.Picture:
+    "One output's BLEU in each way of `evaluation.ways`, and who counts so."
+    return figures.table([{"way": way, "BLEU": f"{value:.1f}", "reported by": REPORTED_BY[way]} for way, value in ways.items()],
+                         caption="The test set's BLEU, and who counts so")
