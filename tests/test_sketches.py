@@ -428,3 +428,9 @@ def test_captions_of_part_three_say_what_came_out():
     ends = [{"samples": {"Hi.": "Salut", "No.": "Non"}}] * 2
     assert "After 2 epochs 1 of 2 answers are right" in sketches.answers_by_epoch(
         ends, {"Hi.": True, "No.": False}, lambda english, french: french == "Non")._repr_html_()
+
+
+def test_what_is_kept_of_a_text_is_told_from_the_last_point():
+    picture = sketches.words_kept([(3, 1.0), (7, 0.5)], [(3, 1.0), (7, 0.96)])
+    assert picture.caption == "Of 2 sentences in a row, cut at their ends, 96% of the words are kept; asked whole, 50%."
+    assert "50% of 7 tokens whole, 96% cut" in repr(picture)

@@ -554,6 +554,16 @@ def validation_by_epoch(series: Mapping[str, tuple[Sequence[int], Sequence[float
                           caption=caption or "The loss is lowest after " + in_a_row([f"epoch {n} {name}" for name, n in best]) + ".")
 
 
+def words_kept(whole: Sequence[tuple[int, float]], cut: Sequence[tuple[int, float]]) -> figures.Picture:
+    "What is left of single translations when 1, 2, 3 … sentences are asked for as one text, (tokens, share): whole, and cut at their ends."
+    return figures.curves(
+        {"whole": tuple(zip(*whole)), "cut": tuple(zip(*cut))}, xlabel="source tokens", ylabel="share of words kept",
+        colors={"whole": figures.FAULT, "cut": figures.INK}, styles={"whole": "--"},
+        alt="Share of the words of the single translations that remain when the sentences are asked for as one text: "
+            f"{whole[-1][1]:.0%} of {whole[-1][0]} tokens whole, {cut[-1][1]:.0%} cut at sentence ends.",
+        caption=f"Of {len(whole)} sentences in a row, cut at their ends, {cut[-1][1]:.0%} of the words are kept; asked whole, {whole[-1][1]:.0%}.")
+
+
 def precisions_compared(rows: Sequence[Mapping[str, Any]]) -> figures.Picture:
     "Recorded decoding in fewer bits, each row against fp32: equal answers, BLEU with the interval of the difference, time."
     return figures.table([{
