@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_lit.attention_maps import (
-    alignment_error_rate, attention_modules, attention_view, distance, entropy, habit_places, heads_differ, named_maps, overheard,
-    packed, pair_view, piece_names, read_pairs, record, true_links, weight_at, without_heads)
+    alignment_error_rate, attention_modules, attention_view, distance, entropy, habit_places, heads_differ, overheard,
+    pair_view, piece_names, read_pairs, record, true_links, weight_at, without_heads)
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.support import pages
+from transformer_lit.support.map_view import named_maps, packed
 from transformer_lit.tokens import Subwords, Vocabulary
 from transformer_lit.support.looks import try_it_page
 

@@ -537,3 +537,9 @@ def test_curves_of_decoding_say_what_came_out():
     drawn = sketches.lengths_by_alpha((0.0, 3.0), {"patient": [5.0, 50.0], "k finished": [5.0, 6.0]}, 6.25)
     assert drawn.caption == ("From α = 0 to 3 the answers grow from 5.0 to 50.0 tokens (patient) and from 5.0 to 6.0 tokens "
                              "(k finished); the data have 6.2.")
+
+
+def test_what_is_kept_of_a_text_is_told_from_the_last_point():
+    picture = sketches.words_kept([(3, 1.0), (7, 0.5)], [(3, 1.0), (7, 0.96)])
+    assert picture.caption == "Of 2 sentences in a row, cut at their ends, 96% of the words are kept; asked whole, 50%."
+    assert "50% of 7 tokens whole, 96% cut" in repr(picture)

@@ -4,9 +4,12 @@ import re
 import pytest
 import torch
 
-from transformer_lit.attention_maps import read_pairs
+from transformer_lit.attention_maps import habit_places, read_pairs
+from transformer_lit.masks import padding_mask
 from transformer_lit.model import Transformer, TransformerConfig
+from transformer_lit.pocket import load_pocket
 from transformer_lit.support import word_maps
+from transformer_lit.support.files import shipped
 from transformer_lit.tokens import Vocabulary
 from transformer_lit.translation import Translator
 
@@ -50,3 +53,22 @@ def test_no_head_is_farther_or_less_sharp_than_an_even_spread_that_is_even():
     assert [row["layer"] for row in rows] == ["1", "2", "even"]
     first, second, spread = (re.sub(r"[^\d.]", "", f"{row['as many words']:.3f}") for row in rows)
     assert (first, second, spread) == ("3.000", "1.000", "3.000") and rows[0]["heads differ"] == 0 == rows[1]["distance"]
+
+
+def test_a_habit_is_the_head_with_most_weight_on_its_place():
+    weights = torch.tensor([[[[[1.0, 0.0], [0.9, 0.1]], [[1.0, 0.0], [0.2, 0.8]]]]])  # (N, B, H, T, S) = (1, 1, 2, 2, 2)
+    before, nowhere = torch.tensor([[[False, False], [True, False]]]), torch.zeros(1, 2, 2).bool()
+    asked = {"decoder": weights}, {"decoder": torch.ones(2, 2).tril().bool()[None]}, {"decoder": {"word before": before, "nowhere": nowhere}}
+    row, = word_maps.habits(*asked)
+    assert row["best head"] == "layer 1, head 1" and row["heads over half"] == "1 of 2", "a place without rows is left out"
+    assert abs(row["its weight"] - 0.9) < 1e-6 and row["spread evenly"] == 0.5
+    assert "decoder layer 1, head 1, with 90% of its weight on the word before" in word_maps.habits_table(*asked)._repr_html_()
+
+
+def test_no_encoder_head_of_the_pocket_translator_has_a_place():
+    "What chapter 20 says of it."
+    pocket, tested = Translator.from_pretrained(shipped("data/checkpoints/pocket")), load_pocket()["test"][:100]
+    weights, source, _ = read_pairs(pocket, [(pair.english, pair.french) for pair in tested])
+    mask = padding_mask(source)[:, 0]
+    rows = word_maps.habits(weights, {"encoder": mask}, {"encoder": habit_places(source, mask)})
+    assert len(rows) == 6 and all(row["its weight"] < 0.45 for row in rows)

@@ -1,6 +1,6 @@
 """What a trained translator shows of itself: the tokens near a token, where it looked, and the page on which to try it."""
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from unittest.mock import patch
 
 import torch
@@ -9,6 +9,7 @@ from torch import nn
 from transformer_lit import decoding
 from transformer_lit.attention_maps import record
 from transformer_lit.masks import BOS, EOS, UNK
+from transformer_lit.support import figures
 from transformer_lit.support.files import shipped
 from transformer_lit.support.pages import live_view, script
 from transformer_lit.support.seen import was_seen
@@ -36,6 +37,21 @@ def nearest(translator: Translator, word: str, n: int = 8) -> list[tuple[str, fl
     near[:UNK + 1] = near[ids[0]] = -1.0
     top = near.topk(n)
     return [(tokens.decode([i]), value) for i, value in zip(top.indices.tolist(), top.values.tolist())]
+
+
+def neighbours(translator: Translator, pairs: Sequence[tuple[str, str]], n: int = 4) -> figures.Picture:
+    """A table: for each pair of a word and its translation, the tokens nearest to the first, and how many are nearer than the second.
+
+    Both by the cosine of the target's vectors, each word by its first token."""
+    table = nn.functional.normalize(translator.model.target.tokens.weight.detach(), dim=-1)  # (V, D)
+    rows = []
+    for word, other in pairs:
+        one, two = (translator.target.encode(" " + text)[0] for text in (word, other))
+        cosine = table @ table[one]  # (V,)
+        rows.append({"word": word, "its translation": other, "nearest to the word": ", ".join(
+            token.strip() for token, _ in nearest(translator, word, n)),
+            "nearer than its translation": int((cosine > cosine[two]).sum()) - 1})
+    return figures.table(rows, caption=f"Of {len(table):,} tokens")
 
 
 def beam_steps(translator: Translator, english: str, beam_size: int = 2) -> list[list[tuple[float, int, str]]]:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..attention_maps import alignment_error_rate, distance, entropy, heads_differ, piece_names, read_pairs, record
+from ..attention_maps import alignment_error_rate, piece_names, read_pairs, record, weight_at
 from ..masks import PAD
 from ..pocket import PocketPair
 from ..rnn import word_of_piece, word_weights
@@ -17,6 +17,7 @@ from ..tokens import Subwords, split_words
 from ..training import collate
 from ..translation import Translator
 from . import figures
+from .spread import distance, entropy, heads_differ
 
 Maps = list[Tensor]  # of each pair: (T, S) or (M, T, S)
 
@@ -143,3 +144,28 @@ def layers_table(weights: Mapping[str, Tensor], open_: Mapping[str, Tensor], rea
     sharp = min(rows, key=lambda row: row["entropy"])
     return figures.table(rows, fmt="{:.2f}", caption=f"Sharpest: {sharp['attention']} layer {sharp['layer']}, which looks at "
                                                      f"{sharp['as many words']:.1f} words per row")
+
+
+def habits(weights: Mapping[str, Tensor], open_: Mapping[str, Tensor], places: Mapping[str, Mapping[str, Tensor]]) -> list[dict]:
+    """For each place the head that puts most weight there, beside an even spread, and how many heads put over half there.
+
+    weights: kind -> (N, B, H, T, S); open_: kind -> to (B, T, S); places: kind -> name -> (B, T, S). A place that no row has
+    is left out."""
+    rows: list[dict] = []
+    for kind, named in places.items():
+        even = open_[kind] / open_[kind].sum(-1, keepdim=True)
+        for name, place in named.items():
+            if place.any():
+                on = weight_at(weights[kind], place)  # (N, H)
+                n, h = divmod(int(on.argmax()), on.size(1))
+                rows.append({"attention": kind, "place": name, "best head": f"layer {n + 1}, head {h + 1}", "its weight": on.max().item(),
+                             "spread evenly": weight_at(even[:, None], place).item(), "heads over half": f"{int((on > 0.5).sum())} of {on.numel()}"})
+    return rows
+
+
+def habits_table(weights: Mapping[str, Tensor], open_: Mapping[str, Tensor], places: Mapping[str, Mapping[str, Tensor]]) -> figures.Picture:
+    "`habits` as a table; its caption names the strongest."
+    rows = habits(weights, open_, places)
+    best = max(rows, key=lambda row: row["its weight"])
+    return figures.table(rows, fmt="{:.2f}", caption=f"The strongest habit: {best['attention']} {best['best head']}, with {best['its weight']:.0%} of "
+                                                     f"its weight on the {best['place']}")

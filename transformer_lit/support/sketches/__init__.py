@@ -13,7 +13,7 @@ from .scores import (at_group, damaged_scores, equal_runs, narrowing, precisions
 from .text import (dealt_out, filled_slots, growing_word, joint_use, numbered_words, pieces, readable_piece, shortcuts_compared,
                    unknown_by_size, without_rare_words, word_links, words_and_pieces)
 from .training import (answers_by_epoch, averaged_checkpoints, falling_loss, killed_and_resumed, losses_apart, losses_by_epoch,
-                       padded, range_by_epoch, shifted, training_curves, validation_by_epoch)
+                       padded, range_by_epoch, shifted, training_curves, validation_by_epoch, words_kept)
 
 __all__ = ["Prose", "across_then_alone", "answers_by_epoch", "at_group", "attention_sheet", "averaged_checkpoints", "beam_nodes",
            "beam_tree", "by_head", "cache_rates", "cached_rows", "copies_by_length", "copies_left", "damaged_scores", "dealt_out",
@@ -25,4 +25,4 @@ __all__ = ["Prose", "across_then_alone", "answers_by_epoch", "at_group", "attent
            "readable_piece", "residual_or_none", "runs", "said_again", "scores_by_group", "shift_by", "shifted",
            "shortcuts_compared", "staying", "table_of_clocks", "training_curves", "two_masks", "two_readers", "unknown_by_size",
            "unrolled", "validation_by_epoch", "ways_apart", "what_is_left_out", "who_reads", "who_reports", "windows_read",
-           "without_rare_words", "word_links", "word_tree", "words_and_pieces"]
+           "without_rare_words", "word_links", "word_tree", "words_and_pieces", "words_kept"]

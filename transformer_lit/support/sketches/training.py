@@ -178,3 +178,13 @@ def range_by_epoch(runs: Mapping[str, Sequence[Sequence[float]]], dashed: str | 
         ylabel="validation loss, nats per token", styles={dashed: "--"} if dashed else None,
         alt=f"Validation loss by epoch, median and range of {seeds} seeds: {in_a_row(list(runs))}.",
         caption=f"After {epochs} epochs the median loss is {in_a_row([f'{b[0][-1]:.2f} in {kind}' for kind, b in bands.items()])}.")
+
+
+def words_kept(whole: Sequence[tuple[int, float]], cut: Sequence[tuple[int, float]]) -> figures.Picture:
+    "What is left of single translations when 1, 2, 3 … sentences are asked for as one text, (tokens, share): whole, and cut at their ends."
+    return figures.curves(
+        {"whole": tuple(zip(*whole)), "cut": tuple(zip(*cut))}, xlabel="source tokens", ylabel="share of words kept",
+        colors={"whole": figures.FAULT, "cut": figures.INK}, styles={"whole": "--"},
+        alt="Share of the words of the single translations that remain when the sentences are asked for as one text: "
+            f"{whole[-1][1]:.0%} of {whole[-1][0]} tokens whole, {cut[-1][1]:.0%} cut at sentence ends.",
+        caption=f"Of {len(whole)} sentences in a row, cut at their ends, {cut[-1][1]:.0%} of the words are kept; asked whole, {whole[-1][1]:.0%}.")
