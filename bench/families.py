@@ -41,7 +41,6 @@ def run(steps: int, seed: int, peak: float = 6e-3) -> dict:
                  "encoder-decoder": space["cut_gradient"]}
     models = space["models"] = {family: space["build"](kind, seed) for family, kind in space["KINDS"].items()}
     losses = {family: space["trained"](model, gradients[family], steps, peak) for family, model in models.items()}
-    space["COLOURS"] = dict.fromkeys(models)  # of a figure that nobody looks at here
     for name, code in zip(AFTER, cells(AFTER)):
         exec(compile(code, f"{NOTEBOOK.name}#{name}", "exec"), space)
     return {"steps": steps, "peak": peak, "unseen": space["n"], "pairs": len(space["pairs"]),

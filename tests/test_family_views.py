@@ -18,14 +18,13 @@ def test_ways_to_cover():
     drawn = views.losses_by_way(LEAKS)
     assert "cover nothing 0.50, covered 3.00" in repr(drawn) and drawn.caption == (
         "The lowest loss, 0.50, belongs to cover nothing, which fills 10% of the gaps right; covered ends at 3.00 and fills 60%.")
-    assert shown(views.gaps_by_way(LEAKS))[-3:] == ["covered", "3.00", "60%"]
     cells = shown(views.covering_table(["il", "est"], torch.tensor([0.71, 0.09]), torch.tensor([0.2, 0.3]), ["il", "<gap>"], ["", "est"]))
     assert cells[5:10] == ["il", "0.71", "–", "il", "–"] and cells[11:] == ["0.09", "0.30", "&lt;gap&gt;", "est"]
 
 
 def test_what_is_read():
     sight = torch.tensor([[True, False, True], [True, False, False]])
-    assert views.reading_map(sight, [views.ONE, views.LEFT], ["il", "…", "."]).caption == (
+    assert views.reading_map(sight, [views.ONE, views.LEFT], ["il", "est", "."], 1).caption == (
         "To name the gap, of 3 places encoder-only reads 2, decoder-only reads 1.")
 
 
@@ -54,3 +53,35 @@ def test_products_and_sums():
     def from_the_left(): ...
 
     assert shown(views.sums_table([(views.LEFT, from_the_left)], [0.99996]))[3:] == ["decoder-only", "from the left", "1.0000"]
+
+
+def test_pictures_of_who_sees():
+    full, low = torch.ones(3, 3).bool(), torch.ones(3, 3).tril().bool()
+    assert views.who_moves_whom({views.ONE: full, views.LEFT: low}, list("abc")).caption == (
+        "Squares in which the row's state moves with the column's word: encoder-only 9 of 9, decoder-only 6 of 9.")
+    told = views.same_picture({"prefix": full, "other": low.T, "twin": low}, {views.ONE: full, views.LEFT: low})
+    assert str(told) == "The picture of prefix is the encoder-only one. The picture of other is none of the three. The picture of twin is the decoder-only one."
+
+
+def test_shares_and_ways():
+    hits = torch.arange(400) < 100  # a quarter; the standard error of a half is 1/40
+    picture = views.shares_table({"gap": (0.5, hits)})
+    assert shown(picture)[-4:] == ["gap", "50%", "25.0%", "-10.0"] and "at most 10.0" in picture.html
+    picture = views.ways_to_ask({"cover_nothing": {"copier is right": 1.0}, "covered": {"copier is right": 0.1}})
+    assert "A copier gets 100% of cover nothing and 10% of covered right" in picture.html
+
+
+def test_trainings():
+    assert views.smoothed([4.0, 2.0, 0.0], 2) == [4.0, 3.0, 1.0]
+    assert views.three_trainings({views.ONE: [3.0] * 12, views.LEFT: [4.0] * 12}).caption == (
+        "Three questions, three losses: encoder-only from 3.00 to 3.00, decoder-only from 2.00 to 2.00.")
+    assert shown(views.efforts({views.ONE: 1200}, {views.ONE: [1.0] * 8}, {views.ONE: 2 * 10 ** 9}, {views.ONE: (1, 2)}))[-5:] == [
+        views.ONE, "1,200", "8", "2.0e+09", "1.5"]
+
+
+def test_answers():
+    assert shown(views.gaps_filled({views.ONE: {"any word": 0.5}}, 3))[-2:] == [views.ONE, "50%"]
+    assert views.continuing({views.LEFT: 1.5, f"{views.ONE}, one look": 9.0}).caption == (
+        "The best and the worst: decoder-only 1.50, encoder-only, one look 9.00.")
+    assert shown(views.ends_table("il", {views.ONE: "dort ."}))[1:] == ["il …", views.ONE, "dort ."]
+    assert shown(views.translations({views.ONE: {"BLEU": 3.14, "exact": 0.25, "the first one": "il"}}, "he", "s"))[-4:] == [views.ONE, "3.1", "25%", "il"]

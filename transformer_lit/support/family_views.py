@@ -2,11 +2,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from . import figures
+from .sketches import Prose, in_a_row
 
 ONE, LEFT, TWO = "encoder-only", "decoder-only", "encoder-decoder"
+COLOURS = {ONE: figures.ENCODER, LEFT: figures.DECODER, TWO: figures.BRIDGE}
 FAMOUS = (  # model, family, what a token is, what it learns to say
     ("BERT, 2018", ONE, "pieces of words", "covered words"),
     ("ViT, 2020", ONE, "patches of an image", "what the image shows"),
@@ -17,6 +20,36 @@ FAMOUS = (  # model, family, what a token is, what it learns to say
     ("BART, 2019", TWO, "pieces of words", "the text before it was spoilt"),
     ("T5, 2019", TWO, "pieces of words", "what was cut out; every task as text"),
     ("Whisper, 2022", TWO, "frames of sound in, pieces of words out", "what was said, or its English"))
+
+
+def who_moves_whom(seen: Mapping[str, Tensor], words: Sequence[str]) -> figures.Picture:
+    "A square of rows that move and columns that move them for each family. seen: family -> (L, L), true where the row moves."
+    counts = ", ".join(f"{family} {int(open_.sum())} of {open_.numel()}" for family, open_ in seen.items())
+    return figures.heatmaps([{"matrix": open_, "title": family, "rows": words, "cols": words} for family, open_ in seen.items()], cmap="mask",
+                            caption=f"Squares in which the row's state moves with the column's word: {counts}.",
+                            alt=f"Who moves whom, measured, light for yes: {counts} squares.")
+
+
+def same_picture(found: Mapping[str, Tensor], seen: Mapping[str, Tensor]) -> Prose:
+    "Which of the pictures each model has. found: model -> (L, L), seen: family -> (L, L)."
+    return Prose(" ".join(f"The picture of {name} is " + (in_a_row([f"the {family} one" for family in same]) if same else "none of the three") + "."
+                          for name, open_ in found.items() for same in [[family for family, one in seen.items() if torch.equal(open_, one)]]))
+
+
+def shares_table(drawn: Mapping[str, tuple[float, Tensor]]) -> figures.Picture:
+    "What was drawn beside what was wanted, and how far off it is in standard errors. drawn: what -> (wanted, one truth value per try)."
+    rows = {name: {"wanted": f"{wanted:.0%}", "drawn": f"{hits.float().mean().item():.1%}",
+                   "standard errors off": (hits.float().mean().item() - wanted) / (wanted * (1 - wanted) / len(hits)) ** 0.5}
+            for name, (wanted, hits) in drawn.items()}
+    most = max(abs(row["standard errors off"]) for row in rows.values())
+    return figures.table(rows, fmt="{:+.1f}", caption=f"The four shares, at most {most:.1f} standard errors from those wanted")
+
+
+def ways_to_ask(reports: Mapping[str, Mapping[str, float]]) -> figures.Picture:
+    "Ways to choose what is asked, and what a copier makes of each. reports: name of the way -> what was counted."
+    copied = [f"{report['copier is right']:.0%} of {name.replace('_', ' ')}" for name, report in reports.items()]
+    return figures.table({name.replace("_", " "): report for name, report in reports.items()}, fmt="{:.2f}",
+                         caption=f"A copier gets {in_a_row(copied)} right")
 
 
 def covering_table(words: Sequence[str], first: Tensor, second: Tensor, read: Sequence[str], say: Sequence[str]) -> figures.Picture:
@@ -43,12 +76,6 @@ def losses_by_way(leaks: Mapping[str, tuple[Sequence[float], float]]) -> figures
                               f"{name} {end_of(losses):.2f}" for name, losses in lines.items()) + ".")
 
 
-def gaps_by_way(leaks: Mapping[str, tuple[Sequence[float], float]]) -> figures.Picture:
-    "The same in numbers, with the test beside the loss."
-    return figures.table({name.replace("_", " "): {"loss, last 20 steps": end_of(losses), "gaps filled right": f"{share:.0%}"}
-                          for name, (losses, share) in leaks.items()}, fmt="{:.2f}", caption="The lowest loss, the worst test")
-
-
 def products_table(products: Mapping[str, Tensor]) -> figures.Picture:
     "Two words: what each way multiplies to for two of the four sentences, and for all together. products: way -> (2, 2)."
     return figures.table([{"way": way, "il fatigué": p[0, 0].item(), "il fatiguée": p[0, 1].item(), "sum of all four": p.sum().item()}
@@ -61,12 +88,59 @@ def sums_table(cases: Sequence[tuple[str, Callable]], sums: Sequence[float]) -> 
                           for (family, way), total in zip(cases, sums)], fmt="{:.4f}", caption="The probabilities of all sentences, added up")
 
 
-def reading_map(sight: Tensor, families: Sequence[str], words: Sequence[str]) -> figures.Picture:
-    "Which words of a sentence each family reads when it names the gap: (families, words)."
+def smoothed(losses: Sequence[float], n: int = 10) -> list[float]:
+    "Of each step the mean of the last `n` losses, of fewer at the start."
+    return [sum(losses[max(0, i - n + 1):i + 1]) / len(losses[max(0, i - n + 1):i + 1]) for i in range(len(losses))]
+
+
+def three_trainings(losses: Mapping[str, Sequence[float]]) -> figures.Picture:
+    "Loss per word asked for, ten steps' mean. The decoder-only loss is the sum of two, one per language, and is halved."
+    lines = {family: [y / (2 if family == LEFT else 1) for y in smoothed(ys)] for family, ys in losses.items()}
+    ends = ", ".join(f"{family} from {ys[0]:.2f} to {ys[-1]:.2f}" for family, ys in lines.items())
+    return figures.curves(lines, xlabel="step", ylabel="loss per word asked for", colors=COLOURS, caption=f"Three questions, three losses: {ends}.",
+                          alt=f"Losses of three questions, so their heights can't be compared: {ends}.")
+
+
+def efforts(sizes: Mapping[str, int], losses: Mapping[str, Sequence[float]], counted: Mapping[str, int],
+            asked: Mapping[str, Sequence[int]]) -> figures.Picture:
+    "Weights, steps, operations and questions. asked: family -> the words asked for in each sentence; the table has their mean."
+    return figures.table([{"family": family, "parameters": sizes[family], "steps": len(losses[family]), "operations": f"{counted[family]:.1e}",
+                           "words asked per sentence": sum(asked[family]) / len(asked[family])} for family in sizes], fmt="{:.1f}",
+                         caption="As many weights and steps, not as many questions")
+
+
+def reading_map(sight: Tensor, families: Sequence[str], words: Sequence[str], gap: int) -> figures.Picture:
+    "Which words of a sentence each family reads when it names the word at place `gap`: (families, words)."
+    words = [*words[:gap], "…", *words[gap + 1:]]
     return figures.heatmap(sight, rows=list(families), cols=list(words), cmap="mask",
                            caption=f"To name the gap, of {len(words)} places " + ", ".join(
                                f"{family} reads {int(row.sum())}" for family, row in zip(families, sight)) + ".",
                            alt="A row for each family over the words of a sentence with a gap; light is what is read.")
+
+
+def gaps_filled(filled: Mapping[str, Mapping[str, float]], n: int) -> figures.Picture:
+    "The shares of gaps filled right. filled: way -> kind of gap -> share; n: how many sentences."
+    return figures.table({way: {kind: f"{share:.0%}" for kind, share in row.items()} for way, row in filled.items()},
+                         caption=f"Gaps filled right in {n} unseen sentences")
+
+
+def continuing(perplexities: Mapping[str, float]) -> figures.Picture:
+    "Perplexity of the rest of a sentence, a bar for each way to go on; a way's name begins with its family."
+    best, worst = min(perplexities, key=perplexities.__getitem__), max(perplexities, key=perplexities.__getitem__)
+    ends = f"{best} {perplexities[best]:.2f}, {worst} {perplexities[worst]:.2f}"
+    return figures.bars(perplexities, xlabel="perplexity of the rest", colors={way: COLOURS[way.split(",")[0]] for way in perplexities},
+                        caption=f"The best and the worst: {ends}.", alt=f"Perplexity of the rest of a sentence, the shortest bar is the best: {ends}.")
+
+
+def ends_table(beginning: str, ends: Mapping[str, str]) -> figures.Picture:
+    "How each family goes on. ends: family -> what it says after `beginning`."
+    return figures.table([{"family": family, f"{beginning} …": end} for family, end in ends.items()], caption="One beginning, three ends")
+
+
+def translations(translated: Mapping[str, Mapping[str, Any]], english: str, signature: str) -> figures.Picture:
+    "BLEU, exact matches and the first translation. translated: way -> these three; `english` is what the first one translates."
+    return figures.table({way: {**row, "exact": f"{row['exact']:.0%}", "BLEU": f"{row['BLEU']:.1f}"} for way, row in sorted(translated.items())},
+                         caption=f"{english} ({signature})")
 
 
 def all_tasks(filled: Mapping[str, Mapping[str, float]], perplexities: Mapping[str, float],
