@@ -6,7 +6,8 @@ book/results/replication.json, the record that the page *What held* shows. The w
 commit that it was made from.
 
 A record belongs to its experiment: the cells that the claim's cell depends on. When one of them changes, in code and not in
-words, the runs before are dropped and fall due again. Lines that only print or draw are words, too.
+words, the runs before are dropped and fall due again. Lines that only print or draw are words, too, and so is an expression that stands
+on a line alone to be seen.
 """
 import argparse
 import ast
@@ -53,6 +54,8 @@ NEEDS = {"avx2": "avx2", "avx512": "avx512f"}  # flags of the processor; a set t
 CHANGES = {"append", "extend", "add", "update", "insert", "load_state_dict", "train", "eval", "fit", "step", "backward",
            "requires_grad_", "to", "double", "float", "copy_", "fill_", "mul_", "add_", "zero_"}
 SHOWS = {"print", "figures", "sketches", "pictures", "views", "paper_views", "word_maps", "Prose", "HTML"}  # a line that calls these only shows
+
+READS = {"tuple", "len", "list", "round", "sorted", "item", "tolist"}  # calls that only read what they are given
 
 
 def root_of(node: ast.AST) -> str | None:
@@ -124,7 +127,16 @@ def names_of(source: str) -> Names:
 
 def only_shows(line: ast.stmt) -> bool:
     "Whether a line of a cell does nothing but print or draw: it takes no part in the experiment."
-    return isinstance(line, ast.Expr) and (root_of(line.value) in SHOWS or isinstance(line.value, (ast.Name, ast.Attribute, ast.Constant)))
+    return isinstance(line, ast.Expr) and (root_of(line.value) in SHOWS or displays(line.value))
+
+
+def displays(value: ast.expr) -> bool:
+    "Whether an expression on a line alone was put there to be seen, and changes nothing."
+    if any(isinstance(node, ast.Attribute) and node.attr in CHANGES for node in ast.walk(value)):
+        return False
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id in READS or isinstance(value.func, ast.Attribute) and value.func.attr in READS
+    return isinstance(value, (ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.ListComp, ast.DictComp, ast.Subscript, ast.JoinedStr))
 
 
 def without_words(tree: ast.AST) -> ast.AST:
