@@ -183,3 +183,29 @@ def test_contributing_lists_the_time_of_every_chapter():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for path in (ROOT / "book").glob("[0-9]*.ipynb"):
         assert f"`{path.stem}`" in text, f"{path.stem} is missing from the table of times"
+
+
+def test_each_chapter_has_a_cell_whose_figure_stands_on_its_card():
+    import build
+
+    cells = {path.name[:2]: {cell["id"] for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]} for path in build.chapters(1, 26)}
+    assert set(build.KEY_FIGURES) == set(cells)
+    assert not {n: wanted for n, wanted in build.KEY_FIGURES.items() if wanted not in cells[n]}, "KEY_FIGURES names cells that are gone"
+
+
+def test_a_thumbnail_is_a_phones_drawing_with_the_first_sentence_of_its_words(tmp_path, monkeypatch):
+    import build
+    import nbformat
+
+    def cell(name, words, desk, phone):
+        page = (f'<figure class="tl-figure"><div role="img" aria-label="{words}"><div class="tl-desk"><svg >{desk}</svg></div>'
+                f'<div class="tl-phone"><svg >{phone}</svg></div></div></figure>')
+        return nbformat.v4.new_code_cell("", id=name, outputs=[nbformat.v4.new_output("display_data", {"text/html": page})])
+
+    monkeypatch.setattr(build, "OUT", tmp_path)
+    monkeypatch.setattr(build, "KEY_FIGURES", {"01": "key"})
+    cells = [cell("big", "Big.", "d", "p" * build.LARGEST), cell("first", "First.", "d1", "p1"), cell("key", "5.0 &amp; more? No.", "d2", "p2")]
+    for kept, told in ((cells, "5.0 &amp; more?"), (cells[:2], "First."), (cells[:1], None)):
+        nbformat.write(nbformat.v4.new_notebook(cells=kept), tmp_path / "01_x.ipynb")
+        shown = build.thumbnail(tmp_path / "01_x.ipynb")
+        assert shown == "" if told is None else f'role="img" aria-label="{told}"' in shown and shown.count("<svg") == 1 and ">d" not in shown

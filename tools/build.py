@@ -25,6 +25,14 @@ ROOT = Path(__file__).resolve().parent.parent
 SITE, OUT, BUILT = ROOT / ".run" / "site", ROOT / ".run" / "out", ROOT / "_build"
 
 
+KEY_FIGURES = {  # chapter -> the cell whose figure stands on its card; the first small one where none is named
+    "01": "states", "02": "figure-scale", "03": "figure-four-steps", "04": "promise", "05": "clocks", "06": "norm-places", "07": "mechanism",
+    "08": "lines-bridge", "09": "draw-tying", "10": "shift-drawing", "11": "promise", "12": "timeline", "13": "tree-drawn", "14": "leak-figure",
+    "15": "growing-figure", "16": "mechanism-figure", "17": "mechanism", "18": "loss-figure", "19": "narrow-figure", "20": "one-by-one-figure",
+    "21": "curves-figure", "22": "promise", "23": "problem-figure", "24": "mask-figure", "25": "bends-figure", "26": "readers-figure"}
+LARGEST = 25_000  # letters of such a drawing
+
+
 def measured(name: str) -> str:
     "The box's line on time and memory, from the chapter's last execution."
     kept = json.loads((OUT / f"{name}.json").read_text())
@@ -122,13 +130,21 @@ def hours(first: int, last: int) -> str:
 
 
 def thumbnail(path: Path) -> str:
-    "The first small figure of a chapter, as it was drawn in its last execution."
+    "The figure that a card shows of a chapter, as it was drawn in its last execution: a phone's drawing, because it is small."
+    first, wanted = "", KEY_FIGURES.get(path.stem[:2])
     for cell in nbformat.read(OUT / path.name, 4).cells:
         for output in cell.get("outputs", []):
-            found = re.search(r"<svg.*?</svg>", "".join(output.get("data", {}).get("text/html", "")), re.S)
-            if found and "data-chapter" not in found[0] and len(found[0]) < 30_000:
-                return found[0]
-    return ""
+            page = "".join(output.get("data", {}).get("text/html", ""))
+            found = re.search(r'<figure class="tl-figure".*?aria-label="([^"]*)".*?</figure>', page, re.S)
+            drawn = re.findall(r"<svg.*?</svg>", found[0].rpartition('class="tl-phone"')[2], re.S) if found else []
+            if drawn and "data-chapter" not in drawn[0] and len(drawn[0]) < LARGEST:
+                alt = re.match(r".*?[.!?](?= |$)|.*", html.unescape(found[1]), re.S)[0]
+                small = drawn[0].replace("<svg ", '<svg preserveAspectRatio="xMinYMid" ', 1)
+                shown = f'<span class="tl-thumb" role="img" aria-label="{html.escape(alt)}">{small}</span>'
+                if cell.id == wanted:
+                    return shown
+                first = first or shown
+    return first
 
 
 def card(path: Path) -> str:
