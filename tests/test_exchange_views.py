@@ -1,6 +1,7 @@
 """Chapter 25's figures and sentences are those of the records and of what the page measures."""
 import math
 import re
+import types
 
 import pytest
 import torch
@@ -71,6 +72,16 @@ def test_what_the_page_measures_is_drawn_with_its_numbers():
     assert "4.00 to 4.00" in shown(views.start_gradient_table([6, 48], slopes))
     assert "2.0 in the gradient, 1.0 in Muon's step" in views.evened(torch.tensor([2.0, 1, 1]), torch.ones(3)).caption
     assert views.activations().caption == "A feature of −1 becomes 0.00 (ReLU), −0.16 (GELU), −0.27 (swish)."
+
+
+def test_bytes_weights_and_costs_of_an_exchange():
+    cells = shown(views.bytes_by_kind({"MHA, 8": (10, 20), "GQA, 2": (3, 4)}))
+    assert cells[cells.index("MHA, 8") + 1:][:4] == ["10", "20", "30", "60"] and "19" not in cells and "16" in cells
+    assert repr(views.weights_said(3_000_000, (1_000, 2_000))).startswith("The weights of the decoder's layers are 6 MB, as much as 2000")
+    model = types.SimpleNamespace(config=types.SimpleNamespace(d_ff=171))
+    cells = shown(views.costs({"swiglu": model}, {"swiglu": 0.99}, lambda name, which: f"{name} {which}", {"swiglu": 64}))
+    assert cells[-6:] == ["swiglu", "171", "-1.0%", "swiglu 0", "swiglu 1", "64"]
+    assert "attentions" in repr(views.exchanged_boxes())
 
 
 def test_a_stack_trains_if_it_beats_the_frequencies():

@@ -10,7 +10,7 @@ from made_up import here, own, store  # noqa: F401
 from test_data import one_sentence
 
 from transformer_lit import training, wmt
-from transformer_lit.support import memory
+from transformer_lit.support import experiments, memory
 
 
 class Greedy(torch.nn.Module):
@@ -28,7 +28,7 @@ class Greedy(torch.nn.Module):
 
 def test_the_budget_fits_itself_and_the_result_is_the_same(own, store):
     config = training.TrainingConfig(max_tokens=400)
-    hardest = wmt.StoreBatches(store, config, 1).hardest()
+    hardest = experiments.hardest(wmt.StoreBatches(store, config, 1))
     batch = max(wmt.length_batches(store.lengths, 400), key=len)
     gradients = {}
     for room in 10**9, 300, 100:

@@ -74,14 +74,25 @@ def test_rms_norm_starts_as_layer_norm_does():
 def test_rms_norm_trains_its_weight():
     torch.manual_seed(0)
     ours, theirs, x = RMSNorm(8), nn.RMSNorm(8, eps=1e-5), torch.randn(5, 8)
-    for norm in (ours, theirs):
-        norm(x).pow(3).sum().backward()
+    inputs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    for norm, one in zip((ours, theirs), inputs):
+        norm(one).pow(3).sum().backward()
     same(ours.weight.grad, theirs.weight.grad, "the gradient of RMSNorm's weight", atol=1e-4)
+    same(inputs[0].grad, inputs[1].grad, "the gradient of what RMSNorm reads", atol=1e-4)
 
 
 def test_epsilon_is_taken_over():
     odd = with_rms_norm(nn.Sequential(nn.LayerNorm(3, eps=0.5)))
     assert type(odd[0]) is RMSNorm and odd[0].eps == 0.5, "ε must be taken over"
+
+
+def test_an_exchanged_norm_changes_what_the_model_says():
+    model, (source, target) = small("book"), sentences()
+    said = model(source, target)
+    kept = {id(part) for part in model.modules() if not isinstance(part, nn.LayerNorm)}
+    again = with_rms_norm(model)
+    assert again is model and not torch.allclose(again(source, target), said)
+    assert {id(part) for part in model.modules() if not isinstance(part, RMSNorm)} == kept, "something else was exchanged"
 
 
 def test_with_rms_norm_reaches_every_norm():
@@ -343,13 +354,14 @@ def test_a_part_gets_its_sizes_and_the_rest_stays():
         with_parts(EncoderLayer, cross_attention=Noted)(8, 2, 32)
 
 
-def test_nothing_exchanged_is_the_book_s_model():
-    config = TransformerConfig(30, None, 16, 2, 32, 1, 1, 0.0, "post")
+@pytest.mark.parametrize("norm, other", [("post", set()), ("pre", {"decoder.norm.weight"})])
+def test_nothing_exchanged_is_the_book_s_model(norm, other):
+    config = TransformerConfig(30, None, 16, 2, 32, 2, 2, 0.0, norm)
     torch.manual_seed(3)
     ours = assembled(config).state_dict()
     torch.manual_seed(3)
     theirs = Transformer(config).state_dict()
-    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert {name for name in theirs if not torch.equal(ours[name], theirs[name])} == other, "more than the last norm's start"
 
 
 def test_parts_are_exchanged_and_nothing_else():
@@ -362,6 +374,9 @@ def test_parts_are_exchanged_and_nothing_else():
     assert (model.decoder.norm.weight == 1).all(), "the last norm of a pre-norm decoder starts at 1 here"
     with pytest.raises(AttributeError, match="feedforward"):
         with_parts(EncoderLayer, feedforward=SwiGLU)(8, 2, 16)
+    names = [type(part).__name__ for part in model.modules()]
+    assert names.count("RotaryGroupedAttention") == 4 and names.count("GroupedQueryAttention") == 2
+    assert names.count("SwiGLU") == 4 and names.count("TokensOnly") == 2 and not {"LayerNorm", "FeedForward"} & set(names)
     assert type(modern(TransformerConfig(9, None, 16, 2, 8, 1, 1)).encoder.layers[0].feed_forward) is SwiGLU
 
 
@@ -418,6 +433,8 @@ def test_what_a_design_sets_besides_its_parts():
         width = {name: DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted).config.d_ff
                  for name in ("multi-query", "grouped-query", "swiglu", "learned")}
         idle = DESIGNS["no-dropout"].build(scale.vocabulary, scale.sizes, wanted)
+        rms = DESIGNS["rms-norm"].build(scale.vocabulary, scale.sizes, wanted)
+    assert not any("around" in name and name.endswith("bias") for name, _ in rms.named_parameters()), "RMSNorm has no bias"
     assert width["multi-query"] > width["grouped-query"] > 256 == width["swiglu"] > width["learned"]
     assert idle.config.dropout == 0
 
@@ -428,7 +445,8 @@ def test_a_width_that_fits_is_left_alone():
     build = at_size()
     assert build(60, sizes, count).config.d_ff == 50
     assert build(60, sizes, round(count * 1.008)).config.d_ff == 50
-    assert build(60, sizes, round(count * 1.2)).config.d_ff % 8 == 0
+    assert build(60, sizes, round(count * 0.992)).config.d_ff == 50
+    assert all(build(60, sizes, round(count * by)).config.d_ff % 8 == 0 for by in (1.2, 1.3))
 
 
 RECORDED = {"pocket": set(DESIGNS), "tatoeba": {"2017", "all-together", "pre-norm-muon"}}

@@ -22,7 +22,7 @@ from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, tex
 from test_data import one_sentence
 
 from transformer_lit import training, translation, wmt
-from transformer_lit.support import answers, checkpoint, large_runs, prepare
+from transformer_lit.support import answers, checkpoint, experiments, large_runs, prepare
 from transformer_lit.training import Trainer, collate, token_batches
 
 MODEL = dict(d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0, norm="pre")
@@ -40,7 +40,7 @@ def test_a_damaged_store_is_one_sentence(store, own, tmp_path, name, spoil, word
     path = tmp_path / "copy" / name
     path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(ValueError) as caught:
-        wmt.run_experiment(experiment(own), tmp_path / "run", tmp_path / "copy")
+        experiments.run_experiment(experiment(own), tmp_path / "run", tmp_path / "copy")
     assert one_sentence(str(caught.value)) and words in str(caught.value) and name in str(caught.value)
     assert not (tmp_path / "run" / "plan.json").exists(), "a refused run must not fix a plan"
 
@@ -49,7 +49,7 @@ def test_a_batch_that_is_too_small_does_not_spoil_the_folder(own, store, tmp_pat
     e = experiment(own)
     small = dataclasses.replace(e, training=dataclasses.replace(e.training, max_tokens=9))
     with pytest.raises(ValueError, match="raise max_tokens"):
-        wmt.run_experiment(small, tmp_path / "run", own / "store")
+        experiments.run_experiment(small, tmp_path / "run", own / "store")
     assert not (tmp_path / "run").exists(), "the next try would be refused, because a plan was written"
 
 
@@ -58,16 +58,16 @@ def test_a_stop_saves_where_it_is(own, store, tmp_path, monkeypatch, every_step,
     short_answers(monkeypatch)
     e = dataclasses.replace(experiment(own), look_every=100)
     e = dataclasses.replace(e, training=dataclasses.replace(e.training, checkpoint_every=0))
-    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    experiments.run_experiment(e, tmp_path / "whole", own / "store")
     with monkeypatch.context() as patch:
         before_step(patch, 7, lambda run: os.kill(os.getpid(), getattr(signal, name)))
         with pytest.raises((KeyboardInterrupt, SystemExit)) as caught:
-            wmt.run_experiment(e, tmp_path / "cut", own / "store")
+            experiments.run_experiment(e, tmp_path / "cut", own / "store")
     said = str(caught.value) if name == "SIGINT" else capsys.readouterr().err
     assert "stopped at step 8, saved in" in said and (tmp_path / "cut" / "checkpoint.safetensors").exists()
     steps, take = [], Trainer.train_step
     monkeypatch.setattr(Trainer, "train_step", lambda run, *batch: (steps.append(run.step), take(run, *batch))[1])
-    wmt.run_experiment(e, tmp_path / "cut", own / "store")
+    experiments.run_experiment(e, tmp_path / "cut", own / "store")
     assert steps[0] == 8 and losses(tmp_path / "cut") == losses(tmp_path / "whole"), "steps are lost, or taken twice"
 
 
@@ -80,7 +80,7 @@ def test_one_folder_has_one_training(own, store, tmp_path, monkeypatch):
     def other(run):
         def go():
             try:
-                wmt.run_experiment(e, tmp_path / "run", own / "store")
+                experiments.run_experiment(e, tmp_path / "run", own / "store")
             except OSError as error:
                 errors.append(str(error))
         thread = threading.Thread(target=go)
@@ -89,7 +89,7 @@ def test_one_folder_has_one_training(own, store, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         before_step(patch, 3, other)
-        wmt.run_experiment(e, tmp_path / "run", own / "store")
+        experiments.run_experiment(e, tmp_path / "run", own / "store")
     assert len(errors) == 1 and one_sentence(errors[0]) and "another training is at work" in errors[0]
 
 
@@ -146,6 +146,11 @@ def test_few_shapes_and_the_same_loss(store, parts):
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found[True][1], found[False][1])), "filling changes the gradient"
 
 
+def test_widths_and_shapes_by_hand():
+    assert wmt.steady_width(np.array([5, 7, 8, 9, 30, 64, 65, 129])).tolist() == [8, 8, 8, 16, 32, 64, 80, 160]
+    assert wmt.static_shape(np.array([[5, 2], [3, 7], [30, 1]], np.uint16), np.array([0]), 100, parts=5) == (15, 8)
+
+
 def test_shapes_stay_few_for_a_large_corpus():
     lengths = np.random.default_rng(0).geometric(1 / 28, (200_000, 2)).clip(2, 256).astype(np.uint16)
     batches = wmt.static_batches(lengths, 25_000)
@@ -162,7 +167,7 @@ def test_a_run_that_compiles_trains_on_static_shapes(own, store, tmp_path, monke
     e = dataclasses.replace(e, training=dataclasses.replace(e.training, compile=True))
     step = Trainer.train_step
     monkeypatch.setattr(Trainer, "train_step", lambda run, s, t: seen.add(tuple(s.shape)) or step(run, s, t))
-    record = wmt.run_experiment(e, tmp_path / "run", own / "store")
+    record = experiments.run_experiment(e, tmp_path / "run", own / "store")
     assert len(seen) <= 16 and record["tokens"] > 0 and all(rows == max(1, 400 // width) for rows, width in seen)
 
 
@@ -211,20 +216,20 @@ def test_a_batch_comes_with_its_labels_counted(store):
 
 def test_the_hardest_batches(store):
     batches = wmt.StoreBatches(store, training.TrainingConfig(max_tokens=300), 1)
-    (widest, _), (fullest, _) = batches.hardest()
+    (widest, _), (fullest, _) = experiments.hardest(batches)
     assert widest.shape[1] <= store.lengths.max() and fullest.numel() <= 300
     cut = batches.epoch(0)
     assert len(fullest) * max(*[int(store.lengths[b].max()) for b in cut if len(b) == len(fullest)]) >= max(
         len(b) * int(store.lengths[b].max()) for b in cut) * 0.5
     model = torch.nn.Linear(1, 1)
-    assert wmt.fit_to_memory(model, batches, torch.device("cpu")) == batches.config, "nothing is tried on a CPU"
+    assert experiments.fit_to_memory(model, batches, torch.device("cpu")) == batches.config, "nothing is tried on a CPU"
 
 
 def test_a_run_goes_with_the_folder_of_a_run_before(own, store, tmp_path, monkeypatch):
     "plan.json as it was written before there was one Trainer: the same names, checkpoints and step files."
     short_answers(monkeypatch)
     e = experiment(own, steps=4)
-    wmt.run_experiment(e, tmp_path / "run", own / "store")
+    experiments.run_experiment(e, tmp_path / "run", own / "store")
     kept = json.loads((tmp_path / "run" / "plan.json").read_text())
     assert set(kept) == {*dataclasses.asdict(e), "tokenizer", "shards"}
     assert {path.name for path in (tmp_path / "run").iterdir()} >= {
@@ -236,14 +241,14 @@ def test_evaluate_and_the_run_cut_text_alike(own, store, tmp_path, monkeypatch):
     "A line of several sentences is parted as the saved translator parts it, in the looks, in the hypotheses and in `evaluate`."
     asked = []
     monkeypatch.setattr(translation, "answers", lambda model, ids, *how: asked.append([len(i) for i in ids]) or ids)
-    translator, _, _ = wmt.begin(experiment(own), store, tmp_path / "run", torch.device("cpu"))
+    translator, _, _ = experiments.begin(experiment(own), store, tmp_path / "run", torch.device("cpu"))
     assert translator.limits == (256, 256)
     translation.save_pretrained(translator, tmp_path / "saved", "fp32")
     again = translation.Translator.from_pretrained(tmp_path / "saved")
     assert again.limits == translator.limits, "the saved translator parts lines elsewhere"
     long = [" ".join(e for e, _ in PAIRS[:9])]
     answers.translate_lines(translator, long, tmp_path / "said.txt")
-    wmt.Looks(translator, experiment(own), [(long[0], "x")]).look()
+    experiments.Looks(translator, experiment(own), [(long[0], "x")]).look()
     again.translate(long)
     assert asked[0] == asked[1] == asked[2] and len(asked[0]) == 1, "one line is cut in different ways"
 
@@ -267,7 +272,7 @@ def losses(folder):
 
 @pytest.fixture
 def every_step(monkeypatch):
-    monkeypatch.setattr(wmt, "LOG_EVERY", 1)
+    monkeypatch.setattr(experiments, "LOG_EVERY", 1)
 
 
 def short_answers(monkeypatch):
@@ -324,7 +329,7 @@ def test_stopped_and_resumed_gives_the_same_losses(own, store, tmp_path, monkeyp
     "Killed after a step that no checkpoint holds: the steps since the last one are taken again."
     short_answers(monkeypatch)
     e = experiment(own, model={**MODEL, "dropout": 0.1})
-    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    experiments.run_experiment(e, tmp_path / "whole", own / "store")
     take = Trainer.train_step
     for stop in stops:
         def taking(run, *batch):
@@ -333,9 +338,9 @@ def test_stopped_and_resumed_gives_the_same_losses(own, store, tmp_path, monkeyp
             return take(run, *batch)
         monkeypatch.setattr(Trainer, "train_step", taking)
         with pytest.raises(Killed):
-            wmt.run_experiment(e, tmp_path / "cut", own / "store")
+            experiments.run_experiment(e, tmp_path / "cut", own / "store")
     monkeypatch.setattr(Trainer, "train_step", take)
-    wmt.run_experiment(e, tmp_path / "cut", own / "store")
+    experiments.run_experiment(e, tmp_path / "cut", own / "store")
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole"), "a resumed run reaches other losses"
     held = [checkpoint.read_checkpoint(tmp_path / n / "model.safetensors", False)[0] for n in ("cut", "whole")]
     assert all(torch.equal(held[0][name], held[1][name]) for name in held[0])
@@ -344,7 +349,7 @@ def test_stopped_and_resumed_gives_the_same_losses(own, store, tmp_path, monkeyp
 def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, capsys, every_step):
     short_answers(monkeypatch)
     e = experiment(own)
-    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    experiments.run_experiment(e, tmp_path / "whole", own / "store")
     take = Trainer.train_step
     clock, taken = [0.0], []
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
@@ -373,7 +378,7 @@ def test_translating_stops_in_time_and_goes_on(own, store, tmp_path, monkeypatch
     monkeypatch.setattr(translation, "answers", lambda model, ids, *how: asked.append((len(ids), how)) or ids)
     tokens = store.tokens()
     lines = [e for e, _ in PAIRS[:25]]
-    translator = wmt.Translator(torch.nn.Linear(1, 1), tokens, tokens, limits=(256, 256))
+    translator = translation.Translator(torch.nn.Linear(1, 1), tokens, tokens, limits=(256, 256))
     path = tmp_path / "said.txt"
     clock = iter([0, 0, 9])
     monkeypatch.setattr(answers, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
@@ -389,12 +394,12 @@ def refusals(own, **changes):
 
 def test_what_does_not_fit_a_run_is_one_sentence(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
-    wmt.run_experiment(experiment(own, steps=2), tmp_path / "run", own / "store")
+    experiments.run_experiment(experiment(own, steps=2), tmp_path / "run", own / "store")
     with pytest.raises(ValueError, match="steps=2; now steps=4"):
-        wmt.run_experiment(experiment(own, steps=4), tmp_path / "run", own / "store")
+        experiments.run_experiment(experiment(own, steps=4), tmp_path / "run", own / "store")
     prepare.prepare(settings(own, vocabulary=500), tmp_path / "other")
     with pytest.raises(ValueError) as caught:
-        wmt.run_experiment(experiment(own, steps=2, size=500), tmp_path / "run", tmp_path / "other")
+        experiments.run_experiment(experiment(own, steps=2, size=500), tmp_path / "run", tmp_path / "other")
     assert one_sentence(str(caught.value)) and "size=400; now size=500" in str(caught.value)
     assert "other tokenizer" in str(caught.value) and "another folder" in str(caught.value)
 
@@ -402,19 +407,19 @@ def test_what_does_not_fit_a_run_is_one_sentence(own, store, tmp_path, monkeypat
 def test_a_checkpoint_of_another_vocabulary_or_cut_short(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
     e, folder = experiment(own, steps=4), tmp_path / "run"
-    _, run, batches = wmt.begin(e, store, folder, torch.device("cpu"))
+    _, run, batches = experiments.begin(e, store, folder, torch.device("cpu"))
     run.fit(batches, until=2)
     path = folder / "checkpoint.safetensors"
     whole = path.read_bytes()
     other = tmp_path / "other"
     bigger = prepare.prepare(settings(own, vocabulary=500), tmp_path / "store500")
-    _, run, batches = wmt.begin(dataclasses.replace(e, size=500), bigger, other, torch.device("cpu"))
+    _, run, batches = experiments.begin(dataclasses.replace(e, size=500), bigger, other, torch.device("cpu"))
     (other / path.name).write_bytes(whole)
     with pytest.raises(ValueError, match="a model of another shape"):
         run.fit(batches)
     path.write_bytes(whole[:-100])
     with pytest.raises(ValueError) as caught:
-        wmt.run_experiment(e, folder, own / "store")
+        experiments.run_experiment(e, folder, own / "store")
     assert one_sentence(str(caught.value)) and "no whole checkpoint" in str(caught.value)
 
 
@@ -433,16 +438,16 @@ def before_step(patch, step, act):
 def test_nan_leaves_a_state_to_resume_from(own, store, tmp_path, monkeypatch, capsys, every_step):
     short_answers(monkeypatch)
     e = experiment(own)
-    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    experiments.run_experiment(e, tmp_path / "whole", own / "store")
     def poisoned(run):
         next(run.model.parameters()).data.fill_(math.nan)
 
     with monkeypatch.context() as patch:
         before_step(patch, 7, poisoned)
         with pytest.raises(ValueError) as caught:
-            wmt.run_experiment(e, tmp_path / "ill", own / "store")
+            experiments.run_experiment(e, tmp_path / "ill", own / "store")
     assert one_sentence(str(caught.value)) and "nan" in str(caught.value)
-    wmt.run_experiment(e, tmp_path / "ill", own / "store")
+    experiments.run_experiment(e, tmp_path / "ill", own / "store")
     assert losses(tmp_path / "ill") == losses(tmp_path / "whole")
 
 
@@ -450,23 +455,23 @@ def test_a_lost_checkpoint_and_the_one_before(own, store, tmp_path, monkeypatch,
     "Cut short by a drive that lost its connection: one sentence, and after its advice the run goes on from the one before."
     short_answers(monkeypatch)
     e = experiment(own)
-    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    experiments.run_experiment(e, tmp_path / "whole", own / "store")
     def stop(run):
         raise Killed
 
     with monkeypatch.context() as patch:
         before_step(patch, 8, stop)
         with pytest.raises(Killed):
-            wmt.run_experiment(e, tmp_path / "cut", own / "store")
+            experiments.run_experiment(e, tmp_path / "cut", own / "store")
     path = tmp_path / "cut" / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:-1000])
     with pytest.raises(ValueError) as caught:
-        wmt.run_experiment(e, tmp_path / "cut", own / "store")
+        experiments.run_experiment(e, tmp_path / "cut", own / "store")
     assert one_sentence(str(caught.value)) and "no whole checkpoint" in str(caught.value) and "delete it" in str(caught.value)
     path.unlink()
     steps, take = [], Trainer.train_step
     monkeypatch.setattr(Trainer, "train_step", lambda run, *batch: (steps.append(run.step), take(run, *batch))[1])
-    wmt.run_experiment(e, tmp_path / "cut", own / "store")
+    experiments.run_experiment(e, tmp_path / "cut", own / "store")
     assert 0 < steps[0] < 6, f"the run must go on from the checkpoint before the last, and begins at {steps[0]}"
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
 
@@ -475,7 +480,7 @@ def test_a_lost_checkpoint_and_the_one_before(own, store, tmp_path, monkeypatch,
 def test_a_full_disk_in_a_run_is_one_sentence(own, store, tmp_path, monkeypatch, capsys, every_step, where):
     short_answers(monkeypatch)
     e = experiment(own)
-    wmt.run_experiment(e, tmp_path / "whole", own / "store")
+    experiments.run_experiment(e, tmp_path / "whole", own / "store")
     monkeypatch.setattr(large_runs, "experiment_of", lambda options: e)
     given = ["--corpus", str(own / "mine-fr"), "--store", str(own / "store"), "--folder", str(tmp_path / "full"), "--threads", "1"]
     full = OSError(errno.ENOSPC, "No space left on device")
@@ -506,7 +511,7 @@ def test_a_full_disk_in_a_run_is_one_sentence(own, store, tmp_path, monkeypatch,
 
 def test_a_torn_line_of_translations_is_said_again(own, store, tmp_path, monkeypatch):
     monkeypatch.setattr(translation, "answers", lambda model, ids, *how: ids)
-    translator, lines = wmt.Translator(torch.nn.Linear(1, 1), store.tokens(), store.tokens(), limits=(256, 256)), [e for e, _ in PAIRS[:6]]
+    translator, lines = translation.Translator(torch.nn.Linear(1, 1), store.tokens(), store.tokens(), limits=(256, 256)), [e for e, _ in PAIRS[:6]]
     (tmp_path / "said.txt.part").write_bytes(text(lines[:2]) + "Déj".encode()[:-2])
     assert answers.translate_lines(translator, lines, tmp_path / "said.txt", size=3) == lines, "half a line was gone on with"
     assert (tmp_path / "said.txt").read_text("utf-8").splitlines() == lines
@@ -515,9 +520,9 @@ def test_a_torn_line_of_translations_is_said_again(own, store, tmp_path, monkeyp
 def joined(rank, world, own, folder, changes):
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), TRANSFORMER_LIT_DATA=str(own))
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}.meeting", rank=rank, world_size=world)
-    wmt.LOG_EVERY = 1
+    experiments.LOG_EVERY = 1
     translation.answers = lambda model, ids, *how: [i[:4] for i in ids]
-    wmt.run_experiment(experiment(own, **changes), folder, own / "store")
+    experiments.run_experiment(experiment(own, **changes), folder, own / "store")
     torch.distributed.destroy_process_group()
 
 
@@ -527,7 +532,7 @@ def test_two_processes_reach_the_losses_of_one(own, store, tmp_path, monkeypatch
 
     short_answers(monkeypatch)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    wmt.run_experiment(experiment(own), tmp_path / "one", own / "store")
+    experiments.run_experiment(experiment(own), tmp_path / "one", own / "store")
     mp.start_processes(joined, (2, own, tmp_path / "two", {}), nprocs=2, start_method="spawn")
     one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
     assert [x[:2] for x in one] == [x[:2] for x in two]
@@ -602,6 +607,30 @@ def test_killed_at_a_random_step_and_resumed(own, store, tmp_path):
         gap = max(abs(a[2] - b[2]) for a, b in zip(one, other))
         assert gap < (1e-12 if processes == 1 else 1e-4), f"{said}: the losses differ by {gap}"
         assert json.loads((cut / "run.json").read_text())["processes"] == processes
+
+
+# Looks and scores ------------------------------------------------------------------------------------------------
+
+def test_a_look_measures_what_chapter_12_measures(own, store, tmp_path, monkeypatch):
+    short_answers(monkeypatch)
+    e, held = experiment(own, lines=3), store.held_out()["valid"][:8]
+    translator, _, _ = experiments.begin(e, store, tmp_path / "run", torch.device("cpu"))
+    found = experiments.Looks(translator, e, held).look()
+    assert found["valid_loss"] == training.validation_loss(translator.model, translator.encode_pairs(held), e.training.max_tokens)
+    assert found["lines"] == 3 and found["signature"].startswith("nrefs:1|")
+
+
+def test_some_lines_evenly_and_the_kept_steps():
+    assert experiments.evenly(range(10), 3) == [0, 3, 6] and experiments.evenly([1, 2], 5) == [1, 2]
+    assert wmt.kept_steps(wmt.Experiment()) == [100_000, 98_600, 97_200, 95_800, 94_400]
+    assert wmt.kept_steps(wmt.Experiment(steps=3000)) == [3000, 1600, 200]
+
+
+def test_scores_have_an_interval_and_every_ruler():
+    others = [other for _, other in PAIRS[:40]]
+    found = {score["metric"]: score for score in experiments.all_scores("made-up", ["Le " + other for other in others], others)}
+    assert found["BLEU"]["low"] < found["BLEU"]["value"] < found["BLEU"]["high"] and found["chrF"]["set"] == "made-up"
+    assert "BLEU, tokenised, compound-split" in found
 
 
 # Plans -----------------------------------------------------------------------------------------------------------

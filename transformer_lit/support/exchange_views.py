@@ -3,7 +3,7 @@
 # lowest and the highest difference of paired seeds. What the page measures comes in as tensors, its seeds along the first axis.
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
@@ -117,6 +117,13 @@ def together_said() -> Prose:
 
 # Parts -------------------------------------------------------------------------------------------------------------
 
+def exchanged_boxes() -> figures.Picture:
+    "The architecture with every kind of box lit in which something has been exchanged."
+    return figures.architecture(
+        lit=("encoder", "decoder", "source_embedding", "target_embedding"),
+        alt="The Transformer with its attentions, feed-forwards, norms and embeddings lit: in all of them something has been exchanged.")
+
+
 def activations() -> figures.Picture:
     "ReLU, GELU and swish from -4 to 4."
     xs = torch.linspace(-4, 4, 81)
@@ -154,6 +161,26 @@ def evened(before: Tensor, after: Tensor) -> figures.Picture:
         caption=f"Largest over median: {before[0] / before.median():.1f} in the gradient, {after.max() / after.median():.1f} in Muon's step.",
         alt="Left: singular values from a thousandth to one, before and after five rounds. Right: sizes over the directions of a real "
             "gradient and of Muon's step.")
+
+
+def bytes_by_kind(kept: Mapping[str, tuple[int, int]]) -> figures.Picture:
+    "The cache of one sentence by kind of attention: its own keys and values, cross-attention's, and both for one beam and for four."
+    return figures.table({name: {"self": own, "cross": cross, "one beam": own + cross, "four beams": 4 * own + cross}
+                          for name, (own, cross) in kept.items()},
+                         caption="bytes of the cache for one sentence, base model, bf16, 100 tokens read and 100 said")
+
+
+def weights_said(parameters: int, kept: Sequence[int]) -> Prose:
+    "The bytes of the decoder's weights beside what a sentence keeps, both of two bytes a number."
+    return Prose(f"The weights of the decoder's layers are {2 * parameters / 1e6:.0f} MB, as much as {2 * parameters / sum(kept):.0f} "
+                 "sentences keep with MHA, one beam each.")
+
+
+def costs(models: Mapping[str, Any], share: Mapping[str, float], ratio: Callable[[str, int], str], kept: Mapping[str, int]) -> figures.Picture:
+    "What each exchange costs: width, parameters over those wanted, time of a step and of decoding over that of `2017`, bytes of cache."
+    return figures.table({name: {"d_ff": model.config.d_ff, "parameters": f"{share[name] - 1:+.1%}", "training": ratio(name, 0),
+                                 "decoding": ratio(name, 1), "cache": kept[name]} for name, model in models.items()},
+                         caption="Time over that of 2017; cache in bytes per sentence")
 
 
 # Optimisers --------------------------------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import torch
 
-from ..wmt import Experiment, experiment_for, run_experiment
+from ..wmt import Experiment, experiment_for
 from . import options as types
 from .commands import DONE, LATER, command_again, folder_or_new, guarded
 from .devices import device_here
+from .experiments import run_experiment
 from .precision import precision_here
 from .processes import process
 from .run_options import ASIDE, RUN_OPTIONS

@@ -1,0 +1,203 @@
+"""One large run from archives to a score: prepared, planned, trained with looks on the way, averaged, translated, scored.
+
+What a run is (recipe, batches) stands in chapter 21's module; here is what keeps it going on wherever it was stopped."""
+import math
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from .. import evaluation
+from ..training import Trainer, TrainingConfig, validation_loss
+from ..translation import Translator, save_pretrained, save_translator
+from ..wmt import Experiment, StoreBatches, kept_steps
+from . import lock, plan, records
+from .answers import translate_lines
+from .checkpoint import average_files, keep_weights
+from .commands import nothing_left
+from .devices import answers_in, join_processes
+from .memory import matmul_rate, micro_batches_that_fit, peak_memory
+from .optimizers import MuonAndAdam
+from .prepare import Preparation, prepare
+from .processes import first_alone, largest, process
+from .recipes import begin_translator, rise_and_fall
+from .store import TokenStore
+
+LOG_EVERY = 10  # steps
+
+
+# Memory ------------------------------------------------------------------------------------------------------------
+
+def hardest(batches: StoreBatches) -> list[tuple[Tensor, Tensor]]:
+    "The widest batch and the fullest: they need most memory."
+    lengths, cut = batches.store.lengths, batches.epoch(0)
+    widest = max(cut, key=lambda b: lengths[b].max())
+    fullest = max(cut, key=lambda b: len(b) * int(lengths[b].max()))
+    return [batches.tensors(widest), batches.tensors(fullest)]
+
+
+def fit_to_memory(model: torch.nn.Module, batches: StoreBatches, device: torch.device) -> TrainingConfig:
+    "The configuration, with as many micro-batches as all GPUs need."
+    if device.type != "cuda":
+        return batches.config
+    parts = micro_batches_that_fit(model, hardest(batches), batches.config)
+    return replace(batches.config, accumulate=int(largest(parts, device)))
+
+
+# Looks -------------------------------------------------------------------------------------------------------------
+
+def evenly(pairs: Sequence, n: int) -> list:
+    "At most `n`, evenly over the whole list."
+    step = max(1.0, len(pairs) / n)
+    return [pairs[int(k * step)] for k in range(min(n, len(pairs)))]
+
+
+@dataclass
+class Looks:
+    "An `on_step` that looks and keeps weights where they are due."
+    translator: Translator
+    experiment: Experiment
+    held: Sequence[tuple[str, str]]  # to develop with
+
+    def __call__(self, trainer: Trainer) -> dict | None:
+        e, step = self.experiment, trainer.step
+        if step in kept_steps(e):
+            keep_weights(trainer.folder / f"step-{step}.safetensors", trainer.model)
+        if step < e.steps and step % e.look_every:
+            return None
+        if any((entry["kind"], entry["step"]) == ("look", step) for entry in trainer.log[-3:]):
+            return None  # before a stop
+        return {"kind": "look", **(first_alone(self.look) or {})}
+
+    def look(self) -> dict:
+        "Held-out loss; BLEU of greedy answers, its signature, an answer."
+        translator = self.translator
+        model, some = translator.model, evenly(self.held, self.experiment.lines)
+        said = translator.translate([english for english, _ in some], beam_size=1,
+                                    precision=answers_in(next(model.parameters()).device))
+        bleu = evaluation.scores(said, [[other] for _, other in some])[0]
+        return {"valid_loss": validation_loss(model, translator.encode_pairs(self.held),
+                                              min(4096, self.experiment.training.max_tokens)),
+                "bleu": bleu["value"], "signature": bleu["signature"], "lines": len(some), "said": said[0]}
+
+
+# After the last step -----------------------------------------------------------------------------------------------
+
+def all_scores(name: str, said: Sequence[str], others: Sequence[str]) -> list[dict]:
+    "BLEU with signature and interval, chrF, and every other measure of chapter 19, the paper's among them, of the same lines."
+    references = [[other] for other in others]
+    found = evaluation.scores(said, references)
+    found[0] |= {k: v for k, v in evaluation.interval(evaluation.line_counts(said, references)).items() if k != "value"}
+    found += [{"metric": "BLEU, " + way, "value": value, "signature": "chapter 19's ways"}
+              for way, value in evaluation.ways(said, references).items()]
+    return [{"set": name, **row} for row in found]
+
+
+def translated(translator: Translator, experiment: Experiment, held: dict, folder: Path, until: float) -> list | None:
+    "The scores of both held-out sets; None if `until` came first."
+    names = {"valid": "newstest2013", "test": "newstest2014"}
+    if experiment.corpus.startswith("multi30k"):
+        names = {"valid": "multi30k-val", "test": "multi30k-test2016"}
+    found = []
+    for part, name in names.items():
+        english, others = zip(*held[part])
+        said = translate_lines(translator, english, folder / f"hypotheses-{name}.txt", until)
+        if said is None:
+            return None
+        found += all_scores(name, said, others)
+    return found
+
+
+def last_weights(translator: Translator, experiment: Experiment, folder: Path) -> Translator:
+    "The translator with its averaged weights, which are written once."
+    if not (folder / "model.safetensors").exists():
+        kept = kept_steps(experiment)
+        if kept:
+            average_files(translator.model, [folder / f"step-{step}.safetensors" for step in kept])
+        save_pretrained(translator, folder, "fp32")
+    device = next(translator.model.parameters()).device
+    finished = Translator.from_pretrained(folder)
+    finished.model.to(device)
+    return finished
+
+
+def conclude(trainer: Trainer, translator: Translator, experiment: Experiment, store: TokenStore, command: str,
+             until: float = math.inf) -> dict | None:
+    "Average, translate both tests, score them: run.json. None: later."
+    e, folder, config = experiment, trainer.folder, trainer.config
+    device = next(trainer.model.parameters()).device
+    scores = translated(last_weights(translator, e, folder), e, store.held_out(), folder, until)
+    if scores is None:
+        return None
+    return records.write_record(
+        folder, command, config.seed, e, store.record(e.corpus), records.effort(trainer.model, trainer), scores,
+        steps=trainer.step, accumulate=config.accumulate, processes=process()[1],
+        matmul_per_second=matmul_rate(device, config.precision), own_megabytes=peak_memory().get("own_megabytes"))
+
+
+# The whole run -----------------------------------------------------------------------------------------------------
+
+def plan_of(experiment: Experiment, store: TokenStore) -> dict:
+    "All that decides how the run comes out, for plan.json."
+    widest, limit = int(store.lengths.max()), experiment.training.max_tokens
+    if widest > limit:
+        raise ValueError(f"a sentence has {widest} tokens and a batch holds {limit}: raise max_tokens")
+    return {**asdict(experiment), "tokenizer": store.manifest["tokenizer"], "shards": [shard["ids"] for shard in store.manifest["shards"]]}
+
+
+def time_is_up(until: float) -> Callable[[Trainer], bool]:
+    "For `fit`: is the time over, for all processes alike?"
+    def late(trainer: Trainer) -> bool:
+        if process()[1] > 1 and trainer.step % 10:
+            return False  # several ask each other seldom
+        device = next(trainer.model.parameters()).device
+        return largest(time.monotonic() > until, device) > 0
+    return late
+
+
+def begin(experiment: Experiment, store: TokenStore, folder: Path, device: torch.device) -> tuple[Translator, Trainer, StoreBatches]:
+    "Model, trainer and batches as planned, in the folder of the run."
+    e, tokenizer, kept = experiment, store.tokenizer(), plan_of(experiment, store)
+
+    def fill_folder() -> None:
+        plan.agree(folder, kept)
+        shutil.copy(tokenizer, folder)
+
+    first_alone(fill_folder)
+    translator = begin_translator(e, [], folder, keep=False)
+    translator.limits = 2 * (store.manifest["wanted"]["tokens"],)
+    if process()[0] == 0:
+        save_translator(translator, folder)
+    model, optimizer, schedule = translator.model.to(device), None, None
+    if e.optimizer == "muon":
+        optimizer = MuonAndAdam(model)
+    if e.rate == "fall":
+        def schedule(step: int) -> float:
+            return rise_and_fall(step, e.steps, e.peak, e.training.warmup)
+    config = fit_to_memory(model, StoreBatches(store, e.training, e.steps), device)
+    trainer = Trainer(model, config, optimizer=optimizer, folder=folder, schedule=schedule, plan=kept, spare=True, log_every=LOG_EVERY)
+    return translator, trainer, StoreBatches(store, config, e.steps)
+
+
+def run_experiment(experiment: Experiment, folder: str | Path, store: str | Path, workers: int = 1, until: float = math.inf,
+                   command: str = "", device: str = "auto") -> dict | None:
+    """From archives to a scored model, going on wherever it stopped.
+
+    Returns run.json's record, or None if `until` came first."""
+    e, folder, place = experiment, Path(folder), join_processes(device)
+    settings = Preparation(e.corpus, e.size, e.sample, pairs=e.pairs)
+    first_alone(lambda: prepare(settings, store, workers, until))
+    if not (Path(store) / "manifest.json").exists():
+        return None
+    held = TokenStore(store)
+    apart = held.held_out()
+    with nothing_left(folder, "plan.json"), lock.only_training(None if process()[0] else folder):
+        translator, trainer, batches = begin(e, held, folder, place)
+        trainer.fit(batches, time_is_up(until), Looks(translator, e, apart["valid"]))
+        if trainer.step < e.steps:
+            return None
+        return first_alone(lambda: conclude(trainer, translator, e, held, command, until))
