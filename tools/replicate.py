@@ -54,8 +54,8 @@ NEEDS = {"avx2": "avx2", "avx512": "avx512f"}  # flags of the processor; a set t
 CHANGES = {"append", "extend", "add", "update", "insert", "load_state_dict", "train", "eval", "fit", "step", "backward",
            "requires_grad_", "to", "double", "float", "copy_", "fill_", "mul_", "add_", "zero_"}
 SHOWS = {"print", "figures", "sketches", "pictures", "views", "paper_views", "word_maps", "Prose", "HTML"}  # a line that calls these only shows
-
 READS = {"tuple", "len", "list", "round", "sorted", "item", "tolist"}  # calls that only read what they are given
+MODULES = {"torch", "nn", "F", "np", "math"}
 
 
 def root_of(node: ast.AST) -> str | None:
@@ -121,7 +121,7 @@ def names_of(source: str) -> Names:
         elif isinstance(node, ast.FunctionDef):  # @patch_to(Model) adds a method to a class that another cell defines
             found.changes |= {call.args[0].id for call in node.decorator_list if isinstance(call, ast.Call)
                               and root_of(call.func) == "patch_to" and call.args and isinstance(call.args[0], ast.Name)}
-    found.changes &= found.now | found.makes  # names of a function are its own
+    found.changes &= (found.now | found.makes) - MODULES  # names of a function are its own; torch.ones(1).double() changes nothing
     return found
 
 
