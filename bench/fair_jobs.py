@@ -18,7 +18,7 @@ import families
 import ngrams
 import torch
 
-from transformer_lit.data import grouped
+from transformer_lit.data import grouped, load
 from transformer_lit.equal_cost import (
     SCALES, SMALL_SIZES, Design, Ground, MeteredTrainer, Scale, batches_for, cost, count_parameters, fit_size, labels, score,
     training_for)
@@ -26,12 +26,12 @@ from transformer_lit.evaluation import scores
 from transformer_lit.loss import shift_right
 from transformer_lit.masks import PAD
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.support import lock, plan
+from transformer_lit.pocket import load_pocket
+from transformer_lit.support import lock, plan, word_maps
 from transformer_lit.support.checkpoint import keep_weights
 from transformer_lit.support.comparison_runs import COMPETITORS
 from transformer_lit.support.files import write_json, write_text
 from transformer_lit.support.precision import precision_here
-from transformer_lit.data import load
 from transformer_lit.support.records import commit, hardware
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import PairBatches, collate, token_batches, validation_loss
@@ -175,6 +175,19 @@ def sentence_losses(model: torch.nn.Module, pairs: list) -> list[float]:
     return found
 
 
+ATTENDS = ("transformer", "2017", "rnn-attention", "pre-norm-adamw", "pre-norm-muon")  # on pocket, their words are aligned as they learn
+
+
+@torch.no_grad()
+def alignment_error(model: torch.nn.Module, tokens: Subwords) -> float:
+    "Chapter 23's: of the map of cross-attention that aligns best on validation pairs, the error on test pairs. The pocket corpus knows the links."
+    model.eval()
+    parts = load_pocket()
+    chosen, tested = parts["valid"][:100], parts["test"][:200]
+    weights = getattr(model, "alignment", None) or word_maps.cross_weights(model)
+    return word_maps.best_map(word_maps.maps_of(weights, chosen, tokens), chosen, word_maps.maps_of(weights, tested, tokens), tested)[1]
+
+
 def train(job: Job, folder: Path) -> tuple[Resumable, Field]:
     "The finished run, begun or gone on with in `folder`. ValueError if the loss is nan."
     field, scale = field_of(job.ground), replace(GROUNDS[job.ground], tokens=job.tokens)
@@ -188,8 +201,11 @@ def train(job: Job, folder: Path) -> tuple[Resumable, Field]:
 
     def look(run: Resumable) -> dict | None:
         if run.step in at:
-            return {"valid": validation_loss(run.model, held), "other": validation_loss(run.model, without_source(held)),
-                    "cpu": round(run.cpu, 2)}
+            found = {"valid": validation_loss(run.model, held), "other": validation_loss(run.model, without_source(held)),
+                     "cpu": round(run.cpu, 2)}
+            if job.ground == "pocket" and job.judged and job.design in ATTENDS:
+                found["alignment"] = alignment_error(run.model, field.tokens)
+            return found
 
     run.fit(OneEpoch(field.train, run, batches), on_step=look)
     run.model.eval()
@@ -205,6 +221,8 @@ def train_and_score(job: Job, folder: Path) -> tuple[dict, str | None]:
            "curve": [[entry["tokens"], entry["cpu"], entry["valid"], entry["other"]] for entry in run.log if "valid" in entry]}
     if not job.judged:
         return row, None
+    if links := [[entry["tokens"], entry["alignment"]] for entry in run.log if "alignment" in entry]:
+        row["alignment"] = links
     nats = sentence_losses(run.model, field.test)
     found, said = score(run.model, field)
     row |= found | {"chrf": scores(said, field.references)[1], "test_loss": sum(nats) / sum(len(t) - 1 for _, t in field.test),

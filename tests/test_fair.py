@@ -182,9 +182,18 @@ def test_a_row_has_all_that_is_reported(tiny, tmp_path):
     assert len(row["sentences"]) == len(tiny.test)
     assert row["test_loss"] == pytest.approx(sum(row["sentences"]) / sum(len(t) - 1 for _, t in tiny.test), abs=1e-3)
     assert [tokens // 1000 for tokens, *_ in row["curve"]] == [1, 2, 2] and row["curve"][-1][0] == row["tokens"]
+    assert [tokens for tokens, _ in row["alignment"]] == [tokens for tokens, *_ in row["curve"]]
+    assert all(0 < error <= 1 for _, error in row["alignment"])
     assert (tmp_path / "weights" / f"{a_job().name}.safetensors").exists()
     search = jobs.do(a_job(seed=4), tmp_path, [])
-    assert "bleu" not in search and "sentences" not in search and search["valid_loss"] > 0
+    assert "bleu" not in search and "alignment" not in search and "sentences" not in search and search["valid_loss"] > 0
+
+
+@pytest.mark.parametrize("design", jobs.ATTENDS)
+def test_words_are_aligned_by_the_map_that_chapter_23_takes(tiny, tmp_path, design):
+    "Five designs, one rule; without training nothing is aligned."
+    run, field = jobs.train(a_job(design), tmp_path)
+    assert 0.3 < jobs.alignment_error(run.model, field.tokens) <= 1 and not run.model.training
 
 
 def test_the_losses_of_sentences_are_the_models(tiny):
