@@ -110,6 +110,13 @@ def test_the_colab_button_leads_somewhere(parsed):
             assert "preface.html#in-colab" in links, f"{path.stem} has no way into Colab"
 
 
+def test_no_page_prints_a_command_of_a_folder_that_is_gone():
+    "The scripts that measure lay under tests once; records keep what was typed, pages say what is typed today."
+    for name in set(PAGES) - {"book/changelog.html"}:
+        text = re.sub(r"<[^>]*>", "", (SITE / name).read_text(encoding="utf-8"))
+        assert "tests/bench" not in text, f"{name} sends a reader to a folder that isn't there"
+
+
 def test_every_chapter_is_a_download_beside_its_page(parsed):
     "With the package as a wheel, whose size the page states."
     wheels = list((SITE / "downloads").glob("*.whl"))

@@ -18,6 +18,7 @@ from .comparison import away, drawn_searches, lowest_said, runs_of
 from .figures.plots import named_rows
 from .files import shipped
 from .pictures import below_or_above
+from .rivals import command_of
 from .sketches import Prose
 
 Gaps = dict[str, tuple[float, float, float]]
@@ -319,7 +320,7 @@ def depth_said() -> Prose:
         lines.append(f"- {norm}-norm, {'with' if warm else 'without'} warm-up: " + (
             f"trains with {', '.join(fine)} layers per stack." if fine else "trains at none of the depths."))
     one = deep["runs"][0]
-    return Prose("\n".join(lines), f"Each run took {one['steps']} steps and {one['tokens']:,} tokens:", f"```\n{in_lines(deep['command'])}\n```")
+    return Prose("\n".join(lines), f"Each run took {one['steps']} steps and {one['tokens']:,} tokens:", f"```\n{in_lines(command_of(deep))}\n```")
 
 
 # Length ------------------------------------------------------------------------------------------------------------
@@ -368,4 +369,4 @@ def length_said(kinds: Sequence[str]) -> Prose:
     "What training on short sentences alone costs later tokens, and the command of the runs."
     lines = [f"- {kind}: {mean(gaps):.2f} nats ({gaps[0]:+.2f} to {gaps[-1]:+.2f})" for kind, gaps in dearer(kinds).items()]
     return Prose("What a token after the 12th costs more after training on short sentences alone:", "\n".join(lines),
-                 f"```\n{in_lines(bench('length')['command'])}\n```")
+                 f"```\n{in_lines(command_of(bench('length')))}\n```")
