@@ -340,7 +340,7 @@ def test_any_translator_keeps_its_probabilities(norm, joint, tied, tmp_path):
     assert gap < 1e-4, f"a log-probability differs by {gap}"
     export(translator, tmp_path / "int8", "int8")
     for name, weight in translator.model.state_dict().items():
-        assert torch.equal(weight, before[name]), f"exporting changed {name} of the model itself"
+        assert torch.equal(weight, before[name]), f"exporting changes the model itself: {name}"
 
 
 @ENGINE
