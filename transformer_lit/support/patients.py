@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .. import decoding
@@ -125,7 +126,7 @@ FAULTS = {
         "Look at the labels with the probe `ids`.", "The fault is in `shift`."),
         "This fault has been made often: a tokenizer without a token for padding is given `EOS` for it, padding is left out of "
         "the loss, and `EOS` with it ([a reader's report](https://github.com/mlabonne/llm-course/issues/33))."),
-    "scale": Fault("attend", lambda patient: bare_products, ("attention",), (
+    "scale": Fault("attend", lambda patient: bare_products, ("overfit", "attention"), (
         "It learns, but slower than it should. Nothing is wrong with the data or the loss.",
         "Compare fresh models, before any training: the probe `attention`.", "The fault is in `attend`."),
         "A library for CNTK made it and mended it in version 0.1.33, after a question "
@@ -416,18 +417,16 @@ def future(case: Patient, t: int = 2) -> Reading:
 
 @torch.no_grad()
 def batch(case: Patient) -> Reading:
-    "The sentence with the shortest answer: by itself, and beside seven others of which one is longer."
+    "The sentence with the shortest answer: by itself, and beside seven others, padded to their widths."
     short = min(plain(), key=lambda pair: len(pair[1]))
     case.model.eval()
-    logits, losses = [], []
-    for pairs in ([short], [short, *plain()[:6], longer()]):
-        source, target = collate(pairs)
-        read, say = case.shift(target)
-        said = case.model(source, read)[:1]
-        logits.append(said[:, :len(short[1]) - 2])
-        losses.append(case.loss(said, say[:1]).item())
-    return {"largest difference of its logits": (logits[0] - logits[1]).abs().max().item(),
-            "its loss, alone": losses[0], "its loss, in the batch": losses[1]}
+    (one, target), (eight, targets) = collate([short]), collate([short, *plain()[:6], longer()])
+    read, say = case.shift(target)  # the same words are read in both, so that only the company differs
+    alone, among = case.model(one, read), case.model(eight, read.expand(len(eight), -1))[:1]
+    wide = targets.size(1) - target.size(1)
+    padded = case.loss(F.pad(among, (0, 0, 0, wide)), F.pad(say, (0, wide), value=PAD))
+    return {"largest difference of its logits": (alone - among).abs().max().item(),
+            "its loss, alone": case.loss(alone, say).item(), "its loss, in the batch": padded.item()}
 
 
 @torch.no_grad()
@@ -516,7 +515,7 @@ class Probe(NamedTuple):
 
 
 PROBES = {
-    "overfit": Probe(overfit, "Overfit one batch", lambda r: number(r, "loss at step 50") > 0.5),
+    "overfit": Probe(overfit, "Overfit one batch", lambda r: number(r, "loss at step 25") > 0.6),
     "future": Probe(future, "Change a future token", lambda r: max(float(x) for x in r.values()) > 1e-3),
     "batch": Probe(batch, "A batch of 1 against 8", lambda r: number(r, "largest difference of its logits") > 1e-3 or abs(
         number(r, "its loss, alone") - number(r, "its loss, in the batch")) > 0.05 * number(r, "its loss, alone")),
