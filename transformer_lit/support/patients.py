@@ -628,7 +628,7 @@ def round_of_the_ward() -> figures.Picture:
     def row(fault: str) -> dict[str, str]:
         one = seen(fault)
         return {"loss": f"{one['last']:.3f}", "in evaluation": f"{one['evaluation']:.3f}", "right": f"{one['right']:.0f} of {SENTENCES}",
-                "greedy": f"{one['greedy']:.0f} words", "beam": f"{one['beam']:.0f} words"}
+                "words by greedy": f"{one['greedy']:.0f}", "by a beam": f"{one['beam']:.0f}"}
 
     rows = {f"case {n}": row(ward()[n]) for n in range(1, len(ward()))}
     return figures.table(rows | {"healthy": row("")}, caption="Loss after training, right answers, and two answers to one source")
