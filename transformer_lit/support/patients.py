@@ -590,8 +590,7 @@ def seen(fault: str) -> dict[str, float]:
 def answers(n: int, many: int = 3) -> figures.Picture:
     "What a case says to some sentences, wrong answers first."
     source, _ = collate([*plain(), longer()])
-    rows = [{"the source": in_words(read[:-1]), "due": in_words(target[1:-1]), "said": in_words(said)}
-            for (read, target), said in zip(plain(), patient(n).greedy(source))]
+    rows = [{"due": in_words(target[1:-1]), "said": in_words(said)} for (_, target), said in zip(plain(), patient(n).greedy(source))]
     rows.sort(key=lambda row: row["due"] == row["said"])
     return figures.table(rows[:many], caption=f"Case {n} · answers, wrong ones first")
 
