@@ -170,8 +170,7 @@ def test_the_pages_answer_is_right(n):
 def test_another_cases_mend_is_refused_and_a_check_that_asks_for_nothing(n):
     check, mend = solutions()[n]
     other = next(m for m in range(1, 11) if FAULTS[ward()[m]].part not in (*LEARNED, FAULTS[ward()[n]].part))
-    said = judged(n, check, solutions()[other][1])
-    assert "your own check still fails" in said or "changes none of the nine parts" in said, said  # the book's own was there already
+    assert "your own check still fails" in judged(n, check, solutions()[other][1])
     assert "passes the patient" in judged(n, lambda case: True, mend) and "fails a healthy" in judged(n, lambda case: False, mend)
 
 
