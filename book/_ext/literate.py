@@ -167,10 +167,10 @@ def dress_body(app, pagename, context) -> None:
         return
     chapter = chapter_number(body)
     body = link_boxes(app, pagename, number_figures(body, chapter))
-    if chapter:
+    if chapter or "<h1>Workshop: " in body:
         part = app.env.book_parts.get(pagename, "")
         body = body.replace("<h1>", f'<p class="tl-part">Part {html.escape(part)}</p>\n<h1>', 1)
-        if lit := LIT.get(chapter):
+        if lit := LIT.get(chapter or 0):
             drawn = re.sub(r"<figcaption.*?</figcaption>|<title>.*?</title>", "", figures.architecture(lit, alt="Where this chapter stands in the Transformer.").html)
             drawn = re.sub(r'<figure[^>]*>(.*)</figure>', r"\1", drawn, flags=re.S)  # a map, no numbered figure
             drawn = re.sub(r'<div class="tl-desk">.*?</div>', "", drawn, count=1).replace(' class="tl-phone" style="display:none"', "")
