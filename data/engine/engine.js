@@ -181,31 +181,52 @@ function core() {
   // y = bias + scale · (x Wᵀ): x (rows, inner), W (outer, inner) of one byte each, y (rows, outer)
   function plainProduct(memory) {
     const bytes = new Int8Array(memory.buffer), floats = new Float32Array(memory.buffer);
-    return function (x, rows, w, y) {
+
+    function one(x, w, y) {  // four sums, since a processor can add to several at a time
       const {inner, outer} = w, scale = w.scale >> 2, bias = w.bias >> 2;
-      for (let r = 0; r < rows; r++) {
-        const from = (x.byteOffset >> 2) + r * inner, to = (y.byteOffset >> 2) + r * outer;
-        for (let n = 0, at = w.at; n < outer; n++) {
-          let a = 0, b = 0, c = 0, d = 0;
-          for (let k = from, end = from + inner; k < end; k += 4, at += 4) {
-            a += floats[k] * bytes[at];
-            b += floats[k + 1] * bytes[at + 1];
-            c += floats[k + 2] * bytes[at + 2];
-            d += floats[k + 3] * bytes[at + 3];
-          }
-          floats[to + n] = floats[bias + n] + floats[scale + n] * (a + b + c + d);
+      for (let n = 0, at = w.at; n < outer; n++) {
+        let a = 0, b = 0, c = 0, d = 0;
+        for (let k = x, end = x + inner; k < end; k += 4, at += 4) {
+          a += floats[k] * bytes[at];
+          b += floats[k + 1] * bytes[at + 1];
+          c += floats[k + 2] * bytes[at + 2];
+          d += floats[k + 3] * bytes[at + 3];
         }
+        floats[y + n] = floats[bias + n] + floats[scale + n] * (a + b + c + d);
+      }
+    }
+
+    function four(x, w, y) {  // four rows of x, so that each weight is read once for all of them
+      const {inner, outer} = w, scale = w.scale >> 2, bias = w.bias >> 2;
+      for (let n = 0, at = w.at; n < outer; n++) {
+        let a = 0, b = 0, c = 0, d = 0;
+        for (let k = x, end = x + inner; k < end; k++, at++) {
+          const weight = bytes[at];
+          a += floats[k] * weight;
+          b += floats[k + inner] * weight;
+          c += floats[k + 2 * inner] * weight;
+          d += floats[k + 3 * inner] * weight;
+        }
+        [a, b, c, d].forEach((sum, r) => { floats[y + r * outer + n] = floats[bias + n] + floats[scale + n] * sum; });
+      }
+    }
+
+    return byFours((x, w, y) => one(x >> 2, w, y >> 2), (x, w, y) => four(x >> 2, w, y >> 2));
+  }
+
+  // rows by fours, and the rest one by one; x and y are addresses in bytes
+  function byFours(one, four) {
+    return function (x, rows, w, y) {
+      for (let r = 0; r < rows; r += r + 4 <= rows ? 4 : 1) {
+        (r + 4 <= rows ? four : one)(x.byteOffset + 4 * r * w.inner, w, y.byteOffset + 4 * r * w.outer);
       }
     };
   }
 
   function wasmProduct(memory) {
     const {one, four} = new WebAssembly.Instance(new WebAssembly.Module(bytesOf(KERNEL)), {page: {memory}}).exports;
-    return function (x, rows, w, y) {
-      let r = 0;
-      for (; r + 4 <= rows; r += 4) four(x.byteOffset + 4 * r * w.inner, w.inner, w.at, w.scale, w.bias, w.outer, y.byteOffset + 4 * r * w.outer);
-      for (; r < rows; r++) one(x.byteOffset + 4 * r * w.inner, w.inner, w.at, w.scale, w.bias, w.outer, y.byteOffset + 4 * r * w.outer);
-    };
+    const told = f => (x, w, y) => f(x, w.inner, w.at, w.scale, w.bias, w.outer, y);
+    return byFours(told(one), told(four));
   }
 
   function wasmHere() {
