@@ -59,7 +59,7 @@ function core() {
   const SPACES = /[\p{White_Space}\x1c-\x1f]+/gu;  // what Python's split() calls a space
 
   function readable(text) {
-    return text.replace(/\p{Surrogate}/gu, "?").normalize("NFC").replaceAll("’", "'").replace(SPACES, " ").trim();
+    return text.replace(/\p{Surrogate}/gu, "?").normalize("NFC").replaceAll("’", "'").replace(SPACES, " ").replace(/^ | $/g, "");
   }
 
   const ENDS = /(?<!Mr\.)(?<!Mrs\.)(?<!Ms\.)(?<!Dr\.)(?<=[.!?…]) /gu;
