@@ -12,7 +12,7 @@ import threading
 import unicodedata
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
-import engine as packing
+import engine_models as packing
 import firefox
 import kernel
 import numpy as np

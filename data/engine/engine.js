@@ -236,7 +236,7 @@ function core() {
   // The model (chapters 2 to 9) -------------------------------------------------------------------------------------------------
 
   class Transformer {
-    // `file`: length of the header, header as JSON, zeros up to a multiple of 16, numbers (tools/engine.py)
+    // `file`: length of the header, header as JSON, zeros up to a multiple of 16, numbers (tools/engine_models.py)
     constructor(file, plain) {
       const length = new DataView(file.buffer).getUint32(0, true), start = Math.ceil((4 + length) / 16) * 16;
       this.header = JSON.parse(new TextDecoder().decode(file.subarray(4, 4 + length)));

@@ -1,0 +1,135 @@
+"""The engine in the page against a clock: fifteen tokens greedy and with beam 4, WebAssembly and plain JavaScript, and what it needs.
+
+    python bench/engine.py                                                two rounds of each, a trial
+    python bench/engine.py --rounds 25 --out book/results/bench/engine.json
+    python bench/engine.py --browser firefox --rounds 25 --out FILE
+
+The page is opened from a folder, as a reader opens the book, and the engine works in its worker. The sentence has fifteen tokens, and the
+answer is made to have fifteen, EOS apart, so that times compare. A time is the wall's, from the question to the answer; each round asks
+once in each way, after two questions that don't count, and what is kept are the median and the quickest. Loading is timed from the press
+of a button to the first answer that could be given. Memory is that of the browser's processes for the page (Linux's Pss, Chromium alone),
+less what they had before the engine was loaded, and the engine's own block of memory. For measure the package does the same on one thread.
+"""
+import argparse
+import contextlib
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).parent), str(Path(__file__).resolve().parents[1] / "tools")]
+import chromium  # noqa: E402
+import firefox  # noqa: E402
+from common import command, keep, where  # noqa: E402
+
+import engine_models as packing  # noqa: E402
+from transformer_lit.decoding import beam_search, greedy_decode  # noqa: E402
+from transformer_lit.support.files import shipped  # noqa: E402
+from transformer_lit.translation import Translator  # noqa: E402
+
+TOKENS = 15
+SENTENCES = {"pocket": "The animal didn't cross the street because it was too tired today now.",
+             "tatoeba-fr": "I would like to know whether he will come to see us tonight."}
+ASK = """async ({name, plain, ids, rounds, tokens}) => {
+  const before = performance.now(), engine = await tlEngine.open(name, {plain}), opened = performance.now() - before, times = {1: [], 4: []};
+  for (let round = -2; round < rounds; round++) {
+    for (const beam of [1, 4]) {
+      const start = performance.now();
+      await engine.answer(ids, {beam, maxLength: tokens});
+      if (round >= 0) times[beam].push(performance.now() - start);
+    }
+  }
+  const about = engine.about;
+  return {opened, times, kernel: about.kernel, bytes: about.bytes, agent: navigator.userAgent};
+}"""
+PAGE = '<!doctype html><meta charset="utf-8"><title>t</title><script src="engine.js"></script>'
+
+
+def memory(words: str) -> float:
+    "MB of all processes whose command line holds these words: Pss, in which a shared page counts once."
+    total = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if words.encode() in (process / "cmdline").read_bytes():
+                rollup = (process / "smaps_rollup").read_text()
+                total += int(next(line for line in rollup.splitlines() if line.startswith("Pss:")).split()[1])
+    return total / 1e3
+
+
+@contextlib.contextmanager
+def page_of(browser: str, folder: Path):
+    "A page of that browser, opened from the folder."
+    address = (folder / "page.html").as_uri()
+    if browser == "firefox":
+        with firefox.opened() as page:
+            page.goto(address)
+            yield page
+    else:
+        with chromium.opened() as one:
+            page = one.new_page()
+            page.set_default_timeout(900_000)
+            page.goto(address)
+            yield page
+
+
+def ids_of(name: str) -> list[int]:
+    "A source of fifteen tokens, EOS included."
+    ids = Translator.from_pretrained(shipped(f"data/checkpoints/{name}")).source.encode(SENTENCES[name])
+    return ids[:TOKENS - 1] + [2]
+
+
+def timed(browser: str, folder: Path, name: str, plain: bool, rounds: int) -> list[dict]:
+    "Two rows, greedy and beam 4; a browser of its own for each, so that memory is that of one engine."
+    with page_of(browser, folder) as page:
+        before = memory("--type=renderer") if browser == "chromium" else None
+        found = page.evaluate(ASK, {"name": name, "plain": plain, "ids": ids_of(name), "rounds": rounds, "tokens": TOKENS})
+        after = memory("--type=renderer") if browser == "chromium" else None
+    return [{"model": name, "kernel": found["kernel"], "beam": int(beam), "median": statistics.median(times), "least": min(times), "rounds": rounds,
+             "opened": found["opened"], "memory": None if before is None else after - before, "block": found["bytes"] / 1e6, "browser": found["agent"]}
+            for beam, times in found["times"].items()]
+
+
+def package(name: str, rounds: int) -> list[dict]:
+    "The same by the package."
+    model, source, rows = Translator.from_pretrained(shipped(f"data/checkpoints/{name}")).model, torch.tensor([ids_of(name)]), []
+    for beam in 1, 4:
+        times = []
+        for _ in range(rounds + 2):
+            start = time.perf_counter()
+            greedy_decode(model, source, TOKENS) if beam == 1 else beam_search(model, source, beam, max_length=TOKENS)
+            times.append(1e3 * (time.perf_counter() - start))
+        rows.append({"model": name, "kernel": "package", "beam": beam, "median": statistics.median(times[2:]), "least": min(times[2:]), "rounds": rounds,
+                     "opened": None, "memory": None, "block": None, "browser": None})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--browser", choices=("chromium", "firefox"), default="chromium")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = []
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        packing.write(folder)
+        (folder / "page.html").write_text(PAGE, "utf-8")
+        sizes = {name: sum(part.stat().st_size for part in folder.glob(f"model-{name}-*.js")) for name in packing.NAMES}
+        print("model       by       beam  median ms  least ms  to open ms  memory MB")
+        for name in packing.NAMES:
+            for plain in False, True:
+                rows += timed(args.browser, folder, name, plain, args.rounds)
+            rows += package(name, args.rounds)
+            for row in rows[-6:]:
+                opened, held = (f"{row[key]:10.0f}" if row[key] is not None else f"{'-':>10}" for key in ("opened", "memory"))
+                print(f"{row['model']:11} {row['kernel']:8} {row['beam']:4} {row['median']:10.1f} {row['least']:9.1f}  {opened} {held}")
+    if args.out:
+        keep(args.out, {"command": command(parser), **where(), "tokens": TOKENS, "bytes": sizes, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()
