@@ -86,6 +86,8 @@ function core() {
   // Subwords (chapter 15): ids are 4 special tokens, 256 bytes, then the merges in the order in which they were learned
   class BytePairs {
     constructor(merges) {  // Uint16Array: left, right, left, right, ...
+      const W = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}²³¹¼-¾";  // \w, which is ASCII in JavaScript
+      this.rule = new RegExp(` ?[${W}]+'?| ?[^${W}\\p{White_Space}]|\\p{White_Space}`, "gu");  // what no merge may cross
       const printable = b => b >= 33 && b < 127 || b >= 161 && b != 173;
       const bytes = Array.from({length: 256}, (_, b) => b);
       this.bytes = [...SPECIAL.map(() => []), ...bytes.filter(printable).map(b => [b]), ...bytes.filter(b => !printable(b)).map(b => [b])];
@@ -100,10 +102,7 @@ function core() {
       this.known = new Map();
     }
 
-    split(text) {  // what no merge may cross; JavaScript's \w is ASCII, so the letters of words are spelt out
-      const W = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}²³¹¼-¾";
-      return text.match(new RegExp(` ?[${W}]+'?| ?[^${W}\\p{White_Space}]|\\p{White_Space}`, "gu")) || [];
-    }
+    split(text) { return text.match(this.rule) || []; }
 
     cut(piece) {
       let ids = Array.from(new TextEncoder().encode(piece), b => this.byte[b]);
