@@ -5,13 +5,15 @@
     python bench/engine.py --browser firefox --rounds 25 --out FILE
 
 The page is opened from a folder, as a reader opens the book, and the engine works in its worker. The sentence has fifteen tokens, and the
-answer is made to have fifteen, EOS apart, so that times compare. A time is the wall's, from the question to the answer; each round asks
-once in each way, after two questions that don't count, and what is kept are the median and the quickest. Loading is timed from the press
-of a button to the first answer that could be given. Memory is that of the browser's processes for the page (Linux's Pss, Chromium alone),
-less what they had before the engine was loaded, and the engine's own block of memory. For measure the package does the same on one thread.
+answer is made to have at most fifteen, so that times compare. Each way is asked twice before anything counts. `median` and `least` are by
+the clock, from the question to the answer; `processor` is the processor time of all the browser's processes for one question, which says
+the same on a busy machine. `opened` is the time from the press of a button to the first question that can be asked. Memory is that of the
+browser's processes (Linux's Pss) after all questions, less what they had before the engine was loaded; `block` is the engine's own memory.
+For measure the package does the same on one thread.
 """
 import argparse
 import contextlib
+import os
 import statistics
 import sys
 import tempfile
@@ -33,30 +35,53 @@ from transformer_lit.translation import Translator  # noqa: E402
 TOKENS = 15
 SENTENCES = {"pocket": "The animal didn't cross the street because it was too tired today now.",
              "tatoeba-fr": "I would like to know whether he will come to see us tonight."}
-ASK = """async ({name, plain, ids, rounds, tokens}) => {
-  const before = performance.now(), engine = await tlEngine.open(name, {plain}), opened = performance.now() - before, times = {1: [], 4: []};
-  for (let round = -2; round < rounds; round++) {
-    for (const beam of [1, 4]) {
-      const start = performance.now();
-      await engine.answer(ids, {beam, maxLength: tokens});
-      if (round >= 0) times[beam].push(performance.now() - start);
-    }
+OPEN = """async ({name, plain}) => {
+  const before = performance.now(), engine = await tlEngine.open(name, {plain});
+  return {opened: performance.now() - before, kernel: engine.about.kernel, bytes: engine.about.bytes, agent: navigator.userAgent};
+}"""
+ASK = """async ({name, plain, ids, beam, rounds, tokens}) => {
+  const engine = await tlEngine.open(name, {plain}), times = [];
+  for (let round = 0; round < rounds; round++) {
+    const start = performance.now();
+    await engine.answer(ids, {beam, maxLength: tokens});
+    times.push(performance.now() - start);
   }
-  const about = engine.about;
-  return {opened, times, kernel: about.kernel, bytes: about.bytes, agent: navigator.userAgent};
+  return times;
 }"""
 PAGE = '<!doctype html><meta charset="utf-8"><title>t</title><script src="engine.js"></script>'
 
 
-def memory(words: str) -> float:
-    "MB of all processes whose command line holds these words: Pss, in which a shared page counts once."
-    total = 0
-    for process in Path("/proc").glob("[0-9]*"):
+def own_processes() -> list[Path]:
+    "This process's children, their children and so on, as folders of /proc."
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if words.encode() in (process / "cmdline").read_bytes():
-                rollup = (process / "smaps_rollup").read_text()
-                total += int(next(line for line in rollup.splitlines() if line.startswith("Pss:")).split()[1])
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+
+    def ours(number: int) -> bool:
+        return parents.get(number) == os.getpid() or number in parents and ours(parents[number])
+
+    return [Path("/proc") / str(number) for number in parents if ours(number)]
+
+
+def memory() -> float:
+    "MB of the browser: Pss, in which a page that several processes share counts once."
+    total = 0
+    for folder in own_processes():
+        with contextlib.suppress(OSError):
+            rollup = (folder / "smaps_rollup").read_text()
+            total += int(next(line for line in rollup.splitlines() if line.startswith("Pss:")).split()[1])
     return total / 1e3
+
+
+def processor() -> float:
+    "Milliseconds that the browser has computed so far."
+    total = 0
+    for folder in own_processes():
+        with contextlib.suppress(OSError):
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+    return 1e3 * total / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
@@ -83,26 +108,34 @@ def ids_of(name: str) -> list[int]:
 
 def timed(browser: str, folder: Path, name: str, plain: bool, rounds: int) -> list[dict]:
     "Two rows, greedy and beam 4; a browser of its own for each, so that memory is that of one engine."
+    given, rows = {"name": name, "plain": plain, "ids": ids_of(name), "tokens": TOKENS}, []
     with page_of(browser, folder) as page:
-        before = memory("--type=renderer") if browser == "chromium" else None
-        found = page.evaluate(ASK, {"name": name, "plain": plain, "ids": ids_of(name), "rounds": rounds, "tokens": TOKENS})
-        after = memory("--type=renderer") if browser == "chromium" else None
-    return [{"model": name, "kernel": found["kernel"], "beam": int(beam), "median": statistics.median(times), "least": min(times), "rounds": rounds,
-             "opened": found["opened"], "memory": None if before is None else after - before, "block": found["bytes"] / 1e6, "browser": found["agent"]}
-            for beam, times in found["times"].items()]
+        before = memory()
+        about = page.evaluate(OPEN, given)
+        for beam in 1, 4:
+            page.evaluate(ASK, {**given, "beam": beam, "rounds": 2})
+            start = processor()
+            times = page.evaluate(ASK, {**given, "beam": beam, "rounds": rounds})
+            rows.append({"model": name, "kernel": about["kernel"], "beam": beam, "median": statistics.median(times), "least": min(times),
+                         "processor": (processor() - start) / rounds, "rounds": rounds, "opened": about["opened"], "block": about["bytes"] / 1e6,
+                         "browser": about["agent"]})
+        held = memory() - before
+    return [{**row, "memory": held} for row in rows]
 
 
 def package(name: str, rounds: int) -> list[dict]:
     "The same by the package."
     model, source, rows = Translator.from_pretrained(shipped(f"data/checkpoints/{name}")).model, torch.tensor([ids_of(name)]), []
     for beam in 1, 4:
-        times = []
-        for _ in range(rounds + 2):
-            start = time.perf_counter()
+        times, computed = [], 0.0
+        for turn in range(rounds + 2):
+            start, begun = time.perf_counter(), time.process_time()
             greedy_decode(model, source, TOKENS) if beam == 1 else beam_search(model, source, beam, max_length=TOKENS)
-            times.append(1e3 * (time.perf_counter() - start))
-        rows.append({"model": name, "kernel": "package", "beam": beam, "median": statistics.median(times[2:]), "least": min(times[2:]), "rounds": rounds,
-                     "opened": None, "memory": None, "block": None, "browser": None})
+            if turn >= 2:
+                times.append(1e3 * (time.perf_counter() - start))
+                computed += 1e3 * (time.process_time() - begun)
+        rows.append({"model": name, "kernel": "package", "beam": beam, "median": statistics.median(times), "least": min(times),
+                     "processor": computed / rounds, "rounds": rounds, "opened": None, "memory": None, "block": None, "browser": None})
     return rows
 
 
@@ -119,14 +152,14 @@ def main() -> None:
         packing.write(folder)
         (folder / "page.html").write_text(PAGE, "utf-8")
         sizes = {name: sum(part.stat().st_size for part in folder.glob(f"model-{name}-*.js")) for name in packing.NAMES}
-        print("model       by       beam  median ms  least ms  to open ms  memory MB")
+        print("model       by       beam  median ms  least ms  processor ms  to open ms  memory MB")
         for name in packing.NAMES:
             for plain in False, True:
                 rows += timed(args.browser, folder, name, plain, args.rounds)
             rows += package(name, args.rounds)
             for row in rows[-6:]:
                 opened, held = (f"{row[key]:10.0f}" if row[key] is not None else f"{'-':>10}" for key in ("opened", "memory"))
-                print(f"{row['model']:11} {row['kernel']:8} {row['beam']:4} {row['median']:10.1f} {row['least']:9.1f}  {opened} {held}")
+                print(f"{row['model']:11} {row['kernel']:8} {row['beam']:4} {row['median']:10.1f} {row['least']:9.1f} {row['processor']:13.1f}  {opened} {held}")
     if args.out:
         keep(args.out, {"command": command(parser), **where(), "tokens": TOKENS, "bytes": sizes, "rows": rows})
 
