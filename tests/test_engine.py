@@ -1,6 +1,6 @@
 """The engine in the page says what the package says: tokens, logits, greedy and beam search, in Chromium and in Firefox.
 
-The fast tests take a small sample in Chromium, from a folder. The slow ones take 2,000 sentences (8 minutes for the pocket translator, 30 for
+The fast tests take a small sample in Chromium, from a folder. The slow ones take 2,000 sentences (6 minutes for the pocket translator, 18 for
 the other, on two cores with five times as much to do), every character there is, both browsers, from a folder and from a server.
 """
 import base64
@@ -349,7 +349,7 @@ def test_odd_texts_are_translated_as_the_package_translates_them(page):
 @pytest.mark.parametrize("plain", [False, True], ids=["wasm", "plain"])
 def test_answers_to_2000_sentences_are_the_packages(page, name, plain):
     """Two sentences in a thousand may differ: where two hypotheses score the same to the last digits, the order of a sum decides.
-    The pocket translator's were all equal, 2,000 greedy and 2,000 by beam search."""
+    With WebAssembly all were equal, of both translators: 2,000 greedy and 2,000 by beam search."""
     texts = [pair.english for pair in load_pocket()["test"]][::5 if plain else 1]
     greedy, beam, n = same_answers(page, name, texts, plain)
     print(f"{name}, {'plain' if plain else 'wasm'}: greedy {greedy}, beam 4 {beam} of {n}")
