@@ -117,6 +117,12 @@ def test_no_page_prints_a_command_of_a_folder_that_is_gone():
         assert "tests/bench" not in text, f"{name} sends a reader to a folder that isn't there"
 
 
+def test_the_engine_and_the_shipped_models_lie_beside_the_pages():
+    assert (SITE / "engine" / "engine.js").read_bytes() == (ROOT / "data" / "engine" / "engine.js").read_bytes(), "another engine: make book"
+    for name, least in (("pocket", 2.9e6), ("tatoeba-fr", 12.5e6)):
+        assert sum(part.stat().st_size for part in (SITE / "engine").glob(f"model-{name}-*.js")) > least
+
+
 def test_every_chapter_is_a_download_beside_its_page(parsed):
     "With the package as a wheel, whose size the page states."
     wheels = list((SITE / "downloads").glob("*.whl"))

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import engine_models
 import nbformat
 import yaml
 from address import home
@@ -184,6 +185,7 @@ def assemble() -> None:
     shutil.copytree(ROOT / "book", SITE / "book", ignore=shutil.ignore_patterns(
         "*.ipynb", "__pycache__", ".ipynb_checkpoints", "results"))
     wheel = make_wheel(SITE / "beside" / "downloads")  # Sphinx copies what lies in `beside` into the built book as it is
+    engine_models.write(SITE / "beside" / "engine")
     for path in sorted((ROOT / "book").glob("*.ipynb")):
         shutil.copy(path, wheel.parent)
         nbformat.write(merged(path, wheel), SITE / "book" / path.name)
