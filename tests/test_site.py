@@ -112,7 +112,7 @@ def test_the_colab_button_leads_somewhere(parsed):
 
 def test_no_page_prints_a_command_of_a_folder_that_is_gone():
     "The scripts that measure lay under tests once; records keep what was typed, pages say what is typed today."
-    for name in set(PAGES) - {"book/changelog.html"}:
+    for name in [p for p in PAGES if p != "book/changelog.html" and "/source/" not in p]:
         text = re.sub(r"<[^>]*>", "", (SITE / name).read_text(encoding="utf-8"))
         assert "tests/bench" not in text, f"{name} sends a reader to a folder that isn't there"
 

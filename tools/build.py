@@ -30,7 +30,7 @@ KEY_FIGURES = {  # chapter -> the cell whose figure stands on its card; the firs
     "01": "states", "02": "figure-scale", "03": "figure-four-steps", "04": "promise", "05": "clocks", "06": "norm-places", "07": "mechanism",
     "08": "lines-bridge", "09": "draw-tying", "10": "shift-drawing", "11": "promise", "12": "timeline", "13": "tree-drawn", "14": "leak-figure",
     "15": "growing-figure", "16": "mechanism-figure", "17": "mechanism", "18": "loss-figure", "19": "narrow-figure", "20": "one-by-one-figure",
-    "21": "curves-figure", "22": "promise", "23": "problem-figure", "24": "mask-figure", "25": "bends-figure", "26": "readers-figure"}
+    "21": "curves-figure", "22": "promise", "23": "problem-figure", "24": "mask-figure", "25": "bends-figure", "26": "promise"}
 LARGEST = 25_000  # letters of such a drawing
 
 

@@ -517,21 +517,38 @@ class Probe(NamedTuple):
     "What a button runs, in words, and when its reading is no healthy model's."
     run: Callable[[Patient], Reading]
     title: str
+    what: str  # it does
     trouble: Callable[[Reading], bool]
 
 
 PROBES = {
-    "overfit": Probe(overfit, "Overfit one batch", lambda r: number(r, "loss at step 25") > 0.6),
-    "future": Probe(future, "Change a future token", lambda r: max(float(x) for x in r.values()) > 1e-3),
-    "batch": Probe(batch, "A batch of 1 against 8", lambda r: number(r, "largest difference of its logits") > 1e-3 or abs(
-        number(r, "its loss, alone") - number(r, "its loss, in the batch")) > 0.05 * number(r, "its loss, alone")),
-    "cache": Probe(cached, "Cached against uncached", lambda r: max(float(x) for x in r.values()) > 1e-3),
-    "gradients": Probe(gradients, "Gradient norms at a rate of 0", lambda r: number(r, "norm at step 5") > 1.5 * number(r, "norm at step 1")),
-    "ids": Probe(ids, "Read the ids", lambda r: not str(r["the decoder reads"]).startswith("BOS")
-                 or not str(r["when decoding it reads"]).startswith("BOS") or not str(r["and must say"]).endswith("EOS")),
-    "attention": Probe(attention, "Attention before training", lambda r: number(r, "keys used in cross-attention") < 4.5),
-    "search": Probe(search, "Beam against greedy", lambda r: number(r, "beam: words") < number(r, "greedy: words")
-                    and number(r, "beam: over the penalty") < number(r, "greedy: over the penalty") - 1e-3),
+    "overfit": Probe(overfit, "Overfit one batch",
+                     "A fresh copy, eight sentences, again and again.",
+                     lambda r: number(r, "loss at step 25") > 0.6),
+    "future": Probe(future, "Change a future token",
+                     "How much the logits up to position t change with the words after it.",
+                     lambda r: max(float(x) for x in r.values()) > 1e-3),
+    "batch": Probe(batch, "A batch of 1 against 8",
+                     "The sentence with the shortest answer: by itself, and beside seven others, padded to their widths.",
+                     lambda r: number(r, "largest difference of its logits") > 1e-3 or abs(
+                         number(r, "its loss, alone") - number(r, "its loss, in the batch")) > 0.05 * number(r, "its loss, alone")),
+    "cache": Probe(cached, "Cached against uncached",
+                     "The right words fed in one by one, and all at once; with the book's mask, so that only the cache is asked.",
+                     lambda r: max(float(x) for x in r.values()) > 1e-3),
+    "gradients": Probe(gradients, "Gradient norms at a rate of 0",
+                     "The gradient's norm at five steps on one batch, at a learning rate of 0.",
+                     lambda r: number(r, "norm at step 5") > 1.5 * number(r, "norm at step 1")),
+    "ids": Probe(ids, "Read the ids",
+                     "One sentence: what goes in and what must come out, in training and when decoding.",
+                     lambda r: not str(r["the decoder reads"]).startswith("BOS")
+                     or not str(r["when decoding it reads"]).startswith("BOS") or not str(r["and must say"]).endswith("EOS")),
+    "attention": Probe(attention, "Attention before training",
+                     "Over how many of nine keys the weights of a fresh copy spread: e to the power of their entropy, on the mean.",
+                     lambda r: number(r, "keys used in cross-attention") < 4.5),
+    "search": Probe(search, "Beam against greedy",
+                     "Two answers to one source, greedy's and the beam's: their words, their log-probabilities, and these over the book's penalty.",
+                     lambda r: number(r, "beam: words") < number(r, "greedy: words")
+                     and number(r, "beam: over the penalty") < number(r, "greedy: over the penalty") - 1e-3),
 }
 
 
