@@ -81,8 +81,7 @@ def cover_picture(about: dict, pages: list[still.Page], site: Path, file: Path) 
     with chromium.opened() as browser:
         tab = browser.new_page(viewport={"width": 794, "height": 1123}, device_scale_factor=2, offline=True)
         file.write_text(pdf.document_of(site, about, pdf.cover(about, pages)), encoding="utf-8")
-        tab.goto(file.as_uri())
-        tab.evaluate("document.fonts.ready")
+        pdf.dressed(tab, file)
         return tab.screenshot(type="jpeg", quality=88)
 
 

@@ -105,11 +105,17 @@ def whole(site: Path, pages: list[still.Page], about: dict) -> str:
 
 
 def document_of(site: Path, about: dict, body: str, more: str = "") -> str:
-    "A document with the book's own style and the style of paper; `more` is style as well."
-    sheets = "".join(f'<link rel="stylesheet" href="{(site / "_static" / name).as_uri()}">' for name in ("pygments.css", "book.css"))
+    "A document with the book's own style and the style of paper; `more` is style as well. `dressed` puts them on: with them, loading takes minutes."
+    sheets = "".join(f'<link rel="stylesheet" media="none" href="{(site / "_static" / name).as_uri()}">' for name in ("pygments.css", "book.css"))
     return (f'<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8"><title>{html.escape(about["title"])}</title>'
-            f'<meta name="author" content="{html.escape(about["author"])}">{sheets}<style>{(HERE / "paper.css").read_text(encoding="utf-8")}\n{more}</style></head>'
+            f'<meta name="author" content="{html.escape(about["author"])}">{sheets}<style media="none">{(HERE / "paper.css").read_text(encoding="utf-8")}\n{more}</style></head>'
             f"<body>{body}</body></html>")
+
+
+def dressed(tab, file: Path) -> None:
+    tab.goto(file.as_uri())
+    tab.evaluate("document.querySelectorAll('[media=none]').forEach(sheet => sheet.media = 'all')")
+    tab.evaluate("document.body.offsetHeight, document.fonts.ready")
 
 
 def pages_of_places(pdf: bytes) -> dict[str, int]:
@@ -141,8 +147,7 @@ def printed(document: str, file: Path) -> tuple[bytes, dict]:
         tab = browser.new_page(viewport={"width": COLUMN, "height": SHEET}, color_scheme="light", offline=True)
         tab.set_default_timeout(600_000)
         tab.emulate_media(media="print")
-        tab.goto(file.as_uri())
-        tab.evaluate("document.fonts.ready")
+        dressed(tab, file)
         fitted = tab.evaluate(f"({FIT})({{column: {COLUMN}, sheet: {SHEET}}})")
         return tab.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True), fitted
 
