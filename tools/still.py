@@ -12,7 +12,6 @@ ROOT = Path(__file__).resolve().parent.parent
 SITE, PAPER = ROOT / "_build" / "html", ROOT / "_build" / "paper"
 SCRIPT = (Path(__file__).parent / "paper" / "still.js").read_text(encoding="utf-8")
 FIRST = "Before you start"
-WINDOW = {"width": 1280, "height": 1000}
 FINER = 2.5  # dots of a live view's picture for each pixel of the page
 
 
@@ -41,12 +40,16 @@ def listed(toc: Path) -> list[tuple[str, str]]:
     return [(contents["root"], "")] + [(chapter["file"], part["caption"]) for part in contents.get("parts", []) for chapter in part["chapters"]]
 
 
+def lives(file: Path) -> bool:
+    "May the page have a live view? A tab with fine dots is slow."
+    article = file.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
+    return bool(re.search(r"<(button|input|select|textarea|canvas)|tl-(explore|first|live)", article))
+
+
 def pictures_of(tab, key: str, folder: Path) -> list[str]:
     "Photographs the page's live views; their addresses, as seen from beside `folder`."
-    made, views = [], tab.evaluate("unfolded()")
-    if views:
-        tab.context.new_cdp_session(tab).send("Emulation.setDeviceMetricsOverride", {**WINDOW, "deviceScaleFactor": FINER, "mobile": False})
-    for number in range(views):
+    made = []
+    for number in range(tab.evaluate("unfolded()")):
         made.append(f"{folder.name}/{key}-{number}.png")
         tab.locator(f"[data-picture='{number}']").screenshot(path=folder / f"{key}-{number}.png", animations="disabled")
     return made
@@ -64,7 +67,7 @@ def taken(site: Path, toc: Path, edition: str, folder: Path) -> list[Page]:
     pages, seen = [], set()
     with chromium.opened() as browser:
         for name, part in names:
-            tab = browser.new_page(viewport=WINDOW, color_scheme="light", reduced_motion="reduce", offline=True)
+            tab = browser.new_page(viewport={"width": 1280, "height": 1000}, device_scale_factor=FINER if lives(site / f"{name}.html") else 1, color_scheme="light", reduced_motion="reduce", offline=True)
             tab.add_init_script("try { localStorage.setItem('mode', 'light'); localStorage.setItem('theme', 'light') } catch (e) {}")
             tab.goto((site / f"{name}.html").as_uri())
             tab.evaluate("document.documentElement.dataset.theme = 'light'")
