@@ -10,10 +10,12 @@ export PYTHONDONTWRITEBYTECODE = 1
 export OMP_NUM_THREADS = $(THREADS)
 
 # `alone` wants another 1 GB and the time of all chapters, so `make test` leaves it out.
-.PHONY: help book test test-fast chapter alone mutants faults replicate serve export text notebook address wheel clean
+.PHONY: help book test test-fast chapter alone mutants faults replicate serve pdf epub export text notebook address wheel clean
 
 help:
 	@echo "make book            execute what changed and build the book"
+	@echo "make pdf             the built book on A4: _build/paper/the-literate-transformer.pdf; wants Chromium"
+	@echo "make epub            the built book for an e-reader, beside it"
 	@echo "make test            the book, every chapter, every test"
 	@echo "make test-fast       the fast tests, under two minutes on two cores"
 	@echo "make chapter N=03    execute one chapter"
@@ -42,6 +44,10 @@ execute: $(VENV)/ready
 
 book: execute
 	@$(BIN)/python tools/build.py
+
+pdf epub: $(VENV)/ready
+	@test -f _build/html/index.html || $(MAKE) book
+	@$(BIN)/python tools/$@.py
 
 test: book
 	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal

@@ -1,0 +1,177 @@
+"""The book on paper and in an e-reader: a small book of two pages, made in seconds, and the whole one where it is built."""
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import files
+from pathlib import Path
+from xml.etree import ElementTree
+
+import chromium
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import epub  # noqa: E402
+import pdf  # noqa: E402
+import still  # noqa: E402
+
+CHECKER = Path("/usr/share/java/epubcheck.jar")
+ABOUT = {"title": "A small book", "author": "Nobody & Co", "version": "1", "released": "2026-01-01"}
+MARK = '<defs><path id="m1" d="M0 0h4v4z"/></defs><use href="#m1"/>'
+CELL = ('<div class="cell"><div class="cell_input"><p class="tl-badge">exported to <a href="source/small.html">transformer_lit/small.py</a></p>'
+        '<div class="highlight"><pre>def {name}(x):\n{body}    return x</pre></div></div></div>')
+FIRST = """<section id="a-small-book"><h1>A small book<a class="headerlink" href="#a-small-book">#</a></h1><p>Begin with <a href="01_small.html#the-end">the end</a>.</p></section>"""
+SMALL = f"""<section id="small"><p class="tl-part">Part I · One</p><h1>1 · Small<a class="headerlink" href="#small">#</a></h1><p>What it promises.</p>
+<ul class="simple"><li><p><strong>Paper</strong> §3</p></li><li><p><a href="../downloads/x.ipynb" download>this notebook</a></p></li></ul>
+<section id="formulas"><h2>Formulas</h2><p>With <span class="math">\\(\\sqrt{{d_k}}\\)</span> and &lt;pad&gt;,</p><div class="math">\\[\\sum_{{i=1}}^{{n}} \\frac{{a_i}}{{b_i}} = \\mathrm{{softmax}}(x)\\]</div>
+<p><a href="source/small.html">A file</a>, <a href="index.html">the first page</a>, <a href="01_small.html#nowhere">gone</a>, <a href="https://arxiv.org/abs/1706.03762">the paper</a>.</p>
+<figure class="tl-figure"><div class="tl-desk"><svg width="200" height="40" viewBox="0 0 200 40">{MARK}<text fill="var(--tl-line)">desk</text></svg></div>
+<div class="tl-phone" style="display:none"><svg width="90" height="40">{MARK}<text>phone</text></svg></div><figcaption class="tl-caption">A figure.</figcaption></figure>
+<svg width="50" height="9" viewBox="0 0 50 9">{MARK}</svg>
+<div class="tl-explore" role="group" aria-label="A view of one number"><style>.tl-explore b {{ color: red }}</style><b>seven</b><button data-do="try">Try this</button><p data-out="say">It is seven.</p></div><script>1 < 2</script>
+<details class="tl-more"><summary>More</summary><table><tr><td>{"</td><td>".join(f"word{i}" for i in range(40))}</td></tr></table></details></section>
+<section id="cells"><h2>Cells</h2>{"".join(CELL.format(name=name, body="    x = x + 1" + chr(10) * 2 * 0 + chr(10) + ("    x = x * 2" + chr(10)) * 30) for name in ("first", "second", "third"))}
+<div class="cell"><div class="cell_input"><div class="highlight"><pre>{"wide = " + "1 + " * 60}</pre></div></div></div></section>
+<section id="exercise-1-1"><h3>Exercise 1.1 · One</h3><p>Do it.</p><details><summary>Hint</summary><p>Think.</p></details>
+<div class="cell tag_solution"><details class="hide"><summary><p class="collapsed">Solution</p><p class="expanded">Hide</p></summary><div class="cell_input"><div class="highlight"><pre>answer = 42</pre></div></div></details></div></section>
+<section id="the-end"><h2>The end</h2><p>Done.</p></section></section>"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    "The small book's folder, its PDF, what the printing said, and its EPUB."
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if chromium.program() is None:
+        pytest.skip("no Chromium here: install Debian's package chromium to print the book")
+    folder = tmp_path_factory.mktemp("paper")
+    shutil.copytree(ROOT / "book" / "_static", folder / "html" / "_static")
+    formulas = next(f for f in files("sphinx-mathjax-offline") if f.name == "tex-svg.js")
+    shutil.copy(formulas.locate(), folder / "html" / "_static")
+    (folder / "html" / "_static" / "pygments.css").write_text('html[data-theme="light"] .highlight .k { color: #6730C5 }\nhtml[data-theme="dark"] .highlight .k { color: #DCC6E0 }\n')
+    for name, body in (("index", FIRST), ("01_small", SMALL)):
+        page = folder / "html" / "book" / f"{name}.html"
+        page.parent.mkdir(exist_ok=True)
+        page.write_text('<!DOCTYPE html><html data-theme="auto"><head><meta charset="utf-8"><title>x</title><link rel="stylesheet" href="../_static/book.css">'
+                        f'<script defer src="../_static/tex-svg.js"></script></head><body><article class="bd-article">{body}</article></body></html>', encoding="utf-8")
+    toc = folder / "_toc.yml"
+    toc.write_text("format: jb-book\nroot: book/index\nparts:\n  - caption: I · One\n    chapters:\n      - file: book/01_small\n")
+    target, said = pdf.make(folder / "html", toc, folder / "out", ABOUT)
+    return folder, target, said, epub.make(folder / "html", toc, folder / "out", ABOUT)
+
+
+@pytest.fixture(scope="module")
+def printed(made):
+    return (made[0] / "out" / "book.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def unpacked(made):
+    with zipfile.ZipFile(made[3]) as book:
+        return {name: book.read(name) for name in book.namelist()}
+
+
+def pages_in(unpacked):
+    return {Path(name).name: text.decode("utf-8") for name, text in unpacked.items() if name.endswith(".xhtml")}
+
+
+def test_the_contents_and_the_index_have_the_right_pages(made, printed):
+    where = made[2]["places"]
+    said = dict(re.findall(r'data-page-of="([^"]+)">(\d+)<', printed))
+    assert {"index", "c01_small", "c01_small--cells", "c01_small--the-end", "c01_small--export-first", "answers", "index-of-names"} <= set(said)
+    assert all(int(page) == where[place] for place, page in said.items())
+    assert where["index"] < where["c01_small"] < where["answers"] <= where["index-of-names"] <= where[""] == made[2]["pages"]
+
+
+def test_a_cell_that_fits_on_a_sheet_is_not_broken(made):
+    pages = [made[2]["places"][f"c01_small--export-{name}"] for name in ("first", "second", "third")]
+    assert len(set(pages)) == 3, f"three cells of more than half a sheet begin on {pages}"
+
+
+def test_the_sheets_are_a4_and_have_bookmarks(made):
+    content = made[1].read_bytes()
+    assert set(re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", content)) == {(b"594.95996", b"841.91998")}
+    assert b"/Outlines" in content and b"/Title (Formulas)" in content
+
+
+def test_nothing_is_too_wide(made):
+    assert made[2]["wide"] == []
+    assert made[2]["smaller"] >= 1, "the table of forty columns was not made smaller"
+
+
+def test_nothing_is_folded_alive_or_foreign(printed, unpacked):
+    for text in (printed, *pages_in(unpacked).values()):
+        for gone in ("<script", "<button", "<details", "mjx-assistive", "tl-phone", "headerlink", "this notebook", "Hide"):
+            assert gone not in text, gone
+        assert not re.search(r'(src|href)="https?://(?!arxiv\.org)', text)
+    assert printed.count("Alive in the web edition.") == 1 and 'alt="A view of one number. It is seven."' in printed
+
+
+def test_hints_and_solutions_stand_at_the_end(printed, unpacked):
+    for text, place in ((printed, "#c01_small--answer-exercise-1-1"), (pages_in(unpacked)["c01_small.xhtml"], "answers.xhtml#c01_small--answer-exercise-1-1")):
+        assert re.search(rf'href="{re.escape(place)}"[^>]*>Hint and solution<', text)
+    assert printed.index("Do it.") < printed.index('id="answers"') < printed.index("Think.") < printed.index("answer = 42")
+    assert "Think." in pages_in(unpacked)["answers.xhtml"] and "Think." not in pages_in(unpacked)["c01_small.xhtml"]
+
+
+def links_that_lead_nowhere(pages):
+    places = {name: still.ids_in(text) for name, text in pages.items()}
+    for name, text in pages.items():
+        for link in re.findall(r'href="([^"]*)"', text):
+            file, _, place = link.partition("#")
+            if not re.match(r"https?:|file:", link) and not (file or name).endswith((".css",)):
+                if (file or name) not in places or place and place not in places[file or name]:
+                    yield f"{name}: {link}"
+
+
+def test_every_link_inside_leads_somewhere_and_no_id_comes_twice(printed, unpacked):
+    for pages in ({"book.html": printed}, pages_in(unpacked)):
+        assert not list(links_that_lead_nowhere(pages))
+        for name, text in pages.items():
+            found = re.findall(r'\sid="([^"]+)"', text)
+            assert len(found) == len(set(found)), name
+
+
+def test_formulas(printed, unpacked):
+    page = pages_in(unpacked)["c01_small.xhtml"]
+    assert printed.count("<mjx-container") == 2 and page.count("<math ") == 2 and "mjx" not in page and "\\(" not in page
+    assert 'display="block"' in page and 'alttext="\\sqrt{d_k}"' in page and "data-mjx" not in page
+
+
+def test_the_parcel_is_an_epub(unpacked):
+    assert list(unpacked)[0] == "mimetype" and unpacked["mimetype"] == b"application/epub+zip"
+    for name, content in unpacked.items():
+        if name.endswith((".xhtml", ".opf", ".xml")):
+            ElementTree.fromstring(content)
+    listed = set(re.findall(r' href="([^"]+)"', unpacked["book/package.opf"].decode()))
+    assert {f"book/{name}" for name in listed} == set(unpacked) - {"mimetype", "META-INF/container.xml", "book/package.opf"}
+    assert {"book/nav.xhtml", "book/cover.jpg", "book/fonts/LICENSE-Inter.txt", "book/pictures/c01_small-0.png"} <= set(unpacked)
+    assert "var(" not in pages_in(unpacked)["c01_small.xhtml"] and "dark" not in unpacked["book/book.css"].decode()
+
+
+def checked(file: Path) -> str:
+    if not shutil.which("java") or not CHECKER.exists():
+        pytest.skip("no epubcheck here: install Debian's package epubcheck")
+    done = subprocess.run(["java", "-jar", str(CHECKER), str(file)], capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def test_epubcheck_finds_nothing(made):
+    said = checked(made[3])
+    assert "0 fatals / 0 errors / 0 warnings" in said, said[-3000:]
+
+
+@pytest.mark.slow
+def test_the_whole_book(tmp_path):
+    "Every formula finished, nothing cut, every link right, a valid EPUB."
+    missing = [name for name, _ in still.listed(ROOT / "_toc.yml") if not (still.SITE / f"{name}.html").exists()]
+    if missing or chromium.program() is None:
+        pytest.skip(f"the built book is missing ({missing[:3]}): make book" if missing else "no Chromium here")
+    target, said = pdf.make(still.SITE, ROOT / "_toc.yml", tmp_path, pdf.facts())
+    text = (tmp_path / "book.html").read_text(encoding="utf-8")
+    assert said["wide"] == [] and said["pages"] > 200 and target.stat().st_size < 60e6
+    assert "merror" not in text and not re.search(r'data-page-of="[^"]+">0<', text)
+    assert not list(links_that_lead_nowhere({"book.html": text}))
+    book = epub.make(still.SITE, ROOT / "_toc.yml", tmp_path, pdf.facts())
+    assert "0 fatals / 0 errors / 0 warnings" in checked(book)
