@@ -1,4 +1,5 @@
 """The book on paper and in an e-reader: a small book of two pages, made in seconds, and the whole one where it is built."""
+import os
 import re
 import shutil
 import subprocess
@@ -164,7 +165,9 @@ def test_epubcheck_finds_nothing(made):
 
 @pytest.mark.slow
 def test_the_whole_book(tmp_path):
-    "Every formula finished, nothing cut, every link right, a valid EPUB."
+    "Every formula finished, nothing cut, every link right, a valid EPUB. Minutes, so it is asked for: TRANSFORMER_LIT_PAPER=1."
+    if not os.environ.get("TRANSFORMER_LIT_PAPER"):
+        pytest.skip("the whole book on paper takes minutes: TRANSFORMER_LIT_PAPER=1")
     missing = [name for name, _ in still.listed(ROOT / "_toc.yml") if not (still.SITE / f"{name}.html").exists()]
     if missing or chromium.program() is None:
         pytest.skip(f"the built book is missing ({missing[:3]}): make book" if missing else "no Chromium here")

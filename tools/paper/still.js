@@ -106,7 +106,7 @@ function pictureOf(view, address) {
 function answersOf(article) {
   const found = new Map();
   article.querySelectorAll("details").forEach(fold => {
-    if (!ANSWER.test(fold.querySelector("summary").textContent.trim())) return;
+    if (fold.closest(".tl-answer") || !ANSWER.test(fold.querySelector("summary").textContent.trim())) return;  // a fold in an answer goes with it
     const home = fold.closest("section"), piece = fold.closest("div.cell") || fold;
     if (!found.has(home)) {
       const box = document.createElement("section"), head = home.querySelector("h1, h2, h3, h4, h5");
