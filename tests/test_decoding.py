@@ -143,18 +143,27 @@ def finishing():
             torch.tensor([[-1.0, -2, -3, -4], [-1.5, -2, -3, -4]]), torch.tensor([[EOS, 5, 5, 5], [EOS, EOS, 5, 5]]))
 
 
+def held(*rows):
+    "The best so far of each sentence: its score and its one id, in a row that has room for more."
+    return torch.tensor([score for score, _ in rows]), torch.tensor([[i, EOS, EOS] for _, i in rows])
+
+
+def told(best):
+    return [(score, ids[:ids.index(EOS)]) for score, ids in zip(best[0].tolist(), best[1].tolist())]
+
+
 def test_the_best_finished_one_is_remembered():
     rows, said, scores, ends = finishing()
-    best = [(-math.inf, []), (-1.0, [8])]
+    best = held((-math.inf, EOS), (-1.0, 8))
     count = keep_finished(best, rows, said, scores, ends - 1, ends)
-    assert best == [(-1.0, [6]), (-1.0, [8])] and count.tolist() == [1, 2]
+    assert told(best) == [(-1.0, [6]), (-1.0, [8])] and count.tolist() == [1, 2]
 
 
 def test_an_end_behind_the_k_best_does_not_count():
     rows, said, scores, ends = finishing()
-    none = [(-math.inf, [])] * 2
+    none = held((-math.inf, EOS), (-math.inf, EOS))
     count = keep_finished(none, rows, said, scores, ends - 2, ends.flip(1))
-    assert none == [(-math.inf, [])] * 2 and count.tolist() == [0, 0]
+    assert told(none) == [(-math.inf, [])] * 2 and count.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("hope, last, done, left", [
@@ -164,16 +173,16 @@ def test_an_end_behind_the_k_best_does_not_count():
     ([-0.5, -0.5], [9, 9], [1, 1], [0, 1])])
 def test_reasons_to_stop(hope, last, done, left):
     rows, said, _, _ = finishing()
-    best = [(-1.0, [6]), (-1.0, [8])]
+    best = held((-1.0, 6), (-1.0, 8))
     assert going_on(best, rows, said, *map(torch.tensor, (hope, last, done))).tolist() == left, "the search ends while an open one can win, or goes on when none can"
-    assert best == [(-1.0, [6]), (-1.0, [8])], "the limit must not replace what has finished"
+    assert told(best) == [(-1.0, [6]), (-1.0, [8])], "the limit must not replace what has finished"
 
 
 def test_at_the_limit_the_best_open_one_is_taken():
     rows, said, _, _ = finishing()
-    none = [(-math.inf, [])] * 2
+    none = held((-math.inf, EOS), (-math.inf, EOS))
     assert going_on(none, rows, said, *map(torch.tensor, ([-0.5, -1.5], [1, 1], [0, 0]))).tolist() == []
-    assert none == [(-0.5, [5]), (-1.5, [7])]
+    assert told(none) == [(-0.5, [5]), (-1.5, [7])]
 
 
 def test_the_defaults_are_the_papers():
