@@ -12,6 +12,7 @@ from transformer_lit.decoding import (
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.support.files import shipped
+from transformer_lit.support.kernels import for_any_length
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,25 @@ def test_decoding_evaluates_without_gradients_and_puts_the_mode_back():
     with pytest.raises(RuntimeError):
         in_evaluation(fails)(spy.train())
     assert spy.training, "after an error the mode is not put back"
+
+
+def test_no_plan_is_made_for_a_length_that_comes_once(model, source, monkeypatch):
+    "cuDNN's attention is left out while decoding, and taken again afterwards, also after an error."
+    seen, allowed, take = [], torch.backends.cuda.cudnn_sdp_enabled, model.step
+    monkeypatch.setattr(model, "step", lambda *args: seen.append(allowed()) or take(*args), raising=False)
+    for search in greedy_decode, beam_search:
+        search(model, source, max_length=2)
+        seen.append(allowed())
+    assert seen == [False, False, True] * 2, "decoding takes cuDNN's attention, or doesn't give it back"
+    monkeypatch.setattr(model, "step", None, raising=False)
+    with pytest.raises(TypeError):
+        greedy_decode(model, source)
+    assert allowed(), "after an error cuDNN is not given back"
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    with for_any_length():
+        pass
+    assert not allowed(), "who had it off finds it on"
+    torch.backends.cuda.enable_cudnn_sdp(True)
 
 
 def plainly(model, row, longest):
