@@ -26,6 +26,10 @@ LATE = {"tokens": "test_tokens.py", "evaluation": "test_evaluation.py", "attenti
         "rnn": "test_rnn.py", "decoder_only": "test_decoder_only.py", "since_2017": "test_since_2017.py", "equal_cost": "test_equal_cost.py",
         "support/plan": "test_nothing_lost.py", "support/records": "test_faults_plumbing.py", "support/claims": "test_claims.py",
         "support/devices": "test_devices.py", "support/cli": "test_cli.py",
+        **dict.fromkeys(("a run asks the GPU whether the time is up", "a step looks at its loss", "the clock stops where an epoch ends",
+                         "a mask made on the processor", "a search waits for each row", "zeros of tokens × vocabulary",
+                         "Muon steps one matrix after the other", "a record without its GPU", "spoilt weights are kept",
+                         "ids stay on the processor", "the GPU's random state is set anew"), "test_fake_cuda.py"),
         "a pause is not saved": "test_nothing_lost.py"}  # of a module, or of one fault: a file of its own, tried first
 
 FAULTS = [  # name, module, old text, new text, words of the message
@@ -174,6 +178,33 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("nine of ten become five of ten", "support/claims", "NEEDED, FEWEST = 0.9, 5", "NEEDED, FEWEST = 0.5, 5", "a claim that held too seldom stands"),
     ("a GPU that isn't there is taken", "support/devices", "if not there[device]:", "if False:", "a device that isn't there must be refused"),
     ("translate stays on the processor", "support/cli", "    translator.model.to(place)\n", "", "Expected 'to' to be called once"),
+    # on a GPU
+    ("a run asks the GPU whether the time is up", "support/processes", "        return float(number)\n",
+     "        return torch.tensor(float(number), device=device).item()\n", "between two steps a run waits for the GPU"),
+    ("a step looks at its loss", "training", "    if not self.on_gpu():\n        self.metrics(", "    if True:\n        self.metrics(",
+     "a step waits for the GPU"),
+    ("the clock stops where an epoch ends", "training", "due = last or self.step %", "due = self.step %", "by the run's clock"),
+    ("a mask made on the processor", "masks", "dtype=torch.bool, device=device)", "dtype=torch.bool)", "tensors of two devices"),
+    ("a search waits for each row", "decoding", "    remember(best, rows, top > best[0][rows], top, ids)\n",
+     "    for b, row in enumerate(rows[:, None]):\n        if top[b] > best[0][row]:\n"
+     "            remember(best, row, top[b:b + 1] > best[0][row], top[b:b + 1], ids[b:b + 1])\n", "the waits grow with the rows"),
+    ("cuDNN while decoding", "decoding", "torch.no_grad(), for_any_length():", "torch.no_grad():", "decoding takes cuDNN's attention"),
+    ("a graph for the first shape alone", "support/compiling", "dynamic=dynamic is not False", "dynamic=dynamic", "from the first one on"),
+    ("zeros of tokens × vocabulary", "loss", 'F.nll_loss(log_p, say, ignore_index=pad_id, reduction="sum")',
+     "-log_p.gather(-1, say[:, None])[:, 0].masked_fill(~real, 0.0).sum()", "into zeros of tokens"),
+    ("Muon steps one matrix after the other", "support/optimizers", 'of_one_shape([w for w in group["params"] if w.grad is not None])',
+     '[[w] for w in group["params"] if w.grad is not None]', "operations grow with the layers"),
+    ("a record without its GPU", "support/records", 'f"{torch.cuda.get_device_name(device)}, {words}"', "words", "the record must name its GPU"),
+    ("spoilt weights are kept", "support/checkpoint", "if not torch.isfinite(tensor).all():", "if False:", "weights with nan were kept"),
+    ("ids stay on the processor", "support/precision", "(side.to(device) for side in collate(ids[:32]))", "collate(ids[:32])",
+     "tensors of two devices"),
+    ("processes meet before they choose a GPU", "support/devices", "        torch.cuda.set_device(device)\n", "", "to be called once"),
+    ("the GPU's random state is set anew", "masks", "torch.random.fork_rng()", "torch.random.fork_rng(devices=[])",
+     "leaves the GPU with another random state"),
+    ("a sixth of the places are pads", "wmt", "np.maximum(2, octave // 32)", "np.maximum(8, octave // 8)", "of the places have a token"),
+    ("what fills no batch is one of its own", "wmt", "        *full, left = np.split(order, range(rows, len(order), rows))\n"
+     "        batches += full\n    batches.append(left)\n", "        batches += np.split(order, range(rows, len(order), rows))\n",
+     "of the places have a token"),
     ("rotation off by one", "since_2017", "end = start + x.size(-2)", "start, end = start + 1, start + 1 + x.size(-2)", "positions are off by one"),
 ]
 
