@@ -96,7 +96,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
      "the random state is not restored"),
     ("checkpoint written in place", "support/files", 'path.with_name(path.name + ".part")', "path", "destroys the old checkpoint"),
     ("last batch lost", "training", "batches += [batch] if batch else []", "pass", "each pair must come exactly once"),
-    ("decoding starts with the pad", "decoding", "source.new_full((len(rows),), BOS)", "source.new_full((len(rows),), 0)", "starts with BOS"),
+    ("decoding starts with the pad", "decoding", "torch.full((len(rows),), BOS,", "torch.full((len(rows),), 0,", "starts with BOS"),
     ("finished sentence kept", "decoding", "if token != EOS and len(row) <", "if len(row) <", "a finished sentence is kept"),
     ("beam scores not divided", "decoding", "((5 + length) / 6) ** alpha", "1.0", "not divided by the length penalty"),
     ("a beam of copies", "decoding", "scores[:, 1:] = -torch.inf", "pass", "two different sentences"),

@@ -98,6 +98,20 @@ def plainly(model, row, longest):
     return [i for i in ids[1:] if i != EOS]
 
 
+def test_a_source_may_be_anything_that_its_model_reads(small):
+    "Numbers that aren't ids, no rows at all: a search asks a source for its length and its device."
+    random, every, _ = small
+    for search in greedy_decode, beam_search:
+        assert search(random, every, max_length=3) == search(Halves(random), every / 2, max_length=3)
+        assert search(random, every[:0], max_length=3) == []
+
+
+class Halves:
+    "Reads halves of what the other model reads."
+    def __init__(self, model):
+        self.step, self.start = model.step, lambda source: model.start((2 * source).long())
+
+
 @pytest.mark.parametrize("longest", [1, 5, 12])
 def test_greedy_is_the_plain_loop(model, source, longest):
     said = greedy_decode(model, source, longest)

@@ -55,7 +55,7 @@ def greedy_decode(model, source: Tensor, max_length: int | None = None,
     said EOS, or all that they may (`limits`), leave the batch."""
     said, rows = [[] for _ in source], list(range(len(source)))
     last, state = limits(source, max_length).tolist(), model.start(source)
-    tokens = source.new_full((len(rows),), BOS)
+    tokens = torch.full((len(rows),), BOS, device=source.device)
     while rows:
         logits, state = model.step(tokens, state)
         tokens, stay = logits.max(-1).indices, []  # (rows,)
@@ -94,9 +94,9 @@ def open_ones(top: Tensor, beams: Tensor, tokens: Tensor, k: int):
 # %% ../book/13_decoding.ipynb #remember
 def nothing_finished(last: Tensor) -> tuple[Tensor, Tensor]:
     "`best` for limits (N,): scores of -inf (N,), room for ids (N, …)."
-    room = max(last.tolist(), default=0) + 2  # EOS after the longest
+    room = int(max(last.tolist(), default=0)) + 2  # EOS after all
     return (torch.full_like(last, -torch.inf, dtype=torch.float),
-            last.new_full((len(last), room), EOS))
+            last.new_full((len(last), room), EOS, dtype=torch.long))
 
 
 def remember(best: tuple[Tensor, Tensor], rows: Tensor, better: Tensor,
