@@ -67,6 +67,19 @@ def dress_cells(app, doctree) -> None:
             block.parent.insert(block.parent.index(block), nodes.paragraph("", "✓ checked", classes=["tl-check", "tl-check-above"] if long else ["tl-check"]))
 
 
+def hold_punctuation(app, doctree) -> None:
+    "A formula and the comma or full stop after it stay on one line. A formula is a picture, so a browser would break between the two."
+    for formula in list(doctree.findall(nodes.math)):
+        after = formula.next_node(descend=False, siblings=True)
+        mark = re.match(r"[,.;:!?)”’]+", after.astext()) if isinstance(after, nodes.Text) else None
+        if mark:
+            parent, rest = formula.parent, nodes.Text(after.astext()[mark.end():])
+            parent.replace(after, rest)
+            held = nodes.inline("", classes=["tl-hold"])
+            parent.replace(formula, held)
+            held += [formula, nodes.Text(mark[0])]
+
+
 def is_plain_input(block) -> bool:
     "Is the block the input of a cell, and not an exported one?"
     return "cell_input" in block.parent.get("classes", []) and not any("tl-badge" in node.get("classes", []) for node in block.parent.children)
@@ -215,6 +228,7 @@ def setup(app):
     app.add_config_value("repository_address", "", "html")
     app.connect("builder-inited", prepare)
     app.connect("doctree-read", dress_cells)
+    app.connect("doctree-read", hold_punctuation)
     app.connect("doctree-resolved", link_terms)
     app.connect("html-page-context", dress_page, priority=900)
     app.connect("build-finished", copy_mathjax)
