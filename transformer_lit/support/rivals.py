@@ -47,10 +47,10 @@ def stopping_pairs(record: dict) -> list[tuple[dict, dict]]:
 def stopping_rows(record: dict) -> dict[str, Row]:
     "Two rules for stopping a beam: a row for each length penalty."
     return {f"α = {hasty['alpha']}": {
-        "BLEU, k finished": hasty["bleu"], "BLEU, patient": calm["bleu"],
+        "BLEU": f"{hasty['bleu']:.2f} → {calm['bleu']:.2f}",
         "gap [95%]": "{value:+.2f} [{low:+.2f}, {high:+.2f}]".format(**calm["difference"]),
-        "length, k finished": f"{hasty['length']:.1%}", "length, patient": f"{calm['length']:.1%}",
-        "answers changed": calm["changed"], "rows": f"{calm['rows'] / hasty['rows']:.2f} times"} for hasty, calm in stopping_pairs(record)}
+        "length": f"{hasty['length']:.1%} → {calm['length']:.1%}",
+        "changed": calm["changed"], "rows": f"{calm['rows'] / hasty['rows']:.2f} times"} for hasty, calm in stopping_pairs(record)}
 
 
 def stopping_words(record: dict) -> str:
