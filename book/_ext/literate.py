@@ -18,7 +18,7 @@ CHECK = re.compile(r"^\s*assert\b|\bassert_close\(|\bassert_equal\(", re.M)
 ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")
 EVERYDAY = {"look", "frame", "hook", "tag", "patch", "surprise", "prefix", "leak", "memory", "merge", "reference", "recipe", "signature", "split", "stream",
             "gate", "kernel", "binding", "head", "byte", "cache", "mask", "corpus", "attention", "token",
-            "value", "score", "state", "open", "closed", "confidence"}  # also words of every day: no link is made of them
+            "value", "score", "state", "open", "closed", "confidence", "key"}  # also words of every day: no link is made of them
 LIT = {  # what each chapter lights in the drawing of its margin
     1: ("all",), 2: ATTENTIONS, 3: ("decoder_attention",), 4: ATTENTIONS, 5: ("positions", "source_embedding", "target_embedding"),
     6: ("encoder_feed_forward", "encoder_norm", "decoder_feed_forward", "decoder_norm"), 7: ("encoder",), 8: ("decoder", "bridge"), 9: ("all",),
