@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import engine_models as packing
+import firefox
 import pytest
 
 from transformer_lit.attention_maps import alignment_error_rate
@@ -170,6 +171,11 @@ def test_the_drawn_layer_is_the_one_that_aligns_best(shipped_one):
     assert int(rates.argmin()) == first_page.LAYER and rates.min() < 0.25
 
 
+def test_the_shipped_one_avoids_the_pronoun_as_the_page_says(shipped_one):
+    said = first_page.recorded(shipped_one, first_page.RUNNING.format("tired"))["french"]
+    assert "c'" in said and not {"il", "elle"} & set(said) and "avoids the pronoun" in (ROOT / "book" / "index.md").read_text("utf-8")
+
+
 @pytest.mark.slow
 def test_the_field_says_what_the_package_says(visit, shipped_one):
     page = visit()
@@ -253,6 +259,28 @@ def test_a_folder_without_the_engine_is_told_in_one_sentence(visit, site):
         (site / "gone").rename(site / "engine")
     page.locator(".tl-first [data-do=load]").click()
     page.wait_for_selector(".tl-first select")
+
+
+@pytest.mark.slow
+def test_firefox_says_the_same(site, translator, shipped_one):
+    if firefox.program() is None:
+        pytest.skip("no Firefox here: install Debian's package firefox-esr to run its checks")
+    with firefox.opened() as fox:
+        fox.goto((site / "book" / "index.html").as_uri())
+        small, large = fox.evaluate("""async () => {
+          const one = query => document.querySelector(query), until = async test => { while (!test()) await new Promise(go => setTimeout(go, 50)); };
+          one(".tl-first [data-do=load]").click();
+          await until(() => one(".tl-first select"));
+          one("select[name=first]").value = "cow";
+          one("select[name=first]").dispatchEvent(new Event("change"));
+          await until(() => one(".tl-first [role=status]").textContent.includes("vache"));
+          one("textarea").value = "I love you.";
+          one(".tl-ask [data-do=load]").click();
+          await until(() => one(".tl-ask [role=status]").textContent.includes("seconds on this device"));
+          return [".tl-first", ".tl-ask"].map(view => one(`${view} [data-out=said]`).textContent);
+        }""")
+    (cow,), (love,) = translator.translate(["The cow didn't cross the street because it was too tired."]), shipped_one.translate(["I love you."], 1)
+    assert small == f"French: {cow} " and large == f"French: {love} "
 
 
 @pytest.mark.slow

@@ -242,7 +242,7 @@ function anySentence(root) {
     examples.forEach((one, i) => one.setAttribute("aria-pressed", String(i == number)));
     if (engine) { field.value = cases[number].text; run(); return; }
     clear();
-    view.play(cases[number], 0, () => tell(root, cases[number].said, "Recorded, with a beam of 4."));
+    view.play(cases[number], 0, () => tell(root, cases[number].said, "Recorded when this page was built, with a beam of 4."));
     listed(cases[number]);
   }
 
