@@ -22,6 +22,7 @@ function unfolded() {
   const outer = [...views].filter(view => ![...views].some(other => other !== view && other.contains(view)));
   outer.forEach((view, i) => {
     view.dataset.picture = i;
+    view.querySelectorAll(".tl-hand").forEach(part => part.remove());
     view.querySelectorAll("[data-do], .tl-do").forEach(button => button.style.visibility = "hidden");
   });
   return outer.length;
