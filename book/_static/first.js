@@ -3,6 +3,7 @@
 (function () {
 "use strict";
 
+const EMOJI = /(?:[\p{Emoji_Presentation}\p{Emoji_Modifier}\p{Regional_Indicator}]|\p{Extended_Pictographic}\ufe0f)[\p{Emoji_Modifier}\ufe0f\u200d]*/gu;
 const PACE = 60;  // ms between two tokens, where one sentence is asked: slow enough to be seen
 
 const within = root => ({
@@ -159,12 +160,13 @@ function anySentence(root) {
     page = number;
     view.show(pages[page]);
     listed(pages[page]);
-    out("page").textContent = `${page + 1} of ${pages.length}`;
+    out("page").textContent = `part ${page + 1} of ${pages.length}`;
   }
 
   function clear() {
     pages = [];
     for (const name of ["all", "pages"]) out(name).hidden = true;
+    out("all").textContent = "";
   }
 
   function problem(length) {
@@ -195,14 +197,24 @@ function anySentence(root) {
     tell(root, "", "Translating.");
     let tokens = 0, time = 0;
     try {
-      const {parts, note} = await engine.tokens(text);
+      const strange = (await engine.tokens(text)).note;  // no English, so what it says would be noise
+      const plain = text.replace(EMOJI, "").replace(/ +(?=[.,!?])/g, "");
+      const {parts} = await engine.tokens(strange ? "" : plain);
+      if (mine != turn) return;
+      if (strange) {
+        busy(false);
+        view.show({english: tlLive.words(text, "en").slice(0, 40).map(word => word.text), french: [], links: []});
+        out("list").textContent = "";
+        tell(root, "", `${strange} It isn't asked.`);
+        return;
+      }
       for (const [number, part] of parts.entries()) {
         if (mine != turn) return;
         const one = reading(part, layer), start = performance.now();
         let answer = null, failed = null;
         const asked = engine.answer(part.ids, {beam, attention: true}, event => one.take(event)).then(
           found => { time += performance.now() - start; answer = found; }, error => { failed = error; });
-        if (parts.length > 1) out("page").textContent = `${number + 1} of ${parts.length}`;
+        if (parts.length > 1) out("page").textContent = `part ${number + 1} of ${parts.length}`;
         await Promise.all([asked, follow(one, mine, parts.length == 1, () => answer || failed)]);
         if (mine != turn) return;
         if (failed) throw failed;
@@ -217,8 +229,7 @@ function anySentence(root) {
       busy(false);
       turnTo(0);
       const counted = `${tokens} tokens in ${(time / 1000).toFixed(time < 10000 ? 2 : 0)} seconds on this device, ${beam == 1 ? "greedy" : `with a beam of ${beam}`}.`;
-      const drawn = /\p{Extended_Pictographic}/u.test(text) ? "It has never read an emoji, so what it says of one is made up. " : "";
-      tell(root, pages.map(one => one.said).join(" "), `${note ? `${note} ` : drawn}${counted}`);
+      tell(root, pages.map(one => one.said).join(" "), `${text.search(EMOJI) < 0 ? "" : "Emoji are left out, for the model has never read one. "}${counted}`);
     } catch (error) {
       if (mine != turn) return;
       busy(false);

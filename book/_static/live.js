@@ -191,8 +191,7 @@ function picture(root) {
   }
 
   const again = () => { if (now && root.clientWidth) { lay(); draw(); } };
-  let width = 0;
-  new ResizeObserver(() => { if (root.clientWidth != width) { width = root.clientWidth; again(); } }).observe(root);
+  new ResizeObserver(() => requestAnimationFrame(again)).observe(root);
   document.fonts.ready.then(again);
   window.addEventListener("load", again);
   return {show, play};
