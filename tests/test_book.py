@@ -225,7 +225,7 @@ def test_questions_have_answers(path):
     assert [c["id"] for c in answers] == [f"answer-{number}-{k}" for k in (1, 2, 3)]
     for k, answer in enumerate(answers, 1):
         before = after[[c["id"] for c in after].index(answer["id"]) - 1]
-        assert before["cell_type"] == "markdown" and re.search(rf"^\*\*{k}\.\*\* \w", before["source"], re.M), f"question {k} stands in a cell of its own, before its answer, and begins with **{k}.**"
+        assert before["cell_type"] == "markdown" and re.search(rf"^\*\*{k}\.\*\* \S", before["source"], re.M), f"question {k} stands in a cell of its own, before its answer, and begins with **{k}.**"
         assert {"solution", "hide-cell"} <= set(answer["tags"]) and answer["metadata"].get("cellView") == "form", f"{answer['id']} isn't folded"
         assert re.search(r"^\s*assert ", answer["source"], re.M), f"{answer['id']} asserts nothing, so its sentence could be wrong"
 
