@@ -159,13 +159,13 @@ def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int,
             drawing.box(x, y, w, high, "", "#dddddd" if node in path else "none", figures.GREY if cut else None, cut)
             ink = "#111111" if node in path else None
             if wide:  # all in a row: the word, its sum, the score
-                places = (0.16, 0.46, 0.8) if node.fate == "done" else (0.34, 0.76)
-                drawing.text(x + places[0] * w, y + 15, node.word, 14.5, color=ink).text(x + places[1] * w, y + 15, minus(node.log_p), 12.5, color=ink)
+                word, total = (0.16, 0.46) if node.fate == "done" else (0.34, 0.76)
+                drawing.text(x + word * w, y + 15, node.word, 14.5, color=ink).text(x + total * w, y + 15, minus(node.log_p), 12.5, color=ink)
             else:
                 drawing.text(x + w / 2, y + 10, node.word, max(9, min(11.5, 1.6 * w / max(len(node.word), 1))), color=ink).text(x + w / 2, y + 24, minus(node.log_p), 10, color=ink)
             if node.fate == "done":
                 drawing.box(x - 3, y - 3, w + 6, high + 6)
-                drawing.text(x + (places[2] * w if wide else w / 2), y + (15 if wide else 44), minus(node.score), 13 if wide else 12, color=ink if wide else None, weight="bold")
+                drawing.text(x + (0.8 if wide else 0.5) * w, y + (15 if wide else 44), minus(node.score), 13 if wide else 12, color=ink if wide else None, weight="bold")
             if cut:  # pale words, but still at 4.5 to the page
                 drawing.parts[last:] = [part.replace("<text ", '<text opacity="0.7" ') for part in drawing.parts[last:]]
         return drawing.svg()
