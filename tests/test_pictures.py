@@ -45,7 +45,7 @@ def test_a_map_says_where_it_looks_for_one_word():
     maps = {"one": torch.tensor([[0.9, 0.1], [0.2, 0.8]]), "other": torch.tensor([[0.9, 0.1], [0.7, 0.3]])}
     picture = pictures.word_maps_of(maps, ["il", "fatigué"], ["it", "tired"], "fatigué")
     assert "For fatigué the most weight lies on: tired (one), it (other)." in repr(picture)
-    assert picture.caption == "Where fatigué looks most: tired in the one (0.80), it in the other (0.70)."
+    assert picture.caption == "For fatigué the most weight lies on tired in the one (0.80) and on it in the other (0.70)."
 
 
 def test_heads_are_counted_from_one_and_losses_told():
