@@ -454,8 +454,9 @@ function drawBeam() {
     if (kind != "cut" || now) edges += `<path class="tl-in-edge tl-in-${kind}" d="M${x1.toFixed(1)} ${y1.toFixed(1)}C${x1.toFixed(1)} ${mid.toFixed(1)} ${x2.toFixed(1)} ${mid.toFixed(1)} ${x2.toFixed(1)} ${y2.toFixed(1)}"/>`;
     const title = `<title>${esc(row.text || word(row.piece))} ${minus(row.score)}</title>`;
     if (row.state == "ended") {
-      const text = small ? "■" : minus(value(row));
-      marks += `<g class="tl-in-node tl-in-${kind}">${title}${small ? "" : `<rect x="${x2 - 23}" y="${y(row) - 10}" width="46" height="20" rx="4"/>`}<text x="${x2}" y="${y(row) + 4.5}" text-anchor="middle">${text}</text></g>`;
+      const half = small ? 3.5 : 23;
+      marks += `<g class="tl-in-node tl-in-${kind}">${title}<rect x="${(x2 - half).toFixed(1)}" y="${y(row) - 10}" width="${2 * half}" height="20" rx="${small ? 1.5 : 4}"/>${
+        small ? "" : `<text x="${x2.toFixed(1)}" y="${y(row) + 4.5}" text-anchor="middle">${minus(value(row))}</text>`}</g>`;
     } else if (row.state == "cut") {
       marks += `<g class="tl-in-node tl-in-cut">${title}<text x="${x2}" y="${y(row) + 4}" text-anchor="middle">${small ? "×" : esc(cut(word(row.piece), 7))}</text></g>`;
     } else {
@@ -623,7 +624,7 @@ function preset() {
   flip(list, true);
   const show = () => {  // below the theme's header and the two answers, which stay in view
     place.style.scrollMarginTop = `${one(".tl-in-result").offsetHeight + 80}px`;
-    place.scrollIntoView();
+    place.scrollIntoView({behavior: "instant"});
   };
   show();
   window.addEventListener("load", show);

@@ -5,7 +5,7 @@
 import base64
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -93,9 +93,10 @@ def sublayers(model: Any, place: str) -> list[nn.Module]:
 
 
 @torch.no_grad()
-def greedy_steps(model: Any, source: list[int], prefix: list[int] = [], most: int = MOST, top: int = TOP) -> list[tuple[int, list[tuple[int, float]]]]:
+def greedy_steps(model: Any, source: list[int], prefix: Sequence[int] = (), most: int = MOST, top: int = TOP) -> list[tuple[int, list[tuple[int, float]]]]:
     """What greedy decoding says after `prefix`, EOS included: for each token its id, and the likeliest ids with their log-probabilities."""
-    state, said, steps = model.start(torch.tensor([source])), list(prefix), []
+    steps: list[tuple[int, list[tuple[int, float]]]] = []
+    state, said = model.start(torch.tensor([source])), list(prefix)
     for token in [BOS, *prefix[:-1]] if prefix else []:
         _, state = model.step(torch.tensor([token]), state)
     token = prefix[-1] if prefix else BOS
@@ -112,7 +113,8 @@ class Watched:
     "A model for `beam_search`, one sentence at a time, that keeps what the search does: `steps` holds the 2k best of each step."
 
     def __init__(self, model: Any, k: int):
-        self.model, self.k, self.steps = model, k, []
+        self.model, self.k = model, k
+        self.steps: list[list[tuple[int, int, float]]] = []
         self.scores = torch.full((1, k), -torch.inf)
         self.scores[0, 0] = 0
 
@@ -122,7 +124,7 @@ class Watched:
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         logits, state = self.model.step(tokens, state)
         top, beams, ids = grow_beams(logits, self.scores)
-        self.steps.append([list(row) for row in zip(beams[0].tolist(), ids[0].tolist(), top[0].tolist())])
+        self.steps.append(list(zip(beams[0].tolist(), ids[0].tolist(), top[0].tolist())))
         self.scores, _, _ = open_ones(top, beams, ids, self.k)
         return logits, state
 
@@ -132,9 +134,11 @@ def beam_rows(model: Any, source: list[int], k: int = BEAM, alpha: float = ALPHA
     parent counts the open rows of the step before."""
     watched = Watched(model, k)
     beam_search(watched, torch.tensor([source]), k, alpha, most)
-    open_, steps = [[]], []
+    open_: list[list[int]] = [[]]
+    steps: list[list[dict]] = []
     for rows in watched.steps:
-        step, going = [], []
+        step: list[dict] = []
+        going: list[list[int]] = []
         for i, (parent, token, score) in enumerate(rows):
             said = open_[parent] + ([token] if token != EOS else [])
             state = ("ended" if i < k else "cut") if token == EOS else "open" if len(going) < k else "cut"
