@@ -20,7 +20,7 @@ from address import home
 
 from transformer_lit.support import claims, figures, inside
 from transformer_lit.support.files import shipped
-from transformer_lit.support.first_page import running_sentence
+from transformer_lit.support.first_page import any_sentence, running_sentence
 from transformer_lit.translation import Translator
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -174,12 +174,14 @@ def megabytes(model: str) -> str:
 
 
 def dress_first_page() -> None:
-    "The running sentence, said by the shipped pocket translator; hours; the architecture as contents."
+    "The running sentence, said by the pocket translator, and three said by the shipped one; hours; the architecture as contents."
     index = SITE / "book" / "index.md"
-    text, live = index.read_text(encoding="utf-8"), SITE / "book" / "_static" / "first.html"
-    sentence = running_sentence(live.read_text(encoding="utf-8"), Translator.from_pretrained(shipped("data/checkpoints/pocket")))
-    live.unlink()
-    text = text.replace("<!-- running sentence -->", sentence.strip())
+    text = index.read_text(encoding="utf-8")
+    for place, name, model, dressed in (("running sentence", "first.html", "pocket", running_sentence), ("any sentence", "ask.html", "tatoeba-fr", any_sentence)):
+        template = SITE / "book" / "_static" / name
+        view = dressed(template.read_text(encoding="utf-8"), Translator.from_pretrained(shipped(f"data/checkpoints/{model}")), megabytes(model))
+        template.unlink()
+        text = text.replace(f"<!-- {place} -->", view.strip())
     text = re.sub(r"<!-- hours (\d+) (\d+) -->", lambda found: hours(int(found[1]), int(found[2])), text)
     drawn = figures.architecture(alt="The whole Transformer: the encoder on the left reads, the decoder on the right says; each box leads to its chapter.",
                                  caption="The Transformer of 2017. Each box leads to the chapter that builds it.")
