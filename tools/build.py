@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import engine_models
@@ -17,7 +18,7 @@ import nbformat
 import yaml
 from address import home
 
-from transformer_lit.support import claims, figures
+from transformer_lit.support import claims, figures, inside
 from transformer_lit.support.files import shipped
 from transformer_lit.support.first_page import any_sentence, running_sentence
 from transformer_lit.translation import Translator
@@ -187,6 +188,18 @@ def dress_first_page() -> None:
     index.write_text(text.replace("<!-- architecture -->", drawn.html), encoding="utf-8")
 
 
+def inside_text(text: str, size: Callable[[str], str]) -> str:
+    "The page with its numbers in their places."
+    return re.sub(r"{{size ([\w-]+)}}", lambda found: size(found[1]), text).replace("{{pads}}", str(inside.PADS))
+
+
+def dress_inside() -> None:
+    "The page Inside the model: what it shows before its model is loaded, as a script beside it, and the sizes of what it would load."
+    page, static = SITE / "book" / "inside.md", SITE / "book" / "_static"
+    (static / "inside-record.js").write_text(inside.script(Translator.from_pretrained(shipped("data/checkpoints/pocket"))), encoding="utf-8")
+    page.write_text(inside_text(page.read_text(encoding="utf-8"), megabytes), encoding="utf-8")
+
+
 def assemble() -> None:
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.copytree(ROOT / "book", SITE / "book", ignore=shutil.ignore_patterns(
@@ -201,6 +214,7 @@ def assemble() -> None:
     preface.write_text(preface.read_text(encoding="utf-8").replace("<!-- wheel -->", link), encoding="utf-8")
     dress_first_page()
     dress_part_pages()
+    dress_inside()
     names = source_pages()
     api = SITE / "book" / "api.md"
     api.write_text(api.read_text(encoding="utf-8").replace("<!-- support -->", support_table(names)), encoding="utf-8")

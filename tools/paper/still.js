@@ -99,7 +99,7 @@ function pictureOf(view, address) {
   image.alt = [view.getAttribute("aria-label"), spoken && spoken.textContent.trim()].filter(Boolean).join(". ") || "A view with controls, as it stands at first.";
   line.className = "tl-alive";
   line.textContent = "Alive in the web edition.";
-  box.append(image, line);
+  box.append(...[...view.querySelectorAll("div[id]")].map(place => Object.assign(document.createElement("span"), {id: place.id})), image, line);  // links lead to them
   view.replaceWith(box);
 }
 
