@@ -98,7 +98,7 @@ def main():
         assert all(abs(x - y) <= near * abs(x) for x, y in zip([a["loss"], *a["gradients"]], [b["loss"], *b["gradients"]])), found
         print(f"{precision}: blocks take {b['peak'] / a['peak']:.3f} of the memory and {b['seconds'] / a['seconds']:.2f} of the time")
     if o.out:
-        name = torch.cuda.get_device_name() if device == "cuda" else hardware()
+        name = hardware()
         record = {"command": command(p), "tokens": tokens, "vocab": vocab, "d_model": d_model,
                   "logits_bytes": tokens * vocab * 4, "forms": found, "hardware": name, "threads": torch.get_num_threads(),
                   "torch": torch.__version__.split("+")[0], "commit": commit()}

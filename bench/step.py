@@ -3,15 +3,16 @@
     python bench/step.py                            a tiny size, seconds on a CPU
     python bench/step.py --medium                   d 256, 3 + 3 layers, 2,048 tokens a side, 8,000 words
     python bench/step.py --full --out FILE          Transformer-base, 25,000 + 25,000 tokens, 37,000 words, on a GPU
+    python bench/step.py --full --forms ours "ours, joint"      one of the switches of `switches.py`, which are off in the book
 
 ours       chapter 12's `Trainer`: loss in blocks, fused Adam; on a GPU PyTorch's attention kernel, compiled
-torch      nn.Transformer between the book's embeddings and output (`Twin`), PyTorch's loss, fused Adam; on a GPU compiled
+torch      nn.Transformer between the book's embeddings and output (`Twin`), PyTorch's loss, fused Adam; on a GPU compiled, loss and all
 textbook   the book's model with explicit attention and nothing compiled, PyTorch's loss on all logits, plain Adam
 
 All three have the same sizes, batch, dropout, smoothing and precision. A GPU is timed by the clock, a CPU in processor time. Each round
 times each of them once, after the products of large matrices that serve as ceiling; what is printed are medians and ratios. The share
 of the ceiling counts the operations of the products of one step (PyTorch's counter) and nothing else. After the last round a profile of
-three steps of each tells where its time goes. It needs torch and the book's package, and neither nbdev nor pooch.
+three steps of each tells where its time goes. The record is written after each round, so that a stop costs only the round in which it comes.
 """
 import argparse
 import statistics
@@ -26,7 +27,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).parent)]
-from common import command, keep  # noqa: E402
+from common import command, keep, where  # noqa: E402
+from switches import SWITCHES, switched  # noqa: E402
 from twin import Twin  # noqa: E402
 
 from transformer_lit.loss import shift_right  # noqa: E402
@@ -69,24 +71,28 @@ def set_fused(model: nn.Module, fused: bool | None) -> None:
             part.fused = fused
 
 
-def our_step(config, precision, batch, fused=None):
+def our_step(config, precision, batch, fused=None, switches=()):
     model = Transformer(config).to(DEVICE).train()
     set_fused(model, fused)
     run = Trainer(model, TrainingConfig(clip=0.0, warmup=400, precision=precision, compile=GPU))
-    return lambda: run.train_step(*batch)["loss"]
+    return switched(lambda: run.train_step(*batch)["loss"], model, switches)
 
 
 def plain_step(model, precision, batch, fused, compiled):
     "As tutorials write it: all logits, PyTorch's loss, Adam."
     adam = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=fused)
-    call = torch.compile(model, dynamic=False) if compiled else model
     read, say = shift_right(batch[1])
+
+    def its_loss(source, read, say):
+        logits = model(source, read)
+        return F.cross_entropy(logits.float().flatten(0, 1), say.flatten(), ignore_index=PAD, label_smoothing=0.1)
+
+    call = torch.compile(its_loss, dynamic=False) if compiled else its_loss
 
     def step():
         adam.zero_grad()
         with torch.autocast(DEVICE.type, torch.bfloat16, enabled=precision == "bf16"):
-            logits = call(batch[0], read)
-            loss = F.cross_entropy(logits.float().flatten(0, 1), say.flatten(), ignore_index=PAD, label_smoothing=0.1)
+            loss = call(batch[0], read, say)
         loss.backward()
         adam.step()
         return loss.detach()
@@ -104,7 +110,8 @@ def textbook_step(config, precision, batch):
 
 
 FORMS = {"ours": our_step, "torch": torch_step, "textbook": textbook_step,
-         "ours, explicit": partial(our_step, fused=False), "ours, kernel": partial(our_step, fused=True)}
+         "ours, explicit": partial(our_step, fused=False), "ours, kernel": partial(our_step, fused=True),
+         **{f"ours, {name}": partial(our_step, fused=True if name in ("causal", "open rows") else None, switches=(name,)) for name in SWITCHES}}
 
 
 def now() -> float:
@@ -138,46 +145,61 @@ def operations(config, batch) -> int:
     return counter.get_total_flops()
 
 
+def by_kind(events, gpu: bool) -> dict[str, float]:
+    """Microseconds of each kind of work.
+
+    On a GPU only kernels count. A range that a caller marked (`Optimizer.step#...`) has the time of the kernels in it once more."""
+    found = dict.fromkeys([*(kind for kind, _ in KINDS), "norm, dropout, elementwise"], 0.0)
+    for event in events:
+        if gpu and ("cuda" not in str(event.device_type).lower() or getattr(event, "is_user_annotation", False)):
+            continue
+        spent = event.self_device_time_total if gpu else event.self_cpu_time_total
+        kind = next((kind for kind, names in KINDS if any(name in event.key.lower() for name in names)), "norm, dropout, elementwise")
+        found[kind] += spent
+    return found
+
+
 def breakdown(step) -> dict:
     "Share of each kind of work in the time of three steps; on a GPU `idle` is when no kernel ran."
     kinds = [torch.profiler.ProfilerActivity.CPU] + [torch.profiler.ProfilerActivity.CUDA] * GPU
     with torch.profiler.profile(activities=kinds) as profile:
         whole = seconds(step, 3) * 3e6
-    found = dict.fromkeys([*(kind for kind, _ in KINDS), "norm, dropout, elementwise"], 0.0)
-    for event in profile.key_averages():
-        if GPU and "cuda" not in str(event.device_type).lower():
-            continue
-        spent = event.self_device_time_total if GPU else event.self_cpu_time_total
-        kind = next((kind for kind, names in KINDS if any(name in event.key.lower() for name in names)), "norm, dropout, elementwise")
-        found[kind] += spent
+    found = by_kind(profile.key_averages(), GPU)
     if GPU:
         found["idle"] = max(0.0, whole - sum(found.values()))
     return {kind: spent / sum(found.values()) for kind, spent in found.items()}
 
 
-def race(o, config, batch, steps: int, rounds: int, precision: str) -> dict:
-    "The forms in turns; seconds a step in each round, and the rest."
+def race(o, config, batch, steps: int, rounds: int, precision: str, so_far) -> dict:
+    "The forms in turns; seconds a step in each round, and the rest; so_far(found) after each round."
     torch.manual_seed(0)
     forms = {name: FORMS[name](config, precision, batch) for name in o.forms}
     losses = {name: float([step() for _ in range(3 if GPU else 1)][0]) for name, step in forms.items()}  # compiles
-    times, ceilings = {name: [] for name in forms}, []
+    times, ceilings, work = {name: [] for name in forms}, [], operations(config, batch)
+    tokens = batch[0].numel() + batch[1].numel() - len(batch[1])
+
+    def told(name: str) -> dict:
+        middle = statistics.median(times[name])
+        return {"seconds": times[name], "tokens_per_second": tokens / middle, "share_of_ceiling": work / middle / max(ceilings),
+                "times_ours": statistics.median(other / own for other, own in zip(times[name], times[o.forms[0]])),
+                "first_loss": losses[name]}
+
+    def whole(found: dict) -> dict:
+        return {"ceiling": max(ceilings), "operations": work, "tokens": tokens, "forms": found}
+
     for _ in range(rounds):
         ceilings.append(ceiling(precision))
         for name, step in forms.items():
             times[name].append(seconds(step, steps))
-    top, work = max(ceilings), operations(config, batch)
-    tokens = batch[0].numel() + batch[1].numel() - len(batch[1])
-    found = {}
+        so_far(whole({name: told(name) for name in forms}))
+    found, top = {}, max(ceilings)
     for name, step in forms.items():
         middle = statistics.median(times[name])
-        found[name] = {
-            "seconds": times[name], "tokens_per_second": tokens / middle, "share_of_ceiling": work / middle / top,
-            "times_ours": statistics.median(other / own for other, own in zip(times[name], times[o.forms[0]])),
-            "first_loss": losses[name], "breakdown": breakdown(step)}
+        found[name] = told(name) | {"breakdown": breakdown(step)}
         print(f"{precision} {name:14} {middle:8.4f} s, {tokens / middle:9.0f} tokens a second, {work / middle / top:5.1%} of the ceiling, "
               f"{found[name]['times_ours']:.2f} times {o.forms[0]}'s time", flush=True)
         print("     " + ", ".join(f"{kind} {share:.0%}" for kind, share in found[name]["breakdown"].items()), flush=True)
-    return {"ceiling": top, "operations": work, "tokens": tokens, "forms": found}
+    return whole(found)
 
 
 def precisions() -> list[str]:
@@ -201,17 +223,22 @@ def main():
     o = p.parse_args()
     model, tokens, words, vocab, steps, rounds = SIZES[o.size]
     config, batch = TransformerConfig(vocab, **model), a_batch(o.tokens or tokens, words, vocab)
-    found = {precision: race(o, config, batch, o.steps or steps, o.rounds or rounds, precision) for precision in o.precision}
+    record = {"command": command(p, size=None, **({} if o.size == "tiny" else {o.size: True})), "model": vars(config),
+              "batch": [list(s.shape) for s in batch], "precisions": {}, "threads": torch.get_num_threads(), **where()}
+    found = record["precisions"]
+
+    def so_far(precision: str, one: dict) -> None:
+        found[precision] = one
+        if o.out:
+            keep(o.out, record)
+
+    for precision in o.precision:
+        so_far(precision, race(o, config, batch, o.steps or steps, o.rounds or rounds, precision, partial(so_far, precision)))
     if len(found) == 2:  # is the default ever slower than plain fp32?
         plain = statistics.median(found["fp32"]["forms"][o.forms[-1]]["seconds"])
         for precision, one in found.items():
             own = statistics.median(one["forms"][o.forms[0]]["seconds"])
             print(f"{o.forms[0]}, {precision}: {plain / own:.2f} times as fast as {o.forms[-1]} in fp32")
-    if o.out:
-        record = {"command": command(p, size=None, **({} if o.size == "tiny" else {o.size: True})), "model": vars(config), "batch": [list(s.shape) for s in batch],
-                  "precisions": found, "hardware": torch.cuda.get_device_name() if GPU else "CPU", "threads": torch.get_num_threads(),
-                  "torch": torch.__version__}
-        keep(o.out, record)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from transformer_lit.decoding import (
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.support.files import shipped
+from transformer_lit.support.kernels import for_any_length
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,25 @@ def test_decoding_evaluates_without_gradients_and_puts_the_mode_back():
     with pytest.raises(RuntimeError):
         in_evaluation(fails)(spy.train())
     assert spy.training, "after an error the mode is not put back"
+
+
+def test_no_plan_is_made_for_a_length_that_comes_once(model, source, monkeypatch):
+    "cuDNN's attention is left out while decoding, and taken again afterwards, also after an error."
+    seen, allowed, take = [], torch.backends.cuda.cudnn_sdp_enabled, model.step
+    monkeypatch.setattr(model, "step", lambda *args: seen.append(allowed()) or take(*args), raising=False)
+    for search in greedy_decode, beam_search:
+        search(model, source, max_length=2)
+        seen.append(allowed())
+    assert seen == [False, False, True] * 2, "decoding takes cuDNN's attention, or doesn't give it back"
+    monkeypatch.setattr(model, "step", None, raising=False)
+    with pytest.raises(TypeError):
+        greedy_decode(model, source)
+    assert allowed(), "after an error cuDNN is not given back"
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    with for_any_length():
+        pass
+    assert not allowed(), "who had it off finds it on"
+    torch.backends.cuda.enable_cudnn_sdp(True)
 
 
 def plainly(model, row, longest):
@@ -143,18 +163,27 @@ def finishing():
             torch.tensor([[-1.0, -2, -3, -4], [-1.5, -2, -3, -4]]), torch.tensor([[EOS, 5, 5, 5], [EOS, EOS, 5, 5]]))
 
 
+def held(*rows):
+    "The best so far of each sentence: its score and its one id, in a row that has room for more."
+    return torch.tensor([score for score, _ in rows]), torch.tensor([[i, EOS, EOS] for _, i in rows])
+
+
+def told(best):
+    return [(score, ids[:ids.index(EOS)]) for score, ids in zip(best[0].tolist(), best[1].tolist())]
+
+
 def test_the_best_finished_one_is_remembered():
     rows, said, scores, ends = finishing()
-    best = [(-math.inf, []), (-1.0, [8])]
+    best = held((-math.inf, EOS), (-1.0, 8))
     count = keep_finished(best, rows, said, scores, ends - 1, ends)
-    assert best == [(-1.0, [6]), (-1.0, [8])] and count.tolist() == [1, 2]
+    assert told(best) == [(-1.0, [6]), (-1.0, [8])] and count.tolist() == [1, 2]
 
 
 def test_an_end_behind_the_k_best_does_not_count():
     rows, said, scores, ends = finishing()
-    none = [(-math.inf, [])] * 2
+    none = held((-math.inf, EOS), (-math.inf, EOS))
     count = keep_finished(none, rows, said, scores, ends - 2, ends.flip(1))
-    assert none == [(-math.inf, [])] * 2 and count.tolist() == [0, 0]
+    assert told(none) == [(-math.inf, [])] * 2 and count.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("hope, last, done, left", [
@@ -164,16 +193,16 @@ def test_an_end_behind_the_k_best_does_not_count():
     ([-0.5, -0.5], [9, 9], [1, 1], [0, 1])])
 def test_reasons_to_stop(hope, last, done, left):
     rows, said, _, _ = finishing()
-    best = [(-1.0, [6]), (-1.0, [8])]
+    best = held((-1.0, 6), (-1.0, 8))
     assert going_on(best, rows, said, *map(torch.tensor, (hope, last, done))).tolist() == left, "the search ends while an open one can win, or goes on when none can"
-    assert best == [(-1.0, [6]), (-1.0, [8])], "the limit must not replace what has finished"
+    assert told(best) == [(-1.0, [6]), (-1.0, [8])], "the limit must not replace what has finished"
 
 
 def test_at_the_limit_the_best_open_one_is_taken():
     rows, said, _, _ = finishing()
-    none = [(-math.inf, [])] * 2
+    none = held((-math.inf, EOS), (-math.inf, EOS))
     assert going_on(none, rows, said, *map(torch.tensor, ([-0.5, -1.5], [1, 1], [0, 0]))).tolist() == []
-    assert none == [(-0.5, [5]), (-1.5, [7])]
+    assert told(none) == [(-0.5, [5]), (-1.5, [7])]
 
 
 def test_the_defaults_are_the_papers():

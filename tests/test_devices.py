@@ -39,7 +39,7 @@ def test_what_is_asked_for_is_taken_where_it_is_there(machine):
 
 def test_under_torchrun_the_processes_meet_on_the_device_that_was_asked_for(machine, monkeypatch):
     machine(cuda=True)
-    met, chosen = Mock(), Mock()
+    met, chosen = Mock(side_effect=lambda **_: chosen.assert_called_with(torch.device("cuda", 1))), Mock()
     monkeypatch.setattr(devices.dist, "init_process_group", met)
     monkeypatch.setattr(devices.dist, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "set_device", chosen)
@@ -48,8 +48,10 @@ def test_under_torchrun_the_processes_meet_on_the_device_that_was_asked_for(mach
     chosen.assert_called_once_with(torch.device("cuda", 1))
     met.assert_not_called()
     monkeypatch.setenv("RANK", "1")
-    assert join_processes("cuda") == torch.device("cuda", 1) and met.call_args.args == ("nccl",)
-    assert join_processes("cpu") == torch.device("cpu") and met.call_args.args == ("gloo",)
+    assert join_processes("cuda") == torch.device("cuda", 1), "the GPU is chosen before they meet, or each begins on the first one"
+    assert (met.call_args.kwargs["backend"], met.call_args.kwargs["device_id"]) == ("nccl", torch.device("cuda", 1))
+    assert join_processes("cpu") == torch.device("cpu") and met.call_args.kwargs["backend"] == "gloo"
+    assert "device_id" not in met.call_args.kwargs
 
 
 def test_answers_are_the_same_on_any_processor(monkeypatch):

@@ -7,6 +7,7 @@ __all__ = ['shift_right', 'smoothed_cross_entropy', 'loss_in_blocks']
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .masks import PAD
@@ -29,12 +30,11 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor,
     real labels; the mean of no label at all is 0."""
     if reduction not in ("mean", "sum"):
         raise ValueError(f'reduction={reduction!r}: "mean" or "sum"')
-    log_p = logits.log_softmax(-1)  # (..., V)
-    hit = log_p.gather(-1, labels[..., None])[..., 0]  # (...)
-    spread = log_p.sum(-1) / log_p.size(-1)  # (...): the mean
-    loss = -(1 - smoothing) * hit - smoothing * spread
-    real = labels != pad_id
-    total = loss.masked_fill(~real, 0.0).sum()
+    V, say = logits.size(-1), labels.flatten()  # say (n,)
+    log_p, real = logits.log_softmax(-1).reshape(-1, V), say != pad_id
+    missed = F.nll_loss(log_p, say, ignore_index=pad_id, reduction="sum")
+    spread = -(log_p.sum(-1) / V).masked_fill(~real, 0.0).sum()
+    total = (1 - smoothing) * missed + smoothing * spread
     if reduction == "sum":
         return total
     return total / real.sum().clamp(min=1)

@@ -15,7 +15,7 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 # %% ../book/03_masks.ipynb #same-dice
 def same_randomness(f: Callable, *args) -> Tensor:
     "`f(*args)` from a fixed random state: dropout falls alike twice."
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
         return f(*args)
 

@@ -276,7 +276,8 @@ def fit(self: Trainer, batches: Batches,
                 self.train_step(source, target)
                 self.batch += 1
                 self.tokens += labels
-                found = {} if self.step % self.log_every else self.metrics()
+                due = last or self.step % self.log_every == 0
+                found = self.metrics() if due else {}  # waits for a GPU
                 self.seconds += time.perf_counter() - began
                 shown.update(note=f"epoch {self.epoch + 1}, loss "
                              f"{found['loss']:.3f}" if found else "")

@@ -66,24 +66,27 @@ def gather(store: TokenStore, batch: np.ndarray,
 
 # %% ../book/21_wmt.ipynb #static-batches
 def steady_width(widths: np.ndarray) -> np.ndarray:
-    "Up to 8, 16, ... 64, 80, ... 128, 160, ... 256, 320, ...: few."
+    "Up to 2, 4, ... 64, 68, ... 128, 136, ... 256, 272, ...: few."
     octave = 2 ** np.ceil(np.log2(np.maximum(widths, 1))).astype(np.int64)
-    step = np.maximum(8, octave // 8)
+    step = np.maximum(2, octave // 32)
     return -(-widths.astype(np.int64) // step) * step
 
 
 def static_batches(lengths: np.ndarray, max_tokens: int = 25_000,
                    seed: int = 0) -> list[np.ndarray]:
-    "Batches of pairs whose rounded width is one, its rows all alike."
+    "Batches of pairs of like width: few widths, each with its rows."
     if lengths.max() > max_tokens:
         raise ValueError(f"a sentence has {lengths.max()} tokens and a "
                          f"batch holds {max_tokens}: raise max_tokens")
     dice, batches = np.random.default_rng(seed), []
-    widths = steady_width(lengths.max(1))  # (n,)
-    for width in np.unique(widths):
-        order = dice.permutation(np.flatnonzero(widths == width))
+    widths, left = steady_width(lengths.max(1)), []  # (n,)
+    for width in np.unique(widths):  # rising
+        order = np.append(left, np.flatnonzero(widths == width))
+        order = dice.permutation(order.astype(np.int64))
         rows = max(1, max_tokens // width)
-        batches += np.split(order, range(rows, len(order), rows))
+        *full, left = np.split(order, range(rows, len(order), rows))
+        batches += full
+    batches.append(left)
     return [batches[k] for k in dice.permutation(len(batches))]
 
 # %% ../book/21_wmt.ipynb #static-shape

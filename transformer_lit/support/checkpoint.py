@@ -151,9 +151,16 @@ def mean_of(states: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def keep_weights(path: str | Path, model: nn.Module) -> None:
-    "The model's weights alone, for an average; the first process writes."
+    """The model's weights alone, for an average; the first process writes.
+
+    ValueError, and no file, if there is nan or inf in them: on a GPU a loss is looked at seldom, and may not have been since."""
     if process()[0] == 0:
-        write_tensors(path, named_tensors(model), {})
+        held = named_tensors(model)
+        for name, tensor in held.items():
+            if not torch.isfinite(tensor).all():
+                raise ValueError(f"there is nan or inf in {name}, and {path} was not written: the last checkpoint stands; lower the "
+                                 "learning rate, or look for a garbled pair")
+        write_tensors(path, held, {})
 
 
 def average_files(model: nn.Module, paths: Iterable[str | Path]) -> None:

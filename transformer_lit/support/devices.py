@@ -24,13 +24,13 @@ def device_here(asked: str = "auto") -> torch.device:
 def join_processes(asked: str = "auto") -> torch.device:
     "This process's device, as `device_here` finds it; under torchrun it also meets the others."
     device = device_here(asked)
-    cuda = device.type == "cuda"
+    how: dict = dict(backend="gloo")
+    if device.type == "cuda":  # chosen before they meet: else each opens its first channel on GPU 0
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+        torch.cuda.set_device(device)
+        how = dict(backend="nccl", device_id=device)
     if "RANK" in os.environ and not dist.is_initialized():
-        dist.init_process_group("nccl" if cuda else "gloo", timeout=timedelta(days=1))
-    if not cuda:
-        return device
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-    torch.cuda.set_device(device)
+        dist.init_process_group(timeout=timedelta(days=1), **how)
     return device
 
 

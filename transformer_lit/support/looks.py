@@ -67,8 +67,9 @@ def beam_steps(translator: Translator, english: str, beam_size: int = 2) -> list
                       for p, beam, i in zip(scores, beams, tokens) if p > -torch.inf])
         return found
 
+    device = next(translator.model.parameters()).device
     with patch.object(decoding, "grow_beams", watched):
-        decoding.beam_search(translator.model, torch.tensor([translator.source.encode(readable(english))]), beam_size)
+        decoding.beam_search(translator.model, torch.tensor([translator.source.encode(readable(english))], device=device), beam_size)
     return steps
 
 

@@ -9,24 +9,36 @@ from transformer_lit.support.precision import precision_here
 
 
 def orthogonal(g: Tensor, rounds: int = 5, precision: str = "fp32") -> Tensor:
-    """About U Vᵀ of g = U Σ Vᵀ, by products alone. (A, B) -> (A, B)
+    """About U Vᵀ of g = U Σ Vᵀ, by products alone, of one matrix or of each of a stack. (..., A, B) -> (..., A, B)
 
     Rounds of X -> aX + bXXᵀX + c(XXᵀ)²X, after Newton and Schulz, with the coefficients of Jordan et al. (2024)."""
     a, b, c = 3.4445, -4.7750, 2.0315
-    tall = g.size(0) > g.size(1)
+    tall = g.size(-2) > g.size(-1)
     x = (g.mT if tall else g).to(torch.bfloat16 if precision == "bf16" else torch.float32)
-    x = x / x.norm().clamp(min=1e-7)  # no singular value is above 1
+    x = x.view(-1, *x.shape[-2:])  # (n, A, B), A <= B
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)  # no singular value is above 1
     for _ in range(rounds):
         s = x @ x.mT
-        x = torch.addmm(x, torch.addmm(s, s, s, beta=b, alpha=c), x, beta=a)
-    return x.mT if tall else x
+        x = torch.baddbmm(x, torch.baddbmm(s, s, s, beta=b, alpha=c), x, beta=a)
+    return (x.mT if tall else x).view_as(g)
+
+
+def of_one_shape(weights: Iterable[Tensor]) -> list[list[Tensor]]:
+    "The weights in groups of one shape, type and device."
+    groups: dict[tuple, list[Tensor]] = {}
+    for w in weights:
+        groups.setdefault((w.shape, w.dtype, w.device), []).append(w)
+    return list(groups.values())
 
 
 class Muon(torch.optim.Optimizer):
     """Momentum made orthogonal, for matrices (Jordan et al. 2024).
 
     torch.optim.Muon with adjust_lr_fn="match_rms_adamw", which has precision="bf16" and needs PyTorch 2.9. None is
-    `precision_here`: a processor that has to imitate bf16 takes dozens of times as long in it."""
+    `precision_here`: a processor that has to imitate bf16 takes dozens of times as long in it.
+
+    Matrices of one shape are stacked and stepped together: a model has many layers and few shapes, and on a GPU each operation costs
+    a launch, which for matrices as small as these takes longer than the work."""
 
     def __init__(self, params: Iterable[Tensor], lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
                  precision: str | None = None):
@@ -36,16 +48,20 @@ class Muon(torch.optim.Optimizer):
     def step(self) -> None:  # type: ignore[override]  # no closure
         for group in self.param_groups:
             rate, ahead = group["lr"], group["momentum"]
-            for w in group["params"]:
-                if w.grad is None:
-                    continue
-                if "momentum_buffer" not in self.state[w]:
-                    self.state[w]["momentum_buffer"] = torch.zeros_like(w)
-                m = self.state[w]["momentum_buffer"]
-                m.lerp_(w.grad, 1 - ahead)
-                step = orthogonal(w.grad.lerp(m, ahead), precision=group["precision"] or precision_here(w.device.type))
-                w.mul_(1 - rate * group["weight_decay"])
-                w.add_(step, alpha=-rate * 0.2 * max(w.shape) ** 0.5)  # the size of a step of Adam's
+            for same in of_one_shape([w for w in group["params"] if w.grad is not None]):
+                grads, means = [w.grad for w in same], [self.mean_of(w) for w in same]
+                torch._foreach_lerp_(means, grads, 1 - ahead)
+                steps = orthogonal(torch.stack(torch._foreach_lerp(grads, means, ahead)),
+                                   precision=group["precision"] or precision_here(same[0].device.type))
+                torch._foreach_mul_(same, 1 - rate * group["weight_decay"])
+                size = 0.2 * max(same[0].shape) ** 0.5  # of a step of Adam's
+                torch._foreach_add_(same, steps.to(same[0].dtype).unbind(), alpha=-rate * size)
+
+    def mean_of(self, w: Tensor) -> Tensor:
+        "The running mean of a weight's gradients, zeros at first."
+        if "momentum_buffer" not in self.state[w]:
+            self.state[w]["momentum_buffer"] = torch.zeros_like(w)
+        return self.state[w]["momentum_buffer"]
 
 
 class TwoAsOne:

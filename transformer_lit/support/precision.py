@@ -68,7 +68,8 @@ def precision_losses(translator, pairs: list[tuple[str, str]]) -> list[dict]:
     model, rows = translator.model.eval(), []
     full = {name: weight.clone() for name, weight in named_tensors(model).items()}
     ids = translator.encode_pairs(pairs)
-    source, target = collate(ids[:32])
+    device = next(model.parameters()).device
+    source, target = (side.to(device) for side in collate(ids[:32]))
     before = model(source, target)  # (32, T, V)
     for precision in PRECISIONS:
         kept = pack(full, precision)

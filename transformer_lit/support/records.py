@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from transformer_lit.support.files import shipped, write_json
+from transformer_lit.support.processes import process
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -35,10 +36,13 @@ def commit(package: Path = PACKAGE) -> str:
         return ""
 
 
-def hardware() -> str:
-    "Processor and threads, as far as the system tells."
-    n = torch.get_num_threads()
-    return f"{n} thread{'s' * (n > 1)}, {platform.machine()}"
+def hardware(device: torch.device | None = None) -> str:
+    "GPU, if `device` is one (None: if there is one), how many of them, threads and processor, as far as the system tells."
+    n, gpus = torch.get_num_threads(), process()[1]
+    words = f"{n} thread{'s' * (n > 1)}, {platform.machine()}"
+    if not (torch.cuda.is_available() if device is None else device.type == "cuda"):
+        return words
+    return f"{gpus} × " * (gpus > 1) + f"{torch.cuda.get_device_name(device)}, {words}"
 
 
 def effort(model: nn.Module, run) -> dict:
@@ -46,7 +50,7 @@ def effort(model: nn.Module, run) -> dict:
 
     Operations are counted as 6 per weight and token: two on the way forward, four for the gradient."""
     parameters = sum(w.numel() for w in model.parameters())
-    return {"hardware": hardware(),
+    return {"hardware": hardware(next(model.parameters()).device),
             "torch": torch.__version__.split("+")[0],
             "parameters": parameters, "tokens": run.tokens,
             "flops": 6.0 * parameters * run.tokens,
