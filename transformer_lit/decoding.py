@@ -55,7 +55,7 @@ def greedy_decode(model, source: Tensor, max_length: int | None = None,
     said EOS, or all that they may (`limits`), leave the batch."""
     said, rows = [[] for _ in source], list(range(len(source)))
     last, state = limits(source, max_length).tolist(), model.start(source)
-    tokens = source.new_full((len(rows),), BOS)
+    tokens = torch.full((len(rows),), BOS, device=source.device)
     while rows:
         logits, state = model.step(tokens, state)
         tokens, stay = logits.max(-1).indices, []  # (rows,)
