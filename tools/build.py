@@ -15,6 +15,7 @@ from pathlib import Path
 
 import engine_models
 import nbformat
+import torch
 import yaml
 from address import home
 
@@ -235,6 +236,7 @@ def main() -> None:
     missing = [p.name for p in (ROOT / "book").glob("*.ipynb") if not (OUT / p.name).exists()]
     if missing:
         sys.exit(f"not executed yet: {', '.join(missing)}; run make book, or tools/execute.py")
+    torch.set_num_threads(1)  # one sentence at a time: on a busy machine two threads wait for each other thirty times as long
     assemble()
     done = subprocess.run([str(Path(sys.executable).parent / "jupyter-book"), "build", "--all", "--warningiserror", "--keep-going",
                            "--path-output", str(ROOT), str(SITE)], capture_output=True, text=True,
