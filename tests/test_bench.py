@@ -18,8 +18,10 @@ import choices
 import common
 import multi30k
 import laptop_article
+import switches
 from twin import Twin, difference, twin_of
 
+from transformer_lit import training
 from transformer_lit.support.files import shipped
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import PAD
@@ -217,6 +219,7 @@ def test_decoding(monkeypatch, tmp_path):
 def test_step(monkeypatch, tmp_path):
     ran(monkeypatch, "step", "--rounds", "1", "--steps", "1", "--out", tmp_path / "step.json")
     record = complete("step", tmp_path / "step.json")
+    assert record["commit"], "where it was made"
     assert all(set(found["forms"]) == {"ours", "torch", "textbook"} for found in record["precisions"].values())
 
 
@@ -225,6 +228,68 @@ def test_loss(monkeypatch, tmp_path):
     ran(monkeypatch, "loss", "--tokens", "200", "--vocab", "500", "--d-model", "16", "--out", tmp_path / "loss.json")
     record = complete("loss", tmp_path / "loss.json")
     assert {"whole, fp32", "blocks, fp32"} <= set(record["forms"]) and record["vocab"] == 500
+
+
+# Switches and profiles of the step --------------------------------------------------------------------------------
+
+def switched(names, precision="fp32"):
+    "Loss, gradients and products of a step with these switches on."
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Seen(TorchDispatchMode):
+        products = 0
+
+        def __torch_dispatch__(self, f, types, args=(), kwargs=None):
+            self.products += f.overloadpacket.__name__ in ("mm", "addmm")
+            return f(*args, **kwargs or {})
+
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(50, d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0))
+    source, target = torch.randint(4, 50, (4, 6)), torch.randint(4, 50, (4, 7))
+    source[1, 4:], target[2, 5:] = PAD, PAD
+    step = switches.switched(lambda: training.backward(model, source, target, training.TrainingConfig(precision=precision)), model, names)
+    with Seen() as seen:
+        loss = step()
+    return loss, [w.grad for w in model.parameters()], seen.products
+
+
+@pytest.mark.parametrize("name", switches.SWITCHES)
+def test_a_switch_changes_how_and_not_what(name):
+    loss, gradients, products = switched([])
+    if name in switches.KERNELS:
+        with switches.SWITCHES[name]():
+            assert sum([torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.mem_efficient_sdp_enabled(),
+                        torch.backends.cuda.cudnn_sdp_enabled()]) == 1
+        return
+    there, others, fewer = switched([name])
+    assert abs(there - loss) < 1e-6 and all(torch.allclose(a, b, atol=1e-6) for a, b in zip(gradients, others)), "a switch changes the loss"
+    assert (fewer < products) == (name == "joint"), f"{products} products, and {fewer} with the switch"
+    again, _, _ = switched([])
+    assert again == loss, "a switch stays on"
+    if name == "bf16 stream":
+        assert abs(switched([name], "bf16")[0] - loss) < 0.05
+
+
+def test_each_form_compiles_for_itself(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch, "compile", lambda f, **how: asked.append((f.__code__, how)) or f)
+    one, other = switches.own_compiler("one"), switches.own_compiler("other", mode="max-autotune-no-cudagraphs")
+    for compiled in one, one, other:
+        compiled(training.last_states, None), compiled(training.summed_loss)
+    codes = [code for code, _ in asked]
+    assert len(codes) == 4 and len(set(map(id, codes))) == 4, "torch keeps its graphs by a function's code"
+    assert [how for _, how in asked[::2]] == [{"dynamic": True}, {"dynamic": True, "mode": "max-autotune-no-cudagraphs"}]
+
+
+def test_a_marked_range_is_not_counted_once_more():
+    from types import SimpleNamespace as Event
+    import step
+    events = [Event(key="adam kernel", device_type="DeviceType.CUDA", is_user_annotation=False, self_device_time_total=5.0),
+              Event(key="Optimizer.step#Adam.step", device_type="DeviceType.CUDA", is_user_annotation=True, self_device_time_total=5.0),
+              Event(key="gemm", device_type="DeviceType.CUDA", self_device_time_total=7.0),
+              Event(key="aten::mm", device_type="DeviceType.CPU", is_user_annotation=False, self_device_time_total=7.0)]
+    found = step.by_kind(events, True)
+    assert found["optimiser"] == 5.0 and sum(found.values()) == 12.0, "the optimiser's kernels are counted twice"
 
 
 @pytest.mark.parametrize("name", FIELDS)

@@ -31,6 +31,27 @@ def test_orthogonal_is_the_same_on_its_side():
     assert torch.allclose(orthogonal(wide, 1), 3.4445 * x - 4.7750 * s @ x + 2.0315 * s @ s @ x, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(6, 10), (10, 6), (7, 7)])
+def test_a_stack_is_stepped_as_its_matrices_are(shape, monkeypatch):
+    "A processor takes one after the other, a GPU takes them together."
+    torch.manual_seed(2)
+    some = torch.randn(5, *shape)
+    apart = torch.stack([orthogonal(one) for one in some])
+    torch.testing.assert_close(orthogonal(some), apart, atol=1e-5, rtol=1e-4)
+    ended, alone = [], optimizers.of_one_shape
+    for groups in alone, lambda weights: [list(weights)]:
+        monkeypatch.setattr(optimizers, "of_one_shape", groups)
+        weights = [nn.Parameter(one.clone()) for one in some]
+        optimizer = Muon(weights, lr=0.1, precision="fp32")
+        for n in range(3):
+            for w in weights:
+                w.grad = (w + n).sin().detach()
+            optimizer.step()
+        ended.append(torch.stack([w.detach() for w in weights]))
+    assert len(alone(weights)) == 5 and len(alone([w.to("meta") for w in weights])) == 1
+    torch.testing.assert_close(*ended, atol=1e-5, rtol=1e-4)
+
+
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="PyTorch has Muon to compare with since 2.9")
 @pytest.mark.parametrize("rate, decay, shape", [(0.02, 0.1, (3, 40)), (0.3, 0.0, (40, 3)), (1e-3, 0.5, (16, 16)), (0.1, 0.1, (1, 1))])
 def test_muon_is_pytorchs(rate, decay, shape):

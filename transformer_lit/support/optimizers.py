@@ -24,10 +24,13 @@ def orthogonal(g: Tensor, rounds: int = 5, precision: str = "fp32") -> Tensor:
 
 
 def of_one_shape(weights: Iterable[Tensor]) -> list[list[Tensor]]:
-    "The weights in groups of one shape, type and device."
+    """The weights in groups of one shape, type and device; on a processor each is a group of its own.
+
+    There a matrix stays in the cache from one product to the next, and a stack doesn't: it took a seventh longer."""
     groups: dict[tuple, list[Tensor]] = {}
     for w in weights:
-        groups.setdefault((w.shape, w.dtype, w.device), []).append(w)
+        alone = id(w) if w.device.type == "cpu" else 0
+        groups.setdefault((w.shape, w.dtype, w.device, alone), []).append(w)
     return list(groups.values())
 
 
@@ -37,8 +40,8 @@ class Muon(torch.optim.Optimizer):
     torch.optim.Muon with adjust_lr_fn="match_rms_adamw", which has precision="bf16" and needs PyTorch 2.9. None is
     `precision_here`: a processor that has to imitate bf16 takes dozens of times as long in it.
 
-    Matrices of one shape are stacked and stepped together: a model has many layers and few shapes, and on a GPU each operation costs
-    a launch, which for matrices as small as these takes longer than the work."""
+    On a GPU matrices of one shape are stacked and stepped together: a model has many layers and few shapes, and each operation costs a
+    launch, which for matrices as small as these takes longer than the work."""
 
     def __init__(self, params: Iterable[Tensor], lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
                  precision: str | None = None):
