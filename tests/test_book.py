@@ -192,20 +192,42 @@ def test_links_lead_somewhere(path):
             assert anchor.lower() in slugs, f"{file} has no heading #{anchor}"
 
 
+def prompt(cell):
+    "The word on a cell's fold."
+    return cell["metadata"].get("mystnb", {}).get("code_prompt_show")
+
+
 @every_chapter
 def test_exercises_have_solutions(path):
     tasks = [t for c in cells(path, "markdown") for t in re.findall(r"^### Exercise ([\d.]+)", c["source"], re.M)]
-    solutions = [c for c in cells(path, "code") if "solution" in c["tags"]]
+    solutions = [c for c in cells(path, "code") if "solution" in c["tags"] and prompt(c) != "Answer"]
     number = int(path.name[:2])
     assert tasks == [f"{number}.{k + 1}" for k in range(len(tasks))] and len(tasks) >= 2, (
         f"two exercises or more, numbered {number}.1, {number}.2, ...: found {tasks}")
     assert len(solutions) == len(tasks), f"{len(tasks)} exercises and {len(solutions)} cells tagged solution"
     for cell in solutions:
         assert "hide-cell" in cell["tags"], f"solution {cell['id']} is open in the book: tag it hide-cell as well"
-        assert cell["metadata"].get("mystnb", {}).get("code_prompt_show") == "Solution" and (
-            cell["metadata"].get("cellView") == "form"), f"solution {cell['id']} has lost its label or its fold in Colab"
+        assert prompt(cell) == "Solution" and cell["metadata"].get("cellView") == "form", f"solution {cell['id']} has lost its label or its fold in Colab"
     planted = [c for c in cells(path, "code") if "remove-cell" in c["tags"] and "planted(" in c["source"]]
     assert planted, "at least one exercise asks for code, with wrong answers planted against its check"
+
+
+@every_chapter
+def test_questions_have_answers(path):
+    "Three questions at the end, each with a folded cell that computes its answer and asserts it."
+    number = int(path.name[:2])
+    after = cells(path)
+    heads = [re.findall(r"^## (.+)$", c["source"], re.M) for c in after if c["cell_type"] == "markdown"]
+    answers = [c for c in cells(path, "code") if prompt(c) == "Answer"]
+    if ["Three questions"] not in [head[:1] for head in heads]:
+        assert not answers, "answers without the heading ## Three questions"
+        return
+    assert [c["id"] for c in answers] == [f"answer-{number}-{k}" for k in (1, 2, 3)]
+    for k, answer in enumerate(answers, 1):
+        before = after[[c["id"] for c in after].index(answer["id"]) - 1]
+        assert before["cell_type"] == "markdown" and re.search(rf"^\*\*{k}\.\*\* \S", before["source"], re.M), f"question {k} stands in a cell of its own, before its answer, and begins with **{k}.**"
+        assert {"solution", "hide-cell"} <= set(answer["tags"]) and answer["metadata"].get("cellView") == "form", f"{answer['id']} isn't folded"
+        assert re.search(r"^\s*assert ", answer["source"], re.M), f"{answer['id']} asserts nothing, so its sentence could be wrong"
 
 
 @every_notebook

@@ -60,13 +60,13 @@ def test_a_run_overtakes_where_it_is_first_below_the_other_s_end():
     fast = {"tokens": 100, "curve": [[25, 0, 3.0], [50, 0, 1.9], [100, 0, 1.0]]}
     slow = {"curve": [[100, 0, 2.0]]}
     assert views.overtaken(fast, slow) == 0.5 and views.overtaken(fast, {"curve": [[9, 0, 0.5]]}) == math.inf
-    assert [cell for cell in shown(views.optimiser_table()) if "pre-norm" in cell] == ["Muon, pre-norm", "Muon, no decay, pre-norm"]
+    assert [cell for cell in shown(views.optimiser_table()) if "pre-norm" in cell] == ["Muon, pre-norm (against AdamW)", "Muon, no decay, pre-norm (against AdamW)"]
 
 
 def test_what_the_page_measures_is_drawn_with_its_numbers():
     shares = {"RoPE": torch.ones(3, 37), "learned": torch.cat([torch.ones(3, 9), torch.zeros(3, 28)], 1)}
     said = views.right_by_place(shares)
-    assert said.caption == "Up to place 12 at least 100% of the answers are right; from 19 on RoPE 100%, learned 0%." and "3 seeds" in said.alt
+    assert said.caption == "Up to place 12 all kinds answer more than 99% right; from place 19 on RoPE 100%, learned 0%." and "3 seeds" in said.alt
     slopes = {"post": torch.full((3, 2, 2), 0.5), "pre": torch.tensor([[[1.0, 2.0], [3.0, 4.0]]] * 3)}
     assert "from 2.00 to 4.00 under pre-norm" in views.start_gradients([6, 48], slopes).caption
     assert "4.00 to 4.00" in shown(views.start_gradient_table([6, 48], slopes))
@@ -103,7 +103,7 @@ def test_lengths(kind):
     cells = shown(views.length_table(KINDS))
     assert f"{sum(run['late'] for run in runs) / len(runs):.2f}" in cells
     dearer = sum(views.dearer(KINDS)[kind]) / len(views.dearer(KINDS)[kind])
-    assert f"- {kind}: {dearer:.2f}" in repr(views.length_said(KINDS)) and f"{kind} {dearer:.2f} nats" in views.length_curves(KINDS).caption
+    assert f"- {kind}: {dearer:.2f}" in repr(views.length_said(KINDS)) and f"{dearer:.2f} nats with {kind}" in views.length_curves(KINDS).caption
 
 
 def test_the_table_of_runs_shows_four_columns_and_folds_the_others():

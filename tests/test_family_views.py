@@ -68,7 +68,7 @@ def test_shares_and_ways():
     picture = views.shares_table({"gap": (0.5, hits)})
     assert shown(picture)[-4:] == ["gap", "50%", "25.0%", "-10.0"] and "at most 10.0" in picture.html
     picture = views.ways_to_ask({"cover_nothing": {"copier is right": 1.0}, "covered": {"copier is right": 0.1}})
-    assert "A copier gets 100% of cover nothing and 10% of covered right" in picture.html
+    assert "What a copier gets right: 100% by cover nothing and 10% by covered" in picture.html
 
 
 def test_trainings():
@@ -76,12 +76,12 @@ def test_trainings():
     assert views.three_trainings({views.ONE: [3.0] * 12, views.LEFT: [4.0] * 12}).caption == (
         "Three questions, three losses: encoder-only from 3.00 to 3.00, decoder-only from 2.00 to 2.00.")
     assert shown(views.efforts({views.ONE: 1200}, {views.ONE: [1.0] * 8}, {views.ONE: 2 * 10 ** 9}, {views.ONE: (1, 2)}))[-5:] == [
-        views.ONE, "1,200", "8", "2.0e+09", "1.5"]
+        views.ONE, "1,200", "8", "2,000", "1.5"]
 
 
 def test_answers():
     assert shown(views.gaps_filled({views.ONE: {"any word": 0.5}}, 3))[-2:] == [views.ONE, "50%"]
     assert views.continuing({views.LEFT: 1.5, f"{views.ONE}, one look": 9.0}).caption == (
-        "The best and the worst: decoder-only 1.50, encoder-only, one look 9.00.")
+        "The lowest and the highest: decoder-only 1.50, encoder-only, one look 9.00.")
     assert shown(views.ends_table("il", {views.ONE: "dort ."}))[1:] == ["il …", views.ONE, "dort ."]
     assert shown(views.translations({views.ONE: {"BLEU": 3.14, "exact": 0.25, "the first one": "il"}}, "he", "s"))[-4:] == [views.ONE, "3.1", "25%", "il"]

@@ -1,13 +1,24 @@
-"The first page: the running sentence is said by the shipped translator, and its switch shows what the weights say."
+"""The first page: the running sentence is said by the pocket translator, and its switch shows what the weights say; any other sentence by
+the shipped one. What is recorded in the page and what the engine says in it are what the package says."""
 import html
 import json
 import re
+import shutil
+import time
+from pathlib import Path
 
+import engine_models as packing
+import firefox
 import pytest
 
+from transformer_lit.attention_maps import alignment_error_rate
+from transformer_lit.pocket import load_pocket
 from transformer_lit.support import first_page
 from transformer_lit.support.files import shipped
-from transformer_lit.translation import Translator
+from transformer_lit.support.word_maps import cross_weights, maps_of
+from transformer_lit.translation import Translator, pieces, readable
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +53,296 @@ def test_an_answer_without_a_pronoun_is_refused(translator, monkeypatch):
 
 
 def test_the_page_can_be_read_without_a_script(translator, cases):
-    page = first_page.running_sentence("<p>{{english}}|{{french}}|{{note}}</p><i data='{{data}}'></i>", translator)
+    page = first_page.running_sentence("<p>{{english}}|{{french}}|{{note}}|{{pocket}}</p><i data='{{data}}'></i>", translator, "3 MB")
     assert "{{" not in page and page.count("<span>") == len(cases[0]["english"]) + len(cases[0]["french"])
-    assert json.loads(html.unescape(re.search("data='([^']*)'", page.replace("&#x27;", "&apos;"))[1])) == cases
+    assert json.loads(html.unescape(re.search("data='([^']*)'", page.replace("&#x27;", "&apos;"))[1]))["cases"] == cases
+
+
+# What the page does with the engine, in a browser ------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def shipped_one():
+    return Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, translator, shipped_one):
+    "A folder as the built book has it: the page, its scripts, the engine."
+    folder, static = tmp_path_factory.mktemp("site"), ROOT / "book" / "_static"
+    for name in "book.css", "live.js", "first.js":
+        (folder / "_static").mkdir(exist_ok=True)
+        shutil.copy(static / name, folder / "_static")
+    views = (first_page.running_sentence((static / "first.html").read_text("utf-8"), translator, "3 MB")
+             + first_page.any_sentence((static / "ask.html").read_text("utf-8"), shipped_one, "13 MB"))
+    (folder / "book").mkdir()
+    (folder / "book" / "index.html").write_text(
+        '<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>t</title>'
+        f'<link rel="stylesheet" href="../_static/book.css"><style>body {{ color: var(--pst-color-text-base); background: var(--pst-color-background); }}</style><body class="bd-article"><main><h1>t</h1>{views}</main>'
+        '<script src="../_static/live.js"></script><script src="../_static/first.js"></script>', "utf-8")
+    packing.write(folder / "engine")
+    return folder
+
+
+@pytest.fixture
+def visit(browser, site):
+    "A function that opens the page from its folder; nothing may fail and nobody may be asked."
+    opened, problems = [], []
+
+    def load(width=900, motion="reduce", dark=False):
+        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion=motion, color_scheme="dark" if dark else "light")
+        opened.append(page)
+        page.set_default_timeout(180_000)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: problems.append(request.url) if not request.url.startswith(("file:", "blob:", "data:")) else None)
+        page.goto((site / "book" / "index.html").as_uri())
+        if dark:
+            page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        return page
+
+    yield load
+    for page in opened:
+        page.close()
+    assert not problems, problems
+
+
+def words(page, view, side="fr"):
+    return page.locator(f"{view} [data-out={side}] span:not(.tl-unsaid)").all_inner_texts()
+
+
+def status(page, view):
+    return page.locator(f"{view} [role=status]").text_content()
+
+
+def settled(page, *told):
+    "The field's status, once it says one of these."
+    page.wait_for_function("told => told.some(one => document.querySelector('.tl-ask [role=status]').textContent.includes(one))", arg=list(told))
+    return status(page, ".tl-ask")
+
+
+def ask(page, text, *told):
+    page.locator("textarea").fill(text)
+    page.locator("textarea").press("Enter")
+    return settled(page, *(told or ("seconds on this device",)))
+
+
+def test_nothing_of_the_engine_comes_before_it_is_asked_for(visit):
+    page = visit()
+    assert page.evaluate("performance.getEntriesByType('resource').filter(one => one.name.includes('/engine/')).length + !!window.tlEngine") == 0
+    assert not page.locator(".tl-first select").count() and "MB, stays on this device" in page.locator(".tl-ask [data-do=load]").inner_text()
+    page.get_by_role("button", name="wide").click()
+    assert "elle" in words(page, ".tl-first") and "recorded" in page.locator(".tl-first-how").inner_text().lower()
+
+
+def test_the_switch_runs_live_and_says_what_the_package_says(visit, translator, cases):
+    page = visit()
+    drawn = []
+    for adjective in first_page.WORDS:
+        page.get_by_role("button", name=adjective, exact=True).click()
+        drawn.append((page.locator(".tl-first path").count(), page.locator(".tl-first-note [data-out=note]").text_content()))
+    page.locator(".tl-first [data-do=load]").click()
+    page.wait_for_selector(".tl-first select")
+    page.wait_for_function("document.querySelector('.tl-first-note').textContent.includes('Right')")
+    for case, adjective, (paths, note) in zip(cases, first_page.WORDS, drawn):
+        page.get_by_role("button", name=adjective, exact=True).click()
+        page.wait_for_function("word => document.querySelector('.tl-first [data-out=note]').textContent.includes('Right: ' + word)", arg=adjective)
+        assert words(page, ".tl-first") == case["french"] and words(page, ".tl-first", "en") == case["english"]
+        assert page.locator(".tl-first path").count() == paths == len(case["links"]) and status(page, ".tl-first").split("Right")[0].strip().endswith(note)
+    for name, word in (("first", "cow"), ("second", "bridge"), ("adjective", "slow")):
+        page.locator(f"select[name={name}]").select_option(word)
+    page.wait_for_function("document.querySelector('.tl-first [data-out=note]').textContent.includes('slow is about the cow')")
+    (answer,) = translator.translate(["The cow didn't cross the bridge because it was too slow."])
+    assert f"French: {answer} " in status(page, ".tl-first")
+    assert page.locator(".tl-first button[aria-pressed=true]").count() == 0, "slow is neither tired nor wide"
+
+
+def test_the_menus_are_the_corpuss_words(translator):
+    menus = first_page.menus()
+    known = set(translator.source.words)
+    assert all({noun for noun, _, _ in menus[side]} <= known for side in ("first", "second")) and known > {*menus["ofFirst"], *menus["ofSecond"]}
+    assert not {*menus["ofFirst"]} & {*menus["ofSecond"]}, "an adjective of both nouns would leave the pronoun open"
+    genders = {noun: gender for noun, _, gender in menus["first"] + menus["second"]}
+    assert genders["animal"] == "m" and genders["street"] == "f" and not any("*" in french for _, french, _ in menus["first"])
+
+
+def test_the_drawn_layer_is_the_one_that_aligns_best(shipped_one):
+    pairs, config = load_pocket()["valid"][:60], shipped_one.model.config
+    maps = maps_of(cross_weights(shipped_one.model), pairs, shipped_one.source)
+    rates = alignment_error_rate(maps, [pair.alignment for pair in pairs]).flatten()[config.n_decoder_layers * config.n_heads:]
+    assert int(rates.argmin()) == first_page.LAYER and rates.min() < 0.25
+
+
+def test_the_shipped_one_avoids_the_pronoun_as_the_page_says(shipped_one):
+    said = first_page.recorded(shipped_one, first_page.RUNNING.format("tired"))["french"]
+    assert "c'" in said and not {"il", "elle"} & set(said) and "avoids the pronoun" in (ROOT / "book" / "index.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_field_says_what_the_package_says(visit, shipped_one):
+    page = visit()
+    recorded = {}
+    for button in page.locator(".tl-ask-list button").all():
+        button.click()
+        recorded[button.inner_text()] = (words(page, ".tl-ask"), page.locator(".tl-ask path").count(), page.locator("[data-out=list]").text_content())
+    assert set(recorded) == set(first_page.RECORDED)
+    page.locator("textarea").fill("I love you.")
+    page.locator(".tl-ask [data-do=load]").click()
+    assert f"French: {shipped_one.translate(['I love you.'], 1)[0]} " in settled(page, "greedy.")
+    page.get_by_label("beam of 4").check()
+    assert f"French: {shipped_one.translate(['I love you.'])[0]} " in settled(page, "with a beam of 4.")
+    for text, (french, lines, listed) in recorded.items():
+        page.get_by_role("button", name=text).click()
+        page.wait_for_function("text => !document.querySelector('.tl-ask').hasAttribute('data-busy') && [...document.querySelectorAll('.tl-ask [data-out=en] span')].map(e => e.textContent).join('').length == text.replaceAll(' ', '').length", arg=text)
+        settled(page, "seconds on this device")
+        found = page.locator("[data-out=list]").text_content()
+        assert words(page, ".tl-ask") == french and page.locator(".tl-ask path").count() == lines
+        assert re.sub(r"\d+", "", found) == re.sub(r"\d+", "", listed), "the same lines"
+        assert all(abs(int(a) - int(b)) <= 1 for a, b in zip(re.findall(r"(\d+)%", found), re.findall(r"(\d+)%", listed), strict=True))
+        assert page.locator("textarea").input_value() == text
+
+
+@pytest.mark.slow
+def test_odd_texts_get_an_answer_or_one_sentence(visit, shipped_one):
+    page = visit()
+    assert "isn't here yet" in ask(page, "I love you.", "isn't here yet")
+    page.locator("textarea").fill("")
+    page.locator(".tl-ask [data-do=load]").click()
+    settled(page, "translator is here")
+    assert "nothing to translate" in ask(page, " \n ", "nothing")
+    page.locator("textarea").fill("")
+    start = time.monotonic()
+    page.locator("textarea").focus()
+    page.keyboard.insert_text("They left. " * 190_000)  # as if it were pasted
+    assert "2,090,000 characters, 20,000 are the most" in settled(page, "the most") and page.locator("textarea").input_value() == ""
+    assert time.monotonic() - start < 30
+    for text, note in (("שלום עולם, מה נשמע?", "other scripts"), ("مرحبا", "other scripts"), ("😀 !", "no words"), ("42", "no words")):
+        said = ask(page, text, note)
+        assert said.endswith("It isn't asked.") and "French" not in said and not words(page, ".tl-ask")
+        assert "".join(words(page, ".tl-ask", "en")) == text.replace(" ", "")
+    for text, plain in (("I 😀 love you 👩‍👩‍👧🇫🇷 ❤️.", "I love you."), ("It is 5 o'clock 👍🏽!", "It is 5 o'clock!")):
+        said = ask(page, text)
+        assert f"French: {shipped_one.translate([plain], 1)[0]} Emoji are left out" in said and "".join(words(page, ".tl-ask", "en")) == plain.replace(" ", "")
+    for text in "Ceci n'est pas une pipe.", "I said שלום to my old friend.", "x" * 300, "<b>I</b> love you & {{data}}":
+        assert f"French: {shipped_one.translate([text], 1)[0]} " in ask(page, text)
+    three = "She has to go home, because they were too late. " * 3
+    parts = len(pieces(readable(three), lambda part: len(shipped_one.source.encode(part)), *shipped_one.limits))
+    ask(page, three)
+    assert page.locator("[data-out=all]").inner_text() == shipped_one.translate([three], 1)[0] and parts > 1
+    assert page.locator("[data-out=page]").inner_text() == f"part 1 of {parts}"
+    page.get_by_role("button", name="Next").click()
+    assert page.locator("[data-out=page]").inner_text() == f"part 2 of {parts}" and words(page, ".tl-ask", "en")[0] == "She"
+
+
+@pytest.mark.slow
+def test_a_long_text_can_be_stopped(visit):
+    page = visit(motion="no-preference")
+    page.locator(".tl-ask [data-do=load]").click()
+    settled(page, "translator is here")
+    page.locator("textarea").fill("They were too tired to go home, and it was late. " * 300)
+    page.get_by_role("button", name="Translate").click()
+    page.wait_for_function("document.querySelector('[data-out=all]').textContent.length > 100")
+    slowest = page.evaluate("""() => new Promise(done => { let last = performance.now(), slowest = 0, n = 0;
+        (function tick() { const now = performance.now(); slowest = Math.max(slowest, now - last); last = now; n++ < 60 ? setTimeout(tick, 10) : done(slowest); })(); })""")
+    assert slowest < 2000, "the page was held up"
+    page.get_by_role("button", name="Stop").click()
+    assert settled(page, "Stopped.") and page.locator("[data-do=stop]").is_hidden()
+    assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
+    page.get_by_label("greedy").check()
+    assert "French: Je t'aime. " in ask(page, "I love you.")
+    assert page.locator("[data-out=all]").is_hidden()
+
+
+@pytest.mark.slow
+def test_a_folder_without_the_engine_is_told_in_one_sentence(visit, site):
+    page = visit()
+    (site / "engine").rename(site / "gone")
+    try:
+        for view in ".tl-first", ".tl-ask":
+            page.locator(f"{view} [data-do=load]").click()
+        page.wait_for_function("document.querySelector('.tl-first-how').textContent.includes('could not be loaded')")
+        assert "Try again." in settled(page, "could not be loaded") and "MB" in page.locator(".tl-ask [data-do=load]").inner_text()
+    finally:
+        (site / "gone").rename(site / "engine")
+    page.locator(".tl-first [data-do=load]").click()
+    page.wait_for_selector(".tl-first select")
+
+
+@pytest.mark.slow
+def test_firefox_says_the_same(site, translator, shipped_one):
+    if firefox.program() is None:
+        pytest.skip("no Firefox here: install Debian's package firefox-esr to run its checks")
+    with firefox.opened() as fox:
+        fox.goto((site / "book" / "index.html").as_uri())
+        small, large = fox.evaluate("""async () => {
+          const one = query => document.querySelector(query), until = async test => { while (!test()) await new Promise(go => setTimeout(go, 50)); };
+          one(".tl-first [data-do=load]").click();
+          await until(() => one(".tl-first select"));
+          one("select[name=first]").value = "cow";
+          one("select[name=first]").dispatchEvent(new Event("change"));
+          await until(() => one(".tl-first [role=status]").textContent.includes("vache"));
+          one("textarea").value = "I love you.";
+          one(".tl-ask [data-do=load]").click();
+          await until(() => one(".tl-ask [role=status]").textContent.includes("seconds on this device"));
+          return [".tl-first", ".tl-ask"].map(view => one(`${view} [data-out=said]`).textContent);
+        }""")
+    (cow,), (love,) = translator.translate(["The cow didn't cross the street because it was too tired."]), shipped_one.translate(["I love you."], 1)
+    assert small == f"French: {cow} " and large == f"French: {love} "
+
+
+@pytest.mark.slow
+def test_by_keyboard_alone(visit):
+    "Every control is reached with Tab; the answer is said once, and not for every token."
+    page = visit(motion="no-preference")
+    page.evaluate("""() => { window.heard = []; for (const one of document.querySelectorAll('[role=status]'))
+        new MutationObserver(() => heard.push(one.textContent)).observe(one, {childList: true, characterData: true, subtree: true}); }""")
+
+    def tab_to(name):
+        for _ in range(25):
+            page.keyboard.press("Tab")
+            if page.evaluate("(document.activeElement.getAttribute('aria-label') || document.activeElement.textContent || document.activeElement.id)").startswith(name):
+                return
+        raise AssertionError(f"no way to {name}")
+
+    tab_to("wide")
+    page.keyboard.press("Enter")
+    page.wait_for_function("heard.some(one => one.includes('elle'))")
+    tab_to("Run it live")
+    page.keyboard.press("Space")
+    page.wait_for_selector(".tl-first select")
+    assert page.evaluate("document.activeElement.name") == "first", "the button is gone, so the first menu has the focus"
+    page.keyboard.type("cow")
+    page.wait_for_function("heard.some(one => one.includes('vache'))")
+    tab_to("tl-ask-text")
+    page.keyboard.type("I love you.")
+    tab_to("Load the translator")
+    page.keyboard.press("Enter")
+    page.wait_for_function("heard.some(one => one.includes('Je t\\'aime.'))")
+    assert page.evaluate("document.activeElement.textContent") == "Translate"
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("heard.some(one => one.includes('beam of 4.') && one.includes('seconds'))")
+    heard = page.evaluate("[...new Set(heard)]")
+    assert sum("Je t'aime" in one for one in heard) <= 4 and not [one for one in heard if one.startswith("French: Je ") and "aime" not in one], heard
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_fits_a_phone_and_axe_finds_nothing(visit, dark):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    page = visit(width=390, dark=dark)
+    for loaded in (False, True):
+        if loaded:
+            page.locator(".tl-first [data-do=load]").click()
+            page.locator("textarea").fill("The animal didn't cross the extraordinarily uninteresting street. She went home.")
+            page.locator(".tl-ask [data-do=load]").click()
+            settled(page, "greedy")
+            page.wait_for_selector(".tl-first select")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        found = axe.Axe().run(page, context={"include": [[".tl-first"], [".tl-ask"]]}).response["violations"]
+        assert not [(rule["id"], rule["nodes"][0]["html"][:160]) for rule in found if rule["impact"] in ("serious", "critical")]
+        small = page.locator("button:visible, select:visible, textarea").evaluate_all("all => all.filter(e => e.getBoundingClientRect().height < 24).length")
+        assert not small, "too small for a finger"
+
+
+def test_the_longest_text_is_the_engines():
+    (live,), (own,) = (re.findall(r"LONGEST[:=\s]+(\d+)", path.read_text("utf-8")) for path in (ROOT / "book/_static/live.js", shipped("data/engine/engine.js")))
+    assert live == own

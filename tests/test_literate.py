@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from docutils import nodes
 
 from transformer_lit.support import figures
 
@@ -22,6 +23,14 @@ def test_figures_are_numbered_in_their_order(chapter, first, label):
     body = literate.number_figures(TWO, chapter)
     assert f'<span class="tl-number">{first}</span>One thing' in body and f'id="{label}"' in body
     assert body.count("tl-number") == 2 == len(set(re.findall(r'id="(fig[-\d]+)"', body)))
+
+
+@pytest.mark.parametrize("after, held, left", [(", and more", ",", " and more"), (").", ").", ""), (" more, then", "", " more, then")])
+def test_no_line_breaks_between_a_formula_and_its_comma(after, held, left):
+    paragraph = nodes.paragraph("", "", nodes.Text("with "), nodes.math("x", "x"), nodes.Text(after))
+    literate.hold_punctuation(None, nodes.section("", paragraph))
+    kept = [node.astext() for node in paragraph.findall(nodes.inline)]
+    assert kept == ([f"x{held}"] if held else []) and paragraph.astext() == f"with x{after}" and paragraph[-1].astext() == left
 
 
 def test_a_chapters_number_stands_in_its_title():

@@ -23,6 +23,8 @@ ABOUT = {"title": "A small book", "author": "Nobody & Co", "version": "1", "rele
 MARK = '<defs><path id="m1" d="M0 0h4v4z"/></defs><use href="#m1"/>'
 CELL = ('<div class="cell"><div class="cell_input"><p class="tl-badge">exported to <a href="source/small.html">transformer_lit/small.py</a></p>'
         '<div class="highlight"><pre>def {name}(x):\n{body}    return x</pre></div></div></div>')
+QUESTION = ('<p><strong>{n}.</strong> What fails?</p><p>Think first.</p><div class="cell tag_solution"><details class="hide"><summary><p class="collapsed">Answer</p><p class="expanded">Hide</p></summary>'
+            '<div class="cell_input"><div class="highlight"><pre>told = {n}</pre></div></div></details></div>')
 FIRST = """<section id="a-small-book"><h1>A small book<a class="headerlink" href="#a-small-book">#</a></h1><p>Begin with <a href="01_small.html#the-end">the end</a>.</p></section>"""
 SMALL = f"""<section id="small"><p class="tl-part">Part I · One</p><h1>1 · Small<a class="headerlink" href="#small">#</a></h1><p>What it promises.</p>
 <ul class="simple"><li><p><strong>Paper</strong> §3</p></li><li><p><a href="../downloads/x.ipynb" download>this notebook</a></p></li></ul>
@@ -37,6 +39,7 @@ SMALL = f"""<section id="small"><p class="tl-part">Part I · One</p><h1>1 · Sma
 <div class="cell"><div class="cell_input"><div class="highlight"><pre>{"wide = " + "1 + " * 60}</pre></div></div></div></section>
 <section id="exercise-1-1"><h3>Exercise 1.1 · One</h3><p>Do it.</p><details><summary>Hint</summary><p>Think.</p></details>
 <div class="cell tag_solution"><details class="hide"><summary><p class="collapsed">Solution</p><p class="expanded">Hide</p></summary><div class="cell_input"><div class="highlight"><pre>answer = 42</pre></div></div></details></div></section>
+<section id="three-questions"><h2>Three questions</h2>{"".join(QUESTION.format(n=n) for n in (1, 2))}</section>
 <section id="the-end"><h2>The end</h2><p>Done.</p></section></section>"""
 
 
@@ -114,6 +117,15 @@ def test_hints_and_solutions_stand_at_the_end(printed, unpacked):
         assert re.search(rf'href="{re.escape(place)}"[^>]*>Hint and solution<', text)
     assert printed.index("Do it.") < printed.index('id="answers"') < printed.index("Think.") < printed.index("answer = 42")
     assert "Think." in pages_in(unpacked)["answers.xhtml"] and "Think." not in pages_in(unpacked)["c01_small.xhtml"]
+
+
+def test_answers_are_named_after_their_questions(printed, unpacked):
+    for text, other in ((printed, printed), (pages_in(unpacked)["c01_small.xhtml"], pages_in(unpacked)["answers.xhtml"])):
+        for n in (1, 2):
+            assert f'id="c01_small--question-{n}"' in text and f'c01_small--answer-question-{n}"' in text
+            assert re.search(rf"Question 1\.{n}\b", other) and f"told = {n}" in other
+        assert [place for place, said in re.findall(r'<a class="tl-answer-link" href="[^"#]*#([^"]+)">([^<]*)<', text) if said == "Answer"] == [
+            "c01_small--answer-question-1", "c01_small--answer-question-2"]
 
 
 def links_that_lead_nowhere(pages):

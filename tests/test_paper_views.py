@@ -36,7 +36,7 @@ def test_every_score_of_the_test_set_is_shown():
     caption = paper_views.every_ruler(RUN)._repr_html_()
     assert f" {min(values):.1f} by " in caption and f" {max(values):.1f} by " in caption
     said = repr(paper_views.interval_said(RUN))
-    assert f"from {min(values):.1f}" in said and f"to {max(values):.1f}" in said
+    assert f"The rulers are {max(values) - min(values):.1f} points apart" in said and f"it is {paper_views.bleu_of(RUN)['value']:.1f}, " in said
 
 
 def test_a_command_is_broken_between_options_and_stays_the_same():

@@ -12,7 +12,8 @@ def test_bleu_by_length_is_the_record_s():
     picture, scores = pictures.bleu_by_length(NAMES), lines["rnn"][1]
     assert f"tatoeba, rnn: from {scores[0]:.0f} to {scores[-1]:.0f}" in repr(picture)
     first, last = (scores[k] / lines["rnn-attention"][1][k] for k in (0, -1))
-    assert picture.caption.startswith("RNN: its share") and picture.caption.endswith(f"tatoeba {first:.0%} to {last:.0%}.")
+    assert picture.caption.startswith("From the shortest sentences to the longest, the RNN goes from")
+    assert picture.caption.endswith(f"{first:.0%} to {last:.0%} on tatoeba of the BLEU of the RNN with attention.")
 
 
 def test_losses_set_the_last_model_against_the_first():
@@ -31,14 +32,20 @@ def test_speeds_are_told_from_the_first_to_the_last():
     assert repr(picture) == ("Speed in tokens per second, with 5 to 80 words per sentence: Transformer from 900 to 800, RNN from 2,000 to 500.")
     assert picture.caption == "Speed that is left at 80 words per sentence, of that at 5: Transformer 89%, RNN 25%."
     assert pictures.decoding_speeds((1, 64), found).caption == (
-        "For each word of the Transformer the RNN says 2.2 with 1 sentence at once and 0.6 with 64.")
+        "While the Transformer says one word the RNN says 2.2 with 1 sentence at once and 0.6 with 64.")
+
+
+def test_a_stream_is_laid_out_column_by_column():
+    body = pictures.stream_laid_out((torch.tensor([[9, 5, 10], [9, 0, 10]]), torch.tensor([[0, 1, 2], [0, 0, 1]]), 2)).html
+    assert [f"{name}, pair {row}" in body for row in (1, 2) for name in ("tokens", "positions")] == [True] * 4
+    assert "column 0" in body and body.count("<tr>") == 5 and body.count(">10<") == 2
 
 
 def test_a_map_says_where_it_looks_for_one_word():
     maps = {"one": torch.tensor([[0.9, 0.1], [0.2, 0.8]]), "other": torch.tensor([[0.9, 0.1], [0.7, 0.3]])}
     picture = pictures.word_maps_of(maps, ["il", "fatigué"], ["it", "tired"], "fatigué")
     assert "For fatigué the most weight lies on: tired (one), it (other)." in repr(picture)
-    assert picture.caption == "Where fatigué looks most: tired in the one (0.80), it in the other (0.70)."
+    assert picture.caption == "For fatigué the most weight lies on tired in the one (0.80) and on it in the other (0.70)."
 
 
 def test_heads_are_counted_from_one_and_losses_told():

@@ -31,8 +31,8 @@ def test_a_goal_that_was_not_reached_is_said():
     row = {"name": "twin, x", "hardware": "2 threads", "epochs": 3, "planned_epochs": 20, "best": 1.5, "goal_epoch": None, "cpu_seconds": 600}
     reached = row | {"name": "ours", "hardware": "1 thread, bf16", "goal_epoch": 2, "goal_cpu_seconds": 120}
     first, second = rivals.goal_rows({"rows": [row, reached]})
-    assert (first["recipe"], first["in"], first["goal in epoch"], first["minutes"]) == ("ours", "bf16", 2, "2")
-    assert (second["goal in epoch"], second["minutes"], second["epochs"]) == ("not reached", "over 10", "3 of 20")
+    assert (first["recipe"], first["in"], first["goal reached"], first["minutes"]) == ("ours", "bf16", "epoch 2 of 20", "2")
+    assert (second["goal reached"], second["minutes"]) == ("not by epoch 3", "over 10")
 
 
 def test_the_best_run_of_each_way():
@@ -55,7 +55,7 @@ def test_patience_is_compared_with_haste_at_each_penalty():
     assert list(rows) == [f"α = {alpha}" for alpha in (0.0, 0.6, 1.0, 1.5)]
     for (hasty, calm), row in zip(rivals.stopping_pairs(record), rows.values()):
         assert not hasty["patient"] and calm["patient"] and hasty["alpha"] == calm["alpha"]
-        assert row["BLEU, patient"] - row["BLEU, k finished"] == calm["bleu"] - hasty["bleu"] and row["answers changed"] == calm["changed"]
+        assert row["BLEU"] == f"{hasty['bleu']:.2f} → {calm['bleu']:.2f}" and row["changed"] == calm["changed"]
     assert rivals.stopping_words(record).startswith("At α = 0.6, ") and "of 2,000 answers" in rivals.stopping_words(record)
 
 

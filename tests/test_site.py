@@ -20,7 +20,7 @@ VISITED = [p for p in PAGES if "/source/" not in p] + [p for p in PAGES if p.end
 # (summary-name), code blocks that scroll, colours of code, the list of citations. Each is named with its rule.
 THEME_RULES = {"color-contrast", "summary-name", "aria-required-children", "scrollable-region-focusable", "landmark-unique", "region", "aria-allowed-role",
                "landmark-no-duplicate-banner", "landmark-banner-is-top-level", "landmark-complementary-is-top-level"}
-OURS = (".tl-figure", ".tl-explore", ".tl-badge", ".tl-check", ".tl-part", ".tl-first", ".tl-cards", ".tl-margin", ".tl-term")
+OURS = (".tl-figure", ".tl-explore", ".tl-badge", ".tl-check", ".tl-part", ".tl-first", ".tl-ask", ".tl-in", ".tl-cards", ".tl-margin", ".tl-term")
 
 
 class Page(HTMLParser):

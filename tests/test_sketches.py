@@ -271,6 +271,12 @@ def test_padding_is_counted_by_batches_of_two():
     assert "as they come, 4 of 16 places are padding; sorted, 0 of 12 places are padding" in said
 
 
+def test_each_padded_batch_is_as_wide_as_its_longer_sentence():
+    picture = sketches.padded(["a", "b c d", "e", "f g h"], {"As they come": (0, 1, 2, 3), "Sorted": (0, 2, 1, 3)})
+    assert picture._repr_html_().count("<rect") == 2 * (16 + 12), "for a desk and for a phone, no place outside a batch"
+    assert words(picture).count("2 · 4 = 8 places") == 2 * 3 and words(picture).count("2 · 2 = 4 places") == 2
+
+
 def test_a_killed_run_writes_its_last_lines_again():
     picture = sketches.killed_and_resumed(killed=9, saved=(3, 6), end=12)
     assert {"3", "6", "9", "12", "7 to 9: cut, then written again"} <= set(words(picture))
@@ -440,8 +446,7 @@ def test_loss_and_copies_end_as_told():
 
 def test_copies_by_length_look_around_the_length():
     shown = sketches.copies_by_length({"2 only": ([1, 2, 3], [0.0, 1.0, 0.25]), "1 to 2": ([1, 2, 3], [0.5, 1.0, 0.0])}, around=2)
-    assert shown.caption == "Exact copies of 1, 2 and 3 words: trained on 2 only 0%, 100%, 25%; trained on 1 to 2 50%, 100%, 0%."
-    assert "Trained on 2 only words, or on 1 to 2" in shown.html
+    assert shown.caption == "Exact copies of 1, 2 and 3 words, trained on 2 only: 0%, 100%, 25%; trained on 1 to 2: 50%, 100%, 0%."
 
 
 def test_what_is_left_out_by_seed():
@@ -525,7 +530,7 @@ def test_curves_of_training_say_what_came_out():
     drawn = sketches.losses_apart({"nothing": [0.0, 0.0], "a part": [0.0, 0.25]})
     assert drawn.caption == "Largest difference of the loss, if a checkpoint forgets nothing: 0.000, a part: 0.250."
     drawn = sketches.range_by_epoch({"fp32": [[3.0, 1.0], [3.0, 2.0], [3.0, 1.5]], "bf16": [[3.0, 2.0]] * 3}, dashed="bf16")
-    assert drawn.caption == "After 2 epochs the median loss is 1.50 in fp32 and 2.00 in bf16." and "range of 3 seeds" in repr(drawn)
+    assert drawn.caption == "After 2 epochs the median loss is 1.50 in fp32 and 2.00 in bf16. The bands reach from the lowest to the highest of 3 seeds." and "range of 3 seeds" in repr(drawn)
 
 
 def test_curves_of_decoding_say_what_came_out():
@@ -533,7 +538,7 @@ def test_curves_of_decoding_say_what_came_out():
     assert drawn.caption == "A cached step is 4 times as fast as an uncached one with 16 tokens said and 30 times with 256."
     assert "the cached line goes from 400 to 300, the uncached line goes from 100 to 10" in repr(drawn)
     drawn = sketches.found_by_width((1, 2, 4), {0.0: [0.5, 0.75, 1.0], 0.6: [0.5, 0.5, 0.5]})
-    assert drawn.caption == "Share of the best sentences found at α = 0: a beam of 1 50%, a beam of 4 100%."
+    assert drawn.caption == "At α = 0 the search finds the best sentence in 50% with a beam of 1 and 100% with a beam of 4."
     drawn = sketches.lengths_by_alpha((0.0, 3.0), {"patient": [5.0, 50.0], "k finished": [5.0, 6.0]}, 6.25)
     assert drawn.caption == ("From α = 0 to 3 the answers grow from 5.0 to 50.0 tokens (patient) and from 5.0 to 6.0 tokens "
                              "(k finished); the data have 6.2.")

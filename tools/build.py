@@ -10,16 +10,18 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import engine_models
 import nbformat
+import torch
 import yaml
 from address import home
 
-from transformer_lit.support import claims, figures
+from transformer_lit.support import claims, figures, inside
 from transformer_lit.support.files import shipped
-from transformer_lit.support.first_page import running_sentence
+from transformer_lit.support.first_page import any_sentence, running_sentence
 from transformer_lit.translation import Translator
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -167,17 +169,36 @@ def dress_part_pages() -> None:
         page.write_text(text, encoding="utf-8")
 
 
+def megabytes(model: str) -> str:
+    "What the page fetches when it is asked for that translator."
+    return f"{sum(part.stat().st_size for part in (SITE / 'beside' / 'engine').glob(f'model-{model}-*.js')) / 1e6:.0f} MB"
+
+
 def dress_first_page() -> None:
-    "The running sentence, said by the shipped pocket translator; hours; the architecture as contents."
+    "The running sentence, said by the pocket translator, and three said by the shipped one; hours; the architecture as contents."
     index = SITE / "book" / "index.md"
-    text, live = index.read_text(encoding="utf-8"), SITE / "book" / "_static" / "first.html"
-    sentence = running_sentence(live.read_text(encoding="utf-8"), Translator.from_pretrained(shipped("data/checkpoints/pocket")))
-    live.unlink()
-    text = text.replace("<!-- running sentence -->", sentence.strip())
+    text = index.read_text(encoding="utf-8")
+    for place, name, model, dressed in (("running sentence", "first.html", "pocket", running_sentence), ("any sentence", "ask.html", "tatoeba-fr", any_sentence)):
+        template = SITE / "book" / "_static" / name
+        view = dressed(template.read_text(encoding="utf-8"), Translator.from_pretrained(shipped(f"data/checkpoints/{model}")), megabytes(model))
+        template.unlink()
+        text = text.replace(f"<!-- {place} -->", view.strip())
     text = re.sub(r"<!-- hours (\d+) (\d+) -->", lambda found: hours(int(found[1]), int(found[2])), text)
     drawn = figures.architecture(alt="The whole Transformer: the encoder on the left reads, the decoder on the right says; each box leads to its chapter.",
                                  caption="The Transformer of 2017. Each box leads to the chapter that builds it.")
     index.write_text(text.replace("<!-- architecture -->", drawn.html), encoding="utf-8")
+
+
+def inside_text(text: str, size: Callable[[str], str]) -> str:
+    "The page with its numbers in their places."
+    return re.sub(r"{{size ([\w-]+)}}", lambda found: size(found[1]), text).replace("{{pads}}", str(inside.PADS))
+
+
+def dress_inside() -> None:
+    "The page Inside the model: what it shows before its model is loaded, as a script beside it, and the sizes of what it would load."
+    page, static = SITE / "book" / "inside.md", SITE / "book" / "_static"
+    (static / "inside-record.js").write_text(inside.script(Translator.from_pretrained(shipped("data/checkpoints/pocket"))), encoding="utf-8")
+    page.write_text(inside_text(page.read_text(encoding="utf-8"), megabytes), encoding="utf-8")
 
 
 def assemble() -> None:
@@ -194,6 +215,7 @@ def assemble() -> None:
     preface.write_text(preface.read_text(encoding="utf-8").replace("<!-- wheel -->", link), encoding="utf-8")
     dress_first_page()
     dress_part_pages()
+    dress_inside()
     names = source_pages()
     api = SITE / "book" / "api.md"
     api.write_text(api.read_text(encoding="utf-8").replace("<!-- support -->", support_table(names)), encoding="utf-8")
@@ -214,6 +236,7 @@ def main() -> None:
     missing = [p.name for p in (ROOT / "book").glob("*.ipynb") if not (OUT / p.name).exists()]
     if missing:
         sys.exit(f"not executed yet: {', '.join(missing)}; run make book, or tools/execute.py")
+    torch.set_num_threads(1)  # one sentence at a time: on a busy machine two threads wait for each other thirty times as long
     assemble()
     done = subprocess.run([str(Path(sys.executable).parent / "jupyter-book"), "build", "--all", "--warningiserror", "--keep-going",
                            "--path-output", str(ROOT), str(SITE)], capture_output=True, text=True,

@@ -94,9 +94,9 @@ def open_ones(top: Tensor, beams: Tensor, tokens: Tensor, k: int):
 # %% ../book/13_decoding.ipynb #remember
 def nothing_finished(last: Tensor) -> tuple[Tensor, Tensor]:
     "`best` for limits (N,): scores of -inf (N,), room for ids (N, …)."
-    room = int(max(last.tolist(), default=0)) + 2  # EOS after all
+    room = max(last.tolist(), default=0) + 2  # EOS after the longest
     return (torch.full_like(last, -torch.inf, dtype=torch.float),
-            last.new_full((len(last), room), EOS, dtype=torch.long))
+            last.new_full((len(last), room), EOS))
 
 
 def remember(best: tuple[Tensor, Tensor], rows: Tensor, better: Tensor,

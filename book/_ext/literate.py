@@ -17,7 +17,8 @@ MATHJAX = "tex-svg.js"  # one file, fonts inside
 CHECK = re.compile(r"^\s*assert\b|\bassert_close\(|\bassert_equal\(", re.M)
 ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")
 EVERYDAY = {"look", "frame", "hook", "tag", "patch", "surprise", "prefix", "leak", "memory", "merge", "reference", "recipe", "signature", "split", "stream",
-            "gate", "kernel", "binding", "head", "byte", "cache", "mask", "corpus", "attention", "token"}  # also words of every day: no link is made of them
+            "gate", "kernel", "binding", "head", "byte", "cache", "mask", "corpus", "attention", "token",
+            "value", "score", "state", "open", "closed", "confidence", "key"}  # also words of every day: no link is made of them
 LIT = {  # what each chapter lights in the drawing of its margin
     1: ("all",), 2: ATTENTIONS, 3: ("decoder_attention",), 4: ATTENTIONS, 5: ("positions", "source_embedding", "target_embedding"),
     6: ("encoder_feed_forward", "encoder_norm", "decoder_feed_forward", "decoder_norm"), 7: ("encoder",), 8: ("decoder", "bridge"), 9: ("all",),
@@ -65,6 +66,19 @@ def dress_cells(app, doctree) -> None:
         if is_plain_input(block) and CHECK.search(block.astext()) and not re.search(r"^(def|class) ", block.astext(), re.M):
             long = len(block.astext().partition("\n")[0]) > 64  # the mark would lie on the first line
             block.parent.insert(block.parent.index(block), nodes.paragraph("", "✓ checked", classes=["tl-check", "tl-check-above"] if long else ["tl-check"]))
+
+
+def hold_punctuation(app, doctree) -> None:
+    "A formula and the comma or full stop after it stay on one line. A formula is a picture, so a browser would break between the two."
+    for formula in list(doctree.findall(nodes.math)):
+        after = formula.next_node(descend=False, siblings=True)
+        mark = re.match(r"[,.;:!?)”’]+", after.astext()) if isinstance(after, nodes.Text) else None
+        if mark:
+            parent, rest = formula.parent, nodes.Text(after.astext()[mark.end():])
+            parent.replace(after, rest)
+            held = nodes.inline("", classes=["tl-hold"])
+            parent.replace(formula, held)
+            held += [formula, nodes.Text(mark[0])]
 
 
 def is_plain_input(block) -> bool:
@@ -215,6 +229,7 @@ def setup(app):
     app.add_config_value("repository_address", "", "html")
     app.connect("builder-inited", prepare)
     app.connect("doctree-read", dress_cells)
+    app.connect("doctree-read", hold_punctuation)
     app.connect("doctree-resolved", link_terms)
     app.connect("html-page-context", dress_page, priority=900)
     app.connect("build-finished", copy_mathjax)

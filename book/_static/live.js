@@ -14,6 +14,13 @@
    tlLive.looks(said, spans, read, places, rows) -> for each word that is said its weights on the words that are read: a token's weights
                                                 are added over the tokens of a word that is read, and averaged over those of a word that is said
    tlLive.mean(heads)                        -> the mean of several heads' weights
+   tlLive.links(weights)                     -> [{row, word, weight}]: row is a word that is said, word one that is read; faint ones are left out
+   tlLive.picture(root) -> {show(state, growing), play(state, from, done)}: words that are read over words that are said, with lines between
+     root       holds [data-out=en], [data-out=fr] and an svg
+     state      {english: [words], french: [words], links, said: so many words are shown, all if left out}; a link that is `strong` is drawn in colour
+     growing    more words are coming, so leave room
+     play       types the words one by one, those before `from` at once; at once all of them where motion is unwelcome
+   tlLive.LONGEST                            characters of a text, as engine.js has it
    tlLive.calm                               true where the reader wants no motion
 */
 window.tlLive = (function () {
@@ -110,5 +117,85 @@ function mean(heads) {
   return heads[0].map((_, s) => heads.reduce((sum, head) => sum + head[s], 0) / heads.length);
 }
 
-return {engine, sentence, words, spans, looks, mean, calm};
+const FAINT = 0.15;  // a link that is fainter isn't drawn
+
+function links(weights) {
+  return weights.flatMap((row, r) => row.flatMap((weight, word) => weight >= FAINT ? [{row: r, word, weight}] : []));
+}
+
+// Words with lines ---------------------------------------------------------------------------------------------------------------
+
+function picture(root) {
+  const english = root.querySelector("[data-out=en]"), french = root.querySelector("[data-out=fr]"), svg = root.querySelector("svg");
+  let now = null, room = 1, turn = 0;
+
+  function fill(box, words, said) {
+    while (box.children.length > words.length) box.lastChild.remove();
+    words.forEach((word, i) => {
+      const span = box.children[i] || box.appendChild(document.createElement("span"));
+      if (span.textContent != word) span.textContent = word;
+      span.classList.toggle("tl-unsaid", i >= said);
+    });
+  }
+
+  // beside each other, and not over each other, where a row would be too wide
+  function lay() {
+    root.classList.remove("tl-tall");
+    const wide = box => Array.from(box.children).reduce((sum, span) => sum + span.getBoundingClientRect().width + 7, 0);
+    root.classList.toggle("tl-tall", Math.max(wide(english) * room, wide(french)) > english.clientWidth);
+  }
+
+  function draw() {
+    const area = svg.getBoundingClientRect(), tall = root.classList.contains("tl-tall"), lit = new Set();
+    svg.setAttribute("viewBox", `0 0 ${area.width} ${area.height}`);
+    svg.textContent = "";
+    for (const {row, word, weight, strong} of now.links) {
+      const from = english.children[word], to = french.children[row];
+      if (row >= now.said || !from || !to) continue;
+      const a = from.getBoundingClientRect(), b = to.getBoundingClientRect(), path = document.createElementNS(svg.namespaceURI, "path");
+      const [x, y, u, v] = tall
+        ? [a.right + 4 - area.left, (a.top + a.bottom) / 2 - area.top, b.left - 4 - area.left, (b.top + b.bottom) / 2 - area.top]
+        : [(a.left + a.right) / 2 - area.left, a.bottom - area.top, (b.left + b.right) / 2 - area.left, b.top - area.top];
+      const bends = tall ? [(x + u) / 2, y, (x + u) / 2, v] : [x, (y + v) / 2, u, (y + v) / 2];
+      path.setAttribute("d", `M${x},${y}C${bends},${u},${v}`);
+      path.setAttribute("class", strong ? "tl-link-it" : "tl-link");
+      path.style.strokeWidth = `${strong ? 3.2 : 0.4 + 2.2 * weight}px`;
+      svg.appendChild(path);
+      if (strong) lit.add(from).add(to);
+    }
+    for (const span of [...english.children, ...french.children]) span.classList.toggle("tl-lit", lit.has(span));
+  }
+
+  function put(state, growing) {
+    now = {...state, said: state.said ?? state.french.length};
+    room = growing ? 1.25 : 1;
+    fill(english, now.english, now.english.length);
+    fill(french, now.french, now.said);
+    lay();
+    draw();
+  }
+
+  function show(state, growing = false) {
+    turn++;
+    put(state, growing);
+  }
+
+  function play(state, from, done = () => {}) {
+    const mine = ++turn;
+    (function next(said) {
+      if (mine != turn) return;
+      put({...state, said});
+      if (said < state.french.length) setTimeout(next, 190, said + 1);
+      else done();
+    })(calm ? state.french.length : from);
+  }
+
+  const again = () => { if (now && root.clientWidth) { lay(); draw(); } };
+  new ResizeObserver(() => requestAnimationFrame(again)).observe(root);
+  document.fonts.ready.then(again);
+  window.addEventListener("load", again);
+  return {show, play};
+}
+
+return {engine, sentence, words, spans, looks, mean, links, picture, calm, FAINT, LONGEST: 20000};
 })();

@@ -22,6 +22,7 @@ function unfolded() {
   const outer = [...views].filter(view => ![...views].some(other => other !== view && other.contains(view)));
   outer.forEach((view, i) => {
     view.dataset.picture = i;
+    view.querySelectorAll(".tl-hand").forEach(part => part.remove());
     view.querySelectorAll("[data-do], .tl-do").forEach(button => button.style.visibility = "hidden");
   });
   return outer.length;
@@ -98,19 +99,19 @@ function pictureOf(view, address) {
   image.alt = [view.getAttribute("aria-label"), spoken && spoken.textContent.trim()].filter(Boolean).join(". ") || "A view with controls, as it stands at first.";
   line.className = "tl-alive";
   line.textContent = "Alive in the web edition.";
-  box.append(image, line);
+  box.append(...[...view.querySelectorAll("div[id]")].map(place => Object.assign(document.createElement("span"), {id: place.id})), image, line);  // links lead to them
   view.replaceWith(box);
 }
 
-// Hints and solutions leave their place, so that nobody reads them with the task.
+// Hints, solutions and answers leave their place, so that nobody reads them with the task.
 function answersOf(article) {
   const found = new Map();
   article.querySelectorAll("details").forEach(fold => {
     if (fold.closest(".tl-answer") || !ANSWER.test(fold.querySelector("summary").textContent.trim())) return;  // a fold in an answer goes with it
-    const home = fold.closest("section"), piece = fold.closest("div.cell") || fold;
+    const piece = fold.closest("div.cell") || fold, asked = questionOf(piece), home = asked || fold.closest("section");
     if (!found.has(home)) {
       const box = document.createElement("section"), head = home.querySelector("h1, h2, h3, h4, h5");
-      found.set(home, {title: head.textContent.trim(), of: home.id, box});
+      found.set(home, {title: asked ? titleOf(article, asked) : head.textContent.trim(), of: home.id, box});
       box.id = `answer-${home.id}`;
       box.className = "tl-answer";
       const way = document.createElement("p"), link = document.createElement("a");
@@ -118,7 +119,7 @@ function answersOf(article) {
       link.className = "tl-answer-link";
       link.dataset.answer = box.id;
       way.append(link);
-      home.append(way);
+      if (asked) piece.before(way); else home.append(way);
     }
     found.get(home).box.append(piece);
   });
@@ -129,6 +130,25 @@ function answersOf(article) {
     article.querySelector(`[data-answer="${answer.box.id}"]`).textContent = kinds[0].toUpperCase() + kinds.slice(1);
   });
   return all;
+}
+
+// The question that a cell answers: the paragraph above it that begins with a number in bold. Nothing for hints and solutions.
+function questionOf(piece) {
+  if (!/^answer/i.test(piece.querySelector("summary").textContent.trim())) return null;
+  for (let e = piece.previousElementSibling; e && !e.matches("h1, h2, h3"); e = e.previousElementSibling) {
+    const number = e.firstElementChild?.matches("strong") && e.firstElementChild.textContent.match(/^(\d+)\.$/);
+    if (number) {
+      e.id ||= `question-${number[1]}`;
+      return e;
+    }
+  }
+  return null;
+}
+
+// "Question 3.1": the chapter's number and the question's.
+function titleOf(article, asked) {
+  const chapter = article.querySelector("h1")?.textContent.match(/^\s*(\d+) ·/);
+  return `Question ${chapter ? chapter[1] + "." : ""}${asked.id.replace("question-", "")}`;
 }
 
 // The running sentence with its lines, for the cover: as drawn, without its controls.

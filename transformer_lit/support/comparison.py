@@ -137,12 +137,13 @@ def cost_row(name: str, corpus: str = "pocket") -> dict:
         return mean(run[key] for run in runs)
 
     return {"": name, "BLEU": bleu_text(runs), "loss": over_seeds([run["valid_loss"] for run in runs], 3),
-            "parameters": runs[0]["parameters"], "tokens": runs[0]["tokens"], "6ND": f"{of('flops_6nd'):.2e}",
-            "counted": f"{of('flops'):.2e}", "cpu s": round(of("cpu_seconds")), "tokens/s": round(of("tokens_per_second")),
+            "parameters": runs[0]["parameters"], "tokens": runs[0]["tokens"],
+            "6ND, 10⁹": round(of("flops_6nd") / 1e9), "operations, 10⁹": round(of("flops") / 1e9),
+            "cpu s": round(of("cpu_seconds")), "tokens/s": round(of("tokens_per_second")),
             "peak": f"{runs[0]['peak']:g}", "seeds": len(runs), "made by": command(name, corpus)}
 
 
-FIRST = ["", "BLEU", "loss", "counted"]  # columns in view; the others wait in a fold
+FIRST = ["", "BLEU", "loss", "operations, 10⁹"]  # columns in view; the others wait in a fold
 
 
 def table_of(names: Sequence[str], corpus: str = "pocket") -> Picture:

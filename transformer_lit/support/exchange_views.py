@@ -94,8 +94,8 @@ def far_apart(names: Sequence[str], most: float = 0.5) -> dict[str, list[float]]
 
 def far_apart_said(names: Sequence[str]) -> Prose:
     "The same in words."
-    return Prose("Seeds more than half a nat apart: " + "; ".join(
-        f"{name}, " + ", ".join(f"{value:.2f}" for value in values) for name, values in far_apart(names).items()) + ".")
+    return Prose("The seeds lie more than half a nat apart for " + "; ".join(
+        f"{name} (" + ", ".join(f"{value:.2f}" for value in values) + ")" for name, values in far_apart(names).items()) + ".")
 
 
 def today(gaps: Gaps, apart: Mapping[str, Any]) -> figures.Picture:
@@ -112,8 +112,9 @@ def today(gaps: Gaps, apart: Mapping[str, Any]) -> figures.Picture:
 def together_said() -> Prose:
     "All exchanges at once against Muon on pre-norm alone, on both corpora."
     gaps = {corpus: away(TOGETHER, "pre-norm-muon", "valid_loss", corpus)[0] for corpus in ("pocket", "tatoeba")}
-    return Prose("All together against Muon on pre-norm alone: " + ", ".join(
-        f"{gap:+.3f} nats on {corpus}" for corpus, gap in gaps.items()) + ".")
+    return Prose("With all exchanges together the loss is " + " and ".join(
+        f"{abs(gap):.3f} nats {'lower' if gap < 0 else 'higher'} on {corpus}" for corpus, gap in gaps.items())
+        + " than with Muon on pre-norm alone.")
 
 
 # Parts -------------------------------------------------------------------------------------------------------------
@@ -144,7 +145,9 @@ def right_by_place(shares: Mapping[str, Tensor], first: int = 4, longest: int = 
     told = ", ".join(f"{kind} {s[:, 19 - first:].mean():.0%}" for kind, s in shares.items())
     return figures.curves({kind: (list(places), s.mean(0), s.amin(0), s.amax(0)) for kind, s in shares.items()},
                           xlabel=f"place in the sentence; trained up to {longest}", ylabel="share right",
-                          hline=(1 / words, "guessing"), caption=f"Up to place {longest} at least {least:.0%} of the answers are right; from 19 on {told}.",
+                          hline=(1 / words, "guessing"),
+                          caption=f"Up to place {longest} all kinds answer more than {math.floor(100 * least - 1e-6)}% right; from place 19 "
+                                  f"on {told}.",
                           alt=f"Share of right answers by place, mean and range of {len(next(iter(shares.values())))} seeds, "
                           "with a dotted line for guessing.")
 
@@ -222,7 +225,7 @@ def optimiser_table() -> figures.Picture:
             gap, low, high = away(names[way], names[adam], "valid_loss")
             cost = mean(run["cpu_seconds"] for run in found[way]) / mean(run["cpu_seconds"] for run in found[adam])
             share = max(overtaken(one, other) for one, other in zip(found[way], found[adam]))
-            rows.append({"": f"{way}, {side}", "against": adam, "loss": f"{gap:+.2f} ({low:+.2f} to {high:+.2f})",
+            rows.append({"": f"{way}, {side} (against {adam})", "loss": f"{gap:+.2f}", "lowest, highest seed": f"{low:+.2f}, {high:+.2f}",
                          "time of a run": f"{cost:.2f} ×", "ahead after, of the tokens": f"{share:.0%}",
                          "which take, of its time": f"{share * cost:.0%}"})
     return figures.table(rows, caption="Muon against the better of the Adams, three seeds")
@@ -306,7 +309,7 @@ def depth_curves() -> figures.Picture:
         for depth in depths_of(deep)],
         colors={way_name(*way): figures.INK if way[0] == "post" else figures.SLATE for way in WAYS},
         styles={way_name(*way): "-" if way[1] else "--" for way in WAYS},
-        caption=f"Of {len(depths_of(deep))} depths so many end clearly below the dotted line of token frequencies: " + ", ".join(
+        caption=f"How many of {len(depths_of(deep))} depths end clearly below the dotted line of token frequencies: " + ", ".join(
             f"{norm}-norm {'with' if warm else 'without'} warm-up {fine[norm, warm]}" for norm, warm in WAYS) + ".",
         alt="Training loss by step for each depth, mean of 20 steps: post-norm in ink and pre-norm in blue, dashed without warm-up, and the "
             "loss of token frequencies as a dotted line. The table above has the validation losses at the end.")
@@ -317,8 +320,8 @@ def depth_said() -> Prose:
     deep, lines = bench("depth"), []
     for norm, warm in WAYS:
         fine = [str(depth) for depth in depths_of(deep) if trains(best_run(deep, depth, norm, warm), deep["frequency_loss"])]
-        lines.append(f"- {norm}-norm, {'with' if warm else 'without'} warm-up: " + (
-            f"trains with {', '.join(fine)} layers per stack." if fine else "trains at none of the depths."))
+        lines.append(f"- {norm}-norm {'with' if warm else 'without'} warm-up trains " + (
+            f"with {', '.join(fine)} layers per stack." if fine else "at none of the depths."))
     one = deep["runs"][0]
     return Prose("\n".join(lines), f"Each run took {one['steps']} steps and {one['tokens']:,} tokens:", f"```\n{in_lines(command_of(deep))}\n```")
 
@@ -345,8 +348,8 @@ def length_curves(kinds: Sequence[str]) -> figures.Picture:
 
     return figures.curve_panels(
         [panel("short", "Trained up to 12 tokens"), panel("all", "Trained on all lengths")],
-        caption="What a token after the 12th costs more after training on short sentences: " + ", ".join(
-            f"{kind} {mean(gaps):.2f} nats" for kind, gaps in dearer(kinds).items()) + ".",
+        caption="After training on short sentences each token after the 12th costs more: " + ", ".join(
+            f"{mean(gaps):.2f} nats with {kind}" for kind, gaps in dearer(kinds).items()) + ".",
         alt="Validation loss by length for sinusoids, learned positions and RoPE. Left: trained on at most 12 tokens. Right: trained on "
             "all lengths. The table below has the losses and BLEU.")
 
@@ -368,5 +371,5 @@ def length_table(kinds: Sequence[str]) -> figures.Picture:
 def length_said(kinds: Sequence[str]) -> Prose:
     "What training on short sentences alone costs later tokens, and the command of the runs."
     lines = [f"- {kind}: {mean(gaps):.2f} nats ({gaps[0]:+.2f} to {gaps[-1]:+.2f})" for kind, gaps in dearer(kinds).items()]
-    return Prose("What a token after the 12th costs more after training on short sentences alone:", "\n".join(lines),
+    return Prose("After training on short sentences alone, each token after the 12th costs more:", "\n".join(lines),
                  f"```\n{in_lines(command_of(bench('length')))}\n```")

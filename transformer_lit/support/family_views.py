@@ -47,9 +47,9 @@ def shares_table(drawn: Mapping[str, tuple[float, Tensor]]) -> figures.Picture:
 
 def ways_to_ask(reports: Mapping[str, Mapping[str, float]]) -> figures.Picture:
     "Ways to choose what is asked, and what a copier makes of each. reports: name of the way -> what was counted."
-    copied = [f"{report['copier is right']:.0%} of {name.replace('_', ' ')}" for name, report in reports.items()]
+    copied = [f"{report['copier is right']:.0%} by {name.replace('_', ' ')}" for name, report in reports.items()]
     return figures.table({name.replace("_", " "): report for name, report in reports.items()}, fmt="{:.2f}",
-                         caption=f"A copier gets {in_a_row(copied)} right")
+                         caption=f"What a copier gets right: {in_a_row(copied)}")
 
 
 def covering_table(words: Sequence[str], first: Tensor, second: Tensor, read: Sequence[str], say: Sequence[str]) -> figures.Picture:
@@ -104,9 +104,9 @@ def three_trainings(losses: Mapping[str, Sequence[float]]) -> figures.Picture:
 def efforts(sizes: Mapping[str, int], losses: Mapping[str, Sequence[float]], counted: Mapping[str, int],
             asked: Mapping[str, Sequence[int]]) -> figures.Picture:
     "Weights, steps, operations and questions. asked: family -> the words asked for in each sentence; the table has their mean."
-    return figures.table([{"family": family, "parameters": sizes[family], "steps": len(losses[family]), "operations": f"{counted[family]:.1e}",
+    return figures.table([{"family": family, "parameters": sizes[family], "steps": len(losses[family]), "operations, 10⁶": round(counted[family] / 1e6),
                            "words asked per sentence": sum(asked[family]) / len(asked[family])} for family in sizes], fmt="{:.1f}",
-                         caption="As many weights and steps, not as many questions")
+                         caption="Equal weights and steps, unequal work and questions")
 
 
 def reading_map(sight: Tensor, families: Sequence[str], words: Sequence[str], gap: int) -> figures.Picture:
@@ -129,7 +129,7 @@ def continuing(perplexities: Mapping[str, float]) -> figures.Picture:
     best, worst = min(perplexities, key=perplexities.__getitem__), max(perplexities, key=perplexities.__getitem__)
     ends = f"{best} {perplexities[best]:.2f}, {worst} {perplexities[worst]:.2f}"
     return figures.bars(perplexities, xlabel="perplexity of the rest", colors={way: COLOURS[way.split(",")[0]] for way in perplexities},
-                        caption=f"The best and the worst: {ends}.", alt=f"Perplexity of the rest of a sentence, the shortest bar is the best: {ends}.")
+                        caption=f"The lowest and the highest: {ends}.", alt=f"Perplexity of the rest of a sentence, the shortest bar is the best: {ends}.")
 
 
 def ends_table(beginning: str, ends: Mapping[str, str]) -> figures.Picture:

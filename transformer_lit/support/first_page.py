@@ -1,13 +1,23 @@
-"The first page's running sentence: what the book's small translator says, and where it looks, as a page of its own."
+"""The first page: the running sentence as the book's small translator says it, and three sentences as the shipped one does.
+
+What is recorded here when the page is built, `book/_static/first.js` does again in the page, on any sentence, once its reader has asked for it."""
 import html
 import json
 from typing import Any
 
 from transformer_lit.attention_maps import piece_names, read_pairs
+from transformer_lit.pocket import PocketPair, frames, it_nouns
+from transformer_lit.tokens import split_words
+from transformer_lit.translation import Translator
+
+from .word_maps import cross_weights, maps_of
 
 RUNNING = "The animal didn't cross the street because it was too {}."
 WORDS = ("tired", "wide")
 FAINT = 0.15  # a thinner link than this isn't drawn
+RECORDED = ("I left my umbrella on the train again.", "She will call you when she arrives at the station.",
+            "The animal didn't cross the street because it was too tired.")
+LAYER = 1  # of the shipped translator's cross-attention, the one whose mean of heads aligns best: tests/test_first_page.py
 
 
 def looks_of(translator: Any, adjective: str) -> dict:
@@ -38,10 +48,53 @@ def looks_of(translator: Any, adjective: str) -> dict:
             "note": f"While it says {said[pronoun]}, one head of the last layer puts {first[looked]:.0%} of its attention on {read[looked]}."}
 
 
-def running_sentence(template: str, translator: Any) -> str:
-    "`template` with both sentences; the first can be read without a script."
+def menus() -> dict[str, list]:
+    "Words for the running sentence, from the pocket corpus's frame of crossing: nouns as [English, French, gender], adjectives of either noun."
+    frame = next(frame for frame in frames() if frame.name == "cross-road")
+    first, second = ([[noun.english, noun.french.lstrip("*"), noun.gender] for gender in "mf" for noun in it_nouns(classes, gender)]
+                     for classes in (frame.first, frame.second))
+    return {"first": sorted(first), "second": sorted(second), "ofFirst": [one.english for one in frame.of_first],
+            "ofSecond": [one.english for one in frame.of_second]}
+
+
+def recorded(translator: Translator, english: str) -> dict:
+    """A sentence as the shipped translator says it, by words, with links.
+
+    links: the weights from FAINT on between words, in the mean of the heads of one layer of cross-attention."""
+    (french,) = translator.translate([english])
+    (maps,) = maps_of(cross_weights(translator.model), [PocketPair(english, french, (), "", "")], translator.source)
+    config = translator.model.config
+    weights = maps[config.n_decoder_layers * config.n_heads + LAYER]  # French words and EOS, English words and EOS
+    said, read = split_words(french, "fr"), split_words(english, "en")
+    links = [{"row": row, "word": word, "weight": round(float(weights[row, word]), 4)}
+             for row in range(len(said)) for word in range(len(read)) if weights[row, word] >= FAINT]
+    return {"english": read, "french": said, "links": links, "text": english, "said": french}
+
+
+def spans(words: list[str]) -> str:
+    return "".join(f"<span>{html.escape(word)}</span>" for word in words)
+
+
+def filled(template: str, data: Any, values: dict[str, str]) -> str:
+    "`template` with `data` as an attribute and each {{name}} replaced."
+    said = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    for name, value in {"data": html.escape(said, quote=True), **values}.items():
+        template = template.replace(f"{{{{{name}}}}}", value)
+    return template
+
+
+def running_sentence(template: str, translator: Any, size: str) -> str:
+    "`template` with both sentences; the first can be read without a script. size: what the translator weighs, in words."
     cases = [looks_of(translator, adjective) for adjective in WORDS]
-    spans = {name: "".join(f"<span>{html.escape(word)}</span>" for word in cases[0][name]) for name in ("english", "french")}
-    data = html.escape(json.dumps(cases, ensure_ascii=False, separators=(",", ":")), quote=True)
-    page = template.replace("{{data}}", data).replace("{{note}}", html.escape(cases[0]["note"]))
-    return page.replace("{{english}}", spans["english"]).replace("{{french}}", spans["french"])
+    return filled(template, {"cases": cases, "menus": menus()}, {
+        "english": spans(cases[0]["english"]), "french": spans(cases[0]["french"]), "note": html.escape(cases[0]["note"]), "pocket": size})
+
+
+def any_sentence(template: str, translator: Translator, size: str) -> str:
+    "`template` with the recorded sentences; the first can be read without a script."
+    cases = [recorded(translator, english) for english in RECORDED]
+    buttons = "".join(f'<button type="button" class="tl-quiet" aria-pressed="{str(not i).lower()}" lang="en">{html.escape(case["text"])}</button>'
+                      for i, case in enumerate(cases))
+    return filled(template, {"cases": cases, "layer": LAYER}, {
+        "english": spans(cases[0]["english"]), "french": spans(cases[0]["french"]), "buttons": buttons, "shipped": size,
+        "layer": f"layer {LAYER + 1}", "faint": f"{FAINT:.0%}"})

@@ -97,8 +97,8 @@ def cost_bars(four: Mapping[str, float]) -> figures.Picture:
 def share_said(four: Mapping[str, float], run: Mapping) -> Prose:
     "How much of what the processor could multiply the run's own products are."
     return Prose(f"Counted by hand, the run took {four['by hand'] / four['time × peak']:.0%} of the operations that the processor "
-                 f"({run['hardware']}) could have multiplied in that time: in a plain product it makes "
-                 f"{run['matmul_per_second'] / 1e9:,.0f} billion per second.")
+                 f"({run['hardware']}) could have done in that time: in one large product it does {run['matmul_per_second'] / 1e9:,.0f} billion "
+                 "per second.")
 
 
 def run_said(run: Mapping) -> Prose:
@@ -153,16 +153,16 @@ def every_ruler(run: Mapping) -> figures.Picture:
 def interval_said(run: Mapping) -> Prose:
     "BLEU with its interval, and how far other rulers put it."
     bleu = bleu_of(run)
-    values = {score["metric"]: score["value"] for score in scores_of(run) if score["metric"].startswith("BLEU")}
-    low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
-    return Prose(f"BLEU is {bleu['value']:.1f}, between {bleu['low']:.1f} and {bleu['high']:.1f} by the bootstrap of chapter 19. Other "
-                 f"rulers give from {values[low]:.1f} ({low}) to {values[high]:.1f} ({high}).")
+    values = [score["value"] for score in scores_of(run) if score["metric"].startswith("BLEU, ")]
+    return Prose(f"By sacreBLEU (13a) it is {bleu['value']:.1f}, between {bleu['low']:.1f} and {bleu['high']:.1f} by the bootstrap of "
+                 f"chapter 19: an interval {bleu['high'] - bleu['low']:.1f} points wide. The rulers are {max(values) - min(values):.1f} points "
+                 "apart.")
 
 
 def beside_others(run: Mapping) -> figures.Picture:
     "Published scores of newstest2014 with their rulers, the recorded run last."
     ours = (f"here, {run['parameters'] / 1e6:.1f}M, law and manuals", "", f"{bleu_of(run)['value']:.1f}", SIGNED, "the run above")
-    return figures.table([{"model": f"{model} ({source})", "en-de": german, "en-fr": french, "ruler": ruler}
+    return figures.table([{"model": f"{model} ({source})", "German": german, "French": french, "ruler": ruler}
                           for model, german, french, ruler, source in (*PUBLISHED, ours)], caption=f"BLEU on {TEST}")
 
 

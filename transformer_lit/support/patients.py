@@ -649,7 +649,7 @@ def round_of_the_ward() -> figures.Picture:
     "Every case in one row, and a healthy model in the last."
     def row(fault: str) -> dict[str, str]:
         one = seen(fault)
-        return {"loss": f"{one['last']:.3f}", "in evaluation": f"{one['evaluation']:.3f}", "right": f"{one['right']:.0f} of {SENTENCES}",
+        return {"loss": f"{one['last']:.3f}", "in evaluation": f"{one['evaluation']:.3f}", f"right of {SENTENCES}": f"{one['right']:.0f}",
                 "words by greedy": f"{one['greedy']:.0f}", "by a beam": f"{one['beam']:.0f}"}
 
     rows = {f"case {n}": row(ward()[n]) for n in range(1, len(ward()))}

@@ -31,6 +31,14 @@ def losses_along(names: Sequence[str], corpora: Sequence[str] = CORPORA) -> figu
         caption=f"{last[:1].upper()}{last[1:]} against {first}: at the end its loss is {told}.")
 
 
+def stream_laid_out(stream: tuple[Tensor, Tensor, int]) -> figures.Picture:
+    "Tokens and positions of each row of a joined stream, column by column. stream: tokens (B, L), positions (B, L), column of the tag."
+    tokens, positions, _ = stream
+    rows = {f"{name}, pair {row}": values for row, pair in enumerate(zip(tokens.tolist(), positions.tolist()), 1)
+            for name, values in zip(("tokens", "positions"), pair)}
+    return figures.table({name: {str(k) if k else "column 0": value for k, value in enumerate(values)} for name, values in rows.items()})
+
+
 def bleu_by_length(names: Sequence[str], corpora: Sequence[str] = CORPORA, least: int = 20) -> figures.Picture:
     """Recorded BLEU against the number of English words, a panel for each corpus; groups of fewer than `least` sentences are left out.
 
@@ -43,8 +51,9 @@ def bleu_by_length(names: Sequence[str], corpora: Sequence[str] = CORPORA, least
     return figures.curve_panels(
         [{"series": titled(lines), "title": corpus} for corpus, lines in found.items()], xlabel="English words, from", ylabel="BLEU",
         alt=f"BLEU against the number of English words. {told}.",
-        caption=f"{less}: its share of the BLEU of the {more}, from the shortest sentences to the longest: "
-                + "; ".join(f"{corpus} {share[0]:.0%} to {share[-1]:.0%}" for corpus, share in shares.items()) + ".")
+        caption=f"From the shortest sentences to the longest, the {less} goes from "
+                + " and from ".join(f"{share[0]:.0%} to {share[-1]:.0%} on {corpus}" for corpus, share in shares.items())
+                + f" of the BLEU of the {more}.")
 
 
 def speeds(at: Sequence[int], found: Mapping[str, Sequence[float]], unit: str, xlabel: str, caption: str, logy: bool = False) -> figures.Picture:
@@ -66,8 +75,8 @@ def decoding_speeds(batches: Sequence[int], found: Mapping[str, Sequence[float]]
     first, *_, last = titled(found)
     times = [b / a for a, b in zip(found[list(found)[0]], found[list(found)[-1]])]
     return speeds(batches, found, "words per second", "sentences at once",
-                  f"For each word of the {first} the {last} says {times[0]:.1f} with {batches[0]} sentence at once and {times[-1]:.1f} with "
-                  f"{batches[-1]}.", logy=True)
+                  f"While the {first} says one word the {last} says {times[0]:.1f} with {batches[0]} sentence at once and "
+                  f"{times[-1]:.1f} with {batches[-1]}.", logy=True)
 
 
 def below_or_above(gap: float, unit: str = "nats") -> str:
@@ -82,7 +91,7 @@ def word_maps_of(maps: Mapping[str, Tensor], rows: Sequence[str], cols: Sequence
     return figures.heatmaps([dict(matrix=w, title=name, rows=rows, cols=cols) for name, w in titled(maps).items()], vmin=0, vmax=1,
                             alt=f"{len(maps)} maps of one sentence, a row for each French word and a column for each English one. For {asked} "
                                 "the most weight lies on: " + ", ".join(f"{word} ({name})" for name, word in most.items()) + ".",
-                            caption=f"Where {asked} looks most: " + ", ".join(
+                            caption=f"For {asked} the most weight lies on " + " and on ".join(
                                 f"{most[name]} in the {name} ({float(row.max()):.2f})" for name, row in said.items()) + ".")
 
 

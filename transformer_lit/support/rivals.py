@@ -47,10 +47,10 @@ def stopping_pairs(record: dict) -> list[tuple[dict, dict]]:
 def stopping_rows(record: dict) -> dict[str, Row]:
     "Two rules for stopping a beam: a row for each length penalty."
     return {f"α = {hasty['alpha']}": {
-        "BLEU, k finished": hasty["bleu"], "BLEU, patient": calm["bleu"],
+        "BLEU": f"{hasty['bleu']:.2f} → {calm['bleu']:.2f}",
         "gap [95%]": "{value:+.2f} [{low:+.2f}, {high:+.2f}]".format(**calm["difference"]),
-        "length, k finished": f"{hasty['length']:.1%}", "length, patient": f"{calm['length']:.1%}",
-        "answers changed": calm["changed"], "rows": f"{calm['rows'] / hasty['rows']:.2f} times"} for hasty, calm in stopping_pairs(record)}
+        "length": f"{hasty['length']:.1%} → {calm['length']:.1%}",
+        "changed": calm["changed"], "rows": f"{calm['rows'] / hasty['rows']:.2f} times"} for hasty, calm in stopping_pairs(record)}
 
 
 def stopping_words(record: dict) -> str:
@@ -67,8 +67,8 @@ def goal_rows(record: dict) -> list[Row]:
         there = row["goal_epoch"]
         minutes = f"{row['goal_cpu_seconds'] / 60:.0f}" if there else f"over {row['cpu_seconds'] / 60:.0f}"
         rows.append({"recipe": RECIPES[row["name"].split(",")[0]], "in": "bf16" if "bf16" in row["hardware"] else "fp32",
-                     "epochs": f"{row['epochs']} of {row['planned_epochs']}", "lowest loss": row["best"],
-                     "goal in epoch": there or "not reached", "minutes": minutes})
+                     "lowest loss": row["best"], "goal reached": f"epoch {there} of {row['planned_epochs']}" if there
+                     else f"not by epoch {row['epochs']}", "minutes": minutes})
     return rows
 
 
@@ -115,7 +115,7 @@ def titles(record: dict) -> dict[str, str]:
     "The first words of each table's caption."
     fields = {name: record.get(name, 0) for name in ("tokens", "vocab", "goal", "budget")}
     return {"step": "A step of training", "loss": "Output layer and loss: {tokens:,} tokens, {vocab:,} words".format(**fields),
-            "to_loss": "To {goal:.3f} nats per word, one thread".format(**fields),
+            "to_loss": "To {goal:.3f} nats per word".format(**fields),
             "decoding": "Time, ours = 1; sentences at once; with units for bf16",
             "decoding-fp32": "Time, ours = 1; sentences at once; without units for bf16",
             "multi30k": "{budget:.0f} s of Multi30k; in brackets chapter 19's bootstrap over sentences, which says nothing of other seeds".format(

@@ -57,10 +57,10 @@ def copies_by_length(by_length: Mapping[str, tuple[Sequence[int], Sequence[float
     "Exact copies against length, (lengths, shares) by what a model was trained on; the caption looks at `around` and its neighbours."
     shares = {name: dict(zip(*entry)) for name, entry in by_length.items()}
     near = [around - 1, around, around + 1]
-    told = "; ".join(f"trained on {name} {', '.join(f'{share[n]:.0%}' for n in near)}" for name, share in shares.items())
+    told = "; ".join(f"trained on {name}: {', '.join(f'{share[n]:.0%}' for n in near)}" for name, share in shares.items())
     return figures.curves(
-        dict(by_length), xlabel="words to copy", ylabel="exact copies", title="Trained on " + " words, or on ".join(by_length),
-        caption=f"Exact copies of {', '.join(map(str, near[:-1]))} and {near[-1]} words: {told}.",
+        dict(by_length), xlabel="words to copy", ylabel="exact copies", title="By the lengths in training",
+        caption=f"Exact copies of {', '.join(map(str, near[:-1]))} and {near[-1]} words, {told}.",
         alt="Exact copies against length. " + " ".join(
             f"Trained on {name}: " + ", ".join(f"{share:.0%} of {n} words" for n, share in found.items()) + "."
             for name, found in shares.items()))

@@ -126,10 +126,9 @@ def beam_nodes(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int
 
 def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int, length_penalty: float = 0.6,
               end: str = "EOS") -> figures.Picture:
-    """A beam search as a tree by step: kept solid, dropped dashed and pale, finished in a double box over its penalised score.
+    """A beam search as a tree, one row for each step: kept solid, dropped dashed and pale, finished in a double box with its penalised score.
 
-    steps: of each step the candidates, best first, as (log-probability so far, beam of the step before, word). On a phone the
-    steps go down."""
+    steps: of each step the candidates, best first, as (log-probability so far, beam of the step before, word)."""
     nodes = beam_nodes(steps, beam_size, length_penalty, end)
     done = sorted((node for column in nodes for node in column if node.fate == "done"), key=lambda node: -node.score)
     path: list[Node] = []
@@ -141,30 +140,32 @@ def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int,
 
     def draw(width: int) -> str:
         wide = width > figures.PHONE
-        across, along = (len(nodes), most) if wide else (most, len(nodes))
-        left, pitch, row = (4, (width - 8) / across, 58) if wide else (22, (width - 24) / across, 60)
-        drawing, w = figures.Drawing(width, 34 + row * along), pitch - (12 if wide else 8)
+        left, row, high, gap = (58, 52, 30, 16) if wide else (22, 60, 32, 8)
+        pitch = (width - left - 4) / most
+        drawing, w = figures.Drawing(width, row * len(nodes)), pitch - gap
 
         def corner(node: Node) -> tuple[float, float]:
-            column, line = (node.step, node.rank) if wide else (node.rank, node.step)
-            return left + pitch * column, 26 + row * line
+            return left + pitch * node.rank, 6 + row * node.step
 
         for t in range(len(nodes)):
-            x, y = corner(nodes[t][0])
-            drawing.text(x + w / 2 if wide else 9, 12 if wide else y + 16, t + 1, 12)
+            drawing.text(0 if wide else 9, corner(nodes[t][0])[1] + high / 2, f"step {t + 1}" if wide else t + 1, 13 if wide else 12, "start" if wide else "middle")
         for node in (node for column in nodes for node in column):  # lines first: boxes stand on them
             if node.parent is not None:
                 (x1, y1), (x2, y2) = corner(node.parent), corner(node)
-                ends = (x1 + w, y1 + 16, x2, y2 + 16) if wide else (x1 + w / 2, y1 + 32, x2 + w / 2, y2)
-                drawing.line(*ends, figures.GREY if node.fate == "cut" else None, node.fate == "cut", 2.6 if node in path else 1.3)
+                drawing.line(x1 + w / 2, y1 + high, x2 + w / 2, y2, figures.GREY if node.fate == "cut" else None, node.fate == "cut", 2.6 if node in path else 1.3)
         for node in (node for column in nodes for node in column):
             x, y = corner(node)
             cut, last = node.fate == "cut", len(drawing.parts)
-            drawing.box(x, y, w, 32, "", "#dddddd" if node in path else "none", figures.GREY if cut else None, cut)
+            drawing.box(x, y, w, high, "", "#dddddd" if node in path else "none", figures.GREY if cut else None, cut)
             ink = "#111111" if node in path else None
-            drawing.text(x + w / 2, y + 10, node.word, max(9, min(11.5, 1.6 * w / max(len(node.word), 1))), color=ink).text(x + w / 2, y + 24, minus(node.log_p), 10, color=ink)
+            if wide:  # all in a row: the word, its sum, the score
+                word, total = (0.16, 0.46) if node.fate == "done" else (0.34, 0.76)
+                drawing.text(x + word * w, y + 15, node.word, 14.5, color=ink).text(x + total * w, y + 15, minus(node.log_p), 12.5, color=ink)
+            else:
+                drawing.text(x + w / 2, y + 10, node.word, max(9, min(11.5, 1.6 * w / max(len(node.word), 1))), color=ink).text(x + w / 2, y + 24, minus(node.log_p), 10, color=ink)
             if node.fate == "done":
-                drawing.box(x - 3, y - 3, w + 6, 38).text(x + w / 2, y + 44, minus(node.score), 12, weight="bold")
+                drawing.box(x - 3, y - 3, w + 6, high + 6)
+                drawing.text(x + (0.8 if wide else 0.5) * w, y + (15 if wide else 44), minus(node.score), 13 if wide else 12, color=ink if wide else None, weight="bold")
             if cut:  # pale words, but still at 4.5 to the page
                 drawing.parts[last:] = [part.replace("<text ", '<text opacity="0.7" ') for part in drawing.parts[last:]]
         return drawing.svg()
@@ -212,13 +213,13 @@ def cache_rates(rates: Mapping[int, tuple[float, float]]) -> figures.Picture:
 def found_by_width(widths: Sequence[int], shares: Mapping[float, Sequence[float]]) -> figures.Picture:
     "The share of best sentences that beams of these widths find, {α: share by width}; the first α is told in words."
     alpha, found = next(iter(shares.items()))
-    told = [f"a beam of {k} {share:.0%}" for k, share in zip(widths, found) if k in (1, 4, 8)]
+    told = [f"{share:.0%} with a beam of {k}" for k, share in zip(widths, found) if k in (1, 4, 8)]
     return figures.curves(
         {f"α = {alpha:g}": (widths, found) for alpha, found in shares.items()}, logx=True, xlabel="beam", ylabel="share found",
         styles={f"α = {alpha:g}": "--" for alpha in list(shares)[1:]},
         alt="Share of sentences where the beam finds the best of all: "
             + ", ".join(f"{share:.0%} with a beam of {k}" for k, share in zip(widths, found)) + f", at α = {alpha:g}.",
-        caption=f"Share of the best sentences found at α = {alpha:g}: {', '.join(told)}.")
+        caption=f"At α = {alpha:g} the search finds the best sentence in {in_a_row(told)}.")
 
 
 def lengths_by_alpha(alphas: Sequence[float], tokens: Mapping[str, Sequence[float]], true_length: float) -> figures.Picture:

@@ -88,19 +88,40 @@ def answers_by_epoch(ends: Sequence[Mapping[str, Any]], seen: Mapping[str, bool]
 
 
 def padded(sentences: Sequence[str], orders: Mapping[str, Sequence[int]]) -> figures.Picture:
-    "Sentences of words and an end, two to a batch, in several orders: words light, padding dark."
-    lengths, told = [len(text.split()) + 1 for text in sentences], []
-    for name, order in orders.items():
-        ordered = [lengths[i] for i in order]
-        places = sum(2 * max(ordered[k:k + 2]) for k in range(0, len(ordered), 2))
-        told.append(f"{name.lower()}, {places - sum(ordered)} of {places} places are padding")
+    "Sentences of words and an end, two to a batch, in several orders: each batch a rectangle of its own width, words light, padding dark."
+    lengths = [len(text.split()) + 1 for text in sentences]
+    batches = {name: [order[k:k + 2] for k in range(0, len(order), 2)] for name, order in orders.items()}
+    told = []
+    for name, pairs in batches.items():
+        places = sum(len(pair) * max(lengths[i] for i in pair) for pair in pairs)
+        told.append(f"{name.lower()}, {places - sum(lengths)} of {places} places are padding")
     found = "; ".join(told)
-    return figures.heatmaps([dict(
-        matrix=np.array([[lengths[i] > k for k in range(max(lengths))] for i in order]), title=f"{name} (dark: padding)",
-        rows=[" ".join(sentences[i].split()[:2]) + " …" for i in order])
-        for name, order in orders.items()], cmap="mask", alt=(
-            f"{len(sentences)} sentences as rows, words light, the rest dark, two rows to a batch: {found}."),
-        caption=f"{found[0].upper()}{found[1:]}.")
+
+    def draw(width: int) -> str:
+        wide, label = width > figures.PHONE, 92
+        room = (width - 24) / 2 if wide else width
+        cell, below = (room - label - 4) / max(lengths), 24
+        high = 26 + sum(len(pair) * 22 + below for pair in next(iter(batches.values()))) + 8
+        drawing = figures.Drawing(width, high if wide else high * len(batches))
+        for k, (name, pairs) in enumerate(batches.items()):
+            left, y = ((room + 24) * k, 10.0) if wide else (0.0, 10.0 + high * k)
+            drawing.text(left + label, y, name, 13, "start", weight="bold")
+            y += 16
+            for pair in pairs:
+                across = max(lengths[i] for i in pair)
+                for i in pair:
+                    drawing.text(left + label - 8, y + 11, " ".join(sentences[i].split()[:2]) + " …", 12, "end")
+                    for place in range(across):
+                        drawing.box(left + label + cell * place, y + 1, cell - 2, 20, fill="#dddddd" if place < lengths[i] else "#555555", color=figures.GREY)
+                    y += 22
+                drawing.text(left + label, y + 8, f"{len(pair)} · {across} = {len(pair) * across} places", 12, "start")
+                y += below
+        return drawing.svg()
+
+    return figures.Picture(
+        figures.style.responsive(draw, figures.COLUMN),
+        f"{len(sentences)} sentences as rows, words light, padding dark, two rows to a batch, each batch as wide as its longer row: {found}.",
+        f"{found[0].upper()}{found[1:]}.")
 
 
 def killed_and_resumed(killed: int, saved: Sequence[int], end: int) -> figures.Picture:
@@ -177,7 +198,8 @@ def range_by_epoch(runs: Mapping[str, Sequence[Sequence[float]]], dashed: str | 
         {kind: (range(1, epochs + 1), *band) for kind, band in bands.items()}, xlabel="epoch",
         ylabel="validation loss, nats per token", styles={dashed: "--"} if dashed else None,
         alt=f"Validation loss by epoch, median and range of {seeds} seeds: {in_a_row(list(runs))}.",
-        caption=f"After {epochs} epochs the median loss is {in_a_row([f'{b[0][-1]:.2f} in {kind}' for kind, b in bands.items()])}.")
+        caption=f"After {epochs} epochs the median loss is {in_a_row([f'{b[0][-1]:.2f} in {kind}' for kind, b in bands.items()])}. "
+                f"The bands reach from the lowest to the highest of {seeds} seeds.")
 
 
 def words_kept(whole: Sequence[tuple[int, float]], cut: Sequence[tuple[int, float]]) -> figures.Picture:
