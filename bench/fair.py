@@ -5,7 +5,7 @@
     python bench/fair.py run --hours 3      # begins no job after three hours
     python bench/fair.py list               # the jobs by name, as far as their rates are known
     python bench/fair.py collect            # what is done so far becomes records in book/results/fair/
-    python bench/fair.py pack               # rows that are done into book/results/fair/rows, so that they can be committed
+    python bench/fair.py pack               # rows that are done into bench/rows, so that they can be committed
 
 The rule. Grounds: Tatoeba English-French, 2M target tokens (about one epoch of the corpus), three seeds; and the pocket corpus
 as curves from 0.2M to 2M. All designs of a ground have as many parameters, within 2%, and see the same batches in the same
@@ -39,7 +39,7 @@ from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, Job, clean_commit, do, row_o
 from transformer_lit.support import lock  # noqa: E402
 from transformer_lit.support.commands import guarded  # noqa: E402
 
-HOME, PACKED = ROOT / ".run/fair", ROOT / "book/results/fair/rows"
+HOME, PACKED = ROOT / ".run/fair", ROOT / "bench/rows"
 
 # The designs, as chapters 23 to 25 name them ----------------------------------------------------------------------------
 
@@ -371,7 +371,7 @@ def main(args: list[str] | None = None) -> int:
     p.add_argument("--hours", type=float, default=math.inf, help="begin no job after so many hours")
     p.add_argument("--most", type=float, default=math.inf, help="do so many jobs at most")
     p.add_argument("--home", type=Path, default=HOME, help="rows, weights and checkpoints (default: .run/fair)")
-    p.add_argument("--packed", type=Path, default=PACKED, help="rows that are committed (default: book/results/fair/rows)")
+    p.add_argument("--packed", type=Path, default=PACKED, help="rows that are committed (default: bench/rows)")
     p.add_argument("--out", type=Path, default=ROOT / "book/results/fair", help="collect: where records go")
     o = p.parse_args(args)
 
