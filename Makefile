@@ -17,7 +17,7 @@ help:
 	@echo "make pdf             the built book on A4: _build/paper/the-literate-transformer.pdf; wants Chromium"
 	@echo "make epub            the built book for an e-reader, beside it"
 	@echo "make test            the book, every chapter, every test"
-	@echo "make test-fast       the fast tests, under two minutes on two cores"
+	@echo "make test-fast       the fast tests, some minutes on two cores"
 	@echo "make chapter N=03    execute one chapter"
 	@echo "make mutants N=03    try to break one chapter's exported cells unnoticed"
 	@echo "make replicate N=13  a chapter again with other seeds, instruction sets and threads: do its claims hold? SEEDS=10"
