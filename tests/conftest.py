@@ -1,6 +1,6 @@
 """How the tests run: one thread (make test JOBS=1 THREADS=2: two), few examples, always the same ones.
 
-`pytest tests -m "not slow"` takes under two minutes on two cores; whatever takes over five seconds is marked slow.
+`pytest tests -m "not slow"` takes some minutes on two cores; whatever takes over five seconds is marked slow.
 """
 import os
 import signal
