@@ -6,6 +6,7 @@ import argparse
 import importlib
 import itertools
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -228,6 +229,25 @@ def test_loss(monkeypatch, tmp_path):
     ran(monkeypatch, "loss", "--tokens", "200", "--vocab", "500", "--d-model", "16", "--out", tmp_path / "loss.json")
     record = complete("loss", tmp_path / "loss.json")
     assert {"whole, fp32", "blocks, fp32"} <= set(record["forms"]) and record["vocab"] == 500
+
+
+@pytest.mark.slow
+def test_against_itself(tmp_path):
+    "The same commit on both sides: what comes out is equal, and the worktree is gone afterwards."
+    git = ["git", "-C", str(BENCH.parent)]
+    if subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True).returncode:
+        pytest.skip("another commit needs the repository's history: a checkout by git")
+    out, trees = tmp_path / "against.json", [*git, "worktree", "list"]
+    before = subprocess.run(trees, capture_output=True).stdout
+    told = subprocess.run([sys.executable, "bench/against.py", "HEAD", "--trial", "--out", str(out)], cwd=BENCH.parent, check=True, text=True,
+                          capture_output=True).stdout
+    record = json.loads(out.read_text("utf-8"))
+    assert WHERE <= set(record) and "equal answers: not asked" in told
+    assert all(row.get("results_apart", 0) < 1e-5 for row in record["work"].values()), "one package and two results"
+    assert {len(row["here"]) for row in record["work"].values()} == {2}
+    assert subprocess.run(trees, capture_output=True).stdout == before
+    refused = subprocess.run([sys.executable, "bench/against.py", "nowhere"], cwd=BENCH.parent, text=True, capture_output=True)
+    assert refused.returncode and "there is no commit nowhere" in refused.stderr
 
 
 # Switches and profiles of the step --------------------------------------------------------------------------------
