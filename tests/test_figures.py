@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_lit.support import figures
+from transformer_lit.support import figures, sketches
 from transformer_lit.support.figures import diagram, drawing, explorers, plots, style, tables
 from transformer_lit.support.figures.style import BRIDGE, CYCLE, DECODER, ENCODER, INK, KEY, MASK, QUERY, STYLE, VALUE
 
@@ -367,6 +367,15 @@ def test_a_wide_map_turns_on_a_phone():
     desk, phone = html.split('class="tl-phone"')
     where = [[part.index(f">{word}<") for word in ("a", "up")] for part in (desk, phone)]
     assert where[0][0] < where[0][1] and where[1][0] > where[1][1], "the horizontal axis is drawn first"
+
+
+def test_powers_of_ten_are_written_as_people_write_them():
+    assert figures.powers("by 3e-07, 1e+05, 0e+00 and 2.5e+00") == "by 3\u00a0·\u00a010<sup>−7</sup>, 10<sup>5</sup>, 0 and 2.5"
+    assert figures.powers("`1e-9` and x1e-9, face-07, 2017") == "`1e-9` and x1e-9, face-07, 2017", "code and names stay"
+    cell = figures.table([{"a": 3e-7}], fmt="{:.0e}").html
+    shown = figures.Picture("<svg></svg>", alt="Four words and more here.", caption="1.5e-07 < 1.").html
+    assert "3\u00a0·\u00a010<sup>−7</sup></td>" in cell and ">1.5\u00a0·\u00a010<sup>−7</sup> &lt; 1.</figcaption>" in shown
+    assert sketches.Prose("0e+00.")._repr_markdown_() == "0."
 
 
 def test_heads_rows_and_captions():

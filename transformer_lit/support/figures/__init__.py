@@ -4,11 +4,11 @@ from .drawing import Drawing, attention_lines
 from .explorers import Explorer, explore_masks, explore_noam, explore_softmax
 from .plots import bars, curve_panels, curves, dots, heatmap, heatmaps, heights, spread
 from .style import (BRIDGE, COLUMN, CYCLE, DECODER, ENCODER, FAULT, GREY, INK, KEY, MASK, NAMED, OCHRE, OLIVE, PHONE, PLUM, QUERY, SLATE, STYLE,
-                    TEAL, VALUE, Picture, panel, to_svg)
+                    TEAL, VALUE, Picture, panel, powers, to_svg)
 from .tables import folded, table
 
 __all__ = ["BRIDGE", "COLUMN", "CYCLE", "DECODER", "ENCODER", "FAULT", "GREY", "INK", "KEY", "MASK", "NAMED", "OCHRE", "OLIVE", "PHONE",
            "PLUM", "QUERY", "SLATE", "STYLE", "TEAL", "VALUE",
            "Drawing", "Explorer", "Picture", "architecture", "attention_lines", "bars", "curve_panels", "curves", "dots",
-           "explore_masks", "explore_noam", "explore_softmax", "folded", "heatmap", "heatmaps", "heights", "panel", "spread", "table",
-           "to_svg"]
+           "explore_masks", "explore_noam", "explore_softmax", "folded", "heatmap", "heatmaps", "heights", "panel", "powers", "spread",
+           "table", "to_svg"]

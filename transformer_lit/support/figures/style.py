@@ -62,6 +62,19 @@ def colours_of(labels: Iterable[str], colors: Mapping[str, str] | None = None) -
     return found
 
 
+def powers(text: str) -> str:
+    "HTML or Markdown in which 3e-07 is written as people write it, 3 · 10<sup>−7</sup>; what stands in `code` is left alone."
+    def one(found: re.Match[str]) -> str:
+        number, exponent = found[1], int(found[2])
+        if not exponent or not float(number):
+            return number if float(number) else "0"
+        power = f"10<sup>{exponent}</sup>".replace("-", "−")
+        return power if number == "1" else f"{number}\u00a0·\u00a0{power}"
+
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]\d+)\b", one, part) for part in parts)
+
+
 class Picture:
     """HTML that a notebook shows by itself, with a description for those who can't see it and a caption under it.
 
@@ -77,7 +90,7 @@ class Picture:
             return
         twice = ' aria-hidden="true"' if self.caption == alt else ""  # nobody wants to hear a sentence twice
         self.html = (f'<figure class="tl-figure" style="margin:1em 0"><div role="img" aria-label="{html.escape(alt)}">{body}</div>'
-                     f'<figcaption class="tl-caption"{twice} style="margin-top:.4em;font-size:.9em">{html.escape(self.caption or "")}'
+                     f'<figcaption class="tl-caption"{twice} style="margin-top:.4em;font-size:.9em">{powers(html.escape(self.caption or ""))}'
                      "</figcaption></figure>")
 
     def _repr_html_(self) -> str:

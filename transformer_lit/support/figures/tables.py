@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .style import Picture
+from .style import Picture, powers
 
 
 def is_number(value: object) -> bool:
@@ -23,7 +23,7 @@ def table_cell(value: object, fmt: str) -> str:
     side = "right" if is_number(value) else "left"
     words = re.search("[a-z]", text.replace("nan", ""), re.I)
     whole = "" if words else ";white-space:nowrap"
-    return f'<td style="text-align:{side};padding:2px 10px{whole}">{html.escape(text)}</td>'
+    return f'<td style="text-align:{side};padding:2px 10px{whole}">{powers(html.escape(text))}</td>'
 
 
 def table_head(columns: Sequence[Any], numbers: Collection[Any] = ()) -> str:
@@ -46,9 +46,9 @@ def table_caption(caption: str | None, wide: bool = False) -> str:
         return ('<caption style="text-align:left;white-space:normal">'
                 '<span style="display:inline-block;position:sticky;left:0;'
                 'max-width:min(38rem,76vw);overflow-wrap:anywhere">'
-                f"{html.escape(caption)}</span></caption>")
+                f"{powers(html.escape(caption))}</span></caption>")
     whole = ' style="white-space:nowrap"' if len(caption) <= 44 else ""
-    return f"<caption{whole}>{html.escape(caption)}</caption>"
+    return f"<caption{whole}>{powers(html.escape(caption))}</caption>"
 
 
 def folded(first: Picture, more: Picture, summary: str) -> Picture:

@@ -21,7 +21,7 @@ class Prose:
         self.texts = texts
 
     def _repr_markdown_(self) -> str:
-        return "\n\n".join(self.texts)
+        return figures.powers("\n\n".join(self.texts))
 
     def __repr__(self) -> str:
         return "\n".join(self.texts)
