@@ -246,6 +246,15 @@ def test_the_dress_of_curves(axes):
     plots.dress_curves(axes, None, "y", "t", (0.5, "half"))
     assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_title(loc="left")) == ("", "y", "t")
     assert axes.texts[0].get_text() == "half" and list(axes.lines[0].get_ydata()) == [0.5, 0.5]
+    assert axes.texts[0].get_ha() == "right"
+
+
+def test_a_references_name_stands_where_the_curves_are_far_from_it(axes):
+    falls, rises = [9.0, 2.0, 0.11], [0.2, 1.0, 5.0]
+    assert plots.free_at_first(axes, [falls, falls], (0.1, "floor")) and not plots.free_at_first(axes, [rises], (0.1, "floor"))
+    assert not plots.free_at_first(axes, [falls, rises], (0.1, "floor")) and not plots.free_at_first(axes, [falls], None)
+    plots.dress_curves(axes, None, None, None, (0.1, "floor"), first=True)
+    assert axes.texts[0].get_ha() == "left"
 
 
 def test_where_curves_end(axes):

@@ -163,7 +163,7 @@ def test_slots_show_what_elision_changed():
 
 def test_linked_words_are_told_by_the_english_word():
     picture = sketches.word_links(["it", "didn't", "."], ["il", "n'", "pas"], [(0, 0), (1, 2), (1, 1)])
-    assert repr(picture).endswith("linked words light: it with il, didn't with n' and pas.")
+    assert repr(picture).endswith("those that are linked: it with il, didn't with n' and pas.")
 
 
 def test_pairs_go_to_their_part():

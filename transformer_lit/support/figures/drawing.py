@@ -115,8 +115,10 @@ class Drawing:
 
 
 def attention_lines(weights: Any, queries: Sequence, keys: Sequence, alt: str, title: str | None = None,
-                    caption: str | None = None) -> Picture:
+                    caption: str | None = None, heads: tuple[str, str] = ("query", "key")) -> Picture:
     """(T, S) weights as lines from each query word to the key words; a line is as thick and as dark as its weight.
+
+    heads: what stands over the two columns.
 
     Raises ValueError for words that don't fit the matrix: a line to the wrong word looks as good as one to the right."""
     array = as_array(weights, float)
@@ -126,7 +128,7 @@ def attention_lines(weights: Any, queries: Sequence, keys: Sequence, alt: str, t
     for (i, j), weight in np.ndenumerate(array):
         if weight > 0.02:
             sheet.line(112, 40 + i * 24, 228, 40 + j * 24, QUERY, width=0.6 + 4 * weight, opacity=0.35 + 0.65 * weight)
-    for words, x, anchor, head in ((queries, 106, "end", "query"), (keys, 234, "start", "key")):
+    for words, x, anchor, head in ((queries, 106, "end", heads[0]), (keys, 234, "start", heads[1])):
         for i, word in enumerate(words):
             sheet.text(x, 40 + i * 24, word, 12, anchor)
         sheet.text(x, 14, head, 11, anchor, weight="bold")

@@ -169,8 +169,8 @@ def direct(ends: Sequence[End], width: int = 330) -> bool:
 
 
 def dress_curves(axes: Axes, xlabel: str | None, ylabel: str | None, title: str | None, hline: tuple[float, str] | None,
-                 named: bool = True) -> None:
-    "Axis names, a faint grid, and a dotted reference, with its name on it unless that stands beside the panel."
+                 named: bool = True, first: bool = False) -> None:
+    "Axis names, a faint grid, and a dotted reference; if it is `named` here, at its last or its first end."
     axes.set_xlabel(xlabel or "")
     axes.set_ylabel(ylabel or "")
     axes.set_title(title or "", loc="left")
@@ -179,8 +179,18 @@ def dress_curves(axes: Axes, xlabel: str | None, ylabel: str | None, title: str 
     if hline is not None:
         axes.axhline(hline[0], color=INK, linewidth=0.9, linestyle=":")
     if hline is not None and named:
-        axes.annotate(hline[1], (0.98, hline[0]), xytext=(0, 3), ha="right", xycoords=("axes fraction", "data"),
+        axes.annotate(hline[1], (0.02 if first else 0.98, hline[0]), xytext=(0, 3), ha="left" if first else "right", xycoords=("axes fraction", "data"),
                       textcoords="offset points", fontsize=10.5)
+
+
+def free_at_first(axes: Axes, entries: Iterable[Any], hline: tuple[float, str] | None) -> bool:
+    "Whether the curves begin further from the reference than they end, as losses above a floor do."
+    if hline is None:
+        return False
+    scale = np.log if axes.get_yscale() == "log" else np.asarray
+    curves = [scale(ys) - scale(hline[0]) for _, ys, *_ in map(series, entries) if len(ys)]
+    sides = [[abs(ys[at]) for ys in curves] for at in (0, -1)]
+    return min(sides[0], default=0.0) > min(sides[1], default=0.0)
 
 
 def end_heights(axes: Axes, ends: Sequence[End]) -> list[tuple[float, str, str]]:
@@ -245,7 +255,7 @@ def curve_panel(series_by_label: Mapping[str, Any], xlabel: str | None = None, y
                 axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))  # no half a step
             named = [*ends, End(ends[0].x, hline[0], hline[1], GREY)] if hline and hline[1] else ends
             beside = direct(named, width) and len(named) > 1
-            dress_curves(axes, xlabel, ylabel, title, hline, named=not beside)
+            dress_curves(axes, xlabel, ylabel, title, hline, not beside, free_at_first(axes, series_by_label.values(), hline))
             if beside:
                 name_ends(axes, named if len(ends) > 1 else named[1:])
         svg = to_svg(figure, width)

@@ -127,11 +127,12 @@ def moved_by_layer(moved: Mapping[str, Any], words: Sequence[str], alike: Any) -
     rows = {name: figures.style.as_array(row, float) for name, row in moved.items()}
     same = figures.style.as_array(alike, bool)
     (_, start), (name, first), *_ = rows.items()
+    at_first = start[same].max()
     told = "; ".join(f"{layer} {row[same].min():.1f} to {row[same].max():.1f}" for layer, row in rows.items())
     return figures.heatmap(
         np.stack(list(rows.values())), rows=list(rows), cols=words, annotate=True, fmt=".1f", vmin=0, vmax=5, bar=False, turned=True,
         alt=f"A row for each layer and a column for each token. Percent by which the tokens that both sentences share differ: {told}.",
-        caption=f"Before any layer the shared words differ by at most {start[same].max():.1f}%; after {name} each of them differs, by "
+        caption=f"Before any layer the shared words {'are the same' if at_first < 0.05 else f'differ by at most {at_first:.1f}%'}; after {name} each of them differs, by "
                 f"{first[same].min():.1f}% to {first[same].max():.1f}%.")
 
 

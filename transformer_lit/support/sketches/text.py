@@ -3,7 +3,6 @@ import html
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 
 from .. import figures
 from .prose import Prose, in_a_row
@@ -26,15 +25,15 @@ def filled_slots(parts: Sequence[tuple[str, str, str]]) -> figures.Picture:
 
 
 def word_links(english: Sequence[str], french: Sequence[str], links: Collection[tuple[int, int]]) -> figures.Picture:
-    "French words as rows, English ones as columns, light where two are linked; `links` are (English, French) places."
+    "English words on the left, French ones on the right, and a line for each link; `links` are (English, French) places."
     told = [f"{word} with {' and '.join(french[j] for k, j in sorted(links) if k == i)}" for i, word in enumerate(english)
             if any(k == i for k, _ in links)]
-    grid = np.array([[(i, j) in links for i in range(len(english))] for j in range(len(french))])
+    drawn = [[0.3 * ((i, j) in links) for j in range(len(french))] for i in range(len(english))]
     several = [word for i, word in enumerate(english) if sum(k == i for k, _ in links) > 1]
-    return figures.heatmap(grid, rows=french, cols=english, cmap="mask",
-                           alt="French words as rows, English words as columns, linked words light: " + ", ".join(told) + ".",
-                           caption=f"{len(told)} English words have {len(links)} links; {in_a_row(several) or 'none'} "
-                                   f"{'has' if len(several) == 1 else 'have'} more than one.")
+    return figures.attention_lines(drawn, english, french, heads=("English", "French"),
+                                   alt="English words, French words, lines between those that are linked: " + ", ".join(told) + ".",
+                                   caption=f"{len(told)} English words have {len(links)} links; {in_a_row(several) or 'none'} "
+                                           f"{'has' if len(several) == 1 else 'have'} more than one.")
 
 
 def dealt_out(parts: Mapping[str, Sequence[tuple[str, str]]]) -> figures.Picture:
