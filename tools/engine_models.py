@@ -55,9 +55,10 @@ def packed(name: str, translator: Translator, weights: dict[str, Tensor]) -> byt
         numbers += array.astype(array.dtype.newbyteorder("<")).tobytes()
     c = translator.model.config
     header = {"name": name, "config": {field: getattr(c, field) for field in c.__dataclass_fields__}, "languages": translator.languages,
-              "limits": translator.limits, "tensors": places, **tokens}
+              "limits": translator.limits, "tensors": places, "size": len(numbers), **tokens}
     said = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     start = len(said).to_bytes(4, "little") + said
+    assert len(start) < PART, "the page reads the header from the first script"
     return start + bytes(-len(start) % 16) + bytes(numbers)
 
 

@@ -235,20 +235,23 @@ function core() {
   // The model (chapters 2 to 9) -------------------------------------------------------------------------------------------------
 
   class Transformer {
-    // `file`: length of the header, header as JSON, zeros up to a multiple of 16, numbers (tools/engine_models.py)
-    constructor(file, plain) {
-      const length = new DataView(file.buffer).getUint32(0, true), start = Math.ceil((4 + length) / 16) * 16;
-      this.header = JSON.parse(new TextDecoder().decode(file.subarray(4, 4 + length)));
-      const c = this.config = this.header.config, numbers = file.subarray(start);
+    // `first`: length of the header, header as JSON, zeros up to a multiple of 16, numbers (tools/engine_models.py); the numbers that
+    // are not in it come by `fill`, straight to where they are used, so that no second copy of them lies in memory
+    constructor(first, plain) {
+      const length = new DataView(first.buffer).getUint32(0, true), start = Math.ceil((4 + length) / 16) * 16;
+      this.header = JSON.parse(new TextDecoder().decode(first.subarray(4, 4 + length)));
+      const c = this.config = this.header.config;
       const vocab = Math.max(c.source_vocab, c.target_vocab || 0), wide = c.d_model, hidden = Math.max(c.d_ff, wide);
       this.wide = wide;
       this.vocab = c.target_vocab || c.source_vocab;
       this.K = wide / c.n_heads;
       plain = plain || !wasmHere() || wide % 16 || c.d_ff % 16;
-      const room = [numbers.length, 4 * Math.max(vocab, hidden), ...Array(6).fill(4 * ROWS * wide), 4 * ROWS * hidden, 4 * WIDEST * vocab];
+      const room = [this.header.size, 4 * Math.max(vocab, hidden), ...Array(6).fill(4 * ROWS * wide), 4 * ROWS * hidden, 4 * WIDEST * vocab];
       const bytes = room.reduce((sum, size) => sum + Math.ceil(size / 16) * 16, 0);
       const memory = plain ? {buffer: new ArrayBuffer(bytes)} : new WebAssembly.Memory({initial: Math.ceil(bytes / 65536)});
-      new Uint8Array(memory.buffer).set(numbers);
+      this.empty = new Uint8Array(memory.buffer, 0, this.header.size);  // what no number has reached yet
+      this.empty.set(first.subarray(start));
+      this.empty = this.empty.subarray(first.length - start);
       this.kernel = plain ? "plain" : "wasm";
       this.bytes = memory.buffer.byteLength;
       this.product = plain ? plainProduct(memory) : wasmProduct(memory);
@@ -275,6 +278,16 @@ function core() {
       this.target = matrices["target.tokens"] || this.source;
       this.output = {...(matrices["output"] || this.target), bias: this.zeros};
       this.rates = Float32Array.from({length: wide / 2}, (_, i) => Math.exp(Math.fround(-Math.log(10000) * 2 * i) / wide));
+    }
+
+    fill(base64) {
+      if (this.empty.setFromBase64) {  // where there is one, the bytes exist once
+        this.empty = this.empty.subarray(this.empty.setFromBase64(base64).written);
+      } else {
+        const bytes = bytesOf(base64);
+        this.empty.set(bytes);
+        this.empty = this.empty.subarray(bytes.length);
+      }
     }
 
     // word vector times √D, plus the position's sines and cosines (chapter 5)
@@ -572,8 +585,9 @@ function core() {
   }
 
   class Translator {
-    constructor(file, plain) {
-      const model = this.model = new Transformer(file, plain), {words, tensors} = model.header;
+    constructor(model) {
+      const {words, tensors} = model.header;
+      this.model = model;
       const merges = tensors.merges && model.whole.buffer.slice(tensors.merges[0], tensors.merges[0] + 2 * tensors.merges[1]);
       this.sourceTokens = words ? new Words(words.source, "en") : new BytePairs(new Uint16Array(merges));
       this.targetTokens = words ? new Words(words.target, words.language) : this.sourceTokens;
@@ -622,8 +636,8 @@ function core() {
   // Questions come as messages, answers go as messages ------------------------------------------------------------------------------
 
   return function serve(send) {
-    const parts = [], stopped = new Set();
-    let translator = null, turn = Promise.resolve(), last = Date.now();
+    const stopped = new Set();
+    let model = null, refused = null, translator = null, turn = Promise.resolve(), last = Date.now();
     const pause = new MessageChannel(), waiting = [];
     pause.port1.onmessage = () => { last = Date.now(); waiting.shift()(); };
 
@@ -634,18 +648,26 @@ function core() {
       };
     }
 
-    function open({plain}) {
-      const file = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-      parts.reduce((at, part) => { file.set(part, at); return at + part.length; }, 0);
-      parts.length = 0;
-      translator = new Translator(file, plain);
+    function take({index, base64, plain}) {
+      try {
+        if (index == 0) model = new Transformer(bytesOf(base64), plain);
+        else model.fill(base64);
+      } catch (error) {
+        refused = refused || error;
+      }
+    }
+
+    function open() {
+      if (refused) throw refused;
+      if (!model || model.empty.length) throw new Error("The model's file is damaged: a part of it is missing.");
+      translator = new Translator(model);
       return translator.about;
     }
 
     async function answered({id, call, given}) {
       try {
         const event = Object.assign(e => { if (given.wanted) send({id, event: e}); }, {wanted: given.wanted});
-        if (call == "open") send({id, done: open(given)});
+        if (call == "open") send({id, done: open()});
         else send({id, done: await translator[call](given, event, breather(id, given.patience ?? 15))});
       } catch (error) {
         send({id, error: error.message, name: error.name});
@@ -654,7 +676,7 @@ function core() {
     }
 
     return function (message) {
-      if (message.call == "part") parts[message.given.index] = bytesOf(message.given.base64);
+      if (message.call == "part") take(message.given);
       else if (message.call == "stop") stopped.add(message.id);
       else turn = turn.then(() => answered(message));  // one after the other
     };
@@ -719,10 +741,10 @@ async function load(name, {from = here, plain = false, inPage = false, progress 
       const part = await fetchPart(from, name, index);
       parts = part.parts;
       loaded += part.base64.length;
-      line.send({call: "part", given: {index, base64: part.base64}});
+      line.send({call: "part", given: {index, base64: part.base64, plain}});
       progress({loaded, total: part.total});
     }
-    engine.about = {...await ask("open", {plain}), worker: line.worker};
+    engine.about = {...await ask("open", {}), worker: line.worker};
   } catch (error) {
     line.close();
     throw error;
