@@ -162,6 +162,7 @@ def compare(roots: dict[str, Path], size: str, rounds: int, sentences: int, tria
 
     seconds, said = ({name: {side: [] for side in sides} for name in WORK} for _ in range(2))
     try:
+        told = {side: ask(side, "answers", sentences) for side in sides} if sentences else {}
         for n in range(rounds + 1):  # the first warms up; its results count, its times do not
             for name in WORK:
                 for side in sorted(sides, reverse=n % 2 == 0):
@@ -169,7 +170,6 @@ def compare(roots: dict[str, Path], size: str, rounds: int, sentences: int, tria
                     said[name][side].append(out)
                     if n:
                         seconds[name][side].append(took)
-        told = {side: ask(side, "answers", sentences) for side in sides} if sentences else {}
     finally:
         for side in sides.values():
             side.stdin.close()
