@@ -96,8 +96,8 @@ def worker(root: str, size: str) -> None:
         name, n = json.loads(line)
         if name == "answers":
             asked = test_set("tatoeba")[0][:n]
-            told = {f"{which}, beam {beam}": Translator.from_pretrained(*which.split()[1:]).translate(asked, beam_size=beam, precision="fp32")
-                    for which in ("shipped", "shipped pocket") for beam in (1, 4)}
+            told = {f"{which}, beam {beam}": Translator.from_pretrained(f"{root}/data/checkpoints/{which}").translate(
+                asked, beam_size=beam, precision="fp32") for which in ("tatoeba-fr", "pocket") for beam in (1, 4)}
             print(json.dumps(told), flush=True)
             continue
         torch.manual_seed(n)
@@ -162,6 +162,9 @@ def compare(roots: dict[str, Path], size: str, rounds: int, sentences: int, tria
 
     seconds, said = ({name: {side: [] for side in sides} for name in WORK} for _ in range(2))
     try:
+        told = {side: ask(side, "answers", sentences) if sentences else {} for side in sides}
+        equal = {which: [sum(a == b for a, b in zip(told["other"][which], said)), len(said)] for which, said in told["here"].items()}
+        print("equal answers: " + (", ".join(f"{which} {equal[which][0]} of {equal[which][1]}" for which in equal) or "not asked"), flush=True)
         for n in range(rounds + 1):  # the first warms up; its results count, its times do not
             for name in WORK:
                 for side in sorted(sides, reverse=n % 2 == 0):
@@ -169,7 +172,6 @@ def compare(roots: dict[str, Path], size: str, rounds: int, sentences: int, tria
                     said[name][side].append(out)
                     if n:
                         seconds[name][side].append(took)
-        told = {side: ask(side, "answers", sentences) for side in sides} if sentences else {}
     finally:
         for side in sides.values():
             side.stdin.close()
@@ -189,10 +191,7 @@ def compare(roots: dict[str, Path], size: str, rounds: int, sentences: int, tria
             ratio = statistics.median(a / b for a, b in zip(seconds[f"nn.Transformer {precision}"][side], seconds[f"step {precision}"][side]))
             rival[f"{side}, {precision}"] = ratio
             print(f"nn.Transformer's time by ours, {precision}, {side}: {ratio:.3f}", flush=True)
-    equal = {which: [sum(a == b for a, b in zip(told["other"][which], told["here"][which])), len(told["here"][which])]
-             for which in (told["here"] if told else ())}
     memory = {side: loss_memory(root, trial) for side, root in roots.items()}
-    print(f"equal answers: {equal or 'not asked'}")
     for precision in "fp32", "bf16":
         print(f"loss in blocks, {precision}: " + ", ".join(
             f"{side} {statistics.median(memory[side][precision]['peaks']) / 1e6:.1f} MB" for side in roots))
