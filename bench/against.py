@@ -109,10 +109,11 @@ def worker(root: str, size: str) -> None:
 def loss_memory(root: Path, trial: bool) -> dict:
     "Peak and seconds of the loss in blocks, by that commit's own bench/loss.py."
     sizes = ("--tokens", "200", "--vocab", "500", "--d-model", "16") if trial else ("--tokens", "8000", "--vocab", "8000", "--d-model", "256")
+    from loss import NOTHING_KEPT
     told = {}
     for precision in "fp32", "bf16":
         runs = [json.loads(subprocess.run([sys.executable, "bench/loss.py", "--one", "blocks", precision, *sizes], cwd=root, check=True,
-                                          text=True, stdout=subprocess.PIPE).stdout) for _ in range(1 if trial else 3)]
+                                          text=True, stdout=subprocess.PIPE, env={**os.environ, **NOTHING_KEPT}).stdout) for _ in range(1 if trial else 3)]
         told[precision] = {"peaks": [run["peak"] for run in runs], "seconds": [run["seconds"] for run in runs], "loss": runs[0]["loss"]}
     return told
 

@@ -4,8 +4,8 @@
     python bench/loss.py --full --out FILE        25,000 tokens, 32,000 words, 512 features; `whole` takes some 16 GB in fp32
 
 Each form runs in a process of its own, twice: the first round is for its peak, the second for its time. On a CPU the peak is that of the
-process's resident memory above where it stood with weights, states and both their gradients in place; on a GPU (taken if there is one)
-that of the allocator.
+process's resident memory above where it stood with weights, states and both their gradients in place, with an allocator that keeps nothing
+for later (glibc is asked not to: what it keeps varies by a third from run to run); on a GPU (taken if there is one) that of the allocator.
 """
 import argparse
 import json
@@ -25,6 +25,7 @@ from transformer_lit.masks import UNK  # noqa: E402
 from transformer_lit.support.records import commit, hardware  # noqa: E402
 from transformer_lit.training import summed_loss  # noqa: E402
 
+NOTHING_KEPT = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_TRIM_THRESHOLD_": "0"}
 FORMS = [(how, precision) for precision in ("fp32", "bf16") for how in ("whole", "blocks")]
 
 
@@ -89,7 +90,8 @@ def main():
         return
     found, sizes = {}, ["--tokens", str(tokens), "--vocab", str(vocab), "--d-model", str(d_model)]
     for how, precision in FORMS:
-        done = subprocess.run([sys.executable, __file__, "--one", how, precision, *sizes], stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run([sys.executable, __file__, "--one", how, precision, *sizes], stdout=subprocess.PIPE, text=True, check=True,
+                              env={**os.environ, **NOTHING_KEPT})
         row = found[f"{how}, {precision}"] = json.loads(done.stdout)
         print(f"{how:6} {precision}: {row['peak'] / 1e6:8.1f} MB, {row['seconds']:.3f} s, loss {row['loss']:.5f}", flush=True)
     for precision in ("fp32", "bf16"):

@@ -9,18 +9,18 @@ from transformer_lit.support.precision import precision_here
 
 
 def orthogonal(g: Tensor, rounds: int = 5, precision: str = "fp32") -> Tensor:
-    """About U Vᵀ of g = U Σ Vᵀ, by products alone, of one matrix or of each of a stack. (..., A, B) -> (..., A, B)
+    """About U Vᵀ of g = U Σ Vᵀ, by products alone, of one matrix or of each of a stack. ([N,] A, B) -> ([N,] A, B)
 
     Rounds of X -> aX + bXXᵀX + c(XXᵀ)²X, after Newton and Schulz, with the coefficients of Jordan et al. (2024)."""
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = g.size(-2) > g.size(-1)
     x = (g.mT if tall else g).to(torch.bfloat16 if precision == "bf16" else torch.float32)
-    x = x.view(-1, *x.shape[-2:])  # (n, A, B), A <= B
-    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)  # no singular value is above 1
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)  # no singular value is above 1
+    add_product = torch.addmm if x.dim() == 2 else torch.baddbmm
     for _ in range(rounds):
         s = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(s, s, s, beta=b, alpha=c), x, beta=a)
-    return (x.mT if tall else x).view_as(g)
+        x = add_product(x, add_product(s, s, s, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
 
 
 def of_one_shape(weights: Iterable[Tensor]) -> list[list[Tensor]]:
@@ -54,11 +54,12 @@ class Muon(torch.optim.Optimizer):
             for same in of_one_shape([w for w in group["params"] if w.grad is not None]):
                 grads, means = [w.grad for w in same], [self.mean_of(w) for w in same]
                 torch._foreach_lerp_(means, grads, 1 - ahead)
-                steps = orthogonal(torch.stack(torch._foreach_lerp(grads, means, ahead)),
+                mixed = torch._foreach_lerp(grads, means, ahead)
+                steps = orthogonal(torch.stack(mixed) if len(mixed) > 1 else mixed[0],
                                    precision=group["precision"] or precision_here(same[0].device.type))
                 torch._foreach_mul_(same, 1 - rate * group["weight_decay"])
                 size = 0.2 * max(same[0].shape) ** 0.5  # of a step of Adam's
-                torch._foreach_add_(same, steps.to(same[0].dtype).unbind(), alpha=-rate * size)
+                torch._foreach_add_(same, list(steps.to(same[0].dtype).view(-1, *same[0].shape)), alpha=-rate * size)
 
     def mean_of(self, w: Tensor) -> Tensor:
         "The running mean of a weight's gradients, zeros at first."
