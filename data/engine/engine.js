@@ -260,6 +260,7 @@ function core() {
       const floats = i => new Float32Array(memory.buffer, place[i], room[i] / 4);
       [this.x, this.normed, this.query, this.keys, this.values, this.heads, this.hidden, this.logits] = [2, 3, 4, 5, 6, 7, 8, 9].map(floats);
       this.zeros = place[1];
+      this.weights = new Float32Array(c.n_heads * ROWS);  // of one query
       this.vector = name => new Float32Array(memory.buffer, ...this.header.tensors[name]);
       this.whole = new Int8Array(memory.buffer);
       const matrices = {}, norms = {};
@@ -290,15 +291,15 @@ function core() {
       }
     }
 
-    // word vector times √D, plus the position's sines and cosines (chapter 5)
-    embed(table, id, position, out) {
-      const {at, scales, inner} = table, scale = scales[id], root = Math.sqrt(inner);
-      for (let i = 0; i < inner; i++) out[i] = scale * this.whole[at + id * inner + i] * root;
+    // row r of x: word vector times √D, plus the position's sines and cosines (chapter 5)
+    embed(table, id, position, r) {
+      const {at, scales, inner} = table, {x} = this, scale = scales[id], root = Math.sqrt(inner), to = r * inner;
+      for (let i = 0; i < inner; i++) x[to + i] = scale * this.whole[at + id * inner + i] * root;
       if (position === null) return;
       for (let i = 0; i < inner; i += 2) {
         const angle = Math.fround(position * this.rates[i / 2]);
-        out[i] += Math.sin(angle);
-        out[i + 1] += Math.cos(angle);
+        x[to + i] += Math.sin(angle);
+        x[to + i + 1] += Math.cos(angle);
       }
     }
 
@@ -325,31 +326,33 @@ function core() {
       if (!pre && norm) this.layerNorm(x, rows, norm, x);
     }
 
-    // softmax(QKᵀ/√d_k) V for one query and all heads (chapters 2 and 4); `rows` says which rows of keys and values are looked at,
-    // `closed` which of them are pads. The weights (H, rows) go to `note`.
-    attend(kind, layer, query, keys, values, rows, closed, out, broken, note) {
-      const {K, wide} = this, heads = this.config.n_heads, n = rows.length, kept = new Float32Array(heads * n);
-      const scale = broken.noScale ? 1 : 1 / Math.sqrt(K);
-      out.fill(0);
+    // softmax(QKᵀ/√d_k) V for query r and all heads (chapters 2 and 4), into row r of `heads`; `rows` says which rows of keys and values
+    // are looked at, `closed` which of them are pads. `note` is shown the weights (H, rows) and copies what it wants: the next query
+    // overwrites them.
+    attend(kind, layer, r, keys, values, rows, closed, broken, note) {
+      const {K, wide, query, heads: out} = this, heads = this.config.n_heads, n = rows.length;
+      if (this.weights.length < heads * n) this.weights = new Float32Array(2 * heads * n);
+      const {weights} = this, scale = broken.noScale ? 1 : 1 / Math.sqrt(K);
+      out.fill(0, r * wide, (r + 1) * wide);
       for (let h = 0; h < heads; h++) {
-        const weights = kept.subarray(h * n, h * n + n);
+        const first = h * n, here = r * wide + h * K;
         let highest = -Infinity, sum = 0;
         for (let j = 0; j < n; j++) {
           const from = rows[j] * wide + h * K;
           let score = 0;
-          for (let i = 0; i < K; i++) score += query[h * K + i] * keys[from + i];
-          weights[j] = closed && closed[j] ? -Infinity : score * scale;
-          if (weights[j] > highest) highest = weights[j];
+          for (let i = 0; i < K; i++) score += query[here + i] * keys[from + i];
+          weights[first + j] = closed && closed[j] ? -Infinity : score * scale;
+          if (weights[first + j] > highest) highest = weights[first + j];
         }
-        if (highest == -Infinity) { weights.fill(0); continue; }  // it may look nowhere
-        for (let j = 0; j < n; j++) sum += weights[j] = Math.exp(weights[j] - highest);
-        for (let j = 0; j < n; j++) weights[j] /= sum;
+        if (highest == -Infinity) { weights.fill(0, first, first + n); continue; }  // it may look nowhere
+        for (let j = first; j < first + n; j++) sum += weights[j] = Math.exp(weights[j] - highest);
+        for (let j = first; j < first + n; j++) weights[j] /= sum;
         if (broken.noHeads && broken.noHeads.some(one => one[0] == kind && one[1] == layer && one[2] == h)) continue;
         for (let j = 0; j < n; j++) {
-          for (let i = 0, from = rows[j] * wide + h * K; i < K; i++) out[h * K + i] += weights[j] * values[from + i];
+          for (let i = 0, from = rows[j] * wide + h * K; i < K; i++) out[here + i] += weights[first + j] * values[from + i];
         }
       }
-      if (note) note(kind, layer, kept, n);
+      if (note) note(kind, layer, weights.subarray(0, heads * n), n);
     }
 
     feedForward(place, rows) {
@@ -362,24 +365,20 @@ function core() {
       };
     }
 
-    row(x, r) { return x.subarray(r * this.wide, (r + 1) * this.wide); }
-
     // ids (S) -> the state that `step` begins with: what the encoder says, as keys and values of every decoder layer (chapters 7 and 13)
     start(ids, broken = {}, note = null) {
       const {x, wide, config} = this, S = ids.length;
       if (S > ROWS) throw new Error(`This part has ${S} tokens, ${ROWS} are the most.`);
       const closed = Uint8Array.from(ids, id => id == PAD && !broken.noSourceMask), all = Int32Array.from(ids, (_, i) => i);
       const positions = broken.noPositions !== true && broken.noPositions !== "source";
-      for (let s = 0; s < S; s++) this.embed(this.source, ids[s], positions ? s : null, this.row(x, s));
+      for (let s = 0; s < S; s++) this.embed(this.source, ids[s], positions ? s : null, s);
       for (let layer = 0; layer < config.n_encoder_layers; layer++) {
         const place = `encoder.layers.${layer}`, m = this.matrices;
         this.around(`encoder.${layer}.attention`, S, broken, input => {
           this.product(input, S, m[`${place}.attention.query`], this.query);
           this.product(input, S, m[`${place}.attention.key`], this.keys);
           this.product(input, S, m[`${place}.attention.value`], this.values);
-          for (let s = 0; s < S; s++) {
-            this.attend("encoder", layer, this.row(this.query, s), this.keys, this.values, all, closed, this.row(this.heads, s), broken, note);
-          }
+          for (let s = 0; s < S; s++) this.attend("encoder", layer, s, this.keys, this.values, all, closed, broken, note);
           this.product(this.heads, S, m[`${place}.attention.output`], this.query);
           return this.query;
         });
@@ -404,7 +403,7 @@ function core() {
       const positions = broken.noPositions !== true && broken.noPositions !== "target";
       hypotheses.forEach((one, r) => {
         const position = broken.stuckPosition ? 0 : one.path.length;
-        this.embed(this.target, one.id, positions ? position : null, this.row(x, r));
+        this.embed(this.target, one.id, positions ? position : null, r);
         one.path.push(state.count + r);
       });
       state.layers.forEach((cache, layer) => {
@@ -423,15 +422,14 @@ function core() {
           this.product(input, R, m[`${place}.attention.value`], this.values);
           cache.keys.set(this.keys.subarray(0, R * wide), state.count * wide);
           cache.values.set(this.values.subarray(0, R * wide), state.count * wide);
-          hypotheses.forEach((one, r) => this.attend(
-            "decoder", layer, this.row(this.query, r), cache.keys, cache.values, one.path, null, this.row(this.heads, r), broken, note));
+          hypotheses.forEach((one, r) => this.attend("decoder", layer, r, cache.keys, cache.values, one.path, null, broken, note));
           this.product(this.heads, R, m[`${place}.attention.output`], this.query);
           return this.query;
         });
         if (!broken.noCross) this.around(`decoder.${layer}.cross_attention`, R, broken, input => {
           this.product(input, R, m[`${place}.cross_attention.query`], this.query);
           hypotheses.forEach((one, r) => this.attend(
-            "cross", layer, this.row(this.query, r), cache.memoryKeys, cache.memoryValues, state.all, state.closed, this.row(this.heads, r), broken, note));
+            "cross", layer, r, cache.memoryKeys, cache.memoryValues, state.all, state.closed, broken, note));
           this.product(this.heads, R, m[`${place}.cross_attention.output`], this.query);
           return this.query;
         });
@@ -449,12 +447,13 @@ function core() {
 
   const penalty = (length, alpha) => ((5 + length) / 6) ** alpha;
 
-  function logSoftmax(logits) {
+  function logSoftmax(logits) {  // in place: the next step overwrites them anyway
     let highest = -Infinity, sum = 0;
     for (let i = 0; i < logits.length; i++) if (logits[i] > highest) highest = logits[i];
     for (let i = 0; i < logits.length; i++) sum += Math.exp(logits[i] - highest);
     const total = highest + Math.log(sum);
-    return logits.map(logit => logit - total);
+    for (let i = 0; i < logits.length; i++) logits[i] -= total;
+    return logits;
   }
 
   function best(numbers, n) {  // the indices of the n largest, largest first
