@@ -119,6 +119,11 @@ def test_dropout_falls_on_the_weights():
     output, weights = scaled_dot_product_attention(q, q, value, dropout=0.5)
     same(weights.sum(-1), torch.ones(1, 1, 200), "the weights come back before dropout", atol=1e-5)
     assert output.std() > 0.01, "dropout does nothing: is its argument passed on?"
+    for mask in None, torch.ones(200, 200, dtype=torch.bool):
+        output, _ = attention_here(q, q, value, mask, dropout=0.5, fused=True)
+        assert output.std() > 0.01, "dropout does nothing in the kernel: is its argument passed on?"
+        output, _ = attention_here(q, q, value, mask, fused=True)
+        assert output.std() < 1e-5, "the kernel drops weights although nobody asked for it"
     assert abs(output.mean() - 1) < 0.1, "what dropout leaves must be scaled up, so that the mean stays"
 
 
