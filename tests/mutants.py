@@ -12,6 +12,7 @@ import argparse
 import ast
 import contextlib
 import copy
+import importlib
 import io
 import json
 import linecache
@@ -213,8 +214,20 @@ class Nothing:
 
 
 def stub_figures() -> None:
+    "Every call of `figures`, and every function of support/ that returns a picture, does nothing."
+    import pkgutil
+
+    from transformer_lit import support
     from transformer_lit.support import figures
 
+    picture, modules = figures.Picture, [importlib.import_module(found.name) for found in pkgutil.walk_packages(
+        support.__path__, f"{support.__name__}.")]
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            if isinstance(value, types.FunctionType) and value.__annotations__.get("return") is picture:
+                setattr(module, name, lambda *_, **__: None)
+            elif getattr(value, "__name__", None) == "Prose":
+                setattr(module, name, Nothing)
     for name, value in list(vars(figures).items()):
         if isinstance(value, (types.FunctionType, type)):
             setattr(figures, name, Nothing if isinstance(value, type) else lambda *_, **__: None)
