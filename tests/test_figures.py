@@ -224,6 +224,7 @@ def test_log_axes_show_numbers_in_full(axes):
     assert axes.xaxis.get_major_formatter()(1000.0, 0) == "1000" and axes.xaxis.get_minor_formatter()(30.0, 0) == ""
     plots.log_axes(axes, False, True)
     assert axes.get_yscale() == "log"
+    assert [plots.tick_label(value) for value in (1e-12, 1e-4, 1e-3, 0.5, 1e6, 1e7)] == ["10⁻¹²", "10⁻⁴", "0.001", "0.5", "10⁶", "10⁷"]
 
 
 def end(label, y=0.0, colour=KEY):

@@ -85,6 +85,7 @@ def test_runs_grow_along_the_diagonal_and_break():
     assert sketches.runs("a b x d".split(), "a b c d".split()).tolist() == [[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
     picture = sketches.equal_runs("a b x d", "a b c d")
     assert repr(picture).endswith("of 2, 1 words.") and picture.caption.startswith("3 of 4 words agree, in runs of 2, 1;")
+    assert "0" not in words(picture) and words(picture).count("1") == 2 * 2, "no zeros, on a desk or on a phone"
 
 
 def test_a_loop_shows_every_state_under_its_word():
@@ -110,9 +111,9 @@ def test_ones_pick_out_the_rows_that_add_up():
     x, eye = torch.tensor([0., 1, 0, 1]), torch.eye(4)
     picture = sketches.query_key_value("dog", x, (2 * eye, eye, 3 * eye), "cat", torch.tensor([0., 1, 0, 3]))
     shown = words(picture)
-    assert picture._repr_html_().count('opacity="0.35"') == 6 and "rows 2 and 4" in repr(picture)
-    assert shown.count("3") == 4 + 2 + 1, "a diagonal, the two numbers that it leaves, and one of the other word's key"
-    assert {"q of dog", "k of cat", "= 8"} <= set(shown) and shown.count("6") == 1, "2 · 1 + 2 · 3"
+    assert picture._repr_html_().count('opacity="0.35"') == 2 * 6 and "rows 2 and 4" in repr(picture), "for a desk and for a phone"
+    assert shown.count("3") == 2 * (4 + 2 + 1), "a diagonal, the two numbers that it leaves, and one of the other word's key"
+    assert {"q of dog", "k of cat", "= 8"} <= set(shown) and shown.count("6") == 2, "2 · 1 + 2 · 3"
     assert picture.caption == "Rows 2 and 4 make the query of dog. It meets the key of cat with a score of 8."
 
 
@@ -121,7 +122,7 @@ def test_a_sheet_of_attention_names_the_largest_weights():
     weights = torch.tensor([[.2, .5, .3], [.1, .1, .8], [.6, .2, .2]])
     picture = sketches.attention_sheet("a b c".split(), (eye, eye, eye), 4 * eye[:, :3], weights, weights @ eye)
     assert picture.caption == "The largest weight of each word: a 0.50 on b, b 0.80 on c, c 0.60 on a."
-    assert "÷ √4" in words(picture) and words(picture).count("2") == 3
+    assert "÷ √4" in words(picture) and words(picture).count("2") == 2 * 3
 
 
 def test_two_masks_leave_open_what_both_leave_open():
@@ -203,7 +204,7 @@ def test_groups_of_few_sentences_are_left_out():
     assert picture.caption == repr(picture), "a single set has nothing to be above"
     other = [{**row, "BLEU": 15.0} for row in rows[:3]]
     both = sketches.scores_by_group({"ours": rows, "theirs": other}, "words", "BLEU by length")
-    assert both.caption == "ours scores highest in 1 of the 2 groups that it shares with another set."
+    assert both.caption == "Ours scores highest in 1 of the 2 groups that it shares with another set."
 
 
 def test_scores_tell_their_widths_and_ends():
@@ -307,7 +308,7 @@ def test_table_of_clocks_is_the_papers(monkeypatch):
 
 def test_moved_by_layer_tells_what_moved():
     shown = sketches.moved_by_layer({"embedding": [0.0, 0.0, 5.0], "layer 1": [1.0, 2.0, 4.0]}, ["a", "b", "x/y"], [True, True, False])
-    assert "at most 0.0%; after layer 1 each of them differs, by 1.0% to 2.0%" in shown.caption and "layer 1 1.0 to 2.0" in shown.alt
+    assert "the shared words are the same; after layer 1 each of them differs, by 1.0% to 2.0%" in shown.caption and "layer 1 1.0 to 2.0" in shown.alt
 
 
 def test_each_head_is_a_dot_with_what_it_costs():
@@ -387,6 +388,20 @@ def test_post_or_pre_compares_at_the_highest_rate():
     shown = sketches.post_or_pre(gradients, losses)
     assert "4.0 times as large" in shown.caption and "rate 0.01: post-norm 2.00, pre-norm 1.00" in shown.caption and "rate 0.003, post-norm 1.00" in shown.alt
     assert "layer of 12" in shown.html
+
+
+def test_a_mean_is_taken_over_a_row_or_a_column():
+    picture = sketches.norm_axes(["on", "the", "bank", "<pad>"], 3)
+    for drawn in picture.html.split('class="tl-phone"'):
+        assert drawn.count("<rect") == 2 * 4 * 4 and drawn.count(f'fill="{figures.TEAL}"') == 4 + 4, "one row of four features, one column of four words"
+    assert words(picture).count("bank") == 2 + 1 and "4 words by four features" in repr(picture), "a phone has the words on the left only"
+
+
+def test_pre_norm_leaves_the_thick_line_alone():
+    desk, phone = sketches.norm_orders().html.split('class="tl-phone"')
+    for drawn in (desk, phone):
+        assert drawn.count('stroke-width="3.2"') == 3 + 2, "behind a post-norm the word's line goes on, a pre-norm stands beside it"
+        assert drawn.count(">norm</text>") == 2 and ">x + f(norm(x))</text>" in drawn
 
 
 def test_leaning_on_follows_the_last_word():

@@ -621,12 +621,14 @@ def answers(n: int, many: int = 3) -> figures.Picture:
 def curves(n: int) -> figures.Picture:
     "The training loss of a case and of the healthy model."
     ours, well = patient(n).losses, healthy().losses
+    told = f"the loss goes from {ours[0]:.2f} to {ours[-1]:.3f}, a healthy model's from {well[0]:.2f} to {well[-1]:.3f}"
+    if max(abs(a - b) for a, b in zip(ours, well)) < 0.005:
+        told = f"the loss is a healthy model's, from {well[0]:.2f} to {well[-1]:.3f}, and its line lies on the other"
     return figures.curves({"a healthy model": well, f"case {n}": ours}, xlabel="step", ylabel="nats per token", logy=True,
                           colors={"a healthy model": figures.GREY, f"case {n}": figures.FAULT}, hline=(floor(), "chance"), height=250,
                           alt=f"Training loss by step of case {n} and of a healthy model. After {STEPS} steps: case {n} {ours[-1]:.3f}, the "
                               f"healthy model {well[-1]:.3f}. A dotted line at {floor():.3f}: what chance allows.",
-                          caption=f"Case {n}: the loss goes from {ours[0]:.2f} to {ours[-1]:.3f}, a healthy model's from {well[0]:.2f} to "
-                                  f"{well[-1]:.3f}. Chance allows no less than {floor():.3f}.")
+                          caption=f"Case {n}: {told}. Chance allows no less than {floor():.3f}.")
 
 
 def fold(summary: str, inside: str) -> str:

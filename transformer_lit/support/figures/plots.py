@@ -77,12 +77,12 @@ def heat_width(matrix: Any) -> int:
 
 
 def heat_panel(matrix: Any, rows: Sequence | None = None, cols: Sequence | None = None, title: str | None = None,
-               xlabel: str | None = None, ylabel: str | None = None, annotate: bool = False, vmin: float | None = None,
+               xlabel: str | None = None, ylabel: str | None = None, annotate: bool | Sequence[Sequence[str]] = False, vmin: float | None = None,
                vmax: float | None = None, cmap: Any = "cividis", fmt: str = ".2f", width: int = 330, bar: bool = True,
                turned: bool = False) -> str:
     """One heat map of a (T, S) matrix as SVG.
 
-    rows, cols: words for its lines and columns. annotate: the numbers in their cells, formatted by `fmt`. cmap: "mask"
+    rows, cols: words for its lines and columns. annotate: the numbers in their cells, formatted by `fmt`, or words for each cell. cmap: "mask"
     for booleans, True light; "signed" for numbers on both sides of zero. bar: the scale of colours beside it. turned: a wide
     map changes rows and columns on a phone, where its numbers would collide."""
     array = as_array(matrix)
@@ -143,14 +143,22 @@ def log_axes(axes: Axes, logx: bool, logy: bool) -> None:
     for wanted, scale, axis in ((logx, axes.set_xscale, axes.xaxis), (logy, axes.set_yscale, axes.yaxis)):
         if wanted:
             scale("log")
-            axis.set_major_formatter(lambda value, _: f"{value:g}")
+            axis.set_major_formatter(lambda value, _: tick_label(value))
             axis.set_minor_formatter(partial(minor_label, axis))
+
+
+def tick_label(value: float) -> str:
+    "A tick of a logarithmic axis in full, 0.01, or where that has many zeros as a power, 10⁻⁵."
+    number, _, exponent = f"{value:e}".partition("e")
+    if 0.9e-3 < value < 0.9e6 or float(number) != 1:
+        return f"{value:g}"
+    return "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def minor_label(axis: Any, value: float, _: int | None = None) -> str:
     "Between powers of ten only 2 and 5 are named, and only where there are fewer than two powers."
     low, high = axis.get_view_interval()
-    return f"{value:g}" if high < 100 * low and f"{value:e}"[0] in "25" else ""
+    return tick_label(value) if high < 100 * low and f"{value:e}"[0] in "25" else ""
 
 
 def mark_points(axes: Axes) -> None:

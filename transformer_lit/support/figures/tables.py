@@ -14,6 +14,11 @@ def is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def breakable(text: str) -> str:
+    "HTML in which a name that is long for a phone's column may break after its underscores and points."
+    return re.sub(r"[A-Za-z][\w.]{15,}", lambda name: re.sub(r"(?<=[_.])(?=[A-Za-z])", "<wbr>", name[0]), text)
+
+
 def table_cell(value: object, fmt: str) -> str:
     "One cell: numbers to the right and on one line; words may break; a tick or a cross for what is true or false."
     if isinstance(value, (bool, np.bool_)):
@@ -22,8 +27,8 @@ def table_cell(value: object, fmt: str) -> str:
             else f"{value:,}" if is_number(value) else str(value))
     side = "right" if is_number(value) else "left"
     words = re.search("[a-z]", text.replace("nan", ""), re.I)
-    whole = "" if words else ";white-space:nowrap"
-    return f'<td style="text-align:{side};padding:2px 10px{whole}">{powers(html.escape(text))}</td>'
+    whole = "" if words or len(text) > 24 else ";white-space:nowrap"  # a row of ids is longer than a phone is wide
+    return f'<td style="text-align:{side};padding:2px 10px{whole}">{breakable(powers(html.escape(text)))}</td>'
 
 
 def table_head(columns: Sequence[Any], numbers: Collection[Any] = ()) -> str:

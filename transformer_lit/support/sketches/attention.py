@@ -12,66 +12,99 @@ from ..figures.style import COLUMN, PHONE, as_array, responsive
 def query_key_value(word: str, x: Any, matrices: Sequence[Any], other: str, y: Any) -> figures.Picture:
     """The vector of one word, (D,), times W_Q, W_K and W_V, (D, K) each: the rows that its ones pick out are shaded, and their
     sum is its query, its key or its value. At the bottom its query meets the key of another word, whose vector is `y`."""
-    size, parts = len(x), zip("QKV", matrices, (figures.QUERY, figures.KEY, figures.VALUE),
-                              ("query: what I look for", "key: what I offer", "value: what I give"))
-    high = 22 * size + 46
-    drawing = figures.Drawing(44 + 72 * size, 3 * high + 128)
-    for i, (name, matrix, colour, note) in enumerate(parts):
-        top = 30 + high * i
-        middle = top + 11 * size
-        drawing.matrix(2, middle - 11, x[None], 22, "{:.0f}", title=f"x of {word}")
-        drawing.text(12 + 22 * size, middle, "×", 14)
-        left = 22 + 22 * size
+    size, query, key = len(x), x @ matrices[0], y @ matrices[1]
+    score, ones = float(query @ key), " and ".join(str(row + 1) for row, feature in enumerate(x.tolist()) if feature)
+    parts = tuple(zip("QKV", matrices, (figures.QUERY, figures.KEY, figures.VALUE), ("query: what I look for", "key: what I offer", "value: what I give")))
+
+    def product(drawing: figures.Drawing, x0: float, top: float, cell: int, part: tuple[str, Any, str, str]) -> None:
+        name, matrix, colour, note = part
+        side, middle = cell * size, top + cell * size / 2
+        left, right = x0 + 22 + side, x0 + 42 + 2 * side
+        drawing.matrix(x0 + 2, middle - cell / 2, x[None], cell, "{:.0f}", title=f"x of {word}")
+        drawing.text(x0 + 12 + side, middle, "×", 14)
         for row, feature in enumerate(x.tolist()):
             if feature:
-                drawing.parts.append(f'<rect x="{left}" y="{top + 22 * row}" width="{22 * size}" height="22" fill="{colour}" opacity="0.35"/>')
-        drawing.matrix(left, top, matrix, 22, "{:.0f}", title=f"W_{name}")
-        drawing.text(left + 10 + 22 * size, middle, "=", 14)
-        drawing.matrix(left + 20 + 22 * size, middle - 11, (x @ matrix)[None], 22, "{:.0f}", title=name.lower())
-        drawing.text(drawing.width, middle + 24, note, 11, "end")
-    query, key = x @ matrices[0], y @ matrices[1]
-    top, left = 3 * high + 14, 116
-    for y_at, name, one, colour in ((top, f"q of {word}", query, figures.QUERY), (top + 34, f"k of {other}", key, figures.KEY)):
-        drawing.text(left - 8, y_at + 13, name, 12, "end", weight="bold")
-        for j, number in enumerate(one.tolist()):
-            drawing.box(left + 34 * j, y_at, 26, 26, f"{number:.0f}", color=colour)
-    for j, product in enumerate((query * key).tolist()):
-        drawing.text(left + 34 * j + 13, top + 30, "×", 11)
-        drawing.text(left + 34 * j + 13, top + 78, f"{product:.0f}", 12)
-        if j:
-            drawing.text(left + 34 * j - 4, top + 78, "+", 12)
-    score, ones = float(query @ key), " and ".join(str(row + 1) for row, feature in enumerate(x.tolist()) if feature)
-    drawing.text(left + 34 * size, top + 78, f"= {score:.0f}", 13, "start", weight="bold")
-    return drawing.show(alt=(
+                drawing.parts.append(f'<rect x="{left:g}" y="{top + cell * row:g}" width="{side}" height="{cell}" fill="{colour}" opacity="0.35"/>')
+        drawing.matrix(left, top, matrix, cell, "{:.0f}", title=f"W_{name}")
+        drawing.text(left + 10 + side, middle, "=", 14)
+        drawing.matrix(right, middle - cell / 2, (x @ matrix)[None], cell, "{:.0f}", title=name.lower())
+        drawing.text(right + side / 2, middle + cell + 2, note, 11)
+
+    def meeting(drawing: figures.Drawing, left: float, top: float) -> None:
+        for y_at, name, one, colour in ((top, f"q of {word}", query, figures.QUERY), (top + 34, f"k of {other}", key, figures.KEY)):
+            drawing.text(left - 8, y_at + 13, name, 12, "end", weight="bold")
+            for j, number in enumerate(one.tolist()):
+                drawing.box(left + 34 * j, y_at, 26, 26, f"{number:.0f}", color=colour)
+        for j, number in enumerate((query * key).tolist()):
+            drawing.text(left + 34 * j + 13, top + 30, "×", 11)
+            drawing.text(left + 34 * j + 13, top + 78, f"{number:.0f}", 12)
+            if j:
+                drawing.text(left + 34 * j - 4, top + 78, "+", 12)
+        drawing.text(left + 34 * size, top + 78, f"= {score:.0f}", 13, "start", weight="bold")
+
+    def sheet(width: int) -> str:
+        wide = width > PHONE
+        cell = 24 if wide else 22
+        high, across = cell * size + 46, 42 + 3 * cell * size
+        if wide:
+            drawing = figures.Drawing(width, 2 * high + 8)
+            places = [(0, 30), (width - across - 20, 30), (0, 30 + high)]
+            meeting(drawing, width - across + 96, high + 36)
+        else:
+            drawing = figures.Drawing(across + 26, 3 * high + 128)
+            places = [(0, 30 + high * i) for i in range(3)]
+            meeting(drawing, 116, 3 * high + 14)
+        for (x0, top), part in zip(places, parts):
+            product(drawing, x0, top, cell, part)
+        return drawing.svg()
+
+    return figures.Picture(responsive(sheet, COLUMN), (
         f"The vector of {word} times three matrices. Its ones pick out rows {ones} of each, and the sum of these rows is its query, "
-        f"its key and its value. Below, its query times the key of {other}, number by number, adds up to {score:.0f}."),
-        caption=f"Rows {ones} make the query of {word}. It meets the key of {other} with a score of {score:.0f}.")
+        f"its key and its value. Its query times the key of {other}, number by number, adds up to {score:.0f}."),
+        f"Rows {ones} make the query of {word}. It meets the key of {other} with a score of {score:.0f}.")
 
 
 def attention_sheet(words: Sequence[str], qkv: Sequence[Any], scores: Any, weights: Any, output: Any) -> figures.Picture:
     "Attention over three words on one sheet: Q, K and V, their scores, the scaled scores, the weights and the output."
-    drawing = figures.Drawing(340, 400)
-    drawing.text(4, 12, "1  project", 12, "start", weight="bold")
-    for i, (name, one) in enumerate(zip("QKV", qkv)):
-        drawing.matrix(50 + 100 * i, 46, one, 22, "{:.0f}", rows=words if i == 0 else None, title=name)
-    for x, step in ((4, "2  compare"), (138, "3  scale"), (232, "4  softmax")):
-        drawing.text(x, 132, step, 12, "start", weight="bold")
-    drawing.matrix(50, 176, scores, 22, "{:.0f}", rows=words, title="Q Kᵀ")
-    drawing.matrix(148, 176, scores / qkv[0].shape[1] ** 0.5, 22, "{:.0f}", title=f"÷ √{qkv[0].shape[1]}")
-    drawing.matrix(246, 164, weights, 31, "{:.2f}", "cividis", title="weights")
-    for x in (120, 218):
-        drawing.arrow(x, 209, x + 22, 209)
-    drawing.arrow(292, 260, 292, 296)
-    drawing.text(302, 278, "× V", 11, "start")
-    drawing.text(4, 284, "5  average the values", 12, "start", weight="bold")
-    drawing.matrix(213, 300, output, 31, "{:.1f}")
-    for i, word in enumerate(words):
-        drawing.text(207, 316 + 31 * i, word, 11, "end")
-    drawing.text(4, 330, "each row of weights", 11, "start")
-    drawing.text(4, 346, "adds up to 1", 11, "start")
+    scaled, root = scores / qkv[0].shape[1] ** 0.5, f"÷ √{qkv[0].shape[1]}"
+
+    def phone() -> figures.Drawing:
+        drawing = figures.Drawing(340, 400)
+        drawing.text(4, 12, "1  project", 12, "start", weight="bold")
+        for i, (name, one) in enumerate(zip("QKV", qkv)):
+            drawing.matrix(50 + 100 * i, 46, one, 22, "{:.0f}", rows=words if i == 0 else None, title=name)
+        for x, step in ((4, "2  compare"), (138, "3  scale"), (232, "4  softmax")):
+            drawing.text(x, 132, step, 12, "start", weight="bold")
+        drawing.matrix(50, 176, scores, 22, "{:.0f}", rows=words, title="Q Kᵀ").matrix(148, 176, scaled, 22, "{:.0f}", title=root)
+        drawing.matrix(246, 164, weights, 31, "{:.2f}", "cividis", title="weights")
+        for x in (120, 218):
+            drawing.arrow(x, 209, x + 22, 209)
+        drawing.arrow(292, 260, 292, 296).text(302, 278, "× V", 11, "start")
+        drawing.text(4, 284, "5  average the values", 12, "start", weight="bold")
+        drawing.matrix(213, 300, output, 31, "{:.1f}", rows=words)
+        drawing.text(4, 330, "each row of weights", 11, "start")
+        return drawing.text(4, 346, "adds up to 1", 11, "start")
+
+    def sheet(width: int) -> str:
+        if width <= PHONE:
+            return phone().svg()
+        drawing = figures.Drawing(width, 344)
+        drawing.text(4, 12, "1  project", 13, "start", weight="bold")
+        for x, name, one in zip((62, 306, 528), "QKV", qkv):
+            drawing.matrix(x, 52, one, 26, "{:.0f}", rows=words, title=name)
+        for x, step in ((4, "2  compare"), (176, "3  scale"), (306, "4  softmax"), (482, "5  average the values")):
+            drawing.text(x, 168, step, 13, "start", weight="bold")
+        drawing.matrix(62, 222, scores, 26, "{:.0f}", rows=words, title="Q Kᵀ").matrix(192, 222, scaled, 26, "{:.0f}", title=root)
+        drawing.matrix(306, 208, weights, 35, "{:.2f}", "cividis", title="weights")
+        for x in (148, 278):
+            drawing.arrow(x, 261, x + 24, 261)
+        drawing.arrow(418, 261, 468, 261).text(443, 248, "× V", 12)
+        drawing.matrix(528, 208, output, 35, "{:.1f}", rows=words)
+        return drawing.text(358, 328, "each row adds up to 1", 11).svg()
+
     told = ", ".join(f"{word} {row.max():.2f} on {words[int(row.argmax())]}" for word, row in zip(words, weights))
-    return drawing.show(alt="Five steps on one sheet, from queries, keys and values over scores and weights to the output.",
-                        caption=f"The largest weight of each word: {told}.")
+    return figures.Picture(responsive(sheet, COLUMN), "Five steps on one sheet, from queries, keys and values over scores and weights to the output.",
+                           f"The largest weight of each word: {told}.")
 
 
 def two_masks(words: Sequence[str], padding: Any, causal: Any) -> figures.Picture:

@@ -136,6 +136,57 @@ def moved_by_layer(moved: Mapping[str, Any], words: Sequence[str], alike: Any) -
                 f"{first[same].min():.1f}% to {first[same].max():.1f}%.")
 
 
+def norm_axes(words: Sequence[str], first: int) -> figures.Picture:
+    "Which numbers share a mean: one word's features in LayerNorm, one feature of all words in BatchNorm. first: words of the first sentence."
+    def draw(width: int) -> str:
+        wide = width > figures.PHONE
+        left, cell = (70, 52) if wide else (52, 30)
+        bottom = 34 + 28 * len(words) + 12
+        sheet, right = figures.Drawing(width, bottom + 30), width - 4 * cell - 20
+        for x, title, below, by_feature in ((left, "LayerNorm", "one mean per word", False), (right, "BatchNorm", "one mean per feature", True)):
+            sheet.text(x + 2 * cell, 14, title, 13, weight="bold").text(x + 2 * cell, bottom + 16, below, 12)
+            for i, word in enumerate(words):
+                top = 34 + 28 * i + (12 if i >= first else 0)
+                if x == left or wide:
+                    sheet.text(x - 8, top + 14, word, 12, "end")
+                for j in range(4):
+                    on = j == 1 if by_feature else i == first - 1
+                    sheet.box(x + j * cell, top, cell, 28, "", figures.TEAL if on else "none", figures.TEAL if on else figures.GREY)
+        return sheet.svg()
+
+    return figures.Picture(
+        figures.style.responsive(draw, figures.COLUMN),
+        f"Two grids of {len(words)} words by four features, two sentences and a pad. One row is coloured in the left grid, one column in the right.",
+        "LayerNorm takes its mean over one word's features, BatchNorm over one feature of all words, the pad included.")
+
+
+def norm_orders() -> figures.Picture:
+    "Post-norm and pre-norm, the wires of one sublayer; the word's own line is the thick one."
+    def wires(sheet: figures.Drawing, x: float, pre: bool, box: float) -> None:
+        branch = x + box + 24
+        left, top = (branch, 170) if pre else (x, 50)
+        sheet.text(x - 10, 222, "x", 13, "end").line(x, 234, x, 116, width=3.2).arrow(x, 92, x, 34 if pre else 77, width=3.2)
+        sheet.line(x, 210, branch, 210).arrow(branch, 210, branch, 197 if pre else 157)
+        sheet.line(branch, 128, branch, 104).arrow(branch, 104, x + 13, 104)
+        sheet.box(x - 12, 92, 24, 24, "+", "#dddddd", size=13).box(branch - box / 2, 128, box, 28, "f", size=13)
+        sheet.box(left - box / 2, top, box, 26, "norm", "#dddddd", size=13)
+        sheet.arrow(left, top, left, 157 if pre else 34, width=1.3 if pre else 3.2)
+
+    def draw(width: int) -> str:
+        box = 84 if width > figures.PHONE else 60
+        sheet = figures.Drawing(width, 268)
+        for k, (name, formula) in enumerate((("post-norm", "norm(x + f(x))"), ("pre-norm", "x + f(norm(x))"))):
+            middle = width / 2 * (k + 0.5)
+            sheet.text(middle, 14, name, 13, weight="bold").text(middle, 256, formula, 12, mono=True)
+            wires(sheet, middle - box / 2 - 12, bool(k), box)
+        return sheet.svg()
+
+    return figures.Picture(
+        figures.style.responsive(draw, figures.COLUMN),
+        "Two wirings of one sublayer. Post-norm: the word and f of it are added and the sum goes through the norm. Pre-norm: the norm stands "
+        "before f.", "Post-norm has a norm on the word's own line, the thick one; pre-norm leaves that line untouched from bottom to top.")
+
+
 def residual_or_none(depths: Sequence[int], slopes: Mapping[bool, Any], trained: Sequence[int], right: Mapping[bool, Any]) -> figures.Picture:
     """Stacks with residuals (True) and without (False), two panels.
 
@@ -169,7 +220,7 @@ def post_or_pre(by_layer: Mapping[str, Any], losses: Mapping[float, Mapping[str,
         alt=f"Gradient at layer 1 and at layer {layers}: {figures.heights(lines, 1, layers)}. Loss over the last ten steps, mean of the seeds: "
             + "; ".join(f"rate {rate}, {ends}" for rate, ends in told.items()) + ".",
         caption=f"The last layer's first gradient is {lines['post-norm'][1][-1] / lines['pre-norm'][1][-1]:.1f} times as large under "
-                f"post-norm. Loss at the end, rate {highest}: {told[highest]}.")
+                f"post-norm. Loss at the end, rate {highest}: {told[highest].replace('post, warm-up', 'post-norm with warm-up')}.")
 
 
 def leaning_on(shares: Any, readers: Sequence[str], words: Sequence[str], at: str) -> figures.Picture:

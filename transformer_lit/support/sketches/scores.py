@@ -23,7 +23,8 @@ def equal_runs(output: str, reference: str) -> figures.Picture:
     ends = [int(lengths[i, j]) for i, j in np.ndindex(*lengths.shape)
             if lengths[i, j] and not (i + 1 < len(rows) and j + 1 < len(cols) and lengths[i + 1, j + 1])]
     found = ", ".join(map(str, ends))
-    return figures.heatmap(lengths, rows=rows, cols=cols, annotate=True, fmt=".0f",
+    shown = [[str(n) if n else "" for n in row] for row in lengths.tolist()]  # a page of zeros would hide the runs
+    return figures.heatmap(lengths, rows=rows, cols=cols, annotate=shown, fmt="", bar=False, width=600, xlabel="reference", ylabel="output",
                            caption=f"{sum(ends)} of {len(rows)} words agree, in runs of {found}; a wrong word ends every run that would cross it.",
                            alt=f"Runs of equal words along the diagonal, of {found} words.")
 
@@ -52,7 +53,8 @@ def scores_by_group(groups: Mapping[str, Sequence[Mapping[str, Any]]], xlabel: s
     shared = sorted(group for group in scores[first] if any(group in scores[name] for name in others))
     at_best = sum(all(scores[first][group] >= scores[name].get(group, 0) for name in others) for group in shared)
     ends = "; ".join(f"{name} from {entry[1][0]:.0f} to {entry[1][-1]:.0f}" for name, entry in drawn.items())
-    told = f"{first} scores highest in {at_best} of the {len(shared)} groups that it shares with another set." if shared else None
+    told = (f"{first[:1].upper()}{first[1:]} scores highest in {'all' if at_best == len(shared) else f'{at_best} of the'} {len(shared)} groups that it shares "
+            "with another set.") if shared else None
     return figures.curves(drawn, logx=log, xlabel=xlabel, ylabel="BLEU", caption=told,
                           alt=f"{title}, with 95% bands, first to last group: {ends}.")
 
