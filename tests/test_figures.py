@@ -251,7 +251,7 @@ def test_the_dress_of_curves(axes):
 
 
 def test_a_references_name_stands_where_the_curves_are_far_from_it(axes):
-    falls, rises = [9.0, 2.0, 0.11], [0.2, 1.0, 5.0]
+    falls, rises = [9.0, 2.0, 0.11], [0.1, 1.0, 5.0]
     assert plots.free_at_first(axes, [falls, falls], (0.1, "floor")) and not plots.free_at_first(axes, [rises], (0.1, "floor"))
     assert not plots.free_at_first(axes, [falls, rises], (0.1, "floor")) and not plots.free_at_first(axes, [falls], None)
     plots.dress_curves(axes, None, None, None, (0.1, "floor"), first=True)
@@ -594,7 +594,7 @@ def test_the_mask_of_five():
 
 def test_the_noam_curve():
     assert "d_model 512" in explorers.noam_curve(9, 4000, False) and explorers.noam_curve(9, 4000, True) != explorers.noam_curve(9, 8000, True)
-    assert "2.21e-03" in explorers.noam_curve(9, 400, False) and ">base<" in explorers.noam_curve(9, 400, False)
+    assert "2.21\u00a0·\u00a010<sup>−3</sup>" in explorers.noam_curve(9, 400, False) and ">base<" in explorers.noam_curve(9, 400, False)
 
 
 def test_no_two_settings_of_a_figure_have_one_colour():
