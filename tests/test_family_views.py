@@ -68,7 +68,7 @@ def test_shares_and_ways():
     picture = views.shares_table({"gap": (0.5, hits)})
     assert shown(picture)[-4:] == ["gap", "50%", "25.0%", "-10.0"] and "at most 10.0" in picture.html
     picture = views.ways_to_ask({"cover_nothing": {"copier is right": 1.0}, "covered": {"copier is right": 0.1}})
-    assert "What a copier gets right: 100% by cover nothing and 10% by covered" in picture.html
+    assert "What a copier gets right: cover nothing 100%, covered 10%" in picture.html
 
 
 def test_trainings():
@@ -82,6 +82,6 @@ def test_trainings():
 def test_answers():
     assert shown(views.gaps_filled({views.ONE: {"any word": 0.5}}, 3))[-2:] == [views.ONE, "50%"]
     assert views.continuing({views.LEFT: 1.5, f"{views.ONE}, one look": 9.0}).caption == (
-        "The lowest and the highest: decoder-only 1.50, encoder-only, one look 9.00.")
+        "Perplexity of the rest, from 1.50 (decoder-only) to 9.00 (encoder-only, one look).")
     assert shown(views.ends_table("il", {views.ONE: "dort ."}))[1:] == ["il …", views.ONE, "dort ."]
     assert shown(views.translations({views.ONE: {"BLEU": 3.14, "exact": 0.25, "the first one": "il"}}, "he", "s"))[-4:] == [views.ONE, "3.1", "25%", "il"]

@@ -47,9 +47,9 @@ def shares_table(drawn: Mapping[str, tuple[float, Tensor]]) -> figures.Picture:
 
 def ways_to_ask(reports: Mapping[str, Mapping[str, float]]) -> figures.Picture:
     "Ways to choose what is asked, and what a copier makes of each. reports: name of the way -> what was counted."
-    copied = [f"{report['copier is right']:.0%} by {name.replace('_', ' ')}" for name, report in reports.items()]
+    copied = [f"{name.replace('_', ' ')} {report['copier is right']:.0%}" for name, report in reports.items()]
     return figures.table({name.replace("_", " "): report for name, report in reports.items()}, fmt="{:.2f}",
-                         caption=f"What a copier gets right: {in_a_row(copied)}")
+                         caption=f"What a copier gets right: {', '.join(copied)}")
 
 
 def covering_table(words: Sequence[str], first: Tensor, second: Tensor, read: Sequence[str], say: Sequence[str]) -> figures.Picture:
@@ -127,9 +127,9 @@ def gaps_filled(filled: Mapping[str, Mapping[str, float]], n: int) -> figures.Pi
 def continuing(perplexities: Mapping[str, float]) -> figures.Picture:
     "Perplexity of the rest of a sentence, a bar for each way to go on; a way's name begins with its family."
     best, worst = min(perplexities, key=perplexities.__getitem__), max(perplexities, key=perplexities.__getitem__)
-    ends = f"{best} {perplexities[best]:.2f}, {worst} {perplexities[worst]:.2f}"
+    ends = f"{perplexities[best]:.2f} ({best}) to {perplexities[worst]:.2f} ({worst})"
     return figures.bars(perplexities, xlabel="perplexity of the rest", colors={way: COLOURS[way.split(",")[0]] for way in perplexities},
-                        caption=f"The lowest and the highest: {ends}.", alt=f"Perplexity of the rest of a sentence, the shortest bar is the best: {ends}.")
+                        caption=f"Perplexity of the rest, from {ends}.", alt=f"Perplexity of the rest of a sentence, the shortest bar is the best: from {ends}.")
 
 
 def ends_table(beginning: str, ends: Mapping[str, str]) -> figures.Picture:
@@ -155,7 +155,7 @@ def all_tasks(filled: Mapping[str, Mapping[str, float]], perplexities: Mapping[s
     once, many = f"{ONE}, one look", f"{ONE}, a look per word"
     return figures.table({once: row(ONE, once, once), many: row("", many, many), LEFT: row(LEFT, LEFT, LEFT),
                           f"{LEFT}, 16 looks": row(f"{LEFT}, 16 looks"), TWO: row(TWO, TWO, TWO)},
-                         caption="fill, continue, translate: one seed")
+                         caption="Fill, continue, translate: one seed")
 
 
 def cut_into_patches(image: Tensor, patches: Tensor) -> figures.Picture:

@@ -99,7 +99,7 @@ class Sheet:
         x, words = self.middle[side] - self.half, "norm"
         self.parts.append(f'<g data-chapter="06_residual_and_norm"><title>layer norm</title><rect x="{x:g}" y="{top:g}" width="{2 * self.half}" '
                           f'height="{BAR}" rx="5" fill="{colour if lit else "none"}" stroke="{colour}" stroke-width="1.2"/>')
-        self.text(self.middle[side], top + BAR / 2 + 0.3, words, 9.5, lit=lit, colour=ink_on(colour) if lit else "currentColor")
+        self.text(self.middle[side], top + BAR / 2 + 0.3, words, 10, lit=lit, colour=ink_on(colour) if lit else "currentColor")
         self.parts.append("</g><!--box-->")
 
     def svg(self, top: float) -> str:

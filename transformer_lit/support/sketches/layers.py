@@ -63,7 +63,7 @@ def parameter_areas(parts: Mapping[str, float], layers: int = 6) -> figures.Pict
 
         def box(x: float, bottom: float, w: float, name: str, colour: str, of: str) -> float:
             height = parts[name] * per / w
-            sheet.box(x, bottom - height, w, height, name, colour, colour, size=size, sub=f"{of}{parts[name] / 1e6:.1f} M")
+            sheet.box(x, bottom - height, w, height, name, colour, colour, size=max(size, 12), sub=f"{of}{parts[name] / 1e6:.1f} M")
             level[name] = bottom - height / 2
             return bottom - height
 
@@ -83,7 +83,7 @@ def parameter_areas(parts: Mapping[str, float], layers: int = 6) -> figures.Pict
         sheet.text(right + tower / 2, 12, "linear: the embedding again" if wide else "linear: embedding", 12)
         edge, tie = right + tower, right + tower + (30 if wide else 12)
         for x1, y1, x2, y2 in ((edge, level["embedding"], tie, level["embedding"]), (tie, level["embedding"], tie, 12.0),
-                               (tie, 12.0, right + tower / 2 + (88 if wide else 52), 12.0)):
+                               (tie, 12.0, right + tower / 2 + (88 if wide else 60), 12.0)):
             sheet.line(x1, y1, x2, y2, figures.GREY, dash=True)
         for x, word in ((left, "source words"), (right, "target, shifted right")):
             sheet.text(x + tower / 2, ground + base + 42, word, 12)
