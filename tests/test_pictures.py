@@ -20,10 +20,10 @@ def test_losses_set_the_last_model_against_the_first():
     lines = curves_of(NAMES, "pocket")
     gap = lines["transformer"][1][-1] - lines["rnn-attention"][1][-1]
     assert gap > 0
-    caption = "RNN with attention against Transformer: at the end its loss is {gap:.2f} nats {side} it on pocket."
+    caption = "At the end the loss of RNN with attention is {gap:.2f} nats {side} that of Transformer on pocket."
     assert pictures.losses_along(NAMES, ["pocket"]).caption == caption.format(gap=gap, side="below")
     turned = pictures.losses_along(NAMES[::-1], ["pocket"])
-    assert f"{gap:.2f} nats above it" in turned.caption and f"RNN {lines['rnn'][1][-1]:.2f}" in repr(turned)
+    assert f"{gap:.2f} nats above that of RNN with attention" in turned.caption and f"RNN {lines['rnn'][1][-1]:.2f}" in repr(turned)
 
 
 def test_speeds_are_told_from_the_first_to_the_last():
@@ -55,11 +55,11 @@ def test_heads_are_counted_from_one_and_losses_told():
     weights[0, 0, :, 1], weights[0, 1, :, 3] = 1, 1
     names = ["⟨en⟩", "cats", "⟨end⟩", "⟨fr⟩", "chats"]
     assert pictures.heads_of_a_stream(weights, names, {"alignment": (0, 0), "tags": (0, 1)}).caption == (
-        "The most weight of the 2 French rows lies on an English word: layer 1, head 1 in 2, layer 1, head 2 in 0.")
+        "Of the 2 French rows these look most at an English word: 2 in head 1 of layer 1 and 0 in head 2 of layer 1.")
     both = pictures.heads_of_a_stream(weights, names, {"alignment": (0, 0), "previous token": (0, 1), "tags": (0, 1)})
     assert both.html.count("<svg") == 2 and "previous token and tags: layer 1, head 2" in both.html, "one head is drawn once"
     fallen = {"causal": ([0, 10], [3.8, 3.7]), "prefix": ([0, 10], [3.8, 0.1])}
     picture = pictures.copied_losses(fallen, 3.69, "ln 40")
-    assert "3.70 (causal), 0.10 (prefix); an honest guess has 3.69" in picture.caption and "#c2503c" in picture.html.lower(), "a leak is a fault"
+    assert "ln 40 = 3.69. At the last step: causal 3.70, prefix 0.10." in picture.caption and "#c2503c" in picture.html.lower(), "a leak is a fault"
     assert repr(picture) == (
         "Loss of random English words over 10 steps, beside ln 40 = 3.69. causal from 3.80 to 3.70; prefix from 3.80 to 0.10.")

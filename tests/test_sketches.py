@@ -151,8 +151,8 @@ def test_heads_count_from_one():
 def test_every_word_reaches_the_chosen_one():
     picture = sketches.across_then_alone(["on", "the", "bank"], "bank")
     html = picture._repr_html_()
-    assert html.count("<rect") == 9 and html.count("<polygon") == 2 * 3
-    assert html.count('x2="170" y2="139"') == 3, "three arrows end at the third word"
+    assert html.count("<rect") == 2 * 9 and html.count("<polygon") == 2 * 2 * 3, "for a desk and for a phone"
+    assert html.count('x2="619.333" y2="139"') == html.count('x2="298.333" y2="163"') == 3, "three arrows end at the third word"
     assert "to bank" in repr(picture)
 
 

@@ -60,9 +60,9 @@ def test_a_habit_is_the_head_with_most_weight_on_its_place():
     before, nowhere = torch.tensor([[[False, False], [True, False]]]), torch.zeros(1, 2, 2).bool()
     asked = {"decoder": weights}, {"decoder": torch.ones(2, 2).tril().bool()[None]}, {"decoder": {"word before": before, "nowhere": nowhere}}
     row, = word_maps.habits(*asked)
-    assert row["best head"] == "layer 1, head 1" and row["heads over half"] == "1 of 2", "a place without rows is left out"
+    assert row["best head"] == "layer\u00a01, head\u00a01" and row["heads over half"] == "1\u00a0of\u00a02", "a place without rows is left out"
     assert abs(row["its weight"] - 0.9) < 1e-6 and row["spread evenly"] == 0.5
-    assert "decoder layer 1, head 1, with 90% of its weight on the word before" in word_maps.habits_table(*asked)._repr_html_()
+    assert "decoder layer\u00a01, head\u00a01, with 90% of its weight on the word before" in word_maps.habits_table(*asked)._repr_html_()
 
 
 def test_no_encoder_head_of_the_pocket_translator_has_a_place():

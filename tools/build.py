@@ -31,8 +31,8 @@ SITE, OUT, BUILT = ROOT / ".run" / "site", ROOT / ".run" / "out", ROOT / "_build
 KEY_FIGURES = {  # chapter -> the cell whose figure stands on its card; the first small one where none is named
     "01": "states", "02": "figure-scale", "03": "figure-four-steps", "04": "promise", "05": "clocks", "06": "norm-places", "07": "mechanism",
     "08": "lines-bridge", "09": "draw-tying", "10": "shift-drawing", "11": "promise", "12": "timeline", "13": "tree-drawn", "14": "leak-figure",
-    "15": "growing-figure", "16": "mechanism-figure", "17": "mechanism", "18": "loss-figure", "19": "narrow-figure", "20": "one-by-one-figure",
-    "21": "curves-figure", "22": "promise", "23": "problem-figure", "24": "mask-figure", "25": "bends-figure", "26": "promise"}
+    "15": "growing-figure", "16": "mechanism-figure", "17": "mechanism", "18": "loss-figure", "19": "narrow-figure", "20": "by-head-figure",
+    "21": "curves-figure", "22": "promise", "23": "problem-figure", "24": "mask-figure", "25": "bends-figure", "26": "readers"}
 LARGEST = 25_000  # letters of such a drawing
 
 
@@ -163,7 +163,8 @@ def dress_part_pages() -> None:
     for page in sorted((SITE / "book").glob("part_*.md")):
         text = page.read_text(encoding="utf-8")
         text = re.sub(r"<!-- architecture ([\w ]+) -->", lambda found: figures.architecture(
-            found[1].split(), alt="The Transformer, with what this part is about in colour.", caption="What this part is about, in colour.").html, text)
+            found[1].split(), alt="The Transformer, with what this part is about in colour.",
+            caption="This part is about all of it." if found[1] == "all" else "What this part is about, in colour.").html, text)
         text = re.sub(r"<!-- cards (\d+) (\d+) -->", lambda found: '<div class="tl-cards tl-cards-wide">' + "".join(
             card(path) for path in chapters(int(found[1]), int(found[2]))) + "</div>", text)
         page.write_text(text, encoding="utf-8")

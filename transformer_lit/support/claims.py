@@ -89,9 +89,9 @@ def number(value: float | None) -> str:
     "Three digits that count, no exponent where a person wouldn't write one."
     if value is None or not math.isfinite(value):
         return "none" if value is None else str(value)
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
+    if value == 0 or 1e-4 <= abs(value) < 1e5:
         digits = 2 if value == 0 else max(0, 2 - math.floor(math.log10(abs(value))))
-        return f"{value:,.{digits}f}"
+        return f"{value:,.{digits}f}".replace("-", "−")
     return f"{value:.1e}"
 
 

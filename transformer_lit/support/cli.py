@@ -217,7 +217,8 @@ def run_train(options: argparse.Namespace) -> int:
 def score_line(score: dict) -> str:
     "Set, measure, value, and which references were counted."
     which = {"first": ", first reference only", "all": ", all references"}.get(score.get("references", ""), "")
-    return f"{score['set']}: {score['metric']}{which} {score['value']:.3f}"
+    metric = score["metric"].replace("nats a token", "nats per token")  # as older records have it
+    return f"{score['set']}: {metric}{which} {score['value']:.3f}"
 
 
 # translate -------------------------------------------------------------------------------------------------------------

@@ -22,13 +22,13 @@ def losses_along(names: Sequence[str], corpora: Sequence[str] = CORPORA) -> figu
     found = {corpus: curves_of(names, corpus) for corpus in corpora}
     gaps = {corpus: lines[names[0]][1][-1] - lines[names[-1]][1][-1] for corpus, lines in found.items()}
     first, *_, last = (TITLES.get(name, name) for name in names)
-    told = " and ".join(f"{abs(gap):.2f} nats {'below' if gap > 0 else 'above'} it on {corpus}" for corpus, gap in gaps.items())
+    told = " and ".join(f"{abs(gap):.2f} nats {'below' if gap > 0 else 'above'} that of {first} on {corpus}" for corpus, gap in gaps.items())
     return figures.curve_panels(
         [{"series": titled(lines), "title": corpus} for corpus, lines in found.items()], xlabel="thousands of target tokens",
         ylabel="loss, nats per token", alt=f"Validation loss of {len(names)} models over the tokens that they learned from. At the end: "
         + "; ".join(f"{corpus}: " + ", ".join(f"{TITLES.get(name, name)} {lines[name][1][-1]:.2f}" for name in names)
                     for corpus, lines in found.items()) + ".",
-        caption=f"{last[:1].upper()}{last[1:]} against {first}: at the end its loss is {told}.")
+        caption=f"At the end the loss of {last} is {told}.")
 
 
 def stream_laid_out(stream: tuple[Tensor, Tensor, int]) -> figures.Picture:
@@ -102,10 +102,10 @@ def heads_of_a_stream(weights: Tensor, names: Sequence[str], heads: Mapping[str,
         jobs.setdefault(at, []).append(name)
     tag = list(names).index("⟨fr⟩") if "⟨fr⟩" in names else 0
     most = {at: weights[at][tag:].argmax(-1) for at in jobs}  # of each French row the column with most weight
-    told = ", ".join(f"layer {at[0] + 1}, head {at[1] + 1} in {int(((0 < best) & (best < tag - 1)).sum())}" for at, best in most.items())
+    told = " and ".join(f"{int(((0 < best) & (best < tag - 1)).sum())} in head {at[1] + 1} of layer {at[0] + 1}" for at, best in most.items())
     return figures.heatmaps([{"matrix": weights[layer, head], "rows": names, "cols": names,
                               "title": f"{' and '.join(found)}: layer {layer + 1}, head {head + 1}"} for (layer, head), found in jobs.items()],
-                            vmin=0, vmax=1, caption=f"The most weight of the {len(names) - tag} French rows lies on an English word: {told}.",
+                            vmin=0, vmax=1, caption=f"Of the {len(names) - tag} French rows these look most at an English word: {told}.",
                             alt=f"{len(jobs)} lower triangles of attention over one joined sentence, each of the head "
                             f"that gives most to: {', '.join(heads)}.")
 
@@ -115,7 +115,7 @@ def copied_losses(fallen: Mapping[str, tuple[Sequence[int], Sequence[float]]], f
     told = "; ".join(f"{mask} from {losses[0]:.2f} to {losses[-1]:.2f}" for mask, (_, losses) in fallen.items())
     leaks = [mask for mask, (_, losses) in fallen.items() if losses[-1] < floor / 2]
     return figures.curves(dict(fallen), colors=dict.fromkeys(leaks, figures.FAULT), styles=dict.fromkeys(leaks, "--"),
-                          caption="Nobody can foretell random words, and still the loss ends at " + ", ".join(
-                              f"{losses[-1]:.2f} ({mask})" for mask, (_, losses) in fallen.items()) + f"; an honest guess has {floor:.2f}.",
+                          caption=f"Nobody can foretell random words: an honest guess has a loss of {name} = {floor:.2f}. At the last step: " + ", ".join(
+                              f"{mask} {losses[-1]:.2f}" for mask, (_, losses) in fallen.items()) + ".",
                           xlabel="step", ylabel="loss of the English, nats", hline=(floor, name),
                           alt=f"Loss of random English words over {max(fallen[next(iter(fallen))][0])} steps, beside {name} = {floor:.2f}. {told}.")

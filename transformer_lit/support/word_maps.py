@@ -158,8 +158,8 @@ def habits(weights: Mapping[str, Tensor], open_: Mapping[str, Tensor], places: M
             if place.any():
                 on = weight_at(weights[kind], place)  # (N, H)
                 n, h = divmod(int(on.argmax()), on.size(1))
-                rows.append({"attention": kind, "place": name, "best head": f"layer {n + 1}, head {h + 1}", "its weight": on.max().item(),
-                             "spread evenly": weight_at(even[:, None], place).item(), "heads over half": f"{int((on > 0.5).sum())} of {on.numel()}"})
+                rows.append({"attention": kind, "place": name, "best head": f"layer\u00a0{n + 1}, head\u00a0{h + 1}", "its weight": on.max().item(),
+                             "spread evenly": weight_at(even[:, None], place).item(), "heads over half": f"{int((on > 0.5).sum())}\u00a0of\u00a0{on.numel()}"})
     return rows
 
 

@@ -1,5 +1,6 @@
 """Heat maps, curves, bars and dots, each one call that gives a `Picture`."""
 import html
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -43,6 +44,7 @@ def square_panel(axes: Axes, array: np.ndarray, rows: Sequence | None, cols: Seq
     for text in axes.texts:  # seaborn's own choice is too pale on tan
         j, i = map(int, text.get_position())
         text.set_color(ink_on(paints[i * array.shape[1] + j]))
+        text.set_text(re.sub("^-", "−", text.get_text()))
 
 
 def label_heat(axes: Axes, title: str | None, xlabel: str | None, ylabel: str | None, cols: Sequence | None, width: int = 330) -> None:
@@ -243,11 +245,11 @@ def keyed(svg: str, ends: Sequence[End]) -> str:
 def curve_panel(series_by_label: Mapping[str, Any], xlabel: str | None = None, ylabel: str | None = None, title: str | None = None,
                 logx: bool = False, logy: bool = False, colors: Mapping[str, str] | None = None,
                 styles: Mapping[str, str] | None = None, hline: tuple[float, str] | None = None, width: int = COLUMN,
-                height: int | None = None) -> str:
+                height: int | None = None, ylim: tuple[float, float] | None = None) -> str:
     """Curves as SVG; each is ys, (xs, ys), or (xs, ys, low, high) with a band from low to high.
 
     Their names stand at their ends, or in a key below where they are long or many. colors, styles: of single curves, by
-    label. hline: a dotted reference (height, name)."""
+    label. hline: a dotted reference (height, name). ylim: lowest and highest, for panels that are compared."""
     if height is None:
         height = 330 if width > 500 else 250
     ends: list[End] = []
@@ -255,6 +257,8 @@ def curve_panel(series_by_label: Mapping[str, Any], xlabel: str | None = None, y
     def draw(width: int) -> str:
         figure, axes = panel(width, height if width > 500 else min(height, 260))
         log_axes(axes, logx, logy)
+        if ylim is not None:
+            axes.set_ylim(*ylim)
         ends.clear()
         with matplotlib.rc_context(STYLE):
             for (label, entry), colour in zip(series_by_label.items(), colours_of(series_by_label, colors)):
@@ -298,7 +302,7 @@ def heights(series_by_label: Mapping[str, Any], *places: float, fmt: str = "{:.2
     told = []
     for label, entry in series_by_label.items():
         xs, ys, *_ = series(entry)
-        *most, last = [fmt.format(ys[np.abs(xs - place).argmin()]) for place in places]
+        *most, last = [re.sub("^-", "−", fmt.format(ys[np.abs(xs - place).argmin()])) for place in places]
         told.append(f"{label} " + (f"{', '.join(most)} and {last}" if most else last))
     return "; ".join(told)
 

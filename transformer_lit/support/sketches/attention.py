@@ -127,7 +127,7 @@ def two_masks(words: Sequence[str], padding: Any, causal: Any) -> figures.Pictur
         for (x, y), name, mask in zip(places, ("padding", "causal", "both"), (np.tile(padding, (n, 1)), causal, both)):
             drawing.text(x + side / 2, y - 34, name, 12, weight="bold")
             for j, word in enumerate(words):
-                drawing.text(x + (j + 0.5) * cell, y - 11 + (0 if wide else 7 * (j % 2) - 5), word, 10)
+                drawing.text(x + (j + 0.5) * cell, y - 8 - 11 * (j % 2 == 0), word, 10)
             for i in range(n):
                 cells(x, y + i * cell, mask[i], name == "padding" and i > 0)
             if name == "padding" or (name == "both" and not wide):

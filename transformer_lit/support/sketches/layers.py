@@ -102,19 +102,35 @@ def parameter_areas(parts: Mapping[str, float], layers: int = 6) -> figures.Pict
 
 def across_then_alone(words: Sequence[str], chosen: str) -> figures.Picture:
     "An encoder layer's two steps: all words reach the chosen one, then each goes up alone."
-    drawing, at = figures.Drawing(30 + 62 * len(words), 264), words.index(chosen)
-    for i, word in enumerate(words):
-        x, lit = 24 + 62 * i, i == at
-        drawing.text(x + 22, 252, word, 12)
-        for row, fill in ((212, "none"), (116, figures.ENCODER), (20, figures.ENCODER)):
-            drawing.box(x, row, 44, 22, "", fill if lit else "none")
-        ink = None if lit else figures.GREY
-        drawing.arrow(x + 22, 76 if i < len(words) - 1 else 116, x + 22, 43, ink).line(x + 22, 116, x + 22, 96, ink)
-        drawing.arrow(x + 22, 212, 46 + 62 * at, 139, figures.VALUE)
-    right = drawing.width - 6
-    drawing.text(drawing.width / 2, 86, "feed-forward: each word alone", 12)
-    drawing.text(right, 156, "self-attention:", 12, "end").text(right, 172, "across words", 12, "end")
-    return drawing.show(
+    at = words.index(chosen)
+
+    def draw(width: int) -> str:
+        wide = width > figures.PHONE
+        left, step = (196, (width - 196) / len(words)) if wide else (0, width / len(words))
+        sheet, middles = figures.Drawing(width, 264 if wide else 300), [left + step * (i + 0.5) for i in range(len(words))]
+        low, mid, high = (212, 116, 20) if wide else (248, 140, 20)
+        for i, (word, x) in enumerate(zip(words, middles)):
+            sheet.text(x, low + 40, word, 12)
+            for row, fill in ((low, "none"), (mid, figures.ENCODER), (high, figures.ENCODER)):
+                sheet.box(x - 22, row, 44, 22, "", fill if i == at else "none")
+            ink = None if i == at else figures.GREY
+            sheet.arrow(x, mid if wide else mid - 34, x, high + 23, ink)
+            if wide:
+                sheet.arrow(x, low, middles[at], mid + 23, figures.VALUE)
+            else:  # the words stand between the boxes and the arrows
+                sheet.line(x, low, x, low - 8, figures.VALUE).arrow(x, low - 30, middles[at], mid + 23, figures.VALUE)
+            if not wide:
+                sheet.line(x, mid, x, mid - 14, ink)
+        if not wide:
+            sheet.text(width / 2, mid - 24, "feed-forward: each word alone", 12)
+            return sheet.text(width / 2, low - 18, "self-attention: across words", 12).svg()
+        for y, name in ((high + mid) / 2 + 11, ("feed-forward:", "each word alone")), ((mid + low) / 2 + 11, ("self-attention:", "across words")):
+            for down, line in zip((-8, 8), name):
+                sheet.text(4, y + down, line, 12, "start")
+        return sheet.svg()
+
+    return figures.Picture(
+        figures.style.responsive(draw, figures.COLUMN),
         alt=f"{len(words)} words in three rows. From the first row to the second all words send arrows to {chosen}. From the second "
             "to the third each word goes straight up alone.",
         caption=f"Self-attention brings something of all {len(words)} words to {chosen}; the feed-forward then works on each word alone.")
