@@ -106,7 +106,7 @@ def test_the_line_tells_kinds_of_processor_apart(monkeypatch):
     both["runs"] += record(*[0.5] * 9, -0.1, processor="AMD, AVX-512")["runs"]
     words = claims.record_words(both, "nats")
     assert "10 of 10 runs on Intel, AMX (95%: 69 to 100%), median gap 0.500 nats [0.500, 0.500]" in words
-    assert "9 of 10 runs on AMD, AVX-512" in words and "[-0.100, 0.500]" in words
+    assert "9 of 10 runs on AMD, AVX-512" in words and "[−0.100, 0.500]" in words
 
 
 # What a record must be, and what a run may be ---------------------------------------------------------------------------
