@@ -287,6 +287,7 @@ def test_long_names_go_into_a_key():
     assert "var(--tl-ui" not in plots.curve_panel({"a": [0, 1], "b": [1, 0]})
     assert plots.keyed("</div>", [end("one")]) == "</div>", "a single curve needs no name"
     key = plots.keyed("<div></div>", [end("a < b"), end("c", colour=QUERY)])
+    assert "3px dotted" in plots.keyed("<div></div>", [end("a"), end("b")], {"b": ":"}) and "3px solid" in key
     assert "a &lt; b" in key and key.index(KEY) < key.index(QUERY) and key.endswith("</div></div>")
 
 
@@ -382,6 +383,7 @@ def test_a_wide_map_turns_on_a_phone():
 def test_powers_of_ten_are_written_as_people_write_them():
     assert figures.powers("by 3e-07, 1e+05, 0e+00 and 2.5e+00") == "by 3\u00a0·\u00a010<sup>−7</sup>, 10<sup>5</sup>, 0 and 2.5"
     assert figures.powers("`1e-9` and x1e-9, face-07, 2017") == "`1e-9` and x1e-9, face-07, 2017", "code and names stay"
+    assert figures.powers("-0.5 (-1 to 2), [-3, -4], 2017-01, a-1, --n and `-5`") == "−0.5 (−1 to 2), [−3, −4], 2017-01, a-1, --n and `-5`"
     cell = figures.table([{"a": 3e-7}], fmt="{:.0e}").html
     shown = figures.Picture("<svg></svg>", alt="Four words and more here.", caption="1.5e-07 < 1.").html
     assert "3\u00a0·\u00a010<sup>−7</sup></td>" in cell and ">1.5\u00a0·\u00a010<sup>−7</sup> &lt; 1.</figcaption>" in shown

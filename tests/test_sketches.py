@@ -35,7 +35,7 @@ def test_the_longest_stays_on_top_and_what_is_saved_is_dashed():
     picture = sketches.staying({"one": 2, "two": 5, "three": 3})
     assert words(picture)[:3] == ["two", "three", "one"]
     assert picture._repr_html_().count("stroke-dasharray") == 2 * 2, "two drawings, and the longest saves nothing"
-    assert "two 5, three 3, one 2" in repr(picture) and picture.caption.startswith("Of 15 rows, 3 in each of 5 steps, 10 are computed")
+    assert "two 5 steps, three 3 steps, one 2 steps" in repr(picture) and picture.caption.startswith("Of 15 rows, 3 in each of 5 steps, 10 are computed")
 
 
 def test_each_true_word_goes_back_in():
@@ -170,7 +170,7 @@ def test_linked_words_are_told_by_the_english_word():
 def test_pairs_go_to_their_part():
     picture = sketches.dealt_out({"train": [("I see.", "Je vois."), ("I see!", "Ah !")], "test": [("Go.", "Va !")]})
     assert {"I see!", "Va !", "train", "test"} <= set(words(picture)) and picture._repr_html_().count("<polygon") == 3
-    assert repr(picture) == "3 pairs, dealt out by their English: train gets 2 of I see., I see!; test gets 1 of Go.."
+    assert repr(picture) == "3 pairs, dealt out by their English: train gets 2 of I see., I see!; test gets 1 of Go."
 
 
 def test_recorded_curves_tell_where_they_end():
@@ -188,7 +188,7 @@ def test_tables_of_records_keep_their_rows():
     rows = [{"name": name, "beam": 4, "same": 9, "sentences": 10, "bleu": 50.126, "difference": {"low": -0.5, "high": 0.25},
              "ratio": 0.5} for name in ("fp32", "int8")]
     table = sketches.precisions_compared(rows)._repr_html_()
-    assert "fp32<" not in table and "int8" in table and "9 of 10" in table and "50.13" in table and "-0.50 to +0.25" in table
+    assert "fp32<" not in table and "int8" in table and "9 of 10" in table and "50.13" in table and "−0.50 to +0.25" in table
     kept = [{"epochs": [1], "step": 5, "loss": 3.0}, {"epochs": [2], "step": 10, "loss": 2.0}, {"epochs": [1, 2], "step": 10, "loss": 1.5}]
     table = sketches.averaged_checkpoints(kept, [(1, 2)], lambda step: step / 40)._repr_html_()
     assert all(text in table for text in ("0.250", "2.000", "1.500 (epoch 1)"))
@@ -319,7 +319,7 @@ def test_each_head_is_a_dot_with_what_it_costs():
                                "costs 10.0.")
     assert words(picture).index("encoder") < words(picture).index("cross"), "the encoder stands left"
     better = sketches.points_lost({("cross", 0, 0): 0.9, ("cross", 0, 1): 0.95}, 0.9)
-    assert {"0.0", "-5.0"} <= set(words(better)), "a head that harms has a loss below zero"
+    assert {"0.0", "−5.0"} <= set(words(better)), "a head that harms has a loss below zero"
 
 
 def test_a_killed_run_tells_how_many_lines_are_written_twice():
@@ -543,7 +543,7 @@ def test_curves_of_training_say_what_came_out():
     drawn = sketches.losses_by_epoch(log)
     assert "from 3.50 to 1.50" in repr(drawn) and drawn.caption.startswith("In 2 epochs the loss on new sentences falls from 3.00 to 1.50")
     drawn = sketches.losses_apart({"nothing": [0.0, 0.0], "a part": [0.0, 0.25]})
-    assert drawn.caption == "Largest difference of the loss, if a checkpoint forgets nothing: 0.000, a part: 0.250."
+    assert drawn.caption == "How far a loss gets from that of the uninterrupted run: 0.000 nats if the checkpoint forgets nothing, 0.250 for a part."
     drawn = sketches.range_by_epoch({"fp32": [[3.0, 1.0], [3.0, 2.0], [3.0, 1.5]], "bf16": [[3.0, 2.0]] * 3}, dashed="bf16")
     assert drawn.caption == "After 2 epochs the median loss is 1.50 in fp32 and 2.00 in bf16. The bands reach from the lowest to the highest of 3 seeds." and "range of 3 seeds" in repr(drawn)
 

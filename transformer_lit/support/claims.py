@@ -90,6 +90,7 @@ def number(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "none" if value is None else str(value)
     if value == 0 or 1e-4 <= abs(value) < 1e5:
+        value = float(f"{value:.2e}")  # 0.9997 is 1.00 and not 1.000
         digits = 2 if value == 0 else max(0, 2 - math.floor(math.log10(abs(value))))
         return f"{value:,.{digits}f}".replace("-", "−")
     return f"{value:.1e}"

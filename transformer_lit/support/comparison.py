@@ -152,7 +152,7 @@ def table_of(names: Sequence[str], corpus: str = "pocket") -> Picture:
     caption = f"{corpus}: not run yet"
     if recorded:
         first = runs_of(recorded[:1], corpus)[recorded[0]][0]
-        caption = f"{corpus}, {first['lines']:,} test sentences, {first['signature']}"
+        caption = f"{corpus}, {first['lines']:,} test sentences, {first['signature'].replace('|', ' ')}"
     rows = [cost_row(name, corpus) for name in names]
     more = ["", *dict.fromkeys(key for row in rows for key in row if key not in FIRST)]
     return folded(table(rows, FIRST, caption, wide=True), table(rows, more, wide=True), "the other columns, and the command of each row")

@@ -171,7 +171,7 @@ def bytes_by_kind(kept: Mapping[str, tuple[int, int]]) -> figures.Picture:
     "The cache of one sentence by kind of attention: its own keys and values, cross-attention's, and both for one beam and for four."
     return figures.table({name: {"self": own, "cross": cross, "one beam": own + cross, "four beams": 4 * own + cross}
                           for name, (own, cross) in kept.items()},
-                         caption="bytes of the cache for one sentence, base model, bf16, 100 tokens read and 100 said")
+                         caption="Bytes of the cache for one sentence, base model, bf16, 100 tokens read and 100 said")
 
 
 def weights_said(parameters: int, kept: Sequence[int]) -> Prose:
@@ -216,7 +216,7 @@ def overtaken(fast: Mapping, slow: Mapping) -> float:
 
 def optimiser_table() -> figures.Picture:
     "Muon against the better of the Adams under each norm, at equal tokens and at equal time."
-    rows = []
+    rows, rivals = [], {}
     for side in ("post-norm", "pre-norm"):
         names = ways_on(side)
         found = {way: runs_of([name])[name] for way, name in names.items()}
@@ -225,10 +225,12 @@ def optimiser_table() -> figures.Picture:
             gap, low, high = away(names[way], names[adam], "valid_loss")
             cost = mean(run["cpu_seconds"] for run in found[way]) / mean(run["cpu_seconds"] for run in found[adam])
             share = max(overtaken(one, other) for one, other in zip(found[way], found[adam]))
-            rows.append({"": f"{way}, {side} (against {adam})", "loss": f"{gap:+.2f}", "lowest, highest seed": f"{low:+.2f}, {high:+.2f}",
+            rivals[side] = adam
+            rows.append({"": f"{way}, {side}", "loss": f"{gap:+.2f}", "lowest, highest seed": f"{low:+.2f}, {high:+.2f}",
                          "time of a run": f"{cost:.2f} ×", "ahead after, of the tokens": f"{share:.0%}",
                          "which take, of its time": f"{share * cost:.0%}"})
-    return figures.table(rows, caption="Muon against the better of the Adams, three seeds")
+    return figures.table(rows, caption="Muon against the better of the Adams, three seeds: " + ", ".join(
+        f"{adam} under {side}" for side, adam in rivals.items()))
 
 
 # Depth -------------------------------------------------------------------------------------------------------------
@@ -277,7 +279,7 @@ def trains(run: Mapping, floor: float) -> bool:
 
 
 def way_name(norm: str, warm: bool) -> str:
-    return f"{norm}, {'warm-up' if warm else 'none'}"
+    return f"{norm}, {'warm-up' if warm else 'without'}"
 
 
 def depth_table() -> figures.Picture:

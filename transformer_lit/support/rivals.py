@@ -48,7 +48,7 @@ def stopping_rows(record: dict) -> dict[str, Row]:
     "Two rules for stopping a beam: a row for each length penalty."
     return {f"α = {hasty['alpha']}": {
         "BLEU": f"{hasty['bleu']:.2f} → {calm['bleu']:.2f}",
-        "gap [95%]": "{value:+.2f} [{low:+.2f}, {high:+.2f}]".format(**calm["difference"]),
+        "gap [95%]": "{value:+.2f} [{low:+.2f}, {high:+.2f}]".format(**{k: round(v, 2) + 0.0 for k, v in calm["difference"].items()}),
         "length": f"{hasty['length']:.1%} → {calm['length']:.1%}",
         "changed": calm["changed"], "rows": f"{calm['rows'] / hasty['rows']:.2f} times"} for hasty, calm in stopping_pairs(record)}
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from IPython.display import HTML
 
 from .claims import NEEDED, anchor, by_processor, number, records, summary
-from .figures import FAULT, GREY
+from .figures import FAULT, GREY, powers
 
 OUTLINES = {  # by instruction set, round (0, 0); runs on two threads are hollow
     "best": '<circle r="4"', "avx512": '<path d="M0-5.2 5.2 0 0 5.2-5.2 0z"', "avx2": '<path d="M-3.7-3.7H3.7V3.7H-3.7z"',
@@ -74,7 +74,7 @@ def block(name: str, record: dict) -> str:
         rows.append(
             f'<div style="display:flex;flex-wrap:wrap;gap:.1em 1.2em;align-items:center"><div style="flex:1 1 17em">'
             f'<b{short}>{s["held"]} of {s["tried"]}</b> on {html.escape(kind)} (95%: {100 * s["low"]:.0f} to {100 * s["high"]:.0f}%); median '
-            f'{number(s["median"])}, from {number(s["least"])} to {number(s["greatest"])}</div>'
+            f'{powers(number(s["median"]))}, from {powers(number(s["least"]))} to {powers(number(s["greatest"]))}</div>'
             f'<div style="flex:1 1 {WIDTH}px;max-width:{round(1.2 * WIDTH)}px">{strip(runs, record, record["unit"])}</div></div>')
     return (f'<div id="{anchor(name)}" style="border-top:1px solid rgba(128,128,128,.4);padding:.6em 0">'
             f'<div class="tl-claimed">{html.escape(record["words"])}</div>'

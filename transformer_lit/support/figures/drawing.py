@@ -1,5 +1,6 @@
 """Mechanisms drawn by hand, in SVG: boxes, arrows, words and small matrices on a sheet that counts in pixels."""
 import html
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,7 +42,7 @@ class Drawing:
         'Words at a point; anchor: "start", "middle" or "end" of them stands there.'
         self.parts.append(f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" dominant-baseline="central" '
                           f'font-family="{"monospace" if mono else "sans-serif"}" font-weight="{weight or "normal"}" '
-                          f'fill="{color or "currentColor"}">{html.escape(str(text))}</text>')
+                          f'fill="{color or "currentColor"}">{html.escape(re.sub(r"^-(?=[0-9])", "−", str(text)))}</text>')
         return self
 
     def box(self, x: float, y: float, w: float, h: float, text: object = "", fill: str = "none", color: str | None = None,

@@ -230,13 +230,17 @@ def draw_curve(axes: Axes, entry: Any, colour: str, style: str) -> tuple[float, 
     return float(xs[-1]), float(ys[-1])
 
 
-def keyed(svg: str, ends: Sequence[End]) -> str:
-    "The SVG with a key below it, for long names."
+KEY_LINES = {"--": "dashed", ":": "dotted"}
+
+
+def keyed(svg: str, ends: Sequence[End], styles: Mapping[str, str] | None = None) -> str:
+    "The SVG with a key below it, for long names; a line that is dashed or dotted is so in the key."
     if len(ends) == 1:
         return svg
     marks = "".join('<span style="white-space:nowrap;margin-right:14px">'
-                    f'<span style="display:inline-block;width:16px;height:3px;'
-                    f'background:{"currentColor" if end.colour == INK else end.colour};vertical-align:middle;margin-right:5px">'
+                    '<span style="display:inline-block;width:18px;vertical-align:middle;margin-right:5px;'
+                    f'border-top:3px {KEY_LINES.get((styles or {}).get(end.label, ""), "solid")} '
+                    f'{"currentColor" if end.colour == INK else end.colour}">'
                     f"</span>{html.escape(end.label)}</span>" for end in ends)
     key = f'<div style="font-family:var(--tl-ui,sans-serif);font-size:12px;line-height:1.6">{marks}</div>'
     return svg[:-len("</div>")] + key + "</div>"
@@ -271,7 +275,7 @@ def curve_panel(series_by_label: Mapping[str, Any], xlabel: str | None = None, y
             if beside:
                 name_ends(axes, named if len(ends) > 1 else named[1:])
         svg = to_svg(figure, width)
-        return svg if beside else keyed(svg, ends)
+        return svg if beside else keyed(svg, ends, styles)
 
     return responsive(draw, width)
 

@@ -63,7 +63,7 @@ def colours_of(labels: Iterable[str], colors: Mapping[str, str] | None = None) -
 
 
 def powers(text: str) -> str:
-    "HTML or Markdown in which 3e-07 is written as people write it, 3 · 10<sup>−7</sup>; what stands in `code` is left alone."
+    "HTML or Markdown in which 3e-07 is written as people write it, 3 · 10<sup>−7</sup>, and -0.5 with a minus; `code` is left alone."
     def one(found: re.Match[str]) -> str:
         number, exponent = found[1], int(found[2])
         if not exponent or not float(number):
@@ -72,7 +72,8 @@ def powers(text: str) -> str:
         return power if number == "1" else f"{number}\u00a0·\u00a0{power}"
 
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(part if part.startswith("`") else re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]\d+)\b", one, part) for part in parts)
+    return "".join(part if part.startswith("`") else re.sub(
+        r"(?:(?<=[\s(\[])|^)-(?=\d)", "−", re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]\d+)\b", one, part)) for part in parts)
 
 
 class Picture:
@@ -142,6 +143,7 @@ def cleaned(text: str) -> str:
     text = re.sub(r" ?font-family: [^;]+;", "", text)  # the page's, from the opening tag
     # a hundredth of a pixel is enough; in words, a tick of 0.001 stays one
     text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0]), text)
+    text = re.sub(r">-(?=\d)", ">−", text)  # a number below zero has a minus, as its axis has
     return IDS.sub("", text).replace("<image ", '<image style="image-rendering:pixelated" ')
 
 

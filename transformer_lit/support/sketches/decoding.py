@@ -59,7 +59,7 @@ def staying(lengths: Mapping[str, int]) -> figures.Picture:
         drawing.text(left + unit * most / 2, 34 + 22 * len(order), "step", 12)
         return drawing.svg()
 
-    told, steps = ", ".join(f"{name} {lengths[name]}" for name in order), sum(lengths.values())
+    told, steps = ", ".join(f"{name} {lengths[name]} steps" for name in order), sum(lengths.values())
     return figures.Picture(
         figures.style.responsive(draw, figures.COLUMN),
         f"Bars for the steps that each sentence stays in the batch: {told}. Dashed: work that is saved.",

@@ -49,7 +49,7 @@ def dealt_out(parts: Mapping[str, Sequence[tuple[str, str]]]) -> figures.Picture
         sheet.box(230, middles[k] - 14, 100, 28, name, "#dddddd" if k == 0 else "none")
     told = [f"{name} gets {len(pairs)} of {', '.join(dict.fromkeys(english for english, _ in pairs))}" for name, pairs in parts.items()]
     groups = len({english.casefold().rstrip(" .!?…") for (english, _), _ in rows})
-    return sheet.show(alt=f"{len(rows)} pairs, dealt out by their English: {'; '.join(told)}.",
+    return sheet.show(alt=f"{len(rows)} pairs, dealt out by their English: {'; '.join(told).rstrip('.')}.",
                       caption=f"{len(rows)} pairs of {groups} English sentences: all pairs of one sentence go to one part.")
 
 

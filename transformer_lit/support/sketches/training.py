@@ -185,9 +185,10 @@ def losses_apart(gaps: Mapping[str, Sequence[float]]) -> figures.Picture:
     steps = max(map(len, gaps.values()))
     return figures.curves(
         {what: (range(1, len(gap) + 1), gap) for what, gap in gaps.items()}, xlabel="step", ylabel="difference of the loss",
-        alt=f"{len(gaps)} runs that forget something, each against the uninterrupted one, over {steps} steps.",
-        caption="Largest difference of the loss, if a checkpoint forgets "
-                + ", ".join(f"{what}: {max(gap):.3f}" for what, gap in gaps.items()) + ".")
+        alt=f"{len(gaps)} runs whose checkpoints forget {in_a_row(list(gaps))}, each against the uninterrupted one, over {steps} steps.",
+        caption="How far a loss gets from that of the uninterrupted run: "
+                + ", ".join(f"{max(gap):.3f} nats if the checkpoint forgets {what}" if n == 0 else f"{max(gap):.3f} for {what}"
+                            for n, (what, gap) in enumerate(gaps.items())) + ".")
 
 
 def range_by_epoch(runs: Mapping[str, Sequence[Sequence[float]]], dashed: str | None = None) -> figures.Picture:
