@@ -66,7 +66,7 @@ def test_pictures_of_who_sees():
 def test_shares_and_ways():
     hits = torch.arange(400) < 100  # a quarter; the standard error of a half is 1/40
     picture = views.shares_table({"gap": (0.5, hits)})
-    assert shown(picture)[-4:] == ["gap", "50%", "25.0%", "-10.0"] and "at most 10.0" in picture.html
+    assert shown(picture)[-4:] == ["gap", "50%", "25.0%", "−10.0"] and "at most 10.0" in picture.html
     picture = views.ways_to_ask({"cover_nothing": {"copier is right": 1.0}, "covered": {"copier is right": 0.1}})
     assert "What a copier gets right: cover nothing 100%, covered 10%" in picture.html
 
