@@ -382,14 +382,19 @@ def reason_for(survivor: dict, reasons: dict) -> str | None:
     return reasons.get((survivor["line"], survivor["mutation"])) or reasons.get(("*", survivor["mutation"]))
 
 
+PLUMBING = "test_faults_plumbing.py"
 CORE = ("test_parity.py", "test_properties.py", "test_whole.py")
 
 
 def test_files(module: str) -> list[str]:
-    "The test files of a module: its own, and the core's where one of them imports it."
+    "The test files of a module: its own, that of bad input where it imports it, and the core's where one of them does."
     tests, name = ROOT / "tests", module.split(".")[1]
-    core = any(re.search(rf"transformer_lit\.{name}\b", (tests / file).read_text(encoding="utf-8")) for file in CORE)
-    return [f"test_{name}.py"] * (tests / f"test_{name}.py").exists() + list(CORE) * core
+
+    def uses(file: str) -> bool:
+        return bool(re.search(rf"transformer_lit\.{name}\b", (tests / file).read_text(encoding="utf-8")))
+
+    own, core = tests / f"test_{name}.py", any(map(uses, CORE))
+    return [own.name] * own.exists() + [PLUMBING] * uses(PLUMBING) + list(CORE) * core
 
 
 class Tests:
