@@ -125,8 +125,8 @@ function answersOf(article) {
   });
   const all = [...found.values()];
   all.forEach(answer => {
-    const words = [...answer.box.querySelectorAll("summary")].map(s => s.textContent.trim().split(/\s+/)[0].toLowerCase());
-    const kinds = [...new Set(words)].join(" and ");
+    const words = [...answer.box.querySelectorAll("summary")].map(s => s.textContent.match(/\w+/)[0].toLowerCase());
+    const kinds = [...new Set(words)].join(", ").replace(/, ([^,]*)$/, " and $1");
     article.querySelector(`[data-answer="${answer.box.id}"]`).textContent = kinds[0].toUpperCase() + kinds.slice(1);
   });
   return all;
@@ -159,7 +159,7 @@ function sentenceOf(article) {
   copy.querySelectorAll("button, .tl-first-turn, .tl-first-note").forEach(e => e.remove());
   [...copy.attributes].forEach(a => { if (a.name !== "class") copy.removeAttribute(a.name); });
   copy.querySelector("svg").setAttribute("style", `width: ${wide}px; height: ${view.getBoundingClientRect().height}px`);
-  copy.setAttribute("style", `width: ${wide}px`);
+  copy.setAttribute("style", `width: ${wide}px; zoom: ${Math.min(1, 640 / wide).toFixed(3)}`);  // the cover's column, as in pdf.py
   return copy.outerHTML;
 }
 
