@@ -108,7 +108,8 @@ function answersOf(article) {
   const found = new Map();
   article.querySelectorAll("details").forEach(fold => {
     if (fold.closest(".tl-answer") || !ANSWER.test(fold.querySelector("summary").textContent.trim())) return;  // a fold in an answer goes with it
-    const piece = fold.closest("div.cell") || fold, asked = questionOf(piece), home = asked || fold.closest("section");
+    const cell = fold.closest("div.cell"), piece = fold.parentElement === cell ? cell : fold;  // a hint in a chart leaves the chart where it is
+    const asked = questionOf(piece), home = asked || fold.closest("section");
     if (!found.has(home)) {
       const box = document.createElement("section"), head = home.querySelector("h1, h2, h3, h4, h5");
       found.set(home, {title: asked ? titleOf(article, asked) : head.textContent.trim(), of: home.id, box});
