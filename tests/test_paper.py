@@ -37,7 +37,8 @@ SMALL = f"""<section id="small"><p class="tl-part">Part I · One</p><h1>1 · Sma
 <details class="tl-more"><summary>More</summary><table><tr><td>{"</td><td>".join(f"word{i}" for i in range(40))}</td></tr></table></details></section>
 <section id="cells"><h2>Cells</h2>{"".join(CELL.format(name=name, body="    x = x + 1" + chr(10) * 2 * 0 + chr(10) + ("    x = x * 2" + chr(10)) * 30) for name in ("first", "second", "third"))}
 <div class="cell"><div class="cell_input"><div class="highlight"><pre>{"wide = " + "1 + " * 60}</pre></div></div></div></section>
-<section id="exercise-1-1"><h3>Exercise 1.1 · One</h3><p>Do it.</p><details><summary>Hint</summary><p>Think.</p></details>
+<section id="exercise-1-1"><h3>Exercise 1.1 · One</h3><p>Do it.</p><div class="cell"><div class="cell_input"><div class="highlight"><pre>chart(1)</pre></div></div>
+<div class="cell_output"><div class="tl-figure"><p>The chart.</p><details><summary>Hint: 1</summary><p>Look there.</p></details></div></div></div><details><summary>Hint</summary><p>Think.</p></details>
 <div class="cell tag_solution"><details class="hide"><summary><p class="collapsed">Solution</p><p class="expanded">Hide</p></summary><div class="cell_input"><div class="highlight"><pre>answer = 42</pre></div></div></details></div></section>
 <section id="three-questions"><h2>Three questions</h2>{"".join(QUESTION.format(n=n) for n in (1, 2))}</section>
 <section id="the-end"><h2>The end</h2><p>Done.</p></section></section>"""
@@ -115,6 +116,7 @@ def test_nothing_is_folded_alive_or_foreign(printed, unpacked):
 def test_hints_and_solutions_stand_at_the_end(printed, unpacked):
     for text, place in ((printed, "#c01_small--answer-exercise-1-1"), (pages_in(unpacked)["c01_small.xhtml"], "answers.xhtml#c01_small--answer-exercise-1-1")):
         assert re.search(rf'href="{re.escape(place)}"[^>]*>Hint and solution<', text)
+    assert printed.index("Do it.") < printed.index("chart(1)") < printed.index("The chart.") < printed.index('id="answers"') < printed.index("Look there.")
     assert printed.index("Do it.") < printed.index('id="answers"') < printed.index("Think.") < printed.index("answer = 42")
     assert "Think." in pages_in(unpacked)["answers.xhtml"] and "Think." not in pages_in(unpacked)["c01_small.xhtml"]
 

@@ -93,7 +93,7 @@ def whole(site: Path, pages: list[still.Page], about: dict) -> str:
     chapters, part = [], None
     for page in pages:
         if page.part != part and page.part and not page.opens_part and page.part != still.FIRST:
-            chapters.append(f'<section class="tl-divider" style="page:s-{page.key}"><h1 class="tl-h1">{html.escape(page.part)}</h1></section>')
+            chapters.append(f'<section class="tl-divider" style="page:divider"><h1 class="tl-h1">{html.escape(page.part)}</h1></section>')
         part = page.part
         chapters.append(f'<article class="bd-article" id="{page.key}" style="page:s-{page.key}">{page.html}</article>')
     body = "".join([cover(about, pages), imprint(about), f'<div style="page:s-contents">{contents(pages, back)}</div>', *chapters,

@@ -108,7 +108,8 @@ function answersOf(article) {
   const found = new Map();
   article.querySelectorAll("details").forEach(fold => {
     if (fold.closest(".tl-answer") || !ANSWER.test(fold.querySelector("summary").textContent.trim())) return;  // a fold in an answer goes with it
-    const piece = fold.closest("div.cell") || fold, asked = questionOf(piece), home = asked || fold.closest("section");
+    const cell = fold.closest("div.cell"), piece = fold.parentElement === cell ? cell : fold;  // a hint in a chart leaves the chart where it is
+    const asked = questionOf(piece), home = asked || fold.closest("section");
     if (!found.has(home)) {
       const box = document.createElement("section"), head = home.querySelector("h1, h2, h3, h4, h5");
       found.set(home, {title: asked ? titleOf(article, asked) : head.textContent.trim(), of: home.id, box});
@@ -125,8 +126,8 @@ function answersOf(article) {
   });
   const all = [...found.values()];
   all.forEach(answer => {
-    const words = [...answer.box.querySelectorAll("summary")].map(s => s.textContent.trim().split(/\s+/)[0].toLowerCase());
-    const kinds = [...new Set(words)].join(" and ");
+    const words = [...answer.box.querySelectorAll("summary")].map(s => s.textContent.match(/\w+/)[0].toLowerCase());
+    const kinds = [...new Set(words)].join(", ").replace(/, ([^,]*)$/, " and $1");
     article.querySelector(`[data-answer="${answer.box.id}"]`).textContent = kinds[0].toUpperCase() + kinds.slice(1);
   });
   return all;
@@ -159,7 +160,7 @@ function sentenceOf(article) {
   copy.querySelectorAll("button, .tl-first-turn, .tl-first-note").forEach(e => e.remove());
   [...copy.attributes].forEach(a => { if (a.name !== "class") copy.removeAttribute(a.name); });
   copy.querySelector("svg").setAttribute("style", `width: ${wide}px; height: ${view.getBoundingClientRect().height}px`);
-  copy.setAttribute("style", `width: ${wide}px`);
+  copy.setAttribute("style", `width: ${wide}px; zoom: ${Math.min(1, 640 / wide).toFixed(3)}`);  // the cover's column, as in pdf.py
   return copy.outerHTML;
 }
 
