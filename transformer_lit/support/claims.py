@@ -19,6 +19,7 @@ from functools import cache
 
 from IPython.display import display
 
+from .figures import powers
 from .files import shipped
 
 PAGE = "95_what_held.html"
@@ -155,8 +156,8 @@ def rendered(claim: Claim) -> dict[str, str]:
     plain = f"{verdict}: {claim.words}; {told(claim)}. Record: {record}. [{claim.name}]"
     colour = "currentColor" if claim.held else "#C2503C"
     page = (f'<p class="tl-claim" style="border-left:3px solid {colour};margin:.6em 0;padding:.1em 0 .1em .8em;font-size:.92em">'
-            f'<b>{verdict}:</b> {html.escape(claim.words)}; {html.escape(told(claim))}. '
-            f'<a href="{PAGE}#{anchor(claim.name)}">Record</a>: {html.escape(record)}.</p>')
+            f'<b>{verdict}:</b> {html.escape(claim.words)}; {powers(html.escape(told(claim)))}. '
+            f'<a href="{PAGE}#{anchor(claim.name)}">Record</a>: {powers(html.escape(record))}.</p>')
     return {"text/html": page, "text/plain": plain}
 
 
