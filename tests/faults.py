@@ -120,7 +120,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ("answers in another order", "translation", "said[i] = out", "said[k + some.index(i)] = out", "in the order of the sentences"),
     ("embeddings given to Muon", "support/optimizers", "stacks = [*model.encoder.parameters(),", "stacks = [model.output.weight, *model.encoder.parameters(),",
      "embeddings belong to Adam"),
-    ("Muon looks back only", "support/optimizers", "torch.stack(torch._foreach_lerp(grads, means, ahead))", "torch.stack(means)", "another Muon than PyTorch's"),
+    ("Muon looks back only", "support/optimizers", "mixed = torch._foreach_lerp(grads, means, ahead)", "mixed = means", "another Muon than PyTorch's"),
     ("Muon divides by the wrong side", "support/optimizers", "0.2 * max(same[0].shape)", "0.2 * min(same[0].shape)", "another Muon than PyTorch's"),
     ("a GPU stays idle", "support/recipes", "translator.model.to(device)  #", "pass  #", "the weights move to the GPU"),
     ("text is encoded twice", "translation", "encode = cache(self.source.encode)", "encode = self.source.encode", "cut into tokens more than once"),
