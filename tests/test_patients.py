@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from transformer_lit import decoding
 from transformer_lit.decoding import beam_search, greedy_decode
+from transformer_lit.loss import smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, target_mask
 from transformer_lit.model import Transformer
 from transformer_lit.support import patients
@@ -216,7 +217,14 @@ def test_a_mend_that_only_pleases_the_check_is_seen_through():
     def half(case):
         case.first = lambda rows: torch.full_like(rows, BOS if len(rows) == 2 else PAD)
 
-    assert "isn't well" in judged(n, solutions()[n][0], half)
+    assert judged(n, solutions()[n][0], half).endswith("the model isn't well: it gives wrong answers.")
+    n = case_of("mean")
+
+    def nearly(case):
+        case.loss = lambda logits, labels: smoothed_cross_entropy(logits, labels, 0.05)
+
+    told = judged(n, lambda case: abs(case.loss(torch.zeros(1, 2, 24), torch.tensor([[7, PAD]])) - math.log(24)) < 1e-4, nearly)
+    assert "the model isn't well: it learns too slowly" in told, told
 
 
 def test_mends_in_other_words_are_right_as_well():

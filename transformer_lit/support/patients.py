@@ -35,10 +35,10 @@ PARTS = {  # name -> the call, what it gives
     "self_mask": ("self_mask(target)", "what the decoder may see of its own words", "target_mask"),
     "cross_mask": ("cross_mask(source)", "what the decoder may see of the source", "padding_mask"),
     "shift": ("shift(target)", "what the decoder reads, and what it must say", "shift_right"),
-    "loss": ("loss(logits, labels)", "nats per token", "smoothed_cross_entropy"),
+    "loss": ("loss(logits, labels)", "nats per token", "smoothed_cross_entropy, smoothing=0"),
     "clear": ("clear(optimizer)", "nothing; it empties the gradients", "optimizer.zero_grad"),
     "position": ("position(past)", "the position of a new token after so many", "past"),
-    "first": ("first(rows)", "the token with which each row begins", "BOS"),
+    "first": ("first(rows)", "the token that begins each row; rows: ids, shape (rows,)", "BOS in each"),
     "penalty": ("penalty(length, alpha)", "what a hypothesis's score is divided by", "penalty"),
 }
 LEARNED = ("attend", "self_mask", "cross_mask", "shift", "loss", "clear")  # with another one of these the weights come out otherwise
@@ -375,6 +375,11 @@ def symptoms(case: Patient) -> dict[str, float]:
             "greedy": len(case.greedy(asked)[0]), "beam": len(case.beam(asked)[0])}
 
 
+SIGNS = {"slow": "it learns too slowly", "too good": "its loss in training is lower than it can be",
+         "two losses": "its losses in training and in evaluation mode disagree", "wrong": "it gives wrong answers",
+         "short": "the beam's answer is too short"}
+
+
 def unwell(seen: Mapping[str, float]) -> list[str]:
     "Which of the symptoms are none of a healthy model's, by name."
     signs = {"slow": seen["quarter"] > 0.6 or seen["last"] > 2.5 * floor(),
@@ -437,7 +442,7 @@ def batch(case: Patient) -> Reading:
 
 @torch.no_grad()
 def cached(case: Patient) -> Reading:
-    "The right words fed in one by one, and all at once; with the book's mask, so that only the cache is asked."
+    "Feeds in the right words twice: one by one with the cache, and all at once. Both with the book's causal mask."
     source, target = collate(plain()[::6])  # four without um: no padding
     case.model.eval()
     with borrowed(case, self_mask=target_mask):
@@ -470,7 +475,7 @@ def ids(case: Patient) -> Reading:
 
 @torch.no_grad()
 def attention(case: Patient) -> Reading:
-    "Over how many of nine keys the weights of a fresh copy spread: e to the power of their entropy, on the mean."
+    "An untrained copy: how many of nine keys get a share of the attention. Equal weights count as nine, a single one as one."
     other, seen = case.fresh(), []  # type: tuple[Patient, list[Tensor]]
     attend = other.attend
 
@@ -533,7 +538,7 @@ PROBES = {
                      lambda r: number(r, "largest difference of its logits") > 1e-3 or abs(
                          number(r, "its loss, alone") - number(r, "its loss, in the batch")) > 0.05 * number(r, "its loss, alone")),
     "cache": Probe(cached, "Cached against uncached",
-                     "The right words fed in one by one, and all at once; with the book's mask, so that only the cache is asked.",
+                     "Feeds in the right words twice: one by one with the cache, and all at once. Both with the book's causal mask.",
                      lambda r: max(float(x) for x in r.values()) > 1e-3),
     "gradients": Probe(gradients, "Gradient norms at a rate of 0",
                      "The gradient's norm at five steps on one batch, at a learning rate of 0.",
@@ -543,7 +548,7 @@ PROBES = {
                      lambda r: not str(r["the decoder reads"]).startswith("BOS")
                      or not str(r["when decoding it reads"]).startswith("BOS") or not str(r["and must say"]).endswith("EOS")),
     "attention": Probe(attention, "Attention before training",
-                     "Over how many of nine keys the weights of a fresh copy spread: e to the power of their entropy, on the mean.",
+                     "An untrained copy: how many of nine keys get a share of the attention. Equal weights count as nine, a single one as one.",
                      lambda r: number(r, "keys used in cross-attention") < 4.5),
     "search": Probe(search, "Beam against greedy",
                      "Two answers to one source, greedy's and the beam's: their words, their log-probabilities, and these over the book's penalty.",
@@ -717,11 +722,12 @@ def judged(n: int, check: Callable[[Patient], Any], mend: Callable[[Patient], An
     try:
         if not passes(check, one):
             return "After your mend your own check still fails."
-        ill = bool(unwell(symptoms(one))) or any(kind.trouble(kind.run(one)) for kind in PROBES.values())
+        ill = [SIGNS[name] for name in unwell(symptoms(one))] or [
+            f"the probe {kind.title} still differs from a healthy model's" for kind in PROBES.values() if kind.trouble(kind.run(one))]
     except Exception as error:
         return f"With your mend the model stops with {type(error).__name__}: {error}."
     if ill:
-        return "Your check is content after your mend, but the model isn't well: a symptom or a probe still shows trouble."
+        return f"Your check is content after your mend, but the model isn't well: {in_a_row(ill)}."
     return (f"Right. A healthy model passes your check and the patient doesn't. After your mend it passes too, its symptom is gone, and all "
             f"{len(PROBES)} probes are quiet. {FAULTS[fault].made}")
 
