@@ -4,8 +4,8 @@ What a run is (recipe, batches) stands in chapter 21's module; here is what keep
 import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -21,6 +21,7 @@ from .checkpoint import average_files, keep_weights
 from .commands import nothing_left
 from .devices import answers_in, join_processes
 from .memory import matmul_rate, micro_batches_that_fit, peak_memory
+from .mixing import batches_of
 from .optimizers import MuonAndAdam
 from .prepare import Preparation, prepare
 from .processes import first_alone, largest, process
@@ -56,12 +57,18 @@ def evenly(pairs: Sequence, n: int) -> list:
     return [pairs[int(k * step)] for k in range(min(n, len(pairs)))]
 
 
+def of_kinds(apart: dict[str, list]) -> dict[str, list]:
+    "The pairs to develop with of each kind of text: a mixture holds them out as valid-KIND."
+    return {part.removeprefix("valid-"): pairs for part, pairs in apart.items() if part.startswith("valid-")}
+
+
 @dataclass
 class Looks:
     "An `on_step` that looks and keeps weights where they are due."
     translator: Translator
     experiment: Experiment
     held: Sequence[tuple[str, str]]  # to develop with
+    kinds: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)  # of a mixture: held-out pairs of each kind of text
 
     def __call__(self, trainer: Trainer) -> dict | None:
         e, step = self.experiment, trainer.step
@@ -80,8 +87,9 @@ class Looks:
         said = translator.translate([english for english, _ in some], beam_size=1,
                                     precision=answers_in(next(model.parameters()).device))
         bleu = evaluation.scores(said, [[other] for _, other in some])[0]
-        return {"valid_loss": validation_loss(model, translator.encode_pairs(self.held),
-                                              min(4096, self.experiment.training.max_tokens)),
+        most = min(4096, self.experiment.training.max_tokens)
+        loss, *kinds = (validation_loss(model, translator.encode_pairs(pairs), most) for pairs in (self.held, *self.kinds.values()))
+        return {"valid_loss": loss, **({"losses": dict(zip(self.kinds, kinds))} if kinds else {}),
                 "bleu": bleu["value"], "signature": bleu["signature"], "lines": len(some), "said": said[0]}
 
 
@@ -178,9 +186,9 @@ def begin(experiment: Experiment, store: TokenStore, folder: Path, device: torch
     if e.rate == "fall":
         def schedule(step: int) -> float:
             return rise_and_fall(step, e.steps, e.peak, e.training.warmup)
-    config = fit_to_memory(model, StoreBatches(store, e.training, e.steps), device)
+    config = fit_to_memory(model, batches_of(store, e.training, e), device)
     trainer = Trainer(model, config, optimizer=optimizer, folder=folder, schedule=schedule, plan=kept, spare=True, log_every=LOG_EVERY)
-    return translator, trainer, StoreBatches(store, config, e.steps)
+    return translator, trainer, batches_of(store, config, e)
 
 
 def run_experiment(experiment: Experiment, folder: str | Path, store: str | Path, workers: int = 1, until: float = math.inf,
@@ -197,7 +205,7 @@ def run_experiment(experiment: Experiment, folder: str | Path, store: str | Path
     apart = held.held_out()
     with nothing_left(folder, "plan.json"), lock.only_training(None if process()[0] else folder):
         translator, trainer, batches = begin(e, held, folder, place)
-        trainer.fit(batches, time_is_up(until), Looks(translator, e, apart["valid"]))
+        trainer.fit(batches, time_is_up(until), Looks(translator, e, apart["valid"], of_kinds(apart)))
         if trainer.step < e.steps:
             return None
         return first_alone(lambda: conclude(trainer, translator, e, held, command, until))

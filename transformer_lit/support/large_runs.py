@@ -11,6 +11,7 @@ from . import options as types
 from .commands import DONE, LATER, command_again, folder_or_new, guarded
 from .devices import device_here
 from .experiments import run_experiment
+from .mixing import Mixture
 from .precision import precision_here
 from .processes import process
 from .run_options import ASIDE, RUN_OPTIONS
@@ -46,7 +47,12 @@ def experiment_of(options: argparse.Namespace) -> Experiment:
         training["compile"] = compiled
     experiment = experiment_for(options.corpus, options.way, options.size, options.vocabulary, training,
                                 **given("sample", "pairs", "steps", "look_every", "lines", "keep_every", "peak"))
-    return replace(experiment, model=experiment.model | given("dropout"))
+    experiment = replace(experiment, model=experiment.model | given("dropout"))
+    if options.corpus.startswith("mixture"):
+        return Mixture(**vars(experiment), **given("temperature"))
+    if options.temperature is not None:
+        raise ValueError(f"--temperature is for a mixture of texts, and {options.corpus} is none: leave it out")
+    return experiment
 
 
 def command_line(options: argparse.Namespace) -> str:

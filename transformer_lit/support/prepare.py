@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, tee
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +68,14 @@ def chunks_of(pairs: Iterator[TextPair], size: int = CHUNK) -> Iterator[list[Tex
     "Lists of `size` pairs, the last one shorter."
     while chunk := list(islice(pairs, size)):
         yield chunk
+
+
+def source_chunks(sources: Iterable[Source], pairs: int | None = None) -> Iterator[tuple[str, list[TextPair]]]:
+    "The chunks of source after source, each with its source's name: the first `pairs` pairs, or all."
+    for source in sources:
+        for chunk in chunks_of(islice(source.read(), pairs)):
+            yield source.name, chunk
+            pairs = None if pairs is None else pairs - len(chunk)
 
 
 def pair_key(pair: TextPair) -> int:
@@ -192,8 +200,9 @@ def write_store(part: Path, settings: Preparation, sources: Sequence[Source], ap
         writer.began = now
         writer.close()  # so that it is not learned again
     english = sorted({sentence_key(english) for pairs in apart.values() for english, _ in pairs})
-    left = islice(chunks_of(stream_pairs(sources, settings.pairs)), writer.state["chunks"], None)
-    if not fill_shards(writer, encode_chunks(left, (tokenizer, settings, english), workers), until):
+    names, left = tee(islice(source_chunks(sources, settings.pairs), writer.state["chunks"], None))
+    encoded = encode_chunks((chunk for _, chunk in left), (tokenizer, settings, english), workers)
+    if not fill_shards(writer, (replace(chunk, source=name) for chunk, (name, _) in zip(encoded, names)), until):
         return None
     write_json(part / "held_out.json", apart)
     counts, seconds = writer.state["counts"], writer.state["seconds"]

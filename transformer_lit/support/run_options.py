@@ -6,7 +6,8 @@ from typing import Any
 
 from . import options as types
 
-TRAINING_SETS = ("wmt14-en-de", "wmt14-en-fr", "general-en-fr", "general-en-de", "multi30k-en-de", "multi30k-en-fr")
+TRAINING_SETS = ("wmt14-en-de", "wmt14-en-fr", "general-en-fr", "general-en-de", "mixture-en-fr", "mixture-en-de",
+                 "multi30k-en-de", "multi30k-en-fr")
 WAYS = ("paper", "ours")
 PAPER_DEFAULTS = {"steps": 100_000, "sample": 1_000_000, "look_every": 2000, "keep_every": 1400, "lines": 500,
                   "max_tokens": 25_000, "warmup": 4000, "seed": 1, "checkpoint_every": 1000}
@@ -37,6 +38,8 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {  # option -> what argparse's add_argu
        for name, (low, high, text) in WHOLE.items()},
     "--device": types.DEVICE,
     "--peak": dict(type=types.number(1e-8, 10), help="highest rate, our way (default: 0.004; the paper's way has none)"),
+    "--temperature": dict(type=types.number(0.1, 100), help="of a mixture: 1 shows each kind of text as often as there is of it; the "
+                          "higher, the more even (default: 3)"),
     "--dropout": dict(type=types.number(0, 0.99), help="default: the size's"),
     "--precision": dict(choices=["fp32", "bf16"], help="default: bf16 where the machine has units for it"),
     "--compile": dict(action=argparse.BooleanOptionalAction,

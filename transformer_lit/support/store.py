@@ -28,11 +28,12 @@ SLOTS = 1 << 22  # of the table of keys: 34 MB
 
 @dataclass
 class Chunk:
-    "Encoded pairs: ids end to end, lengths (n, 2), keys (n,), and how many pairs each rule of cleaning took."
+    "Encoded pairs: ids end to end, lengths (n, 2), keys (n,), how many pairs each rule of cleaning took, and whence they came."
     ids: np.ndarray
     lengths: np.ndarray
     keys: np.ndarray
     counts: Counter
+    source: str = ""
 
 
 class RecentKeys:
@@ -153,6 +154,8 @@ def fill_shards(writer: ShardWriter, chunks: Iterable[Chunk], until: float = flo
             counts += chunk.counts
             counts["kept"] -= repeats
             counts["repeated"] += repeats
+            if chunk.source:
+                counts["from " + chunk.source] += int(fresh.sum())
             tokens = np.repeat(fresh, chunk.lengths.sum(1))  # is this token in a pair that is new?
             writer.add(chunk.ids[tokens], chunk.lengths[fresh], counts)
             shown.update(chunk.counts.get("given", 0))

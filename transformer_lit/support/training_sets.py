@@ -1,12 +1,15 @@
 """The corpora that large runs train on, by name, and the sentences that are held out of each."""
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 
 from .. import data
 from . import corpora, download
 from .archives import Source, TextPair, check_archive, folder_sources, two_members
 from .files import file_hash
+from .near_copies import NearCopies, apart_from
 from .run_options import TRAINING_SETS
 
 
@@ -46,18 +49,59 @@ def news_source(language: str) -> Source:
     return Source("older news tests", tuple(path for path in files if path), lambda: data.parts_of_wmt14(language)["train"])
 
 
-def general_sources(language: str) -> list[Source]:
-    "Law and manuals from your folder, Tatoeba, the older news tests."
+def general_files(language: str) -> list[Source]:
+    "Law and manuals, from your folder."
     name = f"general/en-{language}"
     folder = download.here(name)
     if folder is None:
         raise FileNotFoundError(f"{name} is not on this machine: set TRANSFORMER_LIT_DATA to a folder that holds {name} with "
                                 "files of English<TAB>other")
-    return [*folder_sources(folder), tatoeba_source(language), news_source(language)]
+    return folder_sources(folder)
+
+
+def general_sources(language: str) -> list[Source]:
+    "Law and manuals from your folder, Tatoeba, the older news tests."
+    return [*general_files(language), tatoeba_source(language), news_source(language)]
+
+
+GENERAL = {"law": "canada_laws.tsv.xz", "web": "debian_web.tsv.xz", "php": "php_docs.tsv.xz", "python": "python_docs.tsv.xz"}
+
+
+@cache
+def mixture_held_out(language: str) -> dict[str, list[TextPair]]:
+    """What a mixture develops and is tested with, of each kind of text; `valid` and `test` are newstest2013 and 2014.
+
+    Of the general text, 300 and 1,000 English sentences of each of four kinds, as far as their files are there."""
+    parts = {"": {"valid": data.read_news("newstest2013", language), "test": data.read_news("newstest2014", language)},
+             "-tatoeba": data.load("tatoeba", language), "-multi30k": data.load("multi30k", language)}
+    files = {path.name: read for source in general_files(language) for path, read in [(source.files[0], source.read)]}
+    for kind, file in GENERAL.items():
+        if file in files:
+            good, _ = data.clean(files[file]())
+            parts["-" + kind] = data.split_by_english(good, 300, 1000)
+    return {part + kind: found[part] for part in ("valid", "test") for kind, found in parts.items()}
+
+
+@cache
+def near_copies(language: str) -> NearCopies:
+    "Tells what repeats a sentence that a mixture holds out."
+    return NearCopies(english for pairs in mixture_held_out(language).values() for english, _ in pairs)
+
+
+def mixture_sources(language: str) -> list[Source]:
+    "All text at hand, one source for each kind: everyday sentences, captions, older news, law and manuals."
+    files = general_files(language)
+
+    def general() -> Iterator[TextPair]:
+        return chain.from_iterable(source.read() for source in files)
+
+    kinds = [tatoeba_source(language), multi30k_source(language), news_source(language),
+             Source("general", tuple(path for source in files for path in source.files), general)]
+    return [replace(kind, read=partial(apart_from, kind.read, partial(near_copies, language))) for kind in kinds]
 
 
 FAMILIES: dict[str, Callable[[str], list[Source]]] = {
-    "wmt14": wmt_sources, "general": general_sources, "multi30k": lambda language: [multi30k_source(language)]}
+    "wmt14": wmt_sources, "general": general_sources, "mixture": mixture_sources, "multi30k": lambda language: [multi30k_source(language)]}
 
 
 def sources_of(corpus: str) -> list[Source]:
@@ -76,6 +120,8 @@ def held_out(corpus: str) -> dict[str, list[TextPair]]:
     language = language_of(corpus)
     if corpus.startswith("multi30k"):
         return {part: data.read_multi30k(part, language) for part in ("valid", "test")}
+    if corpus.startswith("mixture"):
+        return mixture_held_out(language)
     return {"valid": data.read_news("newstest2013", language), "test": data.read_news("newstest2014", language)}
 
 
@@ -86,6 +132,8 @@ def files_needed(corpus: str) -> list[str]:
         return []
     if family == "wmt14":
         return [name for name, (_, languages, _) in corpora.WMT14.items() if language in languages]
+    if family == "mixture":
+        return corpora.files_of("tatoeba", language) + corpora.files_of("multi30k", language)
     return corpora.files_of("tatoeba" if family == "general" else family, language)
 
 

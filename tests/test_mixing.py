@@ -1,0 +1,127 @@
+"""Several kinds of text in one training set: how often each is seen, and that a store knows which pair is of which kind."""
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer_lit import wmt
+from transformer_lit.support import large_runs, mixing, prepare, training_sets
+from transformer_lit.support.archives import Source
+
+KINDS = {"few": 10, "many": 1000}
+WORDS = "red blue green small big old new cat dog bird tree house car boat cup pen".split()
+
+
+def text(name, n):
+    "Pairs of one kind, all different."
+    return Source(name, (), lambda: [(f"{name} {WORDS[k % 16]} {WORDS[k // 16 % 16]} {k}.", f"le {WORDS[k % 16]} {k}") for k in range(n)])
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    "Thirty everyday pairs, five captions, one of them a repeat of an everyday one, and sixty of law."
+    caption = text("caption", 5)
+    sources = [text("tatoeba", 30), replace(caption, read=lambda: [*caption.read(), ("tatoeba red red 0.", "le red 0")]), text("law", 60)]
+    monkeypatch.setattr(prepare, "sources_of", lambda corpus: sources)
+    monkeypatch.setattr(prepare, "inputs_here", lambda corpus: None)
+    monkeypatch.setattr(prepare.chunks_of, "__defaults__", (7,))
+    held = {"valid": [("tatoeba blue red 1.", "x")], "test": [("y", "z")]}
+    return prepare.prepare(prepare.Preparation("mixture-en-fr", 300), tmp_path / "store", held=held)
+
+
+def test_shares_by_temperature():
+    assert mixing.shares_at(KINDS, 1) == pytest.approx({"few": 10 / 1010, "many": 1000 / 1010})
+    assert mixing.shares_at(KINDS, 2) == pytest.approx({"few": 1 / 11, "many": 10 / 11})  # roots: 1 to 10
+    assert mixing.shares_at(KINDS, 1e9) == pytest.approx({"few": 0.5, "many": 0.5})
+    assert mixing.shares_at({"none": 0, "some": 5}, 3) == {"none": 0.0, "some": 1.0}
+
+
+def test_a_kind_that_is_due_k_times_comes_k_times():
+    order = mixing.mixed_order(KINDS, 2, 1)  # 1010 / 11 = 92 of the few, 918 of the many
+    seen = Counter(order.tolist())
+    assert len(order) == 92 + 918
+    assert sorted(seen[k] for k in range(10)) == [9] * 8 + [10] * 2, "nine times whole, and two of them once more"
+    assert max(seen[k] for k in range(10, 1010)) == 1 and sum(seen[k] for k in range(10, 1010)) == 918
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any), st.floats(0.5, 20), st.integers(0, 9))
+def test_an_epoch_holds_each_kind_evenly(sizes, temperature, seed):
+    kinds = {str(k): n for k, n in enumerate(sizes)}
+    order = mixing.mixed_order(kinds, temperature, seed)
+    assert np.array_equal(order, mixing.mixed_order(kinds, temperature, seed))
+    assert abs(len(order) - sum(sizes)) <= len(sizes) and order.max() < sum(sizes)
+    start = 0
+    for n in sizes:
+        times = np.bincount(order, minlength=sum(sizes))[start:start + n]
+        assert n == 0 or times.max() - times.min() <= 1
+        start += n
+
+
+def test_a_store_says_which_pairs_are_of_which_kind(store):
+    kinds = mixing.kinds_of(store)
+    assert kinds == {"tatoeba": 29, "caption": 5, "law": 60}, "one held out, one a repeat"
+    words = [store.tokens().decode(source) for source, _ in store]
+    assert all(line.startswith("tatoeba") for line in words[:29]) and all(line.startswith("caption") for line in words[29:34])
+    assert all(line.startswith("law") for line in words[34:])
+
+
+def test_a_store_that_does_not_say_is_refused(store):
+    store.manifest["counts"].pop("from law")
+    with pytest.raises(ValueError, match="doesn't say which of its pairs come from where: delete it"):
+        mixing.kinds_of(store)
+
+
+def test_batches_of_a_mixture(store):
+    e = mixing.Mixture(**vars(wmt.experiment_for("mixture-en-fr", "ours", "tiny", 300)), temperature=1e6)
+    config = replace(e.training, max_tokens=128)
+    batches = mixing.batches_of(store, config, e)
+    epochs = [batches.epoch(n) for n in range(2)]
+    assert [list(map(list, epoch)) for epoch in epochs][0] == [list(batch) for batch in batches.epoch(0)] != [list(b) for b in epochs[1]]
+    for epoch in epochs:
+        every = np.concatenate(epoch)
+        kind = np.digitize(every, [29, 34])
+        assert np.bincount(kind).tolist() == [31, 31, 31], "three kinds, alike"
+        assert all(store.lengths[batch].max() * len(batch) <= 128 for batch in epoch)
+    fixed = mixing.batches_of(store, replace(config, compile=True), e)
+    assert len({tuple(side.shape) for batch in fixed.epoch(0) for side in fixed.tensors(batch)[:1]}) <= len(
+        set(wmt.steady_width(store.lengths.max(1)))), "few shapes"
+    assert type(mixing.batches_of(store, config, wmt.experiment_for())) is wmt.StoreBatches
+
+
+def test_the_option():
+    def asked(*typed):
+        return large_runs.experiment_of(large_runs.parser().parse_args(typed))
+
+    mixed = asked("--corpus", "mixture-en-de", "--temperature", "2")
+    assert isinstance(mixed, mixing.Mixture) and mixed.temperature == 2 and mixed.language == "de"
+    assert asked("--corpus", "mixture-en-fr").temperature == 3
+    with pytest.raises(ValueError, match="--temperature is for a mixture of texts, and wmt14-en-de is none"):
+        asked("--temperature", "2")
+
+
+def test_what_a_mixture_is_made_of(monkeypatch):
+    "Near-copies go from every kind; of the general text four kinds are held out by English sentence."
+    made = {name: Source(name, (), lambda name=name: [(f"{name} {k}", f"{name} {k}") for k in range(3)]) for name in ("t", "m", "n")}
+    law = Source("canada_laws.tsv.xz", (training_sets.Path("canada_laws.tsv.xz"),),
+                 lambda: [(f"section {k} of {WORDS[k % 16]}", f"article {k}") for k in range(2000)])
+    monkeypatch.setattr(training_sets, "general_files", lambda language: [law])
+    for name, source in zip(("tatoeba_source", "multi30k_source", "news_source"), made.values()):
+        monkeypatch.setattr(training_sets, name, lambda language, source=source: source)
+    monkeypatch.setattr(training_sets.data, "read_news", lambda name, language: [(name[-2:], "x")])
+    monkeypatch.setattr(training_sets.data, "load", lambda name, language: {"valid": [("T 1!", "x")], "test": [("M 2", "x")]})
+    training_sets.mixture_held_out.cache_clear()
+    training_sets.near_copies.cache_clear()
+    try:
+        held = training_sets.held_out("mixture-en-fr")
+        assert list(held) == [part + kind for part in ("valid", "test") for kind in ("", "-tatoeba", "-multi30k", "-law")]
+        assert len(held["valid-law"]) == 300 and len(held["test-law"]) == 1000
+        found = {source.name: [english for english, _ in source.read()] for source in training_sets.sources_of("mixture-en-fr")}
+        assert {name: lines for name, lines in found.items() if name != "general"} == {
+            "t": ["t 0", "t 2"], "m": ["m 0", "m 1"], "n": ["n 0", "n 1", "n 2"]}
+        assert len(found["general"]) == 700 and not set(found["general"]) & {english for english, _ in held["test-law"]}
+    finally:
+        training_sets.mixture_held_out.cache_clear()
+        training_sets.near_copies.cache_clear()
