@@ -1,11 +1,16 @@
 """Several kinds of text in one training set: how often each is seen, and that a store knows which pair is of which kind."""
+import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+import temperature as on_temperature
 
 from transformer_lit import wmt
 from transformer_lit.support import large_runs, mixing, prepare, training_sets
@@ -28,7 +33,7 @@ def store(tmp_path, monkeypatch):
     monkeypatch.setattr(prepare, "sources_of", lambda corpus: sources)
     monkeypatch.setattr(prepare, "inputs_here", lambda corpus: None)
     monkeypatch.setattr(prepare.chunks_of, "__defaults__", (7,))
-    held = {"valid": [("tatoeba blue red 1.", "x")], "test": [("y", "z")]}
+    held = {"valid": [("tatoeba green red 2.", "le green 2")], "valid-law": [("law red.", "le red")], "test": [("y", "z")]}
     return prepare.prepare(prepare.Preparation("mixture-en-fr", 300), tmp_path / "store", held=held)
 
 
@@ -105,7 +110,7 @@ def test_the_option():
 def test_what_a_mixture_is_made_of(monkeypatch):
     "Near-copies go from every kind; of the general text four kinds are held out by English sentence."
     made = {name: Source(name, (), lambda name=name: [(f"{name} {k}", f"{name} {k}") for k in range(3)]) for name in ("t", "m", "n")}
-    law = Source("canada_laws.tsv.xz", (training_sets.Path("canada_laws.tsv.xz"),),
+    law = Source("canada_laws.tsv.xz", (Path("canada_laws.tsv.xz"),),
                  lambda: [(f"section {k} of {WORDS[k % 16]}", f"article {k}") for k in range(2000)])
     monkeypatch.setattr(training_sets, "general_files", lambda language: [law])
     for name, source in zip(("tatoeba_source", "multi30k_source", "news_source"), made.values()):
@@ -125,3 +130,11 @@ def test_what_a_mixture_is_made_of(monkeypatch):
     finally:
         training_sets.mixture_held_out.cache_clear()
         training_sets.near_copies.cache_clear()
+
+
+def test_the_experiment_on_temperature(store):
+    "One run of bench/temperature.py, on the small store: the same once more, and what it is judged by."
+    assert on_temperature.judged({"news": 4, "tatoeba": 2, "multi30k": 3, "law": 1, "web": 3}) == pytest.approx((4 + 2 + 3 + 2) / 4)
+    one, again = (on_temperature.trained(store, 2, 1, 3) for _ in range(2))
+    assert one == again and one["tokens"] > 0 and list(one["losses"]) == ["news", "law"] and one["judged"] == pytest.approx(sum(one["losses"].values()) / 2)
+    assert on_temperature.trained(store, 2, 2, 3)["losses"] != one["losses"]
