@@ -106,6 +106,15 @@ def test_every_pair_is_kept_or_counted():
     assert counts == {"given": 5, "respelled": 2, "empty": 1, "kept": 3, "repeated": 1}
     assert data.clean(given, 5, 1.0)[1] == {"given": 5, "respelled": 2, "empty": 1, "too long": 1, "kept": 2, "repeated": 1}
     assert data.clean([]) == ([], {"given": 0, "respelled": 0})
+    assert [data.clean([("w " * n, "x " * n)])[1].get("too long") for n in (100, 101)] == [None, 1], "a hundred words are not too long"
+
+
+def test_a_published_test_set_keeps_its_lines(monkeypatch):
+    "Tatoeba's references are gathered by sentence; a published test has as many lines as it was published with, repeats among them."
+    monkeypatch.setattr(data, "load", lambda name, language: {"test": [("Go.", "Va."), ("Go!", "Allez !"), ("No.", "Non.")]})
+    for name in "multi30k", "newstest2014":
+        assert data.test_set(name) == (["Go.", "Go!", "No."], [["Va."], ["Allez !"], ["Non."]])
+    assert data.test_set("tatoeba") == (["Go.", "No."], [["Va.", "Allez !"], ["Non."]])
 
 
 def test_short_means_fewer_words_on_both_sides():
