@@ -15,6 +15,7 @@ import temperature as on_temperature
 from transformer_lit import wmt
 from transformer_lit.support import large_runs, mixing, prepare, training_sets
 from transformer_lit.support.archives import Source
+from transformer_lit.support.copying import VARIANTS
 
 KINDS = {"few": 10, "many": 1000}
 WORDS = "red blue green small big old new cat dog bird tree house car boat cup pen".split()
@@ -124,8 +125,9 @@ def test_what_a_mixture_is_made_of(monkeypatch):
         assert list(held) == [part + kind for part in ("valid", "test") for kind in ("", "-tatoeba", "-multi30k", "-law")]
         assert len(held["valid-law"]) == 300 and len(held["test-law"]) == 1000
         found = {source.name: [english for english, _ in source.read()] for source in training_sets.sources_of("mixture-en-fr")}
-        assert {name: lines for name, lines in found.items() if name != "general"} == {
+        assert {name: lines for name, lines in found.items() if name not in ("general", "copying")} == {
             "t": ["t 0", "t 2"], "m": ["m 0", "m 1"], "n": ["n 0", "n 1", "n 2"]}
+        assert len(found["copying"]) == VARIANTS and "t 2" not in found["copying"], "of the 2, since 0 says nothing"
         assert len(found["general"]) == 700 and not set(found["general"]) & {english for english, _ in held["test-law"]}
     finally:
         training_sets.mixture_held_out.cache_clear()

@@ -57,6 +57,8 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what a
         "sentences": dict(nargs="*", help="English sentences; none: lines from standard input"),
         "--file": dict(type=types.path, help="a text, one sentence per line"),
         "--interactive": dict(action="store_true", help="ask for one sentence after the other"),
+        "--show-confidence": dict(action="store_true", help="after each answer a tab, and the chrF, 0 to 100, that answers as sure as "
+                                                            "this one had on a test"),
         "--folder": FOLDER, "--beam": BEAM, "--device": types.DEVICE},
     "evaluate": {
         "--set": dict(choices=TEST_SETS, default="tatoeba", help="the test set (default: %(default)s)"),
@@ -300,13 +302,28 @@ def with_beam(translator: "Translator", beam: int) -> Translate:
     return partial(translator.translate, beam_size=beam, batch_size=max(1, min(64, 256 // beam)))
 
 
+def with_confidence(translator: "Translator", folder: Path | None, beam: int) -> Translate:
+    "Answers, each with a tab and how good it may be expected to be. FileNotFoundError if the folder doesn't say what sureness is worth."
+    from . import confidence
+    from .files import shipped
+
+    worth = confidence.load_calibration(folder or shipped("data/checkpoints/tatoeba-fr"))
+
+    def translate(lines: list[str]) -> list[str]:
+        said = confidence.translate_surely(translator, lines, beam, max(1, min(64, 256 // beam)))
+        return [f"{one.text}\t{worth(one.log_probability):.0f}" if one.text else "" for one in said]
+    return translate
+
+
 def run_translate(options: argparse.Namespace) -> int:
     "One line per sentence, or a conversation."
     check_source(options)
     import torch
 
     torch.set_num_threads(1)  # busy cores: more threads are slower
-    translate = with_beam(load_translator(options.folder, options.device), options.beam)
+    translator = load_translator(options.folder, options.device)
+    translate = (with_confidence(translator, options.folder, options.beam) if options.show_confidence
+                 else with_beam(translator, options.beam))
     if options.interactive or (sys.stdin.isatty() and not (options.sentences or options.file)):
         converse(translate)
         return DONE

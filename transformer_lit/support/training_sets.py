@@ -8,6 +8,7 @@ from pathlib import Path
 from .. import data
 from . import corpora, download
 from .archives import Source, TextPair, check_archive, folder_sources, two_members
+from .copying import copying_pairs
 from .files import file_hash
 from .near_copies import NearCopies, apart_from
 from .run_options import TRAINING_SETS
@@ -89,7 +90,7 @@ def near_copies(language: str) -> NearCopies:
 
 
 def mixture_sources(language: str) -> list[Source]:
-    "All text at hand, one source for each kind: everyday sentences, captions, older news, law and manuals."
+    "All text at hand, one source for each kind: everyday sentences, captions, older news, law and manuals, and pairs that teach to copy."
     files = general_files(language)
 
     def general() -> Iterator[TextPair]:
@@ -97,7 +98,8 @@ def mixture_sources(language: str) -> list[Source]:
 
     kinds = [tatoeba_source(language), multi30k_source(language), news_source(language),
              Source("general", tuple(path for source in files for path in source.files), general)]
-    return [replace(kind, read=partial(apart_from, kind.read, partial(near_copies, language))) for kind in kinds]
+    kinds = [replace(kind, read=partial(apart_from, kind.read, partial(near_copies, language))) for kind in kinds]
+    return [*kinds, replace(kinds[0], name="copying", read=partial(copying_pairs, kinds[0].read))]
 
 
 FAMILIES: dict[str, Callable[[str], list[Source]]] = {
