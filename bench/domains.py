@@ -127,7 +127,7 @@ def told(translator: Translator, test: Test, said: list[str], sure: list[float])
     sampled = CHRF().corpus_score(said, evaluation.columns(references), n_bootstrap=1000)
     ratio = [len(one.split()) / max(len(english.split()), 1) for one, english in zip(said, sentences)]
     return {"sentences": len(sentences), "bleu": bleu | {"low": spread["low"], "high": spread["high"]},
-            "chrf": chrf | {"low": sampled._mean - sampled._ci, "high": sampled._mean + sampled._ci},
+            "chrf": chrf | {"low": float(sampled._mean - sampled._ci), "high": float(sampled._mean + sampled._ci)},
             "short": mean(r < 0.5 for r in ratio), "long": mean(r > 2 for r in ratio), "repeats": mean(map(repeats, said)),
             "untouched": untouched(translator, sentences, said), "log_probability": mean(sure)}
 
