@@ -14,6 +14,7 @@ import pytest
 from transformer_lit.attention_maps import alignment_error_rate
 from transformer_lit.pocket import load_pocket
 from transformer_lit.support import first_page
+from transformer_lit.support.confidence import load_calibration, translate_surely
 from transformer_lit.support.files import shipped
 from transformer_lit.support.word_maps import cross_weights, maps_of
 from transformer_lit.translation import Translator, pieces, readable
@@ -189,6 +190,17 @@ def test_the_field_says_what_the_package_says(visit, shipped_one):
     assert f"French: {shipped_one.translate(['I love you.'], 1)[0]} " in settled(page, "greedy.")
     page.get_by_label("beam of 4").check()
     assert f"French: {shipped_one.translate(['I love you.'])[0]} " in settled(page, "with a beam of 4.")
+    worth, doubted = load_calibration(shipped("data/checkpoints/tatoeba-fr")), set()
+    for text in "I love you.", "The senate ratified the treaty amid widespread scepticism.":
+        for beam, label in (1, "greedy"), (4, "beam of 4"):
+            page.get_by_label(label).check()
+            told = ask(page, text)
+            (sure,) = translate_surely(shipped_one, [text], beam)
+            assert abs(int(re.search(r"agreed to (\d+)%", told)[1]) - worth(sure.log_probability)) <= 1, (text, label)
+            grey = worth(sure.log_probability) < first_page.DOUBT
+            assert page.locator(".tl-ask").get_attribute("data-doubt") == ("" if grey else None) and ("don't rely on it" in told) == grey
+            doubted |= {text} if grey else set()
+    assert doubted == {text}, "the second is beyond it"
     for text, (french, lines, listed) in recorded.items():
         page.get_by_role("button", name=text).click()
         page.wait_for_function("text => !document.querySelector('.tl-ask').hasAttribute('data-busy') && [...document.querySelectorAll('.tl-ask [data-out=en] span')].map(e => e.textContent).join('').length == text.replaceAll(' ', '').length", arg=text)

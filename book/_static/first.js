@@ -144,8 +144,15 @@ function reading({text, pieces}, layer) {
   };
 }
 
+// the chrF to expect where the mean log-probability of a token is x: between two known ones a straight line
+function expected([known, chrf], x) {
+  const i = known.findIndex(one => one >= x);
+  if (i <= 0) return i ? chrf[chrf.length - 1] : chrf[0];
+  return chrf[i - 1] + (chrf[i] - chrf[i - 1]) * (x - known[i - 1]) / (known[i] - known[i - 1]);
+}
+
 function anySentence(root) {
-  const {cases, layer} = JSON.parse(root.dataset.ask), {out, button} = within(root), view = tlLive.picture(root.querySelector(".tl-lines"));
+  const {cases, layer, worth, doubt} = JSON.parse(root.dataset.ask), {out, button} = within(root), view = tlLive.picture(root.querySelector(".tl-lines"));
   const form = root.querySelector("form"), field = form.querySelector("textarea"), examples = Array.from(root.querySelectorAll(".tl-ask-list button"));
   let engine = null, turn = 0, own = false, pages = [], page = 0;
   const busy = on => { button("stop").hidden = !on; root.toggleAttribute("data-busy", on); };
@@ -154,6 +161,12 @@ function anySentence(root) {
   function listed({english, french, links}) {
     const seen = french.map((_, row) => links.filter(link => link.row == row).map(link => `${english[link.word]} ${Math.round(100 * link.weight)}%`));
     out("list").textContent = french.map((word, row) => `${word} ← ${seen[row].join(", ") || `nothing from ${Math.round(100 * tlLive.FAINT)}% on`}`).join(" · ");
+  }
+
+  // greys an answer that isn't to be trusted, and says so
+  function trust(chrf) {
+    root.toggleAttribute("data-doubt", chrf < doubt);
+    return ` On tests, answers as sure as this one agreed to ${Math.round(chrf)}% with a person's translation (chrF)${chrf < doubt ? ": don't rely on it." : "."}`;
   }
 
   function turnTo(number) {
@@ -167,6 +180,7 @@ function anySentence(root) {
     pages = [];
     for (const name of ["all", "pages"]) out(name).hidden = true;
     out("all").textContent = "";
+    root.removeAttribute("data-doubt");
   }
 
   function problem(length) {
@@ -195,7 +209,7 @@ function anySentence(root) {
     clear();
     busy(true);
     tell(root, "", "Translating.");
-    let tokens = 0, time = 0;
+    let tokens = 0, time = 0, logP = 0;
     try {
       const strange = (await engine.tokens(text)).note;  // no English, so what it says would be noise
       const plain = text.replace(EMOJI, "").replace(/ +(?=[.,!?])/g, "");
@@ -219,7 +233,9 @@ function anySentence(root) {
         if (mine != turn) return;
         if (failed) throw failed;
         pages.push(one.whole(answer));
-        tokens += answer.ids.length + 1;
+        const length = answer.ids.length + 1;  // EOS counts
+        tokens += length;
+        logP += beam == 1 ? answer.score : answer.score * ((5 + length) / 6) ** 0.6;  // without the length penalty
         view.show(pages[number]);
         if (parts.length > 1) {
           out("all").textContent += `${number ? " " : ""}${answer.text}`;
@@ -229,7 +245,7 @@ function anySentence(root) {
       busy(false);
       turnTo(0);
       const counted = `${tokens} tokens in ${(time / 1000).toFixed(time < 10000 ? 2 : 0)} seconds on this device, ${beam == 1 ? "greedy" : `with a beam of ${beam}`}.`;
-      tell(root, pages.map(one => one.said).join(" "), `${text.search(EMOJI) < 0 ? "" : "Emoji are left out, for the model has never read one. "}${counted}`);
+      tell(root, pages.map(one => one.said).join(" "), `${text.search(EMOJI) < 0 ? "" : "Emoji are left out, for the model has never read one. "}${counted}${trust(expected(worth, logP / tokens))}`);
     } catch (error) {
       if (mine != turn) return;
       busy(false);
@@ -253,7 +269,7 @@ function anySentence(root) {
     examples.forEach((one, i) => one.setAttribute("aria-pressed", String(i == number)));
     if (engine) { field.value = cases[number].text; run(); return; }
     clear();
-    view.play(cases[number], 0, () => tell(root, cases[number].said, "Recorded when this page was built, with a beam of 4."));
+    view.play(cases[number], 0, () => tell(root, cases[number].said, `Recorded when this page was built, with a beam of 4.${trust(cases[number].chrf)}`));
     listed(cases[number]);
   }
 

@@ -10,6 +10,8 @@ from transformer_lit.pocket import PocketPair, frames, it_nouns
 from transformer_lit.tokens import split_words
 from transformer_lit.translation import Translator
 
+from .confidence import Calibration, load_calibration, translate_surely
+from .files import shipped
 from .word_maps import cross_weights, maps_of
 
 RUNNING = "The animal didn't cross the street because it was too {}."
@@ -17,6 +19,7 @@ WORDS = ("tired", "wide")
 FAINT = 0.15  # a thinner link than this isn't drawn
 RECORDED = ("I left my umbrella on the train again.", "She will call you when she arrives at the station.",
             "The animal didn't cross the street because it was too tired.")
+DOUBT = 45  # an answer that may be expected to have less chrF is greyed
 LAYER = 1  # of the shipped translator's cross-attention, the one whose mean of heads aligns best: tests/test_first_page.py
 
 
@@ -57,18 +60,21 @@ def menus() -> dict[str, list]:
             "ofSecond": [one.english for one in frame.of_second]}
 
 
-def recorded(translator: Translator, english: str) -> dict:
+def recorded(translator: Translator, worth: Calibration, english: str) -> dict:
     """A sentence as the shipped translator says it, by words, with links.
 
-    links: the weights from FAINT on between words, in the mean of the heads of one layer of cross-attention."""
-    (french,) = translator.translate([english])
+    links: the weights from FAINT on between words, in the mean of the heads of one layer of cross-attention. chrf: what answers
+    as sure as this one had on a test."""
+    (answer,) = translate_surely(translator, [english])
+    french = answer.text
     (maps,) = maps_of(cross_weights(translator.model), [PocketPair(english, french, (), "", "")], translator.source)
     config = translator.model.config
     weights = maps[config.n_decoder_layers * config.n_heads + LAYER]  # French words and EOS, English words and EOS
     said, read = split_words(french, "fr"), split_words(english, "en")
     links = [{"row": row, "word": word, "weight": round(float(weights[row, word]), 4)}
              for row in range(len(said)) for word in range(len(read)) if weights[row, word] >= FAINT]
-    return {"english": read, "french": said, "links": links, "text": english, "said": french}
+    return {"english": read, "french": said, "links": links, "text": english, "said": french,
+            "chrf": round(worth(answer.log_probability), 1)}
 
 
 def spans(words: list[str]) -> str:
@@ -92,9 +98,11 @@ def running_sentence(template: str, translator: Any, size: str) -> str:
 
 def any_sentence(template: str, translator: Translator, size: str) -> str:
     "`template` with the recorded sentences; the first can be read without a script."
-    cases = [recorded(translator, english) for english in RECORDED]
+    worth = load_calibration(shipped("data/checkpoints/tatoeba-fr"))
+    cases = [recorded(translator, worth, english) for english in RECORDED]
     buttons = "".join(f'<button type="button" class="tl-quiet" aria-pressed="{str(not i).lower()}" lang="en">{html.escape(case["text"])}</button>'
                       for i, case in enumerate(cases))
-    return filled(template, {"cases": cases, "layer": LAYER}, {
+    told = {"cases": cases, "layer": LAYER, "worth": [worth.log_probability, worth.chrf], "doubt": DOUBT}
+    return filled(template, told, {
         "english": spans(cases[0]["english"]), "french": spans(cases[0]["french"]), "buttons": buttons, "shipped": size,
-        "layer": f"layer {LAYER + 1}", "faint": f"{FAINT:.0%}"})
+        "chrf": f"{cases[0]['chrf']:.0f}", "layer": f"layer {LAYER + 1}", "faint": f"{FAINT:.0%}"})

@@ -1,0 +1,88 @@
+"""Pairs that don't belong: sides in another language, sides that were not translated, lines far too long for the other."""
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer_lit import data
+from transformer_lit.support import noise
+from transformer_lit.support.noise import Letters, language_faults, length_faults, letters_of, strangers, unlikely
+
+# Three languages that nobody speaks: each has syllables of its own.
+SYLLABLES = {"a": "ka to mi ra ne su lo".split(), "b": "bru gwen thar ild oms fex".split(), "c": "zhi qua xol puy djek vish".split()}
+
+
+def line(language, rng):
+    return " ".join("".join(rng.choice(SYLLABLES[language]) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(4, 8)))
+
+
+def pairs(n, seed=1):
+    rng = Random(seed)
+    return [(line("a", rng), line("b", rng)) for _ in range(n)]
+
+
+def test_only_letters_count():
+    assert letters_of("«L'été» — 12 FOIS!") == " l été fois " and letters_of("42!") == "  "
+
+
+def test_a_line_is_likelier_in_its_own_language():
+    rng = Random(2)
+    models = {language: Letters(line(language, rng) for _ in range(50)) for language in "abc"}
+    for language in "abc":
+        text = line(language, rng)
+        assert max(models, key=lambda name: models[name].score(text)) == language
+    assert models["a"].score("42") == 0 and models["a"].score("kato") < 0
+
+
+@given(st.text(max_size=20))
+def test_probabilities_of_what_follows_stay_below_one(text):
+    model = Letters(["kato mira", "mira neko"])
+    assert model.score(text) <= 0
+    assert sum(2.718281828 ** model["ka" + letter] for letter in "abcdefghijklmnopqrstuvwxyz ") < 1 + 1e-6
+
+
+@pytest.mark.parametrize("spoil, told", [
+    (lambda pair, rng: (pair[0], pair[0]), "other column's language"), (lambda pair, rng: (pair[1], pair[1]), "other column's language"),
+    (lambda pair, rng: pair[::-1], "other column's language"), (lambda pair, rng: (pair[0], line("c", rng)), "third language"),
+    (lambda pair, rng: (line("c", rng), pair[1]), "third language")])
+def test_planted_faults_are_found_and_few_others(spoil, told):
+    rng, given_ = Random(3), pairs(600)
+    bad = [rng.random() < 0.1 for _ in given_]
+    found = language_faults([spoil(pair, rng) if wrong else pair for pair, wrong in zip(given_, bad)])
+    assert sum(fault == told for fault, wrong in zip(found, bad) if wrong) >= 0.95 * sum(bad)
+    assert sum(bool(fault) for fault, wrong in zip(found, bad) if not wrong) <= 0.02 * len(bad)
+
+
+def test_a_clean_text_loses_next_to_nothing():
+    assert sum(map(bool, language_faults(pairs(600)))) <= 6
+    assert language_faults([]) == [] and language_faults([("ka", "bru")]) == [""], "too short to be judged"
+    assert strangers(["", "ka to", "42"]) == [False] * 3
+
+
+def test_real_text():
+    "Sentences of the sample that comes with the book, with French that was not translated and French that is Spanish in between."
+    shipped = [pair for pair in data.parse_pairs(noise_sample())]
+    assert sum(map(bool, language_faults(shipped))) <= 0.03 * len(shipped)
+    copied = [(english, english) if k % 10 == 0 else (english, french) for k, (english, french) in enumerate(shipped)]
+    found = language_faults(copied)
+    long = [k for k in range(0, len(copied), 10) if len(letters_of(copied[k][0])) > noise.LEAST + 10]
+    assert sum(found[k] == "other column's language" for k in long) >= 0.8 * len(long)
+
+
+def noise_sample():
+    from transformer_lit.support.files import shipped
+    return shipped("data/tatoeba_sample.tsv").read_text("utf-8")
+
+
+def test_lengths_are_judged_by_the_corpus_own_ratio():
+    usual = [("abcd" * n, "x" * n) for n in range(2, 12)]  # four to one, as a script without spaces may be
+    assert length_faults(usual) == [""] * 10
+    assert length_faults([*usual, ("a" * 40, "x" * 80), ("a" * 200, "x")])[-2:] == ["lopsided"] * 2
+    assert length_faults([*usual, ("Go", "x" * 6)])[-1] == "", "short lines may differ"
+    assert length_faults([]) == []
+
+
+def test_the_least_likely_share():
+    assert unlikely([-1.0, -9.0, -2.0, -3.0], 0.25) == [False, True, False, False]
+    assert unlikely([-1.0, -2.0], 0.0) == [False, False] and unlikely([], 0.5) == []

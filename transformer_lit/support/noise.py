@@ -1,0 +1,110 @@
+"""Pairs that don't belong in a parallel text, told by the text itself: another language, a side that wasn't translated, lines that slipped."""
+# No list of languages and no download: two models of letters, one of each column, are learned from the corpus that they judge. A
+# library that knows 176 languages knows nothing of the 177th, and a wrong line is rare enough not to spoil the model of its column.
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from .archives import TextPair
+
+SAMPLE = 50_000  # lines that a model of letters learns from
+LEAST = 12  # letters that a line must have to be judged
+PRIOR, THREES = 2000, 20_000  # letters that every model is given; how many threes a language may use
+SURE = 0.1  # nats a letter by which the other column's language must be likelier
+
+
+def letters_of(text: str) -> str:
+    "Lower case, one space for everything that is no letter, a space at both ends."
+    lower = unicodedata.normalize("NFC", text).casefold()
+    words = re.findall(r"[^\W\d_]+", lower)
+    return f" {' '.join(words)} "
+
+
+class Letters(dict[str, float]):
+    """How frequent three letters are in some lines: {three letters: the log of their share}.
+
+    Their share, and not how likely the third is after the two before: those would be the same however few of the lines are in
+    that language. To what was counted come PRIOR letters that are shared out as in `prior`, another such model, or evenly."""
+
+    def __init__(self, lines: Iterable[str], prior: "Letters | None" = None):
+        super().__init__()
+        self.prior, self.counts = prior, Counter[str]()
+        for line in map(letters_of, lines):
+            self.counts.update(line[i:i + 3] for i in range(len(line) - 2))
+        self.total = self.counts.total()
+
+    def __missing__(self, three: str) -> float:
+        share = math.exp(self.prior[three]) if self.prior else 1 / THREES
+        self[three] = math.log((self.counts[three] + PRIOR * share) / (self.total + PRIOR))
+        return self[three]
+
+    def score(self, line: str) -> float:
+        "The mean over the line; 0 for a line without letters."
+        text = letters_of(line)
+        return sum(self[text[i:i + 3]] for i in range(len(text) - 2)) / max(len(text) - 2, 1)
+
+
+def evenly_drawn(items: Sequence, most: int) -> list:
+    "At most `most` of them, evenly over the whole."
+    step = max(1.0, len(items) / most)
+    return [items[int(k * step)] for k in range(min(most, len(items)))]
+
+
+def strangers(lines: Sequence[str], sample: int = SAMPLE, share: float = 0.15, margin: float = 1.5, rounds: int = 4) -> list[bool]:
+    """True for each line that is in another language than most.
+
+    A model of the column has learned the strangers too. So the column is parted in two, over and over: at first the `share` least
+    likely lines from the rest, then each line to the model, of the one part or of the other, that finds it likelier; at last by
+    over `margin` nats a letter. A column of one language parts as well, into usual and unusual lines, but not by so much."""
+    judged = [line for line in lines if len(letters_of(line)) - 2 >= LEAST]
+    some = evenly_drawn(judged, sample)
+    if not some:
+        return [False] * len(lines)
+    own = Letters(some)
+    scores = [own.score(line) for line in some]
+    limit = sorted(scores)[int(share * len(scores))]
+    for once in range(rounds):
+        kept, rest = (Letters((line for line, score in zip(some, scores) if (score < limit) is under), own) for under in (False, True))
+        scores = [kept.score(line) - rest.score(line) for line in some]
+        limit = -margin if once >= rounds - 2 else 0.0
+        if not any(score < limit for score in scores):
+            return [False] * len(lines)
+    return [len(letters_of(line)) - 2 >= LEAST and kept.score(line) - rest.score(line) < -margin for line in lines]
+
+
+def language_faults(pairs: Sequence[TextPair], sample: int = SAMPLE) -> list[str]:
+    """For each pair "" or why its languages can't be right.
+
+    "other column's language": a side is likelier in the other column's language, so it wasn't translated, or the sides are
+    swapped; "third language": see `strangers`. Lines of fewer than LEAST letters are not judged."""
+    some = evenly_drawn(pairs, sample)
+    models = [Letters(pair[side] for pair in some) for side in (0, 1)]
+    third = [strangers([pair[side] for pair in pairs], sample) for side in (0, 1)]
+    found = []
+    for k, pair in enumerate(pairs):
+        long = [side for side in (0, 1) if len(letters_of(pair[side])) - 2 >= LEAST]
+        if any(models[1 - side].score(pair[side]) > models[side].score(pair[side]) + SURE for side in long):
+            found.append("other column's language")
+        else:
+            found.append("third language" if third[0][k] or third[1][k] else "")
+    return found
+
+
+def length_faults(pairs: Sequence[TextPair], times: float = 3.0, spare: int = 8) -> list[str]:
+    """For each pair "" or "lopsided": one side is over `times` as long as the corpus's own ratio of letters lets expect.
+
+    `spare` letters are free on either side, so that short lines may differ. Counted in characters: not every script has spaces."""
+    ratio = median((len(b) + 1) / (len(a) + 1) for a, b in pairs) if pairs else 1.0
+    def lopsided(a: str, b: str) -> bool:
+        expected = ratio * len(a)
+        return len(b) > times * (expected + spare) or expected > times * (len(b) + ratio * spare)
+    return ["lopsided" if lopsided(a, b) else "" for a, b in pairs]
+
+
+def unlikely(scores: Sequence[float], share: float) -> list[bool]:
+    "True for the `share` of pairs that a trained translator finds least likely, in nats a token: where lines have slipped."
+    limit = sorted(scores)[min(int(share * len(scores)), len(scores) - 1)] if scores else 0.0
+    return [score < limit for score in scores]
