@@ -1,4 +1,4 @@
-"""Pairs that don't belong: sides in another language, sides that were not translated, lines far too long for the other."""
+"""Pairs that don't belong: sides in another language, sides that were not translated."""
 from random import Random
 
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from transformer_lit import data
 from transformer_lit.support import noise
-from transformer_lit.support.noise import Letters, language_faults, length_faults, letters_of, strangers, unlikely
+from transformer_lit.support.noise import Letters, language_faults, letters_of, strangers
 
 # Three languages that nobody speaks: each has syllables of its own.
 SYLLABLES = {"a": "ka to mi ra ne su lo".split(), "b": "bru gwen thar ild oms fex".split(), "c": "zhi qua xol puy djek vish".split()}
@@ -73,16 +73,3 @@ def test_real_text():
 def noise_sample():
     from transformer_lit.support.files import shipped
     return shipped("data/tatoeba_sample.tsv").read_text("utf-8")
-
-
-def test_lengths_are_judged_by_the_corpus_own_ratio():
-    usual = [("abcd" * n, "x" * n) for n in range(2, 12)]  # four to one, as a script without spaces may be
-    assert length_faults(usual) == [""] * 10
-    assert length_faults([*usual, ("a" * 40, "x" * 80), ("a" * 200, "x")])[-2:] == ["lopsided"] * 2
-    assert length_faults([*usual, ("Go", "x" * 6)])[-1] == "", "short lines may differ"
-    assert length_faults([]) == []
-
-
-def test_the_least_likely_share():
-    assert unlikely([-1.0, -9.0, -2.0, -3.0], 0.25) == [False, True, False, False]
-    assert unlikely([-1.0, -2.0], 0.0) == [False, False] and unlikely([], 0.5) == []

@@ -1,4 +1,4 @@
-"""Pairs that don't belong in a parallel text, told by the text itself: another language, a side that wasn't translated, lines that slipped."""
+"""Pairs that don't belong in a parallel text, told by the text itself: another language, a side that wasn't translated."""
 # No list of languages and no download: two models of letters, one of each column, are learned from the corpus that they judge. A
 # library that knows 176 languages knows nothing of the 177th, and a wrong line is rare enough not to spoil the model of its column.
 import math
@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from statistics import median
 
 from .archives import TextPair
 
@@ -91,20 +90,3 @@ def language_faults(pairs: Sequence[TextPair], sample: int = SAMPLE) -> list[str
         else:
             found.append("third language" if third[0][k] or third[1][k] else "")
     return found
-
-
-def length_faults(pairs: Sequence[TextPair], times: float = 3.0, spare: int = 8) -> list[str]:
-    """For each pair "" or "lopsided": one side is over `times` as long as the corpus's own ratio of letters lets expect.
-
-    `spare` letters are free on either side, so that short lines may differ. Counted in characters: not every script has spaces."""
-    ratio = median((len(b) + 1) / (len(a) + 1) for a, b in pairs) if pairs else 1.0
-    def lopsided(a: str, b: str) -> bool:
-        expected = ratio * len(a)
-        return len(b) > times * (expected + spare) or expected > times * (len(b) + ratio * spare)
-    return ["lopsided" if lopsided(a, b) else "" for a, b in pairs]
-
-
-def unlikely(scores: Sequence[float], share: float) -> list[bool]:
-    "True for the `share` of pairs that a trained translator finds least likely, in nats a token: where lines have slipped."
-    limit = sorted(scores)[min(int(share * len(scores)), len(scores) - 1)] if scores else 0.0
-    return [score < limit for score in scores]
