@@ -199,6 +199,21 @@ def choice_bars(record: dict) -> figures.Picture:
                                 f"({least['news_worse']:+.2f}).")
 
 
+def calibration_curves(name: str) -> figures.Picture:
+    "What was expected of answers and what came, in ten groups of each test, from a record of bench/confidence.py."
+    record, words = recorded(name), {"tatoeba": "everyday sentences", "multi30k": "captions", "newstest2014": "news"}
+    found = {words[test]: ([g["expected"] for g in row["groups"]], [g["chrf"] for g in row["groups"]]) for test, row in record["tests"].items()}
+    ranks = [row["rank_correlation"] for row in record["tests"].values()]
+    furthest = {words[test]: max(abs(g["expected"] - g["chrf"]) for g in row["groups"]) for test, row in record["tests"].items()}
+    far = ", ".join(f"{distance:.0f} on {test}" for test, distance in furthest.items())
+    return figures.curves(
+        {**found, "as expected": ([20, 92], [20, 92])}, xlabel="expected chrF", ylabel="chrF that came", ylim=(0, 100),
+        colors={"as expected": figures.GREY}, styles={"as expected": ":"},
+        alt=f"Curves of the chrF that came over the chrF that was expected, for {', '.join(found)}, beside the diagonal.",
+        caption=f"Groups of answers come out as expected; the largest gaps are {far} points. Rank correlation of single answers: "
+                f"{min(ranks):.2f} to {max(ranks):.2f}.")
+
+
 BARS: dict[str, Callable[[dict], figures.Picture]] = {  # which records are drawn; the others are tables
     "step": step_bars, "loss": loss_bars, "decoding": decoding_bars, "decoding-fp32": decoding_bars, "multi30k": caption_bars,
     "choices": choice_bars}
