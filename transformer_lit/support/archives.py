@@ -40,15 +40,20 @@ def readable(path: Path) -> AbstractContextManager[None]:
     return damage(path, "delete it and put a whole one in its place")
 
 
+def read_lines(path: Path) -> Iterator[str]:
+    "The lines of a text, without their ends. A byte that is no UTF-8 becomes U+FFFD: cleaning counts it."
+    with readable(path), open_text(path) as file:
+        for line in short_lines(file, path):
+            yield line.decode("utf-8", "replace").rstrip("\r\n")
+
+
 def read_columns(path: Path) -> Iterator[TextPair]:
     """English<TAB>other, a line for each pair; further columns are dropped.
 
     A byte that is no UTF-8 becomes U+FFFD, and a line without a tab has an empty other side: cleaning counts both."""
-    with readable(path), open_text(path) as file:
-        for line in short_lines(file, path):
-            text = line.decode("utf-8", "replace").rstrip("\r\n")
-            english, _, rest = text.partition("\t")
-            yield english, rest.partition("\t")[0]
+    for text in read_lines(path):
+        english, _, rest = text.partition("\t")
+        yield english, rest.partition("\t")[0]
 
 
 def folder_sources(folder: Path) -> list[Source]:

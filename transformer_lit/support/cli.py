@@ -17,6 +17,7 @@ from .. import __version__
 from . import options as types
 from .commands import DONE, MISTAKE, command_again, folder_or_new, guarded, new_folder
 from .limits import LONGEST, WIDEST
+from .own_command import own_files, own_name, train_own
 from .progress import bar
 from .reading import readable_text, standard_input, text_lines
 from .run_options import RUN_OPTIONS, TRAINING_SETS, field
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
 COMMANDS = {"data": "Fetch corpora, list them, verify them.",
             "train": "Train by a recipe; run again to go on.",
-            "translate": "Translate English sentences.",
+            "translate": "Translate sentences.",
             "evaluate": "Score a translator on a test set.",
             "export": "Write a translator for CTranslate2."}
+OWN = "own"  # the test that a translator of one's own pair keeps
 RECIPES = ("words", "tatoeba-fr", "tatoeba-de", "pocket")
 TEST_SETS = ("tatoeba", "multi30k", "newstest2014", "pocket")
 QUANTIZATIONS = ("float32", "bfloat16", "int8")
@@ -47,22 +49,25 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what a
         "names": dict(nargs="*", metavar="corpus", help="pocket, tatoeba, multi30k or wmt14"),
         "--language": LANGUAGE},
     "train": {
-        "--recipe": dict(choices=RECIPES + TRAINING_SETS, default="words", help="what to train (default: %(default)s)"),
-        "--folder": dict(type=types.path, help="default: runs/RECIPE"),
+        "--recipe": dict(choices=RECIPES + TRAINING_SETS, help="what to train (default: words)"),
+        "--folder": dict(type=types.path, help="default: runs/RECIPE, or runs/en-de for a pair of your own"),
         "--epochs": dict(type=types.whole(1, 10_000), help="default: the recipe's"),
-        "--pairs": dict(type=types.whole(), help="training pairs (default: the recipe's)"),
+        "--pairs": dict(type=types.number_or_path, nargs="+", action=types.NumberOrPaths, metavar="N|FILE",
+                        help="training pairs (default: the recipe's); or your own: a file of two columns, or two parallel texts"),
+        "--languages": dict(type=types.two_languages, help="of your own pairs, first and second column, as en-de"),
+        "--reverse": dict(action="store_true", help="with --languages: translate the second into the first"),
         "--device": types.DEVICE,
         "--threads": dict(type=types.whole(1, types.THREADS), help=types.THREADS_HELP)},
     "translate": {
-        "sentences": dict(nargs="*", help="English sentences; none: lines from standard input"),
+        "sentences": dict(nargs="*", help="sentences; none: lines from standard input"),
         "--file": dict(type=types.path, help="a text, one sentence per line"),
         "--interactive": dict(action="store_true", help="ask for one sentence after the other"),
         "--show-confidence": dict(action="store_true", help="after each answer a tab, and the chrF, 0 to 100, that answers as sure as "
                                                             "this one had on a test"),
         "--folder": FOLDER, "--beam": BEAM, "--device": types.DEVICE},
     "evaluate": {
-        "--set": dict(choices=TEST_SETS, default="tatoeba", help="the test set (default: %(default)s)"),
-        "--language": LANGUAGE | dict(default="fr"),
+        "--set": dict(choices=(*TEST_SETS, OWN), help="the test set (default: the translator's own, if it keeps one, else tatoeba)"),
+        "--language": LANGUAGE | dict(help="the other language (default: fr)"),
         "--folder": FOLDER, "--beam": BEAM, "--device": types.DEVICE,
         "--out": dict(type=types.path, default=Path("scores.json"), help="where the report goes (default: %(default)s)")},
     "export": {
@@ -171,7 +176,8 @@ def refuse_unused(options: argparse.Namespace) -> None:
         return
     for option, settings in LARGE_ONLY.items():
         if getattr(options, field(option)) != settings.get("default"):
-            raise ValueError(f"{option} belongs to the large runs ({', '.join(TRAINING_SETS)}), and {options.recipe} is none of them")
+            what = "a pair of your own" if isinstance(options.pairs, list) else options.recipe or "words"
+            raise ValueError(f"{option} belongs to the large runs ({', '.join(TRAINING_SETS)}), and {what} is none of them")
 
 
 def train_large(options: argparse.Namespace, began: float) -> int:
@@ -193,9 +199,10 @@ def run_train(options: argparse.Namespace) -> int:
     "Train, and leave run.json beside the model."
     began = time.monotonic()
     refuse_unused(options)
-    if options.recipe in TRAINING_SETS:
+    files, name = own_files(options), options.recipe or "words"
+    if name in TRAINING_SETS:
         return train_large(options, began)
-    folder = options.folder or Path("runs") / options.recipe
+    folder = options.folder or Path("runs") / (own_name(options) if files else name)
     folder_or_new(folder)
     import torch
 
@@ -206,11 +213,13 @@ def run_train(options: argparse.Namespace) -> int:
 
     device = device_here(options.device)
     torch.set_num_threads(types.threads(options.threads))
-    recipe = adapt_recipe(recipes.RECIPES[options.recipe], options.epochs, options.pairs)
+    if files:
+        return train_own(options, files, folder, device)
+    recipe = adapt_recipe(recipes.RECIPES[name], options.epochs, options.pairs)
     parts = data.load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator, trainer = recipes.train_translator(folder, recipe, parts, device=device)
     archive = shipped("data/pocket.tsv.gz") if recipe.corpus == "pocket" else corpora.tatoeba_archive(recipe.language)
-    again = command_again("transformer-lit train", {name: getattr(options, name) for name in ("recipe", "epochs", "pairs")})
+    again = command_again("transformer-lit train", {"recipe": name, "epochs": options.epochs, "pairs": options.pairs})
     record = recipes.score_and_record(folder, again, recipe, translator, trainer, parts, archive)
     print(*map(score_line, record["scores"]), sep="\n")
     return DONE
@@ -275,7 +284,7 @@ def translate_lines(translate: Translate, lines: Iterable[str], size: int = 256)
 
 def converse(translate: Translate) -> None:
     "Ask, answer, ask again; ends with the input or with Ctrl-C."
-    print("English, one sentence per line; Ctrl-D ends.", file=sys.stderr)
+    print("One sentence per line; Ctrl-D ends.", file=sys.stderr)
     while True:
         try:
             line = input("> ").strip()
@@ -343,35 +352,60 @@ def check_writable(path: Path) -> None:
 
 
 def check_language(folder: Path | None, language: str) -> None:
-    "Raises ValueError if the folder's translator translates into another language. None is the shipped one, into French."
-    found = "fr" if folder is None else None
+    "Raises ValueError if the folder's translator doesn't translate English into `language`. None is the shipped one, into French."
+    read, found = "en", "fr" if folder is None else None
     for path in [folder / name for name in ("run.json", "translator.json")] if folder else []:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             kept = json.loads(path.read_text("utf-8"))
             kept = kept.get("recipe", kept)
             found = kept.get("language") or found
-            found = kept.get("languages", [found])[-1]
+            read, found = kept.get("languages", [read, found])
+    if read != "en" or found not in (None, *LANGUAGE["choices"]):
+        raise ValueError(f"this translator reads {read} and says {found}, and no corpus has a test set for that: --set {OWN} scores it on "
+                         "its own, if it keeps one")
     if found is not None and found != language:
         raise ValueError(f"this translator says {found} and not {language}: evaluate it with --language {found}")
+
+
+def test_asked(options: argparse.Namespace) -> str:
+    "The name of the test set: what was typed, else the translator's own, else Tatoeba's. Raises ValueError if it has none of its own."
+    own = bool(options.folder) and (options.folder / "test.tsv").is_file()
+    name = options.set or (OWN if own and not options.language else "tatoeba")
+    if name != OWN:
+        check_language(options.folder, options.language or "fr")
+    elif not own:
+        raise ValueError(f"--set {OWN} is for a translator of your own pair, and there is no test.tsv in "
+                         f"{options.folder or 'the shipped one'}")
+    elif options.language:
+        raise ValueError(f"--set {OWN} is in the translator's own language: leave --language out")
+    return name
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
     "Translate a test set, score it, write the report. What can go wrong is asked before the translation."
     check_writable(options.out)
-    check_language(options.folder, options.language)
+    name, language = test_asked(options), options.language or "fr"
     import torch
 
     from .. import data
+    from . import own_report
     from .files import shipped, write_json
     from .reports import all_reports
 
     torch.set_num_threads(1)
-    name, pocket = options.set, options.set == "pocket"
+    pocket = name == "pocket"
     translator = load_translator(options.folder or (shipped("data/checkpoints/pocket") if pocket else None), options.device)
-    test = data.test_set(name, options.language)
-    train = data.load("pocket" if pocket else "tatoeba", options.language)["train"]
-    translate = with_beam(translator, options.beam)
-    report = all_reports(lambda lines: list(translate_lines(translate, lines)), {name: test}, train, key=data.sentence_key)[name]
+    beam = with_beam(translator, options.beam)
+
+    def translate(lines: list[str]) -> list[str]:
+        return list(translate_lines(beam, lines))
+
+    if name == OWN:
+        report = own_report.score_again(translate, options.folder)
+    else:
+        test = data.test_set(name, language)
+        train = data.load("pocket" if pocket else "tatoeba", language)["train"]
+        report = all_reports(translate, {name: test}, train, key=data.sentence_key)[name]
     write_json(options.out, {"set": name, "beam": options.beam, **report})
     for score in report["one"]:
         print(f"{name}: {score['metric']} {score['value']:.1f}  {score['signature']}")

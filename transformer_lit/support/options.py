@@ -54,4 +54,24 @@ def threads(asked: int | None) -> int:
     return asked or (int(given) if given.isdecimal() and int(given) else max(1, cores() // 2))
 
 
+def number_or_path(text: str) -> int | Path:
+    "A number of pairs, or a file of them; a file whose name is a number is written ./300."
+    return whole()(text) if text.removeprefix("-").isdecimal() else path(text)
+
+
+class NumberOrPaths(argparse.Action):
+    "One number is kept as it is, anything else as a list."
+    def __call__(self, parser, namespace, values, option_string=None):
+        alone = len(values) == 1 and isinstance(values[0], int)
+        setattr(namespace, self.dest, values[0] if alone else values)
+
+
+def two_languages(text: str) -> tuple[str, str]:
+    "Two tags of letters with a hyphen between them."
+    tags = text.lower().split("-")
+    if len(tags) == 2 and tags[0] != tags[1] and all(tag.isascii() and tag.isalpha() and 2 <= len(tag) <= 8 for tag in tags):
+        return tags[0], tags[1]
+    raise argparse.ArgumentTypeError(f"{text[:40]} is not a pair of two languages, as en-de: two tags of letters")
+
+
 THREADS_HELP = "default: half of the cores; as many threads as cores are slow as soon as anything else runs beside them"

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from transformer_lit.data import grouped, load, shared_english
-from transformer_lit.evaluation import scores
 from transformer_lit.masks import UNK
 from transformer_lit.support import lock, plan, records
 from transformer_lit.support.checkpoint import average_files, keep_weights
@@ -16,6 +15,7 @@ from transformer_lit.support.devices import device_here
 from transformer_lit.support.files import file_hash, write_text
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import precision_here
+from transformer_lit.support.spaceless import scores_by
 from transformer_lit.tokens import Subwords, Vocabulary
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, each_epoch, paper_adam, validation_loss
 from transformer_lit.translation import Translator, create_joint, create_translator, save_pretrained, save_translator
@@ -55,6 +55,11 @@ class Recipe:
     optimizer: str = "adam"
     gain: float | None = None
     average: int = 0
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        "From which language into which; the recipes of the book read English."
+        return "en", self.language
 
 
 SMALL = dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
@@ -105,6 +110,7 @@ def begin_translator(recipe: Recipe, pairs: Pairs, folder: Path, keep: bool = Tr
         kept = folder / "tokenizer.json"
         tokens = Subwords.load(kept) if kept.exists() else Subwords.build((side for pair in pairs for side in pair), recipe.size)
         translator = create_joint(tokens, recipe.language, **recipe.model)
+    translator.languages = recipe.languages
     if recipe.gain is not None:
         nn.init.constant_(translator.model.decoder.norm.weight, recipe.gain)
     if keep:
@@ -185,10 +191,10 @@ def train_translator(folder: str | Path, recipe: Recipe | None = None, parts: di
 
 # Scores and records -----------------------------------------------------------------------------------------------
 
-def scored(said: list[str], references: list[list[str]], name: str) -> list[dict]:
-    "Every score of chapter 19, with the first reference and with all."
+def scored(said: list[str], references: list[list[str]], name: str, cut: str = "13a") -> list[dict]:
+    "Every score of chapter 19, with the first reference and with all; cut: how BLEU cuts text into words."
     both = {"first": [some[:1] for some in references], "all": references}
-    return [{"set": name, "references": which, **row} for which, some in both.items() for row in scores(said, some)]
+    return [{"set": name, "references": which, **row} for which, some in both.items() for row in scores_by(said, some, cut)]
 
 
 def describe(parts: dict[str, Pairs], archive: Path, name: str = "tatoeba") -> dict:
@@ -213,6 +219,17 @@ def vocabulary_costs(parts: dict[str, Pairs], language: str = "fr") -> list[dict
     return rows
 
 
+def tested(folder: Path, recipe: Recipe, translator: Translator, trainer: Trainer, parts: dict[str, Pairs],
+           ) -> tuple[list[str], list[list[str]], list[str], dict]:
+    "The test's distinct sentences, all the references of each, the answers, which go to hypotheses.txt, and the validation loss as a score."
+    end = [entry for entry in trainer.log if entry["kind"] == "epoch"][-1]
+    sources, references = grouped(parts["test"])
+    said = translator.translate(sources, precision="fp32")
+    write_text(folder / "hypotheses.txt", "\n".join(said) + "\n")
+    held_out = {"set": recipe.corpus + "-valid", "metric": "cross-entropy, nats a token", "value": end["valid_loss"]}
+    return sources, references, said, held_out
+
+
 def score_and_record(folder: str | Path, command: str, recipe: Recipe, translator: Translator, trainer: Trainer,
                      parts: dict[str, Pairs], archive: Path) -> dict:
     """Translate the test part, score it, and write run.json; returns the record.
@@ -220,10 +237,7 @@ def score_and_record(folder: str | Path, command: str, recipe: Recipe, translato
     hypotheses.txt has one line per distinct English test sentence."""
     folder, corpus = Path(folder), recipe.corpus
     end = [entry for entry in trainer.log if entry["kind"] == "epoch"][-1]
-    sources, references = grouped(parts["test"])
-    said = translator.translate(sources, precision="fp32")
-    write_text(folder / "hypotheses.txt", "\n".join(said) + "\n")
-    held_out = {"set": corpus + "-valid", "metric": "cross-entropy, nats a token", "value": end["valid_loss"]}
+    _, references, said, held_out = tested(folder, recipe, translator, trainer, parts)
     more: dict = {"seen": {english: shared_english(parts["train"], [(english, "")]) > 0 for english in end["samples"]}}
     if recipe.tokens == "words":
         more["vocabulary"] = vocabulary_costs(parts, recipe.language)

@@ -1,0 +1,207 @@
+"""Your own pair of languages: two columns of a file, or two parallel texts, cleaned, split, and trained on with a model of their size."""
+# Nothing here knows which languages these are. Lengths are compared in characters, because not every script has spaces between words;
+# the corpus itself says how many characters of one language are as much as one of the other.
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from ..data import sentence_key, shared_english, split_by_english, tidy
+from ..training import TrainingConfig
+from . import own_report, plan, records
+from .archives import TextPair, read_columns, read_lines
+from .files import file_hash
+from .precision import precision_here
+from .recipes import Recipe, scored, tested, train_translator
+from .spaceless import cut_for
+
+
+# The table -------------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Size:
+    """How to train on about so many pairs.
+
+    vocabulary: joint subwords; layers: of the encoder, and as many of the decoder; width: d_model, with a head for each 64 of it and a
+    feed-forward layer four times as wide; max_tokens: of a batch, each side."""
+    pairs: int
+    vocabulary: int
+    layers: int
+    width: int
+    dropout: float
+    max_tokens: int
+    epochs: int
+
+
+SIZES = (  # the fewer the pairs, the fewer the tokens (each must be met often), the more dropout, the more epochs
+    Size(2_000, 1_000, 2, 128, 0.3, 512, 40),
+    Size(10_000, 2_000, 3, 192, 0.3, 1024, 25),
+    Size(50_000, 4_000, 3, 256, 0.2, 1024, 12),
+    Size(150_000, 8_000, 4, 256, 0.1, 2048, 8),
+    Size(1_000_000, 16_000, 6, 384, 0.1, 4096, 5),
+)
+
+
+def size_for(pairs: int) -> Size:
+    "The row of the table that is nearest by ratio."
+    return min(SIZES, key=lambda size: abs(math.log(max(pairs, 1) / size.pairs)))
+
+
+@dataclass
+class OwnRecipe(Recipe):
+    """A recipe for text that somebody brings.
+
+    source: the language that it reads; text: the SHA-256 of all pairs that were kept, so that a folder goes on with no other ones."""
+    corpus: str = "own"
+    source: str = "en"
+    text: str = ""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.source, self.language
+
+
+def recipe_for(parts: dict[str, list[TextPair]], languages: tuple[str, str], epochs: int | None = None) -> OwnRecipe:
+    "How to train on these pairs, from the first language to the second: the table's row, with the rates of the book's own translators."
+    size = size_for(len(parts["train"]))
+    model = dict(d_model=size.width, n_heads=size.width // 64, d_ff=4 * size.width, n_encoder_layers=size.layers,
+                 n_decoder_layers=size.layers, norm="pre", dropout=size.dropout)
+    training = TrainingConfig(epochs=epochs or size.epochs, max_tokens=size.max_tokens, precision=precision_here())
+    return OwnRecipe(language=languages[1], source=languages[0], size=size.vocabulary, model=model, training=training, peak=4e-3,
+                     optimizer="muon", gain=1.0, text=plan.digest(pair for part in parts.values() for pair in part))
+
+
+# Reading ---------------------------------------------------------------------------------------------------------------
+
+def read_pairs(files: Sequence[Path]) -> list[TextPair]:
+    """The lines of one file with two columns, or of two parallel texts, as they stand.
+
+    Raises ValueError with one sentence if the columns or the sides don't fit, or if it is no text."""
+    if len(files) == 1:
+        pairs = list(read_columns(files[0]))
+        if pairs and not any(second for _, second in pairs):
+            raise ValueError(f"{files[0]} has no second column: a line is a sentence, a tab and its translation")
+    else:
+        one, other = (list(read_lines(file)) for file in files)
+        if len(one) != len(other):
+            raise ValueError(f"{files[0]} has {len(one):,} lines and {files[1]} {len(other):,}: line by line they must say the same")
+        pairs = list(zip(one, other))
+    named = " and ".join(map(str, files))
+    if any("\0" in side for pair in islice(pairs, 1000) for side in pair):
+        raise ValueError(f"{named}: this is not UTF-8 text, it holds zero bytes as UTF-16 and zip files do: convert or unpack it first")
+    garbled = sum("\ufffd" in one + other for one, other in pairs)
+    if 10 * garbled > len(pairs):
+        raise ValueError(f"{named}: {garbled:,} of {len(pairs):,} lines are not UTF-8 text: convert it first")
+    return pairs
+
+
+# Cleaning --------------------------------------------------------------------------------------------------------------
+
+LONGEST = 600  # characters of a side, some hundred words of English
+RATIO = 3.0  # a side may be so many times as long as the corpus leads one to expect
+SLACK = 0.2  # of the usual length, added to the shorter side: "Go." may have four words
+SAME = 20  # characters; names and numbers are the same in both languages, sentences aren't
+
+
+def fault(pair: TextPair) -> str:
+    "Why a tidied pair is of no use, whatever the rest of the corpus looks like, or an empty string."
+    if not all(pair):
+        return "empty"
+    if "\ufffd" in pair[0] + pair[1]:
+        return "garbled"
+    if max(map(len, pair)) > LONGEST:
+        return "too long"
+    if len(pair[0]) > SAME and pair[0].casefold() == pair[1].casefold():
+        return "copied"
+    return ""
+
+
+def lopsided(pair: TextPair, per: float, usual: float) -> bool:
+    "Is one side far longer than the other? per: target characters for one of the source; usual: characters of a target."
+    short, long = sorted((len(pair[0]) * per, float(len(pair[1]))))
+    return long > RATIO * (short + SLACK * usual)
+
+
+def clean_pairs(given: Sequence[TextPair]) -> tuple[list[TextPair], dict[str, int]]:
+    "The useful pairs, each once and tidied, and how many fell to which rule. What is lopsided, the corpus's own median decides."
+    counts: Counter = Counter(given=len(given), respelled=0)
+    fine: dict[TextPair, None] = {}
+    for raw in given:
+        pair = tidy(raw[0]), tidy(raw[1])
+        counts["respelled"] += pair != tuple(raw)
+        reason = "repeated" if pair in fine else fault(pair)
+        if reason:
+            counts[reason] += 1
+        else:
+            fine[pair] = None
+    if not fine:
+        return [], dict(counts) | {"kept": 0}
+    per, usual = median(len(target) / len(source) for source, target in fine), median(len(target) for _, target in fine)
+    kept = [pair for pair in fine if not lopsided(pair, per, usual)]
+    counts["lopsided"] += len(fine) - len(kept)
+    counts["kept"] = len(kept)
+    return kept, {name: n for name, n in counts.items() if n or name in ("given", "respelled", "kept")}
+
+
+# Splitting -------------------------------------------------------------------------------------------------------------
+
+HELD = 2000  # source sentences for the test, and as many to watch the training with
+SHARE = 10  # at most one in so many for each
+FEWEST = 50  # different source sentences
+
+
+def split_pairs(pairs: list[TextPair]) -> dict[str, list[TextPair]]:
+    "Training, validation and test, without a common source sentence. ValueError if there are too few."
+    sources = len({sentence_key(source) for source, _ in pairs})
+    if sources < FEWEST:
+        raise ValueError(f"{sources} different sentences to translate are left, and {FEWEST} are the fewest that can be split into "
+                         "training and test")
+    held = min(HELD, sources // SHARE)
+    return split_by_english(pairs, held, held)
+
+
+def prepare_pairs(files: Sequence[Path], reverse: bool = False) -> tuple[dict[str, list[TextPair]], dict[str, int]]:
+    "The parts of what lies in `files`, and what cleaning did; reverse: the second column is the one to translate."
+    pairs = read_pairs(files)
+    kept, counts = clean_pairs([pair[::-1] for pair in pairs] if reverse else pairs)
+    if not kept:
+        lost = own_report.reasons(counts) or "there is no line"
+        raise ValueError(f"no pair of {' and '.join(map(str, files))} is left after cleaning: {lost}")
+    return split_pairs(kept), counts
+
+
+# Training --------------------------------------------------------------------------------------------------------------
+
+def looked_at(parts: dict[str, list[TextPair]], most: int = 10) -> list[str]:
+    "Source sentences of the validation part whose translations the log shows after each epoch."
+    return list(dict.fromkeys(source for source, _ in own_report.evenly(parts["valid"], most)))
+
+
+def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, command: str, reverse: bool = False,
+          epochs: int | None = None, device: torch.device | None = None) -> dict:
+    """Train a translator on `files` into `folder`, or go on; then test it, and leave run.json, report.md and test.tsv. The record.
+
+    languages: of the first and the second column; reverse: from the second to the first."""
+    parts, counts = prepare_pairs(files, reverse)
+    recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs)
+    print(*own_report.begun(files, parts, counts, recipe), sep="\n", flush=True)
+    translator, trainer = train_translator(folder, recipe, parts, looked_at(parts), device=device)
+    own_report.write_test(folder, parts["test"])
+    sources, references, said, held_out = tested(folder, recipe, translator, trainer, parts)
+    cut = cut_for(ref for refs in references for ref in refs)
+    data = {"name": recipe.corpus, "files": [{"file": file.name, "sha256": file_hash(file)} for file in files], "cleaning": counts,
+            **{name: len(part) for name, part in parts.items()}, "distinct_test": len(sources),
+            "too_many_tokens": len(parts["train"]) - trainer.n_pairs, "leak_by_sentence": shared_english(parts["train"], parts["test"])}
+    record = records.write_record(
+        folder, command, trainer.config.seed, replace(recipe, training=trainer.config), data, records.effort(translator.model, trainer),
+        [held_out] + scored(said, references, recipe.corpus + "-test", cut), interval=own_report.intervals(said, references, cut),
+        copied_answers=own_report.known(references, parts["train"]))
+    shown = own_report.examples(sources, references, said)
+    own_report.write_report(folder, record, shown)
+    print(*own_report.ended(folder, record, shown), sep="\n", flush=True)
+    return record

@@ -1,0 +1,187 @@
+"""What a translator of your own pair learned: a page in its folder, some lines on the screen, and its held-out test, to be scored again."""
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..data import grouped, known_answers
+from ..evaluation import checksum, interval
+from .archives import TextPair, read_columns
+from .files import write_text
+from .spaceless import cut_for, line_counts_by, scores_by
+
+if TYPE_CHECKING:
+    from .own_pairs import OwnRecipe
+
+TEST, REPORT = "test.tsv", "report.md"
+
+
+def evenly(items: Sequence, most: int) -> list:
+    "At most so many of the items, evenly from the first on."
+    n = min(most, len(items))
+    return [items[k * len(items) // n] for k in range(n)]
+
+
+# The test that a folder keeps ------------------------------------------------------------------------------------------
+
+def write_test(folder: Path, pairs: Iterable[TextPair]) -> None:
+    "The held-out pairs, as two columns."
+    write_text(folder / TEST, "".join(f"{source}\t{target}\n" for source, target in pairs))
+
+
+def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> dict:
+    "A report of the folder's own test: scores with the first reference and with all, and BLEU's interval."
+    sources, references = grouped(read_columns(folder / TEST))
+    said, first = translate(sources), [refs[:1] for refs in references]
+    cut = cut_for(ref for refs in references for ref in refs)
+    return {"sentences": len(sources), "sha256": checksum(sources, references), "one": scores_by(said, first, cut),
+            "interval": intervals(said, references, cut)["first"], "all": scores_by(said, references, cut)}
+
+
+# What is measured besides the scores -----------------------------------------------------------------------------------
+
+def intervals(said: Sequence[str], references: Sequence[Sequence[str]], cut: str) -> dict[str, dict]:
+    "BLEU with its 95% interval, with the first reference and with all."
+    which = {"first": [refs[:1] for refs in references], "all": references}
+    return {name: interval(line_counts_by(said, some, cut)) for name, some in which.items()}
+
+
+def known(references: Sequence[Sequence[str]], train: Iterable[TextPair]) -> float:
+    "The share of test sentences with a reference that training holds too, as the translation of another sentence."
+    found = known_answers(references, train)
+    return sum(found) / max(len(found), 1)
+
+
+@dataclass(frozen=True)
+class Answer:
+    "A sentence of the test, a reference of it, what was said, and how near the two are (chrF, 0 to 100)."
+    source: str
+    reference: str
+    said: str
+    chrf: float
+    right: bool
+
+
+def examples(sources: Sequence[str], references: Sequence[Sequence[str]], said: Sequence[str], most: int = 10) -> dict[str, list[Answer]]:
+    """Answers to look at: at most so many "right" and so many "wrong" ones.
+
+    Right is what equals a reference; where too few do, the nearest ones by chrF. Wrong ones are spread over the half of the others that is
+    farthest from its references: the very worst alone would show only what no reader doubts."""
+    import sacrebleu
+
+    metric = sacrebleu.CHRF()
+    rows = [Answer(source, one if one in refs else refs[0], one, metric.sentence_score(one, list(refs)).score, one in refs)
+            for source, refs, one in zip(sources, references, said, strict=True)]
+    equal = [row for row in rows if row.right]
+    others = sorted((row for row in rows if not row.right), key=lambda row: row.chrf)
+    near = others[len(others) - max(0, min(most - len(equal), len(others) // 2)):]
+    far = others[:len(others) - len(near)]
+    return {"right": evenly(equal, most) + near[::-1], "wrong": evenly(far[:(len(far) + 1) // 2], most)}
+
+
+# In words --------------------------------------------------------------------------------------------------------------
+
+def reasons(counts: Mapping[str, int]) -> str:
+    "Why pairs were left out, and how many for each reason, most first."
+    lost = {name: n for name, n in counts.items() if name not in ("given", "respelled", "kept") and n}
+    return ", ".join(f"{name} {n:,}" for name, n in sorted(lost.items(), key=lambda row: -row[1]))
+
+
+def shape(recipe: Mapping) -> str:
+    "The size of the model and how it is trained, in a line; recipe: as a record has it."
+    model, training = recipe["model"], recipe["training"]
+    return (f"{recipe['size']:,} subwords, {model['n_encoder_layers']} + {model['n_decoder_layers']} layers of width {model['d_model']}, "
+            f"dropout {model['dropout']}, {training['epochs']} epochs in batches of {training['max_tokens']:,} tokens")
+
+
+def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[str, int], recipe: "OwnRecipe") -> list[str]:
+    "What is said before the training: pairs, parts, model."
+    from dataclasses import asdict
+
+    lost, named = reasons(counts), " and ".join(map(str, files))
+    return [f"{named}: {counts['given']:,} pairs, {counts['kept']:,} kept" + (f"; left out: {lost}" if lost else ""),
+            f"{recipe.source} to {recipe.language}: " + ", ".join(f"{name} {len(parts[name]):,}" for name in ("train", "valid", "test")),
+            shape(asdict(recipe))]
+
+
+def bleu_lines(record: Mapping) -> list[str]:
+    "The scores of the test, each with its references and signature, BLEU with its interval."
+    lines = []
+    for score in record["scores"][1:]:
+        which = {"first": "first reference only", "all": "all references"}[score["references"]]
+        sure = record["interval"][score["references"]]
+        between = f" (95% interval {sure['low']:.1f} to {sure['high']:.1f})" if score["metric"] == "BLEU" else ""
+        lines.append(f"{score['metric']} {score['value']:.1f}{between}, {which}  {score['signature']}")
+    return lines
+
+
+def ended(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Answer]], most: int = 3) -> list[str]:
+    "What is said at the end: scores, some answers, where the rest stands."
+    lines = [f"{record['data']['distinct_test']:,} test sentences, none of them in training:", *bleu_lines(record)]
+    for name, rows in shown.items():
+        for row in evenly(rows, most):
+            asked = "" if row.right else f"  (reference: {row.reference})"
+            lines.append(f"{'right' if row.right else 'near' if name == 'right' else name}: {row.source} → {row.said}{asked}")
+    return lines + [f"more in {folder / REPORT}; to use it: transformer-lit translate --folder {folder} \"...\""]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    "A table of Markdown."
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+PAGE = """# A translator from {source} to {target}
+
+    {command}
+
+## Pairs
+
+{pairs}
+{respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters.
+
+{parts}
+The parts share no source sentence. Of the test sentences, {copied:.0%} have a reference that training holds too, as the
+translation of another sentence. {tokens}
+
+## Model
+
+{shape}; {parameters:,} parameters. Trained {minutes:.1f} minutes on {hardware}, torch {torch}, seed {seed}.
+
+## Scores
+
+On {sentences:,} test sentences, kept in {test}:
+
+{scores}
+Validation loss: {loss:.3f} nats per token.
+
+## Right
+
+{right_text}
+
+{right}
+## Wrong
+
+Spread over the half of the other answers that is farthest from its references.
+
+{wrong}"""
+
+
+def write_report(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Answer]]) -> None:
+    "All of it as a page, to `folder`/report.md."
+    data, recipe = record["data"], record["recipe"]
+    counts, over = data["cleaning"], data["too_many_tokens"]
+    head = ("source", "reference", "answer", "chrF")
+    rows = {name: table(head, [(row.source, row.reference, row.said, f"{row.chrf:.0f}") for row in some]) for name, some in shown.items()}
+    equal = sum(row.right for row in shown["right"])
+    write_text(folder / REPORT, PAGE.format(
+        source=recipe["source"], target=recipe["language"], command=record["command"], respelled=counts["respelled"],
+        pairs=table(("pairs", "number"), [(name, f"{counts[name]:,}") for name in ("given", "kept")] + [
+            (f"left out: {name}", f"{n:,}") for name, n in counts.items() if name not in ("given", "kept", "respelled")]),
+        parts=table(("part", "pairs"), [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]),
+        copied=record["copied_answers"], shape=shape(recipe), parameters=record["parameters"], minutes=record["seconds"] / 60,
+        tokens=f"{over:,} training pairs were left out because a side has over 128 tokens." if over else "",
+        hardware=record["hardware"], torch=record["torch"], seed=record["seed"], sentences=data["distinct_test"], test=TEST,
+        scores="".join(f"- {line}\n" for line in bleu_lines(record)), loss=record["scores"][0]["value"], right=rows["right"],
+        right_text="Each equals a reference." if equal == len(shown["right"]) else
+                   f"{equal} of these equal a reference; the others come nearest to theirs by chrF.", wrong=rows["wrong"]))
