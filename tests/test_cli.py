@@ -66,13 +66,13 @@ def test_a_number_out_of_range_is_a_slip():
 
 def test_what_nobody_typed_has_a_default():
     train = parse("train --epochs 2")
-    assert (train.epochs, train.pairs, train.recipe, train.folder, train.threads) == (2, None, "words", None, None)
+    assert (train.epochs, train.pairs, train.recipe, train.folder, train.threads) == (2, None, None, None, None)
     asked = parse("translate a b")
     assert asked.sentences == ["a", "b"] and asked.beam == 4 and not asked.interactive
     plain = parse("data")
     assert (plain.action, plain.names, plain.language) == ("list", [], None)
     scored = parse("evaluate")
-    assert (scored.set, scored.language, scored.beam) == ("tatoeba", "fr", 4)
+    assert (scored.set, scored.language, scored.beam) == (None, None, 4)
     assert scored.out == Path("scores.json") and scored.folder is None
     made = parse("export out")
     assert (made.out, made.folder, made.quantization) == (Path("out"), None, "float32")
@@ -219,7 +219,7 @@ def test_train_passes_on_what_was_typed(untrained, threads, capsys):
     threads.assert_called_once_with(3)
     assert dataclasses.replace(recipe, training=words.training) == words
     assert untrained["train_translator"].call_args.kwargs == {"device": devices.device_here()}
-    assert vars(parse(again.split(" ", 1)[1])) == vars(options) | {"threads": None}, "the record's command trains something else"
+    assert vars(parse(again.split(" ", 1)[1])) == vars(options) | {"threads": None, "recipe": "words"}, "the record's command trains something else"
 
 
 def test_train_pocket_and_german(untrained, threads):

@@ -90,8 +90,9 @@ def reasons(counts: Mapping[str, int]) -> str:
 def shape(recipe: Mapping) -> str:
     "The size of the model and how it is trained, in a line; recipe: as a record has it."
     model, training = recipe["model"], recipe["training"]
+    epochs = f"{training['epochs']} epoch" + "s" * (training["epochs"] > 1)
     return (f"{recipe['size']:,} subwords, {model['n_encoder_layers']} + {model['n_decoder_layers']} layers of width {model['d_model']}, "
-            f"dropout {model['dropout']}, {training['epochs']} epochs in batches of {training['max_tokens']:,} tokens")
+            f"dropout {model['dropout']}, {epochs} in batches of {training['max_tokens']:,} tokens")
 
 
 def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[str, int], recipe: "OwnRecipe") -> list[str]:
@@ -105,13 +106,14 @@ def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[
 
 
 def bleu_lines(record: Mapping) -> list[str]:
-    "The scores of the test, each with its references and signature, BLEU with its interval."
-    lines = []
-    for score in record["scores"][1:]:
-        which = {"first": "first reference only", "all": "all references"}[score["references"]]
+    "The scores of the test, each with its signature, BLEU with its interval; twice where some sentences have several references."
+    lines, tests = [], [score for score in record["scores"] if "references" in score]
+    one = record["data"]["distinct_test"] == record["data"]["test"]
+    for score in tests[:2] if one else tests:
+        which = "" if one else {"first": ", first reference only", "all": ", all references"}[score["references"]]
         sure = record["interval"][score["references"]]
         between = f" (95% interval {sure['low']:.1f} to {sure['high']:.1f})" if score["metric"] == "BLEU" else ""
-        lines.append(f"{score['metric']} {score['value']:.1f}{between}, {which}  {score['signature']}")
+        lines.append(f"{score['metric']} {score['value']:.1f}{between}{which}  {score['signature']}")
     return lines
 
 
@@ -121,7 +123,7 @@ def ended(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Answer]], 
     for name, rows in shown.items():
         for row in evenly(rows, most):
             asked = "" if row.right else f"  (reference: {row.reference})"
-            lines.append(f"{'right' if row.right else 'near' if name == 'right' else name}: {row.source} → {row.said}{asked}")
+            lines.append(f"{'right' if row.right else 'near' if name == 'right' else name}: {row.source} → {row.said or 'nothing'}{asked}")
     return lines + [f"more in {folder / REPORT}; to use it: transformer-lit translate --folder {folder} \"...\""]
 
 

@@ -1,0 +1,272 @@
+"""A pair of one's own: what is refused, how text is read, cleaned and split, and a training from the command to its report."""
+import gzip
+import itertools
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+
+from transformer_lit.data import sentence_key
+from transformer_lit.support import cli, own_pairs, own_report, recipes
+from transformer_lit.support.own_pairs import Size, clean_pairs, prepare_pairs, read_pairs, recipe_for, size_for, split_pairs
+from transformer_lit.translation import from_pretrained
+
+TINY = Size(100, 300, 1, 64, 0.1, 256, 2)
+WHO, DOES, WHAT = (("Tom", "Tomo"), ("Mary", "Maria"), ("Ann", "Anna"), ("The king", "La rego")), (
+    ("sees", "vidas"), ("wants", "volas"), ("has", "havas"), ("loves", "amas")), (
+    ("a cat", "katon"), ("a dog", "hundon"), ("two keys", "du ŝlosilojn"), ("no bread", "neniun panon"), ("the sea", "la maron"))
+PAIRS = [(f"{a} {b} {c}.", f"{x} {y} {z}.") for (a, x), (b, y), (c, z) in itertools.product(WHO, DOES, WHAT)]
+SIGNS = dict(zip(" ".join(word for words in (WHO, DOES, WHAT) for word, _ in words).split(), "湯瑪安王見要有愛一二海貓狗鑰餅無其甲乙丙"))
+
+
+def tsv(path, pairs=PAIRS):
+    path.write_text("".join("\t".join(pair) + "\n" for pair in pairs), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(own_pairs, "SIZES", (TINY,))
+
+
+@pytest.fixture
+def typed(tmp_path, monkeypatch, capsys):
+    "Type a command in a folder with the file own.tsv; its status, and what it said."
+    monkeypatch.chdir(tmp_path)
+    tsv(tmp_path / "own.tsv")
+
+    def command(line):
+        status = cli.main(line.split())
+        said = capsys.readouterr()
+        return status, said.err if status else said.out
+    return command
+
+
+# What is refused -------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("line, words", [
+    ("--pairs none.tsv --languages en-eo", "none.tsv is not there"),
+    ("--pairs folder --languages en-eo", "folder is a folder, and a file was asked for"),
+    ("--pairs own.tsv", "what is in own.tsv? Give the languages of both sides, as --languages en-de"),
+    ("--languages en-eo", "--languages is for pairs of your own: give their file as well"),
+    ("--pairs 300 --languages en-eo", "--languages is for pairs of your own"),
+    ("--recipe multi30k-en-de --languages en-eo", "--languages is for pairs of your own"),
+    ("--reverse", "--reverse is for pairs of your own"),
+    ("--pairs own.tsv --languages en-eo --recipe pocket", "pocket has pairs of its own, and own.tsv holds yours: leave --recipe out, or --pairs"),
+    ("--pairs own.tsv --languages en-eo --recipe multi30k-en-de", "multi30k-en-de has pairs of its own"),
+    ("--pairs own.tsv b c --languages en-eo", "one file of two columns, or two parallel texts, and 3 files were given"),
+    ("--pairs own.tsv 300 --languages en-eo", "--pairs is one number, or one or two files, and not both"),
+    ("--pairs own.tsv own.tsv --languages en-eo", "own.tsv was given twice"),
+    ("--pairs own.tsv --languages en-eo --steps 5", "--steps belongs to the large runs"),
+    ("--pairs own.tsv --languages en-eo --folder own.tsv", "own.tsv is a file, and a folder was asked for"),
+    ("--pairs one.txt --languages en-eo", "one.txt has no second column: a line is a sentence, a tab and its translation"),
+    ("--pairs one.txt two.txt --languages en-eo", "one.txt has 2 lines and two.txt 3: line by line they must say the same"),
+    ("--pairs wide.tsv --languages en-eo", "wide.tsv: this is not UTF-8 text, it holds zero bytes"),
+    ("--pairs latin.tsv --languages en-eo", "latin.tsv: 16 of 80 lines are not UTF-8 text: convert it first"),
+    ("--pairs half.tsv.gz --languages en-eo", "half.tsv.gz can't be read"),
+    ("--pairs empty.tsv --languages en-eo", "no pair of empty.tsv is left after cleaning: there is no line"),
+    ("--pairs bad.tsv --languages en-eo", "no pair of bad.tsv is left after cleaning: empty 2"),
+    ("--pairs few.tsv --languages en-eo", "49 different sentences to translate are left, and 50 are the fewest")])
+def test_whatever_does_not_fit_is_one_sentence_and_leaves_nothing(line, words, typed, tmp_path, monkeypatch):
+    monkeypatch.setattr(recipes, "train_translator", None)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "one.txt").write_text("a\nb\n")
+    (tmp_path / "two.txt").write_text("a\nb\nc")
+    (tmp_path / "wide.tsv").write_text("a\tb\n" * 90, encoding="utf-16")
+    (tmp_path / "latin.tsv").write_bytes("".join(f"{a}\t{b}\n" for a, b in PAIRS).replace("ŝ", "é").encode("latin-1"))
+    (tmp_path / "half.tsv.gz").write_bytes(gzip.compress(b"a\tb\n" * 9999)[:-20])
+    (tmp_path / "empty.tsv").touch()
+    tsv(tmp_path / "bad.tsv", [("a", ""), ("", "b")])
+    tsv(tmp_path / "few.tsv", PAIRS[:49] + [("tom sees a cat!", "Ĉu?")])
+    before = sorted(tmp_path.iterdir())
+    status, said = typed(f"train {line}")
+    assert status == 1 and said.startswith("transformer-lit: ") and words in said and said.count("\n") == 1, said
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("line, words", [
+    ("--pairs own.tsv --languages en", "en is not a pair of two languages, as en-de"), ("--pairs a --languages en-en", "not a pair"),
+    ("--pairs a --languages en-d3", "not a pair"), ("--pairs a --languages en-pt-br", "not a pair"), ("--pairs 0", "0 is not a whole number"),
+    ("--pairs", "expected at least one argument")])
+def test_a_wrong_option_is_status_2(line, words, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.parser().parse_args(["train", *line.split()])
+    assert end.value.code == 2 and words in capsys.readouterr().err
+
+
+def test_a_number_stays_a_number_and_a_path_may_look_like_one():
+    asked = lambda line: cli.parser().parse_args(f"train {line}".split())
+    assert asked("--pairs 300").pairs == 300
+    assert [str(path) for path in asked("--pairs ./300").pairs] == ["300"]
+    assert asked("--pairs a.en b.xx --languages EN-haw").languages == ("en", "haw")
+
+
+# Reading and cleaning --------------------------------------------------------------------------------------------------
+
+def test_two_texts_and_packed_columns_say_the_same_as_a_plain_file(tmp_path):
+    plain = read_pairs([tsv(tmp_path / "a.tsv")])
+    packed = tmp_path / "b.tsv.gz"
+    packed.write_bytes(gzip.compress(("\ufeff" + "".join(f"{a}\t{b}\tby somebody\r\n" for a, b in PAIRS)).encode()))
+    sides = tmp_path / "a.en", tmp_path / "a.eo"
+    for k, side in enumerate(sides):
+        side.write_text("\ufeff" * k + "\n".join(pair[k] for pair in PAIRS), encoding="utf-8")
+    assert plain == PAIRS == read_pairs([packed]) == read_pairs(sides)
+    assert prepare_pairs(sides)[0] == prepare_pairs([packed])[0]
+
+
+def test_every_pair_is_kept_or_has_a_reason():
+    usual = [(f"{'word ' * 7}{n:04d}.", f"{'vorto ' * 7}{n:04d}.") for n in range(90)]  # 40 and 47 characters
+    odd = [("", "Vorto."), ("  ", "Vorto."), ("Word", "V\ufffdrto"), ("w" * 601, "v" * 601), ("Tom, Dick, Harry and Mary", "TOM, DICK, HARRY and MARY"),
+           ("Tom Dick Harry Mary.", "Tom Dick Harry Mary."), usual[3], ("word " * 7 + "0004.", usual[4][1] + " "), ("Go.", "Ek al la maro!"),
+           ("Go.", "Ek al la maro, " * 4), (usual[0][0], "Ne."), ("No\u2019s ", "Ne\u2019s  x")]
+    kept, counts = clean_pairs(usual + odd)
+    assert counts == {"given": 102, "respelled": 4, "kept": 93, "empty": 2, "garbled": 1, "too long": 1, "copied": 1, "repeated": 2,
+                      "lopsided": 2}
+    assert kept == usual + [odd[5], odd[8], ("No's", "Ne's x")], "20 characters may be the same, and a short sentence has some room"
+    assert clean_pairs([("", "")]) == ([], {"given": 1, "respelled": 0, "empty": 1, "kept": 0}) and clean_pairs([])[0] == []
+
+
+def test_the_corpus_itself_says_how_long_a_side_should_be():
+    "A script without spaces says much in few characters: counted in words every pair would be lopsided, or none."
+    signs = [(f"{'word ' * 7}{n:04d}.", f"{'字' * 8}{n:04d}。") for n in range(90)]  # 40 and 13
+    wrong = [("word " * 7 + "alone.", "字"), ("Word.", "字" * 26), ("word " * 7 + "beside.", "字" * 65)]
+    kept, counts = clean_pairs(signs + wrong)
+    assert kept == signs and counts["lopsided"] == 3
+
+
+def test_no_sentence_of_the_test_is_in_training_whichever_way(tmp_path):
+    file = tsv(tmp_path / "a.tsv", PAIRS + [(a.upper(), b + " ") for a, b in PAIRS] + [(a, f"{b[:-1]} nun.") for a, b in PAIRS])
+    for reverse in False, True:
+        parts, counts = prepare_pairs([file], reverse)
+        assert {name: len({sentence_key(a) for a, _ in part}) for name, part in parts.items()} == (
+            {"test": 16, "valid": 16, "train": 128} if reverse else {"test": 8, "valid": 8, "train": 64})
+        seen = Counter(key for part in parts.values() for key in {sentence_key(source) for source, _ in part})
+        assert set(seen.values()) == {1} and sum(map(len, parts.values())) == counts["kept"] == 240
+        assert all((target if reverse else source)[:3].upper() in ("TOM", "MAR", "ANN", "THE") for part in parts.values() for source, target in part)
+
+
+def test_how_many_are_held_out():
+    many = lambda n: {name: len(part) for name, part in split_pairs([(f"a {k}", f"b {k}") for k in range(n)]).items()}
+    assert many(50) == {"test": 5, "valid": 5, "train": 40}
+    assert many(25_000) == {"test": 2000, "valid": 2000, "train": 21_000}
+
+
+# The table -------------------------------------------------------------------------------------------------------------
+
+def test_a_model_has_the_size_of_its_pairs():
+    rows = own_pairs.SIZES
+    assert [size_for(n).pairs for n in (1, 4000, 5000, 20_000, 25_000, 100_000, 400_000, 10 ** 8)] == [
+        2000, 2000, 10_000, 10_000, 50_000, 150_000, 1_000_000, 1_000_000]
+    for small, large in itertools.pairwise(rows):
+        assert small.pairs < large.pairs and small.vocabulary < large.vocabulary and small.dropout >= large.dropout and small.epochs > large.epochs
+    assert all(size.width % 64 == 0 and size.max_tokens >= 128 and size.vocabulary > 260 for size in rows)
+    recipe = recipe_for({"train": PAIRS}, ("eo", "en"))
+    assert recipe.languages == ("eo", "en") and recipe.training.epochs == 40 and recipe_for({"train": PAIRS}, ("eo", "en"), 3).training.epochs == 3
+    ours = recipes.RECIPES["tatoeba-fr"]
+    assert (recipe.peak, recipe.optimizer, recipe.gain, recipe.training.warmup, recipe.model["norm"]) == (
+        ours.peak, ours.optimizer, ours.gain, ours.training.warmup, ours.model["norm"])
+    assert ours.languages == ("en", "fr") and recipe.text != recipe_for({"train": PAIRS[1:]}, ("eo", "en")).text
+
+
+# From the command to the report ----------------------------------------------------------------------------------------
+
+def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path):
+    status, said = typed("train --pairs own.tsv --languages en-eo --device cpu --threads 1")
+    folder = tmp_path / "runs" / "en-eo"
+    assert status == 0 and said.startswith("own.tsv: 80 pairs, 80 kept\nen to eo: train 64, valid 8, test 8\n300 subwords, 1 + 1 layers of width 64")
+    assert "8 test sentences, none of them in training:\nBLEU " in said and "(95% interval " in said and "tok:13a" in said
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert record["command"] == "transformer-lit train --pairs own.tsv --languages en-eo"
+    assert record["data"]["cleaning"] == {"given": 80, "respelled": 0, "kept": 80} and record["data"]["leak_by_sentence"] == 0
+    assert [score["metric"] for score in record["scores"]] == ["cross-entropy, nats a token", "BLEU", "chrF", "BLEU", "chrF"]
+    page = (folder / "report.md").read_text(encoding="utf-8")
+    assert page.startswith("# A translator from en to eo\n\n    transformer-lit train --pairs own.tsv --languages en-eo\n")
+    assert "| given | 80 |" in page and f"{record['parameters']:,} parameters" in page and record["scores"][1]["signature"] in page
+    tested = [line.split("\t")[0] for line in (folder / "test.tsv").read_text(encoding="utf-8").splitlines()]
+    assert len(tested) == 8 and [page.count(f"\n| {source} | ") for source in tested].count(1) == 6, "the nearest four and two of the other half"
+    assert from_pretrained(folder).languages == ("en", "eo")
+    assert typed(f"translate --folder {folder} Hello. --beam 1")[0] == 0
+    status, again = typed(f"evaluate --folder {folder} --out scores.json")
+    assert status == 0 and again.startswith(f"own: BLEU {record['scores'][1]['value']:.1f}  ") and "own: chrF" in again
+    assert json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["interval"].keys() == {"value", "low", "high"}
+    for line, words in (("--set tatoeba", "reads en and says eo, and no corpus has a test set for that: --set own"), ("--language de", "says eo"),
+                        ("--set own --language de", "leave --language out")):
+        status, why = typed(f"evaluate --folder {folder} {line} --out scores.json")
+        assert status == 1 and words in why and why.count("\n") == 1, why
+    tsv(tmp_path / "own.tsv", PAIRS[1:])
+    for line, words in (("--languages en-eo", "was begun with other text"), ("--languages de-eo", "was begun with source=en; now source=de"),
+                        ("--languages en-eo --epochs 7", "epochs=2; now epochs=7")):
+        kept = (folder / "report.md").stat().st_mtime_ns, (folder / "test.tsv").read_bytes()
+        status, why = typed(f"train --pairs own.tsv {line} --folder {folder} --threads 1")
+        assert status == 1 and words in why and why.count("\n") == 1, why
+        assert kept == ((folder / "report.md").stat().st_mtime_ns, (folder / "test.tsv").read_bytes()), "a refused command changes nothing"
+
+
+def test_a_script_without_spaces_in_either_direction(small, tmp_path, capsys):
+    signs = [(a, "".join(SIGNS[word] for word in a.rstrip(".").split()) + "。") for a, _ in PAIRS]
+    assert len({b for _, b in signs}) == len(PAIRS)
+    sides = tmp_path / "a.en", tmp_path / "a.zh"
+    for k, side in enumerate(sides):
+        side.write_text("\n".join(pair[k] for pair in signs) + "\n", encoding="utf-8")
+    for reverse, cut, order in (False, "tok:char", ("en", "zh")), (True, "tok:13a", ("zh", "en")):
+        folder = tmp_path / order[0]
+        record = own_pairs.train(sides, ("en", "zh"), folder, "by hand", reverse, epochs=1, device=torch.device("cpu"))
+        assert cut in record["scores"][1]["signature"] and cut in capsys.readouterr().out
+        assert record["data"]["cleaning"]["kept"] == 80 and math.isfinite(record["scores"][0]["value"])
+        assert from_pretrained(folder).languages == order
+        source = (folder / "test.tsv").read_text(encoding="utf-8")[0]
+        assert (source in SIGNS.values()) == reverse
+        assert f"# A translator from {order[0]} to {order[1]}" in (folder / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_stopped_training_goes_on_as_if_it_had_not_stopped(small, tmp_path):
+    file, cpu = [tsv(tmp_path / "own.tsv")], torch.device("cpu")
+    whole = own_pairs.train(file, ("en", "eo"), tmp_path / "a", "by hand", device=cpu)
+    parts, _ = prepare_pairs(file)
+    recipes.train_translator(tmp_path / "b", recipe_for(parts, ("en", "eo")), parts, own_pairs.looked_at(parts), 3, cpu)
+    assert not (tmp_path / "b" / "report.md").exists()
+    resumed = own_pairs.train(file, ("en", "eo"), tmp_path / "b", "by hand", device=cpu)
+    same = lambda record: [record[name] for name in ("scores", "recipe", "data", "tokens", "interval")]
+    assert same(whole) == same(resumed)
+    one, other = (from_pretrained(tmp_path / name).model.state_dict() for name in "ab")
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    for name in "hypotheses.txt", "test.tsv", "tokenizer.json", "plan.json":
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+# The report ------------------------------------------------------------------------------------------------------------
+
+def test_right_and_wrong_answers_are_chosen_over_the_whole_range():
+    sources, references = [f"s{k}" for k in range(60)], [[f"abcdefghij{k:02d}", f"other {k}"] for k in range(60)]
+    said = [f"other {k}" if k < 24 else "abcdefghij"[:k % 11] + "xyz" for k in range(60)]
+    found = own_report.examples(sources, references, said)
+    assert [row.source for row in found["right"]] == ["s0", "s2", "s4", "s7", "s9", "s12", "s14", "s16", "s19", "s21"]
+    assert all(row.right and row.reference == row.said and row.chrf == pytest.approx(100) for row in found["right"])
+    wrong = [row.chrf for row in found["wrong"]]
+    assert len(wrong) == 10 and wrong == sorted(wrong) and wrong[0] < 5 < wrong[-1] and not any(row.right for row in found["wrong"])
+    few = own_report.examples(sources, references, ["other 0", *said[30:60], *said[30:59]])
+    assert [row.right for row in few["right"]] == [True] + [False] * 9
+    assert not {row.source for row in few["right"]} & {row.source for row in few["wrong"]}
+    assert own_report.examples(["a"], [["b"]], ["b"])["wrong"] == []
+
+
+def test_what_would_break_a_table_does_not():
+    assert own_report.table(("a", "b"), [("x|y", "\\")]) == "| a | b |\n| --- | --- |\n| x\\|y | \\\\ |\n"
+
+
+def test_answers_are_counted_by_their_own_references(tmp_path):
+    pairs = [("One.", "Unu."), ("One.", "Unua."), ("Two.", "Du.")]
+    own_report.write_test(tmp_path, pairs)
+    found = own_report.score_again(lambda lines: ["Unua." if line == "One." else "Tri." for line in lines], tmp_path)
+    assert found["sentences"] == 2 and found["all"][1]["value"] > found["one"][1]["value"]
+    assert own_report.known([["Unu."], ["Du.", "Tri."]], [("x", "Tri.")]) == 0.5 and own_report.known([], []) == 0
+    assert own_report.reasons({"given": 9, "kept": 5, "respelled": 2, "empty": 1, "copied": 3, "garbled": 0}) == "copied 3, empty 1"
+
+
+def test_the_set_of_ones_own_wants_a_folder_that_keeps_it(typed, tmp_path):
+    for folder in ("", "--folder runs"):
+        status, said = typed(f"evaluate --set own {folder}")
+        assert status == 1 and "there is no test.tsv in" in said and said.count("\n") == 1
