@@ -14,7 +14,7 @@ import torch
 
 import transformer_lit
 from transformer_lit import data, wmt
-from transformer_lit.support import cli, commands, comparison, devices, large_runs, options as types, recipes, run_options, serving, training_sets
+from transformer_lit.support import cli, commands, comparison, devices, large_runs, options as types, own_report, recipes, run_options, serving, training_sets
 from transformer_lit.support.files import shipped
 
 PACKAGE = Path(transformer_lit.__file__).parent
@@ -88,7 +88,7 @@ def test_what_was_typed_arrives():
 
 def test_names_that_stand_twice_agree():
     assert cli.RECIPES == tuple(recipes.RECIPES) and cli.TEST_SETS == data.TEST_SETS
-    assert cli.QUANTIZATIONS == serving.QUANTIZATIONS
+    assert cli.QUANTIZATIONS == serving.QUANTIZATIONS and cli.OWN_TEST == own_report.TEST
     assert set(cli.OPTIONS) == set(cli.COMMANDS) == set(cli.RUN)
 
 

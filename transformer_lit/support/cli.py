@@ -1,6 +1,6 @@
 """The command `transformer-lit`: corpora, training, translation, scores and export, as one tree of commands."""
 # `--help` answers at once: whatever imports torch is imported inside the command that needs it. That is why names which belong to
-# heavier modules stand here a second time (RECIPES, TEST_SETS, QUANTIZATIONS); tests hold them equal.
+# heavier modules stand here a second time (RECIPES, TEST_SETS, QUANTIZATIONS, OWN_TEST); tests hold them equal.
 import argparse
 import contextlib
 import json
@@ -31,7 +31,7 @@ COMMANDS = {"data": "Fetch corpora, list them, verify them.",
             "translate": "Translate sentences.",
             "evaluate": "Score a translator on a test set.",
             "export": "Write a translator for CTranslate2."}
-OWN = "own"  # the test that a translator of one's own pair keeps
+OWN, OWN_TEST = "own", "test.tsv"  # the test that a translator of one's own pair keeps in its folder
 RECIPES = ("words", "tatoeba-fr", "tatoeba-de", "pocket")
 TEST_SETS = ("tatoeba", "multi30k", "newstest2014", "pocket")
 QUANTIZATIONS = ("float32", "bfloat16", "int8")
@@ -369,12 +369,12 @@ def check_language(folder: Path | None, language: str) -> None:
 
 def test_asked(options: argparse.Namespace) -> str:
     "The name of the test set: what was typed, else the translator's own, else Tatoeba's. Raises ValueError if it has none of its own."
-    own = bool(options.folder) and (options.folder / "test.tsv").is_file()
+    own = bool(options.folder) and (options.folder / OWN_TEST).is_file()
     name = options.set or (OWN if own and not options.language else "tatoeba")
     if name != OWN:
         check_language(options.folder, options.language or "fr")
     elif not own:
-        raise ValueError(f"--set {OWN} is for a translator of your own pair, and there is no test.tsv in "
+        raise ValueError(f"--set {OWN} is for a translator of your own pair, and there is no {OWN_TEST} in "
                          f"{options.folder or 'the shipped one'}")
     elif options.language:
         raise ValueError(f"--set {OWN} is in the translator's own language: leave --language out")
@@ -425,7 +425,7 @@ def run_export(options: argparse.Namespace) -> int:
     home = options.folder or shipped("data/checkpoints/tatoeba-fr")
     card = home / "README.md"
     out = serving.export(Translator.from_pretrained(home), options.out, options.quantization, card if card.exists() else None)
-    print(f"{out}: ctranslate2.Translator reads it; python {out / 'translate.py'} \"I love you.\" tries it")
+    print(f"{out}: ctranslate2.Translator reads it; python {out / 'translate.py'} \"...\" tries it")
     return DONE
 
 

@@ -117,9 +117,16 @@ def bleu_lines(record: Mapping) -> list[str]:
     return lines
 
 
+def over_long(record: Mapping) -> str:
+    "What was left out for its tokens, as a sentence; empty if nothing was."
+    over = record["data"]["too_many_tokens"]
+    return f"{over:,} training pairs were left out because a side has over 128 tokens." if over else ""
+
+
 def ended(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Answer]], most: int = 3) -> list[str]:
     "What is said at the end: scores, some answers, where the rest stands."
-    lines = [f"{record['data']['distinct_test']:,} test sentences, none of them in training:", *bleu_lines(record)]
+    lines = [over_long(record)] * bool(over_long(record))
+    lines += [f"{record['data']['distinct_test']:,} test sentences, none of them in training:", *bleu_lines(record)]
     for name, rows in shown.items():
         for row in evenly(rows, most):
             asked = "" if row.right else f"  (reference: {row.reference})"
@@ -144,7 +151,9 @@ PAGE = """# A translator from {source} to {target}
 
 {parts}
 The parts share no source sentence. Of the test sentences, {copied:.0%} have a reference that training holds too, as the
-translation of another sentence. {tokens}
+translation of another sentence.
+
+{tokens}
 
 ## Model
 
@@ -172,7 +181,7 @@ Spread over the half of the other answers that is farthest from its references.
 def write_report(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Answer]]) -> None:
     "All of it as a page, to `folder`/report.md."
     data, recipe = record["data"], record["recipe"]
-    counts, over = data["cleaning"], data["too_many_tokens"]
+    counts = data["cleaning"]
     head = ("source", "reference", "answer", "chrF")
     rows = {name: table(head, [(row.source, row.reference, row.said, f"{row.chrf:.0f}") for row in some]) for name, some in shown.items()}
     equal = sum(row.right for row in shown["right"])
@@ -182,7 +191,7 @@ def write_report(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Ans
             (f"left out: {name}", f"{n:,}") for name, n in counts.items() if name not in ("given", "kept", "respelled")]),
         parts=table(("part", "pairs"), [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]),
         copied=record["copied_answers"], shape=shape(recipe), parameters=record["parameters"], minutes=record["seconds"] / 60,
-        tokens=f"{over:,} training pairs were left out because a side has over 128 tokens." if over else "",
+        tokens=over_long(record),
         hardware=record["hardware"], torch=record["torch"], seed=record["seed"], sentences=data["distinct_test"], test=TEST,
         scores="".join(f"- {line}\n" for line in bleu_lines(record)), loss=record["scores"][0]["value"], right=rows["right"],
         right_text="Each equals a reference." if equal == len(shown["right"]) else
