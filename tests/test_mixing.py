@@ -103,7 +103,7 @@ def test_the_option():
 
     mixed = asked("--corpus", "mixture-en-de", "--temperature", "2")
     assert isinstance(mixed, mixing.Mixture) and mixed.temperature == 2 and mixed.language == "de"
-    assert asked("--corpus", "mixture-en-fr").temperature == 3
+    assert asked("--corpus", "mixture-en-fr").temperature == 9
     with pytest.raises(ValueError, match="--temperature is for a mixture of texts, and wmt14-en-de is none"):
         asked("--temperature", "2")
 

@@ -4,18 +4,11 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unspoken import line
 
 from transformer_lit import data
 from transformer_lit.support import noise
 from transformer_lit.support.noise import Letters, language_faults, letters_of, strangers
-
-# Three languages that nobody speaks: each has syllables of its own.
-SYLLABLES = {"a": "ka to mi ra ne su lo".split(), "b": "bru gwen thar ild oms fex".split(), "c": "zhi qua xol puy djek vish".split()}
-
-
-def line(language, rng):
-    return " ".join("".join(rng.choice(SYLLABLES[language]) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(4, 8)))
-
 
 def pairs(n, seed=1):
     rng = Random(seed)

@@ -5,16 +5,18 @@ import json
 import math
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import pytest
 import torch
+from unspoken import line
 
 from transformer_lit.data import sentence_key
 from transformer_lit.support import cli, own_pairs, own_report, recipes
 from transformer_lit.support.own_pairs import Size, clean_pairs, prepare_pairs, read_pairs, recipe_for, size_for, split_pairs
 from transformer_lit.translation import from_pretrained
 
-TINY = Size(100, 300, 1, 64, 0.1, 256, 2)
+TINY = Size(100, 300, 1, 64, 0.1, 256, 2, 400)
 WHO, DOES, WHAT = (("Tom", "Tomo"), ("Mary", "Maria"), ("Ann", "Anna"), ("The king", "La rego")), (
     ("sees", "vidas"), ("wants", "volas"), ("has", "havas"), ("loves", "amas")), (
     ("a cat", "katon"), ("a dog", "hundon"), ("two keys", "du ŝlosilojn"), ("no bread", "neniun panon"), ("the sea", "la maron"))
@@ -135,6 +137,16 @@ def test_the_corpus_itself_says_how_long_a_side_should_be():
     wrong = [("word " * 7 + "alone.", "字"), ("Word.", "字" * 26), ("word " * 7 + "beside.", "字" * 65)]
     kept, counts = clean_pairs(signs + wrong)
     assert kept == signs and counts["lopsided"] == 3
+
+
+def test_sides_in_another_language_are_left_out_where_there_are_pairs_enough():
+    rng = Random(1)
+    given = [(line("a", rng), line("b", rng)) for _ in range(own_pairs.JUDGED)]
+    spoiled = [(one, line("c", rng)) if k % 20 == 0 else (one, one[:18]) if k % 20 == 1 else (one, other) for k, (one, other) in enumerate(given)]
+    kept, counts = own_pairs.clean_pairs(spoiled)
+    assert counts["third language"] >= 45 and counts["other column's language"] >= 45 and len(kept) == counts["kept"] <= 905
+    few = own_pairs.clean_pairs(spoiled[:900])[1]
+    assert "third language" not in few and "other column's language" not in few, "of so few too little is known"
 
 
 def test_no_sentence_of_the_test_is_in_training_whichever_way(tmp_path):

@@ -19,7 +19,7 @@ from .limits import askable
 from .precision import precision_for
 from .reading import fields, json_file
 
-NAME = "confidence.json"
+NAME, GROUPS = "confidence.json", 15
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,14 @@ def rising(values: Sequence[float]) -> list[float]:
     return [value for value, n in pools for _ in range(n)]
 
 
-def in_groups(log_probability: Sequence[float], chrf: Sequence[float], groups: int = 15) -> list[tuple[float, float, int]]:
+def in_groups(log_probability: Sequence[float], chrf: Sequence[float], groups: int = GROUPS) -> list[tuple[float, float, int]]:
     "Answers in order of their probability, in groups of like size: mean log-probability, mean chrF, how many."
     x, y = np.asarray(log_probability), np.asarray(chrf)
     parts = np.array_split(np.argsort(x, kind="stable"), min(groups, len(x)))
     return [(float(x[some].mean()), float(y[some].mean()), len(some)) for some in parts]
 
 
-def calibrate(log_probability: Sequence[float], chrf: Sequence[float], groups: int = 15) -> Calibration:
+def calibrate(log_probability: Sequence[float], chrf: Sequence[float], groups: int = GROUPS) -> Calibration:
     "From answers whose chrF is known. ValueError if they are fewer than the groups."
     if len(log_probability) < groups:
         raise ValueError(f"{len(log_probability)} answers are too few to say what a probability is worth: at least {groups}")

@@ -11,11 +11,13 @@ from statistics import median
 
 import torch
 
-from ..data import sentence_key, shared_english, split_by_english, tidy
+from ..data import grouped, sentence_key, shared_english, split_by_english, tidy
 from ..training import TrainingConfig
-from . import own_report, plan, records
+from ..translation import Translator
+from . import confidence, own_report, plan, records
 from .archives import TextPair, read_columns, read_lines
 from .files import file_hash
+from .noise import language_faults
 from .precision import precision_here
 from .recipes import Recipe, scored, tested, train_translator
 from .spaceless import cut_for
@@ -28,7 +30,7 @@ class Size:
     """How to train on about so many pairs.
 
     vocabulary: joint subwords; layers: of the encoder, and as many of the decoder; width: d_model, with a head for each 64 of it and a
-    feed-forward layer four times as wide; max_tokens: of a batch, each side."""
+    feed-forward layer four times as wide; max_tokens: of a batch, each side; warmup: steps, a tenth of all or less."""
     pairs: int
     vocabulary: int
     layers: int
@@ -36,14 +38,15 @@ class Size:
     dropout: float
     max_tokens: int
     epochs: int
+    warmup: int
 
 
 SIZES = (  # the fewer the pairs, the fewer the tokens (each must be met often), the more dropout, the more epochs
-    Size(2_000, 1_000, 2, 128, 0.3, 512, 40),
-    Size(10_000, 2_000, 3, 192, 0.3, 1024, 25),
-    Size(50_000, 4_000, 3, 256, 0.2, 1024, 12),
-    Size(150_000, 8_000, 4, 256, 0.1, 2048, 8),
-    Size(1_000_000, 16_000, 6, 384, 0.1, 4096, 5),
+    Size(2_000, 1_000, 2, 128, 0.3, 512, 40, 100),
+    Size(10_000, 2_000, 3, 192, 0.3, 1024, 25, 200),
+    Size(50_000, 4_000, 3, 256, 0.2, 1024, 12, 400),
+    Size(150_000, 8_000, 4, 256, 0.1, 2048, 8, 400),
+    Size(1_000_000, 16_000, 6, 384, 0.1, 4096, 5, 400),
 )
 
 
@@ -71,7 +74,7 @@ def recipe_for(parts: dict[str, list[TextPair]], languages: tuple[str, str], epo
     size = size_for(len(parts["train"]))
     model = dict(d_model=size.width, n_heads=size.width // 64, d_ff=4 * size.width, n_encoder_layers=size.layers,
                  n_decoder_layers=size.layers, norm="pre", dropout=size.dropout)
-    training = TrainingConfig(epochs=epochs or size.epochs, max_tokens=size.max_tokens, precision=precision_here())
+    training = TrainingConfig(epochs=epochs or size.epochs, max_tokens=size.max_tokens, warmup=size.warmup, precision=precision_here())
     return OwnRecipe(language=languages[1], source=languages[0], size=size.vocabulary, model=model, training=training, peak=4e-3,
                      optimizer="muon", gain=1.0, text=plan.digest(pair for part in parts.values() for pair in part))
 
@@ -105,6 +108,7 @@ def read_pairs(files: Sequence[Path]) -> list[TextPair]:
 LONGEST = 600  # characters of a side, some hundred words of English
 RATIO = 3.0  # a side may be so many times as long as the corpus leads one to expect
 SLACK = 0.2  # of the usual length, added to the shorter side: "Go." may have four words
+JUDGED = 1000  # pairs from which on languages are judged: of fewer, too little is known of either
 SAME = 20  # characters; names and numbers are the same in both languages, sentences aren't
 
 
@@ -128,7 +132,7 @@ def lopsided(pair: TextPair, per: float, usual: float) -> bool:
 
 
 def clean_pairs(given: Sequence[TextPair]) -> tuple[list[TextPair], dict[str, int]]:
-    "The useful pairs, each once and tidied, and how many fell to which rule. What is lopsided, the corpus's own median decides."
+    "The useful pairs, each once and tidied, and how many fell to which rule. What is lopsided or in another language, the corpus decides."
     counts: Counter = Counter(given=len(given), respelled=0)
     fine: dict[TextPair, None] = {}
     for raw in given:
@@ -142,8 +146,11 @@ def clean_pairs(given: Sequence[TextPair]) -> tuple[list[TextPair], dict[str, in
     if not fine:
         return [], dict(counts) | {"kept": 0}
     per, usual = median(len(target) / len(source) for source, target in fine), median(len(target) for _, target in fine)
-    kept = [pair for pair in fine if not lopsided(pair, per, usual)]
-    counts["lopsided"] += len(fine) - len(kept)
+    even = [pair for pair in fine if not lopsided(pair, per, usual)]
+    counts["lopsided"] += len(fine) - len(even)
+    strange = language_faults(even) if len(even) >= JUDGED else [""] * len(even)
+    counts.update(filter(None, strange))
+    kept = [pair for pair, reason in zip(even, strange) if not reason]
     counts["kept"] = len(kept)
     return kept, {name: n for name, n in counts.items() if n or name in ("given", "respelled", "kept")}
 
@@ -182,6 +189,15 @@ def looked_at(parts: dict[str, list[TextPair]], most: int = 10) -> list[str]:
     return list(dict.fromkeys(source for source, _ in own_report.evenly(parts["valid"], most)))
 
 
+def keep_calibration(translator: Translator, pairs: list[TextPair], folder: Path, most: int = 500) -> None:
+    "What the translator's probabilities are worth, from validation sentences, for `translate --show-confidence`; nothing if they are too few."
+    sources, references = grouped(own_report.evenly(pairs, most))
+    said = confidence.translate_surely(translator, sources)
+    chrf = confidence.sentence_chrf([one.text for one in said], references)
+    if len(said) >= confidence.GROUPS:
+        confidence.save_calibration(confidence.calibrate([one.log_probability for one in said], chrf), folder)
+
+
 def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, command: str, reverse: bool = False,
           epochs: int | None = None, device: torch.device | None = None) -> dict:
     """Train a translator on `files` into `folder`, or go on; then test it, and leave run.json, report.md and test.tsv. The record.
@@ -201,6 +217,7 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
         folder, command, trainer.config.seed, replace(recipe, training=trainer.config), data, records.effort(translator.model, trainer),
         [held_out] + scored(said, references, recipe.corpus + "-test", cut), interval=own_report.intervals(said, references, cut),
         copied_answers=own_report.known(references, parts["train"]))
+    keep_calibration(translator, parts["valid"], folder)
     shown = own_report.examples(sources, references, said)
     own_report.write_report(folder, record, shown)
     print(*own_report.ended(folder, record, shown), sep="\n", flush=True)
