@@ -111,6 +111,19 @@ def choice_rows(record: dict) -> list[Row]:
     return rows
 
 
+TEXTS = {"tatoeba": "everyday sentences", "multi30k": "captions", "newstest2013": "news of 2013", "newstest2014": "news of 2014",
+         "web": "web pages", "php": "PHP's manual", "python": "Python's manual", "law": "law"}
+
+
+def domain_rows(record: dict) -> list[Row]:
+    "What a translator knows: its scores on each kind of text, with their intervals."
+    def span(score: dict) -> str:
+        return "{value:.1f} ({low:.1f} to {high:.1f})".format(**score)
+
+    return [{"text": TEXTS[name], "BLEU": span(row["bleu"]), "chrF": span(row["chrf"]), "under half as long": f"{row['short']:.1%}",
+             "over twice": f"{row['long']:.1%}"} for name, row in sorted(record["tests"].items(), key=lambda row: list(TEXTS).index(row[0]))]
+
+
 def titles(record: dict) -> dict[str, str]:
     "The first words of each table's caption."
     fields = {name: record.get(name, 0) for name in ("tokens", "vocab", "goal", "budget")}
@@ -120,12 +133,13 @@ def titles(record: dict) -> dict[str, str]:
             "decoding-fp32": "Time, ours = 1; sentences at once; without units for bf16",
             "multi30k": "{budget:.0f} s of Multi30k; in brackets chapter 19's bootstrap over sentences, which says nothing of other seeds".format(
                 **fields),
+            "domains-tatoeba-fr": "The shipped translator on texts of eight kinds; lengths are those of the source",
             "choices": f"After {fields['tokens']:,} tokens, {len(record.get('seeds', []))} seeds; news is newstest2013"}
 
 
 ROWS: dict[str, tuple[Callable[[dict], list[Row] | dict[str, Row]], str]] = {  # the rows of each table, and how its numbers look
     "step": (step_rows, "{:.2f}"), "loss": (loss_rows, "{:.1f}"), "to_loss": (goal_rows, "{:.3f}"), "decoding": (decoding_rows, "{:.2f}"),
-    "decoding-fp32": (decoding_rows, "{:.2f}"), "multi30k": (caption_rows, "{:.2f}"), "choices": (choice_rows, "{:.2f}")}
+    "decoding-fp32": (decoding_rows, "{:.2f}"), "multi30k": (caption_rows, "{:.2f}"), "choices": (choice_rows, "{:.2f}"), "domains-tatoeba-fr": (domain_rows, "{:.1f}")}
 
 
 # Bars ------------------------------------------------------------------------------------------------------------------
@@ -214,9 +228,16 @@ def calibration_curves(name: str) -> figures.Picture:
                 f"{min(ranks):.2f} to {max(ranks):.2f}.")
 
 
+def copying_bars(record: dict) -> figures.Picture:
+    "How much of what should be copied comes over, a bar for each kind."
+    shares = {name: 100 * share for name, share in record["copied"].items()}
+    return figures.bars(shares, fmt="{:.1f}", xlabel="right, % of 200 sentences", alt=f"Bars of what is copied rightly: {listed(shares, '{:.1f}')}.",
+                        caption=f"Copied rightly: {', '.join(f'{share:.1f}% of {name}' for name, share in shares.items())}.")
+
+
 BARS: dict[str, Callable[[dict], figures.Picture]] = {  # which records are drawn; the others are tables
     "step": step_bars, "loss": loss_bars, "decoding": decoding_bars, "decoding-fp32": decoding_bars, "multi30k": caption_bars,
-    "choices": choice_bars}
+    "choices": choice_bars, "domains-tatoeba-fr": copying_bars}
 
 
 def shown(name: str) -> figures.Picture:
