@@ -53,7 +53,7 @@ class Data:
             self.news = encode(parts["valid"][:20])
         else:
             from transformer_lit.support.store import TokenStore
-            from transformer_lit.support.experiments import evenly
+            from transformer_lit.support.sampling import evenly
             self.pairs, self.apart = TokenStore(o.store), 500
             tokens = self.pairs.tokens()
             news = evenly(read_news("newstest2013", "fr"), 1000)

@@ -21,7 +21,7 @@ from common import BENCH, command, keep, where  # noqa: E402
 from domains import answered, tests  # noqa: E402
 
 from transformer_lit import data  # noqa: E402
-from transformer_lit.support import confidence, experiments, training_sets  # noqa: E402
+from transformer_lit.support import confidence, sampling, training_sets  # noqa: E402
 from transformer_lit.support.files import file_hash, shipped  # noqa: E402
 from transformer_lit.translation import Translator  # noqa: E402
 
@@ -55,7 +55,7 @@ if __name__ == "__main__":
     held, sure, chrf = training_sets.mixture_held_out("fr"), [], []
     for name, part in FITTED.items():
         english, references = data.grouped(held[part])
-        some = experiments.evenly(list(zip(english, references)), o.sentences)
+        some = sampling.evenly(list(zip(english, references)), o.sentences)
         said, own = answered(translator, [one for one, _ in some], place / f"fitted-{o.sentences}-{name}.json")
         sure += own
         chrf += confidence.sentence_chrf(said, [refs for _, refs in some])

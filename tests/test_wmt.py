@@ -23,6 +23,7 @@ from test_data import one_sentence
 
 from transformer_lit import training, translation, wmt
 from transformer_lit.support import answers, checkpoint, compiling, experiments, large_runs, prepare
+from transformer_lit.support.sampling import evenly
 from transformer_lit.training import Trainer, collate, token_batches
 
 MODEL = dict(d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0, norm="pre")
@@ -635,7 +636,7 @@ def test_a_look_measures_what_chapter_12_measures(own, store, tmp_path, monkeypa
 
 
 def test_some_lines_evenly_and_the_kept_steps():
-    assert experiments.evenly(range(10), 3) == [0, 3, 6] and experiments.evenly([1, 2], 5) == [1, 2]
+    assert evenly(range(10), 3) == [0, 3, 6] and evenly([1, 2], 5) == [1, 2] and evenly([1], 0) == []
     assert wmt.kept_steps(wmt.Experiment()) == [100_000, 98_600, 97_200, 95_800, 94_400]
     assert wmt.kept_steps(wmt.Experiment(steps=3000)) == [3000, 1600, 200]
 

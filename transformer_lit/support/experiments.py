@@ -26,6 +26,7 @@ from .optimizers import MuonAndAdam
 from .prepare import Preparation, prepare
 from .processes import first_alone, largest, process
 from .recipes import begin_translator, rise_and_fall
+from .sampling import evenly
 from .store import TokenStore
 
 LOG_EVERY = 10  # steps
@@ -50,12 +51,6 @@ def fit_to_memory(model: torch.nn.Module, batches: StoreBatches, device: torch.d
 
 
 # Looks -------------------------------------------------------------------------------------------------------------
-
-def evenly(pairs: Sequence, n: int) -> list:
-    "At most `n`, evenly over the whole list."
-    step = max(1.0, len(pairs) / n)
-    return [pairs[int(k * step)] for k in range(min(n, len(pairs)))]
-
 
 def of_kinds(apart: dict[str, list]) -> dict[str, list]:
     "The pairs to develop with of each kind of text: a mixture holds them out as valid-KIND."

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from .archives import TextPair
+from .sampling import evenly
 
 SAMPLE = 50_000  # lines that a model of letters learns from
 LEAST = 12  # letters that a line must have to be judged
@@ -46,12 +47,6 @@ class Letters(dict[str, float]):
         return sum(self[text[i:i + 3]] for i in range(len(text) - 2)) / max(len(text) - 2, 1)
 
 
-def evenly_drawn(items: Sequence, most: int) -> list:
-    "At most `most` of them, evenly over the whole."
-    step = max(1.0, len(items) / most)
-    return [items[int(k * step)] for k in range(min(most, len(items)))]
-
-
 def strangers(lines: Sequence[str], sample: int = SAMPLE, share: float = 0.15, margin: float = 1.5, rounds: int = 4) -> list[bool]:
     """True for each line that is in another language than most.
 
@@ -59,7 +54,7 @@ def strangers(lines: Sequence[str], sample: int = SAMPLE, share: float = 0.15, m
     likely lines from the rest, then each line to the model, of the one part or of the other, that finds it likelier; at last by
     over `margin` nats a letter. A column of one language parts as well, into usual and unusual lines, but not by so much."""
     judged = [line for line in lines if len(letters_of(line)) - 2 >= LEAST]
-    some = evenly_drawn(judged, sample)
+    some = evenly(judged, sample)
     if not some:
         return [False] * len(lines)
     own = Letters(some)
@@ -79,7 +74,7 @@ def language_faults(pairs: Sequence[TextPair], sample: int = SAMPLE) -> list[str
 
     "other column's language": a side is likelier in the other column's language, so it wasn't translated, or the sides are
     swapped; "third language": see `strangers`. Lines of fewer than LEAST letters are not judged."""
-    some = evenly_drawn(pairs, sample)
+    some = evenly(pairs, sample)
     models = [Letters(pair[side] for pair in some) for side in (0, 1)]
     third = [strangers([pair[side] for pair in pairs], sample) for side in (0, 1)]
     found = []

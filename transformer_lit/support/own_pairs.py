@@ -20,6 +20,7 @@ from .files import file_hash
 from .noise import language_faults
 from .precision import precision_here
 from .recipes import Recipe, scored, tested, train_translator
+from .sampling import evenly
 from .spaceless import cut_for
 
 
@@ -186,12 +187,12 @@ def prepare_pairs(files: Sequence[Path], reverse: bool = False) -> tuple[dict[st
 
 def looked_at(parts: dict[str, list[TextPair]], most: int = 10) -> list[str]:
     "Source sentences of the validation part whose translations the log shows after each epoch."
-    return list(dict.fromkeys(source for source, _ in own_report.evenly(parts["valid"], most)))
+    return list(dict.fromkeys(source for source, _ in evenly(parts["valid"], most)))
 
 
 def keep_calibration(translator: Translator, pairs: list[TextPair], folder: Path, most: int = 500) -> None:
     "What the translator's probabilities are worth, from validation sentences, for `translate --show-confidence`; nothing if they are too few."
-    sources, references = grouped(own_report.evenly(pairs, most))
+    sources, references = grouped(evenly(pairs, most))
     said = confidence.translate_surely(translator, sources)
     chrf = confidence.sentence_chrf([one.text for one in said], references)
     if len(said) >= confidence.GROUPS:

@@ -8,18 +8,13 @@ from ..data import grouped, known_answers
 from ..evaluation import checksum, interval
 from .archives import TextPair, read_columns
 from .files import write_text
+from .sampling import evenly
 from .spaceless import cut_for, line_counts_by, scores_by
 
 if TYPE_CHECKING:
     from .own_pairs import OwnRecipe
 
 TEST, REPORT = "test.tsv", "report.md"
-
-
-def evenly(items: Sequence, most: int) -> list:
-    "At most so many of the items, evenly from the first on."
-    n = min(most, len(items))
-    return [items[k * len(items) // n] for k in range(n)]
 
 
 # The test that a folder keeps ------------------------------------------------------------------------------------------
