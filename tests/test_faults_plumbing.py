@@ -337,7 +337,7 @@ def test_half_of_the_cores_unless_asked(monkeypatch):
 
 def test_the_first_translator_is_the_recorded_one():
     options = cli.parser().parse_args(["train"])
-    assert (options.recipe, options.folder, options.epochs, options.pairs) == ("words", None, None, None)
+    assert (options.recipe, options.folder, options.epochs, options.pairs) == (None, None, None, None)
     assert cli.parser().parse_args(["translate", "--folder", "x"]).folder == Path("x"), "a folder is a path, typed or not"
     assert recipes.SMALL == dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
     assert (recipes.FIRST.epochs, recipes.FIRST.max_tokens) == (5, 1024)

@@ -343,7 +343,7 @@ def of_stores():
     yield from everywhere(["mine-fr/a.tsv", "mine-fr/b.tsv.gz"], fresh, also=[
         ("mine-fr/b.tsv.gz", "a bomb in one line", bomb_line), ("mine-fr/b.tsv.gz", "a bomb", bomb_gz),
         ("mine-fr/a.tsv", "a long line", b"x" * 3_000_000)])
-    other = [word.replace("{home}/store", "{home}/other") for word in WMT]
+    other = [word.replace("{home}/store", "{home}/other").replace("{home}/run", "{home}/newrun") for word in WMT]
     yield from everywhere(["other.part/wanted.json", "other.part/progress.json"], other, also=[
         ("other.part/progress.json", "no chunks", edited(chunks="many")), ("other.part/progress.json", "a shard", edited(shards=[{}]))])
 
