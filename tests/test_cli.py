@@ -278,7 +278,7 @@ def test_train_takes_every_option_of_a_large_run(monkeypatch):
     monkeypatch.setattr(large_runs, "run", lambda options, began: passed.append((options, began)) or 75)
     typed = ("--way ours --size tiny --store s --minutes 9 --vocabulary 8000 --sample 8 --pairs 9 --steps 5 --look-every 6 --keep-every 2 "
              "--lines 4 --max-tokens 2048 --warmup 2 --seed 3 --checkpoint-every 4 --workers 2 --threads 1 --peak 1e-3 --dropout 0.3 "
-             "--precision fp32 --device cpu --no-compile --dynamic --temperature 2")
+             "--precision fp32 --device cpu --no-compile --dynamic --temperature 2 --begin-with book")
     assert {word for word in typed.split() if word.startswith("--")} | {"--folder", "--no-dynamic", "--compile"} == {
         name for action in large_runs.parser()._actions for name in action.option_strings if name not in ("--help", "-h", "--corpus")}
     assert cli.main(["train", "--recipe", "general-en-fr", "--folder", "f", *typed.split()]) == 75

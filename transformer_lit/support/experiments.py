@@ -21,13 +21,14 @@ from .checkpoint import average_files, keep_weights
 from .commands import nothing_left
 from .devices import answers_in, join_processes
 from .memory import matmul_rate, micro_batches_that_fit, peak_memory
-from .mixing import batches_of
+from .mixing import Mixture, batches_of
 from .optimizers import MuonAndAdam
 from .prepare import Preparation, prepare
 from .processes import first_alone, largest, process
 from .recipes import begin_translator, rise_and_fall
 from .sampling import evenly
 from .store import TokenStore
+from .warm_start import begin_as, weights_hash
 
 LOG_EVERY = 10  # steps
 
@@ -149,7 +150,8 @@ def plan_of(experiment: Experiment, store: TokenStore) -> dict:
     widest, limit = int(store.lengths.max()), experiment.training.max_tokens
     if widest > limit:
         raise ValueError(f"a sentence has {widest} tokens and a batch holds {limit}: raise max_tokens")
-    return {**asdict(experiment), "tokenizer": store.manifest["tokenizer"], "shards": [shard["ids"] for shard in store.manifest["shards"]]}
+    first = {"first_weights": weights_hash(experiment.begin_with)} if isinstance(experiment, Mixture) and experiment.begin_with else {}
+    return {**asdict(experiment), **first, "tokenizer": store.manifest["tokenizer"], "shards": [shard["ids"] for shard in store.manifest["shards"]]}
 
 
 def time_is_up(until: float) -> Callable[[Trainer], bool]:
@@ -173,6 +175,8 @@ def begin(experiment: Experiment, store: TokenStore, folder: Path, device: torch
     first_alone(fill_folder)
     translator = begin_translator(e, [], folder, keep=False)
     translator.limits = 2 * (store.manifest["wanted"]["tokens"],)
+    if isinstance(e, Mixture) and e.begin_with:
+        begin_as(translator, e.begin_with)
     if process()[0] == 0:
         save_translator(translator, folder)
     model, optimizer, schedule = translator.model.to(device), None, None

@@ -14,7 +14,7 @@ from .experiments import run_experiment
 from .mixing import Mixture
 from .precision import precision_here
 from .processes import process
-from .run_options import ASIDE, RUN_OPTIONS
+from .run_options import ASIDE, RUN_OPTIONS, field
 
 PROGRAM = "python -m transformer_lit.wmt"
 
@@ -49,9 +49,10 @@ def experiment_of(options: argparse.Namespace) -> Experiment:
                                 **given("sample", "pairs", "steps", "look_every", "lines", "keep_every", "peak"))
     experiment = replace(experiment, model=experiment.model | given("dropout"))
     if options.corpus.startswith("mixture"):
-        return Mixture(**vars(experiment), **given("temperature"))
-    if options.temperature is not None:
-        raise ValueError(f"--temperature is for a mixture of texts, and {options.corpus} is none: leave it out")
+        return Mixture(**vars(experiment), **given("temperature", "begin_with"))
+    for option in "--temperature", "--begin-with":
+        if getattr(options, field(option)) is not None:
+            raise ValueError(f"{option} is for a mixture of texts, and {options.corpus} is none: leave it out")
     return experiment
 
 

@@ -14,6 +14,7 @@ from .store import TokenStore
 class Mixture(Experiment):
     "An `Experiment` on several kinds of text, each as often as `temperature` says: 9 was best of 1, 3 and 9 (bench/temperature.py)."
     temperature: float = 9.0
+    begin_with: str = ""  # a translator whose weights it begins with; "": with drawn ones
 
 
 def kinds_of(store: TokenStore) -> dict[str, int]:
