@@ -2,10 +2,12 @@
 
     python bench/publish.py tatoeba-fr --run runs/tatoeba-fr
     python bench/publish.py pocket --run runs/pocket
+    python bench/publish.py mixture-fr --run runs/mixture-en-fr
 
 Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them as packed on the
 test part, and writes run.json, hypotheses.txt, log.jsonl (every tenth step), precision.json and try_it.json to
-book/results/NAME. The corpus must be at hand ($TRANSFORMER_LIT_DATA). Takes minutes.
+book/results/NAME. The corpus must be at hand ($TRANSFORMER_LIT_DATA). Takes minutes. Of a mixture, which has scored itself,
+weights, card, run.json, log.jsonl and the answers to newstest2014 are taken over; bench/domains.py scores them as packed.
 """
 import argparse
 import json
@@ -23,6 +25,8 @@ from transformer_lit.support.commands import command_again  # noqa: E402
 from transformer_lit.support.files import shipped  # noqa: E402
 from transformer_lit.support.precision import precision_losses  # noqa: E402
 from transformer_lit.translation import from_pretrained, save_pretrained  # noqa: E402
+
+MIXTURES = ("mixture-fr", "mixture-de")
 
 
 def keep_log(training, results):
@@ -53,17 +57,33 @@ def publish(name, run, parts, training, translator, command, root=ROOT):
     return record
 
 
+def publish_mixture(name, run, root=ROOT):
+    "A finished run of `train --recipe mixture-...`: packed, with its card and its record; into `root`."
+    record = json.loads((run / "run.json").read_text("utf-8"))
+    box, results = root / "data/checkpoints" / name, root / "book/results" / name
+    results.mkdir(parents=True, exist_ok=True)
+    save_pretrained(from_pretrained(run), box)
+    (box / "model.safetensors").chmod(0o644)
+    (box / "README.md").write_text(records.model_card(record, name), encoding="utf-8")
+    for file in "run.json", "log.jsonl", "hypotheses-newstest2014.txt":
+        shutil.copyfile(run / file, results / file)
+    return record
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("name", choices=recipes.RECIPES)
+    p.add_argument("name", choices=[*recipes.RECIPES, *MIXTURES])
     p.add_argument("--run", type=Path, required=True, help="the folder of the training, finished")
     o = p.parse_args()
     torch.set_num_threads(1)
-    recipe = recipes.RECIPES[o.name]
-    parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
-    translator, training = recipes.train_translator(o.run, recipe, parts)  # a finished run is only read
-    command = command_again("transformer-lit train", {"recipe": o.name, "folder": o.run})
-    record = publish(o.name, o.run, parts, training, translator, command)
+    if o.name in MIXTURES:
+        record = publish_mixture(o.name, o.run)
+    else:
+        recipe = recipes.RECIPES[o.name]
+        parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
+        translator, training = recipes.train_translator(o.run, recipe, parts)  # a finished run is only read
+        command = command_again("transformer-lit train", {"recipe": o.name, "folder": o.run})
+        record = publish(o.name, o.run, parts, training, translator, command)
     for score in record["scores"]:
         print(score["set"], score.get("references", ""), score["metric"], round(score["value"], 3))
 

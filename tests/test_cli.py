@@ -268,6 +268,15 @@ def test_eight_frames_from_the_command_to_the_optimisers_step(monkeypatch, tmp_p
     print("\n".join(found))
 
 
+def test_a_translator_that_comes_along_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = lambda name: cli.parser().parse_args(["translate", "--folder", name]).folder
+    assert asked("pocket") == shipped("data/checkpoints/pocket")
+    assert asked("nowhere") == Path("nowhere") and asked("../pocket") == Path("../pocket")
+    Path("pocket").mkdir()
+    assert asked("pocket") == Path("pocket"), "your own folder comes first"
+
+
 # train, the large runs -------------------------------------------------------------------------------------------------
 
 def test_train_takes_every_option_of_a_large_run(monkeypatch):

@@ -30,6 +30,9 @@ def test_a_card_tells_data_licence_training_scores_and_limits():
     pocket = model_card(RECORD | {"data": RECORD["data"] | {"name": "pocket"}, "commit": "fe"})
     assert LICENCES["pocket"] in pocket and "commit fe" in pocket and pocket.startswith("# tatoeba-fr")
 
+    mixed = model_card(RECORD | {"data": RECORD["data"] | {"name": "mixture-en-fr", "inputs": []}}, "mixture-fr")
+    assert "SHA-256 of the list of files abc" in mixed and "research and education and no more" in mixed and "captions, old news" in mixed
+
 
 def test_effort_counts_six_operations_per_weight_and_token():
     model = torch.nn.Linear(3, 2, bias=False)

@@ -40,7 +40,7 @@ Translate = Callable[[list[str]], list[str]]
 
 # The options -----------------------------------------------------------------------------------------------------------
 
-FOLDER = dict(type=types.path, help="a trained translator (default: the one that comes along)")
+FOLDER = dict(type=types.translator, help="a trained translator, or the name of one that comes along (default: tatoeba-fr)")
 LANGUAGE = dict(choices=["fr", "de"], help="the other language")
 BEAM = dict(type=types.whole(1, WIDEST), default=4, help=f"beam size, at most {WIDEST} (default: %(default)s)")
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what argparse's add_argument is given

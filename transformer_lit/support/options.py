@@ -2,8 +2,11 @@
 import argparse
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
+
+from .files import shipped
 
 THREADS = 256
 DEVICE = dict(choices=("auto", "cpu", "cuda", "mps"), default="auto",
@@ -38,6 +41,13 @@ def path(text: str) -> Path:
     if not text.strip() or "\0" in text:
         raise argparse.ArgumentTypeError("a path was asked for, and this one is empty")
     return Path(text)
+
+
+def translator(text: str) -> Path:
+    "A trained translator's folder; or, where no folder is called so, the one of that name that comes with the book."
+    folder = path(text)
+    inside = shipped(f"data/checkpoints/{text}") if re.fullmatch(r"[a-z0-9-]+", text) else folder
+    return inside if inside.is_dir() and not folder.exists() else folder
 
 
 def cores() -> int:

@@ -88,7 +88,14 @@ def outcome(name: str) -> dict:
 LICENCES = {  # corpus -> whose it is, what it allows
     "tatoeba": "Tatoeba, https://tatoeba.org, through manythings.org/anki; CC BY 2.0 FR. The sentences are by Tatoeba's contributors, "
                "who must be named.",
-    "pocket": "The book's own grammar (chapter 16); CC BY 4.0."}
+    "pocket": "The book's own grammar (chapter 16); CC BY 4.0.",
+    "mixture-en-fr": """- Tatoeba, https://tatoeba.org, through manythings.org/anki; CC BY 2.0 FR. By Tatoeba's contributors.
+- Captions of Multi30k (Elliott et al. 2016, 2017); for research and education.
+- The news tests of 2008 to 2012, WMT shared tasks; for research.
+- Statutes of Canada; Open Government Licence. Debian's web pages; MIT and GPL-2+. Documentation of PHP (CC BY 3.0), of
+  Python (CC0 and PSF) and of GNOME (CC BY 3.0), manual pages (GPL-3+).
+
+Two of these allow research and education and no more. So do these weights. `tatoeba-fr` has no such limit."""}
 CARD = """# {name}
 
 A small Transformer that translates English into {language}, trained by
@@ -97,7 +104,7 @@ the book The Literate Transformer with its own package.
 ## Data
 
 {licence}
-{train:,} pairs to train; SHA-256 of the archive {sha256}.
+{train:,} pairs to train; SHA-256 of the {files} {sha256}.
 No test sentence stands in training, by its English side.
 
 ## Training
@@ -122,7 +129,11 @@ defaults of its data. Chapter 18 shows each with its cause. It says
 something for any input, also where it knows nothing. Not for use where
 a wrong translation does harm.""",
     "pocket": """It knows the words and the patterns of one grammar and
-nothing else; any other word is unknown to it. Made for experiments."""}
+nothing else; any other word is unknown to it. Made for experiments.""",
+    "mixture-en-fr": """It has read captions, old news, law and manuals besides everyday
+sentences, and little of each. Chapter 18 has its scores beside those of
+`tatoeba-fr`, text by text. It says something for any input, also where it
+knows nothing. Not for use where a wrong translation does harm."""}
 LANGUAGES = {"fr": "French", "de": "German"}
 
 
@@ -142,5 +153,6 @@ def model_card(record: dict, name: str = "tatoeba-fr") -> str:
     told = {key: record[key] for key in ("command", "parameters", "tokens", "hardware", "torch", "seed")}
     return CARD.format(
         name=name, language=LANGUAGES[record["recipe"]["language"]], licence=LICENCES[data["name"]], train=data["train"],
+        files="list of files" if "inputs" in data else "archive",
         sha256=data["sha256"], minutes=record["seconds"] / 60, scores=score_lines(record), limits=LIMITS[data["name"]],
         commit=record["commit"] or "unknown", **told)

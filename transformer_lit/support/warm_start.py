@@ -11,15 +11,16 @@ from torch import Tensor
 from ..tokens import Subwords
 from ..translation import Translator, from_pretrained
 from .files import file_hash, shipped
+from .options import translator as named
 
-SHIPPED = "book"  # what the command calls the translator that comes with the book
+SHIPPED = "book"  # what the command calls the translator that answers where none is named
 TABLES = ("source.tokens.weight", "target.tokens.weight", "output.weight")  # one and the same where they are tied
 SIZES = ("d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "norm", "tied")  # what both must have alike
 
 
 def folder_of(name: str) -> Path:
-    "The folder that `name` names: one of yours, or the shipped translator's."
-    return shipped("data/checkpoints/tatoeba-fr") if name == SHIPPED else Path(name)
+    "The folder that `name` names: one of yours, or of a translator that comes with the book."
+    return shipped("data/checkpoints/tatoeba-fr") if name == SHIPPED else named(name)
 
 
 def weights_hash(name: str) -> str:
