@@ -1,4 +1,6 @@
 """Tables of what the benches recorded."""
+import copy
+import html
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,26 @@ def test_the_choice_that_is_worst_to_take_back_is_named():
 def test_ours_is_ink_and_the_others_are_grey():
     assert rivals.quiet(["ours, fp32", "post-norm, ours", "textbook"]) == {"textbook": rivals.figures.GREY}
     assert rivals.listed({"a": 1.0, "b": (2.0, 1.0, 3.0)}, "{:.1f}") == "a 1.0, b 2.0"
+
+
+def test_two_translators_side_by_side(monkeypatch):
+    before = rivals.recorded("domains-tatoeba-fr")
+    after = copy.deepcopy(before) | {"command": "python bench/domains.py --folder x"}
+    for field in "value", "low", "high":
+        after["tests"]["multi30k"]["bleu"][field] += 10
+    after["tests"]["tatoeba"]["bleu"]["value"] -= 1.5
+    after["copied"]["names"] = 0.75
+    after["spoken"]["recipe"][0][1] = "Autrement."
+    monkeypatch.setattr(rivals, "recorded", {"domains-one": before, "domains-two": after}.__getitem__)
+    told = rivals.two_translators(("one", "two")).html
+    assert "−1.5 on everyday sentences, +10.0 on captions, +0.0 on news of 2013" in told and "--folder x" in told
+    assert "75.0" in told and "names" in told and "captions, two" in told
+    said = rivals.answers_beside(("one", "two")).html
+    assert said.count("<tr>") == 1 + len(before["spoken"]["recipe"]) and "Autrement." in said and before["spoken"]["recipe"][0][1] in html.unescape(said)
+
+
+def test_losses_of_a_mixture_by_text():
+    log = [{"kind": "step", "step": 1}] + [{"kind": "look", "tokens": 1000 * n, "valid_loss": 5.0 - n, "losses": {"tatoeba": 2.0 - n / 2, "law": 3.0}}
+                                           for n in (1, 2)]
+    drawn = rivals.losses_by_text(log)
+    assert "From the first look to the last: news 4.00 to 3.00, everyday sentences 1.50 to 1.00, law 3.00 to 3.00." in drawn.html

@@ -117,9 +117,6 @@ TEXTS = {"tatoeba": "everyday sentences", "multi30k": "captions", "newstest2013"
 
 def domain_rows(record: dict) -> list[Row]:
     "What a translator knows: its scores on each kind of text, with their intervals."
-    def span(score: dict) -> str:
-        return "{value:.1f} ({low:.1f} to {high:.1f})".format(**score)
-
     return [{"text": TEXTS[name], "BLEU": span(row["bleu"]), "chrF": span(row["chrf"]), "under half as long": f"{row['short']:.1%}",
              "over twice": f"{row['long']:.1%}"} for name, row in sorted(record["tests"].items(), key=lambda row: list(TEXTS).index(row[0]))]
 
@@ -233,6 +230,59 @@ def copying_bars(record: dict) -> figures.Picture:
     shares = {name: 100 * share for name, share in record["copied"].items()}
     return figures.bars(shares, fmt="{:.1f}", xlabel="right, % of 200 sentences", alt=f"Bars of what is copied rightly: {listed(shares, '{:.1f}')}.",
                         caption=f"Copied rightly: {', '.join(f'{share:.1f}% of {name}' for name, share in shares.items())}.")
+
+
+def span(score: Mapping[str, float]) -> str:
+    "A score with its interval."
+    return "{value:.1f} ({low:.1f} to {high:.1f})".format(**score)
+
+
+def signed(number: float) -> str:
+    "With its sign, and a minus that is one."
+    return f"{number:+.1f}".replace("-", "−")
+
+
+def two_translators(names: tuple[str, str]) -> figures.Picture:
+    "BLEU of two translators on each kind of text, with intervals; below it chrF, and what each copies rightly."
+    records = {name: recorded(f"domains-{name}") for name in names}
+    one, two = (record["tests"] for record in records.values())
+    known = [name for name in TEXTS if name in one and name in two]
+    found = {f"{TEXTS[text]}, {name}": tuple(record["tests"][text]["bleu"][part] for part in ("value", "low", "high"))
+             for text in known for name, record in records.items()}
+    gains = {TEXTS[text]: two[text]["bleu"]["value"] - one[text]["bleu"]["value"] for text in known}
+    rows: list[Row] = [{"": TEXTS[text], **{f"{name}, {metric}": span(record["tests"][text][metric.casefold()])
+                                            for metric in ("BLEU", "chrF") for name, record in records.items()}} for text in known]
+    copies: list[Row] = [{"copied rightly, %": kind, **{name: 100 * record["copied"][kind] for name, record in records.items()}}
+                         for kind in records[names[0]]["copied"]]
+    lost: list[Row] = [{"answers, %": words, **{name: 100 * record["tests"]["newstest2014"][field] for name, record in records.items()}}
+                       for field, words in (("short", "to news, under half as long"), ("long", "to news, over twice as long"),
+                                            ("repeats", "to news, three words three times"), ("untouched", "pieces of news not looked at"))]
+    tables = [figures.table(rows, caption=f"With 95% intervals. {made_by(records[names[1]])}", wide=True),
+              figures.table(copies, fmt="{:.1f}"), figures.table(lost, fmt="{:.1f}")]
+    drawn = figures.bars(found, fmt="{:.1f}", xlabel="BLEU", colors={name: figures.GREY for name in found if name.endswith(names[0])},
+                         alt=f"Bars of BLEU for two translators: {listed(found, '{:.1f}')}.",
+                         caption=f"{names[1]} against {names[0]}, BLEU: "
+                                 + ", ".join(f"{signed(gain)} on {text}" for text, gain in gains.items()) + ".")
+    return figures.folded(drawn, figures.Picture("".join(table.html for table in tables), None), "all numbers")
+
+
+def losses_by_text(log: Iterable[Mapping]) -> figures.Picture:
+    "The held-out loss on each kind of text over the tokens that were learned from, from the looks of a mixture's run."
+    looks = [entry for entry in log if entry["kind"] == "look"]
+    tokens = [look["tokens"] / 1000 for look in looks]
+    found = {"news": (tokens, [look["valid_loss"] for look in looks])}
+    found |= {TEXTS[name]: (tokens, [look["losses"][name] for look in looks]) for name in TEXTS if name in looks[0]["losses"]}
+    return figures.curves(found, xlabel="thousands of target tokens", ylabel="loss, nats per token",
+                          alt=f"Held-out loss while it learns, falling on every text: {figures.heights(found, tokens[0], tokens[-1])}.",
+                          caption="From the first look to the last: " + ", ".join(
+                              f"{name} {ys[0]:.2f} to {ys[-1]:.2f}" for name, (_, ys) in found.items()) + ".")
+
+
+def answers_beside(names: tuple[str, str], group: str = "recipe") -> figures.Picture:
+    "The same sentences said by two translators, from their records."
+    one, two = (recorded(f"domains-{name}")["spoken"][group] for name in names)
+    said: list[Row] = [{"English": sentence, names[0]: was, names[1]: now} for (sentence, was, *_), (_, now, *_) in zip(one, two, strict=True)]
+    return figures.table(said)
 
 
 BARS: dict[str, Callable[[dict], figures.Picture]] = {  # which records are drawn; the others are tables
