@@ -5,7 +5,7 @@
     python bench/domains.py --only copying                         # some seconds: names, numbers, dates and prices
 
 The tests: Tatoeba's with all references, Multi30k 2016, newstest2013 and 2014, and a thousand sentences each of law, web pages and
-two manuals that `mixture-en-fr` holds out. Beam 4. Copying: 200 sentences each with an invented name, a number, a date, a price;
+two manuals that `mixture-en-fr` holds out. Beam 4. The record is written after each of them. Copying: 200 sentences each with an invented name, a number, a date, a price;
 right is an answer that has it, written the English or the French way. Made up or left out: answers of less than half or more than
 twice as many words as the source, answers that say three words three times, and the share of the source's pieces that the
 cross-attention (mean over heads and layers) hardly touches. The twelve sentences of the recipes and the forty of data/try_it.tsv
@@ -172,9 +172,9 @@ if __name__ == "__main__":
     copies = copied(translator, place)
     print(*(f"{kind}: {share:.1%} right" for kind, share in copies.items()), sep="\n")
     if not o.only:
-        rows = {}
+        rows, lines = {}, spoken(translator, place)
         for name, test in tests().items():
             rows[name] = told(translator, test, *answered(translator, test[0], place / f"{name}.json"))
             print(f"{name}: BLEU {rows[name]['bleu']['value']:.1f}, chrF {rows[name]['chrf']['value']:.1f}", flush=True)
-        keep(o.out or BENCH / f"domains-{folder.name}.json", where() | {
-            "command": command(parser, out=None), "weights": weights, "copied": copies, "tests": rows, "spoken": spoken(translator, place)})
+            keep(o.out or BENCH / f"domains-{folder.name}.json", where() | {
+                "command": command(parser, out=None), "weights": weights, "copied": copies, "tests": rows, "spoken": lines})

@@ -6,8 +6,8 @@
 
 Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them as packed on the
 test part, and writes run.json, hypotheses.txt, log.jsonl (every tenth step), precision.json and try_it.json to
-book/results/NAME. The corpus must be at hand ($TRANSFORMER_LIT_DATA). Takes minutes. Of a mixture, which has scored itself,
-weights, card, run.json, log.jsonl and the answers to newstest2014 are taken over; bench/domains.py scores them as packed.
+book/results/NAME. The corpus must be at hand ($TRANSFORMER_LIT_DATA). Takes minutes. Of a mixture
+weights, card, run.json and log.jsonl are taken over; bench/domains.py scores it as packed.
 """
 import argparse
 import json
@@ -65,7 +65,7 @@ def publish_mixture(name, run, root=ROOT):
     save_pretrained(from_pretrained(run), box)
     (box / "model.safetensors").chmod(0o644)
     (box / "README.md").write_text(records.model_card(record, name), encoding="utf-8")
-    for file in "run.json", "log.jsonl", "hypotheses-newstest2014.txt":
+    for file in "run.json", "log.jsonl":
         shutil.copyfile(run / file, results / file)
     return record
 

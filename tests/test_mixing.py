@@ -1,4 +1,5 @@
 """Several kinds of text in one training set: how often each is seen, and that a store knows which pair is of which kind."""
+import json
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -10,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+import publish
 import temperature as on_temperature
 
 from transformer_lit import wmt
-from transformer_lit.support import large_runs, mixing, prepare, training_sets
+from transformer_lit.support import experiments, large_runs, mixing, prepare, training_sets
 from transformer_lit.support.archives import Source
 from transformer_lit.support.copying import VARIANTS
+from transformer_lit.translation import from_pretrained
 
 KINDS = {"few": 10, "many": 1000}
 WORDS = "red blue green small big old new cat dog bird tree house car boat cup pen".split()
@@ -140,3 +143,18 @@ def test_the_experiment_on_temperature(store):
     one, again = (on_temperature.trained(store, 2, 1, 3) for _ in range(2))
     assert one == again and one["tokens"] > 0 and list(one["losses"]) == ["news", "law"] and one["judged"] == pytest.approx(sum(one["losses"].values()) / 2)
     assert on_temperature.trained(store, 2, 2, 3)["losses"] != one["losses"]
+
+
+def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(store, tmp_path):
+    plain = wmt.experiment_for("mixture-en-fr", "ours", "tiny", 300, dict(precision="fp32", max_tokens=128), steps=2, look_every=2, lines=1)
+    record = experiments.run_experiment(mixing.Mixture(**vars(plain)), tmp_path / "run", tmp_path / "store", command="as typed", device="cpu")
+    kept = json.loads((tmp_path / "run/run.json").read_text("utf-8"))
+    assert kept["scores"] == record["scores"] == [] and kept["command"] == "as typed" and kept["data"]["name"] == "mixture-en-fr"
+    assert (tmp_path / "run/model.safetensors").exists()
+    look = [entry for entry in map(json.loads, (tmp_path / "run/log.jsonl").read_text("utf-8").splitlines()) if entry["kind"] == "look"][-1]
+    assert set(look["losses"]) == {"law"} and look["losses"]["law"] > 0
+    (tmp_path / "published/data/checkpoints").mkdir(parents=True)
+    publish.publish_mixture("mixture-fr", tmp_path / "run", tmp_path / "published")
+    box = tmp_path / "published/data/checkpoints/mixture-fr"
+    assert from_pretrained(box).translate(["law red."]) == from_pretrained(tmp_path / "run").translate(["law red."])
+    assert "as typed" in (box / "README.md").read_text("utf-8") and (tmp_path / "published/book/results/mixture-fr/run.json").exists()

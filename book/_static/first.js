@@ -166,7 +166,7 @@ function anySentence(root) {
   // greys an answer that isn't to be trusted, and says so
   function trust(chrf) {
     root.toggleAttribute("data-doubt", chrf < doubt);
-    return ` On tests, answers as sure as this one agreed to ${Math.round(chrf)}% with a person's translation (chrF)${chrf < doubt ? ": don't rely on it." : "."}`;
+    return ` On tests, answers as sure as this one scored ${Math.round(chrf)} of 100 against a person's translation (chrF)${chrf < doubt ? ": don't rely on it." : "."}`;
   }
 
   function turnTo(number) {

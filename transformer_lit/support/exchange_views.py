@@ -37,7 +37,7 @@ TODAY = (  # part, in 2017, today, why it was exchanged, our name for the exchan
     ("positions", "added waves", "turned in", "neither: distance", "rope"),
     ("smoothing", "0.1", "none", "neither: likelihood", "no-smoothing"),
     ("dropout", "0.1", "none before tuning", "neither: data seen once", "no-dropout"),
-    ("optimiser", "Adam", "AdamW, some Muon", "neither: loss", "muon"),
+    ("optimiser", "Adam", "AdamW, some Muon", "neither: loss, with Muon", "muon"),
     ("two stacks", "yes", "mostly one", "chapter 24", ""))
 
 
@@ -103,7 +103,8 @@ def today(gaps: Gaps, apart: Mapping[str, Any]) -> figures.Picture:
     def measured(name: str) -> str:
         if name not in gaps or name in apart:
             return "seeds disagree" if name in apart else ""
-        return f"{gaps[name][0]:+.3f}" + (", in spread" if name in unclear(gaps) else "")
+        taken_out = " without it" if name == "no-warmup" else ""
+        return f"{gaps[name][0]:+.3f}" + taken_out + (", in spread" if name in unclear(gaps) else "")
 
     return figures.table([{"part": part, "2017": then, "today": now, "reason": why, "loss here": measured(name)}
                           for part, then, now, why, name in TODAY], caption="What stayed, what was exchanged, and why")
@@ -227,10 +228,11 @@ def optimiser_table() -> figures.Picture:
             share = max(overtaken(one, other) for one, other in zip(found[way], found[adam]))
             rivals[side] = adam
             rows.append({"": f"{way}, {side}", "loss": f"{gap:+.2f}", "lowest, highest seed": f"{low:+.2f}, {high:+.2f}",
-                         "time of a run": f"{cost:.2f} ×", "ahead after, of the tokens": f"{share:.0%}",
-                         "which take, of its time": f"{share * cost:.0%}"})
-    return figures.table(rows, caption="Muon against the better of the Adams, three seeds: " + ", ".join(
-        f"{adam} under {side}" for side, adam in rivals.items()))
+                         "time of a run": f"{cost:.2f} ×", "tokens until ahead": f"{share:.0%}",
+                         "time until ahead": f"{share * cost:.0%}"})
+    against = set(rivals.values())
+    told = against.pop() if len(against) == 1 else ", ".join(f"{adam} under {side}" for side, adam in rivals.items())
+    return figures.table(rows, caption=f"Muon against the better of the Adams ({told}), three seeds; tokens and time in shares of the rival's")
 
 
 # Depth -------------------------------------------------------------------------------------------------------------
@@ -325,7 +327,7 @@ def depth_said() -> Prose:
         lines.append(f"- {norm}-norm {'with' if warm else 'without'} warm-up trains " + (
             f"with {', '.join(fine)} layers per stack." if fine else "at none of the depths."))
     one = deep["runs"][0]
-    return Prose("\n".join(lines), f"Each run took {one['steps']} steps and {one['tokens']:,} tokens:", f"```\n{in_lines(command_of(deep))}\n```")
+    return Prose("\n".join(lines), f"Each run took {one['steps']} steps and {one['tokens']:,} tokens. The command that makes them again:", f"```\n{in_lines(command_of(deep))}\n```")
 
 
 # Length ------------------------------------------------------------------------------------------------------------

@@ -131,10 +131,13 @@ def last_weights(translator: Translator, experiment: Experiment, folder: Path) -
 
 def conclude(trainer: Trainer, translator: Translator, experiment: Experiment, store: TokenStore, command: str,
              until: float = math.inf) -> dict | None:
-    "Average, translate both tests, score them: run.json. None: later."
+    """Average, translate both tests, score them: run.json. None: later.
+
+    A mixture is for many kinds of text: bench/domains.py scores it on each of them, as it is packed."""
     e, folder, config = experiment, trainer.folder, trainer.config
     device = next(trainer.model.parameters()).device
-    scores = translated(last_weights(translator, e, folder), e, store.held_out(), folder, until)
+    finished = last_weights(translator, e, folder)
+    scores = [] if isinstance(e, Mixture) else translated(finished, e, store.held_out(), folder, until)
     if scores is None:
         return None
     return records.write_record(
