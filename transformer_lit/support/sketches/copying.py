@@ -45,7 +45,7 @@ def loss_and_copies(runs: Mapping[str, Mapping[str, Sequence[float]]], every: in
     faulty = list(runs)[-1]
     look = {"xlabel": "step", "colors": {faulty: figures.FAULT}, "styles": {faulty: "--"}}
     copied = {name: ([every * (n + 1) for n in range(len(run["copies"]))], run["copies"]) for name, run in runs.items()}
-    ends = "; ".join(f"{name}, a loss of {run['loss'][-1]:.3f} and {run['copies'][-1]:.0%} exact copies" for name, run in runs.items())
+    ends = "; ".join(f"{name}, a loss of {run['loss'][-1]:.3f} and {run['copies'][-1]:.1%} exact copies" for name, run in runs.items())
     return figures.curve_panels(
         [{"series": {name: run["loss"] for name, run in runs.items()}, "title": "Training loss", "ylabel": "nats per token", "logy": True, **look},
          {"series": copied, "title": "Exact copies", "ylabel": "share of the sequences", **look}],
