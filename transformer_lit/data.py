@@ -96,7 +96,7 @@ def fault(pair: TextPair, longest: int = 100,
         return "empty"
     if long > longest:
         return "too long"
-    if long > ratio * (short + 1):  # "Go." may have five words
+    if long > ratio * (short + 1):  # "Go." may have six words
         return "lopsided"
     if long > 3 and pair[0].casefold() == pair[1].casefold():
         return "copied"

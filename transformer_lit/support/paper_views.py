@@ -49,7 +49,7 @@ def beside_the_paper(run: Mapping) -> dict[str, dict]:
     "Rows of a table: what the paper trained on, for how long, with which result; and the same of the recorded run."
     return {"the paper, base": {"pairs": "4.5 M", "steps": "100,000", "cost": "12 h, 8 GPUs", "BLEU": "27.3, German"},
             "the paper, big": {"pairs": "4.5 M", "steps": "300,000", "cost": "84 h, 8 GPUs", "BLEU": "28.4, German"},
-            "here, small": {"pairs": f"{run['data']['train'] / 1e6:.1f} M", "steps": f"{run['steps']:,}",
+            "here, tiny": {"pairs": f"{run['data']['train'] / 1e6:.1f} M", "steps": f"{run['steps']:,}",
                             "cost": f"{run['seconds'] / 60:.0f} min, {run['hardware'].split(',')[0]}",
                             "BLEU": f"{bleu_of(run)['value']:.1f}, French"},
             "here, base": {"pairs": "–", "steps": "–", "cost": "–", "BLEU": "not run"}}
