@@ -46,8 +46,10 @@ def path(text: str) -> Path:
 def translator(text: str) -> Path:
     "A trained translator's folder; or, where no folder is called so, the one of that name that comes with the book."
     folder = path(text)
-    inside = shipped(f"data/checkpoints/{text}") if re.fullmatch(r"[a-z0-9-]+", text) else folder
-    return inside if inside.is_dir() and not folder.exists() else folder
+    if not re.fullmatch(r"[a-z0-9-]{1,40}", text) or folder.exists():
+        return folder
+    inside = shipped(f"data/checkpoints/{text}")
+    return inside if inside.is_dir() else folder
 
 
 def cores() -> int:
