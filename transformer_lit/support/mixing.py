@@ -17,10 +17,14 @@ class Mixture(Experiment):
     begin_with: str = ""  # a translator whose weights it begins with; "": with drawn ones
 
 
+def kinds_in(counts: dict[str, int]) -> dict[str, int]:
+    "The sources that the counts of a preparation name, in their order, and how many pairs come from each."
+    return {name.removeprefix("from "): n for name, n in counts.items() if name.startswith("from ")}
+
+
 def kinds_of(store: TokenStore) -> dict[str, int]:
     "The sources of a store in their order, and how many of its pairs come from each."
-    counts = store.manifest["counts"]
-    kinds = {name.removeprefix("from "): n for name, n in counts.items() if name.startswith("from ")}
+    kinds = kinds_in(store.manifest["counts"])
     if sum(kinds.values()) != len(store):
         raise ValueError(f"{store.folder} doesn't say which of its pairs come from where: delete it and prepare it again")
     return kinds

@@ -154,5 +154,6 @@ def model_card(record: dict, name: str = "tatoeba-fr") -> str:
     return CARD.format(
         name=name, language=LANGUAGES[record["recipe"]["language"]], licence=LICENCES[data["name"]], train=data["train"],
         files="list of files" if "inputs" in data else "archive",
-        sha256=data["sha256"], minutes=record["seconds"] / 60, scores=score_lines(record) or "Chapter 18 has them, text by text (`bench/domains.py`).", limits=LIMITS[data["name"]],
+        sha256=data["sha256"], minutes=record["seconds"] / 60, limits=LIMITS[data["name"]],
+        scores=score_lines(record) or "Chapter 18 has them, text by text (`bench/domains.py`).",
         commit=record["commit"] or "unknown", **told)
