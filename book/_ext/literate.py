@@ -14,6 +14,7 @@ from sphinx.util.osutil import ensuredir
 from transformer_lit.support import figures
 
 MATHJAX = "tex-svg.js"  # one file, fonts inside
+LONGEST_WHOLE = 32  # letters of code that fit a line of a phone
 CHECK = re.compile(r"^\s*assert\b|\bassert_close\(|\bassert_equal\(", re.M)
 ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")
 EVERYDAY = {"look", "frame", "hook", "tag", "patch", "surprise", "prefix", "leak", "memory", "merge", "reference", "recipe", "signature", "split", "stream",
@@ -133,6 +134,13 @@ def link_terms(app, doctree, docname: str) -> None:
             text.parent.replace(text, [*made, nodes.Text(rest)])
 
 
+def hold_words(app, doctree) -> None:
+    "Code in a line breaks at its spaces and not after a hyphen, unless a word of it is too long for a phone."
+    for code in doctree.findall(nodes.literal):
+        if max(map(len, code.astext().split()), default=0) <= LONGEST_WHOLE:
+            code["classes"].append("tl-whole")
+
+
 def parts_of_book(app) -> dict[str, str]:
     "The part that each page stands in."
     toc = yaml.safe_load((Path(app.srcdir) / "_toc.yml").read_text(encoding="utf-8"))
@@ -230,6 +238,7 @@ def setup(app):
     app.connect("builder-inited", prepare)
     app.connect("doctree-read", dress_cells)
     app.connect("doctree-read", hold_punctuation)
+    app.connect("doctree-read", hold_words)
     app.connect("doctree-resolved", link_terms)
     app.connect("html-page-context", dress_page, priority=900)
     app.connect("build-finished", copy_mathjax)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .style import BRIDGE, COLUMN, DECODER, ENCODER, GREY, KEY, PHONE, QUERY, VALUE, Picture, ink_on
 
 HEIGHT = 580
-BOX, BAR, RING = 30, 11, 8  # heights of a box and of a norm, radius of a plus
+BOX, BAR, RING = 30, 14, 8  # heights of a box and of a norm, radius of a plus
 GROUND, EMBEDDING = 452, 510  # where the layers begin, the top of the embeddings
 PORTS = (("Q", QUERY), ("K", KEY), ("V", VALUE))
 FADED = 0.65  # opacity of what isn't lit

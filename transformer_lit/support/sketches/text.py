@@ -67,6 +67,7 @@ def words_and_pieces(length: Mapping[int, float], words: float, ceiling: Sequenc
          {"series": {"words": ([row["words"] for row in rows], [row["sentences lost, %"] for row in rows]),
                      "byte pairs": (sizes, [0 for _ in sizes])},
           "title": "Sentences with an unknown word", "xlabel": "vocabulary", "ylabel": "%"}],
+        colors={"byte pairs": figures.INK, "words": figures.GREY},
         caption=f"With {sizes[-1]:,} byte pairs a sentence has {length[sizes[-1]]:.1f} tokens instead of {words:.1f} words, and none is "
                 f"lost; lists of words lose {rows[-1]['sentences lost, %']:.0f}% to {rows[0]['sentences lost, %']:.0f}%.",
         alt=f"Tokens in an unseen sentence, by size of the vocabulary: {told}; words: {words:.1f}. Unseen French sentences with an "
