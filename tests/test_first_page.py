@@ -1,5 +1,5 @@
 """The first page: the running sentence is said by the pocket translator, and its switch shows what the weights say; any other sentence by
-the shipped one. What is recorded in the page and what the engine says in it are what the package says."""
+one of the shipped two. What is recorded in the page and what the engine says in it are what the package says."""
 import html
 import json
 import re
@@ -67,14 +67,19 @@ def shipped_one():
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory, translator, shipped_one):
+def other_one():
+    return Translator.from_pretrained(shipped("data/checkpoints/mixture-fr"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, translator, shipped_one, other_one):
     "A folder as the built book has it: the page, its scripts, the engine."
     folder, static = tmp_path_factory.mktemp("site"), ROOT / "book" / "_static"
     for name in "book.css", "live.js", "first.js":
         (folder / "_static").mkdir(exist_ok=True)
         shutil.copy(static / name, folder / "_static")
     views = (first_page.running_sentence((static / "first.html").read_text("utf-8"), translator, "3 MB")
-             + first_page.any_sentence((static / "ask.html").read_text("utf-8"), shipped_one, "13 MB"))
+             + first_page.any_sentence((static / "ask.html").read_text("utf-8"), {"tatoeba-fr": (shipped_one, "13 MB"), "mixture-fr": (other_one, "14 MB")}))
     (folder / "book").mkdir()
     (folder / "book" / "index.html").write_text(
         '<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>t</title>'
@@ -165,9 +170,11 @@ def test_the_menus_are_the_corpuss_words(translator):
     assert genders["animal"] == "m" and genders["street"] == "f" and not any("*" in french for _, french, _ in menus["first"])
 
 
-def test_the_drawn_layer_is_the_one_that_aligns_best(shipped_one):
-    pairs, config = load_pocket()["valid"][:60], shipped_one.model.config
-    maps = maps_of(cross_weights(shipped_one.model), pairs, shipped_one.source)
+@pytest.mark.parametrize("name", first_page.SHIPPED)
+def test_the_drawn_layer_is_the_one_that_aligns_best(name):
+    one = Translator.from_pretrained(shipped(f"data/checkpoints/{name}"))
+    pairs, config = load_pocket()["valid"][:60], one.model.config
+    maps = maps_of(cross_weights(one.model), pairs, one.source)
     rates = alignment_error_rate(maps, [pair.alignment for pair in pairs]).flatten()[config.n_decoder_layers * config.n_heads:]
     assert int(rates.argmin()) == first_page.LAYER and rates.min() < 0.25
 
@@ -210,6 +217,32 @@ def test_the_field_says_what_the_package_says(visit, shipped_one):
         assert re.sub(r"\d+", "", found) == re.sub(r"\d+", "", listed), "the same lines"
         assert all(abs(int(a) - int(b)) <= 1 for a, b in zip(re.findall(r"(\d+)%", found), re.findall(r"(\d+)%", listed), strict=True))
         assert page.locator("textarea").input_value() == text
+
+
+@pytest.mark.slow
+def test_the_two_translators_are_chosen_by_what_they_have_read(visit, shipped_one, other_one):
+    "Recorded answers of either before anything is fetched; then each says live what the package says, and is fetched once."
+    page, said = visit(), {}
+    for title, one in zip(first_page.SHIPPED.values(), (shipped_one, other_one)):
+        page.get_by_label(title, exact=True).check()
+        page.get_by_role("button", name="I live in Lyon.").click()
+        (said[title],) = one.translate(["I live in Lyon."])
+        assert "".join(words(page, ".tl-ask")) == said[title].replace(" ", "") and f"French: {said[title]} Recorded" in status(page, ".tl-ask")
+    assert len(set(said.values())) == 2 and "14 MB" in page.locator(".tl-ask [data-do=load]").inner_text()
+    page.locator("textarea").fill("Two dogs run along the beach.")
+    page.locator(".tl-ask [data-do=load]").click()
+    for one in other_one, shipped_one, other_one:
+        if one is shipped_one:
+            page.get_by_label("everyday sentences").check()
+            if page.locator(".tl-ask [data-do=load]").is_visible():
+                assert "Recorded" in status(page, ".tl-ask") and "13 MB" in page.locator(".tl-ask [data-do=load]").inner_text() and page.get_by_role("button", name="Translate").is_hidden()
+                page.locator(".tl-ask [data-do=load]").click()
+        elif page.get_by_label("everyday sentences").is_checked():
+            page.get_by_label("captions").check()
+        (answer,) = one.translate(["Two dogs run along the beach."], 1)
+        page.wait_for_function("said => document.querySelector('.tl-ask [role=status]').textContent.startsWith(said)", arg=f"French: {answer} ")
+        settled(page, "seconds on this device")
+    assert page.locator(".tl-ask [data-do=load]").is_hidden()
 
 
 @pytest.mark.slow

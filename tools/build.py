@@ -21,7 +21,7 @@ from address import home
 
 from transformer_lit.support import claims, figures, inside
 from transformer_lit.support.files import shipped
-from transformer_lit.support.first_page import any_sentence, running_sentence
+from transformer_lit.support.first_page import SHIPPED, any_sentence, running_sentence
 from transformer_lit.translation import Translator
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -176,12 +176,14 @@ def megabytes(model: str) -> str:
 
 
 def dress_first_page() -> None:
-    "The running sentence, said by the pocket translator, and three said by the shipped one; hours; the architecture as contents."
+    "The running sentence, said by the pocket translator, and some said by each of the shipped ones; hours; the architecture as contents."
     index = SITE / "book" / "index.md"
     text = index.read_text(encoding="utf-8")
-    for place, name, model, dressed in (("running sentence", "first.html", "pocket", running_sentence), ("any sentence", "ask.html", "tatoeba-fr", any_sentence)):
+    one, *others = ((Translator.from_pretrained(shipped(f"data/checkpoints/{name}")), megabytes(name)) for name in ("pocket", *SHIPPED))
+    for place, name, dressed in (("running sentence", "first.html", lambda view: running_sentence(view, *one)),
+                                 ("any sentence", "ask.html", lambda view: any_sentence(view, dict(zip(SHIPPED, others))))):
         template = SITE / "book" / "_static" / name
-        view = dressed(template.read_text(encoding="utf-8"), Translator.from_pretrained(shipped(f"data/checkpoints/{model}")), megabytes(model))
+        view = dressed(template.read_text(encoding="utf-8"))
         template.unlink()
         text = text.replace(f"<!-- {place} -->", view.strip())
     text = re.sub(r"<!-- hours (\d+) (\d+) -->", lambda found: hours(int(found[1]), int(found[2])), text)

@@ -22,7 +22,7 @@ from transformer_lit.support.precision import pack
 from transformer_lit.tokens import BYTES, SPECIAL, Subwords
 from transformer_lit.translation import Translator
 
-NAMES = "pocket", "tatoeba-fr"
+NAMES = "pocket", "tatoeba-fr", "mixture-fr"
 PART = 786_432  # bytes in one script: 1 MiB of base64
 
 

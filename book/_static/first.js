@@ -152,8 +152,9 @@ function expected([known, chrf], x) {
 }
 
 function anySentence(root) {
-  const {cases, layer, worth, doubt} = JSON.parse(root.dataset.ask), {out, button} = within(root), view = tlLive.picture(root.querySelector(".tl-lines"));
+  const {translators, layer, doubt} = JSON.parse(root.dataset.ask), engines = {}, {out, button} = within(root), view = tlLive.picture(root.querySelector(".tl-lines"));
   const form = root.querySelector("form"), field = form.querySelector("textarea"), examples = Array.from(root.querySelectorAll(".tl-ask-list button"));
+  let which = form.elements["tl-which"].value, {cases, worth} = translators[which];
   let engine = null, turn = 0, own = false, pages = [], page = 0;
   const busy = on => { button("stop").hidden = !on; root.toggleAttribute("data-busy", on); };
   const pause = ms => new Promise(go => setTimeout(go, ms));
@@ -273,22 +274,45 @@ function anySentence(root) {
     listed(cases[number]);
   }
 
+  // the one whose button is pressed speaks from here on; a sentence that is shown is said again by it
+  function choose(name) {
+    stop();
+    which = name;
+    ({cases, worth} = translators[which]);
+    engine = engines[which] || null;
+    ready();
+    if (engine && field.value.trim()) run();
+    else example(Math.max(examples.findIndex(one => one.getAttribute("aria-pressed") == "true"), 0));
+  }
+
+  function ready() {
+    button("load").hidden = !!engine;
+    button("load").textContent = `Load the translator (${translators[which].size}, stays on this device)`;
+    button("go").hidden = out("way").hidden = !engine;
+    out("cases").textContent = engine ? "Or one of these:" : "Recorded sentences:";
+  }
+
   button("load").addEventListener("click", async () => {
-    const focused = document.activeElement == button("load");
+    const focused = document.activeElement == button("load"), choices = Array.from(form.elements["tl-which"]), name = which;
+    choices.forEach(one => { one.disabled = true; });
     try {
-      engine = await tlLive.engine("tatoeba-fr", {button: button("load"), progress: form.querySelector("progress")});
+      engine = engines[name] = await tlLive.engine(name, {button: button("load"), progress: form.querySelector("progress")});
     } catch (error) {
       tell(root, "", tlLive.sentence(error));
       return;
+    } finally {
+      choices.forEach(one => { one.disabled = false; });
     }
-    button("go").hidden = form.querySelector(".tl-ask-way").hidden = false;
-    out("cases").textContent = "Or one of these:";
+    ready();
     const asked = field.value.trim();
     if (focused) (asked ? button("go") : field).focus();  // a phone's keyboard would cover the answer
     if (asked) run(); else tell(root, "", "The translator is here: type an English sentence.");
   });
   form.addEventListener("submit", event => { event.preventDefault(); run(); });
-  form.addEventListener("change", event => { if (event.target.name == "tl-way" && own) run(); });
+  form.addEventListener("change", event => {
+    if (event.target.name == "tl-which") choose(event.target.value);
+    if (event.target.name == "tl-way" && own) run();
+  });
   field.addEventListener("keydown", event => {
     if (event.key == "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); run(); }
     if (event.key == "Escape") stop();

@@ -2,7 +2,7 @@
 
    A page that wants it says <script src="../_static/live.js"></script>; engine.js and the models come only when they are asked for.
 
-     const engine = await tlLive.engine("tatoeba-fr", {button, progress});   // "pocket" or "tatoeba-fr"
+     const engine = await tlLive.engine("tatoeba-fr", {button, progress});   // or "pocket", "mixture-fr"
      await engine.translate(text, {beam: 1, attention: true}, event => ...);
 
    tlLive.engine(name, {button, progress}) -> Promise of what tlEngine.open gives (data/engine/engine.js); asked again, the same one

@@ -18,9 +18,10 @@ RUNNING = "The animal didn't cross the street because it was too {}."
 WORDS = ("tired", "wide")
 FAINT = 0.15  # a thinner link than this isn't drawn
 RECORDED = ("I left my umbrella on the train again.", "She will call you when she arrives at the station.",
-            "The animal didn't cross the street because it was too tired.")
+            "The animal didn't cross the street because it was too tired.", "I live in Lyon.")
+SHIPPED = {"tatoeba-fr": "everyday sentences", "mixture-fr": "captions, news, law and manuals too"}  # what each of the two has read
 DOUBT = 45  # an answer that may be expected to have less chrF is greyed
-LAYER = 1  # of the shipped translator's cross-attention, the one whose mean of heads aligns best: tests/test_first_page.py
+LAYER = 1  # of the shipped translators' cross-attention, the one whose mean of heads aligns best: tests/test_first_page.py
 
 
 def looks_of(translator: Any, adjective: str) -> dict:
@@ -96,13 +97,21 @@ def running_sentence(template: str, translator: Any, size: str) -> str:
         "english": spans(cases[0]["english"]), "french": spans(cases[0]["french"]), "note": html.escape(cases[0]["note"]), "pocket": size})
 
 
-def any_sentence(template: str, translator: Translator, size: str) -> str:
-    "`template` with the recorded sentences; the first can be read without a script."
-    worth = load_calibration(shipped("data/checkpoints/tatoeba-fr"))
-    cases = [recorded(translator, worth, english) for english in RECORDED]
+def any_sentence(template: str, translators: dict[str, tuple[Translator, str]]) -> str:
+    """`template` with the recorded sentences of each translator; the first can be read without a script.
+
+    translators: by name as in SHIPPED, each with what it weighs, in words."""
+    told: dict[str, dict] = {}
+    for name, (translator, size) in translators.items():
+        worth = load_calibration(shipped(f"data/checkpoints/{name}"))
+        told[name] = {"cases": [recorded(translator, worth, english) for english in RECORDED], "size": size,
+                      "worth": [worth.log_probability, worth.chrf]}
+    first = next(iter(told))
+    cases = told[first]["cases"]
     buttons = "".join(f'<button type="button" class="tl-quiet" aria-pressed="{str(not i).lower()}" lang="en">{html.escape(case["text"])}</button>'
                       for i, case in enumerate(cases))
-    told = {"cases": cases, "layer": LAYER, "worth": [worth.log_probability, worth.chrf], "doubt": DOUBT}
-    return filled(template, told, {
-        "english": spans(cases[0]["english"]), "french": spans(cases[0]["french"]), "buttons": buttons, "shipped": size,
-        "chrf": f"{cases[0]['chrf']:.0f}", "layer": f"layer {LAYER + 1}", "faint": f"{FAINT:.0%}"})
+    which = "".join(f'<label><input type="radio" name="tl-which" value="{name}"{" checked" if name == first else ""}> {html.escape(SHIPPED[name])}</label>'
+                    for name in told)
+    return filled(template, {"translators": told, "layer": LAYER, "doubt": DOUBT}, {
+        "english": spans(cases[0]["english"]), "french": spans(cases[0]["french"]), "buttons": buttons, "which": which,
+        "shipped": told[first]["size"], "chrf": f"{cases[0]['chrf']:.0f}", "layer": f"layer {LAYER + 1}", "faint": f"{FAINT:.0%}"})
