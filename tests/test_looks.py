@@ -1,50 +1,15 @@
-"""`support.looks`: the tokens near a token, where a translator looked, and the page on which to try it."""
+"""`support.looks`: the steps of a beam, where a translator looked, and the page on which to try it."""
 import json
 import re
 
-import pytest
 import torch
-from torch import nn
 from translators import PAIRS, joint, words
 
 from transformer_lit.decoding import beam_search
 from transformer_lit.masks import BOS
 from transformer_lit.support.files import shipped
-from transformer_lit.support.looks import LETTERS, beam_steps, looked_at, nearest, neighbours, try_it, try_it_page
+from transformer_lit.support.looks import LETTERS, beam_steps, looked_at, try_it, try_it_page
 from transformer_lit.support.seen import was_seen
-
-
-def test_nearest_is_by_the_angle():
-    translator = words()
-    with torch.no_grad():
-        table = translator.model.target.tokens.weight.zero_()
-        ids = translator.target.ids
-        for word, vector in (("chats", [1.0, 0]), ("chiens", [9.0, 1.0]), ("clés", [0.0, 5.0]), ("vois", [-1.0, 0.0])):
-            table[ids[word], :2] = torch.tensor(vector)
-    assert [word for word, _ in nearest(translator, "chats", 1)] == ["chiens"], "the angle, not the distance"
-    with pytest.raises(ValueError, match="not one token"):
-        nearest(translator, "unheard")
-
-
-def test_nearest_are_in_order_and_never_the_word_itself():
-    translator = words()
-    table, ids = translator.model.target.tokens.weight.detach(), translator.target.ids
-    cosine = nn.functional.cosine_similarity(table[ids["chats"]], table)
-    found = nearest(translator, "chats", 3)
-    assert all(abs(value - cosine[ids[word]].item()) < 1e-5 for word, value in found)
-    cosine[:4] = cosine[ids["chats"]] = -1
-    assert [ids[word] for word, _ in found] == cosine.topk(3).indices.tolist() and len(nearest(translator, "chats")) == 8
-
-
-def test_neighbours_count_what_is_nearer_than_the_translation():
-    translator = words()
-    with torch.no_grad():
-        table, ids = translator.model.target.tokens.weight.zero_(), translator.target.ids
-        for word, vector in (("chats", [1.0, 0]), ("chiens", [9.0, 1.0]), ("clés", [1.0, 1.0]), ("vois", [-1.0, 0.0])):
-            table[ids[word], :2] = torch.tensor(vector)
-    shown = re.sub(r"<[^>]*>", " ", neighbours(translator, [("chats", "clés"), ("chats", "chiens")], 2)._repr_html_()).split()
-    assert shown.count("chiens,") == 2, "both nearest tokens, in order"
-    assert [word for word in shown if word.isdigit()][-2:] == ["1", "0"], "only chiens is nearer to chats than clés is"
 
 
 def test_a_page_shows_where_the_later_layers_looked():

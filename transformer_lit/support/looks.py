@@ -1,15 +1,13 @@
-"""What a trained translator shows of itself: the tokens near a token, where it looked, and the page on which to try it."""
+"""What a trained translator shows of itself: the steps of its beam, where it looked, and the page on which to try it."""
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from unittest.mock import patch
 
 import torch
-from torch import nn
 
 from transformer_lit import decoding
 from transformer_lit.attention_maps import record
-from transformer_lit.masks import BOS, EOS, UNK
-from transformer_lit.support import figures
+from transformer_lit.masks import BOS, EOS
 from transformer_lit.support.files import shipped
 from transformer_lit.support.pages import live_view, script
 from transformer_lit.support.seen import was_seen
@@ -20,38 +18,6 @@ ALSO_RIGHT = {"Le pain est encore chaud du four.", "J'ai laissé mon parapluie d
               "Ma grand-mère cultive des tomates sur le balcon.", "Qui va nourrir le chat pendant que nous sommes partis ?",
               "Ils avaient déjà mangé quand les invités sont venus."}
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"  # 64 steps of a weight, one letter per step
-
-
-def nearest(translator: Translator, word: str, n: int = 8) -> list[tuple[str, float]]:
-    """The `n` tokens whose vectors point most nearly as `word`'s does.
-
-    (token, cosine), from the target's embedding. A subword that begins a word is asked for first. Raises ValueError if `word` is
-    several tokens."""
-    tokens = translator.target
-    ids = [tokens.encode(text)[:-1] for text in (" " + word, word)]
-    ids = [i[0] for i in ids if len(i) == 1 and i[0] != UNK]
-    if not ids:
-        raise ValueError(f"{word!r} is not one token of this translator")
-    table = nn.functional.normalize(translator.model.target.tokens.weight.detach(), dim=-1)  # (V, D)
-    near = table @ table[ids[0]]  # (V,)
-    near[:UNK + 1] = near[ids[0]] = -1.0
-    top = near.topk(n)
-    return [(tokens.decode([i]), value) for i, value in zip(top.indices.tolist(), top.values.tolist())]
-
-
-def neighbours(translator: Translator, pairs: Sequence[tuple[str, str]], n: int = 4) -> figures.Picture:
-    """A table: for each pair of a word and its translation, the tokens nearest to the first, and how many are nearer than the second.
-
-    Both by the cosine of the target's vectors, each word by its first token."""
-    table = nn.functional.normalize(translator.model.target.tokens.weight.detach(), dim=-1)  # (V, D)
-    rows = []
-    for word, other in pairs:
-        one, two = (translator.target.encode(" " + text)[0] for text in (word, other))
-        cosine = table @ table[one]  # (V,)
-        rows.append({"word": word, "its translation": other, "nearest to the word": ", ".join(
-            token.strip() for token, _ in nearest(translator, word, n)),
-            "nearer than its translation": int((cosine > cosine[two]).sum()) - 1})
-    return figures.table(rows, caption=f"Of {len(table):,} tokens")
 
 
 def beam_steps(translator: Translator, english: str, beam_size: int = 2) -> list[list[tuple[float, int, str]]]:
