@@ -69,7 +69,6 @@ def test_what_the_page_measures_is_drawn_with_its_numbers():
     assert said.caption == "Up to place 12 all kinds answer more than 99% right; from place 19 on RoPE 100%, learned 0%." and "3 seeds" in said.alt
     slopes = {"post": torch.full((3, 2, 2), 0.5), "pre": torch.tensor([[[1.0, 2.0], [3.0, 4.0]]] * 3)}
     assert "from 2.00 to 4.00 under pre-norm" in views.start_gradients([6, 48], slopes).caption
-    assert "4.00 to 4.00" in shown(views.start_gradient_table([6, 48], slopes))
     assert "2.0 in the gradient, 1.0 in Muon's step" in views.evened(torch.tensor([2.0, 1, 1]), torch.ones(3)).caption
     assert views.activations().caption == "A feature of −1 becomes 0.00 (ReLU), −0.16 (GELU), −0.27 (swish)."
 

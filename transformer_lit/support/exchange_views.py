@@ -249,16 +249,6 @@ def start_gradients(depths: Sequence[int], slopes: Mapping[str, Tensor]) -> figu
             "layer on the right.")
 
 
-def start_gradient_table(depths: Sequence[int], slopes: Mapping[str, Tensor]) -> figures.Picture:
-    "The same at the least and the greatest depth, with the range over the seeds."
-    def span(values: Tensor) -> str:
-        return f"{values.amin():.2f} to {values.amax():.2f}"
-
-    return figures.table([{"": f"{norm}-norm, {where} layer", f"{depths[0]} layers": span(s[:, 0, end]), f"{depths[-1]} layers": span(
-        s[:, -1, end])} for norm, s in slopes.items() for end, where in enumerate(("first encoder", "last decoder"))],
-        caption="Gradient norm before any step, over the seeds")
-
-
 def bench(name: str) -> dict:
     "What depth_and_length.py recorded: \"depth\" or \"length\"."
     return json.loads(shipped(f"results/bench/{name}.json").read_text("utf-8"))
