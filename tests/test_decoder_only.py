@@ -14,9 +14,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transformer_lit.decoder import DecoderLayer
 from transformer_lit.decoder_only import (
-    DESIGNS, DecoderOnly, StreamLayer, build_stream, constant_share, falling_share, source_share, stream, stream_gradient, stream_loss,
+    DESIGNS, DecoderOnly, StreamEmbedding, StreamLayer, build_stream, constant_share, falling_share, source_share, stream, stream_gradient, stream_loss,
     stream_mask)
 from transformer_lit.decoding import beam_search, greedy_decode
+from transformer_lit.embeddings import sinusoids
 from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, gap_of, wanted_parameters
 from transformer_lit.masks import BOS, EOS, PAD, causal_mask, reads_future, reads_padding
 from transformer_lit.model import Transformer, TransformerConfig
@@ -55,6 +56,15 @@ def test_the_parts_lie_where_the_stream_says(seed):
     for row, places in zip(tokens, positions):
         real = places[row != PAD].tolist()
         assert real == list(range(len(real))), "pads are counted in the positions"
+
+
+@pytest.mark.parametrize("last", range(6, 12))
+def test_the_table_of_positions_grows_where_it_ends(last):
+    rows = StreamEmbedding(9, 8, 0.0).eval()
+    rows.positions = rows.positions[:8].clone()
+    where = torch.arange(last + 1)[None]
+    want = rows.tokens(torch.full_like(where, 3)) * math.sqrt(8) + sinusoids(last + 1, 8)
+    assert torch.allclose(rows(torch.full_like(where, 3), where), want, atol=1e-6)
 
 
 @given(SEEDS, st.integers(0, 8))
@@ -259,6 +269,15 @@ def test_one_vocabulary_or_a_refusal():
     for wrong in (dict(target_vocab=9), dict(tied=False)):
         with pytest.raises(ValueError, match="one vocabulary"):
             DecoderOnly(TransformerConfig(9, d_model=8, n_heads=2, **wrong))
+
+
+def test_the_source_is_read_in_order_unless_a_prefix_is_asked_for():
+    assert not DecoderOnly(TransformerConfig(9, d_model=8, n_heads=2)).prefix
+
+
+def test_the_mean_of_a_single_label_is_that_label():
+    model, source, target = small(5), torch.tensor([[4, EOS]]), torch.tensor([[BOS, EOS]])
+    assert torch.allclose(stream_loss(model, source, target, 0.0, 0.0).double(), F.cross_entropy(model(source, target[:, :1])[:, 0], target[:, 1]))
 
 
 def test_a_constant_share_and_precision_reach_the_loss():
