@@ -62,6 +62,24 @@ def bleu(said: list[str], references: list[str]) -> dict:
     return {"bleu": found["value"], "low": sure["low"], "high": sure["high"], "signature": found["signature"]}
 
 
+def scores(said: list[str], references: list[list[str]]) -> dict[str, dict]:
+    "BLEU and chrF with all references, each with its signature and 95% interval."
+    from sacrebleu import CHRF
+    from sacrebleu.significance import _bootstrap_resample
+
+    from transformer_lit import evaluation
+    bleu, chrf = evaluation.scores(said, references)
+    spread = evaluation.interval(evaluation.line_counts(said, references))
+    metric, streams = CHRF(), evaluation.columns(references)
+    sampled = metric.corpus_score(said, streams)
+    _, drawn = _bootstrap_resample(metric._extract_corpus_statistics(said, streams), metric)
+    for one in drawn:  # a score of 0 is of another type than the rest, and sacrebleu can't add the two
+        one.score = float(one.score)
+    sampled.estimate_ci(drawn)
+    return {"bleu": bleu | {"low": spread["low"], "high": spread["high"]},
+            "chrf": chrf | {"low": sampled._mean - sampled._ci, "high": sampled._mean + sampled._ci}}
+
+
 def textbook_step(model, optimizer, source, target, rate: float, precision: str, smoothing: float = 0.1) -> float:
     "One update as tutorials write it: PyTorch's cross-entropy, no bound on the gradient."
     read, say = shift_right(target)

@@ -25,9 +25,9 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from common import BENCH, command, keep, where  # noqa: E402
+from common import BENCH, command, keep, scores, where  # noqa: E402
 
-from transformer_lit import data, evaluation  # noqa: E402
+from transformer_lit import data  # noqa: E402
 from transformer_lit.attention_maps import record  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
 from transformer_lit.support import training_sets  # noqa: E402
@@ -119,15 +119,9 @@ def untouched(translator: Translator, sentences: list[str], said: list[str], lea
 
 def told(translator: Translator, test: Test, said: list[str], sure: list[float]) -> dict:
     "All that is reported of one test."
-    from sacrebleu import CHRF
-
     sentences, references = test
-    bleu, chrf = evaluation.scores(said, references)
-    spread = evaluation.interval(evaluation.line_counts(said, references))
-    sampled = CHRF().corpus_score(said, evaluation.columns(references), n_bootstrap=1000)
     ratio = [len(one.split()) / max(len(english.split()), 1) for one, english in zip(said, sentences)]
-    return {"sentences": len(sentences), "bleu": bleu | {"low": spread["low"], "high": spread["high"]},
-            "chrf": chrf | {"low": float(sampled._mean - sampled._ci), "high": float(sampled._mean + sampled._ci)},
+    return {"sentences": len(sentences), **scores(said, references),
             "short": mean(r < 0.5 for r in ratio), "long": mean(r > 2 for r in ratio), "repeats": mean(map(repeats, said)),
             "untouched": untouched(translator, sentences, said), "log_probability": mean(sure)}
 

@@ -18,13 +18,9 @@ record says so. The choice is by the loss on validation pairs; what is reported 
 packed before, here or on another machine, count as done. It stops at Ctrl-C or SIGTERM after the step that it is in; what was
 trained stands. Needs $TRANSFORMER_LIT_DATA or a download.
 """
-import argparse
-import itertools
-import lzma
 import math
 import os
 import sys
-import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from statistics import mean
@@ -33,11 +29,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-import torch  # noqa: E402
-from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, Job, clean_commit, do, row_of  # noqa: E402
-
-from transformer_lit.support import lock  # noqa: E402
-from transformer_lit.support.commands import guarded  # noqa: E402
+import jobs  # noqa: E402
+from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, Job, clean_commit, do  # noqa: E402
+from jobs import walk  # noqa: E402, F401
 
 HOME, PACKED = ROOT / ".run/fair", ROOT / "bench/rows"
 
@@ -223,17 +217,6 @@ PLAN: dict[str, Callable[[], Due]] = {  # the most important first
     "seconds again": lambda: once(CLOCK_AGAIN)}
 
 
-def walk(part: Callable[[], Due], row_for: Callable[[Job], dict]) -> None:
-    "Through a part of the plan; row_for(job) does a job, reads it or guesses it."
-    due = part()
-    try:
-        job = next(due)
-        while True:
-            job = due.send(row_for(job))
-    except StopIteration:
-        pass
-
-
 # What is left -----------------------------------------------------------------------------------------------------------
 
 COST = {  # processor seconds per million target tokens, measured with few steps of each; the rows of jobs take their place
@@ -260,132 +243,41 @@ def seconds_of(job: Job, known: dict[tuple, float]) -> float:
     return each * job.tokens + (20 if job.judged else 4)
 
 
-def count(home: Path) -> list[dict]:
-    "Of each part of the plan: jobs done and left, hours spent and left. What is left of a search is a guess."
-    done: dict[Job, dict] = {}
-    found: dict[str, list[Job]] = {}
-    seen: set[Job] = set()
-
-    def row_for(job: Job) -> dict:
-        if job not in seen:
-            seen.add(job)
-            jobs.append(job)
-            if row := row_of(job, home):
-                done[job] = row
-        return done.get(job) or guess(job)
-
-    for title, part in PLAN.items():
-        jobs = found[title] = []
-        walk(part, row_for)
+def seconds_after(done: dict[Job, dict]) -> Callable[[Job], float]:
+    "How long a job will take, as the jobs that are done took."
     rates: dict[tuple, list] = {}
     for job, row in done.items():
         if row.get("cpu_seconds"):
             rates.setdefault((job.ground, job.design), []).append(row["cpu_seconds"] / row["tokens"])
     known = {key: mean(values) for key, values in rates.items()}
-    return [{"part": title, "done": sum(job in done for job in jobs), "left": sum(job not in done for job in jobs),
-             "spent": sum(done[job]["wall_seconds"] for job in jobs if job in done) / 3600,
-             "to go": sum(seconds_of(job, known) for job in jobs if job not in done) / 3600} for title, jobs in found.items()]
+    return lambda job: seconds_of(job, known)
 
 
-def status(home: Path) -> int:
-    "The count as lines."
-    rows = count(home)
-    rows.append({"part": "all"} | {name: sum(row[name] for row in rows) for name in ("done", "left", "spent", "to go")})
-    print(f"{'':28}{'done':>6}{'left':>6}{'hours spent':>13}{'hours left':>12}")
-    for row in rows:
-        print(f"{row['part']:28}{row['done']:6}{row['left']:6}{row['spent']:13.1f}{row['to go']:12.1f}")
-    return 0
-
-
-# Rows from one machine to the next ---------------------------------------------------------------------------------------
-
-def pack(home: Path, packed: Path) -> int:
-    "Each file of a finished job compressed into `packed`, if it isn't there: a row of 30 kB takes 8."
-    files = [path for path in sorted((home / "done").iterdir()) if not (packed / f"{path.name}.xz").exists()]
-    packed.mkdir(parents=True, exist_ok=True)
-    for path in files:
-        (packed / f"{path.name}.xz").write_bytes(lzma.compress(path.read_bytes()))
-    print(f"{len(files)} files packed into {packed}")
-    return 0
-
-
-def unpack(packed: Path, home: Path) -> None:
-    "What was packed counts as done."
-    for path in sorted(packed.glob("*.xz")):
-        if not (there := home / "done" / path.stem).exists():
-            there.parent.mkdir(parents=True, exist_ok=True)
-            there.write_bytes(lzma.decompress(path.read_bytes()))
+def count(home: Path) -> list[dict]:
+    "Of each part of the plan: jobs done and left, hours spent and left. What is left of a search is a guess."
+    return jobs.count(PLAN, home, guess, seconds_after)
 
 
 # The command ------------------------------------------------------------------------------------------------------------
 
 def run(home: Path, hours: float = math.inf, most: float = math.inf) -> int:
     "Do what is left until it is done, or until no more is to be begun."
-    torch.set_num_threads(1)
     clean_commit()
-    begun, number = time.monotonic(), itertools.count()
-
-    class Enough(Exception):
-        pass
-
-    def row_for(job: Job) -> dict:
-        if row := row_of(job, home):
-            return row
-        if next(number) >= most or time.monotonic() - begun > 3600 * hours:
-            raise Enough
-        print(f"{time.strftime('%H:%M:%S')} {job.name}", flush=True)
-        row = do(job, home, list(ALL))
-        told = [f"{name} {row[name]:.3f}" for name in ("valid_loss", "test_loss", "bleu") if name in row]
-        print("        ", *told, row.get("failed", ""), f"{row['wall_seconds']:.0f} s", flush=True)
-        return row
-
-    with lock.only_training(home):
-        try:
-            for part in PLAN.values():
-                walk(part, row_for)
-        except Enough:
-            pass
-    return 0
-
-
-def names_of(home: Path) -> int:
-    "Every job, with a mark where it is done; a search that isn't done is guessed."
-    seen: set[Job] = set()
-
-    def row_for(job: Job) -> dict:
-        row = row_of(job, home)
-        if job not in seen:
-            print("done" if row else "    ", job.name)
-            seen.add(job)
-        return row or guess(job)
-
-    for title, part in PLAN.items():
-        print(f"# {title}")
-        walk(part, row_for)
-    return 0
+    return jobs.run(PLAN, home, lambda job: do(job, home, list(ALL)), ("valid_loss", "test_loss", "bleu"), hours, most)
 
 
 def main(args: list[str] | None = None) -> int:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("run", "status", "list", "collect", "pack"))
-    p.add_argument("--hours", type=float, default=math.inf, help="begin no job after so many hours")
-    p.add_argument("--most", type=float, default=math.inf, help="do so many jobs at most")
-    p.add_argument("--home", type=Path, default=HOME, help="rows, weights and checkpoints (default: .run/fair)")
-    p.add_argument("--packed", type=Path, default=PACKED, help="rows that are committed (default: bench/rows)")
-    p.add_argument("--out", type=Path, default=ROOT / "book/results/fair", help="collect: where records go")
-    o = p.parse_args(args)
+    o = jobs.options(__doc__, HOME, PACKED, ROOT / "book/results/fair").parse_args(args)
 
-    def what() -> int:
-        if o.what == "pack":
-            return pack(o.home, o.packed)
-        unpack(o.packed, o.home)
-        if o.what == "collect":
-            from fair_records import collect
-            torch.set_num_threads(1)
-            return collect(o.home, o.out)
-        return {"run": lambda: run(o.home, o.hours, o.most), "status": lambda: status(o.home), "list": lambda: names_of(o.home)}[o.what]()
+    def collected() -> int:
+        import torch
+        from fair_records import collect
 
-    return guarded(what, "the same command goes on with the job that it was in")
+        torch.set_num_threads(1)
+        return collect(o.home, o.out)
+
+    return jobs.command(o, {"run": lambda: run(o.home, o.hours, o.most), "status": lambda: jobs.status(count(o.home)),
+                            "list": lambda: jobs.names_of(PLAN, o.home, guess), "collect": collected})
 
 
 if __name__ == "__main__":

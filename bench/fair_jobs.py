@@ -6,9 +6,7 @@ seeds that count, what is reported: the loss of each test sentence, BLEU and chr
 """
 import hashlib
 import json
-import shutil
 import statistics
-import time
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from itertools import accumulate
@@ -17,6 +15,7 @@ from pathlib import Path
 import families
 import ngrams
 import torch
+from jobs import Dirty, Resumable, clean, keep_row, row_of  # noqa: F401
 
 from transformer_lit.data import grouped, load
 from transformer_lit.equal_cost import (
@@ -27,10 +26,9 @@ from transformer_lit.loss import shift_right
 from transformer_lit.masks import PAD
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.pocket import load_pocket
-from transformer_lit.support import lock, plan, word_maps
+from transformer_lit.support import plan, word_maps
 from transformer_lit.support.checkpoint import keep_weights
 from transformer_lit.support.comparison_runs import COMPETITORS
-from transformer_lit.support.files import write_json, write_text
 from transformer_lit.support.precision import precision_here
 from transformer_lit.support.records import commit, hardware
 from transformer_lit.tokens import Subwords
@@ -120,22 +118,6 @@ def where() -> dict:
 
 
 # A training ---------------------------------------------------------------------------------------------------------
-
-class Resumable(MeteredTrainer):
-    "Chapter 22's trainer, whose counts of operations and seconds are in the checkpoint too."
-
-    @classmethod
-    def of(cls, run: MeteredTrainer, **more):
-        "Take over a prepared run."
-        made = cls.__new__(cls)
-        vars(made).update(vars(run), **more)
-        return made
-
-    def progress(self) -> dict:
-        found = super().progress()
-        found["at"] |= {name: getattr(self, name) for name in ("flops", "counted", "timed", "wall", "cpu")}
-        return found
-
 
 class OneEpoch(PairBatches):
     "A run's batches as one epoch. It draws no random numbers, so a run can go on in the middle."
@@ -267,48 +249,18 @@ def clock(job: Job, names: list[str], rounds: int = 30) -> dict:
 
 # All jobs alike -----------------------------------------------------------------------------------------------------
 
-class Dirty(ValueError):
-    "The checkout is not what a commit says."
-
-
 def clean_commit() -> str:
     "The commit, if the tree is as it was committed. Raises Dirty if not."
-    found = commit()
-    if not found or found.endswith("-dirty"):
-        raise Dirty(f"a record names the commit that it was made from, and this tree is {found or 'no checkout'}: commit first")
-    return found
-
-
-def row_of(job: Job, home: Path) -> dict | None:
-    "The row of a finished job, None if there is none."
-    path = home / "done" / f"{job.name}.json"
-    return json.loads(path.read_text("utf-8")) if path.exists() else None
+    return clean(commit())
 
 
 def do(job: Job, home: Path, names: list[str]) -> dict:
-    """Do a job or go on with it; returns its row, which is kept in `home`.
+    "Do a job or go on with it; returns its row, which is kept in `home`. Raises Dirty unless the tree is clean."
+    def work(folder: Path) -> tuple[dict, str | None]:
+        if job.kind == "train":
+            return train_and_score(job, folder)
+        others = {"ngrams": count_ngrams, "clock": lambda job: clock(job, names),
+                  "families": lambda job: families.run(job.tokens, job.seed, job.peak)}
+        return others[job.kind](job), None
 
-    A training that ends in nan has a row with "failed". Raises Dirty unless the tree is clean."""
-    begun, folder = time.time(), home / "jobs" / job.name
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "commits.txt").open("a", encoding="utf-8") as file:
-        file.write(clean_commit() + "\n")
-    said = None
-    if job.kind == "train":
-        try:
-            with lock.only_training(folder):
-                found, said = train_and_score(job, folder)
-        except ValueError as error:
-            if "lower the learning rate" not in str(error):  # chapter 12's trainer stops at nan with these words
-                raise
-            found = {"failed": str(error)}
-    else:
-        found = {"ngrams": count_ngrams, "clock": lambda job: clock(job, names),
-                 "families": lambda job: families.run(job.tokens, job.seed, job.peak)}[job.kind](job)
-    commits = list(dict.fromkeys((folder / "commits.txt").read_text("utf-8").split()))
-    row = {**asdict(job), "budget": job.tokens, "commits": commits, **where(), "wall_seconds": round(time.time() - begun, 1), **found}
-    if said is not None:
-        write_text(home / "done" / f"{job.name}.txt", said)
-    write_json(home / "done" / f"{job.name}.json", row, None)
-    shutil.rmtree(folder)
-    return row
+    return keep_row(job, home, clean_commit(), work, budget=job.tokens, **where())

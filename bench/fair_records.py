@@ -7,7 +7,6 @@ seeds and test sentences, both paired), its rank, and its loss at the reference'
 
 A rank is 1 plus the number of designs that are better by an interval without 0, so designs that can't be told apart may share one.
 """
-import json
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from statistics import mean
 import numpy as np
 from fair import AGAINST, ALL, CROSSING, MOST, POCKET, around, is_closed, loss, search
 from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, Job, row_of
+from jobs import rows_of
 from ngrams import NAMES
 
 from transformer_lit.equal_cost import gap_of
@@ -44,11 +44,6 @@ def known(part: Generator[Job, dict, object], home: Path) -> object:
             job = part.send(row)
     except StopIteration as end:
         return end.value
-
-
-def rows_of(home: Path) -> list[dict]:
-    "All rows, in the order of their names."
-    return [json.loads(path.read_text("utf-8")) for path in sorted((home / "done").glob("*.json"))]
 
 
 def trials_of(ground: str, design: str, home: Path) -> dict | None:

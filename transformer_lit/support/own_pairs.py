@@ -70,14 +70,20 @@ class OwnRecipe(Recipe):
         return self.source, self.language
 
 
-def recipe_for(parts: dict[str, list[TextPair]], languages: tuple[str, str], epochs: int | None = None) -> OwnRecipe:
-    "How to train on these pairs, from the first language to the second: the table's row, with the rates of the book's own translators."
-    size = size_for(len(parts["train"]))
+def recipe_of(size: Size, languages: tuple[str, str], text: str = "") -> OwnRecipe:
+    "How to train by a row of the table, from the first language to the second, with the rates of the book's own translators."
     model = dict(d_model=size.width, n_heads=size.width // 64, d_ff=4 * size.width, n_encoder_layers=size.layers,
                  n_decoder_layers=size.layers, norm="pre", dropout=size.dropout)
-    training = TrainingConfig(epochs=epochs or size.epochs, max_tokens=size.max_tokens, warmup=size.warmup, precision=precision_here())
+    training = TrainingConfig(epochs=size.epochs, max_tokens=size.max_tokens, warmup=size.warmup, precision=precision_here())
     return OwnRecipe(language=languages[1], source=languages[0], size=size.vocabulary, model=model, training=training, peak=4e-3,
-                     optimizer="muon", gain=1.0, text=plan.digest(pair for part in parts.values() for pair in part))
+                     optimizer="muon", gain=1.0, text=text)
+
+
+def recipe_for(parts: dict[str, list[TextPair]], languages: tuple[str, str], epochs: int | None = None) -> OwnRecipe:
+    "How to train on these pairs: by the table's row for so many."
+    size = size_for(len(parts["train"]))
+    text = plan.digest(pair for part in parts.values() for pair in part)
+    return recipe_of(replace(size, epochs=epochs or size.epochs), languages, text)
 
 
 # Reading ---------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,398 @@
+"""One job of `own.py`: the text that it trains on, the training, and what is found. `own.py` says which are due.
+
+A training is `own_pairs.recipe_of` a row of the sizing table, in a folder, so that a stop loses nothing. At each look, as many as
+the row has epochs, the loss on validation pairs is taken; the weights of the least one are tested.
+"""
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from random import Random
+from statistics import median
+
+import torch
+from common import scores
+from jobs import Resumable, clean, keep_row, row_of
+from tokenizers import AddedToken, Tokenizer
+from torch import nn
+
+from transformer_lit import data
+from transformer_lit.equal_cost import cost
+from transformer_lit.evaluation import checksum, line_counts
+from transformer_lit.support import own_pairs, own_report, plan, training_sets
+from transformer_lit.support.archives import TextPair
+from transformer_lit.support.checkpoint import fill_weights, keep_weights, named_tensors, read_checkpoint
+from transformer_lit.support.confidence import log_probabilities
+from transformer_lit.support.files import write_whole
+from transformer_lit.support.noise import language_faults
+from transformer_lit.support.own_pairs import Size
+from transformer_lit.support.precision import precision_for, precision_here
+from transformer_lit.support.recipes import begin_translator, prepare_training
+from transformer_lit.support.records import commit, hardware
+from transformer_lit.support.sampling import evenly
+from transformer_lit.tokens import Subwords
+from transformer_lit.training import PairBatches, TrainingConfig, validation_loss
+from transformer_lit.translation import Translator, answers
+
+Pairs = list[TextPair]
+BACK, TAG = ("greedy", "sampled"), "<synthetic>"
+NOISE = ("misaligned", "wrong-language", "untranslated", "misordered")
+DOMAIN = ("mixed", "tuned", "captions")
+
+
+# What -------------------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Scale:
+    """How large all of it is. sizes: the table's rows; short: epochs of runs that are only compared with each other; held: sentences
+    of a test, and pairs to watch with; captions: pairs of the other domain; tune: updates on them; mono: the most sentences to
+    translate back; tokens: of the largest row; share: of noise."""
+    corpus: str = "tatoeba"
+    sizes: tuple[Size, ...] = own_pairs.SIZES
+    short: int = 4
+    held: int = 1000
+    captions: int = 10_000
+    tune: int = 500
+    mono: int = 100_000
+    tokens: int = 4_000_000
+    share: float = 0.1
+    seeds: tuple[int, ...] = (1, 2, 3)
+
+
+TRIAL = Scale("pocket", tuple(Size(pairs, 400, 2, 64, 0.1, 1024, 2, 5) for pairs in (20, 40, 80, 90, 100)), short=1, held=6, captions=10,
+              tune=2, mono=60, tokens=2000, seeds=(1,))
+SCALE = Scale()
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training from English into French.
+
+    pairs: a row of the table, and so many real pairs; text: what becomes of them; change: of the row, as "dropout=0.4"; epochs: of
+    the real pairs, 0 as the row says. The texts: "real"; "reverse", from French, which then translates monolingual French; "greedy"
+    or "sampled", with what that made, "+tagged" with TAG in front of it; a kind of NOISE, "+cleaned" by rule or "+filtered" by the
+    score of the model that trained on it; "mixed" with captions, "tuned" on them, "captions" alone; "general" text."""
+    pairs: int
+    text: str = "real"
+    seed: int = 1
+    change: str = ""
+    epochs: int = 0
+
+    @property
+    def name(self) -> str:
+        return "-".join([str(self.pairs), self.text, *filter(None, [self.change, self.epochs and f"e{self.epochs}"]), f"s{self.seed}"])
+
+    @property
+    def size(self) -> Size:
+        row = next(size for size in SCALE.sizes if size.pairs == self.pairs)
+        field, _, value = self.change.partition("=")
+        changed = replace(row, **{field: type(getattr(row, field))(value)}) if field else row
+        return replace(changed, epochs=self.epochs or row.epochs)
+
+
+# The text ---------------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Texts:
+    "All text in its fixed order; no English sentence of `tests` or `valid` is in the rest."
+    train: Pairs
+    captions: Pairs
+    german: Pairs
+    valid: dict[str, Pairs]
+    tests: dict[str, tuple[list[str], list[list[str]]]]
+    digest: str
+
+
+@cache
+def texts(scale: Scale) -> Texts:
+    "Tatoeba and captions; for a trial the pocket corpus, of which some plays each part."
+    parts = data.load(scale.corpus)
+    if scale.corpus == "pocket":
+        captions = {"train": parts["train"][1000:1200], "valid": parts["valid"][500:], "test": parts["test_it"]}
+        german = [(english, other[::-1]) for english, other in parts["train"][2000:2400]]
+    else:
+        captions, german = data.load("multi30k"), [pair for part in data.load("tatoeba", "de").values() for pair in part]
+    held = [english for each in (parts, captions) for part in ("valid", "test") for english, _ in each[part]]
+    train, others, german = (data.without(pairs, held) for pairs in (parts["train"], captions["train"], german))
+    valid = {"tatoeba": parts["valid"][:scale.held], "multi30k": captions["valid"][:scale.held]}
+    tests = {"tatoeba": tuple(side[:scale.held] for side in data.grouped(parts["test"])),
+             "multi30k": tuple(side[:scale.held] for side in data.grouped(captions["test"]))}
+    digest = plan.digest([*train, *others[:scale.captions], *valid["tatoeba"], *map(str, tests.values())])
+    return Texts(train, others[:scale.captions], german, valid, tests, digest)
+
+
+@cache
+def general(scale: Scale) -> Pairs:
+    "As many pairs as the table's last row: all of Tatoeba's, and law and manuals spread evenly."
+    t, n = texts(scale), scale.sizes[-1].pairs
+    if scale.corpus == "pocket":
+        return t.train[:n]
+    held = [english for pairs in t.valid.values() for english, _ in pairs]
+    held += [english for sources, _ in t.tests.values() for english in sources]
+    read = chain.from_iterable(source.read() for source in training_sets.general_files("fr"))
+    return t.train + evenly(data.without(data.clean(read)[0], held), n - len(t.train))
+
+
+def monolingual(pairs: int) -> list[str]:
+    "French sentences to translate back, four for each pair: of pairs that no subset has, and none that a test or a subset knows."
+    t, subsets = texts(SCALE), SCALE.sizes[2].pairs
+    known = {data.sentence_key(french) for _, french in t.train[:subsets] + t.valid["tatoeba"]}
+    known |= {data.sentence_key(one) for _, references in t.tests.values() for refs in references for one in refs}
+    found: dict[str, str] = {}
+    for _, french in t.train[subsets:]:
+        if (key := data.sentence_key(french)) not in known:
+            found.setdefault(key, french)
+    return list(found.values())[:min(4 * pairs, SCALE.mono)]
+
+
+def planted(kind: str, pairs: int) -> tuple[Pairs, list[bool]]:
+    """Clean pairs with noise added, a share of their number, as Khayrallah and Koehn (2018) add it; and which lines are noise.
+
+    All kinds but the wrong language spoil the same pairs, of at least three French words, which no subset has."""
+    t, rng = texts(SCALE), Random(1)
+    real, n = t.train[:pairs], round(SCALE.share * pairs)
+    spare = [pair for pair in t.train[SCALE.sizes[2].pairs:] if len(set(pair[1].split())) > 2][:n]
+    if kind == "misaligned":  # half the list away, because neighbours may share a sentence
+        noise = [(english, spare[(k + n // 2) % n][1]) for k, (english, _) in enumerate(spare)]
+    elif kind == "wrong-language":
+        noise = data.without(t.german, (english for english, _ in real))[:n]
+    elif kind == "untranslated":
+        noise = [(english, english) for english, _ in spare]
+    else:
+        noise = []
+        for english, french in spare:
+            words = french.split()
+            while words == french.split():
+                rng.shuffle(words)
+            noise.append((english, " ".join(words)))
+    return real + noise, [False] * len(real) + [True] * len(noise)
+
+
+def found_by(pairs: Pairs) -> dict[str, list[bool]]:
+    "For each rule of the package's cleaning, and for all of them, which pairs it throws out."
+    kept = set(own_pairs.clean_pairs(pairs)[0])
+    per, usual = median(len(french) / len(english) for english, french in pairs), median(len(french) for _, french in pairs)
+    return {"copied": [own_pairs.fault(pair) == "copied" for pair in pairs],
+            "lopsided": [own_pairs.lopsided(pair, per, usual) for pair in pairs],
+            "languages": [bool(why) for why in language_faults(pairs)], "all rules": [pair not in kept for pair in pairs]}
+
+
+def told(flags: Sequence[bool], marks: Sequence[bool]) -> dict[str, float]:
+    "What share of the noise was thrown out, and what share of the clean pairs."
+    hits = sum(flag and mark for flag, mark in zip(flags, marks, strict=True))
+    return {"recall": hits / max(sum(marks), 1), "false_alarms": (sum(flags) - hits) / max(len(marks) - sum(marks), 1)}
+
+
+def given(job: Job, home: Path) -> Pairs:
+    "What a job trains on."
+    t, (kind, _, way) = texts(SCALE), job.text.partition("+")
+    real = t.train[:job.pairs]
+    if kind == "reverse":
+        return [pair[::-1] for pair in real]
+    if kind in BACK:
+        made = (home / "done" / f"{Job(job.pairs, 'reverse').name}.txt").read_text("utf-8").splitlines()
+        back = [(TAG * (way == "tagged") + line.split("\t")[BACK.index(kind)], french)
+                for line, french in zip(made, monolingual(job.pairs), strict=True)]
+        return real + [pair for pair in back if pair[0] not in ("", TAG)]
+    if kind in NOISE:
+        pairs, _ = planted(kind, job.pairs)
+        if way == "cleaned":
+            return own_pairs.clean_pairs(pairs)[0]
+        dropped = set(row_of(replace(job, text=kind), home)["dropped"]) if way == "filtered" else set()
+        return [pair for k, pair in enumerate(pairs) if k not in dropped]
+    if kind == "general":
+        return general(SCALE)
+    return {"real": real, "mixed": real + t.captions}.get(kind, t.captions)
+
+
+# A training -------------------------------------------------------------------------------------------------------------
+
+def subwords(pairs: Pairs, size: int) -> Subwords:
+    return Subwords.build(chain.from_iterable(pairs), size)
+
+
+@cache
+def of_real(scale: Scale, pairs: int, size: int) -> Subwords:
+    "The vocabulary of a subset."
+    return subwords(texts(scale).train[:pairs], size)
+
+
+def tagged(tokens: Subwords) -> Subwords:
+    "The same, and TAG, which is one token and never cut."
+    copy = Tokenizer.from_str(tokens.tokenizer.to_str())
+    copy.add_tokens([AddedToken(TAG, normalized=False)])
+    return Subwords(copy)
+
+
+def vocabulary(job: Job, pairs: Pairs) -> Subwords:
+    "Made-up English and captions to be tuned on add no subwords: the other runs then differ in nothing else."
+    kind, _, way = job.text.partition("+")
+    if kind in ("real", "reverse", "tuned", *BACK):
+        real = of_real(SCALE, job.pairs, job.size.vocabulary)
+        return tagged(real) if way else real
+    return subwords(pairs, job.size.vocabulary)
+
+
+@cache
+def epoch_of(scale: Scale, pairs: int, size: int, max_tokens: int) -> int:
+    "Updates in an epoch of a subset."
+    tokens = of_real(scale, pairs, size)
+    encoded = Translator(None, tokens, tokens).encode_pairs(texts(scale).train[:pairs])
+    return PairBatches([pair for pair in encoded if max(map(len, pair)) <= 128], TrainingConfig(epochs=1, max_tokens=max_tokens)).steps
+
+
+def updates(job: Job) -> int:
+    "So many as the epochs of the REAL pairs come to, whatever is added to them; for captions some more. Not for general text."
+    size = job.size
+    return size.epochs * epoch_of(SCALE, job.pairs, size.vocabulary, size.max_tokens) + SCALE.tune * (job.text in ("mixed", "captions"))
+
+
+@dataclass
+class Trained:
+    translator: Translator
+    run: Resumable
+    row: dict
+    last: dict  # weights
+
+
+def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Trained:
+    "Train in `folder` or go on, and take the weights of the least validation loss. begin: weights to tune, at a quarter of the rate."
+    size, t = job.size, texts(SCALE)
+    languages, valid = ("en", "fr"), t.valid["tatoeba"]
+    if job.text in DOMAIN:
+        valid = valid[:SCALE.held // 2] + t.valid["multi30k"][:SCALE.held // 2]
+    if job.text == "reverse":
+        languages, valid = ("fr", "en"), [pair[::-1] for pair in valid]
+    recipe = own_pairs.recipe_of(size, languages, plan.digest(pairs))
+    recipe.training = replace(recipe.training, seed=job.seed)
+    recipe.peak /= 4 if begin else 1
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / "tokenizer.json", vocabulary(job, pairs).save)
+    translator = begin_translator(recipe, pairs, folder, keep=False)
+    if begin:
+        fill_weights(translator.model, begin)
+    trainer, batches = prepare_training(translator, pairs, recipe, folder)
+    epoch = len(batches.epoch(0))
+    if job.text == "general":
+        labels = sum(len(target) - 1 for _, target in batches.pairs) / epoch
+        batches.steps = math.ceil(SCALE.tokens / labels)
+    else:
+        batches.steps = SCALE.tune if begin else updates(job)
+    steps = batches.steps
+    recipe.training.warmup = max(1, min(size.warmup, steps // 10))  # the table says: a tenth or less
+    held, best = translator.encode_pairs(valid), folder / "best.safetensors"
+    at = {round(k * steps / size.epochs) for k in range(1, size.epochs + 1)}
+    run = Resumable.of(trainer, every=max(2, steps // 6))
+
+    def look(run: Resumable) -> dict | None:
+        if run.step in at:
+            loss = validation_loss(run.model, held)
+            if loss <= min((entry["valid"] for entry in run.log if "valid" in entry), default=math.inf):
+                keep_weights(best, run.model)
+            return {"valid": loss}
+
+    run.fit(batches, on_step=look)
+    curve = [[entry["step"], entry["valid"]] for entry in run.log if "valid" in entry]
+    step, loss = min(curve, key=lambda point: (point[1], -point[0]))
+    last = {name: weight.detach().clone() for name, weight in named_tensors(run.model).items()}
+    fill_weights(run.model, read_checkpoint(best)[0])
+    characters = sum(len(target) + 1 for _, target in valid)
+    row = {"size": asdict(size), "recipe": asdict(recipe), "train_pairs": len(pairs), "too_long": len(pairs) - len(batches), **cost(run),
+           "steps": steps, "epochs_run": steps / epoch, "best_step": step, "best_epoch": step / epoch, "valid_loss": loss,
+           "valid_per_character": loss * sum(len(target) - 1 for _, target in held) / characters, "curve": curve}
+    return Trained(translator, run, row, last)
+
+
+# What is found ------------------------------------------------------------------------------------------------------------
+
+class Sampling(nn.Module):
+    "A model whose likeliest token is a draw from what the model says: Gumbel noise on the logits."
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def start(self, source: torch.Tensor):
+        return self.model.start(source)
+
+    def step(self, tokens: torch.Tensor, state):
+        logits, state = self.model.step(tokens, state)
+        noise = -torch.empty_like(logits, dtype=torch.float).exponential_().log()
+        return logits.float() + noise, state
+
+
+def back_translated(translator: Translator, lines: list[str], sample: bool, rows: int = 128) -> list[str]:
+    "The likeliest token each time, or a draw."
+    torch.manual_seed(1)
+    model = Sampling(translator.model.eval()) if sample else translator.model.eval()
+    ids = answers(model, [translator.source.encode(line) for line in lines], 1, rows, precision_for(translator.model, rows))
+    return [re.sub(r"\s+", " ", translator.target.decode(one)).strip() for one in ids]
+
+
+def tested(translator: Translator, test: tuple[list[str], list[list[str]]]) -> tuple[dict, list[str]]:
+    "Scores with the first reference and with all, the counts that BLEU is made of, and what was said."
+    sources, references = test
+    said = translator.translate(sources, precision="fp32")
+    counts = [" ".join(map(str, row)) for row in line_counts(said, references)]
+    return {"sentences": len(sources), "sha256": checksum(sources, references), "first": scores(said, [refs[:1] for refs in references]),
+            "all": scores(said, references), "counts": counts}, said
+
+
+def own_score(translator: Translator, pairs: Pairs) -> list[float]:
+    "Mean log-probability of each target's tokens."
+    ids = translator.encode_pairs(pairs)
+    sums = log_probabilities(translator, [(source, target[1:-1]) for source, target in ids])
+    return [total / (len(target) - 1) for total, (_, target) in zip(sums, ids)]
+
+
+def weights_of(job: Job, home: Path, folder: Path) -> dict:
+    "The weights of a short run on real pairs; trained again where they aren't on this machine."
+    base = Job(job.pairs, epochs=job.epochs)
+    path = home / "weights" / f"{base.name}.safetensors"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        keep_weights(path, train(base, folder / "base", given(base, home)).run.model)
+    return read_checkpoint(path)[0]
+
+
+def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
+    "The row, and a text beside it: what the reverse model made, or what a first seed said."
+    t, pairs = texts(SCALE), given(job, home)
+    made = train(job, folder / "run", pairs, weights_of(job, home, folder) if job.text == "tuned" else None)
+    row, translator = made.row | {"data": t.digest}, made.translator
+    if job.text == "reverse":
+        sources, references = t.tests["tatoeba"]
+        row["tests"] = {"tatoeba, reversed": tested(translator, ([refs[0] for refs in references], [[one] for one in sources]))[0]}
+        lines = monolingual(job.pairs)
+        kinds = BACK if job.pairs < SCALE.sizes[2].pairs else BACK[:1]
+        columns = [back_translated(translator, lines, kind == "sampled") for kind in kinds]
+        return row | {"monolingual": len(lines)}, "".join("\t".join(line) + "\n" for line in zip(*columns))
+    both = job.text in DOMAIN or job.text == "real" and job.epochs == SCALE.short and not job.change
+    found = {name: tested(translator, t.tests[name]) for name in t.tests if both or name == "tatoeba"}
+    row |= {"tests": {name: one for name, (one, _) in found.items()}, "bleu": found["tatoeba"][0]["all"]["bleu"]["value"],
+            "copied_answers": own_report.known(t.tests["tatoeba"][1], pairs)}
+    if both and job.text == "real" and job.seed == 1:
+        (home / "weights").mkdir(parents=True, exist_ok=True)
+        keep_weights(home / "weights" / f"{job.name}.safetensors", made.run.model)
+    if job.text in NOISE:
+        _, marks = planted(job.text, job.pairs)
+        score = own_score(translator, pairs)
+        row["dropped"] = sorted(sorted(range(len(pairs)), key=score.__getitem__)[:len(pairs) // 10])
+        drop = set(row["dropped"])
+        rules = found_by(pairs) | {"own score": [k in drop for k in range(len(pairs))]}
+        row |= {"planted": {"kind": job.text, "lines": sum(marks), "clean": len(marks) - sum(marks)},
+                "found": {rule: told(flags, marks) for rule, flags in rules.items()}}
+    if job.text == "real" and row["best_step"] < row["steps"]:
+        fill_weights(made.run.model, made.last)
+        row["last"] = {name: value for name, value in tested(translator, t.tests["tatoeba"])[0].items() if name in ("first", "all")}
+    return row, "\n".join(found["tatoeba"][1]) + "\n" if job.seed == 1 and not job.change else None
+
+
+def do(job: Job, home: Path) -> dict:
+    "Do a job or go on with it; returns its row, which is kept in `home`. Raises Dirty unless the tree is clean; a trial needn't be."
+    found = commit() if SCALE.corpus == "pocket" else clean(commit())
+    return keep_row(job, home, found or "none", lambda folder: work(job, home, folder), hardware=hardware(), torch=torch.__version__,
+                    muon=precision_here())
