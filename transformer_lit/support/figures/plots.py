@@ -211,14 +211,18 @@ def end_heights(axes: Axes, ends: Sequence[End]) -> list[tuple[float, str, str]]
     return [(float(np.nan_to_num(y, nan=1.0)), end.label, end.colour) for y, end in zip(heights, ends)]
 
 
-def name_ends(axes: Axes, ends: Sequence[End]) -> None:
-    "Names at the ends of their lines, the lower ones first, pushed apart where they would collide."
+DASHES = {"--": (0, (1.4, 0.7)), ":": (0, (0.6, 0.6))}  # of a short mark, in its widths
+
+
+def name_ends(axes: Axes, ends: Sequence[End], styles: Mapping[str, str] | None = None) -> None:
+    "Names at the ends of their lines, the lower ones first, pushed apart where they would collide; a mark is dashed as its line is."
     low = -1.0
     for y, label, colour in sorted(end_heights(axes, ends)):
         low = max(min(y, 1.05), low + 0.085)
-        axes.annotate(label, (1.04, low), xycoords="axes fraction", va="center", fontsize=10.5, annotation_clip=False)
-        axes.plot([1.0, 1.02], [low, low], color=colour, linewidth=3, transform=axes.transAxes, clip_on=False,
-                  solid_capstyle="butt")
+        dashes = DASHES.get((styles or {}).get(label, ""))
+        axes.annotate(label, (1.05, low), xycoords="axes fraction", va="center", fontsize=10.5, annotation_clip=False)
+        axes.plot([1.0, 1.035], [low, low], color=colour, linewidth=3, transform=axes.transAxes, clip_on=False,
+                  solid_capstyle="butt", dash_capstyle="butt", linestyle=dashes or "-")
 
 
 def draw_curve(axes: Axes, entry: Any, colour: str, style: str) -> tuple[float, float]:
@@ -273,7 +277,7 @@ def curve_panel(series_by_label: Mapping[str, Any], xlabel: str | None = None, y
             beside = direct(named, width) and len(named) > 1
             dress_curves(axes, xlabel, ylabel, title, hline, not beside, free_at_first(axes, series_by_label.values(), hline))
             if beside:
-                name_ends(axes, named if len(ends) > 1 else named[1:])
+                name_ends(axes, named if len(ends) > 1 else named[1:], styles)
         svg = to_svg(figure, width)
         return svg if beside else keyed(svg, ends, styles)
 
