@@ -1,5 +1,6 @@
 """Chapter 18: strange input, lines cut and joined, answers in order, translators saved and loaded."""
 import dataclasses
+import hashlib
 import inspect
 import json
 import re
@@ -267,6 +268,17 @@ def test_a_broken_folder_is_one_sentence(tmp_path):
     save_pretrained(joint(), tmp_path / "other")
     (tmp_path / "model.safetensors").write_bytes((tmp_path / "other" / "model.safetensors").read_bytes())
     with pytest.raises(ValueError, match="another shape"):
+        from_pretrained(tmp_path)
+
+
+def test_weights_of_another_day_are_refused(tmp_path):
+    save_pretrained(words(), tmp_path)
+    kept = json.loads((tmp_path / "translator.json").read_text("utf-8"))
+    for digest in hashlib.sha256((tmp_path / "model.safetensors").read_bytes()).hexdigest(), "0" * 64:
+        (tmp_path / "translator.json").write_text(json.dumps({**kept, "sha256": digest}), "utf-8")
+        if digest != "0" * 64:
+            assert from_pretrained(tmp_path).target.words == words().target.words
+    with pytest.raises(ValueError, match="not the file that translator.json was written for"):
         from_pretrained(tmp_path)
 
 
