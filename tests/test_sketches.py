@@ -315,7 +315,7 @@ def test_each_head_is_a_dot_with_what_it_costs():
     left = {("cross", 0, 0): 1.0, ("cross", 0, 1): 0.9, ("encoder", 0, 0): 1.0, ("encoder", 0, 1): 0.997}
     picture = sketches.points_lost(left, 1.0)
     assert picture._repr_html_().count("<circle") == 4 and {"0.0", "10.0", "0.3", "layer 1", "encoder", "cross"} <= set(words(picture))
-    assert picture.caption == ("3 of 4 heads can be switched off alone at a cost of less than half a point; the dearest, head 2 of cross layer 1, "
+    assert picture.caption == ("3 of 4 heads can be switched off alone at a cost of less than half a point; the costliest, head 2 of cross layer 1, "
                                "costs 10.0.")
     assert words(picture).index("encoder") < words(picture).index("cross"), "the encoder stands left"
     better = sketches.points_lost({("cross", 0, 0): 0.9, ("cross", 0, 1): 0.95}, 0.9)

@@ -229,7 +229,7 @@ def copying_bars(record: dict) -> figures.Picture:
     "How much of what should be copied comes over, a bar for each kind."
     shares = {name: 100 * share for name, share in record["copied"].items()}
     return figures.bars(shares, fmt="{:.1f}", xlabel="right, % of 200 sentences", alt=f"Bars of what is copied rightly: {listed(shares, '{:.1f}')}.",
-                        caption=f"Copied rightly: {', '.join(f'{share:.1f}% of {name}' for name, share in shares.items())}.")
+                        caption=f"Copied correctly: {', '.join(f'{share:.1f}% of {name}' for name, share in shares.items())}.")
 
 
 def span(score: Mapping[str, float]) -> str:

@@ -93,7 +93,7 @@ def points_lost(left: Mapping[tuple[str, int, int], float], whole: float) -> fig
     kind, layer, head = worst = max(lost, key=lost.__getitem__)
     free = sum(points < 0.5 for points in lost.values())
     return sheet.show(
-        caption=f"{free} of {len(lost)} heads can be switched off alone at a cost of less than half a point; the dearest, head {head + 1} of "
+        caption=f"{free} of {len(lost)} heads can be switched off alone at a cost of less than half a point; the costliest, head {head + 1} of "
                 f"{kind} layer {layer + 1}, costs {lost[worst]:.1f}.",
         alt=f"A dot for each head of {' and '.join(kinds)}, a row for each layer; the number in it says how many points are lost without it, "
             f"{min(lost.values()):.1f} to {lost[worst]:.1f}.")
