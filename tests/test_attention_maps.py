@@ -6,6 +6,7 @@ import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,9 +20,11 @@ from transformer_lit.attention_maps import (
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.support import pages
+from transformer_lit.support.files import shipped
 from transformer_lit.support.map_view import named_maps, packed
 from transformer_lit.tokens import Subwords, Vocabulary
 from transformer_lit.support.looks import try_it_page
+from transformer_lit.translation import Translator
 
 
 def run(model, seed=0, rows=3, s=6, t=5):
@@ -302,7 +305,6 @@ def test_a_view_holds_the_weights_in_order():
 
 def test_the_view_of_a_pair_is_what_the_translator_read():
     from transformer_lit.support.files import shipped
-    from transformer_lit.translation import Translator
 
     pocket, pair = Translator.from_pretrained(shipped("data/checkpoints/pocket")), ("The cat sleeps.", "Le chat dort.")
     weights, source, target = read_pairs(pocket, [pair])
@@ -314,7 +316,6 @@ def test_the_view_of_a_pair_is_what_the_translator_read():
 
 
 def test_the_two_sentences_have_the_heads_that_the_page_names():
-    from transformer_lit.translation import Translator
 
     shipped_one = Translator.from_pretrained()
     pieces = piece_names([PAD, *shipped_one.source.encode("But why such optimism?")], shipped_one.source)
@@ -649,3 +650,20 @@ def test_the_two_sentences_are_unseen():
     for english in ("But why such optimism for some and pessimism for others?",
                     "The animal didn't cross the street because it was too tired."):
         assert sentence_key(english) not in seen
+
+
+def test_a_piece_goes_on_a_word_by_the_last_letter_before_it():
+    texts = {5: " a", 6: "b", 7: "c", 8: "'", 9: "d"}
+    cut = SimpleNamespace(tokenizer=SimpleNamespace(decode=lambda ids, skip_special_tokens: texts[ids[0]]))
+    assert piece_names([5, 6, 7, 8, 9], cut) == ["a", "·b", "·c", "'", "d"]
+
+
+def test_the_mean_over_a_single_row_is_that_row():
+    weights, place = torch.tensor([[[[0.25, 0.75]]]]), torch.tensor([[[False, True]]])
+    assert weight_at(weights, place).tolist() == [0.75]
+
+
+def test_maps_that_are_read_carry_no_gradient():
+    translator = Translator.from_pretrained(shipped("data/checkpoints/pocket"))
+    maps, _, _ = read_pairs(translator, [("The animal is tired.", "L'animal est fatigué.")])
+    assert not any(kind.requires_grad for kind in maps.values())
