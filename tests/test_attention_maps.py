@@ -304,8 +304,6 @@ def test_a_view_holds_the_weights_in_order():
 
 
 def test_the_view_of_a_pair_is_what_the_translator_read():
-    from transformer_lit.support.files import shipped
-
     pocket, pair = Translator.from_pretrained(shipped("data/checkpoints/pocket")), ("The cat sleeps.", "Le chat dort.")
     weights, source, target = read_pairs(pocket, [pair])
     data = json.loads(Parts(pair_view(pocket, *pair, alt="a pair", show=("cross", 2, 0)).html).tags[0][1]["data-view"])
@@ -316,7 +314,6 @@ def test_the_view_of_a_pair_is_what_the_translator_read():
 
 
 def test_the_two_sentences_have_the_heads_that_the_page_names():
-
     shipped_one = Translator.from_pretrained()
     pieces = piece_names([PAD, *shipped_one.source.encode("But why such optimism?")], shipped_one.source)
     assert pieces[-1] == "<eos>" and "".join(pieces[:-1]).replace("·", "") == "Butwhysuchoptimism?"
