@@ -161,6 +161,7 @@ CELLS = ("import random\nfrom transformer_lit.support import claims", "def train
     (3, "other = 4", False), (4, "figure = min(lost)", False), (3, "lost[0] = 5", True), (3, "lost.append(5)", True),
     (3, "print(lost[0])", False), (4, "figure = max(lost)\nlen(lost), {'first': lost[0]}", False),
     (4, "figure = max(lost)\nlost.append(5), 2", True), (3, "other = lost.copy()\nother.append(3)", False),
+    (2, "lost = [train(s) for s in (1, 2)]\nhue = {'x': figures.INK}", False), (2, "lost = [train(s) for s in (1, 2)]\nhue = figures.spread(lost)", True),
     (3, "other = random.Random(1)", False), (4, "figures.curve(lost, caption='falls')", False),
     (5, "claims.below('00/x', lost, [9, 9], words='lower', unit='')", False), (5, "claims.below('00/x', lost, [9, 9], by=1, words='low')", True)])
 def test_a_record_falls_due_when_its_experiment_changes_and_not_when_words_do(cell, new, due, tmp_path):

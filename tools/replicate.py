@@ -6,8 +6,8 @@ book/results/replication.json, the record that the page *What held* shows. The w
 commit that it was made from.
 
 A record belongs to its experiment: the cells that the claim's cell depends on. When one of them changes, in code and not in
-words, the runs before are dropped and fall due again. Lines that only print or draw are words, too, and so is an expression that stands
-on a line alone to be seen.
+words, the runs before are dropped and fall due again. Lines that only print or draw are words, too, and so are colours and an expression
+that stands on a line alone to be seen.
 """
 import argparse
 import ast
@@ -103,7 +103,7 @@ def names_of(source: str) -> Names:
             scope(child, inside or not (comprehension or child.get_type() == "class"), bound)
 
     tree, bound = ast.parse(source), set()  # by the lines above: what a cell makes before it reads it, it doesn't take from another
-    tree.body = [line for line in tree.body if not only_shows(line)]
+    tree.body = [line for line in tree.body if not only_shows(line) and not only_colours(line)]
     for line in tree.body:
         before = bound
         if isinstance(line, ast.For):  # its body runs with the loop's own names
@@ -130,6 +130,12 @@ def only_shows(line: ast.stmt) -> bool:
     return isinstance(line, ast.Expr) and (root_of(line.value) in SHOWS or displays(line.value))
 
 
+def only_colours(line: ast.stmt) -> bool:
+    "Whether a line gives a name to colours: what is drawn in them is the same experiment."
+    return isinstance(line, ast.Assign) and any(isinstance(node, ast.Attribute) and node.attr.isupper() and root_of(node) == "figures"
+                                                for node in ast.walk(line.value))
+
+
 def displays(value: ast.expr) -> bool:
     "Whether an expression on a line alone was put there to be seen, and changes nothing."
     if any(isinstance(node, ast.Attribute) and node.attr in CHANGES for node in ast.walk(value)):
@@ -142,7 +148,7 @@ def displays(value: ast.expr) -> bool:
 def without_words(tree: ast.AST) -> ast.AST:
     "The same code without docstrings, imports, what only shows, a claim's name, and what a claim or a figure says in words."
     if isinstance(tree, ast.Module):
-        tree.body = [line for line in tree.body if not only_shows(line)]
+        tree.body = [line for line in tree.body if not only_shows(line) and not only_colours(line)]
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):  # where a name comes from may change; what is done with it is what counts
