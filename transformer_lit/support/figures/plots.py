@@ -277,7 +277,7 @@ def curve_panel(series_by_label: Mapping[str, Any], xlabel: str | None = None, y
             beside = direct(named, width) and len(named) > 1
             dress_curves(axes, xlabel, ylabel, title, hline, not beside, free_at_first(axes, series_by_label.values(), hline))
             if beside:
-                name_ends(axes, named if len(ends) > 1 else named[1:], styles)
+                name_ends(axes, named if len(ends) > 1 else named[1:], {**(styles or {}), **({hline[1]: ":"} if hline else {})})
         svg = to_svg(figure, width)
         return svg if beside else keyed(svg, ends, styles)
 
