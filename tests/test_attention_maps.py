@@ -650,9 +650,9 @@ def test_the_two_sentences_are_unseen():
 
 
 def test_a_piece_goes_on_a_word_by_the_last_letter_before_it():
-    texts = {5: " a", 6: "b", 7: "c", 8: "'", 9: "d"}
+    texts = {5: " a", 6: "b", 7: "c", 8: "'", 9: "d", 10: "e'"}
     cut = SimpleNamespace(tokenizer=SimpleNamespace(decode=lambda ids, skip_special_tokens: texts[ids[0]]))
-    assert piece_names([5, 6, 7, 8, 9], cut) == ["a", "·b", "·c", "'", "d"]
+    assert piece_names([5, 6, 7, 8, 9, 10], cut) == ["a", "·b", "·c", "'", "d", "·e'"]
 
 
 def test_the_mean_over_a_single_row_is_that_row():
