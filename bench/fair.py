@@ -3,6 +3,7 @@
     python bench/fair.py status             # jobs done and left, hours spent and left
     python bench/fair.py run                # does what is left, the most important first; the same command goes on after a stop
     python bench/fair.py run --hours 3      # begins no job after three hours
+    python bench/fair.py run --home .run/b --part decoder-only    # one part in a folder of its own: for a second core
     python bench/fair.py list               # the jobs by name, as far as their rates are known
     python bench/fair.py collect            # what is done so far becomes records in book/results/fair/
     python bench/fair.py pack               # rows that are done into bench/rows, so that they can be committed
@@ -260,10 +261,11 @@ def count(home: Path) -> list[dict]:
 
 # The command ------------------------------------------------------------------------------------------------------------
 
-def run(home: Path, hours: float = math.inf, most: float = math.inf) -> int:
-    "Do what is left until it is done, or until no more is to be begun."
+def run(home: Path, hours: float = math.inf, most: float = math.inf, titles: list[str] | None = None) -> int:
+    "Do what is left of the plan, or of the parts with these titles, until it is done or no more is to be begun."
+    plan = jobs.parts_of(PLAN, titles)
     clean_commit()
-    return jobs.run(PLAN, home, lambda job: do(job, home, list(ALL)), ("valid_loss", "test_loss", "bleu"), hours, most)
+    return jobs.run(plan, home, lambda job: do(job, home, list(ALL)), ("valid_loss", "test_loss", "bleu"), hours, most)
 
 
 def main(args: list[str] | None = None) -> int:
@@ -276,7 +278,7 @@ def main(args: list[str] | None = None) -> int:
         torch.set_num_threads(1)
         return collect(o.home, o.out)
 
-    return jobs.command(o, {"run": lambda: run(o.home, o.hours, o.most), "status": lambda: jobs.status(count(o.home)),
+    return jobs.command(o, {"run": lambda: run(o.home, o.hours, o.most, o.part), "status": lambda: jobs.status(count(o.home)),
                             "list": lambda: jobs.names_of(PLAN, o.home, guess), "collect": collected})
 
 

@@ -94,6 +94,13 @@ def rows_of(home: Path) -> list[dict]:
 
 # All jobs ---------------------------------------------------------------------------------------------------------------
 
+def parts_of(plan: Plan, titles: list[str] | None) -> Plan:
+    "The parts with these titles, in the plan's order; all of them if there are none. ValueError names a title that isn't there."
+    if strange := [title for title in titles or [] if title not in plan]:
+        raise ValueError(f"the plan has no part {strange[0]!r}: its parts are {', '.join(plan)}")
+    return {title: part for title, part in plan.items() if not titles or title in titles}
+
+
 def walk(part: Callable[[], Due], row_for: Callable[[Any], dict]) -> None:
     "Through a part of the plan; row_for(job) does a job, reads it or guesses it."
     due = part()
@@ -211,6 +218,7 @@ def options(doc: str | None, home: Path, packed: Path, out: Path) -> argparse.Ar
     p.add_argument("what", choices=("run", "status", "list", "collect", "pack"))
     p.add_argument("--hours", type=float, default=math.inf, help="begin no job after so many hours")
     p.add_argument("--most", type=float, default=math.inf, help="do so many jobs at most")
+    p.add_argument("--part", action="append", metavar="TITLE", help="run only this part, as status names it; may be given again")
     p.add_argument("--home", type=Path, default=home, help="rows, weights and checkpoints (default: %(default)s)")
     p.add_argument("--packed", type=Path, default=packed, help="rows that are committed (default: %(default)s)")
     p.add_argument("--out", type=Path, default=out, help="collect: where records go (default: %(default)s)")

@@ -262,7 +262,7 @@ def main(args: list[str] | None = None) -> int:
     def run() -> int:
         if not o.trial:
             jobs.clean(commit())
-        return jobs.run(plan(), o.home, lambda job: do(job, o.home), ("valid_loss", "bleu"), o.hours, o.most)
+        return jobs.run(jobs.parts_of(plan(), o.part), o.home, lambda job: do(job, o.home), ("valid_loss", "bleu"), o.hours, o.most)
 
     return jobs.command(o, {"run": run, "status": lambda: jobs.status(jobs.count(plan(), o.home, guess, seconds_after)),
                             "list": lambda: jobs.names_of(plan(), o.home, guess), "collect": lambda: collect(o.home, o.out)})

@@ -239,6 +239,15 @@ def test_the_command_does_what_is_left_and_no_more(tiny, tmp_path, monkeypatch, 
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["a", "part", "3", "0"]
 
 
+def test_one_part_alone(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(fair, "PLAN", {title: lambda seed=seed: (a_job(seed=seed) for _ in range(min(1, seed)))
+                                       for seed, title in enumerate(("nothing", "the first", "the second"))})
+    assert fair.main(["run", "--part", "the second", "--home", str(tmp_path)]) == 0
+    assert jobs.row_of(a_job(seed=2), tmp_path) and not jobs.row_of(a_job(seed=1), tmp_path)
+    assert fair.main(["run", "--part", "the third", "--home", str(tmp_path)]) == 1
+    assert "no part 'the third': its parts are nothing, the first, the second" in capsys.readouterr().err
+
+
 def test_rows_go_on_on_another_machine(tiny, tmp_path, monkeypatch):
     "What was packed counts as done, byte for byte; nothing is packed twice, and nothing that is there is replaced."
     here, there = tmp_path / "here", tmp_path / "there"
