@@ -366,4 +366,4 @@ def length_said(kinds: Sequence[str]) -> Prose:
     "What training on short sentences alone costs later tokens, and the command of the runs."
     lines = [f"- {kind}: {mean(gaps):.2f} nats ({gaps[0]:+.2f} to {gaps[-1]:+.2f})" for kind, gaps in dearer(kinds).items()]
     return Prose("After training on short sentences alone, each token after the 12th costs more:", "\n".join(lines),
-                 f"```\n{in_lines(command_of(bench('length')))}\n```")
+                 "The command of these runs:", f"```\n{in_lines(command_of(bench('length')))}\n```")
