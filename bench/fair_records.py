@@ -170,11 +170,17 @@ def comparison(records: dict[str, dict], trigram: float, tokens: Sequence[int], 
 
 
 def currencies(records: dict[str, dict], ranked: Sequence[str], seconds: dict[str, float] | None, budget: int) -> list[dict]:
-    "Each ranked design's loss with the reference's operations, and with its seconds, in place of its tokens."
+    """Each ranked design's loss with the reference's operations, and with its seconds, in place of its tokens.
+
+    How fast it falls with the tokens is taken from the seeds that ran with another budget as well; where it stands, from all."""
     def points(name: str) -> dict[int, float]:
-        budgets = {run["budget"] for run in records[name]["runs"]}
-        found = {b: chosen_runs(records[name], b) for b in budgets}
-        return {b: mean(run["test_loss"] for run in some) for b, some in found.items() if some}
+        cell, found = (records[name]["search"]["peak"], records[name]["search"]["warmup"]), {}
+        for run in records[name]["runs"]:
+            if "test_loss" in run and cell_of(run)[1:] == cell:
+                found.setdefault(run["budget"], {})[run["seed"]] = run["test_loss"]
+        full = found[budget]
+        return {b: mean(full.values()) + mean(losses[seed] - full[seed] for seed in losses)
+                for b, losses in found.items() if losses.keys() <= full.keys()}
 
     def each(name: str) -> float:
         return mean(run["flops"] / run["tokens"] for run in chosen_runs(records[name], budget))
