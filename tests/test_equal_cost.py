@@ -37,13 +37,26 @@ def test_the_records_are_there():
         assert names <= {path.stem for path in RECORDS if path.parent.name == corpus}, corpus
 
 
-def test_depth_and_length_are_whole():
-    deep, long = (json.loads((BENCH / f"{name}.json").read_text())["runs"] for name in ("depth", "length"))
-    assert {(r["depth"], r["norm"], bool(r["warmup"])) for r in deep} == set(
-        itertools.product((6, 12, 24, 48), ("post", "pre"), (True, False)))
-    assert {(r["kind"], r["trained"], r["seed"]) for r in long} == set(
+def test_the_runs_by_length_are_whole():
+    runs = json.loads((BENCH / "length.json").read_text())["runs"]
+    assert {(r["kind"], r["trained"], r["seed"]) for r in runs} == set(
         itertools.product(("sinusoids", "learned", "RoPE"), ("short", "all"), (1, 2, 3)))
-    assert len({r["tokens"] // 1000 for r in long}) == 1 and all("greedy" in r for r in long)
+    assert len({r["tokens"] // 1000 for r in runs}) == 1 and all("greedy" in r for r in runs)
+
+
+def test_the_lines_of_ngrams_belong_to_the_records_and_do_as_the_page_says():
+    record = json.loads((BENCH / "ngrams.json").read_text())
+    assert {corpus: sorted(map(int, seeds)) for corpus, seeds in record["lines"].items()} == {
+        corpus: sorted(scale.seeds) for corpus, scale in e.SCALES.items()} and not record["commit"].endswith("-dirty")
+    for corpus in e.SCALES:
+        lines = comparison.lines_of(corpus)
+        assert lines["unigram"] > lines["bigram"] > lines["trigram"] == comparison.trigram_line(corpus)[0] > 2
+    names = {corpus: [name.split("/")[1] for name in NAMES if name.startswith(corpus)] for corpus in e.SCALES}
+    assert set(comparison.below_trigram(names["pocket"], "pocket")) == {
+        "rnn", "rnn-attention", "rnn-attention-muon", "pre-norm-muon", "pre-norm-muon0", "all-together"}
+    assert comparison.below_trigram(names["tatoeba"], "tatoeba") == names["tatoeba"]
+    told = comparison.table_of(["transformer"])._repr_html_()
+    assert f"{comparison.lines_of('pocket')['trigram']:.3f}" in told and "trigram of French alone" in told and "unigram" not in told
 
 
 @pytest.mark.parametrize("name", NAMES)

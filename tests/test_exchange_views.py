@@ -22,6 +22,10 @@ def test_every_exchange_is_measured_against_2017_and_sorted():
     assert set(gaps) == {name for name in NAMES if name != "2017" and not name.startswith("pre-norm-")}
     assert gaps["rope"] == comparison.away("rope", "2017", "valid_loss") and list(gaps.values()) == sorted(gaps.values())
     assert "all-together" in repr(views.gap_dots(gaps, "validation loss", "left"))
+    marked = views.gap_dots(gaps, "validation loss", "left", mark=views.trigram_gap())
+    beyond = [name for name, (gap, *_) in gaps.items() if gap < views.trigram_gap()[0]]
+    assert beyond == ["all-together"] and marked.caption.endswith("Beyond the dotted line of the trigram: all-together.")
+    assert set(beyond) == set(comparison.below_trigram(gaps, "pocket")) and marked.html.count(">trigram<") == 2
 
 
 def test_verdicts_and_the_word_for_the_spread():
@@ -81,18 +85,6 @@ def test_bytes_weights_and_costs_of_an_exchange():
     cells = shown(views.costs({"swiglu": model}, {"swiglu": 0.99}, lambda name, which: f"{name} {which}", {"swiglu": 64}))
     assert cells[-6:] == ["swiglu", "171", "−1.0%", "swiglu 0", "swiglu 1", "64"]
     assert "attentions" in repr(views.exchanged_boxes())
-
-
-def test_a_stack_trains_if_it_beats_the_frequencies():
-    assert views.trains({"valid_loss": 1.0}, 2.0) and not views.trains({"valid_loss": 1.96}, 2.0) and not views.trains({}, 2.0)
-    deep = {"runs": [{"depth": 6, "norm": "pre", "warmup": 0, "valid_loss": loss} for loss in (3.0, 2.0)]}
-    assert views.best_run(deep, 6, "pre", False)["valid_loss"] == 2.0 and views.depths_of(deep) == [6]
-    assert views.smoothed([1.0, 3.0, 5.0], 2) == [1.0, 2.0, 4.0]
-    assert len(repr(views.depth_said()).split("\n- ")) == 4 and "layers" in shown(views.depth_table())
-    drawn = views.depth_curves()
-    of = {way: sum(views.trains(views.best_run(views.bench("depth"), n, *way), views.bench("depth")["frequency_loss"])
-                   for n in views.depths_of(views.bench("depth"))) for way in views.WAYS}
-    assert "frequencies" in drawn.alt and f"pre-norm without warm-up {of['pre', False]}" in drawn.caption
 
 
 @pytest.mark.parametrize("kind", KINDS)

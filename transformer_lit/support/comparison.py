@@ -9,6 +9,7 @@ from statistics import mean
 from .figures import Picture, curves, folded, table
 from .commands import command_again
 from .files import shipped
+from .rivals import recorded
 
 
 def command(name: str, corpus: str) -> str:
@@ -62,12 +63,32 @@ def places_changed(drawn: Mapping[str, tuple]) -> tuple[float, int, int]:
     return common, sum((a[0] - b[0]) * (a[1] - b[1]) < 0 for a, b in pairs), len(pairs)
 
 
+def lines_of(corpus: str) -> dict[str, float]:
+    """unigram, bigram, trigram -> nats per token: what French alone gives away, counted on the batches of the recorded runs.
+
+    The mean over their seeds, from bench/ngrams.py."""
+    found = recorded("ngrams")["lines"][corpus].values()
+    return {name: mean(row[name] for row in found) for name in ("unigram", "bigram", "trigram")}
+
+
+def trigram_line(corpus: str) -> tuple[float, str]:
+    "The trigram's loss and its name: a dotted line for a figure of losses."
+    return lines_of(corpus)["trigram"], "trigram"
+
+
+def below_trigram(names: Sequence[str], corpus: str) -> list[str]:
+    "Those whose mean loss is below the trigram's."
+    line = lines_of(corpus)["trigram"]
+    return [name for name, runs in runs_of(names, corpus).items() if mean(run["valid_loss"] for run in runs) < line]
+
+
 def search_curves(names: Mapping[str, str], corpus: str = "pocket") -> Picture:
     "Recorded searches as curves: the loss against the peak of the learning rate."
     drawn = drawn_searches(names, corpus)
     common, swapped, pairs = places_changed(drawn)
     return curves(drawn, logx=True, xlabel="peak of the learning rate", ylabel="loss, nats per token", styles=dict.fromkeys(drawn, "o-"),
-                  alt=f"Validation loss against the peak of the learning rate. Lowest: {lowest_said(drawn)}.",
+                  hline=trigram_line(corpus),
+                  alt=f"Validation loss against the peak of the learning rate. Lowest: {lowest_said(drawn)}. Dotted: a trigram of French alone.",
                   caption=f"{swapped} of the {pairs} pairs change places between a common peak of {common:g} and the best peak of each.")
 
 
@@ -155,7 +176,8 @@ def table_of(names: Sequence[str], corpus: str = "pocket") -> Picture:
         caption = f"{corpus}, {first['lines']:,} test sentences, {first['signature'].replace('|', ' ')}"
     rows = [cost_row(name, corpus) for name in names]
     more = ["", *dict.fromkeys(key for row in rows for key in row if key not in FIRST)]
-    return folded(table(rows, FIRST, caption, wide=True), table(rows, more, wide=True), "the other columns, and the command of each row")
+    alone = [{"": f"{name} of French alone", "loss": f"{loss:.3f}"} for name, loss in lines_of(corpus).items() if name != "unigram"]
+    return folded(table(rows + alone, FIRST, caption, wide=True), table(rows, more, wide=True), "the other columns, and the command of each row")
 
 
 def away(name: str, base: str, key: str, corpus: str = "pocket") -> tuple[float, float, float]:

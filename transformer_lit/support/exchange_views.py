@@ -1,7 +1,6 @@
 """Chapter 25's figures, tables and sentences: what each exchange changed, from recorded runs and from what the page measured."""
-# The runs are book/results/equal (read by `comparison`) and book/results/bench/depth.json and length.json. A gap is the mean, the
+# The runs are book/results/equal (read by `comparison`) and book/results/bench/length.json. A gap is the mean, the
 # lowest and the highest difference of paired seeds. What the page measures comes in as tensors, its seeds along the first axis.
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
@@ -14,16 +13,14 @@ from torch import Tensor
 
 from . import figures
 from .commands import in_lines
-from .comparison import away, drawn_searches, lowest_said, runs_of
+from .comparison import away, drawn_searches, lowest_said, runs_of, trigram_line
 from .figures.plots import named_rows
-from .files import shipped
 from .pictures import below_or_above
-from .rivals import command_of
-from .sketches import Prose
+from .rivals import command_of, recorded
+from .sketches import Prose, in_a_row
 
 Gaps = dict[str, tuple[float, float, float]]
 BASE, TOGETHER = "2017", "all-together"
-WAYS = tuple((norm, warm) for norm in ("post", "pre") for warm in (True, False))
 TODAY = (  # part, in 2017, today, why it was exchanged, our name for the exchange
     ("attention", "softmax(QKᵀ/√K) V", "the same", "stayed", ""),
     ("residuals", "around every part", "the same", "stayed", ""),
@@ -54,10 +51,15 @@ def unclear(gaps: Gaps) -> list[str]:
     return [name for name, (_, low, high) in gaps.items() if low <= 0 <= high]
 
 
-def gap_dots(gaps: Gaps, what: str, better: str, fmt: str = "{:+.2f}") -> figures.Picture:
+def trigram_gap() -> tuple[float, str]:
+    "Where a trigram of French alone stands from `2017`, and its name."
+    return trigram_line("pocket")[0] - mean(run["valid_loss"] for run in runs_of([BASE])[BASE]), "trigram"
+
+
+def gap_dots(gaps: Gaps, what: str, better: str, fmt: str = "{:+.2f}", mark: tuple[float, str] | None = None) -> figures.Picture:
     """A dot for each exchange, its whisker from the lowest seed to the highest, and a line at zero; grey where the seeds disagree.
 
-    better: the side where the better ones lie, "left" or "right"."""
+    better: the side where the better ones lie, "left" or "right"; mark: where else a line stands, dotted, and its name."""
     told = "; ".join(f"{name} {fmt.format(gap)} ({fmt.format(low)} to {fmt.format(high)})" for name, (gap, low, high) in gaps.items())
     sides = {"lower": sum(high < 0 for _, _, high in gaps.values()), "higher": sum(low > 0 for _, low, _ in gaps.values())}
     first, (gap, *_) = max(gaps.items(), key=lambda item: abs(item[1][0]))
@@ -65,6 +67,9 @@ def gap_dots(gaps: Gaps, what: str, better: str, fmt: str = "{:+.2f}") -> figure
 
     def draw(axes: Axes) -> None:
         axes.axvline(0, color=figures.INK, linewidth=0.9)
+        if mark:
+            axes.axvline(mark[0], color=figures.INK, linewidth=0.9, linestyle=":")
+            axes.annotate(mark[1], (mark[0], len(gaps) - 1), xytext=(4, 0), textcoords="offset points", va="center", fontsize=10.5)
         for i, (name, (gap, low, high)) in enumerate(gaps.items()):
             colour = figures.GREY if name in near else figures.INK
             axes.axhline(i, color=figures.GREY, linewidth=0.4, alpha=0.35, zorder=0)
@@ -72,9 +77,11 @@ def gap_dots(gaps: Gaps, what: str, better: str, fmt: str = "{:+.2f}") -> figure
             axes.plot([gap], [i], "o", color=colour, markersize=7)
             axes.annotate(fmt.format(gap), (1.01, i), xycoords=("axes fraction", "data"), va="center", fontsize=10.5, annotation_clip=False)
 
+    beyond = [name for name, (gap, *_) in gaps.items() if mark and (gap < mark[0]) == (better == "left")]
+    passed = f" Beyond the dotted line of the {mark[1]}: {in_a_row(beyond) if beyond else 'none'}." if mark else ""
     return named_rows(gaps, draw, f"{what} minus that of {BASE}, mean of the seeds (lowest to highest): {told}.",
                       f"Furthest from {BASE} is {first}, {fmt.format(gap)}. With every seed {sides['lower']} exchanges lie lower and "
-                      f"{sides['higher']} higher; for {len(near)} the seeds disagree.",
+                      f"{sides['higher']} higher; for {len(near)} the seeds disagree.{passed}",
                       f"{what} minus that of {BASE}\nbetter to the {better}", None, False, figures.COLUMN)
 
 
@@ -203,7 +210,8 @@ def optimiser_searches() -> figures.Picture:
     gains = ", ".join(f"{below_or_above(min(found['Muon'], found['Muon, no decay']) - min(found['Adam'], found['AdamW']))} under {side}"
                       for side, found in least.items())
     return figures.curve_panels(
-        [dict(title=side, xlabel="peak of the rate", ylabel="validation loss", logx=True, series=lines) for side, lines in drawn.items()],
+        [dict(title=side, xlabel="peak of the rate", ylabel="validation loss", logx=True, series=lines, hline=trigram_line("pocket"))
+         for side, lines in drawn.items()],
         colors={"AdamW": figures.GREY, "Muon, no decay": figures.OLIVE}, caption=f"The best run with Muon against the best with an Adam: {gains}.",
         alt="Validation loss against the peak of the rate. " + " ".join(
             f"{side}, lowest: {lowest_said(lines)}." for side, lines in drawn.items()))
@@ -249,82 +257,11 @@ def start_gradients(depths: Sequence[int], slopes: Mapping[str, Tensor]) -> figu
             "layer on the right.")
 
 
-def bench(name: str) -> dict:
-    "What depth_and_length.py recorded: \"depth\" or \"length\"."
-    return json.loads(shipped(f"results/bench/{name}.json").read_text("utf-8"))
-
-
-def depths_of(deep: Mapping) -> list[int]:
-    "The recorded depths, rising."
-    return sorted({run["depth"] for run in deep["runs"]})
-
-
-def best_run(deep: Mapping, depth: int, norm: str, warm: bool) -> dict:
-    "The run of the better peak; one that failed counts as infinite."
-    runs = [run for run in deep["runs"] if (run["depth"], run["norm"], bool(run["warmup"])) == (depth, norm, warm)]
-    return min(runs, key=lambda run: run.get("valid_loss", math.inf))
-
-
-def trains(run: Mapping, floor: float) -> bool:
-    "Is its loss clearly below what the frequencies of tokens give?"
-    return run.get("valid_loss", math.inf) < floor - 0.05
-
-
-def way_name(norm: str, warm: bool) -> str:
-    return f"{norm}, {'warm-up' if warm else 'without'}"
-
-
-def depth_table() -> figures.Picture:
-    "Validation loss of each depth and way; what is no better than frequencies is stuck."
-    deep = bench("depth")
-    floor = deep["frequency_loss"]
-
-    def cell(run: Mapping) -> str:
-        if "valid_loss" not in run:
-            return "failed"
-        return f"{run['valid_loss']:.2f}" + ("" if trains(run, floor) else " (stuck)")
-
-    return figures.table([{"layers": depth, **{way_name(*way): cell(best_run(deep, depth, *way)) for way in WAYS}}
-                          for depth in depths_of(deep)], caption=f"Validation loss at the better peak; frequencies alone: {floor:.2f}")
-
-
-def smoothed(values: Sequence[float], n: int = 20) -> list[float]:
-    "The mean of the last `n` at each place."
-    return [mean(values[max(0, i - n + 1):i + 1]) for i in range(len(values))]
-
-
-def depth_curves() -> figures.Picture:
-    "Training loss at each depth, for both norms, with and without warm-up."
-    deep = bench("depth")
-    fine = {way: sum(trains(best_run(deep, depth, *way), deep["frequency_loss"]) for depth in depths_of(deep)) for way in WAYS}
-    return figures.curve_panels([dict(
-        series={way_name(*way): smoothed(best_run(deep, depth, *way).get("losses", [9])) for way in WAYS}, xlabel="step",
-        title=f"{depth} + {depth} layers", ylabel="training loss", hline=(deep["frequency_loss"], ""))
-        for depth in depths_of(deep)],
-        colors={way_name(*way): figures.INK if way[0] == "post" else figures.SLATE for way in WAYS},
-        styles={way_name(*way): "-" if way[1] else "--" for way in WAYS},
-        caption=f"How many of {len(depths_of(deep))} depths end clearly below the dotted line of token frequencies: " + ", ".join(
-            f"{norm}-norm {'with' if warm else 'without'} warm-up {fine[norm, warm]}" for norm, warm in WAYS) + ".",
-        alt="Training loss by step for each depth, mean of 20 steps: post-norm in ink and pre-norm in blue, dashed without warm-up, and the "
-            "loss of token frequencies as a dotted line. The table above has the validation losses at the end.")
-
-
-def depth_said() -> Prose:
-    "Which depths train under which norm and plan, and the command of the runs."
-    deep, lines = bench("depth"), []
-    for norm, warm in WAYS:
-        fine = [str(depth) for depth in depths_of(deep) if trains(best_run(deep, depth, norm, warm), deep["frequency_loss"])]
-        lines.append(f"- {norm}-norm {'with' if warm else 'without'} warm-up trains " + (
-            f"with {', '.join(fine)} layers per stack." if fine else "at none of the depths."))
-    one = deep["runs"][0]
-    return Prose("\n".join(lines), f"Each run took {one['steps']} steps and {one['tokens']:,} tokens. The command that makes them again:", f"```\n{in_lines(command_of(deep))}\n```")
-
-
 # Length ------------------------------------------------------------------------------------------------------------
 
 def of_length(kind: str, trained: str) -> list[dict]:
     "The recorded runs with one kind of positions, trained on \"short\" pairs or on \"all\", in order of seed."
-    return [run for run in bench("length")["runs"] if (run["kind"], run["trained"]) == (kind, trained)]
+    return [run for run in recorded("length")["runs"] if (run["kind"], run["trained"]) == (kind, trained)]
 
 
 def dearer(kinds: Sequence[str]) -> dict[str, list[float]]:
@@ -366,4 +303,4 @@ def length_said(kinds: Sequence[str]) -> Prose:
     "What training on short sentences alone costs later tokens, and the command of the runs."
     lines = [f"- {kind}: {mean(gaps):.2f} nats ({gaps[0]:+.2f} to {gaps[-1]:+.2f})" for kind, gaps in dearer(kinds).items()]
     return Prose("After training on short sentences alone, each token after the 12th costs more:", "\n".join(lines),
-                 "The command of these runs:", f"```\n{in_lines(command_of(bench('length')))}\n```")
+                 "The command of these runs:", f"```\n{in_lines(command_of(recorded('length')))}\n```")

@@ -5,7 +5,7 @@ from typing import TypeVar
 from torch import Tensor
 
 from . import figures
-from .comparison import by_length, curves_of
+from .comparison import by_length, curves_of, trigram_line
 
 T = TypeVar("T")
 TITLES = {"transformer": "Transformer", "rnn": "RNN", "rnn-attention": "RNN with attention", "shipped transformer": "shipped Transformer"}
@@ -24,11 +24,12 @@ def losses_along(names: Sequence[str], corpora: Sequence[str] = CORPORA) -> figu
     first, *_, last = (TITLES.get(name, name) for name in names)
     told = " and ".join(f"{abs(gap):.2f} nats {'below' if gap > 0 else 'above'} that of {first} on {corpus}" for corpus, gap in gaps.items())
     return figures.curve_panels(
-        [{"series": titled(lines), "title": corpus} for corpus, lines in found.items()], xlabel="thousands of target tokens",
+        [{"series": titled(lines), "title": corpus, "hline": trigram_line(corpus)} for corpus, lines in found.items()],
+        xlabel="thousands of target tokens",
         ylabel="loss, nats per token", alt=f"Validation loss of {len(names)} models over the tokens that they learned from. At the end: "
         + "; ".join(f"{corpus}: " + ", ".join(f"{TITLES.get(name, name)} {lines[name][1][-1]:.2f}" for name in names)
                     for corpus, lines in found.items()) + ".",
-        caption=f"At the end the loss of {last} is {told}.")
+        caption=f"At the end the loss of {last} is {told}. Dotted: a trigram that sees the French alone.")
 
 
 def stream_laid_out(stream: tuple[Tensor, Tensor, int]) -> figures.Picture:
