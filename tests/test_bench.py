@@ -15,7 +15,6 @@ import torch
 
 BENCH = Path(__file__).parents[1] / "bench"
 sys.path.insert(0, str(BENCH))
-import choices
 import common
 import multi30k
 import laptop_article
@@ -38,8 +37,6 @@ FIELDS = {  # record -> its list, and the fields of a row that chapter 21 reads
     "multi30k": {"runs": {
         "language", "way", "seed", "steps", "tokens", "epochs", "valid_loss", "bleu", "low", "high", "signature", "set",
         "lines", "samples", "recipe", "parameters", "cpu_seconds"}},
-    "choices": {"choices": {"choice", "peak", "seeds", "news", "news_worse", "news_worse_low", "news_worse_high",
-                            "corpus_worse"}},
 }
 
 
@@ -97,41 +94,11 @@ def test_the_twin_trains_with_dropout_and_ties():
     assert torch.equal(model(source, source), model(source, source))
 
 
-# Plans and rates ------------------------------------------------------------------------------------------------
+# Rates ------------------------------------------------------------------------------------------------
 
 def test_rates_begin_and_end_at_zero():
     for used, value in ((0.0, 0.0), (0.05, 1.0), (0.525, 0.5), (1.0, 0.0), (1.1, 0.0)):
         assert multi30k.rate_at(used, 1.0, 0.05) == pytest.approx(value)
-    assert choices.rate_at("fall", choices.RISE, 2.0) == choices.rate_at("noam", choices.RISE, 2.0) == 2.0
-    assert choices.rate_at("fall", 1.0, 2.0) == 0.0
-    assert choices.rate_at("noam", 4 * choices.RISE, 2.0) == pytest.approx(1.0)
-    assert choices.rate_at("fall", choices.RISE / 2, 2.0) == pytest.approx(1.0)
-
-
-def test_every_peak_is_searched_until_closed_and_nothing_is_run_twice():
-    best, runs = {name: 2e-3 * 2 ** (i % 3) for i, name in enumerate(choices.CHOICES)}, []
-    while todo := choices.plan(runs, [1, 2]):
-        name, peak, seed = todo
-        assert todo not in [(r["choice"], r["peak"], r["seed"]) for r in runs]
-        runs.append({"choice": name, "peak": peak, "seed": seed, "news": seed + abs(peak - best[name]) + len(name) / 9,
-                     "corpus": 3.0, "steps": 9, "cpu_seconds": 1.0})
-    rows = choices.summary(runs, [1, 2])
-    assert {row["choice"]: row["peak"] for row in rows} == best
-    assert all({row["peak"] / 2, row["peak"], row["peak"] * 2} <= set(row["peaks_tried"]) for row in rows)
-    assert all(row["seeds"] == 2 for row in rows)
-    assert rows[1]["news_worse_high"] == pytest.approx((len("post-norm") - len("ours")) / 9)
-    assert rows[1]["news"] == pytest.approx(1.5 + 1)
-
-
-def test_a_peak_that_does_not_train_sends_the_search_down():
-    runs = []
-    while (peak := choices.next_peak(runs, "Adam", 1)) and len(runs) < 20:
-        runs.append({"choice": "Adam", "peak": peak, "seed": 1, **({"news": peak} if peak < 1e-3 else {})})
-    assert [r["peak"] for r in runs][:4] == [4e-3, 2e-3, 1e-3, 5e-4] and len(runs) > 5
-    runs = []
-    while (peak := choices.next_peak(runs, "Adam", 1)) and len(runs) < 20:
-        runs.append({"choice": "Adam", "peak": peak, "seed": 1, "failed": "nan"})
-    assert len(runs) == 6
 
 
 # Trials ---------------------------------------------------------------------------------------------------------
@@ -158,18 +125,6 @@ def test_multi30k(monkeypatch, tmp_path):
     with pytest.raises(ValueError, match="budget 0.3 and not 5"):
         ran(monkeypatch, "multi30k", "--trial", "--budget", "5", "--out", out)
 
-
-@pytest.mark.slow
-def test_choices(monkeypatch, tmp_path):
-    out = tmp_path / "choices.json"
-    for most in (2, 100):
-        ran(monkeypatch, "choices", "--trial", "--tokens", "300", "--most", most, "--out", out)
-    record = complete("choices", out)
-    assert [row["choice"] for row in record["choices"]] == list(choices.CHOICES)
-    done = [(r["choice"], r["peak"], r["seed"]) for r in record["runs"]]
-    assert len(done) == len(set(done)) == sum(len(row["peaks_tried"]) for row in record["choices"]) + len(choices.CHOICES)
-    assert record["corpus"] == "pocket" and all(len(row["peaks_tried"]) >= 3 for row in record["choices"])
-    assert record["choices"][0]["news_worse"] == 0.0 and all(row["seeds"] == 2 for row in record["choices"])
 
 
 @pytest.mark.slow

@@ -43,14 +43,6 @@ def test_the_best_run_of_each_way():
     assert [row["loss"] for row in found] == [1.0] and found[0]["BLEU"] == "20.0 (19.0 to 21.0)"
 
 
-def test_a_choice_is_measured_on_two_texts():
-    row = {"choice": "Adam", "steps": 9, "peak": 0.004, "news": 6.5, **{f"{text}_worse{end}": value for text, value in (
-        ("news", 0.1), ("corpus", 0.2)) for end in ("", "_low", "_high")}}
-    ours, adam = rivals.choice_rows({"choices": [row | {"choice": "ours"}, row]})
-    assert "worse on news by" not in ours
-    assert (adam["worse on news by"], adam["worse on the corpus by"]) == ("+0.10 (+0.10 to +0.10)", "+0.20 (+0.20 to +0.20)")
-
-
 def test_patience_is_compared_with_haste_at_each_penalty():
     record = rivals.recorded("stopping")
     rows = rivals.stopping_rows(record)
@@ -70,12 +62,6 @@ def test_bars_are_the_record_s_and_its_table_is_folded_below():
     assert f"nn.Transformer, fp32 {step['tokens_per_second']:,.0f}" in repr(rivals.step_bars(rivals.recorded("step")))
     forms = {"whole, fp32": {"peak": 9e9}, "blocks, fp32": {"peak": 4e8}}
     assert rivals.loss_bars({"forms": forms}).caption == "In blocks the peak falls from 9.0 to 0.4 GB in fp32."
-
-
-def test_the_choice_that_is_worst_to_take_back_is_named():
-    row = {f"{text}_worse{end}": 0.0 for text in ("news", "corpus") for end in ("", "_low", "_high")}
-    found = [row | {"choice": name, "news_worse": worse} for name, worse in (("ours", 0.0), ("Adam", 0.4), ("Noam", 0.1), ("half", -0.3))]
-    assert rivals.choice_bars({"choices": found}).caption == "On news, Adam is worst (+0.40 nats) and half best (-0.30)."
 
 
 def test_ours_is_ink_and_the_others_are_grey():

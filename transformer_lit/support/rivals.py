@@ -100,20 +100,6 @@ def caption_rows(record: dict) -> list[Row]:
              "BLEU": f"{row['bleu']:.1f} ({row['low']:.1f} to {row['high']:.1f})"} for (language, way), row in lowest_runs(record).items()]
 
 
-def choice_rows(record: dict) -> list[Row]:
-    "Each choice taken back alone: the loss on news, and how much worse it is there and on held-out pairs of the corpus."
-    def span(row: dict, name: str) -> str:
-        mean, low, high = (f"{row[name + end]:+.2f}" for end in ("", "_low", "_high"))
-        return f"{mean} ({low} to {high})"
-
-    rows: list[Row] = []
-    for row in record["choices"]:
-        rows.append({"": row["choice"], "steps": row["steps"], "peak": f"{row['peak']:g}", "loss on news": f"{row['news']:.2f}"})
-        if row["choice"] != "ours":
-            rows[-1] |= {"worse on news by": span(row, "news_worse"), "worse on the corpus by": span(row, "corpus_worse")}
-    return rows
-
-
 TEXTS = {"tatoeba": "everyday sentences", "multi30k": "captions", "newstest2013": "news of 2013", "newstest2014": "news of 2014",
          "web": "web pages", "php": "PHP's manual", "python": "Python's manual", "law": "law"}
 
@@ -133,13 +119,12 @@ def titles(record: dict) -> dict[str, str]:
             "decoding-fp32": "Time, ours = 1; sentences at once; without units for bf16",
             "multi30k": "{budget:.0f} s of Multi30k; in brackets chapter 19's bootstrap over sentences, which says nothing of other seeds".format(
                 **fields),
-            "domains-tatoeba-fr": "The shipped translator on texts of eight kinds; lengths are those of the source",
-            "choices": f"After {fields['tokens']:,} tokens, {len(record.get('seeds', []))} seeds; news is newstest2013"}
+            "domains-tatoeba-fr": "The shipped translator on texts of eight kinds; lengths are those of the source"}
 
 
 ROWS: dict[str, tuple[Callable[[dict], list[Row] | dict[str, Row]], str]] = {  # the rows of each table, and how its numbers look
     "step": (step_rows, "{:.2f}"), "loss": (loss_rows, "{:.1f}"), "to_loss": (goal_rows, "{:.3f}"), "decoding": (decoding_rows, "{:.2f}"),
-    "decoding-fp32": (decoding_rows, "{:.2f}"), "multi30k": (caption_rows, "{:.2f}"), "choices": (choice_rows, "{:.2f}"), "domains-tatoeba-fr": (domain_rows, "{:.1f}")}
+    "decoding-fp32": (decoding_rows, "{:.2f}"), "multi30k": (caption_rows, "{:.2f}"), "domains-tatoeba-fr": (domain_rows, "{:.1f}")}
 
 
 # Bars ------------------------------------------------------------------------------------------------------------------
@@ -197,20 +182,6 @@ def caption_bars(record: dict) -> figures.Picture:
     return figures.bars(found, fmt="{:.1f}", xlabel="BLEU on test 2016", colors=quiet(found),
                         alt=f"Bars of BLEU with their intervals: {listed(found, '{:.1f}')}.",
                         caption=f"BLEU after {record['budget']:.0f} seconds, ours against the textbook's: {told}.")
-
-
-def choice_bars(record: dict) -> figures.Picture:
-    "How much worse each choice is when it is taken back, on two texts; the whiskers hold all seeds."
-    rows = [row for row in record["choices"] if row["choice"] != "ours"]
-    texts = {"news": "on news", "corpus": "on the corpus"}
-    found = {f"{row['choice']}, {words}": tuple(row[f"{name}_worse{end}"] for end in ("", "_low", "_high"))
-             for row in rows for name, words in texts.items()}
-    least, *_, most = sorted(rows, key=lambda row: row["news_worse"])
-    return figures.bars(found, fmt="{:+.2f}", xlabel="nats per token worse than ours",
-                        colors={name: figures.GREY for name in found if "corpus" in name},
-                        alt=f"Bars of how much worse the loss is with each choice taken back: {listed(found, '{:+.2f}')}.",
-                        caption=f"On news, {most['choice']} is worst ({most['news_worse']:+.2f} nats) and {least['choice']} best "
-                                f"({least['news_worse']:+.2f}).")
 
 
 def calibration_curves(name: str) -> figures.Picture:
@@ -290,7 +261,7 @@ def answers_beside(names: tuple[str, str], group: str = "recipe") -> figures.Pic
 
 BARS: dict[str, Callable[[dict], figures.Picture]] = {  # which records are drawn; the others are tables
     "step": step_bars, "loss": loss_bars, "decoding": decoding_bars, "decoding-fp32": decoding_bars, "multi30k": caption_bars,
-    "choices": choice_bars, "domains-tatoeba-fr": copying_bars}
+    "domains-tatoeba-fr": copying_bars}
 
 
 def shown(name: str) -> figures.Picture:
