@@ -70,5 +70,5 @@ def test_each_part_page_names_its_chapters_and_they_follow_it():
         files = [chapter["file"] for chapter in part["chapters"]]
         assert files[0] == f"book/part_{number}"
         first, last = re.search(r"<!-- cards (\d+) (\d+) -->", (ROOT / f"{files[0]}.md").read_text(encoding="utf-8")).groups()
-        numbers = [int(name[5:7]) for name in files[1:] if name != "book/91_ten_patients"]  # the workshop has no number
+        numbers = [int(name[5:7]) for name in files[1:] if name[5] < "9"]  # what closes a part has no number of a chapter
         assert numbers == list(range(int(first), int(last) + 1))
