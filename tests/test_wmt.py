@@ -29,6 +29,22 @@ from transformer_lit.training import Trainer, collate, token_batches
 MODEL = dict(d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0, norm="pre")
 
 
+def test_both_ways_are_what_the_page_says():
+    "Each of their numbers, and the paper's vocabularies: a run of days would find a slip late."
+    for name, warmup, clip in ("paper", 4_000, 0.0), ("ours", 400, 1.0):
+        used = wmt.WAYS[name].training
+        assert used == dataclasses.replace(training.TrainingConfig(), max_tokens=25_000, warmup=warmup, clip=clip, precision="bf16",
+                                           checkpoint_every=1_000), name
+    assert wmt.WAYS["paper"] == wmt.Experiment(training=wmt.PAPER)
+    assert (wmt.PAPER, wmt.OURS) == tuple(way.training for way in wmt.WAYS.values())
+    ours = {field.name for field in dataclasses.fields(wmt.Experiment)
+            if getattr(wmt.WAYS["ours"], field.name) != getattr(wmt.WAYS["paper"], field.name)}
+    assert ours == {"training", "model", "rate", "peak", "optimizer", "gain", "average"}
+    way = wmt.WAYS["ours"]
+    assert (way.model, way.rate, way.peak, way.optimizer, way.gain, way.average) == ({"norm": "pre"}, "fall", 4e-3, "muon", 1.0, 0)
+    assert wmt.VOCABULARY == {"wmt14-en-de": 37_000, "wmt14-en-fr": 32_000}
+
+
 @pytest.mark.parametrize("name, spoil, words", [
     ("manifest.json", lambda b: b[:-30], "is not valid JSON"), ("manifest.json", lambda b: b"[1]", "and not an object"),
     ("manifest.json", lambda b: b'{"shards": [{"ids": 3}]}', "no usable 'ids'"), ("tokenizer.json", lambda b: b.replace(b"a", b"b", 1), "not what was written"),
