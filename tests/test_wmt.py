@@ -4,6 +4,7 @@ All text is made up from the pocket corpus (made_up.py); nothing is fetched from
 """
 import dataclasses
 import errno
+import inspect
 import json
 import math
 import os
@@ -43,6 +44,46 @@ def test_both_ways_are_what_the_page_says():
     way = wmt.WAYS["ours"]
     assert (way.model, way.rate, way.peak, way.optimizer, way.gain, way.average) == ({"norm": "pre"}, "fall", 4e-3, "muon", 1.0, 0)
     assert wmt.VOCABULARY == {"wmt14-en-de": 37_000, "wmt14-en-fr": 32_000}
+
+
+def test_the_papers_settings_are_the_defaults():
+    "Of an experiment and of both ways to cut batches; an own corpus has 32,000 subwords unless it is told otherwise."
+    defaults = {field.name: getattr(wmt.Experiment(), field.name) for field in dataclasses.fields(wmt.Experiment)}
+    assert defaults.items() >= {"corpus": "wmt14-en-de", "size": 37_000, "sample": 1_000_000, "steps": 100_000, "rate": "noam", "average": 5,
+                                "keep_every": 1_400, "look_every": 2_000, "lines": 500}.items()
+    for cut in wmt.length_batches, wmt.static_batches:
+        assert {name: one.default for name, one in inspect.signature(cut).parameters.items() if name != "lengths"} == {
+            "max_tokens": 25_000, "seed": 0}
+    asked = [wmt.experiment_for(corpus) for corpus in ("wmt14-en-de", "wmt14-en-fr", "general-en-fr")]
+    assert [(e.corpus, e.language, e.size) for e in asked] == [
+        ("wmt14-en-de", "de", 37_000), ("wmt14-en-fr", "fr", 32_000), ("general-en-fr", "fr", 32_000)]
+
+
+def test_batches_by_hand():
+    for cut in wmt.length_batches, wmt.static_batches:
+        batches = cut(np.array([[10, 3], [4, 10]], np.uint16), 10)
+        assert sorted(len(batch) for batch in batches if len(batch)) == [1, 1], "a pair as wide as a batch is one"
+    alike = np.array([[1, 6], [6, 1], [3, 6], [6, 4], [2, 6], [6, 6]], np.uint16)
+    [batch] = wmt.length_batches(alike, 100, 1)
+    assert alike[batch, 0].tolist() == [1, 2, 3, 6, 6, 6], "of equal widths the shorter source comes first"
+    assert len(wmt.length_batches(np.full((10, 2), 5, np.uint16), 20)[0]) in (2, 4), "four pairs of five make twenty"
+
+
+def test_which_text_a_run_learns_from():
+    one, other = (wmt.StoreBatches(types.SimpleNamespace(manifest={"shards": [{"ids": ids}]}), None, 1).digest() for ids in ("a", "b"))
+    assert one and other and one != other
+
+
+def test_an_epoch_s_seed_is_the_run_s_and_a_thousand_for_each(store):
+    batches = wmt.StoreBatches(store, training.TrainingConfig(max_tokens=400, seed=3), 9)
+    for n in 0, 1, 2:
+        assert all(map(np.array_equal, batches.epoch(n), wmt.length_batches(store.lengths, 400, 3 + 1000 * n)))
+
+
+def test_a_row_without_a_pair_is_one_sign(store):
+    source, target = wmt.gather(store, np.array([0]), (3, 40))
+    for row in 1, 2:
+        assert source[row].tolist() == [2] + 39 * [0] and target[row].tolist() == [1] + 40 * [0]
 
 
 @pytest.mark.parametrize("name, spoil, words", [
