@@ -37,7 +37,7 @@ from transformer_lit.support.french import noun_phrase, words_of  # noqa: E402
 from transformer_lit.support.recipes import RECIPES, train_translator  # noqa: E402
 from transformer_lit.tokens import split_words  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
-from transformer_lit.translation import Translator  # noqa: E402
+from transformer_lit.translation import Translator, answers  # noqa: E402
 
 SIZES = {"train": 12_000, "test": 1_000}
 STATES = ("{0} =be.past@{0}/s {1}@{0}/y .", "{0} =être.imp@{0}/s {1}@{0}/y .")
@@ -135,9 +135,9 @@ def chosen(translator: Translator, pairs: list[PocketPair]) -> float:
 
 
 def written(translator: Translator, pairs: list[PocketPair]) -> float:
-    "The share whose greedy translation has the right pronoun."
-    said = translator.translate([p.english for p in pairs], beam_size=1)
-    return sum(pronoun(french) == pronoun(p.french) for french, p in zip(said, pairs)) / len(pairs)
+    "The share whose greedy translation has the right pronoun; all sentences at once, where `translate` would cut a long text apart."
+    said = answers(translator.model, [translator.source.encode(p.english) for p in pairs], 1, 64)
+    return sum(pronoun(translator.target.decode(ids)) == pronoun(p.french) for ids, p in zip(said, pairs)) / len(pairs)
 
 
 def measured(translator: Translator, tests: dict[str, list[PocketPair]]) -> dict[str, dict[str, float]]:

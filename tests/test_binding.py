@@ -12,6 +12,7 @@ from transformer_lit.pocket import antecedents, two_nouns
 from transformer_lit.support.choosers import adjectives_for
 from transformer_lit.support.french import nouns
 from transformer_lit.tokens import split_words
+from transformer_lit.translation import Translator
 
 NOUNS = {noun.english: noun for noun in nouns()}
 
@@ -70,3 +71,13 @@ def test_a_small_run_goes_on(monkeypatch, tmp_path):
         assert all(0 <= share <= 1 for test in ("binding", "the corpus's own") for share in row[test].values())
     own = both["shipped"]["the corpus's own"]
     assert own["chosen"] > 0.9 and own["written"] > 0.9, "the shipped translator knows its own corpus"
+
+
+def test_what_is_written_was_read_as_a_whole(monkeypatch, parts):
+    "A translator that cuts long texts apart would lose what the first sentences say."
+    read = []
+    monkeypatch.setattr(binding, "answers", lambda model, ids, beam, rows: read.extend(ids) or [[] for _ in ids])
+    translator = Translator.from_pretrained(binding.ROOT / "data/checkpoints/pocket")
+    pairs = parts["test"][:4]
+    assert binding.written(translator, pairs) == 0, "no answer, no pronoun"
+    assert read == [translator.source.encode(pair.english) for pair in pairs] and max(map(len, read)) > min(translator.limits)
