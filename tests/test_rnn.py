@@ -37,6 +37,21 @@ def rnn(attention=True, seed=0, **changes):
     return model
 
 
+def test_what_the_designs_are():
+    "Dropout as everywhere in part IV; two with attention, of which one is trained by Muon."
+    assert RNNConfig(9, 4, 5).dropout == 0.1 and RNNConfig(9, 4, 5).attention
+    assert {name: design.optimizer for name, design in DESIGNS.items()} == {
+        "rnn": "adam", "rnn-attention": "adam", "rnn-attention-muon": "muon"}
+
+
+@LOOKS
+def test_one_word_alone(attention):
+    "A target of one token gives what the whole gives first."
+    model, source = rnn(attention).eval(), torch.tensor([[5, 6, EOS], [7, EOS, PAD]])
+    whole, one = (model(source, torch.tensor([[BOS, 4], [BOS, 5]])[:, :n]) for n in (2, 1))
+    same(one, whole[:, :1], "one word alone is said otherwise")
+
+
 # The step ------------------------------------------------------------------------------------------------------------
 
 @given(SEEDS, st.integers(1, 5), st.integers(1, 6))
