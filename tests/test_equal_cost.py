@@ -1,4 +1,5 @@
 """The rule of part IV, asked of the records themselves: equal parameters, tokens and search, counted operations, three seeds."""
+import inspect
 import itertools
 import json
 import math
@@ -30,6 +31,24 @@ def kept(name):
 
 def counting(record):
     return made.results_of(record["runs"], bool(record["scale"]["search"]))
+
+
+def test_what_the_rule_fixes():
+    "Each number that all competitors share, and what a design or a run takes unless it is told otherwise."
+    fixed = {"pocket": ("pocket", 2000, 200_000, None, 512, 500, (1, 2, 3)), "tatoeba": ("tatoeba", 8000, 1_650_000, 150_000, 1024, 1000, (1,))}
+    assert {name: (s.corpus, s.vocabulary, s.tokens, s.search, s.max_tokens, s.lines, s.seeds) for name, s in e.SCALES.items()} == fixed
+    assert all(scale.peaks == (3e-3, 6e-3, 1.2e-2) for scale in e.SCALES.values())
+    small = dict(d_model=64, n_heads=4, d_ff=256, n_encoder_layers=3, n_decoder_layers=3, dropout=0.1, norm="pre")
+    assert e.SMALL_SIZES == e.SCALES["pocket"].sizes == small and e.SCALES["tatoeba"].sizes == {**small, "d_model": 96, "d_ff": 384}
+    assert e.EDGES == (1, 5, 7, 9, 12, 16) and list(e.OPTIMIZERS) == ["adam", "adamw", "muon", "muon0"]
+    design = e.Design(None)
+    assert (design.optimizer, design.smoothing, design.warmup, design.gradient, design.peaks) == ("adam", 0.1, 0.1, None, None)
+    assert e.STUDENT == {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
+    taken = {call.__name__: {name: one.default for name, one in inspect.signature(call).parameters.items() if one.default is not one.empty}
+             for call in (e.fit_size, e.short_run, e.one_run, e.ground.__wrapped__, e.build_transformer)}
+    assert taken == {"fit_size": {"sizes": range(8, 4096)}, "short_run": {"tokens": 60_000, "seed": 1, "peak": 3e-3, "corpus": "pocket"},
+                     "one_run": {"looks": 8, "counted": 6}, "ground": {"longest": 100}, "build_transformer": {"parameters": 0}}
+    assert e.MeteredTrainer.every == 100 and [getattr(e.MeteredTrainer, name) for name in ("counted", "flops", "timed", "wall", "cpu")] == [0] * 5
 
 
 def test_the_records_are_there():
