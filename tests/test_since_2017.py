@@ -449,6 +449,45 @@ def test_a_width_that_fits_is_left_alone():
     assert all(build(60, sizes, round(count * by)).config.d_ff % 8 == 0 for by in (1.2, 1.3))
 
 
+def test_nothing_is_drawn_before_the_model_that_counts():
+    "Counting draws no random number: with the same seed the weights are those of the model built alone."
+    sizes = dict(d_model=16, n_heads=2, d_ff=48, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0)
+    config = TransformerConfig(60, **sizes)
+    torch.manual_seed(0)
+    alone = assembled(config)
+    torch.manual_seed(0)
+    for one, other in zip(alone.parameters(), at_size()(60, sizes, count_parameters(alone)).parameters(), strict=True):
+        assert torch.equal(one, other)
+    wider = sizes | {"d_ff": 50}
+    fitted = at_size()(600, wider, round(1.015 * count_parameters(assembled(TransformerConfig(600, **wider)))))
+    assert fitted.config.d_ff % 8 == 0, "more than 1% away another width is looked for"
+
+
+def test_which_parts_the_designs_have():
+    assert RATES == (1.5e-3, 3e-3, 6e-3, 1.2e-2)
+    assert ROPE == dict(attention=RotaryAttention, embedding=TokensOnly)
+    assert PRESENT == dict(attention=RotaryGroupedAttention, cross_attention=GroupedQueryAttention, embedding=TokensOnly, feed_forward=SwiGLU,
+                           rms=True)
+    scale = SCALES["pocket"]
+    wanted = wanted_parameters(scale, scale.vocabulary)
+    kinds = {"2017": FeedForward, "gelu": GELUFeedForward, "swiglu": SwiGLU, "all-together": SwiGLU}
+    for name, kind in kinds.items():
+        with torch.device("meta"):
+            model = DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
+        assert all(type(layer.feed_forward) is kind for stack in (model.encoder, model.decoder) for layer in stack.layers), name
+    assert LearnedPositions(9, 16).dropout.p == 0.1
+
+
+def test_turned_attention_by_hand():
+    "In evaluation no weight is dropped: softmax of turned queries and keys, times the values."
+    torch.manual_seed(0)
+    part, x = RotaryAttention(16, 4, 0.5).double().eval(), torch.randn(2, 5, 16, dtype=torch.float64)
+    q, k, v = (part.heads(layer(x)) for layer in (part.query, part.key, part.value))
+    scores = rotate(q) @ rotate(k).mT / 2
+    by_hand = part.output((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+    same(part.attend(x, *part.keys_values(x, x))[0], by_hand, "turned attention in evaluation is not softmax(QKᵀ/√K) V", atol=1e-9)
+
+
 RECORDED = {"pocket": set(DESIGNS), "tatoeba": {"2017", "all-together", "pre-norm-muon"}}
 
 
