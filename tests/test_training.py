@@ -1,6 +1,7 @@
 """The Trainer: batches, the gradient, one step, the loop, stops, and runs that go on."""
 import contextlib
 import dataclasses
+import inspect
 import io
 import json
 import math
@@ -9,6 +10,7 @@ import shutil
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -30,6 +32,91 @@ from transformer_lit.training import (
     PairBatches, Trainer, TrainingConfig, add_gradient, backward, collate, each_epoch, load_checkpoint, summed_loss, token_batches, validation_loss)
 
 CPU = torch.device("cpu")
+
+
+# What is taken unless it is told otherwise -----------------------------------------------------------------------------
+
+def test_defaults_and_where_a_run_begins(monkeypatch):
+    taken = {call.__name__: {name: one.default for name, one in inspect.signature(call).parameters.items() if one.default is not one.empty}
+             for call in (token_batches, add_gradient, validation_loss, summed_loss)}
+    assert taken == {"token_batches": {"max_tokens": 2048, "seed": 0}, "add_gradient": {"count": 1}, "summed_loss": {"precision": "fp32"},
+                     "validation_loss": {"max_tokens": 4096, "smoothing": 0.0}}
+    job = Trainer(nn.Linear(1, 1), CONFIG)
+    assert (job.step, job.epoch, job.batch, job.tokens, job.seconds, job.log, job.n_pairs, job.saved) == (0, 0, 0, 0, 0.0, [], 0, 0)
+    assert job.last == {"loss": 0.0, "norm": 0.0} and job.log_every == 1 and not job.spare and job.reseed and not job.on_gpu()
+    adam = job.optimizer.param_groups[0]
+    assert (adam["lr"], adam["betas"], adam["eps"], adam["fused"]) == (0.0, (0.9, 0.98), 1e-9, True)
+    job.schedule, job.seconds = lambda step: step / 10, 1.23456
+    job.note()
+    assert job.log == [{"step": 0, "epoch": 0, "tokens": 0, "seconds": 1.235, "lr": 0.1}], "before the first step the first step's rate"
+    monkeypatch.setattr(Trainer, "on_gpu", lambda self: True)
+    assert Trainer(nn.Linear(1, 1), CONFIG).log_every == 10
+
+
+def test_the_seed_of_a_run_is_set_once_and_each_process_has_its_own(monkeypatch):
+    job = Trainer(nn.Linear(1, 1), CONFIG)
+    for rank, reseed, step, wanted in (0, True, 0, CONFIG.seed), (2, True, 0, CONFIG.seed + 2), (0, False, 0, 99), (0, True, 1, 99):
+        monkeypatch.setattr(training, "process", lambda: (rank, 1))
+        torch.manual_seed(99)
+        job.step, job.reseed = step, reseed
+        job.model.eval()
+        job.go_on(PairBatches(pairs(), CONFIG), None)
+        assert torch.initial_seed() == wanted and job.model.training and job.n_pairs == 24
+
+
+def test_what_the_bar_is_told(monkeypatch, tmp_path):
+    told, notes = [], []
+
+    @contextlib.contextmanager
+    def bar(total, name, **how):
+        told.append((total, name, how))
+        yield SimpleNamespace(update=lambda **how: notes.append(how["note"]))
+
+    monkeypatch.setattr(training, "bar", bar)
+    batches = PairBatches(pairs(), CONFIG)
+    for until, rank in (2, 0), (3, 1):
+        monkeypatch.setattr(training, "process", lambda: (rank, 1))
+        job = Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path)
+        job.fit(batches, until)
+    assert told == [(batches.steps, "training", {"done": 0, "quiet": False}), (batches.steps, "training", {"done": 2, "quiet": True})]
+    assert notes[0] == f"epoch 1, loss {job.log[0]['loss']:.3f}" and len(notes) == 3
+    assert job.tokens == sum(batches.make(batch, CPU)[2] for batch in batches.epoch(0)[:3])
+
+
+def test_a_run_that_ends_is_saved_once_and_one_that_was_saved_not_again(monkeypatch, tmp_path):
+    saved, save = [], Trainer.save
+    monkeypatch.setattr(Trainer, "save", lambda run: saved.append(run.step) or save(run))
+    job, batches = Trainer(small_model().float(), CONFIG, folder=tmp_path), PairBatches(pairs(), CONFIG)
+    job.fit(batches, 4)
+    assert saved == [3, 4] and job.saved == 4
+    again = Trainer(small_model().float(), CONFIG, folder=tmp_path)
+    again.fit(batches, 4)
+    assert saved == [3, 4] and again.saved == again.step == 4 and again.tokens == job.tokens
+
+
+def test_a_stop_at_the_last_step_is_an_end(monkeypatch):
+    "Who asks for a stop in the last step gets the log; who asks before is told where the run stands."
+    batches = PairBatches(pairs(), CONFIG, steps=2)
+
+    def stop_at(step):
+        asked = stops.Asked()
+
+        @contextlib.contextmanager
+        def heard():
+            yield asked
+        monkeypatch.setattr(stops, "heard", heard)
+        return Trainer(small_model().float(), CONFIG).fit(batches, on_step=lambda run: setattr(asked, "signal", 2 if run.step == step else None))
+
+    assert [e["step"] for e in stop_at(2) if e["kind"] == "step"] == [1, 2]
+    with pytest.raises(KeyboardInterrupt, match="stopped at step 1"):
+        stop_at(1)
+
+
+def test_a_checkpoint_waits_for_all_processes(monkeypatch, tmp_path):
+    waited = []
+    monkeypatch.setattr(training, "wait_for_all", lambda: waited.append((tmp_path / checkpoint.NAME).exists()))
+    Trainer(small_model().float(), CONFIG, folder=tmp_path).save()
+    assert waited == [True]
 
 
 # Settings and batches -------------------------------------------------------------------------------------------------
@@ -706,8 +793,6 @@ def test_a_run_of_before_refuses_another_plan(tmp_path):
 
 
 def test_few_frames_from_fit_to_the_update(monkeypatch):
-    import inspect
-
     depth = []
     monkeypatch.setattr(torch.optim.Adam, "step", lambda self: depth.append([f.function for f in inspect.stack()]))
     Trainer(small_model().float(), CONFIG).fit(PairBatches(pairs(), CONFIG, steps=1))
