@@ -43,7 +43,7 @@ def test_defaults_and_where_a_run_begins(monkeypatch):
                      "validation_loss": {"max_tokens": 4096, "smoothing": 0.0}}
     job = Trainer(nn.Linear(1, 1), CONFIG)
     assert (job.step, job.epoch, job.batch, job.tokens, job.seconds, job.log, job.n_pairs, job.saved) == (0, 0, 0, 0, 0.0, [], 0, 0)
-    assert job.last == {"loss": 0.0, "norm": 0.0} and job.log_every == 1 and not job.spare and job.reseed and not job.on_gpu()
+    assert job.last == {"loss": 0.0, "norm": 0.0} and job.log_every == 1 and not job.spare and job.reseed and job.on_gpu() is False
     adam = job.optimizer.param_groups[0]
     assert (adam["lr"], adam["betas"], adam["eps"], adam["fused"]) == (0.0, (0.9, 0.98), 1e-9, True)
     job.schedule, job.seconds = lambda step: step / 10, 1.23456
