@@ -4,16 +4,19 @@
     python bench/fair.py run                # does what is left, the most important first; the same command goes on after a stop
     python bench/fair.py run --hours 3      # begins no job after three hours
     python bench/fair.py run --home .run/b --part decoder-only    # one part in a folder of its own: for a second core
+    python bench/fair.py run --design rnn   # one design on Tatoeba: its search and its three seeds
     python bench/fair.py list               # the jobs by name, as far as their rates are known
     python bench/fair.py collect            # what is done so far becomes records in book/results/fair/
     python bench/fair.py pack               # rows that are done into bench/rows, so that they can be committed
 
-The rule. Grounds: Tatoeba English-French, 2M target tokens (about one epoch of the corpus), three seeds; and the pocket corpus
+The rule is chapter 22's. Grounds: Tatoeba English-French, 2M target tokens (about one epoch of the corpus), three seeds; and the pocket corpus
 as curves up to 2M. All designs of a ground have as many parameters, within 2%, and see the same batches in the same
-order. Search: peak rate times share of warm-up, for every design alike, on a quarter of the budget, with two seeds that no
-result has; from three peaks at a warm-up of 0.1 it walks to the better neighbour until the best trial has four worse ones
-around it (half and double the peak, less and more warm-up), or until MOST trials are spent: then the search is open, and the
-record says so. The choice is by the loss on validation pairs; what is reported is measured on test sentences.
+order. Search, first part: peak rate times share of warm-up, for every design alike, on a quarter of the budget, with two seeds that
+no result has; from three peaks at a warm-up of 0.1 it walks to the better neighbour until the best trial has four worse ones
+around it (half and double the peak, less and more warm-up), or until TRIALS of them are spent: then the search is open, and the
+record says so. Second part: with the full budget and the first of these seeds the peak is halved or doubled as long as that
+helps, for the best peak of a short run is too high for a long one. The choice is by the loss on validation pairs; what is
+reported is measured on test sentences.
 
 `run` needs a clean checkout, and each row names its commit. Rows, weights and checkpoints are under .run/fair; rows that were
 packed before, here or on another machine, count as done. It stops at Ctrl-C or SIGTERM after the step that it is in; what was
@@ -33,6 +36,7 @@ sys.path.insert(0, str(ROOT))
 import jobs  # noqa: E402
 from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, Job, clean_commit, do  # noqa: E402
 from jobs import walk  # noqa: E402, F401
+from transformer_lit.equal_cost import WARMUPS, Setting, next_peak, next_setting  # noqa: E402
 
 HOME, PACKED = ROOT / ".run/fair", ROOT / "bench/rows"
 
@@ -50,34 +54,8 @@ POCKET = (*THREE, "rnn", "decoder-only", "pre-norm-adamw", "pre-norm-muon", "all
 
 # The search -------------------------------------------------------------------------------------------------------------
 
-PEAKS, WARMUPS, MOST = (3e-3, 6e-3, 1.2e-2), (0.0, 0.03, 0.1, 0.3, 0.6, 0.9), 14
 BEHIND = 0.15  # nats: a trial that the first seed leaves so far behind the best isn't run with the second
-Cell = tuple[float, float]  # peak, share of warm-up
-
-
-def around(cell: Cell) -> list[Cell]:
-    "Half and double the peak, less and more warm-up. There is nothing below no warm-up, and nothing above 0.9."
-    peak, warmup = cell
-    k = WARMUPS.index(warmup)
-    return [(peak / 2, warmup), (2 * peak, warmup)] + [(peak, WARMUPS[i]) for i in (k - 1, k + 1) if 0 <= i < len(WARMUPS)]
-
-
-def next_cell(tried: dict[Cell, float], most: int = MOST) -> Cell | None:
-    "The next trial, None if the search is closed or spent. tried: cell -> mean validation loss, inf where it didn't train."
-    if left := [(peak, 0.1) for peak in PEAKS if (peak, 0.1) not in tried]:
-        return left[0]
-    if len(tried) >= most:
-        return None
-    best = min(tried, key=tried.get)
-    if math.isinf(tried[best]):
-        return min(tried)[0] / 2, 0.1
-    return next((cell for cell in around(best) if cell not in tried), None)
-
-
-def is_closed(tried: dict[Cell, float]) -> bool:
-    "Is the best trial's whole neighbourhood tried and worse?"
-    best = min(tried, key=tried.get)
-    return math.isfinite(tried[best]) and all(cell in tried for cell in around(best))
+MOST_PEAKS = 6  # of the second part
 
 
 # The plan ---------------------------------------------------------------------------------------------------------------
@@ -93,25 +71,64 @@ def loss(row: dict) -> float:
     return value if math.isfinite(value) else math.inf
 
 
-def search(ground: str, design: str) -> Generator[Job, dict, dict[Cell, float]]:
+def search(ground: str, design: str) -> Generator[Job, dict, dict[Setting, float]]:
     "All trials: cell -> mean validation loss over the search's seeds."
-    tried: dict[Cell, float] = {}
+    tried: dict[Setting, float] = {}
     lowest = math.inf  # of the first seed
-    while cell := next_cell(tried):
+    while cell := next_setting(tried):
         found = []
         for seed in SEARCH_SEEDS:
-            found.append(loss((yield Job("train", ground, design, GROUNDS[ground].search_tokens, *cell, seed))))
+            found.append(loss((yield Job("train", ground, design, GROUNDS[ground].search, *cell, seed))))
             if found[0] > lowest + BEHIND:
                 break
         tried[cell], lowest = mean(found), min(lowest, found[0])
     return tried
 
 
-def chosen(ground: str, design: str) -> Generator[Job, dict, Cell | None]:
-    "The best trial's peak and warm-up; None if nothing trained."
+def short_choice(ground: str, design: str) -> Generator[Job, dict, Setting | None]:
+    "Peak and warm-up after the first part of the search; None if nothing trained."
     tried = yield from search(ground, design)
     best = min(tried, key=tried.get)
     return best if math.isfinite(tried[best]) else None
+
+
+def full_peaks(ground: str, design: str, start: Setting) -> Generator[Job, dict, dict[float, float]]:
+    "The second part: peak -> validation loss with the full budget, beginning with the first part's choice."
+    tried: dict[float, float] = {}
+    peak: float | None = start[0]
+    while peak is not None and len(tried) < MOST_PEAKS:
+        tried[peak] = loss((yield Job("train", ground, design, GROUNDS[ground].tokens, peak, start[1], SEARCH_SEEDS[0])))
+        peak = next_peak(tried)
+    return tried
+
+
+def chosen(ground: str, design: str) -> Generator[Job, dict, Setting | None]:
+    "Peak and warm-up after both parts; None if nothing trained."
+    start = yield from short_choice(ground, design)
+    if start is None:
+        return None
+    tried = yield from full_peaks(ground, design, start)
+    best = min(tried, key=tried.get)
+    return (best, start[1]) if math.isfinite(tried[best]) else None
+
+
+def choice_at(ground: str, design: str, tokens: int) -> Generator[Job, dict, Setting | None]:
+    """Peak and warm-up for another budget than the full one.
+
+    The search's own has its first part's choice. In between, the peaks of both parts are tried if they differ; above the full
+    one, its peak and half of it. Each trial has the budget, or 4M if that is less."""
+    scale = GROUNDS[ground]
+    start = yield from short_choice(ground, design)
+    if start is None or tokens <= scale.search:
+        return start
+    cell = yield from chosen(ground, design)
+    if cell is None or tokens == scale.tokens:
+        return cell
+    peaks = {start[0], cell[0]} if tokens < scale.tokens else {cell[0], cell[0] / 2}
+    tried = {}
+    for peak in sorted(peaks) if len(peaks) > 1 else ():
+        tried[peak] = loss((yield Job("train", ground, design, min(tokens, 4_000_000), peak, cell[1], SEARCH_SEEDS[0])))
+    return (min(tried, key=tried.get), cell[1]) if tried else cell
 
 
 def trained(ground: str, designs: tuple, tokens: int | None = None) -> Due:
@@ -146,29 +163,23 @@ def currencies() -> Due:
 
 
 def crossing(tokens: tuple) -> Due:
-    """RNN and Transformer, each budget a run of its own whose rate falls to zero at its end.
-
-    Above the full budget half the peak is tried once, at 4M with the first seed, and taken if it is better there."""
-    full, long = GROUNDS["tatoeba"].tokens, 4_000_000
+    "RNN and Transformer, each budget a run of its own whose rate falls to zero at its end."
     for budget in tokens:
         for seed in SEEDS:
             for design in CROSSING:
-                cell = yield from chosen("tatoeba", design)
-                if cell and budget > full:
-                    tried = {}
-                    for peak in (cell[0], cell[0] / 2):
-                        tried[peak, cell[1]] = loss((yield Job("train", "tatoeba", design, long, peak, cell[1], SEEDS[0])))
-                    cell = min(tried, key=tried.get)
+                cell = yield from choice_at("tatoeba", design, budget)
                 if cell:
                     yield Job("train", "tatoeba", design, budget, *cell, seed)
 
 
 def settled(designs: tuple = ("transformer", "2017", "rnn-attention", "pre-norm-muon")) -> Due:
-    "Has the order of the rates settled at the search's budget? The best trial's neighbours with the full budget, one seed."
+    "Is the first part's warm-up good enough for the full budget? Less and more of it there, with the second part's peak and one seed."
     for design in designs:
         cell = yield from chosen("tatoeba", design)
-        for near in around(cell) if cell else ():
-            yield Job("train", "tatoeba", design, GROUNDS["tatoeba"].tokens, *near, SEEDS[0])
+        k = WARMUPS.index(cell[1]) if cell else -1
+        for i in (k - 1, k + 1) if cell else ():
+            if 0 <= i < len(WARMUPS):
+                yield Job("train", "tatoeba", design, GROUNDS["tatoeba"].tokens, cell[0], WARMUPS[i], SEEDS[0])
 
 
 def lines(ground: str, budgets: tuple) -> Due:
@@ -177,12 +188,12 @@ def lines(ground: str, budgets: tuple) -> Due:
         yield Job("ngrams", ground, tokens=tokens, seed=SEEDS[0])
 
 
-def halves(designs: tuple) -> Due:
-    "Half the tokens with the first seed: how fast the loss falls with them, for what is said of equal operations and seconds."
+def quarters(designs: tuple) -> Due:
+    "The search's budget with the first seed: how fast the loss falls with the tokens, for what is said of equal operations and seconds."
     for design in designs:
-        cell = yield from chosen("tatoeba", design)
+        cell = yield from short_choice("tatoeba", design)
         if cell:
-            yield Job("train", "tatoeba", design, GROUNDS["tatoeba"].tokens // 2, *cell, SEEDS[0])
+            yield Job("train", "tatoeba", design, GROUNDS["tatoeba"].search, *cell, SEEDS[0])
 
 
 CLOCK, CLOCK_AGAIN = (Job("clock", "tatoeba", seed=turn) for turn in (1, 2))
@@ -208,13 +219,15 @@ PLAN: dict[str, Callable[[], Due]] = {  # the most important first
     "Muon and AdamW": lambda: trained("tatoeba", OPTIMISERS),
     "Muon in three currencies": currencies,
     "RNN without attention": lambda: trained("tatoeba", ("rnn",)),
+    "warm-up at the full budget, chapter 22": lambda: settled(THREE),
+    "a quarter of the budget, chapter 22": lambda: quarters(THREE),
     "RNN and Transformer to 1M": lambda: crossing((500_000, 1_000_000)),  # three parts, so that two cores can share them
     "RNN and Transformer to 4M": lambda: crossing((4_000_000,)),
     "RNN and Transformer to 6M": lambda: crossing((6_000_000,)),
     "decoder-only": lambda: trained("tatoeba", STREAMS),
     "since 2017": lambda: trained("tatoeba", PARTS),
-    "rates at the full budget": settled,
-    "half the budget": lambda: halves((*THREE, *OPTIMISERS, "rnn", *STREAMS, *PARTS)),
+    "warm-up at the full budget": settled,
+    "a quarter of the budget": lambda: quarters((*THREE, *OPTIMISERS, "rnn", *STREAMS, *PARTS)),
     "n-grams, pocket": lambda: lines("pocket", (200_000, 700_000, 2_000_000)),
     "pocket curves": lambda: trained("pocket", POCKET),
     "three families": three_families,
@@ -265,15 +278,21 @@ def count(home: Path) -> list[dict]:
 
 # The command ------------------------------------------------------------------------------------------------------------
 
-def run(home: Path, hours: float = math.inf, most: float = math.inf, titles: list[str] | None = None) -> int:
-    "Do what is left of the plan, or of the parts with these titles, until it is done or no more is to be begun."
-    plan = jobs.parts_of(PLAN, titles)
+def run(home: Path, hours: float = math.inf, most: float = math.inf, titles: list[str] | None = None,
+        designs: list[str] | None = None, ground: str = "tatoeba") -> int:
+    """Do what is left of the plan, or of the parts with these titles, until it is done or no more is to be begun.
+
+    designs: do these on a ground instead, search and results."""
+    plan = {"designs": lambda: trained(ground, tuple(designs))} if designs else jobs.parts_of(PLAN, titles)
     clean_commit()
     return jobs.run(plan, home, lambda job: do(job, home, list(ALL)), ("valid_loss", "test_loss", "bleu"), hours, most)
 
 
 def main(args: list[str] | None = None) -> int:
-    o = jobs.options(__doc__, HOME, PACKED, ROOT / "book/results/fair").parse_args(args)
+    p = jobs.options(__doc__, HOME, PACKED, ROOT / "book/results/fair")
+    p.add_argument("--design", action="append", choices=ALL, metavar="NAME", help="run only this design; may be given again")
+    p.add_argument("--ground", choices=list(GROUNDS), default="tatoeba", help="of --design (default: %(default)s)")
+    o = p.parse_args(args)
 
     def collected() -> int:
         import torch
@@ -282,7 +301,7 @@ def main(args: list[str] | None = None) -> int:
         torch.set_num_threads(1)
         return collect(o.home, o.out)
 
-    return jobs.command(o, {"run": lambda: run(o.home, o.hours, o.most, o.part), "status": lambda: jobs.status(count(o.home)),
+    return jobs.command(o, {"run": lambda: run(o.home, o.hours, o.most, o.part, o.design, o.ground), "status": lambda: jobs.status(count(o.home)),
                             "list": lambda: jobs.names_of(PLAN, o.home, guess), "collect": collected})
 
 

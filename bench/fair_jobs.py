@@ -17,10 +17,8 @@ import ngrams
 import torch
 from jobs import Dirty, Resumable, clean, keep_row, row_of  # noqa: F401
 
-from transformer_lit.data import grouped, load
 from transformer_lit.equal_cost import (
-    SCALES, SMALL_SIZES, Design, Ground, MeteredTrainer, Scale, batches_for, cost, count_parameters, fit_size, labels, score,
-    training_for)
+    SCALES, Design, Ground, MeteredTrainer, Scale, batches_for, cost, count_parameters, fit_size, ground, labels, score, training_for)
 from transformer_lit.evaluation import scores
 from transformer_lit.loss import shift_right
 from transformer_lit.masks import PAD
@@ -33,37 +31,27 @@ from transformer_lit.support.precision import precision_here
 from transformer_lit.support.records import commit, hardware
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import PairBatches, collate, token_batches, validation_loss
-from transformer_lit.translation import Translator
 
 # Where --------------------------------------------------------------------------------------------------------------
 
-# 4,000 subwords are the first 4,000 of chapter 18's 8,000. With 8,000 half of a step goes into the output layer.
-GROUNDS: dict[str, Scale] = {
-    "tatoeba": Scale("tatoeba", 4000, SMALL_SIZES | dict(d_model=96, d_ff=384), 2_000_000, 500_000, 1024, lines=1000),
-    "pocket": replace(SCALES["pocket"], tokens=2_000_000, search=300_000)}
-SEEDS, SEARCH_SEEDS = (1, 2, 3), (4, 5)  # the search has seeds of its own, so that no result was chosen by itself
+GROUNDS: dict[str, Scale] = SCALES | {"pocket": replace(SCALES["pocket"], tokens=2_000_000, search=300_000)}
+SEEDS, SEARCH_SEEDS = GROUNDS["tatoeba"].seeds, GROUNDS["tatoeba"].search_seeds
 LOOKS = (25, 50, 100, 150, 200, 300, 400, 500, 700, 1000, 1300, 1650, 2000, 2500, 3000, 3500, 4000, 5000, 6000)  # thousands
 LOOK_PAIRS = 600
 
 
 @dataclass
 class Field(Ground):
-    "A ground with the test pairs for the loss: each English sentence once, with its first French one."
-    test: list
+    "Chapter 22's text of a ground, and the digest of all its pairs."
     digest: str
 
 
 @cache
 def field_of(name: str, longest: int = 100) -> Field:
     "The text of a ground in ids. Its digest covers every pair, so that records tell whether they belong together."
-    scale = GROUNDS[name]
-    parts = load(scale.corpus)
-    tokens = Subwords.build((side for pair in parts["train"] for side in pair), scale.vocabulary)
-    encode = Translator(None, tokens, tokens).encode_pairs
-    sources, references = grouped(parts["test"])
-    train, valid = ([pair for pair in encode(parts[part]) if max(map(len, pair)) <= longest] for part in ("train", "valid"))
-    test = encode((source, refs[0]) for source, refs in zip(sources, references))
-    return Field(tokens, train, valid, sources[:scale.lines], references[:scale.lines], test, plan.digest([*train, *valid, *test]))
+    text = ground(GROUNDS[name].corpus, longest)
+    valid = [pair for pair in text.valid if max(map(len, pair)) <= longest]
+    return Field(**vars(text) | {"valid": valid, "digest": plan.digest([*text.train, *valid, *text.test])})
 
 
 # Who ----------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ summary.json has the lines of n-grams, the seconds of a step, and the comparison
 seeds, below the trigram's line, the mean test loss, its difference to the reference with a 95% interval (bootstrap over
 seeds and test sentences, both paired), its rank, and its loss at the reference's operations and seconds.
 
-A rank is 1 plus the number of designs that are better by an interval without 0, so designs that can't be told apart may share one.
+A rank is 1 plus the number of designs that are better by a decided difference, so designs that can't be told apart may share one.
 """
 import math
 from collections.abc import Generator, Sequence
@@ -15,12 +15,12 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from fair import AGAINST, ALL, CROSSING, MOST, POCKET, around, is_closed, loss, search
+from fair import AGAINST, ALL, CROSSING, POCKET, full_peaks, loss, search
 from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, Job, row_of
 from jobs import rows_of
 from ngrams import NAMES
 
-from transformer_lit.equal_cost import gap_of
+from transformer_lit.equal_cost import TRIALS, difference, is_closed, loss_at, next_peak
 from transformer_lit.support.files import write_json, write_text
 
 REFERENCE = "transformer"
@@ -47,29 +47,37 @@ def known(part: Generator[Job, dict, object], home: Path) -> object:
 
 
 def trials_of(ground: str, design: str, home: Path) -> dict | None:
-    "The search: its trials in the order in which they were made, the choice, and whether it is closed. None if it isn't over."
+    """Both parts of the search: trials in the order in which they were made, the choice, and whether they are closed.
+
+    None if the first part isn't over. Without the second the search is open, and the first part's choice stands."""
     try:
         tried = known(search(ground, design), home)
     except Missing:
         return None
-    best, budget = min(tried, key=tried.get), GROUNDS[ground].search_tokens
+    best, budget = min(tried, key=tried.get), GROUNDS[ground].search
+    try:
+        peaks = known(full_peaks(ground, design, best), home)
+    except Missing:
+        peaks = {}
     trials = []
     for (peak, warmup), value in tried.items():
         found = [row_of(Job("train", ground, design, budget, peak, warmup, seed), home) for seed in SEARCH_SEEDS]
         trials.append({"peak": peak, "warmup": warmup, "loss": value if math.isfinite(value) else None,
                        "seeds": {str(row["seed"]): row.get("valid_loss") for row in found if row}})
-    return {"tokens": budget, "allowed": MOST, "trials": trials, "peak": best[0], "warmup": best[1], "closed": is_closed(tried)}
+    return {"tokens": budget, "allowed": TRIALS, "trials": trials, "short_peak": best[0], "warmup": best[1], "peak": min(peaks, key=peaks.get) if peaks else best[0],
+            "peaks": [{"peak": one, "loss": value if math.isfinite(value) else None} for one, value in peaks.items()],
+            "closed": is_closed(tried) and bool(peaks) and next_peak(peaks) is None}
 
 
 def runs_of(ground: str, design: str, rows: Sequence[dict]) -> list[dict]:
-    "A design's runs with the seeds that count. The losses of sentences stay where differences are taken: all seeds, and not the half budget."
+    "A design's runs with the seeds that count. The losses of sentences stay where differences are taken: all seeds, and not the search's budget."
     found = [row for row in rows if (row["kind"], row["ground"], row["design"]) == ("train", ground, design)
              and row["seed"] not in SEARCH_SEEDS]
-    half = GROUNDS[ground].tokens // 2
+    short = GROUNDS[ground].search
 
     def kept(row: dict) -> bool:
         seeds = {other["seed"] for other in found if cell_of(other) == cell_of(row)}
-        return set(SEEDS) <= seeds and (row["budget"] != half or design in CROSSING)
+        return set(SEEDS) <= seeds and (row["budget"] != short or design in CROSSING)
 
     return [{name: value for name, value in row.items() if name != "sentences" or kept(row)}
             for row in sorted(found, key=lambda row: (*cell_of(row), row["seed"]))]
@@ -82,39 +90,12 @@ def cell_of(row: dict) -> tuple:
 
 # Statistics -------------------------------------------------------------------------------------------------------------
 
-def difference(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]], tokens: Sequence[int], samples: int = 2000,
-               seed: int = 1) -> dict:
-    """Nats per token that `ours` has more, with its 95% interval: a bootstrap that draws seeds and sentences, both in pairs.
-
-    ours, theirs: for each seed the nats of each sentence, seeds and sentences in the same order. half: half of Student's
-    interval over the seeds alone, which knows how little three of them say."""
-    gaps, count = np.array(ours) - np.array(theirs), np.array(tokens)  # (seeds, sentences), (sentences)
-    random = np.random.default_rng(seed)
-    sentences = random.multinomial(len(count), np.full(len(count), 1 / len(count)), samples)  # (samples, sentences)
-    seeds = random.multinomial(len(gaps), np.full(len(gaps), 1 / len(gaps)), samples) / len(gaps)  # (samples, seeds)
-    values = ((sentences @ gaps.T) * seeds).sum(1) / (sentences @ count)
-    low, high = np.quantile(values, (0.025, 0.975))
-    each = gaps.sum(1) / count.sum()
-    return {"value": float(each.mean()), "low": float(low), "high": float(high),
-            "half": gap_of(list(each), [0.0] * len(each))[1] if len(each) > 1 else None}
-
-
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
     "Spearman's: 1 for the same order, -1 for the reverse. Equal values share their mean rank."
     def ranks(values: Sequence[float]) -> np.ndarray:
         values = np.array(values)
         return np.array([(values < v).sum() + ((values == v).sum() - 1) / 2 for v in values])
     return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
-
-
-def at_tokens(points: dict[int, float], tokens: float) -> tuple[float, bool]:
-    "The loss at a budget, on the line through the two nearest budgets over the logarithm of tokens; was it beyond them?"
-    budgets = sorted(points)
-    inside = budgets[0] <= tokens <= budgets[-1]
-    high = next((k for k, b in enumerate(budgets) if b >= tokens and k), len(budgets) - 1)
-    a, b = budgets[high - 1], budgets[high]
-    share = math.log(tokens / a) / math.log(b / a)
-    return points[a] + share * (points[b] - points[a]), not inside
 
 
 # The summary ------------------------------------------------------------------------------------------------------------
@@ -126,6 +107,16 @@ def with_all_seeds(record: dict) -> dict[tuple, list[dict]]:
         if "test_loss" in run:
             found.setdefault(cell_of(run), {})[run["seed"]] = run
     return {cell: [runs[seed] for seed in SEEDS] for cell, runs in found.items() if set(SEEDS) <= set(runs)}
+
+
+def by_budget(record: dict) -> dict[int, list[dict]]:
+    "Budget -> its runs in the order of SEEDS. Of two settings with all seeds the one with the lower validation loss."
+    found: dict[int, list[dict]] = {}
+    for cell, runs in with_all_seeds(record).items():
+        other = found.get(cell[0])
+        if other is None or mean(run["valid_loss"] for run in runs) < mean(run["valid_loss"] for run in other):
+            found[cell[0]] = runs
+    return found
 
 
 def chosen_runs(record: dict, budget: int) -> list[dict]:
@@ -154,7 +145,7 @@ def comparison(records: dict[str, dict], trigram: float, tokens: Sequence[int], 
     runs = {name: chosen_runs(records[name], budget) for name in records if not why[name]}
     nats = {name: [run["sentences"] for run in some] for name, some in runs.items()}
     order = sorted(runs, key=lambda name: mean(run["test_loss"] for run in runs[name]))
-    apart = {(a, b): difference(nats[a], nats[b], tokens)["high"] < 0 for a, b in combinations(order, 2)}
+    apart = {(a, b): difference(nats[a], nats[b], tokens)["decided"] for a, b in combinations(order, 2)}
     rows = []
     for name in order:
         some, row = runs[name], {"design": name, "seeds": len(runs[name])}
@@ -174,13 +165,14 @@ def currencies(records: dict[str, dict], ranked: Sequence[str], seconds: dict[st
 
     How fast it falls with the tokens is taken from the seeds that ran with another budget as well; where it stands, from all."""
     def points(name: str) -> dict[int, float]:
-        cell, found = (records[name]["search"]["peak"], records[name]["search"]["warmup"]), {}
+        found: dict[int, dict[tuple, dict]] = {}
         for run in records[name]["runs"]:
-            if "test_loss" in run and cell_of(run)[1:] == cell:
-                found.setdefault(run["budget"], {})[run["seed"]] = run["test_loss"]
-        full = found[budget]
+            if "test_loss" in run:
+                found.setdefault(run["budget"], {}).setdefault(cell_of(run)[1:], {})[run["seed"]] = run["test_loss"]
+        full = found[budget][records[name]["search"]["peak"], records[name]["search"]["warmup"]]
+        best = {b: min(cells.values(), key=lambda losses: mean(losses.values())) for b, cells in found.items() if b != budget} | {budget: full}
         return {b: mean(full.values()) + mean(losses[seed] - full[seed] for seed in losses)
-                for b, losses in found.items() if losses.keys() <= full.keys()}
+                for b, losses in best.items() if losses.keys() <= full.keys()}
 
     def each(name: str) -> float:
         return mean(run["flops"] / run["tokens"] for run in chosen_runs(records[name], budget))
@@ -194,7 +186,7 @@ def currencies(records: dict[str, dict], ranked: Sequence[str], seconds: dict[st
         for kind, ratio in (("operations", each(REFERENCE) / each(name)),
                             ("seconds", seconds[REFERENCE] / seconds[name] if seconds else None)):
             if ratio is not None:
-                value, beyond = at_tokens(found, ratio * budget)
+                value, beyond = loss_at(found, ratio * budget)
                 row[f"at_equal_{kind}"] = {"tokens": round(ratio * budget), "loss": value, "beyond": beyond}
         rows.append(row)
     return rows
@@ -202,7 +194,7 @@ def currencies(records: dict[str, dict], ranked: Sequence[str], seconds: dict[st
 
 def crossing(records: dict[str, dict], tokens: Sequence[int]) -> list[dict]:
     "RNN with attention and Transformer at each budget that both have with all seeds: the losses, and their difference."
-    one, other = ({cell[0]: runs for cell, runs in with_all_seeds(records[name]).items()} for name in CROSSING)
+    one, other = (by_budget(records[name]) for name in CROSSING)
     return [{"tokens": budget, **{name: mean(run["test_loss"] for run in runs) for name, runs in zip(CROSSING, (one[budget], other[budget]))},
              "more": difference([r["sentences"] for r in one[budget]], [r["sentences"] for r in other[budget]], tokens)}
             for budget in sorted(one.keys() & other.keys())]
@@ -213,14 +205,14 @@ def muon(records: dict[str, dict], clock: dict | None, tokens: Sequence[int], bu
     rows = []
     for name, adam in AGAINST.items():
         theirs = chosen_runs(records.get(adam, {"search": None}), budget)
-        for cell, ours in sorted(with_all_seeds(records[name]).items()) if theirs and name in records else ():
+        for tokens_of, ours in sorted(by_budget(records[name]).items()) if theirs and name in records else ():
             if "sentences" in ours[0]:
-                row = {"design": name, "against": adam, "tokens": cell[0]}
+                row = {"design": name, "against": adam, "tokens": tokens_of}
                 row["operations"] = mean(run["flops"] for run in ours) / mean(run["flops"] for run in theirs)
                 row["cpu_seconds"] = mean(run["cpu_seconds"] for run in ours) / mean(run["cpu_seconds"] for run in theirs)
                 if clock:
                     each = clock["cpu_seconds_per_token"]
-                    row["seconds"] = cell[0] * each[name] / (budget * each[adam])
+                    row["seconds"] = tokens_of * each[name] / (budget * each[adam])
                 rows.append(row | {"more": difference([r["sentences"] for r in ours], [r["sentences"] for r in theirs], tokens)})
     return rows
 
@@ -237,20 +229,14 @@ def search_against_full(records: dict[str, dict], budget: int) -> dict:
     return {"designs": len(pairs), "rank_correlation": rank_correlation(*zip(*pairs.values())), "losses": pairs}
 
 
-def rates_against_full(ground: str, records: dict[str, dict], budget: int) -> dict:
-    "Of the designs whose best trial's neighbours ran at the full budget: do the rates come in the same order there?"
+def warmups_at_full(records: dict[str, dict], budget: int) -> dict:
+    "Of the designs that ran with less and more warm-up at the full budget: warm-up -> validation loss, all with the chosen peak and the first seed."
     found = {}
     for name, record in records.items():
-        if not record["search"]:
-            continue
-        best = record["search"]["peak"], record["search"]["warmup"]
-        short = {(t["peak"], t["warmup"]): t["loss"] for t in record["search"]["trials"]}
-        full = {(run["peak"], run["warmup"]): loss(run) for run in record["runs"] if (run["budget"], run["seed"]) == (budget, SEEDS[0])}
-        cells = [cell for cell in (best, *around(best)) if cell in full and short.get(cell) is not None and math.isfinite(full[cell])]
-        if len(cells) > 3:
-            found[name] = {"rank_correlation": rank_correlation([short[c] for c in cells], [full[c] for c in cells]),
-                           "lost_by_choice": full[best] - min(full[c] for c in cells),
-                           "losses": [{"peak": p, "warmup": w, "search": short[p, w], "full": full[p, w]} for p, w in cells]}
+        rows = {run["warmup"]: loss(run) for run in record["runs"] if record["search"]
+                and (run["budget"], run["peak"], run["seed"]) == (budget, record["search"]["peak"], SEEDS[0])}
+        if len(rows) > 2:
+            found[name] = [{"warmup": warmup, "loss": value if math.isfinite(value) else None} for warmup, value in sorted(rows.items())]
     return found
 
 
@@ -281,7 +267,7 @@ def collect(home: Path, out: Path) -> int:
             continue
         summary = {"command": "python bench/fair.py collect", "ground": ground, "scale": asdict(scale), "ngrams": lines,
                    "sentence_tokens": tokens, "clock": clocks, "search_against_full": search_against_full(records, scale.tokens),
-                   "rates_against_full": rates_against_full(ground, records, scale.tokens)}
+                   "warmups_at_full": warmups_at_full(records, scale.tokens)}
         if scale.tokens in lines:
             trigram = lines[scale.tokens]["test"][NAMES[-1]]
             summary["comparison"] = comparison(records, trigram, tokens, scale.tokens)

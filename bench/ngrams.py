@@ -82,11 +82,12 @@ def targets(pairs: Sequence[tuple], batches: Iterable[Sequence[int]] | None = No
 
 def of_records() -> dict[str, dict[int, dict[str, float]]]:
     "corpus -> seed -> the lines on validation pairs, counted on the batches of the recorded runs with that seed."
-    from transformer_lit.equal_cost import SCALES, batches_for, ground
+    from transformer_lit.equal_cost import batches_for
+    from transformer_lit.support.comparison_runs import SCALES, first_ground
 
     found: dict[str, dict] = {}
     for corpus, scale in SCALES.items():
-        field = ground(corpus)
+        field = first_ground(corpus)
         held = targets(field.valid)
         for seed in scale.seeds:
             seen = targets(field.train, batches_for(field.train, scale.max_tokens, scale.tokens, seed))

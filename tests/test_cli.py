@@ -177,7 +177,7 @@ def test_the_same_command_again():
     assert again("a b", {"steps": 5, "look_every": None, "peak": 0.5}) == "a b --steps 5 --peak 0.5"
     assert again("a", {"seeds": [1, 2]}) == "a --seeds 1 2"
     assert again("a", {"compile": True, "dynamic": False, "way": "our way"}) == "a --compile --no-dynamic --way 'our way'"
-    assert comparison.command("rnn", "pocket") == "python -m transformer_lit.equal_cost rnn --corpus pocket"
+    assert comparison.command("rnn", "pocket") == "python -m transformer_lit.support.comparison_runs rnn --corpus pocket"
 
 
 def test_a_recipe_is_copied_and_what_was_typed_replaces_a_field():

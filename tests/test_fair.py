@@ -17,7 +17,7 @@ import fair
 import fair_jobs as jobs
 import fair_records as records
 
-from transformer_lit.equal_cost import SMALL_SIZES, Scale, count_parameters, wanted_parameters
+from transformer_lit.equal_cost import PEAKS, SMALL_SIZES, TRIALS, Scale, count_parameters, is_closed, next_peak, wanted_parameters
 
 TINY = Scale("pocket", 400, SMALL_SIZES | dict(d_model=16, d_ff=32, n_encoder_layers=1, n_decoder_layers=2), 3000, 1000, 128, lines=4)
 
@@ -43,40 +43,6 @@ def a_job(design="transformer", **changes):
 
 # The search -------------------------------------------------------------------------------------------------------------
 
-def searched(best, most=fair.MOST):
-    "All trials of a search over a bowl with its bottom at `best`."
-    def loss(cell):
-        return abs(math.log2(cell[0] / best[0])) + abs(fair.WARMUPS.index(cell[1]) - fair.WARMUPS.index(best[1]))
-    tried = {}
-    while cell := fair.next_cell(tried, most):
-        assert cell not in tried
-        tried[cell] = loss(cell)
-    return tried
-
-
-@pytest.mark.parametrize("best", [(6e-3, 0.1), (6e-3, 0.3), (3e-3, 0.03), (1.5e-3, 0.3), (2.4e-2, 0.1), (1.2e-2, 0.0), (3e-3, 0.9)])
-def test_the_search_closes_around_the_best(best):
-    tried = searched(best, 30)
-    found = min(tried, key=tried.get)
-    assert found == pytest.approx(best) and fair.is_closed(tried)
-    assert all(tried[near] > tried[found] for near in fair.around(found))
-
-
-def test_every_design_has_the_same_number_of_trials_and_an_open_search_says_so():
-    far = searched((2e-4, 0.9))
-    assert len(far) == fair.MOST and not fair.is_closed(far)
-    assert list(far)[:3] == [(peak, 0.1) for peak in fair.PEAKS]
-
-
-def test_where_nothing_trains_the_search_goes_down():
-    tried = {(peak, 0.1): math.inf for peak in fair.PEAKS}
-    assert fair.next_cell(tried) == (fair.PEAKS[0] / 2, 0.1) and not fair.is_closed(tried)
-
-
-def test_no_warm_up_and_the_longest_are_ends():
-    assert len(fair.around((0.006, 0.0))) == len(fair.around((0.006, 0.9))) == 3 and len(fair.around((0.006, 0.1))) == 4
-
-
 def all_trials(losses):
     "Jobs of a search whose losses are given by (peak, warm-up, seed)."
     asked = []
@@ -96,9 +62,55 @@ def all_trials(losses):
 def test_two_seeds_of_their_own_choose_and_a_hopeless_trial_has_one():
     asked, tried = all_trials(lambda job: abs(math.log2(job.peak / 6e-3)) + abs(job.warmup - 0.1) + job.seed / 100)
     assert {job.seed for job in asked} == set(fair.SEARCH_SEEDS) and not set(fair.SEARCH_SEEDS) & set(fair.SEEDS)
-    assert {job.tokens for job in asked} == {jobs.GROUNDS["tatoeba"].search_tokens} and not any(job.judged for job in asked)
+    assert {job.tokens for job in asked} == {jobs.GROUNDS["tatoeba"].search} and not any(job.judged for job in asked)
     seeds = {cell: [job.seed for job in asked if (job.peak, job.warmup) == cell] for cell in tried}
     assert seeds[6e-3, 0.1] == [4, 5] and seeds[1.2e-2, 0.1] == [4] and tried[6e-3, 0.1] == pytest.approx(0.045)
+
+
+def asked_of(part, losses):
+    "Jobs that a part asks for, with losses by (peak, tokens), and what it returns."
+    asked, found = [], []
+
+    def row_for(job):
+        asked.append(job)
+        value = losses(job)
+        return {"valid_loss": value} if math.isfinite(value) else {"failed": "nan"}
+
+    def whole():
+        found.append((yield from part))
+    fair.walk(whole, row_for)
+    return asked, found[0]
+
+
+def away_from(peak):
+    return lambda job: 2 + abs(math.log2(job.peak / peak)) + abs(fair.WARMUPS.index(job.warmup) - 3) / 2
+
+
+def test_the_second_part_walks_to_the_peak_of_the_full_budget():
+    "Short runs like 0.012, long ones a quarter of it."
+    asked, found = asked_of(fair.chosen("tatoeba", "transformer"), lambda job: away_from(1.2e-2 if job.tokens == 500_000 else 3e-3)(job))
+    assert found == (3e-3, 0.3)
+    full = [job for job in asked if job.tokens == 2_000_000]
+    assert [job.peak for job in full] == [1.2e-2, 6e-3, 3e-3, 1.5e-3] and {(job.warmup, job.seed) for job in full} == {(0.3, 4)}
+    down, found = asked_of(fair.full_peaks("tatoeba", "rnn", (1.0, 0.1)), lambda job: job.peak)
+    assert len(down) == len(found) == fair.MOST_PEAKS and fair.next_peak(found) is not None, "an open end"
+    none, found = asked_of(fair.chosen("tatoeba", "rnn"), lambda job: math.inf)
+    assert found is None and not [job for job in none if job.tokens == 2_000_000]
+    none, found = asked_of(fair.chosen("tatoeba", "rnn"), lambda job: math.inf if job.tokens == 2_000_000 else away_from(6e-3)(job))
+    assert found is None
+
+
+def test_other_budgets_have_peaks_of_their_own():
+    def losses(job):
+        return away_from({500_000: 1.2e-2, 1_000_000: 1.2e-2, 2_000_000: 6e-3, 4_000_000: 3e-3}[job.tokens])(job)
+    found = {tokens: asked_of(fair.choice_at("tatoeba", "transformer", tokens), losses) for tokens in (500_000, 1_000_000, 2_000_000, 6_000_000)}
+    assert {tokens: choice for tokens, (_, choice) in found.items()} == {
+        500_000: (1.2e-2, 0.3), 1_000_000: (1.2e-2, 0.3), 2_000_000: (6e-3, 0.3), 6_000_000: (3e-3, 0.3)}
+    assert not [job for job in found[500_000][0] if job.tokens > 500_000], "the search's own budget needs nothing else"
+    tried = [[(job.tokens, job.peak) for job in found[tokens][0] if job.tokens not in (500_000, 2_000_000)] for tokens in (1_000_000, 6_000_000)]
+    assert tried == [[(1_000_000, 6e-3), (1_000_000, 1.2e-2)], [(4_000_000, 3e-3), (4_000_000, 6e-3)]]
+    same = asked_of(fair.choice_at("tatoeba", "transformer", 1_000_000), away_from(6e-3))
+    assert same[1] == (6e-3, 0.3) and not [job for job in same[0] if job.tokens == 1_000_000], "where both parts agree nothing is tried"
 
 
 def test_a_trial_that_ends_in_nan_is_worst():
@@ -292,30 +304,10 @@ def test_the_families_are_the_chapters_cells():
 # From rows to records ---------------------------------------------------------------------------------------------------
 
 
-def test_the_interval_of_a_difference():
-    rng = np.random.default_rng(0)
-    base, tokens = rng.gamma(2, 5, (3, 400)), rng.integers(3, 12, 400)
-    shifted = base + 0.2 * tokens
-    found = records.difference(shifted, base, tokens)
-    assert found["value"] == pytest.approx(0.2) and found["low"] == pytest.approx(0.2) and found["high"] == pytest.approx(0.2)
-    assert found["half"] == pytest.approx(0, abs=1e-9)
-    unlike = base + rng.normal(0, 2, base.shape)
-    found = records.difference(unlike, base, tokens)
-    assert found["low"] < found["value"] < found["high"] and found["low"] < 0.1 and found["high"] > -0.1
-    assert found == records.difference(unlike, base, tokens), "the same draws each time"
-    seeds = base + np.array([[0.0], [0.0], [3.0]]) * tokens
-    found = records.difference(seeds, base, tokens)
-    assert found["value"] == pytest.approx(1) and found["low"] == pytest.approx(0) and found["high"] >= 2, "seeds are drawn as well"
-
-
-def test_rank_correlation_and_interpolation():
+def test_rank_correlation():
     assert records.rank_correlation([1, 2, 3, 4], [10, 20, 30, 90]) == pytest.approx(1)
     assert records.rank_correlation([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
     assert records.rank_correlation([1, 2, 3], [1, 3, 2]) == pytest.approx(0.5)
-    points = {1000: 3.0, 4000: 2.0, 16000: 1.5}
-    assert records.at_tokens(points, 2000) == (pytest.approx(2.5), False) and records.at_tokens(points, 8000) == (pytest.approx(1.75), False)
-    assert records.at_tokens(points, 4000) == (pytest.approx(2.0), False) and records.at_tokens(points, 1000) == (pytest.approx(3.0), False)
-    assert records.at_tokens(points, 32000) == (pytest.approx(1.25), True) and records.at_tokens(points, 500) == (pytest.approx(3.5), True)
 
 
 TRIGRAM, SENTENCES = 2.5, 40
@@ -324,9 +316,9 @@ LEVEL = {"transformer": 2.0, "2017": 2.3, "rnn-attention": 1.9, "rnn": 2.8, "pre
 
 
 def made_row(job):
-    "A row as a training would leave it: the loss has its least at 6e-3 and 0.1."
+    "A row as a training would leave it: the loss has its least at 6e-3 and 0.1; with the search's budget at twice that peak."
     random = np.random.default_rng(zlib.crc32(job.name.encode()))
-    away = abs(math.log2(job.peak / 6e-3)) / 5 + abs(fair.WARMUPS.index(job.warmup) - 2) / 10
+    away = abs(math.log2(job.peak / (1.2e-2 if job.tokens <= 500_000 else 6e-3))) / 5 + abs(fair.WARMUPS.index(job.warmup) - 2) / 10
     level = LEVEL.get(job.design, 2.05) + away + 0.3 * math.log2(2e6 / job.tokens)
     nats = (level * 10 + random.normal(0, 0.5, SENTENCES)).tolist()
     return {**vars(job), "budget": job.tokens, "data": "d", "commits": ["a" * 40], "valid_loss": level + 0.001 * job.seed,
@@ -410,8 +402,9 @@ def test_what_is_collected_answers_in_three_currencies(collected):
     assert [row["tokens"] for row in summary["crossing"]] == [500_000, 1_000_000, 2_000_000, 4_000_000, 6_000_000]
     assert all(row["more"]["low"] <= row["more"]["value"] <= row["more"]["high"] for row in summary["crossing"])
     assert summary["search_against_full"]["rank_correlation"] > 0.7
-    assert all(found["lost_by_choice"] == pytest.approx(0) for found in summary["rates_against_full"].values())
-    assert len(summary["rates_against_full"]) == 4
+    warmups = summary["warmups_at_full"]
+    assert len(warmups) == 4 and all(len(rows) == 3 for rows in warmups.values()), "less, chosen, more"
+    assert all(min(rows, key=lambda row: row["loss"])["warmup"] == 0.1 for rows in warmups.values())
 
 
 def kept_the_rule(summary, found):
@@ -430,8 +423,12 @@ def kept_the_rule(summary, found):
         search = record["search"]
         if search:
             tried = {(t["peak"], t["warmup"]): math.inf if t["loss"] is None else t["loss"] for t in search["trials"]}
-            assert len(tried) <= search["allowed"] == fair.MOST and set(fair.PEAKS) <= {p for p, w in tried if w == 0.1}
-            assert search["closed"] == fair.is_closed(tried) and (search["peak"], search["warmup"]) == min(tried, key=tried.get)
+            assert len(tried) <= search["allowed"] == TRIALS and set(PEAKS) <= {p for p, w in tried if w == 0.1}
+            assert (search["short_peak"], search["warmup"]) == min(tried, key=tried.get)
+            peaks = {row["peak"]: math.inf if row["loss"] is None else row["loss"] for row in search["peaks"]}
+            assert search["closed"] == (is_closed(tried) and bool(peaks) and next_peak(peaks) is None) and len(peaks) <= fair.MOST_PEAKS
+            assert search["peak"] == (min(peaks, key=peaks.get) if peaks else search["short_peak"])
+            assert not peaks or next(iter(peaks)) == search["short_peak"]
     for row in summary.get("comparison", []):
         if row["rank"]:
             record = found[row["design"]]

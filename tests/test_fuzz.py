@@ -311,8 +311,7 @@ def of_data():
 
 def stores(home):
     "A corpus of one's own, its token store, a run that has begun, a preparation that was stopped, a record of equal_cost."
-    from transformer_lit import equal_cost
-    from transformer_lit.support import large_runs
+    from transformer_lit.support import comparison_runs, large_runs
     corpora(home / "data")
     (home / "mine-fr").mkdir()
     (home / "mine-fr" / "a.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS))
@@ -324,7 +323,7 @@ def stores(home):
     rows = [(0.003, 1, 3.0), (0.006, 1, 2.0), (0.012, 1, 3.0), (0.006, 2, 2.0), (0.006, 3, 2.0)]  # nothing is left to train
     record = {"command": "x", "commit": "y", "design": "transformer", "runs": [
         {"peak": peak, "seed": seed, "valid_loss": loss, "search": seed == 1, "bleu": 1.0} for peak, seed, loss in rows], "scale": json.loads(json.dumps(
-            dataclasses.asdict(equal_cost.SCALES["pocket"])))}
+            dataclasses.asdict(comparison_runs.SCALES["pocket"])))}
     (home / "equal/pocket").mkdir(parents=True)
     (home / "equal/pocket/transformer.json").write_text(json.dumps(record))
 

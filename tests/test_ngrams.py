@@ -66,8 +66,9 @@ def test_the_lines_of_the_records_are_counted_on_their_batches(monkeypatch):
     from dataclasses import replace
 
     from transformer_lit import equal_cost
-    tiny = replace(equal_cost.SCALES["pocket"], tokens=3000, seeds=(1, 2))
-    monkeypatch.setattr(equal_cost, "SCALES", {"pocket": tiny})
+    from transformer_lit.support import comparison_runs
+    tiny = replace(comparison_runs.SCALES["pocket"], tokens=3000, seeds=(1, 2))
+    monkeypatch.setattr(comparison_runs, "SCALES", {"pocket": tiny})
     found = ngrams.of_records()["pocket"]
     assert set(found) == {1, 2} and found[1] != found[2], "each seed has batches of its own"
     assert all(row["unigram"] > row["bigram"] > row["trigram"] > 1 for row in found.values())

@@ -1,4 +1,4 @@
-"""The records of the comparison, read: runs, searches, what was said, and the table that ends a chapter."""
+"""The records of the first rule, read: runs, searches, what was said, and the table that ends a chapter."""
 # A record is book/results/equal/CORPUS/NAME.json, with every run of one competitor, and NAME.txt beside it, with what its first
 # seed said. `comparison_runs` writes them; this file only reads, and knows no model.
 import json
@@ -14,7 +14,7 @@ from .rivals import recorded
 
 def command(name: str, corpus: str) -> str:
     "What to type for the record of one competitor."
-    return command_again(f"python -m transformer_lit.equal_cost {name}", {"corpus": corpus})
+    return command_again(f"python -m transformer_lit.support.comparison_runs {name}", {"corpus": corpus})
 
 
 def has_record(name: str, corpus: str = "pocket") -> bool:

@@ -1,23 +1,26 @@
-"""The command `python -m transformer_lit.equal_cost`: it trains and scores what the record of a competitor lacks."""
-# The rule (what is equal, how a rate is searched, how a run is made and scored) stands in chapter 22. Here is what surrounds it:
-# the list of all competitors, the order of the runs, the file that is written after each of them, and the options. This file
-# stands above the chapters of part IV and imports them; none of them imports it.
+"""The first rule of part IV and its command, for the records that chapters 23 to 26 still read."""
+# python -m transformer_lit.support.comparison_runs NAME
+# Chapter 22 has today's rule, and `bench/fair.py` makes its records. The first one searched the peak alone, with one seed, and had
+# smaller budgets. Batches, sizes, runs and scores are chapter 22's. This file stands above the chapters of part IV and imports
+# them; none of them imports it.
 import argparse
 import json
 import math
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from .. import decoder_only, equal_cost, rnn, since_2017
-from ..equal_cost import SCALES, Design, Ground, Scale, best_peak, ground, next_peak, one_run, score
+from ..equal_cost import SMALL_SIZES, Design, Ground, ground, one_run, score
+from ..tokens import Subwords
 from . import options as types
 from .commands import folder_or_new, guarded
 from .comparison import command
-from .files import write_json, write_text
+from .files import shipped, write_json, write_text
 from .reading import fields, json_file
 from .records import commit, hardware
 
@@ -33,9 +36,58 @@ def find_design(name: str) -> Design:
     return COMPETITORS[name]
 
 
+# The scales, and the search for a peak ------------------------------------------------------------------------------------
+
+@dataclass
+class FirstScale:
+    "Corpus, vocabulary, sizes and budgets; search: target tokens of a run of the search, None for as many as a result has."
+    corpus: str
+    vocabulary: int
+    sizes: dict
+    tokens: int
+    search: int | None = None
+    max_tokens: int = 512
+    peaks: tuple = (3e-3, 6e-3, 1.2e-2)
+    lines: int = 500
+    seeds: tuple = (1, 2, 3)
+
+    @property
+    def search_tokens(self) -> int:
+        "The budget of a run of the search."
+        return self.tokens if self.search is None else self.search
+
+
+SCALES = {"pocket": FirstScale("pocket", 2000, SMALL_SIZES, 200_000),
+          "tatoeba": FirstScale("tatoeba", 8000, SMALL_SIZES | dict(d_model=96, d_ff=384), 1_650_000, 150_000, 1024, lines=1000, seeds=(1,))}
+
+
+def first_ground(corpus: str) -> Ground:
+    "Chapter 22's text of a corpus, with the vocabulary of that time: on Tatoeba that of chapter 18's model."
+    if corpus == "pocket":
+        return ground(corpus)
+    return ground(corpus, tokens=Subwords.load(shipped("data/checkpoints/tatoeba-fr/tokenizer.json")))
+
+
+def best_peak(runs: Sequence[dict], seed: int) -> float | None:
+    "The peak of lowest validation loss in the search with that seed."
+    tried = {run["peak"]: run["valid_loss"] for run in runs if run["seed"] == seed and run["search"] and math.isfinite(run["valid_loss"])}
+    return min(tried, key=lambda peak: tried[peak]) if tried else None
+
+
+def next_peak(runs: Sequence[dict], seed: int, peaks: Sequence[float]) -> float | None:
+    "What is left of the list, and beyond its edge as long as the best lies there. None: the search is closed."
+    tried = {run["peak"] for run in runs if run["seed"] == seed and run["search"]}
+    if left := [peak for peak in peaks if peak not in tried]:
+        return left[0]
+    best = best_peak(runs, seed)
+    if best is None or min(tried) < best < max(tried):
+        return None
+    return best * 2 if best == max(tried) else best / 2
+
+
 # Which run is next -----------------------------------------------------------------------------------------------------
 
-def next_run(runs: Sequence[dict], scale: Scale, peaks: Sequence[float]) -> Plan | None:
+def next_run(runs: Sequence[dict], scale: FirstScale, peaks: Sequence[float]) -> Plan | None:
     """The next run that the rule asks for, None at the end: the search with the first seed, then the best peak with all seeds.
 
     Where the search has the full budget, its best run is the first seed's result and isn't made again."""
@@ -51,7 +103,7 @@ def next_run(runs: Sequence[dict], scale: Scale, peaks: Sequence[float]) -> Plan
     return next((run for run in plan if run not in done), None)
 
 
-def next_extra(runs: Sequence[dict], scale: Scale, also: Sequence[float]) -> Plan | None:
+def next_extra(runs: Sequence[dict], scale: FirstScale, also: Sequence[float]) -> Plan | None:
     "The next run outside the comparison (`--also`), at full length with the first seed; None at the end."
     first = scale.seeds[0]
     done = {(run["peak"], run["seed"]) for run in runs if not (run["search"] and scale.search)}
@@ -86,7 +138,7 @@ def runs_before(path: Path, head: dict) -> list[dict]:
     return [{"commit": old["commit"], **run} for run in old["runs"]]
 
 
-def attempt_run(design: Design, scale: Scale, field: Ground, peak: float, seed: int, search: bool) -> tuple[dict, nn.Module | None]:
+def attempt_run(design: Design, scale: FirstScale, field: Ground, peak: float, seed: int, search: bool) -> tuple[dict, nn.Module | None]:
     "`one_run` with the budget that is due; a run that ends in nan has a row that says so, and no model."
     tokens = scale.search_tokens if search else scale.tokens
     try:
@@ -96,7 +148,7 @@ def attempt_run(design: Design, scale: Scale, field: Ground, peak: float, seed: 
     return row | {"search": search}, model
 
 
-def train_missing(path: Path, design: Design, scale: Scale, field: Ground, head: dict, also: Sequence[float] = (),
+def train_missing(path: Path, design: Design, scale: FirstScale, field: Ground, head: dict, also: Sequence[float] = (),
                   ) -> tuple[list[dict], dict[Plan, nn.Module | None]]:
     "All runs of the record, and the models that were trained in this call. The file is written after each run."
     runs = runs_before(path, head)
@@ -108,7 +160,7 @@ def train_missing(path: Path, design: Design, scale: Scale, field: Ground, head:
     return runs, models
 
 
-def run_all(path: Path, design: Design, scale: Scale, field: Ground, head: dict, also: Sequence[float] = ()) -> list[dict]:
+def run_all(path: Path, design: Design, scale: FirstScale, field: Ground, head: dict, also: Sequence[float] = ()) -> list[dict]:
     """Make whatever the record NAME.json lacks; returns all its runs.
 
     NAME.txt holds what the first seed said at the best peak. `also`: peaks to run at full length as well, which count for
@@ -133,7 +185,7 @@ def run_all(path: Path, design: Design, scale: Scale, field: Ground, head: dict,
 
 def asked_for(args: Sequence[str] | None = None) -> argparse.Namespace:
     "The options of the command; `designs` are those that were named."
-    parser = argparse.ArgumentParser(prog="python -m transformer_lit.equal_cost", description=make_records.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m transformer_lit.support.comparison_runs", description=make_records.__doc__)
     parser.add_argument("names", nargs="+", metavar="name", help="competitors: " + ", ".join(COMPETITORS))
     parser.add_argument("--corpus", choices=list(SCALES), default="pocket", help="the ground (default: %(default)s)")
     parser.add_argument("--out", type=types.path, default=Path("runs/equal"), help=(
@@ -164,7 +216,7 @@ def records_for(options: argparse.Namespace) -> int:
                 "design": name, "scale": asdict(scale)}
         path = options.out / options.corpus / f"{name}.json"
         runs_before(path, head)  # a record of something else is refused before the corpus is read
-        runs = run_all(path, design, scale, ground(scale.corpus), head, options.also)
+        runs = run_all(path, design, scale, first_ground(scale.corpus), head, options.also)
         print(f"{name}: {path}", *map(line_of, runs), sep="\n  ", flush=True)
     return 0
 
@@ -174,3 +226,7 @@ def line_of(run: dict) -> str:
     bleu = f", BLEU {run['bleu']:.1f}" if "bleu" in run else ""
     search = " (of the search)" if run["search"] else ""
     return f"peak {run['peak']:g}, seed {run['seed']}: validation loss {run['valid_loss']:.3f}{bleu}{search}"
+
+
+if __name__ == "__main__":
+    sys.exit(make_records())

@@ -1,0 +1,120 @@
+"""The records of part IV's rule, read: by hand on made-up records, and what the pages say of the real ones."""
+import json
+
+import pytest
+
+from transformer_lit.support import fair
+
+
+def a_run(seed, loss, budget=2000, peak=0.1, warmup=0.3, **more):
+    return {"seed": seed, "budget": budget, "tokens": budget + 5, "peak": peak, "warmup": warmup, "test_loss": loss, "valid_loss": loss - 0.1,
+            "bleu": 30.0 + seed, "chrf": {"value": 50.0 + seed}, "lines": 9, "signature": "a|b", "parameters": 77, "flops": 3e9, "cpu_seconds": 4,
+            "curve": [[1000, 1.0, 3.0, 3.5 + seed], [2005, 2.0, 2.0, 4.0 + seed]],
+            "by_length": [{"group": 1, "sentences": 30, "BLEU": 10.0 * seed}, {"group": 5, "sentences": 19, "BLEU": 1.0}], **more}
+
+
+@pytest.fixture
+def made_up(tmp_path, monkeypatch):
+    "Two designs, one of them with runs of several budgets and settings, and a third whose search is open."
+    folder = tmp_path / "results/fair/tatoeba"
+    folder.mkdir(parents=True)
+    scale = {"tokens": 2000, "seeds": [1, 2, 3]}
+    trials = [{"peak": 0.1, "warmup": 0.1, "loss": 3.0}, {"peak": 0.2, "warmup": 0.1, "loss": None}, {"peak": 0.1, "warmup": 0.3, "loss": 2.5}]
+    search = {"trials": trials, "peak": 0.1, "warmup": 0.3, "short_peak": 0.1, "peaks": [{"peak": 0.1, "loss": 2.5}, {"peak": 0.2, "loss": 3.0}]}
+    short = {"short_peak": 0.05, "peaks": [{"peak": 0.1, "loss": 1.75}, {"peak": 0.05, "loss": None}]}
+    runs = [a_run(seed, loss) for seed, loss in ((2, 2.0), (1, 1.0), (3, 3.0))]
+    runs += [a_run(1, 9.0, peak=0.2), a_run(1, 0.5, budget=4000), *(a_run(seed, 0.25, budget=4000, peak=0.05) for seed in (1, 2, 3)),
+             a_run(1, 5.0, budget=500), {"seed": 2, "budget": 500, "peak": 0.1, "warmup": 0.3, "failed": "nan"}]
+    other = [{"peak": 0.1, "warmup": 0.1, "loss": 2.0}, {"peak": 0.1, "warmup": 0.3, "loss": 2.8}]
+    gap = {"value": -0.5, "low": -0.75, "high": 0.125, "half": 0.2, "decided": False}
+    summary = {"scale": scale, "ngrams": {"2000": {"test": {"unigram": 6.0, "trigram": 3.0}}, "500": {"test": {"unigram": 6.0, "trigram": 3.5}}},
+               "comparison": [
+                   {"design": "transformer", "rank": 1, "parameters": 77, "tokens": 2005, "flops": 3e9, "cpu_seconds": 4.4},
+                   {"design": "rnn", "rank": 2, "parameters": 78, "tokens": 2005, "flops": 2e9, "cpu_seconds": 3, "more_than": {"transformer": gap}},
+                   {"design": "odd", "rank": None, "why": "its search is open"}],
+               "currencies": [{"design": "rnn", "at_equal_tokens": 2.0, "at_equal_operations": {"loss": 1.5, "beyond": True},
+                               "at_equal_seconds": {"loss": 1.25, "beyond": False}}, {"design": "transformer", "at_equal_tokens": 1.0}],
+               "warmups_at_full": {"rnn": [{"warmup": 0.03, "loss": 2.5}, {"warmup": 0.3, "loss": 2.25}, {"warmup": 0.6, "loss": None}]},
+               "crossing": [{"tokens": 500, "rnn-attention": 1.0, "transformer": 2.0, "more": gap}]}
+    for name, found in {"transformer": (search, runs), "rnn": ({**search, **short, "trials": other}, runs[:3])}.items():
+        (folder / f"{name}.json").write_text(json.dumps({"scale": scale, "search": found[0], "runs": found[1]}))
+    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "families.json").write_text("{}")
+    monkeypatch.setattr(fair, "shipped", lambda name: tmp_path / name)
+    return folder
+
+
+def test_a_search_is_read(made_up):
+    assert fair.designs_of() == ["rnn", "transformer"]
+    trials = fair.trials_of("transformer")
+    assert trials == {(0.1, 0.1): 3.0, (0.1, 0.3): 2.5} and fair.best_of(trials) == (0.1, 0.3) and fair.setting_said((0.006, 0.3)) == "0.006, 30%"
+    picture = fair.search_maps({"ours": "transformer", "theirs": "rnn"})
+    assert picture.caption.endswith("ours 2.50 at 0.1, 30%; theirs 2.00 at 0.1, 10%.") and picture.html.count("<svg") >= 2
+    with pytest.raises(FileNotFoundError, match="type python bench/fair.py run --ground tatoeba --design nobody"):
+        fair.record_of("nobody")
+
+
+def test_the_second_part_is_read(made_up):
+    assert fair.peak_rows()[:2] == [
+        {"": "rnn", "peak": "0.05", "a quarter of the budget": "", "the full budget": "failed", "chosen by": "the quarter"},
+        {"": "", "peak": "0.1", "a quarter of the budget": "2.80", "the full budget": "1.75", "chosen by": "the full"}]
+    assert fair.warmup_rows() == {"rnn": {"3%": 2.5, "30%": 2.25, "60%": None}}
+
+
+def test_the_runs_that_count(made_up):
+    assert [run["test_loss"] for run in fair.results_of("transformer")] == [1.0, 2.0, 3.0]
+    assert [run["test_loss"] for run in fair.results_of("transformer", tokens=500)] == [5.0]
+    assert fair.lines_of()["trigram"] == 3.0 and fair.lines_of(tokens=500)["trigram"] == 3.5
+
+
+def test_the_table_of_a_comparison(made_up):
+    html = fair.standing()._repr_html_()
+    for part in ("2.000 (1.000 to 3.000)", "−0.500 [−0.750, +0.125]", "its search is open", "3.000", "31.0", "--design odd", "0.1", "30%", "a b"):
+        assert part.replace("−", "-") in html.replace("−", "-"), part
+    assert "odd" not in fair.standing(["rnn", "transformer"])._repr_html_()
+
+
+def test_currencies_as_rows(made_up):
+    assert fair.currency_rows() == [{"": "rnn", "tokens": "2.000", "operations": "1.500 *", "seconds": "1.250"}, {"": "transformer", "tokens": "1.000"}]
+
+
+# What the pages say of the real records --------------------------------------------------------------------------------
+
+def losses(name):
+    return [run["test_loss"] for run in fair.results_of(name)]
+
+
+# What the page says of the real records --------------------------------------------------------------------------------
+
+def losses(name):
+    return [run["test_loss"] for run in fair.results_of(name)]
+
+
+def test_the_designs_that_are_ranked_have_all_their_seeds():
+    ranked = [row["design"] for row in fair.summary_of()["comparison"] if row["rank"]]
+    assert {"transformer", "rnn-attention"} <= set(ranked) <= set(fair.designs_of()) >= {"2017"}
+    for name in ranked:
+        assert [run["seed"] for run in fair.results_of(name)] == [1, 2, 3] and fair.record_of(name)["search"]["closed"], name
+        assert max(losses(name)) < fair.lines_of()["trigram"], name
+        assert len(fair.shipped(f"results/fair/tatoeba/{name}.txt").read_text("utf-8").splitlines()) == 1000, "what it said"
+
+
+def test_chapter_22_says_what_the_first_part_of_the_search_found():
+    rnn, pre, post = (fair.trials_of(name) for name in ("rnn-attention", "transformer", "2017"))
+    common = 6e-3, 0.1
+    assert 1.6 < post[common] - pre[common] < 2 and min(post.values()) - min(pre.values()) < 0.8, "almost two nats; well under one"
+    assert rnn[common] - min(rnn.values()) < 0.1 and pre[common] - min(pre.values()) > 0.3, "the RNN is nearly as good"
+    for trials in pre, post:
+        tenth = min(loss for (_, warmup), loss in trials.items() if warmup == 0.1)
+        assert 0.35 < tenth - min(trials.values()) < 0.65, "about half a nat from a longer warm-up"
+
+
+def test_chapter_22_says_what_the_second_part_changed():
+    "The RNN's first choice would have lost to the Transformer's; the second wins."
+    found = {name: fair.record_of(name)["search"] for name in ("rnn-attention", "transformer")}
+    peaks = {name: {row["peak"]: row["loss"] for row in search["peaks"]} for name, search in found.items()}
+    rnn = found["rnn-attention"]
+    assert rnn["short_peak"] == 2 * rnn["peak"] and 0.2 < peaks["rnn-attention"][rnn["short_peak"]] - peaks["rnn-attention"][rnn["peak"]] < 0.3
+    assert peaks["rnn-attention"][rnn["short_peak"]] > peaks["transformer"][found["transformer"]["short_peak"]] + 0.1, "behind"
+    gap = next(row for row in fair.summary_of()["comparison"] if row["design"] == "rnn-attention")["more_than"]["transformer"]
+    assert gap["decided"] and gap["value"] < -0.05, "and now ahead, decided"
