@@ -102,4 +102,4 @@ def test_the_table_of_runs_shows_four_columns_and_folds_the_others():
     before, _, after = page.partition("<details")
     heads = [re.findall(r'<th [^>]*>([^<]*)<', part) for part in (before, after)]
     assert heads[0] == comparison.FIRST and heads[1][0] == "" and heads[1][-1] == "made by" and len(heads[1]) == 9
-    assert "equal_cost pre-norm" in after.replace("<wbr>", "") and "equal_cost" not in before.replace("<wbr>", "")
+    assert "comparison_runs pre-norm" in after.replace("<wbr>", "") and "comparison_runs" not in before.replace("<wbr>", "")

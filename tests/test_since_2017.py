@@ -19,6 +19,7 @@ from transformer_lit.decoder import DecoderLayer
 from transformer_lit.embeddings import Embedding, sinusoids
 from transformer_lit.encoder import EncoderLayer
 from transformer_lit.equal_cost import SCALES, Design, count_parameters, wanted_parameters
+from transformer_lit.support.comparison_runs import SCALES as FIRST
 from transformer_lit.masks import BOS, PAD, causal_mask, padding_mask, reads_future, reads_padding
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.multi_head import MultiHeadAttention
@@ -491,12 +492,12 @@ def test_turned_attention_by_hand():
 RECORDED = {"pocket": set(DESIGNS), "tatoeba": {"2017", "all-together", "pre-norm-muon"}}
 
 
-@pytest.mark.parametrize("corpus", list(SCALES))
+@pytest.mark.parametrize("corpus", list(FIRST))
 def test_recorded_runs_cost_the_same(corpus):
     held = {name: shipped(f"results/equal/{corpus}/{name}.json") for name in DESIGNS}
     records = {name: json.loads(path.read_text("utf-8")) for name, path in held.items() if path.exists()}
     assert RECORDED[corpus] <= set(records), f"records come with the book and are missing: {RECORDED[corpus] - set(records)}"
-    tokens, wanted = {}, wanted_parameters(SCALES[corpus], SCALES[corpus].vocabulary)
+    tokens, wanted = {}, wanted_parameters(FIRST[corpus], FIRST[corpus].vocabulary)
     for name, record in records.items():
         for run in record["runs"]:
             if "failed" in run:
@@ -544,7 +545,7 @@ def pairs():
     parts = load("pocket")
     tokens = Subwords.build((side for pair in parts["train"][:200] for side in pair), 400)
     encode = Translator(None, tokens, tokens).encode_pairs
-    return Ground(tokens, encode(parts["train"][:200]), encode(parts["valid"][:60]), [], [])
+    return Ground(tokens, encode(parts["train"][:200]), encode(parts["valid"][:60]), [], [], [])
 
 
 @pytest.fixture
