@@ -81,25 +81,20 @@ def peak_rows(ground: str = "tatoeba") -> list[dict]:
     return rows
 
 
-def warmup_rows(ground: str = "tatoeba") -> dict[str, dict]:
-    "Validation loss with the full budget by warm-up, at the chosen peak with the first seed."
-    return {name: {f"{row['warmup']:.0%}": row["loss"] for row in rows} for name, rows in summary_of(ground)["warmups_at_full"].items()}
-
-
 # The runs that count -----------------------------------------------------------------------------------------------------
 
-def results_of(name: str, ground: str = "tatoeba", tokens: int | None = None) -> list[dict]:
-    "The runs with the search's setting and the full budget (or another), one for each seed, in the order of seeds."
+def results_of(name: str, ground: str = "tatoeba") -> list[dict]:
+    "The runs with the search's setting and the full budget, one for each seed, in the order of seeds."
     record = record_of(name, ground)
-    search, budget = record["search"], tokens or record["scale"]["tokens"]
+    search, budget = record["search"], record["scale"]["tokens"]
     return sorted((run for run in record["runs"] if "test_loss" in run
                    and (run["budget"], run["peak"], run["warmup"]) == (budget, search["peak"], search["warmup"])), key=lambda run: run["seed"])
 
 
-def lines_of(ground: str = "tatoeba", tokens: int | None = None) -> dict[str, float]:
-    "unigram, bigram, trigram -> nats per token on the test sentences, counted on the batches of a run with the full budget (or another)."
+def lines_of(ground: str = "tatoeba") -> dict[str, float]:
+    "unigram, bigram, trigram -> nats per token on the test sentences, counted on the batches of a run with the full budget."
     summary = summary_of(ground)
-    return summary["ngrams"][str(tokens or summary["scale"]["tokens"])]["test"]
+    return summary["ngrams"][str(summary["scale"]["tokens"])]["test"]
 
 
 def gap_said(gap: Mapping[str, float]) -> str:
