@@ -34,7 +34,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 import jobs  # noqa: E402
-from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, Job, clean_commit, do  # noqa: E402
+from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, UNORDERED, Job, clean_commit, do  # noqa: E402
 from jobs import walk  # noqa: E402, F401
 from transformer_lit.equal_cost import WARMUPS, Setting, next_peak, next_setting  # noqa: E402
 
@@ -196,6 +196,14 @@ def quarters(designs: tuple) -> Due:
             yield Job("train", "tatoeba", design, GROUNDS["tatoeba"].search, *cell, SEEDS[0])
 
 
+def unordered() -> Due:
+    "Is it the order of the source that the RNN has for nothing? Both without it, at the search's budget, with the choices that they have with it."
+    for name, bag in UNORDERED.items():
+        cell = yield from short_choice("tatoeba", name)
+        for seed in SEEDS if cell else ():
+            yield Job("train", "tatoeba", bag, GROUNDS["tatoeba"].search, *cell, seed)
+
+
 CLOCK, CLOCK_AGAIN = (Job("clock", "tatoeba", seed=turn) for turn in (1, 2))
 
 
@@ -224,6 +232,7 @@ PLAN: dict[str, Callable[[], Due]] = {  # the most important first
     "RNN and Transformer to 1M": lambda: crossing((500_000, 1_000_000)),  # three parts, so that two cores can share them
     "RNN and Transformer to 4M": lambda: crossing((4_000_000,)),
     "RNN and Transformer to 6M": lambda: crossing((6_000_000,)),
+    "the source without its order": unordered,
     "decoder-only": lambda: trained("tatoeba", STREAMS),
     "since 2017": lambda: trained("tatoeba", PARTS),
     "warm-up at the full budget": settled,
@@ -238,7 +247,7 @@ PLAN: dict[str, Callable[[], Due]] = {  # the most important first
 # What is left -----------------------------------------------------------------------------------------------------------
 
 COST = {  # processor seconds per million target tokens, measured with few steps of each; the rows of jobs take their place
-    "tatoeba": dict.fromkeys(ALL, 125.0) | dict.fromkeys(STREAMS, 175.0) | {
+    "tatoeba": dict.fromkeys((*ALL, *UNORDERED.values()), 125.0) | dict.fromkeys(STREAMS, 175.0) | {
         "rnn": 90.0, "rnn-attention": 100.0, "2017": 105.0, "no-dropout": 95.0, "all-together": 170.0, "muon": 135.0,
         "pre-norm-muon": 135.0},
     "pocket": dict.fromkeys(ALL, 95.0) | dict.fromkeys(STREAMS, 140.0) | {

@@ -72,7 +72,19 @@ def build_untied(vocab: int, sizes: dict, parameters: int) -> Transformer:
     raise ValueError(f"{parameters} parameters are too few for untied embeddings of {vocab} tokens")
 
 
-DESIGNS: dict[str, Design] = COMPETITORS | {"untied": Design(build_untied)}
+def without_order(design: Design) -> Design:
+    "The same, but the words of each source come sorted by number: a bag. EOS and pads have the lowest numbers, so they stay last."
+    def build(vocab: int, sizes: dict, parameters: int) -> torch.nn.Module:
+        model = design.build(vocab, sizes, parameters)
+        read = model.encode
+        model.encode = lambda source: read(source.sort(1, descending=True).values)
+        return model
+    return replace(design, build=build)
+
+
+UNORDERED = {name: f"{name}-unordered" for name in ("rnn-attention", "transformer")}
+DESIGNS: dict[str, Design] = COMPETITORS | {"untied": Design(build_untied)} | {
+    bag: without_order(COMPETITORS[name]) for name, bag in UNORDERED.items()}
 
 
 # What ---------------------------------------------------------------------------------------------------------------

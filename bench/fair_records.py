@@ -16,7 +16,7 @@ from statistics import mean
 
 import numpy as np
 from fair import AGAINST, ALL, CROSSING, POCKET, full_peaks, loss, search
-from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, Job, row_of
+from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, UNORDERED, Job, row_of
 from jobs import rows_of
 from ngrams import NAMES
 
@@ -200,6 +200,28 @@ def crossing(records: dict[str, dict], tokens: Sequence[int]) -> list[dict]:
             for budget in sorted(one.keys() & other.keys())]
 
 
+def without_order(records: dict[str, dict], rows: Sequence[dict], tokens: Sequence[int]) -> dict:
+    """RNN and Transformer without the order of the source, at the search's budget: losses, what order is worth to each, and who leads.
+
+    Empty until all their runs are done."""
+    bags = {name: with_all_seeds({"runs": [row for row in rows if row["design"] == bag]}) for name, bag in UNORDERED.items()}
+    if not all(bags.values()) or not set(UNORDERED) <= records.keys():
+        return {}
+    without = {name: next(iter(cells.values())) for name, cells in bags.items()}
+    ordered = {name: with_all_seeds(records[name]).get(cell_of(runs[0])) for name, runs in without.items()}
+    if not all(ordered.values()):
+        return {}
+
+    def gap(one: list[dict], other: list[dict]) -> dict:
+        return difference([run["sentences"] for run in one], [run["sentences"] for run in other], tokens)
+
+    rows = [{"design": name, "with": mean(run["test_loss"] for run in ordered[name]), "without": mean(run["test_loss"] for run in runs),
+             "more": gap(runs, ordered[name]), "bleu": [mean(run["bleu"] for run in some) for some in (ordered[name], runs)],
+             "runs": [{key: value for key, value in run.items() if key not in ("sentences", "curve")} for run in runs]}
+            for name, runs in without.items()]
+    return {"tokens": GROUNDS["tatoeba"].search, "designs": rows, "gap_with": gap(*ordered.values()), "gap_without": gap(*without.values())}
+
+
 def muon(records: dict[str, dict], clock: dict | None, tokens: Sequence[int], budget: int) -> list[dict]:
     "Muon's runs against AdamW's full one: with as many tokens, operations, seconds. Each budget is a run of its own."
     rows = []
@@ -276,6 +298,8 @@ def collect(home: Path, out: Path) -> int:
             summary["muon"] = muon(records, clocks[0] if clocks else None, tokens, scale.tokens)
             if set(CROSSING) <= records.keys():
                 summary["crossing"] = crossing(records, tokens)
+                if bags := without_order(records, here, tokens):
+                    summary["without_order"] = bags
             summary["currencies"] = currencies(records, ranked, seconds, scale.tokens)
         write_json(out / ground / "summary.json", summary)
         print(f"{ground}: {len(records)} designs in {out / ground}, {sum(bool(row['rank']) for row in summary.get('comparison', []))} ranked")

@@ -144,7 +144,7 @@ def test_names_of_jobs_differ():
     assert len({job.name for job in planned}) == len(planned)
 
 
-@pytest.mark.parametrize("name", list(fair.ALL))
+@pytest.mark.parametrize("name", [*fair.ALL, *jobs.UNORDERED.values()])
 def test_all_have_as_many_parameters(name):
     for ground in ("tatoeba", "pocket"):
         scale = jobs.GROUNDS[ground]
@@ -152,6 +152,21 @@ def test_all_have_as_many_parameters(name):
         with torch.device("meta"):
             model = jobs.DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
         assert abs(count_parameters(model) / wanted - 1) <= 0.02
+
+
+@pytest.mark.parametrize("name", jobs.UNORDERED)
+def test_without_order_a_sentence_is_a_bag(name):
+    "Two orders of one sentence, the second beside a pad: with order they differ, without it they don't; and nothing else is lost."
+    sources = torch.tensor([[9, 5, 7, 6, 3, 2, 0]]), torch.tensor([[5, 3, 6, 9, 7, 2]])
+    others = torch.tensor([[9, 5, 7, 6, 8, 2]])
+    target = torch.tensor([[1, 4, 4]])
+    for design, alike in ((jobs.UNORDERED[name], True), (name, False)):
+        torch.manual_seed(0)
+        model = jobs.DESIGNS[design].build(20, TINY.sizes, 20_000 if "rnn" in name else 0).eval()
+        one, two, other = (model(source, target) for source in (*sources, others))
+        assert torch.allclose(one, two, atol=1e-5) == alike and not torch.allclose(one, other, atol=1e-5)
+        state = model.start(sources[0])
+        assert torch.allclose(model.step(target[:, 0], state)[0], one[:, 0], atol=1e-5), "decoding gets the same bag"
 
 
 # A job ------------------------------------------------------------------------------------------------------------------
@@ -401,6 +416,14 @@ def test_what_is_collected_answers_in_three_currencies(collected):
         (name, tokens, pytest.approx(seconds)) for name in ("muon", "pre-norm-muon") for tokens, seconds in ((1_250_000, 1), (2_000_000, 1.6))]
     assert [row["tokens"] for row in summary["crossing"]] == [500_000, 1_000_000, 2_000_000, 4_000_000, 6_000_000]
     assert all(row["more"]["low"] <= row["more"]["value"] <= row["more"]["high"] for row in summary["crossing"])
+    bags = summary["without_order"]
+    assert bags["tokens"] == 500_000 and [row["design"] for row in bags["designs"]] == ["rnn-attention", "transformer"]
+    for row in bags["designs"]:
+        assert row["more"]["value"] == pytest.approx(row["without"] - row["with"]) and "sentences" not in row["runs"][0]
+        assert [run["seed"] for run in row["runs"]] == list(fair.SEEDS)
+    rnn, transformer = bags["designs"]
+    assert bags["gap_without"]["value"] == pytest.approx(rnn["without"] - transformer["without"])
+    assert bags["gap_with"]["value"] == pytest.approx(rnn["with"] - transformer["with"])
     assert summary["search_against_full"]["rank_correlation"] > 0.7
     warmups = summary["warmups_at_full"]
     assert len(warmups) == 4 and all(len(rows) == 3 for rows in warmups.values()), "less, chosen, more"
