@@ -162,14 +162,20 @@ def currencies() -> Due:
                 yield Job("train", "tatoeba", muon, round(full * costs[adam] / costs[muon], -4), *cells[muon], seed)
 
 
-def crossing(tokens: tuple) -> Due:
+def crossing(tokens: tuple, designs: tuple = CROSSING) -> Due:
     "RNN and Transformer, each budget a run of its own whose rate falls to zero at its end."
     for budget in tokens:
         for seed in SEEDS:
-            for design in CROSSING:
+            for design in designs:
                 cell = yield from choice_at("tatoeba", design, budget)
                 if cell:
                     yield Job("train", "tatoeba", design, budget, *cell, seed)
+
+
+def one_summary() -> Due:
+    "The RNN without attention at two budgets."
+    yield from trained("tatoeba", ("rnn",))
+    yield from crossing((500_000,), ("rnn",))
 
 
 def settled(designs: tuple = ("transformer", "2017", "rnn-attention", "pre-norm-muon")) -> Due:
@@ -226,7 +232,7 @@ PLAN: dict[str, Callable[[], Due]] = {  # the most important first
     "three designs": lambda: trained("tatoeba", THREE),
     "Muon and AdamW": lambda: trained("tatoeba", OPTIMISERS),
     "Muon in three currencies": currencies,
-    "RNN without attention": lambda: trained("tatoeba", ("rnn",)),
+    "RNN without attention": one_summary,
     "warm-up at the full budget, chapter 22": lambda: settled(THREE),
     "a quarter of the budget, chapter 22": lambda: quarters(THREE),
     "RNN and Transformer to 1M": lambda: crossing((500_000, 1_000_000)),  # three parts, so that two cores can share them
