@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from transformer_lit.support import fair
+from transformer_lit.support import fair, pictures
 
 
 def a_run(seed, loss, budget=2000, peak=0.1, warmup=0.3, **more):
@@ -34,7 +34,9 @@ def made_up(tmp_path, monkeypatch):
                    {"design": "odd", "rank": None, "why": "its search is open"}],
                "currencies": [{"design": "rnn", "at_equal_tokens": 2.0, "at_equal_operations": {"loss": 1.5, "beyond": True},
                                "at_equal_seconds": {"loss": 1.25, "beyond": False}}, {"design": "transformer", "at_equal_tokens": 1.0}],
-               "crossing": [{"tokens": 500, "rnn-attention": 1.0, "transformer": 2.0, "more": gap}]}
+               "crossing": [{"tokens": 500, "rnn-attention": 1.0, "transformer": 2.0, "more": gap}],
+               "without_order": {"tokens": 500, "gap_with": gap, "gap_without": {**gap, "value": 0.25}, "designs": [
+                   {"design": "rnn", "with": 1.0, "without": 1.5, "more": gap}]}}
     for name, found in {"transformer": (search, runs), "rnn": ({**search, **short, "trials": other}, runs[:3])}.items():
         (folder / f"{name}.json").write_text(json.dumps({"scale": scale, "search": found[0], "runs": found[1]}))
     (folder / "summary.json").write_text(json.dumps(summary))
@@ -71,14 +73,39 @@ def test_the_table_of_a_comparison(made_up):
     assert "odd" not in fair.standing(["rnn", "transformer"])._repr_html_()
 
 
-def test_currencies_as_rows(made_up):
+def test_budgets_bands_and_lengths(made_up):
+    losses = {budget: [run["test_loss"] for run in runs] for budget, runs in fair.by_budget("transformer").items()}
+    assert losses == {500: [5.0], 2000: [1.0, 2.0, 3.0], 4000: [0.25, 0.25, 0.25]}, "the choice at the full budget, the most seeds elsewhere"
+    assert fair.trigram_by_budget() == {500: 3.5, 2000: 3.0}
+    assert fair.worth_along("rnn") == ([0.001, 0.002005], [2.5, 4.0], [1.5, 3.0], [3.5, 5.0])
+    assert fair.by_length("transformer") == ([1], [20.0], [10.0], [30.0])
+    assert fair.by_length("transformer", least=19)[0] == [1, 5]
+
+
+def test_of_two_settings_with_as_many_seeds_the_better_one_counts(made_up):
+    path = made_up / "rnn.json"
+    record = json.loads(path.read_text())
+    record["runs"] += [a_run(1, 7.0, budget=500, peak=0.2), a_run(1, 6.0, budget=500, peak=0.4)]
+    path.write_text(json.dumps(record))
+    assert [run["peak"] for run in fair.by_budget("rnn")[500]] == [0.4]
+
+
+def test_currencies_crossing_and_order_as_rows(made_up):
     assert fair.currency_rows() == [{"": "rnn", "tokens": "2.000", "operations": "1.500 *", "seconds": "1.250"}, {"": "transformer", "tokens": "1.000"}]
+    assert fair.crossing_rows() == [{"target tokens": 500, "RNN with attention": "1.000", "Transformer": "2.000",
+                                     "RNN − Transformer": "-0.500 [-0.750, +0.125]", "decided": False}]
+    assert fair.order_rows() == [
+        {"": "rnn", "with order": "1.000", "without": "1.500", "lost without it": "-0.500 [-0.750, +0.125]"},
+        {"": "RNN − Transformer", "with order": "-0.500 [-0.750, +0.125]", "without": "+0.250 [-0.750, +0.125]"}]
 
 
-# What the pages say of the real records --------------------------------------------------------------------------------
-
-def losses(name):
-    return [run["test_loss"] for run in fair.results_of(name)]
+def test_the_drawings_say_what_they_show(made_up):
+    picture = pictures.losses_by_budget(["transformer", "rnn"])
+    assert "Transformer 5.00 at 0.0005M, 2.00 at 0.002M, 0.25 at 0.004M; RNN 2.00 at 0.002M" in repr(picture) and "trigram" in picture.html
+    assert pictures.worth_of_the_source(["transformer", "rnn"]).caption.endswith("At the end: Transformer 4.0, RNN 4.0.")
+    picture = pictures.bleu_by_length(["transformer", "rnn"], least=10)
+    assert picture.caption == "From the shortest sentences to the longest, the Transformer goes from 100% to 100% of the BLEU of the RNN."
+    assert "Transformer: from 20 to 1; RNN: from 20 to 1" in repr(picture)
 
 
 # What the page says of the real records --------------------------------------------------------------------------------

@@ -2,18 +2,9 @@
 import torch
 
 from transformer_lit.support import pictures
-from transformer_lit.support.comparison import by_length, curves_of
+from transformer_lit.support.comparison import curves_of
 
 NAMES = ["transformer", "rnn", "rnn-attention"]
-
-
-def test_bleu_by_length_is_the_record_s():
-    lines = by_length(NAMES, "tatoeba", 20)
-    picture, scores = pictures.bleu_by_length(NAMES), lines["rnn"][1]
-    assert f"tatoeba, rnn: from {scores[0]:.0f} to {scores[-1]:.0f}" in repr(picture)
-    first, last = (scores[k] / lines["rnn-attention"][1][k] for k in (0, -1))
-    assert picture.caption.startswith("From the shortest sentences to the longest, the RNN goes from")
-    assert picture.caption.endswith(f"{first:.0%} to {last:.0%} on tatoeba of the BLEU of the RNN with attention.")
 
 
 def test_losses_set_the_last_model_against_the_first():

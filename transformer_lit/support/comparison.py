@@ -122,19 +122,6 @@ def curves_of(names: Sequence[str], corpus: str = "pocket") -> dict[str, tuple]:
     return found
 
 
-def by_length(names: Sequence[str], corpus: str = "pocket", least: int = 1) -> dict[str, tuple]:
-    """name -> (length of the English, mean BLEU, lowest, highest); the last three over the seeds.
-
-    A length stands for its group, from that many words on; groups of fewer than `least` sentences are left out."""
-    found = {}
-    for name, runs in runs_of(names, corpus).items():
-        groups = [rows for rows in zip(*(run["by_length"] for run in runs)) if rows[0]["sentences"] >= least]
-        scores = [[row["BLEU"] for row in rows] for rows in groups]
-        found[name] = ([rows[0]["group"] for rows in groups],
-                       [mean(row) for row in scores], [min(row) for row in scores], [max(row) for row in scores])
-    return found
-
-
 def over_seeds(values: Sequence[float], digits: int = 2) -> str:
     "The mean, and in brackets the lowest and the highest."
     text = f"{mean(values):.{digits}f}"

@@ -3,6 +3,7 @@
 # takes all designs together. `bench/fair.py` makes them; this file only reads, and knows no model.
 import json
 from collections.abc import Mapping, Sequence
+from statistics import mean
 
 from .comparison import over_seeds
 from .figures import Picture, folded, heatmaps, table
@@ -136,3 +137,59 @@ def currency_rows(ground: str = "tatoeba") -> list[dict]:
             kind: f"{row[key]['loss']:.3f}" + (" *" if row[key]["beyond"] else "") for kind, key in (
                 ("operations", "at_equal_operations"), ("seconds", "at_equal_seconds")) if key in row}})
     return rows
+
+
+# By budget, along a run, by length ----------------------------------------------------------------------------------------
+
+Band = tuple[list, list[float], list[float], list[float]]  # places, mean, lowest, highest; the last three over the seeds
+
+
+def band(places: Sequence, values: Sequence[Sequence[float]]) -> Band:
+    "Places and, of each, the mean, the lowest and the highest of its values."
+    return list(places), [mean(row) for row in values], [min(row) for row in values], [max(row) for row in values]
+
+
+def by_budget(name: str, ground: str = "tatoeba") -> dict[int, list[dict]]:
+    "Target tokens -> the runs with that budget, one for each seed. Away from the full budget: of the settings with most seeds the one with the lowest validation loss."
+    record = record_of(name, ground)
+    found: dict[int, dict[Setting, list[dict]]] = {}
+    for run in sorted(record["runs"], key=lambda run: run["seed"]):
+        if "test_loss" in run:
+            found.setdefault(run["budget"], {}).setdefault((run["peak"], run["warmup"]), []).append(run)
+    best = {budget: max(settings.values(), key=lambda runs: (len(runs), -mean(run["valid_loss"] for run in runs)))
+            for budget, settings in sorted(found.items())}
+    full = results_of(name, ground)
+    return best | ({record["scale"]["tokens"]: full} if full else {})
+
+
+def trigram_by_budget(ground: str = "tatoeba") -> dict[int, float]:
+    "Target tokens -> the trigram's loss on the test, counted on the batches of such a run."
+    return {int(budget): row["test"]["trigram"] for budget, row in sorted(summary_of(ground)["ngrams"].items(), key=lambda row: int(row[0]))}
+
+
+def worth_along(name: str, ground: str = "tatoeba") -> Band:
+    "Along the runs with the full budget: millions of target tokens, and how much the loss rises with another sentence's source."
+    looks = list(zip(*(run["curve"] for run in results_of(name, ground))))  # of each look one entry per seed: tokens, cpu, valid, other
+    return band([look[0][0] / 1e6 for look in looks], [[other - valid for _, _, valid, other in look] for look in looks])
+
+
+def by_length(name: str, ground: str = "tatoeba", least: int = 20) -> Band:
+    """Length of the English, and BLEU. A length stands for its group, from that many words on.
+
+    Groups of fewer than `least` sentences are left out."""
+    groups = [rows for rows in zip(*(run["by_length"] for run in results_of(name, ground))) if rows[0]["sentences"] >= least]
+    return band([rows[0]["group"] for rows in groups], [[row["BLEU"] for row in rows] for rows in groups])
+
+
+def crossing_rows(ground: str = "tatoeba") -> list[dict]:
+    "RNN with attention and Transformer at each budget that both ran with all seeds."
+    return [{"target tokens": row["tokens"], "RNN with attention": f"{row['rnn-attention']:.3f}", "Transformer": f"{row['transformer']:.3f}",
+             "RNN − Transformer": gap_said(row["more"]), "decided": row["more"]["decided"]} for row in summary_of(ground)["crossing"]]
+
+
+def order_rows(ground: str = "tatoeba") -> list[dict]:
+    "RNN with attention and Transformer, with the order of the source and without it, and the gap between them."
+    found = summary_of(ground)["without_order"]
+    rows = [{"": row["design"], "with order": f"{row['with']:.3f}", "without": f"{row['without']:.3f}",
+             "lost without it": gap_said(row["more"])} for row in found["designs"]]
+    return [*rows, {"": "RNN − Transformer", "with order": gap_said(found["gap_with"]), "without": gap_said(found["gap_without"])}]

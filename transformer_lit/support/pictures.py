@@ -4,8 +4,8 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from . import figures
-from .comparison import by_length, curves_of, trigram_line
+from . import fair, figures
+from .comparison import curves_of, trigram_line
 
 T = TypeVar("T")
 TITLES = {"transformer": "Transformer", "rnn": "RNN", "rnn-attention": "RNN with attention", "shipped transformer": "shipped Transformer"}
@@ -40,21 +40,40 @@ def stream_laid_out(stream: tuple[Tensor, Tensor, int]) -> figures.Picture:
     return figures.table({name: {str(k) if k else "column 0": value for k, value in enumerate(values)} for name, values in rows.items()})
 
 
-def bleu_by_length(names: Sequence[str], corpora: Sequence[str] = CORPORA, least: int = 20) -> figures.Picture:
-    """Recorded BLEU against the number of English words, a panel for each corpus; groups of fewer than `least` sentences are left out.
+def losses_by_budget(names: Sequence[str]) -> figures.Picture:
+    "Recorded test losses on Tatoeba against the budget, each a run of its own, beside the trigram's. Mean, lowest and highest of the seeds."
+    found = {name: fair.by_budget(name) for name in names}
+    lines: dict = {name: fair.band([budget / 1e6 for budget in some], [[run["test_loss"] for run in runs] for runs in some.values()])
+                   for name, some in titled(found).items()}
+    told = "; ".join(f"{name} {', '.join(f'{loss:.2f} at {budget:g}M' for budget, loss in zip(*line[:2]))}" for name, line in lines.items())
+    trigram = fair.trigram_by_budget()
+    lines["trigram"] = [budget / 1e6 for budget in trigram], list(trigram.values())
+    return figures.curves(lines, logx=True, xlabel="millions of target tokens", ylabel="loss on the test, nats per token",
+                          styles={name: "--" if name == "trigram" else "o-" for name in lines}, colors={"trigram": figures.GREY},
+                          alt=f"Loss on the test against the budget: {told}.", caption="Tatoeba; each point is the end of runs of its own, and "
+                          "the bands hold all seeds. The trigram sees the French alone.")
+
+
+def worth_of_the_source(names: Sequence[str]) -> figures.Picture:
+    "What the right source is worth along the recorded runs on Tatoeba."
+    lines = titled({name: fair.worth_along(name) for name in names})
+    told = ", ".join(f"{name} {line[1][-1]:.1f}" for name, line in lines.items())
+    return figures.curves(lines, logx=True, xlabel="millions of target tokens", ylabel="worth of the source, nats per token",
+                          alt=f"How much the loss rises with another sentence's source, along the runs. At the end: {told}.",
+                          caption=f"How much the loss rises with another sentence's source. At the end: {told}.")
+
+
+def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
+    """Recorded BLEU on Tatoeba against the number of English words; groups of fewer than `least` sentences are left out.
 
     The caption says what share of the last model's BLEU the one before it has, for the shortest sentences and the longest."""
-    found = {corpus: by_length(names, corpus, least) for corpus in corpora}
-    told = "; ".join(f"{corpus}, {name}: from {lines[name][1][0]:.0f} to {lines[name][1][-1]:.0f}"
-                     for corpus, lines in found.items() for name in names)
-    shares = {corpus: [one / other for one, other in zip(lines[names[-2]][1], lines[names[-1]][1])] for corpus, lines in found.items()}
+    lines = {name: fair.by_length(name, least=least) for name in names}
+    told = "; ".join(f"{name}: from {line[1][0]:.0f} to {line[1][-1]:.0f}" for name, line in titled(lines).items())
+    share = [one / other for one, other in zip(lines[names[-2]][1], lines[names[-1]][1])]
     less, more = (TITLES.get(name, name) for name in names[-2:])
-    return figures.curve_panels(
-        [{"series": titled(lines), "title": corpus} for corpus, lines in found.items()], xlabel="English words, from", ylabel="BLEU",
-        alt=f"BLEU against the number of English words. {told}.",
-        caption=f"From the shortest sentences to the longest, the {less} goes from "
-                + " and from ".join(f"{share[0]:.0%} to {share[-1]:.0%} on {corpus}" for corpus, share in shares.items())
-                + f" of the BLEU of the {more}.")
+    return figures.curves(titled(lines), xlabel="English words, from", ylabel="BLEU", alt=f"BLEU against the number of English words. {told}.",
+                          caption=f"From the shortest sentences to the longest, the {less} goes from {share[0]:.0%} to {share[-1]:.0%} "
+                          f"of the BLEU of the {more}.")
 
 
 def speeds(at: Sequence[int], found: Mapping[str, Sequence[float]], unit: str, xlabel: str, caption: str, logy: bool = False) -> figures.Picture:
