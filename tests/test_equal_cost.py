@@ -410,6 +410,8 @@ def test_every_design_has_as_many_trials_and_an_open_search_says_so():
 def test_where_nothing_trains_the_search_goes_down():
     tried = {(peak, 0.1): math.inf for peak in e.PEAKS}
     assert e.next_setting(tried) == (e.PEAKS[0] / 2, 0.1) and not e.is_closed(tried)
+    tried[e.next_setting(tried)] = math.inf
+    assert e.next_setting(tried) == (e.PEAKS[0] / 4, 0.1), "further down, not to the neighbours of a rate that is too high"
 
 
 def test_the_order_of_neighbours_and_the_ends_of_the_warm_up():
