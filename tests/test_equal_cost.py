@@ -271,6 +271,7 @@ def test_one_run_by_its_parts(monkeypatch):
     assert [tokens for tokens, _, _ in row["curve"]] == [ends[step - 1] for step in at] and looks == [300] * len(at) + [400]
     assert (row["seed"], row["peak"], row["steps"], row["valid_loss"], row["tokens"]) == (3, 1e-2, n, 1.5, ends[-1]) and not model.training
     assert all(seconds == round(seconds, 2) and loss == 1.5 for _, seconds, loss in row["curve"])
+    assert len(e.one_run(e.DESIGNS["transformer"], scale, many, 1e-2, 3, looks=n + 1)[0]["curve"]) == n, "fewer steps than looks: one at each"
 
 
 def test_a_run_takes_what_its_design_and_scale_say():
@@ -418,6 +419,12 @@ def test_the_order_of_neighbours_and_the_ends_of_the_warm_up():
     assert e.neighbours((0.006, 0.1)) == [(0.003, 0.1), (0.012, 0.1), (0.006, 0.03), (0.006, 0.3)]
     assert e.neighbours((0.006, 0.0)) == [(0.003, 0.0), (0.012, 0.0), (0.006, 0.03)]
     assert e.neighbours((0.006, 0.9)) == [(0.003, 0.9), (0.012, 0.9), (0.006, 0.6)]
+
+
+def test_an_interval_that_ends_at_zero_decides_nothing():
+    "One sentence of two differs, alike with every seed: draws of the other alone give exactly 0."
+    found = e.difference([[1.0, 5.0]] * 3, [[0.0, 5.0]] * 3, [1, 1])
+    assert found["low"] == 0 < found["value"] and found["half"] == 0 and not found["decided"]
 
 
 def test_the_interval_of_a_difference():
