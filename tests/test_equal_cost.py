@@ -425,6 +425,14 @@ def test_an_interval_that_ends_at_zero_decides_nothing():
     "One sentence of two differs, alike with every seed: draws of the other alone give exactly 0."
     found = e.difference([[1.0, 5.0]] * 3, [[0.0, 5.0]] * 3, [1, 1])
     assert found["low"] == 0 < found["value"] and found["half"] == 0 and not found["decided"]
+    turned = e.difference([[0.0, 5.0]] * 3, [[1.0, 5.0]] * 3, [1, 1])
+    assert turned["high"] == 0 > turned["value"] and not turned["decided"]
+
+
+def test_the_bootstrap_holds_95_of_100():
+    nats = np.random.default_rng(0).normal(0, 1, 3000)  # alike with every seed, so that only sentences are drawn
+    found, error = e.difference([nats] * 3, [nats * 0] * 3, [1] * 3000, samples=4000), nats.std() / 3000 ** 0.5
+    assert (found["value"] - found["low"]) / error == pytest.approx(1.96, abs=0.1) == (found["high"] - found["value"]) / error
 
 
 def test_the_interval_of_a_difference():
