@@ -157,7 +157,7 @@ def sentence_losses(model: torch.nn.Module, pairs: list) -> list[float]:
     return found
 
 
-ATTENDS = ("transformer", "2017", "rnn-attention", "pre-norm-adamw", "pre-norm-muon")  # on pocket, their words are aligned as they learn
+ATTENDS = ("transformer", "2017", "rnn-attention")  # on pocket, their words are aligned as they learn
 
 
 @torch.no_grad()
