@@ -92,12 +92,13 @@ def short_choice(ground: str, design: str) -> Generator[Job, dict, Setting | Non
     return best if math.isfinite(tried[best]) else None
 
 
-def full_peaks(ground: str, design: str, start: Setting) -> Generator[Job, dict, dict[float, float]]:
-    "The second part: peak -> validation loss with the full budget, beginning with the first part's choice."
+def full_peaks(ground: str, design: str, start: Setting, tokens: int = 0) -> Generator[Job, dict, dict[float, float]]:
+    "The second part: peak -> validation loss with the full budget, or another, beginning with this setting."
     tried: dict[float, float] = {}
     peak: float | None = start[0]
     while peak is not None and len(tried) < MOST_PEAKS:
-        tried[peak] = loss((yield Job("train", ground, design, GROUNDS[ground].tokens, peak, start[1], SEARCH_SEEDS[0])))
+        job = Job("train", ground, design, tokens or GROUNDS[ground].tokens, peak, start[1], SEARCH_SEEDS[0])
+        tried[peak] = loss((yield job))
         peak = next_peak(tried)
     return tried
 
@@ -115,8 +116,8 @@ def chosen(ground: str, design: str) -> Generator[Job, dict, Setting | None]:
 def choice_at(ground: str, design: str, tokens: int) -> Generator[Job, dict, Setting | None]:
     """Peak and warm-up for another budget than the full one.
 
-    The search's own has its first part's choice. In between, the peaks of both parts are tried if they differ; above the full
-    one, its peak and half of it. Each trial has the budget, or 4M if that is less."""
+    The search's own has its first part's choice. In between, the peaks of both parts are tried if they differ. Above the full one
+    the second part is walked again. Each trial has the budget, or 4M if that is less."""
     scale = GROUNDS[ground]
     start = yield from short_choice(ground, design)
     if start is None or tokens <= scale.search:
@@ -124,10 +125,12 @@ def choice_at(ground: str, design: str, tokens: int) -> Generator[Job, dict, Set
     cell = yield from chosen(ground, design)
     if cell is None or tokens == scale.tokens:
         return cell
-    peaks = {start[0], cell[0]} if tokens < scale.tokens else {cell[0], cell[0] / 2}
-    tried = {}
-    for peak in sorted(peaks) if len(peaks) > 1 else ():
-        tried[peak] = loss((yield Job("train", ground, design, min(tokens, 4_000_000), peak, cell[1], SEARCH_SEEDS[0])))
+    if tokens > scale.tokens:
+        tried = yield from full_peaks(ground, design, cell, min(tokens, 4_000_000))
+    else:
+        tried = {}
+        for peak in sorted({start[0], cell[0]}) if start[0] != cell[0] else ():
+            tried[peak] = loss((yield Job("train", ground, design, tokens, peak, cell[1], SEARCH_SEEDS[0])))
     return (min(tried, key=tried.get), cell[1]) if tried else cell
 
 
