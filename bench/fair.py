@@ -117,7 +117,7 @@ def choice_at(ground: str, design: str, tokens: int) -> Generator[Job, dict, Set
     """Peak and warm-up for another budget than the full one.
 
     The search's own has its first part's choice. In between, the peaks of both parts are tried if they differ. Above the full one
-    the second part is walked again. Each trial has the budget, or 4M if that is less."""
+    the second part is walked again. Each trial has the budget, or twice the full one if that is less."""
     scale = GROUNDS[ground]
     start = yield from short_choice(ground, design)
     if start is None or tokens <= scale.search:
@@ -126,7 +126,7 @@ def choice_at(ground: str, design: str, tokens: int) -> Generator[Job, dict, Set
     if cell is None or tokens == scale.tokens:
         return cell
     if tokens > scale.tokens:
-        tried = yield from full_peaks(ground, design, cell, min(tokens, 4_000_000))
+        tried = yield from full_peaks(ground, design, cell, min(tokens, 2 * scale.tokens))
     else:
         tried = {}
         for peak in sorted({start[0], cell[0]}) if start[0] != cell[0] else ():

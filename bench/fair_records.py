@@ -59,14 +59,25 @@ def trials_of(ground: str, design: str, home: Path) -> dict | None:
         peaks = known(full_peaks(ground, design, best), home)
     except Missing:
         peaks = {}
-    trials = []
+    trials, longest = [], 2 * GROUNDS[ground].tokens  # where longer runs than the full budget's look for their peak
+    start = (min(peaks, key=peaks.get), best[1]) if peaks else best
+    try:
+        longer = known(full_peaks(ground, design, start, longest), home) if peaks else {}
+    except Missing:
+        longer = {}
     for (peak, warmup), value in tried.items():
         found = [row_of(Job("train", ground, design, budget, peak, warmup, seed), home) for seed in SEARCH_SEEDS]
         trials.append({"peak": peak, "warmup": warmup, "loss": value if math.isfinite(value) else None,
                        "seeds": {str(row["seed"]): row.get("valid_loss") for row in found if row}})
-    return {"tokens": budget, "allowed": TRIALS, "trials": trials, "short_peak": best[0], "warmup": best[1], "peak": min(peaks, key=peaks.get) if peaks else best[0],
-            "peaks": [{"peak": one, "loss": value if math.isfinite(value) else None} for one, value in peaks.items()],
-            "closed": is_closed(tried) and bool(peaks) and next_peak(peaks) is None}
+    return {"tokens": budget, "allowed": TRIALS, "trials": trials, "short_peak": best[0], "warmup": best[1], "peak": start[0],
+            "peaks": as_rows(peaks),
+            "closed": is_closed(tried) and bool(peaks) and next_peak(peaks) is None,
+            "longer": {"tokens": longest, "peaks": as_rows(longer)} if longer else None}
+
+
+def as_rows(peaks: dict[float, float]) -> list[dict]:
+    "Peaks and their losses, None for a run that failed."
+    return [{"peak": peak, "loss": value if math.isfinite(value) else None} for peak, value in peaks.items()]
 
 
 def runs_of(ground: str, design: str, rows: Sequence[dict]) -> list[dict]:

@@ -416,6 +416,8 @@ def test_what_is_collected_answers_in_three_currencies(collected):
         (name, tokens, pytest.approx(seconds)) for name in ("muon", "pre-norm-muon") for tokens, seconds in ((1_250_000, 1), (2_000_000, 1.6))]
     assert [row["tokens"] for row in summary["crossing"]] == [500_000, 1_000_000, 2_000_000, 4_000_000, 6_000_000]
     assert all(row["more"]["low"] <= row["more"]["value"] <= row["more"]["high"] for row in summary["crossing"])
+    longer = {name: json.loads((collected / f"{name}.json").read_text())["search"]["longer"] for name in ("transformer", "2017")}
+    assert longer["2017"] is None and [row["peak"] for row in longer["transformer"]["peaks"]] == [6e-3, 3e-3, 1.2e-2]
     bags = summary["without_order"]
     assert bags["tokens"] == 500_000 and [row["design"] for row in bags["designs"]] == ["rnn-attention", "transformer"]
     for row in bags["designs"]:
@@ -452,6 +454,12 @@ def kept_the_rule(summary, found):
             assert search["closed"] == (is_closed(tried) and bool(peaks) and next_peak(peaks) is None) and len(peaks) <= fair.MOST_PEAKS
             assert search["peak"] == (min(peaks, key=peaks.get) if peaks else search["short_peak"])
             assert not peaks or next(iter(peaks)) == search["short_peak"]
+            if search.get("longer"):
+                longer = {row["peak"]: math.inf if row["loss"] is None else row["loss"] for row in search["longer"]["peaks"]}
+                assert search["longer"]["tokens"] == 2 * scale["tokens"] and next(iter(longer)) == search["peak"]
+                assert next_peak(longer) is None or len(longer) == fair.MOST_PEAKS
+                for run in record["runs"]:  # longer runs have the peak that was found there
+                    assert run["budget"] <= scale["tokens"] or run["peak"] == min(longer, key=longer.get)
     for row in summary.get("comparison", []):
         if row["rank"]:
             record = found[row["design"]]

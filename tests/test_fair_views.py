@@ -94,6 +94,12 @@ def test_currencies_crossing_and_order_as_rows(made_up):
     assert fair.currency_rows() == [{"": "rnn", "tokens": "2.000", "operations": "1.500 *", "seconds": "1.250"}, {"": "transformer", "tokens": "1.000"}]
     assert fair.crossing_rows() == [{"target tokens": 500, "RNN with attention": "1.000", "Transformer": "2.000",
                                      "RNN − Transformer": "-0.500 [-0.750, +0.125]", "decided": False}]
+    record = json.loads((made_up / "transformer.json").read_text())
+    for name, rows in {"transformer": [(0.2, 1.5), (0.1, 1.25)], "rnn-attention": [(0.2, None), (0.05, 1.0)]}.items():
+        record["search"]["longer"] = {"tokens": 4000, "peaks": [{"peak": peak, "loss": loss} for peak, loss in rows]}
+        (made_up / f"{name}.json").write_text(json.dumps(record))
+    assert fair.longer_rows() == [{"peak": "0.05", "RNN with attention": "1.000", "Transformer": ""}, {
+        "peak": "0.1", "RNN with attention": "", "Transformer": "1.250"}, {"peak": "0.2", "RNN with attention": "", "Transformer": "1.500"}]
     assert fair.order_rows() == [
         {"": "rnn", "with order": "1.000", "without": "1.500", "lost without it": "-0.500 [-0.750, +0.125]"},
         {"": "RNN − Transformer", "with order": "-0.500 [-0.750, +0.125]", "without": "+0.250 [-0.750, +0.125]"}]

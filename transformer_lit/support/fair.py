@@ -187,6 +187,14 @@ def crossing_rows(ground: str = "tatoeba") -> list[dict]:
              "RNN − Transformer": gap_said(row["more"]), "decided": row["more"]["decided"]} for row in summary_of(ground)["crossing"]]
 
 
+def longer_rows(ground: str = "tatoeba") -> list[dict]:
+    "RNN with attention and Transformer at the peaks that were tried with twice the full budget and one seed: validation losses."
+    found = {title: {row["peak"]: row["loss"] for row in record_of(name, ground)["search"]["longer"]["peaks"] if row["loss"] is not None}
+             for title, name in (("RNN with attention", "rnn-attention"), ("Transformer", "transformer"))}
+    return [{"peak": f"{peak:g}", **{title: f"{losses[peak]:.3f}" if peak in losses else "" for title, losses in found.items()}}
+            for peak in sorted({peak for losses in found.values() for peak in losses})]
+
+
 def order_rows(ground: str = "tatoeba") -> list[dict]:
     "RNN with attention and Transformer, with the order of the source and without it, and the gap between them."
     found = summary_of(ground)["without_order"]
