@@ -207,6 +207,7 @@ def crossing(records: dict[str, dict], tokens: Sequence[int]) -> list[dict]:
     "RNN with attention and Transformer at each budget that both have with all seeds: the losses, and their difference."
     one, other = (by_budget(records[name]) for name in CROSSING)
     return [{"tokens": budget, **{name: mean(run["test_loss"] for run in runs) for name, runs in zip(CROSSING, (one[budget], other[budget]))},
+             "bleu": {name: mean(run["bleu"] for run in runs) for name, runs in zip(CROSSING, (one[budget], other[budget]))},
              "more": difference([r["sentences"] for r in one[budget]], [r["sentences"] for r in other[budget]], tokens)}
             for budget in sorted(one.keys() & other.keys())]
 

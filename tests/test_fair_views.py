@@ -34,7 +34,7 @@ def made_up(tmp_path, monkeypatch):
                    {"design": "odd", "rank": None, "why": "its search is open"}],
                "currencies": [{"design": "rnn", "at_equal_tokens": 2.0, "at_equal_operations": {"loss": 1.5, "beyond": True},
                                "at_equal_seconds": {"loss": 1.25, "beyond": False}}, {"design": "transformer", "at_equal_tokens": 1.0}],
-               "crossing": [{"tokens": 500, "rnn-attention": 1.0, "transformer": 2.0, "more": gap}],
+               "crossing": [{"tokens": 500, "rnn-attention": 1.0, "transformer": 2.0, "more": gap, "bleu": {"rnn-attention": 9.04, "transformer": 8.0}}],
                "without_order": {"tokens": 500, "gap_with": gap, "gap_without": {**gap, "value": 0.25}, "designs": [
                    {"design": "rnn", "with": 1.0, "without": 1.5, "more": gap}]}}
     for name, found in {"transformer": (search, runs), "rnn": ({**search, **short, "trials": other}, runs[:3])}.items():
@@ -93,7 +93,7 @@ def test_of_two_settings_with_as_many_seeds_the_better_one_counts(made_up):
 def test_currencies_crossing_and_order_as_rows(made_up):
     assert fair.currency_rows() == [{"": "rnn", "tokens": "2.000", "operations": "1.500 *", "seconds": "1.250"}, {"": "transformer", "tokens": "1.000"}]
     assert fair.crossing_rows() == [{"target tokens": 500, "RNN with attention": "1.000", "Transformer": "2.000",
-                                     "RNN − Transformer": "-0.500 [-0.750, +0.125]", "decided": False}]
+                                     "RNN − Transformer": "-0.500 [-0.750, +0.125]", "decided": False, "BLEU of the two": "9.0 and 8.0"}]
     record = json.loads((made_up / "transformer.json").read_text())
     for name, rows in {"transformer": [(0.2, 1.5), (0.1, 1.25)], "rnn-attention": [(0.2, None), (0.05, 1.0)]}.items():
         record["search"]["longer"] = {"tokens": 4000, "peaks": [{"peak": peak, "loss": loss} for peak, loss in rows]}
@@ -148,3 +148,29 @@ def test_chapter_22_says_what_the_second_part_changed():
     assert peaks["rnn-attention"][rnn["short_peak"]] > peaks["transformer"][found["transformer"]["short_peak"]] + 0.1, "behind"
     gap = next(row for row in fair.summary_of()["comparison"] if row["design"] == "rnn-attention")["more_than"]["transformer"]
     assert gap["decided"] and gap["value"] < -0.05, "and now ahead, decided"
+
+
+def test_chapters_23_and_94_say_who_leads_at_which_budget():
+    gaps = {row["tokens"]: row for row in fair.summary_of()["crossing"]}
+    assert list(gaps) == [500_000, 2_000_000, 6_000_000] and all(row["more"]["decided"] for row in gaps.values())
+    assert [round(row["more"]["value"], 2) for row in gaps.values()] == [-0.73, -0.1, 0.05], "three quarters, a tenth, a twentieth the other way"
+    assert gaps[6_000_000]["bleu"]["rnn-attention"] > gaps[6_000_000]["bleu"]["transformer"] + 1, "BLEU turns later"
+    longer = {name: fair.record_of(name)["search"]["longer"] for name in ("rnn-attention", "transformer")}
+    low = {name: min(row["loss"] for row in found["peaks"]) for name, found in longer.items()}
+    assert all(found["tokens"] == 4_000_000 for found in longer.values()) and abs(low["rnn-attention"] - low["transformer"]) < 0.01, "level"
+    summary = fair.by_budget("rnn")
+    assert max(run["test_loss"] for run in summary[500_000]) < gaps[500_000]["transformer"], "one summary is ahead of it at first"
+    assert min(run["test_loss"] for run in summary[2_000_000]) > gaps[2_000_000]["transformer"]
+
+
+def test_chapter_23_says_when_the_source_is_found():
+    found = {name: dict(zip(*fair.worth_along(name)[:2])) for name in ("rnn-attention", "transformer")}
+    at = {name: next(place for place, nats in worth.items() if nats > 1) for name, worth in found.items()}
+    assert round(at["rnn-attention"], 2) == 0.15 and round(at["transformer"], 1) == 0.3
+    ends = [list(worth.values())[-1] for worth in found.values()]
+    assert abs(ends[0] - ends[1]) < 0.1, "nearly level"
+
+
+def test_chapter_23_says_what_length_does():
+    summary, look = (fair.by_length(name)[1] for name in ("rnn", "rnn-attention"))
+    assert summary[-1] / look[-1] < summary[0] / look[0] - 0.1, "the summary keeps a smaller share as sentences grow"

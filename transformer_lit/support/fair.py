@@ -184,7 +184,8 @@ def by_length(name: str, ground: str = "tatoeba", least: int = 20) -> Band:
 def crossing_rows(ground: str = "tatoeba") -> list[dict]:
     "RNN with attention and Transformer at each budget that both ran with all seeds."
     return [{"target tokens": row["tokens"], "RNN with attention": f"{row['rnn-attention']:.3f}", "Transformer": f"{row['transformer']:.3f}",
-             "RNN − Transformer": gap_said(row["more"]), "decided": row["more"]["decided"]} for row in summary_of(ground)["crossing"]]
+             "RNN − Transformer": gap_said(row["more"]), "decided": row["more"]["decided"],
+             "BLEU of the two": " and ".join(f"{row['bleu'][name]:.1f}" for name in ("rnn-attention", "transformer"))} for row in summary_of(ground)["crossing"]]
 
 
 def longer_rows(ground: str = "tatoeba") -> list[dict]:
