@@ -16,7 +16,6 @@ from transformer_lit.masks import BOS, EOS, PAD, reads_future, reads_padding
 from transformer_lit.rnn import (
     DESIGNS, RNN, AdditiveAttention, RNNConfig, fitted, gru_step, both_ends, read_both_ways, word_of_piece, word_weights)
 from transformer_lit.pocket import load_pocket
-from transformer_lit.support.comparison import by_length, curves_of
 from transformer_lit.support.measuring import Products, timed
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.word_maps import best_map, diagonal, maps_of
@@ -381,23 +380,3 @@ def test_maps_between_words_and_the_best_of_them():
 
 def test_timed_is_the_middle():
     assert timed(lambda: None) < 0.5
-
-
-def test_what_chapter_23_says_of_its_records():
-    names = ["transformer", "rnn", "rnn-attention"]
-    pocket, real = (curves_of(names, corpus) for corpus in ("pocket", "tatoeba"))
-    assert max(pocket[name][3][-1] for name in names[1:]) + 0.5 < pocket["transformer"][2][-1], "both RNNs are far ahead"
-    gaps = [a - b for a, b in zip(real["transformer"][1], real["rnn-attention"][1])]
-    assert gaps[0] > 0.5 and abs(gaps[-1]) < 0.1, "ahead at first, level at last"
-    assert len({tuple(line[0]) for line in real.values()}) == 1, "other looks"
-    runs = equal_cost.runs_of([*names, "pre-norm-muon", "rnn-attention-muon"])
-    losses = {name: [run["valid_loss"] for run in some] for name, some in runs.items()}
-    assert min(losses["transformer"]) - max(losses["pre-norm-muon"]) > 1 > 0.1 > min(losses["rnn-attention"]) - max(
-        losses["rnn-attention-muon"])
-    assert max(losses["rnn-attention-muon"]) < min(losses["pre-norm-muon"]), "the RNN stays ahead"
-    for corpus, falls in (("pocket", False), ("tatoeba", True)):
-        lines = by_length(names, corpus, least=20)
-        shares = [a / b for a, b in zip(lines["rnn"][1], lines["rnn-attention"][1])]
-        assert shares[-1] < shares[0] - 0.1 if falls else shares[-1] > shares[0]
-    lines = by_length(names, "pocket", least=20)
-    assert all(line[0] == [1, 5, 7, 9, 12] and line[1][3] > line[1][2] for line in lines.values()), "from nine words on it rises"
