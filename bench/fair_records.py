@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from fair import AGAINST, ALL, CROSSING, POCKET, full_peaks, loss, search
+from fair import AGAINST, ALL, BESIDE, CROSSING, POCKET, full_peaks, loss, search
 from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, UNORDERED, Job, row_of
 from jobs import rows_of
 from ngrams import NAMES
@@ -160,12 +160,13 @@ def comparison(records: dict[str, dict], trigram: float, tokens: Sequence[int], 
     rows = []
     for name in order:
         some, row = runs[name], {"design": name, "seeds": len(runs[name])}
-        row["rank"] = 1 + sum(apart.get((other, name), False) for other in order)
+        row["behind"] = [other for other in order if apart.get((other, name), False)]
+        row["rank"] = 1 + len(row["behind"])
         for key in ("test_loss", "valid_loss", "bleu", "flops", "cpu_seconds"):
             row[key] = mean(run[key] for run in some)
         row["chrf"] = mean(run["chrf"]["value"] for run in some)
         row["parameters"], row["tokens"] = some[0]["parameters"], some[0]["tokens"]
-        for other in {REFERENCE, "2017", AGAINST.get(name)} & set(order) - {name}:
+        for other in {REFERENCE, "2017", BESIDE.get(name)} & set(order) - {name}:
             row.setdefault("more_than", {})[other] = difference(nats[name], nats[other], tokens)
         rows.append(row)
     return rows + [{"design": name, "rank": None, "why": reason} for name, reason in why.items() if reason]

@@ -399,7 +399,8 @@ def test_what_is_collected_keeps_the_rule(collected):
     rows = {row["design"]: row for row in summary["comparison"]}
     assert rows["rnn"]["rank"] is None and rows["rnn"]["why"] == "not below the trigram"
     assert rows["pre-norm-muon"]["rank"] == 1 and rows["rnn-attention"]["rank"] == 2
-    assert rows["2017"]["rank"] > rows["transformer"]["rank"]
+    assert rows["2017"]["rank"] > rows["transformer"]["rank"] and {"pre-norm-muon", "rnn-attention"} <= set(rows["transformer"]["behind"])
+    assert set(rows["decoder-only-both"]["more_than"]) == {"transformer", "2017", "decoder-only"} > set(rows["decoder-only"]["more_than"])
     alike = [rows[name]["rank"] for name in ("rope", "swiglu", "rms-norm", "no-dropout")]
     assert max(alike) - min(alike) < 4 and rows["rope"]["more_than"]["transformer"]["value"] == pytest.approx(0.05, abs=0.03)
     assert {row["why"] for row in rows.values() if row["rank"] is None} == {"not below the trigram"}
@@ -464,6 +465,8 @@ def kept_the_rule(summary, found):
         if row["rank"]:
             record = found[row["design"]]
             assert record["search"]["closed"] and row["test_loss"] < trigram and row["seeds"] == len(fair.SEEDS)
+            better = [other["design"] for other in summary["comparison"] if other["rank"] and other["test_loss"] < row["test_loss"]]
+            assert set(row["behind"]) <= set(better) and row["rank"] == 1 + len(row["behind"])
         else:
             assert row["why"]
 

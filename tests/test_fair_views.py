@@ -1,5 +1,6 @@
 """The records of part IV's rule, read: by hand on made-up records, and what the pages say of the real ones."""
 import json
+import re
 
 import pytest
 
@@ -29,8 +30,8 @@ def made_up(tmp_path, monkeypatch):
     gap = {"value": -0.5, "low": -0.75, "high": 0.125, "half": 0.2, "decided": False}
     summary = {"scale": scale, "ngrams": {"2000": {"test": {"unigram": 6.0, "trigram": 3.0}}, "500": {"test": {"unigram": 6.0, "trigram": 3.5}}},
                "comparison": [
-                   {"design": "transformer", "rank": 1, "parameters": 77, "tokens": 2005, "flops": 3e9, "cpu_seconds": 4.4},
-                   {"design": "rnn", "rank": 2, "parameters": 78, "tokens": 2005, "flops": 2e9, "cpu_seconds": 3, "more_than": {"transformer": gap}},
+                   {"design": "transformer", "rank": 1, "behind": [], "parameters": 77, "tokens": 2005, "flops": 3e9, "cpu_seconds": 4.4, "bleu": 32.0},
+                   {"design": "rnn", "rank": 2, "behind": ["transformer"], "parameters": 78, "tokens": 2005, "flops": 2e9, "cpu_seconds": 3, "bleu": 32.04, "more_than": {"transformer": gap}},
                    {"design": "odd", "rank": None, "why": "its search is open"}],
                "currencies": [{"design": "rnn", "at_equal_tokens": 2.0, "at_equal_operations": {"loss": 1.5, "beyond": True},
                                "at_equal_seconds": {"loss": 1.25, "beyond": False}}, {"design": "transformer", "at_equal_tokens": 1.0}],
@@ -56,6 +57,7 @@ def test_a_search_is_read(made_up):
 
 
 def test_the_second_part_is_read(made_up):
+    assert fair.peak_rows(["rnn"]) == fair.peak_rows()[:2]
     assert fair.peak_rows()[:2] == [
         {"": "rnn", "peak": "0.05", "a quarter of the budget": "", "the full budget": "failed", "chosen by": "the quarter"},
         {"": "", "peak": "0.1", "a quarter of the budget": "2.80", "the full budget": "1.75", "chosen by": "the full"}]
@@ -64,13 +66,18 @@ def test_the_second_part_is_read(made_up):
 def test_the_runs_that_count(made_up):
     assert [run["test_loss"] for run in fair.results_of("transformer")] == [1.0, 2.0, 3.0]
     assert fair.lines_of()["trigram"] == 3.0
+    path = made_up / "rnn.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"search": None}))
+    assert fair.results_of("rnn") == [], "its search isn't over"
 
 
 def test_the_table_of_a_comparison(made_up):
     html = fair.standing()._repr_html_()
-    for part in ("2.000 (1.000 to 3.000)", "−0.500 [−0.750, +0.125]", "its search is open", "3.000", "31.0", "--design odd", "0.1", "30%", "a b"):
+    for part in ("2.000 (1.000 to 3.000)", "−0.500 [−0.750, +0.125]", "its search is open", "3.000", ">32.0<", "32.0 (31.0 to 33.0)", "--design odd", "0.1", "30%", "a b"):
         assert part.replace("−", "-") in html.replace("−", "-"), part
     assert "odd" not in fair.standing(["rnn", "transformer"])._repr_html_()
+    ranks = [re.findall(r"<t[hd][^>]*>(\d)</t[hd]>", fair.standing(names)._repr_html_().split("<details")[0]) for names in (None, ["rnn"])]
+    assert ranks == [["1", "2"], ["1"]], "ranks are among those that are shown"
 
 
 def test_budgets_bands_and_lengths(made_up):
@@ -91,9 +98,10 @@ def test_of_two_settings_with_as_many_seeds_the_better_one_counts(made_up):
 
 
 def test_currencies_crossing_and_order_as_rows(made_up):
+    assert fair.currency_rows(["transformer"]) == [{"": "transformer", "tokens": "1.000"}]
     assert fair.currency_rows() == [{"": "rnn", "tokens": "2.000", "operations": "1.500 *", "seconds": "1.250"}, {"": "transformer", "tokens": "1.000"}]
     assert fair.crossing_rows() == [{"target tokens": 500, "RNN with attention": "1.000", "Transformer": "2.000",
-                                     "RNN − Transformer": "-0.500 [-0.750, +0.125]", "decided": False, "BLEU of the two": "9.0 and 8.0"}]
+                                     "RNN − Transformer": "-0.500 [-0.750, +0.125]", "decided": False, "BLEU": "9.0\u00a0/\u00a08.0"}]
     record = json.loads((made_up / "transformer.json").read_text())
     for name, rows in {"transformer": [(0.2, 1.5), (0.1, 1.25)], "rnn-attention": [(0.2, None), (0.05, 1.0)]}.items():
         record["search"]["longer"] = {"tokens": 4000, "peaks": [{"peak": peak, "loss": loss} for peak, loss in rows]}
@@ -169,6 +177,13 @@ def test_chapter_23_says_when_the_source_is_found():
     assert round(at["rnn-attention"], 2) == 0.15 and round(at["transformer"], 1) == 0.3
     ends = [list(worth.values())[-1] for worth in found.values()]
     assert abs(ends[0] - ends[1]) < 0.1, "nearly level"
+
+
+def test_chapter_23_says_what_the_order_of_the_source_is_worth():
+    found = fair.summary_of()["without_order"]
+    lost = {row["design"]: row["more"]["value"] for row in found["designs"]}
+    assert 2 < lost["rnn-attention"] / lost["transformer"] < 2.5, "twice as much"
+    assert found["gap_without"]["decided"] and 0.75 < found["gap_without"]["value"] / found["gap_with"]["value"] < 0.85, "four fifths of the lead"
 
 
 def test_chapter_23_says_what_length_does():

@@ -69,10 +69,12 @@ def search_maps(names: Mapping[str, str], ground: str = "tatoeba") -> Picture:
                     alt=f"Validation loss over the peak of the learning rate and the share of the warm-up. Lowest: {said}.")
 
 
-def peak_rows(ground: str = "tatoeba") -> list[dict]:
-    "The peaks of the search's second part, a row for each design and peak: the loss in the first part, with a quarter of the budget, and with all."
+def peak_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -> list[dict]:
+    """The peaks of the search's second part, a row for each design and peak: the loss in the first part, with a quarter of the budget, and with all.
+
+    names: None for all that have a record."""
     rows = []
-    for name in designs_of(ground):
+    for name in designs_of(ground) if names is None else names:
         search, short = record_of(name, ground)["search"], trials_of(name, ground)
         for k, row in enumerate(sorted(search["peaks"], key=lambda row: row["peak"])):
             quarter = short.get((row["peak"], search["warmup"]))
@@ -85,9 +87,11 @@ def peak_rows(ground: str = "tatoeba") -> list[dict]:
 # The runs that count -----------------------------------------------------------------------------------------------------
 
 def results_of(name: str, ground: str = "tatoeba") -> list[dict]:
-    "The runs with the search's setting and the full budget, one for each seed, in the order of seeds."
+    "The runs with the search's setting and the full budget, one for each seed, in the order of seeds. None before the search is over."
     record = record_of(name, ground)
     search, budget = record["search"], record["scale"]["tokens"]
+    if search is None:
+        return []
     return sorted((run for run in record["runs"] if "test_loss" in run
                    and (run["budget"], run["peak"], run["warmup"]) == (budget, search["peak"], search["warmup"])), key=lambda run: run["seed"])
 
@@ -104,7 +108,9 @@ def gap_said(gap: Mapping[str, float]) -> str:
 
 
 def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", against: str = "transformer") -> Picture:
-    "The table of a comparison: ranks, losses, differences; what costs nothing to look up later is folded below it. names: None for all."
+    """The table of a comparison: ranks, losses, differences; what costs nothing to look up later is folded below it.
+
+    names: None for all; ranks are among those that are shown. against: whose loss the differences count from."""
     summary = summary_of(ground)
     rows, more = [], []
     for row in summary["comparison"]:
@@ -116,10 +122,11 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
             more.append({"": name, "made by": command(name, ground)})
             continue
         runs, gap = results_of(name, ground), row.get("more_than", {}).get(against)
-        rows.append({"": name, "rank": row["rank"], "loss": over_seeds([run["test_loss"] for run in runs], 3),
-                     f"more than {against}": gap_said(gap) if gap else "", "BLEU": over_seeds([run["bleu"] for run in runs], 1)})
-        more.append({"": name, "chrF": over_seeds([run["chrf"]["value"] for run in runs], 1), "parameters": row["parameters"],
-                     "tokens": row["tokens"], "operations, 10⁹": round(row["flops"] / 1e9), "cpu s": round(row["cpu_seconds"]),
+        ahead = [other for other in row["behind"] if names is None or other in names]
+        rows.append({"": name, "rank": 1 + len(ahead), "loss": over_seeds([run["test_loss"] for run in runs], 3),
+                     f"more than {against}": gap_said(gap) if gap else "", "BLEU": f"{row['bleu']:.1f}"})
+        more.append({"": name, "BLEU": over_seeds([run["bleu"] for run in runs], 1), "chrF": over_seeds([run["chrf"]["value"] for run in runs], 1),
+                     "parameters": row["parameters"], "tokens": row["tokens"], "operations, 10⁹": round(row["flops"] / 1e9), "cpu s": round(row["cpu_seconds"]),
                      "peak": f"{runs[0]['peak']:g}", "warm-up": f"{runs[0]['warmup']:.0%}", "made by": command(name, ground)})
     line = lines_of(ground)["trigram"]
     rows.append({"": "trigram of French alone", "rank": "", "loss": f"{line:.3f}"})
@@ -129,10 +136,12 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
     return folded(table(rows, caption=caption, wide=True), table(more, columns, wide=True), "the other columns, and the command of each row")
 
 
-def currency_rows(ground: str = "tatoeba") -> list[dict]:
-    "Each design's loss with the reference's tokens, operations and seconds."
+def currency_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -> list[dict]:
+    "Each design's loss with the reference's tokens, operations and seconds. names: None for all that are ranked."
     rows = []
     for row in summary_of(ground)["currencies"]:
+        if names is not None and row["design"] not in names:
+            continue
         rows.append({"": row["design"], "tokens": f"{row['at_equal_tokens']:.3f}", **{
             kind: f"{row[key]['loss']:.3f}" + (" *" if row[key]["beyond"] else "") for kind, key in (
                 ("operations", "at_equal_operations"), ("seconds", "at_equal_seconds")) if key in row}})
@@ -185,7 +194,7 @@ def crossing_rows(ground: str = "tatoeba") -> list[dict]:
     "RNN with attention and Transformer at each budget that both ran with all seeds."
     return [{"target tokens": row["tokens"], "RNN with attention": f"{row['rnn-attention']:.3f}", "Transformer": f"{row['transformer']:.3f}",
              "RNN − Transformer": gap_said(row["more"]), "decided": row["more"]["decided"],
-             "BLEU of the two": " and ".join(f"{row['bleu'][name]:.1f}" for name in ("rnn-attention", "transformer"))} for row in summary_of(ground)["crossing"]]
+             "BLEU": "\u00a0/\u00a0".join(f"{row['bleu'][name]:.1f}" for name in ("rnn-attention", "transformer"))} for row in summary_of(ground)["crossing"]]
 
 
 def longer_rows(ground: str = "tatoeba") -> list[dict]:
