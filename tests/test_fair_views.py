@@ -109,8 +109,8 @@ def test_currencies_crossing_and_order_as_rows(made_up):
     assert fair.longer_rows() == [{"peak": "0.05", "RNN with attention": "1.000", "Transformer": ""}, {
         "peak": "0.1", "RNN with attention": "", "Transformer": "1.250"}, {"peak": "0.2", "RNN with attention": "", "Transformer": "1.500"}]
     assert fair.order_rows() == [
-        {"": "rnn", "with order": "1.000", "without": "1.500", "lost without it": "-0.500 [-0.750, +0.125]"},
-        {"": "RNN − Transformer", "with order": "-0.500 [-0.750, +0.125]", "without": "+0.250 [-0.750, +0.125]"}]
+        {"": "rnn", "with order": "1.00", "without": "1.50", "lost without it": "-0.50 [-0.75, +0.12]"},
+        {"": "RNN − Transformer", "with order": "-0.50 [-0.75, +0.12]", "without": "+0.25 [-0.75, +0.12]"}]
 
 
 def test_the_drawings_say_what_they_show(made_up):

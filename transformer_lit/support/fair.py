@@ -102,9 +102,10 @@ def lines_of(ground: str = "tatoeba") -> dict[str, float]:
     return summary["ngrams"][str(summary["scale"]["tokens"])]["test"]
 
 
-def gap_said(gap: Mapping[str, float]) -> str:
+def gap_said(gap: Mapping[str, float], digits: int = 3) -> str:
     "A difference with its interval, in words."
-    return f"{gap['value']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}]"
+    value, low, high = (f"{gap[key]:+.{digits}f}" for key in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]"
 
 
 def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", against: str = "transformer") -> Picture:
@@ -208,6 +209,6 @@ def longer_rows(ground: str = "tatoeba") -> list[dict]:
 def order_rows(ground: str = "tatoeba") -> list[dict]:
     "RNN with attention and Transformer, with the order of the source and without it, and the gap between them."
     found = summary_of(ground)["without_order"]
-    rows = [{"": row["design"], "with order": f"{row['with']:.3f}", "without": f"{row['without']:.3f}",
-             "lost without it": gap_said(row["more"])} for row in found["designs"]]
-    return [*rows, {"": "RNN − Transformer", "with order": gap_said(found["gap_with"]), "without": gap_said(found["gap_without"])}]
+    rows = [{"": row["design"], "with order": f"{row['with']:.2f}", "without": f"{row['without']:.2f}",
+             "lost without it": gap_said(row["more"], 2)} for row in found["designs"]]
+    return [*rows, {"": "RNN − Transformer", "with order": gap_said(found["gap_with"], 2), "without": gap_said(found["gap_without"], 2)}]
