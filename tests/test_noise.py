@@ -36,9 +36,9 @@ def test_probabilities_of_what_follows_stay_below_one(text):
 
 
 @pytest.mark.parametrize("spoil, told", [
-    (lambda pair, rng: (pair[0], pair[0]), "other column's language"), (lambda pair, rng: (pair[1], pair[1]), "other column's language"),
-    (lambda pair, rng: pair[::-1], "other column's language"), (lambda pair, rng: (pair[0], line("c", rng)), "third language"),
-    (lambda pair, rng: (line("c", rng), pair[1]), "third language")])
+    (lambda pair, rng: (pair[0], pair[0]), noise.OTHER), (lambda pair, rng: (pair[1], pair[1]), noise.OTHER),
+    (lambda pair, rng: pair[::-1], noise.OTHER), (lambda pair, rng: (pair[0], line("c", rng)), noise.THIRD),
+    (lambda pair, rng: (line("c", rng), pair[1]), noise.THIRD)])
 def test_planted_faults_are_found_and_few_others(spoil, told):
     rng, given_ = Random(3), pairs(600)
     bad = [rng.random() < 0.1 for _ in given_]
@@ -60,7 +60,7 @@ def test_real_text():
     copied = [(english, english) if k % 10 == 0 else (english, french) for k, (english, french) in enumerate(shipped)]
     found = language_faults(copied)
     long = [k for k in range(0, len(copied), 10) if len(letters_of(copied[k][0])) > noise.LEAST + 10]
-    assert sum(found[k] == "other column's language" for k in long) >= 0.8 * len(long)
+    assert sum(found[k] == noise.OTHER for k in long) >= 0.8 * len(long)
 
 
 def noise_sample():

@@ -13,6 +13,7 @@ from unspoken import line
 
 from transformer_lit.data import sentence_key
 from transformer_lit.support import cli, own_pairs, own_report, recipes
+from transformer_lit.support.noise import OTHER, THIRD
 from transformer_lit.support.own_pairs import Size, clean_pairs, prepare_pairs, read_pairs, recipe_for, size_for, split_pairs
 from transformer_lit.translation import from_pretrained
 
@@ -131,6 +132,17 @@ def test_every_pair_is_kept_or_has_a_reason():
     assert clean_pairs([("", "")]) == ([], {"given": 1, "respelled": 0, "empty": 1, "kept": 0}) and clean_pairs([])[0] == []
 
 
+def test_what_is_left_out_is_listed_with_its_reason(tmp_path):
+    spoiled = PAIRS[:60] + [("  ", "Vorto."), PAIRS[3], ("Word.", "Vorto " * 50), ("x", "y\ufffd")]
+    for reverse in (False, True):
+        prepared = prepare_pairs([tsv(tmp_path / "own.tsv", spoiled)], reverse)
+        assert len(prepared.left_out) == 4 == prepared.counts["given"] - prepared.counts["kept"]
+        own_report.write_left_out(tmp_path, prepared.left_out)
+        rows = [line.split("\t") for line in (tmp_path / "left_out.tsv").read_text(encoding="utf-8").splitlines()]
+        assert [reason for reason, *_ in rows] == ["empty", "lopsided", "garbled"], "a repeated pair is in training, once"
+        assert rows[1][1:] == [("Vorto " * 50).strip(), "Word."][::1 if reverse else -1]
+
+
 def test_the_corpus_itself_says_how_long_a_side_should_be():
     "A script without spaces says much in few characters: counted in words every pair would be lopsided, or none."
     signs = [(f"{'word ' * 7}{n:04d}.", f"{'字' * 8}{n:04d}。") for n in range(90)]  # 40 and 13
@@ -144,15 +156,15 @@ def test_sides_in_another_language_are_left_out_where_there_are_pairs_enough():
     given = [(line("a", rng), line("b", rng)) for _ in range(own_pairs.JUDGED)]
     spoiled = [(one, line("c", rng)) if k % 20 == 0 else (one, one[:18]) if k % 20 == 1 else (one, other) for k, (one, other) in enumerate(given)]
     kept, counts = own_pairs.clean_pairs(spoiled)
-    assert counts["third language"] >= 45 and counts["other column's language"] >= 45 and len(kept) == counts["kept"] <= 905
+    assert counts[THIRD] >= 45 and counts[OTHER] >= 45 and len(kept) == counts["kept"] <= 905
     few = own_pairs.clean_pairs(spoiled[:900])[1]
-    assert "third language" not in few and "other column's language" not in few, "of so few too little is known"
+    assert THIRD not in few and OTHER not in few, "of so few too little is known"
 
 
 def test_no_sentence_of_the_test_is_in_training_whichever_way(tmp_path):
     file = tsv(tmp_path / "a.tsv", PAIRS + [(a.upper(), b + " ") for a, b in PAIRS] + [(a, f"{b[:-1]} nun.") for a, b in PAIRS])
     for reverse in False, True:
-        parts, counts = prepare_pairs([file], reverse)
+        parts, counts, _ = prepare_pairs([file], reverse)
         assert {name: len({sentence_key(a) for a, _ in part}) for name, part in parts.items()} == (
             {"test": 16, "valid": 16, "train": 128} if reverse else {"test": 8, "valid": 8, "train": 64})
         seen = Counter(key for part in parts.values() for key in {sentence_key(source) for source, _ in part})
@@ -199,6 +211,7 @@ def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path
     assert "| given | 80 |" in page and f"{record['parameters']:,} parameters" in page and record["scores"][1]["signature"] in page
     tested = [line.split("\t")[0] for line in (folder / "test.tsv").read_text(encoding="utf-8").splitlines()]
     assert len(tested) == 8 and [page.count(f"\n| {source} | ") for source in tested].count(1) == 6, "the nearest four and two of the other half"
+    assert (folder / "left_out.tsv").read_text(encoding="utf-8") == "" and "What was left out stands in left_out.tsv" in page
     assert from_pretrained(folder).languages == ("en", "eo")
     assert typed(f"translate --folder {folder} Hello. --beam 1")[0] == 0
     status, again = typed(f"evaluate --folder {folder} --out scores.json")
@@ -237,7 +250,7 @@ def test_a_script_without_spaces_in_either_direction(small, tmp_path, capsys):
 def test_a_stopped_training_goes_on_as_if_it_had_not_stopped(small, tmp_path):
     file, cpu = [tsv(tmp_path / "own.tsv")], torch.device("cpu")
     whole = own_pairs.train(file, ("en", "eo"), tmp_path / "a", "by hand", device=cpu)
-    parts, _ = prepare_pairs(file)
+    parts = prepare_pairs(file).parts
     recipes.train_translator(tmp_path / "b", recipe_for(parts, ("en", "eo")), parts, own_pairs.looked_at(parts), 3, cpu)
     assert not (tmp_path / "b" / "report.md").exists()
     resumed = own_pairs.train(file, ("en", "eo"), tmp_path / "b", "by hand", device=cpu)

@@ -13,6 +13,7 @@ from .sampling import evenly
 SAMPLE = 50_000  # lines that a model of letters learns from
 LEAST = 12  # letters that a line must have to be judged
 PRIOR, THREES = 2000, 20_000  # letters that every model is given; how many threes a language may use
+OTHER, THIRD = "perhaps the other column's language", "perhaps a third language"
 SURE = 0.1  # nats a letter by which the other column's language must be likelier
 
 
@@ -72,8 +73,8 @@ def strangers(lines: Sequence[str], sample: int = SAMPLE, share: float = 0.15, m
 def language_faults(pairs: Sequence[TextPair], sample: int = SAMPLE) -> list[str]:
     """For each pair "" or why its languages can't be right.
 
-    "other column's language": a side is likelier in the other column's language, so it wasn't translated, or the sides are
-    swapped; "third language": see `strangers`. Lines of fewer than LEAST letters are not judged."""
+    OTHER: a side is likelier in the other column's language, so it wasn't translated, or the sides are swapped. THIRD: see `strangers`.
+    Neither is sure: some lines in a thousand are unusual and right. Lines of fewer than LEAST letters are not judged."""
     some = evenly(pairs, sample)
     models = [Letters(pair[side] for pair in some) for side in (0, 1)]
     third = [strangers([pair[side] for pair in pairs], sample) for side in (0, 1)]
@@ -81,7 +82,7 @@ def language_faults(pairs: Sequence[TextPair], sample: int = SAMPLE) -> list[str
     for k, pair in enumerate(pairs):
         long = [side for side in (0, 1) if len(letters_of(pair[side])) - 2 >= LEAST]
         if any(models[1 - side].score(pair[side]) > models[side].score(pair[side]) + SURE for side in long):
-            found.append("other column's language")
+            found.append(OTHER)
         else:
-            found.append("third language" if third[0][k] or third[1][k] else "")
+            found.append(THIRD if third[0][k] or third[1][k] else "")
     return found

@@ -39,7 +39,7 @@ def own_name(options: argparse.Namespace) -> str:
 
 
 def train_own(options: argparse.Namespace, files: list[Path], folder: Path, device: "torch.device") -> int:
-    "Train on one's own pairs, and leave report.md, run.json and test.tsv beside the model."
+    "Train on one's own pairs, and leave report.md, run.json, test.tsv and left_out.tsv beside the model."
     from . import own_pairs
 
     again = {"pairs": files, "languages": "-".join(options.languages), "reverse": options.reverse or None, "epochs": options.epochs}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import torch
 
@@ -138,28 +139,37 @@ def lopsided(pair: TextPair, per: float, usual: float) -> bool:
     return long > RATIO * (short + SLACK * usual)
 
 
+def judge_pairs(given: Sequence[TextPair]) -> list[tuple[TextPair, str]]:
+    "Every pair, tidied, and why it is left out, or an empty string. What is lopsided or in another language, the corpus decides."
+    pairs, reasons, seen = [(tidy(source), tidy(target)) for source, target in given], [], set()
+    for pair in pairs:
+        reasons.append("repeated" if pair in seen else fault(pair))
+        if not reasons[-1]:
+            seen.add(pair)
+    fine = [k for k, reason in enumerate(reasons) if not reason]
+    if fine:
+        per = median(len(target) / len(source) for source, target in (pairs[k] for k in fine))
+        usual = median(len(pairs[k][1]) for k in fine)
+        for k in fine:
+            reasons[k] = "lopsided" if lopsided(pairs[k], per, usual) else ""
+    even = [k for k in fine if not reasons[k]]
+    if len(even) >= JUDGED:
+        for k, reason in zip(even, language_faults([pairs[k] for k in even])):
+            reasons[k] = reason
+    return list(zip(pairs, reasons))
+
+
+def counted(given: Sequence[TextPair], judged: Sequence[tuple[TextPair, str]]) -> dict[str, int]:
+    "How many pairs were given, written otherwise, kept, and left out for each reason."
+    counts = Counter(reason or "kept" for _, reason in judged)
+    respelled = sum(pair != tuple(raw) for raw, (pair, _) in zip(given, judged))
+    return {"given": len(given), "respelled": respelled, "kept": 0} | dict(counts)
+
+
 def clean_pairs(given: Sequence[TextPair]) -> tuple[list[TextPair], dict[str, int]]:
-    "The useful pairs, each once and tidied, and how many fell to which rule. What is lopsided or in another language, the corpus decides."
-    counts: Counter = Counter(given=len(given), respelled=0)
-    fine: dict[TextPair, None] = {}
-    for raw in given:
-        pair = tidy(raw[0]), tidy(raw[1])
-        counts["respelled"] += pair != tuple(raw)
-        reason = "repeated" if pair in fine else fault(pair)
-        if reason:
-            counts[reason] += 1
-        else:
-            fine[pair] = None
-    if not fine:
-        return [], dict(counts) | {"kept": 0}
-    per, usual = median(len(target) / len(source) for source, target in fine), median(len(target) for _, target in fine)
-    even = [pair for pair in fine if not lopsided(pair, per, usual)]
-    counts["lopsided"] += len(fine) - len(even)
-    strange = language_faults(even) if len(even) >= JUDGED else [""] * len(even)
-    counts.update(filter(None, strange))
-    kept = [pair for pair, reason in zip(even, strange) if not reason]
-    counts["kept"] = len(kept)
-    return kept, {name: n for name, n in counts.items() if n or name in ("given", "respelled", "kept")}
+    "The useful pairs, each once and tidied, and how many fell to which rule."
+    judged = judge_pairs(given)
+    return [pair for pair, reason in judged if not reason], counted(given, judged)
 
 
 # Splitting -------------------------------------------------------------------------------------------------------------
@@ -179,14 +189,24 @@ def split_pairs(pairs: list[TextPair]) -> dict[str, list[TextPair]]:
     return split_by_english(pairs, held, held)
 
 
-def prepare_pairs(files: Sequence[Path], reverse: bool = False) -> tuple[dict[str, list[TextPair]], dict[str, int]]:
-    "The parts of what lies in `files`, and what cleaning did; reverse: the second column is the one to translate."
-    pairs = read_pairs(files)
-    kept, counts = clean_pairs([pair[::-1] for pair in pairs] if reverse else pairs)
+class Prepared(NamedTuple):
+    "The parts, what cleaning did, and each pair that was left out, with the reason."
+    parts: dict[str, list[TextPair]]
+    counts: dict[str, int]
+    left_out: list[tuple[TextPair, str]]
+
+
+def prepare_pairs(files: Sequence[Path], reverse: bool = False) -> Prepared:
+    "What lies in `files`, cleaned and split; reverse: the second column is the one to translate."
+    given = read_pairs(files)
+    if reverse:
+        given = [pair[::-1] for pair in given]
+    judged = judge_pairs(given)
+    kept, counts = [pair for pair, reason in judged if not reason], counted(given, judged)
     if not kept:
         lost = own_report.reasons(counts) or "there is no line"
         raise ValueError(f"no pair of {' and '.join(map(str, files))} is left after cleaning: {lost}")
-    return split_pairs(kept), counts
+    return Prepared(split_pairs(kept), counts, [row for row in judged if row[1]])
 
 
 # Training --------------------------------------------------------------------------------------------------------------
@@ -207,14 +227,15 @@ def keep_calibration(translator: Translator, pairs: list[TextPair], folder: Path
 
 def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, command: str, reverse: bool = False,
           epochs: int | None = None, device: torch.device | None = None) -> dict:
-    """Train a translator on `files` into `folder`, or go on; then test it, and leave run.json, report.md and test.tsv. The record.
+    """Train a translator on `files` into `folder`, or go on; then test it, and leave run.json, report.md, test.tsv and left_out.tsv.
 
-    languages: of the first and the second column; reverse: from the second to the first."""
-    parts, counts = prepare_pairs(files, reverse)
+    The record is returned. languages: of the first and the second column; reverse: from the second to the first."""
+    parts, counts, left_out = prepare_pairs(files, reverse)
     recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs)
     print(*own_report.begun(files, parts, counts, recipe), sep="\n", flush=True)
     translator, trainer = train_translator(folder, recipe, parts, looked_at(parts), device=device)
     own_report.write_test(folder, parts["test"])
+    own_report.write_left_out(folder, left_out)
     sources, references, said, held_out = tested(folder, recipe, translator, trainer, parts)
     cut = cut_for(ref for refs in references for ref in refs)
     data = {"name": recipe.corpus, "files": [{"file": file.name, "sha256": file_hash(file)} for file in files], "cleaning": counts,

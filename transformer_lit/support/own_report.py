@@ -14,14 +14,19 @@ from .spaceless import cut_for, line_counts_by, scores_by
 if TYPE_CHECKING:
     from .own_pairs import OwnRecipe
 
-TEST, REPORT = "test.tsv", "report.md"
+TEST, REPORT, LEFT_OUT = "test.tsv", "report.md", "left_out.tsv"
 
 
-# The test that a folder keeps ------------------------------------------------------------------------------------------
+# What a folder keeps of the text -----------------------------------------------------------------------------------------
 
 def write_test(folder: Path, pairs: Iterable[TextPair]) -> None:
     "The held-out pairs, as two columns."
     write_text(folder / TEST, "".join(f"{source}\t{target}\n" for source, target in pairs))
+
+
+def write_left_out(folder: Path, judged: Iterable[tuple[TextPair, str]]) -> None:
+    "The pairs that cleaning left out, as three columns, the reason first. Repeated ones stay away: they are in training once."
+    write_text(folder / LEFT_OUT, "".join(f"{reason}\t{source}\t{target}\n" for (source, target), reason in judged if reason != "repeated"))
 
 
 def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> dict:
@@ -142,7 +147,8 @@ PAGE = """# A translator from {source} to {target}
 ## Pairs
 
 {pairs}
-{respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters.
+{respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters. What was left out stands in {left_out}, each with
+its reason; "perhaps" is said by the letters alone.
 
 {parts}
 The parts share no source sentence. Of the test sentences, {copied:.0%} have a reference that training holds too, as the
@@ -187,7 +193,7 @@ def write_report(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Ans
         parts=table(("part", "pairs"), [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]),
         copied=record["copied_answers"], shape=shape(recipe), parameters=record["parameters"], minutes=record["seconds"] / 60,
         tokens=over_long(record),
-        hardware=record["hardware"], torch=record["torch"], seed=record["seed"], sentences=data["distinct_test"], test=TEST,
+        hardware=record["hardware"], torch=record["torch"], seed=record["seed"], sentences=data["distinct_test"], test=TEST, left_out=LEFT_OUT,
         scores="".join(f"- {line}\n" for line in bleu_lines(record)), loss=record["scores"][0]["value"], right=rows["right"],
         right_text="Each equals a reference." if equal == len(shown["right"]) else
                    f"{equal} of these equal a reference; the others come nearest to theirs by chrF.", wrong=rows["wrong"]))
