@@ -1,4 +1,5 @@
 """Chapter 26's figures and tables say what they are given."""
+import json
 import re
 
 import torch
@@ -85,3 +86,40 @@ def test_answers():
         "Perplexity of the rest, from 1.50 (decoder-only) to 9.00 (encoder-only, one look).")
     assert shown(views.ends_table("il", {views.ONE: "dort ."}))[1:] == ["il …", views.ONE, "dort ."]
     assert shown(views.translations({views.ONE: {"BLEU": 3.14, "exact": 0.25, "the first one": "il"}}, "he", "s"))[-4:] == [views.ONE, "3.1", "25%", "il"]
+
+
+def test_recorded_runs_by_steps(tmp_path, monkeypatch):
+    def run(steps, seed, value, peak=6e-3):
+        return {"steps": steps, "seed": seed, "peak": peak, "filled": {"b": {"il or elle": value}, "a": {"il or elle": 0.5}},
+                "perplexity": {"a": value}, "translated": {"a": {"BLEU": 10 * value}}}
+    (tmp_path / "families.json").write_text(json.dumps({"runs": [
+        run(800, 2, 0.5), run(800, 1, 0.25), run(3200, 1, 1.0), run(3200, 2, 1.0), run(3200, 1, 0.0, 3e-3)]}))
+    monkeypatch.setattr(views, "shipped", lambda name: tmp_path / name.split("/")[-1])
+    assert [one["seed"] for one in views.recorded_runs(800)] == [1, 2] and len(views.recorded_runs(3200, 3e-3)) == 1
+    picture = views.with_more_steps(["il or elle"])
+    assert shown(picture) == ["", "il or elle, 800 steps", "il or elle, 3,200 steps", "a", "50 (50 to 50) %", "50 (50 to 50) %",
+                              "b", "38 (25 to 50) %", "100 (100 to 100) %"] and "2 seeds" in picture.html
+    assert shown(views.with_more_steps(["perplexity", "BLEU"]))[5:] == ["a", "0.38 (0.25 to 0.50)", "1.00 (1.00 to 1.00)", "3.8 (2.5 to 5.0)",
+                                                                        "10.0 (10.0 to 10.0)"]
+
+
+def test_chapter_26_says_what_more_steps_change():
+    few, many = (views.recorded_runs(steps) for steps in (800, 3200))
+    assert [run["seed"] for run in few] == [run["seed"] for run in many] == [1, 2, 3]
+    each = "encoder-only, a look per word"
+
+    def pronoun(run, way):
+        return run["filled"][way]["il or elle"]
+
+    assert round(sum((1 - pronoun(run, views.ONE)) * run["unseen"] for run in many)) == 1 and max(pronoun(run, views.TWO) for run in few) < 0.6
+    assert round(100 * sum(pronoun(run, views.TWO) for run in many) / 3) == 95
+    assert all(pronoun(a, "decoder-only, 16 looks") == 1 > 0.91 > pronoun(b, "decoder-only, 16 looks") for a, b in zip(few, many)), "a start that is lost"
+    assert all(0.45 < pronoun(run, views.LEFT) < 0.56 for run in few + many), "a coin from the left, however long it trains"
+    assert [round(sum(run["translated"][each]["BLEU"] for run in runs) / 3) for runs in (few, many)] == [34, 90]
+    assert [f"{sum(run['perplexity'][views.LEFT] for run in runs) / 3:.1f}" for runs in (few, many)] == ["2.1", "4.7"]
+    assert all(b["last_losses"][views.LEFT] < a["last_losses"][views.LEFT] - 0.2 for a, b in zip(few, many)), "the training loss falls all the same"
+    other_rates = [views.recorded_runs(3200, peak) for peak in (3e-3, 1.2e-2)]
+    assert [len(runs) for runs in other_rates] == [1, 1]
+    for run in [*many, *other_rates[0], *other_rates[1]]:
+        assert run["perplexity"][views.LEFT] > 1.5 * run["perplexity"][each]
+        assert pronoun(run, views.ONE) > 0.99 > 0.95 > pronoun(run, "decoder-only, 16 looks") and run["translated"][each]["BLEU"] > 70

@@ -1,4 +1,5 @@
 """Chapter 26's figures and tables: three families of models, what each was asked, and what each can do."""
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -6,6 +7,8 @@ import torch
 from torch import Tensor
 
 from . import figures
+from .comparison import over_seeds
+from .files import shipped
 from .sketches import Prose, in_a_row
 
 ONE, LEFT, TWO = "encoder-only", "decoder-only", "encoder-decoder"
@@ -156,6 +159,29 @@ def all_tasks(filled: Mapping[str, Mapping[str, float]], perplexities: Mapping[s
     return figures.table({once: row(ONE, once, once), many: row("", many, many), LEFT: row(LEFT, LEFT, LEFT),
                           f"{LEFT}, 16 looks": row(f"{LEFT}, 16 looks"), TWO: row(TWO, TWO, TWO)},
                          caption="Fill, continue, translate: one seed")
+
+
+def recorded_runs(steps: int, peak: float = 6e-3) -> list[dict]:
+    "The recorded runs with so many steps and this peak of the rate, in the order of their seeds."
+    runs = json.loads(shipped("results/fair/pocket/families.json").read_text(encoding="utf-8"))["runs"]
+    return sorted((run for run in runs if (run["steps"], run["peak"]) == (steps, peak)), key=lambda run: run["seed"])
+
+
+def over_runs(kind: str, way: str, runs: Sequence[Mapping]) -> str:
+    "One measure of one way in words: mean, lowest and highest of the seeds. kind: a kind of gap (a share), perplexity, or BLEU."
+    if kind == "perplexity":
+        return over_seeds([run["perplexity"][way] for run in runs], 2)
+    if kind == "BLEU":
+        return over_seeds([run["translated"][way]["BLEU"] for run in runs], 1)
+    return over_seeds([100 * run["filled"][way][kind] for run in runs], 0) + " %"
+
+
+def with_more_steps(kinds: Sequence[str], steps: Sequence[int] = (800, 3200)) -> figures.Picture:
+    "What the recorded runs reach, a row for each way and a column for each kind (see `over_runs`; kinds of gaps, or others) and number of steps."
+    found = {number: recorded_runs(number) for number in steps}
+    ways = found[steps[0]][0]["perplexity" if "perplexity" in kinds else "filled"]
+    return figures.table({way: {f"{kind}, {number:,} steps": over_runs(kind, way, runs) for kind in kinds for number, runs in found.items()}
+                          for way in sorted(ways)}, wide=True, caption=f"{len(found[steps[0]])} seeds: mean (lowest to highest)")
 
 
 def cut_into_patches(image: Tensor, patches: Tensor) -> figures.Picture:
