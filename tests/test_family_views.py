@@ -97,10 +97,10 @@ def test_recorded_runs_by_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(views, "shipped", lambda name: tmp_path / name.split("/")[-1])
     assert [one["seed"] for one in views.recorded_runs(800)] == [1, 2] and len(views.recorded_runs(3200, 3e-3)) == 1
     picture = views.with_more_steps(["il or elle"])
-    assert shown(picture) == ["", "il or elle, 800 steps", "il or elle, 3,200 steps", "a", "50 (50 to 50) %", "50 (50 to 50) %",
-                              "b", "38 (25 to 50) %", "100 (100 to 100) %"] and "2 seeds" in picture.html
-    assert shown(views.with_more_steps(["perplexity", "BLEU"]))[5:] == ["a", "0.38 (0.25 to 0.50)", "1.00 (1.00 to 1.00)", "3.8 (2.5 to 5.0)",
-                                                                        "10.0 (10.0 to 10.0)"]
+    assert shown(picture) == ["", "il or elle, 800", "il or elle, 3,200", "a", "50 (50–50)", "50 (50–50)", "b", "38 (25–50)", "100 (100–100)"]
+    assert "Percent of gaps filled right after 800 and 3,200 steps; 2 seeds" in picture.html
+    picture = views.with_more_steps(["perplexity", "BLEU"])
+    assert shown(picture)[5:] == ["a", "0.4 (0.2–0.5)", "1.0 (1.0–1.0)", "4 (2–5)", "10 (10–10)"] and "Continued and translated" in picture.html
 
 
 def test_chapter_26_says_what_more_steps_change():

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from . import figures
-from .comparison import over_seeds
 from .files import shipped
 from .sketches import Prose, in_a_row
 
@@ -168,20 +167,22 @@ def recorded_runs(steps: int, peak: float = 6e-3) -> list[dict]:
 
 
 def over_runs(kind: str, way: str, runs: Sequence[Mapping]) -> str:
-    "One measure of one way in words: mean, lowest and highest of the seeds. kind: a kind of gap (a share), perplexity, or BLEU."
-    if kind == "perplexity":
-        return over_seeds([run["perplexity"][way] for run in runs], 2)
-    if kind == "BLEU":
-        return over_seeds([run["translated"][way]["BLEU"] for run in runs], 1)
-    return over_seeds([100 * run["filled"][way][kind] for run in runs], 0) + " %"
+    "One measure of one way: mean, lowest and highest of the seeds. kind: a kind of gap (in percent), perplexity, or BLEU."
+    values = [run["perplexity"][way] if kind == "perplexity" else run["translated"][way]["BLEU"] if kind == "BLEU"
+              else 100 * run["filled"][way][kind] for run in runs]
+    digits = 1 if kind == "perplexity" else 0
+    mean, low, high = (f"{value:.{digits}f}" for value in (sum(values) / len(values), min(values), max(values)))
+    return f"{mean} ({low}–{high})"
 
 
 def with_more_steps(kinds: Sequence[str], steps: Sequence[int] = (800, 3200)) -> figures.Picture:
     "What the recorded runs reach, a row for each way and a column for each kind (see `over_runs`; kinds of gaps, or others) and number of steps."
     found = {number: recorded_runs(number) for number in steps}
-    ways = found[steps[0]][0]["perplexity" if "perplexity" in kinds else "filled"]
-    return figures.table({way: {f"{kind}, {number:,} steps": over_runs(kind, way, runs) for kind in kinds for number, runs in found.items()}
-                          for way in sorted(ways)}, wide=True, caption=f"{len(found[steps[0]])} seeds: mean (lowest to highest)")
+    spoken = "perplexity" in kinds
+    ways = found[steps[0]][0]["perplexity" if spoken else "filled"]
+    return figures.table({way: {f"{kind}, {number:,}": over_runs(kind, way, runs) for kind in kinds for number, runs in found.items()}
+                          for way in sorted(ways)}, caption=("Continued and translated" if spoken else "Percent of gaps filled right") + " after "
+                         + " and ".join(f"{number:,}" for number in steps) + f" steps; {len(found[steps[0]])} seeds (lowest–highest)")
 
 
 def cut_into_patches(image: Tensor, patches: Tensor) -> figures.Picture:
