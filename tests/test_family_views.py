@@ -4,7 +4,7 @@ import re
 
 import torch
 
-from transformer_lit.support import family_views as views
+from transformer_lit.support import fair, family_views as views
 
 
 def shown(picture):
@@ -94,13 +94,13 @@ def test_recorded_runs_by_steps(tmp_path, monkeypatch):
                 "perplexity": {"a": value}, "translated": {"a": {"BLEU": 10 * value}}}
     (tmp_path / "families.json").write_text(json.dumps({"runs": [
         run(800, 2, 0.5), run(800, 1, 0.25), run(3200, 1, 1.0), run(3200, 2, 1.0), run(3200, 1, 0.0, 3e-3)]}))
-    monkeypatch.setattr(views, "shipped", lambda name: tmp_path / name.split("/")[-1])
+    monkeypatch.setattr(fair, "shipped", lambda name: tmp_path / name.split("/")[-1])
     assert [one["seed"] for one in views.recorded_runs(800)] == [1, 2] and len(views.recorded_runs(3200, 3e-3)) == 1
     picture = views.with_more_steps(["il or elle"])
-    assert shown(picture) == ["", "il or elle, 800", "il or elle, 3,200", "a", "50 (50–50)", "50 (50–50)", "b", "38 (25–50)", "100 (100–100)"]
+    assert shown(picture) == ["", "il or elle, 800", "il or elle, 3,200", "a", "50 (50 to 50)", "50 (50 to 50)", "b", "38 (25 to 50)", "100 (100 to 100)"]
     assert "Percent of gaps filled right after 800 and 3,200 steps; 2 seeds" in picture.html
     picture = views.with_more_steps(["perplexity", "BLEU"])
-    assert shown(picture)[5:] == ["a", "0.4 (0.2–0.5)", "1.0 (1.0–1.0)", "4 (2–5)", "10 (10–10)"] and "Continued and translated" in picture.html
+    assert shown(picture)[5:] == ["a", "0.4 (0.2 to 0.5)", "1.0 (1.0 to 1.0)", "4 (2 to 5)", "10 (10 to 10)"] and "Continued and translated" in picture.html
 
 
 def test_chapter_26_says_what_more_steps_change():

@@ -69,12 +69,10 @@ def search_maps(names: Mapping[str, str], ground: str = "tatoeba") -> Picture:
                     alt=f"Validation loss over the peak of the learning rate and the share of the warm-up. Lowest: {said}.")
 
 
-def peak_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -> list[dict]:
-    """The peaks of the search's second part, a row for each design and peak: the loss in the first part, with a quarter of the budget, and with all.
-
-    names: None for all that have a record."""
+def peak_rows(names: Sequence[str], ground: str = "tatoeba") -> list[dict]:
+    "The peaks of the search's second part, a row for each design and peak: the loss in the first part, with a quarter of the budget, and with all."
     rows = []
-    for name in designs_of(ground) if names is None else names:
+    for name in names:
         search, short = record_of(name, ground)["search"], trials_of(name, ground)
         for k, row in enumerate(sorted(search["peaks"], key=lambda row: row["peak"])):
             quarter = short.get((row["peak"], search["warmup"]))
@@ -87,7 +85,7 @@ def peak_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -> li
 # The runs that count -----------------------------------------------------------------------------------------------------
 
 def results_of(name: str, ground: str = "tatoeba") -> list[dict]:
-    "The runs with the search's setting and the full budget, one for each seed, in the order of seeds. None before the search is over."
+    "The runs with the search's setting and the full budget, one for each seed, in the order of seeds; no run before the search is over."
     record = record_of(name, ground)
     search, budget = record["search"], record["scale"]["tokens"]
     if search is None:

@@ -1,13 +1,12 @@
 """Chapter 26's figures and tables: three families of models, what each was asked, and what each can do."""
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import figures
-from .files import shipped
+from . import fair, figures
+from .comparison import over_seeds
 from .sketches import Prose, in_a_row
 
 ONE, LEFT, TWO = "encoder-only", "decoder-only", "encoder-decoder"
@@ -162,7 +161,7 @@ def all_tasks(filled: Mapping[str, Mapping[str, float]], perplexities: Mapping[s
 
 def recorded_runs(steps: int, peak: float = 6e-3) -> list[dict]:
     "The recorded runs with so many steps and this peak of the rate, in the order of their seeds."
-    runs = json.loads(shipped("results/fair/pocket/families.json").read_text(encoding="utf-8"))["runs"]
+    runs = fair.record_of("families", "pocket")["runs"]
     return sorted((run for run in runs if (run["steps"], run["peak"]) == (steps, peak)), key=lambda run: run["seed"])
 
 
@@ -170,9 +169,7 @@ def over_runs(kind: str, way: str, runs: Sequence[Mapping]) -> str:
     "One measure of one way: mean, lowest and highest of the seeds. kind: a kind of gap (in percent), perplexity, or BLEU."
     values = [run["perplexity"][way] if kind == "perplexity" else run["translated"][way]["BLEU"] if kind == "BLEU"
               else 100 * run["filled"][way][kind] for run in runs]
-    digits = 1 if kind == "perplexity" else 0
-    mean, low, high = (f"{value:.{digits}f}" for value in (sum(values) / len(values), min(values), max(values)))
-    return f"{mean} ({low}–{high})"
+    return over_seeds(values, 1 if kind == "perplexity" else 0)
 
 
 def with_more_steps(kinds: Sequence[str], steps: Sequence[int] = (800, 3200)) -> figures.Picture:
@@ -182,7 +179,7 @@ def with_more_steps(kinds: Sequence[str], steps: Sequence[int] = (800, 3200)) ->
     ways = found[steps[0]][0]["perplexity" if spoken else "filled"]
     return figures.table({way: {f"{kind}, {number:,}": over_runs(kind, way, runs) for kind in kinds for number, runs in found.items()}
                           for way in sorted(ways)}, caption=("Continued and translated" if spoken else "Percent of gaps filled right") + " after "
-                         + " and ".join(f"{number:,}" for number in steps) + f" steps; {len(found[steps[0]])} seeds (lowest–highest)")
+                         + " and ".join(f"{number:,}" for number in steps) + f" steps; {len(found[steps[0]])} seeds (lowest to highest)")
 
 
 def cut_into_patches(image: Tensor, patches: Tensor) -> figures.Picture:
