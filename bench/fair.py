@@ -244,6 +244,7 @@ PLAN: dict[str, Callable[[], Due]] = {  # the most important first
     "RNN and Transformer to 6M": lambda: crossing((6_000_000,)),
     "the source without its order": unordered,
     "decoder-only": lambda: trained("tatoeba", STREAMS),
+    "a quarter of the budget, chapter 24": lambda: quarters(STREAMS),
     "since 2017": lambda: trained("tatoeba", PARTS),
     "warm-up at the full budget": settled,
     "a quarter of the budget": lambda: quarters((*THREE, *OPTIMISERS, "rnn", *STREAMS, *PARTS)),

@@ -83,6 +83,8 @@ def test_budgets_bands_and_lengths(made_up):
     losses = {budget: [run["test_loss"] for run in runs] for budget, runs in fair.by_budget("transformer").items()}
     assert losses == {500: [5.0], 2000: [1.0, 2.0, 3.0], 4000: [0.25, 0.25, 0.25]}, "the choice at the full budget, the most seeds elsewhere"
     assert fair.trigram_by_budget() == {500: 3.5, 2000: 3.0}
+    assert fair.losses_along("rnn") == ([0.001, 0.002005], [3.0, 2.0], [3.0, 2.0], [3.0, 2.0])
+    assert [round(at, 9) for at in fair.losses_along("rnn", operations=True)[0]] == [round(3e-3 * n / 2005, 9) for n in (1000, 2005)]
     assert fair.worth_along("rnn") == ([0.001, 0.002005], [2.5, 4.0], [1.5, 3.0], [3.5, 5.0])
     assert fair.by_length("transformer") == ([1], [20.0], [10.0], [30.0])
     assert fair.by_length("transformer", least=19)[0] == [1, 5]
@@ -99,6 +101,9 @@ def test_of_two_settings_with_as_many_seeds_the_better_one_counts(made_up):
 def test_currencies_crossing_and_order_as_rows(made_up):
     assert fair.currency_rows(["transformer"]) == [{"": "transformer", "tokens": "1.000"}]
     assert fair.currency_rows() == [{"": "rnn", "tokens": "2.000", "operations": "1.500 *", "seconds": "1.250"}, {"": "transformer", "tokens": "1.000"}]
+    assert fair.gap_rows(["rnn", "odd"], "transformer") == [
+        {"": "rnn", "more than transformer": "-0.500 [-0.750, +0.125]", "decided": False},
+        {"": "odd", "more than transformer": "its search is open", "decided": ""}]
     assert fair.crossing_rows() == [{"target tokens": 500, "RNN with attention": "1.000", "Transformer": "2.000",
                                      "RNN − Transformer": "-0.500 [-0.750, +0.125]", "decided": False, "BLEU": "9.0\u00a0/\u00a08.0"}]
     record = json.loads((made_up / "transformer.json").read_text())
@@ -116,9 +121,16 @@ def test_the_drawings_say_what_they_show(made_up):
     picture = pictures.losses_by_budget(["transformer", "rnn"])
     assert "Transformer 5.00 at 0.0005M, 2.00 at 0.002M, 0.25 at 0.004M; RNN 2.00 at 0.002M" in repr(picture) and "trigram" in picture.html
     assert pictures.worth_of_the_source(["transformer", "rnn"]).caption.endswith("At the end: Transformer 4.0, RNN 4.0.")
+    picture = pictures.losses_along(["transformer", "rnn"])
+    assert picture.caption == ("Tatoeba. At the end: Transformer 2.00, RNN 2.00. Operations, 10¹²: Transformer 0, RNN 0. "
+                               "Dotted: a trigram that sees the French alone.")
+    assert picture.html.count("<svg") >= 2 and "trigram" in picture.html and "2 models" in repr(picture)
     picture = pictures.bleu_by_length(["transformer", "rnn"], least=10)
     assert picture.caption == "From the shortest sentences to the longest, the Transformer goes from 100% to 100% of the BLEU of the RNN."
     assert "Transformer: from 20 to 1; RNN: from 20 to 1" in repr(picture)
+    path = made_up / "rnn.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"search": None}))
+    assert "At the end: Transformer 2.00. Op" in pictures.losses_along(["transformer", "rnn"]).caption, "no line before its seeds are there"
 
 
 # What the page says of the real records --------------------------------------------------------------------------------

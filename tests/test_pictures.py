@@ -2,20 +2,6 @@
 import torch
 
 from transformer_lit.support import pictures
-from transformer_lit.support.comparison import curves_of
-
-NAMES = ["transformer", "rnn", "rnn-attention"]
-
-
-def test_losses_set_the_last_model_against_the_first():
-    lines = curves_of(NAMES, "pocket")
-    gap = lines["transformer"][1][-1] - lines["rnn-attention"][1][-1]
-    assert gap > 0
-    caption = "At the end the loss of RNN with attention is {gap:.2f} nats {side} that of Transformer on pocket. Dotted: a trigram that sees the French alone."
-    assert pictures.losses_along(NAMES, ["pocket"]).caption == caption.format(gap=gap, side="below")
-    turned = pictures.losses_along(NAMES[::-1], ["pocket"])
-    assert f"{gap:.2f} nats above that of RNN with attention" in turned.caption and f"RNN {lines['rnn'][1][-1]:.2f}" in repr(turned)
-
 
 def test_speeds_are_told_from_the_first_to_the_last():
     found = {"transformer": [900.0, 800.0], "rnn": [2000.4, 500.0]}

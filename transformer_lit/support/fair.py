@@ -135,6 +135,14 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
     return folded(table(rows, caption=caption, wide=True), table(more, columns, wide=True), "the other columns, and the command of each row")
 
 
+def gap_rows(names: Sequence[str], against: str, ground: str = "tatoeba") -> list[dict]:
+    "By how much the loss of each is above that of `against`, and whether the interval decides; of those that aren't ranked, why."
+    found = {row["design"]: row for row in summary_of(ground)["comparison"]}
+    gaps = {name: found[name].get("more_than", {}).get(against) for name in names}
+    return [{"": name, f"more than {against}": gap_said(gap) if gap else found[name].get("why", ""), "decided": gap["decided"] if gap else ""}
+            for name, gap in gaps.items()]
+
+
 def currency_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -> list[dict]:
     "Each design's loss with the reference's tokens, operations and seconds. names: None for all that are ranked."
     rows = []
@@ -175,9 +183,21 @@ def trigram_by_budget(ground: str = "tatoeba") -> dict[int, float]:
     return {int(budget): row["test"]["trigram"] for budget, row in sorted(summary_of(ground)["ngrams"].items(), key=lambda row: int(row[0]))}
 
 
+def looks_of(name: str, ground: str = "tatoeba") -> list[tuple]:
+    "Of each look at the runs with the full budget one entry per seed: target tokens, processor seconds, validation loss, the same with another source."
+    return list(zip(*(run["curve"] for run in results_of(name, ground))))
+
+
+def losses_along(name: str, operations: bool = False, ground: str = "tatoeba") -> Band:
+    "Along the runs with the full budget: millions of target tokens, or 10¹² operations, and the validation loss."
+    each = mean(run["flops"] / run["tokens"] for run in results_of(name, ground)) / 1e12 if operations else 1e-6
+    looks = looks_of(name, ground)
+    return band([look[0][0] * each for look in looks], [[valid for _, _, valid, _ in look] for look in looks])
+
+
 def worth_along(name: str, ground: str = "tatoeba") -> Band:
     "Along the runs with the full budget: millions of target tokens, and how much the loss rises with another sentence's source."
-    looks = list(zip(*(run["curve"] for run in results_of(name, ground))))  # of each look one entry per seed: tokens, cpu, valid, other
+    looks = looks_of(name, ground)
     return band([look[0][0] / 1e6 for look in looks], [[other - valid for _, _, valid, other in look] for look in looks])
 
 
