@@ -195,6 +195,19 @@ def test_a_model_has_the_size_of_its_pairs():
     assert ours.languages == ("en", "fr") and recipe.text != recipe_for({"train": PAIRS[1:]}, ("eo", "en")).text
 
 
+def test_what_is_left_out_can_be_read_while_it_trains(small, tmp_path, monkeypatch):
+    folder = tmp_path / "deep" / "run"
+
+    def stopped(at, *_, **__):
+        assert at == folder and len((folder / "test.tsv").read_text("utf-8").splitlines()) == 8
+        assert (folder / "left_out.tsv").read_text("utf-8") == "empty\tA line.\t\n"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(own_pairs, "train_translator", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        own_pairs.train([tsv(tmp_path / "own.tsv", [*PAIRS, ("A line.", "")])], ("en", "eo"), folder, "again")
+
+
 # From the command to the report ----------------------------------------------------------------------------------------
 
 def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path):

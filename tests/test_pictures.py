@@ -3,6 +3,7 @@ import torch
 
 from transformer_lit.support import pictures
 
+
 def test_speeds_are_told_from_the_first_to_the_last():
     found = {"transformer": [900.0, 800.0], "rnn": [2000.4, 500.0]}
     picture = pictures.training_speeds((5, 80), found, 480)

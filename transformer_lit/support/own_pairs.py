@@ -17,10 +17,11 @@ from ..training import TrainingConfig
 from ..translation import Translator
 from . import confidence, own_report, plan, records
 from .archives import TextPair, read_columns, read_lines
+from .devices import device_here
 from .files import file_hash
 from .noise import language_faults
 from .precision import precision_here
-from .recipes import Recipe, scored, tested, train_translator
+from .recipes import Recipe, for_device, may_train, scored, tested, train_translator
 from .sampling import evenly
 from .spaceless import cut_for
 
@@ -232,10 +233,13 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
     The record is returned. languages: of the first and the second column; reverse: from the second to the first."""
     parts, counts, left_out = prepare_pairs(files, reverse)
     recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs)
+    device = device or device_here()
+    may_train(folder, for_device(recipe, device))  # before anything is written
     print(*own_report.begun(files, parts, counts, recipe), sep="\n", flush=True)
-    translator, trainer = train_translator(folder, recipe, parts, looked_at(parts), device=device)
+    folder.mkdir(parents=True, exist_ok=True)
     own_report.write_test(folder, parts["test"])
-    own_report.write_left_out(folder, left_out)
+    own_report.write_left_out(folder, left_out)  # to be read while it trains
+    translator, trainer = train_translator(folder, recipe, parts, looked_at(parts), device=device)
     sources, references, said, held_out = tested(folder, recipe, translator, trainer, parts)
     cut = cut_for(ref for refs in references for ref in refs)
     data = {"name": recipe.corpus, "files": [{"file": file.name, "sha256": file_hash(file)} for file in files], "cleaning": counts,
