@@ -134,7 +134,7 @@ def answers_over_time(entries: Sequence[Mapping]) -> figures.Picture:
     "The greedy answer to one line at some of the looks."
     looks = [entry for entry in entries if entry["kind"] == "look"]
     return figures.table([{"step": f"{look['step']:,}", "held-out loss": f"{look['valid_loss']:.2f}", "greedy answer": look["said"][:90]}
-                          for look in looks[::max(1, len(looks) // 5)]], caption="The first of the lines, as training goes on")
+                          for look in looks[::max(1, len(looks) // 5)]], caption="The first line, a headline about a strategy against Obama's re-election, as training goes on")
 
 
 def every_ruler(run: Mapping) -> figures.Picture:
@@ -155,7 +155,7 @@ def interval_said(run: Mapping) -> Prose:
     bleu = bleu_of(run)
     values = [score["value"] for score in scores_of(run) if score["metric"].startswith("BLEU, ")]
     return Prose(f"By sacreBLEU (13a) it is {bleu['value']:.1f}, between {bleu['low']:.1f} and {bleu['high']:.1f} by the bootstrap of "
-                 f"chapter 19: an interval {bleu['high'] - bleu['low']:.1f} points wide. The rulers are {max(values) - min(values):.1f} points "
+                 f"chapter 19: an interval {round(bleu['high'], 1) - round(bleu['low'], 1):.1f} points wide. The rulers are {max(values) - min(values):.1f} points "
                  "apart.")
 
 

@@ -61,9 +61,9 @@ def heads_off(steps: Sequence[int], by_turn: Sequence[float], mixed: Any, common
     fallen = [next((n for n, right in zip(steps, run) if right < bound), steps[-1]) for run in (by_turn, *mixed)]
     return figures.curves(
         {"most turning first": (list(steps), by_turn), "random order": (list(steps), mixed.mean(0), mixed.min(0), mixed.max(0)),
-         "the commoner one": ([steps[0], steps[-1]], [common, common])},
-        xlabel="heads switched off", ylabel="right pronoun", styles={"the commoner one": ":"},
-        colors={"random order": figures.GREY, "the commoner one": figures.INK},
+         "always the more common": ([steps[0], steps[-1]], [common, common])},
+        xlabel="heads switched off", ylabel="right pronoun", styles={"always the more common": ":"},
+        colors={"random order": figures.GREY, "always the more common": figures.INK},
         caption=f"Half of what the model knows is lost with {fallen[0]} heads off, most turning first, and with "
                 f"{np.mean(fallen[1:]):.0f} in random order.",
         alt=f"Right pronouns over the number of heads switched off. With half of the heads off: {by_turn[half]:.0%}, most turning "
