@@ -259,7 +259,7 @@ def who_reads(target: Any, source: Any, rows: Sequence[str], cols: Sequence[str]
         alt="Light cells are read. Of the target a lower triangle, plus each padded row reading itself through its residual; of the source "
             "the words before the padding.",
         caption=f"Every row reads {of_source.all(0).sum()} of the {len(cols)} source words, and no row reads the other "
-                f"{(~of_source.any(0)).sum()}. {ahead or 'No'} target word is read from further left.")
+                f"{(~of_source.any(0)).sum()}. {ahead or 'No'} target word is read by a row before it.")
 
 
 def known_and_found(known: Any, weights: Any, rows: Sequence[Any], cols: Sequence[Any], fixed: Any) -> figures.Picture:
