@@ -1,6 +1,7 @@
 """Decoder-only: the stream leaks nothing, pads change nothing, the cache is the stream, and the loss is over what it says."""
 import copy
 import math
+from statistics import mean
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ from transformer_lit.embeddings import sinusoids
 from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, gap_of, wanted_parameters
 from transformer_lit.masks import BOS, EOS, PAD, causal_mask, reads_future, reads_padding
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.support.comparison import curves_of, record_of, runs_of, search_of
+from transformer_lit.support.comparison import lines_of, runs_of
 from transformer_lit.support.recipes import rise_and_fall
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, backward, validation_loss
 
@@ -366,23 +367,11 @@ def test_both_losses_pay_for_the_output_layer_of_their_labels():
     assert counted(1.0) - counted(0.0) == 3 * 2 * int((source != PAD).sum()) * VOCAB * 8
 
 
-def test_what_chapter_24_says_of_its_records():
-    losses = {name: [run["valid_loss"] for run in runs] for name, runs in runs_of(["transformer", *DESIGNS]).items()}
+def test_what_chapter_24_says_of_its_older_records():
+    losses = {name: [run["valid_loss"] for run in runs] for name, runs in runs_of(DESIGNS).items()}
     alone = losses["decoder-only"]
-    assert max(alone) < min(losses["transformer"]) and max(alone) < min(losses["decoder-only-both"])
-    for name, decided in (("decoder-only-both", True), ("transformer", True), ("decoder-only-prefix", False), ("decoder-only-decay", False)):
+    assert max(alone) < min(losses["decoder-only-both"])
+    for name, decided in (("decoder-only-both", True), ("decoder-only-decay", False)):
         gap, half = gap_of(losses[name], alone)
         assert (abs(gap) > half) == decided, name
-    last = {name: line[1][-1] for name, line in curves_of(["transformer", *DESIGNS], "tatoeba").items()}
-    assert last["transformer"] < min(loss for name, loss in last.items() if name != "transformer") + 0.05, "level with the best stream"
-    for corpus in ("pocket", "tatoeba"):
-        one, two = (runs_of([name], corpus)[name][0]["flops"] for name in ("decoder-only", "transformer"))
-        assert 1.5 < one / two < 2.1, "half as much work again or more, about twice"
-    beside = [run for run in record_of("decoder-only", "tatoeba")["runs"] if not run["search"] and "bleu" not in run]
-    assert [run["peak"] for run in beside] == [0.006]
-    full = {name: runs_of([name], "tatoeba")[name][0]["valid_loss"] for name in DESIGNS}
-    apart = full["decoder-only"] - beside[0]["valid_loss"]
-    assert 0.5 * (max(full.values()) - min(full.values())) < apart and beside[0]["valid_loss"] < full["decoder-only-both"]
-    for name in ("decoder-only", "decoder-only-prefix"):
-        best, then = sorted(search_of(name, "tatoeba").values())[:2]
-        assert then - best < 0.025 and full[name] * 2 < best
+    assert all(mean(values) > lines_of("pocket")["trigram"] for values in losses.values()), "they say who learns French fast"

@@ -92,34 +92,9 @@ def search_curves(names: Mapping[str, str], corpus: str = "pocket") -> Picture:
                   caption=f"{swapped} of the {pairs} pairs change places between a common peak of {common:g} and the best peak of each.")
 
 
-def search_rows(names: Sequence[str], corpus: str) -> list[dict]:
-    "Rows of a table: each run of full length, beside the search that chose its peak. `--also` runs count for nothing and are marked."
-    rows: list[dict] = []
-    for name in names:
-        found = sorted(search_of(name, corpus).values())
-        for run in record_of(name, corpus)["runs"]:
-            if not run["search"]:
-                counts = "bleu" in run
-                rows.append({"": name if counts else f"{name}, not counted", "peak": f"{run['peak']:g}",
-                             "best of the search": found[0] if counts else "", "next best": found[1] if counts else "",
-                             "full run": run["valid_loss"]})
-    return rows
-
-
 def said(name: str, corpus: str = "pocket") -> list[str]:
     "What the first seed said, a line for each test sentence."
     return shipped(f"results/equal/{corpus}/{name}.txt").read_text(encoding="utf-8").splitlines()
-
-
-def curves_of(names: Sequence[str], corpus: str = "pocket") -> dict[str, tuple]:
-    "name -> (thousands of target tokens, mean validation loss, lowest, highest) along the runs; the last three over the seeds."
-    found = {}
-    for name, runs in runs_of(names, corpus).items():
-        looks = list(zip(*(run["curve"] for run in runs)))  # of each look one entry per seed: tokens, seconds, loss
-        losses = [[loss for _, _, loss in look] for look in looks]
-        found[name] = ([look[0][0] / 1000 for look in looks], [mean(row) for row in losses],
-                       [min(row) for row in losses], [max(row) for row in losses])
-    return found
 
 
 def over_seeds(values: Sequence[float], digits: int = 2) -> str:

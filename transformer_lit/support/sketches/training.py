@@ -94,7 +94,7 @@ def padded(sentences: Sequence[str], orders: Mapping[str, Sequence[int]]) -> fig
     told = []
     for name, pairs in batches.items():
         places = sum(len(pair) * max(lengths[i] for i in pair) for pair in pairs)
-        told.append(f"{name.lower()}, {places - sum(lengths)} of {places} places are padding")
+        told.append(f"{name.lower()}, {places - sum(lengths)} of {places} places {'is' if places - sum(lengths) == 1 else 'are'} padding")
     found = "; ".join(told)
 
     def draw(width: int) -> str:
