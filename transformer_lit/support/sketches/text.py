@@ -162,7 +162,7 @@ def growing_word(grown: Mapping[Sequence[str], int]) -> figures.Picture:
     return sheet.show(
         alt=f"“{''.join(last).strip()}” grows from {len(cuts[0])} bytes to {len(last)} token{'s' * (len(last) > 1)}: in each row two neighbours, "
             "joined by lines, become one box. "
-            + "; ".join(f"after {n} merges {' '.join(token.strip() for token in cut)}" for cut, n in grown.items()) + ".",
+            + "; ".join(f"after {n} merges {' '.join(token.replace(' ', '␣') for token in cut)}" for cut, n in grown.items()) + ".",
         caption=f"“{''.join(last).strip()}” and its space are {len(cuts[0])} bytes at first, and one token after {n} merges of the whole text.")
 
 
