@@ -1,7 +1,9 @@
 """The records of part IV's rule, read: by hand on made-up records, and what the pages say of the real ones."""
 import json
+import math
 import re
 
+import numpy as np
 import pytest
 
 from transformer_lit.support import fair, pictures
@@ -200,3 +202,28 @@ def test_chapter_23_says_what_the_order_of_the_source_is_worth():
 def test_chapter_23_says_what_length_does():
     summary, look = (fair.by_length(name)[1] for name in ("rnn", "rnn-attention"))
     assert summary[-1] / look[-1] < summary[0] / look[0] - 0.1, "the summary keeps a smaller share as sentences grow"
+
+
+def test_chapter_24_says_who_leads_and_when():
+    rows = {row["design"]: row for row in fair.summary_of()["comparison"]}
+    gap, prefix = rows["decoder-only"]["more_than"]["transformer"], rows["decoder-only-prefix"]["more_than"]["decoder-only"]
+    assert gap["decided"] and 0.075 < gap["value"] < 0.085, "a little less than a tenth of a nat"
+    assert prefix["decided"] and 0.09 < prefix["value"] < 0.12 and rows["decoder-only-prefix"]["rank"] > rows["decoder-only"]["rank"]
+    short = [min(fair.trials_of(name).values()) for name in ("decoder-only", "decoder-only-prefix")]
+    assert abs(short[0] - short[1]) < 0.01, "level in the search"
+    assert 1.7 < rows["decoder-only"]["flops"] / rows["transformer"]["flops"] < 1.8
+    looks = {name: fair.losses_along(name)[:2] for name in ("transformer", "decoder-only", "decoder-only-prefix")}
+    alike = [[loss for at, loss in zip(*line) if 0.2 < at < 0.31] for line in looks.values()]
+    assert all(len(losses) == 2 for losses in alike) and all(max(row) - min(row) < 0.15 for row in zip(*alike)), "alike up to 300,000 tokens"
+
+
+def test_chapter_24_by_operations_the_transformer_is_ahead_all_the_way():
+    ours, one = (fair.losses_along(name, operations=True) for name in ("transformer", "decoder-only"))
+    for at, loss in zip(*one[:2]):
+        assert np.interp(math.log(at), np.log(ours[0]), ours[1]) < loss, at
+    rows = {row["design"]: row for row in fair.summary_of()["currencies"]}
+    for name in ("decoder-only", "decoder-only-prefix"):
+        for kind in ("tokens", "operations", "seconds"):
+            one, other = (rows[who][f"at_equal_{kind}"] for who in (name, "transformer"))
+            one, other = (one, other) if kind == "tokens" else (one["loss"], other["loss"])
+            assert one > other + 0.05, "behind in all three columns"
