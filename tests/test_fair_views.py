@@ -227,3 +227,17 @@ def test_chapter_24_by_operations_the_transformer_is_ahead_all_the_way():
             one, other = (rows[who][f"at_equal_{kind}"] for who in (name, "transformer"))
             one, other = (one, other) if kind == "tokens" else (one["loss"], other["loss"])
             assert one > other + 0.05, "behind in all three columns"
+    plain = rows["decoder-only"]
+    assert 1.1e6 < plain["at_equal_operations"]["tokens"] < 1.2e6 and not plain["at_equal_operations"]["beyond"], "a little more than half"
+    behind = [plain[f"at_equal_{kind}"]["loss"] - rows["transformer"]["at_equal_tokens"] for kind in ("operations", "seconds")]
+    assert 0.55 < behind[0] < 0.6 and 0.37 < behind[1] < 0.45, "nearly 0.6, and 0.4"
+
+
+def test_chapter_22_says_what_a_cheaper_rnn_would_gain():
+    rows = {row["design"]: row for row in fair.summary_of()["currencies"]}
+    rnn, ours = rows["rnn"], rows["transformer"]["at_equal_tokens"]
+    for kind in ("operations", "seconds"):
+        assert rnn[f"at_equal_{kind}"]["beyond"] and rnn["at_equal_tokens"] - rnn[f"at_equal_{kind}"]["loss"] > 0.1, "over a tenth"
+        assert ours < rnn[f"at_equal_{kind}"]["loss"] < rows["2017"]["at_equal_tokens"], "and stays third"
+    ranked = {row["design"]: row for row in fair.summary_of()["comparison"]}
+    assert ranked["rnn"]["flops"] < 0.8 * ranked["transformer"]["flops"], "over a fifth cheaper"
