@@ -182,6 +182,16 @@ def test_the_pocket_parts_are_those_of_the_recorded_runs():
 
 
 @real_corpora
+def test_what_chapters_17_and_18_say_of_tatoeba():
+    parts = data.load("tatoeba")
+    held = {french for _, french in parts["train"]}
+    known = [len(one.split()) for refs in data.grouped(parts["test"])[1] for one in refs if one in held]
+    assert sum(words > 3 for words in known) > 0.8 * len(known) > 100, "most are whole sentences"
+    english = [source.lower() for source, _ in parts["train"]]
+    assert not any(word in source for word in ("heron", "anvil", "like a house on fire") for source in english)
+
+
+@real_corpora
 @pytest.mark.parametrize("run, words, pairs", [("tatoeba-fr", None, None), ("tatoeba-fr-words", 15, 50_000)])
 def test_the_tatoeba_parts_are_those_of_the_recorded_runs(run, words, pairs):
     record = json.loads(shipped(f"results/{run}/run.json").read_text(encoding="utf-8"))["data"]

@@ -176,6 +176,9 @@ def test_chapters_23_and_94_say_who_leads_at_which_budget():
     assert list(gaps) == [500_000, 2_000_000, 6_000_000] and all(row["more"]["decided"] for row in gaps.values())
     assert [round(row["more"]["value"], 2) for row in gaps.values()] == [-0.73, -0.1, 0.05], "three quarters, a tenth, a twentieth the other way"
     assert gaps[6_000_000]["bleu"]["rnn-attention"] > gaps[6_000_000]["bleu"]["transformer"] + 1, "BLEU turns later"
+    trigram = fair.trigram_by_budget()
+    assert all(max(row["transformer"], row["rnn-attention"]) < trigram[tokens] for tokens, row in gaps.items()), "no verdict above its own line"
+    assert sorted(trigram.values(), reverse=True) == list(trigram.values()), "higher for a smaller budget"
     longer = {name: fair.record_of(name)["search"]["longer"] for name in ("rnn-attention", "transformer")}
     low = {name: min(row["loss"] for row in found["peaks"]) for name, found in longer.items()}
     assert all(found["tokens"] == 4_000_000 for found in longer.values()) and abs(low["rnn-attention"] - low["transformer"]) < 0.01, "level"
