@@ -36,6 +36,8 @@ def test_every_score_of_the_test_set_is_shown():
     caption = paper_views.every_ruler(RUN)._repr_html_()
     assert f" {min(values):.1f} by " in caption and f" {max(values):.1f} by " in caption
     said = repr(paper_views.interval_said(RUN))
+    low, high, wide = map(float, re.search(r"between ([\d.]+) and ([\d.]+) .* an interval ([\d.]+) points wide", said).groups())
+    assert math.isclose(high - low, wide, abs_tol=1e-9), "the width is that of the numbers beside it"
     assert f"The rulers are {max(values) - min(values):.1f} points apart" in said and f"it is {paper_views.bleu_of(RUN)['value']:.1f}, " in said
 
 
