@@ -1,4 +1,5 @@
 """Chapter 21's figures and sentences say what the recorded run says."""
+import math
 import re
 import shlex
 
