@@ -13,12 +13,18 @@ from transformer_lit.support.checkpoint import named_tensors
 from transformer_lit.training import validation_loss
 
 
-@pytest.mark.parametrize("units, capability, name", [
-    (None, "AVX512", "fp32"), (lambda: False, "AVX512", "fp32"), (lambda: True, "AVX512", "bf16"), (lambda: True, "AVX2", "fp32"),
-    (lambda: True, "DEFAULT", "fp32")])
-def test_a_processor_computes_in_bf16_where_it_has_units_for_it_and_may_use_them(units, capability, name, monkeypatch):
+def processor(monkeypatch, amx, products, capability):
+    "One with and without AMX, and with and without AVX-512's products of bf16; None: a PyTorch that can't be asked."
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", units, raising=False)
+    for name, has in (("amx_tile", amx), ("avx512_bf16", products)):
+        monkeypatch.setattr(torch.cpu, f"_is_{name}_supported", None if has is None else lambda has=has: has, raising=False)
+
+
+@pytest.mark.parametrize("amx, products, capability, name", [
+    (None, None, "AVX512", "fp32"), (False, False, "AVX512", "fp32"), (True, None, "AVX512", "bf16"), (True, False, "AVX512", "bf16"),
+    (False, True, "AVX512", "bf16"), (None, True, "AVX512", "bf16"), (True, True, "AVX2", "fp32"), (False, True, "DEFAULT", "fp32")])
+def test_a_processor_computes_in_bf16_where_it_has_products_of_it_and_may_use_them(amx, products, capability, name, monkeypatch):
+    processor(monkeypatch, amx, products, capability)
     assert precision_here() == name
     model = torch.nn.Linear(1, 1)
     assert [precision_for(model, n) for n in (1, MANY - 1, MANY, 256)] == ["fp32", "fp32", name, name] and MANY == 128
@@ -31,7 +37,7 @@ def test_a_gpu_computes_in_bf16_from_8_0_on(capability, name, monkeypatch):
 
 
 def test_other_devices_compute_in_fp32(monkeypatch):
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True, raising=False)
+    processor(monkeypatch, True, True, "AVX512")
     assert precision_here("mps") == "fp32", "what the processor beside it can multiply says nothing of it"
 
 

@@ -132,7 +132,8 @@ def test_impossible_limits_are_one_sentence(limits, tmp_path):
 
 @pytest.mark.parametrize("units", [True, False])
 def test_fewer_bits_only_for_many_rows_and_where_they_are_faster(monkeypatch, units):
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: units, raising=False)
+    for name in "amx_tile", "avx512_bf16":
+        monkeypatch.setattr(torch.cpu, f"_is_{name}_supported", lambda: units, raising=False)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     translator, seen = words(), []
     translator.model.output.register_forward_hook(lambda m, i, logits: seen.append(logits.dtype))

@@ -1,6 +1,6 @@
 """Which numbers to compute with, weights in fewer bits, and what those bits cost."""
-# bf16 has the range of fp32 and eight bits of mantissa. It pays on processors with units that multiply matrices of it: NVIDIA's
-# from compute capability 8.0 on, Intel's with AMX. Elsewhere it is imitated, and slower.
+# bf16 has the range of fp32 and eight bits of mantissa. It pays on processors that multiply it by themselves: NVIDIA's from compute
+# capability 8.0 on, those with AMX (Intel) or AVX-512's bf16 products (AMD from Zen 4 on). Elsewhere it is imitated, and slower.
 #
 # int8 is for the file alone: each row of a matrix has its own step s = max|w| / 127 and is kept as round(w / s), so that no weight
 # moves by more than s / 2. One step for the whole matrix would lose the rows with small weights beside one row with large ones.
@@ -16,15 +16,15 @@ PRECISIONS = "fp32", "bf16", "int8"
 
 
 def precision_here(device: str = "cpu") -> str:
-    "bf16 on a machine that has matrix units for it and may use them (ATEN_CPU_CAPABILITY can forbid it), else fp32."
+    "bf16 on a machine that has instructions for its products and may use them (ATEN_CPU_CAPABILITY can forbid it), else fp32."
     if device == "cuda":
         new = torch.cuda.get_device_capability() >= (8, 0)
         return "bf16" if new else "fp32"
     if device != "cpu":
         return "fp32"
-    supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
+    asked = [getattr(torch.cpu, f"_is_{name}_supported", None) for name in ("amx_tile", "avx512_bf16")]
     wide = torch.backends.cpu.get_cpu_capability() not in ("DEFAULT", "AVX2")
-    return "bf16" if wide and supported and supported() else "fp32"
+    return "bf16" if wide and any(supported and supported() for supported in asked) else "fp32"
 
 
 def precision_for(model: nn.Module, rows: int) -> str:
