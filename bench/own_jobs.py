@@ -370,10 +370,14 @@ def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
         kinds = BACK if job.pairs < SCALE.sizes[2].pairs else BACK[:1]
         columns = [back_translated(translator, lines, kind == "sampled") for kind in kinds]
         return row | {"monolingual": len(lines)}, "".join("\t".join(line) + "\n" for line in zip(*columns))
-    both = job.text in DOMAIN or job.text == "real" and job.epochs == SCALE.short and not job.change
+    row_itself = job.text == "real" and not job.change
+    both = job.text in DOMAIN or row_itself and job.epochs == SCALE.short
     found = {name: tested(translator, t.tests[name]) for name in t.tests if both or name == "tatoeba"}
     row |= {"tests": {name: one for name, (one, _) in found.items()}, "bleu": found["tatoeba"][0]["all"]["bleu"]["value"],
             "copied_answers": own_report.known(t.tests["tatoeba"][1], pairs)}
+    if job.seed == 1 and (row_itself or job.text == "general"):  # something to read beside the scores
+        sources, references = t.tests["tatoeba"]
+        row["shown"] = evenly(list(zip(sources, (refs[0] for refs in references), found["tatoeba"][1])), 20)
     if both and job.text == "real" and job.seed == 1:
         (home / "weights").mkdir(parents=True, exist_ok=True)
         keep_weights(home / "weights" / f"{job.name}.safetensors", made.run.model)

@@ -225,6 +225,7 @@ def test_a_row_has_all_that_is_reported(ran):
             assert len(test["counts"]) == TRIAL.held and len(test["sha256"]) == 64
             assert all("version:" in test[refs][name]["signature"] for refs in ("first", "all") for name in ("bleu", "chrf"))
             assert all(test["all"][name]["low"] <= test["all"][name]["high"] for name in ("bleu", "chrf"))
+    assert len(rows[FEW[0]]["shown"]) == TRIAL.held and all(len(one) == 3 for one in rows[FEW[0]]["shown"]) and "shown" not in rows[FEW[2]]
     assert rows[FEW[0]]["steps"] == rows[FEW[2]]["steps"], "the gain isn't more training"
     assert rows[FEW[2]]["train_pairs"] <= 40 + TRIAL.mono and rows[FEW[2]]["parameters"] == rows[FEW[0]]["parameters"] + 64
     noisy, filtered = rows[FEW[4]], rows[FEW[5]]
