@@ -20,7 +20,8 @@ from transformer_lit.support.records import commit, hardware  # noqa: E402
 
 def where() -> dict:
     "Commit, machine and torch."
-    cores = ", bf16 matrix units" * bool(getattr(torch.cpu, "_is_amx_tile_supported", bool)())
+    amx, products = (getattr(torch.cpu, f"_is_{name}_supported", bool)() for name in ("amx_tile", "avx512_bf16"))
+    cores = ", bf16 matrix units" if amx else ", bf16 products" if products else ""
     return {"commit": commit(), "hardware": hardware() + cores, "torch": torch.__version__.split("+")[0]}
 
 
