@@ -1,7 +1,6 @@
 """Decoder-only: the stream leaks nothing, pads change nothing, the cache is the stream, and the loss is over what it says."""
 import copy
 import math
-from statistics import mean
 
 import pytest
 import torch
@@ -19,10 +18,9 @@ from transformer_lit.decoder_only import (
     stream_mask)
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.embeddings import sinusoids
-from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, gap_of, wanted_parameters
+from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, wanted_parameters
 from transformer_lit.masks import BOS, EOS, PAD, causal_mask, reads_future, reads_padding
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.support.comparison import lines_of, runs_of
 from transformer_lit.support.recipes import rise_and_fall
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, backward, validation_loss
 
@@ -365,13 +363,3 @@ def test_both_losses_pay_for_the_output_layer_of_their_labels():
         return counter.get_total_flops()
 
     assert counted(1.0) - counted(0.0) == 3 * 2 * int((source != PAD).sum()) * VOCAB * 8
-
-
-def test_what_chapter_24_says_of_its_older_records():
-    losses = {name: [run["valid_loss"] for run in runs] for name, runs in runs_of(DESIGNS).items()}
-    alone = losses["decoder-only"]
-    assert max(alone) < min(losses["decoder-only-both"])
-    for name, decided in (("decoder-only-both", True), ("decoder-only-decay", False)):
-        gap, half = gap_of(losses[name], alone)
-        assert (abs(gap) > half) == decided, name
-    assert all(mean(values) > lines_of("pocket")["trigram"] for values in losses.values()), "they say who learns French fast"

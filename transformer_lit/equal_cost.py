@@ -36,7 +36,7 @@ from .training import (
 from .translation import Translator
 
 _all_ = ["over_seeds", "has_record", "runs_of", "said", "search_of",
-         "table_of"]  # the first rule's records, for chapters 24 to 26
+         "table_of"]  # the first rule's records, for chapter 25
 
 # %% ../book/22_fair_comparison.ipynb #design
 @dataclass

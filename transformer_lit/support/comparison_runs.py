@@ -1,4 +1,4 @@
-"""The first rule of part IV and its command, for the records that chapters 24 to 26 still read."""
+"""The first rule of part IV and its command, for the records that chapter 25 still reads."""
 # python -m transformer_lit.support.comparison_runs NAME
 # Chapter 22 has today's rule, and `bench/fair.py` makes its records. The first one searched the peak alone, with one seed, and had
 # smaller budgets. Batches, sizes, runs and scores are chapter 22's. This file stands above the chapters of part IV and imports

@@ -1,0 +1,90 @@
+"""The appendix "Your own pair": its tables and drawings, by hand on a made-up record; and what the page says of the real one."""
+import pytest
+
+from transformer_lit.support import own_views as views
+from transformer_lit.support.own_pairs import SIZES
+
+
+def a_run(pairs, seed, bleu, text="real", change="", loss=1.0, **more):
+    score = {"bleu": {"value": bleu, "signature": "a|b"}, "chrf": {"value": bleu + 20}}
+    return {"pairs": pairs, "seed": seed, "text": text, "change": change, "epochs": 0, "cpu_seconds": 60 * seed, "valid_per_character": loss,
+            "steps": 40, "epochs_run": 4.0, "best_epoch": 3.0, "curve": [[10, 4.0], [20, 3.5], [30, loss + 2], [40, 3.25]],
+            "tests": {"tatoeba": {"sentences": 9, "all": score}}, **more}
+
+
+def a_cell(pairs, text="real", change="", seeds=(1, 2, 3), value=1.0):
+    gain = {"seeds": list(seeds), "tatoeba": {"value": value, "low": value - 0.5, "high": value + 0.5}}
+    return {"pairs": pairs, "text": text, "change": change, "epochs": 0, "seeds": list(seeds), "more_than": [gain]}
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    runs = [a_run(2000, seed, 5.0 + seed, last={"all": {"bleu": {"value": 4.0}}}, shown=[["Go.", "Va !", "Pars."]]) for seed in (3, 1, 2)]
+    runs += [a_run(2000, 1, 9.0, change="dropout=0.1", loss=1.2), a_run(2000, 1, 9.0, change="vocabulary=500", loss=0.9)]
+    runs += [a_run(10000, seed, 20.0) for seed in (1, 2)] + [a_run(2000, 1, 3.0, epochs=4)]
+    cells = [a_cell(2000), a_cell(2000, change="dropout=0.1", seeds=[1], value=-0.25), a_cell(2000, change="vocabulary=500", seeds=[1]),
+             a_cell(10000, seeds=[1, 2])]
+    monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": runs})
+
+
+def test_only_rows_with_three_seeds_count_as_measured(made_up):
+    assert [size.pairs for size in views.measured()] == [2000]
+    html = views.sizing_table().html
+    assert "7.0 (6.0 to 8.0)" in html and "27.0 (26.0 to 28.0)" in html and "10,000" not in html and "9 test sentences" in html
+    assert views.shape_table().html.count("✓") == 1 and views.shape_table().html.count("✗") == len(SIZES) - 1
+
+
+def test_changes_are_said_with_what_the_row_has_and_the_least_loss_is_first(made_up):
+    assert views.change_rows(2000) == [
+        {"": "subwords: 500, not 1,000", "loss": "-10.0%", "BLEU": "+1.0 [+0.5, +1.5]", "seeds": 1},
+        {"": "dropout: 0.1, not 0.3", "loss": "+20.0%", "BLEU": "-0.2 [-0.8, +0.2]", "seeds": 1}]
+    assert views.change_said(10000, "layers=4") == "layers of each stack: 4, not 3"
+    assert views.change_said(10000, "max_tokens=2048") == "tokens in a batch: 2,048, not 1,024"
+
+
+def test_curves_and_the_epoch_to_stop_at(made_up):
+    picture = views.loss_curves(2000)
+    assert "dropout 0.1 3.20 after 3, dropout 0.3 3.00 after 3 epochs" in picture.caption and "2,000 pairs" in picture.caption
+    assert views.stop_rows() == [{"pairs": "2,000", "epochs": "4", "best epoch": "3", "BLEU there": "7.0", "BLEU at the end": "4.0"}]
+
+
+def test_a_run_that_was_best_at_its_end_has_one_score(monkeypatch):
+    whole = {"cells": [], "runs": [a_run(2000, seed, 8.0) for seed in (1, 2, 3)]}
+    monkeypatch.setattr(views, "recorded", lambda name: whole)
+    assert views.stop_rows()[0]["BLEU at the end"] == views.stop_rows()[0]["BLEU there"] == "8.0"
+
+
+def test_answers_side_by_side(made_up):
+    html = views.answers_table(["Go."], [2000]).html
+    assert "Go." in html and "Pars." in html and "2,000 pairs" in html
+    with pytest.raises(KeyError):
+        views.answers_table(["Stay."], [2000])
+
+
+# What the page says of the real record -----------------------------------------------------------------------------------
+
+def test_the_page_says_what_so_many_pairs_gave():
+    few, more = (views.scores_of(views.runs_of(pairs), "bleu") for pairs in (2_000, 10_000))
+    assert [size.pairs for size in views.measured()] == [2_000, 10_000] and max(few) < 10 and min(more) > 20
+    right = {source: said == reference or said == "Tom a peur de vous." for source, reference, said in views.runs_of(10_000)[0]["shown"]}
+    asked = ["I don't like coffee.", "That's exactly what I thought.", "Tom is afraid of you.", "I need a heavy coat."]
+    assert [right[source] for source in asked] == [True, True, True, False]
+
+
+def test_the_page_says_which_changes_help():
+    rows = {row[""]: row for row in views.change_rows(2_000)}
+    assert next(iter(rows)) == "dropout: 0.4, not 0.3" and list(rows)[-1] == "dropout: 0.1, not 0.3", "the least loss, and the highest"
+    cells = {cell["change"]: cell["more_than"][0] for cell in views.cells_of(2_000) if cell["change"]}
+    assert [change for change, gain in cells.items() if len(gain["seeds"]) == 3] == ["dropout=0.4"], "the one with three seeds"
+    assert cells["dropout=0.4"]["tatoeba"]["low"] < 0 < cells["dropout=0.4"]["tatoeba"]["value"], "not decided"
+    assert cells["vocabulary=500"]["tatoeba"]["low"] < 0 and rows["subwords: 500, not 1,000"]["loss"] > "+1"
+    assert any(gain["tatoeba"]["low"] > 0 and rows[views.change_said(2_000, change)]["loss"].startswith("+") for change, gain in cells.items())
+
+
+def test_the_page_says_that_bleu_does_not_follow_the_loss():
+    few, more = views.stop_rows()
+    assert float(few["BLEU at the end"]) > float(few["BLEU there"]) + 1 and int(few["best epoch"]) < 25 < int(few["epochs"]) == 40
+    assert abs(float(more["BLEU at the end"]) - float(more["BLEU there"])) < 0.5
+    turn = {value: min(run["curve"], key=lambda point: point[1])[0] * run["epochs_run"] / run["steps"]
+            for value, run in ((0.1, views.runs_of(2_000, change="dropout=0.1")[0]), (0.3, views.runs_of(2_000)[0]))}
+    assert turn[0.1] < 8 < turn[0.3], "after a few epochs, and later"

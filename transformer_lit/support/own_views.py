@@ -1,0 +1,115 @@
+"""The appendix "Your own pair": what so many pairs give, which changes help, when to stop, from recorded runs."""
+# The record is book/results/bench/own-pair.json; `bench/own.py` makes it. Its cells hold runs that differ in the seed alone, its
+# runs each one. A gain is BLEU over what it is compared with, from a bootstrap over seeds and test sentences.
+from collections.abc import Mapping, Sequence
+from statistics import mean
+
+from . import figures
+from .comparison import over_seeds
+from .fair import gap_said
+from .own_pairs import SIZES, Size
+from .rivals import recorded
+
+TEST = "tatoeba"
+FIELDS = {"vocabulary": "subwords", "layers": "layers of each stack", "dropout": "dropout", "max_tokens": "tokens in a batch"}
+
+
+def cells_of(pairs: int, text: str = "real") -> list[dict]:
+    "All cells of a row of the table with this text, whole runs only: the row itself first, then its changes."
+    return [cell for cell in recorded("own-pair")["cells"] if (cell["pairs"], cell["text"], cell["epochs"]) == (pairs, text, 0)]
+
+
+def runs_of(pairs: int, text: str = "real", change: str = "") -> list[dict]:
+    "The runs of one cell, in the order of seeds."
+    return sorted((run for run in recorded("own-pair")["runs"] if (run["pairs"], run["text"], run["change"], run["epochs"])
+                   == (pairs, text, change, 0) and "tests" in run), key=lambda run: run["seed"])
+
+
+def measured() -> list[Size]:
+    "The rows of the table that have runs with all three seeds."
+    return [size for size in SIZES if len(runs_of(size.pairs)) >= 3]
+
+
+def scores_of(runs: Sequence[Mapping], metric: str) -> list[float]:
+    "A score of each run on the everyday test, with all references."
+    return [run["tests"][TEST]["all"][metric]["value"] for run in runs]
+
+
+# How many pairs ----------------------------------------------------------------------------------------------------------
+
+def sizing_table() -> figures.Picture:
+    "A row for each size that was measured: scores over the seeds, and what a training takes."
+    rows = []
+    for size in measured():
+        runs = runs_of(size.pairs)
+        rows.append({"pairs": f"{size.pairs:,}", "BLEU": over_seeds(scores_of(runs, "bleu"), 1), "chrF": over_seeds(scores_of(runs, "chrf"), 1),
+                     "minutes of a core": f"{mean(run['cpu_seconds'] for run in runs) / 60:.0f}"})
+    first = runs_of(measured()[0].pairs)[0]["tests"][TEST]
+    return figures.table(rows, caption=f"{first['sentences']:,} test sentences; mean of three seeds (lowest to highest); "
+                         + first["all"]["bleu"]["signature"].replace("|", " "))
+
+
+def shape_table() -> figures.Picture:
+    "The table that sizes a model, as `train --pairs` uses it, and which of its rows were measured."
+    known = {size.pairs for size in measured()}
+    return figures.table([{"pairs, about": f"{size.pairs:,}", "subwords": f"{size.vocabulary:,}", "layers": f"{size.layers} + {size.layers}",
+                           "width": size.width, "dropout": size.dropout, "tokens in a batch": f"{size.max_tokens:,}", "epochs": size.epochs,
+                           "measured": size.pairs in known} for size in SIZES], caption="How a model is sized", wide=True)
+
+
+def answers_table(sources: Sequence[str], sizes: Sequence[int]) -> figures.Picture:
+    "What the first seed said to some test sentences, a column for each number of pairs. KeyError for a sentence that none was asked."
+    said = {f"{pairs:,} pairs": {source: one for source, _, one in runs_of(pairs)[0]["shown"]} for pairs in sizes}
+    return figures.table([{"English": source, **{name: answers[source] for name, answers in said.items()}} for source in sources],
+                         caption="Answers to test sentences")
+
+
+# One change at a time ----------------------------------------------------------------------------------------------------
+
+def change_said(pairs: int, change: str) -> str:
+    "A change in words, with what the row has: `subwords: 500, not 1,000`."
+    field, _, value = change.partition("=")
+    row = getattr(next(size for size in SIZES if size.pairs == pairs), field)
+    new = type(row)(value)
+    return f"{FIELDS[field]}: {new:,}, not {row:,}"
+
+
+def change_rows(pairs: int) -> list[dict]:
+    "Each change with its validation loss per character over the row's, in percent, and its gain in BLEU; the best loss first."
+    row, *changes = cells_of(pairs)
+    first = runs_of(pairs)[0]["valid_per_character"]
+    rows = []
+    for cell in changes:
+        own = runs_of(pairs, change=cell["change"])[0]["valid_per_character"]
+        gain = cell["more_than"][0]
+        rows.append((own, {"": change_said(pairs, cell["change"]), "loss": f"{own / first - 1:+.1%}", "BLEU": gap_said(gain[TEST], 1),
+                           "seeds": len(gain["seeds"])}))
+    return [row for _, row in sorted(rows, key=lambda one: one[0])]
+
+
+def loss_curves(pairs: int, field: str = "dropout") -> figures.Picture:
+    "Validation loss over the epochs, first seed: the row, and its runs with another value of one field. A dot is the best epoch."
+    size = next(size for size in SIZES if size.pairs == pairs)
+    found = {getattr(size, field): runs_of(pairs)[0]}
+    for cell in cells_of(pairs):
+        name, _, value = cell["change"].partition("=")
+        if name == field:
+            found[type(getattr(size, field))(value)] = runs_of(pairs, change=cell["change"])[0]
+    lines = {f"{field} {value:g}": ([step * run["epochs_run"] / run["steps"] for step, _ in run["curve"]], [loss for _, loss in run["curve"]])
+             for value, run in sorted(found.items())}
+    least = {name: min(zip(losses, epochs)) for name, (epochs, losses) in lines.items()}
+    told = ", ".join(f"{name} {loss:.2f} after {epoch:.0f}" for name, (loss, epoch) in least.items())
+    return figures.curves(lines, xlabel="epochs", ylabel="validation loss, nats per token", caption=f"{pairs:,} pairs. Lowest: {told} epochs.",
+                          alt=f"Validation loss over the epochs with {pairs:,} pairs. Lowest: {told} epochs.")
+
+
+def stop_rows() -> list[dict]:
+    "Of each measured row the epoch of least validation loss, and BLEU there and after the last epoch, mean of the seeds."
+    rows = []
+    for size in measured():
+        runs = runs_of(size.pairs)
+        last = [run.get("last", run["tests"][TEST])["all"]["bleu"]["value"] for run in runs]
+        rows.append({"pairs": f"{size.pairs:,}", "epochs": f"{mean(run['epochs_run'] for run in runs):.0f}",
+                     "best epoch": f"{mean(run['best_epoch'] for run in runs):.0f}", "BLEU there": f"{mean(scores_of(runs, 'bleu')):.1f}",
+                     "BLEU at the end": f"{mean(last):.1f}"})
+    return rows
