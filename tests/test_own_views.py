@@ -74,7 +74,7 @@ def test_the_page_says_what_so_many_pairs_gave():
 def test_the_page_says_which_changes_help():
     rows = {row[""]: row for row in views.change_rows(2_000)}
     assert next(iter(rows)) == "dropout: 0.4, not 0.3" and list(rows)[-1] == "dropout: 0.1, not 0.3", "the least loss, and the highest"
-    cells = {cell["change"]: cell["more_than"][0] for cell in views.cells_of(2_000) if cell["change"]}
+    cells = {cell["change"]: cell["more_than"][0] for cell in views.changes_of(2_000)}
     assert [change for change, gain in cells.items() if len(gain["seeds"]) == 3] == ["dropout=0.4"], "the one with three seeds"
     assert cells["dropout=0.4"]["tatoeba"]["low"] < 0 < cells["dropout=0.4"]["tatoeba"]["value"], "not decided"
     assert cells["vocabulary=500"]["tatoeba"]["low"] < 0 and rows["subwords: 500, not 1,000"]["loss"] > "+1"

@@ -14,15 +14,16 @@ TEST = "tatoeba"
 FIELDS = {"vocabulary": "subwords", "layers": "layers of each stack", "dropout": "dropout", "max_tokens": "tokens in a batch"}
 
 
-def cells_of(pairs: int, text: str = "real") -> list[dict]:
-    "All cells of a row of the table with this text, whole runs only: the row itself first, then its changes."
-    return [cell for cell in recorded("own-pair")["cells"] if (cell["pairs"], cell["text"], cell["epochs"]) == (pairs, text, 0)]
+def changes_of(pairs: int) -> list[dict]:
+    "The cells of one change to a row of the table, whole runs on real pairs only."
+    return [cell for cell in recorded("own-pair")["cells"]
+            if (cell["pairs"], cell["text"], cell["epochs"]) == (pairs, "real", 0) and cell["change"]]
 
 
-def runs_of(pairs: int, text: str = "real", change: str = "") -> list[dict]:
-    "The runs of one cell, in the order of seeds."
+def runs_of(pairs: int, change: str = "") -> list[dict]:
+    "The whole runs of a row on real pairs, or of a change to it, in the order of seeds."
     return sorted((run for run in recorded("own-pair")["runs"] if (run["pairs"], run["text"], run["change"], run["epochs"])
-                   == (pairs, text, change, 0) and "tests" in run), key=lambda run: run["seed"])
+                   == (pairs, "real", change, 0) and "tests" in run), key=lambda run: run["seed"])
 
 
 def measured() -> list[Size]:
@@ -75,23 +76,24 @@ def change_said(pairs: int, change: str) -> str:
 
 
 def change_rows(pairs: int) -> list[dict]:
-    "Each change with its validation loss per character over the row's, in percent, and its gain in BLEU; the best loss first."
-    row, *changes = cells_of(pairs)
-    first = runs_of(pairs)[0]["valid_per_character"]
+    "Each change with its validation loss per character over the row's with the same seeds, in percent, and its gain in BLEU; the best first."
+    def loss(change: str, seeds: Sequence[int]) -> float:
+        return mean(run["valid_per_character"] for run in runs_of(pairs, change) if run["seed"] in seeds)
+
     rows = []
-    for cell in changes:
-        own = runs_of(pairs, change=cell["change"])[0]["valid_per_character"]
+    for cell in changes_of(pairs):
         gain = cell["more_than"][0]
-        rows.append((own, {"": change_said(pairs, cell["change"]), "loss": f"{own / first - 1:+.1%}", "BLEU": gap_said(gain[TEST], 1),
-                           "seeds": len(gain["seeds"])}))
+        more = loss(cell["change"], gain["seeds"]) / loss("", gain["seeds"]) - 1
+        rows.append((more, {"": change_said(pairs, cell["change"]), "loss": f"{more:+.1%}", "BLEU": gap_said(gain[TEST], 1),
+                            "seeds": len(gain["seeds"])}))
     return [row for _, row in sorted(rows, key=lambda one: one[0])]
 
 
 def loss_curves(pairs: int, field: str = "dropout") -> figures.Picture:
-    "Validation loss over the epochs, first seed: the row, and its runs with another value of one field. A dot is the best epoch."
+    "Validation loss over the epochs, first seed: the row, and its runs with another value of one field."
     size = next(size for size in SIZES if size.pairs == pairs)
     found = {getattr(size, field): runs_of(pairs)[0]}
-    for cell in cells_of(pairs):
+    for cell in changes_of(pairs):
         name, _, value = cell["change"].partition("=")
         if name == field:
             found[type(getattr(size, field))(value)] = runs_of(pairs, change=cell["change"])[0]
