@@ -127,6 +127,7 @@ def test_the_drawings_say_what_they_show(made_up):
     assert picture.caption == ("Tatoeba. At the end: Transformer 2.00, RNN 2.00. Operations, 10¹²: Transformer 0, RNN 0. "
                                "Dotted: a trigram that sees the French alone.")
     assert picture.html.count("<svg") >= 2 and "trigram" in picture.html and "2 models" in repr(picture)
+    assert fair.losses_along("rnn", since=1500)[0] == fair.losses_along("rnn")[0][-1:] and len(fair.losses_along("rnn")[0]) == 2
     picture = pictures.bleu_by_length(["transformer", "rnn"], least=10)
     assert picture.caption == "From the shortest sentences to the longest, the Transformer goes from 100% to 100% of the BLEU of the RNN."
     assert "Transformer: from 20 to 1; RNN: from 20 to 1" in repr(picture)

@@ -188,10 +188,10 @@ def looks_of(name: str, ground: str = "tatoeba") -> list[tuple]:
     return list(zip(*(run["curve"] for run in results_of(name, ground))))
 
 
-def losses_along(name: str, operations: bool = False, ground: str = "tatoeba") -> Band:
-    "Along the runs with the full budget: millions of target tokens, or 10¹² operations, and the validation loss."
+def losses_along(name: str, operations: bool = False, ground: str = "tatoeba", since: int = 0) -> Band:
+    "Along the runs with the full budget, from so many target tokens on: millions of target tokens, or 10¹² operations, and the validation loss."
     each = mean(run["flops"] / run["tokens"] for run in results_of(name, ground)) / 1e12 if operations else 1e-6
-    looks = looks_of(name, ground)
+    looks = [look for look in looks_of(name, ground) if look[0][0] >= since]
     return band([look[0][0] * each for look in looks], [[valid for _, _, valid, _ in look] for look in looks])
 
 

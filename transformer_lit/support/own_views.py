@@ -53,9 +53,9 @@ def sizing_table() -> figures.Picture:
 def shape_table() -> figures.Picture:
     "The table that sizes a model, as `train --pairs` uses it, and which of its rows were measured."
     known = {size.pairs for size in measured()}
-    return figures.table([{"pairs, about": f"{size.pairs:,}", "subwords": f"{size.vocabulary:,}", "layers": f"{size.layers} + {size.layers}",
-                           "width": size.width, "dropout": size.dropout, "tokens in a batch": f"{size.max_tokens:,}", "epochs": size.epochs,
-                           "measured": size.pairs in known} for size in SIZES], caption="How a model is sized", wide=True)
+    return figures.table([{"pairs": size.pairs, "subwords": size.vocabulary, "layers": f"{size.layers} + {size.layers}", "width": size.width,
+                           "dropout": size.dropout, "batch": size.max_tokens, "epochs": size.epochs, "measured": size.pairs in known}
+                          for size in SIZES], caption="How a model is sized; batches in tokens of each side", fmt="{:g}", wide=True)
 
 
 def answers_table(sources: Sequence[str], sizes: Sequence[int]) -> figures.Picture:

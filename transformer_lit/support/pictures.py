@@ -15,10 +15,12 @@ def titled(found: Mapping[str, T]) -> dict[str, T]:
     return {TITLES.get(name, name): one for name, one in found.items()}
 
 
-def losses_along(names: Sequence[str]) -> figures.Picture:
-    "Recorded validation losses along the runs on Tatoeba, by tokens and by operations; a design whose seeds aren't all there is left out."
+def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
+    """Recorded validation losses along the runs on Tatoeba, from so many target tokens on, by tokens and by operations.
+
+    A design whose seeds aren't all there is left out."""
     names = [name for name in names if fair.results_of(name)]
-    panels = {title: titled({name: fair.losses_along(name, operations) for name in names})
+    panels = {title: titled({name: fair.losses_along(name, operations, since=since) for name in names})
               for title, operations in (("by tokens", False), ("by operations", True))}
     told = ", ".join(f"{name} {line[1][-1]:.2f}" for name, line in panels["by tokens"].items())
     spent = ", ".join(f"{name} {line[0][-1]:.0f}" for name, line in panels["by operations"].items())
