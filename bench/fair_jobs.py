@@ -17,6 +17,7 @@ import ngrams
 import torch
 from jobs import Dirty, Resumable, clean, keep_row, row_of  # noqa: F401
 
+from transformer_lit import decoder_only, equal_cost, rnn, since_2017
 from transformer_lit.equal_cost import (
     SCALES, Design, Ground, MeteredTrainer, Scale, batches_for, cost, count_parameters, fit_size, ground, labels, score, training_for)
 from transformer_lit.evaluation import scores
@@ -26,7 +27,6 @@ from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.pocket import load_pocket
 from transformer_lit.support import plan, word_maps
 from transformer_lit.support.checkpoint import keep_weights
-from transformer_lit.support.comparison_runs import COMPETITORS
 from transformer_lit.support.precision import precision_here
 from transformer_lit.support.records import commit, hardware
 from transformer_lit.tokens import Subwords
@@ -83,6 +83,7 @@ def without_order(design: Design) -> Design:
 
 
 UNORDERED = {name: f"{name}-unordered" for name in ("rnn-attention", "transformer")}
+COMPETITORS: dict[str, Design] = {**equal_cost.DESIGNS, **rnn.DESIGNS, **decoder_only.DESIGNS, **since_2017.DESIGNS}
 DESIGNS: dict[str, Design] = COMPETITORS | {"untied": Design(build_untied)} | {
     bag: without_order(COMPETITORS[name]) for name, bag in UNORDERED.items()}
 

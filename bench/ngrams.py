@@ -10,15 +10,13 @@ batches, in the same vocabulary, as the models, and are measured on the same hel
 h is the n - 1 tokens before w, and h' is h without its first one. c counts, t(h) is how many different tokens stood after h.
 After an h that was never seen p_n is p_n-1. EOS is a token like any other; BOS is read and never predicted.
 
-    python bench/ngrams.py                                                # of the two corpora of chapter 22's records
-    python bench/ngrams.py --out book/results/bench/ngrams.json
-    python bench/ngrams.py --ground tatoeba --tokens 2000000              # of a run of `fair.py` with so many target tokens
+    python bench/ngrams.py                      # of the runs of `fair.py` on Tatoeba with two million target tokens
+    python bench/ngrams.py --ground pocket --tokens 200000
 """
 import argparse
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 NAMES = ("unigram", "bigram", "trigram")
 
@@ -80,43 +78,16 @@ def targets(pairs: Sequence[tuple], batches: Iterable[Sequence[int]] | None = No
     return [pairs[i][1] for i in chosen]
 
 
-def of_records() -> dict[str, dict[int, dict[str, float]]]:
-    "corpus -> seed -> the lines on validation pairs, counted on the batches of the recorded runs with that seed."
-    from transformer_lit.equal_cost import batches_for
-    from transformer_lit.support.comparison_runs import SCALES, first_ground
-
-    found: dict[str, dict] = {}
-    for corpus, scale in SCALES.items():
-        field = first_ground(corpus)
-        held = targets(field.valid)
-        for seed in scale.seeds:
-            seen = targets(field.train, batches_for(field.train, scale.max_tokens, scale.tokens, seed))
-            rows = lines(seen, held, len(field.tokens))
-            found.setdefault(corpus, {})[seed] = {name: row["loss"] for name, row in rows.items()}
-    return found
-
-
 def main() -> None:
     import fair_jobs as fair
-    from common import command, keep, where
 
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ground", choices=list(fair.GROUNDS), help="of `fair.py`; without it both of chapter 22")
-    p.add_argument("--tokens", type=int, default=2_000_000, help="target tokens of a run of `fair.py` (default: %(default)s)")
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--out", type=Path, help="record the lines of chapter 22's corpora here")
+    p.add_argument("--ground", choices=list(fair.GROUNDS), default="tatoeba", help="of `fair.py` (default: %(default)s)")
+    p.add_argument("--tokens", type=int, default=2_000_000, help="target tokens of its runs (default: %(default)s)")
+    p.add_argument("--seed", type=int, default=1, help="of its batches (default: %(default)s)")
     o = p.parse_args()
-    if o.ground and o.out:
-        p.error("--out records the lines of chapter 22's corpora; leave --ground out")
-    if o.ground:
-        found = {o.ground: {o.seed: fair.count_ngrams(fair.Job("ngrams", o.ground, tokens=o.tokens, seed=o.seed))["valid"]}}
-    else:
-        found = of_records()
-    for corpus, seeds in found.items():
-        for seed, row in seeds.items():
-            print(f"{corpus}, seed {seed}:", ", ".join(f"{name} {row[name]:.3f}" for name in NAMES), "nats per token")
-    if o.out:
-        keep(o.out, {"command": command(p), **where(), "lines": found})
+    row = fair.count_ngrams(fair.Job("ngrams", o.ground, tokens=o.tokens, seed=o.seed))["valid"]
+    print(f"{o.ground}:", ", ".join(f"{name} {row[name]:.3f}" for name in NAMES), "nats per token of the validation pairs")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import torch
 
 import transformer_lit
 from transformer_lit import data, wmt
-from transformer_lit.support import cli, commands, comparison, devices, large_runs, options as types, own_report, recipes, run_options, serving, training_sets
+from transformer_lit.support import cli, commands, devices, large_runs, options as types, own_report, recipes, run_options, serving, training_sets
 from transformer_lit.support.files import shipped
 
 PACKAGE = Path(transformer_lit.__file__).parent
@@ -177,7 +177,6 @@ def test_the_same_command_again():
     assert again("a b", {"steps": 5, "look_every": None, "peak": 0.5}) == "a b --steps 5 --peak 0.5"
     assert again("a", {"seeds": [1, 2]}) == "a --seeds 1 2"
     assert again("a", {"compile": True, "dynamic": False, "way": "our way"}) == "a --compile --no-dynamic --way 'our way'"
-    assert comparison.command("rnn", "pocket") == "python -m transformer_lit.support.comparison_runs rnn --corpus pocket"
 
 
 def test_a_recipe_is_copied_and_what_was_typed_replaces_a_field():

@@ -119,6 +119,26 @@ def test_currencies_crossing_and_order_as_rows(made_up):
         {"": "RNN − Transformer", "with order": "-0.50 [-0.75, +0.12]", "without": "+0.25 [-0.75, +0.12]"}]
 
 
+def test_muon_in_three_currencies(made_up):
+    path, gap = made_up / "summary.json", {"value": -0.25, "low": -0.5, "high": -0.125, "decided": True}
+    summary = json.loads(path.read_text()) | {"muon": [
+        {"design": "muon", "against": "adamw", "tokens": 1500, "operations": 0.95, "cpu_seconds": 1.3, "seconds": 1.01, "more": gap},
+        {"design": "muon", "against": "adamw", "tokens": 1600, "operations": 1.0, "cpu_seconds": 1.4, "seconds": 1.07, "more": gap | {"decided": False}},
+        {"design": "muon", "against": "adamw", "tokens": 2000, "operations": 1.25, "cpu_seconds": 1.75, "seconds": 1.34, "more": gap},
+        {"design": "pre-norm-muon", "against": "pre-norm-adamw", "tokens": 2000, "operations": 1.5, "cpu_seconds": 2.0, "more": gap}]}
+    path.write_text(json.dumps(summary))
+    rows = fair.muon_rows()
+    assert [(row[""], row["as many"], row["target tokens"], row["operations"], row.get("seconds"), row["decided"]) for row in rows] == [
+        ("muon, adamw", "tokens", 2000, "1.25", "1.34", True), ("muon, adamw", "operations", 1600, "1.00", "1.07", False),
+        ("muon, adamw", "seconds", 1500, "0.95", "1.01", True), ("pre-norm-muon, pre-norm-adamw", "tokens", 2000, "1.50", None, True)], (
+        "a currency whose own run isn't there has no row")
+    assert rows[0]["difference"] == "-0.250 [-0.500, -0.125]"
+
+
+def test_a_mean_and_its_brackets():
+    assert fair.over_seeds([1.0, 2.0, 4.5]) == "2.50 (1.00 to 4.50)" and fair.over_seeds([1.0]) == "1.00"
+
+
 def test_the_drawings_say_what_they_show(made_up):
     picture = pictures.losses_by_budget(["transformer", "rnn"])
     assert "Transformer 5.00 at 0.0005M, 2.00 at 0.002M, 0.25 at 0.004M; RNN 2.00 at 0.002M" in repr(picture) and "trigram" in picture.html

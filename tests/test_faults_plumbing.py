@@ -279,7 +279,7 @@ def a_repository(folder):
 
 
 def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
-    from transformer_lit.support import comparison_runs, experiments
+    from transformer_lit.support import experiments, recipes
     from transformer_lit.support.records import PACKAGE, commit
 
     own = commit()
@@ -299,7 +299,7 @@ def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
     assert commit(tmp_path / "mine" / "transformer_lit") == mine, "in its own checkout it has one"
     (tmp_path / "mine" / "file").write_text("2")
     assert commit(tmp_path / "mine" / "transformer_lit") == mine + "-dirty", "files were changed and the commit doesn't say so"
-    assert comparison_runs.commit is experiments.records.commit is commit and PACKAGE == Path(data.__file__).parent, "one function, one place"
+    assert experiments.records.commit is recipes.records.commit is commit and PACKAGE == Path(data.__file__).parent, "one function, one place"
 
     def no_git(*_, **__):
         raise FileNotFoundError("git")

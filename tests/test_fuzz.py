@@ -5,7 +5,6 @@ child process (torch is imported once), which writes what came out; then all of 
 FOLDER` is that child.
 """
 import contextlib
-import dataclasses
 import gzip
 import hashlib
 import io
@@ -141,8 +140,8 @@ def late(*_):
 
 def run(command, home, stdin=b""):
     "Status, output and changes of one command in one folder."
-    from transformer_lit.support import cli, comparison_runs, large_runs
-    mains = {"wmt": large_runs.run_command, "equal_cost": comparison_runs.make_records}
+    from transformer_lit.support import cli, large_runs
+    mains = {"wmt": large_runs.run_command}
     words = [word.replace("{home}", str(home)) for word in command]
     main, words = (mains[words[0]], words[1:]) if words and words[0] in mains else (cli.main, words)
     before, out, err = tree(home), io.StringIO(), io.StringIO()
@@ -310,8 +309,8 @@ def of_data():
 
 
 def stores(home):
-    "A corpus of one's own, its token store, a run that has begun, a preparation that was stopped, a record of equal_cost."
-    from transformer_lit.support import comparison_runs, large_runs
+    "A corpus of one's own, its token store, a run that has begun, a preparation that was stopped."
+    from transformer_lit.support import large_runs
     corpora(home / "data")
     (home / "mine-fr").mkdir()
     (home / "mine-fr" / "a.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS))
@@ -320,12 +319,6 @@ def stores(home):
         assert large_runs.run_command([word.replace("{home}", str(home)) for word in WMT[1:]]) == 0
         (home / "run/run.json").unlink()
         assert large_runs.run_command([word.replace("{home}", str(home)) for word in WMT[1:] + ["--minutes", "0", "--store", "{home}/other"]]) == 75
-    rows = [(0.003, 1, 3.0), (0.006, 1, 2.0), (0.012, 1, 3.0), (0.006, 2, 2.0), (0.006, 3, 2.0)]  # nothing is left to train
-    record = {"command": "x", "commit": "y", "design": "transformer", "runs": [
-        {"peak": peak, "seed": seed, "valid_loss": loss, "search": seed == 1, "bleu": 1.0} for peak, seed, loss in rows], "scale": json.loads(json.dumps(
-            dataclasses.asdict(comparison_runs.SCALES["pocket"])))}
-    (home / "equal/pocket").mkdir(parents=True)
-    (home / "equal/pocket/transformer.json").write_text(json.dumps(record))
 
 
 WMT = ("wmt --corpus {home}/mine-fr --store {home}/store --folder {home}/run --size tiny --vocabulary 300 --sample 50 --max-tokens 300 "
@@ -347,16 +340,6 @@ def of_stores():
         ("other.part/progress.json", "no chunks", edited(chunks="many")), ("other.part/progress.json", "a shard", edited(shards=[{}]))])
 
 
-def of_records():
-    command = ["equal_cost", "transformer", "--out", "{home}/equal"]
-    for how in (*SPOILS, *PLACES):
-        if how not in ("gone", "a link to nothing", "a link to itself"):  # then it would be trained
-            yield f"equal_cost record: {how}", command, [("equal/pocket/transformer.json", how)], b""
-    for name, edit in (("no runs", edited(runs=None)), ("runs of numbers", edited(runs=[1])), ("another scale", edited(scale__tokens=5)),
-                       ("another design", edited(design="rnn")), ("a peak of words", edited(runs__0__peak="x"))):
-        yield f"equal_cost record: {name}", command, [("equal/pocket/transformer.json", edit)], b""
-
-
 BAD = {"beam": "0 -1 65 100000 x 1.5 nan 9" + "9" * 40, "epochs": "0 -1 100000 x", "pairs": "0 -3 x 1e9", "threads": "0 -2 1000000 x",
        "folder": "", "file": "", "set": "none", "language": "it", "out": "", "recipe": "none", "quantization": "int4", "device": "gpu cuda:0"}
 OF = {"data": ["language"], "train": ["epochs", "pairs", "threads", "folder", "recipe", "device"], "translate": ["beam", "folder", "file", "device"],
@@ -367,9 +350,8 @@ LINES = [[], ["eat"], ["data", "eat"], ["data", "fetch"], ["data", "list", "pock
          ["translate", "--folder", "a" * 5000, "a"], ["translate", "x" * 30_000], ["translate", "\udce9"], ["translate", "--nosuch"],
          ["evaluate", "--out", "no/such/x.json"], ["evaluate", "--out", "."], ["evaluate", "--language", "de"],
          ["evaluate", "--set", "pocket", "--language", "de"], ["evaluate", "--folder", "nowhere"], ["train", "--recipe", "wmt14-en-de", "--epochs", "3"],
-         ["train", "a"], ["export"], ["export", "out", "--folder", "nowhere"], ["export", "data"], ["equal_cost"], ["equal_cost", "perceptron"],
-         ["equal_cost", "rnn", "--also", "x"], ["equal_cost", "rnn", "--also", "-1"], ["equal_cost", "rnn", "--corpus", "x"],
-         ["equal_cost", "rnn", "--out", ""], ["wmt", "--corpus", "nowhere-fr"], ["wmt", "--corpus", "wmt15-en-de"], ["wmt", "--corpus", ""],
+         ["train", "a"], ["export"], ["export", "out", "--folder", "nowhere"], ["export", "data"],
+         ["wmt", "--corpus", "nowhere-fr"], ["wmt", "--corpus", "wmt15-en-de"], ["wmt", "--corpus", ""],
          ["wmt", "--corpus", "data"], ["wmt", "--nosuch"]]
 NUMBERS = {"vocabulary": "0 259 65537 x", "sample": "0", "pairs": "0", "steps": "0 1e9", "look-every": "0", "keep-every": "0", "lines": "0", "max-tokens":
            "0 -1", "warmup": "0", "seed": "-1", "checkpoint-every": "-1", "workers": "0 9999", "threads": "0", "peak": "0 nan -1", "dropout": "1 nan",
@@ -390,7 +372,7 @@ def of_lines():
 
 
 GROUPS = {"lines": (nothing, of_lines), "translate": (translators, of_translate), "train": (translators, of_train), "data": (nothing, of_data),
-          "stores": (stores, of_stores), "records": (stores, of_records)}
+          "stores": (stores, of_stores)}
 
 
 # What is asked of them -----------------------------------------------------------------------------------------------

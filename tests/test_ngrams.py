@@ -60,20 +60,3 @@ def test_only_pairs_of_the_batches_count_each_once():
     pairs = [([9], [BOS, k, EOS]) for k in range(10)]
     assert ngrams.targets(pairs, [[3, 1], [1]]) == [[BOS, 1, EOS], [BOS, 3, EOS]]
     assert len(ngrams.targets(pairs)) == 10
-
-
-def test_the_lines_of_the_records_are_counted_on_their_batches(monkeypatch):
-    from dataclasses import replace
-
-    from transformer_lit import equal_cost
-    from transformer_lit.support import comparison_runs
-    tiny = replace(comparison_runs.SCALES["pocket"], tokens=3000, seeds=(1, 2))
-    monkeypatch.setattr(comparison_runs, "SCALES", {"pocket": tiny})
-    found = ngrams.of_records()["pocket"]
-    assert set(found) == {1, 2} and found[1] != found[2], "each seed has batches of its own"
-    assert all(row["unigram"] > row["bigram"] > row["trigram"] > 1 for row in found.values())
-    field = equal_cost.ground("pocket")
-    seen = [field.train[i][1] for i in {i for batch in equal_cost.batches_for(field.train, 512, 3000, 1) for i in batch}]
-    held = [target for _, target in field.valid]
-    model = ngrams.WittenBell(seen, len(field.tokens))
-    assert found[1]["trigram"] == pytest.approx(sum(model.losses(ids)[2] for ids in held) / sum(len(ids) - 1 for ids in held))

@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 from collections import Counter
-from dataclasses import replace
 from random import Random
 
 import pytest

@@ -5,7 +5,7 @@ __all__ = ['SMALL_SIZES', 'SCALES', 'DESIGNS', 'PEAKS', 'WARMUPS', 'TRIALS', 'Se
            'Design', 'Scale', 'Ground', 'ground', 'batches_for', 'labels', 'count_parameters', 'fit_size',
            'build_transformer', 'wanted_parameters', 'neighbours', 'next_setting', 'is_closed', 'next_peak',
            'MeteredTrainer', 'training_for', 'RunBatches', 'one_run', 'cost', 'short_run', 'score', 'gap_of',
-           'difference', 'loss_at', 'over_seeds', 'has_record', 'runs_of', 'said', 'search_of', 'table_of']
+           'difference', 'loss_at']
 
 # %% ../book/22_fair_comparison.ipynb #imports
 import math
@@ -20,8 +20,6 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from .support.comparison import (
-    has_record, over_seeds, runs_of, said, search_of, table_of)
 from .support.optimizers import AdamWAndAdam, MuonAndAdam
 from .data import grouped as one_a_sentence, load
 from .support.recipes import rise_and_fall
@@ -35,9 +33,6 @@ from .training import (
     token_batches, validation_loss)
 from .translation import Translator
 
-_all_ = ["over_seeds", "has_record", "runs_of", "said", "search_of",
-         "table_of"]  # the first rule's records, for chapter 25
-
 # %% ../book/22_fair_comparison.ipynb #design
 @dataclass
 class Design:
@@ -47,13 +42,12 @@ class Design:
     TransformerConfig and a parameter count to meet within 2%. warmup
     is the share of the steps over which the rate rises; a search sets
     it. gradient(steps) gives what replaces `backward` in a run of so
-    many steps. peaks: the first rule's rates, None for its usual."""
+    many steps."""
     build: Callable[[int, dict, int], nn.Module]
     optimizer: str = "adam"
     smoothing: float = 0.1
     warmup: float = 0.1
     gradient: Callable[[int], Callable] | None = None
-    peaks: tuple | None = None
 
 # %% ../book/22_fair_comparison.ipynb #scale
 @dataclass
@@ -219,8 +213,7 @@ def next_peak(tried: dict[float, float]) -> float | None:
                  if peak not in tried), None)
 
 # %% ../book/22_fair_comparison.ipynb #optimiser-for
-OPTIMIZERS = {"adam": None, "adamw": AdamWAndAdam, "muon": MuonAndAdam,
-              "muon0": lambda model: MuonAndAdam(model, decay=0.0)}
+OPTIMIZERS = {"adam": None, "adamw": AdamWAndAdam, "muon": MuonAndAdam}
 
 # %% ../book/22_fair_comparison.ipynb #metered
 class MeteredTrainer(Trainer):

@@ -2,10 +2,10 @@
 # book/results/fair/GROUND/NAME.json has a design's search and its runs, NAME.txt what its first seed said, and summary.json what
 # takes all designs together. `bench/fair.py` makes them; this file only reads, and knows no model.
 import json
+import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
 
-from .comparison import over_seeds
 from .figures import Picture, folded, heatmaps, table
 from .files import shipped
 
@@ -100,6 +100,12 @@ def lines_of(ground: str = "tatoeba") -> dict[str, float]:
     return summary["ngrams"][str(summary["scale"]["tokens"])]["test"]
 
 
+def over_seeds(values: Sequence[float], digits: int = 2) -> str:
+    "The mean, and in brackets the lowest and the highest."
+    text = f"{mean(values):.{digits}f}"
+    return text if len(values) == 1 else f"{text} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
 def gap_said(gap: Mapping[str, float], digits: int = 3) -> str:
     "A difference with its interval, in words."
     value, low, high = (f"{gap[key]:+.{digits}f}" for key in ("value", "low", "high"))
@@ -152,6 +158,21 @@ def currency_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -
         rows.append({"": row["design"], "tokens": f"{row['at_equal_tokens']:.3f}", **{
             kind: f"{row[key]['loss']:.3f}" + (" *" if row[key]["beyond"] else "") for kind, key in (
                 ("operations", "at_equal_operations"), ("seconds", "at_equal_seconds")) if key in row}})
+    return rows
+
+
+def muon_rows(ground: str = "tatoeba") -> list[dict]:
+    "Muon against AdamW under the same norm, with as many tokens, operations, seconds: what each run took, over AdamW's, and the difference."
+    summary, rows = summary_of(ground), []
+    for name in dict.fromkeys(row["design"] for row in summary["muon"]):
+        found = [row for row in summary["muon"] if row["design"] == name]
+        equal = {"tokens": next(row for row in found if row["tokens"] == summary["scale"]["tokens"])}
+        for key in ("operations", "seconds"):
+            near = min(found, key=lambda row: abs(row.get(key, math.inf) - 1))
+            equal |= {key: near} if abs(near.get(key, math.inf) - 1) < 0.02 else {}
+        rows += [{"": f"{name}, {row['against']}", "as many": key, "target tokens": row["tokens"],
+                  **{of: f"{row[of]:.2f}" for of in ("operations", "seconds") if of in row},
+                  "difference": gap_said(row["more"]), "decided": row["more"]["decided"]} for key, row in equal.items()]
     return rows
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from . import fair, figures
-from .comparison import over_seeds
+from .fair import over_seeds
 from .sketches import Prose, in_a_row
 
 ONE, LEFT, TWO = "encoder-only", "decoder-only", "encoder-decoder"

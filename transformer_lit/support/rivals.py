@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from . import figures
 from .files import shipped
 
-MOVED = {"python tests/bench/": "python bench/", "depth_and_length.py length": "length.py"}  # as records have it, as it is today
+MOVED = {"python tests/bench/": "python bench/"}  # as records have it, as it is today
 FORMS = {"torch": "nn.Transformer"}
 RECIPES = {"laptop": "the article's, book's model", "twin": "the article's, nn.Transformer", "ours": "ours"}
 Row = dict[str, object]
