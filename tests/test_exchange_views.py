@@ -36,14 +36,6 @@ def test_what_is_undecided_is_grey_and_said():
     assert "+0.10 [−0.10, +0.20], undecided" in cells and "−0.30 [−0.40, −0.20]" in cells and "+0.20 [+0.10, +0.30]" in cells
 
 
-def test_the_curves_of_the_optimisers_end_where_their_runs_do():
-    drawn = views.optimiser_curves()
-    for side, ways in views.WAYS.items():
-        ends = {way: fair.losses_along(name)[1][-1] for way, name in ways.items()}
-        assert f"{side}: {', '.join(f'{way} {loss:.2f}' for way, loss in ends.items())}" in drawn.alt
-        assert f"AdamW under {side}" in drawn.caption
-
-
 def test_what_the_page_measures_is_drawn_with_its_numbers():
     shares = {"RoPE": torch.ones(3, 37), "learned": torch.cat([torch.ones(3, 9), torch.zeros(3, 28)], 1)}
     said = views.right_by_place(shares)

@@ -12,14 +12,11 @@ from torch import Tensor
 
 from . import fair, figures
 from .figures.plots import named_rows
-from .pictures import below_or_above
 from .sketches import Prose
 
 Gaps = dict[str, dict]  # value, low, high, decided
 BASE = "2017"
 TITLES = {"transformer": "pre-norm"}  # the reference of part IV is 2017 with the norm before each sublayer
-WAYS = {"post-norm": {"Adam": BASE, "AdamW": "adamw", "Muon": "muon"},
-        "pre-norm": {"Adam": "transformer", "AdamW": "pre-norm-adamw", "Muon": "pre-norm-muon"}}
 TODAY = (  # part, in 2017, today, why it was exchanged, our name for the exchange
     ("attention", "softmax(QKᵀ/√K) V", "the same", "stayed", ""),
     ("residuals", "around every part", "the same", "stayed", ""),
@@ -33,7 +30,7 @@ TODAY = (  # part, in 2017, today, why it was exchanged, our name for the exchan
     ("positions", "added waves", "turned in", "neither: distance", "rope"),
     ("smoothing", "0.1", "none", "neither: likelihood", "no-smoothing"),
     ("dropout", "0.1", "none before tuning", "neither: data seen once", "no-dropout"),
-    ("optimiser", "Adam", "AdamW, some Muon", "neither: loss, with Muon", "muon"),
+    ("optimiser", "Adam", "AdamW, some Muon", "neither: loss, with Muon", "pre-norm-muon"),
     ("two stacks", "yes", "mostly one", "chapter 24", ""))
 
 
@@ -78,7 +75,8 @@ def today(gaps: Gaps) -> figures.Picture:
     "2017 beside today, part by part, with the reason and the measured loss."
     def measured(name: str) -> str:
         gap = gaps.get(TITLES.get(name, name))
-        return fair.gap_said(gap, 2) + ("" if gap["decided"] else ", undecided") if gap else ""
+        also = " with pre-norm" if name.startswith("pre-norm-") else ""
+        return fair.gap_said(gap, 2) + also + ("" if gap["decided"] else ", undecided") if gap else ""
 
     return figures.table([{"part": part, "2017": then, "today": now, "reason": why, "loss here": measured(name)}
                           for part, then, now, why, name in TODAY], caption="What stayed, what was exchanged, and why")
@@ -152,20 +150,6 @@ def costs(models: Mapping[str, Any], share: Mapping[str, float], ratio: Callable
     return figures.table({name: {"d_ff": model.config.d_ff, "parameters": f"{share[name] - 1:+.1%}", "training": ratio(name, 0),
                                  "decoding": ratio(name, 1), "cache": kept[name]} for name, model in models.items()},
                          caption="Time over that of 2017; cache in bytes per sentence")
-
-
-# Optimisers --------------------------------------------------------------------------------------------------------
-
-def optimiser_curves(since: int = 300_000) -> figures.Picture:
-    "Validation loss along the runs of each optimiser, from so many target tokens on, a panel for each norm."
-    drawn = {side: {way: fair.losses_along(name, since=since) for way, name in ways.items()} for side, ways in WAYS.items()}
-    ends = {side: {way: line[1][-1] for way, line in lines.items()} for side, lines in drawn.items()}
-    told = "; ".join(f"{side}: {', '.join(f'{way} {loss:.2f}' for way, loss in found.items())}" for side, found in ends.items())
-    gains = " and ".join(f"{below_or_above(found['Muon'] - found['AdamW'])} AdamW under {side}" for side, found in ends.items())
-    return figures.curve_panels(
-        [dict(title=side, xlabel="millions of target tokens", series=lines) for side, lines in drawn.items()], ylabel="loss, nats per token",
-        logx=True, colors={"AdamW": figures.GREY}, caption=f"Muon ends {gains}.",
-        alt=f"Validation loss along the runs, mean and range of the seeds. At the end, {told}.")
 
 
 # Depth -------------------------------------------------------------------------------------------------------------

@@ -98,11 +98,6 @@ def decoding_speeds(batches: Sequence[int], found: Mapping[str, Sequence[float]]
                   f"{times[-1]:.1f} with {batches[-1]}.", logy=True)
 
 
-def below_or_above(gap: float, unit: str = "nats") -> str:
-    "A difference in words: \"0.39 nats below\"."
-    return f"{abs(gap):.2f} {unit} {'below' if gap < 0 else 'above'}"
-
-
 def word_maps_of(maps: Mapping[str, Tensor], rows: Sequence[str], cols: Sequence[str], asked: str) -> figures.Picture:
     "Maps of several models over the words of one pair, (T, S) each, and where each looks most for the word `asked`."
     said = {name: w[list(rows).index(asked)] for name, w in titled(maps).items()}
