@@ -19,7 +19,7 @@ def a_cell(pairs, text="real", change="", seeds=(1, 2, 3), value=1.0):
 
 @pytest.fixture
 def made_up(monkeypatch):
-    runs = [a_run(2000, seed, 5.0 + seed, last={"all": {"bleu": {"value": 4.0}}}, shown=[["Go.", "Va !", "Pars."]]) for seed in (3, 1, 2)]
+    runs = [a_run(2000, seed, 5.0 + seed, last={"all": {"bleu": {"value": 3.0 + seed, "signature": "a|b"}, "chrf": {"value": 23.0 + seed}}}, shown=[["Go.", "Va !", "Pars."]]) for seed in (3, 1, 2)]
     runs += [a_run(2000, 1, 9.0, change="dropout=0.1", loss=1.2), a_run(2000, 1, 9.0, change="vocabulary=500", loss=0.9)]
     runs += [a_run(10000, seed, 20.0) for seed in (1, 2)] + [a_run(2000, 1, 3.0, epochs=4)]
     cells = [a_cell(2000), a_cell(2000, change="dropout=0.1", seeds=[1], value=-0.25), a_cell(2000, change="vocabulary=500", seeds=[1]),
@@ -30,14 +30,14 @@ def made_up(monkeypatch):
 def test_only_rows_with_three_seeds_count_as_measured(made_up):
     assert [size.pairs for size in views.measured()] == [2000]
     html = views.sizing_table().html
-    assert "7.0 (6.0 to 8.0)" in html and "27.0 (26.0 to 28.0)" in html and "10,000" not in html and "9 test sentences" in html
+    assert "5.0 (4.0 to 6.0)" in html and "25.0 (24.0 to 26.0)" in html and "10,000" not in html and "9 test sentences" in html
     assert views.shape_table().html.count("✓") == 1 and views.shape_table().html.count("✗") == len(SIZES) - 1
 
 
 def test_changes_are_said_with_what_the_row_has_and_the_least_loss_is_first(made_up):
     assert views.change_rows(2000) == [
-        {"": "subwords: 500, not 1,000", "loss": "-10.0%", "BLEU": "+1.0 [+0.5, +1.5]", "seeds": 1},
-        {"": "dropout: 0.1, not 0.3", "loss": "+20.0%", "BLEU": "-0.2 [-0.8, +0.2]", "seeds": 1}]
+        {"": "subwords: 500, not 1,000", "loss": "-10.0%", "BLEU, best": "+1.0 [+0.5, +1.5]", "BLEU, end": "+5.0", "seeds": 1},
+        {"": "dropout: 0.1, not 0.3", "loss": "+20.0%", "BLEU, best": "-0.2 [-0.8, +0.2]", "BLEU, end": "+5.0", "seeds": 1}]
     assert views.change_said(10000, "layers=4") == "layers of each stack: 4, not 3"
     assert views.change_said(10000, "max_tokens=2048") == "tokens in a batch: 2,048, not 1,024"
 
@@ -45,7 +45,7 @@ def test_changes_are_said_with_what_the_row_has_and_the_least_loss_is_first(made
 def test_curves_and_the_epoch_to_stop_at(made_up):
     picture = views.loss_curves(2000)
     assert "dropout 0.1 3.20 after 3, dropout 0.3 3.00 after 3 epochs" in picture.caption and "2,000 pairs" in picture.caption
-    assert views.stop_rows() == [{"pairs": "2,000", "epochs": "4", "best epoch": "3", "BLEU there": "7.0", "BLEU at the end": "4.0"}]
+    assert views.stop_rows() == [{"pairs": "2,000", "epochs": "4", "best epoch": "3", "BLEU there": "7.0", "BLEU at the end": "5.0"}]
 
 
 def test_a_run_that_was_best_at_its_end_has_one_score(monkeypatch):
@@ -76,9 +76,13 @@ def test_the_page_says_which_changes_help():
     assert next(iter(rows)) == "dropout: 0.4, not 0.3" and list(rows)[-1] == "dropout: 0.1, not 0.3", "the least loss, and the highest"
     cells = {cell["change"]: cell["more_than"][0] for cell in views.changes_of(2_000)}
     assert [change for change, gain in cells.items() if len(gain["seeds"]) == 3] == ["dropout=0.4"], "the one with three seeds"
-    assert cells["dropout=0.4"]["tatoeba"]["low"] < 0 < cells["dropout=0.4"]["tatoeba"]["value"], "not decided"
-    assert cells["vocabulary=500"]["tatoeba"]["low"] < 0 and rows["subwords: 500, not 1,000"]["loss"] > "+1"
-    assert any(gain["tatoeba"]["low"] > 0 and rows[views.change_said(2_000, change)]["loss"].startswith("+") for change, gain in cells.items())
+    assert abs(float(rows["dropout: 0.1, not 0.3"]["BLEU, end"])) < 0.3, "about the same at the end"
+    more, row = (views.scores_of(views.runs_of(2_000, change), "bleu") for change in ("dropout=0.4", ""))
+    assert all(one < other for one, other in zip(more, row, strict=True)), "lower at the end, with all three seeds"
+    ends = {name: abs(float(row["BLEU, end"])) for name, row in rows.items()}
+    assert set(sorted(ends, key=ends.get)[-2:]) == {"subwords: 2,000, not 1,000", "subwords: 500, not 1,000"}, "the vocabulary moves BLEU most"
+    assert float(rows["subwords: 2,000, not 1,000"]["BLEU, end"]) > 1 and cells["vocabulary=2000"]["tatoeba"]["low"] > 0, "higher at both points"
+    assert float(rows["subwords: 500, not 1,000"]["BLEU, end"]) < -1
 
 
 def test_the_page_says_that_bleu_does_not_follow_the_loss():

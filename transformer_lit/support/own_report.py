@@ -147,7 +147,7 @@ PAGE = """# A translator from {source} to {target}
 ## Pairs
 
 {pairs}
-{respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters. What was left out stands in {left_out}, each with
+{respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters. What was left out, but for repeated pairs, stands in {left_out}, each with
 its reason; "perhaps" is said by the letters alone.
 
 {parts}

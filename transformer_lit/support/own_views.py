@@ -31,9 +31,9 @@ def measured() -> list[Size]:
     return [size for size in SIZES if len(runs_of(size.pairs)) >= 3]
 
 
-def scores_of(runs: Sequence[Mapping], metric: str) -> list[float]:
-    "A score of each run on the everyday test, with all references."
-    return [run["tests"][TEST]["all"][metric]["value"] for run in runs]
+def scores_of(runs: Sequence[Mapping], metric: str, best: bool = False) -> list[float]:
+    "A score of each run on the everyday test, with all references: after the last epoch, as the command keeps a model, or at its best one."
+    return [(run["tests"][TEST] if best else run.get("last", run["tests"][TEST]))["all"][metric]["value"] for run in runs]
 
 
 # How many pairs ----------------------------------------------------------------------------------------------------------
@@ -46,15 +46,15 @@ def sizing_table() -> figures.Picture:
         rows.append({"pairs": f"{size.pairs:,}", "BLEU": over_seeds(scores_of(runs, "bleu"), 1), "chrF": over_seeds(scores_of(runs, "chrf"), 1),
                      "minutes of a core": f"{mean(run['cpu_seconds'] for run in runs) / 60:.0f}"})
     first = runs_of(measured()[0].pairs)[0]["tests"][TEST]
-    return figures.table(rows, caption=f"{first['sentences']:,} test sentences; mean of three seeds (lowest to highest); "
+    return figures.table(rows, caption=f"{first['sentences']:,} test sentences, after the last epoch; mean of three seeds (lowest to highest); "
                          + first["all"]["bleu"]["signature"].replace("|", " "))
 
 
 def shape_table() -> figures.Picture:
-    "The table that sizes a model, as `train --pairs` uses it, and which of its rows were measured."
+    "The table that sizes a model, as `train --pairs` uses it, and which of its rows have runs with three seeds."
     known = {size.pairs for size in measured()}
     return figures.table([{"pairs": size.pairs, "subwords": size.vocabulary, "layers": f"{size.layers} + {size.layers}", "width": size.width,
-                           "dropout": size.dropout, "batch": size.max_tokens, "epochs": size.epochs, "measured": size.pairs in known}
+                           "dropout": size.dropout, "batch": size.max_tokens, "epochs": size.epochs, "three seeds": size.pairs in known}
                           for size in SIZES], caption="How a model is sized; batches in tokens of each side", fmt="{:g}", wide=True)
 
 
@@ -62,7 +62,7 @@ def answers_table(sources: Sequence[str], sizes: Sequence[int]) -> figures.Pictu
     "What the first seed said to some test sentences, a column for each number of pairs. KeyError for a sentence that none was asked."
     said = {f"{pairs:,} pairs": {source: one for source, _, one in runs_of(pairs)[0]["shown"]} for pairs in sizes}
     return figures.table([{"English": source, **{name: answers[source] for name, answers in said.items()}} for source in sources],
-                         caption="Answers to test sentences")
+                         caption="Answers to test sentences, at the epoch of least loss")
 
 
 # One change at a time ----------------------------------------------------------------------------------------------------
@@ -76,16 +76,20 @@ def change_said(pairs: int, change: str) -> str:
 
 
 def change_rows(pairs: int) -> list[dict]:
-    "Each change with its validation loss per character over the row's with the same seeds, in percent, and its gain in BLEU; the best first."
-    def loss(change: str, seeds: Sequence[int]) -> float:
-        return mean(run["valid_per_character"] for run in runs_of(pairs, change) if run["seed"] in seeds)
+    """Each change: validation loss per character over the row's with the same seeds, in percent, and gains in BLEU; the least loss first.
+
+    The gain at the best epoch has its interval, the one at the end hasn't."""
+    def of(change: str, seeds: Sequence[int]) -> list[dict]:
+        return [run for run in runs_of(pairs, change) if run["seed"] in seeds]
 
     rows = []
     for cell in changes_of(pairs):
         gain = cell["more_than"][0]
-        more = loss(cell["change"], gain["seeds"]) / loss("", gain["seeds"]) - 1
-        rows.append((more, {"": change_said(pairs, cell["change"]), "loss": f"{more:+.1%}", "BLEU": gap_said(gain[TEST], 1),
-                            "seeds": len(gain["seeds"])}))
+        changed, row = of(cell["change"], gain["seeds"]), of("", gain["seeds"])
+        more = mean(run["valid_per_character"] for run in changed) / mean(run["valid_per_character"] for run in row) - 1
+        ends = mean(scores_of(changed, "bleu")) - mean(scores_of(row, "bleu"))
+        rows.append((more, {"": change_said(pairs, cell["change"]), "loss": f"{more:+.1%}", "BLEU, best": gap_said(gain[TEST], 1),
+                            "BLEU, end": f"{ends:+.1f}", "seeds": len(gain["seeds"])}))
     return [row for _, row in sorted(rows, key=lambda one: one[0])]
 
 
@@ -110,8 +114,7 @@ def stop_rows() -> list[dict]:
     rows = []
     for size in measured():
         runs = runs_of(size.pairs)
-        last = [run.get("last", run["tests"][TEST])["all"]["bleu"]["value"] for run in runs]
         rows.append({"pairs": f"{size.pairs:,}", "epochs": f"{mean(run['epochs_run'] for run in runs):.0f}",
-                     "best epoch": f"{mean(run['best_epoch'] for run in runs):.0f}", "BLEU there": f"{mean(scores_of(runs, 'bleu')):.1f}",
-                     "BLEU at the end": f"{mean(last):.1f}"})
+                     "best epoch": f"{mean(run['best_epoch'] for run in runs):.0f}", "BLEU there": f"{mean(scores_of(runs, 'bleu', best=True)):.1f}",
+                     "BLEU at the end": f"{mean(scores_of(runs, 'bleu')):.1f}"})
     return rows
