@@ -89,7 +89,7 @@ def change_rows(pairs: int) -> list[dict]:
         more = mean(run["valid_per_character"] for run in changed) / mean(run["valid_per_character"] for run in row) - 1
         ends = mean(scores_of(changed, "bleu")) - mean(scores_of(row, "bleu"))
         rows.append((more, {"": change_said(pairs, cell["change"]), "loss": f"{more:+.1%}", "BLEU, best": gap_said(gain[TEST], 1),
-                            "BLEU, end": f"{ends:+.1f}", "seeds": len(gain["seeds"])}))
+                            "BLEU, end": f"{round(ends, 1) + 0.0:+.1f}", "seeds": len(gain["seeds"])}))
     return [row for _, row in sorted(rows, key=lambda one: one[0])]
 
 
