@@ -30,7 +30,7 @@ def made_up(tmp_path, monkeypatch):
              a_run(1, 5.0, budget=500), {"seed": 2, "budget": 500, "peak": 0.1, "warmup": 0.3, "failed": "nan"}]
     other = [{"peak": 0.1, "warmup": 0.1, "loss": 2.0}, {"peak": 0.1, "warmup": 0.3, "loss": 2.8}]
     gap = {"value": -0.5, "low": -0.75, "high": 0.125, "half": 0.2, "decided": False}
-    summary = {"scale": scale, "ngrams": {"2000": {"test": {"unigram": 6.0, "trigram": 3.0}}, "500": {"test": {"unigram": 6.0, "trigram": 3.5}}},
+    summary = {"scale": scale, "ngrams": {"2000": {"test": {"unigram": 6.0, "trigram": 3.0}, "valid": {"trigram": 2.75}}, "500": {"test": {"unigram": 6.0, "trigram": 3.5}}},
                "comparison": [
                    {"design": "transformer", "rank": 1, "behind": [], "parameters": 77, "tokens": 2005, "flops": 3e9, "cpu_seconds": 4.4, "bleu": 32.0},
                    {"design": "rnn", "rank": 2, "behind": ["transformer"], "parameters": 78, "tokens": 2005, "flops": 2e9, "cpu_seconds": 3, "bleu": 32.04, "more_than": {"transformer": gap}},
@@ -252,6 +252,22 @@ def test_chapter_24_says_who_leads_and_when():
     plain, falling = (dict(zip(*looks[name])) for name in ("decoder-only", "decoder-only-decay"))
     behind = [at for at, one, other in zip(plain, plain.values(), falling.values()) if other > one + 0.02]
     assert len(behind) > 5 and max(behind) < 0.75, "on the way behind; ahead from where a third of the run is over"
+    bleu = {row["design"]: row["bleu"] for row in fair.summary_of()["comparison"] if row["rank"]}
+    assert abs(bleu["decoder-only-decay"] - bleu["transformer"]) < 0.1 and bleu["decoder-only"] < bleu["transformer"] - 0.5, "level by BLEU"
+    assert bleu["decoder-only"] - bleu["decoder-only-prefix"] > 3
+    chrf = {row["design"]: row["chrf"] for row in fair.summary_of()["comparison"] if row["rank"]}
+    assert chrf["decoder-only-decay"] < chrf["transformer"] - 0.4, "behind by chrF"
+
+
+def test_chapter_24_three_streams_were_ahead_in_the_search():
+    least = {name: min(fair.trials_of(name).values()) for name in fair.designs_of()}
+    level = [least[name] for name in ("decoder-only", "decoder-only-prefix", "decoder-only-decay")]
+    assert max(level) - min(level) < 0.01 and max(level) < least["transformer"] - 0.03 and least["decoder-only-both"] > least["transformer"]
+    at = {
+        name: [loss for tokens, loss in zip(*fair.losses_along(name)[:2]) if tokens >= 0.3][0] for name in (
+            "transformer", "decoder-only", "decoder-only-prefix", "decoder-only-both", "decoder-only-decay")}
+    assert abs(at["transformer"] - at["decoder-only"]) < 0.03 and abs(at["transformer"] - at["decoder-only-prefix"]) < 0.03, "just caught up"
+    assert min(at["decoder-only-both"], at["decoder-only-decay"]) > at["transformer"] + 0.1
 
 
 def test_chapter_24_by_operations_the_transformer_is_ahead_all_the_way():

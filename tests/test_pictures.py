@@ -33,7 +33,7 @@ def test_heads_are_counted_from_one_and_losses_told():
     weights[0, 0, :, 1], weights[0, 1, :, 3] = 1, 1
     names = ["⟨en⟩", "cats", "⟨end⟩", "⟨fr⟩", "chats"]
     assert pictures.heads_of_a_stream(weights, names, {"alignment": (0, 0), "tags": (0, 1)}).caption == (
-        "Of the 2 French rows these look most at an English word: 2 in head 1 of layer 1 and 0 in head 2 of layer 1.")
+        "Of the 2 French rows, so many look most at an English word: 2 in layer 1, head 1; 0 in layer 1, head 2.")
     both = pictures.heads_of_a_stream(weights, names, {"alignment": (0, 0), "previous token": (0, 1), "tags": (0, 1)})
     assert both.html.count("<svg") == 2 and "previous token and tags: layer 1, head 2" in both.html, "one head is drawn once"
     fallen = {"causal": ([0, 10], [3.8, 3.7]), "prefix": ([0, 10], [3.8, 0.1])}

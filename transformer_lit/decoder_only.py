@@ -168,7 +168,7 @@ def source_share(step: int, steps: int, alpha: float = 0.1,
     """λ_d, the weight of the source's loss after `step` of `steps`.
 
     1 at the start, alpha when the share `bend` of the steps is done
-    (the B of the papers is bend · steps), 0 at the end; straight
+    (the article's B is bend · steps), 0 at the end; straight
     lines between."""
     b = bend * steps
     if step <= b:
@@ -178,7 +178,7 @@ def source_share(step: int, steps: int, alpha: float = 0.1,
 # %% ../book/24_decoder_only.ipynb #stream-loss
 def stream_loss(model: DecoderOnly, source: Tensor, target: Tensor,
                 share: float, smoothing: float = 0.1) -> Tensor:
-    """The target's mean loss a token, plus `share` times the source's.
+    """The target's mean loss per token, plus `share` times the source's.
 
     source (B, S), target (B, T+1). Leaves gradients in `.grad`. Tags
     are no labels; a share of 0 spares the source the output layer."""

@@ -94,10 +94,10 @@ def results_of(name: str, ground: str = "tatoeba") -> list[dict]:
                    and (run["budget"], run["peak"], run["warmup"]) == (budget, search["peak"], search["warmup"])), key=lambda run: run["seed"])
 
 
-def lines_of(ground: str = "tatoeba") -> dict[str, float]:
-    "unigram, bigram, trigram -> nats per token on the test sentences, counted on the batches of a run with the full budget."
+def lines_of(ground: str = "tatoeba", part: str = "test") -> dict[str, float]:
+    "unigram, bigram, trigram -> nats per token on the test sentences or, \"valid\", the validation pairs, counted on the batches of a full run."
     summary = summary_of(ground)
-    return summary["ngrams"][str(summary["scale"]["tokens"])]["test"]
+    return summary["ngrams"][str(summary["scale"]["tokens"])][part]
 
 
 def over_seeds(values: Sequence[float], digits: int = 2) -> str:

@@ -25,7 +25,7 @@ def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
     told = ", ".join(f"{name} {line[1][-1]:.2f}" for name, line in panels["by tokens"].items())
     spent = ", ".join(f"{name} {line[0][-1]:.0f}" for name, line in panels["by operations"].items())
     return figures.curve_panels(
-        [{"series": lines, "title": title, "xlabel": xlabel, "hline": (fair.lines_of()["trigram"], "trigram")}
+        [{"series": lines, "title": title, "xlabel": xlabel, "hline": (fair.lines_of(part="valid")["trigram"], "trigram")}
          for (title, lines), xlabel in zip(panels.items(), ("millions of target tokens", "operations, 10¹²"))],
         logx=True, ylabel="loss, nats per token", alt=f"Validation loss of {len(names)} models along their runs. At the end: {told}. Operations, 10¹²: {spent}.",
         caption=f"Tatoeba. At the end: {told}. Operations, 10¹²: {spent}. Dotted: a trigram that sees the French alone.")
@@ -116,10 +116,10 @@ def heads_of_a_stream(weights: Tensor, names: Sequence[str], heads: Mapping[str,
         jobs.setdefault(at, []).append(name)
     tag = list(names).index("⟨fr⟩") if "⟨fr⟩" in names else 0
     most = {at: weights[at][tag:].argmax(-1) for at in jobs}  # of each French row the column with most weight
-    told = " and ".join(f"{int(((0 < best) & (best < tag - 1)).sum())} in head {at[1] + 1} of layer {at[0] + 1}" for at, best in most.items())
+    told = "; ".join(f"{int(((0 < best) & (best < tag - 1)).sum())} in layer {at[0] + 1}, head {at[1] + 1}" for at, best in most.items())
     return figures.heatmaps([{"matrix": weights[layer, head], "rows": names, "cols": names,
                               "title": f"{' and '.join(found)}: layer {layer + 1}, head {head + 1}"} for (layer, head), found in jobs.items()],
-                            vmin=0, vmax=1, caption=f"Of the {len(names) - tag} French rows these look most at an English word: {told}.",
+                            vmin=0, vmax=1, caption=f"Of the {len(names) - tag} French rows, so many look most at an English word: {told}.",
                             alt=f"{len(jobs)} lower triangles of attention over one joined sentence, each of the head "
                             f"that gives most to: {', '.join(heads)}.")
 
