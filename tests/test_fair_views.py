@@ -39,7 +39,7 @@ def made_up(tmp_path, monkeypatch):
                                "at_equal_seconds": {"loss": 1.25, "beyond": False}}, {"design": "transformer", "at_equal_tokens": 1.0}],
                "crossing": [{"tokens": 500, "rnn-attention": 1.0, "transformer": 2.0, "more": gap, "bleu": {"rnn-attention": 9.04, "transformer": 8.0}}],
                "without_order": {"tokens": 500, "gap_with": gap, "gap_without": {**gap, "value": 0.25}, "designs": [
-                   {"design": "rnn", "with": 1.0, "without": 1.5, "more": gap}]}}
+                   {"design": "rnn", "with": 1.0, "without": 1.5, "more": gap, "bleu": [9.0, 7.0]}]}}
     for name, found in {"transformer": (search, runs), "rnn": ({**search, **short, "trials": other}, runs[:3])}.items():
         (folder / f"{name}.json").write_text(json.dumps({"scale": scale, "search": found[0], "runs": found[1]}))
     (folder / "summary.json").write_text(json.dumps(summary))
@@ -115,7 +115,7 @@ def test_currencies_crossing_and_order_as_rows(made_up):
     assert fair.longer_rows() == [{"peak": "0.05", "RNN with attention": "1.000", "Transformer": ""}, {
         "peak": "0.1", "RNN with attention": "", "Transformer": "1.250"}, {"peak": "0.2", "RNN with attention": "", "Transformer": "1.500"}]
     assert fair.order_rows() == [
-        {"": "rnn", "with order": "1.00", "without": "1.50", "lost without it": "-0.50 [-0.75, +0.12]"},
+        {"": "rnn", "with order": "1.00", "without": "1.50", "lost without it": "-0.50 [-0.75, +0.12]", "BLEU": "9.0\u00a0/\u00a07.0"},
         {"": "RNN − Transformer", "with order": "-0.50 [-0.75, +0.12]", "without": "+0.25 [-0.75, +0.12]"}]
 
 
@@ -149,7 +149,7 @@ def test_the_drawings_say_what_they_show(made_up):
     assert picture.html.count("<svg") >= 2 and "trigram" in picture.html and "2 models" in repr(picture)
     assert fair.losses_along("rnn", since=1500)[0] == fair.losses_along("rnn")[0][-1:] and len(fair.losses_along("rnn")[0]) == 2
     picture = pictures.bleu_by_length(["transformer", "rnn"], least=10)
-    assert picture.caption == "From the shortest sentences to the longest, the Transformer goes from 100% to 100% of the BLEU of the RNN."
+    assert picture.caption == "Of the BLEU of the RNN, from the shortest sentences to the longest: Transformer from 100% to 100%."
     assert "Transformer: from 20 to 1; RNN: from 20 to 1" in repr(picture)
     path = made_up / "rnn.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"search": None}))

@@ -249,5 +249,6 @@ def order_rows(ground: str = "tatoeba") -> list[dict]:
     "RNN with attention and Transformer, with the order of the source and without it, and the gap between them."
     found = summary_of(ground)["without_order"]
     rows = [{"": row["design"], "with order": f"{row['with']:.2f}", "without": f"{row['without']:.2f}",
-             "lost without it": gap_said(row["more"], 2)} for row in found["designs"]]
+             "lost without it": gap_said(row["more"], 2), "BLEU": "\u00a0/\u00a0".join(f"{bleu:.1f}" for bleu in row["bleu"])}
+            for row in found["designs"]]
     return [*rows, {"": "RNN − Transformer", "with order": gap_said(found["gap_with"], 2), "without": gap_said(found["gap_without"], 2)}]

@@ -71,8 +71,8 @@ def losses_by_way(leaks: Mapping[str, tuple[Sequence[float], float]]) -> figures
     low, wrong = min(lines, key=lambda name: end_of(lines[name])), [name for name in lines if name != "covered"]
     return figures.curves(lines, xlabel="step", ylabel="loss of the words asked for", colors={"covered": figures.INK, **dict.fromkeys(wrong, figures.FAULT)},
                           styles=dict(zip(wrong, ("--", ":"))),
-                          caption=f"The lowest loss, {end_of(lines[low]):.2f}, belongs to {low}, which fills {shares[low]:.0%} of the gaps right; "
-                          f"covered ends at {end_of(lines['covered']):.2f} and fills {shares['covered']:.0%}.",
+                          caption=f"The lowest loss, {end_of(lines[low]):.2f}, belongs to {low}; covered ends at {end_of(lines['covered']):.2f}. "
+                          f"Gaps filled right: {', '.join(f'{name} {share:.0%}' for name, share in shares.items())}.",
                           alt=f"{len(lines)} training losses. Mean of the last twenty: " + ", ".join(
                               f"{name} {end_of(losses):.2f}" for name, losses in lines.items()) + ".")
 

@@ -65,14 +65,14 @@ def worth_of_the_source(names: Sequence[str]) -> figures.Picture:
 def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
     """Recorded BLEU on Tatoeba against the number of English words; groups of fewer than `least` sentences are left out.
 
-    The caption says what share of the last model's BLEU the one before it has, for the shortest sentences and the longest."""
+    The caption says what share of the last model's BLEU the others have, for the shortest sentences and the longest."""
     lines = {name: fair.by_length(name, least=least) for name in names}
     told = "; ".join(f"{name}: from {line[1][0]:.0f} to {line[1][-1]:.0f}" for name, line in titled(lines).items())
-    share = [one / other for one, other in zip(lines[names[-2]][1], lines[names[-1]][1])]
-    less, more = (TITLES.get(name, name) for name in names[-2:])
+    most = lines[names[-1]][1]
+    shares = ", ".join(f"{name} from {line[1][0] / most[0]:.0%} to {line[1][-1] / most[-1]:.0%}"
+                       for name, line in titled({name: lines[name] for name in names[:-1]}).items())
     return figures.curves(titled(lines), xlabel="English words, from", ylabel="BLEU", alt=f"BLEU against the number of English words. {told}.",
-                          caption=f"From the shortest sentences to the longest, the {less} goes from {share[0]:.0%} to {share[-1]:.0%} "
-                          f"of the BLEU of the {more}.")
+                          caption=f"Of the BLEU of the {TITLES.get(names[-1], names[-1])}, from the shortest sentences to the longest: {shares}.")
 
 
 def speeds(at: Sequence[int], found: Mapping[str, Sequence[float]], unit: str, xlabel: str, caption: str, logy: bool = False) -> figures.Picture:
@@ -85,7 +85,7 @@ def speeds(at: Sequence[int], found: Mapping[str, Sequence[float]], unit: str, x
 def training_speeds(lengths: Sequence[int], found: Mapping[str, Sequence[float]], tokens: int) -> figures.Picture:
     "Target tokens per second by the length of the sentences; the caption says how much of its speed each model keeps."
     kept = ", ".join(f"{name} {values[-1] / values[0]:.0%}" for name, values in titled(found).items())
-    return speeds(lengths, found, "tokens per second", f"words per sentence, {tokens} tokens a step",
+    return speeds(lengths, found, "tokens per second", f"words per sentence, {tokens} tokens per step",
                   f"Speed that is left at {lengths[-1]} words per sentence, of that at {lengths[0]}: {kept}.")
 
 
