@@ -15,7 +15,7 @@ order. Search, first part: peak rate times share of warm-up, for every design al
 no result has; from three peaks at a warm-up of 0.1 it walks to the better neighbour until the best trial has four worse ones
 around it (half and double the peak, less and more warm-up), or until TRIALS of them are spent: then the search is open, and the
 record says so. Second part: with the full budget and the first of these seeds the peak is halved or doubled as long as that
-helps, for the best peak of a short run is too high for a long one. The choice is by the loss on validation pairs; what is
+helps, for the best peak of a short run need not be that of a long one. The choice is by the loss on validation pairs; what is
 reported is measured on test sentences.
 
 `run` needs a clean checkout, and each row names its commit. Rows, weights and checkpoints are under .run/fair; rows that were

@@ -18,7 +18,7 @@ def test_ways_to_cover():
     assert views.end_of(LEAKS["cover_nothing"][0]) == 0.5
     drawn = views.losses_by_way(LEAKS)
     assert "cover nothing 0.50, covered 3.00" in repr(drawn) and drawn.caption == (
-        "The lowest loss, 0.50, belongs to cover nothing; covered ends at 3.00. Gaps filled right: covered 60%, cover nothing 10%.")
+        "The lowest loss, 0.50, belongs to cover nothing; covered ends at 3.00. Gaps filled right: cover nothing 10%, covered 60%.")
     cells = shown(views.covering_table(["il", "est"], torch.tensor([0.71, 0.09]), torch.tensor([0.2, 0.3]), ["il", "<gap>"], ["", "est"]))
     assert cells[5:10] == ["il", "0.71", "–", "il", "–"] and cells[11:] == ["0.09", "0.30", "&lt;gap&gt;", "est"]
 

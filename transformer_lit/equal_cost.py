@@ -266,7 +266,7 @@ class RunBatches(PairBatches):
 # %% ../book/22_fair_comparison.ipynb #one-run
 def one_run(design: Design, scale: Scale, field: Ground, peak: float,
             seed: int, looks: int = 8, counted: int = 6) -> tuple:
-    "Train once: a row for the table, and the model."
+    "Train once: a row of results, and the model."
     batches = batches_for(field.train, scale.max_tokens, scale.tokens, seed)
     n, curve = len(batches), []
     run = training_for(design, scale, len(field.tokens), peak, n, seed)
