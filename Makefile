@@ -1,4 +1,4 @@
-# make book | make test | make serve | make clean; each sets up .venv by itself. See CONTRIBUTING.md.
+# make book | make test | make serve set up .venv by themselves; make clean removes what was made. See CONTRIBUTING.md.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -26,6 +26,7 @@ help:
 	@echo "make serve           look at the book on http://localhost:8000"
 	@echo "make text N=03       a chapter as text, to edit; make notebook N=03 takes it back"
 	@echo "make export          chapters to package"
+	@echo "make wheel           the package as one file, in dist/"
 	@echo "make address URL=... set the repository's address everywhere"
 	@echo "JOBS=1 THREADS=2 with any of them: how many at a time, and how many threads each"
 	@echo "make clean           remove what was made (make clean ALL=1: the environment too)"

@@ -151,7 +151,7 @@ def test_the_names_of_shipped_files_are_found():
     assert len(SHIPPED) > 20 and {"data/pocket.tsv.gz", "results/tatoeba-fr/scores.json"} <= set(SHIPPED)
 
 
-RUNS = sorted(p for p in (ROOT / "book" / "results").iterdir() if p.is_dir() and p.name not in ("bench", "equal", "fair"))
+RUNS = sorted(p for p in (ROOT / "book" / "results").iterdir() if p.is_dir() and p.name not in ("bench", "fair"))
 
 
 def test_every_recorded_run_of_the_table_is_there():
