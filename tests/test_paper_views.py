@@ -39,7 +39,7 @@ def test_every_score_of_the_test_set_is_shown():
     said = repr(paper_views.interval_said(RUN))
     low, high, wide = map(float, re.search(r"between ([\d.]+) and ([\d.]+) .* an interval ([\d.]+) points wide", said).groups())
     assert math.isclose(high - low, wide, abs_tol=1e-9), "the width is that of the numbers beside it"
-    assert f"The rulers are {max(values) - min(values):.1f} points apart" in said and f"it is {paper_views.bleu_of(RUN)['value']:.1f}, " in said
+    assert f"The rulers are {max(values) - min(values):.2f} points apart" in said and f"it is {paper_views.bleu_of(RUN)['value']:.2f}, " in said
 
 
 def test_a_command_is_broken_between_options_and_stays_the_same():
@@ -57,7 +57,7 @@ def test_curves_and_answers_are_those_of_the_log():
     looks = [entry for entry in LOG if entry["kind"] == "look"]
     picture = paper_views.learning_curves(LOG)
     alt = repr(picture)
-    assert f"and {looks[-1]['valid_loss']:.2f} on newstest2013" in picture.caption
+    assert f"it is {looks[-1]['valid_loss']:.2f} on newstest2013" in picture.caption
     assert f"to {looks[-1]['valid_loss']:.2f} nats" in alt and f"to {looks[-1]['bleu']:.1f}." in alt
     assert f"{looks[0]['step']:,}" in shown(paper_views.answers_over_time(LOG))
 

@@ -119,6 +119,8 @@ def learning_curves(entries: Sequence[Mapping]) -> figures.Picture:
     smooth = [(entry["step"], mean(one["loss"] for one in steps[max(0, k - width):k + 1])) for k, entry in enumerate(steps)][::width]
     at = [look["step"] for look in looks]
     first, last = looks[0], looks[-1]
+    before = looks[-2]["step"] if len(looks) > 1 else 0
+    lately, recent = last["step"] - before, mean(entry["loss"] for entry in steps if entry["step"] > before)
     return figures.curve_panels([
         dict(series={"training": tuple(zip(*smooth)), "newstest2013": (at, [look["valid_loss"] for look in looks])},
              xlabel="step", ylabel="nats per token", title="Loss"),
@@ -126,7 +128,7 @@ def learning_curves(entries: Sequence[Mapping]) -> figures.Picture:
              title=f"{first['lines']} lines of newstest2013")],
         alt=f"The recorded run over its steps: the loss in training and on newstest2013, the latter from {first['valid_loss']:.2f} to "
             f"{last['valid_loss']:.2f} nats, and the BLEU of greedy answers, from {first['bleu']:.1f} to {last['bleu']:.1f}.",
-        caption=f"At the end the loss is {smooth[-1][1]:.2f} nats in training and {last['valid_loss']:.2f} on newstest2013, whose greedy BLEU "
+        caption=f"Over the last {lately} steps the training loss is {recent:.2f} nats on average; at the end it is {last['valid_loss']:.2f} on newstest2013, whose greedy BLEU "
                 f"has risen from {first['bleu']:.1f} to {last['bleu']:.1f}.")
 
 
@@ -154,8 +156,8 @@ def interval_said(run: Mapping) -> Prose:
     "BLEU with its interval, and how far other rulers put it."
     bleu = bleu_of(run)
     values = [score["value"] for score in scores_of(run) if score["metric"].startswith("BLEU, ")]
-    return Prose(f"By sacreBLEU (13a) it is {bleu['value']:.1f}, between {bleu['low']:.1f} and {bleu['high']:.1f} by the bootstrap of "
-                 f"chapter 19: an interval {round(bleu['high'], 1) - round(bleu['low'], 1):.1f} points wide. The rulers are {max(values) - min(values):.1f} points "
+    return Prose(f"By sacreBLEU (13a) it is {bleu['value']:.2f}, between {bleu['low']:.2f} and {bleu['high']:.2f} by the bootstrap of "
+                 f"chapter 19: an interval {round(bleu['high'], 2) - round(bleu['low'], 2):.2f} points wide. The rulers are {max(values) - min(values):.2f} points "
                  "apart.")
 
 

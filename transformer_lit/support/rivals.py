@@ -195,7 +195,7 @@ def calibration_curves(name: str) -> figures.Picture:
         {**found, "as expected": ([20, 92], [20, 92])}, xlabel="expected chrF", ylabel="chrF that came", ylim=(0, 100),
         colors={"as expected": figures.GREY}, styles={"as expected": ":"},
         alt=f"Curves of the chrF that came over the chrF that was expected, for {', '.join(found)}, beside the diagonal.",
-        caption=f"Groups of answers come out as expected; the largest gaps, in points of chrF: {far}. Rank correlation of single answers: "
+        caption=f"The largest gaps between expected and actual chrF, in points: {far}. Rank correlation of single answers: "
                 f"{min(ranks):.2f} to {max(ranks):.2f}.")
 
 

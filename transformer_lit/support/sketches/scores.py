@@ -71,17 +71,17 @@ def narrowing(sizes: Sequence[int], around: Sequence[Mapping[str, float]], truth
 
 
 def damaged_scores(shares: Sequence[float], moved: Mapping[str, np.ndarray]) -> figures.Picture:
-    "BLEU and chrF by the share of damaged words, a panel each. moved: fault -> (seeds, shares, 2); the band spans the seeds."
+    "BLEU and chrF by the probability of a fault, a panel each. moved: fault -> (seeds, shares, 2); the band spans the seeds."
     last = {name: v[:, -1].mean(0) for name, v in moved.items()}
     told = "; ".join(f"{name}, BLEU {bleu:.0f}, chrF {chrf:.0f}" for name, (bleu, chrf) in last.items())
     least, most = (pick(last, key=lambda name: last[name][1]) for pick in (min, max))
     return figures.curve_panels(
-        [{"title": metric, "xlabel": "share of words", "ylabel": metric, "series": {
+        [{"title": metric, "xlabel": "probability of a fault", "ylabel": metric, "series": {
             name: (list(shares), v[..., k].mean(0), v[..., k].min(0), v[..., k].max(0)) for name, v in moved.items()}}
          for k, metric in enumerate(("BLEU", "chrF"))],
         caption=f"At {shares[-1]:.0%} BLEU is {min(v[0] for v in last.values()):.0f} to {max(v[0] for v in last.values()):.0f} for every fault; "
                 f"chrF tells them apart, from {last[least][1]:.0f} ({least}) to {last[most][1]:.0f} ({most}).",
-        alt=f"Scores against the share of damaged words, two panels. At {shares[-1]:.0%}: {told}.")
+        alt=f"Scores against the probability of a fault, two panels. At {shares[-1]:.0%}: {told}.")
 
 
 def ways_apart(scores: Mapping[str, float], base: str) -> figures.Picture:
