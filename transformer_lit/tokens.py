@@ -32,7 +32,7 @@ WORD = {  # English keeps don't whole; French cuts after j', l', qu'
 def split_words(text: str, language: str = "en") -> list[str]:
     """Words and marks of a sentence; `language` is "en" or "fr".
 
-    Typographic spaces become plain ones, ’ becomes '."""
+    Spaces of all kinds are left out, ’ becomes '."""
     text = unicodedata.normalize("NFC", text).replace("’", "'")
     return WORD[language].findall(text)
 

@@ -170,7 +170,7 @@ def muon_rows(ground: str = "tatoeba") -> list[dict]:
         for key in ("operations", "seconds"):
             near = min(found, key=lambda row: abs(row.get(key, math.inf) - 1))
             equal |= {key: near} if abs(near.get(key, math.inf) - 1) < 0.02 else {}
-        rows += [{"": f"{name}, {row['against']}", "as many": key, "target tokens": row["tokens"],
+        rows += [{"": f"{name}, {row['against']}", "as many": key, "target tokens": int(row["tokens"]),
                   **{of: f"{row[of]:.2f}" for of in ("operations", "seconds") if of in row},
                   "difference": gap_said(row["more"]), "decided": row["more"]["decided"]} for key, row in equal.items()]
     return rows
