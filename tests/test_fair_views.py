@@ -127,12 +127,11 @@ def test_muon_in_three_currencies(made_up):
         {"design": "muon", "against": "adamw", "tokens": 2000, "operations": 1.25, "cpu_seconds": 1.75, "seconds": 1.34, "more": gap},
         {"design": "pre-norm-muon", "against": "pre-norm-adamw", "tokens": 2000, "operations": 1.5, "cpu_seconds": 2.0, "more": gap}]}
     path.write_text(json.dumps(summary))
-    rows = fair.muon_rows()
-    assert [(row[""], row["as many"], row["target tokens"], row["operations"], row.get("seconds"), row["decided"]) for row in rows] == [
-        ("muon, adamw", "tokens", 2000, "1.25", "1.34", True), ("muon, adamw", "operations", 1600, "1.00", "1.07", False),
-        ("muon, adamw", "seconds", 1500, "0.95", "1.01", True), ("pre-norm-muon, pre-norm-adamw", "tokens", 2000, "1.50", None, True)], (
-        "a currency whose own run isn't there has no row")
+    rows = fair.muon_rows("muon")
+    assert [(row["as many"], row["target tokens"], row["operations"], row["seconds"], row["decided"]) for row in rows] == [
+        ("tokens", 2000, "1.25", "1.34", True), ("operations", 1600, "1.00", "1.07", False), ("seconds", 1500, "0.95", "1.01", True)]
     assert rows[0]["difference"] == "-0.250 [-0.500, -0.125]"
+    assert [row["as many"] for row in fair.muon_rows("pre-norm-muon")] == ["tokens"], "a currency whose own run isn't there has no row"
 
 
 def test_a_mean_and_its_brackets():
@@ -296,3 +295,24 @@ def test_chapter_22_says_what_a_cheaper_rnn_would_gain():
         assert ours < rnn[f"at_equal_{kind}"]["loss"] < rows["2017"]["at_equal_tokens"], "and stays third"
     ranked = {row["design"]: row for row in fair.summary_of()["comparison"]}
     assert ranked["rnn"]["flops"] < 0.8 * ranked["transformer"]["flops"], "over a fifth cheaper"
+
+
+def test_chapter_25_says_what_each_exchange_is_worth():
+    rows = {row["design"]: row for row in fair.summary_of()["comparison"] if row["rank"]}
+    gaps = {name: rows[name]["more_than"]["2017"] for name in ("transformer", "pre-norm-adamw", "pre-norm-muon", "all-together")}
+    assert all(gap["decided"] for gap in gaps.values()) and round(gaps["transformer"]["value"], 2) == -0.35 and round(gaps["all-together"]["value"], 2) == -0.72
+    assert rows["pre-norm-adamw"]["rank"] == rows["transformer"]["rank"] and not rows["pre-norm-adamw"]["more_than"]["transformer"]["decided"], "one rank"
+    assert round(rows["all-together"]["bleu"], 1) == 37.5 and round(rows["2017"]["bleu"], 1) == 26.9 and 4.5 < rows["transformer"]["bleu"] - rows["2017"]["bleu"] < 5
+    parts = rows["all-together"]["more_than"]["pre-norm-muon"]
+    assert parts["decided"] and -0.25 < parts["value"] < -0.18 and rows["all-together"]["bleu"] - rows["pre-norm-muon"]["bleu"] > 2, "a fifth of a nat"
+
+
+def test_chapter_25_says_how_muon_does_in_each_currency():
+    settings = {name: fair.best_of(fair.trials_of(name)) for name in ("transformer", "pre-norm-adamw", "pre-norm-muon")}
+    assert [warmup for _, warmup in settings.values()] == [0.6, 0.6, 0.0]
+    least = {name: min(fair.trials_of(name).values()) for name in settings}
+    assert least["pre-norm-muon"] < 2.5 and min(least["transformer"], least["pre-norm-adamw"]) > 2.9
+    more = {row["as many"]: float(row["difference"].split()[0]) for row in fair.muon_rows("pre-norm-muon") if row["decided"]}
+    assert list(more) == ["tokens", "operations", "seconds"] and more["tokens"] < more["seconds"] < more["operations"] < 0
+    assert 0.45 < more["seconds"] / more["tokens"] < 0.6, "half of it"
+    assert abs(more["tokens"]) < (least["pre-norm-adamw"] - least["pre-norm-muon"]) / 3, "at the end most of the lead is gone"

@@ -161,19 +161,16 @@ def currency_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -
     return rows
 
 
-def muon_rows(ground: str = "tatoeba") -> list[dict]:
-    "Muon against AdamW under the same norm, with as many tokens, operations, seconds: what each run took, over AdamW's, and the difference."
-    summary, rows = summary_of(ground), []
-    for name in dict.fromkeys(row["design"] for row in summary["muon"]):
-        found = [row for row in summary["muon"] if row["design"] == name]
-        equal = {"tokens": next(row for row in found if row["tokens"] == summary["scale"]["tokens"])}
-        for key in ("operations", "seconds"):
-            near = min(found, key=lambda row: abs(row.get(key, math.inf) - 1))
-            equal |= {key: near} if abs(near.get(key, math.inf) - 1) < 0.02 else {}
-        rows += [{"": f"{name}, {row['against']}", "as many": key, "target tokens": int(row["tokens"]),
-                  **{of: f"{row[of]:.2f}" for of in ("operations", "seconds") if of in row},
-                  "difference": gap_said(row["more"]), "decided": row["more"]["decided"]} for key, row in equal.items()]
-    return rows
+def muon_rows(name: str, ground: str = "tatoeba") -> list[dict]:
+    "A design with Muon against the same with AdamW, at as many tokens, operations, seconds: what its run took, over AdamW's, and the difference."
+    summary = summary_of(ground)
+    found = [row for row in summary["muon"] if row["design"] == name]
+    equal = {"tokens": next(row for row in found if row["tokens"] == summary["scale"]["tokens"])}
+    for key in ("operations", "seconds"):
+        near = min(found, key=lambda row: abs(row.get(key, math.inf) - 1))
+        equal |= {key: near} if abs(near.get(key, math.inf) - 1) < 0.02 else {}
+    return [{"as many": key, "target tokens": int(row["tokens"]), **{of: f"{row[of]:.2f}" for of in ("operations", "seconds") if of in row},
+             "difference": gap_said(row["more"]), "decided": row["more"]["decided"]} for key, row in equal.items()]
 
 
 # By budget, along a run, by length ----------------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 
 from . import figures
-from .fair import over_seeds
-from .fair import gap_said
+from .fair import gap_said, over_seeds
 from .own_pairs import SIZES, Size
 from .rivals import recorded
 
