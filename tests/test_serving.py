@@ -20,6 +20,7 @@ import export as bench
 from transformer_lit.decoder import DecoderLayer
 from transformer_lit.decoding import greedy_decode, penalty
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
+from transformer_lit.since_2017 import SwiGLU
 from transformer_lit.support import cli, serving
 from transformer_lit.support.files import shipped
 from transformer_lit.support.serving import (
@@ -214,6 +215,18 @@ def test_a_model_with_another_part_is_refused(no_engine):
     for refuse in (lambda: serving.check_parts(odd.model)), (lambda: specification(odd)):
         with pytest.raises(ValueError, match="Later: only the Transformer"):
             refuse()
+    assert not no_engine, "a tree was begun for it"
+
+
+@pytest.mark.parametrize("where, part", [
+    (lambda model: (model.encoder.layers[0].feed_forward, "1"), nn.GELU()),
+    (lambda model: (model.decoder.layers[1].around_feed_forward, "norm"), nn.RMSNorm(16)),
+    (lambda model: (model.encoder.layers[0], "feed_forward"), SwiGLU(16, 24))], ids=["GELU", "RMSNorm", "SwiGLU"])
+def test_a_part_inside_a_layer_is_refused_too(where, part, no_engine):
+    odd = made(True)
+    setattr(*where(odd.model), part)
+    with pytest.raises(ValueError, match=f"{type(part).__name__}: only the Transformer"):
+        specification(odd)
     assert not no_engine, "a tree was begun for it"
 
 

@@ -327,7 +327,7 @@ POCKET_SHA256 = (
 
 
 def freeze(path: Path | str, parts: dict | None = None) -> str:
-    "Write the corpus, the same bytes for one grammar; its SHA-256."
+    "Write the corpus (one grammar, one zlib: one file); its SHA-256."
     return write_pairs(path, parts or corpus())
 
 # %% ../book/16_pocket_corpus.ipynb #load-pocket

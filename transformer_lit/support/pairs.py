@@ -11,7 +11,7 @@ Row = tuple[str, str, tuple[tuple[int, int], ...], str, str]  # English, French,
 
 
 def write_pairs(path: Path | str, parts: Mapping[str, Iterable[Row]]) -> str:
-    "Write the pairs of all parts, the same bytes for the same pairs on every system; returns the file's SHA-256."
+    "Write the pairs of all parts, the same bytes for the same pairs wherever zlib is the same; returns the file's SHA-256."
     lines = ["\t".join((part, english, french, " ".join(f"{i}-{j}" for i, j in links), pattern, triple)) + "\n"
              for part, pairs in parts.items() for english, french, links, pattern, triple in pairs]
     packed = bytearray(gzip.compress("".join(lines).encode(), mtime=0))

@@ -10,11 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..decoder import DecoderLayer
+from ..decoder import Decoder, DecoderLayer
 from ..decoding import penalty
 from ..embeddings import Embedding, sinusoids
-from ..encoder import EncoderLayer
+from ..encoder import Encoder, EncoderLayer
 from ..masks import EOS
+from ..multi_head import MultiHeadAttention
+from ..sublayers import FeedForward, Sublayer
 from ..tokens import SPECIAL, WORD, Subwords, Vocabulary, join_words, split_words
 from ..translation import Translator, save_translator
 from .commands import new_folder
@@ -89,14 +91,18 @@ def token_names(tokens: Vocabulary | Subwords) -> list[str]:
     return [tokens.tokenizer.id_to_token(i) for i in range(len(tokens))]
 
 
+PARTS_OF_2017 = {Encoder, Decoder, EncoderLayer, DecoderLayer, MultiHeadAttention, FeedForward, Sublayer,
+                 nn.ModuleList, nn.Linear, nn.ReLU, nn.LayerNorm, nn.Dropout, nn.Identity}
+
+
 def check_parts(model: nn.Module) -> None:
     "Raises ValueError unless all parts are those of 2017: the tree has no leaf for any other."
-    kinds = {Embedding: [model.source, model.target],
-             EncoderLayer: model.encoder.layers,
-             DecoderLayer: model.decoder.layers}
-    other = [type(part).__name__ for kind, parts in kinds.items() for part in parts if type(part) is not kind]
+    kinds = [(Embedding, [model.source, model.target]), (EncoderLayer, model.encoder.layers), (DecoderLayer, model.decoder.layers)]
+    other = [part for kind, parts in kinds for part in parts if type(part) is not kind]
+    other += [part for side in (model.encoder, model.decoder) for part in side.modules() if type(part) not in PARTS_OF_2017]
     if other:
-        raise ValueError(f"this model has a part of another kind, {other[0]}: only the Transformer of chapters 2 to 9 can be exported")
+        raise ValueError(f"this model has a part of another kind, {type(other[0]).__name__}: only the Transformer of chapters 2 to 9 "
+                         "can be exported")
 
 
 def specification(translator: Translator) -> Any:
