@@ -220,8 +220,9 @@ def load(name: str, language: str = "fr", words: int | None = None,
 
     No English sentence stands in two parts. words: of Tatoeba, only
     pairs with fewer words per side; pairs: only so many to train on,
-    the first in the corpus's order (Tatoeba: that of its hashes). For "wmt14" train holds the older
-    news tests, and only where they lie in your own folder."""
+    the first in the corpus's order (Tatoeba: that of its hashes). For
+    "wmt14" train holds the older news tests, and only where they lie
+    in your own folder."""
     if language not in CORPORA.get(name, ()):
         known = ", ".join(f"{corpus} ({' or '.join(languages)})"
                           for corpus, languages in CORPORA.items())
