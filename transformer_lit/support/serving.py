@@ -96,7 +96,7 @@ PARTS_OF_2017 = {Encoder, Decoder, EncoderLayer, DecoderLayer, MultiHeadAttentio
 
 
 def check_parts(model: nn.Module) -> None:
-    "Raises ValueError unless all parts are those of 2017: the tree has no leaf for any other."
+    "Raises ValueError unless all parts are those of 2017: `specification` fills in no others."
     kinds = [(Embedding, [model.source, model.target]), (EncoderLayer, model.encoder.layers), (DecoderLayer, model.decoder.layers)]
     other = [part for kind, parts in kinds for part in parts if type(part) is not kind]
     other += [part for side in (model.encoder, model.decoder) for part in side.modules() if type(part) not in PARTS_OF_2017]
