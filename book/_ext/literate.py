@@ -95,7 +95,7 @@ def glossary_lines(app) -> dict[str, tuple[str, str, str]]:
     for entry in re.split(r"\n\s*\n", block.strip()):
         term, _, line = entry.strip().partition("\n")
         home = re.search(r"\]\(([\w]+)\.ipynb\)", line)
-        words = re.sub(r"\s*\[Chapter[^\]]*\]\([^)]*\)", "", line.strip())
+        words = re.sub(r"\s*\[(?:Chapter|What held)[^\]]*\]\([^)]*\)", "", line.strip())
         for name in re.sub(r" \(.*\)", "", term.strip()).split(", "):  # "byte-pair encoding, BPE" goes by both
             if name not in EVERYDAY and len(name) > 1:
                 found[name] = (re.sub(r"[*`$]|\\", "", words), home[1] if home else "", term.strip())
