@@ -43,7 +43,7 @@ def sizing_table() -> figures.Picture:
     for size in measured():
         runs = runs_of(size.pairs)
         rows.append({"pairs": f"{size.pairs:,}", "BLEU": over_seeds(scores_of(runs, "bleu"), 1), "chrF": over_seeds(scores_of(runs, "chrf"), 1),
-                     "minutes of a core": f"{mean(run['cpu_seconds'] for run in runs) / 60:.0f}"})
+                     "minutes on one core": f"{mean(run['cpu_seconds'] for run in runs) / 60:.0f}"})
     first = runs_of(measured()[0].pairs)[0]["tests"][TEST]
     return figures.table(rows, caption=f"{first['sentences']:,} test sentences, after the last epoch; mean of three seeds (lowest to highest); "
                          + first["all"]["bleu"]["signature"].replace("|", " "))
