@@ -1,4 +1,4 @@
-"""Chapter 25's figures, tables and sentences: what each exchange changed, from recorded runs and from what the page measured."""
+"""Chapter 25's figures, tables and sentences: what each change did, from recorded runs and from what the page measured."""
 # The runs are book/results/fair/tatoeba (read by `fair`). A gap is a difference of test losses with its interval, as chapter 22
 # takes it. What the page measures comes in as tensors, its seeds along the first axis.
 import math
@@ -17,7 +17,7 @@ from .sketches import Prose
 Gaps = dict[str, dict]  # value, low, high, decided
 BASE = "2017"
 TITLES = {"transformer": "pre-norm"}  # the reference of part IV is 2017 with the norm before each sublayer
-TODAY = (  # part, in 2017, today, why it was exchanged, our name for the exchange
+TODAY = (  # part, in 2017, today, why it was replaced, our name for the change
     ("attention", "softmax(QKᵀ/√K) V", "the same", "stayed", ""),
     ("residuals", "around every part", "the same", "stayed", ""),
     ("several heads", "yes", "the same", "stayed", ""),
@@ -44,12 +44,12 @@ def against_2017(names: Sequence[str]) -> Gaps:
 
 
 def unclear(gaps: Gaps) -> list[str]:
-    "The exchanges whose difference the runs don't decide."
+    "The changes whose difference the runs don't decide."
     return [name for name, gap in gaps.items() if not gap["decided"]]
 
 
 def gap_dots(gaps: Gaps) -> figures.Picture:
-    "A dot for each exchange, its whisker the 95% interval, and a line at zero; grey where nothing is decided."
+    "A dot for each change, its whisker the 95% interval, and a line at zero; grey where nothing is decided."
     told = "; ".join(f"{name} {fair.gap_said(gap, 2)}" for name, gap in gaps.items())
     near = set(unclear(gaps))
     sides = {"lower": sum(gap["value"] < 0 for name, gap in gaps.items() if name not in near),
@@ -79,16 +79,16 @@ def today(gaps: Gaps) -> figures.Picture:
         return fair.gap_said(gap, 2) + also + ("" if gap["decided"] else ", undecided") if gap else ""
 
     return figures.table([{"part": part, "2017": then, "today": now, "reason": why, "loss here": measured(name)}
-                          for part, then, now, why, name in TODAY], caption="What stayed, what was exchanged, and why")
+                          for part, then, now, why, name in TODAY], caption="What stayed, what was replaced, and why")
 
 
 # Parts -------------------------------------------------------------------------------------------------------------
 
 def exchanged_boxes() -> figures.Picture:
-    "The architecture with every kind of box lit in which something has been exchanged."
+    "The architecture with every kind of box lit in which something has been replaced."
     return figures.architecture(
         lit=("encoder", "decoder", "source_embedding", "target_embedding"),
-        alt="The Transformer with its attentions, feed-forwards, norms and embeddings lit: in all of them something has been exchanged.")
+        alt="The Transformer with its attentions, feed-forwards, norms and embeddings lit: in all of them something has been replaced.")
 
 
 def activations() -> figures.Picture:
@@ -146,7 +146,7 @@ def weights_said(parameters: int, kept: Sequence[int]) -> Prose:
 
 
 def costs(models: Mapping[str, Any], share: Mapping[str, float], ratio: Callable[[str, int], str], kept: Mapping[str, int]) -> figures.Picture:
-    "What each exchange costs: width, parameters over those wanted, time of a step and of decoding over that of `2017`, bytes of cache."
+    "What each change costs: width, parameters over those wanted, time of a step and of decoding over that of `2017`, bytes of cache."
     return figures.table({name: {"d_ff": model.config.d_ff, "parameters": f"{share[name] - 1:+.1%}", "training": ratio(name, 0),
                                  "decoding": ratio(name, 1), "cache": kept[name]} for name, model in models.items()},
                          caption="Time over that of 2017; cache in bytes per sentence")
