@@ -41,3 +41,10 @@ def test_heads_are_counted_from_one_and_losses_told():
     assert "ln 40 = 3.69. At the last step: causal 3.70, prefix 0.10." in picture.caption and "#c2503c" in picture.html.lower(), "a leak is a fault"
     assert repr(picture) == (
         "Loss of random English words over 10 steps, beside ln 40 = 3.69. causal from 3.80 to 3.70; prefix from 3.80 to 0.10.")
+
+
+def test_what_was_seen_on_the_way_is_told_for_the_middle_and_the_end():
+    seen = {"rnn-attention": torch.tensor([[50e3, 1e5, 15e4, 2e5], [3, 2, 1, 0.5], [0.5, 1, 2, 3], [0.8, 0.6, 0.4, 0.25]])}
+    picture = pictures.on_the_way(seen, 0.33)
+    assert picture.caption == "After 150,000 tokens and at the end: RNN with attention 2.0 and 3.0 nats, 40% and 25% errors."
+    assert "the diagonal, 33%" in repr(picture) and picture.html.count("<svg") >= 2

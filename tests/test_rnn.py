@@ -37,10 +37,10 @@ def rnn(attention=True, seed=0, **changes):
 
 
 def test_what_the_designs_are():
-    "Dropout as everywhere in part IV; two with attention, of which one is trained by Muon."
+    "Dropout as everywhere in part IV; both are trained by Adam."
     assert RNNConfig(9, 4, 5).dropout == 0.1 and RNNConfig(9, 4, 5).attention
     assert {name: design.optimizer for name, design in DESIGNS.items()} == {
-        "rnn": "adam", "rnn-attention": "adam", "rnn-attention-muon": "muon"}
+        "rnn": "adam", "rnn-attention": "adam"}
 
 
 @LOOKS

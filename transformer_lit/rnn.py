@@ -226,19 +226,18 @@ def alignment(self, source: Tensor, target: Tensor) -> Tensor:
     return self.walk(self.vectors(target), memory, source)[2]
 
 # %% ../book/23_rnn.ipynb #designs
-def fitted(attention: bool, **how) -> Design:
+def fitted(attention: bool) -> Design:
     "An RNN whose `hidden` meets the wanted number of parameters."
     def build(vocab: int, sizes: dict, parameters: int) -> RNN:
         def of(hidden: int) -> RNN:
             return RNN(RNNConfig(vocab, sizes["d_model"], hidden,
                                  sizes["dropout"], attention))
         return of(fit_size(of, parameters))
-    return Design(build, **how)
+    return Design(build)
 
 
 DESIGNS: dict[str, Design] = {
-    "rnn": fitted(False), "rnn-attention": fitted(True),
-    "rnn-attention-muon": fitted(True, optimizer="muon")}
+    "rnn": fitted(False), "rnn-attention": fitted(True)}
 
 # %% ../book/23_rnn.ipynb #word-of-piece
 def word_of_piece(tokens: Subwords, text: str, language: str) -> list:

@@ -98,6 +98,22 @@ def decoding_speeds(batches: Sequence[int], found: Mapping[str, Sequence[float]]
                   f"{times[-1]:.1f} with {batches[-1]}.", logy=True)
 
 
+def on_the_way(seen: Mapping[str, Tensor], diagonal: float) -> figures.Picture:
+    """What the right source is worth, and how far attention is from the true links, along trainings of several models.
+
+    seen: name -> (4, looks): target tokens, loss, worth, alignment error rate. diagonal: the rate of links between equal places."""
+    at, middle = titled(seen), next(iter(seen.values())).size(1) // 2
+    told = "; ".join(f"{name} {rows[2, middle]:.1f} and {rows[2, -1]:.1f} nats, {rows[3, middle]:.0%} and {rows[3, -1]:.0%} errors"
+                     for name, rows in at.items())
+    half = next(iter(seen.values()))[0, middle] / 1e3
+    panels = [{"series": {name: ((rows[0] / 1e3).tolist(), rows[k].tolist()) for name, rows in at.items()}, "ylabel": ylabel, **more}
+              for k, ylabel, more in ((2, "worth of the source, nats per token", {}),
+                                      (3, "alignment error rate", {"hline": (diagonal, "diagonal")}))]
+    return figures.curve_panels(panels, xlabel="thousands of target tokens", caption=f"After {half:.0f},000 tokens and at the end: {told}.",
+                                alt="Two panels over target tokens: what the right source is worth, and the alignment error rate with a dotted "
+                                    f"line for the diagonal, {diagonal:.0%}. After {half:.0f},000 tokens and at the end: {told}.")
+
+
 def word_maps_of(maps: Mapping[str, Tensor], rows: Sequence[str], cols: Sequence[str], asked: str) -> figures.Picture:
     "Maps of several models over the words of one pair, (T, S) each, and where each looks most for the word `asked`."
     said = {name: w[list(rows).index(asked)] for name, w in titled(maps).items()}
