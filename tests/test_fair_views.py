@@ -106,6 +106,9 @@ def test_currencies_crossing_and_order_as_rows(made_up):
     assert fair.gap_rows(["rnn", "odd"], "transformer") == [
         {"": "rnn", "more than transformer": "-0.500 [-0.750, +0.125]", "decided": False},
         {"": "odd", "more than transformer": "its search is open", "decided": ""}]
+    assert fair.pair_rows({"first": ("rnn", "transformer"), "second": ("odd", "transformer")}) == [
+        {"": "first", "nats per token": "-0.500 [-0.750, +0.125]", "decided": False},
+        {"": "second", "nats per token": "its search is open", "decided": ""}]
     assert fair.crossing_rows() == [{"target tokens": 500, "RNN with attention": "1.000", "Transformer": "2.000",
                                      "RNN − Transformer": "-0.500 [-0.750, +0.125]", "decided": False, "BLEU": "9.0\u00a0/\u00a08.0"}]
     record = json.loads((made_up / "transformer.json").read_text())

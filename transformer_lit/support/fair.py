@@ -149,6 +149,12 @@ def gap_rows(names: Sequence[str], against: str, ground: str = "tatoeba") -> lis
             for name, gap in gaps.items()]
 
 
+def pair_rows(pairs: Mapping[str, tuple[str, str]], ground: str = "tatoeba") -> list[dict]:
+    "Named pairs of designs: by how much the loss of the first is above that of the second, and whether the interval decides."
+    found = {what: (gap_rows([one], other, ground)[0], other) for what, (one, other) in pairs.items()}
+    return [{"": what, "nats per token": row[f"more than {other}"], "decided": row["decided"]} for what, (row, other) in found.items()]
+
+
 def currency_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -> list[dict]:
     "Each design's loss with the reference's tokens, operations and seconds. names: None for all that are ranked."
     rows = []
