@@ -46,7 +46,8 @@ THREE = ("transformer", "rnn-attention", "2017")  # `transformer` is pre-norm wi
 OPTIMISERS = ("pre-norm-adamw", "pre-norm-muon", "adamw", "muon")
 AGAINST = {"pre-norm-muon": "pre-norm-adamw", "muon": "adamw"}
 STREAMS = ("decoder-only", "decoder-only-prefix", "decoder-only-both", "decoder-only-decay")
-BESIDE = AGAINST | {"all-together": "pre-norm-muon"} | dict.fromkeys(STREAMS[1:], STREAMS[0])  # whom a record's row is set against, next to the Transformer and 2017
+BESIDE = {"muon": ("adamw",), "pre-norm-muon": ("pre-norm-adamw", "muon"), "pre-norm-adamw": ("adamw",), "all-together": ("pre-norm-muon",),
+          **dict.fromkeys(STREAMS[1:], STREAMS[:1])}  # whom a record's row is set against, next to the Transformer and 2017
 PARTS = ("all-together", "rope", "swiglu", "rms-norm", "no-dropout")
 MORE = ("gelu", "learned", "no-smoothing", "grouped-query", "untied")
 ALL = (*THREE, *OPTIMISERS, "rnn", *STREAMS, *PARTS, *MORE)

@@ -166,7 +166,7 @@ def comparison(records: dict[str, dict], trigram: float, tokens: Sequence[int], 
             row[key] = mean(run[key] for run in some)
         row["chrf"] = mean(run["chrf"]["value"] for run in some)
         row["parameters"], row["tokens"] = some[0]["parameters"], some[0]["tokens"]
-        for other in sorted({REFERENCE, "2017", BESIDE.get(name)} & set(order) - {name}):
+        for other in sorted({REFERENCE, "2017", *BESIDE.get(name, ())} & set(order) - {name}):
             row.setdefault("more_than", {})[other] = difference(nats[name], nats[other], tokens)
         rows.append(row)
     return rows + [{"design": name, "rank": None, "why": reason} for name, reason in why.items() if reason]
