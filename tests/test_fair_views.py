@@ -300,21 +300,33 @@ def test_chapter_22_says_what_a_cheaper_rnn_would_gain():
     assert ranked["rnn"]["flops"] < 0.8 * ranked["transformer"]["flops"], "over a fifth cheaper"
 
 
-def test_chapter_25_says_what_each_exchange_is_worth():
+def test_chapter_25_says_what_each_change_is_worth():
     rows = {row["design"]: row for row in fair.summary_of()["comparison"] if row["rank"]}
-    gaps = {name: rows[name]["more_than"]["2017"] for name in ("transformer", "pre-norm-adamw", "pre-norm-muon", "all-together")}
+    gaps = {name: rows[name]["more_than"]["2017"] for name in ("adamw", "muon", "transformer", "pre-norm-adamw", "pre-norm-muon", "all-together")}
     assert all(gap["decided"] for gap in gaps.values()) and round(gaps["transformer"]["value"], 2) == -0.35 and round(gaps["all-together"]["value"], 2) == -0.72
+    assert 0.6 < gaps["adamw"]["value"] / gaps["transformer"]["value"] < 0.7, "AdamW's decay alone gains two thirds of it"
+    assert gaps["muon"]["value"] < gaps["transformer"]["value"] and rows["muon"]["more_than"]["transformer"]["decided"], "Muon alone gains more than either"
     assert rows["pre-norm-adamw"]["rank"] == rows["transformer"]["rank"] and not rows["pre-norm-adamw"]["more_than"]["transformer"]["decided"], "one rank"
     assert round(rows["all-together"]["bleu"], 1) == 37.5 and round(rows["2017"]["bleu"], 1) == 26.9 and 4.5 < rows["transformer"]["bleu"] - rows["2017"]["bleu"] < 5
     parts = rows["all-together"]["more_than"]["pre-norm-muon"]
     assert parts["decided"] and -0.25 < parts["value"] < -0.18 and rows["all-together"]["bleu"] - rows["pre-norm-muon"]["bleu"] > 2, "a fifth of a nat"
+    assert parts["value"] < rows["pre-norm-muon"]["more_than"]["pre-norm-adamw"]["value"], "more than Muon adds"
+
+
+def test_chapter_25_says_how_pre_norms_lead_depends_on_the_optimiser():
+    pairs = {"Adam": ("transformer", "2017"), "AdamW": ("pre-norm-adamw", "adamw"), "Muon": ("pre-norm-muon", "muon")}
+    lead = {row[""]: float(row["nats per token"].split()[0]) for row in fair.pair_rows(pairs) if row["decided"]}
+    assert list(lead) == list(pairs) and all(0.3 < lead[name] / lead["Adam"] < 0.4 for name in ("AdamW", "Muon")), "a third of that"
+    adam, adamw = ({float(row["peak"]): float(row["the full budget"]) for row in fair.peak_rows([name])} for name in ("2017", "adamw"))
+    gains = {peak: adam[peak] - adamw[peak] for peak in sorted(adam.keys() & adamw.keys())}
+    assert len(gains) == 3 and all(gain > 0.05 for gain in gains.values()) and max(gains, key=gains.get) == max(gains), "most at the highest"
 
 
 def test_chapter_25_says_how_muon_does_in_each_currency():
-    settings = {name: fair.best_of(fair.trials_of(name)) for name in ("transformer", "pre-norm-adamw", "pre-norm-muon")}
-    assert [warmup for _, warmup in settings.values()] == [0.6, 0.6, 0.0]
+    settings = {name: fair.best_of(fair.trials_of(name)) for name in ("2017", "adamw", "muon", "transformer", "pre-norm-adamw", "pre-norm-muon")}
+    assert [warmup for _, warmup in settings.values()] == [0.6] * 5 + [0.0]
     least = {name: min(fair.trials_of(name).values()) for name in settings}
-    assert least["pre-norm-muon"] < 2.5 and min(least["transformer"], least["pre-norm-adamw"]) > 2.9
+    assert least["pre-norm-muon"] < 2.5 and min(loss for name, loss in least.items() if name != "pre-norm-muon") >= 2.9
     more = {row["as many"]: float(row["difference"].split()[0]) for row in fair.muon_rows("pre-norm-muon") if row["decided"]}
     assert list(more) == ["tokens", "operations", "seconds"] and more["tokens"] < more["seconds"] < more["operations"] < 0
     assert 0.45 < more["seconds"] / more["tokens"] < 0.6, "half of it"
