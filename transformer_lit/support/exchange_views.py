@@ -30,7 +30,8 @@ TODAY = (  # part, in 2017, today, why it was replaced, our name for the change
     ("positions", "added waves", "turned in", "neither: distance", "rope"),
     ("smoothing", "0.1", "none", "neither: likelihood", "no-smoothing"),
     ("dropout", "0.1", "none before tuning", "neither: data seen once", "no-dropout"),
-    ("optimiser", "Adam", "AdamW, some Muon", "neither: loss, with Muon", "pre-norm-muon"),
+    ("weight decay", "none", "on the matrices, AdamW", "neither: loss", "adamw"),
+    ("optimiser", "Adam", "mostly AdamW, some Muon", "neither: loss, with Muon", "muon"),
     ("two stacks", "yes", "mostly one", "chapter 24", ""))
 
 
@@ -75,8 +76,7 @@ def today(gaps: Gaps) -> figures.Picture:
     "2017 beside today, part by part, with the reason and the measured loss."
     def measured(name: str) -> str:
         gap = gaps.get(TITLES.get(name, name))
-        also = " with pre-norm" if name.startswith("pre-norm-") else ""
-        return fair.gap_said(gap, 2) + also + ("" if gap["decided"] else ", undecided") if gap else ""
+        return fair.gap_said(gap, 2) + ("" if gap["decided"] else ", undecided") if gap else ""
 
     return figures.table([{"part": part, "2017": then, "today": now, "reason": why, "loss here": measured(name)}
                           for part, then, now, why, name in TODAY], caption="What stayed, what was replaced, and why")
