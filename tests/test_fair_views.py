@@ -330,4 +330,7 @@ def test_chapter_25_says_how_muon_does_in_each_currency():
     more = {row["as many"]: float(row["difference"].split()[0]) for row in fair.muon_rows("pre-norm-muon") if row["decided"]}
     assert list(more) == ["tokens", "operations", "seconds"] and more["tokens"] < more["seconds"] < more["operations"] < 0
     assert 0.45 < more["seconds"] / more["tokens"] < 0.6, "half of it"
+    post = {row["as many"]: (float(row["difference"].split()[0]), row["decided"]) for row in fair.muon_rows("muon")}
+    assert [decided for _, decided in post.values()] == [True, False, True] and round(post["tokens"][0], 2) == -0.16, "nothing decided at equal operations"
+    assert round(post["seconds"][0], 2) == -0.06 and round(more["seconds"], 2) == -0.08
     assert abs(more["tokens"]) < (least["pre-norm-adamw"] - least["pre-norm-muon"]) / 3, "at the end most of the lead is gone"
