@@ -15,6 +15,7 @@ from ..decoding import penalty
 from ..embeddings import Embedding, sinusoids
 from ..encoder import Encoder, EncoderLayer
 from ..masks import EOS
+from ..model import Transformer
 from ..multi_head import MultiHeadAttention
 from ..sublayers import FeedForward, Sublayer
 from ..tokens import SPECIAL, WORD, Subwords, Vocabulary, join_words, split_words
@@ -91,15 +92,13 @@ def token_names(tokens: Vocabulary | Subwords) -> list[str]:
     return [tokens.tokenizer.id_to_token(i) for i in range(len(tokens))]
 
 
-PARTS_OF_2017 = {Encoder, Decoder, EncoderLayer, DecoderLayer, MultiHeadAttention, FeedForward, Sublayer,
-                 nn.ModuleList, nn.Linear, nn.ReLU, nn.LayerNorm, nn.Dropout, nn.Identity}
+PARTS_OF_2017 = {Transformer, Embedding, Encoder, Decoder, EncoderLayer, DecoderLayer, MultiHeadAttention, FeedForward, Sublayer,
+                 nn.Embedding, nn.ModuleList, nn.Linear, nn.ReLU, nn.LayerNorm, nn.Dropout, nn.Identity}
 
 
 def check_parts(model: nn.Module) -> None:
     "Raises ValueError unless all parts are those of 2017: `specification` fills in no others."
-    kinds = [(Embedding, [model.source, model.target]), (EncoderLayer, model.encoder.layers), (DecoderLayer, model.decoder.layers)]
-    other = [part for kind, parts in kinds for part in parts if type(part) is not kind]
-    other += [part for side in (model.encoder, model.decoder) for part in side.modules() if type(part) not in PARTS_OF_2017]
+    other = [part for part in model.modules() if type(part) not in PARTS_OF_2017]
     if other:
         raise ValueError(f"this model has a part of another kind, {type(other[0]).__name__}: only the Transformer of chapters 2 to 9 "
                          "can be exported")
