@@ -56,7 +56,7 @@ RECIPES = {
     "ours": dict(epochs=7, fall=6, norm="pre", gain=1.0, dropout=0.25, heads=4, tokens=2048, peak=6e-3, warmup=100,
                  shrink=0.3),
 }
-RUNS = {name: f"{name}-by-sentence" for name in RECIPES} | {"ours, fp32": "ours-by-sentence-fp32"}
+RUNS = {name: f"{name}-by-sentence" for name in RECIPES} | {"ours, products": "ours-by-sentence-products"}
 
 
 # Data -----------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def test_the_runs_that_count(made_up):
 
 def test_the_table_of_a_comparison(made_up):
     html = fair.standing()._repr_html_()
-    for part in ("2.000 (1.000 to 3.000)", "−0.500 [−0.750, +0.125]", "its search is open", "3.000", ">32.0<", "32.0 (31.0 to 33.0)", "--design odd", "0.1", "30%", "a b"):
+    for part in ("unigram of French alone", "2.000 (1.000 to 3.000)", "−0.500 [−0.750, +0.125]", "its search is open", "3.000", ">32.0<", "32.0 (31.0 to 33.0)", "--design odd", "0.1", "30%", "a b"):
         assert part.replace("−", "-") in html.replace("−", "-"), part
     assert "odd" not in fair.standing(["rnn", "transformer"])._repr_html_()
     ranks = [re.findall(r"<t[hd][^>]*>(\d)</t[hd]>", fair.standing(names)._repr_html_().split("<details")[0]) for names in (None, ["rnn"])]
@@ -122,6 +122,20 @@ def test_currencies_crossing_and_order_as_rows(made_up):
         {"": "RNN − Transformer", "with order": "-0.50 [-0.75, +0.12]", "without": "+0.25 [-0.75, +0.12]"}]
 
 
+def test_the_curves_of_the_pocket_corpus(made_up):
+    for name in ("transformer", "rnn"):
+        record = json.loads((made_up / f"{name}.json").read_text())
+        for run in record["runs"] if name == "transformer" else ():
+            run["alignment"] = [[1000, 0.5], [2005, 0.1 * run["seed"]]]
+        (made_up / f"{name}.json").write_text(json.dumps(record))
+    made_up.rename(made_up.parent / "pocket")
+    at, mean, low, high = fair.alignment_along("transformer")
+    assert at == [0.001, 0.002005] and [round(x, 9) for x in mean + low + high] == [0.5, 0.2, 0.5, 0.1, 0.5, 0.3]
+    picture = pictures.pocket_curves(["transformer", "rnn"])
+    assert picture.caption == "Pocket corpus. At the end: Transformer 2.00 and 20% errors; RNN 2.00. N-grams that see the French alone: trigram 2.75."
+    assert picture.html.count("<svg") >= 2 and "Loss and alignment error rate of 2 models" in repr(picture)
+
+
 def test_muon_in_three_currencies(made_up):
     path, gap = made_up / "summary.json", {"value": -0.25, "low": -0.5, "high": -0.125, "decided": True}
     summary = json.loads(path.read_text()) | {"muon": [
@@ -144,10 +158,11 @@ def test_a_mean_and_its_brackets():
 def test_the_drawings_say_what_they_show(made_up):
     picture = pictures.losses_by_budget(["transformer", "rnn"])
     assert "Transformer 5.00 at 0.0005M, 2.00 at 0.002M, 0.25 at 0.004M; RNN 2.00 at 0.002M" in repr(picture) and "trigram" in picture.html
+    assert picture.caption.endswith("budget's batches: trigram 3.00, unigram 6.00.")
     assert pictures.worth_of_the_source(["transformer", "rnn"]).caption.endswith("At the end: Transformer 4.0, RNN 4.0.")
     picture = pictures.losses_along(["transformer", "rnn"])
     assert picture.caption == ("Tatoeba. At the end: Transformer 2.00, RNN 2.00. Operations, 10¹²: Transformer 0, RNN 0. "
-                               "Dotted: a trigram that sees the French alone.")
+                               "Dotted: a trigram that sees the French alone. All such n-grams: trigram 2.75.")
     assert picture.html.count("<svg") >= 2 and "trigram" in picture.html and "2 models" in repr(picture)
     assert fair.losses_along("rnn", since=1500)[0] == fair.losses_along("rnn")[0][-1:] and len(fair.losses_along("rnn")[0]) == 2
     picture = pictures.bleu_by_length(["transformer", "rnn"], least=10)

@@ -31,10 +31,10 @@ def test_every_record_has_its_table():
 
 def test_a_goal_that_was_not_reached_is_said():
     row = {"name": "twin, x", "hardware": "2 threads", "epochs": 3, "planned_epochs": 20, "best": 1.5, "goal_epoch": None, "cpu_seconds": 600}
-    reached = row | {"name": "ours", "hardware": "1 thread, bf16", "goal_epoch": 2, "goal_cpu_seconds": 120}
+    reached = row | {"name": "ours", "hardware": "1 thread, bf16 products", "goal_epoch": 2, "goal_cpu_seconds": 120}
     first, second = rivals.goal_rows({"rows": [row, reached]})
-    assert (first["recipe"], first["in"], first["goal reached"], first["minutes"]) == ("ours", "bf16", "epoch 2 of 20", "2")
-    assert (second["goal reached"], second["minutes"]) == ("not by epoch 3", "over 10")
+    assert (first["recipe"], first["in"], first["goal reached"], first["minutes"]) == ("ours", "bf16, products", "epoch 2 of 20", "2")
+    assert (second["in"], second["goal reached"], second["minutes"]) == ("fp32", "not by epoch 3", "over 10")
 
 
 def test_the_best_run_of_each_way():

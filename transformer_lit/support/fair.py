@@ -100,6 +100,11 @@ def lines_of(ground: str = "tatoeba", part: str = "test") -> dict[str, float]:
     return summary["ngrams"][str(summary["scale"]["tokens"])][part]
 
 
+def lines_said(ground: str = "tatoeba", part: str = "test") -> str:
+    "The n-grams' losses in words: `trigram 2.97, bigram 3.52, unigram 6.10`."
+    return ", ".join(f"{name} {line:.2f}" for name, line in reversed(lines_of(ground, part).items()))
+
+
 def over_seeds(values: Sequence[float], digits: int = 2) -> str:
     "The mean, and in brackets the lowest and the highest."
     text = f"{mean(values):.{digits}f}"
@@ -133,8 +138,7 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
         more.append({"": name, "BLEU": over_seeds([run["bleu"] for run in runs], 1), "chrF": over_seeds([run["chrf"]["value"] for run in runs], 1),
                      "parameters": row["parameters"], "tokens": row["tokens"], "operations, 10⁹": round(row["flops"] / 1e9), "cpu s": round(row["cpu_seconds"]),
                      "peak": f"{runs[0]['peak']:g}", "warm-up": f"{runs[0]['warmup']:.0%}", "made by": command(name, ground)})
-    line = lines_of(ground)["trigram"]
-    rows.append({"": "trigram of French alone", "rank": "", "loss": f"{line:.3f}"})
+    rows += [{"": f"{name} of French alone", "rank": "", "loss": f"{line:.3f}"} for name, line in reversed(lines_of(ground).items())]
     first = next((results_of(row["design"], ground)[0] for row in summary["comparison"] if row["rank"]), None)
     caption = f"{ground}, test sentences" + (f"; BLEU of {first['lines']:,} with {first['signature'].replace('|', ' ')}" if first else "")
     columns = list(dict.fromkeys(key for row in more for key in row))
@@ -223,6 +227,12 @@ def worth_along(name: str, ground: str = "tatoeba") -> Band:
     "Along the runs with the full budget: millions of target tokens, and how much the loss rises with another sentence's source."
     looks = looks_of(name, ground)
     return band([look[0][0] / 1e6 for look in looks], [[other - valid for _, _, valid, other in look] for look in looks])
+
+
+def alignment_along(name: str, ground: str = "pocket") -> Band:
+    "Along the runs with the full budget: millions of target tokens, and the alignment error rate of the map of attention that aligns best."
+    looks = list(zip(*(run["alignment"] for run in results_of(name, ground))))
+    return band([look[0][0] / 1e6 for look in looks], [[error for _, error in look] for look in looks])
 
 
 def by_length(name: str, ground: str = "tatoeba", least: int = 20) -> Band:

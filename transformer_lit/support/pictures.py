@@ -28,7 +28,8 @@ def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
         [{"series": lines, "title": title, "xlabel": xlabel, "hline": (fair.lines_of(part="valid")["trigram"], "trigram")}
          for (title, lines), xlabel in zip(panels.items(), ("millions of target tokens", "operations, 10¹²"))],
         logx=True, ylabel="loss, nats per token", alt=f"Validation loss of {len(names)} models along their runs. At the end: {told}. Operations, 10¹²: {spent}.",
-        caption=f"Tatoeba. At the end: {told}. Operations, 10¹²: {spent}. Dotted: a trigram that sees the French alone.")
+        caption=f"Tatoeba. At the end: {told}. Operations, 10¹²: {spent}. Dotted: a trigram that sees the French alone. "
+                f"All such n-grams: {fair.lines_said(part='valid')}.")
 
 
 def stream_laid_out(stream: tuple[Tensor, Tensor, int]) -> figures.Picture:
@@ -50,7 +51,7 @@ def losses_by_budget(names: Sequence[str]) -> figures.Picture:
     return figures.curves(lines, logx=True, xlabel="millions of target tokens", ylabel="loss on the test, nats per token",
                           styles={name: "--" if name == "trigram" else "o-" for name in lines}, colors={"trigram": figures.GREY},
                           alt=f"Loss on the test against the budget: {told}.", caption="Tatoeba; each point is the end of runs of its own, and "
-                          "the bands hold all seeds. The trigram sees the French alone.")
+                          f"the bands hold all seeds. N-grams see the French alone; on the full budget's batches: {fair.lines_said()}.")
 
 
 def worth_of_the_source(names: Sequence[str]) -> figures.Picture:
@@ -60,6 +61,21 @@ def worth_of_the_source(names: Sequence[str]) -> figures.Picture:
     return figures.curves(lines, logx=True, xlabel="millions of target tokens", ylabel="worth of the source, nats per token",
                           alt=f"How much the loss rises with another sentence's source, along the runs. At the end: {told}.",
                           caption=f"How much the loss rises with another sentence's source. At the end: {told}.")
+
+
+def pocket_curves(names: Sequence[str]) -> figures.Picture:
+    """Along the recorded runs on the pocket corpus: the loss on validation pairs, and the alignment error rate of those that attend.
+
+    A design whose seeds aren't all there is left out."""
+    names = [name for name in names if fair.results_of(name, "pocket")]
+    losses = titled({name: fair.losses_along(name, ground="pocket") for name in names})
+    errors = titled({name: fair.alignment_along(name) for name in names if "alignment" in fair.results_of(name, "pocket")[0]})
+    told = "; ".join(f"{name} {line[1][-1]:.2f}" + (f" and {errors[name][1][-1]:.0%} errors" if name in errors else "") for name, line in losses.items())
+    trigram = fair.lines_of("pocket", "valid")["trigram"]
+    return figures.curve_panels(
+        [{"series": losses, "ylabel": "loss, nats per token", "hline": (trigram, "trigram")}, {"series": errors, "ylabel": "alignment error rate"}],
+        logx=True, xlabel="millions of target tokens", alt=f"Loss and alignment error rate of {len(names)} models along their runs. At the end: {told}.",
+        caption=f"Pocket corpus. At the end: {told}. N-grams that see the French alone: {fair.lines_said('pocket', 'valid')}.")
 
 
 def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:

@@ -63,13 +63,19 @@ def stopping_words(record: dict) -> str:
             "longer.")
 
 
+def units_of(hardware: str) -> str:
+    "What a CPU of the records computes with, by what it can multiply: minutes compare only where this is the same."
+    named = [units for units in ("bf16 matrix units", "bf16 products") if units in hardware]
+    return named[0].replace("bf16", "bf16,") if named else "fp32"
+
+
 def goal_rows(record: dict) -> list[Row]:
     "Training to a loss: when each recipe got there on each machine, or that it didn't."
     rows = []
     for row in sorted(record["rows"], key=lambda row: row["hardware"]):
         there = row["goal_epoch"]
         minutes = f"{row['goal_cpu_seconds'] / 60:.0f}" if there else f"over {row['cpu_seconds'] / 60:.0f}"
-        rows.append({"recipe": RECIPES[row["name"].split(",")[0]], "in": "bf16" if "bf16" in row["hardware"] else "fp32",
+        rows.append({"recipe": RECIPES[row["name"].split(",")[0]], "in": units_of(row["hardware"]),
                      "lowest loss": row["best"], "goal reached": f"epoch {there} of {row['planned_epochs']}" if there
                      else f"not by epoch {row['epochs']}", "minutes": minutes})
     return rows
