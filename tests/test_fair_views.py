@@ -338,6 +338,19 @@ def test_chapter_25_says_how_pre_norms_lead_depends_on_the_optimiser():
     assert len(gains) == 3 and all(gain > 0.05 for gain in gains.values()) and max(gains, key=gains.get) == max(gains), "most at the highest"
 
 
+def test_chapter_25_says_what_rope_alone_is_worth():
+    rows = {row["design"]: row for row in fair.summary_of()["comparison"]}
+    gaps = {name: rows[name]["more_than"]["2017"] for name in ("rope", "adamw", "transformer")}
+    assert gaps["rope"]["decided"] and abs(gaps["rope"]["value"] - gaps["adamw"]["value"]) < 0.01, "as much as the decay"
+    assert 0.6 < gaps["rope"]["value"] / gaps["transformer"]["value"] < 0.7, "two thirds of what the norm's place gains"
+    new, old = fair.by_length("rope", least=20), fair.by_length("2017", least=20)
+    gains = dict(zip(new[0], (a - b for a, b in zip(new[1], old[1]))))
+    assert round(gains[1]) == 2 and all(4.4 < gain < 5.2 for length, gain in gains.items() if length >= 7), "two BLEU, and about five"
+    assert all(low > high for length, low, high in zip(new[0], new[2], old[3]) if length >= 5), "all three seeds"
+    peaks, theirs = ({row["peak"]: float(row["the full budget"]) for row in fair.peak_rows([name])} for name in ("rope", "2017"))
+    assert len(theirs.keys() & peaks.keys()) == 3 and all(peaks[at] < theirs[at] for at in theirs.keys() & peaks.keys())
+
+
 def test_chapter_25_says_how_muon_does_in_each_currency():
     settings = {name: fair.best_of(fair.trials_of(name)) for name in ("2017", "adamw", "muon", "transformer", "pre-norm-adamw", "pre-norm-muon")}
     assert [warmup for _, warmup in settings.values()] == [0.6] * 5 + [0.0]
