@@ -209,6 +209,16 @@ def test_chapter_22_says_what_the_second_part_changed():
     assert gap["decided"] and gap["value"] < -0.05, "and now ahead, decided"
 
 
+def test_chapter_22_says_whether_a_quarter_ranks_the_designs():
+    losses = fair.summary_of()["search_against_full"]["losses"]
+    short, full = ({name: 1 + place for place, name in enumerate(sorted(losses, key=lambda name: losses[name][k]))} for k in (0, 1))
+    moved = {name for name in losses if abs(short[name] - full[name]) > 3}
+    assert len(losses) == 14 and moved == {"transformer", "rnn"}, "twelve of the fourteen"
+    assert (short["transformer"], full["transformer"], short["rnn"], full["rnn"]) == (10, 6, 4, 12)
+    html = fair.order_of_designs()._repr_html_()
+    assert "rank correlation (Spearman" in html and html.count("<tr>") == 15
+
+
 def test_chapters_23_and_94_say_who_leads_at_which_budget():
     gaps = {row["tokens"]: row for row in fair.summary_of()["crossing"]}
     assert list(gaps) == [500_000, 2_000_000, 6_000_000] and all(row["more"]["decided"] for row in gaps.values())
