@@ -164,7 +164,7 @@ def dress_part_pages() -> None:
         text = page.read_text(encoding="utf-8")
         text = re.sub(r"<!-- architecture ([\w ]+) -->", lambda found: figures.architecture(
             found[1].split(), alt="The Transformer, with what this part is about in colour.",
-            caption="This part is about all of it." if found[1] == "all" else "What this part is about, in colour.").html, text)
+            caption="This part is about the whole model." if found[1] == "all" else "What this part is about, in colour.").html, text)
         text = re.sub(r"<!-- cards (\d+) (\d+) -->", lambda found: '<div class="tl-cards tl-cards-wide">' + "".join(
             card(path) for path in chapters(int(found[1]), int(found[2]))) + "</div>", text)
         page.write_text(text, encoding="utf-8")

@@ -146,7 +146,12 @@ def told(claim: Claim) -> str:
     if claim.kind == "below":
         margin = f" (more than {number(claim.low)} was claimed)" if claim.low else ""
         return f"gap here {number(claim.effect)}{unit}{margin}"
-    return f"here {number(claim.effect)}{unit} (between {number(claim.low)} and {number(claim.high)} was claimed)"
+    between = f"between {number(claim.low)} and {number(claim.high)}"
+    if not unit and -0.01 <= claim.low < 0:  # bounds a hair outside of what a share can be
+        between = f"at most {number(claim.high)}"
+    elif not unit and claim.high is not None and 1 < claim.high <= 1.01:
+        between = f"at least {number(claim.low)}"
+    return f"here {number(claim.effect)}{unit} ({between} was claimed)"
 
 
 def rendered(claim: Claim) -> dict[str, str]:

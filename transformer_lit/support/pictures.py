@@ -7,7 +7,7 @@ from torch import Tensor
 from . import fair, figures
 
 T = TypeVar("T")
-TITLES = {"transformer": "Transformer", "rnn": "RNN", "rnn-attention": "RNN with attention", "shipped transformer": "shipped Transformer"}
+TITLES = {"transformer": "Transformer", "rnn": "RNN", "rnn-attention": "RNN with attention", "shipped transformer": "shipped Transformer", "rope": "RoPE"}
 
 
 def titled(found: Mapping[str, T]) -> dict[str, T]:
@@ -88,7 +88,7 @@ def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
     shares = ", ".join(f"{name} from {line[1][0] / most[0]:.0%} to {line[1][-1] / most[-1]:.0%}"
                        for name, line in titled({name: lines[name] for name in names[:-1]}).items())
     return figures.curves(titled(lines), xlabel="English words, from", ylabel="BLEU", alt=f"BLEU against the number of English words. {told}.",
-                          caption=f"Of the BLEU of the {TITLES.get(names[-1], names[-1])}, from the shortest sentences to the longest: {shares}.")
+                          caption=f"Share of the BLEU of {TITLES.get(names[-1], names[-1])}, from the shortest sentences to the longest: {shares}.")
 
 
 def speeds(at: Sequence[int], found: Mapping[str, Sequence[float]], unit: str, xlabel: str, caption: str, logy: bool = False) -> figures.Picture:

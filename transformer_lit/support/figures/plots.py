@@ -322,7 +322,7 @@ def draw_bar(axes: Axes, i: int, entry: Any, colour: str, fmt: str) -> None:
     value, *band = entry if isinstance(entry, tuple) else (entry,)
     axes.barh(i, float(value), height=0.62, color=colour)
     if band:
-        axes.plot(band, [i, i], color=INK, linewidth=1.2)
+        axes.plot(band, [i, i], color=GREY if colour == INK else INK, linewidth=1.6, marker="|", markersize=7)  # half of it lies on the bar
     end = max(float(value), *map(float, band), 0)
     axes.annotate(fmt.format(float(value)), (end, i), xytext=(4, 0), textcoords="offset points", va="center", fontsize=10.5)
 

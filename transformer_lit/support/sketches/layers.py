@@ -107,23 +107,17 @@ def across_then_alone(words: Sequence[str], chosen: str) -> figures.Picture:
     def draw(width: int) -> str:
         wide = width > figures.PHONE
         left, step = (196, (width - 196) / len(words)) if wide else (0, width / len(words))
-        sheet, middles = figures.Drawing(width, 264 if wide else 300), [left + step * (i + 0.5) for i in range(len(words))]
-        low, mid, high = (212, 116, 20) if wide else (248, 140, 20)
+        sheet, middles = figures.Drawing(width, 264 if wide else 316), [left + step * (i + 0.5) for i in range(len(words))]
+        low, mid, high = (212, 116, 20) if wide else (236, 140, 44)
         for i, (word, x) in enumerate(zip(words, middles)):
             sheet.text(x, low + 40, word, 12)
             for row, fill in ((low, "none"), (mid, figures.ENCODER), (high, figures.ENCODER)):
                 sheet.box(x - 22, row, 44, 22, "", fill if i == at else "none")
-            ink = None if i == at else figures.GREY
-            sheet.arrow(x, mid if wide else mid - 34, x, high + 23, ink)
-            if wide:
-                sheet.arrow(x, low, middles[at], mid + 23, figures.VALUE)
-            else:  # the words stand between the boxes and the arrows
-                sheet.line(x, low, x, low - 8, figures.VALUE).arrow(x, low - 30, middles[at], mid + 23, figures.VALUE)
-            if not wide:
-                sheet.line(x, mid, x, mid - 14, ink)
-        if not wide:
-            sheet.text(width / 2, mid - 24, "feed-forward: each word alone", 12)
-            return sheet.text(width / 2, low - 18, "self-attention: across words", 12).svg()
+            sheet.arrow(x, mid, x, high + 23, None if i == at else figures.GREY)
+            sheet.arrow(x, low, middles[at], mid + 23, figures.VALUE)
+        if not wide:  # no room at the left: the steps stand below and above, in their order
+            sheet.text(width / 2, high - 20, "2. feed-forward: each word alone", 12)
+            return sheet.text(width / 2, low + 68, "1. self-attention: across words", 12).svg()
         for y, name in ((high + mid) / 2 + 11, ("feed-forward:", "each word alone")), ((mid + low) / 2 + 11, ("self-attention:", "across words")):
             for down, line in zip((-8, 8), name):
                 sheet.text(4, y + down, line, 12, "start")
