@@ -49,7 +49,8 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what a
         "names": dict(nargs="*", metavar="corpus", help="pocket, tatoeba, multi30k or wmt14"),
         "--language": LANGUAGE},
     "train": {
-        "--recipe": dict(choices=RECIPES + TRAINING_SETS, help="what to train (default: words)"),
+        "--recipe": dict(choices=RECIPES + TRAINING_SETS, metavar="NAME",
+                         help=f"what to train: {', '.join(RECIPES + TRAINING_SETS)} (default: words)"),
         "--folder": dict(type=types.path, help="default: runs/RECIPE, or runs/en-de for a pair of your own"),
         "--epochs": dict(type=types.whole(1, 10_000), help="default: the recipe's"),
         "--pairs": dict(type=types.number_or_path, nargs="+", action=types.NumberOrPaths, metavar="N|FILE",

@@ -151,7 +151,7 @@ def heads_of_a_stream(weights: Tensor, names: Sequence[str], heads: Mapping[str,
     told = "; ".join(f"{int(((0 < best) & (best < tag - 1)).sum())} in layer {at[0] + 1}, head {at[1] + 1}" for at, best in most.items())
     return figures.heatmaps([{"matrix": weights[layer, head], "rows": names, "cols": names,
                               "title": f"{' and '.join(found)}: layer {layer + 1}, head {head + 1}"} for (layer, head), found in jobs.items()],
-                            vmin=0, vmax=1, caption=f"Of the {len(names) - tag} French rows, so many look most at an English word: {told}.",
+                            vmin=0, vmax=1, width=560, caption=f"Of the {len(names) - tag} French rows, so many look most at an English word: {told}.",
                             alt=f"{len(jobs)} lower triangles of attention over one joined sentence, each of the head "
                             f"that gives most to: {', '.join(heads)}.")
 
