@@ -444,7 +444,7 @@ function drawBeam() {
   for (const row of [...steps[last].filter(one => one.state == "open" && !final), ...ended]) for (let node = row; node; node = node.from) alive.add(node);
   for (let node = best; node; node = node.from) { winner.add(node); alive.add(node); }
   const holder = out("tree"), wide = Math.max(300, holder.clientWidth || 660), small = wide < 560, margin = small ? 16 : 26, H = small ? 38 : 40;
-  const narrow = small ? 10 : 52, lane = (wide - margin - BEAM * narrow) / BEAM, x = row => row.lane < BEAM ? margin + (row.lane + 0.5) * lane : margin + BEAM * lane + (row.lane - BEAM + 0.5) * narrow;
+  const narrow = small ? 13 : 52, ranks = ended.slice().sort((a, b) => value(b) - value(a)), lane = (wide - margin - BEAM * narrow) / BEAM, x = row => row.lane < BEAM ? margin + (row.lane + 0.5) * lane : margin + BEAM * lane + (row.lane - BEAM + 0.5) * narrow;
   const y = row => 46 + row.t * H, letters = Math.floor((lane - 8) / (small ? 6.4 : 7.4)), tall = 46 + last * H + 26, rootX = margin + 0.5 * lane;
   let edges = "", marks = "";
   const order = flat.slice().sort((a, b) => winner.has(a) - winner.has(b) || alive.has(a) - alive.has(b));
@@ -454,9 +454,9 @@ function drawBeam() {
     if (kind != "cut" || now) edges += `<path class="tl-in-edge tl-in-${kind}" d="M${x1.toFixed(1)} ${y1.toFixed(1)}C${x1.toFixed(1)} ${mid.toFixed(1)} ${x2.toFixed(1)} ${mid.toFixed(1)} ${x2.toFixed(1)} ${y2.toFixed(1)}"/>`;
     const title = `<title>${esc(row.text || word(row.piece))} ${minus(row.score)}</title>`;
     if (row.state == "ended") {
-      const half = small ? 3.5 : 23;
-      marks += `<g class="tl-in-node tl-in-${kind}">${title}<rect x="${(x2 - half).toFixed(1)}" y="${y(row) - 10}" width="${2 * half}" height="20" rx="${small ? 1.5 : 4}"/>${
-        small ? "" : `<text x="${x2.toFixed(1)}" y="${y(row) + 4.5}" text-anchor="middle">${minus(value(row))}</text>`}</g>`;
+      const half = small ? 6 : 23;
+      marks += `<g class="tl-in-node tl-in-${kind}">${title}<rect x="${(x2 - half).toFixed(1)}" y="${y(row) - 10}" width="${2 * half}" height="20" rx="${small ? 2 : 4}"/><text x="${
+        x2.toFixed(1)}" y="${y(row) + 4.5}" text-anchor="middle">${small ? ranks.indexOf(row) + 1 : minus(value(row))}</text></g>`;
     } else if (row.state == "cut") {
       marks += `<g class="tl-in-node tl-in-cut">${title}<text x="${x2}" y="${y(row) + 4}" text-anchor="middle">${small ? "×" : esc(cut(word(row.piece), 7))}</text></g>`;
     } else {
@@ -464,14 +464,14 @@ function drawBeam() {
       marks += `<g class="tl-in-node tl-in-${kind}${now ? " tl-in-now" : ""}">${title}<rect x="${(x2 - half).toFixed(1)}" y="${y(row) - 11}" width="${(2 * half).toFixed(1)}" height="22" rx="5"/><text x="${x2.toFixed(1)}" y="${y(row) + 4.5}" text-anchor="middle">${esc(text)}</text></g>`;
     }
   }
-  const rule = steps.slice(0, last + 1).map((_, t) => t % (small ? 2 : 1) ? "" : `<text class="tl-in-count" x="0" y="${50 + t * H}">${length + t + 1}</text>`).join("");
+  const rule = steps.slice(0, last + 1).map((_, t) => small && t % 2 && t < last ? "" : `<text class="tl-in-count" x="0" y="${50 + t * H}">${length + t + 1}</text>`).join("");
   holder.innerHTML = `<svg viewBox="0 0 ${wide} ${tall}"${small ? ' class="tl-in-small"' : ""} aria-hidden="true"><text class="tl-in-root" x="${rootX}" y="16" text-anchor="middle">${length ? "…" : "start"}</text>${edges}${rule}${marks}</svg>`;
   const slider = out("beam-step");
   slider.max = steps.length;
   slider.value = last + 1;
   slider.setAttribute("aria-valuetext", `step ${last + 1} of ${steps.length}`);
   out("beam-count").textContent = `${last + 1} of ${steps.length}`;
-  const open = steps[last].filter(row => row.state == "open"), list = final ? ended.slice().sort((a, b) => value(b) - value(a)) : open;
+  const open = steps[last].filter(row => row.state == "open"), list = final ? ranks : open;
   out("beam-head").textContent = final ? (ended.length ? "Finished, with the score divided by the length penalty; the first is the answer" : "None has ended; the best open one is the answer") : "Open after this step, with the sum of the log-probabilities";
   out("beam-list").innerHTML = (list.length ? list : [best]).slice(0, 6).map(row => `<li><span lang="fr">${esc(row.text)}</span> <b>${minus(final ? value(row) : row.score)}</b></li>`).join("");
 }
