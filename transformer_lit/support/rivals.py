@@ -185,7 +185,7 @@ def caption_bars(record: dict) -> figures.Picture:
     languages = list(dict.fromkeys(language for language, _ in lowest_runs(record)))
     told = "; ".join(f"en-{language} {found[f'en-{language}, ours'][0]:.1f} against {found[f'en-{language}, textbook'][0]:.1f}"
                      for language in languages)
-    return figures.bars(found, fmt="{:.1f}", xlabel="BLEU on test 2016", colors=quiet(found),
+    return figures.bars(found, fmt="{:.1f}", xlabel="BLEU on test 2016; line: its interval", colors=quiet(found),
                         alt=f"Bars of BLEU with their intervals: {listed(found, '{:.1f}')}.",
                         caption=f"BLEU after {record['budget']:.0f} seconds, ours against the textbook's: {told}.")
 
