@@ -270,7 +270,11 @@ def longer_rows(ground: str = "tatoeba") -> list[dict]:
 def order_rows(ground: str = "tatoeba") -> list[dict]:
     "RNN with attention and Transformer, with the order of the source and without it, and the gap between them."
     found = summary_of(ground)["without_order"]
-    rows = [{"": row["design"], "with order": f"{row['with']:.2f}", "without": f"{row['without']:.2f}",
-             "lost without it": gap_said(row["more"], 2), "BLEU": "\u00a0/\u00a0".join(f"{bleu:.1f}" for bleu in row["bleu"])}
-            for row in found["designs"]]
-    return [*rows, {"": "RNN − Transformer", "with order": gap_said(found["gap_with"], 2), "without": gap_said(found["gap_without"], 2)}]
+    rows: dict[str, dict] = {what: {"": what} for what in ("with order", "without", "lost without it", "BLEU with order", "BLEU without")}
+    for one in found["designs"]:
+        said = f"{one['with']:.2f}", f"{one['without']:.2f}", gap_said(one["more"], 2), *(f"{bleu:.1f}" for bleu in one["bleu"])
+        for row, value in zip(rows.values(), said):
+            row[one["design"]] = value
+    rows["with order"]["RNN − Transformer"] = gap_said(found["gap_with"], 2)
+    rows["without"]["RNN − Transformer"] = gap_said(found["gap_without"], 2)
+    return list(rows.values())
