@@ -152,7 +152,7 @@ def heads_of_a_stream(weights: Tensor, names: Sequence[str], heads: Mapping[str,
     width, last = figures.style.panel_width(2), list(jobs)[-1]  # two in a row: three would have no room for their words
     panels = [figures.plots.heat_panel(weights[layer, head], names, names, f"{' and '.join(found)}: layer {layer + 1}, head {head + 1}",
                                        vmin=0, vmax=1, width=width, bar=(layer, head) == last) for (layer, head), found in jobs.items()]
-    return figures.Picture("".join(figures.style.wrap(row) for row in (panels[:2], panels[2:]) if row),
+    return figures.Picture("".join(figures.style.wrap([*row, ""][:2]) for row in (panels[:2], panels[2:]) if row),
                            f"{len(jobs)} lower triangles of attention over one joined sentence, each of the head that gives most to: {', '.join(heads)}.",
                            f"Of the {len(names) - tag} French rows, so many look most at an English word: {told}.")
 
