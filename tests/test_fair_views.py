@@ -159,7 +159,7 @@ def test_a_mean_and_its_brackets():
 def test_the_drawings_say_what_they_show(made_up):
     picture = pictures.losses_by_budget(["transformer", "rnn"])
     assert "Transformer 5.00 at 0.0005M, 2.00 at 0.002M, 0.25 at 0.004M; RNN 2.00 at 0.002M" in repr(picture) and "trigram" in picture.html
-    assert picture.caption.endswith("budget's batches: trigram 3.00, unigram 6.00.")
+    assert "all seeds. RNN was run up to 0.002M. N-grams" in picture.caption and picture.caption.endswith("budget's batches: trigram 3.00, unigram 6.00.")
     assert pictures.worth_of_the_source(["transformer", "rnn"]).caption.endswith("At the end: Transformer 4.0, RNN 4.0.")
     picture = pictures.losses_along(["transformer", "rnn"])
     assert picture.caption == ("Tatoeba. At the end: Transformer 2.00, RNN 2.00. Operations, 10¹²: Transformer 0, RNN 0. "

@@ -46,12 +46,14 @@ def losses_by_budget(names: Sequence[str]) -> figures.Picture:
     lines: dict = {name: fair.band([budget / 1e6 for budget in some], [[run["test_loss"] for run in runs] for runs in some.values()])
                    for name, some in titled(found).items()}
     told = "; ".join(f"{name} {', '.join(f'{loss:.2f} at {budget:g}M' for budget, loss in zip(*line[:2]))}" for name, line in lines.items())
+    longest = max(line[0][-1] for line in lines.values())
+    ended = "".join(f" {name} was run up to {line[0][-1]:g}M." for name, line in lines.items() if line[0][-1] < longest)
     trigram = fair.trigram_by_budget()
     lines["trigram"] = [budget / 1e6 for budget in trigram], list(trigram.values())
     return figures.curves(lines, logx=True, xlabel="millions of target tokens", ylabel="loss on the test, nats per token",
                           styles={name: "--" if name == "trigram" else "o-" for name in lines}, colors={"trigram": figures.GREY},
                           alt=f"Loss on the test against the budget: {told}.", caption="Tatoeba; each point is the end of runs of its own, and "
-                          f"the bands hold all seeds. N-grams see the French alone; on the full budget's batches: {fair.lines_said()}.")
+                          f"the bands hold all seeds.{ended} N-grams see the French alone; on the full budget's batches: {fair.lines_said()}.")
 
 
 def worth_of_the_source(names: Sequence[str]) -> figures.Picture:
