@@ -244,6 +244,23 @@ def test_chapter_23_says_when_the_source_is_found():
     assert abs(ends[0] - ends[1]) < 0.1, "nearly level"
 
 
+def test_chapter_23_says_what_longer_runs_on_the_pocket_corpus_show():
+    names = "rnn-attention", "transformer"
+    loss, errors = ({name: dict(zip((round(at, 2) for at in line[0]), line[1])) for name, line in found.items()} for found in (
+        {name: fair.losses_along(name, ground="pocket") for name in names}, {name: fair.alignment_along(name) for name in names}))
+    line = fair.lines_of("pocket", "valid")["trigram"]
+    assert loss["rnn-attention"][0.2] < line < loss["rnn-attention"][0.15] and loss["transformer"][0.5] < line < loss["transformer"][0.4]
+    assert abs(loss["rnn-attention"][0.2] - loss["transformer"][0.5]) < 0.05 and round(loss["transformer"][0.5], 1) == 1.6, "equal losses"
+    assert 0.47 < errors["rnn-attention"][0.2] < 0.53 and 0.33 < errors["transformer"][0.5] < 0.38, "half, and little more than a third"
+    ends = {name: fair.alignment_along(name) for name in names}
+    assert ends["transformer"][3][-1] < ends["rnn-attention"][2][-1], "the better map, every seed"
+    gap = next(row for row in fair.summary_of("pocket")["comparison"] if row["design"] == "rnn-attention")["more_than"]["transformer"]
+    assert gap["decided"] and round(gap["value"], 2) == -0.03
+    for name in names:
+        assert [run["seed"] for run in fair.results_of(name, "pocket")] == [1, 2, 3] and fair.record_of(name, "pocket")["search"]["closed"]
+        assert fair.record_of(name, "pocket")["scale"]["tokens"] == 2_000_000 and min(loss[name]) < 0.2, "from 0.2M to 2M"
+
+
 def test_chapter_23_says_what_the_order_of_the_source_is_worth():
     found = fair.summary_of()["without_order"]
     lost = {row["design"]: row["more"]["value"] for row in found["designs"]}
