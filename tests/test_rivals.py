@@ -37,6 +37,15 @@ def test_a_goal_that_was_not_reached_is_said():
     assert (second["in"], second["goal reached"], second["minutes"]) == ("fp32", "not by epoch 3", "over 10")
 
 
+def test_chapter_21_says_who_reaches_the_goal_and_when():
+    rows = {row["name"]: row for row in rivals.recorded("to_loss")["rows"]}
+    assert list(rows) == ["laptop", "twin", "ours", "ours, products"] and all(row["epochs"] == row["planned_epochs"] for row in rows.values())
+    assert (rows["laptop"]["goal_epoch"], rows["twin"]["goal_epoch"]) == (12, 11) and abs(rows["laptop"]["best"] - rows["twin"]["best"]) < 0.01
+    for ours, other in ("ours", "laptop"), ("ours, products", "twin"):
+        assert rows[ours]["hardware"] == rows[other]["hardware"], "minutes compare within one machine"
+        assert 3 < rows[other]["goal_cpu_seconds"] / rows[ours]["goal_cpu_seconds"] < 4.5, "less than a third of the time"
+
+
 def test_the_best_run_of_each_way():
     run = {"language": "de", "way": "ours", "steps": 9, "tokens": 90, "bleu": 20.0, "low": 19.0, "high": 21.0}
     found = rivals.caption_rows({"runs": [run | {"valid_loss": 2.0}, run | {"valid_loss": 1.0}, run | {"valid_loss": 3.0}]})
