@@ -151,12 +151,12 @@ def heads_of_a_stream(weights: Tensor, names: Sequence[str], heads: Mapping[str,
     tag = list(names).index("⟨fr⟩") if "⟨fr⟩" in names else 0
     most = {at: weights[at][tag:].argmax(-1) for at in jobs}  # of each French row the column with most weight
     told = "; ".join(f"{int(((0 < best) & (best < tag - 1)).sum())} in layer {at[0] + 1}, head {at[1] + 1}" for at, best in most.items())
-    width, last = figures.style.panel_width(2), list(jobs)[-1]  # two in a row: three would have no room for their words
-    panels = [figures.plots.heat_panel(weights[layer, head], names, names, f"{' and '.join(found)}: layer {layer + 1}, head {head + 1}",
-                                       vmin=0, vmax=1, width=width, bar=(layer, head) == last) for (layer, head), found in jobs.items()]
-    return figures.Picture("".join(figures.style.wrap([*row, ""][:2]) for row in (panels[:2], panels[2:]) if row),
-                           f"{len(jobs)} lower triangles of attention over one joined sentence, each of the head that gives most to: {', '.join(heads)}.",
-                           f"Of the {len(names) - tag} French rows, so many look most at an English word: {told}.")
+    return figures.heatmaps([{"matrix": weights[layer, head], "rows": names, "cols": names,
+                              "title": f"{' and '.join(found)}: layer {layer + 1}, head {head + 1}"} for (layer, head), found in jobs.items()],
+                            across=2, vmin=0, vmax=1,  # three in a row would have no room for their words
+                            caption=f"Of the {len(names) - tag} French rows, so many look most at an English word: {told}.",
+                            alt=f"{len(jobs)} lower triangles of attention over one joined sentence, each of the head "
+                            f"that gives most to: {', '.join(heads)}.")
 
 
 def copied_losses(fallen: Mapping[str, tuple[Sequence[int], Sequence[float]]], floor: float, name: str) -> figures.Picture:

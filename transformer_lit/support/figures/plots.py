@@ -116,10 +116,10 @@ def heatmap(matrix: Any, alt: str, caption: str | None = None, **options: Any) -
     return Picture(heat_panel(matrix, **{"width": heat_width(matrix), **options}), alt, caption)
 
 
-def heatmaps(panels: Sequence[Mapping[str, Any]], alt: str, caption: str | None = None, **options: Any) -> Picture:
-    "Several heat maps, each a dictionary of `heat_panel`'s options; what they share is said once, as `options`."
-    last, shared = len(panels) - 1, {"width": panel_width(len(panels)), **options}
-    return Picture(wrap([heat_panel(**{"bar": i == last, **shared, **one}) for i, one in enumerate(panels)]), alt, caption)
+def heatmaps(panels: Sequence[Mapping[str, Any]], alt: str, caption: str | None = None, across: int = 0, **options: Any) -> Picture:
+    "Several heat maps, each a dictionary of `heat_panel`'s options; what they share is said once, as `options`. across: at most so many in a row."
+    last, shared = len(panels) - 1, {"width": panel_width(across or len(panels)), **options}
+    return Picture(wrap([heat_panel(**{"bar": i == last, **shared, **one}) for i, one in enumerate(panels)], across), alt, caption)
 
 
 # Curves ------------------------------------------------------------------------------------------------------------

@@ -112,11 +112,11 @@ def panel_width(panels: int) -> int:
     return (COLUMN - 16 * (across - 1)) // across
 
 
-def wrap(panels: Sequence[str]) -> str:
-    """Panels side by side over the whole column, below each other where the page is narrow.
+def wrap(panels: Sequence[str], across: int = 0) -> str:
+    """Panels side by side over the whole column, below each other where the page is narrow. across: at most so many in a row.
 
     Beside two sidebars the column has 640 pixels on a screen of 1,280, and 610 in a cell's card; they shrink a little there."""
-    least = round(0.85 * panel_width(len(panels)))
+    least = round(0.85 * panel_width(across or len(panels)))
     return (f'<div style="display:grid;gap:14px 16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,{least}px),1fr));'
             f'align-items:start">{"".join(panels)}</div>')
 
