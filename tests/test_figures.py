@@ -89,6 +89,13 @@ def test_a_number_that_is_read_keeps_its_digits():
     assert ">0.001<" in figures.curves({"a": [1e-4, 1]}, logy=True, alt=ALT).html
 
 
+def test_a_power_is_raised_by_the_drawing():
+    exponent = '<tspan dy="-4" style="font-size: 8.5px">{}</tspan>'
+    assert style.cleaned("<svg><text>10⁻⁵</text></svg>") == f"<svg><text>10{exponent.format('−5')}</text></svg>"
+    assert style.cleaned("<svg><text>operations, 10¹² in all</text></svg>") == (
+        f"<svg><text>operations, 10{exponent.format('12')}<tspan dy=\"4\"> in all</tspan></text></svg>"), "what follows is on the line again"
+
+
 def test_headed_lets_the_svg_fill_its_panel():
     filling = style.headed('<svg width="9pt" viewBox="0 0 9 8"><path/></svg>')
     assert 'viewBox="0 0 9 8"' in filling and "9pt" not in filling and filling.endswith('sans-serif"><path/></svg>')

@@ -61,6 +61,26 @@ def test_answers_side_by_side(made_up):
         views.answers_table(["Stay."], [2000])
 
 
+def test_ways_to_use_captions(monkeypatch):
+    def cell(text, everyday, captions):
+        gains = [] if text == "real" else [{"seeds": [1], **{test: {"value": value, "low": value - 1, "high": value + 1}
+                                                             for test, value in (("tatoeba", everyday - 30), ("multi30k", captions - 12))}}]
+        return a_cell(50_000, text, seeds=[1]) | {"epochs": 4, "bleu": {"tatoeba": {"mean": everyday}, "multi30k": {"mean": captions}}, "more_than": gains}
+
+    cells = [cell("captions", 2, 22.5), cell("mixed", 31, 24), cell("real", 30, 12), cell("tuned", 28, 25)]
+    cells.append(a_cell(50_000) | {"bleu": {"tatoeba": {"mean": 40}}})  # the whole run knows no captions
+    runs = [a_run(50_000, 1, 5.0, cell["text"]) | {"epochs": 4, "steps": 2000 if cell["text"] == "real" else 500} for cell in cells[:4]]
+    monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": runs + [a_run(50_000, 1, 9.0)]})
+    assert views.domain_rows() == [
+        {"": "everyday pairs alone", "updates": "2,000", "everyday": "30.0", "captions": "12.0"},
+        {"": "captions mixed in", "updates": "500", "everyday": "31.0, +1.0 [+0.0, +2.0]", "captions": "24.0, +12.0 [+11.0, +13.0]"},
+        {"": "then tuned on captions", "updates": "2,500", "everyday": "28.0, -2.0 [-3.0, -1.0]", "captions": "25.0, +13.0 [+12.0, +14.0]"},
+        {"": "captions alone", "updates": "500", "everyday": "2.0, -28.0 [-29.0, -27.0]", "captions": "22.5, +10.5 [+9.5, +11.5]"}]
+    del cells[1]
+    with pytest.raises(KeyError, match="mixed"):
+        views.domain_rows()
+
+
 # What the page says of the real record -----------------------------------------------------------------------------------
 
 def test_the_page_says_what_so_many_pairs_gave():

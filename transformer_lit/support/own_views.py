@@ -117,3 +117,25 @@ def stop_rows() -> list[dict]:
                      "best epoch": f"{mean(run['best_epoch'] for run in runs):.0f}", "BLEU there": f"{mean(scores_of(runs, 'bleu', best=True)):.1f}",
                      "BLEU at the end": f"{mean(scores_of(runs, 'bleu')):.1f}"})
     return rows
+
+
+# Another subject ---------------------------------------------------------------------------------------------------------
+
+DOMAIN = {"real": "everyday pairs alone", "mixed": "captions mixed in", "tuned": "then tuned on captions", "captions": "captions alone"}
+
+
+def domain_cells() -> dict[str, dict]:
+    "The cells of the short runs that are compared on captions, by their text; real: without captions. KeyError if one isn't recorded."
+    found = {cell["text"]: cell for cell in recorded("own-pair")["cells"] if cell["text"] in DOMAIN and "multi30k" in cell["bleu"] and not cell["change"]}
+    return {text: found[text] for text in DOMAIN}
+
+
+def domain_rows() -> list[dict]:
+    "For each way to use captions: all updates, and BLEU on everyday sentences and on captions, with its gain over the everyday pairs alone."
+    cells = domain_cells()
+    steps = {text: mean(run["steps"] for run in recorded("own-pair")["runs"] if (run["pairs"], run["text"], run["change"], run["epochs"]) == (
+        cell["pairs"], text, "", cell["epochs"])) for text, cell in cells.items()}
+    steps["tuned"] += steps["real"]  # what was trained is trained on
+    return [{"": DOMAIN[text], "updates": f"{steps[text]:,.0f}", **{
+        name: f"{cell['bleu'][test]['mean']:.1f}" + "".join(f", {gap_said(gain[test], 1)}" for gain in cell.get("more_than", [])[:1])
+        for name, test in (("everyday", TEST), ("captions", "multi30k"))}} for text, cell in cells.items()]

@@ -134,6 +134,12 @@ IDS = re.compile(r' id="(?:figure|axes|patch|line2d|text|matplotlib|xtick|ytick|
                  r'LineCollection|PathCollection)[\w.]*"')
 
 
+def raised(power: re.Match[str]) -> str:
+    "10¹² with an exponent that is raised by the drawing, since raised letters are too small to read; what follows stands on the line again."
+    exponent, rest = power[1].translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "−0123456789")), power[2]
+    return f'10<tspan dy="-4" style="font-size: 8.5px">{exponent}</tspan>' + (f'<tspan dy="4">{rest}</tspan>' if rest else "")
+
+
 def cleaned(text: str) -> str:
     """The SVG alone, in the page's colour, without metadata.
 
@@ -144,6 +150,7 @@ def cleaned(text: str) -> str:
     # a hundredth of a pixel is enough; in words, a tick of 0.001 stays one
     text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0]), text)
     text = re.sub(r">-(?=\d)", ">−", text)  # a number below zero has a minus, as its axis has
+    text = re.sub("10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)([^<]*)", raised, text)
     return IDS.sub("", text).replace("<image ", '<image style="image-rendering:pixelated" ')
 
 
