@@ -7,6 +7,7 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_rgb
 
 from transformer_lit.support import figures, sketches
 from transformer_lit.support.figures import diagram, drawing, explorers, plots, style, tables
@@ -131,6 +132,17 @@ def test_letters_stand_out_on_every_grey():
     greys = [str(level) for level in np.linspace(0, 1, 1001)]
     assert min(style.contrast(style.ink_on(grey), grey) for grey in greys) >= 4.5
     assert style.ink_on("#000000") == "#ffffff" and style.ink_on("#ffffff") == "#030303"
+
+
+def test_signed_numbers_are_read_on_both_pages():
+    assert style.SIGNED(0.5)[3] == 0.0 and style.SIGNED(0.0)[3] == style.SIGNED(1.0)[3] == 1.0, "zero is the page itself"
+    assert style.ink_on(style.SIGNED(0.5)) == INK and style.ink_on(style.SIGNED(0.0)) == "#ffffff"
+    for page, own in (("#ffffff", "#030303"), ("#14181e", "#dddddd")):
+        for at in np.linspace(0, 1, 201):
+            *rgb, alpha = style.SIGNED(at)
+            seen = [alpha * part + (1 - alpha) * below for part, below in zip(rgb, to_rgb(page))]
+            ink = style.ink_on(style.SIGNED(at))
+            assert style.contrast(own if ink == INK else ink, seen) >= 4.5, f"{at} on {page}"
 
 
 def test_as_array_takes_tensors_and_lists():

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from .style import (COLUMN, GREY, INK, MASK, STYLE, Picture, as_array, colour_of, colours_of, ink_on, panel, panel_width, responsive, to_svg,
+from .style import (COLUMN, GREY, INK, MASK, SIGNED, STYLE, Picture, as_array, colour_of, colours_of, ink_on, panel, panel_width, responsive, to_svg,
                     wrap)
 
 SMALL = 900  # cells: a larger matrix becomes one small picture inside the SVG
@@ -92,7 +92,7 @@ def heat_panel(matrix: Any, rows: Sequence | None = None, cols: Sequence | None 
         array, cmap, vmin, vmax, bar = array.astype(int), MASK, 0, 1, False
     if cmap == "signed":
         most = float(np.abs(array.astype(float)).max()) or 1.0
-        cmap, vmin, vmax = "PuOr", -most if vmin is None else vmin, most if vmax is None else vmax
+        cmap, vmin, vmax = SIGNED, -most if vmin is None else vmin, most if vmax is None else vmax
     whole = width
 
     def draw(width: int) -> str:

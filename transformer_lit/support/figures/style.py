@@ -15,7 +15,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.colors import ListedColormap, to_rgb, to_rgba
 from matplotlib.figure import Figure
 
 QUERY, KEY, VALUE = "#0072B2", "#E69F00", "#009E73"
@@ -32,6 +32,7 @@ NAMED = {  # what comes in several chapters has the same colour in all of them
 }
 COLUMN, PHONE = 704, 358  # pixels that a figure may fill on a desk and on a phone
 MASK = ListedColormap(["#666666", "#e8e8e8"])  # closed, open; closed stands out on both pages, and a grey line bounds what is open
+SIGNED = ListedColormap([(*to_rgb("#5E3C99" if k < 0 else "#A85005"), abs(k) / 100) for k in range(-100, 101)])  # zero is the page itself
 
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # letters stay letters, to be selected and searched
@@ -203,8 +204,13 @@ def contrast(one: Any, other: Any) -> float:
 
 
 def ink_on(paint: Any) -> str:
-    "Dark or white letters, whichever stand out more on `paint`. A softer dark would reach 4.5 on no middle grey."
-    return max("#030303", "#ffffff", key=lambda ink: contrast(ink, paint))
+    """Dark or white letters, whichever stand out more on `paint`. A softer dark would reach 4.5 on no middle grey.
+
+    Where the page shines through, its own ink, as long as that is dark enough on a light page."""
+    *rgb, alpha = to_rgba(paint)
+    if alpha < 1 and contrast("#030303", [alpha * part + 1 - alpha for part in rgb]) >= 4.5:
+        return INK
+    return max("#030303", "#ffffff", key=lambda ink: contrast(ink, rgb))
 
 
 def as_array(values: Any, dtype: Any = None) -> np.ndarray:

@@ -2,7 +2,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.patches import Circle, Rectangle
 
@@ -32,7 +31,7 @@ def over_clocks(table: Any, hands: Mapping[str, Any], alt: str, caption: str, an
         axes.set(xlim=(0, width), ylim=(round(bottom + step * len(hands) + 44), 0))
         axes.axis("off")
         most = float(np.abs(array).max()) or 1.0
-        paints = matplotlib.colormaps["PuOr"]
+        paints = figures.style.SIGNED
         axes.imshow(array, cmap=paints, vmin=-most, vmax=most, extent=(left, width - right, bottom, top), aspect="auto",
                     interpolation="none")
 
