@@ -67,7 +67,7 @@ def claimed(record: dict) -> str:
 
 def block(name: str, record: dict) -> str:
     "One claim: its words, its threshold, and a line with dots for each kind of processor."
-    rows = []
+    rows, words = [], record["words"]
     for kind, runs in by_processor(record["runs"]).items():
         s = summary(runs)
         short = "" if s["held"] >= NEEDED * s["tried"] else ' class="tl-short"'
@@ -77,7 +77,7 @@ def block(name: str, record: dict) -> str:
             f'{powers(number(s["median"]))}, from {powers(number(s["least"]))} to {powers(number(s["greatest"]))}</div>'
             f'<div style="flex:1 1 {WIDTH}px;max-width:{round(1.2 * WIDTH)}px">{strip(runs, record, record["unit"])}</div></div>')
     return (f'<div id="{anchor(name)}" style="border-top:1px solid rgba(128,128,128,.4);padding:.6em 0">'
-            f'<div class="tl-claimed">{html.escape(record["words"])}</div>'
+            f'<div class="tl-claimed">{html.escape(words[:1].upper() + words[1:])}</div>'
             f'<div><a href="{record["chapter"]}.html">{html.escape(name)}</a> · {html.escape(claimed(record))}</div>{"".join(rows)}</div>')
 
 
