@@ -74,7 +74,9 @@ def loss(row: dict) -> float:
 
 
 def search(ground: str, design: str) -> Generator[Job, dict, dict[Setting, float]]:
-    "All trials: cell -> mean validation loss over the search's seeds."
+    """All trials: cell -> mean validation loss over the search's seeds; infinite where the first seed was too far behind.
+
+    One seed's loss isn't compared with a mean of two: where seeds differ much it could be below the mean of the trial that is ahead."""
     tried: dict[Setting, float] = {}
     lowest = math.inf  # of the first seed
     while cell := next_setting(tried):
@@ -82,8 +84,10 @@ def search(ground: str, design: str) -> Generator[Job, dict, dict[Setting, float
         for seed in SEARCH_SEEDS:
             found.append(loss((yield Job("train", ground, design, GROUNDS[ground].search, *cell, seed))))
             if found[0] > lowest + BEHIND:
+                found = [math.inf]
                 break
-        tried[cell], lowest = mean(found), min(lowest, found[0])
+            lowest = min(lowest, found[0])
+        tried[cell] = mean(found)
     return tried
 
 

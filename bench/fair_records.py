@@ -65,10 +65,11 @@ def trials_of(ground: str, design: str, home: Path) -> dict | None:
         longer = known(full_peaks(ground, design, start, longest), home) if peaks else {}
     except Missing:
         longer = {}
-    for (peak, warmup), value in tried.items():
-        found = [row_of(Job("train", ground, design, budget, peak, warmup, seed), home) for seed in SEARCH_SEEDS]
+    for peak, warmup in tried:
+        found = [row for seed in SEARCH_SEEDS if (row := row_of(Job("train", ground, design, budget, peak, warmup, seed), home))]
+        value = mean(map(loss, found))
         trials.append({"peak": peak, "warmup": warmup, "loss": value if math.isfinite(value) else None,
-                       "seeds": {str(row["seed"]): row.get("valid_loss") for row in found if row}})
+                       "seeds": {str(row["seed"]): row.get("valid_loss") for row in found}})
     return {"tokens": budget, "allowed": TRIALS, "trials": trials, "short_peak": best[0], "warmup": best[1], "peak": start[0],
             "peaks": as_rows(peaks),
             "closed": is_closed(tried) and bool(peaks) and next_peak(peaks) is None,

@@ -67,6 +67,13 @@ def test_two_seeds_of_their_own_choose_and_a_hopeless_trial_has_one():
     assert seeds[6e-3, 0.1] == [4, 5] and seeds[1.2e-2, 0.1] == [4] and tried[6e-3, 0.1] == pytest.approx(0.045)
 
 
+def test_a_trial_that_the_first_seed_leaves_behind_is_no_best():
+    "The best setting has an unlucky second seed, so that its mean is above the first seed of one that isn't as good."
+    asked, tried = all_trials(lambda job: 3.0 + (job.seed == 5 and job.warmup == 0.1) + 0.2 * (job.warmup == 0.03) + (job.peak != 3e-3) - 0.1 * (job.warmup == 0.3))
+    assert tried[3e-3, 0.1] == 3.5 and [job.seed for job in asked if (job.peak, job.warmup) == (3e-3, 0.03)] == [4] and math.isinf(tried[3e-3, 0.03])
+    assert min(tried, key=tried.get) == (3e-3, 0.3), "so the walk went on to the other side"
+
+
 def asked_of(part, losses):
     "Jobs that a part asks for, with losses by (peak, tokens), and what it returns."
     asked, found = [], []

@@ -244,6 +244,14 @@ def test_chapter_23_says_when_the_source_is_found():
     assert abs(ends[0] - ends[1]) < 0.1, "nearly level"
 
 
+def test_the_lowest_loss_of_every_search_is_that_of_its_choice():
+    "A trial with one seed must not look better than the one that was chosen by two."
+    for ground in ("tatoeba", "pocket"):
+        for name in fair.designs_of(ground):
+            search = fair.record_of(name, ground)["search"]
+            assert fair.best_of(fair.trials_of(name, ground)) == (search["short_peak"], search["warmup"]), f"{ground}, {name}"
+
+
 def test_chapter_23_says_what_longer_runs_on_the_pocket_corpus_show():
     names = "rnn-attention", "transformer"
     loss, errors = ({name: dict(zip((round(at, 2) for at in line[0]), line[1])) for name, line in found.items()} for found in (
