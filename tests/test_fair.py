@@ -18,6 +18,7 @@ import fair_jobs as jobs
 import fair_records as records
 
 from transformer_lit.equal_cost import PEAKS, SMALL_SIZES, TRIALS, Scale, count_parameters, is_closed, next_peak, wanted_parameters
+from transformer_lit.support import fair as views
 
 TINY = Scale("pocket", 400, SMALL_SIZES | dict(d_model=16, d_ff=32, n_encoder_layers=1, n_decoder_layers=2), 3000, 1000, 128, lines=4)
 
@@ -72,6 +73,24 @@ def test_a_trial_that_the_first_seed_leaves_behind_is_no_best():
     asked, tried = all_trials(lambda job: 3.0 + (job.seed == 5 and job.warmup == 0.1) + 0.2 * (job.warmup == 0.03) + (job.peak != 3e-3) - 0.1 * (job.warmup == 0.3))
     assert tried[3e-3, 0.1] == 3.5 and [job.seed for job in asked if (job.peak, job.warmup) == (3e-3, 0.03)] == [4] and math.isinf(tried[3e-3, 0.03])
     assert min(tried, key=tried.get) == (3e-3, 0.3), "so the walk went on to the other side"
+
+
+def recorded_searches():
+    return [(ground, name) for ground in ("tatoeba", "pocket") for name in views.designs_of(ground)]
+
+
+@pytest.mark.parametrize("ground, name", recorded_searches())
+def test_every_recorded_search_is_the_walk_of_the_rule(ground, name):
+    "The rule, sent the losses that the record has, asks for no other trial and comes to the same choice."
+    found = views.record_of(name, ground)["search"]
+    losses = {(trial["peak"], trial["warmup"], int(seed)): value for trial in found["trials"] for seed, value in trial["seeds"].items()}
+    walk, row = fair.short_choice(ground, name), None
+    with pytest.raises(StopIteration) as end:
+        while True:
+            job = walk.send(row)
+            row = {"valid_loss": losses.pop((job.peak, job.warmup, job.seed)) or math.inf}
+    assert end.value.value == (found["short_peak"], found["warmup"])
+    assert {seed for *_, seed in losses} <= {fair.SEARCH_SEEDS[1]}, "what is left over is a second seed that the rule had no need of"
 
 
 def asked_of(part, losses):

@@ -123,6 +123,16 @@ def test_currencies_crossing_and_order_as_rows(made_up):
         {"": "lost without it", "rnn": "-0.50 [-0.75, +0.12]"}, {"": "BLEU with order", "rnn": "9.0"}, {"": "BLEU without", "rnn": "7.0"}]
 
 
+def test_settings_that_all_seeds_had(made_up):
+    path = made_up / "transformer.json"
+    record = json.loads(path.read_text())
+    record["runs"] += [a_run(seed, 4.0 + seed, warmup=0.6) for seed in (1, 2, 3)]
+    path.write_text(json.dumps(record))
+    assert fair.settings_rows("transformer") == [
+        {"peak": "0.1", "warm-up": "60%", "loss": "6.00 (5.00 to 7.00)", "BLEU": "32.0 (31.0 to 33.0)"},
+        {"peak": "0.1", "warm-up": "30%", "loss": "2.00 (1.00 to 3.00)", "BLEU": "32.0 (31.0 to 33.0)"}], "the choice last; one seed at another peak is no row"
+
+
 def test_the_curves_of_the_pocket_corpus(made_up):
     for name in ("transformer", "rnn"):
         record = json.loads((made_up / f"{name}.json").read_text())
@@ -135,6 +145,9 @@ def test_the_curves_of_the_pocket_corpus(made_up):
     picture = pictures.pocket_curves(["transformer", "rnn"])
     assert picture.caption == "Pocket corpus. At the end: Transformer 2.00 and 20% errors; RNN 2.00. N-grams that see the French alone: trigram 2.75."
     assert picture.html.count("<svg") >= 2 and "Loss and alignment error rate of 2 models" in repr(picture)
+    alone = pictures.pocket_curves(["transformer", "rnn"], aligned=False)
+    assert alone.caption == "Pocket corpus. At the end: Transformer 2.00; RNN 2.00. N-grams that see the French alone: trigram 2.75."
+    assert alone.alt == "Loss of 2 models along their runs. At the end: Transformer 2.00; RNN 2.00." and "alignment" not in alone.html
 
 
 def test_muon_in_three_currencies(made_up):

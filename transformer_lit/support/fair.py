@@ -103,6 +103,19 @@ def results_of(name: str, ground: str = "tatoeba") -> list[dict]:
                    and (run["budget"], run["peak"], run["warmup"]) == (budget, search["peak"], search["warmup"])), key=lambda run: run["seed"])
 
 
+def settings_rows(name: str, ground: str = "tatoeba") -> list[dict]:
+    "Every setting with which a design had the full budget and at least three seeds, the search's choice last: loss and BLEU on the test."
+    record = record_of(name, ground)
+    found: dict[Setting, list[dict]] = {}
+    for run in record["runs"]:
+        if "test_loss" in run and run["budget"] == record["scale"]["tokens"]:
+            found.setdefault((run["peak"], run["warmup"]), []).append(run)
+    choice = record["search"]["peak"], record["search"]["warmup"]
+    return [{"peak": f"{peak:g}", "warm-up": f"{warmup:.0%}", "loss": over_seeds([run["test_loss"] for run in runs]),
+             "BLEU": over_seeds([run["bleu"] for run in runs], 1)}
+            for (peak, warmup), runs in sorted(found.items(), key=lambda one: (one[0] == choice, one[0])) if len(runs) >= 3]
+
+
 def lines_of(ground: str = "tatoeba", part: str = "test") -> dict[str, float]:
     "unigram, bigram, trigram -> nats per token on the test sentences or, \"valid\", the validation pairs, counted on the batches of a full run."
     summary = summary_of(ground)

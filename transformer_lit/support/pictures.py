@@ -65,19 +65,21 @@ def worth_of_the_source(names: Sequence[str]) -> figures.Picture:
                           caption=f"How much the loss rises with another sentence's source. At the end: {told}.")
 
 
-def pocket_curves(names: Sequence[str]) -> figures.Picture:
-    """Along the recorded runs on the pocket corpus: the loss on validation pairs, and the alignment error rate of those that attend.
+def pocket_curves(names: Sequence[str], aligned: bool = True) -> figures.Picture:
+    """Along the recorded runs on the pocket corpus: the loss on validation pairs and, if `aligned`, the alignment error rate of those that attend.
 
-    A design whose seeds aren't all there is left out."""
+    The losses alone have a logarithmic axis. A design whose seeds aren't all there is left out."""
     names = [name for name in names if fair.results_of(name, "pocket")]
     losses = titled({name: fair.losses_along(name, ground="pocket") for name in names})
-    errors = titled({name: fair.alignment_along(name) for name in names if "alignment" in fair.results_of(name, "pocket")[0]})
+    errors = titled({name: fair.alignment_along(name) for name in names if aligned and "alignment" in fair.results_of(name, "pocket")[0]})
     told = "; ".join(f"{name} {line[1][-1]:.2f}" + (f" and {errors[name][1][-1]:.0%} errors" if name in errors else "") for name, line in losses.items())
     trigram = fair.lines_of("pocket", "valid")["trigram"]
-    return figures.curve_panels(
-        [{"series": losses, "ylabel": "loss, nats per token", "hline": (trigram, "trigram")}, {"series": errors, "ylabel": "alignment error rate"}],
-        logx=True, xlabel="millions of target tokens", alt=f"Loss and alignment error rate of {len(names)} models along their runs. At the end: {told}.",
-        caption=f"Pocket corpus. At the end: {told}. N-grams that see the French alone: {fair.lines_said('pocket', 'valid')}.")
+    caption = f"Pocket corpus. At the end: {told}. N-grams that see the French alone: {fair.lines_said('pocket', 'valid')}."
+    axes, lines = {"logx": True, "xlabel": "millions of target tokens"}, {"ylabel": "loss, nats per token", "hline": (trigram, "trigram")}
+    if not aligned:
+        return figures.curves(losses, logy=True, **axes, **lines, alt=f"Loss of {len(names)} models along their runs. At the end: {told}.", caption=caption)
+    return figures.curve_panels([{"series": losses, **lines}, {"series": errors, "ylabel": "alignment error rate"}], **axes, caption=caption,
+                                alt=f"Loss and alignment error rate of {len(names)} models along their runs. At the end: {told}.")
 
 
 def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
