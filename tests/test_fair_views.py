@@ -2,6 +2,7 @@
 import json
 import math
 import re
+from statistics import mean
 
 import numpy as np
 import pytest
@@ -280,6 +281,22 @@ def test_chapter_23_says_what_longer_runs_on_the_pocket_corpus_show():
     for name in names:
         assert [run["seed"] for run in fair.results_of(name, "pocket")] == [1, 2, 3] and fair.record_of(name, "pocket")["search"]["closed"]
         assert fair.record_of(name, "pocket")["scale"]["tokens"] == 2_000_000 and min(loss[name]) < 0.2, "from 0.2M to 2M"
+
+
+def test_chapter_25_says_what_the_pocket_corpus_shows():
+    names = "2017", "transformer", "pre-norm-muon", "all-together"
+    for name in names:
+        assert len(fair.results_of(name, "pocket")) == 3 and fair.record_of(name, "pocket")["search"]["closed"]
+    pairs = {"norm": ("transformer", "2017"), "muon": ("pre-norm-muon", "transformer"), "parts": ("all-together", "pre-norm-muon")}
+    gaps = {row["design"]: row["more_than"] for row in fair.summary_of("pocket")["comparison"] if "more_than" in row}
+    gaps = {what: gaps[one][other] for what, (one, other) in pairs.items()}
+    assert gaps["norm"]["decided"] and gaps["muon"]["decided"] and round(gaps["norm"]["value"], 2) == -0.05
+    starved, choice = fair.settings_rows("2017", "pocket")
+    assert (starved["warm-up"], choice["warm-up"]) == ("3%", "60%")
+    low, high = (float(row["loss"].split()[0]) for row in (choice, starved))
+    assert low < high / 2 and 15 < float(choice["BLEU"].split()[0]) - float(starved["BLEU"].split()[0]) < 16
+    over = high - mean(run["test_loss"] for run in fair.results_of("transformer", "pocket"))
+    assert round(over, 2) == 0.38 and 7.5 < over / -gaps["norm"]["value"] < 8.5, "eight times"
 
 
 def test_chapter_23_says_what_the_order_of_the_source_is_worth():
