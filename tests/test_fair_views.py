@@ -291,6 +291,15 @@ def test_chapter_25_says_what_the_pocket_corpus_shows():
     gaps = {row["design"]: row["more_than"] for row in fair.summary_of("pocket")["comparison"] if "more_than" in row}
     gaps = {what: gaps[one][other] for what, (one, other) in pairs.items()}
     assert gaps["norm"]["decided"] and gaps["muon"]["decided"] and round(gaps["norm"]["value"], 2) == -0.05
+    assert gaps["parts"]["decided"] and -0.05 < gaps["muon"]["value"] < -0.04, "nearly as many nats"
+    large = {row["design"]: row["more_than"] for row in fair.summary_of()["comparison"] if "more_than" in row}
+    shrunk = {what: gaps[what]["value"] / large[one][other]["value"] for what, (one, other) in pairs.items()}
+    assert min(shrunk, key=shrunk.get) == "norm" and 1 / 8 < shrunk["norm"] < 1 / 6.5 and max(shrunk.values()) < 1, "all smaller, the norm's a seventh"
+    bleu = [mean(run["bleu"] for run in fair.results_of(name, "pocket")) for name in names]
+    assert [round(after - before, 1) for before, after in zip(bleu, bleu[1:])] == [4.4, 4.8, 2.5], "more than four, five, two and a half"
+    line, along = fair.lines_of("pocket", "valid")["trigram"], {name: fair.losses_along(name, ground="pocket") for name in names}
+    passed = {name: np.interp(-line, [-loss for loss in losses], at) for name, (at, losses, *_) in along.items()}
+    assert passed["pre-norm-muon"] < passed["transformer"] / 2 and passed["all-together"] < passed["transformer"] / 2, "fewer than half of the tokens"
     starved, choice = fair.settings_rows("2017", "pocket")
     assert (starved["warm-up"], choice["warm-up"]) == ("3%", "60%")
     low, high = (float(row["loss"].split()[0]) for row in (choice, starved))
