@@ -112,3 +112,17 @@ def test_the_page_says_that_bleu_does_not_follow_the_loss():
     turn = {value: min(run["curve"], key=lambda point: point[1])[0] * run["epochs_run"] / run["steps"]
             for value, run in ((0.1, views.runs_of(2_000, change="dropout=0.1")[0]), (0.3, views.runs_of(2_000)[0]))}
     assert turn[0.1] < 8 < turn[0.3], "after a few epochs, and later"
+
+
+def test_the_page_says_what_becomes_of_another_subject():
+    cells = views.domain_cells()
+    assert {(cell["pairs"], cell["epochs"], tuple(cell["seeds"])) for cell in cells.values()} == {(50_000, 4, (1,))}, "short runs, one seed"
+    everyday, captions = ({text: cell["bleu"][test]["mean"] for text, cell in cells.items()} for test in ("tatoeba", "multi30k"))
+    assert round(captions["real"]) == 10 and round(captions["mixed"]) == 40 and round(captions["tuned"]) == 29
+    assert 42.5 < captions["captions"] < 43.5 and everyday["captions"] < 5, "a little more than mixed, and nothing else"
+    gain = cells["mixed"]["more_than"][0]["tatoeba"]
+    assert gain["low"] < 0 < gain["high"], "everyday sentences lose nothing that is decided"
+    assert 0.45 < everyday["tuned"] / everyday["real"] < 0.52, "half of it forgotten"
+    runs = {run["text"]: run for run in views.recorded("own-pair")["runs"] if run["pairs"] == 50_000}
+    assert 15.5 < runs["captions"]["epochs_run"] < 16.5, "sixteen times"
+    assert runs["tuned"]["best_step"] == 250 and 1.0 < runs["tuned"]["best_epoch"] < 1.3 and 3.5 < runs["mixed"]["epochs_run"] < 3.7
