@@ -171,6 +171,23 @@ def currencies() -> Due:
                 yield Job("train", "tatoeba", muon, round(full * costs[adam] / costs[muon], -4), *cells[muon], seed)
 
 
+def streams_at_equal_operations(designs: tuple = ("decoder-only", "decoder-only-decay")) -> Due:
+    "Streams with as many operations as the Transformer's full run has: fewer tokens, three seeds."
+    full, found = GROUNDS["tatoeba"].tokens, {}
+    cells = {}
+    for name in ("transformer", *designs):
+        cells[name] = yield from chosen("tatoeba", name)
+        if cells[name] is None:
+            return
+        found[name] = yield Job("train", "tatoeba", name, full, *cells[name], SEEDS[0])
+    if any("failed" in row for row in found.values()):
+        return
+    each = {name: row["flops"] / row["tokens"] for name, row in found.items()}
+    for seed in SEEDS:
+        for name in designs:
+            yield Job("train", "tatoeba", name, round(full * each["transformer"] / each[name], -4), *cells[name], seed)
+
+
 def crossing(tokens: tuple, designs: tuple = CROSSING) -> Due:
     "RNN and Transformer, each budget a run of its own whose rate falls to zero at its end."
     for budget in tokens:
@@ -256,6 +273,8 @@ PLAN: dict[str, Callable[[], Due]] = {  # the most important first
     "the source without its order": unordered,
     "decoder-only": lambda: trained("tatoeba", STREAMS),
     "a quarter of the budget, chapter 24": lambda: quarters(STREAMS),
+    "decoder-only at equal operations": streams_at_equal_operations,
+    "a quarter of the budget, chapter 25": lambda: quarters(("adamw", "pre-norm-adamw", "rope", "all-together")),
     "since 2017": lambda: trained("tatoeba", PARTS),
     "warm-up at the full budget": settled,
     "a quarter of the budget": lambda: quarters((*THREE, *OPTIMISERS, "rnn", *STREAMS, *PARTS)),
