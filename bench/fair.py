@@ -265,7 +265,7 @@ PLAN: dict[str, Callable[[], Due]] = {  # the most important first
     "Muon and AdamW": lambda: trained("tatoeba", OPTIMISERS),
     "Muon in three currencies": currencies,
     "RNN without attention": one_summary,
-    "warm-up at the full budget, chapter 22": lambda: settled(THREE),
+    "warm-up at the full budget, chapter 22": lambda: settled(THREE[::-1]),
     "a quarter of the budget, chapter 22": lambda: quarters(THREE),
     "RNN and Transformer to 1M": lambda: crossing((500_000, 1_000_000)),  # three parts, so that two cores can share them
     "RNN and Transformer to 4M": lambda: crossing((4_000_000,)),
