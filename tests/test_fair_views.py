@@ -7,6 +7,7 @@ from statistics import mean
 import numpy as np
 import pytest
 
+from transformer_lit.equal_cost import gap_of
 from transformer_lit.support import fair, pictures
 
 
@@ -124,6 +125,32 @@ def test_currencies_crossing_and_order_as_rows(made_up):
         {"": "lost without it", "rnn": "-0.50 [-0.75, +0.12]"}, {"": "BLEU with order", "rnn": "9.0"}, {"": "BLEU without", "rnn": "7.0"}]
 
 
+def test_ngrams_stand_beside_losses(made_up):
+    assert fair.beside() == "N-grams that see the French alone: trigram 3.00, unigram 6.00."
+    assert fair.beside(budget=500) == "N-grams that see the French alone: trigram 3.50, unigram 6.00."
+    with pytest.raises(KeyError):
+        fair.beside(budget=501)
+    path = made_up / "transformer.json"
+    record = json.loads(path.read_text())
+    record["search"]["tokens"] = 2000
+    path.write_text(json.dumps(record))
+    assert fair.search_maps({"ours": "transformer"}).caption.endswith("ours 2.50 at 0.1, 30%. N-grams that see the French alone: trigram 2.75.")
+
+
+def test_warm_ups_with_the_full_budget(made_up):
+    path = made_up / "summary.json"
+    found = {"transformer": [{"warmup": 0.1, "loss": 2.0}, {"warmup": 0.3, "loss": 1.5}, {"warmup": 0.6, "loss": None}]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"warmups_at_full": found}))
+    assert fair.warmup_rows(["transformer", "rnn"]) == [
+        {"": "transformer", "warm-up": "10%", "loss": "2.00", "chosen": ""}, {"": "", "warm-up": "30%", "loss": "1.50", "chosen": "✓"},
+        {"": "", "warm-up": "60%", "loss": "failed", "chosen": ""}]
+
+
+def test_a_table_without_ranks(made_up):
+    ranked, plain = (fair.standing(["transformer", "rnn"], ranked=ranked).html for ranked in (True, False))
+    assert ">rank<" in ranked and ">rank<" not in plain
+
+
 def test_settings_that_all_seeds_had(made_up):
     path = made_up / "transformer.json"
     record = json.loads(path.read_text())
@@ -231,14 +258,20 @@ def test_chapter_22_says_whether_a_quarter_ranks_the_designs():
     assert len(losses) == 14 and moved == {"transformer", "rnn"}, "twelve of the fourteen"
     assert (short["transformer"], full["transformer"], short["rnn"], full["rnn"]) == (10, 6, 4, 12)
     html = fair.order_of_designs()._repr_html_()
-    assert "rank correlation (Spearman" in html and html.count("<tr>") == 15
+    assert "rank correlation (Spearman" in html and html.count("<tr>") == 18 and "trigram of French alone" in html
+    lines = fair.lines_of(part="valid", budget=500_000)
+    behind = {line: {name for name, (short, _) in losses.items() if short > lines[line]} for line in ("bigram", "trigram")}
+    assert behind == {"bigram": {"2017", "adamw"}, "trigram": {"2017", "adamw", "rope"}}
 
 
 def test_chapters_23_and_94_say_who_leads_at_which_budget():
     gaps = {row["tokens"]: row for row in fair.summary_of()["crossing"]}
     assert list(gaps) == [500_000, 2_000_000, 6_000_000] and all(row["more"]["decided"] for row in gaps.values())
     assert [round(row["more"]["value"], 2) for row in gaps.values()] == [-0.73, -0.1, 0.05], "three quarters, a tenth, a twentieth the other way"
-    assert gaps[6_000_000]["bleu"]["rnn-attention"] > gaps[6_000_000]["bleu"]["transformer"] + 1, "BLEU turns later"
+    assert gaps[6_000_000]["bleu"]["rnn-attention"] > gaps[6_000_000]["bleu"]["transformer"] + 1
+    bleu = {name: [run["bleu"] for run in fair.by_budget(name)[6_000_000]] for name in ("rnn-attention", "transformer")}
+    gap, half = gap_of(bleu["rnn-attention"], bleu["transformer"])
+    assert 0 < gap < half, "three seeds don't decide BLEU"
     trigram = fair.trigram_by_budget()
     assert all(max(row["transformer"], row["rnn-attention"]) < trigram[tokens] for tokens, row in gaps.items()), "no verdict above its own line"
     assert sorted(trigram.values(), reverse=True) == list(trigram.values()), "higher for a smaller budget"
@@ -297,6 +330,8 @@ def test_chapter_25_says_what_the_pocket_corpus_shows():
     assert min(shrunk, key=shrunk.get) == "norm" and 1 / 8 < shrunk["norm"] < 1 / 6.5 and max(shrunk.values()) < 1, "all smaller, the norm's a seventh"
     bleu = [mean(run["bleu"] for run in fair.results_of(name, "pocket")) for name in names]
     assert [round(after - before, 1) for before, after in zip(bleu, bleu[1:])] == [4.4, 4.8, 2.5], "more than four, five, two and a half"
+    gap, half = gap_of(*([run["bleu"] for run in fair.results_of(name, "pocket")] for name in ("all-together", "pre-norm-muon")))
+    assert 0 < gap < half, "not decided"
     line, along = fair.lines_of("pocket", "valid")["trigram"], {name: fair.losses_along(name, ground="pocket") for name in names}
     passed = {name: np.interp(-line, [-loss for loss in losses], at) for name, (at, losses, *_) in along.items()}
     assert passed["pre-norm-muon"] < passed["transformer"] / 2 and passed["all-together"] < passed["transformer"] / 2, "fewer than half of the tokens"
@@ -349,6 +384,14 @@ def test_chapter_24_says_who_leads_and_when():
     assert bleu["decoder-only"] - bleu["decoder-only-prefix"] > 3
     chrf = {row["design"]: row["chrf"] for row in fair.summary_of()["comparison"] if row["rank"]}
     assert chrf["decoder-only-decay"] < chrf["transformer"] - 0.4, "behind by chrF"
+
+
+def test_chapter_24_three_seeds_do_not_decide_the_order_of_bleu():
+    whole, plain, decay = ([run["bleu"] for run in fair.results_of(name)] for name in ("transformer", "decoder-only", "decoder-only-decay"))
+    assert mean(plain) < mean(whole) < mean(decay), "the article's order"
+    for one, other in ((whole, decay), (plain, whole)):
+        gap, half = gap_of(one, other)
+        assert abs(gap) < half
 
 
 def test_chapter_24_three_streams_were_ahead_in_the_search():

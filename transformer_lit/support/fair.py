@@ -63,9 +63,11 @@ def search_maps(names: Mapping[str, str], ground: str = "tatoeba") -> Picture:
     panels = [{"matrix": [[trials.get((peak, warmup), nan) for peak in peaks] for warmup in reversed(warmups)], "title": label}
               for label, trials in found.items()]
     said = "; ".join(f"{label} {min(trials.values()):.2f} at {setting_said(best_of(trials))}" for label, trials in found.items())
+    budget = record_of(next(iter(names.values())), ground)["search"].get("tokens", 0)
+    lines = " " + beside(ground, "valid", budget) if str(budget) in summary_of(ground)["ngrams"] else ""
     return heatmaps(panels, rows=[f"{warmup:.0%}" for warmup in reversed(warmups)], cols=[f"{peak:g}" for peak in peaks],
                     xlabel="peak of the rate", ylabel="warm-up", annotate=True, cmap="cividis_r", vmin=low, vmax=min(high, low + 2.5),
-                    bar=False, caption=f"Lowest loss, at which peak and warm-up: {said}.",
+                    bar=False, caption=f"Lowest loss, at which peak and warm-up: {said}.{lines}",
                     alt=f"Validation loss over the peak of the learning rate and the share of the warm-up. Lowest: {said}.")
 
 
@@ -82,12 +84,26 @@ def peak_rows(names: Sequence[str], ground: str = "tatoeba") -> list[dict]:
     return rows
 
 
+def warmup_rows(names: Sequence[str], ground: str = "tatoeba") -> list[dict]:
+    "The full budget with the chosen warm-up, with less and with more, all with the chosen peak and the first seed: validation losses. Those that ran."
+    found, rows = summary_of(ground)["warmups_at_full"], []
+    for name in names:
+        choice = record_of(name, ground)["search"]["warmup"]
+        for k, row in enumerate(found.get(name, ())):
+            rows.append({"": "" if k else name, "warm-up": f"{row['warmup']:.0%}", "loss": "failed" if row["loss"] is None else f"{row['loss']:.2f}",
+                         "chosen": "✓" * (row["warmup"] == choice)})
+    return rows
+
+
 def order_of_designs(ground: str = "tatoeba") -> Picture:
     "Do the designs come in the same order with a quarter of the budget? The best trial and the full runs of each, with their places."
     found = summary_of(ground)["search_against_full"]
     places = [{name: 1 + place for place, name in enumerate(sorted(found["losses"], key=lambda name: found["losses"][name][k]))} for k in (0, 1)]
     rows = [{"": name, "a quarter": f"{found['losses'][name][0]:.2f}", "place": places[0][name], "the full budget": f"{found['losses'][name][1]:.2f}",
              "its place": place} for name, place in places[1].items()]
+    short, full = (lines_of(ground, "valid", tokens) for tokens in (record_of(next(iter(found["losses"])), ground)["search"]["tokens"], 0))
+    rows += [{"": f"{name} of French alone", "a quarter": f"{line:.2f}", "place": "", "the full budget": f"{full[name]:.2f}", "its place": ""}
+             for name, line in reversed(short.items())]
     return table(rows, caption=f"Validation loss of the best trial and of the full runs; rank correlation (Spearman's) {found['rank_correlation']:.2f}")
 
 
@@ -116,15 +132,22 @@ def settings_rows(name: str, ground: str = "tatoeba") -> list[dict]:
             for (peak, warmup), runs in sorted(found.items(), key=lambda one: (one[0] == choice, one[0])) if len(runs) >= 3]
 
 
-def lines_of(ground: str = "tatoeba", part: str = "test") -> dict[str, float]:
-    "unigram, bigram, trigram -> nats per token on the test sentences or, \"valid\", the validation pairs, counted on the batches of a full run."
+def lines_of(ground: str = "tatoeba", part: str = "test", budget: int = 0) -> dict[str, float]:
+    """unigram, bigram, trigram -> nats per token on the test sentences or, "valid", the validation pairs.
+
+    budget: target tokens on whose batches they are counted, 0 for those of a full run. KeyError for a budget that has none."""
     summary = summary_of(ground)
-    return summary["ngrams"][str(summary["scale"]["tokens"])][part]
+    return summary["ngrams"][str(budget or summary["scale"]["tokens"])][part]
 
 
-def lines_said(ground: str = "tatoeba", part: str = "test") -> str:
+def lines_said(ground: str = "tatoeba", part: str = "test", budget: int = 0) -> str:
     "The n-grams' losses in words: `trigram 2.97, bigram 3.52, unigram 6.10`."
-    return ", ".join(f"{name} {line:.2f}" for name, line in reversed(lines_of(ground, part).items()))
+    return ", ".join(f"{name} {line:.2f}" for name, line in reversed(lines_of(ground, part, budget).items()))
+
+
+def beside(ground: str = "tatoeba", part: str = "test", budget: int = 0) -> str:
+    "The n-grams of a table or a figure of losses, as the last sentence of its caption."
+    return f"N-grams that see the French alone: {lines_said(ground, part, budget)}."
 
 
 def over_seeds(values: Sequence[float], digits: int = 2) -> str:
@@ -139,10 +162,11 @@ def gap_said(gap: Mapping[str, float], digits: int = 3) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", against: str = "transformer") -> Picture:
+def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", against: str = "transformer",
+             ranked: bool = True) -> Picture:
     """The table of a comparison: ranks, losses, differences; what costs nothing to look up later is folded below it.
 
-    names: None for all; ranks are among those that are shown. against: whose loss the differences count from."""
+    names: None for all; ranks are among those that are shown, or not shown. against: whose loss the differences count from."""
     summary = summary_of(ground)
     rows, more = [], []
     for row in summary["comparison"]:
@@ -163,8 +187,10 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
     rows += [{"": f"{name} of French alone", "rank": "", "loss": f"{line:.3f}"} for name, line in reversed(lines_of(ground).items())]
     first = next((results_of(row["design"], ground)[0] for row in summary["comparison"] if row["rank"]), None)
     caption = f"{ground}, test sentences" + (f"; BLEU of {first['lines']:,} with {first['signature'].replace('|', ' ')}" if first else "")
+    chrf = (first or {}).get("chrf", {}).get("signature", "").replace("|", " ")
     columns = list(dict.fromkeys(key for row in more for key in row))
-    return folded(table(rows, caption=caption, wide=True), table(more, columns, wide=True), "the other columns, and the command of each row")
+    rows = rows if ranked else [{key: value for key, value in row.items() if key != "rank"} for row in rows]
+    return folded(table(rows, caption=caption, wide=True), table(more, columns, wide=True, caption=chrf and f"chrF with {chrf}"), "the other columns, and the command of each row")
 
 
 def gap_rows(names: Sequence[str], against: str, ground: str = "tatoeba") -> list[dict]:
