@@ -137,6 +137,12 @@ def test_ngrams_stand_beside_losses(made_up):
     assert fair.search_maps({"ours": "transformer"}).caption.endswith("ours 2.50 at 0.1, 30%. N-grams that see the French alone: trigram 2.75.")
 
 
+def test_where_two_designs_cross(monkeypatch):
+    runs = {"rnn-attention": {10: [1.0, 1.0], 100: [1.0, 2.0], 10_000: [2.0, 3.0]}, "transformer": {10: [3.0, 3.0], 100: [2.0, 3.0], 10_000: [1.0, 0.0]}}
+    monkeypatch.setattr(fair, "by_budget", lambda name, ground: {budget: [{"test_loss": loss} for loss in losses] for budget, losses in runs[name].items()})
+    assert [round(place) for place in fair.crossing_places()] == [1000, round(100 * 100 ** 0.25)], "half and a quarter of the way, in logarithms"
+
+
 def test_warm_ups_with_the_full_budget(made_up):
     path = made_up / "summary.json"
     found = {"transformer": [{"warmup": 0.1, "loss": 2.0}, {"warmup": 0.3, "loss": 1.5}, {"warmup": 0.6, "loss": None}]}

@@ -298,6 +298,17 @@ def crossing_rows(ground: str = "tatoeba") -> list[dict]:
              "BLEU": "\u00a0/\u00a0".join(f"{row['bleu'][name]:.1f}" for name in ("rnn-attention", "transformer"))} for row in summary_of(ground)["crossing"]]
 
 
+def crossing_places(ground: str = "tatoeba") -> list[float]:
+    """Target tokens at which the Transformer's loss falls below that of the RNN with attention, one for each seed.
+
+    On a line over the logarithm of the tokens, between the last budget where it is behind on the mean and the next one."""
+    rnn, whole = (by_budget(name, ground) for name in ("rnn-attention", "transformer"))
+    gaps = {budget: [a["test_loss"] - b["test_loss"] for a, b in zip(rnn[budget], whole[budget])]
+            for budget in sorted(rnn.keys() & whole.keys()) if len(rnn[budget]) == len(whole[budget])}
+    low, high = next((a, b) for a, b in zip(gaps, list(gaps)[1:]) if mean(gaps[a]) < 0 <= mean(gaps[b]))
+    return [low * (high / low) ** (a / (a - b)) for a, b in zip(gaps[low], gaps[high])]
+
+
 def longer_rows(ground: str = "tatoeba") -> list[dict]:
     "RNN with attention and Transformer at the peaks that were tried with twice the full budget and one seed: validation losses."
     found = {title: {row["peak"]: row["loss"] for row in record_of(name, ground)["search"]["longer"]["peaks"] if row["loss"] is not None}
