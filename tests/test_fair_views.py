@@ -322,6 +322,24 @@ def test_chapter_23_says_what_longer_runs_on_the_pocket_corpus_show():
         assert fair.record_of(name, "pocket")["scale"]["tokens"] == 2_000_000 and min(loss[name]) < 0.2, "from 0.2M to 2M"
 
 
+def test_chapter_22_says_that_post_norm_has_the_right_warm_up():
+    rows = fair.warmup_rows(["2017"])
+    assert [(row["warm-up"], row["chosen"]) for row in rows] == [("30%", ""), ("60%", "✓"), ("90%", "")]
+    less, chosen, more = (row["loss"] for row in fair.summary_of()["warmups_at_full"]["2017"])
+    assert 0.06 < min(less, more) - chosen < 0.07
+
+
+def test_chapter_25_says_what_is_left_at_equal_cost():
+    rows = {row["design"]: row for row in fair.summary_of()["currencies"]}
+    names = "2017", "adamw", "muon", "rope", "transformer", "pre-norm-adamw", "pre-norm-muon", "all-together"
+    assert {row[""] for row in fair.currency_rows(names)} == set(names) and len(rows) == 14, "every design has all three"
+    for key in ("at_equal_operations", "at_equal_seconds"):
+        assert min(names, key=lambda name: rows[name][key]["loss"]) == "all-together"
+    lead = rows["2017"]["at_equal_tokens"] - rows["rope"]["at_equal_tokens"]
+    left = rows["2017"]["at_equal_seconds"]["loss"] - rows["rope"]["at_equal_seconds"]["loss"]
+    assert 0.5 < left / lead < 0.8 and abs(rows["rope"]["at_equal_operations"]["loss"] - rows["rope"]["at_equal_tokens"]) < 0.005
+
+
 def test_chapter_25_says_what_the_pocket_corpus_shows():
     names = "2017", "transformer", "pre-norm-muon", "all-together"
     for name in names:
