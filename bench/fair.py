@@ -46,6 +46,7 @@ THREE = ("transformer", "rnn-attention", "2017")  # `transformer` is pre-norm wi
 OPTIMISERS = ("pre-norm-adamw", "pre-norm-muon", "adamw", "muon")
 AGAINST = {"pre-norm-muon": "pre-norm-adamw", "muon": "adamw"}
 STREAMS = ("decoder-only", "decoder-only-prefix", "decoder-only-both", "decoder-only-decay")
+REFERENCE = "transformer"
 BESIDE = {"muon": ("adamw",), "pre-norm-muon": ("pre-norm-adamw", "muon"), "pre-norm-adamw": ("adamw",), "all-together": ("pre-norm-muon",),
           **dict.fromkeys(STREAMS[1:], STREAMS[:1])}  # whom a record's row is set against, next to the Transformer and 2017
 PARTS = ("all-together", "rope", "swiglu", "rms-norm", "no-dropout")
@@ -151,41 +152,40 @@ def trained(ground: str, designs: tuple, tokens: int | None = None) -> Due:
                 yield Job("train", ground, design, tokens or GROUNDS[ground].tokens, *cell, seed)
 
 
+def full_runs(names: tuple) -> Generator[Job, dict, tuple[dict, dict] | None]:
+    "Choices, and operations per token of the first seed's full run, by name; None if one of them didn't train."
+    cells, rows = {}, {}
+    for name in names:
+        cells[name] = yield from chosen("tatoeba", name)
+    if None in cells.values():
+        return None
+    for name, cell in cells.items():
+        rows[name] = yield Job("train", "tatoeba", name, GROUNDS["tatoeba"].tokens, *cell, SEEDS[0])
+    if any("failed" in row for row in rows.values()):
+        return None
+    return cells, {name: row["flops"] / row["tokens"] for name, row in rows.items()}
+
+
+def at_cost_of(name: str, other: str, cells: dict, each: dict) -> Due:
+    "All seeds of a design, with as many tokens as bring its cost to that of the other's full run. each: cost per token, by name."
+    for seed in SEEDS:
+        yield Job("train", "tatoeba", name, round(GROUNDS["tatoeba"].tokens * each[other] / each[name], -4), *cells[name], seed)
+
+
 def currencies() -> Due:
     "Muon with as many operations, and with as many seconds, as AdamW has in its full run: fewer tokens of each."
     clock = yield CLOCK
     for muon, adam in AGAINST.items():
-        found, cells, full = {}, {}, GROUNDS["tatoeba"].tokens
-        for name in (muon, adam):
-            cells[name] = yield from chosen("tatoeba", name)
-        if None in cells.values():
-            continue
-        for name, cell in cells.items():
-            found[name] = yield Job("train", "tatoeba", name, full, *cell, SEEDS[0])
-        if any("failed" in row for row in found.values()):
-            continue
-        each = {"operations": {name: row["flops"] / row["tokens"] for name, row in found.items()},
-                "seconds": clock["cpu_seconds_per_token"]}
-        for kind, costs in each.items():
-            for seed in SEEDS:
-                yield Job("train", "tatoeba", muon, round(full * costs[adam] / costs[muon], -4), *cells[muon], seed)
+        if found := (yield from full_runs((muon, adam))):
+            for each in (found[1], clock["cpu_seconds_per_token"]):
+                yield from at_cost_of(muon, adam, found[0], each)
 
 
-def streams_at_equal_operations(designs: tuple = ("decoder-only", "decoder-only-decay")) -> Due:
-    "Streams with as many operations as the Transformer's full run has: fewer tokens, three seeds."
-    full, found = GROUNDS["tatoeba"].tokens, {}
-    cells = {}
-    for name in ("transformer", *designs):
-        cells[name] = yield from chosen("tatoeba", name)
-        if cells[name] is None:
-            return
-        found[name] = yield Job("train", "tatoeba", name, full, *cells[name], SEEDS[0])
-    if any("failed" in row for row in found.values()):
-        return
-    each = {name: row["flops"] / row["tokens"] for name, row in found.items()}
-    for seed in SEEDS:
-        for name in designs:
-            yield Job("train", "tatoeba", name, round(full * each["transformer"] / each[name], -4), *cells[name], seed)
+def streams_at_equal_operations() -> Due:
+    "Streams with as many operations as the Transformer's full run has."
+    for stream in ("decoder-only", "decoder-only-decay"):
+        if found := (yield from full_runs((stream, REFERENCE))):
+            yield from at_cost_of(stream, REFERENCE, *found)
 
 
 def crossing(tokens: tuple, designs: tuple = CROSSING) -> Due:

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from fair import AGAINST, ALL, BESIDE, CROSSING, POCKET, full_peaks, loss, search
+from fair import AGAINST, ALL, BESIDE, CROSSING, POCKET, REFERENCE, full_peaks, loss, search
 from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, UNORDERED, Job, row_of
 from jobs import rows_of
 from ngrams import NAMES
@@ -23,7 +23,6 @@ from ngrams import NAMES
 from transformer_lit.equal_cost import TRIALS, difference, is_closed, loss_at, next_peak
 from transformer_lit.support.files import write_json, write_text
 
-REFERENCE = "transformer"
 KEPT = {"tatoeba": ALL, "pocket": POCKET}
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -237,6 +238,8 @@ def test_a_spoilt_experiment_is_found(name, old, new, monkeypatch, capsys):
 def test_the_page_shows_every_claim_and_every_run():
     page, kinds = what_held.all_claims().data, what_held.counts()
     assert all(f'id="{claims.anchor(name)}"' in page for name in claims.records())
+    titles = re.findall('class="tl-claimed">(.)', page)
+    assert len(titles) == len(claims.records()) and not any(one.islower() for one in titles), "each opens like a sentence"
     runs = [run for one in claims.records().values() for run in one["runs"]]
     drawn = [run for run in runs if run["effect"] is not None]
     assert page.count('fill="none"') == sum(run["threads"] > 1 for run in drawn), "two threads are hollow"

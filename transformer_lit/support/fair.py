@@ -63,7 +63,7 @@ def search_maps(names: Mapping[str, str], ground: str = "tatoeba") -> Picture:
     panels = [{"matrix": [[trials.get((peak, warmup), nan) for peak in peaks] for warmup in reversed(warmups)], "title": label}
               for label, trials in found.items()]
     said = "; ".join(f"{label} {min(trials.values()):.2f} at {setting_said(best_of(trials))}" for label, trials in found.items())
-    budget = record_of(next(iter(names.values())), ground)["search"].get("tokens", 0)
+    budget = record_of(next(iter(names.values())), ground)["search"]["tokens"]
     lines = " " + beside(ground, "valid", budget) if str(budget) in summary_of(ground)["ngrams"] else ""
     return heatmaps(panels, rows=[f"{warmup:.0%}" for warmup in reversed(warmups)], cols=[f"{peak:g}" for peak in peaks],
                     xlabel="peak of the rate", ylabel="warm-up", annotate=True, cmap="cividis_r", vmin=low, vmax=min(high, low + 2.5),

@@ -74,7 +74,7 @@ def pocket_curves(names: Sequence[str], aligned: bool = True) -> figures.Picture
     errors = titled({name: fair.alignment_along(name) for name in names if aligned and "alignment" in fair.results_of(name, "pocket")[0]})
     told = "; ".join(f"{name} {line[1][-1]:.2f}" + (f" and {errors[name][1][-1]:.0%} errors" if name in errors else "") for name, line in losses.items())
     trigram = fair.lines_of("pocket", "valid")["trigram"]
-    caption = f"Pocket corpus. At the end: {told}. N-grams that see the French alone: {fair.lines_said('pocket', 'valid')}."
+    caption = f"Pocket corpus. At the end: {told}. {fair.beside('pocket', 'valid')}"
     axes, lines = {"logx": True, "xlabel": "millions of target tokens"}, {"ylabel": "loss, nats per token", "hline": (trigram, "trigram")}
     if not aligned:
         return figures.curves(losses, logy=True, **axes, **lines, alt=f"Loss of {len(names)} models along their runs. At the end: {told}.", caption=caption)
