@@ -226,8 +226,9 @@ def short_run(say: Lines) -> None:
         until = time.monotonic() + (110 if GPU else 10)
         run.fit(batches, lambda run: time.monotonic() > until, look)
         wall = wait() - began
-        say(check="its clock beside the wall's", ok=0.9 < run.seconds / wall <= 1.001, own_seconds=run.seconds, wall_seconds=wall,
-            steps=run.step, tokens_per_second=run.tokens / run.seconds)
+        # Steps of a GPU must fill the wall's time; a processor's twelve small ones share theirs with whatever else runs there.
+        say(check="its clock beside the wall's", ok=(0.9 if GPU else 0) < run.seconds / wall <= 1.001, own_seconds=run.seconds,
+            wall_seconds=wall, steps=run.step, tokens_per_second=run.tokens / run.seconds)
 
 
 PARTS = {"probe": probe, "correct": correct, "run": short_run}
