@@ -7,6 +7,7 @@
     python bench/fair.py run --design rnn   # one design on Tatoeba: its search and its three seeds
     python bench/fair.py list               # the jobs by name, as far as their rates are known
     python bench/fair.py collect            # what is done so far becomes records in book/results/fair/
+    python bench/fair.py score              # and the intervals of differences in BLEU, from what each run said
     python bench/fair.py pack               # rows that are done into bench/rows, so that they can be committed
 
 The rule is chapter 22's. Grounds: Tatoeba English-French, 2M target tokens (about one epoch of the corpus), three seeds; and the pocket corpus
@@ -340,7 +341,7 @@ def run(home: Path, hours: float = math.inf, most: float = math.inf, titles: lis
 
 
 def main(args: list[str] | None = None) -> int:
-    p = jobs.options(__doc__, HOME, PACKED, ROOT / "book/results/fair")
+    p = jobs.options(__doc__, HOME, PACKED, ROOT / "book/results/fair", ("score",))
     p.add_argument("--design", action="append", choices=ALL, metavar="NAME", help="run only this design; may be given again")
     p.add_argument("--ground", choices=list(GROUNDS), default="tatoeba", help="of --design (default: %(default)s)")
     o = p.parse_args(args)
@@ -352,8 +353,13 @@ def main(args: list[str] | None = None) -> int:
         torch.set_num_threads(1)
         return collect(o.home, o.out)
 
+    def scored() -> int:
+        from fair_bleu import score
+
+        return score(o.home, o.out)
+
     return jobs.command(o, {"run": lambda: run(o.home, o.hours, o.most, o.part, o.design, o.ground), "status": lambda: jobs.status(count(o.home)),
-                            "list": lambda: jobs.names_of(PLAN, o.home, guess), "collect": collected})
+                            "list": lambda: jobs.names_of(PLAN, o.home, guess), "collect": collected, "score": scored})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import lzma
 import math
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -212,10 +212,10 @@ def unpack(packed: Path, home: Path) -> None:
 
 # The command ------------------------------------------------------------------------------------------------------------
 
-def options(doc: str | None, home: Path, packed: Path, out: Path) -> argparse.ArgumentParser:
-    "What can be typed; the three paths are where things go if nothing else is typed."
+def options(doc: str | None, home: Path, packed: Path, out: Path, more: Sequence[str] = ()) -> argparse.ArgumentParser:
+    "What can be typed; the three paths are where things go if nothing else is typed. more: what else this list can do."
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("run", "status", "list", "collect", "pack"))
+    p.add_argument("what", choices=("run", "status", "list", "collect", "pack", *more))
     p.add_argument("--hours", type=float, default=math.inf, help="begin no job after so many hours")
     p.add_argument("--most", type=float, default=math.inf, help="do so many jobs at most")
     p.add_argument("--part", action="append", metavar="TITLE", help="run only this part, as status names it; may be given again")
