@@ -48,6 +48,7 @@ OPTIMISERS = ("pre-norm-adamw", "pre-norm-muon", "adamw", "muon")
 AGAINST = {"pre-norm-muon": "pre-norm-adamw", "muon": "adamw"}
 STREAMS = ("decoder-only", "decoder-only-prefix", "decoder-only-both", "decoder-only-decay")
 REFERENCE = "transformer"
+SHORTENED = dict.fromkeys(("decoder-only", "decoder-only-decay"), REFERENCE)  # run once more, with as many operations as the other has
 BESIDE = {"muon": ("adamw",), "pre-norm-muon": ("pre-norm-adamw", "muon"), "pre-norm-adamw": ("adamw",), "all-together": ("pre-norm-muon",),
           **dict.fromkeys(STREAMS[1:], STREAMS[:1])}  # whom a record's row is set against, next to the Transformer and 2017
 PARTS = ("all-together", "rope", "swiglu", "rms-norm", "no-dropout")
@@ -184,9 +185,9 @@ def currencies() -> Due:
 
 def streams_at_equal_operations() -> Due:
     "Streams with as many operations as the Transformer's full run has."
-    for stream in ("decoder-only", "decoder-only-decay"):
-        if found := (yield from full_runs((stream, REFERENCE))):
-            yield from at_cost_of(stream, REFERENCE, *found)
+    for stream, whole in SHORTENED.items():
+        if found := (yield from full_runs((stream, whole))):
+            yield from at_cost_of(stream, whole, *found)
 
 
 def crossing(tokens: tuple, designs: tuple = CROSSING) -> Due:

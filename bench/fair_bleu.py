@@ -45,7 +45,7 @@ def pairs_of(summary: dict, records: dict[str, dict]) -> list[tuple[tuple, tuple
     for row in summary.get("crossing", []):
         one, other = ((name, by_budget(records[name])[row["tokens"]]) for name in CROSSING)
         found.append((one, other))
-    for row in summary.get("muon", []):
+    for row in summary.get("muon", []) + summary.get("streams", []):
         name, other = row["design"], row["against"]
         found.append(((name, by_budget(records[name])[row["tokens"]]), (other, full[other])))
     return found

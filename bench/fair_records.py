@@ -8,14 +8,14 @@ seeds and test sentences, both paired), its rank, and its loss at the reference'
 A rank is 1 plus the number of designs that are better by a decided difference, so designs that can't be told apart may share one.
 """
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from fair import AGAINST, ALL, BESIDE, CROSSING, POCKET, REFERENCE, full_peaks, loss, search
+from fair import AGAINST, ALL, BESIDE, CROSSING, POCKET, REFERENCE, SHORTENED, full_peaks, loss, search
 from fair_jobs import GROUNDS, SEARCH_SEEDS, SEEDS, UNORDERED, Job, row_of
 from jobs import rows_of
 from ngrams import NAMES
@@ -235,19 +235,19 @@ def without_order(records: dict[str, dict], rows: Sequence[dict], tokens: Sequen
     return {"tokens": GROUNDS["tatoeba"].search, "designs": rows, "gap_with": gap(*ordered.values()), "gap_without": gap(*without.values())}
 
 
-def muon(records: dict[str, dict], clock: dict | None, tokens: Sequence[int], budget: int) -> list[dict]:
-    "Muon's runs against AdamW's full one: with as many tokens, operations, seconds. Each budget is a run of its own."
+def at_equal_cost(records: dict[str, dict], pairs: Mapping[str, str], clock: dict | None, tokens: Sequence[int], budget: int) -> list[dict]:
+    "Designs, each at its budgets against another's full run: with as many tokens, operations, seconds. Each budget is a run of its own."
     rows = []
-    for name, adam in AGAINST.items():
-        theirs = chosen_runs(records.get(adam, {"search": None}), budget)
+    for name, other in pairs.items():
+        theirs = chosen_runs(records.get(other, {"search": None}), budget)
         for tokens_of, ours in sorted(by_budget(records[name]).items()) if theirs and name in records else ():
             if "sentences" in ours[0]:
-                row = {"design": name, "against": adam, "tokens": tokens_of}
+                row = {"design": name, "against": other, "tokens": tokens_of}
                 row["operations"] = mean(run["flops"] for run in ours) / mean(run["flops"] for run in theirs)
                 row["cpu_seconds"] = mean(run["cpu_seconds"] for run in ours) / mean(run["cpu_seconds"] for run in theirs)
                 if clock:
                     each = clock["cpu_seconds_per_token"]
-                    row["seconds"] = tokens_of * each[name] / (budget * each[adam])
+                    row["seconds"] = tokens_of * each[name] / (budget * each[other])
                 rows.append(row | {"more": difference([r["sentences"] for r in ours], [r["sentences"] for r in theirs], tokens)})
     return rows
 
@@ -297,7 +297,7 @@ def collect(home: Path, out: Path) -> int:
                 first = Job("train", ground, name, scale.tokens, said[0]["peak"], said[0]["warmup"], SEEDS[0])
                 write_text(out / ground / f"{name}.txt", (home / "done" / f"{first.name}.txt").read_text("utf-8"))
         if found := [row for row in here if row["kind"] == "families"]:
-            write_json(out / ground / "families.json", {"command": "python bench/fair.py run", "runs": found})
+            write_json(out / ground / "families.json", {"command": 'python bench/fair.py run --part "three families"', "runs": found})
         if not records:
             continue
         summary = {"command": "python bench/fair.py collect", "ground": ground, "scale": asdict(scale), "ngrams": lines,
@@ -308,7 +308,8 @@ def collect(home: Path, out: Path) -> int:
             summary["comparison"] = comparison(records, trigram, tokens, scale.tokens)
             ranked = [row["design"] for row in summary["comparison"] if row["rank"]]
             seconds = clocks[0]["cpu_seconds_per_token"] if clocks else None
-            summary["muon"] = muon(records, clocks[0] if clocks else None, tokens, scale.tokens)
+            for title, pairs in (("muon", AGAINST), ("streams", SHORTENED)):
+                summary[title] = at_equal_cost(records, pairs, clocks[0] if clocks else None, tokens, scale.tokens)
             if set(CROSSING) <= records.keys():
                 summary["crossing"] = crossing(records, tokens)
                 if bags := without_order(records, here, tokens):

@@ -14,8 +14,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import fair
+import fair_bleu
 import fair_jobs as jobs
 import fair_records as records
+import families
 
 from transformer_lit.equal_cost import PEAKS, SMALL_SIZES, TRIALS, Scale, count_parameters, is_closed, next_peak, wanted_parameters
 from transformer_lit.support import fair as views
@@ -340,9 +342,71 @@ def test_the_families_are_the_chapters_cells():
     assert set(row["filled"]) == {"encoder-only", "decoder-only", "decoder-only, 16 looks", "encoder-decoder"}
     assert len(row["perplexity"]) == len(row["translated"]) == 4 and row["unseen"] > 50
     assert json.loads(json.dumps(row)) == row
+    kept_by_sentence(row)
+
+
+def kept_by_sentence(row: dict) -> None:
+    "The shares and means of a row of chapter 26 follow from what it has sentence by sentence."
+    n, words = row["unseen"], sum(row["rest_words"])
+    marks = [(marks, row["filled"][way][kind]) for way, kinds in row["filled_right"].items() for kind, marks in kinds.items()]
+    marks += [(one["right"], one["exact"]) for one in row["translated"].values()]
+    assert len(marks) == 2 * len(row["filled"]) + len(row["translated"]) == 12
+    assert all(len(some) == n and some.count("1") / n == pytest.approx(share, abs=1e-6) for some, share in marks)
+    assert row["rest_nats"].keys() == row["perplexity"].keys() and len(row["rest_words"]) == n
+    nats = [(row["rest_nats"][way], value) for way, value in row["perplexity"].items()]
+    nats += [(one["nats"], one["perplexity"]) for one in row["ngrams"].values()]
+    assert all(len(some) == n and math.exp(sum(some) / words) == pytest.approx(value, rel=1e-3) for some, value in nats)
+    assert list(row["ngrams"]) == ["unigram", "bigram", "trigram"] and set(row["signatures"]) == {"BLEU", "chrF"}
+
+
+def test_ngrams_of_the_rest_by_hand():
+    "As in test_ngrams: of a b eos and a a eos, p_1(b) = 8/45 and p_1(eos) = 13/45, and a b eos is measured after its first word."
+    one, both = (families.ngram_perplexities([[1, 3, 4, 2], [1, 3, 3, 2]], held, 5, 1) for held in ([[1, 3, 4, 2]], [[1, 3, 4, 2], [1, 3, 4, 2]]))
+    p1 = 8 / 45
+    p2 = (1 + 3 * p1) / 6
+    by_hand = {"unigram": p1, "bigram": p2, "trigram": (1 + 2 * p2) / 4}
+    assert {name: 1 / row["perplexity"] for name, row in one.items()} == pytest.approx(by_hand), "b after a; EOS isn't measured"
+    assert {name: row["nats"] for name, row in both.items()} == {name: [pytest.approx(-math.log(p), abs=1e-4)] * 2 for name, p in by_hand.items()}
+    assert all(both[name]["perplexity"] == pytest.approx(row["perplexity"]) for name, row in one.items()), "a mean, no sum"
+
+
+def test_ngrams_of_the_rest_are_what_whole_sentences_have_more():
+    "Without the words given and without EOS: the nats of the sentence, minus those of the words given and of EOS."
+    seen, held, given = [[1, 3, 4, 5, 2], [1, 4, 4, 3, 3, 2]], [1, 4, 3, 5, 4, 2], 2
+    model = families.ngrams.WittenBell(seen, 6)
+    whole = model.losses(held)
+    past = model.padded(held)
+    outside = [[-math.log(p) for p in model.probabilities(tuple(past[at - 2:at]), past[at])] for at in (2, 3, len(past) - 1)]
+    found = families.ngram_perplexities(seen, [held], 6, given)
+    for n, row in enumerate(found.values()):
+        assert row["nats"] == [pytest.approx(whole[n] - sum(some[n] for some in outside), abs=1e-4)]
+        assert row["perplexity"] == pytest.approx(math.exp(row["nats"][0] / 2), rel=1e-3), "two words are measured"
+
+
+def test_the_recorded_families_can_be_made_again():
+    record = views.record_of("families", "pocket")
+    assert record["command"] == 'python bench/fair.py run --part "three families"' and "three families" in fair.PLAN
+    cells = [(row["steps"], row["peak"], row["seed"]) for row in record["runs"]]
+    assert sorted(cells) == sorted({*((steps, 6e-3, seed) for steps in (800, 3200) for seed in (1, 2, 3)), (3200, 3e-3, 1), (3200, 1.2e-2, 1)})
+    for row in record["runs"]:
+        assert row["commits"] and all(len(commit) == 40 and "dirty" not in commit for commit in row["commits"]) and row["hardware"] and row["torch"]
+        kept_by_sentence(row)
+        assert row["ngrams"] == record["runs"][0]["ngrams"], "they see the same French in every run"
 
 
 # From rows to records ---------------------------------------------------------------------------------------------------
+
+
+def test_a_difference_in_bleu_by_hand():
+    "Ours says every sentence right, theirs leaves out each second word: BLEU 100 against what its counts give."
+    right = np.array([[4, 4, 4, 3, 2, 1, 4, 3, 2, 1]] * 50)
+    half = right.copy()
+    half[::2, 2:6] = 0  # nothing right in half of the sentences
+    found = fair_bleu.bleu_difference([right] * 3, [half] * 3)
+    assert found["value"] == pytest.approx(50) and found["half"] == 0 and found["decided"] and 30 < found["low"] < 50 < found["high"] < 70
+    same = fair_bleu.bleu_difference([right, half, right], [half, right, right])
+    assert same["value"] == pytest.approx(0) and same["half"] > 50 and not same["decided"]
+    assert fair_bleu.bleu_difference([half] * 3, [half] * 3) == {"value": 0, "low": 0, "high": 0, "half": 0, "decided": False}
 
 
 def test_rank_correlation():
@@ -421,7 +485,7 @@ def test_what_is_done_so_far_can_be_collected(tmp_path, most):
 
 def test_what_is_collected_keeps_the_rule(collected):
     summary = json.loads((collected / "summary.json").read_text())
-    kept_the_rule(summary, {path.stem: json.loads(path.read_text()) for path in collected.glob("*.json") if path.stem not in ("summary", "families")})
+    kept_the_rule(summary, {path.stem: json.loads(path.read_text()) for path in collected.glob("*.json") if path.stem not in views.BESIDES})
     rows = {row["design"]: row for row in summary["comparison"]}
     assert rows["rnn"]["rank"] is None and rows["rnn"]["why"] == "not below the trigram"
     assert rows["pre-norm-muon"]["rank"] == 1 and rows["rnn-attention"]["rank"] == 2
@@ -441,6 +505,8 @@ def test_what_is_collected_answers_in_three_currencies(collected):
     assert equal["pre-norm-muon"]["at_equal_seconds"]["tokens"] == 1_250_000
     assert sorted((row["design"], row["tokens"], row["seconds"]) for row in summary["muon"]) == [
         (name, tokens, pytest.approx(seconds)) for name in ("muon", "pre-norm-muon") for tokens, seconds in ((1_250_000, 1), (2_000_000, 1.6))]
+    assert sorted((row["design"], row["tokens"], row["operations"]) for row in summary["streams"]) == [
+        (name, tokens, pytest.approx(operations)) for name in ("decoder-only", "decoder-only-decay") for tokens, operations in ((1_000_000, 1), (2_000_000, 2))]
     assert [row["tokens"] for row in summary["crossing"]] == [500_000, 1_000_000, 2_000_000, 4_000_000, 6_000_000]
     assert all(row["more"]["low"] <= row["more"]["value"] <= row["more"]["high"] for row in summary["crossing"])
     longer = {name: json.loads((collected / f"{name}.json").read_text())["search"]["longer"] for name in ("transformer", "2017")}
@@ -503,4 +569,4 @@ GROUNDS = [path.parent for path in (Path(__file__).parents[1] / "book/results/fa
 @pytest.mark.parametrize("folder", GROUNDS, ids=lambda folder: folder.name)
 def test_recorded_comparisons_keep_the_rule(folder):
     kept_the_rule(json.loads((folder / "summary.json").read_text()), {
-        path.stem: json.loads(path.read_text()) for path in folder.glob("*.json") if path.stem not in ("summary", "families")})
+        path.stem: json.loads(path.read_text()) for path in folder.glob("*.json") if path.stem not in views.BESIDES})

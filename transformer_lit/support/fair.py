@@ -10,11 +10,22 @@ from .figures import Picture, folded, heatmaps, table
 from .files import shipped
 
 Setting = tuple[float, float]  # peak of the rate, share of the warm-up
+BESIDES = ("summary", "bleu", "families")  # files of a ground that are no design's
+
+
+AFRESH = "With --packed runs/none --home runs/fair nothing that comes with the book counts as done"
 
 
 def command(name: str, ground: str = "tatoeba") -> str:
     "What to type for the record of one design."
     return f"python bench/fair.py run --ground {ground} --design {name}"
+
+
+def with_commands(shown: Picture, *designs: str, parts: Sequence[str] = (), ground: str = "tatoeba") -> Picture:
+    "A table or a figure, and folded below it what to type for its records. parts: titles of the plan, as `bench/fair.py status` has them."
+    rows = [{"": name, "made by": command(name, ground)} for name in designs]
+    rows += [{"": title, "made by": f'python bench/fair.py run --part "{title}"'} for title in parts]
+    return folded(shown, table(rows, caption=AFRESH, wide=True), "the commands")
 
 
 def record_of(name: str, ground: str = "tatoeba") -> dict:
@@ -32,7 +43,7 @@ def summary_of(ground: str = "tatoeba") -> dict:
 
 def designs_of(ground: str = "tatoeba") -> list[str]:
     "All designs that have a record."
-    return sorted(path.stem for path in shipped(f"results/fair/{ground}").glob("*.json") if path.stem not in ("summary", "families"))
+    return sorted(path.stem for path in shipped(f"results/fair/{ground}").glob("*.json") if path.stem not in BESIDES)
 
 
 # The search -------------------------------------------------------------------------------------------------------------
@@ -65,10 +76,10 @@ def search_maps(names: Mapping[str, str], ground: str = "tatoeba") -> Picture:
     said = "; ".join(f"{label} {min(trials.values()):.2f} at {setting_said(best_of(trials))}" for label, trials in found.items())
     budget = record_of(next(iter(names.values())), ground)["search"]["tokens"]
     lines = " " + beside(ground, "valid", budget) if str(budget) in summary_of(ground)["ngrams"] else ""
-    return heatmaps(panels, rows=[f"{warmup:.0%}" for warmup in reversed(warmups)], cols=[f"{peak:g}" for peak in peaks],
+    return with_commands(heatmaps(panels, rows=[f"{warmup:.0%}" for warmup in reversed(warmups)], cols=[f"{peak:g}" for peak in peaks],
                     xlabel="peak of the rate", ylabel="warm-up", annotate=True, cmap="cividis_r", vmin=low, vmax=min(high, low + 2.5),
                     bar=False, caption=f"Lowest loss, at which peak and warm-up: {said}.{lines}",
-                    alt=f"Validation loss over the peak of the learning rate and the share of the warm-up. Lowest: {said}.")
+                    alt=f"Validation loss over the peak of the learning rate and the share of the warm-up. Lowest: {said}."), *names.values(), ground=ground)
 
 
 def peak_rows(names: Sequence[str], ground: str = "tatoeba") -> list[dict]:
@@ -162,6 +173,27 @@ def gap_said(gap: Mapping[str, float], digits: int = 3) -> str:
     return f"{value} [{low}, {high}]"
 
 
+def gap_and_verdict(gap: Mapping, digits: int = 3) -> str:
+    "The same, and a word where the interval decides nothing."
+    return gap_said(gap, digits) + ", undecided" * (not gap["decided"])
+
+
+def bleu_gap(name: str, against: str, tokens: int = 0, ground: str = "tatoeba") -> dict | None:
+    """By how much a design's BLEU is above another's, with its interval over seeds and test sentences; None if that isn't recorded.
+
+    tokens: of its runs, 0 for the full budget."""
+    path = shipped(f"results/fair/{ground}/bleu.json")
+    gaps = json.loads(path.read_text(encoding="utf-8"))["gaps"] if path.exists() else []
+    tokens = tokens or summary_of(ground)["scale"]["tokens"]
+    return next((gap for gap in gaps if (gap["design"], gap["against"], gap["tokens"]) == (name, against, int(tokens))), None)
+
+
+def bleu_gap_said(name: str, against: str, tokens: int = 0, ground: str = "tatoeba") -> str:
+    "The same in words, and whether it is decided; nothing if it isn't recorded."
+    gap = bleu_gap(name, against, tokens, ground)
+    return gap_and_verdict(gap, 1) if gap else ""
+
+
 def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", against: str = "transformer",
              ranked: bool = True) -> Picture:
     """The table of a comparison: ranks, losses, differences; what costs nothing to look up later is folded below it.
@@ -180,7 +212,8 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
         runs, gap = results_of(name, ground), row.get("more_than", {}).get(against)
         ahead = [other for other in row["behind"] if names is None or other in names]
         rows.append({"": name, "rank": 1 + len(ahead), "loss": over_seeds([run["test_loss"] for run in runs], 3),
-                     f"more than {against}": gap_said(gap) if gap else "", "BLEU": f"{row['bleu']:.1f}"})
+                     f"more than {against}": gap_and_verdict(gap) if gap else "", "BLEU": f"{row['bleu']:.1f}",
+                     f"BLEU, more than {against}": bleu_gap_said(name, against, ground=ground)})
         more.append({"": name, "BLEU": over_seeds([run["bleu"] for run in runs], 1), "chrF": over_seeds([run["chrf"]["value"] for run in runs], 1),
                      "parameters": row["parameters"], "tokens": row["tokens"], "operations, 10⁹": round(row["flops"] / 1e9), "cpu s": round(row["cpu_seconds"]),
                      "peak": f"{runs[0]['peak']:g}", "warm-up": f"{runs[0]['warmup']:.0%}", "made by": command(name, ground)})
@@ -190,21 +223,22 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
     chrf = (first or {}).get("chrf", {}).get("signature", "").replace("|", " ")
     columns = list(dict.fromkeys(key for row in more for key in row))
     rows = rows if ranked else [{key: value for key, value in row.items() if key != "rank"} for row in rows]
-    return folded(table(rows, caption=caption, wide=True), table(more, columns, wide=True, caption=chrf and f"chrF with {chrf}"), "the other columns, and the command of each row")
+    return folded(table(rows, caption=caption, wide=True), table(more, columns, wide=True, caption=f"chrF with {chrf}. {AFRESH}" if chrf else AFRESH),
+                  "the other columns, and the command of each row")
 
 
 def gap_rows(names: Sequence[str], against: str, ground: str = "tatoeba") -> list[dict]:
     "By how much the loss of each is above that of `against`, and whether the interval decides; of those that aren't ranked, why."
     found = {row["design"]: row for row in summary_of(ground)["comparison"]}
     gaps = {name: found[name].get("more_than", {}).get(against) for name in names}
-    return [{"": name, f"more than {against}": gap_said(gap) if gap else found[name].get("why", ""), "decided": gap["decided"] if gap else ""}
-            for name, gap in gaps.items()]
+    return [{"": name, f"more than {against}": gap_said(gap) if gap else found[name].get("why", ""), "decided": gap["decided"] if gap else "",
+             "BLEU": bleu_gap_said(name, against, ground=ground)} for name, gap in gaps.items()]
 
 
 def pair_rows(pairs: Mapping[str, tuple[str, str]], ground: str = "tatoeba") -> list[dict]:
     "Named pairs of designs: by how much the loss of the first is above that of the second, and whether the interval decides."
     found = {what: (gap_rows([one], other, ground)[0], other) for what, (one, other) in pairs.items()}
-    return [{"": what, "nats per token": row[f"more than {other}"], "decided": row["decided"]} for what, (row, other) in found.items()]
+    return [{"": what, "nats per token": row[f"more than {other}"], "decided": row["decided"], "BLEU": row["BLEU"]} for what, (row, other) in found.items()]
 
 
 def currency_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -> list[dict]:
@@ -219,16 +253,19 @@ def currency_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -
     return rows
 
 
-def muon_rows(name: str, ground: str = "tatoeba") -> list[dict]:
-    "A design with Muon against the same with AdamW, at as many tokens, operations, seconds: what its run took, over AdamW's, and the difference."
+def measured_rows(name: str, ground: str = "tatoeba") -> list[dict]:
+    """A design at as many tokens, operations, seconds as another had: what its runs took, over the other's, and the difference.
+
+    Muon against AdamW, streams against the Transformer. A currency in which it wasn't run has no row."""
     summary = summary_of(ground)
-    found = [row for row in summary["muon"] if row["design"] == name]
+    found = [row for row in [*summary["muon"], *summary.get("streams", ())] if row["design"] == name]
     equal = {"tokens": next(row for row in found if row["tokens"] == summary["scale"]["tokens"])}
     for key in ("operations", "seconds"):
         near = min(found, key=lambda row: abs(row.get(key, math.inf) - 1))
         equal |= {key: near} if abs(near.get(key, math.inf) - 1) < 0.02 else {}
     return [{"as many": key, "target tokens": int(row["tokens"]), **{of: f"{row[of]:.2f}" for of in ("operations", "seconds") if of in row},
-             "difference": gap_said(row["more"]), "decided": row["more"]["decided"]} for key, row in equal.items()]
+             "difference": gap_said(row["more"]), "decided": row["more"]["decided"],
+             "BLEU": bleu_gap_said(row["design"], row["against"], row["tokens"], ground)} for key, row in equal.items()]
 
 
 # By budget, along a run, by length ----------------------------------------------------------------------------------------
@@ -295,7 +332,8 @@ def crossing_rows(ground: str = "tatoeba") -> list[dict]:
     "RNN with attention and Transformer at each budget that both ran with all seeds."
     return [{"target tokens": row["tokens"], "RNN with attention": f"{row['rnn-attention']:.3f}", "Transformer": f"{row['transformer']:.3f}",
              "RNN − Transformer": gap_said(row["more"]), "decided": row["more"]["decided"],
-             "BLEU": "\u00a0/\u00a0".join(f"{row['bleu'][name]:.1f}" for name in ("rnn-attention", "transformer"))} for row in summary_of(ground)["crossing"]]
+             "BLEU": "\u00a0/\u00a0".join(f"{row['bleu'][name]:.1f}" for name in ("rnn-attention", "transformer")),
+             "BLEU, RNN − Transformer": bleu_gap_said("rnn-attention", "transformer", row["tokens"], ground)} for row in summary_of(ground)["crossing"]]
 
 
 def crossing_places(ground: str = "tatoeba") -> list[float]:

@@ -2,6 +2,7 @@
 import html
 import re
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,11 @@ def table_caption(caption: str | None, wide: bool = False) -> str:
 
 
 def folded(first: Picture, more: Picture, summary: str) -> Picture:
-    "A table, and a second one that waits in a fold below it."
-    return Picture(f'{first.html}<details class="tl-more" style="margin:.2em 0 1em"><summary style="cursor:pointer;font-size:.85em">'
-                   f"{html.escape(summary)}</summary>{more.html}</details>", None)
+    "A table or a figure, and a table that waits in a fold below it."
+    both = copy(first)
+    both.html += (f'<details class="tl-more" style="margin:.2em 0 1em"><summary style="cursor:pointer;font-size:.85em">'
+                  f"{html.escape(summary)}</summary>{more.html}</details>")
+    return both
 
 
 def table(rows: Sequence[Mapping] | Mapping[Any, Mapping], columns: Sequence[Any] | None = None, caption: str | None = None,
