@@ -533,6 +533,10 @@ def kept_the_rule(summary, found):
     trigram = lines[scale["tokens"]]["test"]["trigram"]
     sizes = [run["parameters"] for record in found.values() for run in record["runs"] if "parameters" in run]
     assert max(sizes, default=1) / min(sizes, default=1) < 1.04, "each is within 2% of one count"
+    bags = [run for design in summary.get("without_order", {}).get("designs", ()) for run in design["runs"]]
+    assert all(run["commits"] and all(len(c) == 40 for c in run["commits"]) and run["seed"] in fair.SEEDS for run in bags)
+    judged = [run for record in found.values() for run in record["runs"]] + bags
+    assert len({run["data"] for run in judged if "data" in run}) <= 1, "all on the same pairs"
     for name, record in found.items():
         assert record["design"] == name and record["scale"] == scale
         for run in record["runs"]:

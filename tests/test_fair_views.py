@@ -309,6 +309,8 @@ def test_chapter_22_says_whether_a_quarter_ranks_the_designs():
     assert (short["transformer"], full["transformer"], short["rnn"], full["rnn"]) == (10, 6, 4, 12)
     html = fair.order_of_designs()._repr_html_()
     assert "rank correlation (Spearman" in html and html.count("<tr>") == 18 and "trigram of French alone" in html
+    same, pairs = fair.pairs_in_order()
+    assert 0.8 < same / pairs < 0.83 and f"Of the {pairs} pairs that the full runs decide, {same} have" in html, "nearly a fifth come out the other way round"
     lines = fair.lines_of(part="valid", budget=500_000)
     behind = {line: {name for name, (short, _) in losses.items() if short > lines[line]} for line in ("bigram", "trigram")}
     assert behind == {"bigram": {"2017", "adamw"}, "trigram": {"2017", "adamw", "rope"}}

@@ -1,5 +1,6 @@
 """Chapter 26's figures and tables: three families of models, what each was asked, and what each can do."""
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -11,6 +12,19 @@ from .sketches import Prose, in_a_row
 
 ONE, LEFT, TWO = "encoder-only", "decoder-only", "encoder-decoder"
 COLOURS = {ONE: figures.ENCODER, LEFT: figures.DECODER, TWO: figures.BRIDGE}
+STEPS = (800, 3200)  # of the recorded runs
+PART = "three families"  # of the plan of bench/fair.py
+ONCE, EACH, LOOKS = f"{ONE}, one look", f"{ONE}, a look per word", f"{LEFT}, 16 looks"
+FILLERS = {ONE: (ONE, "o-"), LOOKS: (LOOKS, "o-"), LEFT: (f"{LEFT}, from the left", "--"), TWO: (TWO, "o-")}  # way -> name and line
+SPEAKERS = {EACH: (EACH, "o-"), ONCE: (ONCE, "--"), LEFT: (LEFT, "o-"), TWO: (TWO, "o-")}
+UNITS = {"il or elle": "Pronouns right, %", "any word": "Any word right, %", "perplexity": "Continuing, nats per word", "exact": "Exact translations, %"}
+PAIRS = (  # what is measured, and whose difference is taken
+    *(("il or elle", ours, theirs) for ours, theirs in ((ONE, LOOKS), (ONE, LEFT), (ONE, TWO), (TWO, LOOKS))),
+    *(("any word", ours, theirs) for ours, theirs in ((ONE, LOOKS), (ONE, LEFT), (ONE, TWO), (TWO, LOOKS))),
+    *(("perplexity", ours, theirs) for ours, theirs in ((LEFT, EACH), (LEFT, ONCE), (LEFT, TWO), (TWO, EACH), (ONCE, EACH))),
+    *(("perplexity", way, "trigram") for way in (LEFT, EACH, ONCE, TWO)),
+    *(("exact", ours, theirs) for ours, theirs in ((LEFT, EACH), (TWO, EACH), (LEFT, TWO))))
+CHANGES = (*(("il or elle", way) for way in FILLERS), *(("perplexity", way) for way in SPEAKERS), *(("exact", way) for way in SPEAKERS))
 FAMOUS = (  # model, family, what a token is, what it learns to say
     ("BERT, 2018", ONE, "pieces of words", "covered words"),
     ("ViT, 2020", ONE, "patches of an image", "what the image shows"),
@@ -129,8 +143,10 @@ def continuing(perplexities: Mapping[str, float]) -> figures.Picture:
     "Perplexity of the rest of a sentence, a bar for each way to go on; a way's name begins with its family."
     best, worst = min(perplexities, key=perplexities.__getitem__), max(perplexities, key=perplexities.__getitem__)
     ends = f"{perplexities[best]:.2f} ({best}) to {perplexities[worst]:.2f} ({worst})"
-    return figures.bars(perplexities, xlabel="perplexity of the rest", colors={way: COLOURS[way.split(",")[0]] for way in perplexities},
-                        caption=f"Perplexity of the rest, from {ends}.", alt=f"Perplexity of the rest of a sentence, the shortest bar is the best: from {ends}.")
+    lines = {**perplexities, "trigram of the French alone": french_alone()["trigram"]}
+    return figures.bars(lines, xlabel="perplexity of the rest", colors={way: COLOURS.get(way.split(",")[0], figures.GREY) for way in lines},
+                        caption=f"Perplexity of the rest, from {ends}. {beside()}",
+                        alt=f"Perplexity of the rest of a sentence, the shortest bar is the best: from {ends}. A trigram has {french_alone()['trigram']:.2f}.")
 
 
 def ends_table(beginning: str, ends: Mapping[str, str]) -> figures.Picture:
@@ -153,9 +169,7 @@ def all_tasks(filled: Mapping[str, Mapping[str, float]], perplexities: Mapping[s
         found["exact"] = f"{translated[says]['exact']:.0%}" if says else ""
         return found | {"BLEU": f"{translated[says]['BLEU']:.1f}" if says else ""}
 
-    once, many = f"{ONE}, one look", f"{ONE}, a look per word"
-    return figures.table({once: row(ONE, once, once), many: row("", many, many), LEFT: row(LEFT, LEFT, LEFT),
-                          f"{LEFT}, 16 looks": row(f"{LEFT}, 16 looks"), TWO: row(TWO, TWO, TWO)},
+    return figures.table({ONCE: row(ONE, ONCE, ONCE), EACH: row("", EACH, EACH), LEFT: row(LEFT, LEFT, LEFT), LOOKS: row(LOOKS), TWO: row(TWO, TWO, TWO)},
                          caption="Fill, continue, translate: one seed")
 
 
@@ -165,21 +179,144 @@ def recorded_runs(steps: int, peak: float = 6e-3) -> list[dict]:
     return sorted((run for run in runs if (run["steps"], run["peak"]) == (steps, peak)), key=lambda run: run["seed"])
 
 
+def french_alone() -> dict[str, float]:
+    "unigram, bigram, trigram -> perplexity of the rest. They count the training sentences' French, so they are the same in every run."
+    return {name: row["perplexity"] for name, row in recorded_runs(STEPS[0])[0]["ngrams"].items()}
+
+
+def beside() -> str:
+    "The n-grams of a table or a figure of perplexities, as the last sentence of its caption."
+    return f"N-grams that see the French alone: {', '.join(f'{name} {line:.2f}' for name, line in reversed(french_alone().items()))}."
+
+
+def measured(kind: str, way: str, run: Mapping) -> float:
+    "One measure of one way in one run. kind: a kind of gap (in percent), perplexity, BLEU, chrF, or exact (in percent)."
+    if kind == "perplexity":
+        return run["perplexity"][way]
+    if kind in ("BLEU", "chrF"):
+        return run["translated"][way][kind]
+    return 100 * (run["translated"][way]["exact"] if kind == "exact" else run["filled"][way][kind])
+
+
 def over_runs(kind: str, way: str, runs: Sequence[Mapping]) -> str:
-    "One measure of one way: mean, lowest and highest of the seeds. kind: a kind of gap (in percent), perplexity, or BLEU."
-    values = [run["perplexity"][way] if kind == "perplexity" else run["translated"][way]["BLEU"] if kind == "BLEU"
-              else 100 * run["filled"][way][kind] for run in runs]
-    return over_seeds(values, 1 if kind == "perplexity" else 0)
+    "One measure of one way: mean, lowest and highest of the seeds. kind as in `measured`."
+    return over_seeds([measured(kind, way, run) for run in runs], 1 if kind == "perplexity" else 0)
 
 
-def with_more_steps(kinds: Sequence[str], steps: Sequence[int] = (800, 3200)) -> figures.Picture:
-    "What the recorded runs reach, a row for each way and a column for each kind (see `over_runs`; kinds of gaps, or others) and number of steps."
+def signed(run: Mapping, *names: str) -> str:
+    "sacreBLEU's signatures, for a caption."
+    return "; ".join(f"{name} {run['signatures'][name].replace('|', ' ')}" for name in names)
+
+
+def with_each_command(picture: figures.Picture) -> figures.Picture:
+    "A table of recorded runs, and in a fold below it the command, the commit and the seconds of each run."
+    runs = sorted(fair.record_of("families", "pocket")["runs"], key=lambda run: (run["steps"], run["peak"], run["seed"]))
+    rows = [{"made by": f"python bench/families.py --steps {run['steps']} --peak {run['peak']:g} --seed {run['seed']}",
+             "commit": run["commits"][-1][:7], "seconds": round(run["wall_seconds"])} for run in runs]
+    return figures.folded(picture, figures.table(rows, wide=True, caption=f'All of them: python bench/fair.py run --part "{PART}". {fair.AFRESH}'),
+                          "the command of each run")
+
+
+def with_more_steps(kinds: Sequence[str], steps: Sequence[int] = STEPS) -> figures.Picture:
+    "What the recorded runs reach, a row for each way and a column for each kind (see `measured`; kinds of gaps, or others) and number of steps."
     found = {number: recorded_runs(number) for number in steps}
-    spoken = "perplexity" in kinds
-    ways = found[steps[0]][0]["perplexity" if spoken else "filled"]
-    return figures.table({way: {f"{kind}, {number:,}": over_runs(kind, way, runs) for kind in kinds for number, runs in found.items()}
-                          for way in sorted(ways)}, caption=("Continued and translated" if spoken else "Percent of gaps filled right") + " after "
-                         + " and ".join(f"{number:,}" for number in steps) + f" steps; {len(found[steps[0]])} seeds (lowest to highest)")
+    spoken, first = "perplexity" in kinds, found[steps[0]][0]
+    rows = {way: {f"{kind}, {number:,}": over_runs(kind, way, runs) for kind in kinds for number, runs in found.items()}
+            for way in sorted(first["perplexity" if spoken else "filled"])}
+    if spoken:
+        rows |= {f"{name} of French alone": {f"perplexity, {number:,}": f"{line:.1f}" for number in steps} for name, line in reversed(french_alone().items())}
+    judged = [kind for kind in kinds if kind in ("BLEU", "chrF")]
+    caption = (("Continued and translated" if spoken else "Percent of gaps filled right") + " after " + " and ".join(f"{number:,}" for number in steps)
+               + f" steps; {len(found[steps[0]])} seeds (lowest to highest)" + (f"; {signed(first, *judged)}" if judged else ""))
+    return with_each_command(figures.table(rows, wide=True, caption=caption))
+
+
+# What the recorded runs decide -----------------------------------------------------------------------------------------
+
+def sentence_sums(kind: str, way: str, runs: Sequence[Mapping]) -> tuple[list[list[float]], list[int]]:
+    """Of each run what a measure adds up, sentence by sentence, and how much of it each sentence has.
+
+    perplexity: nats, and words of the rest, also of an n-gram; else percent (100 for a sentence that is right), and ones."""
+    if kind == "perplexity":
+        return [(run["rest_nats"] if way in run["rest_nats"] else {name: row["nats"] for name, row in run["ngrams"].items()})[way]
+                for run in runs], runs[0]["rest_words"]
+    marks = [run["translated"][way]["right"] if kind == "exact" else run["filled_right"][way][kind] for run in runs]
+    return [[100.0 * (mark == "1") for mark in row] for row in marks], [1] * len(marks[0])
+
+
+Difference = Callable[[Sequence, Sequence, Sequence[int]], dict]  # chapter 22's
+
+
+def gap_between(difference: Difference, kind: str, ours: str, theirs: str, runs: Sequence[Mapping], others: Sequence[Mapping] = ()) -> dict:
+    "What `ours` has more than `theirs`, with its interval; in the same runs, or `theirs` in other ones with the same seeds."
+    (one, tokens), (other, _) = sentence_sums(kind, ours, runs), sentence_sums(kind, theirs, others or runs)
+    return difference(one, other, tokens)
+
+
+def decided_rows(difference: Difference, steps: int) -> list[dict]:
+    "The pairs that the chapter talks about: differences with so many steps, and whether they are decided."
+    runs = recorded_runs(steps)
+    gaps = [(kind, ours, theirs, gap_between(difference, kind, ours, theirs, runs)) for kind, ours, theirs in PAIRS]
+    return [{"": f"{ours} − {theirs}", "of": UNITS[kind], "difference": gap_told(kind, gap), "decided": gap["decided"]} for kind, ours, theirs, gap in gaps]
+
+
+def gap_told(kind: str, gap: Mapping[str, float]) -> str:
+    "A difference with its interval, in nats or in percentage points."
+    return fair.gap_said(gap, 2 if kind == "perplexity" else 1)
+
+
+def grouped(rows: Sequence[Mapping]) -> list[Mapping]:
+    "The rows with a heading above those of one measure, instead of its name in each."
+    found: list[Mapping] = []
+    for k, row in enumerate(rows):
+        found += [{"": row["of"]}] if not k or rows[k - 1]["of"] != row["of"] else []
+        found.append({key: value for key, value in row.items() if key != "of"})
+    return found
+
+
+def intervals(difference: Difference) -> figures.Picture:
+    "The table of differences between families after the longer trainings, and that of the shorter ones in a fold. difference: chapter 22's."
+    few, many = STEPS
+    runs = recorded_runs(many)
+    first = figures.table(grouped(decided_rows(difference, many)), caption=f"After {many:,} steps; 95% intervals over {len(runs)} seeds and {runs[0]['unseen']} unseen sentences. {beside()}")
+    return figures.folded(fair.with_commands(first, parts=[PART]), figures.table(grouped(decided_rows(difference, few)), caption=f"After {few:,} steps"), f"the same after {few:,} steps")
+
+
+def gains(difference: Difference) -> figures.Picture:
+    "What more steps change, a row for each way and measure. difference: chapter 22's."
+    few, many = map(recorded_runs, STEPS)
+    rows = []
+    for kind, way in CHANGES:
+        gap = gap_between(difference, kind, way, way, many, few)
+        means = [fmean(measured(kind, way, run) for run in runs) for runs in (few, many)]
+        rows.append({"": way, "of": UNITS[kind], "means": " to ".join(f"{value:.{1 if kind == 'perplexity' else 0}f}" for value in means),
+                     "difference": gap_told(kind, gap), "decided": gap["decided"]})
+    found = figures.table(grouped(rows), caption=f"From {STEPS[0]:,} to {STEPS[1]:,} steps. Means are perplexities where the difference is in nats. {beside()}")
+    return fair.with_commands(found, parts=[PART])
+
+
+def three_tasks(steps: Sequence[int] = STEPS) -> figures.Picture:
+    "The result: fill, continue, translate in the recorded runs, a line for each way from the first number of steps to the last, a band for the seeds."
+    found = {number: recorded_runs(number) for number in steps}
+    first = found[steps[0]][0]
+    panels, told, ended = [], [], []
+    for title, kind, ways, options in (
+            ("Fill: il or elle", "il or elle", FILLERS, {"ylabel": "percent right", "ylim": (0, 105)}),
+            ("Continue", "perplexity", SPEAKERS, {"ylabel": "perplexity, lower is better", "logy": True, "hline": (french_alone()["trigram"], "trigram")}),
+            ("Translate", "BLEU", SPEAKERS, {"ylabel": "BLEU", "ylim": (0, 105)})):
+        lines = {label: fair.band(steps, [[measured(kind, way, run) for run in runs] for runs in found.values()]) for way, (label, _) in ways.items()}
+        panels.append({"series": lines, "title": title, "colors": {label: COLOURS[way.split(",")[0]] for way, (label, _) in ways.items()},
+                       "styles": {label: style for label, style in ways.values()}, **options})
+        digits = 2 if kind == "perplexity" else 0
+        what = {"il or elle": "percent of pronouns right", "perplexity": "Perplexity"}.get(kind, kind)
+        told.append(f"{what}: " + ", ".join(f"{label} from {line[1][0]:.{digits}f} to {line[1][-1]:.{digits}f}" for label, line in lines.items()))
+        ended.append(f"{what}: " + ", ".join(f"{label} {line[1][-1]:.{digits}f}" for label, line in lines.items()))
+    seeds, last = len(found[steps[0]]), found[steps[-1]]
+    ended.insert(1, "Any word: " + ", ".join(f"{label} {fmean(measured('any word', way, run) for run in last):.0f}" for way, (label, _) in FILLERS.items()))
+    return fair.with_commands(figures.curve_panels(
+        panels, logx=True, xlabel="steps of training",
+        caption=f"Means of {seeds} seeds; the bands hold all of them. After {steps[-1]:,} steps: {'. '.join(ended)}. {beside()} {signed(first, 'BLEU')}.",
+        alt=f"Three panels, each from {steps[0]:,} to {steps[-1]:,} steps of training: {'. '.join(told)}."), parts=[PART])
 
 
 def cut_into_patches(image: Tensor, patches: Tensor) -> figures.Picture:
