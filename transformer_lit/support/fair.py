@@ -238,17 +238,17 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
 
 
 def gap_rows(names: Sequence[str], against: str, ground: str = "tatoeba") -> list[dict]:
-    "By how much the loss of each is above that of `against`, and whether the interval decides; of those that aren't ranked, why."
+    "By how much loss and BLEU of each are above those of `against`, and whether the interval decides; of those that aren't ranked, why."
     found = {row["design"]: row for row in summary_of(ground)["comparison"]}
     gaps = {name: found[name].get("more_than", {}).get(against) for name in names}
-    return [{"": name, f"more than {against}": gap_said(gap) if gap else found[name].get("why", ""), "decided": gap["decided"] if gap else "",
+    return [{"": name, f"more than {against}": gap_and_verdict(gap) if gap else found[name].get("why", ""),
              "BLEU": bleu_gap_said(name, against, ground=ground)} for name, gap in gaps.items()]
 
 
 def pair_rows(pairs: Mapping[str, tuple[str, str]], ground: str = "tatoeba") -> list[dict]:
-    "Named pairs of designs: by how much the loss of the first is above that of the second, and whether the interval decides."
+    "Named pairs of designs: by how much loss and BLEU of the first are above those of the second, and whether the interval decides."
     found = {what: (gap_rows([one], other, ground)[0], other) for what, (one, other) in pairs.items()}
-    return [{"": what, "nats per token": row[f"more than {other}"], "decided": row["decided"], "BLEU": row["BLEU"]} for what, (row, other) in found.items()]
+    return [{"": what, "nats per token": row[f"more than {other}"], "BLEU": row["BLEU"]} for what, (row, other) in found.items()]
 
 
 def currency_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -> list[dict]:
@@ -273,8 +273,8 @@ def measured_rows(name: str, ground: str = "tatoeba") -> list[dict]:
     for key in ("operations", "seconds"):
         near = min(found, key=lambda row: abs(row.get(key, math.inf) - 1))
         equal |= {key: near} if abs(near.get(key, math.inf) - 1) < 0.02 else {}
-    return [{"as many": key, "target tokens": int(row["tokens"]), **{of: f"{row[of]:.2f}" for of in ("operations", "seconds") if of in row},
-             "difference": gap_said(row["more"]), "decided": row["more"]["decided"],
+    return [{"as many": f"{key} ({row['tokens'] / 1e6:.2f}M{'' if key == 'tokens' else ' tokens'})",
+             **{of: f"{row[of]:.2f}" for of in ("operations", "seconds") if of in row}, "loss": gap_and_verdict(row["more"]),
              "BLEU": bleu_gap_said(row["design"], row["against"], row["tokens"], ground)} for key, row in equal.items()]
 
 
@@ -341,7 +341,7 @@ def by_length(name: str, ground: str = "tatoeba", least: int = 20) -> Band:
 def crossing_rows(ground: str = "tatoeba") -> list[dict]:
     "RNN with attention and Transformer at each budget that both ran with all seeds."
     return [{"target tokens": row["tokens"], "RNN with attention": f"{row['rnn-attention']:.3f}", "Transformer": f"{row['transformer']:.3f}",
-             "RNN − Transformer": gap_said(row["more"]), "decided": row["more"]["decided"],
+             "RNN − Transformer": gap_and_verdict(row["more"]),
              "BLEU": "\u00a0/\u00a0".join(f"{row['bleu'][name]:.1f}" for name in ("rnn-attention", "transformer")),
              "BLEU, RNN − Transformer": bleu_gap_said("rnn-attention", "transformer", row["tokens"], ground)} for row in summary_of(ground)["crossing"]]
 
