@@ -583,7 +583,7 @@ def test_chapter_25_says_how_muon_does_in_each_currency():
     post = {of: (float(row["loss"].split()[0]), "undecided" not in row["loss"]) for of, row in rows["muon"].items()}
     for found in rows.values():
         bleu = {of: float(row["BLEU"].split()[0]) for of, row in found.items()}
-        assert 2.5 < bleu["tokens"] < 3.5 and 1.35 < bleu["seconds"] < 1.7, "about three points, and half of that"
+        assert 2.5 < bleu["tokens"] < 3.6 and 1.35 < bleu["seconds"] < 1.7, "about three points, and half of that"
         assert {of: "undecided" in row["BLEU"] for of, row in found.items()} == {"tokens": False, "operations": True, "seconds": False}
     assert [decided for _, decided in post.values()] == [True, False, True] and round(post["tokens"][0], 2) == -0.16, "nothing decided at equal operations"
     assert round(post["seconds"][0], 2) == -0.06 and round(more["seconds"], 2) == -0.08
