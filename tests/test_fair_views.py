@@ -318,9 +318,12 @@ def test_chapter_22_says_whether_a_quarter_ranks_the_designs():
 
 def test_chapters_23_and_94_say_who_leads_at_which_budget():
     gaps = {row["tokens"]: row for row in fair.summary_of()["crossing"]}
-    assert list(gaps) == [500_000, 2_000_000, 6_000_000] and all(row["more"]["decided"] for row in gaps.values())
-    assert [round(row["more"]["value"], 2) for row in gaps.values()] == [-0.73, -0.1, 0.05], "three quarters, a tenth, a twentieth the other way"
+    assert {tokens: row["more"]["decided"] for tokens, row in gaps.items()} == {500_000: True, 2_000_000: True, 4_000_000: False, 6_000_000: True}
+    assert [round(row["more"]["value"], 2) for row in gaps.values()] == [-0.73, -0.1, 0.01, 0.05], "three quarters, a tenth, level, a twentieth the other way"
+    bleu = {tokens: fair.bleu_gap("rnn-attention", "transformer", tokens) for tokens in gaps}
+    assert [gap["decided"] for gap in bleu.values()] == [True, True, True, False] and round(bleu[4_000_000]["value"], 1) == 2.8
     assert gaps[6_000_000]["bleu"]["rnn-attention"] > gaps[6_000_000]["bleu"]["transformer"] + 1
+    assert all(3.4e6 < place < 4.1e6 for place in fair.crossing_places()), "near four million"
     bleu = {name: [run["bleu"] for run in fair.by_budget(name)[6_000_000]] for name in ("rnn-attention", "transformer")}
     gap, half = gap_of(bleu["rnn-attention"], bleu["transformer"])
     assert 0 < gap < half, "three seeds don't decide BLEU"
@@ -583,7 +586,7 @@ def test_chapter_25_says_how_muon_does_in_each_currency():
     post = {of: (float(row["loss"].split()[0]), "undecided" not in row["loss"]) for of, row in rows["muon"].items()}
     for found in rows.values():
         bleu = {of: float(row["BLEU"].split()[0]) for of, row in found.items()}
-        assert 2.5 < bleu["tokens"] < 3.6 and 1.35 < bleu["seconds"] < 1.7, "about three points, and half of that"
+        assert 2.5 < bleu["tokens"] < 3.6 and 1.35 < bleu["seconds"] < 1.75, "about three points, and half of that"
         assert {of: "undecided" in row["BLEU"] for of, row in found.items()} == {"tokens": False, "operations": True, "seconds": False}
     assert [decided for _, decided in post.values()] == [True, False, True] and round(post["tokens"][0], 2) == -0.16, "nothing decided at equal operations"
     assert round(post["seconds"][0], 2) == -0.06 and round(more["seconds"], 2) == -0.08

@@ -221,10 +221,10 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
             continue
         runs, gap = results_of(name, ground), row.get("more_than", {}).get(against)
         ahead = [other for other in row["behind"] if names is None or other in names]
-        rows.append({"": name, "rank": 1 + len(ahead), "loss": over_seeds([run["test_loss"] for run in runs], 3),
+        rows.append({"": name, "rank": 1 + len(ahead), "loss": f"{mean(run['test_loss'] for run in runs):.3f}",
                      f"more than {against}": gap_and_verdict(gap) if gap else "", "BLEU": f"{row['bleu']:.1f}",
                      f"BLEU, more than {against}": bleu_gap_said(name, against, ground=ground)})
-        more.append({"": name, "BLEU": over_seeds([run["bleu"] for run in runs], 1), "chrF": over_seeds([run["chrf"]["value"] for run in runs], 1),
+        more.append({"": name, "loss": over_seeds([run["test_loss"] for run in runs], 3), "BLEU": over_seeds([run["bleu"] for run in runs], 1), "chrF": over_seeds([run["chrf"]["value"] for run in runs], 1),
                      "parameters": row["parameters"], "tokens": row["tokens"], "operations, 10⁹": round(row["flops"] / 1e9), "cpu s": round(row["cpu_seconds"]),
                      "peak": f"{runs[0]['peak']:g}", "warm-up": f"{runs[0]['warmup']:.0%}", "made by": command(name, ground)})
     rows += [{"": f"{name} of French alone", "rank": "", "loss": f"{line:.3f}"} for name, line in reversed(lines_of(ground).items())]
