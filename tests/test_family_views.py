@@ -191,8 +191,9 @@ def test_chapter_26_says_what_is_decided():
         return both[pair]
 
     one, left, two, each, once, looks = views.ONE, views.LEFT, views.TWO, views.EACH, views.ONCE, views.LOOKS
-    assert decided("il or elle", one, looks) == (False, True) and gap["il or elle", one, looks] > 0 > early["il or elle", one, looks]
-    assert decided("il or elle", one, two) == (True, False) and early["il or elle", one, two] > 0
+    assert decided("il or elle", one, looks) == decided("il or elle", two, looks) == (True, True), "ahead of both, and then behind both"
+    assert gap["il or elle", one, looks] > 0 > early["il or elle", one, looks] and gap["il or elle", two, looks] > 0 > early["il or elle", two, looks]
+    assert decided("il or elle", one, two) == (True, True) and 0 < gap["il or elle", one, two] < 2, "behind by less than two points"
     assert not any(decided("any word", *pair)[1] for pair in ((one, looks), (one, two), (two, looks)))
     assert all(decided("perplexity", left, other) == (True, True) for other in (each, two))
     assert all(early["perplexity", left, other] < 0 < gap["perplexity", left, other] for other in (each, two)), "reversed"
@@ -201,7 +202,6 @@ def test_chapter_26_says_what_is_decided():
     assert decided("perplexity", each, "trigram")[1] and decided("perplexity", two, "trigram")[1]
     assert gap["perplexity", each, "trigram"] < 0 > gap["perplexity", two, "trigram"]
     assert decided("exact", left, each)[1] and decided("exact", two, each)[1] and gap["exact", left, each] > 0 < gap["exact", two, each]
-    assert not decided("il or elle", two, looks)[1] or gap["il or elle", two, looks] > 0, "in no task is the encoder-decoder decidedly behind"
     assert not decided("exact", left, two)[1]
 
 
@@ -213,15 +213,21 @@ def test_chapter_26_says_what_more_steps_change():
     def pronoun(run, way):
         return run["filled"][way]["il or elle"]
 
-    assert round(sum((1 - pronoun(run, views.ONE)) * run["unseen"] for run in many)) == 1 and max(pronoun(run, views.TWO) for run in few) < 0.6
-    assert round(100 * sum(pronoun(run, views.TWO) for run in many) / 3) == 95
-    assert all(pronoun(a, "decoder-only, 16 looks") == 1 > 0.91 > pronoun(b, "decoder-only, 16 looks") for a, b in zip(few, many)), "a start that is lost"
+    assert round(sum((1 - pronoun(run, views.ONE)) * run["unseen"] for run in many)) == 0, "every pronoun"
+    assert [round(100 * sum(run["translated"][each]["exact"] for run in runs) / 3) for runs in (few, many)] == [0, 63]
+    assert sum(pronoun(run, views.TWO) for run in few) / 3 < 0.6, "little better than a coin toss"
+    assert round(100 * sum(pronoun(run, views.TWO) for run in many) / 3) == 98 and round(100 * sum(pronoun(run, views.LOOKS) for run in many) / 3) == 88
+    assert all(pronoun(a, "decoder-only, 16 looks") > 0.98 > 0.91 > pronoun(b, "decoder-only, 16 looks") for a, b in zip(few, many)), "a start that is lost"
     assert all(0.45 < pronoun(run, views.LEFT) < 0.56 for run in few + many), "a coin from the left, however long it trains"
-    assert [round(sum(run["translated"][each]["BLEU"] for run in runs) / 3) for runs in (few, many)] == [34, 90]
-    assert [f"{sum(run['perplexity'][views.LEFT] for run in runs) / 3:.1f}" for runs in (few, many)] == ["2.1", "4.7"]
+    assert [round(sum(run["translated"][each]["BLEU"] for run in runs) / 3) for runs in (few, many)] == [33, 81]
+    assert [f"{sum(run['perplexity'][views.LEFT] for run in runs) / 3:.1f}" for runs in (few, many)] == ["2.1", "4.6"]
     assert all(b["last_losses"][views.LEFT] < a["last_losses"][views.LEFT] - 0.2 for a, b in zip(few, many)), "the training loss falls all the same"
     other_rates = [views.recorded_runs(3200, peak) for peak in (3e-3, 1.2e-2)]
     assert [len(runs) for runs in other_rates] == [1, 1]
     for run in [*many, *other_rates[0], *other_rates[1]]:
         assert run["perplexity"][views.LEFT] > 1.5 * run["perplexity"][each]
-        assert pronoun(run, views.ONE) > 0.99 > 0.95 > pronoun(run, "decoder-only, 16 looks") and run["translated"][each]["BLEU"] > 70
+        assert pronoun(run, views.ONE) > 0.99 > 0.96 > pronoun(run, views.LOOKS) and run["translated"][each]["BLEU"] < 97
+        assert run["perplexity"][views.LEFT] > run["perplexity"][views.ONCE] and run["perplexity"][views.TWO] < run["perplexity"][each], "as well as any"
+        assert min(run["translated"][way]["BLEU"] for way in (views.LEFT, views.TWO)) > 99.5
+    assert [round(100 * pronoun(runs[0], views.TWO)) for runs in other_rates] == [90, 90]
+    assert [round(100 * pronoun(runs[0], views.LOOKS)) for runs in other_rates] == [91, 95]
