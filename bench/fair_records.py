@@ -297,7 +297,7 @@ def collect(home: Path, out: Path) -> int:
                 first = Job("train", ground, name, scale.tokens, said[0]["peak"], said[0]["warmup"], SEEDS[0])
                 write_text(out / ground / f"{name}.txt", (home / "done" / f"{first.name}.txt").read_text("utf-8"))
         if found := [row for row in here if row["kind"] == "families"]:
-            write_json(out / ground / "families.json", {"command": 'python bench/fair.py run --part "three families"', "runs": found})
+            write_json(out / ground / "families.json", {"command": 'python bench/fair.py run --part "three families"', "runs": found}, None)
         if not records:
             continue
         summary = {"command": "python bench/fair.py collect", "ground": ground, "scale": asdict(scale), "ngrams": lines,
