@@ -27,13 +27,13 @@ def bleu_difference(ours: Counts, theirs: Counts, samples: int = 1000, seed: int
     draw = np.random.default_rng(seed).multinomial
     seeds, n = len(ours), len(ours[0])
     sentences = np.vstack([np.ones(n, int), draw(n, np.full(n, 1 / n), samples)])  # the first: as they are
-    weights = np.vstack([np.ones(seeds, int), draw(seeds, np.full(seeds, 1 / seeds), samples)])
+    weights = draw(seeds, np.full(seeds, 1 / seeds), samples)  # (samples, seeds)
 
     def of(counts: np.ndarray) -> np.ndarray:
         return np.array([bleu_of(sums, True) for sums in sentences @ counts])
 
     one, other = (np.stack([of(counts) for counts in side], 1) for side in (ours, theirs))  # (1 + samples, seeds)
-    low, high = np.quantile(((one - other)[1:] * weights[1:]).sum(1) / seeds, (0.025, 0.975)).tolist()
+    low, high = np.quantile(((one - other)[1:] * weights).sum(1) / seeds, (0.025, 0.975)).tolist()
     value, half = gap_of(one[0].tolist(), other[0].tolist())
     return {"value": value, "low": low, "high": high, "half": half, "decided": low * high > 0 and abs(value) > half}
 
@@ -57,8 +57,8 @@ def score(home: Path, out: Path) -> int:
         folder = out / ground
         if not (folder / "summary.json").exists():
             continue
-        summary, *_ = read = [json.loads(path.read_text("utf-8")) for path in (folder / "summary.json", *sorted(folder.glob("*.json")))]
-        records = {one["design"]: one for one in read[1:] if "design" in one}
+        read = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))}
+        summary, records = read["summary"], {name: one for name, one in read.items() if "design" in one}
         references, cache, gaps = field_of(ground).references, {}, {}
 
         def counts(run: dict) -> np.ndarray:

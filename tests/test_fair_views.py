@@ -117,7 +117,11 @@ def test_differences_in_bleu_are_those_of_the_records():
     "Their middle is the difference of the means that the tables show; which ones are decided, the intervals say."
     for ground in "tatoeba", "pocket":
         gaps = json.loads(fair.shipped(f"results/fair/{ground}/bleu.json").read_text("utf-8"))["gaps"]
-        assert len(gaps) > 8
+        summary = fair.summary_of(ground)
+        wanted = {(row["design"], other, summary["scale"]["tokens"]) for row in summary["comparison"] for other in row.get("more_than", ())}
+        wanted |= {("rnn-attention", "transformer", row["tokens"]) for row in summary.get("crossing", ())}
+        wanted |= {(row["design"], row["against"], row["tokens"]) for row in [*summary["muon"], *summary["streams"]]}
+        assert {(gap["design"], gap["against"], gap["tokens"]) for gap in gaps} == wanted and len(gaps) > 8, "every pair that a table shows"
         for gap in gaps:
             full, tokens = fair.summary_of(ground)["scale"]["tokens"], gap["tokens"]  # with other costs it is set against the full run
             theirs = tokens if {gap["design"], gap["against"]} == {"rnn-attention", "transformer"} else full
@@ -236,7 +240,7 @@ def test_muon_in_three_currencies(made_up):
     rows = fair.measured_rows("muon")
     assert [(row["as many"].split(" (")[0], row["operations"], row["seconds"], "undecided" in row["loss"]) for row in rows] == [
         ("tokens", "1.25", "1.34", False), ("operations", "1.00", "1.07", True), ("seconds", "0.95", "1.01", False)]
-    assert rows[0]["loss"] == "-0.250 [-0.500, -0.125]"
+    assert rows[0]["loss"] == "-0.250 [-0.500, -0.125]" and fair.measured_rows("muon", ["operations"]) == rows[1:2]
     path.write_text(json.dumps(summary | {"streams": [{**summary["muon"][1], "design": "stream", "against": "transformer"},
                                                       {**summary["muon"][2], "design": "stream", "against": "transformer"}]}))
     assert [row["as many"].split(" (")[0] for row in fair.measured_rows("stream")] == ["tokens", "operations"] and len(fair.measured_rows("muon")) == 3

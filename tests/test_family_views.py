@@ -230,4 +230,5 @@ def test_chapter_26_says_what_more_steps_change():
         assert run["perplexity"][views.LEFT] > run["perplexity"][views.ONCE] and run["perplexity"][views.TWO] < run["perplexity"][each], "as well as any"
         assert min(run["translated"][way]["BLEU"] for way in (views.LEFT, views.TWO)) > 99.5
     assert [round(100 * pronoun(runs[0], views.TWO)) for runs in other_rates] == [90, 90]
+    assert round(other_rates[0][0]["translated"][each]["BLEU"]) == 96
     assert [round(100 * pronoun(runs[0], views.LOOKS)) for runs in other_rates] == [91, 95]

@@ -76,7 +76,7 @@ def today(gaps: Gaps) -> figures.Picture:
     "2017 beside today, part by part, with the reason and the measured loss."
     def measured(name: str) -> str:
         gap = gaps.get(TITLES.get(name, name))
-        return fair.gap_said(gap, 2) + ("" if gap["decided"] else ", undecided") if gap else ""
+        return fair.gap_and_verdict(gap, 2) if gap else ""
 
     return figures.table([{"part": part, "2017": then, "today": now, "reason": why, "loss here": measured(name)}
                           for part, then, now, why, name in TODAY], caption="What stayed, what was replaced, and why")

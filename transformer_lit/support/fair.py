@@ -76,10 +76,11 @@ def search_maps(names: Mapping[str, str], ground: str = "tatoeba") -> Picture:
     said = "; ".join(f"{label} {min(trials.values()):.2f} at {setting_said(best_of(trials))}" for label, trials in found.items())
     budget = record_of(next(iter(names.values())), ground)["search"]["tokens"]
     lines = " " + beside(ground, "valid", budget) if str(budget) in summary_of(ground)["ngrams"] else ""
-    return with_commands(heatmaps(panels, rows=[f"{warmup:.0%}" for warmup in reversed(warmups)], cols=[f"{peak:g}" for peak in peaks],
+    maps = heatmaps(panels, rows=[f"{warmup:.0%}" for warmup in reversed(warmups)], cols=[f"{peak:g}" for peak in peaks],
                     xlabel="peak of the rate", ylabel="warm-up", annotate=True, cmap="cividis_r", vmin=low, vmax=min(high, low + 2.5),
                     bar=False, caption=f"Lowest loss, at which peak and warm-up: {said}.{lines}",
-                    alt=f"Validation loss over the peak of the learning rate and the share of the warm-up. Lowest: {said}."), *names.values(), ground=ground)
+                    alt=f"Validation loss over the peak of the learning rate and the share of the warm-up. Lowest: {said}.")
+    return with_commands(maps, *names.values(), ground=ground)
 
 
 def peak_rows(names: Sequence[str], ground: str = "tatoeba") -> list[dict]:
@@ -168,7 +169,12 @@ def lines_said(ground: str = "tatoeba", part: str = "test", budget: int = 0) -> 
 
 def beside(ground: str = "tatoeba", part: str = "test", budget: int = 0) -> str:
     "The n-grams of a table or a figure of losses, as the last sentence of its caption."
-    return f"N-grams that see the French alone: {lines_said(ground, part, budget)}."
+    return named_beside(lines_of(ground, part, budget))
+
+
+def named_beside(lines: Mapping[str, float]) -> str:
+    "Any n-grams, from the best, as such a sentence."
+    return f"N-grams that see the French alone: {', '.join(f'{name} {line:.2f}' for name, line in reversed(list(lines.items())))}."
 
 
 def over_seeds(values: Sequence[float], digits: int = 2) -> str:
@@ -263,7 +269,7 @@ def currency_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -
     return rows
 
 
-def measured_rows(name: str, ground: str = "tatoeba") -> list[dict]:
+def measured_rows(name: str, kinds: Sequence[str] = ("tokens", "operations", "seconds"), ground: str = "tatoeba") -> list[dict]:
     """A design at as many tokens, operations, seconds as another had: what its runs took, over the other's, and the difference.
 
     Muon against AdamW, streams against the Transformer. A currency in which it wasn't run has no row."""
@@ -275,7 +281,7 @@ def measured_rows(name: str, ground: str = "tatoeba") -> list[dict]:
         equal |= {key: near} if abs(near.get(key, math.inf) - 1) < 0.02 else {}
     return [{"as many": f"{key} ({row['tokens'] / 1e6:.2f}M{'' if key == 'tokens' else ' tokens'})",
              **{of: f"{row[of]:.2f}" for of in ("operations", "seconds") if of in row}, "loss": gap_and_verdict(row["more"]),
-             "BLEU": bleu_gap_said(row["design"], row["against"], row["tokens"], ground)} for key, row in equal.items()]
+             "BLEU": bleu_gap_said(row["design"], row["against"], row["tokens"], ground)} for key, row in equal.items() if key in kinds]
 
 
 # By budget, along a run, by length ----------------------------------------------------------------------------------------

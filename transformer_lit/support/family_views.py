@@ -186,7 +186,7 @@ def french_alone() -> dict[str, float]:
 
 def beside() -> str:
     "The n-grams of a table or a figure of perplexities, as the last sentence of its caption."
-    return f"N-grams that see the French alone: {', '.join(f'{name} {line:.2f}' for name, line in reversed(french_alone().items()))}."
+    return fair.named_beside(french_alone())
 
 
 def measured(kind: str, way: str, run: Mapping) -> float:
