@@ -278,8 +278,8 @@ def test_bytes_that_are_no_text_are_counted(own, tmp_path):
 
 def test_memory_stays_flat(own, tmp_path):
     "Ten times the corpus, the same memory: what Python holds at its most while chunks are encoded and written."
+    import gc
     import tracemalloc
-
     from itertools import islice
 
     tokenizer = own / "store" / "tokenizer.json"
@@ -291,16 +291,20 @@ def test_memory_stays_flat(own, tmp_path):
             english, other = PAIRS[n % 1000]
             yield f"{english} {n}", f"{other} {n}"
 
-    most = []
-    for n in 1_500, 15_000:
-        folder = tmp_path / str(n)
+    def most_held(n, attempt):
+        folder = tmp_path / f"{n}-{attempt}"
         folder.mkdir()
+        gc.collect()
         tracemalloc.start()
         shards = store_.ShardWriter(folder, 20_000, 1 << 12)
         how = (tokenizer, settings(own), [])
         store_.fill_shards(shards, prepare.encode_chunks(prepare.chunks_of(islice(endless(), n), 500), how))
-        most.append(tracemalloc.get_traced_memory()[1])
+        found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
+        return found
+
+    # Threads that other tests have left here are counted too, so the lower of two attempts stands.
+    most = [min(most_held(n, attempt) for attempt in range(2)) for n in (1_500, 15_000)]
     assert most[1] < 1.5 * most[0] + 8e6, f"memory grows with the corpus: {most}"
 
 
