@@ -35,6 +35,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 from statistics import mean, median
@@ -52,6 +53,7 @@ from own_jobs import DOMAIN, NOISE, Job, do  # noqa: E402
 from transformer_lit.evaluation import bleu_of  # noqa: E402
 from transformer_lit.support.files import write_json  # noqa: E402
 from transformer_lit.support.records import commit  # noqa: E402
+from transformer_lit.support.sampling import evenly  # noqa: E402
 
 HOME, PACKED, RECORD = ROOT / ".run/own", ROOT / "bench/rows_own", BENCH / "own-pair.json"
 
@@ -228,6 +230,22 @@ def cells(rows: list[dict]) -> list[dict]:
     return told
 
 
+def beside(row: dict, home: Path) -> dict:
+    """What the text beside a row tells: of a reverse model twenty lines with what it made of each; of answers the share of test
+    sentences that they only repeat. ValueError if the corpus isn't the row's."""
+    path = home / "done" / f"{Job(*(row[field.name] for field in fields(Job))).name}.txt"
+    if not path.exists():
+        return {}
+    texts, lines = own_jobs.texts(own_jobs.SCALE), path.read_text("utf-8").split("\n")[:-1]
+    if row["data"] != texts.digest:
+        raise ValueError(f"{path} belongs to other pairs than those at hand")
+    if row["text"] == "reverse":
+        french = own_jobs.monolingual(row["pairs"])
+        return {"shown": evenly([[one, *line.split("\t")] for one, line in zip(french, lines, strict=True)], 20)}
+    sources, _ = texts.tests["tatoeba"]
+    return {"repeats": mean(english.strip() == said.strip() for english, said in zip(sources, lines, strict=True))}
+
+
 def collect(home: Path, out: Path) -> int:
     "Write the record of all that is done. ValueError if rows belong to other text, or to a tree that no commit says."
     rows = jobs.rows_of(home)
@@ -236,7 +254,7 @@ def collect(home: Path, out: Path) -> int:
         raise ValueError(f"the rows in {home} were made with other pairs: keep one corpus to one folder")
     if own_jobs.SCALE.corpus != "pocket" and any(len(one) != 40 for one in commits):
         raise ValueError(f"some rows in {home} were made from a tree that no commit says: {', '.join(commits)}")
-    kept = [{name: value for name, value in row.items() if name not in ("dropped", "tests")} for row in rows]
+    kept = [{name: value for name, value in row.items() if name not in ("dropped", "tests")} | beside(row, home) for row in rows]
     for one, row in zip(kept, rows):  # a line of counts for each sentence stays in the rows
         one["tests"] = {name: {key: value for key, value in test.items() if key != "counts"} for name, test in row.get("tests", {}).items()}
     write_json(out, {"command": "python bench/own.py run", "commit": commit(), "commits": commits,

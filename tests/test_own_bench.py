@@ -2,7 +2,7 @@
 import json
 import os
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -212,6 +212,23 @@ def test_rows_travel_and_are_collected(ran):
     assert [(one["text"], one["seeds"]) for one in cells[40, "greedy+tagged"]["more_than"]] == [("real", [1])]
     assert [one["text"] for one in cells[80, "misaligned+filtered"]["more_than"]] == ["real", "misaligned"]
     assert "more_than" not in cells[40, "real"] and set(cells[80, "real"]["bleu"]) == {"tatoeba", "multi30k"}
+    told = {(run["pairs"], run["text"]): run for run in record["runs"]}
+    assert all(0 <= told[key]["repeats"] < 1 for key in ((40, "real"), (80, "misaligned"))) and "repeats" not in told[40, "reverse"]
+    assert len(told[40, "reverse"]["shown"]) == 20 and all(len(one) == 3 for one in told[40, "reverse"]["shown"])
+
+
+def test_answers_beside_a_row(trial, tmp_path):
+    "Repeated sentences are counted; answers to other sentences are refused."
+    t = own_jobs.texts(TRIAL)
+    english = t.tests["tatoeba"][0]
+    row = asdict(Job(40)) | {"data": t.digest}
+    assert own.beside(row, tmp_path) == {}
+    (tmp_path / "done").mkdir()
+    path = tmp_path / "done" / f"{Job(40).name}.txt"
+    path.write_text("".join(f"{line}\n" for line in ["Non.", *english[1:3], *["Oui."] * (len(english) - 3)]), "utf-8")
+    assert own.beside(row, tmp_path) == {"repeats": 2 / len(english)}
+    with pytest.raises(ValueError, match="other pairs"):
+        own.beside(row | {"data": "another"}, tmp_path)
 
 
 def test_a_row_has_all_that_is_reported(ran):

@@ -126,3 +126,47 @@ def test_the_page_says_what_becomes_of_another_subject():
     runs = {run["text"]: run for run in views.recorded("own-pair")["runs"] if run["pairs"] == 50_000}
     assert 15.5 < runs["captions"]["epochs_run"] < 16.5, "sixteen times"
     assert runs["tuned"]["best_step"] == 250 and 1.0 < runs["tuned"]["best_epoch"] < 1.3 and 3.5 < runs["mixed"]["epochs_run"] < 3.7
+
+
+def test_made_pairs_beside_real_ones(monkeypatch):
+    def cell(text, bleu, seeds, gain=None):
+        gains = [] if gain is None else [{"seeds": seeds, "tatoeba": {"value": gain, "low": gain - 1, "high": gain + 1}}]
+        return {"pairs": 10_000, "text": text, "change": "", "epochs": 0, "seeds": seeds, "more_than": gains,
+                "bleu": {"tatoeba": {"mean": bleu, "low": bleu - 1, "high": bleu + 1}}}
+
+    cells = [cell("sampled", 22, [1], -0.5), cell("greedy", 24, [1, 2], 3), cell("real", 21, [1, 2, 3]), cell("greedy+tagged", 25, [1, 2], 4.25)]
+    cells += [cell("real", 99, [1]) | {"epochs": 50}, cell("real", 98, [1]) | {"change": "layers=1"}, cell("real", 97, [1]) | {"pairs": 2000}]
+    backwards = a_run(10_000, 1, 30.0, "reverse", shown=[["Va !", "Go!", "Leave!"], ["Oui.", "Yes.", "Yeah."]])
+    monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": [a_run(10_000, 1, 21.0), backwards]})
+    assert views.back_rows([10_000, 50_000]) == [
+        {"real pairs": "10,000", "": "real pairs alone", "BLEU": "21.0 (20.0 to 22.0)", "gain": "", "seeds": 3},
+        {"real pairs": "10,000", "": "made pairs too", "BLEU": "24.0 (23.0 to 25.0)", "gain": "+3.0 [+2.0, +4.0]", "seeds": 2},
+        {"real pairs": "10,000", "": "made pairs too, tagged", "BLEU": "25.0 (24.0 to 26.0)", "gain": "+4.2 [+3.2, +5.2]", "seeds": 2},
+        {"real pairs": "10,000", "": "made pairs too, drawn", "BLEU": "22.0", "gain": "-0.5 [-1.5, +0.5]", "seeds": 1}]
+    html = views.made_table(10_000, ["Oui."]).html
+    assert "Yeah." in html and "Leave!" not in html and "30.0 BLEU into English" in html
+    for pairs, sentence in ((10_000, "Non."), (50_000, "Oui.")):
+        with pytest.raises(KeyError, match=sentence if pairs == 10_000 else "50000"):
+            views.made_table(pairs, [sentence])
+
+
+def test_what_noise_costs_and_what_finds_it(monkeypatch):
+    def cell(text, value):
+        return {"pairs": 50_000, "text": text, "change": "", "epochs": 4, "seeds": [1],
+                "more_than": [] if value is None else [{"seeds": [1], "tatoeba": {"value": value, "low": value - 1, "high": value + 1}}]}
+
+    def found(recall):
+        return {rule: {"recall": recall, "false_alarms": 0.01} for rule in views.RULES}
+
+    cells = [cell("real", None), cell("untranslated", -6), cell("untranslated+cleaned", 0.5), cell("misaligned", -2), cell("untranslated+filtered", -1)]
+    runs = [a_run(50_000, seed, 30.0 - seed, text) | {"epochs": 4, **more} for seed, text, more in (
+        (2, "untranslated", {"found": found(0.5)}), (1, "untranslated", {"found": found(1.0), "repeats": 0.25}),
+        (1, "misaligned", {"found": found(0.2), "repeats": 0.002}), (1, "untranslated+cleaned", {"repeats": 0.0}), (1, "real", {"repeats": 0.001}))]
+    monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": [*runs, a_run(50_000, 1, 50.0)]})
+    assert [run["seed"] for run in views.noisy_runs()["untranslated"]] == [1, 2] and len(views.noisy_runs()["real"]) == 1
+    assert views.noise_rows() == [
+        {"added": "French of another pair", "as it is": "-2.0 [-3.0, -1.0]", "cleaned by rule": "no run", "without the worst tenth": "no run",
+         "English repeated": "0.2%"},
+        {"added": "English on both sides", "as it is": "-6.0 [-7.0, -5.0]", "cleaned by rule": "+0.5 [-0.5, +1.5]",
+         "without the worst tenth": "-1.0 [-2.0, +0.0]", "English repeated": "25.0%"}]
+    assert views.found_rows()[1]["lengths"] == "75% (1.0%)" and views.found_rows()[0]["the model's own score"] == "20% (1.0%)"

@@ -139,3 +139,84 @@ def domain_rows() -> list[dict]:
     return [{"": DOMAIN[text], "updates": f"{steps[text]:,.0f}", **{
         name: f"{cell['bleu'][test]['mean']:.1f}" + "".join(f", {gap_said(gain[test], 1)}" for gain in cell.get("more_than", [])[:1])
         for name, test in (("everyday", TEST), ("captions", "multi30k"))}} for text, cell in cells.items()]
+
+
+# Text in one language ----------------------------------------------------------------------------------------------------
+
+BACK = {"real": "real pairs alone", "greedy": "made pairs too", "greedy+tagged": "made pairs too, tagged", "sampled": "made pairs too, drawn"}
+
+
+def cells_by_text(pairs: int, epochs: int) -> dict[str, dict]:
+    "The cells of a row of the table as it is, by their text."
+    return {cell["text"]: cell for cell in recorded("own-pair")["cells"] if (cell["pairs"], cell["change"], cell["epochs"]) == (pairs, "", epochs)}
+
+
+def reverse_run(pairs: int) -> dict:
+    "The run of the model that translates back. KeyError if there is none."
+    for run in recorded("own-pair")["runs"]:
+        if (run["pairs"], run["text"]) == (pairs, "reverse") and "tests" in run:
+            return run
+    raise KeyError(f"no reverse model of {pairs} pairs is recorded")
+
+
+def made_table(pairs: int, sentences: Sequence[str]) -> figures.Picture:
+    "What the reverse model made of French sentences. KeyError for one that isn't among those which the record shows."
+    run = reverse_run(pairs)
+    known = {french: made for french, *made in run["shown"]}
+    (test, scores), = run["tests"].items()
+    return figures.table([{"French": one, **dict(zip(("made: the likeliest token each time", "made: tokens drawn"), known[one]))} for one in sentences],
+                         caption=f"A reverse model of {pairs:,} pairs, with {scores['all']['bleu']['value']:.1f} BLEU into English", wide=True)
+
+
+def back_rows(sizes: Sequence[int]) -> list[dict]:
+    "For each number of real pairs: BLEU with these alone and with made ones, and the gain over those alone, with the same seeds."
+    rows = []
+    for pairs in sizes:
+        cells = cells_by_text(pairs, 0)
+        for text in BACK:
+            if text in cells:
+                cell = cells[text]
+                bleu = cell["bleu"][TEST]
+                spread = f" ({bleu['low']:.1f} to {bleu['high']:.1f})" * (len(cell["seeds"]) > 1)
+                rows.append({"real pairs": f"{pairs:,}", "": BACK[text], "BLEU": f"{bleu['mean']:.1f}{spread}", "gain": "".join(
+                    gap_said(gain[TEST], 1) for gain in cell.get("more_than", [])[:1]), "seeds": len(cell["seeds"])})
+    return rows
+
+
+# Noise -------------------------------------------------------------------------------------------------------------------
+
+NOISE = {"misaligned": "French of another pair", "misordered": "French words shuffled", "wrong-language": "German for French",
+         "untranslated": "English on both sides"}
+RULES = {"lopsided": "lengths", "copied": "copies", "languages": "languages", "all rules": "all three", "own score": "the model's own score"}
+
+
+def noisy_runs() -> dict[str, list[dict]]:
+    "Runs with noise, each kind's in the order of seeds; \"real\": those without."
+    kinds: dict[str, list[dict]] = {"real": [], **{kind: [] for kind in NOISE}}
+    cells = {(cell["pairs"], cell["epochs"]) for cell in recorded("own-pair")["cells"] if cell["text"] in NOISE}
+    for run in sorted(recorded("own-pair")["runs"], key=lambda run: run["seed"]):
+        if run["text"] in kinds and (run["pairs"], run["epochs"]) in cells and not run["change"] and "tests" in run:
+            kinds[run["text"]].append(run)
+    return {kind: runs for kind, runs in kinds.items() if runs}
+
+
+def noise_rows() -> list[dict]:
+    "For each kind of noise: what it takes from BLEU as it is, after cleaning by rule, and after the model's own score; and how often it repeats."
+    kinds = noisy_runs()
+    cells = cells_by_text(kinds["real"][0]["pairs"], kinds["real"][0]["epochs"])
+
+    def cost(text: str) -> str:
+        return gap_said(cells[text]["more_than"][0][TEST], 1) if text in cells else "no run"
+
+    def repeats(kind: str) -> str:
+        return f"{mean(run['repeats'] for run in kinds[kind] if 'repeats' in run):.1%}"
+
+    return [{"added": NOISE[kind], "as it is": cost(kind), "cleaned by rule": cost(f"{kind}+cleaned"),
+             "without the worst tenth": cost(f"{kind}+filtered"), "English repeated": repeats(kind)} for kind in kinds if kind != "real"]
+
+
+def found_rows() -> list[dict]:
+    "For each kind of noise and each way to find it: the share that it throws out, and in brackets the share of clean pairs."
+    return [{"added": NOISE[kind], **{said: f"{mean(run['found'][rule]['recall'] for run in runs):.0%} "
+             f"({mean(run['found'][rule]['false_alarms'] for run in runs):.1%})" for rule, said in RULES.items()}}
+            for kind, runs in noisy_runs().items() if kind != "real"]
