@@ -57,6 +57,11 @@ def typed(tmp_path, monkeypatch, capsys):
     ("--pairs 300 --languages en-eo", "--languages is for pairs of your own"),
     ("--recipe multi30k-en-de --languages en-eo", "--languages is for pairs of your own"),
     ("--reverse", "--reverse is for pairs of your own"),
+    ("--train-only own.tsv", "--train-only is for pairs of your own"),
+    ("--pairs own.tsv --languages en-eo --train-only none.tsv", "none.tsv is not there"),
+    ("--pairs own.tsv --languages en-eo --train-only own.tsv own.tsv", "own.tsv was given twice"),
+    ("--pairs own.tsv --languages en-eo --train-only a b c", "--train-only takes one file of two columns, or two parallel texts, and 3 files"),
+    ("--pairs own.tsv --languages en-eo --train-only one.txt", "one.txt has no second column"),
     ("--pairs own.tsv --languages en-eo --recipe pocket", "pocket has pairs of its own, and own.tsv holds yours: leave --recipe out, or --pairs"),
     ("--pairs own.tsv --languages en-eo --recipe multi30k-en-de", "multi30k-en-de has pairs of its own"),
     ("--pairs own.tsv b c --languages en-eo", "one file of two columns, or two parallel texts, and 3 files were given"),
@@ -163,12 +168,41 @@ def test_sides_in_another_language_are_left_out_where_there_are_pairs_enough():
 def test_no_sentence_of_the_test_is_in_training_whichever_way(tmp_path):
     file = tsv(tmp_path / "a.tsv", PAIRS + [(a.upper(), b + " ") for a, b in PAIRS] + [(a, f"{b[:-1]} nun.") for a, b in PAIRS])
     for reverse in False, True:
-        parts, counts, _ = prepare_pairs([file], reverse)
+        parts, counts, *_ = prepare_pairs([file], reverse)
         assert {name: len({sentence_key(a) for a, _ in part}) for name, part in parts.items()} == (
             {"test": 16, "valid": 16, "train": 128} if reverse else {"test": 8, "valid": 8, "train": 64})
         seen = Counter(key for part in parts.values() for key in {sentence_key(source) for source, _ in part})
         assert set(seen.values()) == {1} and sum(map(len, parts.values())) == counts["kept"] == 240
         assert all((target if reverse else source)[:3].upper() in ("TOM", "MAR", "ANN", "THE") for part in parts.values() for source, target in part)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_more_pairs_are_trained_on_and_never_tested_with(tmp_path, reverse):
+    file = tsv(tmp_path / "own.tsv")
+    alone = prepare_pairs([file], reverse)
+    order = (lambda pair: pair[::-1]) if reverse else (lambda pair: pair)
+    in_train, in_valid, in_test = (order(alone.parts[name][0]) for name in ("train", "valid", "test"))
+    new = [("A bird flies.", "Birdo flugas."), ("It rains here.", "Ĉi tie pluvas.")]
+    near = [("The reverse model made this.", in_test[1].upper()), (in_valid[0] + "!", "Io alia."), ("", "Nenio."), in_train]
+    with_more = prepare_pairs([file], reverse, [tsv(tmp_path / "more.tsv", [*new, *near])])
+    assert with_more.counts == alone.counts and alone.more == {}
+    assert with_more.parts == alone.parts | {"train": alone.parts["train"] + [order(pair) for pair in new]}
+    assert with_more.more == {"given": 6, "respelled": 0, "kept": 2, "held out": 2, "empty": 1, "repeated": 1}
+    assert with_more.left_out == [(order(near[0]), "held out"), (order(near[1]), "held out"), (order(near[2]), "empty"), (order(near[3]), "repeated")]
+
+
+def test_the_report_tells_pairs_for_training_alone(small, typed, tmp_path):
+    tsv(tmp_path / "made.tsv", [("A bird flies.", "Birdo flugas."), (PAIRS[0][0], PAIRS[0][1]), ("", "Nenio.")])
+    status, said = typed("train --pairs own.tsv --train-only made.tsv --languages en-eo --epochs 1 --device cpu --threads 1")
+    assert status == 0 and "\nmade.tsv: 3 pairs, 1 kept for training alone; left out: " in said and "en to eo: train 65, valid 8, test 8" in said
+    folder = tmp_path / "runs" / "en-eo"
+    record, page = json.loads((folder / "run.json").read_text(encoding="utf-8")), (folder / "report.md").read_text(encoding="utf-8")
+    assert record["command"] == "transformer-lit train --pairs own.tsv --train-only made.tsv --languages en-eo --epochs 1"
+    assert record["data"]["train_only"]["cleaning"]["kept"] == 1 and record["data"]["train_only"]["files"][0]["file"] == "made.tsv"
+    assert "| kept (training alone) | 1 |" in page and "| left out (training alone): empty | 1 |" in page and "| kept | 80 |" in page
+    assert "made.tsv" in page and "Birdo" not in (folder / "test.tsv").read_text(encoding="utf-8")
+    status, why = typed("train --pairs own.tsv --languages en-eo --epochs 1 --device cpu --threads 1")
+    assert status == 1 and "was begun with other text" in why and why.count("\n") == 1
 
 
 def test_how_many_are_held_out():

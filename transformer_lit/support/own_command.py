@@ -16,18 +16,23 @@ def own_files(options: argparse.Namespace) -> list[Path]:
     "The files of one's own pairs; none where --pairs is a number or wasn't given. Raises ValueError or OSError for what doesn't fit."
     given = options.pairs if isinstance(options.pairs, list) else []
     if not given:
-        for option in "--languages", "--reverse":
+        for option in "--languages", "--reverse", "--train-only":
             if getattr(options, field(option)):
                 raise ValueError(f"{option} is for pairs of your own: give their file as well, --pairs FILE --languages en-de")
         return []
     if any(isinstance(one, int) for one in given):
         raise ValueError("--pairs is one number, or one or two files, and not both")
-    if len(given) > 2:
-        raise ValueError(f"--pairs takes one file of two columns, or two parallel texts, and {len(given)} files were given")
     if options.recipe:
         raise ValueError(f"{options.recipe} has pairs of its own, and {given[0]} holds yours: leave --recipe out, or --pairs")
     if not options.languages:
         raise ValueError(f"what is in {given[0]}? Give the languages of both sides, as --languages en-de")
+    return one_or_two("--pairs", given)
+
+
+def one_or_two(option: str, given: list[Path]) -> list[Path]:
+    "The files if they can be one text of two columns or two parallel texts. Raises ValueError or OSError otherwise."
+    if len(given) > 2:
+        raise ValueError(f"{option} takes one file of two columns, or two parallel texts, and {len(given)} files were given")
     if len(given) == 2 and given[0] == given[1]:
         raise ValueError(f"{given[0]} was given twice: a parallel text is two files, one for each language")
     return [readable_text(path) for path in given]
@@ -42,7 +47,9 @@ def train_own(options: argparse.Namespace, files: list[Path], folder: Path, devi
     "Train on one's own pairs, and leave report.md, run.json, test.tsv and left_out.tsv beside the model."
     from . import own_pairs
 
-    again = {"pairs": files, "languages": "-".join(options.languages), "reverse": options.reverse or None, "epochs": options.epochs}
+    more = one_or_two("--train-only", options.train_only or [])
+    again = {"pairs": files, "train_only": more or None, "languages": "-".join(options.languages), "reverse": options.reverse or None,
+             "epochs": options.epochs}
     command = command_again("transformer-lit train", again)
-    own_pairs.train(files, options.languages, folder, command, options.reverse, options.epochs, device)
+    own_pairs.train(files, options.languages, folder, command, options.reverse, options.epochs, device, more)
     return DONE

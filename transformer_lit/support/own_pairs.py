@@ -191,23 +191,47 @@ def split_pairs(pairs: list[TextPair]) -> dict[str, list[TextPair]]:
 
 
 class Prepared(NamedTuple):
-    "The parts, what cleaning did, and each pair that was left out, with the reason."
+    "The parts, what cleaning did, each pair that was left out with the reason, and what cleaning did to pairs for training alone."
     parts: dict[str, list[TextPair]]
     counts: dict[str, int]
     left_out: list[tuple[TextPair, str]]
+    more: dict[str, int]
 
 
-def prepare_pairs(files: Sequence[Path], reverse: bool = False) -> Prepared:
-    "What lies in `files`, cleaned and split; reverse: the second column is the one to translate."
-    given = read_pairs(files)
-    if reverse:
-        given = [pair[::-1] for pair in given]
-    judged = judge_pairs(given)
+def read_and_judge(files: Sequence[Path], reverse: bool) -> tuple[list[TextPair], list[tuple[TextPair, str]]]:
+    "The pairs as they stand, in the order of translation; and each tidied, with the reason to leave it out or an empty string."
+    given = [pair[::-1] for pair in read_pairs(files)] if reverse else read_pairs(files)
+    return given, judge_pairs(given)
+
+
+def may_train_on(judged: Sequence[tuple[TextPair, str]], parts: dict[str, list[TextPair]]) -> list[tuple[TextPair, str]]:
+    "More pairs, judged: left out is also what training has, and what has a sentence of validation or test on either side."
+    known = set(parts["train"])
+    held = [{sentence_key(pair[side]) for name in ("valid", "test") for pair in parts[name]} for side in (0, 1)]
+
+    def reason(pair: TextPair) -> str:
+        tested = any(sentence_key(sentence) in some for sentence, some in zip(pair, held))
+        return "held out" if tested else "repeated" if pair in known else ""
+
+    return [(pair, why or reason(pair)) for pair, why in judged]
+
+
+def prepare_pairs(files: Sequence[Path], reverse: bool = False, more: Sequence[Path] = ()) -> Prepared:
+    """What lies in `files`, cleaned and split; reverse: the second column is the one to translate.
+
+    more: files of pairs for training alone; none of their sentences is in validation or test, on either side."""
+    given, judged = read_and_judge(files, reverse)
     kept, counts = [pair for pair, reason in judged if not reason], counted(given, judged)
     if not kept:
         lost = own_report.reasons(counts) or "there is no line"
         raise ValueError(f"no pair of {' and '.join(map(str, files))} is left after cleaning: {lost}")
-    return Prepared(split_pairs(kept), counts, [row for row in judged if row[1]])
+    parts, others, counts_of_more = split_pairs(kept), [], {}
+    if more:
+        given, others = read_and_judge(more, reverse)
+        others = may_train_on(others, parts)
+        counts_of_more = counted(given, others)
+        parts["train"] = parts["train"] + [pair for pair, reason in others if not reason]
+    return Prepared(parts, counts, [row for row in [*judged, *others] if row[1]], counts_of_more)
 
 
 # Training --------------------------------------------------------------------------------------------------------------
@@ -227,15 +251,16 @@ def keep_calibration(translator: Translator, pairs: list[TextPair], folder: Path
 
 
 def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, command: str, reverse: bool = False,
-          epochs: int | None = None, device: torch.device | None = None) -> dict:
+          epochs: int | None = None, device: torch.device | None = None, more: Sequence[Path] = ()) -> dict:
     """Train a translator on `files` into `folder`, or go on; then test it, and leave run.json, report.md, test.tsv and left_out.tsv.
 
-    The record is returned. languages: of the first and the second column; reverse: from the second to the first."""
-    parts, counts, left_out = prepare_pairs(files, reverse)
+    The record is returned. languages: of the first and the second column; reverse: from the second to the first; more: files of pairs
+    that are trained on and never tested with."""
+    parts, counts, left_out, counts_of_more = prepare_pairs(files, reverse, more)
     recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs)
     device = device or device_here()
     may_train(folder, for_device(recipe, device))  # before anything is written
-    print(*own_report.begun(files, parts, counts, recipe), sep="\n", flush=True)
+    print(*own_report.begun(files, parts, counts, recipe, more, counts_of_more), sep="\n", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     own_report.write_test(folder, parts["test"])
     own_report.write_left_out(folder, left_out)  # to be read while it trains
@@ -245,6 +270,8 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
     data = {"name": recipe.corpus, "files": [{"file": file.name, "sha256": file_hash(file)} for file in files], "cleaning": counts,
             **{name: len(part) for name, part in parts.items()}, "distinct_test": len(sources),
             "too_many_tokens": len(parts["train"]) - trainer.n_pairs, "leak_by_sentence": shared_english(parts["train"], parts["test"])}
+    if more:
+        data["train_only"] = {"files": [{"file": file.name, "sha256": file_hash(file)} for file in more], "cleaning": counts_of_more}
     record = records.write_record(
         folder, command, trainer.config.seed, replace(recipe, training=trainer.config), data, records.effort(translator.model, trainer),
         [held_out] + scored(said, references, recipe.corpus + "-test", cut), interval=own_report.intervals(said, references, cut),

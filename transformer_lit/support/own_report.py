@@ -95,12 +95,16 @@ def shape(recipe: Mapping) -> str:
             f"dropout {model['dropout']}, {epochs} in batches of {training['max_tokens']:,} tokens")
 
 
-def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[str, int], recipe: "OwnRecipe") -> list[str]:
-    "What is said before the training: pairs, parts, model."
+def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[str, int], recipe: "OwnRecipe",
+          more: Sequence[Path] = (), counts_of_more: Mapping[str, int] | None = None) -> list[str]:
+    "What is said before the training: pairs, also those for training alone, parts, model."
     from dataclasses import asdict
 
-    lost, named = reasons(counts), " and ".join(map(str, files))
-    return [f"{named}: {counts['given']:,} pairs, {counts['kept']:,} kept" + (f"; left out: {lost}" if lost else ""),
+    def kept(files: Sequence[Path], counts: Mapping[str, int], to_do: str = "") -> str:
+        lost = reasons(counts)
+        return f"{' and '.join(map(str, files))}: {counts['given']:,} pairs, {counts['kept']:,} kept{to_do}" + (f"; left out: {lost}" if lost else "")
+
+    return [kept(files, counts), *([kept(more, counts_of_more, " for training alone")] if more and counts_of_more else []),
             f"{recipe.source} to {recipe.language}: " + ", ".join(f"{name} {len(parts[name]):,}" for name in ("train", "valid", "test")),
             shape(asdict(recipe))]
 
@@ -138,6 +142,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     "A table of Markdown."
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def pair_rows(counts: Mapping[str, int], only: str = "") -> list[tuple[str, str]]:
+    "What was given, kept, and left out for which reason, as a table's rows; only: what these pairs are for."
+    return [(name + only, f"{counts[name]:,}") for name in ("given", "kept")] + [
+        (f"left out{only}: {name}", f"{n:,}") for name, n in counts.items() if name not in ("given", "kept", "respelled")]
 
 
 PAGE = """# A translator from {source} to {target}
@@ -182,14 +192,14 @@ Spread over the half of the other answers that is farthest from its references.
 def write_report(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Answer]]) -> None:
     "All of it as a page, to `folder`/report.md."
     data, recipe = record["data"], record["recipe"]
-    counts = data["cleaning"]
+    counts, more = data["cleaning"], data.get("train_only")
     head = ("source", "reference", "answer", "chrF")
     rows = {name: table(head, [(row.source, row.reference, row.said, f"{row.chrf:.0f}") for row in some]) for name, some in shown.items()}
     equal = sum(row.right for row in shown["right"])
     write_text(folder / REPORT, PAGE.format(
-        source=recipe["source"], target=recipe["language"], command=record["command"], respelled=counts["respelled"],
-        pairs=table(("pairs", "number"), [(name, f"{counts[name]:,}") for name in ("given", "kept")] + [
-            (f"left out: {name}", f"{n:,}") for name, n in counts.items() if name not in ("given", "kept", "respelled")]),
+        source=recipe["source"], target=recipe["language"], command=record["command"],
+        respelled=counts["respelled"] + (more["cleaning"]["respelled"] if more else 0),
+        pairs=table(("pairs", "number"), pair_rows(counts) + (pair_rows(more["cleaning"], " (training alone)") if more else [])),
         parts=table(("part", "pairs"), [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]),
         copied=record["copied_answers"], shape=shape(recipe), parameters=record["parameters"], minutes=record["seconds"] / 60,
         tokens=over_long(record),
