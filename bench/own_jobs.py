@@ -3,6 +3,7 @@
 A training is `own_pairs.recipe_of` a row of the sizing table, in a folder, so that a stop loses nothing. At each look, as many as
 the row has epochs, the loss on validation pairs is taken; the weights of the least one are tested.
 """
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from transformer_lit.support import own_pairs, own_report, plan, training_sets
 from transformer_lit.support.archives import TextPair
 from transformer_lit.support.checkpoint import fill_weights, keep_weights, named_tensors, read_checkpoint
 from transformer_lit.support.confidence import log_probabilities
-from transformer_lit.support.files import write_whole
+from transformer_lit.support.files import shipped, write_whole
 from transformer_lit.support.noise import language_faults
 from transformer_lit.support.own_pairs import Size
 from transformer_lit.support.precision import precision_for, precision_here
@@ -35,7 +36,7 @@ from transformer_lit.support.records import commit, hardware
 from transformer_lit.support.sampling import evenly
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import PairBatches, TrainingConfig, validation_loss
-from transformer_lit.translation import Translator, answers
+from transformer_lit.translation import Translator, answers, from_pretrained
 
 Pairs = list[TextPair]
 BACK, TAG = ("greedy", "sampled"), "<synthetic>"
@@ -74,7 +75,7 @@ class Job:
     pairs: a row of the table, and so many real pairs; text: what becomes of them; change: of the row, as "dropout=0.4"; epochs: of
     the real pairs, 0 as the row says. The texts: "real"; "reverse", from French, which then translates monolingual French; "greedy"
     or "sampled", with what that made, "+tagged" with TAG in front of it; a kind of NOISE, "+cleaned" by rule or "+filtered" by the
-    score of the model that trained on it; "mixed" with captions, "tuned" on them, "captions" alone; "general" text."""
+    score of the model that trained on it; "mixed" with captions, "tuned" on them, "captions" alone; "general" text; "shipped", the book's own translator, only tested."""
     pairs: int
     text: str = "real"
     seed: int = 1
@@ -205,7 +206,7 @@ def given(job: Job, home: Path) -> Pairs:
         return [pair for k, pair in enumerate(pairs) if k not in dropped]
     if kind == "general":
         return general(SCALE)
-    return {"real": real, "mixed": real + t.captions}.get(kind, t.captions)
+    return {"real": real, "mixed": real + t.captions, "shipped": t.train}.get(kind, t.captions)
 
 
 # A training -------------------------------------------------------------------------------------------------------------
@@ -250,10 +251,15 @@ def updates(job: Job) -> int:
     return size.epochs * epoch_of(SCALE, job.pairs, size.vocabulary, size.max_tokens) + SCALE.tune * (job.text in ("mixed", "captions"))
 
 
+def per_character(loss: float, encoded: Sequence, pairs: Pairs) -> float:
+    "A loss per token of the targets as one per character: so two vocabularies can be compared."
+    return loss * sum(len(target) - 1 for _, target in encoded) / sum(len(target) + 1 for _, target in pairs)
+
+
 @dataclass
 class Trained:
     translator: Translator
-    run: Resumable
+    run: Resumable | None
     row: dict
     last: dict  # weights
 
@@ -299,11 +305,23 @@ def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Tr
     step, loss = min(curve, key=lambda point: (point[1], -point[0]))
     last = {name: weight.detach().clone() for name, weight in named_tensors(run.model).items()}
     fill_weights(run.model, read_checkpoint(best)[0])
-    characters = sum(len(target) + 1 for _, target in valid)
     row = {"size": asdict(size), "recipe": asdict(recipe), "train_pairs": len(pairs), "too_long": len(pairs) - len(batches), **cost(run),
            "steps": steps, "epochs_run": steps / epoch, "best_step": step, "best_epoch": step / epoch, "valid_loss": loss,
-           "valid_per_character": loss * sum(len(target) - 1 for _, target in held) / characters, "curve": curve}
+           "valid_per_character": per_character(loss, held, valid), "curve": curve}
     return Trained(translator, run, row, last)
+
+
+def come_along(job: Job) -> Trained:
+    "The translator that comes with the book, which has the recipe of this row and read all pairs of the corpus; what its training's record tells."
+    t, name = texts(SCALE), "tatoeba-fr" if SCALE.corpus == "tatoeba" else "pocket"
+    record = json.loads(shipped(f"results/{name}/run.json").read_text("utf-8"))
+    translator, valid = from_pretrained(shipped(f"data/checkpoints/{name}")), t.valid["tatoeba"]
+    held, epochs = translator.encode_pairs(valid), record["recipe"]["training"]["epochs"]
+    loss = validation_loss(translator.model, held)
+    row = {"size": asdict(job.size), "recipe": record["recipe"], "train_pairs": record["data"]["train"], "parameters": record["parameters"],
+           "tokens": record["tokens"], "cpu_seconds": record["seconds"], "epochs_run": epochs, "best_epoch": epochs, "valid_loss": loss,
+           "valid_per_character": per_character(loss, held, valid), "trained": {key: record[key] for key in ("command", "commit", "hardware")}}
+    return Trained(translator, None, row, {})
 
 
 # What is found ------------------------------------------------------------------------------------------------------------
@@ -361,7 +379,8 @@ def weights_of(job: Job, home: Path, folder: Path) -> dict:
 def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
     "The row, and a text beside it: what the reverse model made, or what a first seed said."
     t, pairs = texts(SCALE), given(job, home)
-    made = train(job, folder / "run", pairs, weights_of(job, home, folder) if job.text == "tuned" else None)
+    made = come_along(job) if job.text == "shipped" else train(
+        job, folder / "run", pairs, weights_of(job, home, folder) if job.text == "tuned" else None)
     row, translator = made.row | {"data": t.digest}, made.translator
     if job.text == "reverse":
         sources, references = t.tests["tatoeba"]
@@ -375,7 +394,7 @@ def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
     found = {name: tested(translator, t.tests[name]) for name in t.tests if both or name == "tatoeba"}
     row |= {"tests": {name: one for name, (one, _) in found.items()}, "bleu": found["tatoeba"][0]["all"]["bleu"]["value"],
             "copied_answers": own_report.known(t.tests["tatoeba"][1], pairs)}
-    if job.seed == 1 and (row_itself or job.text == "general"):  # something to read beside the scores
+    if job.seed == 1 and (row_itself or job.text in ("general", "shipped")):  # something to read beside the scores
         sources, references = t.tests["tatoeba"]
         row["shown"] = evenly(list(zip(sources, (refs[0] for refs in references), found["tatoeba"][1])), 20)
     if both and job.text == "real" and job.seed == 1:
