@@ -62,6 +62,7 @@ def typed(tmp_path, monkeypatch, capsys):
     ("--pairs own.tsv --languages en-eo --train-only own.tsv own.tsv", "own.tsv was given twice"),
     ("--pairs own.tsv --languages en-eo --train-only a b c", "--train-only takes one file of two columns, or two parallel texts, and 3 files"),
     ("--pairs own.tsv --languages en-eo --train-only one.txt", "one.txt has no second column"),
+    ("--pairs own.tsv --languages en-eo --train-only bad.tsv", "no pair of bad.tsv is left after cleaning: empty 2"),
     ("--pairs own.tsv --languages en-eo --recipe pocket", "pocket has pairs of its own, and own.tsv holds yours: leave --recipe out, or --pairs"),
     ("--pairs own.tsv --languages en-eo --recipe multi30k-en-de", "multi30k-en-de has pairs of its own"),
     ("--pairs own.tsv b c --languages en-eo", "one file of two columns, or two parallel texts, and 3 files were given"),

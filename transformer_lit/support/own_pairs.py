@@ -220,17 +220,20 @@ def prepare_pairs(files: Sequence[Path], reverse: bool = False, more: Sequence[P
     """What lies in `files`, cleaned and split; reverse: the second column is the one to translate.
 
     more: files of pairs for training alone; none of their sentences is in validation or test, on either side."""
+    def kept(files: Sequence[Path], judged: Sequence[tuple[TextPair, str]], counts: dict[str, int]) -> list[TextPair]:
+        if not counts["kept"]:
+            lost = own_report.reasons(counts) or "there is no line"
+            raise ValueError(f"no pair of {' and '.join(map(str, files))} is left after cleaning: {lost}")
+        return [pair for pair, reason in judged if not reason]
+
     given, judged = read_and_judge(files, reverse)
-    kept, counts = [pair for pair, reason in judged if not reason], counted(given, judged)
-    if not kept:
-        lost = own_report.reasons(counts) or "there is no line"
-        raise ValueError(f"no pair of {' and '.join(map(str, files))} is left after cleaning: {lost}")
-    parts, others, counts_of_more = split_pairs(kept), [], {}
+    counts = counted(given, judged)
+    parts, others, counts_of_more = split_pairs(kept(files, judged, counts)), [], {}
     if more:
         given, others = read_and_judge(more, reverse)
         others = may_train_on(others, parts)
         counts_of_more = counted(given, others)
-        parts["train"] = parts["train"] + [pair for pair, reason in others if not reason]
+        parts["train"] = parts["train"] + kept(more, others, counts_of_more)
     return Prepared(parts, counts, [row for row in [*judged, *others] if row[1]], counts_of_more)
 
 
