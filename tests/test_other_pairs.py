@@ -1,0 +1,42 @@
+"""`bench/other_pairs.py`: the made-up script has no spaces and loses no letter, and what the command leaves becomes the record."""
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+import other_pairs
+
+from transformer_lit.support.spaceless import without_spaces
+
+
+def test_each_letter_becomes_a_sign_of_its_own():
+    french = ["Où est la clé ?", "La clé, la voilà !"]
+    signs = other_pairs.in_signs(french)
+    assert without_spaces(signs) and not any(" " in line for line in signs)
+    assert [len(line) for line in signs] == [len(line.replace(" ", "")) for line in french]
+    assert signs[0][-1] == "？" and signs[1][-1] == "！" and "，" in signs[1]
+    assert signs[0][-4:-1] == signs[1][2:5], "the same letters, the same signs"
+    letters = {letter for line in french for letter in line if letter.isalpha()}
+    assert len({sign for line in signs for sign in line if sign.isalpha()}) == len(letters)
+
+
+def test_a_trial_of_the_command_becomes_a_record(tmp_path, capsys):
+    home, out = tmp_path / "home", tmp_path / "record.json"
+    for _ in range(2):  # the second time there is nothing to do
+        assert other_pairs.main(["run", "--trial", "--home", str(home), "--only", "fr-en", "en-signs"]) == 0
+    assert capsys.readouterr().out.count("test sentences, none of them in training") == 2
+    assert other_pairs.main(["collect", "--trial", "--home", str(home), "--out", str(out)]) == 0
+    found = json.loads(out.read_text(encoding="utf-8"))["pairs"]
+    assert found["fr-en"]["command"].startswith("transformer-lit train --pairs french.tsv --languages en-fr --reverse")
+    assert list(found) == ["fr-en", "en-signs"] and all(one["data"]["train"] == 48 for one in found.values())
+    cuts = {name: one["scores"][1]["signature"] for name, one in found.items()}
+    assert "tok:13a" in cuts["fr-en"] and "tok:char" in cuts["en-signs"]
+
+
+def test_a_tree_that_no_commit_says_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(other_pairs, "commit", lambda: "a" * 40 + "-dirty")
+    with pytest.raises(other_pairs.jobs.Dirty):
+        other_pairs.main(["run", "--home", str(tmp_path)])
+    assert not list(tmp_path.iterdir())
