@@ -63,6 +63,16 @@ def test_what_a_text_needs_was_done_before_and_is_compared_with_what_was_done():
             assert job.text in ("general", "shipped") or Job(pairs, text, job.seed, change, epochs) in first, job
 
 
+def test_nothing_is_trained_without_what_a_rule_does_not_find(trial):
+    def seen(job):
+        rule = {"recall": 0.05 if job.text == "misaligned" else 0.5}
+        return {"found": {"all rules": rule, "own score": {"recall": 0.5}}} if job.text in NOISE else {}
+
+    done = []
+    jobs.walk(lambda: own.noise([1]), lambda job: done.append(job.text) or seen(job))
+    assert done == ["real", *NOISE, *(f"{kind}+filtered" for kind in NOISE), *(f"{kind}+cleaned" for kind in NOISE[1:])]
+
+
 def test_a_change_is_one_field():
     changed = Job(10_000, change="dropout=0.4").size
     assert changed == replace(Job(10_000).size, dropout=0.4) and Job(10_000, change="layers=4").size.layers == 4
