@@ -7,7 +7,8 @@
 
 Each file has the first 12,500 pairs of one list of everyday sentences from Tatoeba, as two columns. The command does the rest: it
 cleans, splits, chooses the model, trains, scores. English to German and back, English to French and back, and English to French in a
-made-up script without spaces: each character is another sign, letter for letter, so chrF can be compared, while BLEU counts signs.
+made-up script without spaces: each letter is another sign. BLEU counts signs there; chrF can nearly be compared with that of French, for
+cleaning by lengths keeps some other pairs.
 
 `run` needs a clean checkout. Files and folders are under .run/other-pairs. Needs $TRANSFORMER_LIT_DATA or a download.
 """
@@ -29,11 +30,12 @@ from common import BENCH, where  # noqa: E402
 from transformer_lit import data  # noqa: E402
 from transformer_lit.support import cli  # noqa: E402
 from transformer_lit.support.archives import TextPair  # noqa: E402
+from transformer_lit.support.commands import guarded  # noqa: E402
 from transformer_lit.support.files import write_json, write_text  # noqa: E402
 from transformer_lit.support.records import commit  # noqa: E402
 
 HOME, RECORD = ROOT / ".run/other-pairs", BENCH / "other-pairs.json"
-PAIRS = 12_500  # of which the command puts a tenth aside for each test, so that 10,000 train
+PAIRS = 12_500  # of which the command leaves out some and puts a tenth aside for each test: about 10,000 train
 MARKS = str.maketrans(".,?!:;", "。，？！：；")
 SIGNS = 0x4E00  # where signs begin in Unicode that no spaces part
 
@@ -70,6 +72,8 @@ def pairs_for(file: str, trial: bool) -> list[TextPair]:
 
 def run(names: list[str], home: Path, trial: bool) -> int:
     "Write each file and train on it, or go on; the command's status if it fails."
+    if not trial:
+        jobs.clean(commit())
     home.mkdir(parents=True, exist_ok=True)
     for name in names:
         pair = KNOWN[name]
@@ -84,13 +88,13 @@ def run(names: list[str], home: Path, trial: bool) -> int:
     return 0
 
 
-def collect(home: Path, out: Path) -> int:
+def collect(home: Path, out: Path, trial: bool) -> int:
     "Write the record of all that is done. ValueError if a training's commit isn't known whole."
     found = {}
     for name in KNOWN:
         if (home / name / "report.md").exists():
             record = json.loads((home / name / "run.json").read_text("utf-8"))
-            if len(record["commit"]) != 40 and home == HOME:
+            if len(record["commit"]) != 40 and not trial:
                 raise ValueError(f"{home / name} was made from a tree that no commit says: {record['commit']}")
             found[name] = {key: record[key] for key in ("command", "commit", "hardware", "torch", "seed", "recipe", "data", "parameters", "tokens",
                                                         "seconds", "scores", "interval", "copied_answers")}
@@ -109,10 +113,8 @@ def main(args: list[str] | None = None) -> int:
     o = p.parse_args(args)
     home = ROOT / ".run/other-trial" if o.trial and o.home == HOME else o.home.resolve()
     if o.what == "collect":
-        return collect(home, home / RECORD.name if o.trial and o.out == RECORD else o.out)
-    if not o.trial:
-        jobs.clean(commit())
-    return run(o.only, home, o.trial)
+        return guarded(lambda: collect(home, home / RECORD.name if o.trial and o.out == RECORD else o.out, o.trial))
+    return guarded(lambda: run(o.only, home, o.trial), "the same command goes on")
 
 
 if __name__ == "__main__":

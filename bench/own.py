@@ -8,7 +8,8 @@
     python bench/own.py run --trial        # the same with the pocket corpus at sizes of a second, in a folder of its own
 
 English to French, from Tatoeba. Subsets are nested: the first 2,000, 10,000, ... pairs in one order. The test is 1,000 sentences
-whose English is in no training text and whose French is in no monolingual text; validation has 1,000 pairs. Weights are those of
+whose English is in no training text, but for what a reverse model happened to write (the record counts it), and whose French is in no
+monolingual text; validation has 1,000 pairs. Weights are those of
 the least validation loss at the end of an epoch, and where it isn't the last epoch, a run on real pairs is scored at its end too.
 A seed is the training's, for weights, order and dropout. Rows of runs that are compared have equally many updates.
 
@@ -21,16 +22,15 @@ Noise: after Khayrallah and Koehn (2018) a tenth of the clean pairs' number is A
 log-probability of the model that trained on it. No run without what a rule throws out if that is less than a tenth of the noise.
 Domain: 10,000 captions mixed in; or 500 more updates on them alone, at a quarter of the rate; or captions alone.
 
-Cut, so that all down to 1M pairs takes ten hours at 4,500 target tokens per second (4 + 4 layers of 256): around 50,000 pairs, for noise
-and domain runs have 4 epochs and not 12, so what dropout is worth in 12 isn't known; noise, domain and 50,000 pairs with back-translation
-have one seed, more in the parts after these; 150,000 pairs is the book's own translator, which has this row's recipe and one seed, tested and not trained again; 1M pairs see
-4M target tokens, an eighth of an epoch, and are mostly law and manuals, so their score on everyday sentences says nothing against more
-pairs; synthetic text has one reverse model, so intervals lack what another
-would change.
+Cut: around 50,000 pairs, for noise and domain runs have 4 epochs and not 12, so what dropout is worth in 12 isn't known; noise, domain
+and 50,000 pairs with back-translation have one seed, more in the parts after these; 150,000 pairs is the book's own translator as it
+comes along, in 8 bits, which has this row's recipe and one seed; 1M pairs see 4M target tokens, an eighth of an epoch, and are mostly
+law and manuals, so their score on everyday sentences says nothing against more pairs; synthetic text has one reverse model, so
+intervals lack what another would change.
 
 `run` needs a clean checkout, and each row names its commit. Rows, weights and checkpoints are under .run/own; rows that were packed
 before, here or on another machine, count as done. It stops at Ctrl-C or SIGTERM after the step that it is in; what was trained
-stands. Needs $TRANSFORMER_LIT_DATA or a download, and `general` only for 1M pairs.
+stands. `run` and `collect` need $TRANSFORMER_LIT_DATA or a download, and `general` only for 1M pairs.
 """
 import math
 import os
@@ -51,6 +51,7 @@ import own_jobs  # noqa: E402
 from common import BENCH  # noqa: E402
 from own_jobs import DOMAIN, NOISE, Job, do  # noqa: E402
 
+from transformer_lit.data import sentence_key  # noqa: E402
 from transformer_lit.evaluation import bleu_of  # noqa: E402
 from transformer_lit.support.files import write_json  # noqa: E402
 from transformer_lit.support.records import commit  # noqa: E402
@@ -244,7 +245,7 @@ def cells(rows: list[dict]) -> list[dict]:
 
 def beside(row: dict, home: Path) -> dict:
     """What the text beside a row tells: of a reverse model twenty lines with what it made of each; of answers the share of test
-    sentences that they only repeat. ValueError if the corpus isn't the row's."""
+    sentences that they only repeat. in_test: how many sentences of each way to translate back are test sentences. ValueError if the corpus isn't the row's."""
     path = home / "done" / f"{Job(*(row[field.name] for field in fields(Job))).name}.txt"
     if not path.exists():
         return {}
@@ -253,7 +254,10 @@ def beside(row: dict, home: Path) -> dict:
         raise ValueError(f"{path} belongs to other pairs than those at hand")
     if row["text"] == "reverse":
         french = own_jobs.monolingual(row["pairs"])
-        return {"shown": evenly([[one, *line.split("\t")] for one, line in zip(french, lines, strict=True)], 20)}
+        made = [line.split("\t") for line in lines]
+        known = set(map(sentence_key, texts.tests["tatoeba"][0]))
+        return {"shown": evenly([[one, *both] for one, both in zip(french, made, strict=True)], 20),
+                "in_test": [sum(sentence_key(one) in known for one in way) for way in zip(*made)]}
     sources, _ = texts.tests["tatoeba"]
     return {"repeats": mean(english.strip() == said.strip() for english, said in zip(sources, lines, strict=True))}
 

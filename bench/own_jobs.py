@@ -75,7 +75,8 @@ class Job:
     pairs: a row of the table, and so many real pairs; text: what becomes of them; change: of the row, as "dropout=0.4"; epochs: of
     the real pairs, 0 as the row says. The texts: "real"; "reverse", from French, which then translates monolingual French; "greedy"
     or "sampled", with what that made, "+tagged" with TAG in front of it; a kind of NOISE, "+cleaned" by rule or "+filtered" by the
-    score of the model that trained on it; "mixed" with captions, "tuned" on them, "captions" alone; "general" text; "shipped", the book's own translator, only tested."""
+    score of the model that trained on it; "mixed" with captions, "tuned" on them, "captions" alone; "general" text; "shipped", the
+    book's own translator, which is only tested."""
     pairs: int
     text: str = "real"
     seed: int = 1
@@ -311,15 +312,16 @@ def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Tr
     return Trained(translator, run, row, last)
 
 
-def come_along(job: Job) -> Trained:
-    "The translator that comes with the book, which has the recipe of this row and read all pairs of the corpus; what its training's record tells."
+def shipped_translator(job: Job) -> Trained:
+    "The translator that comes with the book: this row's recipe, all pairs of the corpus, weights in 8 bits; and what its training's record tells."
     t, name = texts(SCALE), "tatoeba-fr" if SCALE.corpus == "tatoeba" else "pocket"
     record = json.loads(shipped(f"results/{name}/run.json").read_text("utf-8"))
     translator, valid = from_pretrained(shipped(f"data/checkpoints/{name}")), t.valid["tatoeba"]
     held, epochs = translator.encode_pairs(valid), record["recipe"]["training"]["epochs"]
     loss = validation_loss(translator.model, held)
     row = {"size": asdict(job.size), "recipe": record["recipe"], "train_pairs": record["data"]["train"], "parameters": record["parameters"],
-           "tokens": record["tokens"], "cpu_seconds": record["seconds"], "epochs_run": epochs, "best_epoch": epochs, "valid_loss": loss,
+           "tokens": record["tokens"], "cpu_seconds": record["seconds"],  # on the wall: the core was shared at times
+           "epochs_run": epochs, "best_epoch": epochs, "valid_loss": loss,
            "valid_per_character": per_character(loss, held, valid), "trained": {key: record[key] for key in ("command", "commit", "hardware")}}
     return Trained(translator, None, row, {})
 
@@ -379,7 +381,7 @@ def weights_of(job: Job, home: Path, folder: Path) -> dict:
 def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
     "The row, and a text beside it: what the reverse model made, or what a first seed said."
     t, pairs = texts(SCALE), given(job, home)
-    made = come_along(job) if job.text == "shipped" else train(
+    made = shipped_translator(job) if job.text == "shipped" else train(
         job, folder / "run", pairs, weights_of(job, home, folder) if job.text == "tuned" else None)
     row, translator = made.row | {"data": t.digest}, made.translator
     if job.text == "reverse":

@@ -3,8 +3,6 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
-
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import other_pairs
 
@@ -35,8 +33,12 @@ def test_a_trial_of_the_command_becomes_a_record(tmp_path, capsys):
     assert "tok:13a" in cuts["fr-en"] and "tok:char" in cuts["en-signs"]
 
 
-def test_a_tree_that_no_commit_says_is_refused(tmp_path, monkeypatch):
+def test_a_tree_that_no_commit_says_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(other_pairs, "commit", lambda: "a" * 40 + "-dirty")
-    with pytest.raises(other_pairs.jobs.Dirty):
-        other_pairs.main(["run", "--home", str(tmp_path)])
+    assert other_pairs.main(["run", "--home", str(tmp_path)]) == 1 and "commit first" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+    (tmp_path / "de-en").mkdir()
+    (tmp_path / "de-en" / "report.md").write_text("", encoding="utf-8")
+    (tmp_path / "de-en" / "run.json").write_text(json.dumps({"commit": "51dd799-dirty"}), encoding="utf-8")
+    assert other_pairs.main(["collect", "--home", str(tmp_path), "--out", str(tmp_path / "out.json")]) == 1
+    assert "a tree that no commit says" in capsys.readouterr().err and not (tmp_path / "out.json").exists()

@@ -225,6 +225,7 @@ def test_rows_travel_and_are_collected(ran):
     told = {(run["pairs"], run["text"]): run for run in record["runs"]}
     assert all(0 <= told[key]["repeats"] < 1 for key in ((40, "real"), (80, "misaligned"))) and "repeats" not in told[40, "reverse"]
     assert len(told[40, "reverse"]["shown"]) == 20 and all(len(one) == 3 for one in told[40, "reverse"]["shown"])
+    assert told[40, "reverse"]["in_test"] == [0, 0]
 
 
 def test_answers_beside_a_row(trial, tmp_path):

@@ -77,7 +77,7 @@ def typed(tmp_path, monkeypatch, capsys):
     ("--pairs half.tsv.gz --languages en-eo", "half.tsv.gz can't be read"),
     ("--pairs empty.tsv --languages en-eo", "no pair of empty.tsv is left after cleaning: there is no line"),
     ("--pairs bad.tsv --languages en-eo", "no pair of bad.tsv is left after cleaning: empty 2"),
-    ("--pairs few.tsv --languages en-eo", "49 different sentences to translate are left, and 50 are the fewest")])
+    ("--pairs few.tsv --languages en-eo", "49 different sentences are left in the first column, and 50 are the fewest")])
 def test_whatever_does_not_fit_is_one_sentence_and_leaves_nothing(line, words, typed, tmp_path, monkeypatch):
     monkeypatch.setattr(recipes, "train_translator", None)
     (tmp_path / "folder").mkdir()
@@ -177,12 +177,39 @@ def test_no_sentence_of_the_test_is_in_training_whichever_way(tmp_path):
         assert all((target if reverse else source)[:3].upper() in ("TOM", "MAR", "ANN", "THE") for part in parts.values() for source, target in part)
 
 
+def test_both_directions_hold_out_the_same_pairs(tmp_path):
+    "Then a reverse model can write pairs for the forward one and has seen nothing of its test."
+    file = tsv(tmp_path / "a.tsv", PAIRS + [(f"Indeed, {a}", b) for a, b in PAIRS])  # each second sentence has two first ones
+    forward, back = prepare_pairs([file]), prepare_pairs([file], True)
+    assert [pair[::-1] for pair in back.parts["test"]] == forward.parts["test"]
+    sides = {name: {target for target, _ in part} for name, part in back.parts.items()}
+    assert not (sides["test"] & sides["train"] or sides["test"] & sides["valid"] or sides["valid"] & sides["train"])
+    lost = [pair for pair, reason in back.left_out if reason == "held out"]
+    assert back.counts == forward.counts | {"kept": 160 - len(lost), "held out": len(lost)} and lost
+    seen = {pair[::-1] for part in forward.parts.values() for pair in part}
+    assert {*lost, *(pair for part in back.parts.values() for pair in part)} == seen
+
+
+@pytest.mark.parametrize("one, other", [("我爱你。", "我爱你"), ("क्या?", "क्या"), ("Go!", "go"), ("Go \u00bb", "Go"), ("¿Qué?", "¿qué")])
+def test_the_marks_at_the_end_make_no_second_sentence(one, other):
+    assert own_pairs.spelled_alike(one) == own_pairs.spelled_alike(other) != own_pairs.spelled_alike(other + "x")
+
+
+def test_swapped_columns_are_refused(tmp_path):
+    rng = Random(1)
+    given = [(line("a", rng), line("b", rng)) for _ in range(400)]
+    file, fine = tsv(tmp_path / "own.tsv", given[:300]), tsv(tmp_path / "more.tsv", given[300:])
+    assert prepare_pairs([file], more=[fine]).more["kept"] == 100
+    with pytest.raises(ValueError, match="the columns of .*more.tsv look swapped: write its languages in the order of .*own.tsv"):
+        prepare_pairs([file], True, [tsv(fine, [pair[::-1] for pair in given[300:]])])
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_more_pairs_are_trained_on_and_never_tested_with(tmp_path, reverse):
     file = tsv(tmp_path / "own.tsv")
     alone = prepare_pairs([file], reverse)
     order = (lambda pair: pair[::-1]) if reverse else (lambda pair: pair)
-    in_train, in_valid, in_test = (order(alone.parts[name][0]) for name in ("train", "valid", "test"))
+    in_train, in_valid, in_test = (order(alone.parts[name][0]) for name in ("train", "valid", "test"))  # as the file has them
     new = [("A bird flies.", "Birdo flugas."), ("It rains here.", "Ĉi tie pluvas.")]
     near = [("The reverse model made this.", in_test[1].upper()), (in_valid[0] + "!", "Io alia."), ("", "Nenio."), in_train]
     with_more = prepare_pairs([file], reverse, [tsv(tmp_path / "more.tsv", [*new, *near])])
@@ -195,13 +222,18 @@ def test_more_pairs_are_trained_on_and_never_tested_with(tmp_path, reverse):
 def test_the_report_tells_pairs_for_training_alone(small, typed, tmp_path):
     tsv(tmp_path / "made.tsv", [("A bird flies.", "Birdo flugas."), (PAIRS[0][0], PAIRS[0][1]), ("", "Nenio.")])
     status, said = typed("train --pairs own.tsv --train-only made.tsv --languages en-eo --epochs 1 --device cpu --threads 1")
-    assert status == 0 and "\nmade.tsv: 3 pairs, 1 kept for training alone; left out: " in said and "en to eo: train 65, valid 8, test 8" in said
+    assert status == 0 and "\nmade.tsv: 3 pairs, 1 kept for training only; left out: " in said and "en to eo: train 65, valid 8, test 8" in said
     folder = tmp_path / "runs" / "en-eo"
     record, page = json.loads((folder / "run.json").read_text(encoding="utf-8")), (folder / "report.md").read_text(encoding="utf-8")
     assert record["command"] == "transformer-lit train --pairs own.tsv --train-only made.tsv --languages en-eo --epochs 1"
     assert record["data"]["train_only"]["cleaning"]["kept"] == 1 and record["data"]["train_only"]["files"][0]["file"] == "made.tsv"
-    assert "| kept (training alone) | 1 |" in page and "| left out (training alone): empty | 1 |" in page and "| kept | 80 |" in page
+    assert "| kept (training only) | 1 |" in page and "| left out (training only): empty | 1 |" in page and "| kept | 80 |" in page
     assert "made.tsv" in page and "Birdo" not in (folder / "test.tsv").read_text(encoding="utf-8")
+    assert "empty\t\tNenio.\n" in (folder / "left_out.tsv").read_text(encoding="utf-8")
+    again = "train --pairs own.tsv --train-only made.tsv --languages en-eo --epochs 1 --device cpu --threads 1"
+    assert typed(again)[0] == 0 and json.loads((folder / "run.json").read_text(encoding="utf-8"))["scores"] == record["scores"]
+    status, said = typed(f"{again} --reverse")
+    assert status == 0 and "made.tsv: 3 pairs, 1 kept for training only" in said and "eo to en: train 65, valid 8, test 8" in said
     status, why = typed("train --pairs own.tsv --languages en-eo --epochs 1 --device cpu --threads 1")
     assert status == 1 and "was begun with other text" in why and why.count("\n") == 1
 
@@ -222,6 +254,8 @@ def test_a_model_has_the_size_of_its_pairs():
         assert small.pairs < large.pairs and small.vocabulary < large.vocabulary and small.dropout >= large.dropout and small.epochs > large.epochs
         assert small.warmup <= large.warmup <= ours.training.warmup
     assert all(size.width % 64 == 0 and size.max_tokens >= 128 and size.vocabulary > 260 for size in rows)
+    shipped, row = own_pairs.recipe_of(rows[3], ("en", "fr")), ours.model | ours.training.__dict__ | {"size": ours.size}
+    assert row == shipped.model | shipped.training.__dict__ | {"size": shipped.size}, "the book's own translator is the row of 150,000"
     recipe = recipe_for({"train": PAIRS}, ("eo", "en"))
     assert recipe.languages == ("eo", "en") and recipe.training.epochs == 40 and recipe_for({"train": PAIRS}, ("eo", "en"), 3).training.epochs == 3
     assert (recipe.peak, recipe.optimizer, recipe.gain, recipe.model["norm"]) == (

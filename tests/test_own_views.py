@@ -132,7 +132,7 @@ def test_the_page_says_what_becomes_of_another_subject():
     assert runs["tuned"]["best_step"] == 250 and 1.0 < runs["tuned"]["best_epoch"] < 1.3 and 3.5 < runs["mixed"]["epochs_run"] < 3.7
 
 
-def test_made_pairs_beside_real_ones(monkeypatch):
+def test_synthetic_pairs_beside_real_ones(monkeypatch):
     def cell(text, bleu, seeds, gain=None):
         gains = [] if gain is None else [{"seeds": seeds, "tatoeba": {"value": gain, "low": gain - 1, "high": gain + 1}}]
         return {"pairs": 10_000, "text": text, "change": "", "epochs": 0, "seeds": seeds, "more_than": gains,
@@ -144,14 +144,14 @@ def test_made_pairs_beside_real_ones(monkeypatch):
     monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": [a_run(10_000, 1, 21.0), backwards]})
     assert views.back_rows([10_000, 50_000]) == [
         {"real pairs": "10,000", "": "real pairs alone", "BLEU": "21.0 (20.0 to 22.0)", "gain": "", "seeds": 3},
-        {"real pairs": "10,000", "": "made pairs too", "BLEU": "24.0 (23.0 to 25.0)", "gain": "+3.0 [+2.0, +4.0]", "seeds": 2},
-        {"real pairs": "10,000", "": "made pairs too, tagged", "BLEU": "25.0 (24.0 to 26.0)", "gain": "+4.2 [+3.2, +5.2]", "seeds": 2},
-        {"real pairs": "10,000", "": "made pairs too, drawn", "BLEU": "22.0", "gain": "-0.5 [-1.5, +0.5]", "seeds": 1}]
-    html = views.made_table(10_000, ["Oui."]).html
+        {"real pairs": "10,000", "": "with synthetic pairs", "BLEU": "24.0 (23.0 to 25.0)", "gain": "+3.0 [+2.0, +4.0]", "seeds": 2},
+        {"real pairs": "10,000", "": "with synthetic pairs, tagged", "BLEU": "25.0 (24.0 to 26.0)", "gain": "+4.2 [+3.2, +5.2]", "seeds": 2},
+        {"real pairs": "10,000", "": "with synthetic pairs, sampled", "BLEU": "22.0", "gain": "-0.5 [-1.5, +0.5]", "seeds": 1}]
+    html = views.synthetic_table(10_000, ["Oui."]).html
     assert "Yeah." in html and "Leave!" not in html and "30.0 BLEU into English" in html
     for pairs, sentence in ((10_000, "Non."), (50_000, "Oui.")):
         with pytest.raises(KeyError, match=sentence if pairs == 10_000 else "50000"):
-            views.made_table(pairs, [sentence])
+            views.synthetic_table(pairs, [sentence])
 
 
 def test_what_noise_costs_and_what_finds_it(monkeypatch):
@@ -162,17 +162,19 @@ def test_what_noise_costs_and_what_finds_it(monkeypatch):
     def found(recall):
         return {rule: {"recall": recall, "false_alarms": 0.01} for rule in views.RULES}
 
-    cells = [cell("real", None), cell("untranslated", -6), cell("untranslated+cleaned", 0.5), cell("misaligned", -2), cell("untranslated+filtered", -1)]
+    cells = [cell("real", None) | {"bleu": {"tatoeba": {"mean": 38.0}}}, cell("untranslated", -6), cell("untranslated+cleaned", 0.5), cell("misaligned", -2), cell("untranslated+filtered", -1)]
     runs = [a_run(50_000, seed, 30.0 - seed, text) | {"epochs": 4, **more} for seed, text, more in (
         (2, "untranslated", {"found": found(0.5)}), (1, "untranslated", {"found": found(1.0), "repeats": 0.25}),
         (1, "misaligned", {"found": found(0.2) | {"all rules": {"recall": 0.01, "false_alarms": 0}}, "repeats": 0.002}), (1, "untranslated+cleaned", {"repeats": 0.0}), (1, "real", {"repeats": 0.001}))]
     monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": [*runs, a_run(50_000, 1, 50.0)]})
     assert [run["seed"] for run in views.noisy_runs()["untranslated"]] == [1, 2] and len(views.noisy_runs()["real"]) == 1
     assert views.noise_rows() == [
-        {"added": "French of another pair", "as it is": "-2.0 [-3.0, -1.0]", "cleaned by rule": "finds 1%", "without the worst tenth": "no run",
+        {"added": "French of another pair", "as it is": "-2.0 [-3.0, -1.0]", "without the worst tenth": "no run", "cleaned by rule": "finds 1%",
          "English repeated": "0.2%"},
-        {"added": "English on both sides", "as it is": "-6.0 [-7.0, -5.0]", "cleaned by rule": "+0.5 [-0.5, +1.5]",
-         "without the worst tenth": "-1.0 [-2.0, +0.0]", "English repeated": "25.0%"}]
+        {"added": "English on both sides", "as it is": "-6.0 [-7.0, -5.0]", "without the worst tenth": "-1.0 [-2.0, +0.0]",
+         "cleaned by rule": "+0.5 [-0.5, +1.5]", "English repeated": "25.0%"}]
+    assert list(views.noise_rows()[0]) == ["added", "as it is", "without the worst tenth", "cleaned by rule", "English repeated"]
+    assert views.clean_bleu() == 38.0
     assert views.found_rows()[1]["lengths"] == "75% (1.0%)" and views.found_rows()[0]["the model's own score"] == "20% (1.0%)"
 
 

@@ -56,7 +56,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what a
         "--pairs": dict(type=types.number_or_path, nargs="+", action=types.NumberOrPaths, metavar="N|FILE",
                         help="training pairs (default: the recipe's); or your own: a file of two columns, or two parallel texts"),
         "--train-only": dict(type=types.path, nargs="+", metavar="FILE",
-                             help="more pairs of your own that are trained on and never tested with: back-translated, or on another subject"),
+                             help="more pairs of your own for training only (back-translated ones, or another subject), columns in the same order"),
         "--languages": dict(type=types.two_languages, help="of your own pairs, first and second column, as en-de"),
         "--reverse": dict(action="store_true", help="with --languages: translate the second into the first"),
         "--device": types.DEVICE,

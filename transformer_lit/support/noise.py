@@ -86,3 +86,12 @@ def language_faults(pairs: Sequence[TextPair], sample: int = SAMPLE) -> list[str
         else:
             found.append(THIRD if third[0][k] or third[1][k] else "")
     return found
+
+
+def look_swapped(pairs: Sequence[TextPair], like: Sequence[TextPair], sample: int = 1000) -> bool:
+    "Are most of these pairs likelier with their sides swapped, by the letters of `like`'s columns? False if few of them are long enough."
+    models, votes = [Letters(pair[side] for pair in evenly(like, SAMPLE)) for side in (0, 1)], []
+    for one, other in evenly(pairs, sample):
+        if min(len(letters_of(side)) - 2 for side in (one, other)) >= LEAST:
+            votes.append(models[1].score(one) + models[0].score(other) > models[0].score(one) + models[1].score(other))
+    return len(votes) >= 10 and 2 * sum(votes) > len(votes)

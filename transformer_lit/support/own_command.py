@@ -26,6 +26,7 @@ def own_files(options: argparse.Namespace) -> list[Path]:
         raise ValueError(f"{options.recipe} has pairs of its own, and {given[0]} holds yours: leave --recipe out, or --pairs")
     if not options.languages:
         raise ValueError(f"what is in {given[0]}? Give the languages of both sides, as --languages en-de")
+    one_or_two("--train-only", options.train_only or [])
     return one_or_two("--pairs", given)
 
 

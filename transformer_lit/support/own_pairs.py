@@ -2,6 +2,7 @@
 # Nothing here knows which languages these are. Lengths are compared in characters, because not every script has spaces between words;
 # the corpus itself says how many characters of one language are as much as one of the other.
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from . import confidence, own_report, plan, records
 from .archives import TextPair, read_columns, read_lines
 from .devices import device_here
 from .files import file_hash
-from .noise import language_faults
+from .noise import language_faults, look_swapped
 from .precision import precision_here
 from .recipes import Recipe, for_device, may_train, scored, tested, train_translator
 from .sampling import evenly
@@ -180,61 +181,99 @@ SHARE = 10  # at most one in so many for each
 FEWEST = 50  # different source sentences
 
 
+def spelled_alike(sentence: str) -> str:
+    "What two spellings of one sentence share, in any script: all but letter case, and the marks at its end."
+    end = len(sentence)
+    while end and unicodedata.category(sentence[end - 1])[0] in "PZ":
+        end -= 1
+    return sentence_key(sentence[:end])
+
+
 def split_pairs(pairs: list[TextPair]) -> dict[str, list[TextPair]]:
-    "Training, validation and test, without a common source sentence. ValueError if there are too few."
-    sources = len({sentence_key(source) for source, _ in pairs})
-    if sources < FEWEST:
-        raise ValueError(f"{sources} different sentences to translate are left, and {FEWEST} are the fewest that can be split into "
+    "Training, validation and test, without a common sentence in the first column. ValueError if there are too few."
+    sources = [spelled_alike(source) for source, _ in pairs]
+    different = len(set(sources))
+    if different < FEWEST:
+        raise ValueError(f"{different} different sentences are left in the first column, and {FEWEST} are the fewest that can be split into "
                          "training and test")
-    held = min(HELD, sources // SHARE)
-    return split_by_english(pairs, held, held)
+    held = min(HELD, different // SHARE)
+    parts = split_by_english([(source, str(k)) for k, source in enumerate(sources)], held, held)
+    return {name: [pairs[int(k)] for _, k in part] for name, part in parts.items()}
 
 
 class Prepared(NamedTuple):
-    "The parts, what cleaning did, each pair that was left out with the reason, and what cleaning did to pairs for training alone."
+    "The parts, what cleaning did, each pair that was left out with the reason, and what cleaning did to pairs for training only."
     parts: dict[str, list[TextPair]]
     counts: dict[str, int]
     left_out: list[tuple[TextPair, str]]
     more: dict[str, int]
 
 
-def read_and_judge(files: Sequence[Path], reverse: bool) -> tuple[list[TextPair], list[tuple[TextPair, str]]]:
-    "The pairs as they stand, in the order of translation; and each tidied, with the reason to leave it out or an empty string."
-    given = [pair[::-1] for pair in read_pairs(files)] if reverse else read_pairs(files)
-    return given, judge_pairs(given)
+def has_one_of(pair: TextPair, held: Sequence[set[str]]) -> bool:
+    "Is a side of the pair among these sentences? held: of the first and the second column, as `spelled_alike`."
+    return any(spelled_alike(sentence) in some for sentence, some in zip(pair, held))
+
+
+def sentences_of(parts: dict[str, list[TextPair]], *names: str) -> list[set[str]]:
+    "The sentences of these parts, of the first and the second column, as `spelled_alike`."
+    return [{spelled_alike(pair[side]) for name in names for pair in parts[name]} for side in (0, 1)]
+
+
+def apart_by_second(parts: dict[str, list[TextPair]]) -> tuple[dict[str, list[TextPair]], list[TextPair]]:
+    """The parts without a common sentence in the second column either, for the other direction; and the pairs that this costs.
+
+    The test is the same in both directions. So a reverse model never saw what the forward one is tested with, and may translate for it."""
+    held, kept, lost = set[str](), {"test": parts["test"]}, []
+    for part, before in (("valid", "test"), ("train", "valid")):
+        held |= {spelled_alike(target) for _, target in kept[before]}
+        kept[part] = [pair for pair in parts[part] if spelled_alike(pair[1]) not in held]
+        lost += [pair for pair in parts[part] if spelled_alike(pair[1]) in held]
+    return kept, lost
 
 
 def may_train_on(judged: Sequence[tuple[TextPair, str]], parts: dict[str, list[TextPair]]) -> list[tuple[TextPair, str]]:
-    "More pairs, judged: left out is also what training has, and what has a sentence of validation or test on either side."
-    known = set(parts["train"])
-    held = [{sentence_key(pair[side]) for name in ("valid", "test") for pair in parts[name]} for side in (0, 1)]
-
-    def reason(pair: TextPair) -> str:
-        tested = any(sentence_key(sentence) in some for sentence, some in zip(pair, held))
-        return "held out" if tested else "repeated" if pair in known else ""
-
-    return [(pair, why or reason(pair)) for pair, why in judged]
+    "More pairs, judged. Also leaves out pairs that training already has, and pairs with a sentence of validation or test on either side."
+    known, held = set(parts["train"]), sentences_of(parts, "valid", "test")
+    return [(pair, why or ("repeated" if pair in known else "held out" if has_one_of(pair, held) else "")) for pair, why in judged]
 
 
 def prepare_pairs(files: Sequence[Path], reverse: bool = False, more: Sequence[Path] = ()) -> Prepared:
     """What lies in `files`, cleaned and split; reverse: the second column is the one to translate.
 
-    more: files of pairs for training alone; none of their sentences is in validation or test, on either side."""
+    more: files of pairs for training only, columns in the same order; none of their sentences is in validation or test, on either side.
+    Raises ValueError if nothing is left, or if the columns of `more` look swapped."""
+    def judged_of(files: Sequence[Path]) -> tuple[list[TextPair], list[tuple[TextPair, str]]]:
+        given = read_pairs(files)
+        return given, judge_pairs(given)
+
     def kept(files: Sequence[Path], judged: Sequence[tuple[TextPair, str]], counts: dict[str, int]) -> list[TextPair]:
         if not counts["kept"]:
             lost = own_report.reasons(counts) or "there is no line"
             raise ValueError(f"no pair of {' and '.join(map(str, files))} is left after cleaning: {lost}")
         return [pair for pair, reason in judged if not reason]
 
-    given, judged = read_and_judge(files, reverse)
+    given, judged = judged_of(files)
     counts = counted(given, judged)
-    parts, others, counts_of_more = split_pairs(kept(files, judged, counts)), [], {}
+    parts = split_pairs(kept(files, judged, counts))
+    if reverse:
+        parts, lost = apart_by_second(parts)
+        judged += [(pair, "held out") for pair in lost]
+        counts |= {"kept": counts["kept"] - len(lost), "held out": len(lost)}
+    others: list[tuple[TextPair, str]] = []
+    counts_of_more: dict[str, int] = {}
     if more:
-        given, others = read_and_judge(more, reverse)
+        given, others = judged_of(more)
+        if look_swapped([pair for pair, reason in others if not reason], parts["train"]):
+            raise ValueError(f"the columns of {' and '.join(map(str, more))} look swapped: write its languages in the order of "
+                             f"{' and '.join(map(str, files))}")
         others = may_train_on(others, parts)
         counts_of_more = counted(given, others)
         parts["train"] = parts["train"] + kept(more, others, counts_of_more)
-    return Prepared(parts, counts, [row for row in [*judged, *others] if row[1]], counts_of_more)
+    left_out = [row for row in [*judged, *others] if row[1]]
+    if reverse:
+        parts = {name: [pair[::-1] for pair in part] for name, part in parts.items()}
+        left_out = [(pair[::-1], reason) for pair, reason in left_out]
+    return Prepared(parts, counts, left_out, counts_of_more)
 
 
 # Training --------------------------------------------------------------------------------------------------------------
@@ -258,7 +297,7 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
     """Train a translator on `files` into `folder`, or go on; then test it, and leave run.json, report.md, test.tsv and left_out.tsv.
 
     The record is returned. languages: of the first and the second column; reverse: from the second to the first; more: files of pairs
-    that are trained on and never tested with."""
+    for training only."""
     parts, counts, left_out, counts_of_more = prepare_pairs(files, reverse, more)
     recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs)
     device = device or device_here()

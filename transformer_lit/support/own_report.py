@@ -97,14 +97,14 @@ def shape(recipe: Mapping) -> str:
 
 def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[str, int], recipe: "OwnRecipe",
           more: Sequence[Path] = (), counts_of_more: Mapping[str, int] | None = None) -> list[str]:
-    "What is said before the training: pairs, also those for training alone, parts, model."
+    "What is said before the training: pairs, also those for training only, parts, model."
     from dataclasses import asdict
 
     def kept(files: Sequence[Path], counts: Mapping[str, int], to_do: str = "") -> str:
         lost = reasons(counts)
         return f"{' and '.join(map(str, files))}: {counts['given']:,} pairs, {counts['kept']:,} kept{to_do}" + (f"; left out: {lost}" if lost else "")
 
-    return [kept(files, counts), *([kept(more, counts_of_more, " for training alone")] if more and counts_of_more else []),
+    return [kept(files, counts), *([kept(more, counts_of_more, " for training only")] if more and counts_of_more else []),
             f"{recipe.source} to {recipe.language}: " + ", ".join(f"{name} {len(parts[name]):,}" for name in ("train", "valid", "test")),
             shape(asdict(recipe))]
 
@@ -158,7 +158,7 @@ PAGE = """# A translator from {source} to {target}
 
 {pairs}
 {respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters. What was left out, but for repeated pairs, stands in {left_out}, each with
-its reason; "perhaps" is said by the letters alone.
+its reason; "perhaps" is said by the letters alone, and "held out" of pairs for training with a sentence of the test or validation part.
 
 {parts}
 The parts share no source sentence. Of the test sentences, {copied:.0%} have a reference that training holds too, as the
@@ -199,7 +199,7 @@ def write_report(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Ans
     write_text(folder / REPORT, PAGE.format(
         source=recipe["source"], target=recipe["language"], command=record["command"],
         respelled=counts["respelled"] + (more["cleaning"]["respelled"] if more else 0),
-        pairs=table(("pairs", "number"), pair_rows(counts) + (pair_rows(more["cleaning"], " (training alone)") if more else [])),
+        pairs=table(("pairs", "number"), pair_rows(counts) + (pair_rows(more["cleaning"], " (training only)") if more else [])),
         parts=table(("part", "pairs"), [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]),
         copied=record["copied_answers"], shape=shape(recipe), parameters=record["parameters"], minutes=record["seconds"] / 60,
         tokens=over_long(record),
