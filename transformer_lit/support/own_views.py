@@ -60,7 +60,7 @@ def answers_table(sources: Sequence[str], sizes: Sequence[int]) -> figures.Pictu
     "What the first seed said to some test sentences, a column for each number of pairs. KeyError for a sentence that none was asked."
     said = {f"{runs_of(pairs)[0]['train_pairs']:,} pairs": {source: one for source, _, one in runs_of(pairs)[0]["shown"]} for pairs in sizes}
     return figures.table([{"English": source, **{name: answers[source] for name, answers in said.items()}} for source in sources],
-                         caption="Answers to test sentences, at the epoch of least loss", wide=len(said) > 2)
+                         caption="Answers to test sentences, at the epoch of least loss")
 
 
 # One change at a time ----------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def synthetic_table(pairs: int, sentences: Sequence[str]) -> figures.Picture:
     known = {french: made for french, *made in run["shown"]}
     (test, scores), = run["tests"].items()
     return figures.table([{"French": one, **dict(zip(("greedy", "sampled"), known[one]))} for one in sentences],
-                         caption=f"A reverse model of {pairs:,} pairs, with {scores['all']['bleu']['value']:.1f} BLEU into English", wide=True)
+                         caption=f"A reverse model of {pairs:,} pairs, with {scores['all']['bleu']['value']:.1f} BLEU into English")
 
 
 def back_rows(sizes: Sequence[int]) -> list[dict]:
@@ -187,7 +187,7 @@ def back_rows(sizes: Sequence[int]) -> list[dict]:
 
 NOISE = {"misaligned": "French of another pair", "misordered": "French words shuffled", "wrong-language": "German for French",
          "untranslated": "English on both sides"}
-RULES = {"lopsided": "lengths", "copied": "copies", "languages": "languages", "all rules": "all rules", "own score": "the model's own score"}
+RULES = {"lopsided": "lengths", "copied": "copies", "languages": "languages", "all rules": "all rules", "own score": "own score"}
 
 
 def noisy_runs() -> dict[str, list[dict]]:
@@ -214,8 +214,8 @@ def noise_rows() -> list[dict]:
     def repeats(kind: str) -> str:
         return f"{mean(run['repeats'] for run in kinds[kind] if 'repeats' in run):.1%}"
 
-    return [{"added": NOISE[kind], "as it is": cost(kind), "without the worst tenth": cost(kind, "+filtered", "own score"),
-             "cleaned by rule": cost(kind, "+cleaned", "all rules"), "English repeated": repeats(kind)} for kind in kinds if kind != "real"]
+    return [{"added": NOISE[kind], "as it is": cost(kind), "worst tenth out": cost(kind, "+filtered", "own score"),
+             "cleaned": cost(kind, "+cleaned", "all rules"), "repeated": repeats(kind)} for kind in kinds if kind != "real"]
 
 
 def clean_bleu() -> float:
