@@ -26,7 +26,7 @@ from transformer_lit.evaluation import checksum, line_counts
 from transformer_lit.support import own_pairs, own_report, plan, training_sets
 from transformer_lit.support.archives import TextPair
 from transformer_lit.support.checkpoint import fill_weights, keep_weights, named_tensors, read_checkpoint
-from transformer_lit.support.confidence import log_probabilities
+from transformer_lit.support.confidence import pair_scores
 from transformer_lit.support.files import shipped, write_whole
 from transformer_lit.support.noise import language_faults
 from transformer_lit.support.own_pairs import Size
@@ -361,13 +361,6 @@ def tested(translator: Translator, test: tuple[list[str], list[list[str]]]) -> t
             "all": scores(said, references), "counts": counts}, said
 
 
-def own_score(translator: Translator, pairs: Pairs) -> list[float]:
-    "Mean log-probability of each target's tokens."
-    ids = translator.encode_pairs(pairs)
-    sums = log_probabilities(translator, [(source, target[1:-1]) for source, target in ids])
-    return [total / (len(target) - 1) for total, (_, target) in zip(sums, ids)]
-
-
 def weights_of(job: Job, home: Path, folder: Path) -> dict:
     "The weights of a short run on real pairs; trained again where they aren't on this machine."
     base = Job(job.pairs, epochs=job.epochs)
@@ -404,7 +397,7 @@ def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
         keep_weights(home / "weights" / f"{job.name}.safetensors", made.run.model)
     if job.text in NOISE:
         _, marks = planted(job.text, job.pairs)
-        score = own_score(translator, pairs)
+        score = pair_scores(translator, pairs)
         row["dropped"] = sorted(sorted(range(len(pairs)), key=score.__getitem__)[:len(pairs) // 10])
         drop = set(row["dropped"])
         rules = found_by(pairs) | {"own score": [k in drop for k in range(len(pairs))]}

@@ -10,8 +10,9 @@ import pytest
 import torch
 from unspoken import line
 
-from transformer_lit.data import sentence_key
+from transformer_lit.data import load, sentence_key
 from transformer_lit.support import cli, own_pairs, own_report, recipes
+from transformer_lit.support.files import shipped
 from transformer_lit.support.noise import OTHER, THIRD
 from transformer_lit.support.own_pairs import Size, clean_pairs, prepare_pairs, read_pairs, recipe_for, size_for, split_pairs
 from transformer_lit.translation import from_pretrained
@@ -293,6 +294,9 @@ def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path
     tested = [line.split("\t")[0] for line in (folder / "test.tsv").read_text(encoding="utf-8").splitlines()]
     assert len(tested) == 8 and [page.count(f"\n| {source} | ") for source in tested].count(1) == 6, "the nearest four and two of the other half"
     assert (folder / "left_out.tsv").read_text(encoding="utf-8") == "" and "What was left out, but for repeated pairs, stands in left_out.tsv" in page
+    rows = [line.split("\t") for line in (folder / "doubted.tsv").read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == 6 and [float(row[0]) for row in rows] == sorted(float(row[0]) for row in rows) and "doubted.tsv has" in page
+    assert {tuple(row[1:]) for row in rows} <= set(PAIRS) and not {row[1] for row in rows} & set(tested)
     assert from_pretrained(folder).languages == ("en", "eo")
     assert typed(f"translate --folder {folder} Hello. --beam 1")[0] == 0
     status, again = typed(f"evaluate --folder {folder} --out scores.json")
@@ -344,6 +348,17 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_stopped(small, tmp_path):
 
 
 # The report ------------------------------------------------------------------------------------------------------------
+
+def test_the_least_likely_pairs_are_doubted():
+    translator = from_pretrained(shipped("data/checkpoints/pocket"))
+    fine = [(pair[0], pair[1]) for pair in load("pocket")["train"][:38]]
+    swapped = [(fine[0][0], fine[20][1]), (fine[20][0], fine[0][1])]
+    found = own_pairs.doubted(translator, fine[:20] + swapped + fine[20:])
+    assert len(found) == 4 and {pair for _, pair in found[:2]} == set(swapped) and found == sorted(found)
+    assert own_pairs.doubted(translator, fine, most=1) == own_pairs.doubted(translator, fine)[:1]
+    assert own_pairs.doubted(translator, [*fine[:9], ("long " * 200, "long " * 200)]) == [], "what isn't trained on isn't judged"
+    assert len(own_pairs.doubted(translator, fine, scored=20)) == 2, "one in ten of those that are judged"
+
 
 def test_right_and_wrong_answers_are_chosen_over_the_whole_range():
     sources, references = [f"s{k}" for k in range(60)], [[f"abcdefghij{k:02d}", f"other {k}"] for k in range(60)]

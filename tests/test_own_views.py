@@ -88,11 +88,42 @@ def test_ways_to_use_captions(monkeypatch):
 # What the page says of the real record -----------------------------------------------------------------------------------
 
 def test_the_page_says_what_so_many_pairs_gave():
-    few, more = (views.scores_of(views.runs_of(pairs), "bleu") for pairs in (2_000, 10_000))
-    assert [size.pairs for size in views.measured()] == [2_000, 10_000] and max(few) < 10 and min(more) > 20
-    right = {source: said == reference or said == "Tom a peur de vous." for source, reference, said in views.runs_of(10_000)[0]["shown"]}
-    asked = ["I don't like coffee.", "That's exactly what I thought.", "Tom is afraid of you.", "I need a heavy coat."]
-    assert [right[source] for source in asked] == [True, True, True, False]
+    few, more, every = (views.scores_of(views.runs_of(pairs), "bleu") for pairs in (2_000, 10_000, 150_000))
+    assert [size.pairs for size in views.measured(1)] == [2_000, 10_000, 150_000] and max(few) < 10 < 20 < min(more) and every[0] > 50
+    assert views.runs_of(150_000)[0]["train_pairs"] == 158_482 and not views.runs_of(50_000), "50,000 pairs haven't been run whole"
+    said = {pairs: {source: one for source, _, one in views.runs_of(pairs)[0]["shown"]} for pairs in (10_000, 150_000)}
+    for source, reference, _ in views.runs_of(10_000)[0]["shown"]:
+        if source in ("I don't like coffee.", "That's exactly what I thought."):
+            assert said[10_000][source] == said[150_000][source] == reference
+    assert said[10_000]["My shoelaces came undone."] == "Ma confiance est venu des chaussures." and said[150_000]["My shoelaces came undone."] == "Mes lacets sont défaits."
+    assert said[10_000]["I need a heavy coat."] == "J'ai besoin d'être un manteau." and said[150_000]["I need a heavy coat."] == "J'ai besoin d'un lourd manteau."
+    assert "une règle est plus grande que les filles" in said[150_000]["Boys, as a rule, are taller than girls."]
+
+
+def test_the_page_says_what_wrong_lines_cost():
+    rows = {row["added"]: row for row in views.noise_rows()}
+    cells = views.cells_by_text(50_000, 4)
+    cost = {kind: cells[kind]["more_than"][0]["tatoeba"] for kind in views.NOISE if kind in cells}
+    assert set(rows) == set(views.NOISE.values()) and all(cell["seeds"] == [1] for cell in cells.values())
+    assert min(cost, key=lambda kind: cost[kind]["value"]) == "untranslated" and cost["untranslated"]["value"] < 2 * cost["misaligned"]["value"] < -4
+    assert all(one["high"] < 0 for one in (cost["misaligned"], cost["wrong-language"], cost["untranslated"]))
+    assert 0.12 < float(rows["English on both sides"]["repeated"].rstrip("%")) / 100 < 0.13, "one in eight"
+    found = {kind: runs[0]["found"] for kind, runs in views.noisy_runs().items() if kind != "real"}
+    assert found["untranslated"]["all rules"]["recall"] > 0.95 < found["wrong-language"]["all rules"]["recall"] and found["misaligned"]["all rules"]["recall"] < 0.02
+    assert found["untranslated"]["own score"]["recall"] < 0.01 and 0.7 < found["misaligned"]["own score"]["recall"] < 0.8
+    assert 0.45 < found["wrong-language"]["own score"]["recall"] < 0.55
+
+
+def test_the_page_says_what_synthetic_pairs_bring():
+    run, cells = views.reverse_run(10_000), views.cells_by_text(10_000, 0)
+    assert run["monolingual"] == 40_000 and run["in_test"][0] == 4
+    made = {french: both for french, *both in run["shown"]}
+    assert made["Je sais que tu veux l'aider."][0] == "I know you want to help it." and made["J'ai invité mes amis à venir prendre le café."][0] == "I invited my friends to come the coffee."
+    assert made["Tom a vendu sa voiture à Mary pour trois cents dollars."][0] == "Tom fell to Mary by three hundred dollars."
+    gains = {text: cells[text]["more_than"][0]["tatoeba"] for text in ("greedy", "greedy+tagged")}
+    assert gains["greedy"]["low"] < 0 < gains["greedy+tagged"]["low"], "undecided, and decided"
+    steps = {run["steps"] for run in views.recorded("own-pair")["runs"] if run["pairs"] == 10_000 and run["text"] != "reverse" and not run["change"]}
+    assert len(steps) == 1, "the same number of updates"
 
 
 def test_the_page_says_which_changes_help():

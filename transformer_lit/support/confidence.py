@@ -45,6 +45,13 @@ def log_probabilities(translator: Translator, pairs: Sequence[tuple[list[int], l
     return found
 
 
+def pair_scores(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    "Of each pair the mean log-probability of its target's tokens, EOS among them: the lower, the less the model believes in it."
+    ids = translator.encode_pairs(pairs)
+    sums = log_probabilities(translator, [(source, target[1:-1]) for source, target in ids])
+    return [total / (len(target) - 1) for total, (_, target) in zip(sums, ids)]
+
+
 def translate_surely(translator: Translator, sentences: Sequence[str], beam_size: int = 4, batch_size: int = 64) -> list[Said]:
     "What `Translator.translate` answers, each with its mean log-probability a token; over all parts of a long text."
     askable(list(sentences))

@@ -45,7 +45,7 @@ def own_name(options: argparse.Namespace) -> str:
 
 
 def train_own(options: argparse.Namespace, files: list[Path], folder: Path, device: "torch.device") -> int:
-    "Train on one's own pairs, and leave report.md, run.json, test.tsv and left_out.tsv beside the model."
+    "Train on one's own pairs, and leave report.md, run.json, test.tsv, left_out.tsv and doubted.tsv beside the model."
     from . import own_pairs
 
     more = one_or_two("--train-only", options.train_only or [])

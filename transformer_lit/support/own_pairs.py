@@ -22,6 +22,7 @@ from .devices import device_here
 from .files import file_hash
 from .noise import language_faults, look_swapped
 from .precision import precision_here
+from .recipes import LONGEST as MOST_TOKENS
 from .recipes import Recipe, for_device, may_train, scored, tested, train_translator
 from .sampling import evenly
 from .spaceless import cut_for
@@ -283,6 +284,17 @@ def looked_at(parts: dict[str, list[TextPair]], most: int = 10) -> list[str]:
     return list(dict.fromkeys(source for source, _ in evenly(parts["valid"], most)))
 
 
+def doubted(translator: Translator, pairs: list[TextPair], most: int = 200, scored: int = 100_000) -> list[tuple[float, TextPair]]:
+    """Training pairs that the trained model finds least likely, the least likely first: at most so many, and one in ten.
+
+    Of more than `scored` pairs some are judged, evenly over all. Wrong translations of the right length are among them, and right ones of
+    rare words; copies aren't, where there were enough to learn them."""
+    some = evenly(pairs, scored)
+    short = [pair for pair, ids in zip(some, translator.encode_pairs(some)) if max(map(len, ids)) <= MOST_TOKENS]
+    rows = sorted(zip(confidence.pair_scores(translator, short), short))
+    return rows[:min(most, len(rows) // 10)]
+
+
 def keep_calibration(translator: Translator, pairs: list[TextPair], folder: Path, most: int = 500) -> None:
     "What the translator's probabilities are worth, from validation sentences, for `translate --show-confidence`; nothing if they are too few."
     sources, references = grouped(evenly(pairs, most))
@@ -294,8 +306,9 @@ def keep_calibration(translator: Translator, pairs: list[TextPair], folder: Path
 
 def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, command: str, reverse: bool = False,
           epochs: int | None = None, device: torch.device | None = None, more: Sequence[Path] = ()) -> dict:
-    """Train a translator on `files` into `folder`, or go on; then test it, and leave run.json, report.md, test.tsv and left_out.tsv.
+    """Train a translator on `files` into `folder`, or go on; then test it.
 
+    It leaves run.json and report.md, and pairs: test.tsv; left_out.tsv, by cleaning; doubted.tsv, of the training, by the trained model.
     The record is returned. languages: of the first and the second column; reverse: from the second to the first; more: files of pairs
     for training only."""
     parts, counts, left_out, counts_of_more = prepare_pairs(files, reverse, more)
@@ -319,6 +332,7 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
         [held_out] + scored(said, references, recipe.corpus + "-test", cut), interval=own_report.intervals(said, references, cut),
         copied_answers=own_report.known(references, parts["train"]))
     keep_calibration(translator, parts["valid"], folder)
+    own_report.write_doubted(folder, doubted(translator, parts["train"]))
     shown = own_report.examples(sources, references, said)
     own_report.write_report(folder, record, shown)
     print(*own_report.ended(folder, record, shown), sep="\n", flush=True)

@@ -14,7 +14,7 @@ from .spaceless import cut_for, line_counts_by, scores_by
 if TYPE_CHECKING:
     from .own_pairs import OwnRecipe
 
-TEST, REPORT, LEFT_OUT = "test.tsv", "report.md", "left_out.tsv"
+TEST, REPORT, LEFT_OUT, DOUBTED = "test.tsv", "report.md", "left_out.tsv", "doubted.tsv"
 
 
 # What a folder keeps of the text -----------------------------------------------------------------------------------------
@@ -27,6 +27,11 @@ def write_test(folder: Path, pairs: Iterable[TextPair]) -> None:
 def write_left_out(folder: Path, judged: Iterable[tuple[TextPair, str]]) -> None:
     "The pairs that cleaning left out, as three columns, the reason first. Repeated ones stay away: they are in training once."
     write_text(folder / LEFT_OUT, "".join(f"{reason}\t{source}\t{target}\n" for (source, target), reason in judged if reason != "repeated"))
+
+
+def write_doubted(folder: Path, rows: Iterable[tuple[float, TextPair]]) -> None:
+    "Training pairs to look at, as three columns, the mean log-probability of a token first."
+    write_text(folder / DOUBTED, "".join(f"{score:.2f}\t{source}\t{target}\n" for score, (source, target) in rows))
 
 
 def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> dict:
@@ -159,6 +164,7 @@ PAGE = """# A translator from {source} to {target}
 {pairs}
 {respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters. What was left out, but for repeated pairs, stands in {left_out}, each with
 its reason; "perhaps" is said by the letters alone, and "held out" of pairs for training with a sentence of the test or validation part.
+{doubted} has the training pairs that the trained model finds least likely, with the mean log-probability of a token: look there for wrong translations.
 
 {parts}
 The parts share no source sentence. Of the test sentences, {copied:.0%} have a reference that training holds too, as the
@@ -203,7 +209,7 @@ def write_report(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Ans
         parts=table(("part", "pairs"), [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]),
         copied=record["copied_answers"], shape=shape(recipe), parameters=record["parameters"], minutes=record["seconds"] / 60,
         tokens=over_long(record),
-        hardware=record["hardware"], torch=record["torch"], seed=record["seed"], sentences=data["distinct_test"], test=TEST, left_out=LEFT_OUT,
+        hardware=record["hardware"], torch=record["torch"], seed=record["seed"], sentences=data["distinct_test"], test=TEST, left_out=LEFT_OUT, doubted=DOUBTED,
         scores="".join(f"- {line}\n" for line in bleu_lines(record)), loss=record["scores"][0]["value"], right=rows["right"],
         right_text="Each equals a reference." if equal == len(shown["right"]) else
                    f"{equal} of these equal a reference; the others come nearest to theirs by chrF.", wrong=rows["wrong"]))

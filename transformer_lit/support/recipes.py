@@ -133,7 +133,10 @@ def may_train(folder: Path, recipe: Recipe) -> None:
         raise FileExistsError(f"{folder} holds a translator and no {plan.NAME} to compare with: use another folder (--folder)")
 
 
-def prepare_training(translator: Translator, pairs: Pairs, recipe: Recipe, folder: Path, longest: int = 128,
+LONGEST = 128  # tokens of a side that is trained on
+
+
+def prepare_training(translator: Translator, pairs: Pairs, recipe: Recipe, folder: Path, longest: int = LONGEST,
                      ) -> tuple[Trainer, PairBatches]:
     "A trainer by `recipe`, and its batches; pairs over `longest` tokens are left out. ValueError if none are left."
     config, model = recipe.training, translator.model
