@@ -322,7 +322,7 @@ def shipped_translator(job: Job) -> Trained:
     row = {"size": asdict(job.size), "recipe": record["recipe"], "train_pairs": record["data"]["train"], "parameters": record["parameters"],
            "tokens": record["tokens"], "cpu_seconds": record["seconds"],  # on the wall: the core was shared at times
            "epochs_run": epochs, "best_epoch": epochs, "valid_loss": loss,
-           "valid_per_character": per_character(loss, held, valid), "trained": {key: record[key] for key in ("command", "commit", "hardware")}}
+           "valid_per_character": per_character(loss, held, valid), "record": f"results/{name}/run.json"}
     return Trained(translator, None, row, {})
 
 

@@ -263,7 +263,7 @@ def test_a_row_has_all_that_is_reported(ran):
     assert set(noisy["found"]) == {"copied", "lopsided", "languages", "all rules", "own score"} and len(noisy["dropped"]) == 8
     assert filtered["train_pairs"] == 80
     ours = rows[FEW[6]]
-    assert ours["train_pairs"] == 46_000 and "train" in ours["trained"]["command"] and len(ours["shown"]) == TRIAL.held
+    assert ours["train_pairs"] == 46_000 and ours["record"] == "results/pocket/run.json" and len(ours["shown"]) == TRIAL.held
     assert ours["bleu"] > rows[FEW[0]]["bleu"] and 0 < ours["valid_per_character"] < rows[FEW[0]]["valid_per_character"]
 
 
