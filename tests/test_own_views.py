@@ -106,12 +106,14 @@ def test_the_page_says_what_wrong_lines_cost():
     cost = {kind: cells[kind]["more_than"][0]["tatoeba"] for kind in views.NOISE if kind in cells}
     assert set(rows) == set(views.NOISE.values()) and all(cell["seeds"] == [1] for cell in cells.values())
     assert min(cost, key=lambda kind: cost[kind]["value"]) == "untranslated" and cost["untranslated"]["value"] < 2 * cost["misaligned"]["value"] < -4
-    assert all(one["high"] < 0 for one in (cost["misaligned"], cost["wrong-language"], cost["untranslated"]))
+    assert all(one["high"] < 0 for one in cost.values()) and [round(cost[kind]["value"], 1) for kind in ("misaligned", "wrong-language", "misordered")] == [-2.3, -1.6, -1.4]
+    assert not any(f"{kind}{way}" in cells for kind in views.NOISE for way in ("+cleaned", "+filtered")), "the page says that these haven't been run"
     assert 0.12 < float(rows["English on both sides"]["repeated"].rstrip("%")) / 100 < 0.13, "one in eight"
     found = {kind: runs[0]["found"] for kind, runs in views.noisy_runs().items() if kind != "real"}
     assert found["untranslated"]["all rules"]["recall"] > 0.95 < found["wrong-language"]["all rules"]["recall"] and found["misaligned"]["all rules"]["recall"] < 0.02
     assert found["untranslated"]["own score"]["recall"] < 0.01 and 0.7 < found["misaligned"]["own score"]["recall"] < 0.8
-    assert 0.45 < found["wrong-language"]["own score"]["recall"] < 0.55
+    assert 0.6 < found["misordered"]["own score"]["recall"] < 0.7 and found["misordered"]["all rules"]["recall"] < 0.02
+    assert all(0.03 < found[kind]["own score"]["false_alarms"] < 0.05 for kind in ("misaligned", "misordered"))
 
 
 def test_the_page_says_what_synthetic_pairs_bring():
@@ -124,6 +126,7 @@ def test_the_page_says_what_synthetic_pairs_bring():
     assert gains["greedy"]["low"] < 0 < gains["greedy+tagged"]["low"], "undecided, and decided"
     steps = {run["steps"] for run in views.recorded("own-pair")["runs"] if run["pairs"] == 10_000 and run["text"] != "reverse" and not run["change"]}
     assert len(steps) == 1, "the same number of updates"
+    assert set(cells) & set(views.BACK) == {"real", "greedy", "greedy+tagged"} and all(cells[text]["seeds"] == [1] for text in gains), "sampled not yet"
 
 
 def test_the_page_says_which_changes_help():
