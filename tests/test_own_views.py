@@ -110,6 +110,7 @@ def test_the_page_says_what_wrong_lines_cost():
     assert not any(f"{kind}{way}" in cells for kind in views.NOISE for way in ("+cleaned", "+filtered")), "the page says that these haven't been run"
     assert 0.12 < float(rows["English on both sides"]["repeated"].rstrip("%")) / 100 < 0.13, "one in eight"
     found = {kind: runs[0]["found"] for kind, runs in views.noisy_runs().items() if kind != "real"}
+    assert all(one["lopsided"]["recall"] < 0.02 for one in found.values()), "lengths find at most one in a hundred"
     assert found["untranslated"]["all rules"]["recall"] > 0.95 < found["wrong-language"]["all rules"]["recall"] and found["misaligned"]["all rules"]["recall"] < 0.02
     assert found["untranslated"]["own score"]["recall"] < 0.01 and 0.7 < found["misaligned"]["own score"]["recall"] < 0.8
     assert 0.6 < found["misordered"]["own score"]["recall"] < 0.7 and found["misordered"]["all rules"]["recall"] < 0.02
@@ -203,10 +204,10 @@ def test_what_noise_costs_and_what_finds_it(monkeypatch):
     monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": [*runs, a_run(50_000, 1, 50.0)]})
     assert [run["seed"] for run in views.noisy_runs()["untranslated"]] == [1, 2] and len(views.noisy_runs()["real"]) == 1
     assert views.noise_rows() == [
-        {"added": "French of another pair", "as it is": "-2.0 [-3.0, -1.0]", "worst tenth out": "no run", "cleaned": "finds 1%",
+        {"added": "French of another pair", "on all lines": "-2.0 [-3.0, -1.0]", "worst tenth out": "no run", "cleaned": "finds 1%",
          "repeated": "0.2%"},
-        {"added": "English on both sides", "as it is": "-6.0 [-7.0, -5.0]", "worst tenth out": "-1.0 [-2.0, +0.0]",
+        {"added": "English on both sides", "on all lines": "-6.0 [-7.0, -5.0]", "worst tenth out": "-1.0 [-2.0, +0.0]",
          "cleaned": "+0.5 [-0.5, +1.5]", "repeated": "25.0%"}]
-    assert list(views.noise_rows()[0]) == ["added", "as it is", "worst tenth out", "cleaned", "repeated"]
+    assert list(views.noise_rows()[0]) == ["added", "on all lines", "worst tenth out", "cleaned", "repeated"]
     assert views.clean_bleu() == 38.0
-    assert views.found_rows()[1]["lengths"] == "75% (1.0%)" and views.found_rows()[0]["own score"] == "20% (1.0%)"
+    assert views.found_rows()[1]["copies"] == "75% (1.0%)" and views.found_rows()[0]["own score"] == "20% (1.0%)"
