@@ -106,6 +106,8 @@ def test_the_page_says_what_wrong_lines_cost():
     cost = {kind: cells[kind]["more_than"][0]["tatoeba"] for kind in views.NOISE if kind in cells}
     assert set(rows) == set(views.NOISE.values()) and all(cell["seeds"] == [1] for cell in cells.values())
     assert min(cost, key=lambda kind: cost[kind]["value"]) == "untranslated" and cost["untranslated"]["value"] < 2 * cost["misaligned"]["value"] < -4
+    seeds = views.scores_of(views.runs_of(10_000), "bleu")
+    assert round(max(seeds), 1) - round(min(seeds), 1) == pytest.approx(1.1), "the page's measure of how far seeds differ"
     assert all(one["high"] < 0 for one in cost.values()) and [round(cost[kind]["value"], 1) for kind in ("misaligned", "wrong-language", "misordered")] == [-2.3, -1.6, -1.4]
     assert not any(f"{kind}{way}" in cells for kind in views.NOISE for way in ("+cleaned", "+filtered")), "the page says that these haven't been run"
     assert 0.12 < float(rows["English on both sides"]["repeated"].rstrip("%")) / 100 < 0.13, "one in eight"
