@@ -290,7 +290,7 @@ def doubted(translator: Translator, pairs: list[TextPair], most: int = 200, scor
     Of more than `scored` pairs some are judged, evenly over all. Wrong translations of the right length are among them, and right ones of
     rare words; copies aren't, where there were enough to learn them."""
     some = evenly(pairs, scored)
-    short = [pair for pair, ids in zip(some, translator.encode_pairs(some)) if max(map(len, ids)) <= MOST_TOKENS]
+    short = [pair for pair, ids in zip(some, translator.encode_pairs(some)) if max(map(len, ids)) <= MOST_TOKENS]  # as in training
     rows = sorted(zip(confidence.pair_scores(translator, short), short))
     return rows[:min(most, len(rows) // 10)]
 

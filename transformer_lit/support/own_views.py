@@ -163,7 +163,7 @@ def synthetic_table(pairs: int, sentences: Sequence[str]) -> figures.Picture:
     "What the reverse model wrote for French sentences. KeyError for one that isn't among those which the record shows."
     run = reverse_run(pairs)
     known = {french: made for french, *made in run["shown"]}
-    (test, scores), = run["tests"].items()
+    scores, = run["tests"].values()
     return figures.table([{"French": one, **dict(zip(("greedy", "sampled"), known[one]))} for one in sentences],
                          caption=f"A reverse model of {pairs:,} pairs, with {scores['all']['bleu']['value']:.1f} BLEU into English")
 
