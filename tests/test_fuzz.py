@@ -23,7 +23,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 STATUSES = {0: "done", 1: "a mistake, in one sentence", 2: "a wrong option", 75: "the time was up", 130: "Ctrl-C"}
-SECONDS, MEMORY = 40, 2_000_000  # for one case; kilobytes of a whole child
+SECONDS, MEMORY = 40, 2_000  # for one case; megabytes of a whole child
 
 NOISE = random.Random(1).randbytes(3000)
 SPOILS = {
@@ -167,7 +167,7 @@ def run(command, home, stdin=b""):
 
 def child(group, folder):
     "Run all cases of a group; results to results.json."
-    import resource
+    from transformer_lit.support.memory import peak_memory
     signal.signal(signal.SIGALRM, late)
     patched()
     whole, found = folder / "whole", []
@@ -192,7 +192,7 @@ def child(group, folder):
             spoil(now / file, how)
         result = run(command, now, stdin)
         found.append({"name": name, "same": result["out"] == plain[key]["out"], **result})
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    most = peak_memory()["own_megabytes"]
     (folder / "results.json").write_text(json.dumps({"memory": most, "cases": found}))
 
 
@@ -406,7 +406,7 @@ def test_whatever_comes_there_is_one_sentence(group, tmp_path):
     found = outcomes(group, tmp_path)
     wrong = [f"{case['name']}: {words}" for case in found["cases"] if (words := judged(case))]
     assert not wrong, f"{len(wrong)} of {len(found['cases'])}:\n" + "\n".join(wrong[:40])
-    assert found["memory"] < MEMORY, f"{found['memory']:,} kB at the most"
+    assert found["memory"] < MEMORY, f"{found['memory']:,} MB at the most"
 
 
 def test_there_are_hundreds_of_cases():

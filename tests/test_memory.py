@@ -1,6 +1,9 @@
 """What fits in memory: micro-batches whose gradients add up to the whole batch's."""
 import dataclasses
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,3 +68,13 @@ def test_the_best_of_six_products(monkeypatch):
 def test_memory_that_was_held():
     found = memory.peak_memory()
     assert 50 < found["own_megabytes"] < 20_000 and len(found) == 2
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux counts what the process before held")
+def test_a_process_is_not_charged_with_what_started_it():
+    "A child of a large process: the operating system's figure for it includes the parent's, ours doesn't."
+    held = bytearray(b"x") * 600_000_000  # written, so that it is really held
+    child = "from transformer_lit.support.memory import peak_memory; print(peak_memory()['own_megabytes'])"
+    found = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent)
+    larger = subprocess.run([sys.executable, "-c", "held = bytearray(b'x') * 600_000_000; " + child], capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent)
+    assert len(held) == 600_000_000 and int(found.stdout) < 550 and int(larger.stdout) > int(found.stdout) + 500

@@ -1,8 +1,10 @@
 """How much fits: micro-batches that a device has room for, the most memory that was held, and what a processor can multiply."""
+import contextlib
 import math
 import sys
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +51,8 @@ def peak_memory() -> dict[str, float]:
         return {}
     unit = 1e6 if sys.platform == "darwin" else 1e3
     own, workers = (resource.getrusage(who).ru_maxrss / unit for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    with contextlib.suppress(OSError):  # Linux counts into ru_maxrss what the process that started this one held
+        own = next((int(line.split()[1]) / 1e3 for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")), own)
     return {"own_megabytes": round(own), "worker_megabytes": round(workers)}
 
 
