@@ -29,7 +29,7 @@ from common import BENCH, where  # noqa: E402
 
 from transformer_lit import data  # noqa: E402
 from transformer_lit.support import cli  # noqa: E402
-from transformer_lit.support.archives import TextPair  # noqa: E402
+from transformer_lit.support.archives import TextPair, read_columns  # noqa: E402
 from transformer_lit.support.commands import guarded  # noqa: E402
 from transformer_lit.support.files import write_json, write_text  # noqa: E402
 from transformer_lit.support.records import commit  # noqa: E402
@@ -88,6 +88,14 @@ def run(names: list[str], home: Path, trial: bool) -> int:
     return 0
 
 
+def shown(folder: Path, number: int = 20) -> list[list[str]]:
+    "Test sentences that nobody chose, spread evenly over the test: each with its first reference and the answer."
+    sources, references = data.grouped(read_columns(folder / "test.tsv"))
+    said = (folder / "hypotheses.txt").read_text("utf-8").split("\n")[:-1]
+    every = max(1, len(sources) // number)
+    return [[source, refs[0], answer] for source, refs, answer in zip(sources, references, said, strict=True)][::every][:number]
+
+
 def collect(home: Path, out: Path, trial: bool) -> int:
     "Write the record of all that is done. ValueError if a training's commit isn't known whole."
     found = {}
@@ -97,7 +105,7 @@ def collect(home: Path, out: Path, trial: bool) -> int:
             if len(record["commit"]) != 40 and not trial:
                 raise ValueError(f"{home / name} was made from a tree that no commit says: {record['commit']}")
             found[name] = {key: record[key] for key in ("command", "commit", "hardware", "torch", "seed", "recipe", "data", "parameters", "tokens",
-                                                        "seconds", "scores", "interval", "copied_answers")}
+                                                        "seconds", "scores", "interval", "copied_answers")} | {"shown": shown(home / name)}
     write_json(out, {"command": "python bench/other_pairs.py run", **where(), "pairs": found})
     print(f"{len(found)} pairs in {out}")
     return 0

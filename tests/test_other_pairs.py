@@ -6,6 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import other_pairs
 
+from transformer_lit.support import archives
 from transformer_lit.support.spaceless import without_spaces
 
 
@@ -29,6 +30,10 @@ def test_a_trial_of_the_command_becomes_a_record(tmp_path, capsys):
     found = json.loads(out.read_text(encoding="utf-8"))["pairs"]
     assert found["fr-en"]["command"].startswith("transformer-lit train --pairs french.tsv --languages en-fr --reverse")
     assert list(found) == ["fr-en", "en-signs"] and all(one["data"]["train"] == 48 for one in found.values())
+    for name, one in found.items():
+        held = [tuple(pair[:2]) for pair in archives.read_columns(home / name / "test.tsv")]
+        assert 0 < len(one["shown"]) <= 20 and all((source, reference) in held for source, reference, _ in one["shown"])
+        assert [answer for *_, answer in one["shown"]] == (home / name / "hypotheses.txt").read_text("utf-8").split("\n")[:len(one["shown"])]
     cuts = {name: one["scores"][1]["signature"] for name, one in found.items()}
     assert "tok:13a" in cuts["fr-en"] and "tok:char" in cuts["en-signs"]
 

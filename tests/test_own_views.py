@@ -213,3 +213,26 @@ def test_what_noise_costs_and_what_finds_it(monkeypatch):
     assert list(views.noise_rows()[0]) == ["added", "on all lines", "worst tenth out", "cleaned", "repeated"]
     assert views.clean_bleu() == 38.0
     assert views.found_rows()[1]["copies"] == "75% (1.0%)" and views.found_rows()[0]["own score"] == "20% (1.0%)"
+
+
+def test_other_pairs_say_how_bleu_is_counted(monkeypatch):
+    def one(bleu, cut):
+        scores = [{"metric": "cross-entropy, nats a token", "value": 2.0}, *(
+            {"metric": metric, "references": which, "value": value, "signature": f"nrefs:1|tok:{cut}"}
+            for which, more in (("first", 0), ("all", 9)) for metric, value in (("BLEU", bleu + more), ("chrF", 40 + more)))]
+        return {"scores": scores, "interval": {"first": {"low": bleu - 1, "high": bleu + 1}}, "data": {"train": 10_000}, "seconds": 1500}
+
+    monkeypatch.setattr(views, "recorded", lambda name: {"pairs": {"en-signs": one(30, "char"), "de-en": one(20, "13a")}})
+    assert views.other_rows() == [
+        {"": "German to English", "training pairs": 10_000, "BLEU": "20.0 [19.0, 21.0]", "chrF": "40.0", "minutes": "25"},
+        {"": "English to French in signs", "training pairs": 10_000, "BLEU": "30.0 [29.0, 31.0] (of signs)", "chrF": "40.0", "minutes": "25"}]
+
+
+def test_answers_of_other_pairs(monkeypatch):
+    shown = [["Geh!", "Go.", "Go."], ["Ja.", "Yes.", "No."], ["Nein.", "No.", "Yes."]]
+    monkeypatch.setattr(views, "recorded", lambda name: {"pairs": {"de-en": {"shown": shown}}})
+    assert views.other_answers(["de-en"]) == [
+        {"": "German to English", "sentence": "Geh!", "reference": "Go.", "answer": "Go."},
+        {"": "German to English", "sentence": "Ja.", "reference": "Yes.", "answer": "No."}]
+    with pytest.raises(KeyError, match="en-fr"):
+        views.other_answers(["en-fr"])

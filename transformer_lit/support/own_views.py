@@ -231,3 +231,29 @@ def found_rows() -> list[dict]:
     return [{"added": NOISE[kind], **{said: f"{mean(run['found'][rule]['recall'] for run in runs):.0%} "
              f"({mean(run['found'][rule]['false_alarms'] for run in runs):.1%})" for rule, said in RULES.items()}}
             for kind, runs in noisy_runs().items() if kind != "real"]
+
+
+# Other pairs of languages ------------------------------------------------------------------------------------------------
+
+DIRECTIONS = {"en-de": "English to German", "de-en": "German to English", "en-fr": "English to French", "fr-en": "French to English",
+             "en-signs": "English to French in signs"}
+
+
+def other_rows() -> list[dict]:
+    "What the command made of other pairs: BLEU with its interval, counted as the script asks for, and chrF, with the first reference."
+    rows, pairs = [], recorded("other-pairs")["pairs"]
+    for name, said in DIRECTIONS.items():
+        if name in pairs:
+            one = pairs[name]
+            first = {score["metric"]: score for score in one["scores"] if score.get("references") == "first"}
+            sure, bleu = one["interval"]["first"], first["BLEU"]
+            signs = " (of signs)" * ("tok:char" in bleu["signature"])
+            rows.append({"": said, "training pairs": one["data"]["train"], "BLEU": f"{bleu['value']:.1f} [{sure['low']:.1f}, {sure['high']:.1f}]{signs}",
+                         "chrF": f"{first['chrF']['value']:.1f}", "minutes": f"{one['seconds'] / 60:.0f}"})
+    return rows
+
+
+def other_answers(names: Sequence[str], sentences: int = 2) -> list[dict]:
+    "The first test sentences of those that the record shows for each pair, with a reference and the answer. KeyError for a pair that wasn't run."
+    return [{"": DIRECTIONS[name], "sentence": source, "reference": reference, "answer": answer}
+            for name in names for source, reference, answer in recorded("other-pairs")["pairs"][name]["shown"][:sentences]]
