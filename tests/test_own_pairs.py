@@ -64,6 +64,10 @@ def typed(tmp_path, monkeypatch, capsys):
     ("--pairs own.tsv --languages en-eo --train-only a b c", "--train-only takes one file of two columns, or two parallel texts, and 3 files"),
     ("--pairs own.tsv --languages en-eo --train-only one.txt", "one.txt has no second column"),
     ("--pairs own.tsv --languages en-eo --train-only bad.tsv", "no pair of bad.tsv is left after cleaning: empty 2"),
+    ("--without own.tsv", "--without is for pairs of your own"),
+    ("--pairs own.tsv --languages en-eo --without none.tsv", "none.tsv is not there"),
+    ("--pairs own.tsv --languages en-eo --without own.tsv", "line 1 of own.tsv isn't a number, a sentence and its translation"),
+    ("--pairs own.tsv --languages en-eo --without other.tsv", "none of the 1 pairs in other.tsv would be trained on"),
     ("--pairs own.tsv --languages en-eo --recipe pocket", "pocket has pairs of its own, and own.tsv holds yours: leave --recipe out, or --pairs"),
     ("--pairs own.tsv --languages en-eo --recipe multi30k-en-de", "multi30k-en-de has pairs of its own"),
     ("--pairs own.tsv b c --languages en-eo", "one file of two columns, or two parallel texts, and 3 files were given"),
@@ -89,6 +93,7 @@ def test_whatever_does_not_fit_is_one_sentence_and_leaves_nothing(line, words, t
     (tmp_path / "half.tsv.gz").write_bytes(gzip.compress(b"a\tb\n" * 9999)[:-20])
     (tmp_path / "empty.tsv").touch()
     tsv(tmp_path / "bad.tsv", [("a", ""), ("", "b")])
+    (tmp_path / "other.tsv").write_text("-9.00\tNobody said this.\tNeniu.\n", encoding="utf-8")
     tsv(tmp_path / "few.tsv", PAIRS[:49] + [("tom sees a cat!", "Ĉu?")])
     before = sorted(tmp_path.iterdir())
     status, said = typed(f"train {line}")
@@ -239,6 +244,38 @@ def test_the_report_tells_pairs_for_training_alone(small, typed, tmp_path):
     assert status == 1 and "was begun with other text" in why and why.count("\n") == 1
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_is_doubted_is_left_out_of_training_alone(tmp_path, reverse):
+    file, list_of = tsv(tmp_path / "own.tsv"), tmp_path / "doubted.tsv"
+    alone = prepare_pairs([file], reverse)
+    doubted = [*alone.parts["train"][3:6], alone.parts["test"][0], alone.parts["valid"][0]]
+    list_of.write_text("".join(f"-7.25\t{source}\t{target}\n" for source, target in doubted), encoding="utf-8")
+    less = prepare_pairs([file], reverse, without=list_of)
+    assert less.parts == alone.parts | {"train": alone.parts["train"][:3] + alone.parts["train"][6:]} and less.doubted == 3
+    assert less.left_out == alone.left_out + [(pair, "doubted") for pair in doubted[:3]] and less.counts == alone.counts
+    list_of.write_text("".join(f"-7.25\t{source}\t{target}\n" for source, target in alone.parts["train"]), encoding="utf-8")
+    with pytest.raises(ValueError, match="doubted.tsv lists all training pairs"):
+        prepare_pairs([file], reverse, without=list_of)
+
+
+def test_a_translator_learns_without_what_another_doubts(small, typed, tmp_path):
+    with_all, plain = tmp_path / "runs" / "en-eo", "train --pairs own.tsv --languages en-eo --epochs 1 --device cpu --threads 1"
+    assert typed(plain)[0] == 0
+    listed = (with_all / "doubted.tsv").read_text(encoding="utf-8").splitlines()
+    status, said = typed(f"{plain} --without runs/en-eo/doubted.tsv --folder runs/less")
+    assert status == 0 and f"\nruns/en-eo/doubted.tsv: {len(listed)} pairs left out of training\nen to eo: train {64 - len(listed)}, valid 8, test 8\n" in said
+    less = tmp_path / "runs" / "less"
+    record, page = json.loads((less / "run.json").read_text(encoding="utf-8")), (less / "report.md").read_text(encoding="utf-8")
+    assert record["command"] == "transformer-lit train --pairs own.tsv --without runs/en-eo/doubted.tsv --languages en-eo --epochs 1"
+    assert record["data"]["without"]["pairs"] == len(listed) == 6 and record["data"]["train"] == 58
+    assert "| left out of training: in doubted.tsv | 6 |" in page
+    assert (less / "test.tsv").read_bytes() == (with_all / "test.tsv").read_bytes(), "so that the scores can be compared"
+    left = (less / "left_out.tsv").read_text(encoding="utf-8").splitlines()
+    assert [line.split("\t")[1:] for line in left if line.startswith("doubted\t")] and len(left) == 6
+    status, why = typed(f"{plain} --folder runs/less")
+    assert status == 1 and "was begun with other text" in why and why.count("\n") == 1
+
+
 def test_how_many_are_held_out():
     many = lambda n: {name: len(part) for name, part in split_pairs([(f"a {k}", f"b {k}") for k in range(n)]).items()}
     assert many(50) == {"test": 5, "valid": 5, "train": 40}
@@ -355,7 +392,6 @@ def test_the_least_likely_pairs_are_doubted():
     swapped = [(fine[0][0], fine[20][1]), (fine[20][0], fine[0][1])]
     found = own_pairs.doubted(translator, fine[:20] + swapped + fine[20:])
     assert len(found) == 4 and {pair for _, pair in found[:2]} == set(swapped) and found == sorted(found)
-    assert own_pairs.doubted(translator, fine, most=1) == own_pairs.doubted(translator, fine)[:1]
     assert own_pairs.doubted(translator, [*fine[:9], ("long " * 200, "long " * 200)]) == [], "what isn't trained on isn't judged"
     assert len(own_pairs.doubted(translator, fine, scored=20)) == 2, "one in ten of those that are judged"
 

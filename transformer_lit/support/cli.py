@@ -57,6 +57,8 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what a
                         help="training pairs (default: the recipe's); or your own: a file of two columns, or two parallel texts"),
         "--train-only": dict(type=types.path, nargs="+", metavar="FILE",
                              help="more pairs of your own for training only (back-translated ones, or another subject), columns in the same order"),
+        "--without": dict(type=types.path, metavar="FILE",
+                          help="leave these pairs out of training: doubted.tsv of a translator of the same pairs, less what you find right in it"),
         "--languages": dict(type=types.two_languages, help="of your own pairs, first and second column, as en-de"),
         "--reverse": dict(action="store_true", help="with --languages: translate the second into the first"),
         "--device": types.DEVICE,

@@ -16,7 +16,7 @@ def own_files(options: argparse.Namespace) -> list[Path]:
     "The files of one's own pairs; none where --pairs is a number or wasn't given. Raises ValueError or OSError for what doesn't fit."
     given = options.pairs if isinstance(options.pairs, list) else []
     if not given:
-        for option in "--languages", "--reverse", "--train-only":
+        for option in "--languages", "--reverse", "--train-only", "--without":
             if getattr(options, field(option)):
                 raise ValueError(f"{option} is for pairs of your own: give their file as well, --pairs FILE --languages en-de")
         return []
@@ -27,6 +27,7 @@ def own_files(options: argparse.Namespace) -> list[Path]:
     if not options.languages:
         raise ValueError(f"what is in {given[0]}? Give the languages of both sides, as --languages en-de")
     one_or_two("--train-only", options.train_only or [])
+    one_or_two("--without", [options.without] if options.without else [])
     return one_or_two("--pairs", given)
 
 
@@ -49,8 +50,8 @@ def train_own(options: argparse.Namespace, files: list[Path], folder: Path, devi
     from . import own_pairs
 
     more = one_or_two("--train-only", options.train_only or [])
-    again = {"pairs": files, "train_only": more or None, "languages": "-".join(options.languages), "reverse": options.reverse or None,
+    again = {"pairs": files, "train_only": more or None, "without": options.without, "languages": "-".join(options.languages), "reverse": options.reverse or None,
              "epochs": options.epochs}
     command = command_again("transformer-lit train", again)
-    own_pairs.train(files, options.languages, folder, command, options.reverse, options.epochs, device, more)
+    own_pairs.train(files, options.languages, folder, command, options.reverse, options.epochs, device, more, options.without)
     return DONE

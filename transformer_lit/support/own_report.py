@@ -1,4 +1,5 @@
 """What a translator of your own pair learned: a page in its folder, some lines on the screen, and its held-out test, to be scored again."""
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..data import grouped, known_answers
 from ..evaluation import checksum, interval
-from .archives import TextPair, read_columns
+from .archives import TextPair, read_columns, read_lines
 from .files import write_text
 from .sampling import evenly
 from .spaceless import cut_for, line_counts_by, scores_by
@@ -32,6 +33,18 @@ def write_left_out(folder: Path, judged: Iterable[tuple[TextPair, str]]) -> None
 def write_doubted(folder: Path, rows: Iterable[tuple[float, TextPair]]) -> None:
     "Training pairs to look at, as three columns, the mean log-probability of a token first."
     write_text(folder / DOUBTED, "".join(f"{score:.2f}\t{source}\t{target}\n" for score, (source, target) in rows))
+
+
+def read_doubted(path: Path) -> list[TextPair]:
+    "The pairs of doubted.tsv, or of what somebody kept of it. ValueError if a line has no number and two sentences."
+    pairs = []
+    for number, line in enumerate(read_lines(path), 1):
+        score, *pair = line.split("\t")
+        if len(pair) != 2 or not re.fullmatch(r"-?\d+\.\d+", score):
+            raise ValueError(f"line {number} of {path} isn't a number, a sentence and its translation, with tabs between: give a {DOUBTED} as "
+                             "training leaves it, less the lines of pairs that are right")
+        pairs.append((pair[0], pair[1]))
+    return pairs
 
 
 def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> dict:
@@ -101,8 +114,8 @@ def shape(recipe: Mapping) -> str:
 
 
 def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[str, int], recipe: "OwnRecipe",
-          more: Sequence[Path] = (), counts_of_more: Mapping[str, int] | None = None) -> list[str]:
-    "What is said before the training: pairs, also those for training only, parts, model."
+          more: Sequence[Path] = (), counts_of_more: Mapping[str, int] | None = None, without: Path | None = None, doubted: int = 0) -> list[str]:
+    "What is said before the training: pairs, also those for training only, those that are doubted, parts, model."
     from dataclasses import asdict
 
     def kept(files: Sequence[Path], counts: Mapping[str, int], to_do: str = "") -> str:
@@ -110,6 +123,7 @@ def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[
         return f"{' and '.join(map(str, files))}: {counts['given']:,} pairs, {counts['kept']:,} kept{to_do}" + (f"; left out: {lost}" if lost else "")
 
     return [kept(files, counts), *([kept(more, counts_of_more, " for training only")] if more and counts_of_more else []),
+            *([f"{without}: {doubted:,} pairs left out of training"] if without else []),
             f"{recipe.source} to {recipe.language}: " + ", ".join(f"{name} {len(parts[name]):,}" for name in ("train", "valid", "test")),
             shape(asdict(recipe))]
 
@@ -163,7 +177,8 @@ PAGE = """# A translator from {source} to {target}
 
 {pairs}
 {respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters. What was left out, but for repeated pairs, stands in {left_out}, each with
-its reason; "perhaps" is said by the letters alone, and "held out" of pairs for training with a sentence of the test or validation part.
+its reason; "perhaps" is said by the letters alone, "held out" of pairs for training with a sentence of the
+test or validation part, and "doubted" of those that the file after --without lists.
 {doubted} has the training pairs that the trained model finds least likely, with the mean log-probability of a token: look there for wrong translations.
 
 {parts}
@@ -198,14 +213,15 @@ Spread over the half of the other answers that is farthest from its references.
 def write_report(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Answer]]) -> None:
     "All of it as a page, to `folder`/report.md."
     data, recipe = record["data"], record["recipe"]
-    counts, more = data["cleaning"], data.get("train_only")
+    counts, more, without = data["cleaning"], data.get("train_only"), data.get("without")
     head = ("source", "reference", "answer", "chrF")
     rows = {name: table(head, [(row.source, row.reference, row.said, f"{row.chrf:.0f}") for row in some]) for name, some in shown.items()}
     equal = sum(row.right for row in shown["right"])
     write_text(folder / REPORT, PAGE.format(
         source=recipe["source"], target=recipe["language"], command=record["command"],
         respelled=counts["respelled"] + (more["cleaning"]["respelled"] if more else 0),
-        pairs=table(("pairs", "number"), pair_rows(counts) + (pair_rows(more["cleaning"], " (training only)") if more else [])),
+        pairs=table(("pairs", "number"), pair_rows(counts) + (pair_rows(more["cleaning"], " (training only)") if more else [])
+                    + ([(f"left out of training: in {without['file']}", f"{without['pairs']:,}")] if without else [])),
         parts=table(("part", "pairs"), [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]),
         copied=record["copied_answers"], shape=shape(recipe), parameters=record["parameters"], minutes=record["seconds"] / 60,
         tokens=over_long(record),
