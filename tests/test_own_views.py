@@ -109,7 +109,11 @@ def test_the_page_says_what_wrong_lines_cost():
     seeds = views.scores_of(views.runs_of(10_000), "bleu")
     assert round(max(seeds), 1) - round(min(seeds), 1) == pytest.approx(1.1), "the page's measure of how far seeds differ"
     assert all(one["high"] < 0 for one in cost.values()) and [round(cost[kind]["value"], 1) for kind in ("misaligned", "wrong-language", "misordered")] == [-2.3, -1.6, -1.4]
-    assert not any(f"{kind}{way}" in cells for kind in views.NOISE for way in ("+cleaned", "+filtered")), "the page says that these haven't been run"
+    without = {kind: cells[f"{kind}+filtered"]["more_than"][0]["tatoeba"] for kind in views.NOISE if f"{kind}+filtered" in cells}
+    assert set(without) == {"misaligned", "wrong-language", "misordered"} and rows["English on both sides"]["worst tenth out"] == "finds 0%"
+    assert all(one["low"] < 0 < one["high"] and cells[f"{kind}+filtered"]["seeds"] == [1] for kind, one in without.items()), "their BLEU is back"
+    assert round(min(one["value"] for one in without.values()), 1) == -0.1 and round(max(one["value"] for one in without.values()), 1) == 0.6
+    assert not any(f"{kind}+cleaned" in cells for kind in views.NOISE), "the table has no column for it"
     assert 0.12 < float(rows["English on both sides"]["repeated"].rstrip("%")) / 100 < 0.13, "one in eight"
     found = {kind: runs[0]["found"] for kind, runs in views.noisy_runs().items() if kind != "real"}
     assert all(one["lopsided"]["recall"] < 0.02 for one in found.values()), "lengths find at most one in a hundred"
@@ -125,11 +129,12 @@ def test_the_page_says_what_synthetic_pairs_bring():
     made = {french: both for french, *both in run["shown"]}
     assert made["Je sais que tu veux l'aider."][0] == "I know you want to help it." and made["J'ai invité mes amis à venir prendre le café."][0] == "I invited my friends to come the coffee."
     assert made["Tom a vendu sa voiture à Mary pour trois cents dollars."][0] == "Tom fell to Mary by three hundred dollars."
-    gains = {text: cells[text]["more_than"][0]["tatoeba"] for text in ("greedy", "greedy+tagged")}
-    assert gains["greedy"]["low"] < 0 < gains["greedy+tagged"]["low"], "undecided, and decided"
+    gains = {text: cells[text]["more_than"][0]["tatoeba"] for text in ("greedy", "greedy+tagged", "sampled")}
+    assert [round(gain["value"], 1) for gain in gains.values()] == [1.8, 1.5, -1.4]
+    assert -0.1 < gains["greedy"]["low"] < 0 < gains["greedy+tagged"]["low"] and 0 < gains["sampled"]["high"] < 0.1, "just undecided, but for one"
     steps = {run["steps"] for run in views.recorded("own-pair")["runs"] if run["pairs"] == 10_000 and run["text"] != "reverse" and not run["change"]}
     assert len(steps) == 1, "the same number of updates"
-    assert set(cells) & set(views.BACK) == {"real", "greedy", "greedy+tagged"} and all(cells[text]["seeds"] == [1] for text in gains), "sampled not yet"
+    assert {text: cells[text]["seeds"] for text in gains} == {"greedy": [1, 2], "greedy+tagged": [1], "sampled": [1]}
 
 
 def test_the_page_says_which_changes_help():
