@@ -33,6 +33,7 @@ from transformer_lit.support.archives import TextPair, read_columns  # noqa: E40
 from transformer_lit.support.commands import guarded  # noqa: E402
 from transformer_lit.support.files import write_json, write_text  # noqa: E402
 from transformer_lit.support.records import commit  # noqa: E402
+from transformer_lit.support.sampling import evenly  # noqa: E402
 
 HOME, RECORD = ROOT / ".run/other-pairs", BENCH / "other-pairs.json"
 PAIRS = 12_500  # of which the command leaves out some and puts a tenth aside for each test: about 10,000 train
@@ -92,8 +93,7 @@ def shown(folder: Path, number: int = 20) -> list[list[str]]:
     "Test sentences that nobody chose, spread evenly over the test: each with its first reference and the answer."
     sources, references = data.grouped(read_columns(folder / "test.tsv"))
     said = (folder / "hypotheses.txt").read_text("utf-8").split("\n")[:-1]
-    every = max(1, len(sources) // number)
-    return [[source, refs[0], answer] for source, refs, answer in zip(sources, references, said, strict=True)][::every][:number]
+    return evenly([[source, refs[0], answer] for source, refs, answer in zip(sources, references, said, strict=True)], number)
 
 
 def collect(home: Path, out: Path, trial: bool) -> int:

@@ -486,9 +486,9 @@ def test_a_wide_beam_takes_fewer_sentences_at_a_time():
     assert seen == [(1, 64), (4, 64), (16, 16), (64, 4)]
 
 
-@pytest.mark.parametrize("language, spoil", [("fr", "sizes"), ("de", "whole")])
-def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, language, spoil):
-    "Seven megabytes that unpack to gigabytes; one whose size is only claimed in the zip's list is as good."
+@pytest.mark.parametrize("language", ["fr", "de"])
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, language):
+    "Less than a megabyte that unpacks to 600."
     import tracemalloc
     import zipfile
 
@@ -497,12 +497,14 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, language, spoil):
         for _ in range(600):
             text.write(bytes(1 << 20))
     tracemalloc.start()
-    with pytest.raises(ValueError, match="would unpack to 629,145,600 bytes"):
-        data.read_tatoeba(path, language)
-    with pytest.raises(OSError, match="would unpack to"):
-        corpora.tatoeba_shape(path, language)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    try:
+        with pytest.raises(ValueError, match="would unpack to 629,145,600 bytes"):
+            data.read_tatoeba(path, language)
+        with pytest.raises(OSError, match="would unpack to"):
+            corpora.tatoeba_shape(path, language)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     assert most < 100e6, "it was unpacked first"
 
 

@@ -111,11 +111,15 @@ def test_the_page_says_what_wrong_lines_cost():
     assert all(one["high"] < 0 for one in cost.values()) and [round(cost[kind]["value"], 1) for kind in ("misaligned", "wrong-language", "misordered")] == [-2.3, -1.6, -1.4]
     without = {kind: cells[f"{kind}+filtered"]["more_than"][0]["tatoeba"] for kind in views.NOISE if f"{kind}+filtered" in cells}
     assert set(without) == {"misaligned", "wrong-language", "misordered"} and rows["English on both sides"]["worst tenth out"] == "finds 0%"
-    assert all(one["low"] < 0 < one["high"] and cells[f"{kind}+filtered"]["seeds"] == [1] for kind, one in without.items()), "their BLEU is back"
-    assert round(min(one["value"] for one in without.values()), 1) == -0.1 and round(max(one["value"] for one in without.values()), 1) == 0.6
+    assert all(one["low"] < 0 < one["high"] and abs(one["value"]) < 1 and cells[f"{kind}+filtered"]["seeds"] == [1] for kind, one in without.items()), "could be zero"
+    brought = {kind: next(gain["tatoeba"] for gain in cells[f"{kind}+filtered"]["more_than"] if gain["text"] == kind) for kind in without}
+    assert [round(brought[kind]["value"], 1) for kind in ("misaligned", "wrong-language", "misordered")] == [2.4, 2.3, 1.3] and all(one["low"] > 0 for one in brought.values())
     assert not any(f"{kind}+cleaned" in cells for kind in views.NOISE), "the table has no column for it"
     assert 0.12 < float(rows["English on both sides"]["repeated"].rstrip("%")) / 100 < 0.13, "one in eight"
     found = {kind: runs[0]["found"] for kind, runs in views.noisy_runs().items() if kind != "real"}
+    wrong = {kind: one["own score"]["recall"] * 5_000 for kind, one in found.items()}
+    good = {kind: one["own score"]["false_alarms"] * 50_000 for kind, one in found.items()}
+    assert all(0.3 < good[kind] / (good[kind] + wrong[kind]) < 0.56 for kind in without), "a third to a half of it was good"
     assert all(one["lopsided"]["recall"] < 0.02 for one in found.values()), "lengths find at most one in a hundred"
     assert found["untranslated"]["all rules"]["recall"] > 0.95 < found["wrong-language"]["all rules"]["recall"] and found["misaligned"]["all rules"]["recall"] < 0.02
     assert found["untranslated"]["own score"]["recall"] < 0.01 and 0.7 < found["misaligned"]["own score"]["recall"] < 0.8
@@ -130,7 +134,7 @@ def test_the_page_says_what_synthetic_pairs_bring():
     assert made["Je sais que tu veux l'aider."][0] == "I know you want to help it." and made["J'ai invité mes amis à venir prendre le café."][0] == "I invited my friends to come the coffee."
     assert made["Tom a vendu sa voiture à Mary pour trois cents dollars."][0] == "Tom fell to Mary by three hundred dollars."
     gains = {text: cells[text]["more_than"][0]["tatoeba"] for text in ("greedy", "greedy+tagged", "sampled")}
-    assert [round(gain["value"], 1) for gain in gains.values()] == [1.8, 1.5, -1.4]
+    assert [round(gain["value"], 1) for gain in gains.values()] == [1.8, 1.5, -1.4] and gains["greedy"]["each"][0] < gains["greedy+tagged"]["value"]
     assert -0.1 < gains["greedy"]["low"] < 0 < gains["greedy+tagged"]["low"] and 0 < gains["sampled"]["high"] < 0.1, "just undecided, but for one"
     steps = {run["steps"] for run in views.recorded("own-pair")["runs"] if run["pairs"] == 10_000 and run["text"] != "reverse" and not run["change"]}
     assert len(steps) == 1, "the same number of updates"
@@ -197,25 +201,28 @@ def test_synthetic_pairs_beside_real_ones(monkeypatch):
 
 
 def test_what_noise_costs_and_what_finds_it(monkeypatch):
-    def cell(text, value):
+    def cell(text, value, more=()):
         return {"pairs": 50_000, "text": text, "change": "", "epochs": 4, "seeds": [1],
-                "more_than": [] if value is None else [{"seeds": [1], "tatoeba": {"value": value, "low": value - 1, "high": value + 1}}]}
+                "more_than": [{"text": other, "seeds": [1], "tatoeba": {"value": one, "low": one - 1, "high": one + 1}}
+                              for other, one in (("real", value), *more) if one is not None]}
 
     def found(recall):
         return {rule: {"recall": recall, "false_alarms": 0.01} for rule in views.RULES}
 
-    cells = [cell("real", None) | {"bleu": {"tatoeba": {"mean": 38.0}}}, cell("untranslated", -6), cell("untranslated+cleaned", 0.5), cell("misaligned", -2), cell("untranslated+filtered", -1)]
+    cells = [cell("real", None) | {"bleu": {"tatoeba": {"mean": 38.0}}}, cell("untranslated", -6), cell("untranslated+cleaned", 0.5), cell("misaligned", -2), cell("untranslated+filtered", -1, [("untranslated", 5)])]
     runs = [a_run(50_000, seed, 30.0 - seed, text) | {"epochs": 4, **more} for seed, text, more in (
         (2, "untranslated", {"found": found(0.5)}), (1, "untranslated", {"found": found(1.0), "repeats": 0.25}),
         (1, "misaligned", {"found": found(0.2) | {"all rules": {"recall": 0.01, "false_alarms": 0}}, "repeats": 0.002}), (1, "untranslated+cleaned", {"repeats": 0.0}), (1, "real", {"repeats": 0.001}))]
     monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": [*runs, a_run(50_000, 1, 50.0)]})
     assert [run["seed"] for run in views.noisy_runs()["untranslated"]] == [1, 2] and len(views.noisy_runs()["real"]) == 1
     assert views.noise_rows() == [
-        {"added": "French of another pair", "on all lines": "-2.0 [-3.0, -1.0]", "worst tenth out": "no run", "cleaned": "finds 1%",
-         "repeated": "0.2%"},
+        {"added": "French of another pair", "on all lines": "-2.0 [-3.0, -1.0]", "worst tenth out": "no run", "gain, worst tenth out": "–", "cleaned": "finds 1%",
+         "gain, cleaned": "–", "repeated": "0.2%"},
         {"added": "English on both sides", "on all lines": "-6.0 [-7.0, -5.0]", "worst tenth out": "-1.0 [-2.0, +0.0]",
-         "cleaned": "+0.5 [-0.5, +1.5]", "repeated": "25.0%"}]
-    assert list(views.noise_rows()[0]) == ["added", "on all lines", "worst tenth out", "cleaned", "repeated"]
+         "gain, worst tenth out": "+5.0 [+4.0, +6.0]", "cleaned": "+0.5 [-0.5, +1.5]", "gain, cleaned": "–", "repeated": "25.0%"}]
+    assert list(views.noise_rows()[0]) == ["added", "on all lines", "worst tenth out", "gain, worst tenth out", "cleaned", "gain, cleaned", "repeated"]
+    del cells[2]  # no run of what was cleaned: one gain, whose name is short
+    assert list(views.noise_rows()[0]) == ["added", "on all lines", "worst tenth out", "gain", "repeated"]
     assert views.clean_bleu() == 38.0
     assert views.found_rows()[1]["copies"] == "75% (1.0%)" and views.found_rows()[0]["own score"] == "20% (1.0%)"
 

@@ -44,7 +44,9 @@ def micro_batches_that_fit(model: nn.Module, hardest: Iterable[tuple[Tensor, Ten
 
 
 def peak_memory() -> dict[str, float]:
-    "Most megabytes held so far: by this process, and by its largest worker. Empty on Windows."
+    """Most megabytes held so far: by this process, and by its largest worker. Empty on Windows.
+
+    The worker's may include what this process held when it started it."""
     try:
         import resource
     except ImportError:

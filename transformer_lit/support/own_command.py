@@ -27,7 +27,8 @@ def own_files(options: argparse.Namespace) -> list[Path]:
     if not options.languages:
         raise ValueError(f"what is in {given[0]}? Give the languages of both sides, as --languages en-de")
     one_or_two("--train-only", options.train_only or [])
-    one_or_two("--without", [options.without] if options.without else [])
+    for path in options.without or []:
+        readable_text(path)
     return one_or_two("--pairs", given)
 
 
@@ -50,8 +51,8 @@ def train_own(options: argparse.Namespace, files: list[Path], folder: Path, devi
     from . import own_pairs
 
     more = one_or_two("--train-only", options.train_only or [])
-    again = {"pairs": files, "train_only": more or None, "without": options.without, "languages": "-".join(options.languages), "reverse": options.reverse or None,
-             "epochs": options.epochs}
+    again = {"pairs": files, "train_only": more or None, "without": options.without, "languages": "-".join(options.languages),
+             "reverse": options.reverse or None, "epochs": options.epochs}
     command = command_again("transformer-lit train", again)
-    own_pairs.train(files, options.languages, folder, command, options.reverse, options.epochs, device, more, options.without)
+    own_pairs.train(files, options.languages, folder, command, options.reverse, options.epochs, device, more, options.without or ())
     return DONE

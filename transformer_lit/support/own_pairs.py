@@ -83,9 +83,11 @@ def recipe_of(size: Size, languages: tuple[str, str], text: str = "") -> OwnReci
                      optimizer="muon", gain=1.0, text=text)
 
 
-def recipe_for(parts: dict[str, list[TextPair]], languages: tuple[str, str], epochs: int | None = None) -> OwnRecipe:
-    "How to train on these pairs: by the table's row for so many."
-    size = size_for(len(parts["train"]))
+def recipe_for(parts: dict[str, list[TextPair]], languages: tuple[str, str], epochs: int | None = None, besides: int = 0) -> OwnRecipe:
+    """How to train on these pairs: by the table's row for so many.
+
+    besides: pairs that were left out because they are doubted. They count for the row, so that models with and without can be compared."""
+    size = size_for(len(parts["train"]) + besides)
     text = plan.digest(pair for part in parts.values() for pair in part)
     return recipe_of(replace(size, epochs=epochs or size.epochs), languages, text)
 
@@ -203,13 +205,14 @@ def split_pairs(pairs: list[TextPair]) -> dict[str, list[TextPair]]:
 
 
 class Prepared(NamedTuple):
-    """The parts, what cleaning did, each pair that was left out with the reason, what cleaning did to pairs for training only, and how many
-    pairs were doubted."""
+    """The parts, what cleaning did, each pair that was left out with the reason, what cleaning did to pairs for training only, how many pairs
+    were left out because they are doubted, and how many are listed as such."""
     parts: dict[str, list[TextPair]]
     counts: dict[str, int]
     left_out: list[tuple[TextPair, str]]
     more: dict[str, int]
     doubted: int = 0
+    listed: int = 0
 
 
 def has_one_of(pair: TextPair, held: Sequence[set[str]]) -> bool:
@@ -240,23 +243,26 @@ def may_train_on(judged: Sequence[tuple[TextPair, str]], parts: dict[str, list[T
     return [(pair, why or ("repeated" if pair in known else "held out" if has_one_of(pair, held) else "")) for pair, why in judged]
 
 
-def without_doubted(train: Sequence[TextPair], path: Path) -> tuple[list[TextPair], list[TextPair]]:
-    "Training pairs without those that a doubted.tsv lists, and those. ValueError if it lists none of them, or all."
-    doubted = set(own_report.read_doubted(path))
+def without_doubted(train: Sequence[TextPair], files: Sequence[Path]) -> tuple[list[TextPair], list[TextPair], int]:
+    "Training pairs without those that files like doubted.tsv list, those, and how many are listed. ValueError if that leaves out none, or all."
+    named = " and ".join(map(str, files))
+    doubted = {(tidy(source), tidy(target)) for file in files for source, target in own_report.read_doubted(file)}
+    if not doubted:
+        raise ValueError(f"{named} lists no pair: leave --without out")
     kept, lost = [pair for pair in train if pair not in doubted], [pair for pair in train if pair in doubted]
     if not lost:
-        raise ValueError(f"none of the {len(doubted):,} pairs in {path} would be trained on: it must come from a translator of the same pairs, "
+        raise ValueError(f"none of the {len(doubted):,} pairs in {named} would be trained on: it must come from a translator of the same pairs, "
                          "in the same direction")
     if not kept:
-        raise ValueError(f"{path} lists all training pairs: keep in it only those that you doubt")
-    return kept, lost
+        raise ValueError(f"{named} lists all training pairs: keep in it only those that you doubt")
+    return kept, lost, len(doubted)
 
 
-def prepare_pairs(files: Sequence[Path], reverse: bool = False, more: Sequence[Path] = (), without: Path | None = None) -> Prepared:
+def prepare_pairs(files: Sequence[Path], reverse: bool = False, more: Sequence[Path] = (), without: Sequence[Path] = ()) -> Prepared:
     """What lies in `files`, cleaned and split; reverse: the second column is the one to translate.
 
     more: files of pairs for training only, columns in the same order; none of their sentences is in validation or test, on either side.
-    without: a doubted.tsv, whose pairs are left out of training; validation and test stay as they are.
+    without: files like doubted.tsv, whose pairs are left out of training; validation and test stay as they are.
     Raises ValueError if nothing is left, or if the columns of `more` look swapped."""
     def judged_of(files: Sequence[Path]) -> tuple[list[TextPair], list[tuple[TextPair, str]]]:
         given = read_pairs(files)
@@ -289,10 +295,10 @@ def prepare_pairs(files: Sequence[Path], reverse: bool = False, more: Sequence[P
     if reverse:
         parts = {name: [pair[::-1] for pair in part] for name, part in parts.items()}
         left_out = [(pair[::-1], reason) for pair, reason in left_out]
-    lost: list[TextPair] = []
+    lost, listed = list[TextPair](), 0
     if without:
-        parts["train"], lost = without_doubted(parts["train"], without)
-    return Prepared(parts, counts, left_out + [(pair, "doubted") for pair in lost], counts_of_more, len(lost))
+        parts["train"], lost, listed = without_doubted(parts["train"], without)
+    return Prepared(parts, counts, left_out + [(pair, "doubted") for pair in lost], counts_of_more, len(lost), listed)
 
 
 # Training --------------------------------------------------------------------------------------------------------------
@@ -302,13 +308,12 @@ def looked_at(parts: dict[str, list[TextPair]], most: int = 10) -> list[str]:
     return list(dict.fromkeys(source for source, _ in evenly(parts["valid"], most)))
 
 
-def doubted(translator: Translator, pairs: list[TextPair], scored: int = 100_000) -> list[tuple[float, TextPair]]:
+def doubted(translator: Translator, pairs: list[TextPair]) -> list[tuple[float, TextPair]]:
     """The tenth of the training pairs that the trained model finds least likely, the least likely first.
 
-    Of more than `scored` pairs some are judged, evenly over all. Wrong translations of the right length are among them, and right ones of
-    rare words; copies aren't, where there were enough to learn them."""
-    some = evenly(pairs, scored)
-    short = [pair for pair, ids in zip(some, translator.encode_pairs(some)) if max(map(len, ids)) <= MOST_TOKENS]  # as in training
+    Wrong translations of the right length are among them, and right ones of rare words; copies aren't, where there were enough to learn
+    them."""
+    short = [pair for pair, ids in zip(pairs, translator.encode_pairs(pairs)) if max(map(len, ids)) <= MOST_TOKENS]  # as in training
     rows = sorted(zip(confidence.pair_scores(translator, short), short))
     return rows[:len(rows) // 10]
 
@@ -324,17 +329,17 @@ def keep_calibration(translator: Translator, pairs: list[TextPair], folder: Path
 
 def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, command: str, reverse: bool = False,
           epochs: int | None = None, device: torch.device | None = None, more: Sequence[Path] = (),
-          without: Path | None = None) -> dict:
+          without: Sequence[Path] = ()) -> dict:
     """Train a translator on `files` into `folder`, or go on; then test it.
 
     It leaves run.json and report.md, and pairs: test.tsv; left_out.tsv, by cleaning; doubted.tsv, of the training, by the trained model.
     The record is returned. languages: of the first and the second column; reverse: from the second to the first; more: files of pairs
-    for training only; without: a doubted.tsv whose pairs aren't trained on."""
-    parts, counts, left_out, counts_of_more, lost = prepare_pairs(files, reverse, more, without)
-    recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs)
+    for training only; without: files like doubted.tsv, whose pairs aren't trained on."""
+    parts, counts, left_out, counts_of_more, lost, listed = prepare_pairs(files, reverse, more, without)
+    recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs, lost)
     device = device or device_here()
     may_train(folder, for_device(recipe, device))  # before anything is written
-    print(*own_report.begun(files, parts, counts, recipe, more, counts_of_more, without, lost), sep="\n", flush=True)
+    print(*own_report.begun(files, parts, counts, recipe, more, counts_of_more, without, lost, listed), sep="\n", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     own_report.write_test(folder, parts["test"])
     own_report.write_left_out(folder, left_out)  # to be read while it trains
@@ -347,7 +352,7 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
     if more:
         data["train_only"] = {"files": [{"file": file.name, "sha256": file_hash(file)} for file in more], "cleaning": counts_of_more}
     if without:
-        data["without"] = {"file": without.name, "sha256": file_hash(without), "pairs": lost}
+        data["without"] = {"files": [str(file) for file in without], "listed": listed, "pairs": lost}
     record = records.write_record(
         folder, command, trainer.config.seed, replace(recipe, training=trainer.config), data, records.effort(translator.model, trainer),
         [held_out] + scored(said, references, recipe.corpus + "-test", cut), interval=own_report.intervals(said, references, cut),

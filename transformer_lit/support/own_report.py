@@ -36,11 +36,14 @@ def write_doubted(folder: Path, rows: Iterable[tuple[float, TextPair]]) -> None:
 
 
 def read_doubted(path: Path) -> list[TextPair]:
-    "The pairs of doubted.tsv, or of what somebody kept of it. ValueError if a line has no number and two sentences."
+    """The pairs of doubted.tsv, or of what somebody kept of it, perhaps with a table program. ValueError if a line has no number and two
+    sentences."""
     pairs = []
     for number, line in enumerate(read_lines(path), 1):
-        score, *pair = line.split("\t")
-        if len(pair) != 2 or not re.fullmatch(r"-?\d+\.\d+", score):
+        if not line.strip():
+            continue
+        score, *pair = line.rstrip("\t").split("\t")
+        if len(pair) != 2 or not re.fullmatch(r"\ufeff?-?\d+([.,]\d+)?", score):
             raise ValueError(f"line {number} of {path} isn't a number, a sentence and its translation, with tabs between: give a {DOUBTED} as "
                              "training leaves it, less the lines of pairs that are right")
         pairs.append((pair[0], pair[1]))
@@ -114,7 +117,8 @@ def shape(recipe: Mapping) -> str:
 
 
 def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[str, int], recipe: "OwnRecipe",
-          more: Sequence[Path] = (), counts_of_more: Mapping[str, int] | None = None, without: Path | None = None, doubted: int = 0) -> list[str]:
+          more: Sequence[Path] = (), counts_of_more: Mapping[str, int] | None = None, without: Sequence[Path] = (), doubted: int = 0,
+          listed: int = 0) -> list[str]:
     "What is said before the training: pairs, also those for training only, those that are doubted, parts, model."
     from dataclasses import asdict
 
@@ -123,7 +127,7 @@ def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[
         return f"{' and '.join(map(str, files))}: {counts['given']:,} pairs, {counts['kept']:,} kept{to_do}" + (f"; left out: {lost}" if lost else "")
 
     return [kept(files, counts), *([kept(more, counts_of_more, " for training only")] if more and counts_of_more else []),
-            *([f"{without}: {doubted:,} pairs left out of training"] if without else []),
+            *([f"{' and '.join(map(str, without))}: {doubted:,} of {listed:,} listed pairs left out of training"] if without else []),
             f"{recipe.source} to {recipe.language}: " + ", ".join(f"{name} {len(parts[name]):,}" for name in ("train", "valid", "test")),
             shape(asdict(recipe))]
 
@@ -221,7 +225,7 @@ def write_report(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Ans
         source=recipe["source"], target=recipe["language"], command=record["command"],
         respelled=counts["respelled"] + (more["cleaning"]["respelled"] if more else 0),
         pairs=table(("pairs", "number"), pair_rows(counts) + (pair_rows(more["cleaning"], " (training only)") if more else [])
-                    + ([(f"left out of training: in {without['file']}", f"{without['pairs']:,}")] if without else [])),
+                    + ([(f"left out of training: listed in {' and '.join(without['files'])}", f"{without['pairs']:,}")] if without else [])),
         parts=table(("part", "pairs"), [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]),
         copied=record["copied_answers"], shape=shape(recipe), parameters=record["parameters"], minutes=record["seconds"] / 60,
         tokens=over_long(record),

@@ -202,7 +202,8 @@ def noisy_runs() -> dict[str, list[dict]]:
 
 
 def noise_rows() -> list[dict]:
-    "For each kind of noise: what it takes from BLEU, in each way that was run; and how often the model repeats the English."
+    """For each kind of noise: what it takes from BLEU, in each way that was run; what leaving lines out brings over training on all; and how
+    often the model repeats the English."""
     kinds = noisy_runs()
     cells = cells_by_text(kinds["real"][0]["pairs"], kinds["real"][0]["epochs"])
 
@@ -215,9 +216,18 @@ def noise_rows() -> list[dict]:
     def repeats(kind: str) -> str:
         return f"{mean(run['repeats'] for run in kinds[kind] if 'repeats' in run):.1%}"
 
+    def brought(kind: str, way: str) -> str:
+        gains = [gain[TEST] for gain in cells.get(kind + way, {}).get("more_than", []) if gain["text"] == kind]
+        return gap_said(gains[0], 1) if gains else "–"
+
     ways = {said: more for said, more in WAYS.items() if any(kind + more[0] in cells for kind in NOISE)}
-    return [{"added": NOISE[kind], **{said: cost(kind, *more) for said, more in ways.items()}, "repeated": repeats(kind)}
-            for kind in kinds if kind != "real"]
+    rows = []
+    for kind in (kind for kind in kinds if kind != "real"):
+        row = {"added": NOISE[kind]}
+        for said, (way, rule) in ways.items():
+            row |= {said: cost(kind, way, rule), **({"gain" + f", {said}" * (len(ways) > 2): brought(kind, way)} if way else {})}
+        rows.append({**row, "repeated": repeats(kind)})
+    return rows
 
 
 def clean_bleu() -> float:
