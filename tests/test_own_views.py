@@ -100,6 +100,17 @@ def test_the_page_says_what_so_many_pairs_gave():
     assert "une règle est plus grande que les filles" in said[150_000]["Boys, as a rule, are taller than girls."]
 
 
+def test_the_page_says_what_became_of_other_pairs():
+    pairs = views.recorded("other-pairs")["pairs"]
+    first = {name: {score["metric"]: score["value"] for score in one["scores"] if score.get("references") == "first"} for name, one in pairs.items()}
+    assert list(first) == ["en-de", "de-en", "fr-en", "en-signs"] and all(9_800 < one["data"]["train"] < 10_000 for one in pairs.values())
+    assert [round(one["BLEU"]) for one in first.values()] == [20, 24, 31, 43], "the last of signs"
+    assert pairs["fr-en"]["interval"]["first"]["low"] > pairs["de-en"]["interval"]["first"]["high"] > pairs["de-en"]["interval"]["first"]["low"] > pairs["en-de"]["interval"]["first"]["high"]
+    assert abs(first["en-de"]["chrF"] - first["de-en"]["chrF"]) < 1 and 6 < first["fr-en"]["chrF"] - first["de-en"]["chrF"] < 7.1 and round(first["en-signs"]["chrF"]) == 40
+    answers = [row["answer"] for row in views.other_answers(["en-de"])]
+    assert "Bierung" in answers[0] and "Stickung" in answers[1], "words that don't exist"
+
+
 def test_the_page_says_what_wrong_lines_cost():
     rows = {row["added"]: row for row in views.noise_rows()}
     cells = views.cells_by_text(50_000, 4)
