@@ -265,5 +265,5 @@ def other_rows() -> list[dict]:
 
 def other_answers(names: Sequence[str], sentences: int = 2) -> list[dict]:
     "The first test sentences of those that the record shows for each pair, with a reference and the answer. KeyError for a pair that wasn't run."
-    return [{"": DIRECTIONS[name], "sentence": source, "reference": reference, "answer": answer}
+    return [{"sentence": source, "reference": reference, "answer": answer}
             for name in names for source, reference, answer in recorded("other-pairs")["pairs"][name]["shown"][:sentences]]
