@@ -271,7 +271,7 @@ def test_what_is_doubted_is_left_out_of_training_alone(tmp_path, reverse):
 
 def test_the_model_is_as_large_without_what_is_doubted():
     parts = {"train": [("a", "b")] * 4400, "valid": [], "test": []}
-    assert own_pairs.recipe_for(parts, ("en", "eo")).size == 2000 // 2 and own_pairs.recipe_for(parts, ("en", "eo"), besides=200).size == 2000
+    assert own_pairs.recipe_for(parts, ("en", "eo")).size == 1000 and own_pairs.recipe_for(parts, ("en", "eo"), besides=200).size == 2000
 
 
 def test_a_translator_learns_without_what_another_doubts(small, typed, tmp_path):
