@@ -397,7 +397,7 @@ def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
         keep_weights(home / "weights" / f"{job.name}.safetensors", made.run.model)
     if job.text in NOISE:
         _, marks = planted(job.text, job.pairs)
-        score = pair_scores(translator, pairs)
+        score = pair_scores(translator, translator.encode_pairs(pairs))
         row["dropped"] = sorted(sorted(range(len(pairs)), key=score.__getitem__)[:len(pairs) // 10])
         drop = set(row["dropped"])
         rules = found_by(pairs) | {"own score": [k in drop for k in range(len(pairs))]}

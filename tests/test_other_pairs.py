@@ -38,6 +38,13 @@ def test_a_trial_of_the_command_becomes_a_record(tmp_path, capsys):
     assert "tok:13a" in cuts["fr-en"] and "tok:char" in cuts["en-signs"]
 
 
+def test_kept_answers_are_spread_over_the_whole_test(tmp_path):
+    pairs = [(f"source {k:02}", f"reference {k:02}") for k in range(60)]
+    (tmp_path / "test.tsv").write_text("".join(f"{one}\t{other}\n" for one, other in pairs), encoding="utf-8")
+    (tmp_path / "hypotheses.txt").write_text("".join(f"answer {k:02}\n" for k in range(60)), encoding="utf-8")
+    assert other_pairs.shown(tmp_path) == [[*pairs[k], f"answer {k:02}"] for k in range(0, 60, 3)]
+
+
 def test_a_tree_that_no_commit_says_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(other_pairs, "commit", lambda: "a" * 40 + "-dirty")
     assert other_pairs.main(["run", "--home", str(tmp_path)]) == 1 and "commit first" in capsys.readouterr().err

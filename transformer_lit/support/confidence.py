@@ -17,6 +17,7 @@ from ..translation import Translator, answers, pieces, readable
 from .files import write_json
 from .limits import askable
 from .precision import precision_for
+from .progress import bar
 from .reading import fields, json_file
 
 NAME, GROUPS = "confidence.json", 15
@@ -35,21 +36,24 @@ def log_probabilities(translator: Translator, pairs: Sequence[tuple[list[int], l
     model, found = translator.model.eval(), [0.0] * len(pairs)
     device = next(model.parameters()).device
     order = sorted(range(len(pairs)), key=lambda i: sum(map(len, pairs[i])))
-    for start in range(0, len(order), rows):
-        some = order[start:start + rows]
-        source, target = collate([(pairs[i][0], [BOS, *pairs[i][1], EOS]) for i in some])
-        read, say = (side.to(device) for side in shift_right(target))  # two of (n, T)
-        logs = model(source.to(device), read).float().log_softmax(-1).gather(-1, say[..., None])[..., 0]
-        for i, value in zip(some, logs.masked_fill(say == PAD, 0.0).sum(1).tolist()):
-            found[i] = value
+    with bar(len(order), "scoring", unit="pair", delay=2.0) as shown:
+        for start in range(0, len(order), rows):
+            some = order[start:start + rows]
+            source, target = collate([(pairs[i][0], [BOS, *pairs[i][1], EOS]) for i in some])
+            read, say = (side.to(device) for side in shift_right(target))  # two of (n, T)
+            logs = model(source.to(device), read).float().log_softmax(-1).gather(-1, say[..., None])[..., 0]
+            for i, value in zip(some, logs.masked_fill(say == PAD, 0.0).sum(1).tolist()):
+                found[i] = value
+            shown.update(len(some))
     return found
 
 
-def pair_scores(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[float]:
-    "Of each pair the mean log-probability of its target's tokens, EOS among them: the lower, the less the model believes in it."
-    ids = translator.encode_pairs(pairs)
-    sums = log_probabilities(translator, [(source, target[1:-1]) for source, target in ids])
-    return [total / (len(target) - 1) for total, (_, target) in zip(sums, ids)]
+def pair_scores(translator: Translator, pairs: Sequence[tuple[list[int], list[int]]]) -> list[float]:
+    """Of each pair, as `Translator.encode_pairs` gives it, the mean log-probability of its target's tokens, EOS among them.
+
+    The lower, the less the model believes in it."""
+    sums = log_probabilities(translator, [(source, target[1:-1]) for source, target in pairs])
+    return [total / (len(target) - 1) for total, (_, target) in zip(sums, pairs)]
 
 
 def translate_surely(translator: Translator, sentences: Sequence[str], beam_size: int = 4, batch_size: int = 64) -> list[Said]:

@@ -50,7 +50,7 @@ def train_own(options: argparse.Namespace, files: list[Path], folder: Path, devi
     "Train on one's own pairs, and leave report.md, run.json, test.tsv, left_out.tsv and doubted.tsv beside the model."
     from . import own_pairs
 
-    more = one_or_two("--train-only", options.train_only or [])
+    more = options.train_only or []
     again = {"pairs": files, "train_only": more or None, "without": options.without, "languages": "-".join(options.languages),
              "reverse": options.reverse or None, "epochs": options.epochs}
     command = command_again("transformer-lit train", again)

@@ -313,8 +313,8 @@ def doubted(translator: Translator, pairs: list[TextPair]) -> list[tuple[float, 
 
     Wrong translations of the right length are among them, and right ones of rare words; copies aren't, where there were enough to learn
     them."""
-    short = [pair for pair, ids in zip(pairs, translator.encode_pairs(pairs)) if max(map(len, ids)) <= MOST_TOKENS]  # as in training
-    rows = sorted(zip(confidence.pair_scores(translator, short), short))
+    short = [(ids, pair) for ids, pair in zip(translator.encode_pairs(pairs), pairs) if max(map(len, ids)) <= MOST_TOKENS]  # as in training
+    rows = sorted(zip(confidence.pair_scores(translator, [ids for ids, _ in short]), [pair for _, pair in short]))
     return rows[:len(rows) // 10]
 
 
