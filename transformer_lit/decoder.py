@@ -18,8 +18,8 @@ def look_across(attention: MultiHeadAttention, x: Tensor,
 
     x (B, T, D), memory (B, S, D), mask to (B, H, T, S) -> (B, T, D);
     the paper's "encoder-decoder attention" (§3.2.3). `memory` may be
-    None once the cache has been filled. `x` may have k rows for each
-    of memory's, in a row: k ways to go on with one sentence, under
+    None once the cache has been filled. `x` may have k adjacent
+    rows for each of memory's: k ways to go on with one sentence, under
     one mask that doesn't differ between queries."""
     cache = {} if cache is None else cache
     if "memory_keys" not in cache:

@@ -42,6 +42,6 @@ class Embedding(nn.Module):
     def forward(self, tokens: Tensor, start: int = 0) -> Tensor:
         end, d_model = start + tokens.size(1), self.positions.size(1)
         if end > len(self.positions):
-            self.positions = sinusoids(2 * end, d_model).to(tokens.device)
+            self.positions = sinusoids(2 * end, d_model).to(self.positions)
         x = self.tokens(tokens) * math.sqrt(d_model)  # (B, T, D)
         return self.dropout(x + self.positions[start:end])

@@ -56,7 +56,7 @@ def loss_in_blocks(hidden: Tensor, labels: Tensor, summed: Callable,
         some = some.detach().requires_grad_()  # (n, D)
         loss = summed(some, say) / count
         loss.backward()
-        total += loss.detach()
+        total = total + loss.detach()  # in the loss's own type
         grads.append(some.grad)  # (n, D)
     grad = torch.zeros_like(x)  # a pad sends nothing back
     grad[real] = torch.cat(grads)

@@ -33,7 +33,8 @@ class MultiHeadAttention(nn.Module):
         return self.heads(self.key(key)), self.heads(self.value(value))
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor,
-               mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+               mask: Tensor | None = None,
+               ) -> tuple[Tensor, Tensor | None]:
         "(B, T, D) over split keys, values -> (B, T, D), (B, H, T, S)."
         x, weights = attention_here(
             self.heads(self.query(query)), keys, values, mask,
@@ -41,6 +42,7 @@ class MultiHeadAttention(nn.Module):
         return self.output(x.transpose(1, 2).flatten(2)), weights
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor,
-                mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+                mask: Tensor | None = None,
+                ) -> tuple[Tensor, Tensor | None]:
         "(B, T, D), two of (B, S, D) -> (B, T, D), weights (B, H, T, S)."
         return self.attend(query, *self.keys_values(key, value), mask)

@@ -36,7 +36,7 @@ Pair = tuple[list[int], list[int]]  # source ids, target ids
 
 def token_batches(pairs: Sequence[Pair], max_tokens: int = 2048,
                   seed: int = 0) -> list[list[int]]:
-    """Indices of pairs of like width, max_tokens per batch at most (§5.1).
+    """Indices of pairs of similar width, at most max_tokens per batch.
 
     A batch of n pairs counts n·L tokens, L its longest side. Same seed,
     same batches. ValueError if a pair alone exceeds max_tokens."""

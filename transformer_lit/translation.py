@@ -58,7 +58,7 @@ def pieces(text: str, width: Callable[[str], int], most: int = 100,
 # %% ../book/18_translation.ipynb #answers
 def answers(model: nn.Module, ids: list[list[int]], beam_size: int,
             batch_size: int, precision: str = "fp32") -> list[list[int]]:
-    """Beam search over batches of like length; answers in given order.
+    """Beam search in batches of similar length; answers in given order.
 
     Raises ValueError for what `search_bounds` doesn't allow."""
     search_bounds(beam_size, batch_size, precision)

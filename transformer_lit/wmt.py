@@ -52,7 +52,7 @@ def gather(store: TokenStore, batch: np.ndarray,
 
     With a shape (rows, width): source (rows, width) and target (rows,
     width + 1), of which the model reads `width`. Rows beyond the batch
-    hold one sign, EOS or BOS, and no label."""
+    hold one token, EOS or BOS, and no label."""
     rows, S, T = len(batch), *store.lengths[batch].max(0)
     if shape is not None:
         rows, S, T = shape[0], shape[1], shape[1] + 1
@@ -74,7 +74,7 @@ def steady_width(widths: np.ndarray) -> np.ndarray:
 
 def static_batches(lengths: np.ndarray, max_tokens: int = 25_000,
                    seed: int = 0) -> list[np.ndarray]:
-    "Batches of pairs of like width: few widths, each with its rows."
+    "Batches of pairs of similar width: few widths, each with its rows."
     if lengths.max() > max_tokens:
         raise ValueError(f"a sentence has {lengths.max()} tokens and a "
                          f"batch holds {max_tokens}: raise max_tokens")

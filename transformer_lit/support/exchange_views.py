@@ -29,7 +29,7 @@ TODAY = (  # part, in 2017, today, why it was replaced, our name for the change
     ("activation", "ReLU", "SwiGLU", "neither: loss", "swiglu"),
     ("positions", "added waves", "turned in", "neither: distance", "rope"),
     ("smoothing", "0.1", "none", "neither: likelihood", "no-smoothing"),
-    ("dropout", "0.1", "none before tuning", "neither: data seen once", "no-dropout"),
+    ("dropout", "0.1", "none in pre-training", "neither: data seen once", "no-dropout"),
     ("weight decay", "none", "on the matrices, AdamW", "neither: loss", "adamw"),
     ("optimiser", "Adam", "mostly AdamW, some Muon", "neither: loss, with Muon", "muon"),
     ("two stacks", "yes", "mostly one", "chapter 24", ""))

@@ -78,7 +78,7 @@ def search_maps(names: Mapping[str, str], ground: str = "tatoeba") -> Picture:
     lines = " " + beside(ground, "valid", budget) if str(budget) in summary_of(ground)["ngrams"] else ""
     maps = heatmaps(panels, rows=[f"{warmup:.0%}" for warmup in reversed(warmups)], cols=[f"{peak:g}" for peak in peaks],
                     xlabel="peak of the rate", ylabel="warm-up", annotate=True, cmap="cividis_r", vmin=low, vmax=min(high, low + 2.5),
-                    bar=False, caption=f"Lowest loss, at which peak and warm-up: {said}.{lines}",
+                    bar=False, caption=f"Lowest loss, with its peak and warm-up: {said}.{lines}",
                     alt=f"Validation loss over the peak of the learning rate and the share of the warm-up. Lowest: {said}.")
     return with_commands(maps, *names.values(), ground=ground)
 

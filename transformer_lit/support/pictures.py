@@ -106,7 +106,7 @@ def training_speeds(lengths: Sequence[int], found: Mapping[str, Sequence[float]]
     "Target tokens per second by the length of the sentences; the caption says how much of its speed each model keeps."
     kept = ", ".join(f"{name} {values[-1] / values[0]:.0%}" for name, values in titled(found).items())
     return speeds(lengths, found, "tokens per second", f"words per sentence, {tokens} tokens per step",
-                  f"Speed that is left at {lengths[-1]} words per sentence, of that at {lengths[0]}: {kept}.")
+                  f"Speed at {lengths[-1]} words per sentence as a share of that at {lengths[0]}: {kept}.")
 
 
 def decoding_speeds(batches: Sequence[int], found: Mapping[str, Sequence[float]]) -> figures.Picture:
@@ -156,7 +156,7 @@ def heads_of_a_stream(weights: Tensor, names: Sequence[str], heads: Mapping[str,
     return figures.heatmaps([{"matrix": weights[layer, head], "rows": names, "cols": names,
                               "title": f"{' and '.join(found)}: layer {layer + 1}, head {head + 1}"} for (layer, head), found in jobs.items()],
                             across=2, vmin=0, vmax=1,  # three in a row would have no room for their words
-                            caption=f"Of the {len(names) - tag} French rows, so many look most at an English word: {told}.",
+                            caption=f"French rows, of {len(names) - tag}, that look most at an English word: {told}.",
                             alt=f"{len(jobs)} lower triangles of attention over one joined sentence, each of the head "
                             f"that gives most to: {', '.join(heads)}.")
 

@@ -102,9 +102,9 @@ def attention_sheet(words: Sequence[str], qkv: Sequence[Any], scores: Any, weigh
         drawing.matrix(528, 208, output, 35, "{:.1f}", rows=words)
         return drawing.text(358, 328, "each row adds up to 1", 11).svg()
 
-    told = ", ".join(f"{word} {row.max():.2f} on {words[int(row.argmax())]}" for word, row in zip(words, weights))
+    told = ", ".join(f"“{word}” gives {row.max():.2f} to “{words[int(row.argmax())]}”" for word, row in zip(words, weights))
     return figures.Picture(responsive(sheet, COLUMN), "Five steps on one sheet, from queries, keys and values over scores and weights to the output.",
-                           f"The largest weight of each word: {told}.")
+                           f"The largest weight in each row: {told}.")
 
 
 def two_masks(words: Sequence[str], padding: Any, causal: Any) -> figures.Picture:

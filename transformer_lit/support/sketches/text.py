@@ -68,8 +68,9 @@ def words_and_pieces(length: Mapping[int, float], words: float, ceiling: Sequenc
                      "byte pairs": (sizes, [0 for _ in sizes])},
           "title": "Sentences with an unknown word", "xlabel": "vocabulary", "ylabel": "%"}],
         colors={"byte pairs": figures.INK, "words": figures.GREY},
-        caption=f"With {sizes[-1]:,} byte pairs a sentence has {length[sizes[-1]]:.1f} tokens instead of {words:.1f} words, and none is "
-                f"lost; lists of words lose {rows[-1]['sentences lost, %']:.0f}% to {rows[0]['sentences lost, %']:.0f}%.",
+        caption=f"With a vocabulary of {sizes[-1]:,} an unseen sentence has {length[sizes[-1]]:.1f} tokens and not {words:.1f} words, and "
+                f"nothing is lost; lists of words lose {rows[-1]['sentences lost, %']:.1f}% to {rows[0]['sentences lost, %']:.1f}% of the "
+                "French sentences.",
         alt=f"Tokens in an unseen sentence, by size of the vocabulary: {told}; words: {words:.1f}. Unseen French sentences with an "
             f"unknown word, by words in the list: {lost}; byte pairs: 0% at any size.")
 
@@ -171,5 +172,5 @@ def joint_use(share: Mapping[str, int]) -> figures.Picture:
     size = sum(share.values())
     return figures.bars(dict(share), fmt="{:.0f}", xlabel="tokens of the joint vocabulary",
                         alt=f"Of {size:,} joint tokens: " + ", ".join(f"{name} {n:,}" for name, n in share.items()) + ".",
-                        caption=f"Both languages use {share['both'] / size:.0%} of the joint list; {share['neither']} of its tokens are used by "
-                                "neither.")
+                        caption=f"{share['both'] / size:.0%} of the joint list is used by both languages, and {share['neither']} of its tokens "
+                                "by neither.")
