@@ -215,3 +215,22 @@ def test_a_thumbnail_is_a_phones_drawing_with_the_first_sentence_of_its_words(tm
         nbformat.write(nbformat.v4.new_notebook(cells=kept), tmp_path / "01_x.ipynb")
         shown = build.thumbnail(tmp_path / "01_x.ipynb")
         assert shown == "" if told is None else f'role="img" aria-label="{told}"' in shown and shown.count("<svg") == 1 and ">d" not in shown
+
+
+PAPERS = re.compile(r"(?:https?://)?(?:www\.)?((?:arxiv\.org/abs|aclanthology\.org|doi\.org)/[^\s)\"\\>}]+)")
+
+
+def papers_of(text: str) -> set[str]:
+    "Addresses of papers that a text names, without version, slash or full stop at the end."
+    return {re.sub(r"(?<=\d)v\d+$", "", link.rstrip("/.,")) for link in PAPERS.findall(text)}
+
+
+@pytest.mark.parametrize("path", sorted([*(ROOT / "book").glob("[0-9]*.ipynb"), *(ROOT / "book").glob("*.md")]), ids=lambda path: path.stem)
+def test_the_bibliography_has_every_paper_that_a_page_links(path):
+    missing = papers_of(path.read_text(encoding="utf-8")) - papers_of((ROOT / "book/references.bib").read_text(encoding="utf-8"))
+    assert not missing, f"add to book/references.bib: {sorted(missing)}"
+
+
+def test_a_paper_that_is_linked_is_found():
+    text = r"([A 2020](https://arxiv.org/abs/2001.00001v2)). \"[B](https://aclanthology.org/W18-6421/)\", https://doi.org/10.1000/b.4."
+    assert papers_of(text) == {"arxiv.org/abs/2001.00001", "aclanthology.org/W18-6421", "doi.org/10.1000/b.4"}

@@ -173,4 +173,4 @@ def to_fetch_said(archives: Mapping[str, tuple], hours: float) -> Prose:
     weights = {name: sum(size for size, languages, *_ in archives.values() if language in languages) / 1000
                for language, name in (("de", "German"), ("fr", "French"))}
     return Prose("To fetch: " + ", ".join(f"{weight:.1f} GB for {name}" for name, weight in weights.items()) + ".",
-                 f"The paper took {12 * 8} hours of one P100. One A100 that reaches a third of its peak would take {hours:.1f}.")
+                 f"The paper's run took {12 * 8} GPU hours on P100s. One A100 that reaches a third of its peak would take {hours:.1f}.")

@@ -130,8 +130,8 @@ FAULTS = {
         "It learns, but slower than it should. Nothing is wrong with the data or the loss.",
         "Compare fresh models, before any training: the probe `attention`.", "The fault is in `attend`."),
         "A library for CNTK made it and mended it in version 0.1.33, after a question "
-        "([cntkx#10](https://github.com/delzac/cntkx/issues/10)). Without the root the softmax starts out peaked, and little "
-        "gradient comes through."),
+        "([cntkx#10](https://github.com/delzac/cntkx/issues/10)). Without the division by √dₖ the softmax starts out peaked, and "
+        "little gradient comes through."),
     "transposed": Fault("self_mask", lambda patient: lambda target: target_mask(target).mT, ("future",), (
         "A loss below what chance allows means that the answer was seen.",
         "There are two ways to see it: in the tokens that come in, or through attention. `ids` and `future` tell them apart.",
@@ -157,7 +157,7 @@ FAULTS = {
         "[The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/) made it, in the version of 2022: its "
         "copy task is trained with token 1 in front and decoded from token 0, the pad."),
     "cross": Fault("cross_mask", lambda patient: lambda source: torch.ones_like(padding_mask(source)), ("batch",), (
-        "Nothing is wrong in training. What has a batch of the answers that no batch of training had?",
+        "Nothing is wrong in training. What does the batch of answers have that no training batch had?",
         "One of the sources is longer, so the others are padded: the probe `batch`.", "The fault is in `cross_mask`."),
         "SpeechBrain made it in decoding: there the source's mask was not passed on, and padding was attended to "
         "([speechbrain#1107](https://github.com/speechbrain/speechbrain/issues/1107)). Our patient lacks it everywhere; its "
@@ -176,14 +176,14 @@ FAULTS = {
         "words counts."),
     "pile": Fault("clear", lambda patient: lambda optimizer: None, ("overfit", "gradients"), (
         "It doesn't even learn what it is shown again and again. Look at a step of training.",
-        "At a learning rate of 0 every step has the same gradient. Has it? The probe `gradients`.", "The fault is in `clear`."),
+        "At a learning rate of 0 every step should have the same gradient. Does it? The probe `gradients`.", "The fault is in `clear`."),
         "It is a common one: `zero_grad` is missing. PyTorch adds to the gradients that are there, so every step repeats all "
         "steps before it."),
     "length": Fault("penalty", lambda patient: lambda length, alpha=0.6: 1.0, ("search",), (
         "One token at a time it answers well. Only the beam's answer is short.",
         "What does a beam search compare when one answer has ended and another hasn't? The probe `search`.",
         "The fault is in `penalty`."),
-        "A system for dialogue about pictures did without: its beam search compares sums of log-probabilities, and so it "
+        "A system for dialogue about pictures has no length penalty: its beam search compares sums of log-probabilities, and so it "
         "prefers short answers, as its authors confirmed ([visdial#5](https://github.com/batra-mlp-lab/visdial/issues/5)). "
         "Every further token can only lower a sum."),
 }
