@@ -108,7 +108,7 @@ class Translator:
         ids = [encode(part) for some in parts for part in some]
         rows = beam_size * min(batch_size, len(ids))
         said = map(self.target.decode, answers(
-            self.model.eval(), ids, beam_size, batch_size,
+            self.model, ids, beam_size, batch_size,
             precision or precision_for(self.model, rows)))
         return [" ".join(next(said) for _ in some) for some in parts]
 

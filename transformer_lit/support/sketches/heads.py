@@ -55,19 +55,20 @@ def head_turns(turns: Mapping[str, Any]) -> figures.Picture:
         alt=f"How far each head turns from one noun to the other as the adjective changes, in hundredths. Furthest: {told}.")
 
 
-def heads_off(steps: Sequence[int], by_turn: Sequence[float], mixed: Any, common: float) -> figures.Picture:
-    "Right pronouns by the number of heads off: the most turning first, and random orders, (orders, steps), as a band."
+def heads_off(steps: Sequence[int], by_turn: Sequence[float], by_size: Sequence[float], mixed: Any, common: float) -> figures.Picture:
+    "Right pronouns by the number of heads off: the most turning first, by the turn's size, and random orders, (orders, steps), as a band."
     mixed, half, bound = np.asarray(mixed), len(by_turn) // 2, (by_turn[0] + common) / 2
-    fallen = [next((n for n, right in zip(steps, run) if right < bound), steps[-1]) for run in (by_turn, *mixed)]
+    fallen = [next((n for n, right in zip(steps, run) if right < bound), steps[-1]) for run in (by_turn, by_size, *mixed)]
+    named = [f"all {n} heads off" if n == steps[-1] else f"{n} heads off" for n in fallen[:2]]
     return figures.curves(
-        {"most turning first": (list(steps), by_turn), "random order": (list(steps), mixed.mean(0), mixed.min(0), mixed.max(0)),
+        {"most turning first": (list(steps), by_turn), "largest turn first": (list(steps), by_size), "random order": (list(steps), mixed.mean(0), mixed.min(0), mixed.max(0)),
          "always the more common": ([steps[0], steps[-1]], [common, common])},
         xlabel="heads switched off", ylabel="right pronoun", styles={"always the more common": ":"},
         colors={"random order": figures.GREY, "always the more common": figures.INK},
-        caption=f"Half of what the model knows is lost with {fallen[0]} heads off, most turning first, and with "
-                f"{np.mean(fallen[1:]):.0f} in random order.",
+        caption=f"Half of what the model knows is lost with {named[0]} if the most turning go first, with {named[1]} if the largest turns do, "
+                f"and with {np.mean(fallen[2:]):.0f} in random order.",
         alt=f"Right pronouns over the number of heads switched off. With half of the heads off: {by_turn[half]:.0%}, most turning "
-            f"first, and {mixed.mean(0)[half]:.0%} in random order; at the end {by_turn[-1]:.0%} and {mixed.mean(0)[-1]:.0%}.")
+            f"first, {by_size[half]:.0%}, largest turn first, and {mixed.mean(0)[half]:.0%} in random order; at the end {by_turn[-1]:.0%} and {mixed.mean(0)[-1]:.0%}.")
 
 
 def points_lost(left: Mapping[tuple[str, int, int], float], whole: float) -> figures.Picture:

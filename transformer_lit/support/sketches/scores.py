@@ -108,4 +108,4 @@ REPORTED_BY = {"sacreBLEU (13a)": "WMT, and most papers since 2018", "sacreBLEU,
 def who_reports(ways: Mapping[str, float]) -> figures.Picture:
     "One output's BLEU in each way of `evaluation.ways`, and who counts so."
     return figures.table([{"way": way, "BLEU": f"{value:.1f}", "reported by": REPORTED_BY[way]} for way, value in ways.items()],
-                         caption="The test set's BLEU, and who counts so")
+                         caption="The test set's BLEU, and who counts it that way")
