@@ -67,7 +67,7 @@ class StreamEmbedding(Embedding):
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
         end, d_model = int(positions.max()) + 1, self.positions.size(1)
         if end > len(self.positions):
-            self.positions = sinusoids(2 * end, d_model).to(self.positions)
+            self.positions = sinusoids(2 * end, d_model).to(tokens.device)
         x = self.tokens(tokens) * math.sqrt(d_model)  # (B, L, D)
         return self.dropout(x + self.positions[positions])
 

@@ -33,8 +33,7 @@ class MultiHeadAttention(nn.Module):
         return self.heads(self.key(key)), self.heads(self.value(value))
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor,
-               mask: Tensor | None = None,
-               ) -> tuple[Tensor, Tensor | None]:
+               mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         "(B, T, D) over split keys, values -> (B, T, D), (B, H, T, S)."
         x, weights = attention_here(
             self.heads(self.query(query)), keys, values, mask,
@@ -42,7 +41,8 @@ class MultiHeadAttention(nn.Module):
         return self.output(x.transpose(1, 2).flatten(2)), weights
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor,
-                mask: Tensor | None = None,
-                ) -> tuple[Tensor, Tensor | None]:
-        "(B, T, D), two of (B, S, D) -> (B, T, D), weights (B, H, T, S)."
+                mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """(B, T, D), two of (B, S, D) -> (B, T, D), weights (B, H, T, S).
+
+        The kernel gives no weights: then they are None."""
         return self.attend(query, *self.keys_values(key, value), mask)

@@ -100,7 +100,8 @@ class Translator:
                   ) -> list[str]:
         """One answer each, in the given order; "" for what is empty.
 
-        precision: "fp32", "bf16", None for the faster one."""
+        precision: "fp32", "bf16", None for the faster one. Leaves the
+        model in evaluation mode."""
         askable(sentences)
         encode = cache(self.source.encode)  # no text is encoded twice
         parts = [pieces(readable(text), lambda part: len(encode(part)),
@@ -108,7 +109,7 @@ class Translator:
         ids = [encode(part) for some in parts for part in some]
         rows = beam_size * min(batch_size, len(ids))
         said = map(self.target.decode, answers(
-            self.model, ids, beam_size, batch_size,
+            self.model.eval(), ids, beam_size, batch_size,
             precision or precision_for(self.model, rows)))
         return [" ".join(next(said) for _ in some) for some in parts]
 
