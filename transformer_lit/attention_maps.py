@@ -82,14 +82,13 @@ def read_pairs(translator, pairs: Iterable[tuple[str, str]]):
 
     Returns kind -> (N, B, H, T, S), source ids (B, S) and target ids
     (B, T + 1), BOS and EOS included: row t has read target[:, t] and
-    says target[:, t + 1]."""
-    model, was_training = translator.model, translator.model.training
+    says target[:, t + 1]. Leaves the model in evaluation mode."""
+    model = translator.model.eval()
     device = next(model.parameters()).device
     source, target = (ids.to(device) for ids in
                       collate(translator.encode_pairs(list(pairs))))
-    with record(model.eval()) as seen:
+    with record(model) as seen:
         model(source, target[:, :-1])
-    model.train(was_training)
     return ({kind: torch.stack(layers) for kind, layers in seen.items()},
             source, target)
 
