@@ -8,7 +8,7 @@ def test_speeds_are_told_from_the_first_to_the_last():
     found = {"transformer": [900.0, 800.0], "rnn": [2000.4, 500.0]}
     picture = pictures.training_speeds((5, 80), found, 480)
     assert repr(picture) == ("Speed in tokens per second, with 5 to 80 words per sentence: Transformer from 900 to 800, RNN from 2,000 to 500.")
-    assert picture.caption == "Speed that is left at 80 words per sentence, of that at 5: Transformer 89%, RNN 25%."
+    assert picture.caption == "Speed at 80 words per sentence as a share of that at 5: Transformer 89%, RNN 25%."
     assert pictures.decoding_speeds((1, 64), found).caption == (
         "While the Transformer says one word the RNN says 2.2 with 1 sentence at once and 0.6 with 64.")
 
@@ -33,7 +33,7 @@ def test_heads_are_counted_from_one_and_losses_told():
     weights[0, 0, :, 1], weights[0, 1, :, 3] = 1, 1
     names = ["⟨en⟩", "cats", "⟨end⟩", "⟨fr⟩", "chats"]
     assert pictures.heads_of_a_stream(weights, names, {"alignment": (0, 0), "tags": (0, 1)}).caption == (
-        "Of the 2 French rows, so many look most at an English word: 2 in layer 1, head 1; 0 in layer 1, head 2.")
+        "French rows, of 2, that look most at an English word: 2 in layer 1, head 1; 0 in layer 1, head 2.")
     both = pictures.heads_of_a_stream(weights, names, {"alignment": (0, 0), "previous token": (0, 1), "tags": (0, 1)})
     assert both.html.count("<svg") == 2 and "previous token and tags: layer 1, head 2" in both.html, "one head is drawn once"
     fallen = {"causal": ([0, 10], [3.8, 3.7]), "prefix": ([0, 10], [3.8, 0.1])}

@@ -121,7 +121,7 @@ def test_a_sheet_of_attention_names_the_largest_weights():
     eye = torch.eye(3, 4)
     weights = torch.tensor([[.2, .5, .3], [.1, .1, .8], [.6, .2, .2]])
     picture = sketches.attention_sheet("a b c".split(), (eye, eye, eye), 4 * eye[:, :3], weights, weights @ eye)
-    assert picture.caption == "The largest weight of each word: a 0.50 on b, b 0.80 on c, c 0.60 on a."
+    assert picture.caption == "The largest weight in each row: “a” gives 0.50 to “b”, “b” gives 0.80 to “c”, “c” gives 0.60 to “a”."
     assert "÷ √4" in words(picture) and words(picture).count("2") == 2 * 3
 
 
@@ -497,7 +497,7 @@ def test_a_word_grows_to_one_token():
 
 def test_a_joint_list_is_counted():
     assert sketches.joint_use({"English only": 30, "both": 50, "French only": 15, "neither": 5}).caption == (
-        "Both languages use 50% of the joint list; 5 of its tokens are used by neither.")
+        "50% of the joint list is used by both languages, and 5 of its tokens by neither.")
     counts = [{"at_least": 1, "words": 9000, "unknown": 0.01}, {"at_least": 2, "words": 4000, "unknown": 0.02}]
     assert repr(sketches.without_rare_words(counts)) == (
         "Leaving out words seen once shortens the list from 9,000 to 4,000 words. The share of unknown words rises from 1.0% to 2.0%.")
