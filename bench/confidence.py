@@ -31,7 +31,11 @@ TRIED = ("tatoeba", "multi30k", "newstest2014")
 
 def rank_correlation(x: list[float], y: list[float]) -> float:
     "Spearman's; ties in the order in which they stand."
-    ranks = [np.argsort(np.argsort(values, kind="stable"), kind="stable") for values in (x, y)]
+    def mean_ranks(values) -> np.ndarray:
+        in_order = np.sort(values)
+        return np.searchsorted(in_order, values, "left") + np.searchsorted(in_order, values, "right")
+
+    ranks = [mean_ranks(np.asarray(values)) for values in (x, y)]
     return float(np.corrcoef(*ranks)[0, 1])
 
 

@@ -178,11 +178,14 @@ def currencies(records: dict[str, dict], ranked: Sequence[str], seconds: dict[st
     How fast it falls with the tokens is taken from the seeds that ran with another budget as well; where it stands, from all."""
     def points(name: str) -> dict[int, float]:
         found: dict[int, dict[tuple, dict]] = {}
+        valid: dict[tuple, list[float]] = {}
         for run in records[name]["runs"]:
             if "test_loss" in run:
                 found.setdefault(run["budget"], {}).setdefault(cell_of(run)[1:], {})[run["seed"]] = run["test_loss"]
+                valid.setdefault((run["budget"], cell_of(run)[1:]), []).append(run["valid_loss"])
         full = found[budget][records[name]["search"]["peak"], records[name]["search"]["warmup"]]
-        best = {b: min(cells.values(), key=lambda losses: mean(losses.values())) for b, cells in found.items() if b != budget} | {budget: full}
+        best = {b: cells[max(cells, key=lambda cell: (len(cells[cell]), -mean(valid[b, cell])))]  # never by the test
+                for b, cells in found.items() if b != budget} | {budget: full}
         return {b: mean(full.values()) + mean(losses[seed] - full[seed] for seed in losses)
                 for b, losses in best.items() if losses.keys() <= full.keys()}
 

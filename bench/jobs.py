@@ -22,6 +22,7 @@ from transformer_lit.equal_cost import MeteredTrainer
 from transformer_lit.support import lock
 from transformer_lit.support.commands import guarded
 from transformer_lit.support.files import write_json, write_text
+from transformer_lit.support.records import commit
 
 Due = Generator[Any, dict, object]  # yields jobs, is sent rows
 Plan = Mapping[str, Callable[[], Due]]
@@ -79,7 +80,8 @@ def keep_row(job, home: Path, commit: str, work: Callable[[Path], tuple[dict, st
             raise
         found, said = {"failed": str(error)}, None
     commits = list(dict.fromkeys((folder / "commits.txt").read_text("utf-8").split()))
-    row = {**asdict(job), "commits": commits, **more, "wall_seconds": round(time.time() - begun, 1), **found}
+    wall = max(time.time() - begun, found.get("cpu_seconds", 0.0))  # a job that was gone on with took longer than this call
+    row = {**asdict(job), "commits": commits, **more, "wall_seconds": round(wall, 1), **found}
     if said is not None:
         write_text(home / "done" / f"{job.name}.txt", said)
     write_json(home / "done" / f"{job.name}.json", row, None)
@@ -113,9 +115,11 @@ def walk(part: Callable[[], Due], row_for: Callable[[Any], dict]) -> None:
 
 
 def run(plan: Plan, home: Path, do: Callable[[Any], dict], told: tuple[str, ...], hours: float = math.inf, most: float = math.inf) -> int:
-    "Do what is left until it is done, or until no more is to be begun. told: what is said of each row."
+    """Do what is left until it is done, or until no more is to be begun. told: what is said of each row.
+
+    Raises Dirty before the next job if the checkout has moved on: the code in memory is still that of the commit before."""
     torch.set_num_threads(1)
-    begun, number = time.monotonic(), itertools.count()
+    begun, number, loaded = time.monotonic(), itertools.count(), commit()
 
     class Enough(Exception):
         pass
@@ -125,6 +129,8 @@ def run(plan: Plan, home: Path, do: Callable[[Any], dict], told: tuple[str, ...]
             return row
         if next(number) >= most or time.monotonic() - begun > 3600 * hours:
             raise Enough
+        if commit() != loaded:
+            raise Dirty(f"the checkout was {loaded} when this began and is {commit()} now: start it again")
         print(f"{time.strftime('%H:%M:%S')} {job.name}", flush=True)
         row = do(job)
         words = [f"{name} {row[name]:.3f}" for name in told if name in row]

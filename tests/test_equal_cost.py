@@ -27,7 +27,7 @@ def test_what_the_rule_fixes():
     assert e.EDGES == (1, 5, 7, 9, 12, 16) and list(e.OPTIMIZERS) == ["adam", "adamw", "muon"]
     design = e.Design(None)
     assert (design.optimizer, design.smoothing, design.warmup, design.gradient) == ("adam", 0.1, 0.1, None)
-    assert e.STUDENT == {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
+    assert e.STUDENT == {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
     taken = {call.__name__: {name: one.default for name, one in inspect.signature(call).parameters.items() if one.default is not one.empty}
              for call in (e.fit_size, e.short_run, e.one_run, e.ground.__wrapped__, e.build_transformer, e.next_setting, e.difference)}
     assert taken == {"fit_size": {"sizes": range(8, 4096)}, "short_run": {"tokens": 60_000, "seed": 1, "peak": 3e-3, "corpus": "pocket"},

@@ -47,6 +47,8 @@ def attention_here(
     if not (query.is_cuda if fused is None else fused):
         return scaled_dot_product_attention(query, key, value, mask,
                                             dropout)
+    if mask is not None and mask.dtype != torch.bool:
+        raise ValueError(f"mask is {mask.dtype}; pass a boolean mask")
     if mask is None:
         return F.scaled_dot_product_attention(
             query, key, value, dropout_p=dropout), None

@@ -248,7 +248,10 @@ TEST_SETS = ("tatoeba", "multi30k", "newstest2014", "pocket")
 
 def test_set(name: str, language: str = "fr",
              ) -> tuple[list[str], list[list[str]]]:
-    "Distinct English sentences, and all the references of each."
+    """English sentences, and the references of each.
+
+    Tatoeba and the pocket corpus: each sentence once, with all its
+    references. The other two: line by line, with one."""
     if name not in TEST_SETS:
         raise ValueError(f"there is no test set {name}; there are: "
                          + ", ".join(TEST_SETS))

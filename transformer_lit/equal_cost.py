@@ -109,6 +109,8 @@ def ground(corpus: str, longest: int = 100,
 def batches_for(pairs: list[Pair], max_tokens: int, tokens: int,
          seed: int) -> list[list[int]]:
     "Batches of indices that hold at least `tokens` target tokens."
+    if not labels(pairs, range(len(pairs))):
+        raise ValueError("there are no target tokens to learn from")
     batches, count, epoch = [], 0, 0
     while True:
         for batch in token_batches(pairs, max_tokens, seed + 1000 * epoch):
@@ -119,7 +121,7 @@ def batches_for(pairs: list[Pair], max_tokens: int, tokens: int,
         epoch += 1
 
 
-def labels(pairs: list[Pair], batch: list[int]) -> int:
+def labels(pairs: list[Pair], batch: Sequence[int]) -> int:
     "How many target tokens are learned from: all but BOS."
     return sum(len(pairs[i][1]) - 1 for i in batch)
 
@@ -295,7 +297,9 @@ def cost(run: MeteredTrainer) -> dict:
 # %% ../book/22_fair_comparison.ipynb #short-run
 def short_run(design: Design, tokens: int = 60_000, seed: int = 1,
          peak: float = 3e-3, corpus: str = "pocket", **changes):
-    "(row, model) of a run with few tokens; `changes` to the scale."
+    """(row, model) of a run with few tokens; `changes` to the scale.
+
+    Leaves PyTorch with one thread."""
     torch.set_num_threads(1)
     scale = replace(SCALES[corpus], tokens=tokens, **changes)
     return one_run(design, scale, ground(corpus), peak, seed, counted=2)
@@ -319,12 +323,15 @@ def score(model: nn.Module, field: Ground) -> tuple[dict, list[str]]:
             "by_length": by_group(said, field.references, groups)}, said
 
 # %% ../book/22_fair_comparison.ipynb #gap-of
-STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571,
+           7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # by seeds
 
 
 def gap_of(ours: Sequence[float], theirs: Sequence[float]) -> tuple:
     "Mean difference over paired seeds, and half of its 95% interval."
     gaps = [a - b for a, b in zip(ours, theirs, strict=True)]
+    if len(gaps) not in STUDENT:
+        raise ValueError(f"{len(gaps)} seeds: an interval takes 2 to 10")
     factor = STUDENT[len(gaps)]
     return mean(gaps), factor * stdev(gaps) / math.sqrt(len(gaps))
 

@@ -71,6 +71,8 @@ def bleu_of(sums: Sequence[float], smooth: bool = False) -> float:
 # %% ../book/19_evaluation.ipynb #columns
 def columns(references: Sequence[Sequence[str]]) -> list[list]:
     "A list of references per sentence -> sacrebleu's streams."
+    if any(isinstance(refs, str) for refs in references):
+        raise TypeError("references are lists of texts: [[one], [two]]")
     if not all(references):
         raise ValueError("a sentence has no reference")
     most = max(map(len, references), default=0)
@@ -101,6 +103,9 @@ def scores(hypotheses: Sequence[str],
     import sacrebleu
 
     streams, found = columns(references), []
+    if len(hypotheses) != len(references):
+        raise ValueError(f"{len(hypotheses)} hypotheses and "
+                         f"{len(references)} lists of references")
     for name, metric in (("BLEU", sacrebleu.BLEU()),
                          ("chrF", sacrebleu.CHRF())):
         value = metric.corpus_score(list(hypotheses), streams).score
@@ -114,6 +119,7 @@ def line_counts(hypotheses: Sequence[str],
     "The ten counts of each sentence, cut by sacreBLEU's 13a. (n, 10)"
     import sacrebleu
 
+    columns(references)  # raises if they aren't lists of texts
     cut = sacrebleu.BLEU().tokenizer
     return np.array([
         counts(cut(said).split(), [cut(r).split() for r in refs])
@@ -187,8 +193,9 @@ def by_group(hypotheses: Sequence[str],
              keys: Sequence) -> list[dict]:
     "BLEU with interval and chrF for each key, the keys in order."
     found = []
+    keyed = list(zip(range(len(hypotheses)), keys, strict=True))
     for key in sorted(set(keys)):
-        of = [i for i, k in enumerate(keys) if k == key]
+        of = [i for i, k in keyed if k == key]
         said = [hypotheses[i] for i in of]
         refs = [references[i] for i in of]
         sure = interval(line_counts(said, refs))

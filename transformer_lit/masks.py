@@ -44,7 +44,8 @@ def reads_padding(f: Callable, tokens: Tensor, extra: int = 3,
 
     f takes token ids (B, S) and returns (B, S, ...). `extra` pads are
     appended, and each sentence is compared with itself cut after its
-    last real token. nan equals nan here."""
+    last real token. nan equals nan here. f has no dropout: these inputs
+    have other shapes, so it would fall otherwise."""
     real = tokens != pad_id  # (B, S)
     more = torch.nn.functional.pad(tokens, (0, extra), value=pad_id)
     padded = same_randomness(f, more)

@@ -37,7 +37,8 @@ def read_both_ways(gru: nn.GRU, x: Tensor, real: Tensor) -> Tensor:
     """A GRU from both ends, over the words alone. -> (B, S, 2H)
 
     x (B, S, D), real (B, S), True for words, which come before the
-    pads. Forward states, then backward ones; zeros at pads."""
+    pads. Forward states, then backward ones; zeros at pads, but for the
+    first of a row of nothing but pads."""
     lengths = real.sum(1).clamp(min=1).cpu()  # (B,)
     words = pack_padded_sequence(x, lengths, True, enforce_sorted=False)
     states, _ = gru(words)
@@ -243,7 +244,8 @@ DESIGNS: dict[str, Design] = {
 def word_of_piece(tokens: Subwords, text: str, language: str) -> list:
     """For each piece of `text` the number of its word; EOS's is last.
 
-    Words are as `split_words` cuts them, marks among them."""
+    Words are as `split_words` cuts them, marks among them. The text is
+    tidy (`data.tidy`): each letter one character."""
     ends = [found.end() for found in WORD[language].finditer(text)]
     spans = tokens.tokenizer.encode(text).offsets
     return [bisect_left(ends, end) for _, end in spans] + [len(ends)]

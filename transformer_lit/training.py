@@ -387,7 +387,8 @@ def progress(self: Trainer) -> dict:
 @patch_to(Trainer)
 def resume(self: Trainer, batches: Batches) -> None:
     "Go on from the folder's checkpoint; ValueError: another plan."
-    plan.keep_to(self, batches)
+    if begun := (self.folder / plan.NAME).exists():
+        plan.keep_to(self, batches)
     path = self.folder / checkpoint.NAME
     if self.spare:
         checkpoint.stand_in(path)
@@ -396,4 +397,6 @@ def resume(self: Trainer, batches: Batches) -> None:
         plan.same_order(path, kept["plan"], self.progress()["plan"])
         self.log = run_log.first_lines(self.folder, kept["lines"])
         vars(self).update(kept["at"], saved=kept["at"]["step"])
+    if not begun:  # only now: what was refused leaves no plan
+        plan.keep_to(self, batches)
     run_log.write_lines(self.folder, self.log)

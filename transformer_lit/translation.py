@@ -141,6 +141,10 @@ def create_joint(tokens: Subwords, language: str | None = None,
 def save_translator(translator: Translator, folder: str | Path) -> None:
     "Sizes and tokens: translator.json, and tokenizer.json if joint."
     folder, target = Path(folder), translator.target
+    if translator.source is not target and not all(isinstance(
+            side, Vocabulary) for side in (translator.source, target)):
+        raise ValueError("only two lists of words can be saved, or one "
+                         "list of subwords for both sides")
     folder.mkdir(parents=True, exist_ok=True)
     kept = {"config": asdict(translator.model.config)}
     if translator.languages:

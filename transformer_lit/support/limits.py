@@ -28,11 +28,13 @@ def search_bounds(beam_size: int, batch_size: int, precision: str) -> None:
 
 
 def askable(sentences: list[str]) -> None:
-    """TypeError for a single text, ValueError for a line without end.
+    """TypeError for a single text, or for what can be read only once; ValueError for a line without end.
 
     To Python a string is a list of letters: without brackets one sentence would be translated letter by letter."""
     if isinstance(sentences, str):
         raise TypeError(f"translate takes a list of sentences: write translate([{sentences[:200]!r}])")
+    if not hasattr(sentences, "__len__"):
+        raise TypeError("translate takes a list of sentences, and this can be read only once: write translate(list(...))")
     longest = max(map(len, sentences), default=0)
     if longest > LONGEST:
         raise ValueError(f"a line has {longest:,} characters, {LONGEST:,} are the most: write one sentence a line")
