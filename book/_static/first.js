@@ -3,7 +3,7 @@
 (function () {
 "use strict";
 
-const EMOJI = /(?:[\p{Emoji_Presentation}\p{Emoji_Modifier}\p{Regional_Indicator}]|\p{Extended_Pictographic}\ufe0f)[\p{Emoji_Modifier}\ufe0f\u200d]*/gu;
+const EMOJI = /(?:[\p{Emoji_Presentation}\p{Emoji_Modifier}\p{Regional_Indicator}]|\p{Extended_Pictographic}\ufe0f|\ufe0f?\u20e3)[\p{Emoji_Modifier}\ufe0f\u200d\u{e0020}-\u{e007f}]*/gu;
 const PACE = 60;  // ms between two tokens, where one sentence is asked: slow enough to be seen
 
 const within = root => ({
@@ -213,7 +213,7 @@ function anySentence(root) {
     let tokens = 0, time = 0, logP = 0;
     try {
       const strange = (await engine.tokens(text)).note;  // no English, so what it says would be noise
-      const plain = text.replace(EMOJI, "").replace(/ +(?=[.,!?])/g, "");
+      const plain = text.search(EMOJI) < 0 ? text : text.replace(EMOJI, " ").replace(/ +(?=[.,!?](?!\d))/g, "");
       const {parts} = await engine.tokens(strange ? "" : plain);
       if (mine != turn) return;
       if (strange) {
@@ -269,6 +269,7 @@ function anySentence(root) {
   function example(number) {
     examples.forEach((one, i) => one.setAttribute("aria-pressed", String(i == number)));
     if (engine) { field.value = cases[number].text; run(); return; }
+    turn++;  // the first one needn't play by itself any more
     clear();
     view.play(cases[number], 0, () => tell(root, cases[number].said, `Recorded when this page was built, with a beam of 4.${trust(cases[number].chrf)}`));
     listed(cases[number]);

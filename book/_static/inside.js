@@ -22,7 +22,7 @@ const cut = (text, n) => text.length > n ? text.slice(0, Math.max(1, n - 1)) + "
 const percent = p => p >= 0.9995 ? "100%" : p >= 0.1 ? `${(100 * p).toFixed(1)}%` : p >= 0.0001 ? `${(100 * p).toFixed(2)}%` : "<0.01%";
 const two = number => number.toFixed(2), minus = number => number.toFixed(2).replace("-", "−");
 
-let engine = null, name = record.name, shown = null, at = 0, opened = {kind: "cross", layer: 0, head: 0}, beamStep = 0;
+let engine = null, name = record.name, shown = null, target = null, at = 0, opened = {kind: "cross", layer: 0, head: 0}, beamStep = 0;
 const gone = new Set();
 
 const word = piece => NAME[piece] || piece.trim() || "␣";
@@ -98,28 +98,29 @@ function switchName(key) {
 
 // Asking the engine ---------------------------------------------------------------------------------------------------------------
 
-let turn = 0;
+let turn = 0, pressed = 0;
 
 // the answer of the model as the switches leave it; `kept` are steps that stand, the last of them chosen by the reader
 async function speak(kept = []) {
-  const mine = ++turn, {ids} = shown, pieces = shown.pieces.filter(piece => piece != "<pad>");
+  const mine = ++turn, asked = target, by = engine, {ids} = asked, pieces = asked.pieces.filter(piece => piece != "<pad>");
+  by.stop();
   const broken = brokenBy(gone), pads = broken.noSourceMask ? PADS : 0, given = {maxLength: MOST, broken, pads};
   const steps = kept.slice(), prefix = kept.map(step => step.id).filter(id => id != EOS), ended = kept.length > prefix.length;
   const tell = event => steps.push({id: event.id, piece: event.top[0].piece, p: Math.exp(event.top[0].logP), top: event.top});
   let said, attention;
-  if (ended && !prefix.length) [said, attention] = [{text: "", ids: []}, (await engine.read(ids, [], given)).attention];
+  if (ended && !prefix.length) [said, attention] = [{text: "", ids: []}, (await by.read(ids, [], given)).attention];
   else {
-    said = await engine.answer(ids, {...given, beam: 1, top: TOP, attention: true, prefix, maxLength: ended ? prefix.length : MOST}, ended ? undefined : tell);
+    said = await by.answer(ids, {...given, beam: 1, top: TOP, attention: true, prefix, maxLength: ended ? prefix.length : MOST}, ended ? undefined : tell);
     attention = said.attention;
   }
   const beam = [];
-  if (!ended) await engine.answer(ids, {...given, beam: BEAM, alpha: ALPHA, prefix}, event => { if (event.kind == "beam") beam.push(event.rows); });
-  let whole = shown.whole;
-  if (!whole) whole = gone.size ? await wholeAnswer(ids) : answerOf(said.text, steps);
-  if (mine != turn) return;
-  Object.assign(shown, {steps, attention, text: said.text, whole, prefix: prefix.length, pieces: [...pieces, ...Array(pads).fill("<pad>")]});
-  if (beam.length) shown.beam = beam;
-  shown.now = answerOf(said.text, steps);
+  if (!ended) await by.answer(ids, {...given, beam: BEAM, alpha: ALPHA, prefix}, event => { if (event.kind == "beam") beam.push(event.rows); });
+  let whole = asked.whole;
+  if (!whole) whole = gone.size ? await wholeAnswer(ids, {}, 0, by) : answerOf(said.text, steps);
+  if (mine != turn) return false;
+  shown = Object.assign(asked, {steps, attention, text: said.text, whole, pieces: [...pieces, ...Array(pads).fill("<pad>")], now: answerOf(said.text, steps)});
+  if (beam.length) Object.assign(shown, {beam, prefix: prefix.length});
+  return true;
 }
 
 function answerOf(text, steps) {
@@ -128,19 +129,21 @@ function answerOf(text, steps) {
 }
 
 // greedy, with the probability of each token
-async function wholeAnswer(ids, broken = {}, pads = 0) {
-  const steps = [], said = await engine.answer(ids, {beam: 1, top: 1, maxLength: MOST, broken, pads},
+async function wholeAnswer(ids, broken = {}, pads = 0, by = engine) {
+  const steps = [], said = await by.answer(ids, {beam: 1, top: 1, maxLength: MOST, broken, pads},
     event => steps.push({id: event.id, piece: event.top[0].piece, p: Math.exp(event.top[0].logP)}));
   return answerOf(said.text, steps);
 }
 
-async function newSentence(text) {
-  const {parts, note} = await engine.tokens(text);
+async function newSentence(text, by = engine, called = name) {
+  const {parts, note} = await by.tokens(text);
   if (!parts.length) throw new Error("Type an English sentence first.");
   const [{text: english, ids, pieces}] = parts;
   if (ids.length > MOST) throw new Error(`This sentence has ${ids.length} tokens. The drawings hold ${MOST}: try a shorter one.`);
-  const {config} = engine.about;
-  shown = {...shown, english, ids, pieces, whole: null, config, vocabulary: config.target_vocab || config.source_vocab};
+  const {config} = by.about;
+  if (called != name) gone.clear();  // another model has other heads
+  [engine, name] = [by, called];
+  target = {...shown, english, ids, pieces, whole: null, config, vocabulary: config.target_vocab || config.source_vocab};
   return parts.length > 1 ? `The page opens one sentence at a time: the first of ${parts.length}. ${note}` : note;
 }
 
@@ -149,17 +152,16 @@ const say = text => { out("say").textContent = text; };
 async function press(event) {
   if (event) event.preventDefault();
   const wanted = one('.tl-in input[name="in-model"]:checked').value, go = button("go");
+  const mine = ++pressed;
   stopAll();
+  clearCounts();
   try {
-    const other = wanted != name, found = await tlLive.engine(wanted, {button: go, progress: out("progress")});
-    go.hidden = false;
-    engine = found;
-    name = wanted;
-    if (other) gone.clear();  // another model has other heads
+    const found = await tlLive.engine(wanted, {button: go, progress: out("progress")});
+    Object.assign(go, {hidden: false, textContent: "Translate"});
+    if (mine != pressed) return;
+    const note = await newSentence(out("text").value, found, wanted);
     block("break").classList.toggle("tl-in-tries", name == record.name);  // the examples are the pocket translator's
-    const note = await newSentence(out("text").value);
-    if (other) rebuild = true;
-    await speak();
+    if (!await speak()) return;
     at = 0;
     clearCounts();
     say(`${note ? note + " " : ""}French: ${shown.text}`);
@@ -167,7 +169,7 @@ async function press(event) {
     play(0, telling());
   } catch (error) {
     go.hidden = false;
-    say(tlLive.sentence(error));
+    if (error.name != "Stopped") say(tlLive.sentence(error));
   }
   nameButton();
 }
@@ -175,7 +177,7 @@ async function press(event) {
 // every change of a switch or of a token ends here
 async function again(kept) {
   try {
-    if (engine) await speak(kept);
+    if (engine && !await speak(kept)) return;
     at = Math.min(kept ? kept.length - 1 : at, shown.steps.length - 1);
     draw();
     if (kept) play(at, at);
@@ -306,7 +308,7 @@ function drawNext() {
 
 function choose(i) {
   const step = shown.steps[at], other = step.top[i];
-  if (other.id == step.id) return;
+  if (other.id == step.id || shown != target) return;  // another sentence is on its way
   stopAll();
   say("");
   again([...shown.steps.slice(0, at), {id: other.id, piece: other.piece, p: Math.exp(other.logP), top: step.top, forced: true}]);
@@ -342,8 +344,8 @@ function drawHeads() {
   }
 }
 
-const rowsOf = kind => kind == "encoder" ? words(shown.pieces) : words(shown.steps.map(step => step.piece));
-const columnsOf = kind => kind == "decoder" ? words(["<bos>", ...shown.steps.map(step => step.piece)]).slice(0, shown.steps.length) : words(shown.pieces);
+const rowsOf = kind => kind == "encoder" ? words(shown.pieces) : [...words(shown.steps.map(step => step.piece)), "…"];  // … where it was stopped
+const columnsOf = kind => kind == "decoder" ? words(["<bos>", ...shown.steps.map(step => step.piece)]) : words(shown.pieces);
 
 function strongestOf(kind, l, h) {
   const {weights, columns, rows} = shown.attention[kind][l][h], i = weights.indexOf(weights.reduce((a, b) => Math.max(a, b), 0));
@@ -355,6 +357,7 @@ let cursor = null;  // [row, column] of the large map
 function drawMap() {
   const {kind, layer, head} = opened, map = shown.attention[kind][layer] && shown.attention[kind][layer][head];
   if (!map) { opened = {kind: "cross", layer: shown.attention.cross.length - 1, head: 0}; drawMap(); return; }
+  if (cursor && !(cursor[0] < map.rows && cursor[1] < map.columns)) cursor = null;
   for (const other of KINDS) {
     const root = out(`heads-${other}`), hit = kind == other ? one(`[data-head="${layer}.${head}"]`, root) : null;
     mark(root, hit);
@@ -548,7 +551,8 @@ function drawExamples() {
   }
 }
 
-let rebuild = true;
+let built = "";
+const sizes = () => KINDS.map(kind => [shown.attention[kind].length, shown.attention[kind][0].length]).join();
 
 // the switches that depend on the model's size: heads as a grid, layers as a row
 function buildSwitches() {
@@ -563,7 +567,7 @@ function buildSwitches() {
     out(part).innerHTML = ["encoder", "decoder"].map(side => `<div><span>${side}</span>` + shown.attention[side].map((_, l) =>
       `<button type="button" role="switch" aria-checked="true" data-key="${part}:${side}.${l}" aria-label="${part == "noNorm" ? "norms" : "residuals"} of ${side} layer ${l + 1}">${l + 1}</button>`).join("") + "</div>").join("");
   }
-  rebuild = false;
+  built = sizes();
 }
 
 // each head off by itself: how many tokens change
@@ -575,13 +579,15 @@ function clearCounts() {
 }
 
 async function tryHeads() {
+  if (shown != target) return;
   stopAll();
   clearCounts();
   const mine = counting, keys = KINDS.flatMap(headsOf);
   let changed = 0, most = [-1, ""];
   for (const key of keys) {
-    const now = engine ? await wholeAnswer(shown.ids, brokenBy([key])) : recordedWithout(key), {fresh, lost, pairs} = changes(shown.whole.ids, now.ids);
+    const now = engine ? await wholeAnswer(shown.ids, brokenBy([key])) : recordedWithout(key);
     if (mine != counting) return;
+    const {fresh, lost, pairs} = changes(shown.whole.ids, now.ids);
     const n = Math.max(fresh.filter(Boolean).length, lost.filter(Boolean).length), fall = pairs.reduce((top, [i, j]) => Math.max(top, shown.whole.p[i] - now.p[j]), 0);
     const hit = one(`[data-key="${key}"]`), weight = n + fall;
     hit.dataset.n = n ? "words" : fall >= 0.1 ? "some" : "none";
@@ -605,7 +611,7 @@ function pointTo(step, unsaid) {
 }
 
 function draw() {
-  if (rebuild) buildSwitches();
+  if (built != sizes()) buildSwitches();
   beamStep = shown.beam.length - 1;
   drawTokens();
   drawHeads();
@@ -617,7 +623,7 @@ function draw() {
 
 // an address like inside.html#noScale comes with that switch turned
 function preset() {
-  const place = document.getElementById(decodeURIComponent(location.hash.slice(1))), keys = place && place.dataset.preset;
+  const place = document.getElementById(location.hash.slice(1)), keys = place && place.dataset.preset;
   if (!keys) return;
   const list = keys == "encoder" ? headsOf("encoder") : keys.split(" ");
   gone.clear();
@@ -633,13 +639,13 @@ function preset() {
 
 function listen() {
   one("form", block("ask")).addEventListener("submit", press);
-  out("text").addEventListener("keydown", event => { if (event.key == "Enter" && !event.shiftKey) press(event); });
+  out("text").addEventListener("keydown", event => { if (event.key == "Enter" && !event.shiftKey && !event.isComposing) press(event); });
   all('input[name="in-model"]').forEach(each => each.addEventListener("change", nameButton));
   button("play").addEventListener("click", () => playing ? stopAll() : play(at >= shown.steps.length - 1 ? 0 : at, shown.steps.length - 1, 600));
   button("back").addEventListener("click", () => { stopAll(); pointTo(Math.max(0, at - 1)); });
   button("on").addEventListener("click", () => { stopAll(); pointTo(Math.min(shown.steps.length - 1, at + 1)); });
   out("top").addEventListener("click", event => { const hit = event.target.closest("button"); if (hit) choose(+hit.dataset.choice); });
-  button("own").addEventListener("click", () => { stopAll(); again(); });
+  button("own").addEventListener("click", () => { stopAll(); again(); button("play").focus({preventScroll: true}); });
   button("grow").addEventListener("click", () => growing ? stopAll() : grow());
   out("beam-step").addEventListener("input", event => { stopAll(); beamStep = event.target.value - 1; drawBeam(); });
   block("break").addEventListener("click", event => {
@@ -649,15 +655,15 @@ function listen() {
     const keys = hit.dataset.key ? [hit.dataset.key] : headsOf(hit.dataset.all);
     flip(keys, hit.getAttribute("aria-checked") == "true");
   });
-  all('[data-do="mend"], [data-do="mend-top"]').forEach(each => each.addEventListener("click", () => { gone.clear(); clearCounts(); stopAll(); again(); }));
-  button("heads").addEventListener("click", () => { tryHeads().catch(error => say(tlLive.sentence(error))); });
+  all('[data-do="mend"], [data-do="mend-top"]').forEach(each => each.addEventListener("click", () => { gone.clear(); clearCounts(); stopAll(); again(); one(".tl-in-result").focus({preventScroll: true}); }));  // it hides itself
+  button("heads").addEventListener("click", () => { tryHeads().catch(error => { if (error.name != "Stopped") say(tlLive.sentence(error)); }); });
   listenToMap();
   window.addEventListener("hashchange", preset);
   let wide = window.innerWidth;
   window.addEventListener("resize", () => { if (window.innerWidth != wide) { wide = window.innerWidth; drawMap(); drawBeam(); } });
 }
 
-shown = fromRecord();
+shown = target = fromRecord();
 opened = {kind: "cross", layer: shown.attention.cross.length - 1, head: 0};
 at = telling();
 listen();
