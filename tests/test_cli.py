@@ -32,7 +32,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def echo(monkeypatch):
     "A translator that gives back what it is given; how it was asked for."
-    found = Mock(return_value=Mock(translate=lambda lines, beam_size, batch_size: list(lines)))
+    found = Mock(return_value=Mock(translate=lambda lines, beam_size, batch_size, precision=None: list(lines)))
     monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", found)
     return found
 
@@ -430,6 +430,10 @@ def test_a_report_that_cannot_be_written_is_refused_first(text):
         cli.check_writable(text.parent)
     with pytest.raises(NotADirectoryError):
         cli.check_writable(text.parent / "no" / "x.json")
+    for name, make in (("link.json", lambda path: path.symlink_to(text)), ("pipe", os.mkfifo)):
+        make(text.parent / name)
+        with pytest.raises(PermissionError, match="no regular file"):
+            cli.check_writable(text.parent / name)
 
 
 def test_a_translator_is_scored_in_its_language(tmp_path):

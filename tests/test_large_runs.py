@@ -62,10 +62,14 @@ def options(words: str):
 def test_options_become_an_experiment(monkeypatch):
     e = large_runs.experiment_of(options(
         "--corpus general-en-fr --way ours --size tiny --vocabulary 8000 --steps 5 --max-tokens 2048 --peak 1e-3 --seed 3 --precision fp32 "
-        "--keep-every 2 --lines 4 --pairs 9 --sample 8 --look-every 6 --warmup 2 --checkpoint-every 4"))
+        "--lines 4 --pairs 9 --sample 8 --look-every 6 --warmup 2 --checkpoint-every 4"))
     assert e == wmt.experiment_for("general-en-fr", "ours", "tiny", 8000, dict(
-        max_tokens=2048, seed=3, precision="fp32", warmup=2, checkpoint_every=4), steps=5, peak=1e-3, keep_every=2, lines=4, pairs=9,
+        max_tokens=2048, seed=3, precision="fp32", warmup=2, checkpoint_every=4), steps=5, peak=1e-3, lines=4, pairs=9,
         sample=8, look_every=6)
+    assert large_runs.experiment_of(options("--keep-every 2")).keep_every == 2
+    for idle in "--peak 1e-3", "--way ours --keep-every 2", "--dynamic":
+        with pytest.raises(ValueError, match="would change nothing here: leave it out"):
+            large_runs.experiment_of(options(idle))
     assert large_runs.experiment_of(options("--dropout 0.3")).model == wmt.experiment_for().model | {"dropout": 0.3}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for chip, words, precision, compiled in (((7, 5), "", "fp32", False), ((8, 0), "", "bf16", True), ((8, 0), "--dynamic", "bf16", "dynamic"),

@@ -79,7 +79,6 @@ OTHERWISE = {
     "optimizer=adam; now optimizer=muon": (recipe(optimizer="muon"), PARTS),
     "peak=0.02; now peak=0.01": (recipe(peak=0.01), PARTS),
     "warmup=400; now warmup=3": (recipe({"warmup": 3}), PARTS),
-    "precision=fp32; now precision=bf16": (recipe({"precision": "bf16"}), PARTS),
     "smoothing=0.1; now smoothing=0.2": (recipe({"smoothing": 0.2}), PARTS),
     "seed=1; now seed=2": (recipe({"seed": 2}), PARTS),
     "max_tokens=64; now max_tokens=60": (recipe({"max_tokens": 60}), PARTS),
@@ -90,6 +89,14 @@ OTHERWISE = {
     "other data": (recipe(), permuted()),
     "pairs=12; now pairs=11": (recipe(), {**PARTS, "train": PAIRS[:11]}),
 }
+
+
+def test_a_run_goes_on_in_its_own_precision(trained, tmp_path):
+    "On another machine the recipe may ask for another one."
+    folder = copied(trained, tmp_path)
+    begun = json.loads((folder / "plan.json").read_text("utf-8"))["training"]["precision"]
+    run = train_translator(folder, recipe({"precision": {"fp32": "bf16", "bf16": "fp32"}[begun]}), PARTS, [])[1]
+    assert run.config.precision == begun
 
 
 @pytest.mark.parametrize("words", OTHERWISE)
@@ -188,6 +195,21 @@ def test_a_signal_saves_between_two_steps_and_says_so(number, ends, status, tmp_
     monkeypatch.undo()
     run = train_translator(tmp_path / "stopped", r, PARTS, [])[1]
     assert [e.get("loss") for e in run.log] == [e.get("loss") for e in whole], "the stop changed the run"
+
+
+def test_a_signal_in_the_last_look_is_heard_too(tmp_path, monkeypatch):
+    r, loss = recipe({"checkpoint_every": 0}), recipes.validation_loss
+
+    def interrupted(*some):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        return loss(*some)
+
+    monkeypatch.setattr(recipes, "validation_loss", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="the same command goes on there"):
+        train_translator(tmp_path, recipe({"checkpoint_every": 0, "epochs": 1}), PARTS, [])
+    monkeypatch.undo()
+    assert train_translator(tmp_path, recipe({"checkpoint_every": 0, "epochs": 1}), PARTS, [])[1].log[-1]["kind"] == "epoch"
 
 
 def test_a_second_signal_acts_at_once_and_other_threads_are_left_alone():

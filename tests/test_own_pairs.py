@@ -3,7 +3,9 @@ import gzip
 import itertools
 import json
 import math
+import os
 from collections import Counter
+from contextlib import contextmanager
 from random import Random
 
 import pytest
@@ -11,7 +13,7 @@ import torch
 from unspoken import line
 
 from transformer_lit.data import load, sentence_key
-from transformer_lit.support import cli, own_pairs, own_report, recipes
+from transformer_lit.support import cli, lock, own_pairs, own_report, recipes
 from transformer_lit.support.files import shipped
 from transformer_lit.support.noise import OTHER, THIRD
 from transformer_lit.support.own_pairs import Size, clean_pairs, prepare_pairs, read_pairs, recipe_for, size_for, split_pairs
@@ -28,6 +30,14 @@ SIGNS = dict(zip(" ".join(word for words in (WHO, DOES, WHAT) for word, _ in wor
 def tsv(path, pairs=PAIRS):
     path.write_text("".join("\t".join(pair) + "\n" for pair in pairs), encoding="utf-8")
     return path
+
+
+@contextmanager
+def lock_of_another(folder):
+    "The lock of a folder, held as another process would hold it."
+    with open(folder / lock.NAME, "a+b") as file:
+        lock.take(file)
+        yield
 
 
 @pytest.fixture
@@ -196,8 +206,9 @@ def test_both_directions_hold_out_the_same_pairs(tmp_path):
     assert {*lost, *(pair for part in back.parts.values() for pair in part)} == seen
 
 
-@pytest.mark.parametrize("one, other", [("我爱你。", "我爱你"), ("क्या?", "क्या"), ("Go!", "go"), ("Go \u00bb", "Go"), ("¿Qué?", "¿qué")])
-def test_the_marks_at_the_end_make_no_second_sentence(one, other):
+@pytest.mark.parametrize("one, other", [("我爱你。", "我爱你"), ("क्या?", "क्या"), ("Go!", "go"), ("Go \u00bb", "Go"), ("¿Qué?", "¿qué"), ("¿Qué?", "qué"),
+                                        ("“Yes”", "Yes”"), ("ไป\u200bไหน", "ไปไหน"), ("\ufeffGo.", "Go."), ("co\u00adop", "coop")])
+def test_marks_and_invisible_signs_make_no_second_sentence(one, other):
     assert own_pairs.spelled_alike(one) == own_pairs.spelled_alike(other) != own_pairs.spelled_alike(other + "x")
 
 
@@ -320,8 +331,10 @@ def test_a_model_has_the_size_of_its_pairs():
 def test_what_is_left_out_can_be_read_while_it_trains(small, tmp_path, monkeypatch):
     folder = tmp_path / "deep" / "run"
 
-    def stopped(at, *_, **__):
-        assert at == folder and len((folder / "test.tsv").read_text("utf-8").splitlines()) == 8
+    def stopped(at, *_, begin, **__):
+        assert at == folder and not folder.exists(), "nothing is written before the folder is this run's"
+        begin()
+        assert len((folder / "test.tsv").read_text("utf-8").splitlines()) == 8
         assert (folder / "left_out.tsv").read_text("utf-8") == "empty\tA line.\t\n"
         raise KeyboardInterrupt
 
@@ -330,12 +343,49 @@ def test_what_is_left_out_can_be_read_while_it_trains(small, tmp_path, monkeypat
         own_pairs.train([tsv(tmp_path / "own.tsv", [*PAIRS, ("A line.", "")])], ("en", "eo"), folder, "again")
 
 
+def test_a_file_of_ones_own_is_never_written_over(small, typed, tmp_path):
+    (tmp_path / "test.tsv").write_bytes((tmp_path / "own.tsv").read_bytes())
+    for name in ("test.tsv", "report.md", "log.jsonl", "tokenizer.json"):
+        kept = tmp_path / name
+        kept.touch()
+        before = kept.read_bytes()
+        status, said = typed("train --pairs own.tsv --languages en-eo --folder . --epochs 1")
+        assert status == 1 and "would write over it: use another folder" in said and kept.read_bytes() == before
+        kept.unlink()
+    assert [path.name for path in tmp_path.iterdir()] == ["own.tsv"]
+
+
+def test_a_folder_that_another_trains_in_stays_as_it_is(small, typed, tmp_path):
+    assert typed("train --pairs own.tsv --languages en-eo --folder run --epochs 1")[0] == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with (tmp_path / "own.tsv").open("a", encoding="utf-8") as file:
+        file.write("\tno source\n")
+    with lock_of_another(tmp_path / "run"):
+        status, said = typed("train --pairs own.tsv --languages en-eo --folder run --epochs 1")
+    assert status == 1 and "another training is at work" in said
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_ids_are_no_sentences(small, typed, tmp_path):
+    rows = [(str(1000 + k), one, str(2000 + k), other) for k, (one, other) in enumerate(PAIRS)]
+    (tmp_path / "own.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    status, said = typed("train --pairs own.tsv --languages en-eo")
+    assert status == 1 and "the first column of own.tsv holds numbers" in said and not (tmp_path / "runs").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_is_refused_before_it_is_opened(small, typed, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    status, said = typed("train --pairs pipe --languages en-eo")
+    assert status == 1 and "pipe is a pipe, and --pairs reads a file more than once" in said
+
+
 # From the command to the report ----------------------------------------------------------------------------------------
 
 def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path):
     status, said = typed("train --pairs own.tsv --languages en-eo --device cpu --threads 1")
     folder = tmp_path / "runs" / "en-eo"
-    assert status == 0 and said.startswith("own.tsv: 80 pairs, 80 kept\nen to eo: train 64, valid 8, test 8\n300 subwords, 1 + 1 layers of width 64")
+    assert status == 0 and said.startswith("own.tsv: 80 pairs, 80 kept\nen to eo: train 64, valid 8, test 8\nat most 300 subwords, 1 + 1 layers of width 64")
     assert "8 test sentences, none of them in training:\nBLEU " in said and "(95% interval " in said and "tok:13a" in said
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert record["command"] == "transformer-lit train --pairs own.tsv --languages en-eo"

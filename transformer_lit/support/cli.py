@@ -311,9 +311,12 @@ def load_translator(folder: Path | None, device: str) -> "Translator":
     return translator
 
 
-def with_beam(translator: "Translator", beam: int) -> Translate:
-    "Its `translate` with a beam. Memory grows with the beam, so a wide one takes fewer sentences at a time."
-    return partial(translator.translate, beam_size=beam, batch_size=max(1, min(64, 256 // beam)))
+def with_beam(translator: "Translator", beam: int, precision: str | None = None) -> Translate:
+    """Its `translate` with a beam. Memory grows with the beam, so a wide one takes fewer sentences at a time.
+
+    precision: None for the faster one, which depends on the machine."""
+    how = {"precision": precision} if precision else {}
+    return partial(translator.translate, beam_size=beam, batch_size=max(1, min(64, 256 // beam)), **how)
 
 
 def with_confidence(translator: "Translator", folder: Path | None, beam: int) -> Translate:
@@ -338,7 +341,7 @@ def run_translate(options: argparse.Namespace) -> int:
     translator = load_translator(options.folder, options.device)
     translate = (with_confidence(translator, options.folder, options.beam) if options.show_confidence
                  else with_beam(translator, options.beam))
-    if options.interactive or (sys.stdin.isatty() and not (options.sentences or options.file)):
+    if options.interactive or not (options.sentences or options.file) and sys.stdin is not None and sys.stdin.isatty():
         converse(translate)
         return DONE
     for answer in translate_lines(translate, input_lines(options)):
@@ -354,6 +357,8 @@ def check_writable(path: Path) -> None:
         raise NotADirectoryError(f"{path.parent} is no folder, so {path.name} can't be written there")
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise PermissionError(f"{path} can't be written")
+    if path.is_symlink() or path.exists() and not path.is_file():
+        raise PermissionError(f"{path} is no regular file, and writing would replace it: name another")
 
 
 def check_language(folder: Path | None, language: str) -> None:
@@ -400,7 +405,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     torch.set_num_threads(1)
     pocket = name == "pocket"
     translator = load_translator(options.folder or (shipped("data/checkpoints/pocket") if pocket else None), options.device)
-    beam = with_beam(translator, options.beam)
+    beam = with_beam(translator, options.beam, "fp32")  # the same scores on every machine
 
     def translate(lines: list[str]) -> list[str]:
         return list(translate_lines(beam, lines))
@@ -437,10 +442,14 @@ def run_export(options: argparse.Namespace) -> int:
 # The command -----------------------------------------------------------------------------------------------------------
 
 RUN = {"data": run_data, "train": run_train, "translate": run_translate, "evaluate": run_evaluate, "export": run_export}
-AFTER_STOP = {"train": "the same command goes on from the last checkpoint", "data": "the same command goes on from where it was"}
+AFTER_STOP = {"train": "the same command goes on from the last checkpoint", "data": "the same command goes on from where it was",
+              "translate": "the answers so far stand"}
 
 
 def main(arguments: list[str] | None = None) -> int:
     "Run one command; a mistake is one sentence and exit status 1."
+    for stream in sys.stdout, sys.stderr:
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # an encoding without é is no reason to stop
     options = parser().parse_args(arguments)
     return guarded(partial(RUN[options.command], options), AFTER_STOP.get(options.command, "nothing was written"))

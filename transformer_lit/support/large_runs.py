@@ -48,6 +48,9 @@ def experiment_of(options: argparse.Namespace) -> Experiment:
     experiment = experiment_for(options.corpus, options.way, options.size, options.vocabulary, training,
                                 **given("sample", "pairs", "steps", "look_every", "lines", "keep_every", "peak"))
     experiment = replace(experiment, model=experiment.model | given("dropout"))
+    for option, idle in {"--peak": options.way == "paper", "--keep-every": options.way == "ours", "--dynamic": not compiled}.items():
+        if idle and getattr(options, field(option)):
+            raise ValueError(f"{option} would change nothing here: leave it out")
     if options.corpus.startswith("mixture"):
         return Mixture(**vars(experiment), **given("temperature", "begin_with"))
     for option in "--temperature", "--begin-with":

@@ -40,6 +40,8 @@ def path(text: str) -> Path:
     "A path that could be one: an empty one is mostly a variable of the shell that nobody has set."
     if not text.strip() or "\0" in text:
         raise argparse.ArgumentTypeError("a path was asked for, and this one is empty")
+    if any("\ud800" <= sign <= "\udfff" for sign in text):  # how Python holds bytes that it can't read
+        raise argparse.ArgumentTypeError("the path is not UTF-8: rename it")
     return Path(text)
 
 

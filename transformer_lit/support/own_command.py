@@ -38,7 +38,10 @@ def one_or_two(option: str, given: list[Path]) -> list[Path]:
         raise ValueError(f"{option} takes one file of two columns, or two parallel texts, and {len(given)} files were given")
     if len(given) == 2 and given[0] == given[1]:
         raise ValueError(f"{given[0]} was given twice: a parallel text is two files, one for each language")
-    return [readable_text(path) for path in given]
+    for path in map(readable_text, given):
+        if not path.is_file():
+            raise ValueError(f"{path} is a pipe, and {option} reads a file more than once: write it to a file first")
+    return given
 
 
 def own_name(options: argparse.Namespace) -> str:

@@ -108,6 +108,8 @@ def read_pairs(files: Sequence[Path]) -> list[TextPair]:
             raise ValueError(f"{files[0]} has {len(one):,} lines and {files[1]} {len(other):,}: line by line they must say the same")
         pairs = list(zip(one, other))
     named = " and ".join(map(str, files))
+    if 2 * sum(one.strip().isdecimal() for one, _ in pairs) > len(pairs) > 0:
+        raise ValueError(f"the first column of {files[0]} holds numbers: keep the two columns of sentences alone, as cut -f2,4 does")
     if any("\0" in side for pair in islice(pairs, 1000) for side in pair):
         raise ValueError(f"{named}: this is not UTF-8 text, it holds zero bytes as UTF-16 and zip files do: convert or unpack it first")
     garbled = sum("\ufffd" in one + other for one, other in pairs)
@@ -185,11 +187,13 @@ FEWEST = 50  # different source sentences
 
 
 def spelled_alike(sentence: str) -> str:
-    "What two spellings of one sentence share, in any script: all but letter case, and the marks at its end."
-    end = len(sentence)
-    while end and unicodedata.category(sentence[end - 1])[0] in "PZ":
-        end -= 1
-    return sentence_key(sentence[:end])
+    "What two spellings of one sentence share, in any script: all but letter case, invisible signs, and the marks at either end."
+    kinds = [(sign, unicodedata.category(sign)) for sign in sentence]
+    kept = [(sign, kind[0] in "PZ") for sign, kind in kinds if kind != "Cf"]  # invisible signs: between Thai words, soft hyphens
+    while kept and kept[-1][1]:
+        kept.pop()
+    start = next((k for k, (_, mark) in enumerate(kept) if not mark), 0)
+    return sentence_key("".join(sign for sign, _ in kept[start:]))
 
 
 def split_pairs(pairs: list[TextPair]) -> dict[str, list[TextPair]]:
@@ -338,19 +342,23 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
     parts, counts, left_out, counts_of_more, lost, listed = prepare_pairs(files, reverse, more, without)
     recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs, lost)
     device = device or device_here()
-    may_train(folder, for_device(recipe, device))  # before anything is written
+    written = own_report.TEST, own_report.REPORT, own_report.LEFT_OUT, own_report.DOUBTED, confidence.NAME
+    may_train(folder, for_device(recipe, device, folder), written)  # before anything is written
+    hashes = {file: file_hash(file) for file in (*files, *more)}
     print(*own_report.begun(files, parts, counts, recipe, more, counts_of_more, without, lost, listed), sep="\n", flush=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    own_report.write_test(folder, parts["test"])
-    own_report.write_left_out(folder, left_out)  # to be read while it trains
-    translator, trainer = train_translator(folder, recipe, parts, looked_at(parts), device=device)
+
+    def begin() -> None:  # to be read while it trains
+        own_report.write_test(folder, parts["test"])
+        own_report.write_left_out(folder, left_out)
+
+    translator, trainer = train_translator(folder, recipe, parts, looked_at(parts), device=device, begin=begin)
     sources, references, said, held_out = tested(folder, recipe, translator, trainer, parts)
     cut = cut_for(ref for refs in references for ref in refs)
-    data = {"name": recipe.corpus, "files": [{"file": file.name, "sha256": file_hash(file)} for file in files], "cleaning": counts,
+    data = {"name": recipe.corpus, "files": [{"file": file.name, "sha256": hashes[file]} for file in files], "cleaning": counts,
             **{name: len(part) for name, part in parts.items()}, "distinct_test": len(sources),
             "too_many_tokens": len(parts["train"]) - trainer.n_pairs, "leak_by_sentence": shared_english(parts["train"], parts["test"])}
     if more:
-        data["train_only"] = {"files": [{"file": file.name, "sha256": file_hash(file)} for file in more], "cleaning": counts_of_more}
+        data["train_only"] = {"files": [{"file": file.name, "sha256": hashes[file]} for file in more], "cleaning": counts_of_more}
     if without:
         data["without"] = {"files": [str(file) for file in without], "listed": listed, "pairs": lost}
     record = records.write_record(

@@ -53,6 +53,8 @@ def read_doubted(path: Path) -> list[TextPair]:
 def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> dict:
     "A report of the folder's own test: scores with the first reference and with all, and BLEU's interval."
     sources, references = grouped(read_columns(folder / TEST))
+    if not sources:
+        raise ValueError(f"{folder / TEST} is empty: only another training writes it again")
     said, first = translate(sources), [refs[:1] for refs in references]
     cut = cut_for(ref for refs in references for ref in refs)
     return {"sentences": len(sources), "sha256": checksum(sources, references), "one": scores_by(said, first, cut),
@@ -112,7 +114,7 @@ def shape(recipe: Mapping) -> str:
     "The size of the model and how it is trained, in a line; recipe: as a record has it."
     model, training = recipe["model"], recipe["training"]
     epochs = f"{training['epochs']} epoch" + "s" * (training["epochs"] > 1)
-    return (f"{recipe['size']:,} subwords, {model['n_encoder_layers']} + {model['n_decoder_layers']} layers of width {model['d_model']}, "
+    return (f"at most {recipe['size']:,} subwords, {model['n_encoder_layers']} + {model['n_decoder_layers']} layers of width {model['d_model']}, "
             f"dropout {model['dropout']}, {epochs} in batches of {training['max_tokens']:,} tokens")
 
 

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import islice, tee
@@ -22,6 +22,7 @@ import numpy as np
 from ..data import clean, sentence_key, tidy, without
 from ..masks import BOS, EOS
 from ..tokens import Subwords
+from . import lock
 from .archives import Source, TextPair
 from .commands import new_folder, nothing_left
 from .files import file_hash, write_json
@@ -168,11 +169,26 @@ def growing_folder(folder: Path, wanted: dict) -> Path:
     "Where a store grows until it is whole: `folder`.part. What an earlier call left is there if that one wanted the same."
     part = folder.with_name(folder.name + ".part")
     note = part / "wanted.json"
+    if part.exists() and not note.exists() and any(part.iterdir()):
+        raise FileExistsError(f"{part} holds something else: move it, or take another folder for the store")
     if not note.exists() or json_file(note, advice=f"delete {part}") != wanted:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         write_json(note, wanted)
     return part
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    "Nobody else prepares this store meanwhile. BlockingIOError if somebody does."
+    place = folder.with_name(f".{folder.name}.lock")
+    with ExitStack() as ours:
+        try:
+            ours.enter_context(lock.only_training(place))
+        except BlockingIOError:
+            raise BlockingIOError(f"another command prepares {folder}: let it end, or take another folder for the store") from None
+        ours.callback(shutil.rmtree, place, ignore_errors=True)
+        yield
 
 
 @contextmanager
@@ -236,7 +252,9 @@ def prepare(settings: Preparation, folder: str | Path, workers: int = 1, until: 
     apart = held or held_out(settings.corpus)
     wanted = asdict(settings) | {"inputs": inputs_of(sources)}
     part = folder.with_name(folder.name + ".part")
-    with enough_room(folder), nothing_left(part, "progress.json"):
+    with enough_room(folder), nothing_left(part, "progress.json"), only_one(folder):
+        if (folder / "manifest.json").exists():  # another process made it meanwhile
+            return open_store(folder, settings)
         made = write_store(growing_folder(folder, wanted), settings, sources, apart, workers, until)
         if made is None:
             return None

@@ -1,6 +1,8 @@
 """What is trained: recipes by name, one function that trains by a recipe, and one that scores and records what came of it."""
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -99,6 +101,14 @@ def accepted(english: str, said: str) -> bool:
 
 # Training ---------------------------------------------------------------------------------------------------------
 
+def load_subwords(path: Path) -> Subwords:
+    "The subwords of a folder. ValueError if the file is none of theirs."
+    try:
+        return Subwords.load(path)
+    except Exception as error:  # tokenizers has an Exception of its own
+        raise ValueError(f"{path} can't be read as subwords ({error}): put it back, or use another folder") from None
+
+
 def begin_translator(recipe: Recipe, pairs: Pairs, folder: Path, keep: bool = True) -> Translator:
     """A translator as `recipe` begins it, on the processor; keep: its tokens, in `folder`.
 
@@ -108,7 +118,7 @@ def begin_translator(recipe: Recipe, pairs: Pairs, folder: Path, keep: bool = Tr
         translator = create_translator(pairs, recipe.language, recipe.at_least, **recipe.model)
     else:
         kept = folder / "tokenizer.json"
-        tokens = Subwords.load(kept) if kept.exists() else Subwords.build((side for pair in pairs for side in pair), recipe.size)
+        tokens = load_subwords(kept) if kept.exists() else Subwords.build((side for pair in pairs for side in pair), recipe.size)
         translator = create_joint(tokens, recipe.language, **recipe.model)
     translator.languages = recipe.languages
     if recipe.gain is not None:
@@ -124,13 +134,18 @@ def in_plan(recipe: Recipe) -> dict:
     return {name: value for name, value in kept.items() if name not in ("model", "training")}
 
 
-def may_train(folder: Path, recipe: Recipe) -> None:
-    "Raises OSError or ValueError if `folder` was begun otherwise."
+WRITTEN = ("tokenizer.json", "log.jsonl", "run.json", "hypotheses.txt")  # beside what a translator is known by
+
+
+def may_train(folder: Path, recipe: Recipe, more: Sequence[str] = ()) -> None:
+    "Raises OSError or ValueError if `folder` was begun otherwise, or holds a file that would be written over; more: names besides WRITTEN."
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file: name a folder")
     begun = plan.compare(folder / plan.NAME, {"recipe": in_plan(recipe)}, part=True)
     if not begun and any((folder / name).exists() for name in ("translator.json", "checkpoint.safetensors")):
         raise FileExistsError(f"{folder} holds a translator and no {plan.NAME} to compare with: use another folder (--folder)")
+    if not begun and (found := [name for name in (*WRITTEN, *more) if (folder / name).exists()]):
+        raise FileExistsError(f"{folder} holds {found[0]}, and this training would write over it: use another folder (--folder)")
 
 
 LONGEST = 128  # tokens of a side that is trained on
@@ -149,22 +164,26 @@ def prepare_training(translator: Translator, pairs: Pairs, recipe: Recipe, folde
     return trainer, batches
 
 
-def for_device(recipe: Recipe, device: torch.device) -> Recipe:
-    "The recipe in the numbers that a GPU is good at; on the processor it is as it was."
-    if device.type != "cuda":
-        return recipe
-    return replace(recipe, training=replace(recipe.training, precision=precision_here("cuda")))
+def for_device(recipe: Recipe, device: torch.device, folder: Path | None = None) -> Recipe:
+    """The recipe in the numbers that a GPU is good at; on the processor it is as it was.
+
+    In a folder that was begun before, perhaps on another machine, it goes on in that run's numbers: other ones would be another run."""
+    precision = precision_here("cuda") if device.type == "cuda" else recipe.training.precision
+    if folder and (folder / plan.NAME).is_file():
+        with suppress(ValueError, KeyError, TypeError):  # what is wrong there, `may_train` says
+            precision = json.loads((folder / plan.NAME).read_text("utf-8"))["training"]["precision"]
+    return replace(recipe, training=replace(recipe.training, precision=precision))
 
 
 def train_translator(folder: str | Path, recipe: Recipe | None = None, parts: dict[str, Pairs] | None = None,
                      samples: Sequence[str] = SAMPLES, stop_at: int | None = None,
-                     device: torch.device | None = None) -> tuple[Translator, Trainer]:
-    """Train by `recipe` into `folder`, going on where it stopped; device: None is `device_here`'s.
+                     device: torch.device | None = None, begin: Callable[[], object] = lambda: None) -> tuple[Translator, Trainer]:
+    """Train by `recipe` into `folder`, going on where it stopped; device: None is `device_here`'s; begin() once the folder is this run's.
 
     After each epoch the log gets the validation loss, in nats per token, and how `samples` are translated. None is
     RECIPES["words"]. Raises ValueError if `folder` was begun otherwise; it stays as it was."""
     folder, device = Path(folder), device or device_here()
-    recipe = for_device(recipe or RECIPES["words"], device)
+    recipe = for_device(recipe or RECIPES["words"], device, folder)
     may_train(folder, recipe)
     parts = parts or load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator = begin_translator(recipe, parts["train"], folder, keep=False)
@@ -184,6 +203,7 @@ def train_translator(folder: str | Path, recipe: Recipe | None = None, parts: di
 
     with lock.only_training(folder):
         plan.keep_to(trainer, batches)
+        begin()
         save_translator(translator, folder)
         trainer.fit(batches, stop_at, each_epoch(look))
         if ends and trainer.epoch == epochs:

@@ -2,6 +2,7 @@
 import importlib
 import inspect
 import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -195,9 +196,10 @@ def export(translator: Translator, folder: str | Path, quantization: str = "floa
     folder = new_folder(Path(folder))
     if quantization not in QUANTIZATIONS:
         raise ValueError(f"quantization {quantization!r}: choose one of " + ", ".join(QUANTIZATIONS))
-    part = folder.with_name(folder.name + ".part")
     spec = specification(translator)
-    shutil.rmtree(part, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    around = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    part = around / folder.name
     try:
         save_translator(translator, part)
         spec.validate()
@@ -206,7 +208,7 @@ def export(translator: Translator, folder: str | Path, quantization: str = "floa
         write_script(part, isinstance(translator.target, Vocabulary), card)
         return part.replace(folder)
     finally:  # a full disk or Ctrl-C leaves nothing
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(around, ignore_errors=True)
 
 
 # Asking the engine -----------------------------------------------------------------------------------------------------

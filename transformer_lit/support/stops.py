@@ -27,6 +27,7 @@ class Asked:
 
     def __init__(self):
         self.signal: int | None = None
+        self.last: tuple[int, Path | None] | None = None  # step and folder, as the trainer last asked
 
     def __bool__(self) -> bool:
         return self.signal is not None
@@ -36,6 +37,7 @@ class Asked:
 
         It is after `steps`; at the step `until`, or when until(trainer) is true; and when a stop was asked for. Of several
         processes one may have been asked, so they ask each other at every tenth step."""
+        self.last = trainer.step, trainer.folder
         if trainer.step >= steps:
             return True
         if until(trainer) if callable(until) else until is not None and trainer.step >= until:
@@ -81,6 +83,8 @@ def heard() -> Iterator[Asked]:
         yield asked
     finally:
         put_back()
+    if asked and asked.last:  # in the last step, or the look after it
+        asked.leave(*asked.last)
 
 
 # Broken off on purpose --------------------------------------------------------------------------------------------------
