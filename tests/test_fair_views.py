@@ -240,6 +240,7 @@ def test_muon_in_three_currencies(made_up):
     rows = fair.measured_rows("muon")
     assert [(row["as many"].split(" (")[0], row["operations"], row["seconds"], "undecided" in row["loss"]) for row in rows] == [
         ("tokens", "1.25", "1.34", False), ("operations", "1.00", "1.07", True), ("seconds", "0.95", "1.01", False)]
+    assert [row["by the runs' clocks"] for row in rows] == ["1.75", "1.40", "1.30"]
     assert rows[0]["loss"] == "-0.250 [-0.500, -0.125]" and fair.measured_rows("muon", ["operations"]) == rows[1:2]
     path.write_text(json.dumps(summary | {"streams": [{**summary["muon"][1], "design": "stream", "against": "transformer"},
                                                       {**summary["muon"][2], "design": "stream", "against": "transformer"}]}))
@@ -593,5 +594,6 @@ def test_chapter_25_says_how_muon_does_in_each_currency():
         assert 2.5 < bleu["tokens"] < 3.6 and 1.35 < bleu["seconds"] < 1.75, "about three points, and half of that"
         assert {of: "undecided" in row["BLEU"] for of, row in found.items()} == {"tokens": False, "operations": True, "seconds": False}
     assert [decided for _, decided in post.values()] == [True, False, True] and round(post["tokens"][0], 2) == -0.16, "nothing decided at equal operations"
+    assert [found["seconds"]["by the runs' clocks"] for found in rows.values()] == ["1.10", "1.02"]
     assert round(post["seconds"][0], 2) == -0.06 and round(more["seconds"], 2) == -0.08
     assert abs(more["tokens"]) < (least["pre-norm-adamw"] - least["pre-norm-muon"]) / 3, "at the end most of the lead is gone"

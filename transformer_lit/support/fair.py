@@ -13,6 +13,7 @@ Setting = tuple[float, float]  # peak of the rate, share of the warm-up
 BESIDES = ("summary", "bleu", "families")  # files of a ground that are no design's
 
 
+MACHINES = "¹ On a machine with bf16 products; its seconds can't be set against the others. "
 AFRESH = "With --packed runs/none --home runs/fair nothing that comes with the book counts as done"
 
 
@@ -231,7 +232,7 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
                      f"more than {against}": gap_and_verdict(gap) if gap else "", "BLEU": f"{row['bleu']:.1f}",
                      f"BLEU, more than {against}": bleu_gap_said(name, against, ground=ground)})
         more.append({"": name, "loss": over_seeds([run["test_loss"] for run in runs], 3), "BLEU": over_seeds([run["bleu"] for run in runs], 1), "chrF": over_seeds([run["chrf"]["value"] for run in runs], 1),
-                     "parameters": row["parameters"], "tokens": row["tokens"], "operations, 10⁹": round(row["flops"] / 1e9), "cpu s": round(row["cpu_seconds"]),
+                     "parameters": row["parameters"], "tokens": row["tokens"], "operations, 10⁹": round(row["flops"] / 1e9), "cpu s": f"{row['cpu_seconds']:.0f}" + "¹" * (runs[0].get("muon") == "bf16"),
                      "peak": f"{runs[0]['peak']:g}", "warm-up": f"{runs[0]['warmup']:.0%}", "made by": command(name, ground)})
     rows += [{"": f"{name} of French alone", "rank": "", "loss": f"{line:.3f}"} for name, line in reversed(lines_of(ground).items())]
     first = next((results_of(row["design"], ground)[0] for row in summary["comparison"] if row["rank"]), None)
@@ -239,7 +240,7 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
     chrf = (first or {}).get("chrf", {}).get("signature", "").replace("|", " ")
     columns = list(dict.fromkeys(key for row in more for key in row))
     rows = rows if ranked else [{key: value for key, value in row.items() if key != "rank"} for row in rows]
-    return folded(table(rows, caption=caption, wide=True), table(more, columns, wide=True, caption=f"chrF with {chrf}. {AFRESH}" if chrf else AFRESH),
+    return folded(table(rows, caption=caption, wide=True), table(more, columns, wide=True, caption=f"chrF with {chrf}. {MACHINES}{AFRESH}" if chrf else MACHINES + AFRESH),
                   "the other columns, and the command of each row")
 
 
@@ -272,7 +273,8 @@ def currency_rows(names: Sequence[str] | None = None, ground: str = "tatoeba") -
 def measured_rows(name: str, kinds: Sequence[str] = ("tokens", "operations", "seconds"), ground: str = "tatoeba") -> list[dict]:
     """A design at as many tokens, operations, seconds as another had: what its runs took, over the other's, and the difference.
 
-    Muon against AdamW, streams against the Transformer. A currency in which it wasn't run has no row."""
+    Muon against AdamW, streams against the Transformer. By the runs' clocks: what the runs themselves took, all of Muon's and AdamW's on one
+    machine, which isn't that of the seconds; streams ran on two. A currency in which it wasn't run has no row."""
     summary = summary_of(ground)
     found = [row for row in [*summary["muon"], *summary.get("streams", ())] if row["design"] == name]
     equal = {"tokens": next(row for row in found if row["tokens"] == summary["scale"]["tokens"])}
@@ -280,7 +282,8 @@ def measured_rows(name: str, kinds: Sequence[str] = ("tokens", "operations", "se
         near = min(found, key=lambda row: abs(row.get(key, math.inf) - 1))
         equal |= {key: near} if abs(near.get(key, math.inf) - 1) < 0.02 else {}
     return [{"as many": f"{key} ({row['tokens'] / 1e6:.2f}M{'' if key == 'tokens' else ' tokens'})",
-             **{of: f"{row[of]:.2f}" for of in ("operations", "seconds") if of in row}, "loss": gap_and_verdict(row["more"]),
+             **{of: f"{row[of]:.2f}" for of in ("operations", "seconds") if of in row},
+             **({"by the runs' clocks": f"{row['cpu_seconds']:.2f}"} if row in summary["muon"] else {}), "loss": gap_and_verdict(row["more"]),
              "BLEU": bleu_gap_said(row["design"], row["against"], row["tokens"], ground)} for key, row in equal.items() if key in kinds]
 
 
