@@ -320,3 +320,17 @@ GRID = [(0.1, 1, True), (0.2, 1, True), (0.3, 1, True)]
 # The records, read ----------------------------------------------------------------------------------------------------
 
 # The command ---------------------------------------------------------------------------------------------------------
+
+
+def test_no_target_tokens_is_said_and_not_waited_for():
+    for pairs in [], [([5, 2], [1])]:
+        with pytest.raises(ValueError, match="no target tokens"):
+            e.batches_for(pairs, 64, 100, 1)
+
+
+def test_an_interval_takes_two_to_ten_seeds():
+    for n in range(2, 11):
+        assert e.gap_of(list(range(n)), [0] * n)[1] > 0
+    for n in 1, 11:
+        with pytest.raises(ValueError, match=f"{n} seeds: an interval takes 2 to 10"):
+            e.gap_of([1.0] * n, [0.0] * n)

@@ -290,3 +290,16 @@ def test_by_hand_as_the_page_counts():
     assert evaluation.counts(cat, [cat]) == [3, 3, 3, 2, 1, 0, 3, 2, 1, 0]
     known = evaluation.word_counts(["The cat sleeps.", "The dog sleeps, the cat eats."])
     assert known["the"] == 3 and known["cat"] == 2 and known["eats"] == 1
+
+
+@pytest.mark.parametrize("said, references", [(["a", "b"], [["a"], ["b"], ["c"]]), (["a", "b", "c"], [["a"], ["b"]])])
+def test_a_file_that_was_cut_off_gets_no_score(said, references):
+    for score in (scores, lambda *some: by_group(*some, keys=range(3)), line_counts):
+        with pytest.raises(ValueError):
+            score(said, references)
+
+
+@pytest.mark.parametrize("score", [scores, line_counts, ways])
+def test_references_without_brackets_are_refused(score):
+    with pytest.raises(TypeError, match="references are lists of texts"):
+        score(["a b", "c d"], ["a b", "c d"])

@@ -13,7 +13,7 @@ from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, tex
 from test_data import one_sentence
 
 from transformer_lit import data
-from transformer_lit.support import download, files, large_runs, prepare, training_sets
+from transformer_lit.support import download, files, large_runs, lock, prepare, training_sets
 from transformer_lit.support import store as store_
 
 
@@ -370,6 +370,24 @@ def test_chunks_come_back_in_order(own, store):
     assert [len(chunk.lengths) for chunk in alone] == [20, 20, 10]
     prepare.begin_worker(*how)
     assert prepare.encode_chunk(PAIRS[:20]).ids.tolist() == alone[0].ids.tolist() and len(prepare.WORKER) == 1
+
+
+def test_a_store_is_prepared_by_one_at_a_time(small, tmp_path):
+    place = tmp_path / ".store.lock"
+    place.mkdir()
+    with open(place / lock.NAME, "a+b") as file:
+        lock.take(file)
+        with pytest.raises(BlockingIOError, match="another command prepares .*store: let it end"):
+            prepare.prepare(small, tmp_path / "store")
+    assert prepare.prepare(small, tmp_path / "store") is not None and not place.exists()
+
+
+def test_a_folder_of_somebody_elses_is_not_grown_in(tmp_path):
+    (tmp_path / "store.part").mkdir()
+    (tmp_path / "store.part" / "thesis.txt").write_text("x")
+    with pytest.raises(FileExistsError, match="holds something else: move it"):
+        prepare.growing_folder(tmp_path / "store", {"a": 1})
+    assert (tmp_path / "store.part" / "thesis.txt").exists()
 
 
 def test_a_folder_grows_under_another_name(tmp_path):

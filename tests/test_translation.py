@@ -307,3 +307,16 @@ def test_vocabulary_and_subwords_are_told_apart(tmp_path):
     for make, kind in (words, Vocabulary), (joint, Subwords), (words, Vocabulary):  # into the same folder
         save_pretrained(make(), tmp_path)
         assert type(Translator.from_pretrained(str(tmp_path)).source) is kind
+
+
+def test_what_can_be_read_only_once_is_refused():
+    with pytest.raises(TypeError, match="can be read only once"):
+        words().translate(line for line in ["A cat.", "A dog."])
+
+
+def test_two_lists_of_subwords_cannot_be_saved(tmp_path):
+    both = joint()
+    both.source = Subwords.build([side for pair in PAIRS for side in pair], 270)
+    with pytest.raises(ValueError, match="one list of subwords for both sides"):
+        save_translator(both, tmp_path / "two")
+    assert not (tmp_path / "two").exists()

@@ -192,14 +192,12 @@ def by_group(hypotheses: Sequence[str],
              references: Sequence[Sequence[str]],
              keys: Sequence) -> list[dict]:
     "BLEU with interval and chrF for each key, the keys in order."
-    found = []
-    keyed = list(zip(range(len(hypotheses)), keys, strict=True))
+    rows, found = list(zip(keys, hypotheses, references, strict=True)), []
     for key in sorted(set(keys)):
-        of = [i for i, k in keyed if k == key]
-        said = [hypotheses[i] for i in of]
-        refs = [references[i] for i in of]
+        said = [one for k, one, _ in rows if k == key]
+        refs = [some for k, _, some in rows if k == key]
         sure = interval(line_counts(said, refs))
-        found.append({"group": key, "sentences": len(of),
+        found.append({"group": key, "sentences": len(said),
                       "BLEU": sure["value"], "low": sure["low"],
                       "high": sure["high"],
                       "chrF": scores(said, refs)[1]["value"]})
