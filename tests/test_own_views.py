@@ -1,5 +1,6 @@
 """The appendix "Your own pair": its tables and drawings, by hand on a made-up record; and what the page says of the real one."""
 import re
+from statistics import mean
 
 import pytest
 
@@ -94,10 +95,14 @@ def test_ways_to_use_captions(monkeypatch):
 # What the page says of the real record -----------------------------------------------------------------------------------
 
 def test_the_page_says_what_so_many_pairs_gave():
-    few, more, every = (views.scores_of(views.runs_of(pairs), "bleu") for pairs in (2_000, 10_000, 150_000))
-    assert [size.pairs for size in views.measured(1)] == [2_000, 10_000, 150_000] and max(few) < 10 < 20 < min(more) and every[0] > 50
-    assert views.runs_of(150_000)[0]["train_pairs"] == 158_482 and not views.runs_of(50_000), "50,000 pairs haven't been run whole"
-    said = {pairs: {source: one for source, _, one in views.runs_of(pairs)[0]["shown"]} for pairs in (10_000, 150_000)}
+    few, more, many, every = (views.scores_of(views.runs_of(pairs), "bleu") for pairs in (2_000, 10_000, 50_000, 150_000))
+    assert [size.pairs for size in views.measured(1)] == [2_000, 10_000, 50_000, 150_000] and max(few) < 10 < 20 < min(more) and every[0] > 50
+    assert views.runs_of(150_000)[0]["train_pairs"] == 158_482 and [run["seed"] for run in views.runs_of(50_000)] == [1] and not views.runs_of(1_000_000)
+    means = [round(mean(some), 1) for some in (few, more, many, every)]
+    assert all(17 <= after - before <= 18 for before, after in zip(means[:2], means[1:3])) and round(means[3] - means[2]) == 12 and round(means[2]) == 44
+    said = {pairs: {source: one for source, _, one in views.runs_of(pairs)[0]["shown"]} for pairs in (10_000, 50_000, 150_000)}
+    assert said[50_000]["My shoelaces came undone."] == "Mes chaussettes sont entrées." and said[50_000]["I need a heavy coat."] == "J'ai besoin d'un manteau lourd."
+    assert said[50_000]["Boys, as a rule, are taller than girls."].startswith("Les garçons, une règle,")
     for source, reference, _ in views.runs_of(10_000)[0]["shown"]:
         if source in ("I don't like coffee.", "That's exactly what I thought."):
             assert said[10_000][source] == said[150_000][source] == reference
@@ -176,6 +181,8 @@ def test_the_page_says_which_changes_help():
 def test_the_page_says_that_bleu_does_not_follow_the_loss():
     few, more = views.stop_rows()
     assert float(few["BLEU at the end"]) > float(few["BLEU there"]) + 1 and int(few["best epoch"]) < 25 < int(few["epochs"]) == 40
+    (whole,) = views.runs_of(50_000)
+    assert whole["best_step"] == whole["steps"], "the last epoch has the least loss"
     assert abs(float(more["BLEU at the end"]) - float(more["BLEU there"])) < 0.5
     turn = {value: min(run["curve"], key=lambda point: point[1])[0] * run["epochs_run"] / run["steps"]
             for value, run in ((0.1, views.runs_of(2_000, change="dropout=0.1")[0]), (0.3, views.runs_of(2_000)[0]))}
@@ -191,7 +198,7 @@ def test_the_page_says_what_becomes_of_another_subject():
     gain = cells["mixed"]["more_than"][0]["tatoeba"]
     assert gain["low"] < 0 < gain["high"], "everyday sentences lose nothing that is decided"
     assert 0.45 < everyday["tuned"] / everyday["real"] < 0.52, "half of it forgotten"
-    runs = {run["text"]: run for run in views.recorded("own-pair")["runs"] if run["pairs"] == 50_000}
+    runs = {run["text"]: run for run in views.recorded("own-pair")["runs"] if (run["pairs"], run["epochs"]) == (50_000, 4)}
     assert 7.5 < runs["captions"]["best_epoch"] < 8.5, "eight times"
     assert runs["tuned"]["best_step"] == 250 and 1.0 < runs["tuned"]["best_epoch"] < 1.3 and 3.5 < runs["mixed"]["epochs_run"] < 3.7
 
