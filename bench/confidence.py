@@ -30,7 +30,7 @@ TRIED = ("tatoeba", "multi30k", "newstest2014")
 
 
 def rank_correlation(x: list[float], y: list[float]) -> float:
-    "Spearman's; ties in the order in which they stand."
+    "Spearman's; ties share a rank."
     def mean_ranks(values) -> np.ndarray:
         in_order = np.sort(values)
         return np.searchsorted(in_order, values, "left") + np.searchsorted(in_order, values, "right")

@@ -181,6 +181,9 @@ def test_the_page_says_which_changes_help():
 def test_the_page_says_that_bleu_does_not_follow_the_loss():
     few, more = views.stop_rows()
     assert float(few["BLEU at the end"]) > float(few["BLEU there"]) + 1 and int(few["best epoch"]) < 25 < int(few["epochs"]) == 40
+    steps = [run["steps"] for run in views.recorded("own-pair")["runs"] if (run["pairs"], run["text"], run["epochs"]) == (2_000, "real", 0)]
+    assert (min(steps), max(steps)) == (1360, 5240) and views.runs_of(2_000)[0]["steps"] == 2600, "what the page says of equal epochs"
+    assert round(mean(views.scores_of(views.runs_of(2_000, "dropout=0.4"), "bleu", best=True)), 1) == 8.2
     (whole,) = views.runs_of(50_000)
     assert whole["best_step"] == whole["steps"], "the last epoch has the least loss"
     assert abs(float(more["BLEU at the end"]) - float(more["BLEU there"])) < 0.5

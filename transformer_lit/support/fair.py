@@ -237,10 +237,11 @@ def standing(names: Sequence[str] | None = None, ground: str = "tatoeba", agains
     rows += [{"": f"{name} of French alone", "rank": "", "loss": f"{line:.3f}"} for name, line in reversed(lines_of(ground).items())]
     first = next((results_of(row["design"], ground)[0] for row in summary["comparison"] if row["rank"]), None)
     caption = f"{ground}, test sentences" + (f"; BLEU of {first['lines']:,} with {first['signature'].replace('|', ' ')}" if first else "")
+    note = MACHINES * any("¹" in row.get("cpu s", "") for row in more) + AFRESH
     chrf = (first or {}).get("chrf", {}).get("signature", "").replace("|", " ")
     columns = list(dict.fromkeys(key for row in more for key in row))
     rows = rows if ranked else [{key: value for key, value in row.items() if key != "rank"} for row in rows]
-    return folded(table(rows, caption=caption, wide=True), table(more, columns, wide=True, caption=f"chrF with {chrf}. {MACHINES}{AFRESH}" if chrf else MACHINES + AFRESH),
+    return folded(table(rows, caption=caption, wide=True), table(more, columns, wide=True, caption=f"chrF with {chrf}. {note}" if chrf else note),
                   "the other columns, and the command of each row")
 
 

@@ -178,16 +178,20 @@ def growing_folder(folder: Path, wanted: dict) -> Path:
     return part
 
 
+def lock_of(folder: Path) -> Path:
+    "Where the lock of a store lies while it is made: beside it, for what is inside may be thrown away."
+    return folder.with_name(f".{folder.name}.lock")
+
+
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
     "Nobody else prepares this store meanwhile. BlockingIOError if somebody does."
-    place = folder.with_name(f".{folder.name}.lock")
     with ExitStack() as ours:
         try:
-            ours.enter_context(lock.only_training(place))
+            ours.enter_context(lock.only_training(lock_of(folder)))
         except BlockingIOError:
             raise BlockingIOError(f"another command prepares {folder}: let it end, or take another folder for the store") from None
-        ours.callback(shutil.rmtree, place, ignore_errors=True)
+        ours.callback(shutil.rmtree, lock_of(folder), ignore_errors=True)
         yield
 
 
@@ -252,7 +256,7 @@ def prepare(settings: Preparation, folder: str | Path, workers: int = 1, until: 
     apart = held or held_out(settings.corpus)
     wanted = asdict(settings) | {"inputs": inputs_of(sources)}
     part = folder.with_name(folder.name + ".part")
-    with enough_room(folder), nothing_left(part, "progress.json"), only_one(folder):
+    with nothing_left(lock_of(folder), lock.NAME), only_one(folder), enough_room(folder), nothing_left(part, "progress.json"):
         if (folder / "manifest.json").exists():  # another process made it meanwhile
             return open_store(folder, settings)
         made = write_store(growing_folder(folder, wanted), settings, sources, apart, workers, until)
