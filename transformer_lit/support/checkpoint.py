@@ -97,7 +97,7 @@ def read_checkpoint(path: str | Path, everything: bool = False) -> tuple[dict[st
             held = {name: file.get_tensor(name) for name in file.keys() if everything or name.startswith("model.")}
             kept = file.metadata()
             progress = json.loads(kept["progress"])
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no whole checkpoint ({error}): delete it, or use another folder") from None
     weights.verify(path, held, kept.get("sums"))
     return held, progress

@@ -3,7 +3,6 @@
 # heavier modules stand here a second time (RECIPES, TEST_SETS, QUANTIZATIONS, OWN_TEST); tests hold them equal.
 import argparse
 import contextlib
-import json
 import os
 import sys
 import time
@@ -19,7 +18,7 @@ from .commands import DONE, MISTAKE, command_again, folder_or_new, guarded, new_
 from .limits import LONGEST, WIDEST
 from .own_command import own_files, own_name, train_own
 from .progress import bar
-from .reading import readable_text, standard_input, text_lines
+from .reading import json_file, readable_text, standard_input, text_lines
 from .run_options import RUN_OPTIONS, TRAINING_SETS, field
 
 if TYPE_CHECKING:
@@ -366,7 +365,7 @@ def check_language(folder: Path | None, language: str) -> None:
     read, found = "en", "fr" if folder is None else None
     for path in [folder / name for name in ("run.json", "translator.json")] if folder else []:
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            kept = json.loads(path.read_text("utf-8"))
+            kept = json_file(path)
             kept = kept.get("recipe", kept)
             found = kept.get("language") or found
             read, found = kept.get("languages", [read, found])

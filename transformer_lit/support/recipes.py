@@ -1,5 +1,4 @@
 """What is trained: recipes by name, one function that trains by a recipe, and one that scores and records what came of it."""
-import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from transformer_lit.support.devices import device_here
 from transformer_lit.support.files import file_hash, write_text
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import precision_here
+from transformer_lit.support.reading import json_file
 from transformer_lit.support.spaceless import scores_by
 from transformer_lit.tokens import Subwords, Vocabulary
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, each_epoch, paper_adam, validation_loss
@@ -171,7 +171,7 @@ def for_device(recipe: Recipe, device: torch.device, folder: Path | None = None)
     precision = precision_here("cuda") if device.type == "cuda" else recipe.training.precision
     if folder and (folder / plan.NAME).is_file():
         with suppress(ValueError, KeyError, TypeError):  # what is wrong there, `may_train` says
-            precision = json.loads((folder / plan.NAME).read_text("utf-8"))["training"]["precision"]
+            precision = json_file(folder / plan.NAME)["training"]["precision"]
     return replace(recipe, training=replace(recipe.training, precision=precision))
 
 

@@ -27,7 +27,7 @@ def first_lines(folder: Path, count: int) -> list[dict]:
         if len(lines) < count:
             raise ValueError(f"{len(lines)} lines of {count}")
         return [json.loads(line) for line in lines[:count]]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not the log that the checkpoint tells of ({error}): put it back, or use another folder") from None
 
 
