@@ -2,12 +2,13 @@
 
     python bench/publish.py tatoeba-fr --run runs/tatoeba-fr
     python bench/publish.py pocket --run runs/pocket
-    python bench/publish.py mixture-fr --run runs/mixture-en-fr
+    python bench/publish.py mixture-fr --run runs/mixture-second --before mixture-fr-first
 
 Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them as packed on the
 test part, and writes run.json, hypotheses.txt, log.jsonl (every tenth step), precision.json and try_it.json to
 book/results/NAME. The corpus must be at hand ($TRANSFORMER_LIT_DATA). Takes minutes. Of a mixture
-weights, card, run.json and log.jsonl are taken over; bench/domains.py scores it as packed.
+weights, card, run.json and log.jsonl are taken over; bench/domains.py scores it as packed. --before names the records of the
+runs that it went on from: the card tells of them, too.
 """
 import argparse
 import json
@@ -57,14 +58,15 @@ def publish(name, run, parts, training, translator, command, root=ROOT):
     return record
 
 
-def publish_mixture(name, run, root=ROOT):
-    "A finished run of `train --recipe mixture-...`: packed, with its card and its record; into `root`."
+def publish_mixture(name, run, root=ROOT, before=()):
+    "A finished run of `train --recipe mixture-...`, which went on from those `before`: packed, with its card and its record; into `root`."
     record = json.loads((run / "run.json").read_text("utf-8"))
     box, results = root / "data/checkpoints" / name, root / "book/results" / name
     results.mkdir(parents=True, exist_ok=True)
     save_pretrained(from_pretrained(run), box)
     (box / "model.safetensors").chmod(0o644)
-    (box / "README.md").write_text(records.model_card(record, name), encoding="utf-8")
+    earlier = [json.loads((root / "book/results" / part / "run.json").read_text("utf-8")) for part in before]
+    (box / "README.md").write_text(records.model_card(record, name, earlier), encoding="utf-8")
     for file in "run.json", "log.jsonl":
         shutil.copyfile(run / file, results / file)
     return record
@@ -74,10 +76,11 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("name", choices=[*recipes.RECIPES, *MIXTURES])
     p.add_argument("--run", type=Path, required=True, help="the folder of the training, finished")
+    p.add_argument("--before", nargs="+", default=[], help="of a mixture: the records of the runs that it went on from, in their order")
     o = p.parse_args()
     torch.set_num_threads(1)
     if o.name in MIXTURES:
-        record = publish_mixture(o.name, o.run)
+        record = publish_mixture(o.name, o.run, before=o.before)
     else:
         recipe = recipes.RECIPES[o.name]
         parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)

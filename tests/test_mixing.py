@@ -157,4 +157,6 @@ def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(
     publish.publish_mixture("mixture-fr", tmp_path / "run", tmp_path / "published")
     box = tmp_path / "published/data/checkpoints/mixture-fr"
     assert from_pretrained(box).translate(["law red."]) == from_pretrained(tmp_path / "run").translate(["law red."])
-    assert "as typed" in (box / "README.md").read_text("utf-8") and (tmp_path / "published/book/results/mixture-fr/run.json").exists()
+    publish.publish_mixture("mixture-fr", tmp_path / "run", tmp_path / "published", before=["mixture-fr"])
+    assert (box / "README.md").read_text("utf-8").count("as typed") == 2
+    assert (tmp_path / "published/book/results/mixture-fr/run.json").exists()

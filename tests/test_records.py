@@ -32,6 +32,9 @@ def test_a_card_tells_data_licence_training_scores_and_limits():
 
     mixed = model_card(RECORD | {"data": RECORD["data"] | {"name": "mixture-en-fr", "inputs": []}}, "mixture-fr")
     assert "SHA-256 of the list of files abc" in mixed and "research and education and no more" in mixed and "captions, old news" in mixed
+    assert "Then:" not in mixed
+    further = model_card(RECORD | {"command": "train on", "tokens": 77}, "toy", [RECORD])
+    assert further.index("    train it") < further.index("Then:") < further.index("    train on") and "77 target tokens" in further
 
 
 def test_effort_counts_six_operations_per_weight_and_token():

@@ -94,8 +94,13 @@ def test_two_translators_side_by_side(monkeypatch):
     assert said.count("<tr>") == 1 + len(before["spoken"]["recipe"]) and "Autrement." in said and before["spoken"]["recipe"][0][1] in html.unescape(said)
 
 
-def test_losses_of_a_mixture_by_text():
+def test_losses_of_a_mixture_by_text(monkeypatch):
     log = [{"kind": "step", "step": 1}] + [{"kind": "look", "tokens": 1000 * n, "valid_loss": 5.0 - n, "losses": {"tatoeba": 2.0 - n / 2, "law": 3.0}}
                                            for n in (1, 2)]
     drawn = rivals.losses_by_text(log)
     assert "From the first look to the last: news 4.00 to 3.00, everyday sentences 1.50 to 1.00, law 3.00 to 3.00." in drawn.html
+    further = [{"kind": "look", "tokens": 500, "valid_loss": 2.5, "losses": {"tatoeba": 0.75, "law": 2.0}}]
+    curves = {}
+    monkeypatch.setattr(rivals.figures, "curves", lambda found, **_: curves.update(found))
+    rivals.losses_by_text(log, further)
+    assert curves["news"] == ([1.0, 2.0, 2.5], [4.0, 3.0, 2.5]) and curves["law"] == ([1.0, 2.0, 2.5], [3.0, 3.0, 2.0])

@@ -4,6 +4,7 @@ import math
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -109,10 +110,7 @@ No test sentence stands in training, by its English side.
 
 ## Training
 
-    {command}
-
-{parameters:,} parameters, {tokens:,} target tokens, {minutes:.0f} minutes
-on {hardware}, torch {torch}, seed {seed}, commit {commit}.
+{training}
 
 ## Scores
 
@@ -122,6 +120,10 @@ on {hardware}, torch {torch}, seed {seed}, commit {commit}.
 
 {limits}
 """
+TRAINING = """    {command}
+
+{parameters:,} parameters, {tokens:,} target tokens, {minutes:.0f} minutes
+on {hardware}, torch {torch}, seed {seed}, commit {commit}."""
 LIMITS = {
     "tatoeba": """Trained on short everyday sentences: idioms, rare words,
 names, numbers and long sentences come out badly, and gender follows the
@@ -147,13 +149,20 @@ def score_lines(record: dict) -> str:
     return "\n".join(lines)
 
 
-def model_card(record: dict, name: str = "tatoeba-fr") -> str:
-    "Data, licence, training, scores and limits of the run that `write_record` wrote, as Markdown."
-    data = record["data"]
+def effort_lines(record: dict) -> str:
+    "The command of a run and what it took, as lines of Markdown."
     told = {key: record[key] for key in ("command", "parameters", "tokens", "hardware", "torch", "seed")}
+    return TRAINING.format(minutes=record["seconds"] / 60, commit=record["commit"] or "unknown", **told)
+
+
+def model_card(record: dict, name: str = "tatoeba-fr", before: Sequence[dict] = ()) -> str:
+    """Data, licence, training, scores and limits of the run that `write_record` wrote, as Markdown.
+
+    before: the records of the runs that it went on from, in their order."""
+    data = record["data"]
     return CARD.format(
         name=name, language=LANGUAGES[record["recipe"]["language"]], licence=LICENCES[data["name"]], train=data["train"],
         files="list of files" if "inputs" in data else "archive",
-        sha256=data["sha256"], minutes=record["seconds"] / 60, limits=LIMITS[data["name"]],
+        sha256=data["sha256"], limits=LIMITS[data["name"]],
         scores=score_lines(record) or "Chapter 18 has them, text by text (`bench/domains.py`).",
-        commit=record["commit"] or "unknown", **told)
+        training="\n\nThen:\n\n".join(effort_lines(part) for part in [*before, record]))

@@ -1,6 +1,6 @@
 """What the scripts of bench/ recorded, as bars and as rows of tables."""
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from . import figures
 from .files import shipped
@@ -246,9 +246,14 @@ def two_translators(names: tuple[str, str]) -> figures.Picture:
     return figures.folded(drawn, figures.Picture("".join(table.html for table in tables), None), "all numbers")
 
 
-def losses_by_text(log: Iterable[Mapping]) -> figures.Picture:
-    "The held-out loss on each kind of text over the tokens that were learned from, from the looks of a mixture's run."
-    looks = [entry for entry in log if entry["kind"] == "look"]
+def losses_by_text(*logs: Sequence[Mapping]) -> figures.Picture:
+    """The held-out loss on each kind of text over the tokens that were learned from, from the looks of a mixture's run.
+
+    Of a run that went on from another, the logs of both, in their order: their tokens add up."""
+    looks, before = [], 0
+    for log in logs:
+        looks += [{**entry, "tokens": entry["tokens"] + before} for entry in log if entry["kind"] == "look"]
+        before += log[-1]["tokens"]
     tokens = [look["tokens"] / 1000 for look in looks]
     found = {"news": (tokens, [look["valid_loss"] for look in looks])}
     found |= {TEXTS[name]: (tokens, [look["losses"][name] for look in looks]) for name in TEXTS if name in looks[0]["losses"]}

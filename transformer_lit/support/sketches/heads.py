@@ -62,9 +62,9 @@ def heads_off(steps: Sequence[int], by_turn: Sequence[float], by_size: Sequence[
     named = [f"all {n} heads off" if n == steps[-1] else f"{n} heads off" for n in fallen[:2]]
     return figures.curves(
         {"most turning first": (list(steps), by_turn), "largest turn first": (list(steps), by_size), "random order": (list(steps), mixed.mean(0), mixed.min(0), mixed.max(0)),
-         "always the more common": ([steps[0], steps[-1]], [common, common])},
-        xlabel="heads switched off", ylabel="right pronoun", styles={"always the more common": ":"},
-        colors={"random order": figures.GREY, "always the more common": figures.INK},
+         "always one word": ([steps[0], steps[-1]], [common, common])},
+        xlabel="heads switched off", ylabel="right pronoun", styles={"always one word": ":"},
+        colors={"random order": figures.GREY, "always one word": figures.INK},
         caption=f"Half of what the model knows is lost with {named[0]} if the most turning go first, with {named[1]} if the largest turns do, "
                 f"and with {np.mean(fallen[2:]):.0f} in random order.",
         alt=f"Right pronouns over the number of heads switched off. With half of the heads off: {by_turn[half]:.0%}, most turning "
