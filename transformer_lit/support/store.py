@@ -40,7 +40,7 @@ class RecentKeys:
     """Which keys came before, in a table that never grows.
 
     A key's slot is its value modulo the number of slots. A key can be forgotten when another takes its slot, and then a repeat
-    slips through; nothing new is ever called a repeat."""
+    slips through; nothing new is called a repeat, but for two equal hashes and the key 0, with which the table begins."""
 
     def __init__(self, slots: int = SLOTS):
         self.table = np.zeros(slots, np.uint64)
