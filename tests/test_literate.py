@@ -51,6 +51,15 @@ def test_the_glossarys_words_are_found_by_each_of_their_names():
     line, home, entry = lines["beam search"]
     assert home == "13_decoding" and entry == "beam search" and "[" not in line and line.endswith(".")
     assert not literate.EVERYDAY & set(lines), "a word of every day leads nowhere"
+    assert not [name for name, (said, _, _) in lines.items() if "](" in said], "what is shown when one points at a word has no links"
+
+
+def test_no_name_of_the_glossary_stands_for_two_entries():
+    block = (ROOT / "book/glossary.md").read_text(encoding="utf-8").partition("```{glossary}")[2].partition("```")[0]
+    terms = [entry.strip().partition("\n")[0] for entry in re.split(r"\n\s*\n", block.strip())]
+    names = [name for term in terms for name in re.sub(r" \(.*\)", "", term).split(", ")]
+    twice = {name for name in names if names.count(name) > 1} - literate.EVERYDAY
+    assert len(terms) > 100 and not twice, f"{twice} would lead to the last of their entries"
 
 
 def test_every_chapter_stands_in_a_part_and_lights_what_there_is():

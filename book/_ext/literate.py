@@ -19,7 +19,8 @@ CHECK = re.compile(r"^\s*assert\b|\bassert_close\(|\bassert_equal\(", re.M)
 ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")
 EVERYDAY = {"look", "frame", "hook", "tag", "patch", "surprise", "prefix", "leak", "memory", "merge", "reference", "recipe", "signature", "split", "stream",
             "gate", "kernel", "binding", "head", "byte", "cache", "mask", "corpus", "attention", "token",
-            "value", "score", "state", "open", "closed", "confidence", "key"}  # also words of every day: no link is made of them
+            "value", "score", "state", "open", "closed", "confidence", "key", "decided",
+            "chain rule"}  # also words of every day: no link is made of them
 LIT = {  # what each chapter lights in the drawing of its margin
     1: ("all",), 2: ATTENTIONS, 3: ("decoder_attention",), 4: ATTENTIONS, 5: ("positions", "source_embedding", "target_embedding"),
     6: ("encoder_feed_forward", "encoder_norm", "decoder_feed_forward", "decoder_norm"), 7: ("encoder",), 8: ("decoder", "bridge"), 9: ("all",),
@@ -95,7 +96,7 @@ def glossary_lines(app) -> dict[str, tuple[str, str, str]]:
     for entry in re.split(r"\n\s*\n", block.strip()):
         term, _, line = entry.strip().partition("\n")
         home = re.search(r"\]\(([\w]+)\.ipynb\)", line)
-        words = re.sub(r"\s*\[(?:Chapter|What held)[^\]]*\]\([^)]*\)", "", line.strip())
+        words = re.sub(r",?\s*\[[^\]]*\]\([^)]*\)", "", line.strip())  # every link there points to a page
         for name in re.sub(r" \(.*\)", "", term.strip()).split(", "):  # "byte-pair encoding, BPE" goes by both
             if name not in EVERYDAY and len(name) > 1:
                 found[name] = (re.sub(r"[*`$]|\\", "", words), home[1] if home else "", term.strip())

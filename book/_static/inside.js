@@ -618,7 +618,7 @@ function draw() {
   drawBeam();
   drawBreak();
   pointTo(at);
-  out("vocab").textContent = shown.config ? `${name == "pocket" ? "The pocket translator" : "The shipped translator"}: ${shown.config.n_encoder_layers} + ${shown.config.n_decoder_layers} layers, ${shown.config.n_heads} heads, d_model ${shown.config.d_model}, ${shown.vocabulary.toLocaleString("en")} French tokens.` : "";
+  out("vocab").textContent = shown.config ? `${name == "pocket" ? "The pocket translator" : "The shipped translator"}: ${shown.config.n_encoder_layers} + ${shown.config.n_decoder_layers} layers, ${shown.config.n_heads} heads, d_model ${shown.config.d_model}, ${shown.vocabulary.toLocaleString("en")} tokens to choose from.` : "";
 }
 
 // an address like inside.html#noScale comes with that switch turned
