@@ -262,7 +262,7 @@ def card(tmp_path):
 
 
 def test_the_script_is_python_and_the_card_goes_along(tmp_path, card):
-    for words, some, middle in ((True, card, serving.word_rules() + serving.WORDS), (False, None, serving.SUBWORDS)):
+    for words, some, middle in ((True, card, serving.text_rules() + serving.word_rules() + serving.WORDS), (False, None, serving.text_rules() + serving.SUBWORDS)):
         folder = tmp_path / str(words)
         folder.mkdir()
         write_script(folder, words, some)
@@ -289,7 +289,7 @@ def test_a_folder_of_a_like_name_stays(tmp_path, no_engine):
     whole, plain = export(made(True), tmp_path / "half"), export(made(False), tmp_path / "words")
     assert whole == tmp_path / "half" and not (whole / "old").exists() and (tmp_path / "half.part" / "old").exists()
     assert not (plain / "README.md").exists()
-    middles = serving.SUBWORDS, serving.word_rules() + serving.WORDS
+    middles = serving.text_rules() + serving.SUBWORDS, serving.text_rules() + serving.word_rules() + serving.WORDS
     for folder, middle in zip((whole, plain), middles):
         assert (folder / "translate.py").read_text(encoding="utf-8") == serving.BEGIN + middle + serving.END
 
@@ -469,6 +469,7 @@ class Translator:
     def __init__(self, folder, intra_threads): pass
     def translate_batch(self, rows, **options):
         assert all(rows), "an empty line is no sentence to translate"
+        open("asked.txt", "a").write(f"{len(rows)} ")
         return [SimpleNamespace(hypotheses=[row]) for row in rows]
 """
 
@@ -489,6 +490,13 @@ def test_the_script_needs_neither_torch_nor_the_book_and_reads_standard_input(wo
     assert done.stdout.decode().splitlines() == ["I see a cats.", ""], done.stderr.decode()[-300:]
     piped = run(input="\ufeffI see a cats.\r\n\nI see b dogs.".encode())
     assert piped.stdout.decode().splitlines() == ["I see a cats.", "", "I see b dogs."], piped.stderr.decode()[-300:]
+    same = run(input="I  see\u00a0a cats\u2019 e\u0301.\n".encode())
+    said = "I see a cats' \xe9." if not words else None  # a list of words has no such word
+    assert words or same.stdout.decode().splitlines() == [said], "the text must be tidied as it is in the book"
+    long = " ".join(f"I see {n} cats." for n in "abcdef" * 3)
+    cut = run(long + "\r").stdout.decode().splitlines()
+    asked = (tmp_path / "asked.txt").read_text("utf-8").split()
+    assert cut == [long] and int(asked[-1]) > 1, "many sentences are translated one by one, as in the book"
     latin = run(input="\xe9\n".encode("latin-1"))
     assert latin.returncode == 1 and b"not UTF-8" in latin.stderr and b"Traceback" not in latin.stderr
     pty = pytest.importorskip("pty", reason="no terminals of this kind here")

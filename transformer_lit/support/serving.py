@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..data import tidy
 from ..decoder import Decoder, DecoderLayer
 from ..decoding import penalty
 from ..embeddings import Embedding, sinusoids
@@ -20,7 +21,7 @@ from ..model import Transformer
 from ..multi_head import MultiHeadAttention
 from ..sublayers import FeedForward, Sublayer
 from ..tokens import SPECIAL, WORD, Subwords, Vocabulary, join_words, split_words
-from ..translation import Translator, save_translator
+from ..translation import ENDS, Translator, pieces, readable, save_translator
 from .commands import new_folder
 
 QUANTIZATIONS = ("float32", "bfloat16", "int8")
@@ -132,11 +133,13 @@ import json
 import re
 import sys
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import ctranslate2
 
 here = Path(__file__).resolve().parent
+kept = json.loads((here / "translator.json").read_text("utf-8"))
 '''
 END = '''
 
@@ -144,18 +147,19 @@ def asked():
     if sys.argv[1:] or sys.stdin.isatty():
         return sys.argv[1:] or sys.exit(__doc__)
     try:
-        return [*io.TextIOWrapper(sys.stdin.buffer, "utf-8-sig")]
+        return [*io.TextIOWrapper(sys.stdin.buffer, "utf-8-sig", newline="\\n")]
     except UnicodeDecodeError:
         sys.exit("standard input is not UTF-8 text: convert it first")
 
 
 engine = ctranslate2.Translator(str(here), intra_threads=1)
-lines = [line.strip() for line in asked()]
+parts = [pieces(readable(line), lambda part: len(cut(part)) + 1,  # and EOS
+                *kept.get("limits", (100, 20))) for line in asked()]
 found = iter(engine.translate_batch(
-    [cut(line) for line in lines if line], beam_size=4,
+    [cut(part) for some in parts for part in some], beam_size=4,
     length_penalty=0.6, min_decoding_length=0))
-for line in lines:
-    print(joined(next(found).hypotheses[0]) if line else "")
+for some in parts:
+    print(" ".join(joined(next(found).hypotheses[0]) for _ in some))
 '''
 SUBWORDS = '''
 from tokenizers import Tokenizer
@@ -166,10 +170,14 @@ cut = lambda text: tokens.encode(text).tokens
 joined = lambda said: tokens.decode([*map(tokens.token_to_id, said)])
 '''
 WORDS = '''
-kept = json.loads((here / "translator.json").read_text("utf-8"))
 cut = split_words
 joined = lambda said: join_words(said, kept["language"])
 '''
+
+
+def text_rules() -> str:
+    "How chapters 17 and 18 tidy a text and cut it into sentences, as it stands there: the script asks the engine what the book asks."
+    return f"\nENDS = {ENDS!r}\n\n\n" + "\n\n".join(map(inspect.getsource, (tidy, readable, pieces)))
 
 
 def word_rules() -> str:
@@ -180,7 +188,7 @@ def word_rules() -> str:
 
 def write_script(folder: Path, words: bool, card: Path | None) -> None:
     "translate.py, for words or for subwords, and the card as README.md."
-    middle = word_rules() + WORDS if words else SUBWORDS
+    middle = text_rules() + (word_rules() + WORDS if words else SUBWORDS)
     (folder / "translate.py").write_text(BEGIN + middle + END, encoding="utf-8")
     if card:
         shutil.copyfile(card, folder / "README.md")
