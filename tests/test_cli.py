@@ -16,6 +16,7 @@ import transformer_lit
 from transformer_lit import data, wmt
 from transformer_lit.support import cli, commands, devices, large_runs, options as types, own_report, recipes, run_options, serving, training_sets
 from transformer_lit.support.files import shipped
+from transformer_lit.translation import from_pretrained
 
 PACKAGE = Path(transformer_lit.__file__).parent
 
@@ -491,10 +492,28 @@ def test_a_folder_without_a_translator_is_one_sentence_that_mends_it(capsys):
 
 @pytest.mark.parametrize("error, status, words", [
     (ModuleNotFoundError(name="sacrebleu"), 1, "pip install sacrebleu"), (ValueError("a\nb"), 1, "transformer-lit: a b\n"),
-    (KeyboardInterrupt(), 130, "goes on")])
+    (KeyboardInterrupt(), 130, "goes on"), (torch.OutOfMemoryError("CUDA out of memory"), 1, "not enough memory on the GPU")])
 def test_each_mistake_has_its_status(error, status, words, monkeypatch, capsys):
     monkeypatch.setitem(cli.RUN, "data", Mock(side_effect=error))
     assert cli.main(["data"]) == status and words in capsys.readouterr().err
+
+
+def test_any_other_error_is_a_fault_of_the_book_and_is_shown(monkeypatch):
+    monkeypatch.setitem(cli.RUN, "data", Mock(side_effect=RuntimeError("shapes")))
+    with pytest.raises(RuntimeError, match="shapes"):
+        cli.main(["data"])
+
+
+def test_without_standard_input_it_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli.main(["translate"]) == 1 and "there is no standard input: type a sentence" in capsys.readouterr().err
+
+
+def test_a_damaged_translator_is_left_to_who_loads_it(tmp_path):
+    (tmp_path / "translator.json").write_text('{"config": {}, "languages": null}', encoding="utf-8")
+    cli.check_language(tmp_path, "fr")
+    with pytest.raises(ValueError, match="translator.json"):
+        from_pretrained(tmp_path)
 
 
 def test_a_reader_that_has_gone_is_no_mistake(monkeypatch):

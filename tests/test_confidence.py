@@ -73,6 +73,12 @@ def test_the_best_reference_counts():
 def test_a_calibration_is_kept_and_a_wrong_file_says_what_to_do(tmp_path):
     with pytest.raises(FileNotFoundError, match="doesn't say what its probabilities are worth: python bench/confidence.py --folder"):
         confidence.load_calibration(tmp_path)
+    own = tmp_path / "own"
+    own.mkdir()
+    for file, words in ("test.tsv", "its training isn't done"), ("run.json", "too few sentences"):
+        (own / file).touch()
+        with pytest.raises(FileNotFoundError, match=words):
+            confidence.load_calibration(own)
     worth = Calibration((-2.0, -1.0), (20.0, 60.5))
     confidence.save_calibration(worth, tmp_path)
     assert confidence.load_calibration(tmp_path) == worth

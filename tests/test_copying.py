@@ -36,6 +36,13 @@ def test_the_same_stands_on_both_sides_afterwards():
     assert with_others(("It rains.", "Il pleut."), Random(1)) is None
 
 
+def test_a_number_inside_another_stays():
+    for seed in range(50):
+        english, french = with_others(("It cost 5 dollars in 1995.", "En 1995, ça coûtait 5 dollars."), Random(seed))
+        year, = re.findall(r"in (\d{4})\.", english)
+        assert re.fullmatch(rf"En {year}, ça coûtait [\d ]+ dollars\.", french) and re.fullmatch(r"It cost [\d,]+ dollars in \d{4}\.", english)
+
+
 @given(st.integers(0, 10_000))
 def test_an_invented_name_begins_with_a_consonant(seed):
     name = copying.invented_name(Random(seed))

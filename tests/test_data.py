@@ -17,7 +17,7 @@ import torch
 from web_server import BODIES, archive, server  # noqa: F401
 
 from transformer_lit import data
-from transformer_lit.support import cli, corpora
+from transformer_lit.support import cli, corpora, reading
 from transformer_lit.support.files import shipped
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -443,6 +443,14 @@ def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text), encoding="utf-8"))
     assert cli.main(["translate"]) == 0
     assert capsys.readouterr().out == "I'M HUNGRY.\nHI.\n" * 2
+    lone = list(reading.text_lines(io.BytesIO(b"One\rtwo.\r\nThree.\n"), "text"))
+    assert lone == ["One\rtwo.", "Three."], "as many lines go out as came in"
+    for end in b"", b"\n", b"\r\n":
+        assert [len(line) for line in reading.text_lines(io.BytesIO(b"x" * 20 + end), "text", 20)] == [20]
+        assert [len(line.strip()) for line in reading.short_lines(io.BytesIO(b"x" * 20 + end), "text", 20)] == [20]
+        for lines in reading.text_lines, reading.short_lines:
+            with pytest.raises(ValueError, match="line 1 of .* over 20 "):
+                list(lines(io.BytesIO(b"x" * 21 + end), "text", 20))
     path = tmp_path / "fra-eng.zip"
     path.write_bytes(archive("\ufeffGo.\tVa !\n"))
     assert data.read_tatoeba(path) == [("Go.", "Va !")]

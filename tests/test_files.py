@@ -38,6 +38,8 @@ def test_the_cache_lies_where_the_system_keeps_such_things(tmp_path, monkeypatch
     assert files.cache_folder() == tmp_path / "transformer-lit"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert files.cache_folder() == Path.home() / ".cache" / "transformer-lit"
+    monkeypatch.setenv("XDG_CACHE_HOME", "")  # empty is as good as not set
+    assert files.cache_folder() == Path.home() / ".cache" / "transformer-lit"
 
 
 def test_json_is_whole_readable_and_ends_its_line(tmp_path):

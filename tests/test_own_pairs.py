@@ -207,7 +207,7 @@ def test_both_directions_hold_out_the_same_pairs(tmp_path):
 
 
 @pytest.mark.parametrize("one, other", [("我爱你。", "我爱你"), ("क्या?", "क्या"), ("Go!", "go"), ("Go \u00bb", "Go"), ("¿Qué?", "¿qué"), ("¿Qué?", "qué"),
-                                        ("“Yes”", "Yes”"), ("ไป\u200bไหน", "ไปไหน"), ("\ufeffGo.", "Go."), ("co\u00adop", "coop")])
+                                        ("“Yes”", "Yes”"), ("ไป\u200bไหน", "ไปไหน"), ("\ufeffGo.", "Go."), ("co\u00adop", "coop"), ("e\u200d\u0301te\u0301", "été")])
 def test_marks_and_invisible_signs_make_no_second_sentence(one, other):
     assert own_pairs.spelled_alike(one) == own_pairs.spelled_alike(other) != own_pairs.spelled_alike(other + "x")
 

@@ -4,6 +4,7 @@ import errno
 import gzip
 import lzma
 import os
+import shutil
 import time
 import types
 
@@ -214,7 +215,13 @@ def test_a_shard_that_is_whole_is_not_made_again(small, unbroken, tmp_path, monk
 def test_other_settings_begin_anew(small, tmp_path, monkeypatch):
     assert prepare.prepare(small, tmp_path / "store", until=0) is None
     other = dataclasses.replace(small, vocabulary=350)
-    assert len(prepare.prepare(other, tmp_path / "store").tokens()) == 350, "what another preparation left was gone on with"
+    begun = sorted(path.name for path in (tmp_path / "store.part").glob("ids-*.bin"))
+    assert begun
+    with pytest.raises(ValueError, match="a preparation that isn't done, begun with vocabulary=.*take another folder"):
+        prepare.prepare(other, tmp_path / "store")
+    assert sorted(path.name for path in (tmp_path / "store.part").glob("ids-*.bin")) == begun, "what took hours was thrown away"
+    shutil.rmtree(tmp_path / "store.part")
+    assert len(prepare.prepare(other, tmp_path / "store").tokens()) == 350
 
 
 def killed(given):

@@ -51,6 +51,8 @@ def test_a_name_leads_to_its_family_or_to_a_folder(monkeypatch, tmp_path):
     mine.mkdir()
     (mine / "b.tsv").write_text("A\tB\n")
     assert [s.name for s in training_sets.sources_of(str(mine))] == ["b.tsv"]
+    assert training_sets.language_of(f"{mine}/") == "fr", "as a shell completes the name of a folder"
+    assert [training_sets.family_of(name) for name in ("multi30k-en-de", "multi30k-mine-de", "mixture-mine-fr")] == ["multi30k", "", ""]
     for wrong in "wmt15-en-de", str(tmp_path), "nowhere-fr":
         with pytest.raises(ValueError, match="there is no training set .*; there are wmt14-en-de"):
             training_sets.sources_of(wrong)
@@ -61,6 +63,7 @@ def test_what_is_held_out(monkeypatch):
     monkeypatch.setattr(data, "read_multi30k", lambda *given: given)
     assert training_sets.held_out("wmt14-en-de") == {"valid": ("newstest2013", "de"), "test": ("newstest2014", "de")}
     assert training_sets.held_out("multi30k-en-fr") == {"valid": ("valid", "fr"), "test": ("test", "fr")}
+    assert training_sets.held_out("my/multi30k-mine-de")["valid"] == ("newstest2013", "de") == training_sets.held_out("mixture-de")["valid"]
 
 
 def test_inputs_are_described_and_never_fetched_to_be_compared(monkeypatch, tmp_path):

@@ -81,3 +81,12 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
     save_pretrained(given, tmp_path / "given2", "fp32")
     with pytest.raises(ValueError, match="was begun with.*begin_with"):
         experiments.begin(replace(e, begin_with=str(tmp_path / "given2")), store, tmp_path / "run", torch.device("cpu"))
+    save_pretrained(create_joint(FEW, "fr", **wmt.model_sizes("tiny") | {"norm": "pre", "d_model": 8}), tmp_path / "other", "fp32")
+    with pytest.raises(ValueError, match="another size: d_model"):
+        experiments.begin(replace(e, begin_with=str(tmp_path / "other")), store, tmp_path / "again", torch.device("cpu"))
+    assert not (tmp_path / "again").exists(), "what was refused leaves no plan that would refuse the right command"
+    experiments.begin(e, store, tmp_path / "again", torch.device("cpu"))
+    before = {path.name: path.read_bytes() for path in (tmp_path / "given").iterdir()}
+    with pytest.raises(FileExistsError, match="given holds a translator and no plan.json"):
+        experiments.begin(e, store, tmp_path / "given", torch.device("cpu"))
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "given").iterdir()}, "another translator was written over"

@@ -690,6 +690,8 @@ def test_a_look_measures_what_chapter_12_measures(own, store, tmp_path, monkeypa
     found = experiments.Looks(translator, e, held).look()
     assert found["valid_loss"] == training.validation_loss(translator.model, translator.encode_pairs(held), e.training.max_tokens)
     assert found["lines"] == 3 and found["signature"].startswith("nrefs:1|")
+    wide = dataclasses.replace(e, training=dataclasses.replace(e.training, max_tokens=64))
+    assert experiments.Looks(translator, wide, [("word " * 80, "mot " * 80)]).look()["valid_loss"] > 0, "what is held out isn't cut"
 
 
 def test_some_lines_evenly_and_the_kept_steps():

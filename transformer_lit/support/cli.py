@@ -364,7 +364,7 @@ def check_language(folder: Path | None, language: str) -> None:
     "Raises ValueError if the folder's translator doesn't translate English into `language`. None is the shipped one, into French."
     read, found = "en", "fr" if folder is None else None
     for path in [folder / name for name in ("run.json", "translator.json")] if folder else []:
-        with contextlib.suppress(OSError, ValueError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):  # what is wrong there, loading says
             kept = json_file(path)
             kept = kept.get("recipe", kept)
             found = kept.get("language") or found

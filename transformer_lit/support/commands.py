@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-DONE, MISTAKE, USAGE, LATER, STOPPED = 0, 1, 2, 75, 130
+DONE, MISTAKE, LATER, STOPPED = 0, 1, 75, 130
 WORDS = {
     errno.ENOENT: "{} is not there",
     errno.EEXIST: "{} is there already",
@@ -53,6 +53,11 @@ def guarded(do: Callable[[], int], again: str = "the same command starts again")
         return STOPPED
     except (OSError, ValueError, MemoryError, ModuleNotFoundError) as error:
         print(f"transformer-lit: {sentence(error)}", file=sys.stderr)
+        return MISTAKE
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # torch's, which isn't imported for it
+            raise
+        print("transformer-lit: there is not enough memory on the GPU: try --device cpu", file=sys.stderr)
         return MISTAKE
 
 

@@ -128,7 +128,10 @@ def save_calibration(calibration: Calibration, folder: str | Path) -> None:
 def load_calibration(folder: str | Path) -> Calibration:
     "That of a translator's folder. FileNotFoundError or ValueError with what to do."
     path = Path(folder) / NAME
-    if not path.exists() and (Path(folder) / "test.tsv").exists():
+    own = (Path(folder) / "test.tsv").exists()
+    if not path.exists() and own and not (Path(folder) / "run.json").exists():
+        raise FileNotFoundError(f"{folder} doesn't say yet what its probabilities are worth: its training isn't done")
+    if not path.exists() and own:
         raise FileNotFoundError(f"{folder} doesn't say what its probabilities are worth: it had too few sentences to find out")
     if not path.exists():
         raise FileNotFoundError(f"{folder} doesn't say what its probabilities are worth: python bench/confidence.py --folder {folder} "

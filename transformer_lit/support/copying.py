@@ -58,9 +58,9 @@ def with_others(pair: TextPair, rng: Random) -> TextPair | None:
     for name in shared_names(pair):
         new = invented_name(rng)
         english, other = (re.sub(rf"\b{name}\b", new, side) for side in (english, other))
-    for one, two in shared_numbers(pair):
-        here, there = other_number(one, rng)
-        english, other = english.replace(one, here, 1), other.replace(two, there, 1)
+    numbers = [(one, two, *other_number(one, rng)) for one, two in shared_numbers(pair)]
+    heres, theres = {one: here for one, _, here, _ in numbers}, {two: there for _, two, _, there in numbers}
+    english, other = (re.sub(NUMBER, lambda found: new.get(found[0], found[0]), side) for side, new in ((english, heres), (other, theres)))
     return (english, other) if (english, other) != pair else None
 
 

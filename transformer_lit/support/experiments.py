@@ -2,7 +2,6 @@
 
 What a run is (recipe, batches) stands in chapter 21's module; here is what keeps it going on wherever it was stopped."""
 import math
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -25,9 +24,10 @@ from .mixing import Mixture, batches_of
 from .optimizers import MuonAndAdam
 from .prepare import Preparation, prepare
 from .processes import first_alone, largest, process
-from .recipes import begin_translator, rise_and_fall
+from .recipes import begin_translator, nothing_there, rise_and_fall
 from .sampling import evenly
 from .store import TokenStore
+from .training_sets import family_of
 from .warm_start import begin_as, weights_hash
 
 LOG_EVERY = 10  # steps
@@ -84,7 +84,12 @@ class Looks:
                                     precision=answers_in(next(model.parameters()).device))
         bleu = evaluation.scores(said, [[other] for _, other in some])[0]
         most = min(4096, self.experiment.training.max_tokens)
-        loss, *kinds = (validation_loss(model, translator.encode_pairs(pairs), most) for pairs in (self.held, *self.kinds.values()))
+
+        def loss_of(pairs: Sequence[tuple[str, str]]) -> float:  # what is held out isn't cut as training is
+            ids = translator.encode_pairs(pairs)
+            return validation_loss(model, ids, max([most, *(len(side) for pair in ids for side in pair)]))
+
+        loss, *kinds = map(loss_of, (self.held, *self.kinds.values()))
         return {"valid_loss": loss, **({"losses": dict(zip(self.kinds, kinds))} if kinds else {}),
                 "bleu": bleu["value"], "signature": bleu["signature"], "lines": len(some), "said": said[0]}
 
@@ -104,7 +109,7 @@ def all_scores(name: str, said: Sequence[str], others: Sequence[str]) -> list[di
 def translated(translator: Translator, experiment: Experiment, held: dict, folder: Path, until: float) -> list | None:
     "The scores of both held-out sets; None if `until` came first."
     names = {"valid": "newstest2013", "test": "newstest2014"}
-    if experiment.corpus.startswith("multi30k"):
+    if family_of(experiment.corpus) == "multi30k":
         names = {"valid": "multi30k-val", "test": "multi30k-test2016"}
     found = []
     for part, name in names.items():
@@ -169,19 +174,21 @@ def time_is_up(until: float) -> Callable[[Trainer], bool]:
 
 def begin(experiment: Experiment, store: TokenStore, folder: Path, device: torch.device) -> tuple[Translator, Trainer, StoreBatches]:
     "Model, trainer and batches as planned, in the folder of the run."
-    e, tokenizer, kept = experiment, store.tokenizer(), plan_of(experiment, store)
+    e, kept = experiment, plan_of(experiment, store)
+
+    def may_begin() -> None:
+        if not plan.compare(folder / plan.NAME, kept):
+            nothing_there(folder, [path.name for path in folder.glob("hypotheses-*.txt")])
 
     def fill_folder() -> None:
         plan.agree(folder, kept)
-        shutil.copy(tokenizer, folder)
+        save_translator(translator, folder)
 
-    first_alone(fill_folder)
-    translator = begin_translator(e, [], folder, keep=False)
+    first_alone(may_begin)
+    translator = begin_translator(e, [], store.tokenizer().parent, keep=False)
     translator.limits = 2 * (store.manifest["wanted"]["tokens"],)
     if isinstance(e, Mixture) and e.begin_with:
         begin_as(translator, e.begin_with)
-    if process()[0] == 0:
-        save_translator(translator, folder)
     model, optimizer, schedule = translator.model.to(device), None, None
     if e.optimizer == "muon":
         optimizer = MuonAndAdam(model)
@@ -189,6 +196,7 @@ def begin(experiment: Experiment, store: TokenStore, folder: Path, device: torch
         def schedule(step: int) -> float:
             return rise_and_fall(step, e.steps, e.peak, e.training.warmup)
     config = fit_to_memory(model, batches_of(store, e.training, e), device)
+    first_alone(fill_folder)  # only now: what was refused leaves no plan
     trainer = Trainer(model, config, optimizer=optimizer, folder=folder, schedule=schedule, plan=kept, spare=True, log_every=LOG_EVERY)
     return translator, trainer, batches_of(store, config, e)
 

@@ -27,7 +27,7 @@ def file_hash(path: Path | str) -> str:
 
 def cache_folder() -> Path:
     "Where downloads are kept: $XDG_CACHE_HOME/transformer-lit, or ~/.cache/transformer-lit."
-    base = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "transformer-lit"
 
 

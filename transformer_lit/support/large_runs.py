@@ -15,6 +15,7 @@ from .mixing import Mixture
 from .precision import precision_here
 from .processes import process
 from .run_options import ASIDE, RUN_OPTIONS, field
+from .training_sets import family_of
 
 PROGRAM = "python -m transformer_lit.wmt"
 
@@ -45,13 +46,13 @@ def experiment_of(options: argparse.Namespace) -> Experiment:
     compiled = compile_choice(options, device)
     if compiled is not None:
         training["compile"] = compiled
-    experiment = experiment_for(options.corpus, options.way, options.size, options.vocabulary, training,
+    experiment = experiment_for(str(Path(options.corpus)), options.way, options.size, options.vocabulary, training,
                                 **given("sample", "pairs", "steps", "look_every", "lines", "keep_every", "peak"))
     experiment = replace(experiment, model=experiment.model | given("dropout"))
     for option, idle in {"--peak": options.way == "paper", "--keep-every": options.way == "ours", "--dynamic": not compiled}.items():
         if idle and getattr(options, field(option)):
             raise ValueError(f"{option} would change nothing here: leave it out")
-    if options.corpus.startswith("mixture"):
+    if family_of(options.corpus) == "mixture":
         return Mixture(**vars(experiment), **given("temperature", "begin_with"))
     for option in "--temperature", "--begin-with":
         if getattr(options, field(option)) is not None:

@@ -188,8 +188,8 @@ FEWEST = 50  # different source sentences
 
 def spelled_alike(sentence: str) -> str:
     "What two spellings of one sentence share, in any script: all but letter case, invisible signs, and the marks at either end."
-    kinds = [(sign, unicodedata.category(sign)) for sign in sentence]
-    kept = [(sign, kind[0] in "PZ") for sign, kind in kinds if kind != "Cf"]  # invisible signs: between Thai words, soft hyphens
+    seen = "".join(sign for sign in sentence if unicodedata.category(sign) != "Cf")  # invisible signs: between Thai words, soft hyphens
+    kept = [(sign, unicodedata.category(sign)[0] in "PZ") for sign in unicodedata.normalize("NFC", seen)]
     while kept and kept[-1][1]:
         kept.pop()
     start = next((k for k, (_, mark) in enumerate(kept) if not mark), 0)

@@ -166,12 +166,18 @@ def encode_chunks(given: Iterator[list[TextPair]], how: tuple, workers: int = 1)
 
 
 def growing_folder(folder: Path, wanted: dict) -> Path:
-    "Where a store grows until it is whole: `folder`.part. What an earlier call left is there if that one wanted the same."
+    """Where a store grows until it is whole: `folder`.part. What an earlier call left is there if that one wanted the same.
+
+    ValueError if it wanted something else and is not done: what took hours isn't thrown away unasked."""
     part = folder.with_name(folder.name + ".part")
     note = part / "wanted.json"
     if part.exists() and not note.exists() and any(part.iterdir()):
         raise FileExistsError(f"{part} holds something else: move it, or take another folder for the store")
-    if not note.exists() or json_file(note, advice=f"delete {part}") != wanted:
+    kept = json_file(note, advice=f"delete {part}") if note.exists() else None
+    if kept and kept != wanted and any(part.glob("ids-*.bin")):
+        raise ValueError(f"{part} holds a preparation that isn't done, begun with {', '.join(differences(kept, wanted))}: keep to it, "
+                         "take another folder for the store, or delete it")
+    if kept != wanted:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         write_json(note, wanted)

@@ -55,16 +55,16 @@ def text_lines(file, name: str, longest: int = LONGEST) -> Iterator[str]:
     """The lines of an open binary file as text, without their ends and without a byte-order mark.
 
     Raises ValueError for what is no UTF-8, and for a line over `longest` characters."""
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline=None)
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="\n")  # a lone carriage return ends no line
     try:
         n = 0
-        while line := text.readline(longest + 1):
+        while line := text.readline(longest + 2):  # the end of a line may be two characters
             n += 1
-            if len(line) > longest:
+            if len(line.rstrip("\r\n")) > longest:
                 raise ValueError(f"line {n} of {name} has over {longest:,} characters: put each sentence on a line of its own")
             if "\0" in line:
                 raise ValueError(f"{name} is not UTF-8 text, it holds zero bytes as UTF-16 does: convert it first")
-            yield line.rstrip("\n")
+            yield line.rstrip("\r\n")
     except UnicodeDecodeError:
         raise ValueError(f"{name} is not UTF-8 text: convert it first") from None
     finally:
@@ -75,9 +75,9 @@ def text_lines(file, name: str, longest: int = LONGEST) -> Iterator[str]:
 def short_lines(file, path: Path, longest: int = LONGEST) -> Iterator[bytes]:
     "The lines of an open binary file; a first byte-order mark goes. ValueError for a line over `longest` bytes."
     n, mark = 0, b"\xef\xbb\xbf"
-    while line := file.readline(longest + 1):
+    while line := file.readline(longest + 2):  # the end of a line may be two bytes
         n += 1
-        if len(line) > longest:
+        if len(line.rstrip(b"\r\n")) > longest:
             raise ValueError(f"line {n} of {path} has over {longest:,} bytes: is it a text with a sentence on each line?")
         yield line.removeprefix(mark) if n == 1 else line
 
@@ -121,7 +121,9 @@ def fields(record: dict, path: Path | str, kinds: Mapping[str, type | tuple], ad
 
 
 def standard_input():
-    "Standard input as bytes, so that no locale decides what they mean."
+    "Standard input as bytes, so that no locale decides what they mean. ValueError if it is closed."
+    if sys.stdin is None:
+        raise ValueError("there is no standard input: type a sentence, or give --file")
     return getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode("utf-8", "surrogatepass"))
 
 

@@ -141,10 +141,15 @@ def may_train(folder: Path, recipe: Recipe, more: Sequence[str] = ()) -> None:
     "Raises OSError or ValueError if `folder` was begun otherwise, or holds a file that would be written over; more: names besides WRITTEN."
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file: name a folder")
-    begun = plan.compare(folder / plan.NAME, {"recipe": in_plan(recipe)}, part=True)
-    if not begun and any((folder / name).exists() for name in ("translator.json", "checkpoint.safetensors")):
+    if not plan.compare(folder / plan.NAME, {"recipe": in_plan(recipe)}, part=True):
+        nothing_there(folder, more)
+
+
+def nothing_there(folder: Path, more: Sequence[str] = ()) -> None:
+    "Raises FileExistsError if a training that begins in `folder` would write over something; more: names besides WRITTEN."
+    if any((folder / name).exists() for name in ("translator.json", "checkpoint.safetensors", "model.safetensors")):
         raise FileExistsError(f"{folder} holds a translator and no {plan.NAME} to compare with: use another folder (--folder)")
-    if not begun and (found := [name for name in (*WRITTEN, *more) if (folder / name).exists()]):
+    if found := [name for name in (*WRITTEN, *more) if (folder / name).exists()]:
         raise FileExistsError(f"{folder} holds {found[0]}, and this training would write over it: use another folder (--folder)")
 
 

@@ -16,7 +16,12 @@ from .run_options import TRAINING_SETS
 
 def language_of(corpus: str) -> str:
     "The other language: what stands behind the last hyphen of a corpus or a folder."
-    return corpus.rpartition("-")[2]
+    return Path(corpus).name.rpartition("-")[2]
+
+
+def family_of(corpus: str) -> str:
+    "wmt14, general, mixture or multi30k; \"\" for a folder of yours, whatever its name."
+    return corpus.partition("-")[0] if corpus in TRAINING_SETS else ""
 
 
 def wmt_sources(language: str) -> list[Source]:
@@ -109,8 +114,8 @@ FAMILIES: dict[str, Callable[[str], list[Source]]] = {
 def sources_of(corpus: str) -> list[Source]:
     "The streams of a named training set, or of a folder of yours whose name ends in -fr or -de. ValueError for another name."
     language = language_of(corpus)
-    if corpus in TRAINING_SETS:
-        return FAMILIES[corpus.partition("-")[0]](language)
+    if family := family_of(corpus):
+        return FAMILIES[family](language)
     if Path(corpus).is_dir() and language in ("fr", "de"):
         return folder_sources(Path(corpus))
     raise ValueError(f"there is no training set {corpus}; there are {', '.join(TRAINING_SETS)}, or name a folder that ends in "
@@ -119,18 +124,18 @@ def sources_of(corpus: str) -> list[Source]:
 
 def held_out(corpus: str) -> dict[str, list[TextPair]]:
     "Pairs to develop with, \"valid\", and to test with, \"test\": Multi30k's own, and newstest2013 and 2014 for all others (§6.1)."
-    language = language_of(corpus)
-    if corpus.startswith("multi30k"):
+    language, family = language_of(corpus), family_of(corpus)
+    if family == "multi30k":
         return {part: data.read_multi30k(part, language) for part in ("valid", "test")}
-    if corpus.startswith("mixture"):
+    if family == "mixture":
         return mixture_held_out(language)
     return {"valid": data.read_news("newstest2013", language), "test": data.read_news("newstest2014", language)}
 
 
 def files_needed(corpus: str) -> list[str]:
     "The files of a named training set that could be fetched."
-    language, family = language_of(corpus), corpus.partition("-")[0]
-    if corpus not in TRAINING_SETS:
+    language, family = language_of(corpus), family_of(corpus)
+    if not family:
         return []
     if family == "wmt14":
         return [name for name, (_, languages, _) in corpora.WMT14.items() if language in languages]
