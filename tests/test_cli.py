@@ -511,7 +511,8 @@ def test_without_standard_input_it_says_so(monkeypatch, capsys):
 
 def test_a_damaged_translator_is_left_to_who_loads_it(tmp_path):
     (tmp_path / "translator.json").write_text('{"config": {}, "languages": null}', encoding="utf-8")
-    cli.check_language(tmp_path, "fr")
+    (tmp_path / "model.safetensors").touch()
+    assert cli.check_language(tmp_path, "fr") is None
     with pytest.raises(ValueError, match="translator.json"):
         from_pretrained(tmp_path)
 
