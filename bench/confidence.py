@@ -53,6 +53,7 @@ if __name__ == "__main__":
     parser.add_argument("--sentences", type=int, default=500, help="of each development set (default: %(default)s)")
     o = parser.parse_args()
     torch.set_num_threads(1)
+    made = where()  # now: the first file that is written here changes a checkout
     folder = o.folder or shipped("data/checkpoints/tatoeba-fr")
     translator, weights = Translator.from_pretrained(folder), file_hash(folder / "model.safetensors")
     place = ROOT / ".run/domains" / weights[:12]
@@ -71,6 +72,6 @@ if __name__ == "__main__":
         said, own = answered(translator, english, place / f"{name}.json")
         rows[name] = tried(worth, own, confidence.sentence_chrf(said, references))
         print(f"{name}: rank correlation {rows[name]['rank_correlation']:.2f}", flush=True)
-    keep(BENCH / f"confidence-{folder.name}.json", where() | {
+    keep(BENCH / f"confidence-{folder.name}.json", made | {
         "command": command(parser), "weights": weights, "fitted": len(sure), "log_probability": worth.log_probability,
         "chrf": worth.chrf, "tests": rows})

@@ -160,6 +160,7 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, help="where the record goes")
     o = parser.parse_args()
     torch.set_num_threads(1)
+    made = where()  # now: the first record that is written here changes a checkout
     folder = o.folder or shipped("data/checkpoints/tatoeba-fr")
     translator, weights = Translator.from_pretrained(folder), file_hash(folder / "model.safetensors")
     place = ROOT / ".run/domains" / weights[:12]  # other weights, other answers
@@ -170,5 +171,5 @@ if __name__ == "__main__":
         for name, test in tests().items():
             rows[name] = told(translator, test, *answered(translator, test[0], place / f"{name}.json"))
             print(f"{name}: BLEU {rows[name]['bleu']['value']:.1f}, chrF {rows[name]['chrf']['value']:.1f}", flush=True)
-            keep(o.out or BENCH / f"domains-{folder.name}.json", where() | {
+            keep(o.out or BENCH / f"domains-{folder.name}.json", made | {
                 "command": command(parser, out=None), "weights": weights, "copied": copies, "tests": rows, "spoken": lines})
