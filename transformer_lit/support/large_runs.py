@@ -52,7 +52,7 @@ def experiment_of(options: argparse.Namespace) -> Experiment:
     for option, idle in {"--peak": options.way == "paper", "--keep-every": options.way == "ours", "--dynamic": not compiled}.items():
         if idle and getattr(options, field(option)):
             raise ValueError(f"{option} would change nothing here: leave it out")
-    if family_of(options.corpus) == "mixture":
+    if family_of(experiment.corpus) == "mixture":
         return Mixture(**vars(experiment), **given("temperature", "begin_with"))
     for option in "--temperature", "--begin-with":
         if getattr(options, field(option)) is not None:
