@@ -492,7 +492,9 @@ def test_a_folder_without_a_translator_is_one_sentence_that_mends_it(capsys):
 
 @pytest.mark.parametrize("error, status, words", [
     (ModuleNotFoundError(name="sacrebleu"), 1, "pip install sacrebleu"), (ValueError("a\nb"), 1, "transformer-lit: a b\n"),
-    (KeyboardInterrupt(), 130, "goes on"), (torch.OutOfMemoryError("CUDA out of memory"), 1, "not enough memory on the GPU")])
+    (KeyboardInterrupt(), 130, "goes on"), (torch.OutOfMemoryError("CUDA out of memory"), 1, "on a GPU, try --device cpu"),
+    (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"), 1, "there is not enough memory"),
+    (RuntimeError("MPS backend out of memory"), 1, "there is not enough memory")])
 def test_each_mistake_has_its_status(error, status, words, monkeypatch, capsys):
     monkeypatch.setitem(cli.RUN, "data", Mock(side_effect=error))
     assert cli.main(["data"]) == status and words in capsys.readouterr().err
@@ -507,6 +509,9 @@ def test_any_other_error_is_a_fault_of_the_book_and_is_shown(monkeypatch):
 def test_without_standard_input_it_says_so(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", None)
     assert cli.main(["translate"]) == 1 and "there is no standard input: type a sentence" in capsys.readouterr().err
+    assert cli.main(["translate", "--interactive"]) == 1 and "there is no standard input to ask from" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdout", None)
+    assert list(cli.translate_lines(lambda lines: lines, ["Go."])) == ["Go."]
 
 
 def test_a_damaged_translator_is_left_to_who_loads_it(tmp_path):

@@ -206,6 +206,13 @@ def test_both_directions_hold_out_the_same_pairs(tmp_path):
     assert {*lost, *(pair for part in back.parts.values() for pair in part)} == seen
 
 
+def test_a_second_column_of_few_sentences_has_no_other_direction(tmp_path):
+    file = tsv(tmp_path / "a.tsv", [(english, "Jes." if k else "Ne.") for k, (english, _) in enumerate(PAIRS)])
+    assert len(prepare_pairs([file]).parts["train"]) == 64
+    with pytest.raises(ValueError, match="too few different sentences are in the second column to be split into training and test with --reverse"):
+        prepare_pairs([file], True)
+
+
 @pytest.mark.parametrize("one, other", [("我爱你。", "我爱你"), ("क्या?", "क्या"), ("Go!", "go"), ("Go \u00bb", "Go"), ("¿Qué?", "¿qué"), ("¿Qué?", "qué"),
                                         ("“Yes”", "Yes”"), ("ไป\u200bไหน", "ไปไหน"), ("\ufeffGo.", "Go."), ("co\u00adop", "coop"), ("e\u200d\u0301te\u0301", "été")])
 def test_marks_and_invisible_signs_make_no_second_sentence(one, other):
@@ -272,12 +279,32 @@ def test_what_is_doubted_is_left_out_of_training_alone(tmp_path, reverse):
     list_of.write_text("\ufeff" + lines[0] + "\r\n\r\n", encoding="utf-8")  # as other programs write such a file
     halves[1].write_text("\n".join(line.replace("-7.25", "-7,25") + "\t" for line in lines[1:2]) + "\n" + lines[2].replace("-7.25", "-7"), encoding="utf-8")
     assert prepare_pairs([file], reverse, without=halves).parts == less.parts
+    quoted = tsv(tmp_path / "quoted.tsv", [*PAIRS, ('He said "no".', 'Li diris "ne".')])
+    list_of.write_text('-7.25\t"He said ""no""."\t"Li diris ""ne""."\n', encoding="utf-8")  # as a table program writes quotes
+    assert prepare_pairs([quoted], reverse=False, without=[list_of]).doubted == 1 and own_pairs.unquoted('"Go," he said, "go."') == '"Go," he said, "go."'
     list_of.write_text("".join(f"-7.25\t{source}\t{target}\n" for source, target in alone.parts["train"]), encoding="utf-8")
     with pytest.raises(ValueError, match="doubted.tsv lists all training pairs"):
         prepare_pairs([file], reverse, without=[list_of])
     list_of.write_text("\n", encoding="utf-8")
     with pytest.raises(ValueError, match="doubted.tsv lists no pair"):
         prepare_pairs([file], reverse, without=[list_of])
+
+
+def test_lines_are_translated_as_they_were_trained_on():
+    one, two = ("He saw it.", "Li vidis ĝin."), ("He saw it. She did, too.", "Li vidis ĝin. Ŝi ankaŭ.")
+    assert own_pairs.limits_for([one] * 99 + [two]) == (128, 128), "lines of several sentences were learned whole"
+    assert own_pairs.limits_for([one] * 100 + [two]) == own_pairs.limits_for([("汤姆来了。玛丽走了。", "Tom came.")] * 9) == (128, 20)
+
+
+def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path):
+    recipe = recipes.replace(own_pairs.recipe_of(TINY, ("en", "eo")), training=recipes.replace(own_pairs.recipe_of(TINY, ("en", "eo")).training, epochs=20))
+    translator = recipes.begin_translator(recipe, PAIRS, tmp_path, keep=False)
+    trainer, batches = recipes.prepare_training(translator, PAIRS, recipe, tmp_path)
+    rates = [trainer.schedule(step) for step in range(1, batches.steps + 1)]
+    assert batches.steps < TINY.warmup and max(rates) == pytest.approx(recipe.peak) and rates.index(max(rates)) + 1 == batches.steps // 10
+    assert trainer.optimizer.parts[0].param_groups[0]["precision"] == recipe.training.precision, "a run goes on in its own numbers"
+    with pytest.raises(ValueError, match="each of the 80 training pairs has over 2 tokens on a side: put one sentence on a line"):
+        recipes.prepare_training(translator, PAIRS, recipe, tmp_path, longest=2)
 
 
 def test_the_model_is_as_large_without_what_is_doubted():
@@ -366,8 +393,9 @@ def test_a_folder_that_another_trains_in_stays_as_it_is(small, typed, tmp_path):
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
 
 
-def test_ids_are_no_sentences(small, typed, tmp_path):
-    rows = [(str(1000 + k), one, str(2000 + k), other) for k, (one, other) in enumerate(PAIRS)]
+@pytest.mark.parametrize("number", [str, "{:.4f}".format, "-{},25".format, "{:.1e}".format])
+def test_ids_and_scores_are_no_sentences(number, small, typed, tmp_path):
+    rows = [(number(1000 + k), one, str(2000 + k), other) for k, (one, other) in enumerate(PAIRS)]
     (tmp_path / "own.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
     status, said = typed("train --pairs own.tsv --languages en-eo")
     assert status == 1 and "the first column of own.tsv holds numbers" in said and not (tmp_path / "runs").exists()
@@ -382,7 +410,8 @@ def test_a_pipe_is_refused_before_it_is_opened(small, typed, tmp_path):
 
 # From the command to the report ----------------------------------------------------------------------------------------
 
-def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path):
+def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path, monkeypatch):
+    monkeypatch.setattr(own_pairs.records, "hardware", lambda device=None: "a GPU")
     status, said = typed("train --pairs own.tsv --languages en-eo --device cpu --threads 1")
     folder = tmp_path / "runs" / "en-eo"
     assert status == 0 and said.startswith("own.tsv: 80 pairs, 80 kept\nen to eo: train 64, valid 8, test 8\nat most 300 subwords, 1 + 1 layers of width 64")
@@ -401,6 +430,9 @@ def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path
     assert len(rows) == 6 and [float(row[0]) for row in rows] == sorted(float(row[0]) for row in rows) and "doubted.tsv has" in page
     assert {tuple(row[1:]) for row in rows} <= set(PAIRS) and not {row[1] for row in rows} & set(tested)
     assert from_pretrained(folder).languages == ("en", "eo")
+    monkeypatch.setattr(own_pairs.records, "hardware", lambda device=None: "no GPU")
+    assert typed("train --pairs own.tsv --languages en-eo --device cpu --threads 1")[0] == 0, "a finished run is tested again"
+    assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["hardware"] == "a GPU", "where it was trained"
     assert typed(f"translate --folder {folder} Hello. --beam 1")[0] == 0
     status, again = typed(f"evaluate --folder {folder} --out scores.json")
     assert status == 0 and again.startswith(f"own: BLEU {record['scores'][1]['value']:.1f}  ") and "own: chrF" in again

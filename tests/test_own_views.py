@@ -9,10 +9,10 @@ from transformer_lit.support.own_pairs import SIZES
 
 
 def a_run(pairs, seed, bleu, text="real", change="", loss=1.0, **more):
-    score = {"bleu": {"value": bleu, "signature": "a|b"}, "chrf": {"value": bleu + 20}}
+    score, first = ({"bleu": {"value": value, "signature": "a|b"}, "chrf": {"value": value + 20}} for value in (bleu, bleu - 0.75))
     return {"pairs": pairs, "train_pairs": pairs, "seed": seed, "text": text, "change": change, "epochs": 0, "cpu_seconds": 60 * seed, "valid_per_character": loss,
             "steps": 40, "epochs_run": 4.0, "best_epoch": 3.0, "curve": [[10, 4.0], [20, 3.5], [30, loss + 2], [40, 3.25]],
-            "tests": {"tatoeba": {"sentences": 9, "all": score}}, **more}
+            "copied_answers": 0.034, "tests": {"tatoeba": {"sentences": 9, "all": score, "first": first}}, **more}
 
 
 def a_cell(pairs, text="real", change="", seeds=(1, 2, 3), value=1.0):
@@ -22,7 +22,7 @@ def a_cell(pairs, text="real", change="", seeds=(1, 2, 3), value=1.0):
 
 @pytest.fixture
 def made_up(monkeypatch):
-    runs = [a_run(2000, seed, 5.0 + seed, last={"all": {"bleu": {"value": 3.0 + seed, "signature": "a|b"}, "chrf": {"value": 23.0 + seed}}}, shown=[["Go.", "Va !", "Pars."]]) for seed in (3, 1, 2)]
+    runs = [a_run(2000, seed, 5.0 + seed, last={"first": {"bleu": {"value": 2.0 + seed}}, "all": {"bleu": {"value": 3.0 + seed, "signature": "a|b"}, "chrf": {"value": 23.0 + seed}}}, shown=[["Go.", "Va !", "Pars."]]) for seed in (3, 1, 2)]
     runs += [a_run(2000, 1, 9.0, change="dropout=0.1", loss=1.2), a_run(2000, 1, 9.0, change="vocabulary=500", loss=0.9)]
     runs += [a_run(10000, seed, 20.0) for seed in (1, 2)] + [a_run(2000, 1, 3.0, epochs=4), a_run(150_000, 1, 50.0, "shipped", train_pairs=158_482)]
     cells = [a_cell(2000), a_cell(2000, change="dropout=0.1", seeds=[1], value=-0.25), a_cell(2000, change="vocabulary=500", seeds=[1]),
@@ -34,6 +34,7 @@ def test_each_row_says_with_how_many_seeds_it_was_run(made_up):
     assert [size.pairs for size in views.measured()] == [2000] and [size.pairs for size in views.measured(1)] == [2000, 10_000, 150_000]
     html = views.sizing_table().html
     assert "5.0 (4.0 to 6.0)" in html and "25.0 (24.0 to 26.0)" in html and "9 test sentences" in html
+    assert ">4.0<" in html and ">19.2<" in html and ">3.4%<" in html, "one reference, and the share of French that training holds"
     assert "158,482" in html and "150,000" not in html and "50,000" not in html, "a row shows on how many pairs it was trained"
     counts = re.findall(r"<td[^>]*>(\d+)</td></tr>", views.shape_table().html.replace("\n", ""))
     assert counts == ["3", "2", "0", "1", "0"] and len(counts) == len(SIZES)
@@ -100,6 +101,7 @@ def test_the_page_says_what_so_many_pairs_gave():
     assert views.runs_of(150_000)[0]["train_pairs"] == 158_482 and [run["seed"] for run in views.runs_of(50_000)] == [1] and not views.runs_of(1_000_000)
     means = [round(mean(some), 1) for some in (few, more, many, every)]
     assert all(17 <= after - before <= 18 for before, after in zip(means[:2], means[1:3])) and round(means[3] - means[2]) == 12 and round(means[2]) == 44
+    assert 1 / 9.5 < views.runs_of(150_000)[0]["copied_answers"] < 1 / 8.5, "one answer in nine could have been met"
     said = {pairs: {source: one for source, _, one in views.runs_of(pairs)[0]["shown"]} for pairs in (10_000, 50_000, 150_000)}
     assert said[50_000]["My shoelaces came undone."] == "Mes chaussettes sont entrées." and said[50_000]["I need a heavy coat."] == "J'ai besoin d'un manteau lourd."
     assert said[50_000]["Boys, as a rule, are taller than girls."].startswith("Les garçons, une règle,")
@@ -138,6 +140,8 @@ def test_the_page_says_what_wrong_lines_cost():
     brought = {kind: next(gain["tatoeba"] for gain in cells[f"{kind}+filtered"]["more_than"] if gain["text"] == kind) for kind in without}
     assert [round(brought[kind]["value"], 1) for kind in ("misaligned", "wrong-language", "misordered")] == [2.4, 2.3, 1.3] and all(one["low"] > 0 for one in brought.values())
     assert not any(f"{kind}+cleaned" in cells for kind in views.NOISE), "the table has no column for it"
+    losses = {kind: [float(one.rstrip("%")) for one in rows[views.NOISE[kind]]["loss"].split(" → ")] for kind in without}
+    assert [after < before for before, after in losses.values()] == [True, False, False] == [kind == "misaligned" for kind in without], "falls for one kind only"
     assert 0.12 < float(rows["English on both sides"]["repeated"].rstrip("%")) / 100 < 0.13, "one in eight"
     found = {kind: runs[0]["found"] for kind, runs in views.noisy_runs().items() if kind != "real"}
     wrong = {kind: one["own score"]["recall"] * 5_000 for kind, one in found.items()}
@@ -161,6 +165,8 @@ def test_the_page_says_what_synthetic_pairs_bring():
     assert -0.1 < gains["greedy"]["low"] < 0 < gains["greedy+tagged"]["low"] and 0 < gains["sampled"]["high"] < 0.1, "just undecided, but for one"
     steps = {run["steps"] for run in views.recorded("own-pair")["runs"] if run["pairs"] == 10_000 and run["text"] != "reverse" and not run["change"]}
     assert len(steps) == 1, "the same number of updates"
+    losses = [float(row["loss"].rstrip("%")) for row in views.back_rows([10_000]) if row["loss"]]
+    assert len(losses) == 3 and all(-14.5 < loss < -12.5 for loss in losses), "13 or 14 percent less"
     assert {text: cells[text]["seeds"] for text in gains} == {"greedy": [1, 2], "greedy+tagged": [1], "sampled": [1]}
 
 
@@ -176,6 +182,8 @@ def test_the_page_says_which_changes_help():
     assert set(sorted(ends, key=ends.get)[-2:]) == {"subwords: 2,000, not 1,000", "subwords: 500, not 1,000"}, "the vocabulary moves BLEU most"
     assert float(rows["subwords: 2,000, not 1,000"]["BLEU, end"]) > 1 and cells["vocabulary=2000"]["tatoeba"]["low"] > 0, "higher at both points"
     assert float(rows["subwords: 500, not 1,000"]["BLEU, end"]) < -1
+    (fewer,) = views.change_rows(10_000)
+    assert fewer[""] == "subwords: 1,000, not 2,000" and fewer["BLEU, end"] == "-3.2" and fewer["BLEU, best"].startswith("-3.2 [-4") and fewer["seeds"] == 1
 
 
 def test_the_page_says_that_bleu_does_not_follow_the_loss():
@@ -214,13 +222,16 @@ def test_synthetic_pairs_beside_real_ones(monkeypatch):
 
     cells = [cell("sampled", 22, [1], -0.5), cell("greedy", 24, [1, 2], 3), cell("real", 21, [1, 2, 3]), cell("greedy+tagged", 25, [1, 2], 4.25)]
     cells += [cell("real", 99, [1]) | {"epochs": 50}, cell("real", 98, [1]) | {"change": "layers=1"}, cell("real", 97, [1]) | {"pairs": 2000}]
+    runs = [a_run(10_000, seed, 21.0, text, loss=loss) for text, seed, loss in (
+        ("real", 1, 1.0), ("real", 2, 1.5), ("real", 3, 9.0), ("greedy", 1, 0.9), ("greedy", 2, 1.1), ("greedy+tagged", 1, 1.0), ("greedy+tagged", 2, 1.0), ("sampled", 1, 1.02))]
     backwards = a_run(10_000, 1, 30.0, "reverse", shown=[["Va !", "Go!", "Leave!"], ["Oui.", "Yes.", "Yeah."]])
-    monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": [a_run(10_000, 1, 21.0), backwards]})
+    runs.append(backwards)
+    monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": runs})
     assert views.back_rows([10_000, 50_000]) == [
-        {"real pairs": "10,000", "": "real pairs alone", "BLEU": "21.0 (20.0 to 22.0)", "gain": "", "seeds": 3},
-        {"real pairs": "10,000", "": "with synthetic pairs", "BLEU": "24.0 (23.0 to 25.0)", "gain": "+3.0 [+2.0, +4.0]", "seeds": 2},
-        {"real pairs": "10,000", "": "with synthetic pairs, tagged", "BLEU": "25.0 (24.0 to 26.0)", "gain": "+4.2 [+3.2, +5.2]", "seeds": 2},
-        {"real pairs": "10,000", "": "with synthetic pairs, sampled", "BLEU": "22.0", "gain": "-0.5 [-1.5, +0.5]", "seeds": 1}]
+        {"real pairs": "10,000", "": "real pairs alone", "BLEU": "21.0 (20.0 to 22.0)", "gain": "", "loss": "", "seeds": 3},
+        {"real pairs": "10,000", "": "with synthetic pairs", "BLEU": "24.0 (23.0 to 25.0)", "gain": "+3.0 [+2.0, +4.0]", "loss": "-20.0%", "seeds": 2},
+        {"real pairs": "10,000", "": "with synthetic pairs, tagged", "BLEU": "25.0 (24.0 to 26.0)", "gain": "+4.2 [+3.2, +5.2]", "loss": "-20.0%", "seeds": 2},
+        {"real pairs": "10,000", "": "with synthetic pairs, sampled", "BLEU": "22.0", "gain": "-0.5 [-1.5, +0.5]", "loss": "+2.0%", "seeds": 1}]
     html = views.synthetic_table(10_000, ["Oui."]).html
     assert "Yeah." in html and "Leave!" not in html and "30.0 BLEU into English" in html
     for pairs, sentence in ((10_000, "Non."), (50_000, "Oui.")):
@@ -239,18 +250,18 @@ def test_what_noise_costs_and_what_finds_it(monkeypatch):
 
     cells = [cell("real", None) | {"bleu": {"tatoeba": {"mean": 38.0}}}, cell("untranslated", -6), cell("untranslated+cleaned", 0.5), cell("misaligned", -2), cell("untranslated+filtered", -1, [("untranslated", 5)])]
     runs = [a_run(50_000, seed, 30.0 - seed, text) | {"epochs": 4, **more} for seed, text, more in (
-        (2, "untranslated", {"found": found(0.5)}), (1, "untranslated", {"found": found(1.0), "repeats": 0.25}),
-        (1, "misaligned", {"found": found(0.2) | {"all rules": {"recall": 0.01, "false_alarms": 0}}, "repeats": 0.002}), (1, "untranslated+cleaned", {"repeats": 0.0}), (1, "real", {"repeats": 0.001}))]
+        (2, "untranslated", {"found": found(0.5)}), (1, "untranslated", {"found": found(1.0), "repeats": 0.25, "valid_per_character": 1.2}),
+        (1, "untranslated+filtered", {"valid_per_character": 1.1}), (1, "misaligned", {"valid_per_character": 1.05, "found": found(0.2) | {"all rules": {"recall": 0.01, "false_alarms": 0}}, "repeats": 0.002}), (1, "untranslated+cleaned", {"repeats": 0.0, "valid_per_character": 1.01}), (1, "real", {"repeats": 0.001}))]
     monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": [*runs, a_run(50_000, 1, 50.0)]})
     assert [run["seed"] for run in views.noisy_runs()["untranslated"]] == [1, 2] and len(views.noisy_runs()["real"]) == 1
     assert views.noise_rows() == [
         {"added": "French of another pair", "on all lines": "-2.0 [-3.0, -1.0]", "worst tenth out": "no run", "gain, worst tenth out": "–", "cleaned": "finds 1%",
-         "gain, cleaned": "–", "repeated": "0.2%"},
+         "gain, cleaned": "–", "loss": "+5.0%", "repeated": "0.2%"},
         {"added": "English on both sides", "on all lines": "-6.0 [-7.0, -5.0]", "worst tenth out": "-1.0 [-2.0, +0.0]",
-         "gain, worst tenth out": "+5.0 [+4.0, +6.0]", "cleaned": "+0.5 [-0.5, +1.5]", "gain, cleaned": "–", "repeated": "25.0%"}]
-    assert list(views.noise_rows()[0]) == ["added", "on all lines", "worst tenth out", "gain, worst tenth out", "cleaned", "gain, cleaned", "repeated"]
+         "gain, worst tenth out": "+5.0 [+4.0, +6.0]", "cleaned": "+0.5 [-0.5, +1.5]", "gain, cleaned": "–", "loss": "+20.0% → +10.0% → +1.0%", "repeated": "25.0%"}]
+    assert list(views.noise_rows()[0]) == ["added", "on all lines", "worst tenth out", "gain, worst tenth out", "cleaned", "gain, cleaned", "loss", "repeated"]
     del cells[2]  # no run of what was cleaned: one gain, whose name is short
-    assert list(views.noise_rows()[0]) == ["added", "on all lines", "worst tenth out", "gain", "repeated"]
+    assert list(views.noise_rows()[0]) == ["added", "on all lines", "worst tenth out", "gain", "loss", "repeated"]
     assert views.clean_bleu() == 38.0
     assert views.found_rows()[1]["copies"] == "75% (1.0%)" and views.found_rows()[0]["own score"] == "20% (1.0%)"
 

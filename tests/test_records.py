@@ -34,6 +34,7 @@ def test_a_card_tells_data_licence_training_scores_and_limits():
     assert "SHA-256 of the list of files abc" in mixed and "research and education and no more" in mixed and "captions, old news" in mixed
     assert "Then:" not in mixed
     further = model_card(RECORD | {"command": "train on", "tokens": 77}, "toy", [RECORD])
+    assert "on 1 thread, torch" in further and "on 1 thread in each of 2 processes, torch" in model_card(RECORD | {"processes": 2}, "toy")
     assert further.index("    train it") < further.index("Then:") < further.index("    train on") and "77 target tokens" in further
 
 

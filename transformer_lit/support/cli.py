@@ -280,7 +280,7 @@ def translate_lines(translate: Translate, lines: Iterable[str], size: int = 256)
     "The answers to `lines`, in their order, batch by batch, so that a text of any length takes the same memory."
     total = len(lines) if isinstance(lines, Sized) else None
     lines = iter(lines)
-    with bar(total, "translating", unit="sentence", quiet=sys.stdout.isatty()) as shown:
+    with bar(total, "translating", unit="sentence", quiet=sys.stdout is not None and sys.stdout.isatty()) as shown:
         while batch := next_batch(lines, size):
             yield from translate(batch)
             shown.update(len(batch))
@@ -334,6 +334,8 @@ def with_confidence(translator: "Translator", folder: Path | None, beam: int) ->
 def run_translate(options: argparse.Namespace) -> int:
     "One line per sentence, or a conversation."
     check_source(options)
+    if options.interactive and sys.stdin is None:
+        raise ValueError("there is no standard input to ask from: type a sentence, or give --file")
     import torch
 
     torch.set_num_threads(1)  # busy cores: more threads are slower

@@ -55,9 +55,10 @@ def guarded(do: Callable[[], int], again: str = "the same command starts again")
         print(f"transformer-lit: {sentence(error)}", file=sys.stderr)
         return MISTAKE
     except RuntimeError as error:
-        if type(error).__name__ != "OutOfMemoryError":  # torch's, which isn't imported for it
+        known = type(error).__name__ == "OutOfMemoryError"  # torch's, which isn't imported for it; elsewhere only its words tell
+        if not known and not re.search("out of memory|can't allocate memory|not enough memory", str(error)):
             raise
-        print("transformer-lit: there is not enough memory on the GPU: try --device cpu", file=sys.stderr)
+        print("transformer-lit: there is not enough memory; on a GPU, try --device cpu", file=sys.stderr)
         return MISTAKE
 
 

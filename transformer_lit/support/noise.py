@@ -38,9 +38,11 @@ class Letters(dict[str, float]):
         self.total = self.counts.total()
 
     def __missing__(self, three: str) -> float:
-        share = math.exp(self.prior[three]) if self.prior else 1 / THREES
-        self[three] = math.log((self.counts[three] + PRIOR * share) / (self.total + PRIOR))
-        return self[three]
+        share = math.exp(self.prior[three]) if self.prior is not None else 1 / THREES
+        value = math.log((self.counts[three] + PRIOR * share) / (self.total + PRIOR))
+        if three in self.counts:  # what wasn't counted isn't kept either, or a long text with many signs would fill the memory
+            self[three] = value
+        return value
 
     def score(self, line: str) -> float:
         "The mean over the line; 0 for a line without letters."
@@ -89,9 +91,9 @@ def language_faults(pairs: Sequence[TextPair], sample: int = SAMPLE) -> list[str
 
 
 def look_swapped(pairs: Sequence[TextPair], like: Sequence[TextPair], sample: int = 1000) -> bool:
-    "Are most of these pairs likelier with their sides swapped, by the letters of `like`'s columns? False if few of them are long enough."
+    "Are most of these pairs surely likelier with their sides swapped, by the letters of `like`'s columns? False if few are long enough."
     models, votes = [Letters(pair[side] for pair in evenly(like, SAMPLE)) for side in (0, 1)], []
     for one, other in evenly(pairs, sample):
         if min(len(letters_of(side)) - 2 for side in (one, other)) >= LEAST:
-            votes.append(models[1].score(one) + models[0].score(other) > models[0].score(one) + models[1].score(other))
+            votes.append(models[1].score(one) + models[0].score(other) > models[0].score(one) + models[1].score(other) + 2 * SURE)
     return len(votes) >= 10 and 2 * sum(votes) > len(votes)

@@ -115,12 +115,12 @@ def hidden_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Param
 class MuonAndAdam(TwoAsOne):
     """Muon for the hidden matrices, Adam for all the rest, as one.
 
-    Both take the same rate: Muon's steps are scaled to Adam's size."""
+    Both take the same rate: Muon's steps are scaled to Adam's size. precision: of Muon's products, None for the machine's."""
 
-    def __init__(self, model: nn.Module, decay: float = 0.1):
+    def __init__(self, model: nn.Module, decay: float = 0.1, precision: str | None = None):
         hidden, rest = hidden_and_rest(model)
         super().__init__(len(hidden), [
-            Muon(hidden, lr=0.0, weight_decay=decay),
+            Muon(hidden, lr=0.0, weight_decay=decay, precision=precision),
             torch.optim.Adam(rest, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)])
 
 

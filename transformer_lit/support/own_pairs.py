@@ -2,6 +2,7 @@
 # Nothing here knows which languages these are. Lengths are compared in characters, because not every script has spaces between words;
 # the corpus itself says how many characters of one language are as much as one of the other.
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import torch
 
 from ..data import grouped, sentence_key, shared_english, split_by_english, tidy
 from ..training import TrainingConfig
-from ..translation import Translator
+from ..translation import ENDS, Translator
 from . import confidence, own_report, plan, records
 from .archives import TextPair, read_columns, read_lines
 from .devices import device_here
@@ -94,6 +95,9 @@ def recipe_for(parts: dict[str, list[TextPair]], languages: tuple[str, str], epo
 
 # Reading ---------------------------------------------------------------------------------------------------------------
 
+NUMBER = re.compile(r"[-+]?\d+([.,:]\d+)*(e[-+]?\d+)?", re.I)  # a line's number, or a score of its pair
+
+
 def read_pairs(files: Sequence[Path]) -> list[TextPair]:
     """The lines of one file with two columns, or of two parallel texts, as they stand.
 
@@ -108,8 +112,8 @@ def read_pairs(files: Sequence[Path]) -> list[TextPair]:
             raise ValueError(f"{files[0]} has {len(one):,} lines and {files[1]} {len(other):,}: line by line they must say the same")
         pairs = list(zip(one, other))
     named = " and ".join(map(str, files))
-    if 2 * sum(one.strip().isdecimal() for one, _ in pairs) > len(pairs) > 0:
-        raise ValueError(f"the first column of {files[0]} holds numbers: keep the two columns of sentences alone, as cut -f2,4 does")
+    if 2 * sum(bool(NUMBER.fullmatch(one.strip())) for one, _ in pairs) > len(pairs) > 0:
+        raise ValueError(f"the first column of {files[0]} holds numbers: keep the two columns of sentences alone, as cut -f2,3 or cut -f2,4 does")
     if any("\0" in side for pair in islice(pairs, 1000) for side in pair):
         raise ValueError(f"{named}: this is not UTF-8 text, it holds zero bytes as UTF-16 and zip files do: convert or unpack it first")
     garbled = sum("\ufffd" in one + other for one, other in pairs)
@@ -247,12 +251,19 @@ def may_train_on(judged: Sequence[tuple[TextPair, str]], parts: dict[str, list[T
     return [(pair, why or ("repeated" if pair in known else "held out" if has_one_of(pair, held) else "")) for pair, why in judged]
 
 
+def unquoted(cell: str) -> str:
+    "A cell without the quotes that a table program puts around one that holds quotes or commas."
+    return cell[1:-1].replace('""', '"') if re.fullmatch(r'"([^"]|"")*"', cell) else cell
+
+
 def without_doubted(train: Sequence[TextPair], files: Sequence[Path]) -> tuple[list[TextPair], list[TextPair], int]:
     "Training pairs without those that files like doubted.tsv list, those, and how many are listed. ValueError if that leaves out none, or all."
     named = " and ".join(map(str, files))
     doubted = {(tidy(source), tidy(target)) for file in files for source, target in own_report.read_doubted(file)}
     if not doubted:
         raise ValueError(f"{named} lists no pair: leave --without out")
+    known = set(train)
+    doubted = {pair if pair in known else (tidy(unquoted(pair[0])), tidy(unquoted(pair[1]))) for pair in doubted}
     kept, lost = [pair for pair in train if pair not in doubted], [pair for pair in train if pair in doubted]
     if not lost:
         raise ValueError(f"none of the {len(doubted):,} pairs in {named} would be trained on: it must come from a translator of the same pairs, "
@@ -283,6 +294,8 @@ def prepare_pairs(files: Sequence[Path], reverse: bool = False, more: Sequence[P
     parts = split_pairs(kept(files, judged, counts))
     if reverse:
         parts, shared = apart_by_second(parts)
+        if not (parts["train"] and parts["valid"]):
+            raise ValueError("too few different sentences are in the second column to be split into training and test with --reverse")
         judged += [(pair, "held out") for pair in shared]
         counts |= {"kept": counts["kept"] - len(shared), "held out": len(shared)}
     others: list[tuple[TextPair, str]] = []
@@ -310,6 +323,15 @@ def prepare_pairs(files: Sequence[Path], reverse: bool = False, more: Sequence[P
 def looked_at(parts: dict[str, list[TextPair]], most: int = 10) -> list[str]:
     "Source sentences of the validation part whose translations the log shows after each epoch."
     return list(dict.fromkeys(source for source, _ in evenly(parts["valid"], most)))
+
+
+def limits_for(pairs: list[TextPair], easy: int = 20) -> tuple[int, int]:
+    """The translator's limits: lines as long as those of training are translated whole.
+
+    Where hardly one line in a hundred has several sentences, training held too few of them, and `pieces` cuts them as it does for the
+    book's own translators."""
+    several = sum(bool(re.search(ENDS, source)) for source, _ in pairs)
+    return MOST_TOKENS, MOST_TOKENS if 100 * several >= len(pairs) else easy
 
 
 def doubted(translator: Translator, pairs: list[TextPair]) -> list[tuple[float, TextPair]]:
@@ -351,7 +373,8 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
         own_report.write_test(folder, parts["test"])
         own_report.write_left_out(folder, left_out)
 
-    translator, trainer = train_translator(folder, recipe, parts, looked_at(parts), device=device, begin=begin)
+    translator, trainer = train_translator(folder, recipe, parts, looked_at(parts), device=device, begin=begin,
+                                           limits=limits_for(parts["train"]))
     sources, references, said, held_out = tested(folder, recipe, translator, trainer, parts)
     cut = cut_for(ref for refs in references for ref in refs)
     data = {"name": recipe.corpus, "files": [{"file": file.name, "sha256": hashes[file]} for file in files], "cleaning": counts,
@@ -361,11 +384,14 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
         data["train_only"] = {"files": [{"file": file.name, "sha256": hashes[file]} for file in more], "cleaning": counts_of_more}
     if without:
         data["without"] = {"files": [str(file) for file in without], "listed": listed, "pairs": lost}
+    keep_calibration(translator, parts["valid"], folder)  # before the record, which says that all is done
+    effort = records.effort(translator.model, trainer)
+    where = [entry.get("hardware", effort["hardware"]) for entry in trainer.log if entry["kind"] == "epoch"]
+    effort["hardware"] = ", then ".join(dict.fromkeys(where))  # where it was trained, and not where it is tested
     record = records.write_record(
-        folder, command, trainer.config.seed, replace(recipe, training=trainer.config), data, records.effort(translator.model, trainer),
+        folder, command, trainer.config.seed, replace(recipe, training=trainer.config), data, effort,
         [held_out] + scored(said, references, recipe.corpus + "-test", cut), interval=own_report.intervals(said, references, cut),
         copied_answers=own_report.known(references, parts["train"]))
-    keep_calibration(translator, parts["valid"], folder)
     own_report.write_doubted(folder, doubted(translator, parts["train"]))
     shown = own_report.examples(sources, references, said)
     own_report.write_report(folder, record, shown)

@@ -1,5 +1,6 @@
 """What a translator of your own pair learned: a page in its folder, some lines on the screen, and its held-out test, to be scored again."""
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,7 +161,7 @@ def ended(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Answer]], 
         for row in evenly(rows, most):
             asked = "" if row.right else f"  (reference: {row.reference})"
             lines.append(f"{'right' if row.right else 'near' if name == 'right' else name}: {row.source} → {row.said or 'nothing'}{asked}")
-    return lines + [f"more in {folder / REPORT}; to use it: transformer-lit translate --folder {folder} \"...\""]
+    return lines + [f"more in {folder / REPORT}; to use it: transformer-lit translate --folder {shlex.quote(str(folder))} \"...\""]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -30,9 +30,20 @@ def measured(seeds: int = 3) -> list[Size]:
     return [size for size in SIZES if len(runs_of(size.pairs)) >= seeds]
 
 
-def scores_of(runs: Sequence[Mapping], metric: str, best: bool = False) -> list[float]:
-    "A score of each run on the everyday test, with all references: after the last epoch, as the command keeps a model, or at its best one."
-    return [(run["tests"][TEST] if best else run.get("last", run["tests"][TEST]))["all"][metric]["value"] for run in runs]
+def scores_of(runs: Sequence[Mapping], metric: str, best: bool = False, which: str = "all") -> list[float]:
+    """A score of each run on the everyday test: after the last epoch, as the command keeps a model, or at its best one.
+
+    which: with all references or with the first."""
+    return [(run["tests"][TEST] if best else run.get("last", run["tests"][TEST]))[which][metric]["value"] for run in runs]
+
+
+def loss_over(cell: Mapping, other: Mapping, seeds: Sequence[int]) -> str:
+    "Validation loss per character of one cell's runs over that of another's, with these seeds, in percent."
+    def of(some: Mapping) -> float:
+        found = [run["valid_per_character"] for run in recorded("own-pair")["runs"] if run["seed"] in seeds
+                 and all(run[key] == some[key] for key in ("pairs", "text", "change", "epochs"))]
+        return mean(found)
+    return f"{of(cell) / of(other) - 1:+.1%}"
 
 
 # How many pairs ----------------------------------------------------------------------------------------------------------
@@ -42,7 +53,9 @@ def sizing_table() -> figures.Picture:
     rows = []
     for size in measured(1):
         runs = runs_of(size.pairs)
-        rows.append({"pairs": f"{runs[0]['train_pairs']:,}", "BLEU": over_seeds(scores_of(runs, "bleu"), 1), "chrF": over_seeds(scores_of(runs, "chrf"), 1),
+        rows.append({"pairs": f"{runs[0]['train_pairs']:,}", "BLEU": over_seeds(scores_of(runs, "bleu"), 1),
+                     "one reference": f"{mean(scores_of(runs, 'bleu', which='first')):.1f}", "chrF": over_seeds(scores_of(runs, "chrf"), 1),
+                     "French known": f"{mean(run['copied_answers'] for run in runs):.1%}",
                      "minutes on one core": f"{mean(run['cpu_seconds'] for run in runs) / 60:.0f}" + " by the clock" * (runs[0]["text"] == "shipped"),
                      "seeds": len(runs)})
     first = runs_of(measured()[0].pairs)[0]["tests"][TEST]
@@ -191,8 +204,10 @@ def back_rows(sizes: Sequence[int]) -> list[dict]:
                 cell = cells[text]
                 bleu = cell["bleu"][TEST]
                 spread = f" ({bleu['low']:.1f} to {bleu['high']:.1f})" * (len(cell["seeds"]) > 1)
-                rows.append({"real pairs": f"{pairs:,}", "": BACK[text], "BLEU": f"{bleu['mean']:.1f}{spread}", "gain": "".join(
-                    gap_said(gain[TEST], 1) for gain in cell.get("more_than", [])[:1]), "seeds": len(cell["seeds"])})
+                gains = cell.get("more_than", [])[:1]  # over real pairs alone
+                rows.append({"real pairs": f"{pairs:,}", "": BACK[text], "BLEU": f"{bleu['mean']:.1f}{spread}",
+                             "gain": "".join(gap_said(gain[TEST], 1) for gain in gains),
+                             "loss": "".join(loss_over(cell, cells["real"], gain["seeds"]) for gain in gains), "seeds": len(cell["seeds"])})
     return rows
 
 
@@ -215,8 +230,8 @@ def noisy_runs() -> dict[str, list[dict]]:
 
 
 def noise_rows() -> list[dict]:
-    """For each kind of noise: what it takes from BLEU, in each way that was run; what leaving lines out brings over training on all; and how
-    often the model repeats the English."""
+    """For each kind of noise: what it takes from BLEU, in each way that was run; what leaving lines out brings over training on all; the
+    loss over that of clean pairs in each way; and how often the model repeats the English."""
     kinds = noisy_runs()
     cells = cells_by_text(kinds["real"][0]["pairs"], kinds["real"][0]["epochs"])
 
@@ -239,7 +254,8 @@ def noise_rows() -> list[dict]:
         row = {"added": NOISE[kind]}
         for said, (way, rule) in ways.items():
             row |= {said: cost(kind, way, rule), **({"gain" + f", {said}" * (len(ways) > 2): brought(kind, way)} if way else {})}
-        rows.append({**row, "repeated": repeats(kind)})
+        losses = [loss_over(cells[kind + way], cells["real"], cells[kind + way]["seeds"]) for way, _ in ways.values() if kind + way in cells]
+        rows.append({**row, "loss": " → ".join(losses), "repeated": repeats(kind)})
     return rows
 
 

@@ -159,12 +159,16 @@ LONGEST = 128  # tokens of a side that is trained on
 def prepare_training(translator: Translator, pairs: Pairs, recipe: Recipe, folder: Path, longest: int = LONGEST,
                      ) -> tuple[Trainer, PairBatches]:
     "A trainer by `recipe`, and its batches; pairs over `longest` tokens are left out. ValueError if none are left."
-    config, model = recipe.training, translator.model
-    batches = PairBatches([pair for pair in translator.encode_pairs(pairs) if max(map(len, pair)) <= longest], config)
-    optimizer = MuonAndAdam(model) if recipe.optimizer == "muon" else paper_adam(model)
+    config, model, own = recipe.training, translator.model, recipe.corpus == "own"
+    short = [pair for pair in translator.encode_pairs(pairs) if max(map(len, pair)) <= longest]
+    if pairs and not short:
+        raise ValueError(f"each of the {len(pairs):,} training pairs has over {longest} tokens on a side: put one sentence on a line")
+    batches = PairBatches(short, config)
+    warmup = min(config.warmup, max(1, batches.steps // 10)) if own else config.warmup
+    optimizer = MuonAndAdam(model, precision=config.precision if own else None) if recipe.optimizer == "muon" else paper_adam(model)
     trainer = Trainer(
         model, config, optimizer=optimizer, folder=folder,
-        schedule=lambda step: rise_and_fall(step, batches.steps, recipe.peak, config.warmup),
+        schedule=lambda step: rise_and_fall(step, batches.steps, recipe.peak, warmup),
         plan=plan.plan_for(model, config, optimizer, batches, recipe=in_plan(recipe)))
     return trainer, batches
 
@@ -182,8 +186,10 @@ def for_device(recipe: Recipe, device: torch.device, folder: Path | None = None)
 
 def train_translator(folder: str | Path, recipe: Recipe | None = None, parts: dict[str, Pairs] | None = None,
                      samples: Sequence[str] = SAMPLES, stop_at: int | None = None,
-                     device: torch.device | None = None, begin: Callable[[], object] = lambda: None) -> tuple[Translator, Trainer]:
-    """Train by `recipe` into `folder`, going on where it stopped; device: None is `device_here`'s; begin() once the folder is this run's.
+                     device: torch.device | None = None, begin: Callable[[], object] = lambda: None,
+                     limits: tuple[int, int] | None = None) -> tuple[Translator, Trainer]:
+    """Train by `recipe` into `folder`, going on where it stopped; device: None is `device_here`'s; begin() once the folder is this run's;
+    limits: the translator's, if not the usual ones.
 
     After each epoch the log gets the validation loss, in nats per token, and how `samples` are translated. None is
     RECIPES["words"]. Raises ValueError if `folder` was begun otherwise; it stays as it was."""
@@ -192,6 +198,7 @@ def train_translator(folder: str | Path, recipe: Recipe | None = None, parts: di
     may_train(folder, recipe)
     parts = parts or load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator = begin_translator(recipe, parts["train"], folder, keep=False)
+    translator.limits = limits or translator.limits
     translator.model.to(device)  # before the optimiser takes hold of the weights
     trainer, batches = prepare_training(translator, parts["train"], recipe, folder)
     valid = translator.encode_pairs(parts["valid"])
@@ -204,7 +211,7 @@ def train_translator(folder: str | Path, recipe: Recipe | None = None, parts: di
             keep_weights(end, trainer.model)
         loss = validation_loss(translator.model, valid)
         said = translator.translate(list(samples))
-        return {"valid_loss": loss, "samples": dict(zip(samples, said))}
+        return {"valid_loss": loss, "samples": dict(zip(samples, said)), "hardware": records.hardware(device)}
 
     with lock.only_training(folder):
         plan.keep_to(trainer, batches)

@@ -41,6 +41,8 @@ def hardware(device: torch.device | None = None) -> str:
     "GPU, if `device` is one (None: if there is one), how many of them, threads and processor, as far as the system tells."
     n, gpus = torch.get_num_threads(), process()[1]
     words = f"{n} thread{'s' * (n > 1)}, {platform.machine()}"
+    if device is not None and device.type == "mps":
+        return f"Apple GPU, {words}"
     if not (torch.cuda.is_available() if device is None else device.type == "cuda"):
         return words
     return f"{gpus} × " * (gpus > 1) + f"{torch.cuda.get_device_name(device)}, {words}"
@@ -123,7 +125,7 @@ No test sentence stands in training, by its English side.
 TRAINING = """    {command}
 
 {parameters:,} parameters, {tokens:,} target tokens, {minutes:.0f} minutes
-on {hardware}, torch {torch}, seed {seed}, commit {commit}."""
+on {hardware}{processes}, torch {torch}, seed {seed}, commit {commit}."""
 LIMITS = {
     "tatoeba": """Trained on short everyday sentences: idioms, rare words,
 names, numbers and long sentences come out badly, and gender follows the
@@ -152,7 +154,8 @@ def score_lines(record: dict) -> str:
 def effort_lines(record: dict) -> str:
     "The command of a run and what it took, as lines of Markdown."
     told = {key: record[key] for key in ("command", "parameters", "tokens", "hardware", "torch", "seed")}
-    return TRAINING.format(minutes=record["seconds"] / 60, commit=record["commit"] or "unknown", **told)
+    several = f" in each of {record['processes']} processes" if record.get("processes", 1) > 1 else ""
+    return TRAINING.format(minutes=record["seconds"] / 60, commit=record["commit"] or "unknown", processes=several, **told)
 
 
 def model_card(record: dict, name: str = "tatoeba-fr", before: Sequence[dict] = ()) -> str:
