@@ -45,6 +45,11 @@ def close(ours, theirs, atol=1e-9):
     return ours.shape == theirs.shape and torch.allclose(ours, theirs, rtol=1e-6, atol=atol)
 
 
+def one_sentence(text):
+    "Is it one line that says something, and no traceback?"
+    return len(text.strip()) > 20 and "Traceback" not in text and text.strip().count("\n") == 0
+
+
 def same(ours, theirs, hint, wrong=None, atol=1e-9):
     """Equal; or an AssertionError with the mistake's name, if `wrong` (name -> value) holds our value, else `hint`."""
     if close(ours, theirs, atol):

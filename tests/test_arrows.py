@@ -97,3 +97,5 @@ def test_names_of_the_lists_are_modules():
     "A name that is misspelt would hold nothing."
     for pair in [*CIRCLES, *HIDDEN]:
         assert all(name == "?" or stamps.module(name) == name for name in pair), pair
+    named, known = KNOWS_NOTHING | KNOWS_TOKENS, {arrows.grouped(name).removeprefix("support.") for name in FOUND}
+    assert named <= known, f"no such module: {sorted(named - known)}"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers import one_sentence
 from web_server import BODIES, archive, server  # noqa: F401
 
 from transformer_lit import data
@@ -23,10 +24,6 @@ from transformer_lit.support.files import shipped
 ROOT = Path(__file__).resolve().parent.parent
 REAL = os.environ.get("TRANSFORMER_LIT_DATA")
 real_corpora = pytest.mark.skipif(not REAL, reason="TRANSFORMER_LIT_DATA names no folder with the real corpora")
-
-
-def one_sentence(text):
-    return len(text.strip()) > 20 and "Traceback" not in text and text.strip().count("\n") == 0
 
 
 def test_a_folder_that_is_not_there_is_said(monkeypatch, capsys):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import MODES, NORMS, SEEDS, VOCAB, same, sentences, shake
+from helpers import MODES, NORMS, SEEDS, VOCAB, copy_layer, gradients, normal, same, sentences, shake
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -304,23 +304,18 @@ def test_the_start_is_that_of_the_book():
     assert layer.around_attention.dropout.p == model.embedding.dropout.p == 0.3
 
 
-def torchs(layer, d_model, n_heads, d_ff, norm):
-    "PyTorch's encoder layer with the weights of ours."
-    theirs = nn.TransformerEncoderLayer(d_model, n_heads, d_ff, 0.0, batch_first=True, norm_first=norm == "pre")
-    a, ff = layer.attention, layer.feed_forward
-    theirs.self_attn.in_proj_weight.data = torch.cat([part.weight for part in (a.query, a.key, a.value)])
-    theirs.self_attn.in_proj_bias.data = torch.cat([part.bias for part in (a.query, a.key, a.value)])
-    for mine, other in ((a.output, theirs.self_attn.out_proj), (ff[0], theirs.linear1), (ff[2], theirs.linear2)):
-        other.load_state_dict(mine.state_dict())
-    return theirs
-
-
 @NORMS
-def test_the_layer_is_pytorchs_under_a_causal_mask(norm):
+@MODES
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_the_layer_is_pytorchs_under_a_causal_mask(norm, training):
     torch.manual_seed(0)
-    layer, x, causal = StreamLayer(16, 4, 32, 0.0, norm), torch.randn(2, 6, 16), causal_mask(6)
-    theirs = torchs(layer, 16, 4, 32, norm)(x, src_mask=~causal[0, 0], is_causal=True)
-    torch.testing.assert_close(layer(x, mask=causal), theirs)
+    layer, causal = shake(StreamLayer(16, 4, 32, 0.0, norm).double()).train(training), causal_mask(6)
+    theirs = nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True, norm_first=norm == "pre").double().train(training)
+    pairs, x = copy_layer(layer, theirs), normal(2, 6, 16)
+    mine, other = layer(x, mask=causal), theirs(x, src_mask=~causal[0, 0], is_causal=True)
+    same(mine, other, "the layer differs from nn.TransformerEncoderLayer")
+    for one, two in zip(gradients(mine, [x, *(w for w, _ in pairs)]), gradients(other, [x, *(w for _, w in pairs)]), strict=True):
+        same(one, two, "a gradient differs from nn.TransformerEncoderLayer's")
 
 
 def test_parameters_of_a_layer_by_hand():

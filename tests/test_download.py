@@ -11,15 +11,11 @@ from unittest import mock
 import pooch
 import pytest
 import requests
-from helpers import zipped
+from helpers import one_sentence, zipped
 from web_server import BODIES, WHOLE, Answers, archive, server  # noqa: F401
 
 from transformer_lit.support import corpora, download
 from transformer_lit.support.download import Transfer
-
-
-def one_sentence(text):
-    return len(text.strip()) > 20 and "Traceback" not in text and text.strip().count("\n") == 0
 
 
 def fails(urls, path, check=download.whole_zip, timeout=0.3):
@@ -89,7 +85,8 @@ def test_a_failed_download_is_one_sentence(server, fault, words, good_before, tm
     assert good_before or not path.parent.exists(), "a folder that was made for nothing is taken away again"
 
 
-def test_a_server_that_is_gone(tmp_path):
+def test_a_server_that_is_gone(tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     assert "no server answers" in fails("http://127.0.0.1:9/x", tmp_path / "a.zip")
     assert "a.zip" in fails("no address at all", tmp_path / "a.zip")
     assert "fetched from anywhere" in fails([], tmp_path / "a.zip")

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import torch
 import translators
+from test_tokens import known
 from tokenizers import Tokenizer
 
 from transformer_lit import attention_maps
@@ -215,7 +216,7 @@ def test_half_a_character_becomes_a_question_mark(page):
 @pytest.mark.parametrize("name", ["tatoeba-fr", "pocket"])
 def test_every_character_is_cut_as_the_package_cuts_it(page, name):
     "All that Python's Unicode knows, between letters, after a space and before an apostrophe; private ones and half ones apart."
-    letters = [chr(i) for i in range(0x110000) if unicodedata.category(chr(i)) not in ("Cn", "Cs", "Co")]
+    letters = [letter for letter in map(chr, range(0x110000)) if unicodedata.category(letter) not in ("Cs", "Co") and known(letter)]
     texts = [" ".join(f"a{letter}b {letter}'" for letter in letters[i:i + 20]) for i in range(0, len(letters), 20)]
     wrong = [text for text, theirs, mine in zip(texts, tokens(page, name, texts), our_tokens(name, texts), strict=True) if theirs != mine]
     assert not wrong, f"{len(wrong)} of {len(texts)}: {wrong[0]!r}"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import zipped
+from helpers import one_sentence, zipped
 
 from transformer_lit import data
 from transformer_lit.attention import attention_here, scaled_dot_product_attention
@@ -61,10 +61,6 @@ def test_attention_drops_nothing_unless_asked(fused):
     for closed in None, mask:
         ours, wanted = attention_here(q, k, v, closed, fused=fused)[0], scaled_dot_product_attention(q, k, v, closed)[0]
         assert torch.allclose(ours, wanted, atol=1e-5), "weights are dropped that nobody asked to drop"
-
-
-def one_sentence(text):
-    return len(text.strip()) > 20 and "Traceback" not in text and text.strip().count("\n") == 0
 
 
 def tiny_translator():

@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 spec = importlib.util.spec_from_file_location("icons", ROOT / "book" / "_ext" / "icons.py")
 icons = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(icons)
-THEME = Path(importlib.util.find_spec("pydata_sphinx_theme").origin).parent / "theme" / "pydata_sphinx_theme" / "static" / "vendor" / "fontawesome"
+FOUND = importlib.util.find_spec("pydata_sphinx_theme")
+THEME = Path(FOUND.origin if FOUND else "/nowhere/theme").parent / "theme" / "pydata_sphinx_theme" / "static" / "vendor" / "fontawesome"
 PAGE = """<link href="../_static/vendor/fontawesome/6.5.2/css/all.min.css?digest=1" rel="stylesheet" />
   <link rel="preload" as="font" type="font/woff2" crossorigin href="../_static/vendor/fontawesome/6.5.2/webfonts/fa-solid-900.woff2" />
   <script src="../_static/vendor/fontawesome/6.5.2/js/all.min.js?digest=1"></script>

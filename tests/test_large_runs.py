@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from made_up import here, own, store  # noqa: F401
-from test_data import one_sentence
+from helpers import one_sentence
 
 from transformer_lit import wmt
 from transformer_lit.support import cli, large_runs

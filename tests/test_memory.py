@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers import small_model
+from helpers import one_sentence, small_model
 from made_up import here, own, store  # noqa: F401
-from test_data import one_sentence
 
 from transformer_lit import training, wmt
 from transformer_lit.support import experiments, memory

@@ -11,7 +11,7 @@ import types
 import numpy as np
 import pytest
 from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, text  # noqa: F401
-from test_data import one_sentence
+from helpers import one_sentence
 
 from transformer_lit import data
 from transformer_lit.support import download, files, large_runs, lock, prepare, training_sets

@@ -1,22 +1,12 @@
 """Reports of several test sets: scored as each alone, with no text that isn't ours to show."""
 import json
-import random
 
 import numpy as np
 
+from test_evaluation import ENGLISH, FRENCH, ONE, damaged
+
 from transformer_lit.evaluation import interval, rarest, report, word_counts
-from transformer_lit.support.files import shipped
 from transformer_lit.support.reports import all_reports
-
-OWN = [line.split("\t") for line in shipped("data/try_it.tsv").read_text(encoding="utf-8").splitlines()]
-ENGLISH, FRENCH = [e for e, _ in OWN], [f for _, f in OWN]
-ONE = [[f] for f in FRENCH]
-
-
-def damaged(share, seed=1):
-    dice = random.Random(seed)
-    return [" ".join(w for w in line.split() if dice.random() >= share) for line in FRENCH]
-
 
 def translations(lines):
     return [dict(zip(ENGLISH, damaged(0.2)))[line] for line in lines]

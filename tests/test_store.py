@@ -4,7 +4,7 @@ import shutil
 import numpy as np
 import pytest
 from made_up import here, own, store  # noqa: F401
-from test_data import one_sentence
+from helpers import one_sentence
 
 from transformer_lit.support import files
 from transformer_lit.support import store as store_

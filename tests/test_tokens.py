@@ -1,6 +1,8 @@
 """Byte pairs: any text comes back, by hand and from the library, and both agree on every id."""
 import json
 import os
+import subprocess
+import sys
 import unicodedata
 from collections import Counter
 from functools import cache
@@ -151,7 +153,11 @@ def test_one_file(tmp_path):
 
 def test_no_threads_unless_asked_for():
     "Some versions of the library warn when a process that has used its threads is forked: it is told not to use them."
-    assert os.environ["TOKENIZERS_PARALLELISM"] in ("false", "true"), "set by tokens.py unless the user has set it"
+    plain = {name: value for name, value in os.environ.items() if name != "TOKENIZERS_PARALLELISM"}
+    for asked, told in (({}, "false"), ({"TOKENIZERS_PARALLELISM": "true"}, "true")):
+        code = "import os, transformer_lit.tokens; print(os.environ['TOKENIZERS_PARALLELISM'])"
+        said = subprocess.run([sys.executable, "-c", code], env=plain | asked, capture_output=True, text=True, check=True).stdout
+        assert said.strip() == told
 
 
 @pytest.mark.parametrize("size", [0, 100, 260])

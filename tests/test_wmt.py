@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, text  # noqa: F401
-from test_data import one_sentence
+from helpers import one_sentence
 
 from transformer_lit import training, translation, wmt
 from transformer_lit.support import answers, checkpoint, compiling, experiments, large_runs, prepare
