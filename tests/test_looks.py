@@ -31,7 +31,7 @@ def test_a_page_shows_where_the_later_layers_looked():
         layer.cross_attention.fused = False
     assert said.size(1) == len(one["t"]) + 1, "it said a word that isn't in the list: another seed is needed"
     with torch.no_grad():
-        translator.model.eval()(ids, said)
+        translator.model(ids, said)
     mean = torch.stack([weights[0].mean(0) for _, weights in kept]).mean(0)[:-1]
     assert one["w"] == "".join(LETTERS[i] for i in (mean * 63).round().long().flatten())
 

@@ -43,8 +43,10 @@ def beam_steps(translator: Translator, english: str, beam_size: int = 2) -> list
 def looked_at(translator: Translator, english: str) -> dict:
     """What a page needs to show one sentence: the answer, its pieces, and the attention that each paid to the English.
 
-    w holds one letter per weight, row by row of what was said: the mean over the heads of the later half of the layers."""
+    w holds one letter per weight, row by row of what was said: the mean over the heads of the later half of the layers. Leaves the
+    model in evaluation mode."""
     source, target = translator.source, translator.target
+    translator.model.eval()
     ids = source.encode(readable(english))
     [said] = answers(translator.model, [ids], beam_size=4, batch_size=1)
     device = next(translator.model.parameters()).device
