@@ -413,6 +413,43 @@ def test_progress_is_told_and_the_same_engine_is_given_again(page):
     assert found["text"] == ours("pocket").translate(["The dog is old."])[0]
 
 
+@pytest.mark.parametrize("cached", [0, 1, 2])
+def test_parts_of_two_models_are_never_mixed(browser, site, cached):
+    "A cache holds some parts of an older model of the same shape, and the site has a newer one."
+    older = packing.scripts("pocket", packing.any_model("pocket", ours("random-pre")))
+    newer = [(site / f"model-pocket-{i}.js").read_text("ascii") for i in range(3)]
+    assert len(older) < 3 and older[0].split('"')[-2] != newer[0].split('"')[-2], "another model has another stamp"
+    old = [part.replace(newer[0].split('"')[-2], "an older one") for part in newer]
+    asked = []
+    with served(site) as address:
+        page = browser.new_page()
+
+        def answer(route):
+            asked.append(route.request.url.rsplit("/", 1)[1])
+            name, _, stamp = asked[-1].partition("?")
+            index = int(name.removeprefix("model-pocket-").removesuffix(".js"))
+            route.fulfill(body=(newer if stamp else old if index <= cached else newer)[index], content_type="text/javascript")
+
+        page.route("**/model-pocket-*", answer)
+        page.goto(f"{address}/page.html")
+        said = page.evaluate("async () => (await (await tlEngine.open('pocket')).translate('The dog is old.')).text")
+        page.close()
+    assert said == ours("pocket").translate(["The dog is old."])[0]
+    assert [one.partition("?")[0] for one in asked] == [f"model-pocket-{i}.js" for i in (0, 1, 0, 1, 2)] and asked[0].endswith(".js") and "?" in asked[1]
+
+
+def test_a_site_that_refuses_workers_has_its_translator_in_the_page(browser, site):
+    page = browser.new_page()
+    page.goto((site / "page.html").as_uri())
+    found = page.evaluate("""async () => {
+      window.Worker = class { constructor() { setTimeout(() => this.onerror({message: "refused"})); } postMessage() {} terminate() {} };
+      const engine = await tlEngine.open("pocket");
+      return [engine.about.worker, (await engine.translate("The dog is old.")).text];
+    }""")
+    page.close()
+    assert found == [False, ours("pocket").translate(["The dog is old."])[0]]
+
+
 def failing(page, code):
     return page.evaluate(f"async () => {{ const engine = await tlEngine.open('pocket'); try {{ {code} }} catch (error) {{ return error.name + ': ' + error.message; }} }}")
 

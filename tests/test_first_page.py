@@ -116,7 +116,7 @@ def words(page, view, side="fr"):
 
 
 def status(page, view):
-    return page.locator(f"{view} [role=status]").text_content()
+    return page.locator(f"{view} .tl-first-note[role=status]").text_content()
 
 
 def settled(page, *told):

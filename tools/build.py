@@ -20,7 +20,7 @@ import yaml
 from address import home
 
 from transformer_lit.support import claims, figures, inside
-from transformer_lit.support.files import shipped
+from transformer_lit.support.files import file_hash, shipped
 from transformer_lit.support.first_page import SHIPPED, any_sentence, running_sentence
 from transformer_lit.translation import Translator
 
@@ -175,6 +175,15 @@ def megabytes(model: str) -> str:
     return f"{sum(part.stat().st_size for part in (SITE / 'beside' / 'engine').glob(f'model-{model}-*.js')) / 1e6:.0f} MB"
 
 
+def versioned(text: str) -> str:
+    "The page with a version behind each script of its own, so that a browser takes no older one from its cache; live.js hands its own to engine.js."
+    def address(found: re.Match) -> str:
+        paths = [SITE / "book" / "_static" / found[1]] + [SITE / "beside" / "engine" / "engine.js"] * (found[1] == "live.js")
+        return f'src="../_static/{found[1]}?v={"".join(file_hash(path)[:8] for path in paths)}"'
+
+    return re.sub(r'src="\.\./_static/([\w-]+\.js)"', address, text)
+
+
 def dress_first_page() -> None:
     "The running sentence, said by the pocket translator, and some said by each of the shipped ones; hours; the architecture as contents."
     index = SITE / "book" / "index.md"
@@ -189,7 +198,7 @@ def dress_first_page() -> None:
     text = re.sub(r"<!-- hours (\d+) (\d+) -->", lambda found: hours(int(found[1]), int(found[2])), text)
     drawn = figures.architecture(alt="The whole Transformer: the encoder on the left reads, the decoder on the right says; each box leads to its chapter.",
                                  caption="The Transformer of 2017. Each box leads to the chapter that builds it.")
-    index.write_text(text.replace("<!-- architecture -->", drawn.html), encoding="utf-8")
+    index.write_text(versioned(text.replace("<!-- architecture -->", drawn.html)), encoding="utf-8")
 
 
 def inside_text(text: str, size: Callable[[str], str]) -> str:
@@ -201,7 +210,7 @@ def dress_inside() -> None:
     "The page Inside the model: what it shows before its model is loaded, as a script beside it, and the sizes of what it would load."
     page, static = SITE / "book" / "inside.md", SITE / "book" / "_static"
     (static / "inside-record.js").write_text(inside.script(Translator.from_pretrained(shipped("data/checkpoints/pocket"))), encoding="utf-8")
-    page.write_text(inside_text(page.read_text(encoding="utf-8"), megabytes), encoding="utf-8")
+    page.write_text(versioned(inside_text(page.read_text(encoding="utf-8"), megabytes)), encoding="utf-8")
 
 
 def assemble() -> None:

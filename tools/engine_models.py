@@ -7,6 +7,7 @@ in pieces of a megabyte, one after the other, which shows how far it is and neve
 shipped: one byte each, with a scale for each row. Nothing of this is kept in git.
 """
 import base64
+import hashlib
 import json
 import shutil
 import sys
@@ -65,8 +66,8 @@ def packed(name: str, translator: Translator, weights: dict[str, Tensor]) -> byt
 def scripts(name: str, file: bytes) -> list[str]:
     "The file as scripts, in their order."
     whole = [base64.b64encode(file[at:at + PART]).decode() for at in range(0, len(file), PART)]
-    total = sum(map(len, whole))
-    return [f'tlEngine.part("{name}",{i},{len(whole)},{total},"{part}");\n' for i, part in enumerate(whole)]
+    total, stamp = sum(map(len, whole)), hashlib.sha256(file).hexdigest()[:16]  # so that a page doesn't mix it with what an older one left in a cache
+    return [f'tlEngine.part("{name}",{i},{len(whole)},{total},"{part}","{stamp}");\n' for i, part in enumerate(whole)]
 
 
 def write_model(folder: Path, name: str, file: bytes) -> None:

@@ -14,7 +14,7 @@ const within = root => ({
 // what a screen reader says, once, and what is written under the words
 function tell(root, said, note) {
   const {out} = within(root);
-  out("said").textContent = said ? `French: ${said} ` : "";
+  out("said").replaceChildren(...(said ? ["French: ", Object.assign(document.createElement("span"), {lang: "fr", textContent: said}), " "] : []));
   (out("note") || out("say")).textContent = note;
 }
 
@@ -107,7 +107,7 @@ function runningSentence(root) {
     const mine = document.activeElement == button("load");
     try {
       goLive(await tlLive.engine("pocket", {button: button("load"), progress: root.querySelector("progress")}));
-      if (mine) root.querySelector("select").focus();
+      if (mine && [button("load"), document.body].includes(document.activeElement)) root.querySelector("select").focus();  // the reader may have gone on
     } catch (error) {
       out("how").textContent = tlLive.sentence(error);
     }
@@ -192,7 +192,7 @@ function anySentence(root) {
 
   // shows a part token by token while it is said; says when it is all shown
   async function follow(one, mine, alone, done) {
-    for (let shown = -1, ended = false; mine == turn && !(ended && shown == one.steps());) {
+    for (let shown = -1, ended = false; mine == turn && !document.hidden && !(ended && shown == one.steps());) {  // nobody watches a hidden tab, and its clock crawls
       ended = done();
       const next = alone && !tlLive.calm ? Math.min(shown + 1, one.steps()) : one.steps();
       if (next != shown) { shown = next; view.show(one.after(shown), true); }
@@ -306,8 +306,10 @@ function anySentence(root) {
     }
     ready();
     const asked = field.value.trim();
-    if (focused) (asked ? button("go") : field).focus();  // a phone's keyboard would cover the answer
-    if (asked) run(); else tell(root, "", "The translator is here: type an English sentence.");
+    const typing = document.activeElement == field;
+    if (focused && [button("load"), document.body].includes(document.activeElement)) (asked ? button("go") : field).focus();  // a phone's keyboard would cover the answer
+    if (asked && !typing) run();
+    else tell(root, "", asked ? "The translator is here: Enter translates." : "The translator is here: type an English sentence.");
   });
   form.addEventListener("submit", event => { event.preventDefault(); run(); });
   form.addEventListener("change", event => {

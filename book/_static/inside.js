@@ -147,11 +147,14 @@ async function newSentence(text, by = engine, called = name) {
   return parts.length > 1 ? `The page opens one sentence at a time: the first of ${parts.length}. ${note}` : note;
 }
 
-const say = text => { out("say").textContent = text; };
+const say = (text, french = "") => {
+  out("say").replaceChildren(text, ...(french ? [Object.assign(document.createElement("span"), {lang: "fr", textContent: french})] : []));
+};
 
 async function press(event) {
   if (event) event.preventDefault();
   const wanted = one('.tl-in input[name="in-model"]:checked').value, go = button("go");
+  if (go.getAttribute("aria-disabled") == "true") return;  // a model is on its way; its end names the button
   const mine = ++pressed;
   stopAll();
   clearCounts();
@@ -164,7 +167,7 @@ async function press(event) {
     if (!await speak()) return;
     at = 0;
     clearCounts();
-    say(`${note ? note + " " : ""}French: ${shown.text}`);
+    say(`${note ? note + " " : ""}French: `, shown.text);
     draw();
     play(0, telling());
   } catch (error) {
@@ -177,6 +180,7 @@ async function press(event) {
 // every change of a switch or of a token ends here
 async function again(kept) {
   try {
+    if (engine) say("");  // what stands there is an earlier answer
     if (engine && !await speak(kept)) return;
     at = Math.min(kept ? kept.length - 1 : at, shown.steps.length - 1);
     draw();
@@ -211,6 +215,7 @@ function stopAll() {
   clearInterval(playing);
   clearInterval(growing);
   playing = growing = null;
+  out("map-say").setAttribute("aria-live", "polite");
   names();
 }
 
@@ -223,6 +228,7 @@ function names() {
 function play(from, rest, pace = PACE) {
   stopAll();
   if (tlLive.calm && pace == PACE) { pointTo(rest); return; }
+  out("map-say").setAttribute("aria-live", "off");  // read out once, when it rests, and not for each token
   pointTo(from);
   playing = setInterval(() => {
     if (at < shown.steps.length - 1) { pointTo(at + 1, true); return; }

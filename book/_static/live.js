@@ -26,7 +26,7 @@
 window.tlLive = (function () {
 "use strict";
 
-const folder = new URL("../engine/", document.currentScript.src).href;
+const folder = new URL("../engine/", document.currentScript.src).href, version = new URL(document.currentScript.src).search;
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 // Loading ------------------------------------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ let script = null;
 function fetchEngine() {
   if (!script) script = new Promise((found, failed) => {
     const tag = document.createElement("script");
-    tag.src = `${folder}engine.js`;
+    tag.src = `${folder}engine.js${version}`;
     tag.onload = () => window.tlEngine ? found() : failed(new Error("This browser is too old to run the translator; the rest of the page works."));
     tag.onerror = () => { tag.remove(); script = null; failed(new Error("The translator could not be loaded: its folder “engine” isn't beside the pages, or the network is gone. Try again.")); };
     document.head.appendChild(tag);

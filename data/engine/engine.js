@@ -657,8 +657,8 @@ function core() {
     }
 
     function open() {
-      if (refused) throw refused;
-      if (!model || model.empty.length) throw new Error("The model's file is damaged: a part of it is missing.");
+      if (!model && refused instanceof RangeError) throw new Error("This device has too little free memory for the translator: close other tabs and try again.");
+      if (refused || !model || model.empty.length) throw new Error("The model's file is damaged: reload the page and try again.");
       translator = new Translator(model);
       return translator.about;
     }
@@ -702,12 +702,12 @@ function connect(inPage, receive) {
   }
 }
 
-// one file of the model: a script that calls tlEngine.part
-function fetchPart(from, name, index) {
+// one file of the model: a script that calls tlEngine.part; stamp: of the model that is wanted, as its other files have it
+function fetchPart(from, name, index, stamp) {
   return new Promise((found, failed) => {
     const script = document.createElement("script");
     arriving[name] = part => found(part);
-    script.src = `${from}model-${name}-${index}.js`;
+    script.src = `${from}model-${name}-${index}.js${stamp && `?${stamp}`}`;
     script.onload = () => { script.remove(); failed(new Error("The model's file is damaged.")); };  // too late if it has arrived
     script.onerror = () => { script.remove(); failed(new Error("The model's file could not be loaded; try again.")); };
     document.head.appendChild(script);
@@ -716,9 +716,10 @@ function fetchPart(from, name, index) {
 
 async function load(name, {from = here, plain = false, inPage = false, progress = () => {}}) {
   const asked = new Map(), engine = {};
-  let count = 0;
+  let count = 0, ended = "";
   function receive(message) {
     if (message.broken) {
+      ended = message.broken;
       for (const one of asked.values()) one.failed(new Error(message.broken));
       asked.clear();
       return;
@@ -732,13 +733,19 @@ async function load(name, {from = here, plain = false, inPage = false, progress 
   }
   const line = connect(inPage, receive);
   const ask = (call, given, event) => new Promise((found, failed) => {
+    if (ended) { failed(new Error(ended)); return; }
     asked.set(++count, {found, failed, event});
     line.send({id: count, call, given: {...given, wanted: Boolean(event)}});
   });
   try {
-    for (let index = 0, loaded = 0, parts = 1; index < parts; index++) {
-      const part = await fetchPart(from, name, index);
-      parts = part.parts;
+    for (let index = 0, loaded = 0, parts = 1, stamp = "", renewed = 0; index < parts; index++) {
+      const part = await fetchPart(from, name, index, stamp);
+      if (stamp && part.stamp != stamp) {  // an older model was in a cache, or a newer one has come: once more from the beginning
+        if (renewed++) throw new Error("The translator was renewed while it was loading: reload the page and try again.");
+        [index, loaded, stamp] = [-1, 0, part.stamp];
+        continue;
+      }
+      [parts, stamp] = [part.parts, part.stamp || ""];
       loaded += part.base64.length;
       line.send({call: "part", given: {index, base64: part.base64, plain}});
       progress({loaded, total: part.total});
@@ -746,6 +753,7 @@ async function load(name, {from = here, plain = false, inPage = false, progress 
     engine.about = {...await ask("open", {}), worker: line.worker};
   } catch (error) {
     line.close();
+    if (ended && line.worker) return load(name, {from, plain, inPage: true, progress});  // a site may refuse workers, and says so only later
     throw error;
   }
   engine.tokens = text => ask("tokens", {text});
@@ -771,8 +779,8 @@ window.tlEngine = {
     return engines[key].promise;
   },
   // called by the model's files: part `index` of `parts`, `total` letters in all
-  part(name, index, parts, total, base64) {
-    if (arriving[name]) arriving[name]({index, parts, total, base64});
+  part(name, index, parts, total, base64, stamp) {
+    if (arriving[name]) arriving[name]({index, parts, total, base64, stamp});
     delete arriving[name];
   },
 };
