@@ -333,6 +333,24 @@ def test_firefox_says_the_same(site, translator, shipped_one):
     assert small == f"French: {cow} " and large == f"French: {love} "
 
 
+def test_a_reader_who_goes_on_keeps_the_focus(visit):
+    "What is loading takes the focus only from the button that was pressed."
+    page = visit()
+    page.locator(".tl-first [data-do=load]").click()
+    page.locator("textarea").focus()
+    page.wait_for_selector(".tl-first select")
+    assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
+    page.locator(".tl-ask [data-do=load]").click()
+    page.locator("textarea").focus()
+    page.keyboard.type("I love y")
+    page.wait_for_selector(".tl-ask [data-do=go]:not([hidden])")
+    assert page.evaluate("document.activeElement.tagName") == "TEXTAREA" and "Enter translates" in status(page, ".tl-ask"), "half a sentence was translated"
+    page.keyboard.type("ou.")
+    page.keyboard.press("Enter")
+    assert "seconds on this device" in settled(page, "seconds on this device")
+    assert page.locator(".tl-ask [data-out=said] [lang=fr]").count() == 1, "the French is read as French"
+
+
 @pytest.mark.slow
 def test_by_keyboard_alone(visit):
     "Every control is reached with Tab; the answer is said once, and not for every token."
