@@ -56,7 +56,7 @@ def sizing_table() -> figures.Picture:
         rows.append({"pairs": f"{runs[0]['train_pairs']:,}", "BLEU": over_seeds(scores_of(runs, "bleu"), 1),
                      "one reference": f"{mean(scores_of(runs, 'bleu', which='first')):.1f}", "chrF": over_seeds(scores_of(runs, "chrf"), 1),
                      "French known": f"{mean(run['copied_answers'] for run in runs):.1%}",
-                     "minutes on one core": f"{mean(run['cpu_seconds'] for run in runs) / 60:.0f}" + " by the clock" * (runs[0]["text"] == "shipped"),
+                     "minutes": f"{mean(run['cpu_seconds'] for run in runs) / 60:.0f}" + " by the clock" * (runs[0]["text"] == "shipped"),
                      "seeds": len(runs)})
     first = runs_of(measured()[0].pairs)[0]["tests"][TEST]
     return figures.table(rows, caption=f"{first['sentences']:,} test sentences, after the last epoch; mean of the seeds (lowest to highest); "
@@ -229,9 +229,14 @@ def noisy_runs() -> dict[str, list[dict]]:
     return {kind: runs for kind, runs in kinds.items() if runs}
 
 
+def ways_run(cells: Mapping[str, dict]) -> dict[str, tuple[str, str]]:
+    "The ways of training on wrong lines that some kind of noise was run in."
+    return {said: more for said, more in WAYS.items() if any(kind + more[0] in cells for kind in NOISE)}
+
+
 def noise_rows() -> list[dict]:
-    """For each kind of noise: what it takes from BLEU, in each way that was run; what leaving lines out brings over training on all; the
-    loss over that of clean pairs in each way; and how often the model repeats the English."""
+    """For each kind of noise: what it takes from BLEU, in each way that was run, and what leaving the worst tenth out brings over training
+    on all lines."""
     kinds = noisy_runs()
     cells = cells_by_text(kinds["real"][0]["pairs"], kinds["real"][0]["epochs"])
 
@@ -241,22 +246,27 @@ def noise_rows() -> list[dict]:
         found = mean(run["found"][rule]["recall"] for run in kinds[kind])
         return f"finds {found:.0%}" if found < 0.1 else "no run"
 
-    def repeats(kind: str) -> str:
-        return f"{mean(run['repeats'] for run in kinds[kind] if 'repeats' in run):.1%}"
-
     def brought(kind: str, way: str) -> str:
         gains = [gain[TEST] for gain in cells.get(kind + way, {}).get("more_than", []) if gain["text"] == kind]
         return gap_said(gains[0], 1) if gains else "–"
 
-    ways = {said: more for said, more in WAYS.items() if any(kind + more[0] in cells for kind in NOISE)}
     rows = []
     for kind in (kind for kind in kinds if kind != "real"):
         row = {"added": NOISE[kind]}
-        for said, (way, rule) in ways.items():
-            row |= {said: cost(kind, way, rule), **({"gain" + f", {said}" * (len(ways) > 2): brought(kind, way)} if way else {})}
-        losses = [loss_over(cells[kind + way], cells["real"], cells[kind + way]["seeds"]) for way, _ in ways.values() if kind + way in cells]
-        rows.append({**row, "loss": " → ".join(losses), "repeated": repeats(kind)})
+        for said, (way, rule) in ways_run(cells).items():
+            row |= {said: cost(kind, way, rule), **({"gain": brought(kind, way)} if way == "+filtered" else {})}
+        rows.append(row)
     return rows
+
+
+def noise_losses() -> list[dict]:
+    "For each kind of noise: validation loss over that of clean pairs alone, in each way that was run, and how often the model repeats the English."
+    kinds = noisy_runs()
+    cells = cells_by_text(kinds["real"][0]["pairs"], kinds["real"][0]["epochs"])
+    return [{"added": NOISE[kind],
+             **{said: loss_over(cells[kind + way], cells["real"], cells[kind + way]["seeds"]) if kind + way in cells else "no run"
+                for said, (way, _) in ways_run(cells).items()},
+             "repeated": f"{mean(run['repeats'] for run in runs if 'repeats' in run):.1%}"} for kind, runs in kinds.items() if kind != "real"]
 
 
 def clean_bleu() -> float:
