@@ -139,8 +139,11 @@ def test_the_page_says_what_wrong_lines_cost():
     assert all(one["low"] < 0 < one["high"] and abs(one["value"]) < 1 and cells[f"{kind}+filtered"]["seeds"] == [1] for kind, one in without.items()), "could be zero"
     brought = {kind: next(gain["tatoeba"] for gain in cells[f"{kind}+filtered"]["more_than"] if gain["text"] == kind) for kind in without}
     assert [round(brought[kind]["value"], 1) for kind in ("misaligned", "wrong-language", "misordered")] == [2.4, 2.3, 1.3] and all(one["low"] > 0 for one in brought.values())
-    assert not any(f"{kind}+cleaned" in cells for kind in views.NOISE), "the table has no column for it"
+    cleaned = {kind: cells[f"{kind}+cleaned"]["more_than"][0]["tatoeba"] for kind in views.NOISE if f"{kind}+cleaned" in cells}
+    assert {kind: round(one["value"], 1) for kind, one in cleaned.items()} == {"wrong-language": -0.2, "untranslated": -0.6} and all(one["low"] < 0 < one["high"] for one in cleaned.values())
+    assert all(rows[views.NOISE[kind]]["cleaned"] in ("finds 0%", "finds 1%") for kind in views.NOISE if kind not in cleaned)
     lossy = {row["added"]: row for row in views.noise_losses()}
+    assert all(abs(float(lossy[views.NOISE[kind]]["cleaned"].rstrip("%"))) < 1 for kind in cleaned), "within one percent of clean pairs"
     losses = {kind: [float(lossy[views.NOISE[kind]][way].rstrip("%")) for way in ("on all lines", "worst tenth out")] for kind in without}
     assert [after < before for before, after in losses.values()] == [True, False, False] == [kind == "misaligned" for kind in without], "falls for one kind only"
     assert 0.12 < float(lossy["English on both sides"]["repeated"].rstrip("%")) / 100 < 0.13, "one in eight"
