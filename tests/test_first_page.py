@@ -340,7 +340,7 @@ def test_a_reader_who_goes_on_keeps_the_focus(visit):
         const found = await engine(...given); await new Promise(go => { window.arrive = go; }); return found; }; }""")
     page.locator(".tl-first [data-do=load]").click()
     page.locator("textarea").focus()
-    page.wait_for_function("window.arrive")
+    page.wait_for_function("Boolean(window.arrive)")
     page.evaluate("arrive()")
     page.wait_for_selector(".tl-first select")
     assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
@@ -348,7 +348,7 @@ def test_a_reader_who_goes_on_keeps_the_focus(visit):
     page.locator(".tl-ask [data-do=load]").click()
     page.locator("textarea").focus()
     page.keyboard.type("I love y")
-    page.wait_for_function("window.arrive")
+    page.wait_for_function("Boolean(window.arrive)")
     page.evaluate("arrive()")
     page.wait_for_selector(".tl-ask [data-do=go]:not([hidden])")
     assert page.evaluate("document.activeElement.tagName") == "TEXTAREA" and "Enter translates" in status(page, ".tl-ask"), "half a sentence was translated"
