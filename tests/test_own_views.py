@@ -101,6 +101,8 @@ def test_the_page_says_what_so_many_pairs_gave():
     assert views.runs_of(150_000)[0]["train_pairs"] == 158_482 and [run["seed"] for run in views.runs_of(50_000)] == [1] and not views.runs_of(1_000_000)
     means = [round(mean(some), 1) for some in (few, more, many, every)]
     assert all(17 <= after - before <= 18 for before, after in zip(means[:2], means[1:3])) and round(means[3] - means[2]) == 12 and round(means[2]) == 44
+    (whole,), (short,) = views.runs_of(50_000), views.cell_runs(views.cells_by_text(50_000, 4)["real"])
+    assert 45 < whole["tokens"] / short["tokens"] * short["cpu_seconds"] / 60 < 55, "about 50 minutes, at the pace of the shorter runs"
     assert 1 / 9.5 < views.runs_of(150_000)[0]["copied_answers"] < 1 / 8.5, "one answer in nine could have been met"
     said = {pairs: {source: one for source, _, one in views.runs_of(pairs)[0]["shown"]} for pairs in (10_000, 50_000, 150_000)}
     assert said[50_000]["My shoelaces came undone."] == "Mes chaussettes sont entrées." and said[50_000]["I need a heavy coat."] == "J'ai besoin d'un manteau lourd."

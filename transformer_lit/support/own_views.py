@@ -37,13 +37,15 @@ def scores_of(runs: Sequence[Mapping], metric: str, best: bool = False, which: s
     return [(run["tests"][TEST] if best else run.get("last", run["tests"][TEST]))[which][metric]["value"] for run in runs]
 
 
+def cell_runs(cell: Mapping) -> list[dict]:
+    "The runs of a cell."
+    return [run for run in recorded("own-pair")["runs"] if all(run[key] == cell[key] for key in ("pairs", "text", "change", "epochs"))]
+
+
 def loss_over(cell: Mapping, other: Mapping, seeds: Sequence[int]) -> str:
     "Validation loss per character of one cell's runs over that of another's, with these seeds, in percent."
-    def of(some: Mapping) -> float:
-        found = [run["valid_per_character"] for run in recorded("own-pair")["runs"] if run["seed"] in seeds
-                 and all(run[key] == some[key] for key in ("pairs", "text", "change", "epochs"))]
-        return mean(found)
-    return f"{of(cell) / of(other) - 1:+.1%}"
+    one, two = (mean(run["valid_per_character"] for run in cell_runs(some) if run["seed"] in seeds) for some in (cell, other))
+    return f"{one / two - 1:+.1%}"
 
 
 # How many pairs ----------------------------------------------------------------------------------------------------------
@@ -137,11 +139,6 @@ def stop_rows() -> list[dict]:
 DOMAIN = {"real": "everyday pairs alone", "mixed": "captions mixed in", "tuned": "then tuned on captions", "captions": "captions alone"}
 
 
-def domain_runs(cell: Mapping) -> list[dict]:
-    "The runs of a cell."
-    return [run for run in recorded("own-pair")["runs"] if all(run[key] == cell[key] for key in ("pairs", "text", "change", "epochs"))]
-
-
 def domain_cells() -> dict[str, dict]:
     """The cells of the short runs that are compared on captions, by their text; real: without captions. Their means are over the seeds that all
     have: everyday pairs alone may have been run with more, for another part. KeyError if one isn't recorded."""
@@ -149,7 +146,7 @@ def domain_cells() -> dict[str, dict]:
     every = set.intersection(*(set(found[text]["seeds"]) for text in DOMAIN))
     told = {}
     for text in DOMAIN:
-        runs = [run for run in domain_runs(found[text]) if run["seed"] in every]
+        runs = [run for run in cell_runs(found[text]) if run["seed"] in every]
         told[text] = found[text] | {"seeds": sorted(every), "bleu": {
             test: {"mean": mean(run["tests"][test]["all"]["bleu"]["value"] for run in runs)} for test in (TEST, "multi30k")}}
     return told
@@ -159,7 +156,7 @@ def domain_rows() -> list[dict]:
     """For each way to use captions: the updates of the weights that were kept, and BLEU on everyday sentences and on captions, with its gain
     over the everyday pairs alone."""
     cells = domain_cells()
-    steps = {text: mean(run["best_step"] for run in domain_runs(cell) if run["seed"] in cell["seeds"]) for text, cell in cells.items()}
+    steps = {text: mean(run["best_step"] for run in cell_runs(cell) if run["seed"] in cell["seeds"]) for text, cell in cells.items()}
     steps["tuned"] += steps["real"]  # what was trained is trained on
     return [{"": DOMAIN[text], "updates": f"{steps[text]:,.0f}", **{
         name: f"{cell['bleu'][test]['mean']:.1f}" + "".join(f", {gap_said(gain[test], 1)}" for gain in cell.get("more_than", [])[:1])
