@@ -18,12 +18,11 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from common import BENCH, command, keep, where  # noqa: E402
-from domains import answered, tests  # noqa: E402
+from domains import answered, english_french, tests  # noqa: E402
 
 from transformer_lit import data  # noqa: E402
 from transformer_lit.support import confidence, sampling, training_sets  # noqa: E402
 from transformer_lit.support.files import file_hash, shipped  # noqa: E402
-from transformer_lit.translation import Translator  # noqa: E402
 
 FITTED = {"tatoeba": "valid-tatoeba", "multi30k": "valid-multi30k", "newstest2013": "valid"}
 TRIED = ("tatoeba", "multi30k", "newstest2014")
@@ -55,7 +54,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     made = where()  # now: the first file that is written here changes a checkout
     folder = o.folder or shipped("data/checkpoints/tatoeba-fr")
-    translator, weights = Translator.from_pretrained(folder), file_hash(folder / "model.safetensors")
+    translator, weights = english_french(folder), file_hash(folder / "model.safetensors")
     place = ROOT / ".run/domains" / weights[:12]
     held, sure, chrf = training_sets.mixture_held_out("fr"), [], []
     for name, part in FITTED.items():

@@ -77,7 +77,7 @@ def one_probe(kind: str, rng: Random) -> tuple[str, Callable[[str], bool]]:
         return f"{n:,}", lambda said: str(n) in re.findall(r"\d+", digits_joined(said))
     if kind == "dates":
         day, month, year = rng.randint(2, 28), rng.choice(list(MONTHS)), rng.randint(1801, 2029)
-        return f"{month} {day}, {year}", lambda said: f"{day} {MONTHS[month]} {year}" in said.casefold()
+        return f"{month} {day}, {year}", lambda said: bool(re.search(rf"(?<!\d){day} {MONTHS[month]} {year}(?!\d)", said.casefold()))
     whole, cents = rng.randint(2, 980), rng.randint(1, 99)
     return f"${whole}.{cents:02d}", lambda said: bool(re.search(rf"(?<!\d){whole}[.,]{cents:02d}(?!\d)", said))
 
@@ -127,13 +127,25 @@ def told(translator: Translator, test: Test, said: list[str], sure: list[float])
 
 
 def answered(translator: Translator, sentences: list[str], place: Path, size: int = 256) -> tuple[list[str], list[float]]:
-    "Answers and their mean log-probabilities, from the file at `place` as far as it goes."
+    "Answers and their mean log-probabilities, from the file at `place` as far as it goes and is of these sentences."
     kept = json.loads(place.read_text("utf-8")) if place.exists() else []
+    if [sentence for sentence, _, _ in kept] != sentences[:len(kept)]:
+        kept = []
     for k in range(len(kept), len(sentences), size):
-        kept += [[said.text, said.log_probability] for said in translate_surely(translator, sentences[k:k + size])]
+        some = sentences[k:k + size]
+        kept += [[sentence, said.text, said.log_probability] for sentence, said in zip(some, translate_surely(translator, some))]
         place.parent.mkdir(parents=True, exist_ok=True)
         write_json(place, kept)
-    return [text for text, _ in kept], [sure for _, sure in kept]
+    return [text for _, text, _ in kept], [sure for _, _, sure in kept]
+
+
+def english_french(folder: Path) -> Translator:
+    "The translator in a folder. ValueError with one sentence if its pair isn't the one that the tests here are of."
+    translator = Translator.from_pretrained(folder)
+    if translator.languages != ("en", "fr"):
+        pair = " into ".join(translator.languages or ("a language", "another"))
+        raise ValueError(f"{folder} translates {pair}, and these tests are English-French")
+    return translator
 
 
 def copied(translator: Translator, place: Path, n: int = 200) -> dict[str, float]:
@@ -162,7 +174,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     made = where()  # now: the first record that is written here changes a checkout
     folder = o.folder or shipped("data/checkpoints/tatoeba-fr")
-    translator, weights = Translator.from_pretrained(folder), file_hash(folder / "model.safetensors")
+    translator, weights = english_french(folder), file_hash(folder / "model.safetensors")
     place = ROOT / ".run/domains" / weights[:12]  # other weights, other answers
     copies = copied(translator, place)
     print(*(f"{kind}: {share:.1%} right" for kind, share in copies.items()), sep="\n")

@@ -23,11 +23,12 @@ sys.path.insert(0, str(ROOT))
 from transformer_lit.data import load, tatoeba_archive  # noqa: E402
 from transformer_lit.support import looks, recipes, records, seen  # noqa: E402
 from transformer_lit.support.commands import command_again  # noqa: E402
-from transformer_lit.support.files import shipped  # noqa: E402
+from transformer_lit.support.confidence import NAME  # noqa: E402
+from transformer_lit.support.files import file_hash, shipped, write_json  # noqa: E402
 from transformer_lit.support.precision import precision_losses  # noqa: E402
 from transformer_lit.translation import from_pretrained, save_pretrained  # noqa: E402
 
-MIXTURES = ("mixture-fr", "mixture-de")
+MIXTURES = ("mixture-fr",)
 
 
 def keep_log(training, results):
@@ -37,6 +38,12 @@ def keep_log(training, results):
         if e["kind"] == "epoch" or e["step"] % 10 == 0), encoding="utf-8")
 
 
+def sealed(box):
+    "The hash of the weights, into translator.json: they are loaded with it and with no other."
+    path = box / "translator.json"
+    write_json(path, json.loads(path.read_text("utf-8")) | {"sha256": file_hash(box / "model.safetensors")})
+
+
 def publish(name, run, parts, training, translator, command, root=ROOT):
     "`translator` and `training` as `train_translator` returns them; results into `root`."
     recipe, box, results = recipes.RECIPES[name], root / "data/checkpoints" / name, root / "book/results" / name
@@ -44,6 +51,7 @@ def publish(name, run, parts, training, translator, command, root=ROOT):
     (results / "precision.json").write_text(json.dumps(precision_losses(translator, parts["valid"]), indent=1))
     save_pretrained(translator, box)
     (box / "model.safetensors").chmod(0o644)
+    sealed(box)
     seen.save_seen(parts["train"], box)
     packed = from_pretrained(box)  # what the book ships is what is scored
     archive = shipped("data/pocket.tsv.gz") if recipe.corpus == "pocket" else tatoeba_archive(recipe.language)
@@ -62,11 +70,14 @@ def publish_mixture(name, run, root=ROOT, before=()):
     "A finished run of `train --recipe mixture-...`, which went on from those `before`: packed, with its card and its record; into `root`."
     record = json.loads((run / "run.json").read_text("utf-8"))
     box, results = root / "data/checkpoints" / name, root / "book/results" / name
+    earlier = [json.loads((root / "book/results" / part / "run.json").read_text("utf-8")) for part in before]
+    card = records.model_card(record, name, earlier)  # all is read before anything is written
     results.mkdir(parents=True, exist_ok=True)
     save_pretrained(from_pretrained(run), box)
     (box / "model.safetensors").chmod(0o644)
-    earlier = [json.loads((root / "book/results" / part / "run.json").read_text("utf-8")) for part in before]
-    (box / "README.md").write_text(records.model_card(record, name, earlier), encoding="utf-8")
+    sealed(box)
+    (box / NAME).unlink(missing_ok=True)  # other weights: bench/confidence.py writes it anew
+    (box / "README.md").write_text(card, encoding="utf-8")
     for file in "run.json", "log.jsonl":
         shutil.copyfile(run / file, results / file)
     return record

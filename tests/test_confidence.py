@@ -59,11 +59,12 @@ def test_rising_never_falls_and_keeps_the_mean(values):
 def test_groups_and_calibration():
     x, y = [-3, -1, -2, -4], [30, 90, 20, 10]
     assert in_groups(x, y, 2) == [(-3.5, 20, 2), (-1.5, 55, 2)]
-    worth = calibrate(x, y, 4)
+    worth = calibrate(x * 10, y * 10)
     assert worth == Calibration((-4, -3, -2, -1), (10, 25, 25, 90)), "30 and 20 fall: both become 25"
     assert [worth(v) for v in (-9, -4, -3.5, -2.5, -1.5, 0)] == [10, 10, 17.5, 25, 57.5, 90]
-    with pytest.raises(ValueError, match="3 answers are too few .* at least 4"):
-        calibrate(x[:3], y[:3], 4)
+    assert len(calibrate(range(29), range(29)).chrf) == 2 and len(calibrate(range(400), range(400)).chrf) == confidence.GROUPS
+    with pytest.raises(ValueError, match="19 answers are too few .* at least 20"):
+        calibrate(range(19), range(19))
 
 
 def test_the_best_reference_counts():

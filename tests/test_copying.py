@@ -36,6 +36,19 @@ def test_the_same_stands_on_both_sides_afterwards():
     assert with_others(("It rains.", "Il pleut."), Random(1)) is None
 
 
+@pytest.mark.parametrize("pair", [
+    ("It was October 10, 1972.", "C'était le 10 octobre 1972."), ("It ended on 3 May 1945.", "Ça a fini le 3 mai 1945."),
+    ("It is 7:30.", "Il est 7 h 30."), ("I gave 50%.", "J'ai donné 50 %.")])
+def test_not_any_number_can_stand_in_a_date_a_time_or_a_percentage(pair):
+    assert shared_numbers(pair) == [] and with_others(pair, Random(1)) is None
+
+
+def test_a_word_that_only_begins_a_sentence_is_no_name():
+    pairs = [("Pardon me, Tom.", "Pardon, Tom."), ("I beg your pardon.", "Je vous demande pardon.")]
+    made = list(copying_pairs(lambda: pairs))
+    assert len(made) == 1 and made[0][0].startswith("Pardon me, ") and "Tom" not in made[0][0]
+
+
 def test_a_number_inside_another_stays():
     for seed in range(50):
         english, french = with_others(("It cost 5 dollars in 1995.", "En 1995, ça coûtait 5 dollars."), Random(seed))

@@ -42,7 +42,9 @@ def test_a_date():
     rng = domains.Random(1)
     value, right = domains.one_probe("dates", rng)
     month, day, year = value.replace(",", "").split()
-    assert right(f"Né le {day} {domains.MONTHS[month]} {year}.") and not right(f"Né le {day} {domains.MONTHS[month]} {int(year) + 1}.")
+    there = domains.MONTHS[month]
+    assert right(f"Né le {day} {there} {year}.") and not right(f"Né le {day} {there} {int(year) + 1}.")
+    assert not right(f"Né le 1{day} {there} {year}.") and not right(f"Né le {day} {there} {year}0.")
 
 
 def test_said_again_and_again():
@@ -58,6 +60,8 @@ def test_what_is_reported_of_a_test(tmp_path):
     kept = json.loads((tmp_path / "deep/a.json").read_text())
     (tmp_path / "deep/a.json").write_text(json.dumps(kept[:2]))
     assert domains.answered(translator, english, tmp_path / "deep/a.json", 2)[0] == said, "goes on"
+    other = [english[0], "I see d boxes.", english[2]]
+    assert domains.answered(translator, other, tmp_path / "deep/a.json", 2) == domains.answered(translator, other, tmp_path / "b.json"), "other sentences"
     best = domains.told(translator, (english, references), [refs[0] for refs in references], sure)
     assert best["bleu"]["value"] == pytest.approx(100) and best["chrf"]["value"] == pytest.approx(100) and best["sentences"] == 3
     assert (best["short"], best["long"], best["repeats"]) == (0, 0, 0) and 0 <= best["untouched"] <= 1

@@ -69,6 +69,23 @@ def test_an_epoch_holds_each_kind_evenly(sizes, temperature, seed):
         start += n
 
 
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=200), st.integers(0, 9))
+def test_no_part_holds_a_pair_twice(pairs, seed):
+    order = np.array(pairs)
+    parts = mixing.in_passes(order, seed, 200)
+    assert sorted(np.concatenate(parts)) == list(range(len(order))), "each entry once"
+    assert all(len(set(order[part])) == len(part) for part in parts) and len(parts) == np.bincount(order).max()
+    assert len(mixing.in_passes(np.zeros(50, dtype=int), seed)) == 16, "a pair that comes all the time isn't worth a part each time"
+
+
+def test_no_batch_of_a_mixture_holds_a_pair_twice(store):
+    config = wmt.TrainingConfig(max_tokens=64)
+    epoch = mixing.MixedBatches(store, config, 9, 3.0).epoch(0)
+    order = mixing.mixed_order(mixing.kinds_of(store), 3.0, config.seed)
+    assert Counter(np.concatenate(epoch).tolist()) == Counter(order.tolist()) and max(Counter(order.tolist()).values()) > 1
+    assert all(len(set(batch.tolist())) == len(batch) for batch in epoch)
+
+
 def test_a_store_says_which_pairs_are_of_which_kind(store):
     kinds = mixing.kinds_of(store)
     assert kinds == {"tatoeba": 29, "caption": 5, "law": 60}, "one held out, one a repeat"

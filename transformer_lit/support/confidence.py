@@ -20,7 +20,7 @@ from .precision import precision_for
 from .progress import bar
 from .reading import fields, json_file
 
-NAME, GROUPS = "confidence.json", 15
+NAME, GROUPS, LEAST = "confidence.json", 15, 10  # LEAST: answers of a group, for one alone tells nothing
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def pair_scores(translator: Translator, pairs: Sequence[tuple[list[int], list[in
 
 def translate_surely(translator: Translator, sentences: Sequence[str], beam_size: int = 4, batch_size: int = 64) -> list[Said]:
     "What `Translator.translate` answers, each with its mean log-probability a token; over all parts of a long text."
-    askable(list(sentences))
+    askable(sentences)
     encode = cache(translator.source.encode)
     parts = [pieces(readable(text), lambda part: len(encode(part)), *translator.limits) for text in sentences]
     sources = [encode(part) for some in parts for part in some]
@@ -105,9 +105,10 @@ def in_groups(log_probability: Sequence[float], chrf: Sequence[float], groups: i
 
 
 def calibrate(log_probability: Sequence[float], chrf: Sequence[float], groups: int = GROUPS) -> Calibration:
-    "From answers whose chrF is known. ValueError if they are fewer than the groups."
-    if len(log_probability) < groups:
-        raise ValueError(f"{len(log_probability)} answers are too few to say what a probability is worth: at least {groups}")
+    "From answers whose chrF is known, at least ten in a group. ValueError if there aren't two groups of so many."
+    groups = min(groups, len(log_probability) // LEAST)
+    if groups < 2:
+        raise ValueError(f"{len(log_probability)} answers are too few to say what a probability is worth: at least {2 * LEAST}")
     x, y, _ = zip(*in_groups(log_probability, chrf, groups))
     return Calibration(tuple(round(value, 4) for value in x), tuple(round(value, 2) for value in rising(y)))
 

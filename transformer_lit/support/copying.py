@@ -2,7 +2,7 @@
 # A translator that saw "Tom" ten thousand times has learned a word for it and not to copy. Where the same name or number stands on
 # both sides of a pair, another in its place makes a pair as right as before, and the only way to translate it is to copy.
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from random import Random
 
 from .archives import TextPair
@@ -12,6 +12,8 @@ VOWELS = "a e i o u a e i o ai au ei ee oo ie".split()
 CODAS = "n r l s m t k ck nd rt ng sz v x".split() + 5 * [""]
 CENTS = r"\d+[.,]\d\d"
 NUMBER = rf"(?<![\w.,])(?:{CENTS}|\d{{1,3}}(?:[,.\s\u00a0\u202f]\d{{3}})+|\d+)(?![.,]?\d|\w)"
+DAY = r"(?:\b(?:January|February|March|April|May|June|July|August|September|October|November|December) \d{1,2}\b|\b\d{1,2} [A-Z][a-z]+ \d{4})"
+SHARE = r"\d\s?%|\d:\d"  # of a hundred, and a time of day: not any number can stand there
 VARIANTS = 8  # of a pair with a number: names are many, numbers few
 
 
@@ -38,24 +40,27 @@ def other_number(number: str, rng: Random) -> tuple[str, str]:
     return f"{n:,}", f"{n:,}".replace(",", " ")
 
 
-def shared_names(pair: TextPair) -> list[str]:
-    "The capitalised words that stand once on either side and don't begin with a vowel."
+def shared_names(pair: TextPair, usual: Collection[str] = ()) -> list[str]:
+    "The capitalised words that stand once on either side, don't begin with a vowel, and aren't `usual` words that begin a sentence."
     found = [re.findall(r"\b[A-Z][a-z]{2,}\b", side) for side in pair]
-    return [name for name in dict.fromkeys(found[0]) if [names.count(name) for names in found] == [1, 1] and name[0] not in "AEIOUYH"]
+    return [name for name in dict.fromkeys(found[0])
+            if [names.count(name) for names in found] == [1, 1] and name[0] not in "AEIOUYH" and name.lower() not in usual]
 
 
 def shared_numbers(pair: TextPair) -> list[tuple[str, str]]:
-    "The numbers over 1 that stand once on either side, as each writes them."
+    "The numbers over 1 that stand once on either side, as each writes them; none where a day, a time or a percentage may be meant."
+    if re.search(rf"{DAY}|{SHARE}", pair[0]):
+        return []
     english, other = (re.findall(NUMBER, side) for side in pair)
     digits = [[plain(number) for number in side] for side in (english, other)]
     return [(one, other[digits[1].index(value)]) for one, value in zip(english, digits[0])
             if [side.count(value) for side in digits] == [1, 1] and int(value) > 1]
 
 
-def with_others(pair: TextPair, rng: Random) -> TextPair | None:
+def with_others(pair: TextPair, rng: Random, usual: Collection[str] = ()) -> TextPair | None:
     "The pair with other names and numbers wherever both sides share them; None where they share none."
     english, other = pair
-    for name in shared_names(pair):
+    for name in shared_names(pair, usual):
         new = invented_name(rng)
         english, other = (re.sub(rf"\b{name}\b", new, side) for side in (english, other))
     numbers = [(one, two, *other_number(one, rng)) for one, two in shared_numbers(pair)]
@@ -66,8 +71,8 @@ def with_others(pair: TextPair, rng: Random) -> TextPair | None:
 
 def copying_pairs(read: Callable[[], Iterable[TextPair]], seed: int = 1) -> Iterator[TextPair]:
     "The pairs of a source that share a name or a number, each with others; the same ones at every reading."
-    rng = Random(seed)
+    rng, usual = Random(seed), {word for pair in read() for side in pair for word in re.findall(r"\b[a-z]{3,}\b", side)}
     for pair in read():
         for _ in range(VARIANTS if shared_numbers(pair) else 1):
-            if made := with_others(pair, rng):
+            if made := with_others(pair, rng, usual):
                 yield made

@@ -49,8 +49,21 @@ def mixed_order(kinds: dict[str, int], temperature: float, seed: int) -> np.ndar
     return np.concatenate(chosen)
 
 
+def in_passes(order: np.ndarray, seed: int, most: int = 16) -> list[np.ndarray]:
+    """The entries of an order, parted so that what comes up to `most` times comes at most once in a part.
+
+    Batches hold pairs of like length, so copies of a pair would meet in one batch."""
+    times = np.bincount(order)  # (pairs,)
+    parts, first = min(int(times.max()), most), np.cumsum(times) - times
+    by_pair = np.argsort(order, kind="stable")
+    nth = np.empty(len(order), dtype=np.int64)  # of an entry: is it the first of its pair, the second, ...?
+    nth[by_pair] = np.arange(len(order)) - first[order[by_pair]]
+    part = (np.random.default_rng(seed).integers(parts, size=len(times))[order] + nth) % parts
+    return [np.flatnonzero(part == k) for k in range(parts)]
+
+
 class MixedBatches(StoreBatches):
-    "A store's batches, in which each kind of text is as frequent as `temperature` says."
+    "A store's batches, in which each kind of text is as frequent as `temperature` says and no pair meets itself."
 
     def __init__(self, store: TokenStore, config: TrainingConfig, steps: int, temperature: float):
         super().__init__(store, config, steps)
@@ -59,8 +72,10 @@ class MixedBatches(StoreBatches):
     def epoch(self, n: int) -> list[np.ndarray]:
         c, seed = self.config, self.config.seed + 1000 * n
         order = mixed_order(self.kinds, self.temperature, seed)
-        cut = static_batches if c.compile is True else length_batches
-        return [order[batch] for batch in cut(self.store.lengths[order], c.max_tokens, seed)]
+        cut, batches = static_batches if c.compile is True else length_batches, []
+        for k, part in enumerate(map(order.__getitem__, in_passes(order, seed))):
+            batches += [part[batch] for batch in cut(self.store.lengths[part], c.max_tokens, seed + k)]
+        return [batches[k] for k in np.random.default_rng(seed).permutation(len(batches))]
 
 
 def batches_of(store: TokenStore, config: TrainingConfig, experiment: Experiment) -> StoreBatches:

@@ -45,6 +45,12 @@ def path(text: str) -> Path:
     return Path(text)
 
 
+def name(text: str) -> str:
+    "A path or the name of a translator, as it was typed: a record keeps it so."
+    path(text)
+    return text
+
+
 def translator(text: str) -> Path:
     "A trained translator's folder; or, where no folder is called so, the one of that name that comes with the book."
     folder = path(text)

@@ -346,10 +346,10 @@ def doubted(translator: Translator, pairs: list[TextPair]) -> list[tuple[float, 
 
 def keep_calibration(translator: Translator, pairs: list[TextPair], folder: Path, most: int = 500) -> None:
     "What the translator's probabilities are worth, from validation sentences, for `translate --show-confidence`; nothing if they are too few."
-    sources, references = grouped(evenly(pairs, most))
+    sources, references = zip(*evenly(list(zip(*grouped(pairs))), most))  # a sentence keeps all its references
     said = confidence.translate_surely(translator, sources)
     chrf = confidence.sentence_chrf([one.text for one in said], references)
-    if len(said) >= confidence.GROUPS:
+    if len(said) >= 2 * confidence.LEAST:
         confidence.save_calibration(confidence.calibrate([one.log_probability for one in said], chrf), folder)
 
 

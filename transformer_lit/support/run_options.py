@@ -40,7 +40,7 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {  # option -> what argparse's add_argu
     "--peak": dict(type=types.number(1e-8, 10), help="highest rate, our way (default: 0.004; the paper's way has none)"),
     "--temperature": dict(type=types.number(0.1, 100), help="of a mixture: 1 shows each kind of text as often as there is of it; the "
                           "higher, the more even (default: 9)"),
-    "--begin-with": dict(help="of a mixture: the folder or name of a translator of the same size whose weights it begins with; \"book\" "
+    "--begin-with": dict(type=types.name, help="of a mixture: the folder or name of a translator of the same size whose weights it begins with; \"book\" "
                          "is the one that comes along (default: none, they are drawn)"),
     "--dropout": dict(type=types.number(0, 0.99), help="default: the size's"),
     "--precision": dict(choices=["fp32", "bf16"], help="default: bf16 where the machine has units for it"),
