@@ -34,6 +34,9 @@ def test_a_card_tells_data_licence_training_scores_and_limits():
     assert "SHA-256 of the list of files abc" in mixed and "research and education and no more" in mixed and "captions, old news" in mixed
     assert "Then:" not in mixed
     further = model_card(RECORD | {"command": "train on", "tokens": 77}, "toy", [RECORD])
+    third = RECORD | {"processes": 2, "command": "python -m there --peak 1", "recipe": RECORD["recipe"] | {"begin_with": "runs/one"}}
+    chained = model_card(third, "toy", [RECORD])
+    assert RECORD["command"] + " --folder runs/one\n" in chained and "    torchrun --standalone --nproc-per-node 2 -m there --peak 1\n" in chained
     assert "on 1 thread, torch" in further and "on 1 thread in each of 2 processes, torch" in model_card(RECORD | {"processes": 2}, "toy")
     assert further.index("    train it") < further.index("Then:") < further.index("    train on") and "77 target tokens" in further
 

@@ -108,7 +108,7 @@ the book The Literate Transformer with its own package.
 
 {licence}
 {train:,} pairs to train; SHA-256 of the {files} {sha256}.
-No test sentence stands in training, by its English side.
+{apart}
 
 ## Training
 
@@ -138,6 +138,9 @@ nothing else; any other word is unknown to it. Made for experiments.""",
 sentences, and little of each. Chapter 18 has its scores beside those of
 `tatoeba-fr`, text by text. It says something for any input, also where it
 knows nothing. Not for use where a wrong translation does harm."""}
+APART = "No test sentence stands in training, by its English side."
+MIXED_APART = """No test sentence stands in training, by its English side, and no near-copy of one of eight words or more.
+The weights that it began with had met a few near-copies of Tatoeba's test (chapter 18)."""
 LANGUAGES = {"fr": "French", "de": "German"}
 
 
@@ -151,21 +154,26 @@ def score_lines(record: dict) -> str:
     return "\n".join(lines)
 
 
-def effort_lines(record: dict) -> str:
-    "The command of a run and what it took, as lines of Markdown."
-    told = {key: record[key] for key in ("command", "parameters", "tokens", "hardware", "torch", "seed")}
-    several = f" in each of {record['processes']} processes" if record.get("processes", 1) > 1 else ""
-    return TRAINING.format(minutes=record["seconds"] / 60, commit=record["commit"] or "unknown", processes=several, **told)
+def effort_lines(record: dict, folder: str = "") -> str:
+    "The command of a run, which goes to `folder`, and what it took, as lines of Markdown."
+    told, n = {key: record[key] for key in ("parameters", "tokens", "hardware", "torch", "seed")}, record.get("processes", 1)
+    command = record["command"] + f" --folder {folder}" * bool(folder)
+    if n > 1:
+        command = command.replace("python -m", f"torchrun --standalone --nproc-per-node {n} -m", 1)
+    return TRAINING.format(minutes=record["seconds"] / 60, commit=record["commit"] or "unknown", command=command,
+                           processes=f" in each of {n} processes" * (n > 1), **told)
 
 
 def model_card(record: dict, name: str = "tatoeba-fr", before: Sequence[dict] = ()) -> str:
     """Data, licence, training, scores and limits of the run that `write_record` wrote, as Markdown.
 
     before: the records of the runs that it went on from, in their order."""
-    data = record["data"]
+    data, parts = record["data"], [*before, record]
+    folders = [part["recipe"].get("begin_with", "") for part in parts[1:]] + [""]  # each goes on from where the one before it went
     return CARD.format(
         name=name, language=LANGUAGES[record["recipe"]["language"]], licence=LICENCES[data["name"]], train=data["train"],
         files="list of files" if "inputs" in data else "archive",
         sha256=data["sha256"], limits=LIMITS[data["name"]],
         scores=score_lines(record) or "Chapter 18 has them, text by text (`bench/domains.py`).",
-        training="\n\nThen:\n\n".join(effort_lines(part) for part in [*before, record]))
+        apart=MIXED_APART if before else APART,
+        training="\n\nThen:\n\n".join(map(effort_lines, parts, folders)))
