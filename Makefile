@@ -29,7 +29,7 @@ help:
 	@echo "make wheel           the package as one file, in dist/"
 	@echo "make address URL=... set the repository's address everywhere"
 	@echo "JOBS=1 THREADS=2 with any of them: how many at a time, and how many threads each"
-	@echo "make clean           remove what was made (make clean ALL=1: the environment too)"
+	@echo "make clean           remove what was made (make clean ALL=1: also the environment and all of .run: edited chapters, runs of hours)"
 
 $(VENV)/ready: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "The book is built with Python 3.11 or newer: make book PYTHON=python3.11")'
@@ -92,5 +92,5 @@ wheel: $(VENV)/ready
 	@$(BIN)/python -c 'import sys; sys.path.insert(0, "tools"); import build; print(build.make_wheel(build.ROOT / "dist"))'
 
 clean:
-	rm -rf .run/out .run/work .run/site .run/peek _build dist $(if $(ALL),.venv .run)
+	rm -rf .run/out .run/work .run/site .run/peek _build dist $(if $(ALL),$(VENV) .run)
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
