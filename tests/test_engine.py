@@ -327,6 +327,17 @@ def test_other_beams_penalties_and_limits_are_the_packages(page):
         assert said(page, "pocket", ids, beam=beam, alpha=alpha, maxLength=most)[1] == wanted, (beam, alpha, most)
 
 
+@pytest.mark.parametrize("beam", [1, 4])
+def test_an_answer_says_whether_it_found_its_end(page, beam):
+    ids = ours("pocket").source.encode(SENTENCES[0])
+    ended = page.evaluate("""async ([ids, beam]) => {
+      const engine = await tlEngine.open("pocket", {}), all = [];
+      for (const maxLength of [null, 2]) all.push((await engine.answer(ids, {beam, maxLength})).ended);
+      return all;
+    }""", [ids, beam])
+    assert ended == [True, False]
+
+
 def test_whole_texts_are_translated_as_the_package_translates_them(page):
     texts = [ODD[18], *SENTENCES, " ", "She didn't eat.\n\nHe was too old!  "]
     found = page.evaluate("""async texts => {

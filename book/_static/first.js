@@ -164,10 +164,11 @@ function anySentence(root) {
     out("list").textContent = french.map((word, row) => `${word} ← ${seen[row].join(", ") || `nothing from ${Math.round(100 * tlLive.FAINT)}% on`}`).join(" · ");
   }
 
-  // greys an answer that isn't to be trusted, and says so
-  function trust(chrf) {
-    root.toggleAttribute("data-doubt", chrf < doubt);
-    return ` On tests, answers as sure as this one scored ${Math.round(chrf)} of 100 against a person's translation (chrF)${chrf < doubt ? ": don't rely on it." : "."}`;
+  // greys an answer that isn't to be trusted, and says so; what was cut at the longest length that may be said is one of them
+  function trust(chrf, cut = false) {
+    const grey = cut || chrf < doubt, least = chrf <= worth[1][0];
+    root.toggleAttribute("data-doubt", grey);
+    return ` On sentences kept aside, answers as sure as this one scored ${least ? "at most " : ""}${Math.round(chrf)} of 100 against a person's translation (chrF)${grey ? ": don't rely on it." : "."}${cut ? " It found no end and was cut." : ""}`;
   }
 
   function turnTo(number) {
@@ -210,7 +211,7 @@ function anySentence(root) {
     clear();
     busy(true);
     tell(root, "", "Translating.");
-    let tokens = 0, time = 0, logP = 0;
+    let tokens = 0, time = 0, logP = 0, cut = false;
     try {
       const strange = (await engine.tokens(text)).note;  // no English, so what it says would be noise
       const plain = text.search(EMOJI) < 0 ? text : text.replace(EMOJI, " ").replace(/ +(?=[.,!?](?!\d))/g, "");
@@ -234,7 +235,8 @@ function anySentence(root) {
         if (mine != turn) return;
         if (failed) throw failed;
         pages.push(one.whole(answer));
-        const length = answer.ids.length + 1;  // EOS counts
+        const length = answer.ids.length + answer.ended;  // EOS counts
+        cut ||= !answer.ended;
         tokens += length;
         logP += beam == 1 ? answer.score : answer.score * ((5 + length) / 6) ** 0.6;  // without the length penalty
         view.show(pages[number]);
@@ -246,7 +248,7 @@ function anySentence(root) {
       busy(false);
       turnTo(0);
       const counted = `${tokens} tokens in ${(time / 1000).toFixed(time < 10000 ? 2 : 0)} seconds on this device, ${beam == 1 ? "greedy" : `with a beam of ${beam}`}.`;
-      tell(root, pages.map(one => one.said).join(" "), `${text.search(EMOJI) < 0 ? "" : "Emoji are left out, for the model has never read one. "}${counted}${trust(expected(worth, logP / tokens))}`);
+      tell(root, pages.map(one => one.said).join(" "), `${text.search(EMOJI) < 0 ? "" : "Emoji are left out, for the model has never read one. "}${counted}${trust(expected(worth, logP / tokens), cut)}`);
     } catch (error) {
       if (mine != turn) return;
       busy(false);

@@ -16,7 +16,8 @@
    engine.about      {name, config, languages, kernel: "wasm" | "plain", worker: true | false, bytes}
    engine.tokens(text)                         -> {parts: [{text, ids, pieces}], note}
    engine.translate(text, options, event)      -> {text, note, parts: [as from answer, and text, pieces]}
-   engine.answer(ids, options, event)          -> {source, ids, text, pieces, score, attention}; ids are a source that ends in EOS
+   engine.answer(ids, options, event)          -> {source, ids, text, pieces, score, ended, attention}; ids are a source that ends in EOS;
+                                                     ended: EOS was said before the limit
    engine.read(ids, said, options)             -> {logits, attention}: a given answer, token by token; logits (T, V)
 
    options, all of them may be left out
@@ -496,12 +497,12 @@ function core() {
       if (id == EOS) break;
       await breathe();
     }
-    return {ids: one.said, score: one.score};
+    return {ids: one.said, score: one.score, ended: one.id == EOS};
   }
 
   async function beamSearch(model, tokens, source, limit, options, event, breathe) {
     const k = options.beam, alpha = options.alpha, [state, first] = begin(model, source, options);
-    let open = [first], done = 0, found = {ids: [], score: -Infinity};
+    let open = [first], done = 0, found = {ids: [], score: -Infinity, ended: false};
     while (open[0].said.length < limit) {
       const length = open[0].said.length + 1, logs = model.step(open, state, options.broken).map(logSoftmax);
       const rows = logs.flatMap((logP, parent) => best(logP, 2 * k).map(id => ({parent, id, score: Math.fround(open[parent].score + logP[id])})));
@@ -510,7 +511,7 @@ function core() {
         const score = Math.fround(row.score / penalty(length, alpha));
         if (row.id != EOS || i >= k) return;
         done += 1;
-        if (score > found.score) found = {ids: open[row.parent].said, score};
+        if (score > found.score) found = {ids: open[row.parent].said, score, ended: true};
       });
       const going = top.filter(row => row.id != EOS).slice(0, k);
       if (event.wanted) event({kind: "beam", step: length, rows: top.map((row, i) => ({
@@ -518,7 +519,7 @@ function core() {
         state: row.id == EOS ? (i < k ? "ended" : "cut") : going.includes(row) ? "open" : "cut"}))});
       open = going.map(row => ({id: row.id, score: row.score, path: [...open[row.parent].path], said: [...open[row.parent].said, row.id]}));
       const hope = Math.fround(open[0].score / Math.fround(penalty(limit, alpha)));  // the most that an open one can still score
-      if (length >= limit && found.score == -Infinity) found = {ids: open[0].said, score: hope};
+      if (length >= limit && found.score == -Infinity) found = {ids: open[0].said, score: hope, ended: false};
       if (!(hope > found.score) || done >= k) break;
       await breathe();
     }

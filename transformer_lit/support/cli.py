@@ -67,7 +67,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what a
         "--file": dict(type=types.path, help="a text, one sentence per line"),
         "--interactive": dict(action="store_true", help="ask for one sentence after the other"),
         "--show-confidence": dict(action="store_true", help="after each answer a tab, and the chrF, 0 to 100, that answers as sure as "
-                                                            "this one had on a test"),
+                                                            "this one had on sentences kept aside"),
         "--folder": FOLDER, "--beam": BEAM, "--device": types.DEVICE},
     "evaluate": {
         "--set": dict(choices=(*TEST_SETS, OWN), help="the test set (default: the translator's own, if it keeps one, else tatoeba)"),

@@ -1,4 +1,4 @@
-"""How far an answer can be trusted: the mean log-probability of its tokens, read as the chrF that such answers had on a test."""
+"""How far an answer can be trusted: the mean log-probability of its tokens, as the chrF that such answers had on other sentences."""
 # A translator's probability says how sure it is, in a unit of its own. On sentences whose translation is known, answers are put in
 # order of it, and the mean chrF of answers alike is what an answer of that probability may be expected to have.
 import json

@@ -65,7 +65,7 @@ def recorded(translator: Translator, worth: Calibration, english: str) -> dict:
     """A sentence as the shipped translator says it, by words, with links.
 
     links: the weights from FAINT on between words, in the mean of the heads of one layer of cross-attention. chrf: what answers
-    as sure as this one had on a test."""
+    as sure as this one had on sentences kept aside."""
     (answer,) = translate_surely(translator, [english])
     french = answer.text
     (maps,) = maps_of(cross_weights(translator.model), [PocketPair(english, french, (), "", "")], translator.source)
