@@ -241,7 +241,10 @@ def test_the_two_translators_are_chosen_by_what_they_have_read(visit, shipped_on
             page.get_by_label("captions").check()
         (answer,) = one.translate(["Two dogs run along the beach."], 1)
         page.wait_for_function("said => document.querySelector('.tl-ask [role=status]').textContent.startsWith(said)", arg=f"French: {answer} ")
-        settled(page, "seconds on this device")
+        told = settled(page, "seconds on this device")
+        (sure,) = translate_surely(one, ["Two dogs run along the beach."], 1)
+        worth = load_calibration(shipped(f"data/checkpoints/{'tatoeba-fr' if one is shipped_one else 'mixture-fr'}"))
+        assert abs(int(re.search(r"scored (?:at most )?(\d+) of 100", told)[1]) - worth(sure.log_probability)) <= 1, "each by its own measure"
     assert page.locator(".tl-ask [data-do=load]").is_hidden()
 
 

@@ -18,6 +18,7 @@ from transformer_lit import wmt
 from transformer_lit.support import experiments, large_runs, mixing, prepare, training_sets
 from transformer_lit.support.archives import Source
 from transformer_lit.support.copying import VARIANTS
+from transformer_lit.support.files import file_hash
 from transformer_lit.translation import from_pretrained
 
 KINDS = {"few": 10, "many": 1000}
@@ -170,6 +171,9 @@ def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(
     assert (tmp_path / "run/model.safetensors").exists()
     look = [entry for entry in map(json.loads, (tmp_path / "run/log.jsonl").read_text("utf-8").splitlines()) if entry["kind"] == "look"][-1]
     assert set(look["losses"]) == {"law"} and look["losses"]["law"] > 0
+    further = mixing.Mixture(**vars(plain), begin_with=str(tmp_path / "run"))
+    went_on = experiments.run_experiment(further, tmp_path / "further", tmp_path / "store", device="cpu")
+    assert went_on["first_weights"] == file_hash(tmp_path / "run/model.safetensors") and "first_weights" not in record
     (tmp_path / "published/data/checkpoints").mkdir(parents=True)
     publish.publish_mixture("mixture-fr", tmp_path / "run", tmp_path / "published")
     box = tmp_path / "published/data/checkpoints/mixture-fr"

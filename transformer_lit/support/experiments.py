@@ -147,6 +147,7 @@ def conclude(trainer: Trainer, translator: Translator, experiment: Experiment, s
         return None
     return records.write_record(
         folder, command, config.seed, e, store.record(e.corpus), records.effort(trainer.model, trainer), scores,
+        **{key: value for key, value in (trainer.plan or {}).items() if key == "first_weights"},
         steps=trainer.step, accumulate=config.accumulate, processes=process()[1],
         matmul_per_second=matmul_rate(device, config.precision), own_megabytes=peak_memory().get("own_megabytes"))
 
