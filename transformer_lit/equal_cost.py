@@ -147,7 +147,7 @@ def fit_size(build: Callable[[int], nn.Module], parameters: int,
         away = of(best) / parameters - 1
     if abs(away) > 0.02:
         raise ValueError(f"size {sizes[best]} comes nearest and is "
-                         f"{away:+.1%} off: turn another size")
+                         f"{away:+.1%} off: adjust another size")
     return sizes[best]
 
 # %% ../book/22_fair_comparison.ipynb #reference
