@@ -53,6 +53,17 @@ def test_a_clean_text_loses_next_to_nothing():
     assert strangers(["", "ka to", "42"]) == [False] * 3
 
 
+def test_a_column_of_signs_that_are_words_loses_nothing(monkeypatch):
+    "Most threes of Chinese occur once: a line that was counted with the strangers knows itself there again."
+    rng, signs, words = Random(1), [chr(0x4E00 + 7 * k) for k in range(2500)], "the cat dog sees my old house and a big tree in some water".split()
+    lines = ["".join(rng.choices(signs, [1 / (k + 5) for k in range(2500)], k=rng.randint(12, 20))) for _ in range(1500)]
+    given_ = [(" ".join(rng.choices(words, k=rng.randint(5, 12))), one) for one in lines]
+    assert language_faults(given_) == [""] * 1500
+    monkeypatch.setattr(noise, "RARE", 1.0)
+    assert sum(fault == noise.THIRD for fault in language_faults(given_)) > 100
+    assert noise.letters_in("我爱你") == 9 and noise.letters_in("abc") == 3
+
+
 def test_real_text():
     "English and French of the corpus that comes with the book, with French that was not translated in between."
     some = data.load("pocket")["test"][:1000]

@@ -75,6 +75,10 @@ def typed(tmp_path, monkeypatch, capsys):
     ("--pairs own.tsv --languages en-eo --train-only one.txt", "one.txt has no second column"),
     ("--pairs own.tsv --languages en-eo --train-only bad.tsv", "no pair of bad.tsv is left after cleaning: empty 2"),
     ("--without own.tsv", "--without is for pairs of your own"),
+    ("--keep-languages", "--keep-languages is for pairs of your own"),
+    ("--pairs mac.tsv --languages en-eo", "the lines of mac.tsv end in carriage returns alone: save it with line feeds"),
+    ("--pairs table.tsv --languages en-eo", "line 2 of table.tsv opens a quote and doesn't close it: a table program put a cell there"),
+    ("--pairs wide.txt one.txt --languages en-eo", "wide.txt: this is not UTF-8 text, it holds zero bytes"),
     ("--pairs own.tsv --languages en-eo --without none.tsv", "none.tsv is not there"),
     ("--pairs own.tsv --languages en-eo --without own.tsv", "line 1 of own.tsv isn't a number, a sentence and its translation"),
     ("--pairs own.tsv --languages en-eo --without other.tsv", "none of the 1 pairs in other.tsv would be trained on"),
@@ -97,6 +101,9 @@ def test_whatever_does_not_fit_is_one_sentence_and_leaves_nothing(line, words, t
     monkeypatch.setattr(recipes, "train_translator", None)
     (tmp_path / "folder").mkdir()
     (tmp_path / "one.txt").write_text("a\nb\n")
+    (tmp_path / "mac.tsv").write_bytes(b"A cat.\tKato.\rA dog.\tHundo.\r")
+    (tmp_path / "table.tsv").write_text('"He said ""no""."\tNe.\n"One\nline"\tLinio.\n')
+    (tmp_path / "wide.txt").write_bytes("上 a\n上 b\n".encode("utf-16"))
     (tmp_path / "two.txt").write_text("a\nb\nc")
     (tmp_path / "wide.tsv").write_text("a\tb\n" * 90, encoding="utf-16")
     (tmp_path / "latin.tsv").write_bytes("".join(f"{a}\t{b}\n" for a, b in PAIRS).replace("ŝ", "é").encode("latin-1"))
@@ -150,6 +157,7 @@ def test_every_pair_is_kept_or_has_a_reason():
     assert counts == {"given": 102, "respelled": 4, "kept": 93, "empty": 2, "garbled": 1, "too long": 1, "copied": 1, "repeated": 2,
                       "lopsided": 2}
     assert kept == usual + [odd[5], odd[8], ("No's", "Ne's x")], "20 characters may be the same, and a short sentence has some room"
+    assert own_pairs.fault(("我很爱我的老猫", "我很爱我的老猫")) == "copied" and not own_pairs.fault(("我爱我的猫", "我爱我的猫")), "a sign is more than a letter"
     assert clean_pairs([("", "")]) == ([], {"given": 1, "respelled": 0, "empty": 1, "kept": 0}) and clean_pairs([])[0] == []
 
 
@@ -180,6 +188,29 @@ def test_sides_in_another_language_are_left_out_where_there_are_pairs_enough():
     assert counts[THIRD] >= 45 and counts[OTHER] >= 45 and len(kept) == counts["kept"] <= 905
     few = own_pairs.clean_pairs(spoiled[:900])[1]
     assert THIRD not in few and OTHER not in few, "of so few too little is known"
+    assert not any(why for _, why in own_pairs.judge_pairs(spoiled, languages=False)), "asked not to"
+    assert own_report.warnings(counts, 0.02) == [
+        f"{counts[THIRD] + counts[OTHER]} pairs were left out as perhaps in another language: read left_out.tsv, and if they are right, train with "
+        "--keep-languages into another folder", "2% of the pairs hold HTML, as &amp; or <b>, and are trained on as they stand: convert them first"]
+    assert own_report.warnings({"given": 1000, THIRD: 30}, 0.01) == []
+    assert own_report.html_share([("a &amp; b", "c"), ("d", "<i>e</i>"), ("1 < 2", "f & g;")]) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("cells, plain", [
+    ([('"Yes, I do."', "Jes."), ("No.", '"Diru ""ne""."')], [("Yes, I do.", "Jes."), ("No.", 'Diru "ne".')]),
+    ([('"Go!"', '"Iru!"'), ("No, thanks.", "Ne, dankon.")] * 9, None), ([('"Oh, go."', '"Ho, iru."'), ("A cat.", '"Kato"')] * 9, [("Oh, go.", "Ho, iru."), ("A cat.", "Kato")] * 9)])
+def test_a_table_programs_quotes_are_taken_off_and_a_speakers_stay(cells, plain, tmp_path):
+    assert read_pairs([tsv(tmp_path / "own.tsv", cells)]) == (cells if plain is None else plain)
+
+
+def test_sentences_of_the_same_letters_stay_together():
+    given = [(f"我爱你{'我猫狗'[k % 3]}{k}。", f"Mi {k}.") for k in range(60)]
+    spaced = [(" ".join(one[:-1]), f"{other[:-1]}!") for one, other in given]
+    parts = split_pairs(given + spaced)
+    where = {pair: name for name, part in parts.items() for pair in part}
+    assert all(where[one] == where[other] for one, other in zip(given, spaced)) and len(parts["test"]) == len(parts["valid"]) == 12
+    assert own_pairs.letters_alike("Ｉ’m naïve,  isn't it") == own_pairs.letters_alike("I'm naive; isn't it?") and own_pairs.letters_alike("...") == "..."
+    assert own_pairs.but_for_numbers(["Order 12 is here.", "A cat."], [("Order 7 is here!", "x")]) == 0.5
 
 
 def test_no_sentence_of_the_test_is_in_training_whichever_way(tmp_path):
@@ -509,6 +540,7 @@ def test_right_and_wrong_answers_are_chosen_over_the_whole_range():
 
 def test_what_would_break_a_table_does_not():
     assert own_report.table(("a", "b"), [("x|y", "\\")]) == "| a | b |\n| --- | --- |\n| x\\|y | \\\\ |\n"
+    assert own_report.table(("a",), [("<b>&amp;\nend",)]).splitlines()[2] == "| &lt;b>&amp;amp; end |"
 
 
 def test_answers_are_counted_by_their_own_references(tmp_path):

@@ -60,6 +60,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what a
                           help="leave these pairs out of training: the doubted.tsv of a translator of the same pairs, from which you may delete what is right"),
         "--languages": dict(type=types.two_languages, help="of your own pairs, first and second column, as en-de"),
         "--reverse": dict(action="store_true", help="with --languages: translate the second into the first"),
+        "--keep-languages": dict(action="store_true", help="leave out no pair of your own for its language: for close languages, or one in two scripts"),
         "--device": types.DEVICE,
         "--threads": dict(type=types.whole(1, types.THREADS), help=types.THREADS_HELP)},
     "translate": {

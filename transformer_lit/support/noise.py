@@ -15,6 +15,8 @@ LEAST = 12  # letters that a line must have to be judged
 PRIOR, THREES = 2000, 20_000  # letters that every model is given; how many threes a language may use
 OTHER, THIRD = "perhaps the other column's language", "perhaps a third language"
 SURE = 0.1  # nats a letter by which the other column's language must be likelier
+RARE = 0.1  # share of threes that occur once from which on a column tells too little: Chinese, Japanese and Korean, or very few lines
+SIGNS = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U000323af]")  # Chinese characters, kana, Korean syllables
 
 
 def letters_of(text: str) -> str:
@@ -22,6 +24,11 @@ def letters_of(text: str) -> str:
     lower = unicodedata.normalize("NFC", text).casefold()
     words = re.findall(r"[^\W\d_]+", lower)
     return f" {' '.join(words)} "
+
+
+def letters_in(text: str) -> int:
+    "How long a text is in letters: a sign that is a syllable or a word counts as three."
+    return len(text) + 2 * len(SIGNS.findall(text))
 
 
 class Letters(dict[str, float]):
@@ -55,12 +62,15 @@ def strangers(lines: Sequence[str], sample: int = SAMPLE, share: float = 0.15, m
 
     A model of the column has learned the strangers too. So the column is parted in two, over and over: at first the `share` least
     likely lines from the rest, then each line to the model, of the one part or of the other, that finds it likelier; at last by
-    over `margin` nats a letter. A column of one language parts as well, into usual and unusual lines, but not by so much."""
+    over `margin` nats a letter. A column of one language parts as well, into usual and unusual lines, but not by so much.
+    Where many threes occur once, a line knows itself again in the part that counted it: then nothing is told apart."""
     judged = [line for line in lines if len(letters_of(line)) - 2 >= LEAST]
     some = evenly(judged, sample)
     if not some:
         return [False] * len(lines)
     own = Letters(some)
+    if sum(n == 1 for n in own.counts.values()) > RARE * own.total:
+        return [False] * len(lines)
     scores = [own.score(line) for line in some]
     limit = sorted(scores)[int(share * len(scores))]
     for once in range(rounds):
@@ -76,7 +86,8 @@ def language_faults(pairs: Sequence[TextPair], sample: int = SAMPLE) -> list[str
     """For each pair "" or why its languages can't be right.
 
     OTHER: a side is likelier in the other column's language, so it wasn't translated, or the sides are swapped. THIRD: see `strangers`.
-    Neither is sure: some lines in a thousand are unusual and right. Lines of fewer than LEAST letters are not judged."""
+    Neither is sure: some lines in a thousand are unusual and right, of close languages and of a language in two scripts many more.
+    Lines of fewer than LEAST letters are not judged, nor THIRD in a column of Chinese, Japanese or Korean."""
     some = evenly(pairs, sample)
     models = [Letters(pair[side] for pair in some) for side in (0, 1)]
     third = [strangers([pair[side] for pair in pairs], sample) for side in (0, 1)]

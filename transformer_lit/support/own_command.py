@@ -16,7 +16,7 @@ def own_files(options: argparse.Namespace) -> list[Path]:
     "The files of one's own pairs; none where --pairs is a number or wasn't given. Raises ValueError or OSError for what doesn't fit."
     given = options.pairs if isinstance(options.pairs, list) else []
     if not given:
-        for option in "--languages", "--reverse", "--train-only", "--without":
+        for option in "--languages", "--reverse", "--train-only", "--without", "--keep-languages":
             if getattr(options, field(option)):
                 raise ValueError(f"{option} is for pairs of your own: give their file as well, --pairs FILE --languages en-de")
         return []
@@ -54,8 +54,9 @@ def train_own(options: argparse.Namespace, files: list[Path], folder: Path, devi
     from . import own_pairs
 
     more = options.train_only or []
+    keep = options.keep_languages or None
     again = {"pairs": files, "train_only": more or None, "without": options.without, "languages": "-".join(options.languages),
-             "reverse": options.reverse or None, "epochs": options.epochs}
+             "reverse": options.reverse or None, "keep_languages": keep, "epochs": options.epochs}
     command = command_again("transformer-lit train", again)
-    own_pairs.train(files, options.languages, folder, command, options.reverse, options.epochs, device, more, options.without or ())
+    own_pairs.train(files, options.languages, folder, command, options.reverse, options.epochs, device, more, options.without or (), bool(keep))
     return DONE

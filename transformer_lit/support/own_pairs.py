@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -21,7 +22,7 @@ from . import confidence, own_report, plan, records
 from .archives import TextPair, read_columns, read_lines
 from .devices import device_here
 from .files import file_hash
-from .noise import language_faults, look_swapped
+from .noise import language_faults, letters_in, look_swapped
 from .precision import precision_here
 from .recipes import LONGEST as MOST_TOKENS
 from .recipes import Recipe, for_device, may_train, scored, tested, train_translator
@@ -102,24 +103,55 @@ def read_pairs(files: Sequence[Path]) -> list[TextPair]:
     """The lines of one file with two columns, or of two parallel texts, as they stand.
 
     Raises ValueError with one sentence if the columns or the sides don't fit, or if it is no text."""
+    def as_text(lines: Sequence[str], file: Path) -> None:
+        if any("\0" in line for line in islice(lines, 1000)):
+            raise ValueError(f"{file}: this is not UTF-8 text, it holds zero bytes as UTF-16 and zip files do: convert or unpack it first")
+        if 2 * sum("\r" in line for line in lines) > len(lines) > 0:
+            raise ValueError(f"the lines of {file} end in carriage returns alone: save it with line feeds")
+
     if len(files) == 1:
         pairs = list(read_columns(files[0]))
+        as_text([f"{one}\t{other}" for one, other in pairs], files[0])
+        pairs = from_table(pairs, files[0])
         if pairs and not any(second for _, second in pairs):
             raise ValueError(f"{files[0]} has no second column: a line is a sentence, a tab and its translation")
     else:
         one, other = (list(read_lines(file)) for file in files)
+        for lines, file in zip((one, other), files):
+            as_text(lines, file)
         if len(one) != len(other):
             raise ValueError(f"{files[0]} has {len(one):,} lines and {files[1]} {len(other):,}: line by line they must say the same")
         pairs = list(zip(one, other))
     named = " and ".join(map(str, files))
     if 2 * sum(bool(NUMBER.fullmatch(one.strip())) for one, _ in pairs) > len(pairs) > 0:
         raise ValueError(f"the first column of {files[0]} holds numbers: keep the two columns of sentences alone, as cut -f2,3 or cut -f2,4 does")
-    if any("\0" in side for pair in islice(pairs, 1000) for side in pair):
-        raise ValueError(f"{named}: this is not UTF-8 text, it holds zero bytes as UTF-16 and zip files do: convert or unpack it first")
     garbled = sum("\ufffd" in one + other for one, other in pairs)
     if 10 * garbled > len(pairs):
         raise ValueError(f"{named}: {garbled:,} of {len(pairs):,} lines are not UTF-8 text: convert it first")
     return pairs
+
+
+QUOTED = re.compile(r'"([^"]|"")*"')  # a cell as a table program writes one that holds quotes or commas
+
+
+def unquoted(cell: str) -> str:
+    "A cell without the quotes that a table program puts around one that holds quotes or commas."
+    return cell[1:-1].replace('""', '"') if QUOTED.fullmatch(cell) else cell
+
+
+def from_table(pairs: list[TextPair], file: Path) -> list[TextPair]:
+    """The pairs without a table program's quotes, if one wrote them: a quoted cell has doubled quotes inside, or nearly all with a comma are
+    quoted. ValueError for a quote that isn't closed: a tab or an end of a line stands inside that cell."""
+    cells = [cell for pair in pairs for cell in pair]
+    with_comma = [cell for cell in cells if "," in cell]
+    doubled = any('""' in cell[1:-1] and QUOTED.fullmatch(cell) for cell in cells)
+    if not doubled and not (len(with_comma) > 9 and 10 * sum(bool(QUOTED.fullmatch(cell)) for cell in with_comma) > 9 * len(with_comma)):
+        return pairs
+    for number, pair in enumerate(pairs, 1):
+        if any(cell.startswith('"') and not QUOTED.fullmatch(cell) for cell in pair):
+            raise ValueError(f"line {number} of {file} opens a quote and doesn't close it: a table program put a cell there that holds a tab or an "
+                             "end of a line. Take those out of the table, and save it again")
+    return [(unquoted(one), unquoted(other)) for one, other in pairs]
 
 
 # Cleaning --------------------------------------------------------------------------------------------------------------
@@ -128,7 +160,7 @@ LONGEST = 600  # characters of a side, some hundred words of English
 RATIO = 3.0  # a side may be so many times as long as the corpus leads one to expect
 SLACK = 0.2  # of the usual length, added to the shorter side: "Go." may have four words
 JUDGED = 1000  # pairs from which on languages are judged: of fewer, too little is known of either
-SAME = 20  # characters; names and numbers are the same in both languages, sentences aren't
+SAME = 20  # letters; names and numbers are the same in both languages, sentences aren't
 
 
 def fault(pair: TextPair) -> str:
@@ -139,7 +171,7 @@ def fault(pair: TextPair) -> str:
         return "garbled"
     if max(map(len, pair)) > LONGEST:
         return "too long"
-    if len(pair[0]) > SAME and pair[0].casefold() == pair[1].casefold():
+    if letters_in(pair[0]) > SAME and pair[0].casefold() == pair[1].casefold():
         return "copied"
     return ""
 
@@ -150,8 +182,10 @@ def lopsided(pair: TextPair, per: float, usual: float) -> bool:
     return long > RATIO * (short + SLACK * usual)
 
 
-def judge_pairs(given: Sequence[TextPair]) -> list[tuple[TextPair, str]]:
-    "Every pair, tidied, and why it is left out, or an empty string. What is lopsided or in another language, the corpus decides."
+def judge_pairs(given: Sequence[TextPair], languages: bool = True) -> list[tuple[TextPair, str]]:
+    """Every pair, tidied, and why it is left out, or an empty string. What is lopsided or in another language, the corpus decides.
+
+    languages: leave out what looks like another one."""
     pairs, reasons, seen = [(tidy(source), tidy(target)) for source, target in given], [], set()
     for pair in pairs:
         reasons.append("repeated" if pair in seen else fault(pair))
@@ -164,7 +198,7 @@ def judge_pairs(given: Sequence[TextPair]) -> list[tuple[TextPair, str]]:
         for k in fine:
             reasons[k] = "lopsided" if lopsided(pairs[k], per, usual) else ""
     even = [k for k in fine if not reasons[k]]
-    if len(even) >= JUDGED:
+    if languages and len(even) >= JUDGED:
         for k, reason in zip(even, language_faults([pairs[k] for k in even])):
             reasons[k] = reason
     return list(zip(pairs, reasons))
@@ -200,9 +234,20 @@ def spelled_alike(sentence: str) -> str:
     return sentence_key("".join(sign for sign, _ in kept[start:]))
 
 
+@cache
+def letters_alike(sentence: str) -> str:
+    "What two spellings share of which one may have other spaces, marks, accents or widths: its letters and digits."
+    kept = (sign for sign in unicodedata.normalize("NFKD", sentence.casefold()) if unicodedata.category(sign)[0] not in "PZ")
+    bare = "".join(sign for sign in kept if unicodedata.category(sign) not in ("Mn", "Cf", "Cc"))
+    return bare or sentence  # a line of marks alone is its own
+
+
 def split_pairs(pairs: list[TextPair]) -> dict[str, list[TextPair]]:
-    "Training, validation and test, without a common sentence in the first column. ValueError if there are too few."
-    sources = [spelled_alike(source) for source, _ in pairs]
+    """Training, validation and test, without a common sentence in the first column. ValueError if there are too few.
+
+    Sentences whose letters are the same stay together: the first one decides where."""
+    first: dict[str, str] = {}
+    sources = [first.setdefault(letters_alike(source), spelled_alike(source)) for source, _ in pairs]
     different = len(set(sources))
     if different < FEWEST:
         raise ValueError(f"{different} different sentences are left in the first column, and {FEWEST} are the fewest that can be split into "
@@ -224,13 +269,13 @@ class Prepared(NamedTuple):
 
 
 def has_one_of(pair: TextPair, held: Sequence[set[str]]) -> bool:
-    "Is a side of the pair among these sentences? held: of the first and the second column, as `spelled_alike`."
-    return any(spelled_alike(sentence) in some for sentence, some in zip(pair, held))
+    "Is a side of the pair among these sentences? held: of the first and the second column, as `letters_alike`."
+    return any(letters_alike(sentence) in some for sentence, some in zip(pair, held))
 
 
 def sentences_of(parts: dict[str, list[TextPair]], *names: str) -> list[set[str]]:
-    "The sentences of these parts, of the first and the second column, as `spelled_alike`."
-    return [{spelled_alike(pair[side]) for name in names for pair in parts[name]} for side in (0, 1)]
+    "The sentences of these parts, of the first and the second column, as `letters_alike`."
+    return [{letters_alike(pair[side]) for name in names for pair in parts[name]} for side in (0, 1)]
 
 
 def apart_by_second(parts: dict[str, list[TextPair]]) -> tuple[dict[str, list[TextPair]], list[TextPair]]:
@@ -239,9 +284,9 @@ def apart_by_second(parts: dict[str, list[TextPair]]) -> tuple[dict[str, list[Te
     The test is the same in both directions. So a reverse model never saw what the forward one is tested with, and may translate for it."""
     held, kept, lost = set[str](), {"test": parts["test"]}, []
     for part, before in (("valid", "test"), ("train", "valid")):
-        held |= {spelled_alike(target) for _, target in kept[before]}
-        kept[part] = [pair for pair in parts[part] if spelled_alike(pair[1]) not in held]
-        lost += [pair for pair in parts[part] if spelled_alike(pair[1]) in held]
+        held |= {letters_alike(target) for _, target in kept[before]}
+        kept[part] = [pair for pair in parts[part] if letters_alike(pair[1]) not in held]
+        lost += [pair for pair in parts[part] if letters_alike(pair[1]) in held]
     return kept, lost
 
 
@@ -249,11 +294,6 @@ def may_train_on(judged: Sequence[tuple[TextPair, str]], parts: dict[str, list[T
     "More pairs, judged. Also leaves out pairs that training already has, and pairs with a sentence of validation or test on either side."
     known, held = set(parts["train"]), sentences_of(parts, "valid", "test")
     return [(pair, why or ("repeated" if pair in known else "held out" if has_one_of(pair, held) else "")) for pair, why in judged]
-
-
-def unquoted(cell: str) -> str:
-    "A cell without the quotes that a table program puts around one that holds quotes or commas."
-    return cell[1:-1].replace('""', '"') if re.fullmatch(r'"([^"]|"")*"', cell) else cell
 
 
 def without_doubted(train: Sequence[TextPair], files: Sequence[Path]) -> tuple[list[TextPair], list[TextPair], int]:
@@ -273,15 +313,17 @@ def without_doubted(train: Sequence[TextPair], files: Sequence[Path]) -> tuple[l
     return kept, lost, len(doubted)
 
 
-def prepare_pairs(files: Sequence[Path], reverse: bool = False, more: Sequence[Path] = (), without: Sequence[Path] = ()) -> Prepared:
+def prepare_pairs(files: Sequence[Path], reverse: bool = False, more: Sequence[Path] = (), without: Sequence[Path] = (),
+                  languages: bool = True) -> Prepared:
     """What lies in `files`, cleaned and split; reverse: the second column is the one to translate.
 
     more: files of pairs for training only, columns in the same order; none of their sentences is in validation or test, on either side.
     without: files like doubted.tsv, whose pairs are left out of training; validation and test stay as they are.
+    languages: leave out what looks like another language.
     Raises ValueError if nothing is left, or if the columns of `more` look swapped."""
     def judged_of(files: Sequence[Path]) -> tuple[list[TextPair], list[tuple[TextPair, str]]]:
         given = read_pairs(files)
-        return given, judge_pairs(given)
+        return given, judge_pairs(given, languages)
 
     def kept(files: Sequence[Path], judged: Sequence[tuple[TextPair, str]], counts: dict[str, int]) -> list[TextPair]:
         if not counts["kept"]:
@@ -353,21 +395,31 @@ def keep_calibration(translator: Translator, pairs: list[TextPair], folder: Path
         confidence.save_calibration(confidence.calibrate([one.log_probability for one in said], chrf), folder)
 
 
+def but_for_numbers(sources: Sequence[str], train: Sequence[TextPair]) -> float:
+    "The share of test sentences that training holds with other numbers: lines made from templates flatter a score."
+    def frame(sentence: str) -> str:
+        return re.sub(r"\d+", "0", letters_alike(sentence))
+
+    held = {frame(source) for source, _ in train}
+    return sum(frame(source) in held for source in sources) / max(len(sources), 1)
+
+
 def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, command: str, reverse: bool = False,
           epochs: int | None = None, device: torch.device | None = None, more: Sequence[Path] = (),
-          without: Sequence[Path] = ()) -> dict:
+          without: Sequence[Path] = (), keep_languages: bool = False) -> dict:
     """Train a translator on `files` into `folder`, or go on; then test it.
 
     It leaves run.json and report.md, and pairs: test.tsv; left_out.tsv, by cleaning; doubted.tsv, of the training, by the trained model.
     The record is returned. languages: of the first and the second column; reverse: from the second to the first; more: files of pairs
-    for training only; without: files like doubted.tsv, whose pairs aren't trained on."""
-    parts, counts, left_out, counts_of_more, lost, listed = prepare_pairs(files, reverse, more, without)
+    for training only; without: files like doubted.tsv, whose pairs aren't trained on; keep_languages: no pair is left out for its language."""
+    parts, counts, left_out, counts_of_more, lost, listed = prepare_pairs(files, reverse, more, without, not keep_languages)
     recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs, lost)
     device = device or device_here()
     written = own_report.TEST, own_report.REPORT, own_report.LEFT_OUT, own_report.DOUBTED, confidence.NAME
     may_train(folder, for_device(recipe, device, folder), written)  # before anything is written
     hashes = {file: file_hash(file) for file in (*files, *more)}
-    print(*own_report.begun(files, parts, counts, recipe, more, counts_of_more, without, lost, listed), sep="\n", flush=True)
+    html = own_report.html_share(parts["train"])
+    print(*own_report.begun(files, parts, counts, recipe, more, counts_of_more, without, lost, listed, html), sep="\n", flush=True)
 
     def begin() -> None:  # to be read while it trains
         own_report.write_test(folder, parts["test"])
@@ -391,7 +443,7 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
     record = records.write_record(
         folder, command, trainer.config.seed, replace(recipe, training=trainer.config), data, effort,
         [held_out] + scored(said, references, recipe.corpus + "-test", cut), interval=own_report.intervals(said, references, cut),
-        copied_answers=own_report.known(references, parts["train"]))
+        copied_answers=own_report.known(references, parts["train"]), but_for_numbers=but_for_numbers(sources, parts["train"]))
     own_report.write_doubted(folder, doubted(translator, parts["train"]))
     shown = own_report.examples(sources, references, said)
     own_report.write_report(folder, record, shown)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .own_pairs import OwnRecipe
 
 TEST, REPORT, LEFT_OUT, DOUBTED = "test.tsv", "report.md", "left_out.tsv", "doubted.tsv"
+FEW = 20  # sentences of a test below which a bootstrap says nothing
 
 
 # What a folder keeps of the text -----------------------------------------------------------------------------------------
@@ -119,9 +120,25 @@ def shape(recipe: Mapping) -> str:
             f"dropout {model['dropout']}, {epochs} in batches of {training['max_tokens']:,} tokens")
 
 
+MARKUP = re.compile(r"&(#\d+|[a-z]+);|<[a-z/][^>]*>", re.I)  # of HTML
+
+
+def html_share(pairs: Sequence[TextPair]) -> float:
+    "The share of pairs with signs of HTML."
+    return sum(bool(MARKUP.search(f"{one} {other}")) for one, other in pairs) / max(len(pairs), 1)
+
+
+def warnings(counts: Mapping[str, int], html: float) -> list[str]:
+    "What to look at before one goes on; html: as `html_share` gives it."
+    other = sum(n for reason, n in counts.items() if reason.startswith("perhaps"))
+    return [f"{other:,} pairs were left out as perhaps in another language: read {LEFT_OUT}, and if they are right, train with --keep-languages "
+            "into another folder"] * (100 * other > 3 * counts["given"]) + [
+            f"{html:.0%} of the pairs hold HTML, as &amp; or <b>, and are trained on as they stand: convert them first"] * (html > 0.01)
+
+
 def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[str, int], recipe: "OwnRecipe",
           more: Sequence[Path] = (), counts_of_more: Mapping[str, int] | None = None, without: Sequence[Path] = (), doubted: int = 0,
-          listed: int = 0) -> list[str]:
+          listed: int = 0, html: float = 0.0) -> list[str]:
     "What is said before the training: pairs, also those for training only, those that are doubted, parts, model."
     from dataclasses import asdict
 
@@ -129,7 +146,7 @@ def begun(files: Sequence[Path], parts: Mapping[str, Sequence], counts: Mapping[
         lost = reasons(counts)
         return f"{' and '.join(map(str, files))}: {counts['given']:,} pairs, {counts['kept']:,} kept{to_do}" + (f"; left out: {lost}" if lost else "")
 
-    return [kept(files, counts), *([kept(more, counts_of_more, " for training only")] if more and counts_of_more else []),
+    return [kept(files, counts), *warnings(counts, html), *([kept(more, counts_of_more, " for training only")] if more and counts_of_more else []),
             *([f"{' and '.join(map(str, without))}: {doubted:,} of {listed:,} listed pairs left out of training"] if without else []),
             f"{recipe.source} to {recipe.language}: " + ", ".join(f"{name} {len(parts[name]):,}" for name in ("train", "valid", "test")),
             shape(asdict(recipe))]
@@ -142,7 +159,8 @@ def bleu_lines(record: Mapping) -> list[str]:
     for score in tests[:2] if one else tests:
         which = "" if one else {"first": ", first reference only", "all": ", all references"}[score["references"]]
         sure = record["interval"][score["references"]]
-        between = f" (95% interval {sure['low']:.1f} to {sure['high']:.1f})" if score["metric"] == "BLEU" else ""
+        told = f"95% interval {sure['low']:.1f} to {sure['high']:.1f}" if record["data"]["distinct_test"] >= FEW else "too few sentences for an interval"
+        between = f" ({told})" if score["metric"] == "BLEU" else ""
         lines.append(f"{score['metric']} {score['value']:.1f}{between}{which}  {score['signature']}")
     return lines
 
@@ -166,8 +184,13 @@ def ended(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Answer]], 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     "A table of Markdown."
+    def safe(cell: str) -> str:
+        for sign, as_text in ("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"):
+            cell = cell.replace(sign, as_text)
+        return " ".join(cell.splitlines())
+
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+    return "\n".join("| " + " | ".join(map(safe, line)) + " |" for line in lines) + "\n"
 
 
 def pair_rows(counts: Mapping[str, int], only: str = "") -> list[tuple[str, str]]:
@@ -176,6 +199,10 @@ def pair_rows(counts: Mapping[str, int], only: str = "") -> list[tuple[str, str]
         (f"left out{only}: {name}", f"{n:,}") for name, n in counts.items() if name not in ("given", "kept", "respelled")]
 
 
+BY_CHARACTERS = """
+BLEU is counted on characters (`tok:char`), because words aren't separated by spaces here. Published scores of such languages often cut
+otherwise (`zh`, `ja-mecab`, `flores200`) and can't be compared with it.
+"""
 PAGE = """# A translator from {source} to {target}
 
     {command}
@@ -189,8 +216,8 @@ test or validation part, and "doubted" of those that the file after --without li
 {doubted} has the training pairs that the trained model finds least likely, with the mean log-probability of a token: look there for wrong translations.
 
 {parts}
-The parts share no source sentence. Of the test sentences, {copied:.0%} have a reference that training holds too, as the
-translation of another sentence.
+The parts share no source sentence, whatever its marks, spaces and accents. Of the test sentences, {copied:.0%} have a reference that training
+holds too, as the translation of another sentence, and {templates:.0%} are in training with other numbers: such sentences flatter the scores.
 
 {tokens}
 
@@ -202,7 +229,7 @@ translation of another sentence.
 
 On {sentences:,} test sentences, kept in {test}:
 
-{scores}
+{scores}{characters}
 Validation loss: {loss:.3f} nats per token.
 
 ## Right
@@ -230,7 +257,9 @@ def write_report(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Ans
         pairs=table(("pairs", "number"), pair_rows(counts) + (pair_rows(more["cleaning"], " (training only)") if more else [])
                     + ([(f"left out of training: listed in {' and '.join(without['files'])}", f"{without['pairs']:,}")] if without else [])),
         parts=table(("part", "pairs"), [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]),
-        copied=record["copied_answers"], shape=shape(recipe), parameters=record["parameters"], minutes=record["seconds"] / 60,
+        copied=record["copied_answers"], templates=record["but_for_numbers"],
+        characters=BY_CHARACTERS * any("tok:char" in score.get("signature", "") for score in record["scores"]),
+        shape=shape(recipe), parameters=record["parameters"], minutes=record["seconds"] / 60,
         tokens=over_long(record),
         hardware=record["hardware"], torch=record["torch"], seed=record["seed"], sentences=data["distinct_test"], test=TEST, left_out=LEFT_OUT, doubted=DOUBTED,
         scores="".join(f"- {line}\n" for line in bleu_lines(record)), loss=record["scores"][0]["value"], right=rows["right"],
