@@ -268,12 +268,12 @@ def search_against_full(records: dict[str, dict], budget: int) -> dict:
 
 
 def warmups_at_full(records: dict[str, dict], budget: int) -> dict:
-    "Of the designs that ran with less and more warm-up at the full budget: warm-up -> validation loss, all with the chosen peak and the first seed."
+    "Of the designs that ran with another warm-up at the full budget: warm-up -> validation loss, all with the chosen peak and the first seed."
     found = {}
     for name, record in records.items():
         rows = {run["warmup"]: loss(run) for run in record["runs"] if record["search"]
                 and (run["budget"], run["peak"], run["seed"]) == (budget, record["search"]["peak"], SEEDS[0])}
-        if len(rows) > 2:
+        if len(rows) > 1:
             found[name] = [{"warmup": warmup, "loss": value if math.isfinite(value) else None} for warmup, value in sorted(rows.items())]
     return found
 

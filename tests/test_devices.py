@@ -43,6 +43,7 @@ def test_under_torchrun_the_processes_meet_on_the_device_that_was_asked_for(mach
     monkeypatch.setattr(devices.dist, "init_process_group", met)
     monkeypatch.setattr(devices.dist, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "set_device", chosen)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert join_processes("auto") == torch.device("cuda", 1)
     chosen.assert_called_once_with(torch.device("cuda", 1))
@@ -52,6 +53,13 @@ def test_under_torchrun_the_processes_meet_on_the_device_that_was_asked_for(mach
     assert (met.call_args.kwargs["backend"], met.call_args.kwargs["device_id"]) == ("nccl", torch.device("cuda", 1))
     assert join_processes("cpu") == torch.device("cpu") and met.call_args.kwargs["backend"] == "gloo"
     assert "device_id" not in met.call_args.kwargs
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(ValueError, match="more processes than there are GPUs: --nproc-per-node 2 is the most here"):
+        join_processes("cuda")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    machine(mps=True)
+    with pytest.raises(ValueError, match="an Apple GPU works for one process"):
+        join_processes("mps")
 
 
 def test_answers_are_the_same_on_any_processor(monkeypatch):

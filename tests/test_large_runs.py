@@ -1,6 +1,7 @@
 """The command of the large runs: its options, its plan, its exit status."""
 import dataclasses
 import errno
+import json
 import math
 import time
 from pathlib import Path
@@ -93,6 +94,20 @@ def test_bare_options_are_the_papers():
     assert (bare.corpus, bare.way, bare.size, bare.minutes) == ("wmt14-en-de", "paper", "base", math.inf)
     assert bare.device == "auto"
     assert bare.peak is None and bare.threads is None and bare.seed is None
+
+
+def test_a_run_goes_on_in_its_own_numbers_on_another_machine(tmp_path):
+    typed = large_runs.parser().parse_args(["--corpus", "general-en-fr"])
+    assert vars(large_runs.as_begun(typed, tmp_path)) == vars(typed), "none was begun there"
+    for compiled, words in (False, (False, None)), (True, (True, None)), ("dynamic", (True, True)):
+        (tmp_path / "plan.json").write_text(json.dumps({"training": {"precision": "bf16", "compile": compiled}}))
+        begun = large_runs.as_begun(typed, tmp_path)
+        assert (begun.precision, (begun.compile, begun.dynamic)) == ("bf16", words) and typed.precision is None
+        assert large_runs.experiment_of(begun).training.compile == compiled
+    said = large_runs.parser().parse_args(["--precision", "fp32", "--no-compile"])
+    assert (large_runs.as_begun(said, tmp_path).precision, large_runs.as_begun(said, tmp_path).compile) == ("fp32", False), "what is said counts"
+    (tmp_path / "plan.json").write_text("broken")
+    assert vars(large_runs.as_begun(typed, tmp_path)) == vars(typed), "the comparison of the plans says so"
 
 
 def test_the_command_that_trains_the_same():

@@ -702,6 +702,20 @@ def test_other_pairs_are_refused_without_a_plan_as_well(tmp_path):
         run(tmp_path, config=dataclasses.replace(CONFIG, seed=2))
 
 
+def test_somebody_elses_log_stays(tmp_path):
+    (tmp_path / "log.jsonl").write_text("mine\n")
+    with pytest.raises(FileExistsError, match="log.jsonl belongs to another run"):
+        run(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"] and (tmp_path / "log.jsonl").read_text() == "mine\n"
+
+
+def test_weights_alone_are_no_checkpoint_to_go_on_from(tmp_path):
+    run(tmp_path, until=4)
+    keep_weights(tmp_path / "checkpoint.safetensors", small_model().float())
+    with pytest.raises(ValueError, match="holds weights alone"):
+        run(tmp_path)
+
+
 def test_processes_stop_together(monkeypatch):
     job, batches = Trainer(small_model().float(), CONFIG), PairBatches(pairs(), CONFIG, steps=99)
     heard, quiet = stops.Asked(), stops.Asked()
@@ -710,9 +724,11 @@ def test_processes_stop_together(monkeypatch):
     monkeypatch.setattr(stops, "process", lambda: (0, 2))
     asked = []
     monkeypatch.setattr(stops, "largest", lambda number, device: asked.append(number) or 1.0)
+    on_gpu = SimpleNamespace(step=9, folder=None, model=SimpleNamespace(parameters=lambda: iter([SimpleNamespace(device=torch.device("cuda"))])))
+    assert not heard.over(on_gpu, batches.steps) and not asked, "GPUs ask each other at every tenth step only"
+    on_gpu.step = 10
+    assert quiet.over(on_gpu, batches.steps) and asked.pop() is False
     job.step = 9
-    assert not heard.over(job, batches.steps) and not asked, "they ask each other at every tenth step only"
-    job.step = 10
     assert quiet.over(job, batches.steps) and asked == [False], "one of the others was asked to stop"
     assert quiet.over(job, batches.steps, 10) and quiet.over(job, batches.steps, lambda run: run is job) and len(asked) == 1
     job.step = 99

@@ -288,11 +288,11 @@ def test_a_batch_comes_with_its_labels_counted(store):
 
 def test_the_hardest_batches(store):
     batches = wmt.StoreBatches(store, training.TrainingConfig(max_tokens=300), 1)
-    (widest, _), (fullest, _) = experiments.hardest(batches)
-    assert widest.shape[1] <= store.lengths.max() and fullest.numel() <= 300
+    widest, fullest = experiments.hardest(batches)
     cut = batches.epoch(0)
-    assert len(fullest) * max(*[int(store.lengths[b].max()) for b in cut if len(b) == len(fullest)]) >= max(
-        len(b) * int(store.lengths[b].max()) for b in cut) * 0.5
+    assert len(widest[0]) * max(side.shape[1] for side in widest) ** 2 == max(len(b) * int(store.lengths[b].max()) ** 2 for b in cut)
+    assert sum(side.numel() for side in fullest) == max(len(b) * int(store.lengths[b].max(0).sum()) for b in cut) <= 600
+    assert {side.device.type for side in batches.make(cut[0], torch.device("meta"))[:2]} == {"meta"}, "to any device"
     model = torch.nn.Linear(1, 1)
     assert experiments.fit_to_memory(model, batches, torch.device("cpu")) == batches.config, "nothing is tried on a CPU"
 

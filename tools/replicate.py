@@ -13,6 +13,7 @@ import argparse
 import ast
 import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -314,22 +315,22 @@ def gather() -> dict:
     fresh = {name: (path, due) for path in chapters([]) for name, due in experiments(path).items()}
     made = {name: old for name, old in record["claims"].items() if name in fresh and old["experiment"] == fresh[name][1]}
     errors = {}
-    for kept in sorted(RUNS.glob("*.json")):
-        told = json.loads(kept.read_text(encoding="utf-8"))
-        if told["commit"] == TRIED:
-            continue
+    told_by = [told for told in (json.loads(kept.read_text(encoding="utf-8")) for kept in sorted(RUNS.glob("*.json"))) if told["commit"] != TRIED]
+    for told in told_by:  # first what each claim says, from any run that reached it: one that didn't counts as well
+        for claim in told["claims"]:
+            name, due = claim["name"], told["experiments"].get(claim["name"])
+            if due and name in fresh and fresh[name][1] == due:
+                about = {"chapter": told["chapter"], "experiment": due, **{k: claim[k] for k in ("kind", "words", "unit", "low", "high")}}
+                made[name] = {**about, "runs": made.get(name, {}).get("runs", [])}
+    for told in told_by:
         reached = {c["name"]: c for c in told["claims"]}
         where = {k: told[k] for k in ("shift", "processor", "instructions", "threads", "torch", "commit")}
         for name, due in told["experiments"].items():
-            if name not in fresh or fresh[name][1] != due:
+            if name not in made or fresh[name][1] != due:
                 continue
             claim = reached.get(name)
-            if claim:
-                about = {"chapter": told["chapter"], "experiment": due, **{k: claim[k] for k in ("kind", "words", "unit", "low", "high")}}
-                made[name] = {**about, "runs": made.get(name, {}).get("runs", [])}
-            elif name not in made:
-                continue
-            row = {**where, "effect": claim["effect"] if claim else None, "held": bool(claim and claim["held"])}
+            effect = claim["effect"] if claim and math.isfinite(claim["effect"]) else None
+            row = {**where, "effect": effect, "held": bool(claim and claim["held"])}
             same = [k for k in ("shift", "processor", "instructions", "threads", "torch")]
             made[name]["runs"] = [r for r in made[name]["runs"] if any(r[k] != row[k] for k in same)] + [row]
         for error in told["errors"]:

@@ -271,6 +271,9 @@ def one_run(design: Design, scale: Scale, field: Ground, peak: float,
     "Train once: a row of results, and the model."
     batches = batches_for(field.train, scale.max_tokens, scale.tokens, seed)
     n, curve = len(batches), []
+    if n < 2:
+        raise ValueError("a run takes at least two batches: allow more "
+                         "tokens")
     run = training_for(design, scale, len(field.tokens), peak, n, seed)
     run.every = max(2, n // counted)
 
@@ -344,6 +347,9 @@ def difference(ours: Sequence, theirs: Sequence, tokens: Sequence[int],
     each sentence. low, high: bootstrap over seeds and sentences, in
     pairs. half: half of Student's interval over the seeds. decided:
     both leave 0 out."""
+    if np.shape(ours) != np.shape(theirs):
+        raise ValueError(f"{len(ours)} runs against {len(theirs)}: a "
+                         "difference is taken of the same seeds")
     gaps, count = np.array(ours) - np.array(theirs), np.array(tokens)
     draw = np.random.default_rng(seed).multinomial
     n_seeds, n = gaps.shape

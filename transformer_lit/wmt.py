@@ -16,6 +16,7 @@ from .masks import BOS, EOS, PAD
 from .model import TransformerConfig
 from .support import plan
 from .support.patching import patch_to
+from .support.prefetch import moved
 from .support.processes import process
 from .support.recipes import SMALL, Recipe
 from .support.store import TokenStore
@@ -135,10 +136,7 @@ def tensors(self: StoreBatches, batch: np.ndarray,
 def make(self: StoreBatches, batch: np.ndarray, device: torch.device,
          ) -> tuple[Tensor, Tensor, int]:
     "A batch on the device, and how many labels it holds."
-    sides = self.tensors(batch)
-    if device.type == "cuda":
-        sides = tuple(side.pin_memory().to(device, non_blocking=True)
-                      for side in sides)
+    sides = moved(self.tensors(batch), device)
     labels = self.store.lengths[batch, 1].sum(dtype=int) - len(batch)
     return *sides, int(labels)
 

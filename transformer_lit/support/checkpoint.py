@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from . import weights
+from . import run_log, weights
 from .files import write_whole
 from .processes import each, first_alone, process
 
@@ -58,6 +58,8 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], progress: dict) 
     "One safetensors file, whole or not at all, with checksums: a disk can change a few bytes and say nothing."
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     kept = {"progress": json.dumps(progress), "sums": weights.sums(tensors)}
+    if "lines" in progress:  # of the log
+        run_log.settle(Path(path).parent)
     write_whole(Path(path), lambda part: save_file(tensors, part, kept))
 
 
@@ -114,7 +116,10 @@ def fill_weights(model: nn.Module, held: dict[str, Tensor], words: str = OTHER_R
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, held: dict[str, Tensor]) -> None:
-    "What `optimizer_tensors` gave goes back, weight by weight."
+    "What `optimizer_tensors` gave goes back, weight by weight. ValueError for weights alone."
+    if not any(name.startswith(("optimizer.", "random.")) for name in held):
+        raise ValueError(f"the {NAME} there holds weights alone, and a run goes on from all that it kept: put the whole file back, or use "
+                         "another folder")
     slots: dict[int, dict[str, Tensor]] = {}
     for name, tensor in held.items():
         if name.startswith("optimizer."):

@@ -23,10 +23,14 @@ def device_here(asked: str = "auto") -> torch.device:
 
 def join_processes(asked: str = "auto") -> torch.device:
     "This process's device, as `device_here` finds it; under torchrun it also meets the others."
-    device = device_here(asked)
+    device, place, several = device_here(asked), int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)) > 1
+    if device.type == "cuda" and place >= torch.cuda.device_count():
+        raise ValueError(f"torchrun asks for more processes than there are GPUs: --nproc-per-node {torch.cuda.device_count()} is the most here")
+    if device.type == "mps" and several:
+        raise ValueError("an Apple GPU works for one process: leave torchrun out, or take --device cpu")
     how: dict = dict(backend="gloo")
     if device.type == "cuda":  # chosen before they meet: else each opens its first channel on GPU 0
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+        device = torch.device("cuda", place)
         torch.cuda.set_device(device)
         how = dict(backend="nccl", device_id=device)
     if "RANK" in os.environ and not dist.is_initialized():

@@ -36,10 +36,10 @@ LOG_EVERY = 10  # steps
 # Memory ------------------------------------------------------------------------------------------------------------
 
 def hardest(batches: StoreBatches) -> list[tuple[Tensor, Tensor]]:
-    "The widest batch and the fullest: they need most memory."
+    "The batch with the largest attention and the one with most tokens, both sides together: they need most memory."
     lengths, cut = batches.store.lengths, batches.epoch(0)
-    widest = max(cut, key=lambda b: lengths[b].max())
-    fullest = max(cut, key=lambda b: len(b) * int(lengths[b].max()))
+    widest = max(cut, key=lambda b: len(b) * int(lengths[b].max()) ** 2)
+    fullest = max(cut, key=lambda b: len(b) * int(lengths[b].max(0).sum(dtype=int)))
     return [batches.tensors(widest), batches.tensors(fullest)]
 
 
@@ -166,9 +166,9 @@ def plan_of(experiment: Experiment, store: TokenStore) -> dict:
 def time_is_up(until: float) -> Callable[[Trainer], bool]:
     "For `fit`: is the time over, for all processes alike?"
     def late(trainer: Trainer) -> bool:
-        if process()[1] > 1 and trainer.step % 10:
-            return False  # several ask each other seldom
         device = next(trainer.model.parameters()).device
+        if process()[1] > 1 and device.type == "cuda" and trainer.step % 10:
+            return False  # several GPUs ask each other seldom
         return largest(time.monotonic() > until, device) > 0
     return late
 
@@ -209,6 +209,8 @@ def run_experiment(experiment: Experiment, folder: str | Path, store: str | Path
     Returns run.json's record, or None if `until` came first."""
     e, folder, place = experiment, Path(folder), join_processes(device)
     settings = Preparation(e.corpus, e.size, e.sample, pairs=e.pairs)
+    if isinstance(e, Mixture) and e.begin_with:
+        weights_hash(e.begin_with)  # a mistyped name is told before the corpus is prepared
     first_alone(lambda: prepare(settings, store, workers, until))
     if not (Path(store) / "manifest.json").exists():
         return None

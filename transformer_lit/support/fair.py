@@ -14,7 +14,8 @@ BESIDES = ("summary", "bleu", "families")  # files of a ground that are no desig
 
 
 MACHINES = "¹ On a machine with bf16 products; its seconds can't be set against the others. "
-AFRESH = "With --packed runs/none --home runs/fair nothing that comes with the book counts as done"
+AFRESH = ("As typed, these commands count the book's own runs as done; with --packed runs/none --home runs/fair they train anew, and "
+          "python bench/fair.py collect with the same options and --out runs/records makes records of them")
 
 
 def command(name: str, ground: str = "tatoeba") -> str:
@@ -33,7 +34,7 @@ def record_of(name: str, ground: str = "tatoeba") -> dict:
     "A design's whole record. Raises FileNotFoundError, which says what to type, if there is none."
     path = shipped(f"results/fair/{ground}/{name}.json")
     if not path.exists():
-        raise FileNotFoundError(f"{name} has no record: type {command(name, ground)}")
+        raise FileNotFoundError(f"{name} has no record: type {command(name, ground)}, and then python bench/fair.py collect")
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -363,7 +364,9 @@ def crossing_places(ground: str = "tatoeba") -> list[float]:
     rnn, whole = (by_budget(name, ground) for name in ("rnn-attention", "transformer"))
     gaps = {budget: [a["test_loss"] - b["test_loss"] for a, b in zip(rnn[budget], whole[budget])]
             for budget in sorted(rnn.keys() & whole.keys()) if len(rnn[budget]) == len(whole[budget])}
-    low, high = next((a, b) for a, b in zip(gaps, list(gaps)[1:]) if mean(gaps[a]) < 0 <= mean(gaps[b]))
+    low, high = next(((a, b) for a, b in zip(gaps, list(gaps)[1:]) if mean(gaps[a]) < 0 <= mean(gaps[b])), (0, 0))
+    if not high:
+        raise ValueError(f"at no budget that was run on {ground} does the Transformer overtake the RNN with attention")
     return [low * (high / low) ** (a / (a - b)) for a, b in zip(gaps[low], gaps[high])]
 
 

@@ -1,6 +1,7 @@
 """The command of the large runs: options, the experiment that they describe, and an exit status that a script can read."""
 import argparse
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +9,14 @@ import torch
 
 from ..wmt import Experiment, experiment_for
 from . import options as types
+from . import plan
 from .commands import DONE, LATER, command_again, folder_or_new, guarded
 from .devices import device_here
 from .experiments import run_experiment
 from .mixing import Mixture
 from .precision import precision_here
 from .processes import process
+from .reading import json_file
 from .run_options import ASIDE, RUN_OPTIONS, field
 from .training_sets import family_of
 
@@ -33,6 +36,19 @@ def compile_choice(options: argparse.Namespace, device: str) -> bool | str | Non
     if options.compile is None and device == "cuda" and torch.cuda.get_device_capability() >= (8, 0):
         return "dynamic" if options.dynamic else True
     return "dynamic" if options.compile and options.dynamic else options.compile
+
+
+def as_begun(options: argparse.Namespace, folder: Path) -> argparse.Namespace:
+    "The options, with what follows the machine where nobody says it, precision and compiling, as the run in `folder` has it."
+    found = argparse.Namespace(**vars(options))
+    if (folder / plan.NAME).is_file():
+        with suppress(ValueError, KeyError, TypeError):  # what is wrong there is told when the plans are compared
+            kept = json_file(folder / plan.NAME)["training"]
+            if found.precision is None:
+                found.precision = kept["precision"]
+            if found.compile is None and kept["compile"] in (False, True, "dynamic"):
+                found.compile, found.dynamic = bool(kept["compile"]), kept["compile"] == "dynamic" or None
+    return found
 
 
 def experiment_of(options: argparse.Namespace) -> Experiment:
@@ -73,6 +89,7 @@ def run(options: argparse.Namespace, began: float) -> int:
     store = options.store or Path("runs") / f"store-{name}"
     for place in folder, store:
         folder_or_new(place)
+    options = as_begun(options, folder)
     record = run_experiment(experiment_of(options), folder, store, options.workers or 1, began + 60 * options.minutes,
                             command_line(options), options.device)
     if process()[0]:

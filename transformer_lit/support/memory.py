@@ -66,7 +66,7 @@ def matmul_rate(device: torch.device, precision: str = "fp32") -> float:
     for _ in range(6):
         began = time.perf_counter()
         a @ a
-        if device.type == "cuda":
-            torch.cuda.synchronize()
+        if device.type != "cpu":
+            torch.get_device_module(device).synchronize()
         best = min(best, time.perf_counter() - began)
     return 2 * n ** 3 / best

@@ -102,6 +102,9 @@ def keep_to(trainer, batches) -> None:
 
     Of several processes the first does it. ValueError as `compare`."""
     if process()[0] == 0:
+        log, begun = trainer.folder / "log.jsonl", (trainer.folder / NAME).exists() or trainer.step > 0
+        if not begun and log.exists() and log.stat().st_size:
+            raise FileExistsError(f"{log} belongs to another run, of which neither plan nor checkpoint is there: use another folder")
         rates = {f"rate at step {n}": trainer.schedule(n) for n in (1, 10, 100, 1000, 10000)}
         agree(trainer.folder, trainer.plan or plan_for(trainer.model, trainer.config, trainer.optimizer, batches, **rates))
 

@@ -1,5 +1,6 @@
 """log.jsonl: one JSON object a line, written at once, and cut back to where a run goes on. Of several processes the first writes."""
 import json
+import os
 from pathlib import Path
 
 from torch import Tensor
@@ -17,6 +18,13 @@ def add_line(folder: Path | None, entry: dict) -> dict:
         with (folder / NAME).open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
     return entry
+
+
+def settle(folder: Path) -> None:
+    "The log on the disk before a checkpoint tells of it: a power cut must not leave it behind."
+    if process()[0] == 0 and (folder / NAME).exists():
+        with (folder / NAME).open("r+b") as file:
+            os.fsync(file.fileno())
 
 
 def first_lines(folder: Path, count: int) -> list[dict]:

@@ -36,7 +36,7 @@ class Asked:
         """Is it time for a trainer to end, for all processes alike?
 
         It is after `steps`; at the step `until`, or when until(trainer) is true; and when a stop was asked for. Of several
-        processes one may have been asked, so they ask each other at every tenth step."""
+        processes one may have been asked, so they ask each other: at every step, on GPUs at every tenth, where asking waits for them."""
         self.last = trainer.step, trainer.folder
         if trainer.step >= steps:
             return True
@@ -44,7 +44,8 @@ class Asked:
             return True
         if process()[1] == 1:
             return bool(self)
-        return trainer.step % 10 == 0 and largest(bool(self), next(trainer.model.parameters()).device) > 0
+        device = next(trainer.model.parameters()).device
+        return (device.type != "cuda" or trainer.step % 10 == 0) and largest(bool(self), device) > 0
 
     def leave(self, step: int, folder: Path | None) -> None:
         "Say what was saved, and end as the signal would have: KeyboardInterrupt, or exit status 143 with the words on stderr."

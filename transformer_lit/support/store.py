@@ -79,7 +79,10 @@ class Shard:
         os.fsync(self.file.fileno())
         self.file.close()
         ends = np.concatenate(self.lengths).ravel().cumsum()
-        np.save(self.files["offsets"], np.append(0, ends))
+        with open(self.files["offsets"], "wb") as file:  # on the disk before progress.json tells of it
+            np.save(file, np.append(0, ends))
+            file.flush()
+            os.fsync(file.fileno())
         return {"pairs": len(ends) // 2, "tokens": self.tokens, **{kind: file_hash(path) for kind, path in self.files.items()}}
 
 
