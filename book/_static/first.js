@@ -161,7 +161,7 @@ function anySentence(root) {
 
   function listed({english, french, links}) {
     const seen = french.map((_, row) => links.filter(link => link.row == row).map(link => `${english[link.word]} ${Math.round(100 * link.weight)}%`));
-    out("list").textContent = french.map((word, row) => `${word} ← ${seen[row].join(", ") || `nothing from ${Math.round(100 * tlLive.FAINT)}% on`}`).join(" · ");
+    out("list").textContent = french.map((word, row) => `${word} ← ${seen[row].join(", ") || `no weight of ${Math.round(100 * tlLive.FAINT)}% or more`}`).join(" · ");
   }
 
   // greys an answer that isn't to be trusted, and says so; what was cut at the longest length that may be said is one of them

@@ -262,8 +262,8 @@ function telling() {
 function drawTokens() {
   const {pieces, ids, steps} = shown, read = words(pieces), said = words(steps.map(step => step.piece));
   out("read").innerHTML = read.map((text, i) => `<span class="tl-in-chip${pieces[i] == "<pad>" ? " tl-in-pad" : ""}"><b>${esc(text)}</b><small>${ids[i] ?? 0}</small></span>`).join("");
-  out("said").innerHTML = said.map((text, i) => `<button type="button" class="tl-in-chip${steps[i].forced ? " tl-in-forced" : ""}" data-step="${i}" lang="fr"
-    aria-label="step ${i + 1}: ${esc(text)}, ${esc(percent(steps[i].p))}${steps[i].forced ? ", chosen by you" : ""}"><b>${esc(text)}</b><i><i style="width:${(100 * steps[i].p).toFixed(1)}%"></i></i><small>${steps[i].id}</small></button>`).join("");
+  out("said").innerHTML = said.map((text, i) => `<button type="button" class="tl-in-chip${steps[i].forced ? " tl-in-forced" : ""}" data-step="${i}"
+    aria-label="step ${i + 1}: ${esc(text)}, ${esc(percent(steps[i].p))}${steps[i].forced ? ", chosen by you" : ""}"><b lang="fr">${esc(text)}</b><i><i style="width:${(100 * steps[i].p).toFixed(1)}%"></i></i><small>${steps[i].id}</small></button>`).join("");
   roving(out("said"), choice => { stopAll(); pointTo(+choice.dataset.step); });
 }
 
@@ -393,14 +393,14 @@ function drawMap() {
 
 function tellMap() {
   const {kind, layer, head} = opened, {weights, columns, rows} = shown.attention[kind][layer][head], names = columnsOf(kind), left = rowsOf(kind);
-  const does = kind == "encoder" ? "reads" : "is said", off = isGone(kind, layer, head) ? " This head is switched off: it still looks, and nobody hears what it found." : "";
+  const off = isGone(kind, layer, head) ? " This head is switched off: it still looks, and nobody hears what it found." : "";
   if (cursor && cursor[0] < rows && cursor[1] < columns) {
     out("map-say").textContent = `“${left[cursor[0]]}” puts ${two(weights[cursor[0] * columns + cursor[1]])} on “${names[cursor[1]]}”.${off}`;
     return;
   }
   const row = kind == "encoder" ? Math.floor(weights.indexOf(weights.reduce((a, b) => Math.max(a, b), 0)) / columns) : Math.min(at, rows - 1);
   const found = Array.from(weights.subarray(row * columns, (row + 1) * columns), (w, s) => [w, s]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-  out("map-say").textContent = `${kind == "encoder" ? `“${left[row]}” looks` : `While “${left[row]}” ${does} it looks`} at ${found.map(([w, s]) => `“${names[s]}” ${two(w)}`).join(", ")}.${off}`;
+  out("map-say").textContent = `${kind == "encoder" ? `“${left[row]}” looks` : `While it says “${left[row]}”, it looks`} at ${found.map(([w, s]) => `“${names[s]}” ${two(w)}`).join(", ")}.${off}`;
 }
 
 function mapPlace(event) {
@@ -506,12 +506,16 @@ function answerRow(answer, marked, className) {
   }).join("") || "<em>nothing</em>";
 }
 
-function drawBreak() {
+function drawSwitches() {
   for (const each of all("[data-key]", block("break"))) each.setAttribute("aria-checked", String(!gone.has(each.dataset.key)));
   for (const kind of KINDS) {
     const every = headsOf(kind).every(key => gone.has(key)), root = one(`[data-all="${kind}"]`);
     root.setAttribute("aria-checked", String(!every));
   }
+}
+
+function drawBreak() {
+  drawSwitches();
   const {whole} = shown, now = !gone.size ? null : engine ? shown.now : recordedWithout(recordKey(gone));
   button("mend").hidden = !gone.size;
   out("gone").textContent = !gone.size ? "Nothing is switched off." : `Off: ${gone.size > 3 ? `${gone.size} parts` : [...gone].map(switchName).join("; ")}.`;
@@ -543,6 +547,7 @@ function flip(keys, off) {
     if (off) keys.forEach(key => gone.add(key)); else before.forEach(key => { if (!keys.includes(key)) gone.add(key); });
     if (gone.size && !recordKey(gone)) gone.clear();
   }
+  drawSwitches();  // at once: a second press must not read the old state
   again();
 }
 

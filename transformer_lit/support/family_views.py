@@ -157,7 +157,7 @@ def ends_table(beginning: str, ends: Mapping[str, str]) -> figures.Picture:
 def translations(translated: Mapping[str, Mapping[str, Any]], english: str, signature: str) -> figures.Picture:
     "BLEU, exact matches and the first translation. translated: way -> these three; `english` is what the first one translates."
     return figures.table({way: {**row, "exact": f"{row['exact']:.0%}", "BLEU": f"{row['BLEU']:.1f}"} for way, row in sorted(translated.items())},
-                         caption=f"{english} ({signature})")
+                         caption=f"BLEU {signature.replace('|', ' ')}; the first one translates “{english}”")
 
 
 def all_tasks(filled: Mapping[str, Mapping[str, float]], perplexities: Mapping[str, float],
@@ -289,7 +289,7 @@ def gains(difference: Difference) -> figures.Picture:
     for kind, way in CHANGES:
         gap = gap_between(difference, kind, way, way, many, few)
         means = [fmean(measured(kind, way, run) for run in runs) for runs in (few, many)]
-        rows.append({"": way, "of": UNITS[kind], "means": " to ".join(f"{value:.{1 if kind == 'perplexity' else 0}f}" for value in means),
+        rows.append({"": way, "of": UNITS[kind], "means": " to ".join(f"{value:.1f}" for value in means),
                      "difference": gap_told(kind, gap), "decided": gap["decided"]})
     found = figures.table(grouped(rows), caption=f"From {STEPS[0]:,} to {STEPS[1]:,} steps. Means are perplexities where the difference is in nats. {beside()}")
     return fair.with_commands(found, parts=[PART])

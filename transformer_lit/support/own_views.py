@@ -118,9 +118,9 @@ def loss_curves(pairs: int, field: str = "dropout") -> figures.Picture:
     lines = {f"{field} {value:g}": ([step * run["epochs_run"] / run["steps"] for step, _ in run["curve"]], [loss for _, loss in run["curve"]])
              for value, run in sorted(found.items())}
     least = {name: min(zip(losses, epochs)) for name, (epochs, losses) in lines.items()}
-    told = ", ".join(f"{name} {loss:.2f} after {epoch:.0f}" for name, (loss, epoch) in least.items())
-    return figures.curves(lines, xlabel="epochs", ylabel="validation loss, nats per token", caption=f"{pairs:,} pairs. Lowest: {told} epochs.",
-                          alt=f"Validation loss over the epochs with {pairs:,} pairs. Lowest: {told} epochs.")
+    told = "; ".join(f"{name}: {loss:.2f} after {epoch:.0f} epochs" for name, (loss, epoch) in least.items())
+    return figures.curves(lines, xlabel="epochs", ylabel="validation loss, nats per token", caption=f"{pairs:,} pairs, first seed. Lowest: {told}.",
+                          alt=f"Validation loss over the epochs with {pairs:,} pairs, first seed. Lowest: {told}.")
 
 
 def stop_rows() -> list[dict]:

@@ -122,13 +122,13 @@ def learning_curves(entries: Sequence[Mapping]) -> figures.Picture:
     before = looks[-2]["step"] if len(looks) > 1 else 0
     lately, recent = last["step"] - before, mean(entry["loss"] for entry in steps if entry["step"] > before)
     return figures.curve_panels([
-        dict(series={"training": tuple(zip(*smooth)), "newstest2013": (at, [look["valid_loss"] for look in looks])},
+        dict(series={"training, smoothed labels": tuple(zip(*smooth)), "newstest2013": (at, [look["valid_loss"] for look in looks])},
              xlabel="step", ylabel="nats per token", title="Loss"),
         dict(series={"BLEU": (at, [look["bleu"] for look in looks])}, xlabel="step", ylabel="BLEU, greedy",
              title=f"{first['lines']} lines of newstest2013")],
         alt=f"The recorded run over its steps: the loss in training and on newstest2013, the latter from {first['valid_loss']:.2f} to "
             f"{last['valid_loss']:.2f} nats, and the BLEU of greedy answers, from {first['bleu']:.1f} to {last['bleu']:.1f}.",
-        caption=f"Over the last {lately} steps the training loss is {recent:.2f} nats on average; at the end it is {last['valid_loss']:.2f} on newstest2013, whose greedy BLEU "
+        caption=f"Over the last {lately} steps the training loss, with smoothed labels, is {recent:.2f} nats on average; the plain loss on newstest2013 ends at {last['valid_loss']:.2f}, and greedy BLEU there "
                 f"has risen from {first['bleu']:.1f} to {last['bleu']:.1f}.")
 
 

@@ -92,7 +92,7 @@ def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
     shares = ", ".join(f"{name} from {line[1][0] / most[0]:.0%} to {line[1][-1] / most[-1]:.0%}"
                        for name, line in titled({name: lines[name] for name in names[:-1]}).items())
     return figures.curves(titled(lines), xlabel="English words, from", ylabel="BLEU", alt=f"BLEU against the number of English words. {told}.",
-                          caption=f"Share of the BLEU of {TITLES.get(names[-1], names[-1])}, from the shortest sentences to the longest: {shares}.")
+                          caption=f"BLEU as a share of that of {TITLES.get(names[-1], names[-1])}, from the shortest sentences to the longest: {shares}.")
 
 
 def speeds(at: Sequence[int], found: Mapping[str, Sequence[float]], unit: str, xlabel: str, caption: str, logy: bool = False) -> figures.Picture:

@@ -120,7 +120,7 @@ def titles(record: dict) -> dict[str, str]:
     "The first words of each table's caption."
     fields = {name: record.get(name, 0) for name in ("tokens", "vocab", "goal", "budget")}
     return {"step": "A step of training", "loss": "Output layer and loss: {tokens:,} tokens, {vocab:,} words".format(**fields),
-            "to_loss": "To {goal:.3f} nats per word".format(**fields),
+            "to_loss": "To {goal:.3f} nats per word: runs of laptop, twin and ours, each on the machine of its row, put together".format(**fields),
             "decoding": "Time, ours = 1; sentences at once; with units for bf16",
             "decoding-fp32": "Time, ours = 1; sentences at once; without units for bf16",
             "multi30k": "{budget:.0f} s of Multi30k; in brackets chapter 19's bootstrap over sentences, which says nothing of other seeds".format(
@@ -198,9 +198,10 @@ def calibration_curves(name: str) -> figures.Picture:
     furthest = {words[test]: max(abs(g["expected"] - g["chrf"]) for g in row["groups"]) for test, row in record["tests"].items()}
     far = ", ".join(f"{distance:.0f} on {test}" for test, distance in furthest.items())
     return figures.curves(
-        {**found, "as expected": ([20, 92], [20, 92])}, xlabel="expected chrF", ylabel="chrF that came", ylim=(0, 100),
+        {**found, "as expected": ([0, 100], [0, 100])}, xlabel="expected chrF", ylabel="actual chrF", ylim=(0, 100),
         colors={"as expected": figures.GREY}, styles={"as expected": ":"},
-        alt=f"Curves of the chrF that came over the chrF that was expected, for {', '.join(found)}, beside the diagonal.",
+        alt="Curves of the actual chrF over the expected one, beside the diagonal: " + "; ".join(
+            f"{name} from {xs[0]:.0f} expected and {ys[0]:.0f} actual to {xs[-1]:.0f} and {ys[-1]:.0f}" for name, (xs, ys) in found.items()) + ".",
         caption=f"The largest gaps between expected and actual chrF, in points: {far}. Rank correlation of single answers: "
                 f"{min(ranks):.2f} to {max(ranks):.2f}.")
 
@@ -208,7 +209,7 @@ def calibration_curves(name: str) -> figures.Picture:
 def copying_bars(record: dict) -> figures.Picture:
     "How much of what should be copied comes over, a bar for each kind."
     shares = {name: 100 * share for name, share in record["copied"].items()}
-    return figures.bars(shares, fmt="{:.1f}", xlabel="right, % of 200 sentences", alt=f"Bars of what is copied rightly: {listed(shares, '{:.1f}')}.",
+    return figures.bars(shares, fmt="{:.1f}", xlabel="right, % of 200 sentences", alt=f"Bars of what is copied correctly: {listed(shares, '{:.1f}')}.",
                         caption=f"Copied correctly: {', '.join(f'{share:.1f}% of {name}' for name, share in shares.items())}.")
 
 
@@ -232,12 +233,13 @@ def two_translators(names: tuple[str, str]) -> figures.Picture:
     gains = {TEXTS[text]: two[text]["bleu"]["value"] - one[text]["bleu"]["value"] for text in known}
     rows: list[Row] = [{"": TEXTS[text], **{f"{name}, {metric}": span(record["tests"][text][metric.casefold()])
                                             for metric in ("BLEU", "chrF") for name, record in records.items()}} for text in known]
-    copies: list[Row] = [{"copied rightly, %": kind, **{name: 100 * record["copied"][kind] for name, record in records.items()}}
+    copies: list[Row] = [{"copied correctly, %": kind, **{name: 100 * record["copied"][kind] for name, record in records.items()}}
                          for kind in records[names[0]]["copied"]]
-    lost: list[Row] = [{"answers, %": words, **{name: 100 * record["tests"]["newstest2014"][field] for name, record in records.items()}}
-                       for field, words in (("short", "to news, under half as long"), ("long", "to news, over twice as long"),
-                                            ("repeats", "to news, three words three times"), ("untouched", "pieces of news not looked at"))]
-    tables = [figures.table(rows, caption=f"With 95% intervals. {made_by(records[names[1]])}", wide=True),
+    lost: list[Row] = [{"news of 2014, %": words, **{name: 100 * record["tests"]["newstest2014"][field] for name, record in records.items()}}
+                       for field, words in (("short", "answers under half as long"), ("long", "answers over twice as long"),
+                                            ("repeats", "answers that say three words three times"), ("untouched", "English pieces hardly looked at"))]
+    made = "; ".join(f"{name}: {made_by(record)}" for name, record in records.items())
+    tables = [figures.table(rows, caption=f"With 95% intervals. {made}", wide=True),
               figures.table(copies, fmt="{:.1f}"), figures.table(lost, fmt="{:.1f}")]
     drawn = figures.bars(found, fmt="{:.1f}", xlabel="BLEU", colors={name: figures.GREY for name in found if name.endswith(names[0])},
                          alt=f"Bars of BLEU for two translators: {listed(found, '{:.1f}')}.",
@@ -254,10 +256,10 @@ def losses_by_text(*logs: Sequence[Mapping]) -> figures.Picture:
     for log in logs:
         looks += [{**entry, "tokens": entry["tokens"] + before} for entry in log if entry["kind"] == "look"]
         before += log[-1]["tokens"]
-    tokens = [look["tokens"] / 1000 for look in looks]
+    tokens = [look["tokens"] / 1e6 for look in looks]
     found = {"news": (tokens, [look["valid_loss"] for look in looks])}
     found |= {TEXTS[name]: (tokens, [look["losses"][name] for look in looks]) for name in TEXTS if name in looks[0]["losses"]}
-    return figures.curves(found, xlabel="thousands of target tokens", ylabel="loss, nats per token",
+    return figures.curves(found, xlabel="millions of target tokens", ylabel="loss, nats per token",
                           alt=f"Held-out loss while it learns, falling on every text: {figures.heights(found, tokens[0], tokens[-1])}.",
                           caption="From the first look to the last: " + ", ".join(
                               f"{name} {ys[0]:.2f} to {ys[-1]:.2f}" for name, (_, ys) in found.items()) + ".")

@@ -28,7 +28,7 @@ CYCLE = [INK, TEAL, PLUM, OCHRE, SLATE, OLIVE, GREY]
 NAMED = {  # what comes in several chapters has the same colour in all of them
     "Transformer": INK, "ours": INK, "post-norm": INK, "Adam": INK, "AdamW": INK, "with attention": TEAL, "RNN with attention": TEAL,
     "RNN": OCHRE, "decoder-only": PLUM, "pre-norm": SLATE, "Muon": TEAL, "reference": GREY, "PyTorch": GREY, "sacreBLEU": GREY,
-    "unigram": GREY, "bigram": GREY, "trigram": GREY, "transformer": INK, "rnn": OCHRE, "rnn-attention": TEAL,
+    "2017": OLIVE, "adamw": OCHRE, "RoPE": PLUM, "unigram": GREY, "bigram": GREY, "trigram": GREY, "transformer": INK, "rnn": OCHRE, "rnn-attention": TEAL,
 }
 COLUMN, PHONE = 704, 358  # pixels that a figure may fill on a desk and on a phone
 MASK = ListedColormap(["#666666", "#e8e8e8"])  # closed, open; closed stands out on both pages, and a grey line bounds what is open
@@ -86,6 +86,7 @@ class Picture:
     def __init__(self, body: str, alt: str | None, caption: str | None = None):
         if alt is not None and len(alt.split()) < 4:
             raise ValueError(f"alt={alt!r}: say in a sentence what one sees")
+        alt = alt if alt is None else re.sub(r"(?:(?<=[\s(\[])|^)-(?=\d)", "−", alt)  # a hyphen isn't read aloud
         self.alt, self.caption = alt, caption or alt
         if alt is None:
             self.html = f'<div class="tl-figure">{body}</div>'

@@ -41,7 +41,10 @@ def table_head(columns: Sequence[Any], numbers: Collection[Any] = ()) -> str:
 
 def table_row(row: Mapping, columns: Sequence[Any], fmt: str) -> str:
     "One row; a column that it lacks is empty."
-    return "<tr>" + "".join(table_cell(row.get(name, ""), fmt) for name in columns) + "</tr>"
+    cells = [table_cell(row.get(name, ""), fmt) for name in columns]
+    if columns and columns[0] == "":  # the names of the rows: who listens hears them with each number
+        cells[0] = re.sub(r"^<td style=\"|</td>$", lambda part: '<th scope="row" style="font-weight:inherit;' if part[0] != "</td>" else "</th>", cells[0])
+    return "<tr>" + "".join(cells) + "</tr>"
 
 
 def table_caption(caption: str | None, wide: bool = False) -> str:
@@ -78,5 +81,5 @@ def table(rows: Sequence[Mapping] | Mapping[Any, Mapping], columns: Sequence[Any
     head = f"<thead><tr>{table_head(columns, numbers)}</tr></thead>"
     body = "".join(table_row(row, columns, fmt) for row in listed)
     how = ' class="tl-wide" style="white-space:nowrap"' if wide else ""
-    return Picture(f'<div style="overflow-x:auto" tabindex="0"><table{how}>'
+    return Picture(f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="Table"><table{how}>'
                    f"{table_caption(caption, wide)}{head}<tbody>{body}</tbody></table></div>", None)

@@ -38,9 +38,9 @@ def training_curves(log: Sequence[Mapping[str, Any]]) -> figures.Picture:
     steps, ends = ([line for line in log if line["kind"] == kind] for kind in ("step", "epoch"))
     low = min(ends, key=lambda line: line["valid_loss"])
     return figures.curves(
-        {"training, smoothed": ([line["step"] for line in steps], [line["loss"] for line in steps]),
+        {"training, smoothed labels": ([line["step"] for line in steps], [line["loss"] for line in steps]),
          "held out": ([line["step"] for line in ends], [line["valid_loss"] for line in ends])},
-        colors={"training, smoothed": figures.GREY, "held out": figures.INK}, xlabel="step", ylabel="nats per token",
+        colors={"training, smoothed labels": figures.GREY, "held out": figures.INK}, xlabel="step", ylabel="nats per token",
         alt=f"Training loss falls from {steps[0]['loss']:.1f} to {steps[-1]['loss']:.1f} nats per token in {steps[-1]['step']:,} "
             f"steps, held-out loss from {ends[0]['valid_loss']:.2f} after the first epoch to {ends[-1]['valid_loss']:.2f}.",
         caption=f"The held-out loss is lowest after epoch {1 + ends.index(low)} of {len(ends)}, at {low['valid_loss']:.2f} nats per token.")
