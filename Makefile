@@ -28,7 +28,7 @@ help:
 	@echo "make export          chapters to package"
 	@echo "make wheel           the package as one file, in dist/"
 	@echo "make address URL=... set the repository's address everywhere"
-	@echo "JOBS=1 THREADS=2 with any of them: how many at a time, and how many threads each"
+	@echo "JOBS=1 THREADS=2 with book, execute and test: how many at a time, and how many threads each"
 	@echo "make clean           remove what was made (make clean ALL=1: also the environment and all of .run: edited chapters, runs of hours)"
 
 $(VENV)/ready: requirements.txt pyproject.toml
@@ -92,5 +92,6 @@ wheel: $(VENV)/ready
 	@$(BIN)/python -c 'import sys; sys.path.insert(0, "tools"); import build; print(build.make_wheel(build.ROOT / "dist"))'
 
 clean:
-	rm -rf .run/out .run/work .run/site .run/peek _build dist $(if $(ALL),$(VENV) .run)
+	rm -rf .run/out .run/work .run/site .run/peek _build dist $(if $(ALL),.run)
+	$(if $(ALL),test ! -e "$(VENV)/ready" || rm -rf "$(VENV)")
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

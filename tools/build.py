@@ -39,7 +39,8 @@ LARGEST = 25_000  # letters of such a drawing
 def measured(name: str) -> str:
     "The box's line on time and memory, from the chapter's last execution."
     kept = json.loads((OUT / f"{name}.json").read_text())
-    return f"- **Takes** {kept['seconds']:.0f} seconds on one thread and {kept['megabytes']:,} MB, measured by this build"
+    threads = "one thread" if kept["threads"] == 1 else f"{kept['threads']} threads"
+    return f"- **Takes** {kept['seconds']:.0f} seconds on {threads} and {kept['megabytes']:,} MB, measured by this build"
 
 
 def make_wheel(folder: Path) -> Path:
@@ -250,6 +251,7 @@ def main() -> None:
         sys.exit(f"not executed yet: {', '.join(missing)}; run make book, or tools/execute.py")
     torch.set_num_threads(1)  # one sentence at a time: on a busy machine two threads wait for each other thirty times as long
     assemble()
+    shutil.rmtree(BUILT / "html", ignore_errors=True)  # a page that was renamed doesn't stay
     done = subprocess.run([str(Path(sys.executable).parent / "jupyter-book"), "build", "--all", "--warningiserror", "--keep-going",
                            "--path-output", str(ROOT), str(SITE)], capture_output=True, text=True,
                           env={**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"})

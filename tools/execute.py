@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
@@ -24,11 +25,26 @@ OUT = ROOT / ".run" / "out"
 TIMEOUT = 600  # seconds a cell
 
 
+def last(path: Path) -> dict:
+    "What is known of a chapter's last execution; nothing, if it was broken off."
+    try:
+        return json.loads((OUT / f"{path.stem}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def here(threads: int) -> dict:
+    "What outputs depend on besides the code."
+    return {"threads": threads, "instructions": os.environ.get("ATEN_CPU_CAPABILITY", "best"), "torch": version("torch"),
+            "python": ".".join(map(str, sys.version_info[:2]))}
+
+
 def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str]:
     "(what happened, details) for one chapter; runs in a process of its own."
     kept = OUT / f"{path.stem}.json"
     now = stamp(path)
-    if not force and kept.exists() and json.loads(kept.read_text())["stamp"] == now:
+    before = {"stamp": now, **here(threads)}
+    if not force and before.items() <= last(path).items():
         return "unchanged", ""
     work = ROOT / ".run" / "work" / path.stem
     shutil.rmtree(work, ignore_errors=True)
@@ -52,8 +68,9 @@ def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str
     memory = int(re.search(r"peak (\d+) kB", done.stdout)[1])
     OUT.mkdir(parents=True, exist_ok=True)
     shutil.copy(copy, OUT / path.name)
-    kept.write_text(json.dumps({"stamp": now, "seconds": round(seconds, 1), "megabytes": memory // 1024, "threads": threads,
-                                "instructions": os.environ.get("ATEN_CPU_CAPABILITY", "best")}))
+    part = kept.with_suffix(".part")
+    part.write_text(json.dumps(before | {"seconds": round(seconds, 1), "megabytes": memory // 1024}), encoding="utf-8")
+    os.replace(part, kept)
     return "executed", f"{seconds:.0f} s, {memory // 1024} MB"
 
 
@@ -75,7 +92,8 @@ def measure(copy: str) -> None:
     code = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbmake", "--overwrite",
                            "--rootdir", str(Path(copy).parent), "-c", os.devnull,
                            f"--nbmake-timeout={TIMEOUT}", copy]).returncode
-    print(f"peak {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss} kB")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # in bytes on a Mac
+    print(f"peak {peak // (1024 if sys.platform == 'darwin' else 1)} kB")
     sys.exit(code)
 
 
@@ -93,8 +111,7 @@ def main() -> None:
              if not options.chapters or any(p.name.startswith(n) for n in options.chapters)]
     if not paths:
         sys.exit(f"no chapter begins with {' or '.join(options.chapters)}")
-    last = {p: json.loads(k.read_text())["seconds"] for p in paths if (k := OUT / f"{p.stem}.json").exists()}
-    paths.sort(key=lambda p: -last.get(p, 30 if p.name[:2] in ("06", "12", "14") else 0))  # long ones first
+    paths.sort(key=lambda p: -last(p).get("seconds", 30 if p.name[:2] in ("06", "12", "14") else 0))  # long ones first
     failed, began = 0, time.time()
     with ThreadPoolExecutor(options.jobs) as pool:
         for n, (path, (what, details)) in enumerate(zip(paths, pool.map(

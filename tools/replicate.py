@@ -293,7 +293,7 @@ def take_book(path: Path, commit: str) -> str:
     name = f"{path.stem[:2]}-00-{about['instructions']}-{about['threads']}-{re.sub(r'[^A-Za-z0-9]+', '', processor())}"
     (RUNS / f"{name}.json").write_text(json.dumps({
         "chapter": path.stem, "experiments": experiments(path), "shift": 0, "instructions": about["instructions"],
-        "threads": about["threads"], "processor": processor(), "torch": version("torch"), "commit": commit,
+        "threads": about["threads"], "processor": processor(), "torch": about["torch"], "commit": commit,
         "claims": claims.shown(nbformat.read(out, 4)), "errors": []}), encoding="utf-8")
     return "taken"
 
@@ -351,7 +351,10 @@ def write_record() -> None:
 def committed() -> str:
     "The commit of a clean checkout, or an end with a sentence."
     def git(*words):
-        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True).stdout.strip()
+        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"a record names its commit, and git says: {done.stderr.strip()} (--try to look without a record)")
+        return done.stdout.strip()
     changed = [line for line in git("status", "--porcelain").splitlines() if not line.endswith("book/results/replication.json")]
     if changed:
         sys.exit(f"a record is made from a commit, and {len(changed)} files have changed ({changed[0].strip()}): commit, or --try to look without a record")

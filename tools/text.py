@@ -3,6 +3,7 @@
 The text is jupytext's py:percent. Each cell's id stands in its first line, so that ids survive edits; a new cell
 without one gets an id from its heading or its first definition. Outputs are never written into book/.
 """
+import os
 import re
 import sys
 import unicodedata
@@ -45,6 +46,14 @@ def promote_ids(notebook) -> None:
             cell.outputs, cell.execution_count = [], None
 
 
+def replace(target: Path, text: str, source: Path) -> None:
+    "Write `text`, made from `source`. Ends with a sentence if what stands there is newer and differs: it may hold an edit."
+    newer = target.exists() and target.stat().st_mtime > source.stat().st_mtime
+    if newer and target.read_text(encoding="utf-8") != text and not os.environ.get("FORCE"):
+        sys.exit(f"{target} is newer than {source} and may hold an edit: FORCE=1 writes over it")
+    target.write_text(text, encoding="utf-8")
+
+
 def text_out(path: Path) -> Path:
     notebook = nbformat.read(path, 4)
     for cell in notebook.cells:
@@ -52,7 +61,7 @@ def text_out(path: Path) -> Path:
     notebook.metadata = {"kernelspec": KERNEL}
     TEXT.mkdir(parents=True, exist_ok=True)
     target = TEXT / f"{path.stem}.py"
-    jupytext.write(notebook, target, fmt="py:percent")
+    replace(target, jupytext.writes(notebook, fmt="py:percent"), path)
     return target
 
 
@@ -63,7 +72,7 @@ def text_in(path: Path) -> Path:
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     nbformat.validate(notebook)
     target = ROOT / "book" / f"{path.stem}.ipynb"
-    target.write_text(nbformat.writes(notebook, indent=1) + "\n", encoding="utf-8")
+    replace(target, nbformat.writes(notebook, indent=1) + "\n", path)
     return target
 
 

@@ -46,7 +46,7 @@ def french_plural(word: str) -> str:
     "By rule: nez, gâteaux, chevaux, chats; bleu is the exception that takes an s."
     if word[-1] in "sxz":
         return word
-    if word.endswith(("eau", "eu")) and word != "bleu":
+    if word.endswith(("au", "eu")) and word != "bleu":
         return word + "x"
     return word[:-2] + "aux" if word.endswith("al") else word + "s"
 
@@ -139,7 +139,7 @@ def with_etre() -> set[str]:
 
 
 def agreeing(word: str, gender: str, plural: bool) -> str:
-    "A participle that agrees: né, née, nés, nées; pris stays pris."
+    "A participle that agrees: né, née, nés, nées; pris, prise, pris, prises."
     word += "e" if gender == "f" else ""
     return french_plural(word) if plural else word
 
