@@ -333,9 +333,10 @@ def test_an_answer_says_whether_it_found_its_end(page, beam):
     ended = page.evaluate("""async ([ids, beam]) => {
       const engine = await tlEngine.open("pocket", {}), all = [];
       for (const maxLength of [null, 2]) all.push((await engine.answer(ids, {beam, maxLength})).ended);
-      return all;
+      const given = await engine.answer(ids, {beam, maxLength: 2, prefix: [5, 6]});
+      return [...all, given.ended, given.ids];
     }""", [ids, beam])
-    assert ended == [True, False]
+    assert ended == [True, False, False, [5, 6]]
 
 
 def test_whole_texts_are_translated_as_the_package_translates_them(page):
@@ -472,6 +473,9 @@ def test_what_cannot_be_is_refused_in_one_sentence(page):
     assert "1 to 16" in failing(page, "await engine.translate('x', {beam: 17})")
     assert "no head 4 in layer 0 of cross" in failing(page, "await engine.translate('x', {broken: {noHeads: [['cross', 0, 4]]}})")
     assert "no sublayer encoder.9" in failing(page, "await engine.translate('x', {broken: {noNorm: ['encoder.9']}})")
+    assert "alpha is a number from 0 on" in failing(page, "await engine.translate('x', {alpha: NaN})")
+    assert "source has a token that the model doesn't know" in failing(page, "await engine.read([999999, 2], [5])")
+    assert "answer has a token that the model doesn't know" in failing(page, "await engine.read([5, 2], [1999999])")
     assert "could not be loaded" in failing(page, "await tlEngine.open('nobody')")
     assert "doesn't know" in failing(page, "await engine.answer([99999, 2])")
 

@@ -711,7 +711,7 @@ def test_somebody_elses_log_stays(tmp_path):
 
 def test_weights_alone_are_no_checkpoint_to_go_on_from(tmp_path):
     run(tmp_path, until=4)
-    keep_weights(tmp_path / "checkpoint.safetensors", small_model().float())
+    checkpoint.keep_weights(tmp_path / "checkpoint.safetensors", small_model().float())
     with pytest.raises(ValueError, match="holds weights alone"):
         run(tmp_path)
 

@@ -344,7 +344,6 @@ def save(self: Trainer) -> None:
         path = self.folder / checkpoint.NAME
         if self.spare:
             checkpoint.set_aside(path)  # it becomes the one before
-        run_log.settle(self.folder)
         save_checkpoint(path, self.model, self.optimizer, self.progress())
     self.saved = self.step
 
@@ -395,7 +394,7 @@ def resume(self: Trainer, batches: Batches) -> None:
         checkpoint.stand_in(path)
     if path.exists():
         kept = load_checkpoint(path, self.model, self.optimizer)
-        plan.same_order(path, kept.get("plan"), self.progress()["plan"])
+        plan.same_order(path, kept["plan"], self.progress()["plan"])
         self.log = run_log.first_lines(self.folder, kept["lines"])
         vars(self).update(kept["at"], saved=kept["at"]["step"])
     if not begun:  # only now: what was refused leaves no plan

@@ -24,6 +24,7 @@ from .support.checkpoint import (
     fill_weights, named_tensors, read_checkpoint, write_tensors)
 from .support.files import shipped, write_text, write_whole
 from .support.limits import askable, search_bounds
+from .support.parts import check_parts
 from .support.precision import pack, precision_for, unpack
 from .support.progress import bar
 from .tokens import Subwords, Vocabulary
@@ -145,6 +146,7 @@ def save_translator(translator: Translator, folder: str | Path) -> None:
             side, Vocabulary) for side in (translator.source, target)):
         raise ValueError("only two lists of words can be saved, or one "
                          "list of subwords for both sides")
+    check_parts(translator.model, "saved as a translator")
     folder.mkdir(parents=True, exist_ok=True)
     kept = {"config": asdict(translator.model.config)}
     if translator.languages:
@@ -152,6 +154,8 @@ def save_translator(translator: Translator, folder: str | Path) -> None:
     if translator.limits != (100, 20):  # trained on longer lines
         kept["limits"] = list(translator.limits)
     if isinstance(target, Vocabulary):
+        if translator.source.language != "en":
+            kept["source_language"] = translator.source.language
         kept |= {"language": target.language,
                  "source": translator.source.words[UNK + 1:],
                  "target": target.words[UNK + 1:]}

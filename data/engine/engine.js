@@ -503,6 +503,7 @@ function core() {
   async function beamSearch(model, tokens, source, limit, options, event, breathe) {
     const k = options.beam, alpha = options.alpha, [state, first] = begin(model, source, options);
     let open = [first], done = 0, found = {ids: [], score: -Infinity, ended: false};
+    if (first.said.length >= limit) return {ids: first.said, score: first.score, ended: false};
     while (open[0].said.length < limit) {
       const length = open[0].said.length + 1, logs = model.step(open, state, options.broken).map(logSoftmax);
       const rows = logs.flatMap((logP, parent) => best(logP, 2 * k).map(id => ({parent, id, score: Math.fround(open[parent].score + logP[id])})));
@@ -554,6 +555,10 @@ function core() {
   const DEFAULTS = {beam: 4, alpha: 0.6, maxLength: null, prefix: [], top: 0, attention: false, pads: 0, broken: {}};
   const BREAKS = ["noHeads", "noScale", "noSourceMask", "noPositions", "noResidual", "noNorm", "noCross", "stuckPosition"];
 
+  function known(ids, size, side, mayBeEmpty = false) {
+    if (!ids.length && !mayBeEmpty || !ids.every(id => Number.isInteger(id) && id >= 0 && id < size)) throw new Error(`The ${side} has a token that the model doesn't know.`);
+  }
+
   function checked(model, given) {
     const options = {...DEFAULTS, ...given}, whole = (n, low, high) => Number.isInteger(n) && n >= low && n <= high, c = model.config;
     const wrong = Object.keys(options).find(name => !(name in DEFAULTS)) || Object.keys(options.broken).find(name => !BREAKS.includes(name));
@@ -561,6 +566,8 @@ function core() {
     if (!whole(options.beam, 1, WIDEST)) throw new Error(`A beam has 1 to ${WIDEST} hypotheses, not ${options.beam}.`);
     if (!whole(options.pads, 0, 100)) throw new Error("Pads are 0 to 100.");
     if (options.maxLength !== null && !whole(options.maxLength, 1, 1000)) throw new Error("An answer has 1 to 1000 tokens.");
+    if (!Number.isFinite(options.alpha) || options.alpha < 0) throw new Error("The length penalty's alpha is a number from 0 on.");
+    if (!whole(options.top, 0, model.vocab)) throw new Error("Of the likeliest tokens a whole number is shown.");
     if (!options.prefix.every(id => whole(id, UNK, model.vocab - 1))) throw new Error("The answer's beginning has a token that the model doesn't know.");
     const layers = {encoder: c.n_encoder_layers, decoder: c.n_decoder_layers, cross: c.n_decoder_layers};
     for (const [kind, layer, head] of options.broken.noHeads || []) {
@@ -605,7 +612,7 @@ function core() {
 
     async answer({ids, options}, event, breathe) {
       const {model, targetTokens} = this, given = checked(model, options);
-      if (!ids.length || !ids.every(id => Number.isInteger(id) && id >= 0 && id < model.config.source_vocab)) throw new Error("The source has a token that the model doesn't know.");
+      known(ids, model.config.source_vocab, "source");
       const source = [...ids, ...Array(given.pads).fill(PAD)];
       const limit = given.maxLength ?? source.filter(id => id != PAD).length + 50;
       const found = await (given.beam == 1 ? greedy : beamSearch)(model, targetTokens, source, limit, given, event, breathe);
@@ -629,6 +636,8 @@ function core() {
 
     read({ids, said, options}, event, breathe) {
       const given = checked(this.model, options);
+      known(ids, this.model.config.source_vocab, "source");
+      known(said, this.model.vocab, "answer", true);
       return readAlong(this.model, [...ids, ...Array(given.pads).fill(PAD)], said, given, breathe, true);
     }
   }

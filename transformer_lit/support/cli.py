@@ -296,8 +296,14 @@ def converse(translate: Translate) -> None:
         except (EOFError, KeyboardInterrupt):
             print(file=sys.stderr)
             return
-        if line:
-            print(translate([line])[0], flush=True)
+        except UnicodeDecodeError:
+            print("that line isn't UTF-8 text", file=sys.stderr)
+            continue
+        try:
+            if line:
+                print(translate([line])[0], flush=True)
+        except ValueError as error:  # too long, for one: the next line may be shorter
+            print(error, file=sys.stderr)
 
 
 def load_translator(folder: Path | None, device: str) -> "Translator":

@@ -37,7 +37,7 @@ def verdict(check: Callable, answer: Callable) -> str:
 
 def attempt(check: Callable, answer: Callable) -> None:
     'Print the verdict on your answer: "right", "not written yet", or what is wrong.'
-    print(f"{answer.__name__}: {verdict(check, answer)}")
+    print(f"{getattr(answer, '__name__', 'your answer')}: {verdict(check, answer)}")
 
 
 def planted(check: Callable, right: Callable, wrong: Mapping[str, Callable]) -> None:

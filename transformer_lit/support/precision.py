@@ -45,6 +45,8 @@ def pack(weights: dict[str, Tensor], precision: str = "int8") -> dict[str, Tenso
     kept = {}
     for name, weight in weights.items():
         weight = weight.detach().float()
+        if not torch.isfinite(weight).all():
+            raise ValueError(f"there is nan or inf in {name}: nothing is written")
         if weight.ndim == 2 and precision == "bf16":
             weight = weight.to(torch.bfloat16)
         if weight.ndim == 2 and precision == "int8":
@@ -65,7 +67,7 @@ def unpack(kept: dict[str, Tensor]) -> dict[str, Tensor]:
 @torch.no_grad()
 def precision_losses(translator, pairs: list[tuple[str, str]]) -> list[dict]:
     """What fewer bits cost on `pairs`: megabytes, largest difference of a logit, held-out loss. The translator is left as it was."""
-    model, rows = translator.model.eval(), []
+    was_training, model, rows = translator.model.training, translator.model.eval(), []
     full = {name: weight.clone() for name, weight in named_tensors(model).items()}
     ids = translator.encode_pairs(pairs)
     device = next(model.parameters()).device
@@ -81,4 +83,5 @@ def precision_losses(translator, pairs: list[tuple[str, str]]) -> list[dict]:
             "logit": away.abs().max().item(),
             "loss": validation_loss(model, ids)})
     fill_weights(model, full)
+    model.train(was_training)
     return rows

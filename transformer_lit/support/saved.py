@@ -17,6 +17,8 @@ def described(path: Path) -> dict:
             raise ValueError(f"{path}: {name} is no list of texts")
     if ("source" in kept) != ("target" in kept) or "source" in kept and not isinstance(kept.get("language"), str):
         raise ValueError(f"{path} is not whole: words need source, target and language")
+    if not isinstance(kept.get("source_language", ""), str):
+        raise ValueError(f"{path}: source_language is no text")
     if len(kept.get("languages", "ab")) != 2:
         raise ValueError(f"{path}: languages are two, as [\"en\", \"fr\"]")
     limits = kept.get("limits", [1, 1])
@@ -83,7 +85,7 @@ def read_tokens(kept: dict, config, path: Path) -> tuple:
 
     Raises ValueError or OSError if they are not the model's."""
     if "source" in kept:
-        two = Vocabulary(kept["source"], "en"), Vocabulary(kept["target"], kept["language"])
+        two = Vocabulary(kept["source"], kept.get("source_language", "en")), Vocabulary(kept["target"], kept["language"])
         words((len(two[0]), len(two[1])), config, path)
         return two
     joint = subwords(Subwords, path.parent / "tokenizer.json", config.source_vocab)

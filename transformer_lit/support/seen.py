@@ -21,6 +21,7 @@ def save_seen(pairs: Iterable[tuple[str, str]], folder: str | Path) -> None:
     "The fingerprints of all English sentences, to `folder`/seen.bin."
     marks = {fingerprint(english) for english, _ in pairs}
     (Path(folder) / "seen.bin").write_bytes(b"".join(sorted(marks)))
+    fingerprints.cache_clear()
 
 
 @cache

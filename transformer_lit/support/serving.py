@@ -12,17 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from ..data import tidy
-from ..decoder import Decoder, DecoderLayer
 from ..decoding import penalty
 from ..embeddings import Embedding, sinusoids
-from ..encoder import Encoder, EncoderLayer
 from ..masks import EOS
-from ..model import Transformer
-from ..multi_head import MultiHeadAttention
-from ..sublayers import FeedForward, Sublayer
 from ..tokens import SPECIAL, WORD, Subwords, Vocabulary, join_words, split_words
 from ..translation import ENDS, Translator, pieces, readable, save_translator
 from .commands import new_folder
+from .parts import check_parts
 
 QUANTIZATIONS = ("float32", "bfloat16", "int8")
 LONGEST = 1024  # positions in the table: there the engine cuts a source, and an answer has at most 256 unless it is told otherwise
@@ -92,18 +88,6 @@ def token_names(tokens: Vocabulary | Subwords) -> list[str]:
     if isinstance(tokens, Vocabulary):
         return list(tokens.words)
     return [tokens.tokenizer.id_to_token(i) for i in range(len(tokens))]
-
-
-PARTS_OF_2017 = {Transformer, Embedding, Encoder, Decoder, EncoderLayer, DecoderLayer, MultiHeadAttention, FeedForward, Sublayer,
-                 nn.Embedding, nn.ModuleList, nn.Linear, nn.ReLU, nn.LayerNorm, nn.Dropout, nn.Identity}
-
-
-def check_parts(model: nn.Module) -> None:
-    "Raises ValueError unless all parts are those of 2017: `specification` fills in no others."
-    other = [part for part in model.modules() if type(part) not in PARTS_OF_2017]
-    if other:
-        raise ValueError(f"this model has a part of another kind, {type(other[0]).__name__}: only the Transformer of chapters 2 to 9 "
-                         "can be exported")
 
 
 def specification(translator: Translator) -> Any:
