@@ -507,7 +507,7 @@ def test_processes_reach_the_single_process_result(tmp_path, world, monkeypatch)
 
     alone = Trainer(small_model().float(), TWO_EPOCHS)
     alone.fit(PairBatches(uneven_pairs(), TWO_EPOCHS))
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", processes.LOOPBACK)
     mp.start_processes(join, (world, tmp_path), nprocs=world, start_method="spawn")
     log, weights = torch.load(tmp_path / "result.pt", weights_only=False)
     for a, b in zip(log, alone.log):
@@ -758,8 +758,9 @@ def test_a_terminal_sees_a_bar_and_a_file_nothing_at_once():
 
 def test_seconds_are_those_of_training_alone():
     job = Trainer(small_model().float(), CONFIG)
+    began = time.perf_counter()
     job.fit(PairBatches(pairs(), CONFIG), 2, lambda trainer: time.sleep(0.3))
-    assert 0 < job.seconds < 0.5, "what on_step takes is no time of training"
+    assert 0 < job.seconds < time.perf_counter() - began - 0.55, "what on_step takes is no time of training"
 
 
 # A run that was begun before -------------------------------------------------------------------------------------------

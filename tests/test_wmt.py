@@ -24,6 +24,7 @@ from helpers import one_sentence
 
 from transformer_lit import training, translation, wmt
 from transformer_lit.support import answers, checkpoint, compiling, experiments, large_runs, prepare
+from transformer_lit.support.processes import LOOPBACK
 from transformer_lit.support.sampling import evenly
 from transformer_lit.training import Trainer, collate, token_batches
 
@@ -603,7 +604,7 @@ def test_two_processes_reach_the_losses_of_one(own, store, tmp_path, monkeypatch
     import torch.multiprocessing as mp
 
     short_answers(monkeypatch)
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", LOOPBACK)
     experiments.run_experiment(experiment(own), tmp_path / "one", own / "store")
     mp.start_processes(joined, (2, own, tmp_path / "two", {}), nprocs=2, start_method="spawn")
     one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
@@ -641,7 +642,7 @@ def typed(own, folder):
 def started(command, own):
     kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=kept | dict(
-        PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1", TRANSFORMER_LIT_DATA=str(own), GLOO_SOCKET_IFNAME="lo"))
+        PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1", TRANSFORMER_LIT_DATA=str(own), GLOO_SOCKET_IFNAME=LOOPBACK))
 
 
 def killed_at(command, own, folder):

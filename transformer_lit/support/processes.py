@@ -78,6 +78,9 @@ def add_over_processes(model: nn.Module, loss: Tensor) -> None:
 
 # Starting them --------------------------------------------------------------------------------------------------------
 
+LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"  # processes of one machine needn't ask its network
+
+
 def torchrun(script: str, folder: Path, count: int = 2, timeout: float = 300) -> str:
     """Run the text of a script in `count` processes on this machine, inside `folder`; what they printed.
 
@@ -87,7 +90,7 @@ def torchrun(script: str, folder: Path, count: int = 2, timeout: float = 300) ->
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count), "script.py"],
         cwd=folder, capture_output=True, text=True, timeout=timeout,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{home}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"})
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": LOOPBACK, "PYTHONPATH": f"{home}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"})
     if done.returncode:
         raise RuntimeError(done.stderr[-3000:])
     return done.stdout
