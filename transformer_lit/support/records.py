@@ -138,8 +138,8 @@ nothing else; any other word is unknown to it. Made for experiments.""",
 sentences, and little of each. Chapter 18 has its scores beside those of
 `tatoeba-fr`, text by text. It says something for any input, also where it
 knows nothing. Not for use where a wrong translation does harm."""}
-APART = "No test sentence stands in training, by its English side."
-MIXED_APART = """No test sentence stands in training, by its English side, and no near-copy of one of eight words or more.
+APART = "No English sentence of the test is in the training data."
+MIXED_APART = """No English sentence of a test is in the training data, and no near-copy of one of eight words or more.
 The weights that it began with had met a few near-copies of Tatoeba's test (chapter 18)."""
 LANGUAGES = {"fr": "French", "de": "German"}
 
