@@ -39,7 +39,7 @@ def test_what_is_undecided_is_grey_and_said():
 def test_what_the_page_measures_is_drawn_with_its_numbers():
     shares = {"RoPE": torch.ones(3, 37), "learned": torch.cat([torch.ones(3, 9), torch.zeros(3, 28)], 1)}
     said = views.right_by_place(shares)
-    assert said.caption == "Up to place 12 all kinds answer more than 99% right; from place 19 on RoPE 100%, learned 0%." and "3 seeds" in said.alt
+    assert said.caption == "Up to place 12 all kinds of positions get more than 99% right; from place 19 on RoPE 100%, learned 0%." and "3 seeds" in said.alt
     slopes = {"post": torch.full((3, 2, 2), 0.5), "pre": torch.tensor([[[1.0, 2.0], [3.0, 4.0]]] * 3)}
     assert "from 2.00 to 4.00 under pre-norm" in views.start_gradients([6, 48], slopes).caption
     assert "2.0 in the gradient, 1.0 in Muon's step" in views.evened(torch.tensor([2.0, 1, 1]), torch.ones(3)).caption

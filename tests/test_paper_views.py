@@ -65,7 +65,7 @@ def test_curves_and_answers_are_those_of_the_log():
 def test_counts_of_operations():
     four = {"by hand": 2e15, "time × peak": 8e15}
     assert "by hand 2, time × peak 8" in repr(paper_views.cost_bars(four))
-    assert paper_views.cost_bars(four).caption == "One run, 2 answers, from 2 to 8 · 10¹⁵ operations: a factor of 4."
+    assert paper_views.cost_bars(four).caption == "One run, counted in 2 ways, from 2 to 8 · 10¹⁵ operations: a factor of 4."
     assert "took 25% of the operations" in repr(paper_views.share_said(four, RUN))
 
 

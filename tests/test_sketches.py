@@ -114,7 +114,7 @@ def test_ones_pick_out_the_rows_that_add_up():
     assert picture._repr_html_().count('opacity="0.35"') == 2 * 6 and "rows 2 and 4" in repr(picture), "for a desk and for a phone"
     assert shown.count("3") == 2 * (4 + 2 + 1), "a diagonal, the two numbers that it leaves, and one of the other word's key"
     assert {"q of dog", "k of cat", "= 8"} <= set(shown) and shown.count("6") == 2, "2 · 1 + 2 · 3"
-    assert picture.caption == "Rows 2 and 4 make the query of dog. It meets the key of cat with a score of 8."
+    assert picture.caption == "Rows 2 and 4 add up to the query of dog. Its product with the key of cat is a score of 8."
 
 
 def test_a_sheet_of_attention_names_the_largest_weights():
@@ -374,7 +374,7 @@ def test_windows_read_says_how_far_both_go_together():
 
 def test_joined_clocks_leaves_a_clock_with_itself_out():
     pairs = np.array([[1.0, 0.1, 0.3], [0.1, 0.9, 0.4], [0.3, 0.6, 0.9]])
-    assert "itself counts 1.00. On average the other clocks count 0.50 with one another and 0.20 with clock 0" in sketches.joined_clocks(pairs).caption
+    assert "itself has size 1.00. The other clocks' blocks average 0.50 with one another and 0.20 with clock 0" in sketches.joined_clocks(pairs).caption
 
 
 def test_residual_or_none_draws_the_fault_dashed():
@@ -448,7 +448,7 @@ def test_heads_that_point():
     weights[0, 1], weights[1, 0] = torch.eye(3), torch.full((3, 3), 1 / 3)
     pointing = weights.diagonal(dim1=-2, dim2=-1).mean(-1)
     shown = sketches.pointing_heads(weights, pointing)
-    assert shown.caption == "On the word whose turn it is lies 100% of the weight in layer 1, head 2 and 33% of the weight in layer 2, head 1."
+    assert shown.caption == "The word whose turn it is gets 100% of the weight in layer 1, head 2 and 33% of the weight in layer 2, head 1."
     assert "layer 1 1.00, 1.00, 1.00; layer 2 0.33" in shown.alt and "say EOS" in shown.html
     cells = re.findall(r"<t[dh] [^>]*>([^<]*)<", sketches.by_head(pointing, "Weight")._repr_html_())
     assert cells == ["layer", "head 1", "head 2", "1", "0.000", "1.000", "2", "0.333", "0.000"]
@@ -470,7 +470,7 @@ def test_what_is_left_out_by_seed():
     cells = re.findall(r"<t[dh] [^>]*>([^<]*)<", sketches.what_is_left_out(RESULTS)._repr_html_())
     assert cells[4:8] == ["everything", "0.10–0.20", "97.0%–100.0%", "step 95"]
     assert cells[8:] == ["no mask", "0.10–0.30", "0.0%–60.0%", "step 80", "no ramp", "2.00–2.00", "0.0%–0.0%", "never"]
-    assert sketches.copies_left(RESULTS).caption == "With everything 99.0% come back exactly; 2 of 2 changes leave fewer than half."
+    assert sketches.copies_left(RESULTS).caption == "With everything, 99.0% of the sequences come back exactly; 2 of 2 changes leave fewer than half."
     assert "no mask 10.0%" in sketches.copies_left(RESULTS).alt
 
 
@@ -512,7 +512,7 @@ def test_captions_of_part_three_say_what_came_out():
     assert sketches.training_curves(log).caption == "The held-out loss is lowest after epoch 2 of 3, at 3.50 nats per token."
     runs = {"told": ([1, 5], [5.0, 2.0]), "ours": ([1, 2, 3], [4.0, 2.0, 3.0]), "ours, seen": ([2, 3], [1.0, 1.0])}
     drawn = sketches.validation_by_epoch(runs, reference="told", fault="ours")
-    assert drawn.caption == "The loss is lowest after epoch 5 told and epoch 2 ours." and "#C2503C" in drawn.html.upper()
+    assert drawn.caption == "The loss is lowest after epoch 5 (told) and epoch 2 (ours)." and "#C2503C" in drawn.html.upper()
     assert sketches.validation_by_epoch(runs, caption="Seen it is.").caption == "Seen it is."
     assert sketches.dealt_out({"train": [("I see.", "a"), ("I see!", "b")], "test": [("Go.", "c")]}).caption.startswith("3 pairs of 2 English")
     assert sketches.unknown_by_size([{"words": 900, "unknown": 0.02}, {"words": 300, "unknown": 0.1}]).caption == (
@@ -563,5 +563,5 @@ def test_curves_of_decoding_say_what_came_out():
 
 def test_what_is_kept_of_a_text_is_told_from_the_last_point():
     picture = sketches.words_kept([(3, 1.0), (7, 0.5)], [(3, 1.0), (7, 0.96)])
-    assert picture.caption == "Of 2 sentences in a row, cut at their ends, 96% of the words are kept; asked whole, 50%."
+    assert picture.caption == "With 2 sentences in one text, 96% of the words are kept if it is cut at sentence ends, and 50% if it is translated whole."
     assert "50% of 7 tokens whole, 96% cut" in repr(picture)

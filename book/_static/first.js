@@ -50,8 +50,8 @@ function runningSentence(root) {
   function grammar({first, second, adjective}, {french, pronoun}) {
     const name = menus.ofFirst.includes(adjective) ? first : second, noun = name == first ? firsts.get(first) : seconds.get(second);
     const right = noun.gender == "m" ? "il" : "elle", kind = noun.gender == "m" ? "masculine" : "feminine";
-    if (french[pronoun] == right) return ` Right: ${adjective} is about the ${name}, and ${noun.french} is ${kind}.`;
-    return ` The book's grammar says ${right}: ${adjective} is about the ${name}, and ${noun.french} is ${kind}.`;
+    if (french[pronoun] == right) return ` Right: ${adjective} describes the ${name}, and ${noun.french} is ${kind}.`;
+    return ` The book's grammar says ${right}: ${adjective} describes the ${name}, and ${noun.french} is ${kind}.`;
   }
 
   async function caseOf(asked) {
@@ -168,7 +168,7 @@ function anySentence(root) {
   function trust(chrf, cut = false) {
     const grey = cut || chrf < doubt, least = chrf <= worth[1][0];
     root.toggleAttribute("data-doubt", grey);
-    return ` On sentences kept aside, answers as sure as this one scored ${least ? "at most " : ""}${Math.round(chrf)} of 100 against a person's translation (chrF)${grey ? ": don't rely on it." : "."}${cut ? " It found no end and was cut." : ""}`;
+    return ` On sentences kept aside, answers as sure as this one scored ${least ? "at most " : ""}${Math.round(chrf)} of 100 against a person's translation (chrF)${grey ? ": don't rely on it." : "."}${cut ? " The answer didn't end and was cut off." : ""}`;
   }
 
   function turnTo(number) {
@@ -221,7 +221,7 @@ function anySentence(root) {
         busy(false);
         view.show({english: tlLive.words(text, "en").slice(0, 40).map(word => word.text), french: [], links: []});
         out("list").textContent = "";
-        tell(root, "", `${strange} It isn't asked.`);
+        tell(root, "", `${strange} It wasn't translated.`);
         return;
       }
       for (const [number, part] of parts.entries()) {
@@ -311,7 +311,7 @@ function anySentence(root) {
     const typing = document.activeElement == field;
     if (focused && [button("load"), document.body].includes(document.activeElement)) (asked ? button("go") : field).focus();  // a phone's keyboard would cover the answer
     if (asked && !typing) run();
-    else tell(root, "", asked ? "The translator is here: Enter translates." : "The translator is here: type an English sentence.");
+    else tell(root, "", asked ? "The translator is loaded: press Enter to translate." : "The translator is loaded: type an English sentence.");
   });
   form.addEventListener("submit", event => { event.preventDefault(); run(); });
   form.addEventListener("change", event => {

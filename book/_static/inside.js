@@ -144,7 +144,7 @@ async function newSentence(text, by = engine, called = name) {
   if (called != name) gone.clear();  // another model has other heads
   [engine, name] = [by, called];
   target = {...shown, english, ids, pieces, whole: null, config, vocabulary: config.target_vocab || config.source_vocab};
-  return parts.length > 1 ? `The page opens one sentence at a time: the first of ${parts.length}. ${note}` : note;
+  return parts.length > 1 ? `The page shows one sentence at a time: this is the first of ${parts.length}. ${note}` : note;
 }
 
 const say = (text, french = "") => {
@@ -393,7 +393,7 @@ function drawMap() {
 
 function tellMap() {
   const {kind, layer, head} = opened, {weights, columns, rows} = shown.attention[kind][layer][head], names = columnsOf(kind), left = rowsOf(kind);
-  const off = isGone(kind, layer, head) ? " This head is switched off: it still looks, and nobody hears what it found." : "";
+  const off = isGone(kind, layer, head) ? " This head is switched off: it still looks, but its result is not used." : "";
   if (cursor && cursor[0] < rows && cursor[1] < columns) {
     out("map-say").textContent = `“${left[cursor[0]]}” puts ${two(weights[cursor[0] * columns + cursor[1]])} on “${names[cursor[1]]}”.${off}`;
     return;
@@ -532,7 +532,7 @@ function drawBreak() {
   out("whole").innerHTML = answerRow(whole, lost, "tl-in-lost");
   out("now").innerHTML = answerRow(now, fresh, "tl-in-fresh");
   const fall = pairs.reduce((top, [i, j]) => whole.p[i] - now.p[j] > top[0] ? [whole.p[i] - now.p[j], i, j] : top, [0, -1, -1]);
-  const falls = fall[0] >= 0.005 ? ` ${n ? "Of the words that stay," : ""} “${words(whole.pieces)[fall[1]]}” falls most, from ${percent(whole.p[fall[1]])} to ${percent(now.p[fall[2]])}.` : n ? "" : " No probability falls by half a percent.";
+  const falls = fall[0] >= 0.005 ? ` ${n ? "Of the words that stay," : ""} “${words(whole.pieces)[fall[1]]}” falls most, from ${percent(whole.p[fall[1]])} to ${percent(now.p[fall[2]])}.` : n ? "" : " No probability falls by half a percentage point.";
   const less = lost.filter(Boolean).length;
   out("verdict").textContent = (n || less ? `New: ${n} of ${now.ids.length} tokens. Lost: ${less} of ${whole.ids.length}.${now.ids.length >= MOST ? ` It was stopped after ${MOST}.` : ""}` : "The same words.") + falls;
 }
@@ -607,7 +607,7 @@ async function tryHeads() {
     changed += n > 0;
     if (weight > most[0]) most = [weight, key];
   }
-  out("heads-say").textContent = `Off by itself, ${changed} of the ${keys.length} heads change${changed == 1 ? "s" : ""} a word; a number says how many. A percentage is how far the probability of one word falls; a dot is less than 10%. Most: ${switchName(most[1])}.`;
+  out("heads-say").textContent = `Off by itself, ${changed} of the ${keys.length} heads change${changed == 1 ? "s" : ""} a token; a number says how many. A percentage is how many points the probability of one token falls; a dot is less than 10 points. Largest effect: ${switchName(most[1])}.`;
 }
 
 // The whole page ---------------------------------------------------------------------------------------------------------------------------------

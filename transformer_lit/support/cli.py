@@ -39,7 +39,7 @@ Translate = Callable[[list[str]], list[str]]
 
 # The options -----------------------------------------------------------------------------------------------------------
 
-FOLDER = dict(type=types.translator, help="a trained translator, or the name of one that comes along (default: tatoeba-fr)")
+FOLDER = dict(type=types.translator, help="a trained translator's folder, or the name of one that comes with the book (default: tatoeba-fr)")
 LANGUAGE = dict(choices=["fr", "de"], help="the other language")
 BEAM = dict(type=types.whole(1, WIDEST), default=4, help=f"beam size, at most {WIDEST} (default: %(default)s)")
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what argparse's add_argument is given
@@ -58,17 +58,17 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what a
                              help="more pairs of your own for training only (back-translated ones, or another subject), columns in the same order"),
         "--without": dict(type=types.path, nargs="+", metavar="FILE",
                           help="leave these pairs out of training: the doubted.tsv of a translator of the same pairs, from which you may delete what is right"),
-        "--languages": dict(type=types.two_languages, help="of your own pairs, first and second column, as en-de"),
+        "--languages": dict(type=types.two_languages, help="the languages of your own pairs, first and second column, such as en-de"),
         "--reverse": dict(action="store_true", help="with --languages: translate the second into the first"),
-        "--keep-languages": dict(action="store_true", help="leave out no pair of your own for its language: for close languages, or one in two scripts"),
+        "--keep-languages": dict(action="store_true", help="keep pairs of your own that look like another language: for closely related languages, or one written in two scripts"),
         "--device": types.DEVICE,
         "--threads": dict(type=types.whole(1, types.THREADS), help=types.THREADS_HELP)},
     "translate": {
         "sentences": dict(nargs="*", help="sentences; none: lines from standard input"),
         "--file": dict(type=types.path, help="a text, one sentence per line"),
         "--interactive": dict(action="store_true", help="ask for one sentence after the other"),
-        "--show-confidence": dict(action="store_true", help="after each answer a tab, and the chrF, 0 to 100, that answers as sure as "
-                                                            "this one had on sentences kept aside"),
+        "--show-confidence": dict(action="store_true", help="after each answer print a tab and the chrF, 0 to 100, that equally confident "
+                                                            "answers had on held-out sentences"),
         "--folder": FOLDER, "--beam": BEAM, "--device": types.DEVICE},
     "evaluate": {
         "--set": dict(choices=(*TEST_SETS, OWN), help="the test set (default: the translator's own, if it keeps one, else tatoeba)"),
@@ -111,7 +111,7 @@ def asked_corpora(options: argparse.Namespace) -> list[tuple[str, str]]:
     found = [(name, language) for name in options.names or CORPORA for language in CORPORA[name]
              if options.language in (None, language)]
     if not found:
-        raise ValueError(f"nothing named is in {options.language}")
+        raise ValueError(f"none of the corpora named has {options.language}")
     return found
 
 
@@ -380,7 +380,7 @@ def check_language(folder: Path | None, language: str) -> None:
             read, found = kept.get("languages", [read, found])
     if read != "en" or found not in (None, *LANGUAGE["choices"]):
         raise ValueError(f"this translator reads {read} and says {found}, and no corpus has a test set for that: --set {OWN} scores it on "
-                         "its own, if it keeps one")
+                         "its own test, if it keeps one")
     if found is not None and found != language:
         raise ValueError(f"this translator says {found} and not {language}: evaluate it with --language {found}")
 

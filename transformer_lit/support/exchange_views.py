@@ -111,7 +111,7 @@ def right_by_place(shares: Mapping[str, Tensor], first: int = 4, longest: int = 
     return figures.curves({kind: (list(places), s.mean(0), s.amin(0), s.amax(0)) for kind, s in shares.items()},
                           xlabel=f"place in the sentence; trained up to {longest}", ylabel="share right",
                           hline=(1 / words, "guessing"),
-                          caption=f"Up to place {longest} all kinds answer more than {math.floor(100 * least - 1e-6)}% right; from place 19 "
+                          caption=f"Up to place {longest} all kinds of positions get more than {math.floor(100 * least - 1e-6)}% right; from place 19 "
                                   f"on {told}.",
                           alt=f"Share of right answers by place, mean and range of {len(next(iter(shares.values())))} seeds, "
                           "with a dotted line for guessing.")

@@ -14,7 +14,7 @@ BESIDES = ("summary", "bleu", "families")  # files of a ground that are no desig
 
 
 MACHINES = "¹ On a machine with bf16 products; its seconds can't be set against the others. "
-AFRESH = ("As typed, these commands count the book's own runs as done; with --packed runs/none --home runs/fair they train anew, and "
+AFRESH = ("As they stand, these commands treat the book's own runs as done; with --packed runs/none --home runs/fair they train anew, and "
           "python bench/fair.py collect with the same options and --out runs/records makes records of them")
 
 
@@ -128,7 +128,7 @@ def order_of_designs(ground: str = "tatoeba") -> Picture:
              for name, line in reversed(short.items())]
     same, pairs = pairs_in_order(ground)
     return table(rows, caption=f"Validation loss of the best trial and of the full runs; rank correlation (Spearman's) {found['rank_correlation']:.2f}. "
-                               f"Of the {pairs} pairs that the full runs decide, {same} have the same order with a quarter")
+                               f"Of the {pairs} pairs that the full runs decide, {same} have the same order with a quarter of the budget")
 
 
 # The runs that count -----------------------------------------------------------------------------------------------------

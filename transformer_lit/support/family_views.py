@@ -42,7 +42,7 @@ def who_moves_whom(seen: Mapping[str, Tensor], words: Sequence[str]) -> figures.
     counts = ", ".join(f"{family} {int(open_.sum())} of {open_.numel()}" for family, open_ in seen.items())
     return figures.heatmaps([{"matrix": open_, "title": family, "rows": words, "cols": words} for family, open_ in seen.items()], cmap="mask",
                             caption=f"Squares in which the row's state moves with the column's word: {counts}.",
-                            alt=f"Who moves whom, measured, light for yes: {counts} squares.")
+                            alt=f"Which word changes which state, measured; a light square means yes. Light squares: {counts}.")
 
 
 def same_picture(found: Mapping[str, Tensor], seen: Mapping[str, Tensor]) -> Prose:
@@ -94,7 +94,7 @@ def losses_by_way(leaks: Mapping[str, tuple[Sequence[float], float]]) -> figures
 def products_table(products: Mapping[str, Tensor]) -> figures.Picture:
     "Two words: what each way multiplies to for two of the four sentences, and for all together. products: way -> (2, 2)."
     return figures.table([{"way": way, "il fatigué": p[0, 0].item(), "il fatiguée": p[0, 1].item(), "sum of all four": p.sum().item()}
-                          for way, p in products.items()], fmt="{:.2f}", caption="What three models make of four sentences")
+                          for way, p in products.items()], fmt="{:.2f}", caption="Products of probabilities under three models: two of the four sentences, and the sum of all four")
 
 
 def sums_table(cases: Sequence[tuple[str, Callable]], sums: Sequence[float]) -> figures.Picture:

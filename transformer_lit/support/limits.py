@@ -37,4 +37,4 @@ def askable(sentences: list[str]) -> None:
         raise TypeError("translate takes a list of sentences, and this can be read only once: write translate(list(...))")
     longest = max(map(len, sentences), default=0)
     if longest > LONGEST:
-        raise ValueError(f"a line has {longest:,} characters, {LONGEST:,} are the most: write one sentence a line")
+        raise ValueError(f"a line has {longest:,} characters, {LONGEST:,} are the most: write one sentence per line")

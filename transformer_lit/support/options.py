@@ -94,4 +94,4 @@ def two_languages(text: str) -> tuple[str, str]:
     raise argparse.ArgumentTypeError(f"{text[:40]} is not a pair of two languages, as en-de: two tags of letters")
 
 
-THREADS_HELP = "default: half of the cores; as many threads as cores are slow as soon as anything else runs beside them"
+THREADS_HELP = "default: half of the cores; one thread per core is slow as soon as anything else is running"

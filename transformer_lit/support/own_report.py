@@ -200,8 +200,8 @@ def pair_rows(counts: Mapping[str, int], only: str = "") -> list[tuple[str, str]
 
 
 BY_CHARACTERS = """
-BLEU is counted on characters (`tok:char`), because words aren't separated by spaces here. Published scores of such languages often cut
-otherwise (`zh`, `ja-mecab`, `flores200`) and can't be compared with it.
+BLEU is counted on characters (`tok:char`), because words aren't separated by spaces here. Published scores for such languages often use another
+tokeniser (`zh`, `ja-mecab`, `flores200`) and can't be compared with these.
 """
 PAGE = """# A translator from {source} to {target}
 
@@ -210,14 +210,14 @@ PAGE = """# A translator from {source} to {target}
 ## Pairs
 
 {pairs}
-{respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters. What was left out, but for repeated pairs, stands in {left_out}, each with
-its reason; "perhaps" is said by the letters alone, "held out" of pairs for training with a sentence of the
-test or validation part, and "doubted" of those that the file after --without lists.
-{doubted} has the training pairs that the trained model finds least likely, with the mean log-probability of a token: look there for wrong translations.
+{respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters. Every pair that was left out, except repeated ones, is in {left_out} with
+its reason: "perhaps" marks a guess from the letters alone, "held out" a training pair that shares a sentence with
+the test or validation part, and "doubted" a pair listed in the file after --without.
+{doubted} lists the training pairs that the trained model finds least likely, each with its mean log-probability per token: look there for wrong translations.
 
 {parts}
-The parts share no source sentence, whatever its marks, spaces and accents. Of the test sentences, {copied:.0%} have a reference that training
-holds too, as the translation of another sentence, and {templates:.0%} are in training with other numbers: such sentences flatter the scores.
+No two parts share a source sentence, not even one with other punctuation, spaces or accents. Of the test sentences, {copied:.0%} have a reference that
+also occurs in training, as the translation of another sentence, and {templates:.0%} occur in training with other numbers: such sentences inflate the scores.
 
 {tokens}
 
@@ -239,7 +239,7 @@ Validation loss: {loss:.3f} nats per token.
 {right}
 ## Wrong
 
-Spread over the half of the other answers that is farthest from its references.
+A sample from the half of the other answers that is farthest from the references.
 
 {wrong}"""
 

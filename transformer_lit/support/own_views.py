@@ -76,7 +76,7 @@ def answers_table(sources: Sequence[str], sizes: Sequence[int]) -> figures.Pictu
     "What the first seed said to some test sentences, a column for each number of pairs. KeyError for a sentence that none was asked."
     said = {f"{runs_of(pairs)[0]['train_pairs']:,} pairs": {source: one for source, _, one in runs_of(pairs)[0]["shown"]} for pairs in sizes}
     return figures.table([{"English": source, **{name: answers[source] for name, answers in said.items()}} for source in sources],
-                         caption="Answers to test sentences, at the epoch of least loss")
+                         caption="Answers to test sentences, at the epoch with the lowest validation loss")
 
 
 # One change at a time ----------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def cost_bars(four: Mapping[str, float]) -> figures.Picture:
     told = ", ".join(f"{name} {count / 1e15:.3g}" for name, count in four.items())
     return figures.bars({name: count / 1e15 for name, count in four.items()}, fmt="{:.3g}", xlabel="10¹⁵ operations",
                         alt=f"Bars: counts of one training run, in 10¹⁵ operations: {told}.",
-                        caption=f"One run, {len(four)} answers, from {min(four.values()) / 1e15:.3g} to {max(four.values()) / 1e15:.3g} · 10¹⁵ "
+                        caption=f"One run, counted in {len(four)} ways, from {min(four.values()) / 1e15:.3g} to {max(four.values()) / 1e15:.3g} · 10¹⁵ "
                                 f"operations: a factor of {max(four.values()) / min(four.values()):.0f}.")
 
 

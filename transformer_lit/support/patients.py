@@ -124,60 +124,60 @@ FAULTS = {
     "eos": Fault("shift", lambda patient: without_end, ("ids",), (
         "It says the right words and then doesn't stop. Who should have taught it to?",
         "Look at the labels with the probe `ids`.", "The fault is in `shift`."),
-        "This fault has been made often: a tokenizer without a token for padding is given `EOS` for it, padding is left out of "
+        "This mistake is common: a tokenizer without a token for padding is given `EOS` for it, padding is left out of "
         "the loss, and `EOS` with it ([a reader's report](https://github.com/mlabonne/llm-course/issues/33))."),
     "scale": Fault("attend", lambda patient: bare_products, ("overfit", "attention"), (
         "It learns, but slower than it should. Nothing is wrong with the data or the loss.",
         "Compare fresh models, before any training: the probe `attention`.", "The fault is in `attend`."),
-        "A library for CNTK made it and mended it in version 0.1.33, after a question "
+        "A library for CNTK made this mistake and fixed it in version 0.1.33, after a question "
         "([cntkx#10](https://github.com/delzac/cntkx/issues/10)). Without the division by √dₖ the softmax starts out peaked, and "
         "little gradient comes through."),
     "transposed": Fault("self_mask", lambda patient: lambda target: target_mask(target).mT, ("future",), (
         "A loss below what chance allows means that the answer was seen.",
         "There are two ways to see it: in the tokens that come in, or through attention. `ids` and `future` tell them apart.",
         "The fault is in `self_mask`."),
-        "PyTorch made it: in version 1.3 `generate_square_subsequent_mask` of `nn.Transformer` gave the mask the wrong way "
+        "PyTorch made this mistake: in version 1.3 `generate_square_subsequent_mask` of `nn.Transformer` gave the mask the wrong way "
         "round ([pytorch#29546](https://github.com/pytorch/pytorch/issues/29546)). With rows and columns swapped, each position"
         " sees its future and none of its past."),
     "training": Fault("self_mask", lambda patient: partial(whenever_trained, patient), ("future",), (
         "Two losses of the same sentences and the same weights disagree. What differs between them?",
         "`model.train()` and `model.eval()`: which probe is run in both modes?", "The fault is in `self_mask`."),
-        "A textbook made it: [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-"
+        "A textbook made this mistake: [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-"
         "transformers/transformer.html) builds the decoder's causal mask in training only. Decoding with a cache has no future "
         "to hide, so it doesn't notice; every loss in evaluation mode is wrong."),
     "position": Fault("position", lambda patient: lambda past: 0, ("cache",), (
         "The losses are fine, so the weights are. Look at how the answers are made.",
         "Answers are made one token at a time. Compare that with all at once: the probe `cache`.", "The fault is in `position`."),
-        "A textbook made it: [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-"
+        "A textbook made this mistake: [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-"
         "transformers/transformer.html) decodes one token at a time with a cache, and each gets the position of the first."),
     "pad": Fault("first", lambda patient: lambda rows: torch.full_like(rows, PAD), ("ids",), (
         "The losses are fine, so the weights are. Look at how the answers are made.",
-        "With the right words fed in, one token at a time gives what it should. Then look at what is fed in: the probe `ids`.",
+        "Fed the right words, decoding one token at a time gives what it should. So look at what is fed in: the probe `ids`.",
         "The fault is in `first`."),
-        "[The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/) made it, in the version of 2022: its "
+        "[The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/) made this mistake in its 2022 version: its "
         "copy task is trained with token 1 in front and decoded from token 0, the pad."),
     "cross": Fault("cross_mask", lambda patient: lambda source: torch.ones_like(padding_mask(source)), ("batch",), (
         "Nothing is wrong in training. What does the batch of answers have that no training batch had?",
         "One of the sources is longer, so the others are padded: the probe `batch`.", "The fault is in `cross_mask`."),
-        "SpeechBrain made it in decoding: there the source's mask was not passed on, and padding was attended to "
+        "SpeechBrain made this mistake in decoding: there the source's mask was not passed on, and padding was attended to "
         "([speechbrain#1107](https://github.com/speechbrain/speechbrain/issues/1107)). Our patient lacks it everywhere; its "
         "training sources are equally long, so nothing showed."),
     "shift": Fault("shift", lambda patient: lambda target: (target[:, 1:], target[:, 1:]), ("ids",), (
         "A loss below what chance allows means that the answer was seen.",
         "There are two ways to see it: in the tokens that come in, or through attention. `ids` and `future` tell them apart.",
         "The fault is in `shift`."),
-        "MONAI's generative models made it: token N was predicted from the tokens 0 to N, itself among them "
+        "MONAI's generative models made this mistake: token N was predicted from the tokens 0 to N, itself among them "
         "([GenerativeModels#314](https://github.com/Project-MONAI/GenerativeModels/issues/314))."),
     "mean": Fault("loss", lambda patient: mean_of_all, ("batch",), (
         "The answers are right. Only one number is too good, and it is so from the first step.",
-        "Of what is it the mean? Give it the same sentence with more padding: the probe `batch`.", "The fault is in `loss`."),
-        "A textbook made it: its masked loss sets the loss at pads to 0, and then the mean is taken over pads as well "
+        "What is it the mean of? Give it the same sentence with more padding: the probe `batch`.", "The fault is in `loss`."),
+        "A textbook made this mistake: its masked loss sets the loss at pads to 0, and then the mean is taken over pads as well "
         "([d2l-en#2076](https://github.com/d2l-ai/d2l-en/issues/2076)). The more padding a batch has, the less each of its "
         "words counts."),
     "pile": Fault("clear", lambda patient: lambda optimizer: None, ("overfit", "gradients"), (
         "It doesn't even learn what it is shown again and again. Look at a step of training.",
         "At a learning rate of 0 every step should have the same gradient. Does it? The probe `gradients`.", "The fault is in `clear`."),
-        "It is a common one: `zero_grad` is missing. PyTorch adds to the gradients that are there, so every step repeats all "
+        "This is a common mistake: `zero_grad` is missing. PyTorch adds to the gradients that are there, so every step repeats all "
         "steps before it."),
     "length": Fault("penalty", lambda patient: lambda length, alpha=0.6: 1.0, ("search",), (
         "One token at a time it answers well. Only the beam's answer is short.",
@@ -618,8 +618,8 @@ def seen(fault: str) -> dict[str, float]:
 def answers(n: int, many: int = 3) -> figures.Picture:
     "What a case says to some sentences, wrong answers first."
     source, _ = collate([*plain(), longer()])
-    rows = [{"due": in_words(target[1:-1]), "said": in_words(said)} for (_, target), said in zip(plain(), patient(n).greedy(source))]
-    rows.sort(key=lambda row: row["due"] == row["said"])
+    rows = [{"expected": in_words(target[1:-1]), "said": in_words(said)} for (_, target), said in zip(plain(), patient(n).greedy(source))]
+    rows.sort(key=lambda row: row["expected"] == row["said"])
     return figures.table(rows[:many], caption=f"Case {n} · answers, wrong ones first")
 
 
@@ -628,7 +628,7 @@ def curves(n: int) -> figures.Picture:
     ours, well = patient(n).losses, healthy().losses
     told = f"the loss goes from {ours[0]:.2f} to {ours[-1]:.3f}, a healthy model's from {well[0]:.2f} to {well[-1]:.3f}"
     if max(abs(a - b) for a, b in zip(ours, well)) < 0.005:
-        told = f"the loss is a healthy model's, from {well[0]:.2f} to {well[-1]:.3f}, and its line lies on the other"
+        told = f"the loss is that of a healthy model, from {well[0]:.2f} to {well[-1]:.3f}, so the two lines coincide"
     return figures.curves({"a healthy model": well, f"case {n}": ours}, xlabel="step", ylabel="nats per token", logy=True,
                           colors={"a healthy model": figures.GREY, f"case {n}": figures.FAULT}, hline=(floor(), "chance"), height=250,
                           alt=f"Training loss by step of case {n} and of a healthy model. After {STEPS} steps: case {n} {ours[-1]:.3f}, the "
@@ -682,8 +682,8 @@ def judged_check(check: Callable[[Patient], Any], fault: str) -> str:
         if said[0] != said[1]:
             return f"Asked twice about {name}, your check gives two answers."
         if said[0] != wanted:
-            return ("Your check fails a healthy model: what it asks for isn't so when all is well." if wanted
-                    else "Your check passes the patient: what it asks for is in order here.")
+            return ("Your check fails a healthy model: what it demands isn't true there." if wanted
+                    else "Your check passes the patient: what it tests is not what is wrong here.")
     return ""
 
 
@@ -727,7 +727,7 @@ def judged(n: int, check: Callable[[Patient], Any], mend: Callable[[Patient], An
     except Exception as error:
         return f"With your mend the model stops with {type(error).__name__}: {error}."
     if ill:
-        return f"Your check is content after your mend, but the model isn't well: {in_a_row(ill)}."
+        return f"Your check passes after your mend, but the model isn't well: {in_a_row(ill)}."
     return (f"Right. A healthy model passes your check and the patient doesn't. After your mend it passes too, its symptom is gone, and all "
             f"{len(PROBES)} probes are quiet. {FAULTS[fault].made}")
 

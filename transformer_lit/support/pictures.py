@@ -166,7 +166,7 @@ def copied_losses(fallen: Mapping[str, tuple[Sequence[int], Sequence[float]]], f
     told = "; ".join(f"{mask} from {losses[0]:.2f} to {losses[-1]:.2f}" for mask, (_, losses) in fallen.items())
     leaks = [mask for mask, (_, losses) in fallen.items() if losses[-1] < floor / 2]
     return figures.curves(dict(fallen), colors=dict.fromkeys(leaks, figures.FAULT), styles=dict.fromkeys(leaks, "--"),
-                          caption=f"Nobody can foretell random words: an honest guess has a loss of {name} = {floor:.2f}. At the last step: " + ", ".join(
+                          caption=f"Nobody can predict random words: an honest guess has a loss of {name} = {floor:.2f}. At the last step: " + ", ".join(
                               f"{mask} {losses[-1]:.2f}" for mask, (_, losses) in fallen.items()) + ".",
                           xlabel="step", ylabel="loss of the English, nats", hline=(floor, name),
                           alt=f"Loss of random English words over {max(fallen[next(iter(fallen))][0])} steps, beside {name} = {floor:.2f}. {told}.")

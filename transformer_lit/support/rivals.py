@@ -120,12 +120,12 @@ def titles(record: dict) -> dict[str, str]:
     "The first words of each table's caption."
     fields = {name: record.get(name, 0) for name in ("tokens", "vocab", "goal", "budget")}
     return {"step": "A step of training", "loss": "Output layer and loss: {tokens:,} tokens, {vocab:,} words".format(**fields),
-            "to_loss": "To {goal:.3f} nats per word: runs of laptop, twin and ours, each on the machine of its row, put together".format(**fields),
-            "decoding": "Time, ours = 1; sentences at once; with units for bf16",
-            "decoding-fp32": "Time, ours = 1; sentences at once; without units for bf16",
-            "multi30k": "{budget:.0f} s of Multi30k; in brackets chapter 19's bootstrap over sentences, which says nothing of other seeds".format(
+            "to_loss": "Training to {goal:.3f} nats per word: the runs of laptop, twin and ours, each on the machine in its row".format(**fields),
+            "decoding": "Decoding time, ours = 1, by sentences at once and search; on a processor with bf16 units",
+            "decoding-fp32": "Decoding time, ours = 1, by sentences at once and search; on a processor without bf16 units",
+            "multi30k": "{budget:.0f} s of Multi30k; in brackets chapter 19's bootstrap over sentences, which says nothing about other seeds".format(
                 **fields),
-            "domains-tatoeba-fr": "The shipped translator on texts of eight kinds; lengths are those of the source"}
+            "domains-tatoeba-fr": "The shipped translator on eight kinds of text; the last two columns compare the length of an answer, in words, with that of its source"}
 
 
 ROWS: dict[str, tuple[Callable[[dict], list[Row] | dict[str, Row]], str]] = {  # the rows of each table, and how its numbers look
@@ -172,7 +172,7 @@ def decoding_bars(record: dict, way: str = "32, beam 4") -> figures.Picture:
     "Time of decoding in one way, ours = 1, a bar for each decoder."
     times = {name: float(str(row[way])) for name, row in decoding_rows(record).items()}
     at_once, search = way.split(", ")
-    engine = [f"{time:.2f} in {name.split(', ')[1]}" for name, time in times.items() if name.startswith("CTranslate2")]
+    engine = [f"{time:.2f} times as long in {name.split(', ')[1]}" for name, time in times.items() if name.startswith("CTranslate2")]
     return figures.bars(times, xlabel="time, ours = 1", colors=quiet(times),
                         alt=f"Bars of the time that decoding takes, ours = 1: {listed(times, '{:.2f}')}.",
                         caption=f"{at_once} sentences at once, {search}: without its cache our decoder takes {times['ours, uncached']:.1f} "

@@ -14,10 +14,10 @@ PAPER_DEFAULTS = {"steps": 100_000, "sample": 1_000_000, "look_every": 2000, "ke
 WHOLE = {  # option -> least, most, what it means
     "vocabulary": (260, 65_536, "joint subwords (default: the paper's, 37,000 and 32,000 for WMT14; else 32,000)"),
     "sample": (1, 10 ** 9, "pairs that the subwords are learned from (default: {sample:,})"),
-    "pairs": (1, 10 ** 9, "the first so many of the corpus (default: all)"),
+    "pairs": (1, 10 ** 9, "use only this many pairs, from the start of the corpus (default: all)"),
     "steps": (1, 10 ** 7, "steps in all (default: {steps:,})"),
     "look-every": (1, 10 ** 7, "steps between two looks at held-out loss and BLEU (default: {look_every:,})"),
-    "keep-every": (1, 10 ** 7, "steps between the last weights that are averaged, the paper's way (default: {keep_every:,})"),
+    "keep-every": (1, 10 ** 7, "steps between the sets of weights averaged at the end, the paper's way (default: {keep_every:,})"),
     "lines": (1, 10 ** 5, "sentences that a look translates (default: {lines})"),
     "max-tokens": (8, 10 ** 7, "tokens of a batch, each side (default: {max_tokens:,})"),
     "warmup": (1, 10 ** 6, "steps in which the rate rises (default: {warmup:,}; 400 our way)"),
@@ -33,15 +33,15 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {  # option -> what argparse's add_argu
     "--size": dict(choices=["base", "big", "small", "tiny"], default="base", help="of the model (default: %(default)s)"),
     "--folder": dict(type=types.path, help="default: runs/CORPUS-WAY-SIZE"),
     "--store": dict(type=types.path, help="the corpus as tokens (default: runs/store-CORPUS)"),
-    "--minutes": dict(type=types.number(0, math.inf), default=math.inf, help="stop cleanly after so many, with exit status 75"),
+    "--minutes": dict(type=types.number(0, math.inf), default=math.inf, help="stop cleanly after this many minutes, with exit status 75"),
     **{"--" + name: dict(type=types.whole(low, high), help=text.format(**PAPER_DEFAULTS))
        for name, (low, high, text) in WHOLE.items()},
     "--device": types.DEVICE,
     "--peak": dict(type=types.number(1e-8, 10), help="highest rate, our way (default: 0.004; the paper's way has none)"),
-    "--temperature": dict(type=types.number(0.1, 100), help="of a mixture: 1 shows each kind of text as often as there is of it; the "
+    "--temperature": dict(type=types.number(0.1, 100), help="for a mixture: 1 samples each kind of text in proportion to its size; the "
                           "higher, the more even (default: 9)"),
-    "--begin-with": dict(type=types.name, help="of a mixture: the folder or name of a translator of the same size whose weights it begins with; \"book\" "
-                         "is the one that comes along (default: none, they are drawn)"),
+    "--begin-with": dict(type=types.name, help="for a mixture: the folder or name of a translator of the same size whose weights training starts from; \"book\" "
+                         "is the shipped one (default: none, random weights)"),
     "--dropout": dict(type=types.number(0, 0.99), help="default: the size's"),
     "--precision": dict(choices=["fp32", "bf16"], help="default: bf16 where the machine has units for it"),
     "--compile": dict(action=argparse.BooleanOptionalAction,

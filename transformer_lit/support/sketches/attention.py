@@ -61,7 +61,7 @@ def query_key_value(word: str, x: Any, matrices: Sequence[Any], other: str, y: A
     return figures.Picture(responsive(sheet, COLUMN), (
         f"The vector of {word} times three matrices. Its ones pick out rows {ones} of each, and the sum of these rows is its query, "
         f"its key and its value. Its query times the key of {other}, number by number, adds up to {score:.0f}."),
-        f"Rows {ones} make the query of {word}. It meets the key of {other} with a score of {score:.0f}.")
+        f"Rows {ones} add up to the query of {word}. Its product with the key of {other} is a score of {score:.0f}.")
 
 
 def attention_sheet(words: Sequence[str], qkv: Sequence[Any], scores: Any, weights: Any, output: Any) -> figures.Picture:

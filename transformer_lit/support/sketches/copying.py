@@ -36,8 +36,8 @@ def pointing_heads(weights: Any, pointing: Any) -> figures.Picture:
          for n, h in enumerate(best)], vmin=0, vmax=1,
         alt=f"{len(best)} heat maps of cross-attention, {len(words)} queries down and as many source words across. Weight on the diagonal, "
             "row by row: " + "; ".join(f"layer {n + 1} " + ", ".join(f"{w:.2f}" for w in maps[n, h].diagonal()) for n, h in enumerate(best)) + ".",
-        caption="On the word whose turn it is lies " + in_a_row([f"{shares[n, h]:.0%} of the weight in layer {n + 1}, head {h + 1}"
-                                                                for n, h in enumerate(best)]) + ".")
+        caption="The word whose turn it is gets " + in_a_row([f"{shares[n, h]:.0%} of the weight in layer {n + 1}, head {h + 1}"
+                                                               for n, h in enumerate(best)]) + ".")
 
 
 def loss_and_copies(runs: Mapping[str, Mapping[str, Sequence[float]]], every: int = 20) -> figures.Picture:
@@ -84,6 +84,6 @@ def copies_left(results: Mapping[str, Sequence[tuple[float, float, float]]]) -> 
     whole, *changed = bars
     return figures.bars(
         bars, xlabel="exact copies, median of the seeds", fmt="{:.1%}", colors={name: figures.GREY for name in changed},
-        caption=f"With {whole} {bars[whole][0]:.1%} come back exactly; {sum(bars[name][0] < 0.5 for name in changed)} of {len(changed)} changes "
+        caption=f"With {whole}, {bars[whole][0]:.1%} of the sequences come back exactly; {sum(bars[name][0] < 0.5 for name in changed)} of {len(changed)} changes "
                 "leave fewer than half.",
         alt="Exact copies by what was left out, median of the seeds: " + ", ".join(f"{name} {bar[0]:.1%}" for name, bar in bars.items()) + ".")

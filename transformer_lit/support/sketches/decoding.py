@@ -37,9 +37,9 @@ def word_tree(tree: Mapping[str, Mapping[str, float]], said: str) -> figures.Pic
     first = max(tree[""], key=tree[""].__getitem__)
     below = max(p for (word, _), p in whole.items() if word == first)
     return figures.Picture(figures.style.responsive(draw, figures.COLUMN), (
-        f"A tree of two words. '{first}' begins with {tree[''][first]:.2f}, and no end makes more than {below:.4f} of it; "
+        f"A tree of two words. '{first}' begins with {tree[''][first]:.2f}, and with no second word is the product above {below:.4f}; "
         f"'{best[0]}' with {tree[''][best[0]]:.2f} and then '{best[1]}' make {whole[best]:.4f}, the strong line."),
-        f"The likelier word is '{first}', with {tree[''][first]:.2f}; the likeliest sentence is '{' '.join(best)}', {whole[best]:.3f} "
+        f"The likelier first word is '{first}', with {tree[''][first]:.2f}; the likeliest sentence is '{' '.join(best)}', {whole[best]:.3f} "
         f"against {below:.3f}.")
 
 

@@ -23,7 +23,7 @@ def read_and_said(words: Sequence[str]) -> figures.Picture:
     drawing.text(4, 46, "says", 11, "start")
     told = ", ".join(f"row {i} reads {reads.strip('<>')} and says {says.strip('<>')}" for i, (reads, says) in enumerate(rows, 1))
     return drawing.show(alt=f"{len(rows)} rows of the decoder: {told}.",
-                        caption=f"Each of the {len(rows)} rows says the word after the one that it reads. Named by the wrong one, the map slips by one word.")
+                        caption=f"Each of the {len(rows)} rows says the word after the one that it reads. With rows named by the wrong word, the map is off by one.")
 
 
 def rates_by_head(by_head: Any, mean: Any) -> figures.Picture:

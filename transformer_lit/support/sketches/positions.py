@@ -116,5 +116,5 @@ def joined_clocks(pairs: Any) -> figures.Picture:
         array, rows=names, cols=names, annotate=True, vmin=0, vmax=1, xlabel="key", ylabel="query",
         alt="Size of the blocks that join a clock of the query with a clock of the key, mean of three seeds, by rows: "
             + "; ".join(", ".join(f"{n:.2f}" for n in row) for row in array) + ".",
-        caption=f"Clock 0 with itself counts {array[0, 0]:.2f}. On average the other clocks count {others:.2f} with one another and "
+        caption=f"The block that joins clock 0 with itself has size {array[0, 0]:.2f}. The other clocks' blocks average {others:.2f} with one another and "
                 f"{np.mean([*array[0, 1:], *array[1:, 0]]):.2f} with clock 0.")

@@ -60,7 +60,7 @@ def validation_by_epoch(series: Mapping[str, tuple[Sequence[int], Sequence[float
     return figures.curves(dict(series), xlabel="epoch", ylabel="validation loss, nats per word", colors=colours,
                           styles={name: ":" if "," in name else "--" for name in series if "," in name or name == fault},
                           alt=f"Validation loss by epoch. After the last epoch: {last}.",
-                          caption=caption or "The loss is lowest after " + in_a_row([f"epoch {n} {name}" for name, n in best]) + ".")
+                          caption=caption or "The loss is lowest after " + in_a_row([f"epoch {n} ({name})" for name, n in best]) + ".")
 
 
 def averaged_checkpoints(kept: Sequence[Mapping[str, Any]], pairs: Sequence[tuple[int, int]],
@@ -210,4 +210,4 @@ def words_kept(whole: Sequence[tuple[int, float]], cut: Sequence[tuple[int, floa
         colors={"whole": figures.FAULT, "cut": figures.INK}, styles={"whole": "--"},
         alt="Share of the words of the single translations that remain when the sentences are asked for as one text: "
             f"{whole[-1][1]:.0%} of {whole[-1][0]} tokens whole, {cut[-1][1]:.0%} cut at sentence ends.",
-        caption=f"Of {len(whole)} sentences in a row, cut at their ends, {cut[-1][1]:.0%} of the words are kept; asked whole, {whole[-1][1]:.0%}.")
+        caption=f"With {len(whole)} sentences in one text, {cut[-1][1]:.0%} of the words are kept if it is cut at sentence ends, and {whole[-1][1]:.0%} if it is translated whole.")
