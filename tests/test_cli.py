@@ -126,7 +126,7 @@ def test_which_corpora_are_asked_for():
     assert pairs("fetch tatoeba --language de") == [("tatoeba", "de")]
     assert pairs("verify multi30k pocket") == [("multi30k", "fr"), ("multi30k", "de"), ("pocket", "fr")]
     for line, words in (("list pocked", "no pocked; there are: pocket"), ("fetch", "fetch what; there are"),
-                        ("list pocket --language de", "in de")):
+                        ("list pocket --language de", "none of the corpora named has de")):
         with pytest.raises(ValueError, match=words):
             pairs(line)
 
