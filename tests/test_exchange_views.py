@@ -23,13 +23,13 @@ def test_every_ranked_exchange_is_measured_against_2017_and_sorted():
     values = [gap["value"] for gap in gaps.values()]
     assert values == sorted(values)
     drawn = views.gap_dots(gaps)
-    assert all(f"{name} {fair.gap_said(gap, 2)}" in drawn.alt for name, gap in gaps.items())
+    assert all(f"{name} {fair.gap_said(gap, 2)}".replace(" -", " −").replace("[-", "[−") in drawn.alt for name, gap in gaps.items())
 
 
 def test_what_is_undecided_is_grey_and_said():
     assert views.unclear(GAPS) == ["unclear"]
     dots = views.gap_dots(GAPS)
-    assert "unclear +0.10 [-0.10, +0.20]" in dots.alt and dots.caption == (
+    assert "unclear +0.10 [−0.10, +0.20]" in dots.alt and dots.caption == (
         "Furthest from 2017 is better, -0.30. Decided: 1 lower, 1 higher. Undecided: 1.")
     assert dots.html.count(">better to the left<") == 2, "once for a desk, once for a phone"
     cells = shown(views.today({"rope": GAPS["worse"], "swiglu": GAPS["unclear"], "pre-norm": GAPS["better"]}))

@@ -263,7 +263,7 @@ def test_the_drawings_say_what_they_show(made_up):
     assert picture.html.count("<svg") >= 2 and "trigram" in picture.html and "2 models" in repr(picture)
     assert fair.losses_along("rnn", since=1500)[0] == fair.losses_along("rnn")[0][-1:] and len(fair.losses_along("rnn")[0]) == 2
     picture = pictures.bleu_by_length(["transformer", "rnn"], least=10)
-    assert picture.caption == "Share of the BLEU of RNN, from the shortest sentences to the longest: Transformer from 100% to 100%."
+    assert picture.caption == "BLEU as a share of that of RNN, from the shortest sentences to the longest: Transformer from 100% to 100%."
     assert "Transformer: from 20 to 1; RNN: from 20 to 1" in repr(picture)
     path = made_up / "rnn.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"search": None}))

@@ -178,7 +178,7 @@ def test_what_more_steps_change_has_intervals(recorded):
     assert len(rows) == len(views.CHANGES) and "From 800 to 3,200 steps" in picture.html and "trigram 2.46" in picture.html
     assert rows["Continuing, nats per word", views.EACH] == ["7.4 to 2.7", "−1.00 [−1.00, −1.00]", "✓"]
     assert rows["Continuing, nats per word", views.LEFT][1:] == ["+0.00 [+0.00, +0.00]", "✗"]
-    assert rows["Pronouns right, %", views.ONE] == ["50 to 100", "+50.0 [+0.0, +100.0]", "✗"], "one of two sentences: no interval without 0"
+    assert rows["Pronouns right, %", views.ONE] == ["50.0 to 100.0", "+50.0 [+0.0, +100.0]", "✗"], "one of two sentences: no interval without 0"
 
 
 def test_chapter_26_says_what_is_decided():

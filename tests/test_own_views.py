@@ -50,7 +50,7 @@ def test_changes_are_said_with_what_the_row_has_and_the_least_loss_is_first(made
 
 def test_curves_and_the_epoch_to_stop_at(made_up):
     picture = views.loss_curves(2000)
-    assert "dropout 0.1 3.20 after 3, dropout 0.3 3.00 after 3 epochs" in picture.caption and "2,000 pairs" in picture.caption
+    assert "dropout 0.1: 3.20 after 3 epochs; dropout 0.3: 3.00 after 3 epochs" in picture.caption and "2,000 pairs" in picture.caption
     assert views.stop_rows() == [{"pairs": "2,000", "epochs": "4", "best epoch": "3", "BLEU there": "7.0", "BLEU at the end": "5.0"}]
 
 

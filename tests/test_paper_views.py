@@ -57,7 +57,7 @@ def test_curves_and_answers_are_those_of_the_log():
     looks = [entry for entry in LOG if entry["kind"] == "look"]
     picture = paper_views.learning_curves(LOG)
     alt = repr(picture)
-    assert f"it is {looks[-1]['valid_loss']:.2f} on newstest2013" in picture.caption
+    assert f"newstest2013 ends at {looks[-1]['valid_loss']:.2f}" in picture.caption
     assert f"to {looks[-1]['valid_loss']:.2f} nats" in alt and f"to {looks[-1]['bleu']:.1f}." in alt
     assert f"{looks[0]['step']:,}" in shown(paper_views.answers_over_time(LOG))
 

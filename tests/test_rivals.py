@@ -103,4 +103,4 @@ def test_losses_of_a_mixture_by_text(monkeypatch):
     curves = {}
     monkeypatch.setattr(rivals.figures, "curves", lambda found, **_: curves.update(found))
     rivals.losses_by_text(log, further)
-    assert curves["news"] == ([1.0, 2.0, 2.5], [4.0, 3.0, 2.5]) and curves["law"] == ([1.0, 2.0, 2.5], [3.0, 3.0, 2.0])
+    assert curves["news"] == ([0.001, 0.002, 0.0025], [4.0, 3.0, 2.5]) and curves["law"] == ([0.001, 0.002, 0.0025], [3.0, 3.0, 2.0])

@@ -24,7 +24,7 @@ def test_a_tree_shows_each_product_and_names_the_best():
         for end, q in ends.items():
             assert end in shown and f"{q:.2f}" in shown
             assert not word or f"{TREE[''][word] * q:.4f}" in shown
-    assert "'il' with 0.45 and then 'fatigué' make 0.4050" in repr(picture) and "more than 0.2200" in repr(picture)
+    assert "'il' with 0.45 and then 'fatigué' make 0.4050" in repr(picture) and "is the product above 0.2200" in repr(picture)
 
 
 def test_a_tree_fits_a_phone():
@@ -427,7 +427,7 @@ def test_known_and_found_keeps_fixed_words_apart():
 
 def test_ways_to_score_are_held_against_one():
     picture = sketches.ways_apart({"13a": 53.1, "intl": 56.4, "none": 52.0}, "13a")
-    assert picture.caption == "One output, 3 ways to score it: BLEU 52.0 to 56.4." and "13a +0.0, intl +3.3, none -1.1" in repr(picture)
+    assert picture.caption == "One output, 3 ways to score it: BLEU 52.0 to 56.4." and "13a +0.0, intl +3.3, none −1.1" in repr(picture)
 
 
 # Chapter 14 --------------------------------------------------------------------------------------------------------

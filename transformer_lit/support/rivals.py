@@ -172,11 +172,11 @@ def decoding_bars(record: dict, way: str = "32, beam 4") -> figures.Picture:
     "Time of decoding in one way, ours = 1, a bar for each decoder."
     times = {name: float(str(row[way])) for name, row in decoding_rows(record).items()}
     at_once, search = way.split(", ")
-    engine = [f"{time:.2f} times as long in {name.split(', ')[1]}" for name, time in times.items() if name.startswith("CTranslate2")]
+    engine = [f"{time:.2f} in {name.split(', ')[1]}" for name, time in times.items() if name.startswith("CTranslate2")]
     return figures.bars(times, xlabel="time, ours = 1", colors=quiet(times),
                         alt=f"Bars of the time that decoding takes, ours = 1: {listed(times, '{:.2f}')}.",
                         caption=f"{at_once} sentences at once, {search}: without its cache our decoder takes {times['ours, uncached']:.1f} "
-                                f"times as long; CTranslate2 takes {' and '.join(engine)}.")
+                                f"times as long; CTranslate2 takes {' and '.join(engine)} of our time.")
 
 
 def caption_bars(record: dict) -> figures.Picture:
