@@ -176,7 +176,7 @@ def decoding_bars(record: dict, way: str = "32, beam 4") -> figures.Picture:
     return figures.bars(times, xlabel="time, ours = 1", colors=quiet(times),
                         alt=f"Bars of the time that decoding takes, ours = 1: {listed(times, '{:.2f}')}.",
                         caption=f"{at_once} sentences at once, {search}: without its cache our decoder takes {times['ours, uncached']:.1f} "
-                                f"times as long; CTranslate2 takes {' and '.join(engine)} of our time.")
+                                f"times as long; CTranslate2 takes {' and '.join(engine)} of ours.")
 
 
 def caption_bars(record: dict) -> figures.Picture:
