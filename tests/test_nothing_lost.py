@@ -15,7 +15,7 @@ import torch
 from transformer_lit import training
 from transformer_lit.masks import BOS, EOS
 from transformer_lit.support import files, limits, lock, plan, progress, records, recipes, stops, weights
-from transformer_lit.support.checkpoint import read_checkpoint
+from transformer_lit.support.checkpoint import named_tensors, read_checkpoint, write_tensors
 from transformer_lit.support.files import write_whole
 from transformer_lit.support.recipes import Recipe, train_translator
 from transformer_lit.tokens import Subwords
@@ -395,9 +395,14 @@ def test_a_damaged_optimizer_state_is_refused_at_resuming(trained, tmp_path):
 def test_nan_and_inf_are_refused(trained, tmp_path):
     for value in math.nan, math.inf:
         translator = from_pretrained(trained)
+        save_pretrained(translator, tmp_path, "fp32")
+        good = (tmp_path / "model.safetensors").read_bytes()
         with torch.no_grad():
             translator.model.encoder.layers[0].feed_forward[0].bias[3] = value
-        save_pretrained(translator, tmp_path, "fp32")
+        with pytest.raises(ValueError, match="nan or inf in model.encoder"):
+            save_pretrained(translator, tmp_path, "fp32")
+        assert (tmp_path / "model.safetensors").read_bytes() == good, "a good file was written over"
+        write_tensors(tmp_path / "model.safetensors", named_tensors(translator.model), {"precision": "fp32"})
         with pytest.raises(ValueError, match="nan or inf in model.encoder"):
             from_pretrained(tmp_path)
 

