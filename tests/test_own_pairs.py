@@ -443,9 +443,13 @@ def test_a_pipe_is_refused_before_it_is_opened(small, typed, tmp_path):
 
 def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path, monkeypatch):
     monkeypatch.setattr(own_pairs.records, "hardware", lambda device=None: "a GPU")
+    monkeypatch.setattr(own_report, "FEW", 8)
     status, said = typed("train --pairs own.tsv --languages en-eo --device cpu --threads 1")
     folder = tmp_path / "runs" / "en-eo"
     assert status == 0 and said.startswith("own.tsv: 80 pairs, 80 kept\nen to eo: train 64, valid 8, test 8\nat most 300 subwords, 1 + 1 layers of width 64")
+    monkeypatch.setattr(own_report, "FEW", 9)
+    assert "(too few sentences for an interval)" in own_report.bleu_lines(json.loads((folder / "run.json").read_text("utf-8")))[0]
+    monkeypatch.setattr(own_report, "FEW", 8)
     assert "8 test sentences, none of them in training:\nBLEU " in said and "(95% interval " in said and "tok:13a" in said
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert record["command"] == "transformer-lit train --pairs own.tsv --languages en-eo"

@@ -1,4 +1,5 @@
 """What is refused before it begins, each in one sentence that says what to do instead: by a translator, and by a training."""
+from collections.abc import Sequence
 from typing import Any
 
 LONGEST = 20_000  # characters in one line
@@ -27,7 +28,7 @@ def search_bounds(beam_size: int, batch_size: int, precision: str) -> None:
         raise ValueError(f"batch_size={batch_size}: 1 is the least")
 
 
-def askable(sentences: list[str]) -> None:
+def askable(sentences: Sequence[str]) -> None:
     """TypeError for a single text, or for what can be read only once; ValueError for a line without end.
 
     To Python a string is a list of letters: without brackets one sentence would be translated letter by letter."""
