@@ -462,7 +462,7 @@ def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path
     assert len(tested) == 8 and [page.count(f"\n| {source} | ") for source in tested].count(1) == 6, "the nearest four and two of the other half"
     assert (folder / "left_out.tsv").read_text(encoding="utf-8") == "" and "Every pair that was left out, except repeated ones, is in left_out.tsv" in page
     rows = [line.split("\t") for line in (folder / "doubted.tsv").read_text(encoding="utf-8").splitlines()]
-    assert len(rows) == 6 and [float(row[0]) for row in rows] == sorted(float(row[0]) for row in rows) and "doubted.tsv has" in page
+    assert len(rows) == 6 and [float(row[0]) for row in rows] == sorted(float(row[0]) for row in rows) and "doubted.tsv lists" in page
     assert {tuple(row[1:]) for row in rows} <= set(PAIRS) and not {row[1] for row in rows} & set(tested)
     assert from_pretrained(folder).languages == ("en", "eo")
     monkeypatch.setattr(own_pairs.records, "hardware", lambda device=None: "no GPU")
