@@ -2,7 +2,7 @@
 
     python bench/publish.py tatoeba-fr --run runs/tatoeba-fr
     python bench/publish.py pocket --run runs/pocket
-    python bench/publish.py mixture-fr --run runs/mixture-third --before mixture-fr-first mixture-fr-second
+    python bench/publish.py mixture-fr --run runs/mixture-fourth --before mixture-fr-first mixture-fr-second mixture-fr-third
 
 Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them as packed on the
 test part, and writes run.json, hypotheses.txt, log.jsonl (every tenth step), precision.json and try_it.json to

@@ -167,7 +167,7 @@ def test_a_recorded_run_says_what_it_was(folder):
     for key in ("command", "commit", "seed", "data", "hardware", "torch", "parameters", "tokens", "flops", "seconds",
                 "tokens_per_second", "scores"):
         if key == "scores" and folder.name.startswith("mixture-"):  # scored as it is packed, on each kind of text
-            box = folder.name.removesuffix("-first").removesuffix("-second")  # what went on from it is scored, and not the part itself
+            box = folder.name.removesuffix("-first").removesuffix("-second").removesuffix("-third")  # what went on from it is scored, and not the part itself
             told = json.loads((ROOT / f"book/results/bench/domains-{box}.json").read_text(encoding="utf-8"))
             assert told["weights"] == file_hash(ROOT / "data/checkpoints" / box / "model.safetensors") and len(told["tests"]) == 8
         else:

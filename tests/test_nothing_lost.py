@@ -408,7 +408,7 @@ def test_nan_and_inf_are_refused(trained, tmp_path):
 
 
 def test_the_shipped_weights_have_their_sums(tmp_path):
-    for name in "tatoeba-fr", "pocket":
+    for name in "tatoeba-fr", "pocket", "mixture-fr":
         folder = files.shipped(f"data/checkpoints/{name}")
         kept = json.loads((folder / "translator.json").read_text("utf-8"))
         assert kept["sha256"] == files.file_hash(folder / "model.safetensors")
