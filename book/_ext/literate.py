@@ -194,7 +194,7 @@ def dress_body(app, pagename, context) -> None:
         part = app.env.book_parts.get(pagename, "")
         body = body.replace("<h1>", f'<p class="tl-part">Part {html.escape(part)}</p>\n<h1>', 1)
         if lit := LIT.get(chapter or 0):
-            drawn = re.sub(r"<figcaption.*?</figcaption>|<title>.*?</title>", "", figures.architecture(lit, alt="The Transformer" + ("." if "all" in lit else "; this chapter's parts are lit: " + ", ".join(lit).replace("_", " ") + ".")).html)
+            drawn = re.sub(r"<figcaption.*?</figcaption>|<title>.*?</title>", "", figures.architecture(lit, alt="The whole Transformer, lit." if "all" in lit else "The Transformer; this chapter's parts are lit: " + ", ".join(lit).replace("_", " ") + ".").html)
             drawn = re.sub(r'<figure[^>]*>(.*)</figure>', r"\1", drawn, flags=re.S)  # a map, no numbered figure
             drawn = re.sub(r'<div class="tl-desk">.*?</div>', "", drawn, count=1).replace(' class="tl-phone" style="display:none"', "")
             context["secondary_sidebar_items"] = ["map.html", *context.get("secondary_sidebar_items", [])]
