@@ -354,7 +354,7 @@ def test_a_reader_who_goes_on_keeps_the_focus(visit):
     page.wait_for_function("Boolean(window.arrive)")
     page.evaluate("arrive()")
     page.wait_for_selector(".tl-ask [data-do=go]:not([hidden])")
-    assert page.evaluate("document.activeElement.tagName") == "TEXTAREA" and "Enter translates" in status(page, ".tl-ask"), "half a sentence was translated"
+    assert page.evaluate("document.activeElement.tagName") == "TEXTAREA" and "press Enter to translate" in status(page, ".tl-ask"), "half a sentence was translated"
     page.keyboard.type("ou.")
     page.keyboard.press("Enter")
     assert "seconds on this device" in settled(page, "seconds on this device")
