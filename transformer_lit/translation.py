@@ -154,9 +154,8 @@ def save_translator(translator: Translator, folder: str | Path) -> None:
     if translator.limits != (100, 20):  # trained on longer lines
         kept["limits"] = list(translator.limits)
     if isinstance(target, Vocabulary):
-        if translator.source.language != "en":
-            kept["source_language"] = translator.source.language
         kept |= {"language": target.language,
+                 "source_language": translator.source.language,
                  "source": translator.source.words[UNK + 1:],
                  "target": target.words[UNK + 1:]}
     else:
