@@ -36,10 +36,17 @@ def test_the_same_stands_on_both_sides_afterwards():
     assert with_others(("It rains.", "Il pleut."), Random(1)) is None
 
 
-@pytest.mark.parametrize("pair", [
-    ("It was October 10, 1972.", "C'était le 10 octobre 1972."), ("It ended on 3 May 1945.", "Ça a fini le 3 mai 1945."),
-    ("It is 7:30.", "Il est 7 h 30."), ("I gave 50%.", "J'ai donné 50 %.")])
-def test_not_any_number_can_stand_in_a_date_a_time_or_a_percentage(pair):
+@pytest.mark.parametrize("english, french", [
+    ("It was October {}, {}.", "C'était le {} octobre {}."), ("It ended on {} May {}.", "Ça a fini le {} mai {}.")])
+def test_a_date_stays_a_date(english, french):
+    for seed in range(50):
+        one, two = with_others((english.format(10, 1972), french.format(10, 1972)), Random(seed))
+        day, year = map(int, re.findall(r"\d+", one))
+        assert 2 <= day <= 28 and 1100 <= year < 2100 and (one, two) == (english.format(day, year), french.format(day, year))
+
+
+@pytest.mark.parametrize("pair", [("It is 7:30.", "Il est 7 h 30."), ("I gave 50%.", "J'ai donné 50 %.")])
+def test_not_any_number_can_stand_in_a_time_or_a_percentage(pair):
     assert shared_numbers(pair) == [] and with_others(pair, Random(1)) is None
 
 

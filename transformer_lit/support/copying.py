@@ -12,7 +12,8 @@ VOWELS = "a e i o u a e i o ai au ei ee oo ie".split()
 CODAS = "n r l s m t k ck nd rt ng sz v x".split() + 5 * [""]
 CENTS = r"\d+[.,]\d\d"
 NUMBER = rf"(?<![\w.,])(?:{CENTS}|\d{{1,3}}(?:[,.\s\u00a0\u202f]\d{{3}})+|\d+)(?![.,]?\d|\w)"
-DAY = r"(?:\b(?:January|February|March|April|May|June|July|August|September|October|November|December) \d{1,2}\b|\b\d{1,2} [A-Z][a-z]+ \d{4})"
+MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+DAY = rf"\b{MONTH} (\d{{1,2}})\b(?!,\d)|\b(\d{{1,2}}) (?:of )?{MONTH}\b"
 SHARE = r"\d\s?%|\d:\d"  # of a hundred, and a time of day: not any number can stand there
 VARIANTS = 8  # of a pair with a number: names are many, numbers few
 
@@ -28,8 +29,12 @@ def plain(number: str) -> str:
     return re.sub(r"\D", "", number)
 
 
-def other_number(number: str, rng: Random) -> tuple[str, str]:
-    "Another in place of one, as English and as French write it: for what may be a year a year, cents for cents, else up to five digits."
+def other_number(number: str, rng: Random, day: bool = False) -> tuple[str, str]:
+    """Another in place of one, as English and as French write it: a day that every month has for a day, a year for what may be a year, cents
+    for cents, else up to five digits."""
+    if day:
+        new = str(rng.randint(2, 28))
+        return new, new
     if len(number) == 4 and number.isdigit() and 1000 < int(number) < 2100:
         year = str(rng.randint(1100, 2099))
         return year, year
@@ -48,8 +53,8 @@ def shared_names(pair: TextPair, usual: Collection[str] = ()) -> list[str]:
 
 
 def shared_numbers(pair: TextPair) -> list[tuple[str, str]]:
-    "The numbers over 1 that stand once on either side, as each writes them; none where a day, a time or a percentage may be meant."
-    if re.search(rf"{DAY}|{SHARE}", pair[0]):
+    "The numbers over 1 that stand once on either side, as each writes them; none where a time or a percentage may be meant."
+    if re.search(SHARE, pair[0]):
         return []
     english, other = (re.findall(NUMBER, side) for side in pair)
     digits = [[plain(number) for number in side] for side in (english, other)]
@@ -63,7 +68,8 @@ def with_others(pair: TextPair, rng: Random, usual: Collection[str] = ()) -> Tex
     for name in shared_names(pair, usual):
         new = invented_name(rng)
         english, other = (re.sub(rf"\b{name}\b", new, side) for side in (english, other))
-    numbers = [(one, two, *other_number(one, rng)) for one, two in shared_numbers(pair)]
+    days = {one or two for one, two in re.findall(DAY, pair[0])}
+    numbers = [(one, two, *other_number(one, rng, one in days)) for one, two in shared_numbers(pair)]
     heres, theres = {one: here for one, _, here, _ in numbers}, {two: there for _, two, _, there in numbers}
     english, other = (re.sub(NUMBER, lambda found: new.get(found[0], found[0]), side) for side, new in ((english, heres), (other, theres)))
     return (english, other) if (english, other) != pair else None

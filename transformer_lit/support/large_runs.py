@@ -1,7 +1,6 @@
 """The command of the large runs: options, the experiment that they describe, and an exit status that a script can read."""
 import argparse
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from .experiments import run_experiment
 from .mixing import Mixture
 from .precision import precision_here
 from .processes import process
-from .reading import json_file
 from .run_options import ASIDE, RUN_OPTIONS, field
 from .training_sets import family_of
 
@@ -40,14 +38,11 @@ def compile_choice(options: argparse.Namespace, device: str) -> bool | str | Non
 
 def as_begun(options: argparse.Namespace, folder: Path) -> argparse.Namespace:
     "The options, with what follows the machine where nobody says it, precision and compiling, as the run in `folder` has it."
-    found = argparse.Namespace(**vars(options))
-    if (folder / plan.NAME).is_file():
-        with suppress(ValueError, KeyError, TypeError):  # what is wrong there is told when the plans are compared
-            kept = json_file(folder / plan.NAME)["training"]
-            if found.precision is None:
-                found.precision = kept["precision"]
-            if found.compile is None and kept["compile"] in (False, True, "dynamic"):
-                found.compile, found.dynamic = bool(kept["compile"]), kept["compile"] == "dynamic" or None
+    found, kept = argparse.Namespace(**vars(options)), plan.settings_in(folder)
+    if found.precision is None:
+        found.precision = kept.get("precision")
+    if found.compile is None and "compile" in kept:
+        found.compile, found.dynamic = bool(kept["compile"]), kept["compile"] == "dynamic" or None
     return found
 
 

@@ -4,6 +4,7 @@
 import hashlib
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 
@@ -107,6 +108,13 @@ def keep_to(trainer, batches) -> None:
             raise FileExistsError(f"{log} belongs to another run, of which neither plan nor checkpoint is there: use another folder")
         rates = {f"rate at step {n}": trainer.schedule(n) for n in (1, 10, 100, 1000, 10000)}
         agree(trainer.folder, trainer.plan or plan_for(trainer.model, trainer.config, trainer.optimizer, batches, **rates))
+
+
+def settings_in(folder: Path) -> dict:
+    "The training settings of the run that was begun in a folder; none, if none was or its plan can't be read, which `compare` tells."
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        return dict(json.loads((folder / NAME).read_text("utf-8"))["training"])
+    return {}
 
 
 def same_order(path: Path, kept: list, now: list) -> None:

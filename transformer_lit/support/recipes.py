@@ -1,7 +1,6 @@
 """What is trained: recipes by name, one function that trains by a recipe, and one that scores and records what came of it."""
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from transformer_lit.support.devices import device_here
 from transformer_lit.support.files import file_hash, write_text
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import precision_here
-from transformer_lit.support.reading import json_file
 from transformer_lit.support.spaceless import scores_by
 from transformer_lit.tokens import Subwords, Vocabulary
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, each_epoch, paper_adam, validation_loss
@@ -178,9 +176,8 @@ def for_device(recipe: Recipe, device: torch.device, folder: Path | None = None)
 
     In a folder that was begun before, perhaps on another machine, it goes on in that run's numbers: other ones would be another run."""
     precision = precision_here("cuda") if device.type == "cuda" else recipe.training.precision
-    if folder and (folder / plan.NAME).is_file():
-        with suppress(ValueError, KeyError, TypeError):  # what is wrong there, `may_train` says
-            precision = json_file(folder / plan.NAME)["training"]["precision"]
+    if folder:
+        precision = plan.settings_in(folder).get("precision", precision)
     return replace(recipe, training=replace(recipe.training, precision=precision))
 
 

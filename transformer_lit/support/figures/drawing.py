@@ -106,7 +106,8 @@ class Drawing:
         """The sheet alone. It fills the column as far as its letters stay letters: a sheet made for a phone grows by a quarter."""
         shown = min(COLUMN, max(round(1.25 * self.width), 440)) if self.width <= COLUMN else self.width
         least = 0 if self.width <= PHONE + 30 else round(0.85 * self.width)
-        return (f'<div style="overflow-x:auto"{" tabindex=" + chr(34) + "0" + chr(34) if least else ""}><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
+        stop = ' tabindex="0"' if least else ""  # what can't scroll needn't be reached
+        return (f'<div style="overflow-x:auto"{stop}><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
                 f'aria-hidden="true" style="display:block;width:100%;min-width:{least}px;max-width:{shown}px;height:auto">{"".join(self.parts)}'
                 "</svg></div>")
 

@@ -20,8 +20,8 @@ def breakable(text: str) -> str:
     return re.sub(r"[A-Za-z][\w.]{15,}", lambda name: re.sub(r"(?<=[_.])(?=[A-Za-z])", "<wbr>", name[0]), text)
 
 
-def table_cell(value: object, fmt: str) -> str:
-    "One cell: numbers to the right and on one line; words may break; a tick or a cross for what is true or false."
+def table_cell(value: object, fmt: str, head: bool = False) -> str:
+    "One cell, or the head of a row: numbers to the right and on one line; words may break; a tick or a cross for what is true or false."
     if isinstance(value, (bool, np.bool_)):
         return f'<td style="padding:2px 10px;text-align:left" aria-label="{"yes" if value else "no"}">{"✓" if value else "✗"}</td>'
     text = (fmt.format(value) if isinstance(value, float)
@@ -29,7 +29,8 @@ def table_cell(value: object, fmt: str) -> str:
     side = "right" if is_number(value) else "left"
     words = re.search("[a-z]", text.replace("nan", ""), re.I)
     whole = "" if words or len(text) > 24 else ";white-space:nowrap"  # a row of ids is longer than a phone is wide
-    return f'<td style="text-align:{side};padding:2px 10px{whole}">{breakable(powers(html.escape(text)))}</td>'
+    tag, more = ('th scope="row"', ";font-weight:inherit") if head else ("td", "")
+    return f'<{tag} style="text-align:{side};padding:2px 10px{whole}{more}">{breakable(powers(html.escape(text)))}</{tag[:2]}>'
 
 
 def table_head(columns: Sequence[Any], numbers: Collection[Any] = ()) -> str:
@@ -40,11 +41,8 @@ def table_head(columns: Sequence[Any], numbers: Collection[Any] = ()) -> str:
 
 
 def table_row(row: Mapping, columns: Sequence[Any], fmt: str) -> str:
-    "One row; a column that it lacks is empty."
-    cells = [table_cell(row.get(name, ""), fmt) for name in columns]
-    if columns and columns[0] == "":  # the names of the rows: who listens hears them with each number
-        cells[0] = re.sub(r"^<td style=\"|</td>$", lambda part: '<th scope="row" style="font-weight:inherit;' if part[0] != "</td>" else "</th>", cells[0])
-    return "<tr>" + "".join(cells) + "</tr>"
+    "One row; a column that it lacks is empty. A column without a name has those of the rows: who listens hears them with each number."
+    return "<tr>" + "".join(table_cell(row.get(name, ""), fmt, name == "") for name in columns) + "</tr>"
 
 
 def table_caption(caption: str | None, wide: bool = False) -> str:
