@@ -140,7 +140,7 @@ sentences, and little of each. Chapter 18 has its scores beside those of
 knows nothing. Not for use where a wrong translation does harm."""}
 APART = "No English sentence of the test is in the training data."
 MIXED_APART = """No English sentence of a test is in the training data, and no near-copy of one of eight words or more.
-The weights that it began with had met a few near-copies of Tatoeba's test (chapter 18)."""
+From the text of the weights that it began with no near-copies were taken out (chapter 18)."""
 LANGUAGES = {"fr": "French", "de": "German"}
 
 
