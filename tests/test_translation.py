@@ -226,7 +226,7 @@ def test_what_is_written_of_a_translator(tmp_path):
     text = (tmp_path / "new" / "folder" / "translator.json").read_text("utf-8")
     assert "clés" in text, "readable, without codes for accents"
     assert json.loads(text) == {
-        "config": dataclasses.asdict(made.model.config), "language": "fr", "languages": ["en", "fr"],
+        "config": dataclasses.asdict(made.model.config), "language": "fr", "languages": ["en", "fr"], "source_language": "en",
         "source": made.source.words[4:], "target": made.target.words[4:]}
     save_translator(joint(), tmp_path / "joint")
     assert sorted(path.name for path in (tmp_path / "joint").iterdir()) == ["tokenizer.json", "translator.json"]

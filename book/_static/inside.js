@@ -144,7 +144,7 @@ async function newSentence(text, by = engine, called = name) {
   if (called != name) gone.clear();  // another model has other heads
   [engine, name] = [by, called];
   target = {...shown, english, ids, pieces, whole: null, config, vocabulary: config.target_vocab || config.source_vocab};
-  return parts.length > 1 ? `The page shows one sentence at a time: this is the first of ${parts.length}. ${note}` : note;
+  return parts.length > 1 ? `A long text is translated in parts, this one in ${parts.length}. The page shows the first. ${note}` : note;
 }
 
 const say = (text, french = "") => {
