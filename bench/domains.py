@@ -9,7 +9,7 @@ two manuals that `mixture-en-fr` holds out. Beam 4. The record is written after 
 invented name, a number, a date, a price; right is an answer that has it, written the English or the French way. Made up or left out: answers of less than half or more than
 twice as many words as the source, answers that say three words three times, and the share of the source's pieces that the
 cross-attention (mean over heads and layers) hardly touches. The twelve sentences of the recipes and the forty of data/try_it.tsv
-are kept with their answers. Needs $TRANSFORMER_LIT_DATA. The record: book/results/bench/domains-NAME.json.
+are kept with their answers. Needs $TRANSFORMER_LIT_DATA with `general/en-fr`. The record: book/results/bench/domains-NAME.json.
 """
 import argparse
 import json

@@ -2,8 +2,8 @@
 
 Each trains for about as many steps as one epoch of the whole corpus has (5,000 pairs: half of them), and leaves
 book/results/exp-NAME/run.json (and hypotheses.txt); a stopped run goes on from runs/exp-NAME. All cut words as the shipped
-translator does, so that losses compare. Tied embeddings and smoothing are tried at the small size. A quarter of an hour of one
-core for each run of the large size, four minutes for the small. Needs the corpus ($TRANSFORMER_LIT_DATA).
+translator does, so that losses compare. Tied embeddings and smoothing are tried at the small size. The recorded runs
+took half an hour at the large size and eight to fourteen minutes at the small, less with 5,000 pairs. Needs the corpus ($TRANSFORMER_LIT_DATA).
 """
 import argparse
 import shutil

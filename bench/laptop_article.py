@@ -10,11 +10,11 @@
 training are known; 90% train, 10% validate, split by English sentence or, as many tutorials do, by pair. `laptop` is
 the recipe as the article tells it ("Attention Is All You Need: Building the Original Transformer that Started the LLM
 Revolution"), completed where it is silent: Adam, Noam with 4,000 steps of warm-up, 64 random pairs
-a batch, dropout 0.1, post-norm, 20 epochs. `twin` is the same recipe, batch for batch, on nn.Transformer, and in bf16 too, which `time` finds faster there as
-well. `ours` changes the recipe: token batches, pre-norm, Muon on the hidden matrices, a rate that falls to zero after
+a batch, dropout 0.1, post-norm, 20 epochs. `twin` is the same recipe, batch for batch, on nn.Transformer; `time` finds bf16 faster than fp32 for it where
+the machine has instructions for bf16. `ours` changes the recipe: token batches, pre-norm, Muon on the hidden matrices, a rate that falls to zero after
 six epochs and once more in a seventh, embeddings that shrink a little with each step, more dropout. It was found by
-some ten trials. All run one thread, in bf16 where the machine has matrix units for it (elsewhere fp32: without them
-bf16 is emulated, many times slower); `cpu_seconds` is processor time, which a busy machine does not stretch. Each
+some ten trials. All run one thread, in bf16 where the machine has instructions for its products (elsewhere fp32:
+there bf16 is imitated, and slower); `cpu_seconds` is processor time, which a busy machine does not stretch. Each
 epoch is a line of FOLDER/log.jsonl; a stopped run goes on. `time` takes steps of `laptop` and `twin` in turns, keeps
 what its record holds from other machines, and reads from the recorded runs how long each took to the lowest validation
 loss of `laptop`; minutes compare only where machine and precision are the same. With --trial all is tiny and the corpus

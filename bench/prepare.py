@@ -11,7 +11,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
 CODE = """
 import sys
 from transformer_lit.support.prepare import Preparation, prepare

@@ -5,7 +5,7 @@
     python bench/publish.py mixture-fr --run runs/mixture-fourth --before mixture-fr-first mixture-fr-second mixture-fr-third
 
 Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them as packed on the
-test part, and writes run.json, hypotheses.txt, log.jsonl (every tenth step), precision.json and try_it.json to
+test part, and writes run.json, hypotheses.txt, log.jsonl (every tenth step), precision.json and, of tatoeba-fr, try_it.json to
 book/results/NAME. The corpus must be at hand ($TRANSFORMER_LIT_DATA). Takes minutes. Of a mixture
 weights, card, run.json and log.jsonl are taken over; bench/domains.py scores it as packed. --before names the records of the
 runs that it went on from: the card tells of them, too.
@@ -60,9 +60,10 @@ def publish(name, run, parts, training, translator, command, root=ROOT):
         shutil.copyfile(run / file, results / file)
     (box / "README.md").write_text(records.model_card(record, name), encoding="utf-8")
     keep_log(training, results)
-    rows = [line.split("\t") for line in shipped("data/try_it.tsv").read_text("utf-8").splitlines()]
-    (results / "try_it.json").write_text(json.dumps(
-        looks.try_it(packed, rows, lambda english: seen.was_seen(english, box)), ensure_ascii=False), encoding="utf-8")
+    if name == "tatoeba-fr":
+        rows = [line.split("\t") for line in shipped("data/try_it.tsv").read_text("utf-8").splitlines()]
+        (results / "try_it.json").write_text(json.dumps(
+            looks.try_it(packed, rows, lambda english: seen.was_seen(english, box)), ensure_ascii=False), encoding="utf-8")
     return record
 
 

@@ -23,9 +23,9 @@ from transformer_lit import wmt  # noqa: E402
 from transformer_lit.support import experiments, mixing  # noqa: E402
 from transformer_lit.support.precision import precision_here  # noqa: E402
 from transformer_lit.support.store import TokenStore  # noqa: E402
+from transformer_lit.support.training_sets import GENERAL  # noqa: E402
 
 TEMPERATURES, SEEDS = (1, 3, 9), (1, 2)
-GENERAL = ("law", "web", "php", "python")
 
 
 def judged(losses: dict[str, float]) -> float:

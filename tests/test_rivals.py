@@ -104,3 +104,33 @@ def test_losses_of_a_mixture_by_text(monkeypatch):
     monkeypatch.setattr(rivals.figures, "curves", lambda found, **_: curves.update(found))
     rivals.losses_by_text(log, further)
     assert curves["news"] == ([0.001, 0.002, 0.0025], [4.0, 3.0, 2.5]) and curves["law"] == ([0.001, 0.002, 0.0025], [3.0, 3.0, 2.0])
+
+
+def test_chapter_18_says_what_the_translators_records_hold():
+    first, second = (rivals.recorded(f"domains-{name}") for name in ("tatoeba-fr", "mixture-fr"))
+    gain = {test: (first["tests"][test]["bleu"]["value"], second["tests"][test]["bleu"]["value"]) for test in first["tests"]}
+    assert [round(bleu) for bleu in gain["multi30k"]] == [20, 60] and [round(bleu) for bleu in gain["newstest2014"]] == [5, 24]
+    assert all(40 <= round(then - before) <= 45 for before, then in (gain[test] for test in ("law", "web", "php", "python")))
+    before, then = gain["tatoeba"]
+    assert 3 < before - then < 3.5, "more than three"
+    copied = second["copied"]
+    assert min(copied["names"], copied["numbers"], copied["dates"]) > 0.9 > copied["prices"] > 0.85, "more than nine in ten; nearly nine"
+    mean = {run["temperature"]: 0.0 for run in rivals.recorded("temperature")["runs"]}
+    for run in rivals.recorded("temperature")["runs"]:
+        mean[run["temperature"]] += run["judged"]
+    assert min(mean, key=mean.get) == 9, "the best of three in short runs"
+
+
+def test_chapter_18_says_how_far_to_trust_a_confidence():
+    def off(name):
+        "By how much the ten groups of each test came out better than expected, the surest last."
+        return {test: [group["chrf"] - group["expected"] for group in found["groups"]] for test, found in rivals.recorded(f"confidence-{name}")["tests"].items()}
+
+    first, second = off("tatoeba-fr"), off("mixture-fr")
+    news = [gap for test, gaps in first.items() if test.startswith("news") for gap in gaps]
+    surest = [gaps[-1] for test, gaps in first.items() if test.startswith("news")]
+    assert round(min(news)) == -11 and min(news) in surest and max(news) < 0, "every group is somewhat worse"
+    assert all(abs(gap) < 7.5 for gaps in first.values() for gap in gaps if gap not in surest)
+    assert first["multi30k"][0] > 0 > first["multi30k"][-1], "the unsure answers are better and the surest worse"
+    assert max(abs(gap) for gaps in second.values() for gap in gaps) < 9.5 and min(second["multi30k"]) > 0, "captions are better than expected"
+    assert all(gaps[-1] < 0 for test, gaps in second.items() if test.startswith("news")), "the surest answers on news are worse"

@@ -1,4 +1,4 @@
-"""Look at a chapter's figures: `peek.py NN` writes .run/peek/NAME.html (light and dark) and prints how to see it."""
+"""Look at a chapter's figures: `peek.py NN` writes .run/peek/NAME_light.html and NAME_dark.html and prints where they are."""
 import sys
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Drawings of the rivals' chapters, 22 to 24, each one call."""
+"""Drawings of the rivals' chapters, 23 to 25, each one call."""
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 

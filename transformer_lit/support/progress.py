@@ -67,13 +67,3 @@ def bar(total: int | None, name: str, unit: str = "step", done: int = 0, quiet: 
     if terminal() and not quiet:
         return Bar(total=total, initial=done, desc=name, unit=unit, leave=False, delay=delay)
     return Lines(total, name, unit, done, quiet or "ipykernel" in sys.modules)
-
-
-def progress(iterable, name: str, total: int | None = None, **how):
-    "The same items, with a `bar` beside them."
-    if total is None and hasattr(iterable, "__len__"):
-        total = len(iterable)
-    with bar(total, name, **how) as shown:
-        for item in iterable:
-            yield item
-            shown.update()

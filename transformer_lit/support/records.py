@@ -93,12 +93,12 @@ LICENCES = {  # corpus -> whose it is, what it allows
                "who must be named.",
     "pocket": "The book's own grammar (chapter 16); CC BY 4.0.",
     "mixture-en-fr": """- Tatoeba, https://tatoeba.org, through manythings.org/anki; CC BY 2.0 FR. By Tatoeba's contributors.
-- Captions of Multi30k (Elliott et al. 2016, 2017); for research and education.
+- Captions of Multi30k (Elliott et al. 2016, 2017), with Flickr30k's terms; for non-commercial research and education.
 - The news tests of 2008 to 2012, WMT shared tasks; for research.
 - Statutes of Canada; Open Government Licence. Debian's web pages; MIT and GPL-2+. Documentation of PHP (CC BY 3.0), of
-  Python (CC0 and PSF) and of GNOME (CC BY 3.0), manual pages (GPL-3+).
+  Python (CC0 and PSF) and of GNOME (CC BY-SA 3.0), manual pages (GPL-3+).
 
-Two of these allow research and education and no more. So do these weights. `tatoeba-fr` has no such limit."""}
+The second and third allow research and education and no more, the second only where that isn't commercial. So do these weights. `tatoeba-fr` has no such limit."""}
 CARD = """# {name}
 
 A small Transformer that translates English into {language}, trained by

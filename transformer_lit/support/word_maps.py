@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..attention_maps import alignment_error_rate, piece_names, read_pairs, record, weight_at
-from ..masks import PAD
 from ..pocket import PocketPair
 from ..rnn import word_of_piece, word_weights
 from ..tokens import Subwords, split_words
@@ -43,14 +42,6 @@ def maps_of(weights: Callable[[Tensor, Tensor], Tensor], pairs: Sequence[PocketP
             seen, said = word_of_piece(tokens, pair.english, "en"), word_of_piece(tokens, pair.french, "fr")
             maps.append(word_weights(found[..., :len(said), :len(seen)], said, seen))
     return maps
-
-
-def maps_of_words(translator: Translator, pairs: Sequence[PocketPair]) -> Maps:
-    "The same for a translator whose tokens are words."
-    weights, source, target = read_pairs(translator, [(pair.english, pair.french) for pair in pairs])
-    cross = weights["cross"].transpose(0, 1)  # (B, N, H, T, S)
-    cross = torch.cat([cross.flatten(1, 2), cross.mean(2)], 1)
-    return [found[:, :(t != PAD).sum() - 1, :(s != PAD).sum()] for found, s, t in zip(cross, source, target)]
 
 
 def diagonal(pair: PocketPair) -> Tensor:
