@@ -25,6 +25,11 @@ def test_figures_are_numbered_in_their_order(chapter, first, label):
     assert body.count("tl-number") == 2 == len(set(re.findall(r'id="(fig[-\d]+)"', body)))
 
 
+def test_an_option_in_a_caption_stays_on_one_line():
+    body = '<figcaption style="font:var(--tl-ui)">made by x --only en-fr</figcaption><p>x --beam 4</p>'
+    assert literate.hold_options(body) == body.replace("--only", '<span class="tl-hold">--only</span>')
+
+
 @pytest.mark.parametrize("after, held, left", [(", and more", ",", " and more"), (").", ").", ""), (" more, then", "", " more, then")])
 def test_no_line_breaks_between_a_formula_and_its_comma(after, held, left):
     paragraph = nodes.paragraph("", "", nodes.Text("with "), nodes.math("x", "x"), nodes.Text(after))

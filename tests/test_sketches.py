@@ -456,8 +456,8 @@ def test_heads_that_point():
 
 def test_loss_and_copies_end_as_told():
     runs = {"honest": {"loss": [4.0, 0.5], "copies": [0.0, 1.0]}, "leaky": {"loss": [4.0, 0.25], "copies": [0.0, 0.01]}}
-    shown = sketches.loss_and_copies(runs, every=1)
-    assert shown.caption == "With the weights of the last step: honest, 0.500 nats and 100.0% exact copies; leaky, 0.250 nats and 1.0% exact copies."
+    shown = sketches.loss_and_copies(runs, every=2)
+    assert shown.caption == "Training loss of the last 2 steps, and copies after the last: honest, 2.2500 nats and 100.0% exact copies; leaky, 2.1250 nats and 1.0% exact copies."
     assert "honest and leaky" in shown.alt and "#C2503C" in shown.html.upper()
 
 

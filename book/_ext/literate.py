@@ -164,6 +164,12 @@ def number_figures(body: str, chapter: int | None) -> str:
     return re.sub(r'<figure class="tl-figure"(.*?)<figcaption class="tl-caption"([^>]*)>', number, body, flags=re.S)
 
 
+def hold_options(body: str) -> str:
+    "In a caption --an-option stays on one line."
+    return re.sub(r"<(figcaption|caption)\b.*?</\1>",
+                  lambda found: re.sub(r"(?<=\s)--[a-z][a-z-]*", r'<span class="tl-hold">\g<0></span>', found[0]), body, flags=re.S)
+
+
 def link_boxes(app, pagename: str, body: str) -> str:
     "Every box of the architecture leads to the chapter that builds it."
     def link(match: re.Match) -> str:
@@ -189,7 +195,7 @@ def dress_body(app, pagename, context) -> None:
     if not body:
         return
     chapter = chapter_number(body)
-    body = link_boxes(app, pagename, number_figures(body, chapter))
+    body = link_boxes(app, pagename, hold_options(number_figures(body, chapter)))
     if chapter or "<h1>Workshop: " in body:
         part = app.env.book_parts.get(pagename, "")
         body = body.replace("<h1>", f'<p class="tl-part">Part {html.escape(part)}</p>\n<h1>', 1)

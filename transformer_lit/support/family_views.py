@@ -311,8 +311,7 @@ def three_tasks(steps: Sequence[int] = STEPS) -> figures.Picture:
         what = {"il or elle": "percent of pronouns right", "perplexity": "Perplexity"}.get(kind, kind)
         told.append(f"{what}: " + ", ".join(f"{label} from {line[1][0]:.{digits}f} to {line[1][-1]:.{digits}f}" for label, line in lines.items()))
         ended.append(f"{what}: " + ", ".join(f"{label} {line[1][-1]:.{digits}f}" for label, line in lines.items()))
-    seeds, last = len(found[steps[0]]), found[steps[-1]]
-    ended.insert(1, "Any word: " + ", ".join(f"{label} {fmean(measured('any word', way, run) for run in last):.0f}" for way, (label, _) in FILLERS.items()))
+    seeds = len(found[steps[0]])
     return fair.with_commands(figures.curve_panels(
         panels, logx=True, xlabel="steps of training",
         caption=f"Means of {seeds} seeds; the bands hold all of them. After {steps[-1]:,} steps: {'. '.join(ended)}. {beside()} {signed(first, 'BLEU')}.",

@@ -1,5 +1,6 @@
 "Chapter 14: the copying task."
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -45,12 +46,12 @@ def loss_and_copies(runs: Mapping[str, Mapping[str, Sequence[float]]], every: in
     faulty = list(runs)[-1]
     look = {"xlabel": "step", "colors": {faulty: figures.FAULT}, "styles": {faulty: "--"}}
     copied = {name: ([every * (n + 1) for n in range(len(run["copies"]))], run["copies"]) for name, run in runs.items()}
-    ends = "; ".join(f"{name}, {run['loss'][-1]:.3f} nats and {run['copies'][-1]:.1%} exact copies" for name, run in runs.items())
+    ends = "; ".join(f"{name}, {fmean(run['loss'][-every:]):.4f} nats and {run['copies'][-1]:.1%} exact copies" for name, run in runs.items())
     return figures.curve_panels(
         [{"series": {name: run["loss"] for name, run in runs.items()}, "title": "Training loss", "ylabel": "nats per token", "logy": True, **look},
          {"series": copied, "title": "Exact copies", "ylabel": "share of the sequences", **look}],
-        alt=f"Training loss by step, and the share of exact copies, of {in_a_row(list(runs))}. With the weights of the last step: {ends}.",
-        caption=f"With the weights of the last step: {ends}.")
+        alt=f"Training loss by step, and the share of exact copies, of {in_a_row(list(runs))}. Training loss of the last {every} steps, and copies after the last: {ends}.",
+        caption=f"Training loss of the last {every} steps, and copies after the last: {ends}.")
 
 
 def copies_by_length(by_length: Mapping[str, tuple[Sequence[int], Sequence[float]]], around: int = 8) -> figures.Picture:

@@ -119,9 +119,10 @@ def pieces(rows: Mapping[str, Sequence[str | bytes]], numbers: Mapping[str, Sequ
         below = [f'<span style="font-size:11px;line-height:1.4">{n}</span>' for n in (numbers or {}).get(name, [])]
         cells = "".join(box.format(html.escape(readable_piece(piece)) or "&nbsp;", below[i] if i < len(below) else "")
                         for i, piece in enumerate(row))
-        head = f'<span style="flex:0 0 auto;min-width:4.5em">{html.escape(name)}</span>' if name else ""
-        lines.append(f'<div style="display:flex;flex-wrap:wrap;gap:0 10px;align-items:baseline;margin:3px 0">{head}<span>{cells}</span></div>')
-    return figures.Picture(f'<div style="font-size:14px">{"".join(lines)}</div>', None)
+        lines.append((f"<span>{html.escape(name)}</span>" if any(rows) else "") + f"<span>{cells}</span>")
+    columns = "fit-content(8em) " * any(rows) + "minmax(0,1fr)"  # the rows' tokens begin below each other, also on a phone
+    return figures.Picture(f'<div style="font-size:14px;display:grid;grid-template-columns:{columns};gap:6px 10px;align-items:baseline">'
+                           f'{"".join(lines)}</div>', None)
 
 
 def without_rare_words(counts: Sequence[Mapping[str, Any]]) -> Prose:
