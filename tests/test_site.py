@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 SITE = ROOT / "_build" / "html"
 pytestmark = pytest.mark.slow
 PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.glob("book/**/*.html"))
-VISITED = [p for p in PAGES if "/source/" not in p] + [p for p in PAGES if p.endswith("source/masks.html")]
+VISITED = [p for p in PAGES if "/source/" not in p] + [p for p in PAGES if p.endswith(("source/masks.html", "sketches/attention.html"))]
 # Findings of the theme itself and of docutils, not of our pages: search and sidebar controls without a name
 # (summary-name), code blocks that scroll, colours of code, the list of citations. Each is named with its rule.
 THEME_RULES = {"color-contrast", "summary-name", "aria-required-children", "scrollable-region-focusable", "landmark-unique", "region", "aria-allowed-role",
@@ -144,6 +144,17 @@ def test_nbdev_lines_are_replaced_by_badges():
         notebook = (ROOT / "book" / f"{path.stem}.ipynb").read_text(encoding="utf-8")
         exports = notebook.count('"#| export\\n"')
         assert text.count('class="tl-badge"') >= min(exports, 1), f"{path.name} has exported cells and no badge"
+
+
+def test_what_the_style_names_is_on_a_page(parsed):
+    "A heading that is renamed would lose its look without a word."
+    named = set(re.findall(r"#([a-z][a-z-]{7,})", (ROOT / "book/_static/book.css").read_text("utf-8")))
+    assert named and not named - set().union(*(page.ids for page in parsed.values()))
+
+
+def test_every_fold_says_what_is_in_it():
+    unnamed = [name for name in PAGES if "Show code cell" in (SITE / name).read_text("utf-8")]
+    assert not unnamed, f"a cell of {unnamed} has no code_prompt_show"
 
 
 def test_every_figure_has_a_description():
