@@ -48,7 +48,7 @@ def test_a_text_is_opened_as_it_is_packed(tmp_path):
 def test_whatever_is_wrong_while_reading_is_one_sentence(error):
     with pytest.raises(ValueError) as caught, archives.readable(Path("a.tsv")):
         raise error("x")
-    assert str(caught.value) == "a.tsv can't be read (x): delete it and put a whole one in its place"
+    assert str(caught.value) == "a.tsv can't be read (x): is it packed as its name says? Rename it, or put a whole one in its place"
 
 
 def test_a_line_ends_at_the_newline_byte_and_nowhere_else(tmp_path):
@@ -108,3 +108,18 @@ def test_a_folder_is_its_texts_in_the_order_of_their_names(tmp_path):
     found = archives.folder_sources(tmp_path)
     assert [source.name for source in found] == ["a.txt", "b.tsv"] and list(found[1].read()) == [("A", "B")]
     assert found[0].files == (tmp_path / "a.txt",)
+
+
+@pytest.mark.parametrize("text, words", [
+    ("1\tHold fire.\n" * 9, "holds numbers"), ("One.\rTwo.\rThree.\r", "carriage returns"), ("One.\n" * 9, "no second column"),
+    ("Käse.\tCheese.\n".encode("latin-1").decode("latin-1"), None)])
+def test_a_folder_of_texts_is_looked_at_before_hours_of_training(text, words, tmp_path):
+    (tmp_path / "a.tsv").write_bytes(text.encode("utf-8"))
+    if words:
+        with pytest.raises(ValueError, match=words):
+            archives.folder_sources(tmp_path)
+    else:
+        assert [source.name for source in archives.folder_sources(tmp_path)] == ["a.tsv"]
+    (tmp_path / "a.tsv").write_bytes("Käse.\tfromage.\n".encode("utf-16"))
+    with pytest.raises(ValueError, match="zero bytes"):
+        archives.folder_sources(tmp_path)

@@ -69,7 +69,7 @@ def test_a_save_that_fails_is_one_sentence(tmp_path, monkeypatch):
         raise OSError("No space left on device")
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="the disk is full"):
         save_checkpoint(path, model, optimizer, {"step": 2})
     assert path.exists() and path.read_bytes() == old, "a full disk destroys the old checkpoint: write beside it, then move"
     assert [p.name for p in tmp_path.iterdir()] == [path.name], "a full disk leaves half a new checkpoint"
@@ -130,7 +130,7 @@ def test_a_truncated_checkpoint_is_one_sentence(tmp_path, kept):
     path = tmp_path / "c.safetensors"
     save_checkpoint(path, *trained(), {})
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(ValueError, match="no whole checkpoint .*: delete it, or use another folder"):
+    with pytest.raises(ValueError, match="no whole checkpoint .*: put a whole one in its place, or use another folder"):
         read_checkpoint(path)
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import math
 import os
+import subprocess
 import sys
 import traceback
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 
 import transformer_lit
 from transformer_lit import data, wmt
-from transformer_lit.support import cli, commands, devices, large_runs, options as types, own_report, recipes, run_options, serving, training_sets
+from transformer_lit.support import cli, commands, devices, large_runs, options as types, own_report, progress, recipes, run_options, serving, training_sets
 from transformer_lit.support.files import shipped
 from transformer_lit.translation import from_pretrained
 
@@ -344,7 +345,7 @@ def test_a_file_that_is_no_text_is_refused(text):
         text.write_bytes(spoilt)
         with pytest.raises(ValueError) as caught:
             list(cli.input_lines(asked))
-        assert str(caught.value) == f"{text} is not UTF-8 text: convert it first"
+        assert str(caught.value) == f"line 1 of {text} is not UTF-8 text: convert it first"
     text.write_bytes("One.\r\n".encode("utf-8-sig") + b"x" * 20_001)
     lines = cli.input_lines(asked)
     assert next(lines) == "One."
@@ -358,8 +359,17 @@ def test_answers_come_batch_by_batch_in_their_order():
     assert list(cli.translate_lines(upper, iter("abcde"), size=2)) == list("ABCDE")
     assert [len(call.args[0]) for call in upper.call_args_list] == [2, 2, 1]
     assert list(cli.translate_lines(upper, [])) == []
-    assert cli.next_batch(iter("abc"), 3, letters=1) == ["a", "b"], "long lines make smaller batches"
+    assert cli.next_batch(iter("abc"), 3, letters=1) == (["a", "b"], None), "long lines make smaller batches"
     assert cli.translate_lines.__defaults__ == (256,) and cli.next_batch.__defaults__ == (20_000,)
+
+    def broken():
+        yield from "ab"
+        raise ValueError("line 3")
+
+    answers = cli.translate_lines(upper, broken())
+    assert [next(answers), next(answers)] == ["A", "B"], "what came before a bad line is answered"
+    with pytest.raises(ValueError, match="line 3"):
+        next(answers)
 
 
 @pytest.mark.parametrize("out, word", [(io.StringIO(), "translating"), (Terminal(), "")], ids=["into a file", "onto a terminal"])
@@ -398,7 +408,7 @@ def test_the_model_is_where_it_was_asked_for_before_it_translates(there, typed, 
     "`evaluate` and `translate` stayed on the processor of a machine with a GPU."
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
     monkeypatch.setattr("transformer_lit.support.reports.all_reports", Mock(return_value={"pocket": {"one": []}}))
-    out = f"--out {text}" if line.startswith("evaluate") else ""
+    out = f"--out {text.parent / 'scores.json'}" if line.startswith("evaluate") else ""
     assert cli.main(f"{line} {typed} {out}".split()) == 0
     echo.return_value.model.to.assert_called_once_with(torch.device(used))
 
@@ -426,7 +436,9 @@ def test_at_a_terminal_it_converses(echo, threads, monkeypatch, capsys):
 # evaluate --------------------------------------------------------------------------------------------------------------
 
 def test_a_report_that_cannot_be_written_is_refused_first(text):
-    assert cli.check_writable(text) is None
+    assert cli.check_writable(text.parent / "new.json") is None
+    with pytest.raises(FileExistsError, match="no report of scores"):
+        cli.check_writable(text)
     with pytest.raises(PermissionError):
         cli.check_writable(text.parent)
     with pytest.raises(NotADirectoryError):
@@ -527,3 +539,30 @@ def test_a_reader_that_has_gone_is_no_mistake(monkeypatch):
     monkeypatch.setattr(os, "dup2", closed := Mock())
     monkeypatch.setattr(sys, "stdout", Mock())
     assert cli.main(["data"]) == 0 and closed.call_count == 1
+
+
+@pytest.mark.parametrize("option", ["--pairs", "--train-only", "--without"])
+def test_a_list_of_files_is_given_once(option, capsys):
+    "The second list silently replaced the first."
+    with pytest.raises(SystemExit):
+        cli.main(["train", option, "a.tsv", option, "b.tsv"])
+    assert "was given twice: name all files after one" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_gone_ends_no_training(monkeypatch):
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+    monkeypatch.setattr(sys, "stdout", Gone())
+    monkeypatch.setattr(sys, "stderr", Gone())
+    progress.tell("a", "b")
+    lines = progress.Lines(10, "training", "step")
+    lines.told -= progress.EVERY
+    lines.update(3)
+    assert lines.done == 3
+
+
+def test_help_into_a_closed_pipe_leaves_no_traceback():
+    done = subprocess.run(f"{sys.executable} -m transformer_lit.support.cli train --help | head -c 1; exit ${{PIPESTATUS[0]}}", shell=True, executable="/bin/bash",
+                          capture_output=True, text=True)
+    assert done.stderr == "" and done.returncode == 0

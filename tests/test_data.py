@@ -442,6 +442,12 @@ def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out == "I'M HUNGRY.\nHI.\n" * 2
     lone = list(reading.text_lines(io.BytesIO(b"One\rtwo.\r\nThree.\n"), "text"))
     assert lone == ["One\rtwo.", "Three."], "as many lines go out as came in"
+    with pytest.raises(ValueError, match="carriage returns alone"):
+        list(reading.text_lines(io.BytesIO(b"One.\rTwo.\r"), "text"))
+    good = reading.text_lines(io.BytesIO(b"One.\nTwo\xe9.\n"), "text")
+    assert next(good) == "One.", "a line has its answer before a bad one comes"
+    with pytest.raises(ValueError, match="line 2 of text is not UTF-8"):
+        next(good)
     for end in b"", b"\n", b"\r\n":
         assert [len(line) for line in reading.text_lines(io.BytesIO(b"x" * 20 + end), "text", 20)] == [20]
         assert [len(line.strip()) for line in reading.short_lines(io.BytesIO(b"x" * 20 + end), "text", 20)] == [20]
@@ -527,7 +533,10 @@ def test_evaluate_writes_a_report(made_up, tmp_path, capsys, monkeypatch):
     pytest.importorskip("sacrebleu")
     monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend))
     out = tmp_path / "scores.json"
-    out.write_text("an older report")
+    out.write_text("a diary")
+    assert cli.main(["evaluate", "--set", "multi30k", "--out", str(out)]) == 1 and out.read_text() == "a diary"
+    assert "no report of scores" in capsys.readouterr().err
+    out.write_text('{"set": "an older report", "one": []}')
     assert cli.main(["evaluate", "--set", "multi30k", "--out", str(out), "--beam", "1"]) == 0
     report = json.loads(out.read_text(encoding="utf-8"))
     assert report["set"] == "multi30k" and report["beam"] == 1 and report["sentences"] == 2

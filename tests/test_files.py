@@ -67,10 +67,13 @@ def test_a_file_that_cant_be_written_leaves_the_old_one(tmp_path, monkeypatch):
         part.write_text("ha")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(OSError, match="the old one stands: .*No space left"):
+    with pytest.raises(OSError, match="the old one stands: the disk is full"):
         files.write_whole(path, full)
     with pytest.raises(TypeError):
         files.write_json(path, {"no JSON": object()})
+    with pytest.raises(OSError) as caught:
+        files.write_whole(tmp_path / "new.json", full)
+    assert str(caught.value).endswith("new.json can't be written: the disk is full"), "there was no old one"
 
     def stopped(part):
         part.write_text("ha")

@@ -136,7 +136,7 @@ def test_what_the_command_asks_for_and_answers(monkeypatch, capsys):
     assert asked[0][1:4] == (Path("runs/wmt14-en-de-paper-base"), Path("runs/store-wmt14-en-de"), 1)
     assert 0 < asked[0][4] - time.monotonic() < 121 and asked[0][5].endswith("wmt --corpus wmt14-en-de --way paper --size base")
     code, said = answer(OSError(errno.ENOSPC, "x"))
-    assert code == 1 and "the disk is full: make room, the same" in said
+    assert code == 1 and "the disk is full: make room, and give the same command again" in said
     code, said = answer(None)
     assert code == 75 and "goes on with the same command" in said
     assert answer(ValueError("one\nsentence")) == (1, "transformer-lit: one sentence")

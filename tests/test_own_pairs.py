@@ -560,3 +560,16 @@ def test_the_set_of_ones_own_wants_a_folder_that_keeps_it(typed, tmp_path):
     for folder in ("", "--folder runs"):
         status, said = typed(f"evaluate --set own {folder}")
         assert status == 1 and "there is no test.tsv in" in said and said.count("\n") == 1
+
+
+def test_a_list_that_somebody_worked_on_stays(tmp_path):
+    assert own_report.write_doubted(tmp_path, [(-1.0, ("a", "b"))]) and own_report.read_doubted(tmp_path / own_report.DOUBTED) == [("a", "b")]
+    assert not own_report.write_doubted(tmp_path, [(-2.0, ("c", "d"))]), "hours of reading were lost by giving the command again"
+    assert own_report.read_doubted(tmp_path / own_report.DOUBTED) == [("a", "b")]
+
+
+def test_two_files_of_two_columns_are_no_parallel_text(tmp_path):
+    for name in "one.tsv", "two.tsv":
+        (tmp_path / name).write_text("a dog\tein Hund\n" * 3, "utf-8")
+    with pytest.raises(ValueError, match="one.tsv has two columns already"):
+        read_pairs([tmp_path / "one.tsv", tmp_path / "two.tsv"])

@@ -278,9 +278,9 @@ def test_a_preparation_that_is_refused_leaves_nothing(own, tmp_path, content, ca
 def test_bytes_that_are_no_text_are_counted(own, tmp_path):
     folder = tmp_path / "mine-fr"
     folder.mkdir()
-    (folder / "x.tsv").write_bytes(b"Good.\tBon.\nB\xe9d.\tMal.\n")
+    (folder / "x.tsv").write_bytes(b"".join(b"Good %d.\tBon %d.\n" % (n, n) for n in range(20)) + b"B\xe9d.\tMal.\n")
     store = prepare.prepare(prepare.Preparation(str(folder), vocabulary=300), tmp_path / "store")
-    assert len(store) == 1 and store.manifest["counts"]["garbled"] == 1
+    assert len(store) == 20 and store.manifest["counts"]["garbled"] == 1
 
 
 def test_memory_stays_flat(own, tmp_path):

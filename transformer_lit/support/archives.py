@@ -3,13 +3,14 @@
 # sentences of Common Crawl, and one such character would shift everything below it.
 import gzip
 import lzma
+import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from .reading import damage, short_lines
@@ -37,7 +38,7 @@ def open_text(path: Path):
 
 def readable(path: Path) -> AbstractContextManager[None]:
     "Whatever is wrong with `path` while it is read becomes a ValueError of one sentence."
-    return damage(path, "delete it and put a whole one in its place")
+    return damage(path, "is it packed as its name says? Rename it, or put a whole one in its place")
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -56,11 +57,41 @@ def read_columns(path: Path) -> Iterator[TextPair]:
         yield english, rest.partition("\t")[0]
 
 
+NUMBER = re.compile(r"[-+]?\d+([.,:]\d+)*(e[-+]?\d+)?", re.I)  # a line's number, or a score of its pair
+
+
+def must_be_text(lines: Sequence[str], file: Path) -> None:
+    "ValueError for zero bytes in the first thousand lines, and for lines that end in carriage returns alone."
+    if any("\0" in line for line in lines[:1000]):
+        raise ValueError(f"{file}: this is not UTF-8 text, it holds zero bytes as UTF-16 and zip files do: convert or unpack it first")
+    if 2 * sum("\r" in line for line in lines) > len(lines) > 0:
+        raise ValueError(f"the lines of {file} end in carriage returns alone: save it with line feeds")
+
+
+def must_be_sentences(pairs: Sequence[TextPair], named: str) -> None:
+    "ValueError if the first side is numbers, or a tenth of the lines isn't UTF-8."
+    if 2 * sum(bool(NUMBER.fullmatch(one.strip())) for one, _ in pairs) > len(pairs) > 0:
+        raise ValueError(f"the first column of {named} holds numbers: keep the two columns of sentences alone, as cut -f2,3 or cut -f2,4 does")
+    garbled = sum("\ufffd" in one + other for one, other in pairs)
+    if 10 * garbled > len(pairs):
+        raise ValueError(f"{named}: {garbled:,} of {len(pairs):,} lines are not UTF-8 text: convert it first")
+
+
+def must_be_columns(pairs: Sequence[TextPair], file: Path) -> None:
+    "ValueError unless these lines of a file, as `read_columns` gave them, are two columns of sentences."
+    must_be_text([f"{one}\t{other}" for one, other in pairs], file)
+    if pairs and not any(second for _, second in pairs):
+        raise ValueError(f"{file} has no second column: a line is a sentence, a tab and its translation")
+    must_be_sentences(pairs, str(file))
+
+
 def folder_sources(folder: Path) -> list[Source]:
-    "Every file of `English<TAB>other` lines in a folder, in the order of their names. ValueError if there is none."
+    "Every file of `English<TAB>other` lines in a folder, in the order of their names. ValueError if there is none, or one begins otherwise."
     found = [path for path in sorted(folder.iterdir()) if path.name.endswith(TEXTS)]
     if not found:
         raise ValueError(f"{folder} holds no file that ends in one of {', '.join(TEXTS)}")
+    for path in found:
+        must_be_columns(list(islice(read_columns(path), 1000)), path)
     return [Source(path.name, (path,), partial(read_columns, path)) for path in found]
 
 

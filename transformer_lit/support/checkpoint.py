@@ -94,13 +94,15 @@ def read_checkpoint(path: str | Path, everything: bool = False) -> tuple[dict[st
     """Tensors by name, and the progress; the model's alone, or all.
 
     Raises ValueError if the file is no whole checkpoint, or was changed since it was written, or holds a weight that is nan."""
+    with open(path, "rb"):  # what can't be opened says so with its name
+        pass
     try:
         with safe_open(str(path), "pt") as file:
             held = {name: file.get_tensor(name) for name in file.keys() if everything or name.startswith("model.")}
             kept = file.metadata()
             progress = json.loads(kept["progress"])
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no whole checkpoint ({error}): delete it, or use another folder") from None
+        raise ValueError(f"{path} is no whole checkpoint ({error}): put a whole one in its place, or use another folder") from None
     weights.verify(path, held, kept.get("sums"))
     return held, progress
 

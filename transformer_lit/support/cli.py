@@ -4,6 +4,7 @@
 import argparse
 import contextlib
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -17,7 +18,7 @@ from . import options as types
 from .commands import DONE, MISTAKE, command_again, folder_or_new, guarded, new_folder
 from .limits import LONGEST, WIDEST
 from .own_command import own_files, own_name, train_own
-from .progress import bar
+from .progress import bar, tell
 from .reading import json_file, readable_text, standard_input, text_lines
 from .run_options import RUN_OPTIONS, TRAINING_SETS, field
 
@@ -39,7 +40,8 @@ Translate = Callable[[list[str]], list[str]]
 
 # The options -----------------------------------------------------------------------------------------------------------
 
-FOLDER = dict(type=types.translator, help="a trained translator's folder, or the name of one that comes with the book (default: tatoeba-fr)")
+FOLDER_HELP = "a trained translator's folder, or the name of one that comes with the book (default: tatoeba-fr)"
+FOLDER = dict(type=types.translator, help=FOLDER_HELP)
 LANGUAGE = dict(choices=["fr", "de"], help="the other language")
 BEAM = dict(type=types.whole(1, WIDEST), default=4, help=f"beam size, at most {WIDEST} (default: %(default)s)")
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what argparse's add_argument is given
@@ -54,9 +56,9 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what a
         "--epochs": dict(type=types.whole(1, 10_000), help="default: the recipe's"),
         "--pairs": dict(type=types.number_or_path, nargs="+", action=types.NumberOrPaths, metavar="N|FILE",
                         help="training pairs (default: the recipe's); or your own: a file of two columns, or two parallel texts"),
-        "--train-only": dict(type=types.path, nargs="+", metavar="FILE",
+        "--train-only": dict(type=types.path, nargs="+", action=types.Paths, metavar="FILE",
                              help="more pairs of your own for training only (back-translated ones, or another subject), columns in the same order"),
-        "--without": dict(type=types.path, nargs="+", metavar="FILE",
+        "--without": dict(type=types.path, nargs="+", action=types.Paths, metavar="FILE",
                           help="leave these pairs out of training: the doubted.tsv of a translator of the same pairs, from which you may delete what is right"),
         "--languages": dict(type=types.two_languages, help="the languages of your own pairs, first and second column, such as en-de"),
         "--reverse": dict(action="store_true", help="with --languages: translate the second into the first"),
@@ -73,7 +75,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {  # command -> option -> what a
     "evaluate": {
         "--set": dict(choices=(*TEST_SETS, OWN), help="the test set (default: the translator's own, if it keeps one, else tatoeba)"),
         "--language": LANGUAGE | dict(help="the other language (default: fr)"),
-        "--folder": FOLDER, "--beam": BEAM, "--device": types.DEVICE,
+        "--folder": FOLDER | dict(help=FOLDER_HELP[:-1] + "; pocket for --set pocket)"), "--beam": BEAM, "--device": types.DEVICE,
         "--out": dict(type=types.path, default=Path("scores.json"), help="where the report goes (default: %(default)s)")},
     "export": {
         "out": dict(type=types.path, metavar="FOLDER", help="a new folder, for CTranslate2"),
@@ -226,7 +228,7 @@ def run_train(options: argparse.Namespace) -> int:
     archive = shipped("data/pocket.tsv.gz") if recipe.corpus == "pocket" else corpora.tatoeba_archive(recipe.language)
     again = command_again("transformer-lit train", {"recipe": name, "epochs": options.epochs, "pairs": options.pairs})
     record = recipes.score_and_record(folder, again, recipe, translator, trainer, parts, archive)
-    print(*map(score_line, record["scores"]), sep="\n")
+    tell(*map(score_line, record["scores"]))
     return DONE
 
 
@@ -265,16 +267,19 @@ def input_lines(options: argparse.Namespace) -> Iterator[str]:
             yield line.strip()
 
 
-def next_batch(lines: Iterator[str], size: int, letters: int = 20_000) -> list[str]:
-    "The next `size` lines; fewer where they hold over `letters`."
+def next_batch(lines: Iterator[str], size: int, letters: int = 20_000) -> tuple[list[str], ValueError | None]:
+    "The next `size` lines; fewer where they hold over `letters`, or where a line can't be read: then that error as well."
     batch: list[str] = []
     held = 0
-    for line in lines:
-        batch.append(line)
-        held += len(line)
-        if len(batch) == size or held > letters:
-            break
-    return batch
+    try:
+        for line in lines:
+            batch.append(line)
+            held += len(line)
+            if len(batch) == size or held > letters:
+                break
+    except ValueError as error:
+        return batch, error
+    return batch, None
 
 
 def translate_lines(translate: Translate, lines: Iterable[str], size: int = 256) -> Iterator[str]:
@@ -282,9 +287,15 @@ def translate_lines(translate: Translate, lines: Iterable[str], size: int = 256)
     total = len(lines) if isinstance(lines, Sized) else None
     lines = iter(lines)
     with bar(total, "translating", unit="sentence", quiet=sys.stdout is not None and sys.stdout.isatty()) as shown:
-        while batch := next_batch(lines, size):
-            yield from translate(batch)
-            shown.update(len(batch))
+        while True:
+            batch, error = next_batch(lines, size)
+            if batch:
+                yield from translate(batch)
+                shown.update(len(batch))
+            if error:  # the lines before it have their answers
+                raise error
+            if not batch:
+                return
 
 
 def converse(translate: Translate) -> None:
@@ -300,6 +311,8 @@ def converse(translate: Translate) -> None:
             print("that line isn't UTF-8 text", file=sys.stderr)
             continue
         try:
+            if any("\ud800" <= sign <= "\udfff" for sign in line):
+                raise ValueError("that line isn't UTF-8 text")
             if line:
                 print(translate([line])[0], flush=True)
         except ValueError as error:  # too long, for one: the next line may be shorter
@@ -367,6 +380,11 @@ def check_writable(path: Path) -> None:
         raise PermissionError(f"{path} can't be written")
     if path.is_symlink() or path.exists() and not path.is_file():
         raise PermissionError(f"{path} is no regular file, and writing would replace it: name another")
+    if path.exists():
+        with contextlib.suppress(OSError, ValueError):
+            if {"set", "one"} <= json_file(path).keys():
+                return
+        raise FileExistsError(f"{path} is there and is no report of scores, and writing would replace it: name another")
 
 
 def check_language(folder: Path | None, language: str) -> None:
@@ -424,9 +442,9 @@ def run_evaluate(options: argparse.Namespace) -> int:
         test = data.test_set(name, language)
         train = data.load("pocket" if pocket else "tatoeba", language)["train"]
         report = all_reports(translate, {name: test}, train, key=data.sentence_key)[name]
-    write_json(options.out, {"set": name, "beam": options.beam, **report})
-    for score in report["one"]:
+    for score in report["one"]:  # first, so that a full disk doesn't cost them
         print(f"{name}: {score['metric']} {score['value']:.1f}  {score['signature']}")
+    write_json(options.out, {"set": name, "beam": options.beam, **report})
     return DONE
 
 
@@ -443,7 +461,7 @@ def run_export(options: argparse.Namespace) -> int:
     home = options.folder or shipped("data/checkpoints/tatoeba-fr")
     card = home / "README.md"
     out = serving.export(Translator.from_pretrained(home), options.out, options.quantization, card if card.exists() else None)
-    print(f"{out}: ctranslate2.Translator reads it; python {out / 'translate.py'} \"...\" tries it")
+    print(f"{out}: ctranslate2.Translator reads it; {shlex.join(['python', str(out / 'translate.py')])} \"...\" tries it")
     return DONE
 
 
@@ -459,5 +477,20 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in sys.stdout, sys.stderr:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # an encoding without é is no reason to stop
-    options = parser().parse_args(arguments)
+    if hasattr(sys.stdout, "reconfigure") and not sys.stdout.isatty() and not os.environ.get("PYTHONIOENCODING"):
+        sys.stdout.reconfigure(encoding="utf-8")  # into a file or a pipe as it comes in, whatever the locale
+    options: argparse.Namespace | None = None
+
+    def parse() -> int:
+        nonlocal options
+        options = parser().parse_args(arguments)
+        return DONE
+
+    guarded(parse)
+    if options is None:  # nobody was left to read the help
+        return DONE
     return guarded(partial(RUN[options.command], options), AFTER_STOP.get(options.command, "nothing was written"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from .files import FULL as NO_ROOM
+
 DONE, MISTAKE, LATER, STOPPED = 0, 1, 75, 130
 WORDS = {
     errno.ENOENT: "{} is not there",
@@ -23,7 +25,7 @@ WORDS = {
     errno.ENAMETOOLONG: "{:.60} … is too long for a file's name",
     errno.ELOOP: "{} is a link that leads to itself",
 }
-FULL = "the disk is full: make room, the same command goes on"
+FULL = "the disk is full: make room, and give the same command again"
 
 
 def sentence(error: BaseException) -> str:
@@ -32,7 +34,7 @@ def sentence(error: BaseException) -> str:
         return f"{error.name} is missing: pip install {error.name}"
     if isinstance(error, MemoryError):
         return str(error) or "there is not enough memory for this"
-    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+    if getattr(error, "errno", None) in NO_ROOM:
         return FULL
     if isinstance(error, OSError) and error.filename is not None and error.errno:
         words = WORDS.get(error.errno, "{}: " + (error.strerror or "can't be used").lower())
@@ -44,7 +46,11 @@ def sentence(error: BaseException) -> str:
 def guarded(do: Callable[[], int], again: str = "the same command starts again") -> int:
     "Run a command; a mistake is one sentence and status 1, Ctrl-C is 130 and says what happens `again`."
     try:
-        return do()
+        try:
+            return do()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here a reader that has gone is no fault; at exit Python would show one
     except BrokenPipeError:  # the reader went away: nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE

@@ -135,8 +135,8 @@ def load_calibration(folder: str | Path) -> Calibration:
     if not path.exists() and own:
         raise FileNotFoundError(f"{folder} doesn't say what its probabilities are worth: it had too few sentences to find out")
     if not path.exists():
-        raise FileNotFoundError(f"{folder} doesn't say what its probabilities are worth: python bench/confidence.py --folder {folder} "
-                                f"writes {NAME} there")
+        raise FileNotFoundError(f"{folder} doesn't say what its probabilities are worth: translators of your own pair do, and tatoeba-fr and "
+                                "mixture-fr, which come with the book")
     advice = f"python bench/confidence.py --folder {folder} writes it anew"
     kept = fields(json_file(path, advice=advice), path, {"log_probability": list, "chrf": list}, advice)
     x, y = kept["log_probability"], kept["chrf"]

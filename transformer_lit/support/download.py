@@ -201,9 +201,10 @@ def download(urls: str | Sequence[str], path: Path, check: Check = whole_zip, ti
 def places() -> list[Path]:
     "Where files are looked for: $TRANSFORMER_LIT_DATA, then the cache. A folder that is named and isn't there is an error."
     own = os.environ.get("TRANSFORMER_LIT_DATA")
-    if own and not Path(own).expanduser().is_dir():
+    own = own and os.path.expanduser(own)  # an unknown ~name stays as it is
+    if own and not Path(own).is_dir():
         raise NotADirectoryError(f"TRANSFORMER_LIT_DATA names {own}, which is no folder")
-    return ([Path(own).expanduser()] if own else []) + [cache_folder()]
+    return ([Path(own)] if own else []) + [cache_folder()]
 
 
 def here(name: str) -> Path | None:

@@ -158,7 +158,7 @@ def plan_of(experiment: Experiment, store: TokenStore) -> dict:
     "All that decides how the run comes out, for plan.json."
     widest, limit = int(store.lengths.max()), experiment.training.max_tokens
     if widest > limit:
-        raise ValueError(f"a sentence has {widest} tokens and a batch holds {limit}: raise max_tokens")
+        raise ValueError(f"a sentence has {widest} tokens and a batch holds {limit}: give --max-tokens {widest}")
     first = {"first_weights": weights_hash(experiment.begin_with)} if isinstance(experiment, Mixture) and experiment.begin_with else {}
     return {**asdict(experiment), **first, "tokenizer": store.manifest["tokenizer"], "shards": [shard["ids"] for shard in store.manifest["shards"]]}
 

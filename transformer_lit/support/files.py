@@ -1,10 +1,15 @@
 """Files: what comes with the book, their hashes, and files that are written whole or not at all."""
 import hashlib
+import errno
 import json
 import os
+import re
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def shipped(name: str) -> Path:
@@ -28,7 +33,7 @@ def file_hash(path: Path | str) -> str:
 def cache_folder() -> Path:
     "Where downloads are kept: $XDG_CACHE_HOME/transformer-lit, or ~/.cache/transformer-lit."
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "transformer-lit"
+    return Path(os.path.expanduser(base)) / "transformer-lit"
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -49,7 +54,9 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         part.unlink(missing_ok=True)
         if not isinstance(error, Exception):
             raise  # Ctrl-C
-        raise OSError(f"{path} can't be written, the old one stands: {error}") from error
+        full = getattr(error, "errno", None) in FULL or re.search("No space left|os error 28", str(error))  # safetensors keeps the words alone
+        why = "the disk is full" if full else str(error)
+        raise OSError(f"{path} can't be written{', the old one stands' * path.exists()}: {why}") from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -15,6 +15,7 @@ from .experiments import run_experiment
 from .mixing import Mixture
 from .precision import precision_here
 from .processes import process
+from .progress import tell
 from .run_options import ASIDE, RUN_OPTIONS, field
 from .training_sets import family_of
 
@@ -90,10 +91,9 @@ def run(options: argparse.Namespace, began: float) -> int:
     if process()[0]:
         return DONE
     if record is None:
-        print(f"stopped in time; {folder} goes on with the same command")
+        tell(f"stopped in time; {folder} goes on with the same command")
         return LATER
-    for score in record["scores"]:
-        print(f"{score['set']}: {score['metric']} {score['value']:.2f}")
+    tell(*(f"{score['set']}: {score['metric']} {score['value']:.2f}" for score in record["scores"]))
     return DONE
 
 

@@ -79,9 +79,23 @@ def number_or_path(text: str) -> int | Path:
     return whole()(text) if text.removeprefix("-").isdecimal() else path(text)
 
 
+def once(action: argparse.Action, namespace: argparse.Namespace) -> None:
+    "ArgumentError if the option was given before: the second list of files would silently replace the first."
+    if getattr(namespace, action.dest, None) is not None:
+        raise argparse.ArgumentError(action, "was given twice: name all files after one")
+
+
+class Paths(argparse.Action):
+    "A list of files, given once."
+    def __call__(self, parser, namespace, values, option_string=None):
+        once(self, namespace)
+        setattr(namespace, self.dest, values)
+
+
 class NumberOrPaths(argparse.Action):
     "One number is kept as it is, anything else as a list."
     def __call__(self, parser, namespace, values, option_string=None):
+        once(self, namespace)
         alone = len(values) == 1 and isinstance(values[0], int)
         setattr(namespace, self.dest, values[0] if alone else values)
 

@@ -24,6 +24,7 @@ def own_files(options: argparse.Namespace) -> list[Path]:
         raise ValueError("--pairs is one number, or one or two files, and not both")
     if options.recipe:
         raise ValueError(f"{options.recipe} has pairs of its own, and {given[0]} holds yours: leave --recipe out, or --pairs")
+    readable_text(given[0])  # a file that isn't there comes before what is in it
     if not options.languages:
         raise ValueError(f"what is in {given[0]}? Give the languages of both sides, as --languages en-de")
     one_or_two("--train-only", options.train_only or [])

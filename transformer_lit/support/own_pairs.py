@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -19,11 +18,12 @@ from ..data import grouped, sentence_key, shared_english, split_by_english, tidy
 from ..training import TrainingConfig
 from ..translation import ENDS, Translator
 from . import confidence, own_report, plan, records
-from .archives import TextPair, read_columns, read_lines
+from .archives import TextPair, must_be_columns, must_be_sentences, must_be_text, read_columns, read_lines
 from .devices import device_here
 from .files import file_hash
 from .noise import language_faults, letters_in, look_swapped
 from .precision import precision_here
+from .progress import tell
 from .recipes import LONGEST as MOST_TOKENS
 from .recipes import Recipe, for_device, may_train, scored, tested, train_translator
 from .sampling import evenly
@@ -96,38 +96,24 @@ def recipe_for(parts: dict[str, list[TextPair]], languages: tuple[str, str], epo
 
 # Reading ---------------------------------------------------------------------------------------------------------------
 
-NUMBER = re.compile(r"[-+]?\d+([.,:]\d+)*(e[-+]?\d+)?", re.I)  # a line's number, or a score of its pair
-
-
 def read_pairs(files: Sequence[Path]) -> list[TextPair]:
     """The lines of one file with two columns, or of two parallel texts, as they stand.
 
     Raises ValueError with one sentence if the columns or the sides don't fit, or if it is no text."""
-    def as_text(lines: Sequence[str], file: Path) -> None:
-        if any("\0" in line for line in islice(lines, 1000)):
-            raise ValueError(f"{file}: this is not UTF-8 text, it holds zero bytes as UTF-16 and zip files do: convert or unpack it first")
-        if 2 * sum("\r" in line for line in lines) > len(lines) > 0:
-            raise ValueError(f"the lines of {file} end in carriage returns alone: save it with line feeds")
-
     if len(files) == 1:
         pairs = list(read_columns(files[0]))
-        as_text([f"{one}\t{other}" for one, other in pairs], files[0])
-        pairs = from_table(pairs, files[0])
-        if pairs and not any(second for _, second in pairs):
-            raise ValueError(f"{files[0]} has no second column: a line is a sentence, a tab and its translation")
+        must_be_columns(pairs, files[0])
+        return from_table(pairs, files[0])
     else:
         one, other = (list(read_lines(file)) for file in files)
         for lines, file in zip((one, other), files):
-            as_text(lines, file)
+            must_be_text(lines, file)
+            if 2 * sum("\t" in line for line in lines) > len(lines) > 0:
+                raise ValueError(f"{file} has two columns already, and two files are one side each: join such files with cat, or name one")
         if len(one) != len(other):
             raise ValueError(f"{files[0]} has {len(one):,} lines and {files[1]} {len(other):,}: line by line they must say the same")
         pairs = list(zip(one, other))
-    named = " and ".join(map(str, files))
-    if 2 * sum(bool(NUMBER.fullmatch(one.strip())) for one, _ in pairs) > len(pairs) > 0:
-        raise ValueError(f"the first column of {files[0]} holds numbers: keep the two columns of sentences alone, as cut -f2,3 or cut -f2,4 does")
-    garbled = sum("\ufffd" in one + other for one, other in pairs)
-    if 10 * garbled > len(pairs):
-        raise ValueError(f"{named}: {garbled:,} of {len(pairs):,} lines are not UTF-8 text: convert it first")
+    must_be_sentences(pairs, " and ".join(map(str, files)))
     return pairs
 
 
@@ -419,7 +405,7 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
     may_train(folder, for_device(recipe, device, folder), written)  # before anything is written
     hashes = {file: file_hash(file) for file in (*files, *more)}
     html = own_report.html_share(parts["train"])
-    print(*own_report.begun(files, parts, counts, recipe, more, counts_of_more, without, lost, listed, html), sep="\n", flush=True)
+    tell(*own_report.begun(files, parts, counts, recipe, more, counts_of_more, without, lost, listed, html))
 
     def begin() -> None:  # to be read while it trains
         own_report.write_test(folder, parts["test"])
@@ -444,8 +430,9 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
         folder, command, trainer.config.seed, replace(recipe, training=trainer.config), data, effort,
         [held_out] + scored(said, references, recipe.corpus + "-test", cut), interval=own_report.intervals(said, references, cut),
         copied_answers=own_report.known(references, parts["train"]), but_for_numbers=but_for_numbers(sources, parts["train"]))
-    own_report.write_doubted(folder, doubted(translator, parts["train"]))
+    if not own_report.write_doubted(folder, doubted(translator, parts["train"])):
+        tell(f"{folder / own_report.DOUBTED} stays as it is, you may have worked on it; once you have moved it, the same command writes it anew")
     shown = own_report.examples(sources, references, said)
     own_report.write_report(folder, record, shown)
-    print(*own_report.ended(folder, record, shown), sep="\n", flush=True)
+    tell(*own_report.ended(folder, record, shown))
     return record

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..data import grouped, known_answers
 from ..evaluation import checksum, interval
-from .archives import TextPair, read_columns, read_lines
+from .archives import TextPair, must_be_columns, read_columns, read_lines
 from .files import write_text
 from .sampling import evenly
 from .spaceless import cut_for, line_counts_by, scores_by
@@ -32,9 +32,13 @@ def write_left_out(folder: Path, judged: Iterable[tuple[TextPair, str]]) -> None
     write_text(folder / LEFT_OUT, "".join(f"{reason}\t{source}\t{target}\n" for (source, target), reason in judged if reason != "repeated"))
 
 
-def write_doubted(folder: Path, rows: Iterable[tuple[float, TextPair]]) -> None:
-    "Training pairs to look at, as three columns, the mean log-probability of a token first."
+def write_doubted(folder: Path, rows: Iterable[tuple[float, TextPair]]) -> bool:
+    """Training pairs to look at, as three columns, the mean log-probability of a token first. A list that stands there stays, because
+    somebody may have worked on it; False then."""
+    if (folder / DOUBTED).exists():
+        return False
     write_text(folder / DOUBTED, "".join(f"{score:.2f}\t{source}\t{target}\n" for score, (source, target) in rows))
+    return True
 
 
 def read_doubted(path: Path) -> list[TextPair]:
@@ -54,7 +58,9 @@ def read_doubted(path: Path) -> list[TextPair]:
 
 def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> dict:
     "A report of the folder's own test: scores with the first reference and with all, and BLEU's interval."
-    sources, references = grouped(read_columns(folder / TEST))
+    pairs = list(read_columns(folder / TEST))
+    must_be_columns(pairs, folder / TEST)
+    sources, references = grouped(pairs)
     if not sources:
         raise ValueError(f"{folder / TEST} is empty: only another training writes it again")
     said, first = translate(sources), [refs[:1] for refs in references]

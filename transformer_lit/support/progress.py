@@ -7,10 +7,18 @@
 # A notebook gets nothing: its page keeps what a cell prints, and there the log is better company.
 import sys
 import time
+from contextlib import suppress
+from typing import TextIO
 
 from tqdm import tqdm
 
 EVERY = 30.0  # seconds
+
+
+def tell(*lines: str, file: TextIO | None = None) -> None:
+    "Lines on standard output, or on `file`. That nobody reads them any more, or that their disk is full, is no reason to end a training."
+    with suppress(OSError):
+        print(*lines, sep="\n", file=file, flush=True)
 
 
 def terminal() -> bool:
@@ -30,7 +38,7 @@ class Lines:
         now = time.monotonic()
         if not self.quiet and now - self.told >= EVERY:
             self.told = now
-            print(self.line(now, note), file=sys.stderr, flush=True)
+            tell(self.line(now, note), file=sys.stderr)
 
     def line(self, now: float, note: str) -> str:
         "epoch 3: 120 of 700 steps, 2.4 per second, 4 minutes left, loss 2.345"

@@ -55,21 +55,21 @@ def text_lines(file, name: str, longest: int = LONGEST) -> Iterator[str]:
     """The lines of an open binary file as text, without their ends and without a byte-order mark.
 
     Raises ValueError for what is no UTF-8, and for a line over `longest` characters."""
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="\n")  # a lone carriage return ends no line
-    try:
-        n = 0
-        while line := text.readline(longest + 2):  # the end of a line may be two characters
-            n += 1
-            if len(line.rstrip("\r\n")) > longest:
-                raise ValueError(f"line {n} of {name} has over {longest:,} characters: put each sentence on a line of its own")
-            if "\0" in line:
-                raise ValueError(f"{name} is not UTF-8 text, it holds zero bytes as UTF-16 does: convert it first")
-            yield line.rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise ValueError(f"{name} is not UTF-8 text: convert it first") from None
-    finally:
-        if not file.closed:
-            text.detach()
+    n = 0
+    while line := file.readline(4 * longest + 2):  # a character has four bytes at most, the end of a line may be two
+        n += 1
+        if len(line.rstrip(b"\r\n")) <= 4 * longest:
+            try:
+                text = line.decode("utf-8-sig" if n == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError:
+                raise ValueError(f"line {n} of {name} is not UTF-8 text: convert it first") from None
+        if len(line.rstrip(b"\r\n")) > 4 * longest or len(text) > longest:
+            raise ValueError(f"line {n} of {name} has over {longest:,} characters: put each sentence on a line of its own")
+        if "\0" in text:
+            raise ValueError(f"{name} is not UTF-8 text, it holds zero bytes as UTF-16 does: convert it first")
+        if n == 1 and "\r" in text and not line.endswith(b"\n"):
+            raise ValueError(f"the lines of {name} end in carriage returns alone: save it with line feeds")
+        yield text
 
 
 def short_lines(file, path: Path, longest: int = LONGEST) -> Iterator[bytes]:

@@ -34,7 +34,10 @@ def first_lines(folder: Path, count: int) -> list[dict]:
     try:
         if len(lines) < count:
             raise ValueError(f"{len(lines)} lines of {count}")
-        return [json.loads(line) for line in lines[:count]]
+        entries = [json.loads(line) for line in lines[:count]]
+        if not all(isinstance(entry, dict) for entry in entries):
+            raise ValueError("a line of it is no object")
+        return entries
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not the log that the checkpoint tells of ({error}): put it back, or use another folder") from None
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM are heard between two steps, so that what was trained can be saved first."""
+"""Ctrl-C, SIGTERM and SIGHUP, a terminal that is closed, are heard between two steps, so that what was trained can be saved first."""
 #     with stops.heard() as asked:
 #         while not asked.over(trainer, steps, until):
 #             step()
@@ -19,7 +19,7 @@ from typing import Any
 
 from .processes import largest, process
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))  # Windows has no SIGHUP
 
 
 class Asked:
@@ -48,12 +48,13 @@ class Asked:
         return (device.type != "cuda" or trainer.step % 10 == 0) and largest(bool(self), device) > 0
 
     def leave(self, step: int, folder: Path | None) -> None:
-        "Say what was saved, and end as the signal would have: KeyboardInterrupt, or exit status 143 with the words on stderr."
+        "Say what was saved, and end as the signal would have: KeyboardInterrupt, or exit status 143 (SIGHUP: 129) with the words on stderr."
         words = f"stopped at step {step}, " + (f"saved in {folder}: the same command goes on there" if folder else
                                                "nothing is saved, because no folder was given")
-        if self.signal == signal.SIGTERM:
-            print(words, file=sys.stderr, flush=True)
-            raise SystemExit(128 + signal.SIGTERM)
+        if self.signal is not None and self.signal != signal.SIGINT:
+            with suppress(OSError):  # the terminal may be gone
+                print(words, file=sys.stderr, flush=True)
+            raise SystemExit(128 + self.signal)
         raise KeyboardInterrupt(words)
 
 

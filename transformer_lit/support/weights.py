@@ -43,12 +43,14 @@ def must_be(path: str | Path, sha256: str | None) -> None:
 
 def shapes(path: str | Path) -> dict[str, list[int]]:
     "The shape of each tensor of the model, from the header alone. ValueError if it is no whole file."
+    with open(path, "rb"):  # what can't be opened says so with its name
+        pass
     try:
         with safe_open(str(path), "pt") as file:
             return {name: list(file.get_slice(name).get_shape()) for name in file.keys()
                     if name.startswith("model.") and not name.endswith(".scale")}
     except SafetensorError as error:
-        raise ValueError(f"{path} is no whole checkpoint ({error}): delete it, or use another folder") from None
+        raise ValueError(f"{path} is no whole checkpoint ({error}): put a whole one in its place, or use another folder") from None
 
 
 def must_fit(path: str | Path, config) -> None:
