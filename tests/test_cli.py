@@ -566,3 +566,9 @@ def test_help_into_a_closed_pipe_leaves_no_traceback():
     done = subprocess.run(f"{sys.executable} -m transformer_lit.support.cli train --help | head -c 1; exit ${{PIPESTATUS[0]}}", shell=True, executable="/bin/bash",
                           capture_output=True, text=True)
     assert done.stderr == "" and done.returncode == 0
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_read(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(commands.os, "access", lambda path, mode: Path(path) != tmp_path)
+    assert cli.main(["train", "--folder", str(tmp_path / "a" / "b")]) == 1
+    assert capsys.readouterr().err == f"transformer-lit: {tmp_path} can't be opened: permission denied\n" and not list(tmp_path.iterdir())

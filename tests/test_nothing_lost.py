@@ -171,7 +171,7 @@ def test_stop_at_saves_where_it_stops(tmp_path):
     assert [e.get("loss") for e in run.log] == [e.get("loss") for e in whole]
 
 
-@pytest.mark.parametrize("number, ends, status", [(signal.SIGINT, KeyboardInterrupt, None), (signal.SIGTERM, SystemExit, 143)])
+@pytest.mark.parametrize("number, ends, status", [(signal.SIGINT, KeyboardInterrupt, None), (signal.SIGTERM, SystemExit, 143), (signal.SIGHUP, SystemExit, 129)])
 def test_a_signal_saves_between_two_steps_and_says_so(number, ends, status, tmp_path, monkeypatch, capsys):
     r, steps = recipe({"checkpoint_every": 0}), []
     whole = train_translator(tmp_path / "whole", r, PARTS, [])[1].log

@@ -49,6 +49,9 @@ def test_what_cannot_be_taken_is_one_sentence(tmp_path):
     save_pretrained(create_translator([("a b", "c d")] * 2, "fr", **TINY | {"tied": False}), tmp_path / "words", "fp32")
     with pytest.raises(ValueError, match="its model has another size: d_ff 8 and 16, norm pre and post"):
         warm_start.begin_as(translator_of(MORE, d_ff=16, norm="post"), str(tmp_path / "joint"))
+    with pytest.raises(ValueError, match="another size: d_model 8 and 512, n_heads .*norm pre and post"):
+        warm_start.may_begin_as(str(tmp_path / "joint"), {})
+    warm_start.may_begin_as(str(tmp_path / "joint"), TINY)
     with pytest.raises(ValueError, match="it has no joint subwords"):
         warm_start.begin_as(translator_of(MORE, tied=False), str(tmp_path / "words"))
     with pytest.raises(FileNotFoundError, match='no trained translator in nowhere: name a folder that holds one, or "book"'):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from . import options as types
-from .commands import DONE, MISTAKE, command_again, folder_or_new, guarded, new_folder
+from .commands import DONE, MISTAKE, command_again, guarded, may_write, new_folder
 from .limits import LONGEST, WIDEST
 from .own_command import own_files, own_name, train_own
 from .progress import bar, tell
@@ -210,7 +210,7 @@ def run_train(options: argparse.Namespace) -> int:
     if name in TRAINING_SETS:
         return train_large(options, began)
     folder = options.folder or Path("runs") / (own_name(options) if files else name)
-    folder_or_new(folder)
+    may_write(folder)
     import torch
 
     from .. import data

@@ -104,6 +104,14 @@ def folder_or_new(path: Path) -> Path:
     return path
 
 
+def may_write(folder: Path) -> Path:
+    "Raises OSError unless `folder` is one that can be written into, or could become one."
+    there = next(part for part in (folder_or_new(folder).absolute(), *folder.absolute().parents) if part.is_dir())
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
+    return folder
+
+
 def new_folder(folder: Path) -> Path:
     "Raises OSError unless nothing stands there and something could."
     folder_or_new(folder.parent)

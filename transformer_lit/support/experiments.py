@@ -28,7 +28,7 @@ from .recipes import begin_translator, nothing_there, rise_and_fall
 from .sampling import evenly
 from .store import TokenStore
 from .training_sets import family_of
-from .warm_start import begin_as, weights_hash
+from .warm_start import begin_as, may_begin_as, weights_hash
 
 LOG_EVERY = 10  # steps
 
@@ -210,7 +210,7 @@ def run_experiment(experiment: Experiment, folder: str | Path, store: str | Path
     e, folder, place = experiment, Path(folder), join_processes(device)
     settings = Preparation(e.corpus, e.size, e.sample, pairs=e.pairs)
     if isinstance(e, Mixture) and e.begin_with:
-        weights_hash(e.begin_with)  # a mistyped name is told before the corpus is prepared
+        may_begin_as(e.begin_with, e.model)  # a mistyped name or another size is told before the corpus is prepared
     first_alone(lambda: prepare(settings, store, workers, until))
     if not (Path(store) / "manifest.json").exists():
         return None

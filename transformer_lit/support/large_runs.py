@@ -9,7 +9,7 @@ import torch
 from ..wmt import Experiment, experiment_for
 from . import options as types
 from . import plan
-from .commands import DONE, LATER, command_again, folder_or_new, guarded
+from .commands import DONE, LATER, command_again, folder_or_new, guarded, may_write
 from .devices import device_here
 from .experiments import run_experiment
 from .mixing import Mixture
@@ -83,8 +83,8 @@ def run(options: argparse.Namespace, began: float) -> int:
     name = Path(options.corpus).name
     folder = options.folder or Path("runs") / f"{name}-{options.way}-{options.size}"
     store = options.store or Path("runs") / f"store-{name}"
-    for place in folder, store:
-        folder_or_new(place)
+    may_write(folder)
+    folder_or_new(store)  # one that is whole is only read
     options = as_begun(options, folder)
     record = run_experiment(experiment_of(options), folder, store, options.workers or 1, began + 60 * options.minutes,
                             command_line(options), options.device)

@@ -2,16 +2,19 @@
 # A model can go on with other text, and other text wants other subwords. All weights but the vectors of the tokens are taken as
 # they are. A token that both vocabularies have keeps its vector. A new one begins as the mean of the vectors of the pieces into
 # which the old vocabulary cuts it: its meaning is somewhere between theirs, and training moves it.
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from ..model import TransformerConfig
 from ..tokens import Subwords
 from ..translation import Translator, from_pretrained
 from .files import file_hash, shipped
 from .options import translator as named
+from .saved import described
 
 SHIPPED = "book"  # what the command calls the translator that answers where none is named
 TABLES = ("source.tokens.weight", "target.tokens.weight", "output.weight")  # one and the same where they are tied
@@ -45,14 +48,25 @@ def carried_over(table: Tensor, old: Subwords, new: Subwords) -> tuple[Tensor, i
     return torch.stack(rows), shared
 
 
+def sizes_agree(was: Mapping, now: Mapping, name: str) -> None:
+    "Raises ValueError with the sizes that differ, of those that both have."
+    if wrong := [f"{size} {was[size]} and {now[size]}" for size in SIZES if size in was and size in now and was[size] != now[size]]:
+        raise ValueError(f"a training can't begin with {folder_of(name)}, its model has another size: {', '.join(wrong)}")
+
+
+def may_begin_as(name: str, model: Mapping) -> None:
+    "What can be told without the subwords, before hours of preparation: the translator is there, and has the sizes of `model`."
+    weights_hash(name)
+    now = asdict(TransformerConfig(1, **model))
+    sizes_agree(described(folder_of(name) / "translator.json")["config"], {size: now[size] for size in SIZES if size != "tied"}, name)
+
+
 def begin_as(translator: Translator, name: str) -> int:
     """Give a new translator the weights of the one that `name` names; how many of its subwords both have.
 
     Both have one joint vocabulary. Raises ValueError with one sentence where their sizes differ."""
     given = from_pretrained(folder_of(name))
-    was, now = asdict(given.model.config), asdict(translator.model.config)
-    if wrong := [f"{size} {was[size]} and {now[size]}" for size in SIZES if was[size] != now[size]]:
-        raise ValueError(f"a training can't begin with {folder_of(name)}, its model has another size: {', '.join(wrong)}")
+    sizes_agree(asdict(given.model.config), asdict(translator.model.config), name)
     if not all(isinstance(side, Subwords) for side in (given.source, translator.source)) or given.source is not given.target:
         raise ValueError(f"a training can't begin with {folder_of(name)}: it has no joint subwords")
     table, shared = carried_over(given.model.source.tokens.weight.detach(), given.source, translator.source)
