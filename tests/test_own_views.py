@@ -167,13 +167,17 @@ def test_the_page_says_what_synthetic_pairs_bring():
     assert made["Je sais que tu veux l'aider."][0] == "I know you want to help it." and made["J'ai invité mes amis à venir prendre le café."][0] == "I invited my friends to come the coffee."
     assert made["Tom a vendu sa voiture à Mary pour trois cents dollars."][0] == "Tom fell to Mary by three hundred dollars."
     gains = {text: cells[text]["more_than"][0]["tatoeba"] for text in ("greedy", "greedy+tagged", "sampled")}
-    assert [round(gain["value"], 1) for gain in gains.values()] == [1.8, 1.5, -1.4] and gains["greedy"]["each"][0] < gains["greedy+tagged"]["value"]
-    assert -0.1 < gains["greedy"]["low"] < 0 < gains["greedy+tagged"]["low"] and 0 < gains["sampled"]["high"] < 0.1, "just undecided, but for one"
+    assert [round(gain["value"], 1) for gain in gains.values()] == [1.5, 1.3, -1.0]
+    better = gains["greedy"]["each"] + gains["greedy+tagged"]["each"]
+    assert len(better) == 6 and round(min(better), 1) == 0.8 and round(max(better), 1) == 2.7, "all six gain"
+    assert 0 < gains["greedy"]["low"] < 0.1 > gains["greedy+tagged"]["low"] > 0, "just above zero"
+    assert round(cells["greedy+tagged"]["more_than"][1]["tatoeba"]["value"], 1) == -0.2 and cells["greedy+tagged"]["more_than"][1]["text"] == "greedy"
+    assert max(gains["sampled"]["each"]) < 0 < gains["sampled"]["high"], "all three have less, and the interval includes zero"
     steps = {run["steps"] for run in views.recorded("own-pair")["runs"] if run["pairs"] == 10_000 and run["text"] != "reverse" and not run["change"]}
     assert len(steps) == 1, "the same number of updates"
     losses = [float(row["loss"].rstrip("%")) for row in views.back_rows([10_000]) if row["loss"]]
-    assert len(losses) == 3 and all(-14.5 < loss < -12.5 for loss in losses), "13 or 14 percent less"
-    assert {text: cells[text]["seeds"] for text in gains} == {"greedy": [1, 2], "greedy+tagged": [1], "sampled": [1]}
+    assert len(losses) == 3 and all(-15.5 < loss < -12.5 for loss in losses), "13 to 15 percent less"
+    assert {text: cells[text]["seeds"] for text in gains} == dict.fromkeys(gains, [1, 2, 3])
 
 
 def test_the_page_says_which_changes_help():
