@@ -98,11 +98,10 @@ def test_ways_to_use_captions(monkeypatch):
 def test_the_page_says_what_so_many_pairs_gave():
     few, more, many, every = (views.scores_of(views.runs_of(pairs), "bleu") for pairs in (2_000, 10_000, 50_000, 150_000))
     assert [size.pairs for size in views.measured(1)] == [2_000, 10_000, 50_000, 150_000] and max(few) < 10 < 20 < min(more) and every[0] > 50
-    assert views.runs_of(150_000)[0]["train_pairs"] == 158_482 and [run["seed"] for run in views.runs_of(50_000)] == [1] and not views.runs_of(1_000_000)
+    assert views.runs_of(150_000)[0]["train_pairs"] == 158_482 and [run["seed"] for run in views.runs_of(50_000)] == [1, 2, 3] and not views.runs_of(1_000_000)
     means = [round(mean(some), 1) for some in (few, more, many, every)]
-    assert all(17 <= after - before <= 18 for before, after in zip(means[:2], means[1:3])) and round(means[3] - means[2]) == 12 and round(means[2]) == 44
-    (whole,), (short,) = views.runs_of(50_000), views.cell_runs(views.cells_by_text(50_000, 4)["real"])
-    assert 45 < whole["tokens"] / short["tokens"] * short["cpu_seconds"] / 60 < 55, "about 50 minutes, at the pace of the shorter runs"
+    assert all(17 <= after - before < 18.5 for before, after in zip(means[:2], means[1:3])) and round(means[3] - means[2]) == 11 and round(means[2]) == 45
+    assert sorted(round(run["cpu_seconds"] / 60) for run in views.runs_of(50_000)) == [39, 41, 78]
     assert 1 / 9.5 < views.runs_of(150_000)[0]["copied_answers"] < 1 / 8.5, "one answer in nine could have been met"
     said = {pairs: {source: one for source, _, one in views.runs_of(pairs)[0]["shown"]} for pairs in (10_000, 50_000, 150_000)}
     assert said[50_000]["My shoelaces came undone."] == "Mes chaussettes sont entrées." and said[50_000]["I need a heavy coat."] == "J'ai besoin d'un manteau lourd."
@@ -197,13 +196,13 @@ def test_the_page_says_which_changes_help():
 
 
 def test_the_page_says_that_bleu_does_not_follow_the_loss():
-    few, more = views.stop_rows()
+    few, more, many = views.stop_rows()
     assert float(few["BLEU at the end"]) > float(few["BLEU there"]) + 1 and int(few["best epoch"]) < 25 < int(few["epochs"]) == 40
     steps = [run["steps"] for run in views.recorded("own-pair")["runs"] if (run["pairs"], run["text"], run["epochs"]) == (2_000, "real", 0)]
     assert (min(steps), max(steps)) == (1360, 5240) and views.runs_of(2_000)[0]["steps"] == 2600, "what the page says of equal epochs"
     assert round(mean(views.scores_of(views.runs_of(2_000, "dropout=0.4"), "bleu", best=True)), 1) == 8.2
-    (whole,) = views.runs_of(50_000)
-    assert whole["best_step"] == whole["steps"], "the last epoch has the least loss"
+    assert all(run["best_step"] == run["steps"] for run in views.runs_of(50_000)), "the last epoch has the least loss"
+    assert many["BLEU there"] == many["BLEU at the end"]
     assert abs(float(more["BLEU at the end"]) - float(more["BLEU there"])) < 0.5
     turn = {value: min(run["curve"], key=lambda point: point[1])[0] * run["epochs_run"] / run["steps"]
             for value, run in ((0.1, views.runs_of(2_000, change="dropout=0.1")[0]), (0.3, views.runs_of(2_000)[0]))}
