@@ -175,6 +175,8 @@ def test_stop_at_saves_where_it_stops(tmp_path):
 def test_a_signal_saves_between_two_steps_and_says_so(number, ends, status, tmp_path, monkeypatch, capsys):
     r, steps = recipe({"checkpoint_every": 0}), []
     whole = train_translator(tmp_path / "whole", r, PARTS, [])[1].log
+    outside = signal.getsignal(number)
+    signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)  # under nohup SIGHUP is ignored, and stays so
     step, before = Trainer.train_step, [signal.getsignal(s) for s in stops.SIGNALS]
 
     def interrupted(run, *batch):
@@ -193,6 +195,7 @@ def test_a_signal_saves_between_two_steps_and_says_so(number, ends, status, tmp_
     assert read_checkpoint(tmp_path / "stopped/checkpoint.safetensors", False)[1]["at"]["step"] == 2, "the message must be true"
     assert [signal.getsignal(s) for s in stops.SIGNALS] == before, "the handlers are put back"
     monkeypatch.undo()
+    signal.signal(number, outside)
     run = train_translator(tmp_path / "stopped", r, PARTS, [])[1]
     assert [e.get("loss") for e in run.log] == [e.get("loss") for e in whole], "the stop changed the run"
 

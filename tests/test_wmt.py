@@ -107,7 +107,7 @@ def test_a_damaged_store_is_one_sentence(store, own, tmp_path, name, spoil, word
 def test_a_batch_that_is_too_small_does_not_spoil_the_folder(own, store, tmp_path):
     e = experiment(own)
     small = dataclasses.replace(e, training=dataclasses.replace(e.training, max_tokens=9))
-    with pytest.raises(ValueError, match="raise max_tokens"):
+    with pytest.raises(ValueError, match="give --max-tokens"):
         experiments.run_experiment(small, tmp_path / "run", own / "store")
     assert not (tmp_path / "run").exists(), "the next try would be refused, because a plan was written"
 
@@ -540,7 +540,7 @@ def test_a_lost_checkpoint_and_the_one_before(own, store, tmp_path, monkeypatch,
     path.write_bytes(path.read_bytes()[:-1000])
     with pytest.raises(ValueError) as caught:
         experiments.run_experiment(e, tmp_path / "cut", own / "store")
-    assert one_sentence(str(caught.value)) and "no whole checkpoint" in str(caught.value) and "delete it" in str(caught.value)
+    assert one_sentence(str(caught.value)) and "no whole checkpoint" in str(caught.value) and "put a whole one in its place" in str(caught.value)
     path.unlink()
     steps, take = [], Trainer.train_step
     monkeypatch.setattr(Trainer, "train_step", lambda run, *batch: (steps.append(run.step), take(run, *batch))[1])
