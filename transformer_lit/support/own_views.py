@@ -62,7 +62,7 @@ def sizing_table() -> figures.Picture:
                      "seeds": len(runs)})
     first = runs_of(measured()[0].pairs)[0]["tests"][TEST]
     return figures.table(rows, caption=f"{first['sentences']:,} test sentences, after the last epoch; mean of the seeds (lowest to highest); "
-                         + first["all"]["bleu"]["signature"].replace("|", " "))
+                         + first["all"]["bleu"]["signature"].replace("|", " "), wide=True)
 
 
 def shape_table() -> figures.Picture:
