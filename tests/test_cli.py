@@ -572,3 +572,11 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_read(monk
     monkeypatch.setattr(commands.os, "access", lambda path, mode: Path(path) != tmp_path)
     assert cli.main(["train", "--folder", str(tmp_path / "a" / "b")]) == 1
     assert capsys.readouterr().err == f"transformer-lit: {tmp_path} can't be opened: permission denied\n" and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("does, status, words", [("75", 75, ""), ("int('x')", 1, "transformer-lit: invalid literal")])
+def test_a_status_outlives_its_reader(does, status, words):
+    code = f"import sys, time; from transformer_lit.support.commands import guarded; print('x'); time.sleep(0.5); sys.exit(guarded(lambda: {does}))"
+    done = subprocess.run(["/bin/bash", "-c", '"$0" -c "$1" | true; exit ${PIPESTATUS[0]}', sys.executable, code], capture_output=True, text=True,
+                          env={k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"})
+    assert done.returncode in (status, 120 if status == 1 else status) and done.stderr.startswith(words)

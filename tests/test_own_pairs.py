@@ -563,8 +563,8 @@ def test_the_set_of_ones_own_wants_a_folder_that_keeps_it(typed, tmp_path):
 
 
 def test_a_list_that_somebody_worked_on_stays(tmp_path):
-    assert own_report.write_doubted(tmp_path, [(-1.0, ("a", "b"))]) and own_report.read_doubted(tmp_path / own_report.DOUBTED) == [("a", "b")]
-    assert not own_report.write_doubted(tmp_path, [(-2.0, ("c", "d"))]), "hours of reading were lost by giving the command again"
+    assert own_report.write_doubted(tmp_path, lambda: [(-1.0, ("a", "b"))]) and own_report.read_doubted(tmp_path / own_report.DOUBTED) == [("a", "b")]
+    assert not own_report.write_doubted(tmp_path, lambda: 1 / 0), "hours of reading were lost by giving the command again"
     assert own_report.read_doubted(tmp_path / own_report.DOUBTED) == [("a", "b")]
 
 

@@ -45,15 +45,22 @@ def sentence(error: BaseException) -> str:
 
 def guarded(do: Callable[[], int], again: str = "the same command starts again") -> int:
     "Run a command; a mistake is one sentence and status 1, Ctrl-C is 130 and says what happens `again`."
+    def flush() -> None:
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here a reader that has gone is no fault; at exit Python would show one
+
+    status = DONE
     try:
         try:
-            return do()
-        finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # here a reader that has gone is no fault; at exit Python would show one
+            status = do()
+        except SystemExit:  # argparse, after --help
+            flush()
+            raise
+        flush()
+        return status
     except BrokenPipeError:  # the reader went away: nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return status
     except KeyboardInterrupt as stop:
         print(f"\ntransformer-lit: {str(stop) or 'stopped; ' + again}", file=sys.stderr)
         return STOPPED

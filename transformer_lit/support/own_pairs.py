@@ -103,7 +103,7 @@ def read_pairs(files: Sequence[Path]) -> list[TextPair]:
     if len(files) == 1:
         pairs = list(read_columns(files[0]))
         must_be_columns(pairs, files[0])
-        return from_table(pairs, files[0])
+        pairs = from_table(pairs, files[0])  # numbers may have stood in quotes
     else:
         one, other = (list(read_lines(file)) for file in files)
         for lines, file in zip((one, other), files):
@@ -430,7 +430,7 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
         folder, command, trainer.config.seed, replace(recipe, training=trainer.config), data, effort,
         [held_out] + scored(said, references, recipe.corpus + "-test", cut), interval=own_report.intervals(said, references, cut),
         copied_answers=own_report.known(references, parts["train"]), but_for_numbers=but_for_numbers(sources, parts["train"]))
-    if not own_report.write_doubted(folder, doubted(translator, parts["train"])):
+    if not own_report.write_doubted(folder, lambda: doubted(translator, parts["train"])):
         tell(f"{folder / own_report.DOUBTED} stays as it is, you may have worked on it; once you have moved it, the same command writes it anew")
     shown = own_report.examples(sources, references, said)
     own_report.write_report(folder, record, shown)

@@ -32,12 +32,12 @@ def write_left_out(folder: Path, judged: Iterable[tuple[TextPair, str]]) -> None
     write_text(folder / LEFT_OUT, "".join(f"{reason}\t{source}\t{target}\n" for (source, target), reason in judged if reason != "repeated"))
 
 
-def write_doubted(folder: Path, rows: Iterable[tuple[float, TextPair]]) -> bool:
+def write_doubted(folder: Path, rows: Callable[[], Iterable[tuple[float, TextPair]]]) -> bool:
     """Training pairs to look at, as three columns, the mean log-probability of a token first. A list that stands there stays, because
-    somebody may have worked on it; False then."""
+    somebody may have worked on it; False then, and `rows` isn't asked."""
     if (folder / DOUBTED).exists():
         return False
-    write_text(folder / DOUBTED, "".join(f"{score:.2f}\t{source}\t{target}\n" for score, (source, target) in rows))
+    write_text(folder / DOUBTED, "".join(f"{score:.2f}\t{source}\t{target}\n" for score, (source, target) in rows()))
     return True
 
 
