@@ -304,6 +304,7 @@ def test_train_takes_every_option_of_a_large_run(monkeypatch):
 @pytest.mark.parametrize("line, words", [
     ("train --recipe wmt14-en-de --epochs 3", "wmt14-en-de is trained for --steps and not for --epochs"),
     ("train --steps 5", "--steps belongs to the large runs"), ("train --recipe pocket --minutes 5", "--minutes belongs"),
+    ("train --recipe pocket --size base", "--size belongs to the large runs"), ("train --way paper", "--way belongs to the large runs"),
     ("train --recipe tatoeba-fr --no-compile", "--compile belongs"), ("train --way ours", "and words is none of them")])
 def test_an_option_that_would_be_forgotten_is_refused(line, words, monkeypatch, capsys):
     monkeypatch.setattr(large_runs, "run", None)

@@ -95,8 +95,9 @@ def parser() -> argparse.ArgumentParser:
         for option, settings in options.items():
             made[name].add_argument(option, **settings)
     large = made["train"].add_argument_group("large runs", f"For {', '.join(TRAINING_SETS)} only.")
-    for option, settings in LARGE_ONLY.items():
-        large.add_argument(option, **settings)
+    for option, settings in LARGE_ONLY.items():  # one that isn't typed leaves no trace, so that one that is can be refused
+        default = str(settings.get("default"))
+        large.add_argument(option, **settings | {"default": argparse.SUPPRESS, "help": settings["help"].replace("%(default)s", default)})
     return top
 
 
@@ -181,8 +182,8 @@ def refuse_unused(options: argparse.Namespace) -> None:
         if options.epochs:
             raise ValueError(f"{options.recipe} is trained for --steps and not for --epochs")
         return
-    for option, settings in LARGE_ONLY.items():
-        if getattr(options, field(option)) != settings.get("default"):
+    for option in LARGE_ONLY:
+        if hasattr(options, field(option)):
             what = "a pair of your own" if isinstance(options.pairs, list) else options.recipe or "words"
             raise ValueError(f"{option} belongs to the large runs ({', '.join(TRAINING_SETS)}), and {what} is none of them")
 
@@ -191,7 +192,7 @@ def train_large(options: argparse.Namespace, began: float) -> int:
     "A run of chapter 21 with its own options; 75: not done yet."
     from . import large_runs
 
-    given = {field(option): getattr(options, field(option), None) for option in RUN_OPTIONS}
+    given = {field(option): getattr(options, field(option), settings.get("default")) for option, settings in RUN_OPTIONS.items()}
     given |= {"corpus": options.recipe, "folder": options.folder or Path("runs") / options.recipe}
     return large_runs.run(argparse.Namespace(**given), began)
 
