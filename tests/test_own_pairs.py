@@ -424,7 +424,7 @@ def test_a_folder_that_another_trains_in_stays_as_it_is(small, typed, tmp_path):
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
 
 
-@pytest.mark.parametrize("number", [str, "{:.4f}".format, "-{},25".format, "{:.1e}".format])
+@pytest.mark.parametrize("number", [str, "{:.4f}".format, "-{},25".format, "{:.1e}".format, '"{},25"'.format])
 def test_ids_and_scores_are_no_sentences(number, small, typed, tmp_path):
     rows = [(number(1000 + k), one, str(2000 + k), other) for k, (one, other) in enumerate(PAIRS)]
     (tmp_path / "own.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")

@@ -9,7 +9,8 @@ from transformer_lit.support.own_pairs import SIZES
 
 
 def a_run(pairs, seed, bleu, text="real", change="", loss=1.0, **more):
-    score, first = ({"bleu": {"value": value, "signature": "a|b"}, "chrf": {"value": value + 20}} for value in (bleu, bleu - 0.75))
+    score, first = ({name: {"value": value, "low": value - 2, "high": value + 3, "signature": "a|b"} for name, value in (("bleu", of), ("chrf", of + 20))}
+                    for of in (bleu, bleu - 0.75))
     return {"pairs": pairs, "train_pairs": pairs, "seed": seed, "text": text, "change": change, "epochs": 0, "cpu_seconds": 60 * seed, "valid_per_character": loss,
             "steps": 40, "epochs_run": 4.0, "best_epoch": 3.0, "curve": [[10, 4.0], [20, 3.5], [30, loss + 2], [40, 3.25]],
             "copied_answers": 0.034, "tests": {"tatoeba": {"sentences": 9, "all": score, "first": first}}, **more}
@@ -22,22 +23,23 @@ def a_cell(pairs, text="real", change="", seeds=(1, 2, 3), value=1.0):
 
 @pytest.fixture
 def made_up(monkeypatch):
-    runs = [a_run(2000, seed, 5.0 + seed, last={"first": {"bleu": {"value": 2.0 + seed}}, "all": {"bleu": {"value": 3.0 + seed, "signature": "a|b"}, "chrf": {"value": 23.0 + seed}}}, shown=[["Go.", "Va !", "Pars."]]) for seed in (3, 1, 2)]
+    runs = [a_run(2000, seed, 5.0 + seed, last={"first": {"bleu": {"value": 2.0 + seed}}, "all": {"bleu": {"value": 3.0 + seed, "low": 1.0 + seed, "high": 4.0 + seed, "signature": "a|b"}, "chrf": {"value": 23.0 + seed, "low": 22.5 + seed, "high": 24.0 + seed}}}, shown=[["Go.", "Va !", "Pars."]]) for seed in (3, 1, 2)]
     runs += [a_run(2000, 1, 9.0, change="dropout=0.1", loss=1.2), a_run(2000, 1, 9.0, change="vocabulary=500", loss=0.9)]
-    runs += [a_run(10000, seed, 20.0) for seed in (1, 2)] + [a_run(2000, 1, 3.0, epochs=4), a_run(150_000, 1, 50.0, "shipped", train_pairs=158_482)]
+    runs += [a_run(10000, seed, 20.0) for seed in (1, 2)] + [a_run(2000, 1, 3.0, epochs=4), a_run(150_000, 1, 50.0, "shipped", train_pairs=158_482), a_run(1_000_000, 1, 7.0, "general")]
     cells = [a_cell(2000), a_cell(2000, change="dropout=0.1", seeds=[1], value=-0.25), a_cell(2000, change="vocabulary=500", seeds=[1]),
              a_cell(10000, seeds=[1, 2])]
     monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": runs})
 
 
 def test_each_row_says_with_how_many_seeds_it_was_run(made_up):
-    assert [size.pairs for size in views.measured()] == [2000] and [size.pairs for size in views.measured(1)] == [2000, 10_000, 150_000]
+    assert [size.pairs for size in views.measured()] == [2000] and [size.pairs for size in views.measured(1)] == [2000, 10_000, 150_000, 1_000_000]
     html = views.sizing_table().html
-    assert "5.0 (4.0 to 6.0)" in html and "25.0 (24.0 to 26.0)" in html and "9 test sentences" in html
+    assert "5.0 [3.0, 6.0]" in html and "25.0 [24.5, 26.0]" in html and "3 (4.0 to 6.0)" in html and "9 test sentences" in html
+    assert "50.0 [48.0, 53.0]" in html and ">1<" in html and "1,000,000, most of another kind" in html
     assert ">4.0<" in html and ">19.2<" in html and ">3.4%<" in html, "one reference, and the share of French that training holds"
     assert "158,482" in html and "150,000" not in html and "50,000" not in html, "a row shows on how many pairs it was trained"
     counts = re.findall(r"<td[^>]*>(\d+)</td></tr>", views.shape_table().html.replace("\n", ""))
-    assert counts == ["3", "2", "0", "1", "0"] and len(counts) == len(SIZES)
+    assert counts == ["3", "2", "0", "1", "1"] and len(counts) == len(SIZES)
 
 
 def test_changes_are_said_with_what_the_row_has_and_the_least_loss_is_first(made_up):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 
 from . import figures
-from .fair import gap_said, over_seeds
+from .fair import gap_said
 from .own_pairs import SIZES, Size
 from .rivals import recorded
 
@@ -20,9 +20,10 @@ def changes_of(pairs: int) -> list[dict]:
 
 
 def runs_of(pairs: int, change: str = "") -> list[dict]:
-    "The whole runs of a row on real pairs, or of a change to it, in the order of seeds; the book's own translator is one of its row."
+    """The whole runs of a row on real pairs, or of a change to it, in the order of seeds. The book's own translator is one of its row; the
+    last row has other text besides, law and manuals, and its run is cut short."""
     return sorted((run for run in recorded("own-pair")["runs"] if (run["pairs"], run["change"], run["epochs"]) == (pairs, change, 0)
-                   and run["text"] in ("real", "shipped") and "tests" in run), key=lambda run: run["seed"])
+                   and run["text"] in ("real", "shipped", "general") and "tests" in run), key=lambda run: run["seed"])
 
 
 def measured(seeds: int = 3) -> list[Size]:
@@ -35,6 +36,16 @@ def scores_of(runs: Sequence[Mapping], metric: str, best: bool = False, which: s
 
     which: with all references or with the first."""
     return [(run["tests"][TEST] if best else run.get("last", run["tests"][TEST]))[which][metric]["value"] for run in runs]
+
+
+def interval_said(value: float, low: float, high: float) -> str:
+    return f"{value:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def score_said(runs: Sequence[Mapping], metric: str) -> str:
+    "A score on the everyday test after the last epoch, mean of the runs, with the interval that a single run has on average."
+    scores = [run.get("last", run["tests"][TEST])["all"][metric] for run in runs]
+    return interval_said(*(mean(score[key] for score in scores) for key in ("value", "low", "high")))
 
 
 def cell_runs(cell: Mapping) -> list[dict]:
@@ -55,14 +66,15 @@ def sizing_table() -> figures.Picture:
     rows = []
     for size in measured(1):
         runs = runs_of(size.pairs)
-        rows.append({"pairs": f"{runs[0]['train_pairs']:,}", "BLEU": over_seeds(scores_of(runs, "bleu"), 1),
-                     "one reference": f"{mean(scores_of(runs, 'bleu', which='first')):.1f}", "chrF": over_seeds(scores_of(runs, "chrf"), 1),
+        bleu = scores_of(runs, "bleu")
+        rows.append({"pairs": f"{runs[0]['train_pairs']:,}" + ", most of another kind" * (runs[0]["text"] == "general"), "BLEU": score_said(runs, "bleu"),
+                     "one reference": f"{mean(scores_of(runs, 'bleu', which='first')):.1f}", "chrF": score_said(runs, "chrf"),
                      "French known": f"{mean(run['copied_answers'] for run in runs):.1%}",
                      "minutes": f"{mean(run['cpu_seconds'] for run in runs) / 60:.0f}" + " by the clock" * (runs[0]["text"] == "shipped"),
-                     "seeds": len(runs)})
+                     "seeds": f"{len(runs)}" + f" ({min(bleu):.1f} to {max(bleu):.1f})" * (len(runs) > 1)})
     first = runs_of(measured()[0].pairs)[0]["tests"][TEST]
-    return figures.table(rows, caption=f"{first['sentences']:,} test sentences, after the last epoch; mean of the seeds (lowest to highest); "
-                         + first["all"]["bleu"]["signature"].replace("|", " "), wide=True)
+    return figures.table(rows, caption=f"{first['sentences']:,} test sentences, after the last epoch, mean of the seeds; in square brackets "
+                         "the 95% interval of a single run; seeds: from the lowest BLEU to the highest; " + first["all"]["bleu"]["signature"].replace("|", " "), wide=True)
 
 
 def shape_table() -> figures.Picture:
@@ -294,7 +306,7 @@ def other_rows() -> list[dict]:
             first = {score["metric"]: score for score in one["scores"] if score.get("references") == "first"}
             sure, bleu = one["interval"]["first"], first["BLEU"]
             signs = " (of signs)" * ("tok:char" in bleu["signature"])
-            rows.append({"": said, "training pairs": one["data"]["train"], "BLEU": f"{bleu['value']:.1f} [{sure['low']:.1f}, {sure['high']:.1f}]{signs}",
+            rows.append({"": said, "training pairs": one["data"]["train"], "BLEU": interval_said(bleu["value"], sure["low"], sure["high"]) + signs,
                          "chrF": f"{first['chrF']['value']:.1f}", "minutes": f"{one['seconds'] / 60:.0f}"})
     return rows
 
