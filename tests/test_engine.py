@@ -50,7 +50,7 @@ ODD = [
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    "A folder with the engine, both shipped models, two random ones, and a page."
+    "A folder with the engine, the shipped models, two random ones, and a page."
     folder = tmp_path_factory.mktemp("engine")
     packing.write(folder)
     for norm in "pre", "post":
@@ -181,7 +181,7 @@ def test_the_script_asks_nobody():
     assert not [word for word in ("fetch(", "XMLHttpRequest", "importScripts", "WebSocket", "http:", "https:", "sendBeacon", "eval(") if word in text]
 
 
-@pytest.mark.parametrize("name, least, most", [("pocket", 2.9e6, 3.2e6), ("tatoeba-fr", 12.5e6, 13e6)])
+@pytest.mark.parametrize("name, least, most", [("pocket", 2.9e6, 3.2e6), ("tatoeba-fr", 12.5e6, 13e6), ("mixture-fr", 13.9e6, 14.5e6)])
 def test_a_model_in_scripts_is_its_file_and_little_more(site, name, least, most):
     parts = sorted(site.glob(f"model-{name}-*.js"))
     assert least < sum(part.stat().st_size for part in parts) < most and max(part.stat().st_size for part in parts) < 1.1e6
@@ -200,7 +200,7 @@ def test_merges_out_of_order_are_refused():
 
 # Tokens -------------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("name", ["tatoeba-fr", "pocket"])
+@pytest.mark.parametrize("name", packing.NAMES)
 def test_tokens_are_the_packages(page, name):
     texts = SENTENCES + ODD
     for text, theirs, mine in zip(texts, tokens(page, name, texts), our_tokens(name, texts), strict=True):
@@ -259,7 +259,7 @@ def check_numbers(page, name, plain):
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["wasm", "plain"])
-@pytest.mark.parametrize("name", ["pocket", "tatoeba-fr", "random-pre", "random-post"])
+@pytest.mark.parametrize("name", [*packing.NAMES, "random-pre", "random-post"])
 def test_logits_and_attention_are_the_packages(page, name, plain):
     check_numbers(page, name, plain)
 
@@ -315,7 +315,7 @@ def test_what_is_broken_is_what_the_package_says_broken_likewise(page, broken, m
 # Answers ------------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("plain", [False, True], ids=["wasm", "plain"])
-@pytest.mark.parametrize("name", ["pocket", "tatoeba-fr"])
+@pytest.mark.parametrize("name", packing.NAMES)
 def test_greedy_and_beam_answers_are_the_packages(page, name, plain):
     assert same_answers(page, name, SENTENCES[:6], plain) == (6, 6, 6)
 
