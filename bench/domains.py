@@ -4,7 +4,7 @@
     python bench/domains.py --folder runs/mixture-en-fr            # another one
     python bench/domains.py --only copying                         # some seconds: names, numbers, dates and prices
 
-The tests: Tatoeba's with all references, Multi30k 2016, newstest2013 and 2014, and a thousand sentences each of law, web pages and
+The tests: Tatoeba's with all references and with the first alone, Multi30k 2016, newstest2013 and 2014, and a thousand sentences each of law, web pages and
 two manuals that `mixture-en-fr` holds out. Beam 4. The record is written after each of them. Copying: 200 sentences each with an
 invented name, a number, a date, a price; right is an answer that has it, written the English or the French way. Made up or left out: answers of less than half or more than
 twice as many words as the source, answers that say three words three times, and the share of the source's pieces that the
@@ -121,7 +121,8 @@ def told(translator: Translator, test: Test, said: list[str], sure: list[float])
     "All that is reported of one test."
     sentences, references = test
     ratio = [len(one.split()) / max(len(english.split()), 1) for one, english in zip(said, sentences)]
-    return {"sentences": len(sentences), **scores(said, references),
+    several = any(len(refs) > 1 for refs in references)
+    return {"sentences": len(sentences), **scores(said, references), **({"first": scores(said, [refs[:1] for refs in references])} if several else {}),
             "short": mean(r < 0.5 for r in ratio), "long": mean(r > 2 for r in ratio), "repeats": mean(map(repeats, said)),
             "untouched": untouched(translator, sentences, said), "log_probability": mean(sure)}
 

@@ -64,7 +64,9 @@ def test_what_is_reported_of_a_test(tmp_path):
     assert domains.answered(translator, other, tmp_path / "deep/a.json", 2) == domains.answered(translator, other, tmp_path / "b.json"), "other sentences"
     best = domains.told(translator, (english, references), [refs[0] for refs in references], sure)
     assert best["bleu"]["value"] == pytest.approx(100) and best["chrf"]["value"] == pytest.approx(100) and best["sentences"] == 3
-    assert (best["short"], best["long"], best["repeats"]) == (0, 0, 0) and 0 <= best["untouched"] <= 1
+    assert (best["short"], best["long"], best["repeats"]) == (0, 0, 0) and 0 <= best["untouched"] <= 1 and "first" not in best
+    two = domains.told(translator, (english, [["Autre chose encore ici.", *refs] for refs in references]), [refs[0] for refs in references], sure)
+    assert two["bleu"]["value"] == pytest.approx(100) and two["first"]["bleu"]["value"] < 5, "the first reference alone is scored, too"
     worst = domains.told(translator, (english, references), ["Je", "Je vois " * 8, "Je"], sure)
     assert (worst["short"], worst["long"], worst["repeats"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3), pytest.approx(1 / 3))
 

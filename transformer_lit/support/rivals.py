@@ -231,15 +231,19 @@ def two_translators(names: tuple[str, str]) -> figures.Picture:
     found = {f"{TEXTS[text]}, {name}": tuple(record["tests"][text]["bleu"][part] for part in ("value", "low", "high"))
              for text in known for name, record in records.items()}
     gains = {TEXTS[text]: two[text]["bleu"]["value"] - one[text]["bleu"]["value"] for text in known}
-    rows: list[Row] = [{"": TEXTS[text], **{f"{name}, {metric}": span(record["tests"][text][metric.casefold()])
-                                            for metric in ("BLEU", "chrF") for name, record in records.items()}} for text in known]
+    kinds = [(TEXTS[text], [record["tests"][text] for record in records.values()]) for text in known]
+    kinds += [(f"{TEXTS[text]}, first reference alone", [record["tests"][text]["first"] for record in records.values()])
+              for text in known if "first" in one[text] and "first" in two[text]]
+    rows: list[Row] = [{"": kind, **{f"{name}, {metric}": span(tests[metric.casefold()])
+                                     for metric in ("BLEU", "chrF") for name, tests in zip(names, both)}} for kind, both in kinds]
     copies: list[Row] = [{"copied correctly, %": kind, **{name: 100 * record["copied"][kind] for name, record in records.items()}}
                          for kind in records[names[0]]["copied"]]
     lost: list[Row] = [{"news of 2014, %": words, **{name: 100 * record["tests"]["newstest2014"][field] for name, record in records.items()}}
                        for field, words in (("short", "answers under half as long"), ("long", "answers over twice as long"),
                                             ("repeats", "answers that say three words three times"), ("untouched", "English pieces hardly looked at"))]
     made = "; ".join(f"{name}: {made_by(record)}" for name, record in records.items())
-    tables = [figures.table(rows, caption=f"With 95% intervals. {made}", wide=True),
+    several = ", all references where there are several" * (len(kinds) > len(known))
+    tables = [figures.table(rows, caption=f"With 95% intervals{several}. {made}", wide=True),
               figures.table(copies, fmt="{:.1f}"), figures.table(lost, fmt="{:.1f}")]
     drawn = figures.bars(found, fmt="{:.1f}", xlabel="BLEU", colors={name: figures.GREY for name in found if name.endswith(names[0])},
                          alt=f"Bars of BLEU for two translators: {listed(found, '{:.1f}')}.",
