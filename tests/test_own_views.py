@@ -227,7 +227,7 @@ def test_the_page_says_what_becomes_of_another_subject():
 
 def test_synthetic_pairs_beside_real_ones(monkeypatch):
     def cell(text, bleu, seeds, gain=None):
-        gains = [] if gain is None else [{"seeds": seeds, "tatoeba": {"value": gain, "low": gain - 1, "high": gain + 1}}]
+        gains = [] if gain is None else [{"seeds": seeds, "tatoeba": {"value": gain, "low": gain - 1, "high": gain + 1, "half": 3.5}}]
         return {"pairs": 10_000, "text": text, "change": "", "epochs": 0, "seeds": seeds, "more_than": gains,
                 "bleu": {"tatoeba": {"mean": bleu, "low": bleu - 1, "high": bleu + 1}}}
 
@@ -240,7 +240,7 @@ def test_synthetic_pairs_beside_real_ones(monkeypatch):
     monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": runs})
     assert views.back_rows([10_000, 50_000]) == [
         {"real pairs": "10,000", "": "real pairs alone", "BLEU": "21.0 (20.0 to 22.0)", "gain": "", "loss": "", "seeds": 3},
-        {"real pairs": "10,000", "": "with synthetic pairs", "BLEU": "24.0 (23.0 to 25.0)", "gain": "+3.0 [+2.0, +4.0]", "loss": "-20.0%", "seeds": 2},
+        {"real pairs": "10,000", "": "with synthetic pairs", "BLEU": "24.0 (23.0 to 25.0)", "gain": "+3.0 [+2.0, +4.0], undecided", "loss": "-20.0%", "seeds": 2},
         {"real pairs": "10,000", "": "with synthetic pairs, tagged", "BLEU": "25.0 (24.0 to 26.0)", "gain": "+4.2 [+3.2, +5.2]", "loss": "-20.0%", "seeds": 2},
         {"real pairs": "10,000", "": "with synthetic pairs, sampled", "BLEU": "22.0", "gain": "-0.5 [-1.5, +0.5]", "loss": "+2.0%", "seeds": 1}]
     html = views.synthetic_table(10_000, ["Oui."]).html

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 
 from . import figures
-from .fair import gap_said
+from .fair import gap_and_verdict, gap_said
 from .own_pairs import SIZES, Size
 from .rivals import recorded
 
@@ -203,6 +203,14 @@ def synthetic_table(pairs: int, sentences: Sequence[str]) -> figures.Picture:
                          caption=f"A reverse model of {pairs:,} pairs, with {scores['all']['bleu']['value']:.1f} BLEU into English")
 
 
+def gain_judged(gain: Mapping) -> str:
+    "A gain with its interval; of several seeds also whether it is decided by chapter 22's rule, by which Student's interval must leave zero out, too."
+    if len(gain["seeds"]) == 1:
+        return gap_said(gain[TEST], 1)
+    one = gain[TEST]
+    return gap_and_verdict(one | {"decided": abs(one["value"]) > one["half"] and not one["low"] <= 0 <= one["high"]}, 1)
+
+
 def back_rows(sizes: Sequence[int]) -> list[dict]:
     "For each number of real pairs: BLEU with these alone and with synthetic ones, and the gain over those alone, with the same seeds."
     rows = []
@@ -215,7 +223,7 @@ def back_rows(sizes: Sequence[int]) -> list[dict]:
                 spread = f" ({bleu['low']:.1f} to {bleu['high']:.1f})" * (len(cell["seeds"]) > 1)
                 gains = cell.get("more_than", [])[:1]  # over real pairs alone
                 rows.append({"real pairs": f"{pairs:,}", "": BACK[text], "BLEU": f"{bleu['mean']:.1f}{spread}",
-                             "gain": "".join(gap_said(gain[TEST], 1) for gain in gains),
+                             "gain": "".join(map(gain_judged, gains)),
                              "loss": "".join(loss_over(cell, cells["real"], gain["seeds"]) for gain in gains), "seeds": len(cell["seeds"])})
     return rows
 
