@@ -33,7 +33,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import BENCH, command, keep, where  # noqa: E402
-from transformer_lit.data import shipped, test_set  # noqa: E402
+from transformer_lit.data import test_set  # noqa: E402
+from transformer_lit.support.files import shipped  # noqa: E402
 from transformer_lit.decoding import beam_search, greedy_decode  # noqa: E402
 from transformer_lit.embeddings import sinusoids  # noqa: E402
 from transformer_lit.support.serving import engine_answers, export  # noqa: E402

@@ -17,7 +17,8 @@ from publish import keep_log
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from transformer_lit.support import recipes as t  # noqa: E402
-from transformer_lit.data import load, shipped, tatoeba_archive  # noqa: E402
+from transformer_lit.data import load, tatoeba_archive  # noqa: E402
+from transformer_lit.support.files import shipped  # noqa: E402
 
 BASE = t.RECIPES["tatoeba-fr"]
 TINY = BASE.model | dict(d_model=128, d_ff=512, n_encoder_layers=2, n_decoder_layers=2)

@@ -17,7 +17,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import BENCH, command, keep  # noqa: E402
-from transformer_lit.data import load, shipped, test_set  # noqa: E402
+from transformer_lit.data import load, test_set  # noqa: E402
+from transformer_lit.support.files import shipped  # noqa: E402
 from transformer_lit.evaluation import scores  # noqa: E402
 from transformer_lit.support.serving import QUANTIZATIONS, engine_answers, engine_library, export, token_names  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402

@@ -17,7 +17,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import BENCH, command, keep, where  # noqa: E402
-from transformer_lit.data import shipped, test_set  # noqa: E402
+from transformer_lit.data import test_set  # noqa: E402
+from transformer_lit.support.files import shipped  # noqa: E402
 from transformer_lit.decoding import beam_search  # noqa: E402
 from transformer_lit.evaluation import interval, line_counts, scores  # noqa: E402
 from transformer_lit.masks import BOS  # noqa: E402

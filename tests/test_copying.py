@@ -73,6 +73,9 @@ def test_an_invented_name_begins_with_a_consonant(seed):
 def test_numbers_keep_their_kind(seed):
     english, french = other_number("37.50", Random(seed))
     assert re.fullmatch(r"\d{1,3}\.\d\d", english) and french == english.replace(".", ",")
+    for parted in " ", ".":  # French, German
+        thousands = other_number("12,345", Random(seed), thousands=parted)
+        assert [copying.plain(one) for one in thousands] == [copying.plain(thousands[0])] * 2 and thousands[1] == thousands[0].replace(",", parted)
     english, french = other_number("12", Random(seed))
     assert copying.plain(english) == copying.plain(french) and int(copying.plain(english)) > 1 and "." not in english
 
@@ -81,4 +84,4 @@ def test_a_source_is_read_the_same_every_time_and_numbers_come_more_often():
     pairs = [("Tom sleeps.", "Tom dort."), ("It rains.", "Il pleut."), ("I have 12 cats.", "J'ai 12 chats.")]
     made = list(copying_pairs(lambda: pairs))
     assert made == list(copying_pairs(lambda: pairs)) and len(made) == 1 + copying.VARIANTS
-    assert len(set(made)) > 7 and made != list(copying_pairs(lambda: pairs, 2))
+    assert len(set(made)) > 7 and made != list(copying_pairs(lambda: pairs, seed=2))

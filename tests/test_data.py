@@ -19,7 +19,7 @@ from web_server import BODIES, archive, server  # noqa: F401
 
 from transformer_lit import data
 from transformer_lit.support import cli, corpora, reading
-from transformer_lit.support.files import shipped
+from transformer_lit.support.files import file_hash, shipped
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL = os.environ.get("TRANSFORMER_LIT_DATA")
@@ -192,7 +192,7 @@ def test_what_chapters_17_and_18_say_of_tatoeba():
 @pytest.mark.parametrize("run, words, pairs", [("tatoeba-fr", None, None), ("tatoeba-fr-words", 15, 50_000)])
 def test_the_tatoeba_parts_are_those_of_the_recorded_runs(run, words, pairs):
     record = json.loads(shipped(f"results/{run}/run.json").read_text(encoding="utf-8"))["data"]
-    if data.file_hash(data.tatoeba_archive()) != record["sha256"]:
+    if file_hash(data.tatoeba_archive()) != record["sha256"]:
         pytest.skip("another release of Tatoeba than the one that the run was trained on")
     parts = data.load("tatoeba", "fr", words, pairs)
     assert len(parts["train"]) == record["train"] and sum(map(len, parts.values())) == record["pairs"]
@@ -560,7 +560,7 @@ def stop(error, options):
 
 def test_a_first_sentence_waits_for_nothing_that_it_does_not_need():
     "A clock would measure the machine; what is imported is the same on all of them."
-    assert data.shipped("data/checkpoints/tatoeba-fr/model.safetensors").exists(), "the translator that comes with the book is gone"
+    assert shipped("data/checkpoints/tatoeba-fr/model.safetensors").exists(), "the translator that comes with the book is gone"
     code = ("import sys\nfrom transformer_lit.support.cli import main\nstatus = main(['translate', 'Good morning.'])\nimport torch\n"
             "for name in sys.argv[1:]: assert name not in sys.modules, f'{name} is imported to translate a sentence'\n"
             "assert torch.get_num_threads() == 1\nsys.exit(status)")

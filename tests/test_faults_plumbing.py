@@ -24,6 +24,7 @@ from transformer_lit.multi_head import MultiHeadAttention
 from transformer_lit.schedule import noam
 from transformer_lit.sublayers import Sublayer
 from transformer_lit.support import cli, recipes, records
+from transformer_lit.support.files import file_hash
 from transformer_lit.tokens import Vocabulary, split_words
 from transformer_lit.training import (
     save_checkpoint, token_batches)
@@ -194,7 +195,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert record["tokens"] == log[-1]["tokens"] > 0 and record["parameters"] == weights
     assert record["flops"] == 6 * record["parameters"] * record["tokens"], "about 6 operations a weight and token"
     assert record["tokens_per_second"] > 0
-    assert record["data"]["sha256"] == data.file_hash(data.tatoeba_archive()) and record["data"]["train"] == 40
+    assert record["data"]["sha256"] == file_hash(data.tatoeba_archive()) and record["data"]["train"] == 40
     assert record["data"]["leak_by_sentence"] == 0, "the test set leaks into training"
     assert record["scores"][0]["value"] == epochs[-1]["valid_loss"] and "validation" not in record
     assert record["torch"] == torch.__version__.split("+")[0] and "thread" in record["hardware"]

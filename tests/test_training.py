@@ -765,7 +765,7 @@ def test_seconds_are_those_of_training_alone():
 
 
 # A run that was begun before -------------------------------------------------------------------------------------------
-# tests/run_before was written by the first edition's Training (book of issue 14), stopped at step 9 of 16. The losses are
+# tests/run_before was written by the first edition's Training (before chapters 21 to 24 had one loop), stopped at step 9 of 16. The losses are
 # those of the same run without a stop, taken with that edition.
 
 BEFORE = Path(__file__).parent / "run_before"

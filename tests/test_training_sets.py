@@ -1,10 +1,12 @@
 """Training sets by name: which files stand behind each, and what is held out."""
+import gzip
 from pathlib import Path
 
 import pytest
 
 from transformer_lit import data
 from transformer_lit.support import archives, corpora, download, training_sets
+from transformer_lit.support.files import file_hash
 
 
 def test_wmts_archives_are_asked_for_where_they_lie(monkeypatch):
@@ -53,9 +55,33 @@ def test_a_name_leads_to_its_family_or_to_a_folder(monkeypatch, tmp_path):
     assert [s.name for s in training_sets.sources_of(str(mine))] == ["b.tsv"]
     assert training_sets.language_of(f"{mine}/") == "fr", "as a shell completes the name of a folder"
     assert [training_sets.family_of(name) for name in ("multi30k-en-de", "multi30k-mine-de", "mixture-mine-fr")] == ["multi30k", "", ""]
-    for wrong in "wmt15-en-de", str(tmp_path), "nowhere-fr":
+    for wrong in "wmt15-en-de", "nowhere-fr":
         with pytest.raises(ValueError, match="there is no training set .*; there are wmt14-en-de"):
             training_sets.sources_of(wrong)
+
+
+def test_a_folder_of_any_pair_holds_out_files_of_its_own(monkeypatch, tmp_path):
+    mine = tmp_path / "mine-nl"
+    mine.mkdir()
+    for name in ("a.tsv", "valid.tsv", "b.txt"):
+        (mine / name).write_text(f"{name}\tB\n")
+    for refused in (training_sets.sources_of, training_sets.held_out, training_sets.held_sources):
+        with pytest.raises(ValueError, match="mine-nl needs two files of pairs to hold out, valid.tsv and test.tsv; .* end in one of -fr, -de"):
+            refused(str(mine))
+    (mine / "test.tsv.gz").write_bytes(gzip.compress(b"T\tB\n"))
+    assert [source.name for source in training_sets.sources_of(str(mine))] == ["a.tsv", "b.txt"], "what is held out is not trained on"
+    assert training_sets.held_out(str(mine)) == {"valid": [("valid.tsv", "B")], "test": [("T", "B")]}
+    inputs = training_sets.inputs_here(str(mine))
+    assert [file["file"] for file in inputs] == ["a.tsv", "b.txt", "test.tsv.gz", "valid.tsv"] and not training_sets.held_sources("wmt14-en-fr")
+    assert training_sets.held_names(str(mine), inputs) == {"valid": "valid.tsv", "test": "test.tsv.gz"}
+    assert training_sets.held_names("wmt14-en-fr", inputs[:2]) == {"valid": "newstest2013", "test": "newstest2014"}
+    assert training_sets.held_names("multi30k-en-fr", []) == {"valid": "multi30k-val", "test": "multi30k-test2016"}
+    (mine / "valid.tsv").unlink()
+    with pytest.raises(ValueError, match="needs two files"):
+        training_sets.sources_of(str(mine))
+    french = mine.rename(tmp_path / "mine-fr")
+    with pytest.raises(ValueError, match="needs two files"):
+        training_sets.sources_of(str(french))
 
 
 def test_what_is_held_out(monkeypatch):
@@ -71,7 +97,7 @@ def test_inputs_are_described_and_never_fetched_to_be_compared(monkeypatch, tmp_
     mine.mkdir()
     (mine / "b.tsv").write_text("A\tB\n")
     made = training_sets.inputs_of(training_sets.sources_of(str(mine)))
-    assert made == [{"source": "b.tsv", "file": "b.tsv", "bytes": 4, "sha256": data.file_hash(mine / "b.tsv")}]
+    assert made == [{"source": "b.tsv", "file": "b.tsv", "bytes": 4, "sha256": file_hash(mine / "b.tsv")}]
     assert training_sets.inputs_here(str(mine)) == made and training_sets.inputs_here("not-here-fr") is None
     assert training_sets.files_needed("wmt14-en-de") == [f"wmt1{n}/training-parallel-{text}.tgz" for n, text in (
         (3, "europarl-v7"), (3, "commoncrawl"), (4, "nc-v9"))]

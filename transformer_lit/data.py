@@ -21,12 +21,6 @@ from .support.corpora import (
 from .support.download import here
 from .support.reading import damage, unpacked
 
-# other chapters and the command line take these from here as well
-from transformer_lit.support.corpora import (  # noqa: F401
-    STATMT, WMT14, files_of, state)
-from .support.download import find  # noqa: F401
-from .support.files import file_hash, shipped  # noqa: F401
-
 TextPair = tuple[str, str]  # English, the other language
 
 # %% ../book/17_data.ipynb #tidy

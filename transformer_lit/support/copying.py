@@ -29,9 +29,9 @@ def plain(number: str) -> str:
     return re.sub(r"\D", "", number)
 
 
-def other_number(number: str, rng: Random, day: bool = False) -> tuple[str, str]:
-    """Another in place of one, as English and as French write it: a day that every month has for a day, a year for what may be a year, cents
-    for cents, else up to five digits."""
+def other_number(number: str, rng: Random, day: bool = False, thousands: str = " ") -> tuple[str, str]:
+    """Another in place of one, as English and as the other language writes it, which parts `thousands` so and has a comma before the cents: a
+    day that every month has for a day, a year for what may be a year, cents for cents, else up to five digits."""
     if day:
         new = str(rng.randint(2, 28))
         return new, new
@@ -42,7 +42,7 @@ def other_number(number: str, rng: Random, day: bool = False) -> tuple[str, str]
     if re.fullmatch(CENTS, number):
         cents = f"{rng.randint(1, 99):02d}"
         return f"{n % 1000}.{cents}", f"{n % 1000},{cents}"
-    return f"{n:,}", f"{n:,}".replace(",", " ")
+    return f"{n:,}", f"{n:,}".replace(",", thousands)
 
 
 def shared_names(pair: TextPair, usual: Collection[str] = ()) -> list[str]:
@@ -62,23 +62,23 @@ def shared_numbers(pair: TextPair) -> list[tuple[str, str]]:
             if [side.count(value) for side in digits] == [1, 1] and int(value) > 1]
 
 
-def with_others(pair: TextPair, rng: Random, usual: Collection[str] = ()) -> TextPair | None:
+def with_others(pair: TextPair, rng: Random, usual: Collection[str] = (), thousands: str = " ") -> TextPair | None:
     "The pair with other names and numbers wherever both sides share them; None where they share none."
     english, other = pair
     for name in shared_names(pair, usual):
         new = invented_name(rng)
         english, other = (re.sub(rf"\b{name}\b", new, side) for side in (english, other))
     days = {one or two for one, two in re.findall(DAY, pair[0])}
-    numbers = [(one, two, *other_number(one, rng, one in days)) for one, two in shared_numbers(pair)]
+    numbers = [(one, two, *other_number(one, rng, one in days, thousands)) for one, two in shared_numbers(pair)]
     heres, theres = {one: here for one, _, here, _ in numbers}, {two: there for _, two, _, there in numbers}
     english, other = (re.sub(NUMBER, lambda found: new.get(found[0], found[0]), side) for side, new in ((english, heres), (other, theres)))
     return (english, other) if (english, other) != pair else None
 
 
-def copying_pairs(read: Callable[[], Iterable[TextPair]], seed: int = 1) -> Iterator[TextPair]:
+def copying_pairs(read: Callable[[], Iterable[TextPair]], thousands: str = " ", seed: int = 1) -> Iterator[TextPair]:
     "The pairs of a source that share a name or a number, each with others; the same ones at every reading."
     rng, usual = Random(seed), {word for pair in read() for side in pair for word in re.findall(r"\b[a-z]{3,}\b", side)}
     for pair in read():
         for _ in range(VARIANTS if shared_numbers(pair) else 1):
-            if made := with_others(pair, rng, usual):
+            if made := with_others(pair, rng, usual, thousands):
                 yield made

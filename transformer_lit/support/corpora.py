@@ -54,6 +54,7 @@ ARCHIVES = {  # language -> file at manythings.org, its text inside
     "fr": ("fra-eng.zip", "fra.txt"),
     "de": ("deu-eng.zip", "deu.txt"),
 }
+THOUSANDS = {"fr": " ", "de": "."}  # what parts a number's thousands; English has a comma, and both of these have one before the cents
 TATOEBA = "https://www.manythings.org/anki/"
 MIRRORS = {  # an older release of the same archive, with the hash that Dive into Deep Learning (d2l.ai) publishes for it
     "fr": ["https://d2l-data.s3-accelerate.amazonaws.com/fra-eng.zip#sha1=94646ad1522d915e7b0f9296181140edcf86a4f5"]}

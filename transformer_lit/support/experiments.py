@@ -27,7 +27,7 @@ from .processes import first_alone, largest, process
 from .recipes import begin_translator, nothing_there, rise_and_fall
 from .sampling import evenly
 from .store import TokenStore
-from .training_sets import family_of
+from .training_sets import held_names
 from .warm_start import begin_as, may_begin_as, weights_hash
 
 LOG_EVERY = 10  # steps
@@ -106,11 +106,8 @@ def all_scores(name: str, said: Sequence[str], others: Sequence[str]) -> list[di
     return [{"set": name, **row} for row in found]
 
 
-def translated(translator: Translator, experiment: Experiment, held: dict, folder: Path, until: float) -> list | None:
-    "The scores of both held-out sets; None if `until` came first."
-    names = {"valid": "newstest2013", "test": "newstest2014"}
-    if family_of(experiment.corpus) == "multi30k":
-        names = {"valid": "multi30k-val", "test": "multi30k-test2016"}
+def translated(translator: Translator, names: dict[str, str], held: dict, folder: Path, until: float) -> list | None:
+    "The scores of both held-out sets, \"valid\" and \"test\", under these names; None if `until` came first."
     found = []
     for part, name in names.items():
         english, others = zip(*held[part])
@@ -142,7 +139,8 @@ def conclude(trainer: Trainer, translator: Translator, experiment: Experiment, s
     e, folder, config = experiment, trainer.folder, trainer.config
     device = next(trainer.model.parameters()).device
     finished = last_weights(translator, e, folder)
-    scores = [] if isinstance(e, Mixture) else translated(finished, e, store.held_out(), folder, until)
+    scores = [] if isinstance(e, Mixture) else translated(
+        finished, held_names(e.corpus, store.manifest["wanted"]["inputs"]), store.held_out(), folder, until)
     if scores is None:
         return None
     return records.write_record(

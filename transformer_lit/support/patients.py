@@ -264,7 +264,7 @@ class Patient:
             self._given[FAULTS[fault].part] = FAULTS[fault].make(self)
         self._given = {name: unnamed(part) for name, part in self._given.items()}
         vars(self).update(self._given)
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng():
             torch.manual_seed(seed)
             self.model = Parted(TransformerConfig(VOCAB, d_model=64, n_heads=1, d_ff=64, n_encoder_layers=1, n_decoder_layers=2, dropout=0.0))
         self.model.__dict__["patient"] = self  # no part of the model

@@ -30,7 +30,7 @@ from .memory import peak_memory
 from .plan import differences
 from .reading import fields, json_file
 from .store import Chunk, ShardWriter, TokenStore, fill_shards
-from .training_sets import held_out, inputs_here, inputs_of, sources_of
+from .training_sets import held_out, held_sources, inputs_here, inputs_of, sources_of
 
 CHUNK = 4096  # pairs
 WORDS = 1 << 16  # that an encoder remembers
@@ -260,7 +260,7 @@ def prepare(settings: Preparation, folder: str | Path, workers: int = 1, until: 
     new_folder(folder)
     sources = sources_of(settings.corpus)  # fetched, if need be
     apart = held or held_out(settings.corpus)
-    wanted = asdict(settings) | {"inputs": inputs_of(sources)}
+    wanted = asdict(settings) | {"inputs": inputs_of(sources + held_sources(settings.corpus))}
     part = folder.with_name(folder.name + ".part")
     with nothing_left(lock_of(folder), lock.NAME), only_one(folder), enough_room(folder), nothing_left(part, "progress.json"):
         if (folder / "manifest.json").exists():  # another process made it meanwhile

@@ -28,7 +28,7 @@ WHOLE = {  # option -> least, most, what it means
 }
 RUN_OPTIONS: dict[str, dict[str, Any]] = {  # option -> what argparse's add_argument is given
     "--corpus": dict(default="wmt14-en-de",
-                     help=", ".join(TRAINING_SETS) + ", or a folder that ends in -fr or -de (default: %(default)s)"),
+                     help=", ".join(TRAINING_SETS) + ", or a folder of texts (default: %(default)s)"),
     "--way": dict(choices=WAYS, default="paper", help="how to train: as the paper did, or as chapter 18 does (default: %(default)s)"),
     "--size": dict(choices=["base", "big", "small", "tiny"], default="base", help="of the model (default: %(default)s)"),
     "--folder": dict(type=types.path, help="default: runs/CORPUS-WAY-SIZE"),

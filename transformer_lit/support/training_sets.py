@@ -1,5 +1,5 @@
 """The corpora that large runs train on, by name, and the sentences that are held out of each."""
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
@@ -104,27 +104,40 @@ def mixture_sources(language: str) -> list[Source]:
     kinds = [tatoeba_source(language), multi30k_source(language), news_source(language),
              Source("general", tuple(path for source in files for path in source.files), general)]
     kinds = [replace(kind, read=partial(apart_from, kind.read, partial(near_copies, language))) for kind in kinds]
-    return [*kinds, replace(kinds[0], name="copying", read=partial(copying_pairs, kinds[0].read))]
+    return [*kinds, replace(kinds[0], name="copying", read=partial(copying_pairs, kinds[0].read, corpora.THOUSANDS[language]))]
 
 
+HELD = ("valid", "test")
 FAMILIES: dict[str, Callable[[str], list[Source]]] = {
     "wmt14": wmt_sources, "general": general_sources, "mixture": mixture_sources, "multi30k": lambda language: [multi30k_source(language)]}
 
 
+def folder_parts(folder: Path) -> tuple[list[Source], dict[str, Source]]:
+    """A folder's texts to train on, and what it holds out: its files `valid` and `test`, such as valid.tsv, if it has both.
+
+    ValueError if it has only one of them, or neither and the news tests aren't in its language."""
+    texts = folder_sources(folder)
+    held = {source.name.partition(".")[0]: source for source in texts if source.name.partition(".")[0] in HELD}
+    if len(held) == 1 or not held and language_of(str(folder)) not in data.CORPORA["wmt14"]:
+        raise ValueError(f"{folder} needs two files of pairs to hold out, valid.tsv and test.tsv; without both, the news tests are held out, "
+                         f"and its name must end in one of -{', -'.join(data.CORPORA['wmt14'])}")
+    return [source for source in texts if source not in held.values()], held
+
+
 def sources_of(corpus: str) -> list[Source]:
-    "The streams of a named training set, or of a folder of yours whose name ends in -fr or -de. ValueError for another name."
-    language = language_of(corpus)
+    "The streams of a named training set, or of a folder of yours. ValueError for another name."
     if family := family_of(corpus):
-        return FAMILIES[family](language)
-    if Path(corpus).is_dir() and language in ("fr", "de"):
-        return folder_sources(Path(corpus))
-    raise ValueError(f"there is no training set {corpus}; there are {', '.join(TRAINING_SETS)}, or name a folder that ends in "
-                     "-fr or -de")
+        return FAMILIES[family](language_of(corpus))
+    if Path(corpus).is_dir():
+        return folder_parts(Path(corpus))[0]
+    raise ValueError(f"there is no training set {corpus}; there are {', '.join(TRAINING_SETS)}, or name a folder")
 
 
 def held_out(corpus: str) -> dict[str, list[TextPair]]:
-    "Pairs to develop with, \"valid\", and to test with, \"test\": Multi30k's own, and newstest2013 and 2014 for all others (§6.1)."
+    "Pairs to develop with, \"valid\", and to test with, \"test\": Multi30k's own, a folder's own, and newstest2013 and 2014 for all others (§6.1)."
     language, family = language_of(corpus), family_of(corpus)
+    if not family and Path(corpus).is_dir() and (own := folder_parts(Path(corpus))[1]):
+        return {part: list(own[part].read()) for part in HELD}
     if family == "multi30k":
         return {part: data.read_multi30k(part, language) for part in ("valid", "test")}
     if family == "mixture":
@@ -144,6 +157,19 @@ def files_needed(corpus: str) -> list[str]:
     return corpora.files_of("tatoeba" if family == "general" else family, language)
 
 
+def held_names(corpus: str, inputs: Sequence[Mapping]) -> dict[str, str]:
+    "What the scores call the pairs that a training with these inputs held out."
+    if family_of(corpus) == "multi30k":
+        return {"valid": "multi30k-val", "test": "multi30k-test2016"}
+    own = {name.partition(".")[0]: name for name in (file["source"] for file in inputs)}
+    return {part: own[part] for part in HELD} if set(HELD) <= set(own) else {"valid": "newstest2013", "test": "newstest2014"}
+
+
+def held_sources(corpus: str) -> list[Source]:
+    "The files that a folder of yours holds out; none for a named training set."
+    return [] if family_of(corpus) else list(folder_parts(Path(corpus))[1].values())
+
+
 def inputs_of(sources: list[Source]) -> list[dict]:
     "Name, size and hash of every file behind the sources."
     return [{"source": source.name, "file": path.name, "bytes": path.stat().st_size, "sha256": file_hash(path)}
@@ -151,10 +177,10 @@ def inputs_of(sources: list[Source]) -> list[dict]:
 
 
 def inputs_here(corpus: str) -> list[dict] | None:
-    "`inputs_of` a corpus, or None where some of it is not at hand: nothing is fetched only to be compared."
+    "`inputs_of` a corpus and what it holds out, or None where some of it is not at hand: nothing is fetched only to be compared."
     try:
         if all(map(download.here, files_needed(corpus))):
-            return inputs_of(sources_of(corpus))
+            return inputs_of(sources_of(corpus) + held_sources(corpus))
     except (FileNotFoundError, ValueError):
         pass
     return None
