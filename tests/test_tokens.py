@@ -15,7 +15,8 @@ from tokenizers import Regex, pre_tokenizers
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.support.files import shipped
 from transformer_lit.tokens import (BYTES, PIECE, SPECIAL, BytePairs, Subwords, Vocabulary, apply_merges, commonest, count_pairs, kind,
-                                    join_words, learn_merges, merge, single_bytes, split_pieces, until_end)
+                                    join_words, learn_merges, merge, single_bytes, split_pieces, until_end, split_words)
+from transformer_lit.translation import create_translator
 
 TEXT = ["The animal didn't cross the street because it was too tired.", "It was too wide, and the animals were too tired!",
         "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.", "Où ça ? Là-bas, près de l'école : l'élève dort."]
@@ -165,6 +166,13 @@ def test_smallest(size):
     "Fewer tokens than special ones and bytes can't be had; then there are no merges."
     for tokenizer in (BytePairs.build(TEXT, size), Subwords.build(TEXT, size)):
         assert len(tokenizer) == 260 and tokenizer.decode(tokenizer.encode("é ")) == "é "
+
+
+def test_languages_but_french_are_cut_like_english():
+    assert split_words("L'ami d'Anna", "fr") == ["L'", "ami", "d'", "Anna"]
+    assert split_words("L'amica d'Anna", "it") == split_words("L'amica d'Anna", "en") == ["L'amica", "d'Anna"]
+    translator = create_translator([("Hello there.", "Hola amigo.")] * 2, "es", d_model=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, d_ff=8)
+    assert translator.languages == ("en", "es") and "Hola" in translator.target.ids
 
 
 def test_a_list_of_words():

@@ -30,11 +30,11 @@ WORD = {  # English keeps don't whole; French cuts after j', l', qu'
 
 
 def split_words(text: str, language: str = "en") -> list[str]:
-    """Words and marks of a sentence; `language` is "en" or "fr".
+    """Words and marks; languages but French are cut like English.
 
     Spaces of all kinds are left out, ’ becomes '."""
     text = unicodedata.normalize("NFC", text).replace("’", "'")
-    return WORD[language].findall(text)
+    return WORD.get(language, WORD["en"]).findall(text)
 
 # %% ../book/15_tokens.ipynb #join-words
 def join_words(words: list[str], language: str = "en") -> str:
