@@ -7,6 +7,8 @@ import pytest
 
 from transformer_lit.support import rivals
 from transformer_lit.support.files import shipped
+from transformer_lit.support.recipes import SAMPLES
+from transformer_lit.support.seen import was_seen
 
 ROOT = Path(__file__).parents[1]
 
@@ -91,6 +93,9 @@ def test_two_translators_side_by_side(monkeypatch):
     assert "−1.5 on everyday sentences, +10.0 on captions, +0.0 on news of 2013" in told and "--folder x" in told
     assert "75.0" in told and "names" in told and "captions, two" in told
     said = rivals.answers_beside(("one", "two")).html
+    assert f"Of these 12 English sentences the shipped translator's training held {sum(map(was_seen, SAMPLES))}" in html.unescape(said)
+    own = html.unescape(rivals.answers_beside(("one", "two"), "own").html)
+    assert "Of these 40 English sentences the shipped translator's training held none" in own, "the book's own stand in no corpus"
     assert said.count("<tr>") == 1 + len(before["spoken"]["recipe"]) and "Autrement." in said and before["spoken"]["recipe"][0][1] in html.unescape(said)
 
 
@@ -111,6 +116,10 @@ def test_chapter_18_says_what_the_translators_records_hold():
     gain = {test: (first["tests"][test]["bleu"]["value"], second["tests"][test]["bleu"]["value"]) for test in first["tests"]}
     assert [round(bleu) for bleu in gain["multi30k"]] == [20, 60] and [round(bleu) for bleu in gain["newstest2014"]] == [5, 24]
     assert all(40 <= round(then - before) <= 45 for before, then in (gain[test] for test in ("law", "web", "php", "python")))
+    for field, lowest in (("repeats", 9), ("untouched", 9)):
+        assert first["tests"]["newstest2014"][field] > lowest * second["tests"]["newstest2014"][field], "a ninth or fewer"
+    assert [round(100 * one["tests"]["newstest2014"]["short"], 1) for one in (first, second)] == [18.2, 0.1], "18 of a hundred, one of a thousand"
+    assert [round(one["tests"]["tatoeba"]["first"]["bleu"]["value"]) for one in (first, second)] == [53, 50], "with the first reference alone"
     before, then = gain["tatoeba"]
     assert 3 < before - then < 3.5, "more than three"
     copied = second["copied"]
@@ -132,5 +141,8 @@ def test_chapter_18_says_how_far_to_trust_a_confidence():
     assert round(min(news)) == -11 and min(news) in surest and max(news) < 0, "every group is somewhat worse"
     assert all(abs(gap) < 7.5 for gaps in first.values() for gap in gaps if gap not in surest)
     assert first["multi30k"][0] > 0 > first["multi30k"][-1], "the unsure answers are better and the surest worse"
+    away = [[round(rivals.recorded(f"confidence-{name}")["tests"]["newstest2014"][key]) for key in ("distance", "distance_of_mean")]
+            for name in ("tatoeba-fr", "mixture-fr")]
+    assert away == [[8, 11], [10, 11]], "what a single answer is away from"
     assert max(abs(gap) for gaps in second.values() for gap in gaps) < 9.5 and min(second["multi30k"]) > 0, "captions are better than expected"
     assert all(gaps[-1] < 0 for test, gaps in second.items() if test.startswith("news")), "the surest answers on news are worse"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from . import figures
 from .files import shipped
+from .seen import was_seen
 
 MOVED = {"python tests/bench/": "python bench/"}  # as records have it, as it is today
 FORMS = {"torch": "nn.Transformer"}
@@ -273,7 +274,8 @@ def answers_beside(names: tuple[str, str], group: str = "recipe") -> figures.Pic
     "The same sentences said by two translators, from their records."
     one, two = (recorded(f"domains-{name}")["spoken"][group] for name in names)
     said: list[Row] = [{"English": sentence, names[0]: was, names[1]: now} for (sentence, was, *_), (_, now, *_) in zip(one, two, strict=True)]
-    return figures.table(said)
+    seen = sum(was_seen(sentence) for sentence, *_ in one)
+    return figures.table(said, caption=f"Of these {len(said)} English sentences the shipped translator's training held {seen or 'none'}")
 
 
 BARS: dict[str, Callable[[dict], figures.Picture]] = {  # which records are drawn; the others are tables
