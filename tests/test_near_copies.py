@@ -1,5 +1,6 @@
 """Near-copies of held-out sentences: what counts as one, and what doesn't."""
 from transformer_lit.support.near_copies import NearCopies, apart_from
+from transformer_lit.support.own_report import nearly_known
 
 HELD = ["The cat sleeps.", "A man in a green coat walks his dog along the beach."]
 NEAR = NearCopies(HELD)
@@ -21,6 +22,13 @@ def test_the_share_decides_at_its_own_value():
     assert NearCopies([long], share=0.4)("x one two three four five y")  # two of five
     assert not NearCopies([long], share=0.41)("x one two three four five y")
     assert not NearCopies([long], share=0.4, long=9)("x one two three four five y"), "too short to be compared by runs"
+
+
+def test_near_copies_are_named_by_their_numbers():
+    assert NEAR.of("The cat sleeps!") == {0} and NEAR.of("Look, a man in a green coat walks his dog along the beach!") == {1} and NEAR.of("A dog.") == set()
+    assert NearCopies(["Go.", "go!", "Stay."]).of("GO") == {0, 1}
+    train = [("the cat sleeps", "x"), ("Now a man in a green coat walks his dog along the beach.", "y"), ("A cat.", "z")]
+    assert nearly_known([*HELD, "A bird sings."], train) == 2 / 3 and nearly_known([], train) == 0
 
 
 def test_a_source_loses_its_near_copies_and_nothing_else():

@@ -17,28 +17,30 @@ class NearCopies:
     share: of the held sentence's runs that the other must hold."""
 
     def __init__(self, held: Iterable[str], share: float = 0.7, long: int = 8):
-        self.same: set[str] = set()
+        self.same: defaultdict[str, list[int]] = defaultdict(list)  # words -> the held sentences of them, by their numbers
         self.holders: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)  # a run -> the held sentences with it
-        self.enough: list[float] = []
-        for words in map(words_in, held):
-            self.same.add(" ".join(words))
+        self.enough: dict[int, float] = {}
+        for k, words in enumerate(map(words_in, held)):
+            self.same[" ".join(words)].append(k)
             if len(words) >= long:
                 runs = self.runs(words)
                 for run in runs:
-                    self.holders[run].append(len(self.enough))
-                self.enough.append(share * len(runs))
+                    self.holders[run].append(k)
+                self.enough[k] = share * len(runs)
 
     @staticmethod
     def runs(words: list[str]) -> set[tuple[str, ...]]:
         "All runs of four words."
         return set(zip(words, words[1:], words[2:], words[3:]))
 
-    def __call__(self, english: str) -> bool:
-        words = words_in(english)
-        if " ".join(words) in self.same:
-            return True
+    def of(self, sentence: str) -> set[int]:
+        "The held sentences that this one repeats, by their numbers."
+        words = words_in(sentence)
         found = Counter(k for run in self.runs(words) for k in self.holders.get(run, ()))
-        return any(count >= self.enough[k] for k, count in found.items())
+        return {*self.same.get(" ".join(words), ()), *(k for k, count in found.items() if count >= self.enough[k])}
+
+    def __call__(self, sentence: str) -> bool:
+        return bool(self.of(sentence))
 
 
 def apart_from(read: Callable[[], Iterable[TextPair]], near: Callable[[], NearCopies]) -> Iterator[TextPair]:

@@ -429,7 +429,8 @@ def train(files: Sequence[Path], languages: tuple[str, str], folder: Path, comma
     record = records.write_record(
         folder, command, trainer.config.seed, replace(recipe, training=trainer.config), data, effort,
         [held_out] + scored(said, references, recipe.corpus + "-test", cut), interval=own_report.intervals(said, references, cut),
-        copied_answers=own_report.known(references, parts["train"]), but_for_numbers=but_for_numbers(sources, parts["train"]))
+        copied_answers=own_report.known(references, parts["train"]), but_for_numbers=but_for_numbers(sources, parts["train"]),
+        near_copies=own_report.nearly_known(sources, parts["train"]))
     if not own_report.write_doubted(folder, lambda: doubted(translator, parts["train"])):
         tell(f"{folder / own_report.DOUBTED} stays as it is, you may have worked on it; once you have moved it, the same command writes it anew")
     shown = own_report.examples(sources, references, said)

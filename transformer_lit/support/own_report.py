@@ -10,6 +10,7 @@ from ..data import grouped, known_answers
 from ..evaluation import checksum, interval
 from .archives import TextPair, must_be_columns, read_columns, read_lines
 from .files import write_text
+from .near_copies import NearCopies
 from .sampling import evenly
 from .spaceless import cut_for, line_counts_by, scores_by
 
@@ -81,6 +82,14 @@ def known(references: Sequence[Sequence[str]], train: Iterable[TextPair]) -> flo
     "The share of test sentences with a reference that training holds too, as the translation of another sentence."
     found = known_answers(references, train)
     return sum(found) / max(len(found), 1)
+
+
+def nearly_known(sources: Sequence[str], train: Iterable[TextPair]) -> float:
+    "The share of test sentences that a training sentence nearly repeats: the same words, or for one of eight words or more most runs of four."
+    near, found = NearCopies(sources), set[int]()
+    for source, _ in train:
+        found |= near.of(source)
+    return len(found) / max(len(sources), 1)
 
 
 @dataclass(frozen=True)
@@ -223,7 +232,8 @@ the test or validation part, and "doubted" a pair listed in the file after --wit
 
 {parts}
 No two parts share a source sentence, not even one with other punctuation, spaces or accents. Of the test sentences, {copied:.0%} have a reference that
-also occurs in training, as the translation of another sentence, and {templates:.0%} occur in training with other numbers: such sentences inflate the scores.
+also occurs in training, as the translation of another sentence, {templates:.0%} occur in training with other numbers, and {near:.0%} are nearly repeated by a
+training sentence (of eight words or more: most runs of four words are the same). Such sentences inflate the scores.
 
 {tokens}
 
@@ -263,7 +273,7 @@ def write_report(folder: Path, record: Mapping, shown: Mapping[str, Sequence[Ans
         pairs=table(("pairs", "number"), pair_rows(counts) + (pair_rows(more["cleaning"], " (training only)") if more else [])
                     + ([(f"left out of training: listed in {' and '.join(without['files'])}", f"{without['pairs']:,}")] if without else [])),
         parts=table(("part", "pairs"), [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]),
-        copied=record["copied_answers"], templates=record["but_for_numbers"],
+        copied=record["copied_answers"], templates=record["but_for_numbers"], near=record["near_copies"],
         characters=BY_CHARACTERS * any("tok:char" in score.get("signature", "") for score in record["scores"]),
         shape=shape(recipe), parameters=record["parameters"], minutes=record["seconds"] / 60,
         tokens=over_long(record),
