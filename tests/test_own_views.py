@@ -153,7 +153,7 @@ def test_the_page_says_what_wrong_lines_cost():
     found = {kind: runs[0]["found"] for kind, runs in views.noisy_runs().items() if kind != "real"}
     wrong = {kind: one["own score"]["recall"] * 5_000 for kind, one in found.items()}
     good = {kind: one["own score"]["false_alarms"] * 50_000 for kind, one in found.items()}
-    assert all(0.3 < good[kind] / (good[kind] + wrong[kind]) < 0.56 for kind in without), "a third to a half of it was good"
+    assert all(0.3 < good[kind] / (good[kind] + wrong[kind]) < 0.56 for kind in without), "a third to a little over a half of it was good"
     assert all(one["lopsided"]["recall"] < 0.02 for one in found.values()), "lengths find at most one in a hundred"
     assert found["untranslated"]["all rules"]["recall"] > 0.95 < found["wrong-language"]["all rules"]["recall"] and found["misaligned"]["all rules"]["recall"] < 0.02
     assert found["untranslated"]["own score"]["recall"] < 0.01 and 0.7 < found["misaligned"]["own score"]["recall"] < 0.8
