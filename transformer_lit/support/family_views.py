@@ -11,7 +11,7 @@ from .fair import over_seeds
 from .sketches import Prose, in_a_row
 
 ONE, LEFT, TWO = "encoder-only", "decoder-only", "encoder-decoder"
-COLOURS = {ONE: figures.ENCODER, LEFT: figures.DECODER, TWO: figures.BRIDGE}
+COLOURS = {family: figures.NAMED[family] for family in (ONE, LEFT, TWO)}  # not the colours of an encoder's or decoder's parts
 STEPS = (800, 3200)  # of the recorded runs
 PART = "three families"  # of the plan of bench/fair.py
 ONCE, EACH, LOOKS = f"{ONE}, one look", f"{ONE}, a look per word", f"{LEFT}, 16 looks"

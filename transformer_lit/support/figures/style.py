@@ -27,7 +27,8 @@ TEAL, PLUM, OCHRE, SLATE, OLIVE = "#2A8C82", "#9A5FB0", "#B07D1A", "#5B7DB1", "#
 CYCLE = [INK, TEAL, PLUM, OCHRE, SLATE, OLIVE, GREY]
 NAMED = {  # what comes in several chapters has the same colour in all of them
     "Transformer": INK, "ours": INK, "post-norm": INK, "Adam": INK, "AdamW": INK, "with attention": TEAL, "RNN with attention": TEAL,
-    "RNN": OCHRE, "decoder-only": PLUM, "pre-norm": SLATE, "Muon": TEAL, "reference": GREY, "PyTorch": GREY, "sacreBLEU": GREY,
+    "RNN": OCHRE, "decoder-only": PLUM, "encoder-only": TEAL, "encoder-decoder": INK, "pre-norm": SLATE, "Muon": TEAL, "reference": GREY,
+    "PyTorch": GREY, "sacreBLEU": GREY,
     "2017": OLIVE, "adamw": OCHRE, "RoPE": PLUM, "unigram": GREY, "bigram": GREY, "trigram": GREY, "transformer": INK, "rnn": OCHRE, "rnn-attention": TEAL,
 }
 COLUMN, PHONE = 704, 358  # pixels that a figure may fill on a desk and on a phone
