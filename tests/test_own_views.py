@@ -99,8 +99,12 @@ def test_ways_to_use_captions(monkeypatch):
 
 def test_the_page_says_what_so_many_pairs_gave():
     few, more, many, every = (views.scores_of(views.runs_of(pairs), "bleu") for pairs in (2_000, 10_000, 50_000, 150_000))
-    assert [size.pairs for size in views.measured(1)] == [2_000, 10_000, 50_000, 150_000] and max(few) < 10 < 20 < min(more) and every[0] > 50
-    assert views.runs_of(150_000)[0]["train_pairs"] == 158_482 and [run["seed"] for run in views.runs_of(50_000)] == [1, 2, 3] and not views.runs_of(1_000_000)
+    assert [size.pairs for size in views.measured(1)] == [2_000, 10_000, 50_000, 150_000, 1_000_000] and max(few) < 10 < 20 < min(more) and every[0] > 50
+    assert views.runs_of(150_000)[0]["train_pairs"] == 158_482 and [run["seed"] for run in views.runs_of(50_000)] == [1, 2, 3]
+    (mixed,) = views.runs_of(1_000_000)
+    assert mixed["text"] == "general" and mixed["train_pairs"] == 1_000_000 and round(1 - 158_482 / 1e6, 2) == 0.84 and mixed["size"]["epochs"] == 5
+    assert round(1 / mixed["epochs_run"]) == 7 and round(mixed["tokens"] / 1e6, 1) == 4.0 and 55 < mixed["cpu_seconds"] / 60 < 65, "an hour, a seventh of an epoch"
+    assert views.scores_of([mixed], "bleu")[0] < min(more), "less than ten thousand everyday pairs"
     means = [round(mean(some), 1) for some in (few, more, many, every)]
     assert all(17 <= after - before < 18.5 for before, after in zip(means[:2], means[1:3])) and round(means[3] - means[2]) == 11 and round(means[2]) == 45
     assert sorted(round(run["cpu_seconds"] / 60) for run in views.runs_of(50_000)) == [39, 41, 78]
