@@ -42,9 +42,9 @@ def interval_said(value: float, low: float, high: float) -> str:
     return f"{value:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def score_said(runs: Sequence[Mapping], metric: str) -> str:
-    "A score on the everyday test after the last epoch, mean of the runs, with the interval that a single run has on average."
-    scores = [run.get("last", run["tests"][TEST])["all"][metric] for run in runs]
+def bleu_said(runs: Sequence[Mapping]) -> str:
+    "BLEU on the everyday test after the last epoch, mean of the runs, with the interval that a single run has on average."
+    scores = [run.get("last", run["tests"][TEST])["all"]["bleu"] for run in runs]
     return interval_said(*(mean(score[key] for score in scores) for key in ("value", "low", "high")))
 
 
@@ -67,10 +67,10 @@ def sizing_table() -> figures.Picture:
     for size in measured(1):
         runs = runs_of(size.pairs)
         bleu = scores_of(runs, "bleu")
-        rows.append({"pairs": f"{runs[0]['train_pairs']:,}" + ", most of another kind" * (runs[0]["text"] == "general"), "BLEU": score_said(runs, "bleu"),
-                     "one reference": f"{mean(scores_of(runs, 'bleu', which='first')):.1f}", "chrF": score_said(runs, "chrf"),
+        rows.append({"pairs": f"{runs[0]['train_pairs']:,}" + " (mixed)" * (runs[0]["text"] == "general"), "BLEU": bleu_said(runs),
+                     "one reference": f"{mean(scores_of(runs, 'bleu', which='first')):.1f}", "chrF": f"{mean(scores_of(runs, 'chrf')):.1f}",
                      "French known": f"{mean(run['copied_answers'] for run in runs):.1%}",
-                     "minutes": f"{mean(run['cpu_seconds'] for run in runs) / 60:.0f}" + " by the clock" * (runs[0]["text"] == "shipped"),
+                     "minutes": f"{mean(run['cpu_seconds'] for run in runs) / 60:.0f}" + " (clock)" * (runs[0]["text"] == "shipped"),
                      "seeds": f"{len(runs)}" + f" ({min(bleu):.1f} to {max(bleu):.1f})" * (len(runs) > 1)})
     first = runs_of(measured()[0].pairs)[0]["tests"][TEST]
     return figures.table(rows, caption=f"{first['sentences']:,} test sentences, after the last epoch, mean of the seeds; in square brackets "
