@@ -73,7 +73,7 @@ def sizing_table() -> figures.Picture:
                      "minutes": f"{mean(run['cpu_seconds'] for run in runs) / 60:.0f}" + " (clock)" * (runs[0]["text"] == "shipped"),
                      "seeds": f"{len(runs)}" + f" ({min(bleu):.1f} to {max(bleu):.1f})" * (len(runs) > 1)})
     first = runs_of(measured()[0].pairs)[0]["tests"][TEST]
-    return figures.table(rows, caption=f"{first['sentences']:,} test sentences, after the last epoch, mean of the seeds; in square brackets "
+    return figures.table(rows, caption=f"{first['sentences']:,} test sentences, at the end of training, mean of the seeds; in square brackets "
                          "the 95% interval of a single run; seeds: from the lowest BLEU to the highest; " + first["all"]["bleu"]["signature"].replace("|", " "), wide=True)
 
 
