@@ -185,6 +185,22 @@ def test_the_page_says_what_synthetic_pairs_bring():
     losses = [float(row["loss"].rstrip("%")) for row in views.back_rows([10_000]) if row["loss"]]
     assert len(losses) == 3 and all(-15.5 < loss < -12.5 for loss in losses), "13 to 15 percent less"
     assert {text: cells[text]["seeds"] for text in gains} == dict.fromkeys(gains, [1, 2, 3])
+    rows = {row[""]: row["gain"] for row in views.back_rows([10_000])}
+    assert [text for text, gain in rows.items() if gain and "undecided" not in gain] == [views.BACK["greedy+tagged"]], "decided with the tag alone"
+
+
+def test_the_page_says_what_synthetic_pairs_bring_to_more_pairs():
+    run, cells = views.reverse_run(50_000), views.cells_by_text(50_000, 0)
+    assert run["monolingual"] == 100_000 and run["in_test"] == [11]
+    assert [round(views.reverse_run(pairs)["tests"]["tatoeba, reversed"]["all"]["bleu"]["value"]) for pairs in (50_000, 10_000)] == [46, 27]
+    assert {text: cell["seeds"] for text, cell in cells.items() if text in views.BACK} == {"real": [1, 2, 3], "greedy": [1], "greedy+tagged": [1]}
+    plain, tagged = (cells[text]["more_than"][0]["tatoeba"] for text in ("greedy", "greedy+tagged"))
+    assert [round(gain["value"], 1) for gain in (plain, tagged)] == [1.0, 2.1] and plain["low"] < 0 < tagged["low"]
+    real = views.scores_of(views.runs_of(50_000), "bleu")
+    assert real[0] == min(real) and round(mean(real) - real[0], 1) == 0.7, "the worst of the three"
+    losses = [float(row["loss"].rstrip("%")) for row in views.back_rows([50_000]) if row["loss"]]
+    assert all(-9 < loss < -8 for loss in losses) and len(losses) == 2
+    assert len({run["steps"] for run in views.recorded("own-pair")["runs"] if run["pairs"] == 50_000 and run["epochs"] == 0 and run["text"] != "reverse"}) == 1
 
 
 def test_the_page_says_which_changes_help():
