@@ -263,9 +263,9 @@ def test_synthetic_pairs_beside_real_ones(monkeypatch):
     monkeypatch.setattr(views, "recorded", lambda name: {"cells": cells, "runs": runs})
     assert views.back_rows([10_000, 50_000]) == [
         {"real pairs": "10,000", "": "real pairs alone", "BLEU": "21.0 (20.0 to 22.0)", "gain": "", "loss": "", "seeds": 3},
-        {"real pairs": "10,000", "": "with synthetic pairs", "BLEU": "24.0 (23.0 to 25.0)", "gain": "+3.0 [+2.0, +4.0], undecided", "loss": "-20.0%", "seeds": 2},
-        {"real pairs": "10,000", "": "with synthetic pairs, tagged", "BLEU": "25.0 (24.0 to 26.0)", "gain": "+4.2 [+3.2, +5.2]", "loss": "-20.0%", "seeds": 2},
-        {"real pairs": "10,000", "": "with synthetic pairs, sampled", "BLEU": "22.0", "gain": "-0.5 [-1.5, +0.5]", "loss": "+2.0%", "seeds": 1}]
+        {"real pairs": "10,000", "": "+ synthetic", "BLEU": "24.0 (23.0 to 25.0)", "gain": "+3.0 [+2.0, +4.0], undecided", "loss": "-20.0%", "seeds": 2},
+        {"real pairs": "10,000", "": "+ synthetic, tagged", "BLEU": "25.0 (24.0 to 26.0)", "gain": "+4.2 [+3.2, +5.2]", "loss": "-20.0%", "seeds": 2},
+        {"real pairs": "10,000", "": "+ synthetic, sampled", "BLEU": "22.0", "gain": "-0.5 [-1.5, +0.5]", "loss": "+2.0%", "seeds": 1}]
     html = views.synthetic_table(10_000, ["Oui."]).html
     assert "Yeah." in html and "Leave!" not in html and "30.0 BLEU into English" in html
     for pairs, sentence in ((10_000, "Non."), (50_000, "Oui.")):

@@ -177,8 +177,8 @@ def domain_rows() -> list[dict]:
 
 # Text in one language ----------------------------------------------------------------------------------------------------
 
-BACK = {"real": "real pairs alone", "greedy": "with synthetic pairs", "greedy+tagged": "with synthetic pairs, tagged",
-        "sampled": "with synthetic pairs, sampled"}
+BACK = {"real": "real pairs alone", "greedy": "+ synthetic", "greedy+tagged": "+ synthetic, tagged",
+        "sampled": "+ synthetic, sampled"}
 
 
 def cells_by_text(pairs: int, epochs: int) -> dict[str, dict]:
