@@ -33,14 +33,13 @@ from common import BENCH, Clock, command, keep, where
 from torch import nn
 from twin import Twin
 
-from transformer_lit.data import (
-    file_hash, load, read_tatoeba, sentence_key, shipped, shorter_than, tatoeba_archive)
+from transformer_lit.data import load, read_tatoeba, sentence_key, shorter_than, tatoeba_archive
 from transformer_lit.decoding import greedy_decode
 from transformer_lit.loss import shift_right, smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import noam
-from transformer_lit.support.files import write_whole
+from transformer_lit.support.files import file_hash, shipped, write_whole
 from transformer_lit.support.optimizers import MuonAndAdam
 from transformer_lit.support.precision import precision_here
 from transformer_lit.support.recipes import rise_and_fall
