@@ -76,6 +76,10 @@ def test_a_folder_of_any_pair_holds_out_files_of_its_own(monkeypatch, tmp_path):
     assert training_sets.held_names(str(mine), inputs) == {"valid": "valid.tsv", "test": "test.tsv.gz"}
     assert training_sets.held_names("wmt14-en-fr", inputs[:2]) == {"valid": "newstest2013", "test": "newstest2014"}
     assert training_sets.held_names("multi30k-en-fr", []) == {"valid": "multi30k-val", "test": "multi30k-test2016"}
+    (mine / "test.txt").write_text("T\tB\n")
+    with pytest.raises(ValueError, match=r"mine-nl has test.tsv.gz besides test.txt: keep one of each"):
+        training_sets.sources_of(str(mine))
+    (mine / "test.txt").unlink()
     (mine / "valid.tsv").unlink()
     with pytest.raises(ValueError, match="needs two files"):
         training_sets.sources_of(str(mine))

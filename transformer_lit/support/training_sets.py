@@ -1,5 +1,5 @@
 """The corpora that large runs train on, by name, and the sentences that are held out of each."""
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
@@ -112,16 +112,23 @@ FAMILIES: dict[str, Callable[[str], list[Source]]] = {
     "wmt14": wmt_sources, "general": general_sources, "mixture": mixture_sources, "multi30k": lambda language: [multi30k_source(language)]}
 
 
+def parts_among(names: Iterable[str]) -> dict[str, str]:
+    "Which of a folder's files, by their names, hold out pairs: part -> name."
+    return {part: name for name in names if (part := name.partition(".")[0]) in HELD}
+
+
 def folder_parts(folder: Path) -> tuple[list[Source], dict[str, Source]]:
     """A folder's texts to train on, and what it holds out: its files `valid` and `test`, such as valid.tsv, if it has both.
 
-    ValueError if it has only one of them, or neither and the news tests aren't in its language."""
-    texts = folder_sources(folder)
-    held = {source.name.partition(".")[0]: source for source in texts if source.name.partition(".")[0] in HELD}
+    ValueError if it has only one of them, or one twice, or neither and the news tests aren't in its language."""
+    texts = {source.name: source for source in folder_sources(folder)}
+    held = {part: texts.pop(name) for part, name in parts_among(list(texts)).items()}
+    if twice := parts_among(texts):
+        raise ValueError(f"{folder} has {' and '.join(twice.values())} besides {' and '.join(held[part].name for part in twice)}: keep one of each")
     if len(held) == 1 or not held and language_of(str(folder)) not in data.CORPORA["wmt14"]:
         raise ValueError(f"{folder} needs two files of pairs to hold out, valid.tsv and test.tsv; without both, the news tests are held out, "
                          f"and its name must end in one of -{', -'.join(data.CORPORA['wmt14'])}")
-    return [source for source in texts if source not in held.values()], held
+    return list(texts.values()), held
 
 
 def sources_of(corpus: str) -> list[Source]:
@@ -161,8 +168,7 @@ def held_names(corpus: str, inputs: Sequence[Mapping]) -> dict[str, str]:
     "What the scores call the pairs that a training with these inputs held out."
     if family_of(corpus) == "multi30k":
         return {"valid": "multi30k-val", "test": "multi30k-test2016"}
-    own = {name.partition(".")[0]: name for name in (file["source"] for file in inputs)}
-    return {part: own[part] for part in HELD} if set(HELD) <= set(own) else {"valid": "newstest2013", "test": "newstest2014"}
+    return parts_among(file["source"] for file in inputs) or {"valid": "newstest2013", "test": "newstest2014"}
 
 
 def held_sources(corpus: str) -> list[Source]:
