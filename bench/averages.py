@@ -1,12 +1,14 @@
-"""Weights averaged over the ends of epochs, as in the paper (§6.1), beside the weights at each end alone.
+"""Weights averaged over the ends of epochs, as in the paper (§6.1), beside the weights at each end
+alone.
 
     python bench/averages.py ENDS tatoeba-fr
 
-ENDS holds the checkpoint of a training at several ends of epochs, as epoch-N.safetensors (copied while it ran, or kept by a
-recipe with `average`). The held-out loss of each end, of means over neighbours and of means with the last go to
-book/results/NAME/averages.json. A mean of epochs 5 and 6 is compared with epoch 6: that is what averaging does while the rate
-is still high. One thread; half a minute each.
-"""
+ENDS holds the checkpoint of a training at several ends of epochs, as epoch-N.safetensors (copied
+while it ran, or kept by a recipe with `average`). The held-out loss of each end, of means over
+neighbours and of means with the last go to book/results/NAME/averages.json. A mean of epochs 5 and
+6 is compared with epoch 6: that is what averaging does while the rate is still high. One thread;
+half a minute each."""
+
 import argparse
 import json
 import sys
@@ -17,14 +19,16 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from transformer_lit.data import load  # noqa: E402
-from transformer_lit.support import recipes  # noqa: E402
-from transformer_lit.support.checkpoint import fill_weights, read_checkpoint  # noqa: E402
+from transformer_lit.recipes import recipes  # noqa: E402
+from transformer_lit.runs.checkpoints import fill_weights, read_checkpoint  # noqa: E402
 from transformer_lit.training import validation_loss  # noqa: E402
 from transformer_lit.translation import from_pretrained  # noqa: E402
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("ends", type=Path)
     p.add_argument("name", choices=recipes.RECIPES)
     o = p.parse_args()
@@ -35,15 +39,27 @@ def main():
     valid = translator.encode_pairs(parts["valid"])
     files = {int(f.stem.split("-")[1]): f for f in o.ends.glob("epoch-*.safetensors")}
     held = {n: read_checkpoint(files[n], False) for n in sorted(files)}
-    ends, steps = ({n: h[0] for n, h in held.items()}, {n: h[1]["at"]["step"] for n, h in held.items()})
+    ends, steps = (
+        {n: h[0] for n, h in held.items()},
+        {n: h[1]["at"]["step"] for n, h in held.items()},
+    )
     last = max(ends)
     runs = [[n - k for k in range(many)][::-1] for many in (1, 2, 3) for n in ends]
     groups = [g for g in runs if set(g) <= set(ends)]
     groups += [[last - 2, last]] if last - 1 not in ends and last - 2 in ends else []
     rows = []
     for group in groups:
-        fill_weights(translator.model, {name: sum(ends[n][name] for n in group) / len(group) for name in ends[last]})
-        rows.append({"epochs": group, "step": steps[group[-1]], "loss": validation_loss(translator.model, valid)})
+        fill_weights(
+            translator.model,
+            {name: sum(ends[n][name] for n in group) / len(group) for name in ends[last]},
+        )
+        rows.append(
+            {
+                "epochs": group,
+                "step": steps[group[-1]],
+                "loss": validation_loss(translator.model, valid),
+            }
+        )
         print(rows[-1], flush=True)
     kept = ROOT / "book/results" / o.name / "averages.json"
     kept.write_text(json.dumps(rows, indent=1), encoding="utf-8")

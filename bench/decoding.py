@@ -1,24 +1,30 @@
 """Decoding on the CPU beside its rivals.
 
     python bench/decoding.py [--out FILE]         seconds: a tiny random model, two rounds
-    python bench/decoding.py --full               minutes: book/results/bench/decoding.json, or, on a machine without
+    python bench/decoding.py --full               minutes: book/results/bench/decoding.json, or, on
+    a machine without
                                                         units for bf16, decoding-fp32.json
     python bench/decoding.py --full --rounds 3 --only "batch 32, greedy"
-    python bench/decoding.py --quality 1000       what bf16 and int8 cost and save: bench/bf16.json, or int8.json
+    python bench/decoding.py --quality 1000       what bf16 and int8 cost and save: bench/bf16.json,
+    or int8.json
 
-The first table is the translator that comes with the book (pre-norm, 9.4M weights): ours with the cache, the same in bf16 (only
-where the machine has units for it) and with the linear layers in int8, as PyTorch's dynamic quantization has them, ours without a
-cache (the encoder once, the decoder on the whole prefix for each token; once with all logits of the prefix, as textbooks
-have it, and once with the last ones only), and CTranslate2 with the same weights in float32 and int8. The second is a post-norm
-twin of the same sizes with random weights, because transformers' Marian is post-norm: ours, Marian and CTranslate2. Batches of 32
-and of 1, greedy and a beam of four, answers forced to 40 tokens and, with --full, of their own length. Who doesn't say the same as
-the first is found out before the clock runs, and the row says so. Everything runs on one thread and takes turns; a ratio is the
-median over the rounds of processor seconds against ours in the same round (processor time, because a busy machine stretches the
-other). What is not installed is left out, and the record names it.
+The first table is the translator that comes with the book (pre-norm, 9.4M weights): ours with the
+cache, the same in bf16 (only where the machine has units for it) and with the linear layers in
+int8, as PyTorch's dynamic quantization has them, ours without a cache (the encoder once, the
+decoder on the whole prefix for each token; once with all logits of the prefix, as textbooks have
+it, and once with the last ones only), and CTranslate2 with the same weights in float32 and int8.
+The second is a post-norm twin of the same sizes with random weights, because transformers' Marian
+is post-norm: ours, Marian and CTranslate2. Batches of 32 and of 1, greedy and a beam of four,
+answers forced to 40 tokens and, with --full, of their own length. Who doesn't say the same as the
+first is found out before the clock runs, and the row says so. Everything runs on one thread and
+takes turns; a ratio is the median over the rounds of processor seconds against ours in the same
+round (processor time, because a busy machine stretches the other). What is not installed is left
+out, and the record names it.
 
---quality asks the translator for that many distinct Tatoeba test sentences (TRANSFORMER_LIT_DATA), as `translate` does, in
-batches of 64, greedy and with a beam of four, in fp32, bf16 and int8: equal answers, BLEU, and processor time.
-"""
+--quality asks the translator for that many distinct Tatoeba test sentences (TRANSFORMER_LIT_DATA),
+as `translate` does, in batches of 64, greedy and with a beam of four, in fp32, bf16 and int8: equal
+answers, BLEU, and processor time."""
+
 import argparse
 import copy
 import importlib
@@ -34,13 +40,13 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import BENCH, command, keep, where  # noqa: E402
 from transformer_lit.data import test_set  # noqa: E402
-from transformer_lit.support.files import shipped  # noqa: E402
+from transformer_lit.corpora.files import shipped  # noqa: E402
 from transformer_lit.decoding import beam_search, greedy_decode  # noqa: E402
 from transformer_lit.embeddings import sinusoids  # noqa: E402
-from transformer_lit.support.serving import engine_answers, export  # noqa: E402
+from transformer_lit.serving.ctranslate import engine_answers, export  # noqa: E402
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
-from transformer_lit.support.precision import precision_here  # noqa: E402
+from transformer_lit.runtime.precision import precision_here  # noqa: E402
 from transformer_lit.translation import Translator, answers, create_joint, readable  # noqa: E402
 
 
@@ -52,7 +58,8 @@ def library(name):
 
 
 class Uncached:
-    "The model without its cache: a state is what has been said, and every step runs the decoder on all of it."
+    """The model without its cache: a state is what has been said, and every step runs the decoder
+    on all of it."""
 
     def __init__(self, model, all_logits=True):
         self.model, self.all_logits = model, all_logits
@@ -91,31 +98,41 @@ def ours(model, beam, length):
         if beam == 1:
             return greedy_decode(model, source, length)
         return beam_search(model, source, beam, 0.6, length)
+
     return decode
 
 
 def in_bf16(decode):
     "As `answers` of chapter 18 has it."
+
     def decoding(rows):
         with torch.autocast("cpu", torch.bfloat16):
             return decode(rows)
+
     return decoding
 
 
 class Int8(torch.nn.Module):
-    "A linear layer with int8 weights, a scale a row; its input is rounded anew at each call, with one scale for all of it."
+    """A linear layer with int8 weights, a scale a row; its input is rounded anew at each call, with
+    one scale for all of it."""
 
     def __init__(self, linear):
         super().__init__()
         weight = linear.weight.detach()
         scale = weight.abs().amax(1).clamp(min=1e-8) / 127
-        with warnings.catch_warnings():  # PyTorch is giving up its quantized tensors; see the chapter
+        with (
+            warnings.catch_warnings()
+        ):  # PyTorch is giving up its quantized tensors; see the chapter
             warnings.simplefilter("ignore")
-            rounded = torch.quantize_per_channel(weight, scale, torch.zeros(len(scale), dtype=torch.long), 0, torch.qint8)
+            rounded = torch.quantize_per_channel(
+                weight, scale, torch.zeros(len(scale), dtype=torch.long), 0, torch.qint8
+            )
             self.packed = torch.ops.quantized.linear_prepack(rounded, linear.bias)
 
     def forward(self, x):
-        return torch.ops.quantized.linear_dynamic(x, self.packed, True)  # True: sums that don't overflow without VNNI
+        return torch.ops.quantized.linear_dynamic(
+            x, self.packed, True
+        )  # True: sums that don't overflow without VNNI
 
 
 def in_int8(model):
@@ -130,23 +147,46 @@ def in_int8(model):
 
 def engine(folder, translator, beam, length):
     opened = library("ctranslate2").Translator(str(folder), intra_threads=1, inter_threads=1)
-    forced = {} if length is None else {"min_decoding_length": length, "max_decoding_length": length}
+    forced = (
+        {} if length is None else {"min_decoding_length": length, "max_decoding_length": length}
+    )
     return lambda rows: engine_answers(opened, translator, rows, beam, 0.6, 0, **forced)
 
 
-# A post-norm twin in transformers -----------------------------------------------------------------------------------
+# A post-norm twin in transformers -----------------------------------------------------------------
+
 
 def marian(model):
     "The same post-norm model as transformers has it, with copies of our weights."
     from transformers import MarianConfig, MarianMTModel
+
     c, vocab = model.config, model.output.weight.size(0)
-    twin = MarianMTModel(MarianConfig(
-        vocab_size=vocab, decoder_vocab_size=vocab, d_model=c.d_model, encoder_layers=c.n_encoder_layers,
-        decoder_layers=c.n_decoder_layers, encoder_attention_heads=c.n_heads, decoder_attention_heads=c.n_heads,
-        encoder_ffn_dim=c.d_ff, decoder_ffn_dim=c.d_ff, activation_function="relu", scale_embedding=True, dropout=0.0,
-        attention_dropout=0.0, activation_dropout=0.0, max_position_embeddings=512, pad_token_id=PAD, eos_token_id=EOS,
-        bos_token_id=BOS, decoder_start_token_id=BOS, forced_eos_token_id=None, tie_word_embeddings=True,
-        share_encoder_decoder_embeddings=True)).eval()
+    twin = MarianMTModel(
+        MarianConfig(
+            vocab_size=vocab,
+            decoder_vocab_size=vocab,
+            d_model=c.d_model,
+            encoder_layers=c.n_encoder_layers,
+            decoder_layers=c.n_decoder_layers,
+            encoder_attention_heads=c.n_heads,
+            decoder_attention_heads=c.n_heads,
+            encoder_ffn_dim=c.d_ff,
+            decoder_ffn_dim=c.d_ff,
+            activation_function="relu",
+            scale_embedding=True,
+            dropout=0.0,
+            attention_dropout=0.0,
+            activation_dropout=0.0,
+            max_position_embeddings=512,
+            pad_token_id=PAD,
+            eos_token_id=EOS,
+            bos_token_id=BOS,
+            decoder_start_token_id=BOS,
+            forced_eos_token_id=None,
+            tie_word_embeddings=True,
+            share_encoder_decoder_embeddings=True,
+        )
+    ).eval()
     with torch.no_grad():
         fill_marian(twin, model)
     return twin
@@ -158,7 +198,12 @@ def fill_marian(twin, model):
         theirs.bias.copy_(mine.bias)
 
     def put_attention(theirs, mine):
-        for name, part in (("q_proj", mine.query), ("k_proj", mine.key), ("v_proj", mine.value), ("out_proj", mine.output)):
+        for name, part in (
+            ("q_proj", mine.query),
+            ("k_proj", mine.key),
+            ("v_proj", mine.value),
+            ("out_proj", mine.output),
+        ):
             put(getattr(theirs, name), part)
 
     twin.model.shared.weight.copy_(model.target.tokens.weight)
@@ -180,13 +225,22 @@ def fill_marian(twin, model):
 def by_marian(twin, beam, length):
     def decode(rows):
         source, _ = collate([(row, [BOS]) for row in rows])
-        said = twin.generate(input_ids=source, attention_mask=(source != PAD).long(), num_beams=beam, do_sample=False,
-                             min_new_tokens=length, max_new_tokens=length, **({"length_penalty": 0.6} if beam > 1 else {}))
+        said = twin.generate(
+            input_ids=source,
+            attention_mask=(source != PAD).long(),
+            num_beams=beam,
+            do_sample=False,
+            min_new_tokens=length,
+            max_new_tokens=length,
+            **({"length_penalty": 0.6} if beam > 1 else {}),
+        )
         return said[:, 1:].tolist()  # without BOS; all have the length
+
     return decode
 
 
-# Taking turns -------------------------------------------------------------------------------------------------------
+# Taking turns -------------------------------------------------------------------------------------
+
 
 def timed(decode, batches):
     wall, cpu = time.perf_counter(), time.process_time()
@@ -206,10 +260,19 @@ def race(contestants, batches, rounds):
             times[name].append(timed(decode, batches)[1:])
     measure, rows = next(iter(times.values())), []
     for name, taken in times.items():
-        rows.append({"name": name, "same": sum(map(list.__eq__, first, heard[name])), "sentences": len(first),
-                     "tokens": sum(map(len, heard[name])), "seconds": statistics.median(wall for wall, _ in taken),
-                     "cpu_seconds": statistics.median(cpu for _, cpu in taken),
-                     "ratio": statistics.median(cpu / base for (_, cpu), (_, base) in zip(taken, measure))})
+        rows.append(
+            {
+                "name": name,
+                "same": sum(map(list.__eq__, first, heard[name])),
+                "sentences": len(first),
+                "tokens": sum(map(len, heard[name])),
+                "seconds": statistics.median(wall for wall, _ in taken),
+                "cpu_seconds": statistics.median(cpu for _, cpu in taken),
+                "ratio": statistics.median(
+                    cpu / base for (_, cpu), (_, base) in zip(taken, measure)
+                ),
+            }
+        )
     return rows, heard
 
 
@@ -218,8 +281,15 @@ def cases(full):
     for batch in (32, 1) if full else (8, 1):
         for beam in (1, 4):
             for n in (40, None) if full else (12,):
-                yield (f"batch {batch}, {'greedy' if beam == 1 else f'beam {beam}'}, "
-                       + (f"{n} tokens" if n else "own length")), batch, beam, n
+                yield (
+                    (
+                        f"batch {batch}, {'greedy' if beam == 1 else f'beam {beam}'}, "
+                        + (f"{n} tokens" if n else "own length")
+                    ),
+                    batch,
+                    beam,
+                    n,
+                )
 
 
 def fields(translator, folders, post, twin, beam, length):
@@ -228,10 +298,16 @@ def fields(translator, folders, post, twin, beam, length):
     first = {"ours, cached": ours(model, beam, length)}
     if precision_here() == "bf16":
         first["ours, cached, bf16"] = in_bf16(ours(model, beam, length))
-    first |= {"ours, cached, int8": ours(in_int8(model), beam, length),
-             "ours, uncached": ours(Uncached(model), beam, length),
-             "ours, uncached, last logits only": ours(Uncached(model, False), beam, length)}
-    first |= {f"CTranslate2, {q}": engine(folders[q], translator, beam, length) for q in folders if q != "post"}
+    first |= {
+        "ours, cached, int8": ours(in_int8(model), beam, length),
+        "ours, uncached": ours(Uncached(model), beam, length),
+        "ours, uncached, last logits only": ours(Uncached(model, False), beam, length),
+    }
+    first |= {
+        f"CTranslate2, {q}": engine(folders[q], translator, beam, length)
+        for q in folders
+        if q != "post"
+    }
     second = {"post-norm, ours": ours(post.model, beam, length)}
     if twin is not None:
         second["post-norm, transformers"] = by_marian(twin, beam, length)
@@ -263,25 +339,39 @@ def sentences(translator, batch):
 
 
 def quality(n, rounds):
-    "fp32 and bf16 on `n` test sentences: answers, BLEU of the first reference with its signature, the difference, time."
+    """fp32 and bf16 on `n` test sentences: answers, BLEU of the first reference with its signature,
+    the difference, time."""
     from transformer_lit.evaluation import interval, line_counts, scores
+
     translator = Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr"))
     asked, references = test_set("tatoeba")
     some = [int(k * len(asked) / n) for k in range(min(n, len(asked)))]  # evenly over the set
     small = in_int8(translator.model)
-    ids, first = [translator.source.encode(readable(asked[k])) for k in some], [references[k][:1] for k in some]
+    ids, first = [translator.source.encode(readable(asked[k])) for k in some], [
+        references[k][:1] for k in some
+    ]
     for beam in (1, 4):
-        runs = {p: lambda rows, p=p: answers(translator.model, rows, beam, 64, p) for p in ("fp32", precision_here())}
+        runs = {
+            p: lambda rows, p=p: answers(translator.model, rows, beam, 64, p)
+            for p in ("fp32", precision_here())
+        }
         runs["int8"] = lambda rows: answers(small, rows, beam, 64)
         rows, heard = race(runs, [ids], rounds)
         said = [[translator.target.decode(row) for row in rows] for rows in heard.values()]
         counts = [line_counts(texts, first) for texts in said]
         for row, texts, own in zip(rows, said, counts):
             bleu = scores(texts, first)[0]
-            row |= {"beam": beam, "bleu": bleu["value"], "signature": bleu["signature"],
-                    "difference": interval(own, counts[0])}
-            print(f"beam {beam}, {row['name']}: {row['same']} of {row['sentences']} the same, BLEU {row['bleu']:.2f}, "
-                  f"{row['ratio']:.2f} times the time", flush=True)
+            row |= {
+                "beam": beam,
+                "bleu": bleu["value"],
+                "signature": bleu["signature"],
+                "difference": interval(own, counts[0]),
+            }
+            print(
+                f"beam {beam}, {row['name']}: {row['same']} of {row['sentences']} the same, BLEU"
+                f" {row['bleu']:.2f}, {row['ratio']:.2f} times the time",
+                flush=True,
+            )
         yield from rows
 
 
@@ -298,33 +388,62 @@ def tables(options, rounds):
                 continue
             for contestants in fields(translator, folders, post, twin, beam, length):
                 for row in race(contestants, sentences(translator, batch), rounds)[0]:
-                    print(f"{case}: {row['name']}: {row['seconds']:.3f} s, {row['cpu_seconds']:.3f} of the processor, "
-                          f"{row['ratio']:.2f} times ours, {row['same']} of {row['sentences']} the same", flush=True)
+                    print(
+                        f"{case}: {row['name']}: {row['seconds']:.3f} s, {row['cpu_seconds']:.3f}"
+                        f" of the processor, {row['ratio']:.2f} times ours, {row['same']} of"
+                        f" {row['sentences']} the same",
+                        flush=True,
+                    )
                     yield {"case": case, "batch": batch, "beam": beam, "length": length, **row}
 
 
 def main():
     wanted = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    wanted.add_argument("--full", action="store_true", help="the translator that ships, 40 tokens, batches of 32 and 1")
-    wanted.add_argument("--quality", type=int, metavar="N", help="bf16 against fp32 on N test sentences instead")
+    wanted.add_argument(
+        "--full",
+        action="store_true",
+        help="the translator that ships, 40 tokens, batches of 32 and 1",
+    )
+    wanted.add_argument(
+        "--quality", type=int, metavar="N", help="bf16 against fp32 on N test sentences instead"
+    )
     wanted.add_argument("--rounds", type=int, help="default: 2, with --full 5")
-    wanted.add_argument("--only", default="", help='cases whose name holds this, as "batch 32, greedy"')
+    wanted.add_argument(
+        "--only", default="", help='cases whose name holds this, as "batch 32, greedy"'
+    )
     wanted.add_argument("--out", type=Path)
     options = wanted.parse_args()
     torch.set_num_threads(1)
     rounds = options.rounds or (5 if options.full else 2)
-    rivals = {name: getattr(library(name), "__version__", None) for name in ("ctranslate2", "transformers")}
-    missing = [] if options.quality else [name for name, version in rivals.items() if version is None]
+    rivals = {
+        name: getattr(library(name), "__version__", None)
+        for name in ("ctranslate2", "transformers")
+    }
+    missing = (
+        [] if options.quality else [name for name, version in rivals.items() if version is None]
+    )
     if missing:
         print(f"not installed and left out: {', '.join(missing)}")
     rows = list(quality(options.quality, rounds) if options.quality else tables(options, rounds))
     units = precision_here() == "bf16"
     names = ("bf16.json", "decoding.json") if units else ("int8.json", "decoding-fp32.json")
-    out = options.out or (BENCH / names[not options.quality] if options.quality or options.full else None)
+    out = options.out or (
+        BENCH / names[not options.quality] if options.quality or options.full else None
+    )
     if out:
         out.parent.mkdir(parents=True, exist_ok=True)
         typed = command(wanted, out=options.out and Path("book/results/bench") / out.name)
-        keep(out, {"command": typed, **where(), **rivals, "missing": missing, "rounds": rounds, "rows": rows})
+        keep(
+            out,
+            {
+                "command": typed,
+                **where(),
+                **rivals,
+                "missing": missing,
+                "rounds": rounds,
+                "rows": rows,
+            },
+        )
 
 
 if __name__ == "__main__":

@@ -1,16 +1,22 @@
-"""What a translator knows: its scores on texts of eight kinds, what it copies, what it makes up or leaves out.
+"""What a translator knows: its scores on texts of eight kinds, what it copies, what it makes up or
+leaves out.
 
-    python bench/domains.py                                        # the shipped translator; the same command goes on after a stop
+    python bench/domains.py                                        # the shipped translator; the
+    same command goes on after a stop
     python bench/domains.py --folder runs/mixture-en-fr            # another one
-    python bench/domains.py --only copying                         # some seconds: names, numbers, dates and prices
+    python bench/domains.py --only copying                         # some seconds: names, numbers,
+    dates and prices
 
-The tests: Tatoeba's, Multi30k 2016, newstest2013 and 2014, and a thousand sentences each of law, web pages and two manuals that
-`mixture-en-fr` holds out; where a sentence has several references, with all and with the first alone. Beam 4. The record is written after each of them. Copying: 200 sentences each with an
-invented name, a number, a date, a price; right is an answer that has it, written the English or the French way. Made up or left out: answers of less than half or more than
-twice as many words as the source, answers that say three words three times, and the share of the source's pieces that the
-cross-attention (mean over heads and layers) hardly touches. The twelve sentences of the recipes and the forty of data/try_it.tsv
-are kept with their answers. Needs $TRANSFORMER_LIT_DATA with `general/en-fr`. The record: book/results/bench/domains-NAME.json.
-"""
+The tests: Tatoeba's, Multi30k 2016, newstest2013 and 2014, and a thousand sentences each of law,
+web pages and two manuals that `mixture-en-fr` holds out; where a sentence has several references,
+with all and with the first alone. Beam 4. The record is written after each of them. Copying: 200
+sentences each with an invented name, a number, a date, a price; right is an answer that has it,
+written the English or the French way. Made up or left out: answers of less than half or more than
+twice as many words as the source, answers that say three words three times, and the share of the
+source's pieces that the cross-attention (mean over heads and layers) hardly touches. The twelve
+sentences of the recipes and the forty of data/try_it.tsv are kept with their answers. Needs
+$TRANSFORMER_LIT_DATA with `general/en-fr`. The record: book/results/bench/domains-NAME.json."""
+
 import argparse
 import json
 import re
@@ -30,10 +36,10 @@ from common import BENCH, command, keep, scores, where  # noqa: E402
 from transformer_lit import data  # noqa: E402
 from transformer_lit.attention_maps import record  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
-from transformer_lit.support import training_sets  # noqa: E402
-from transformer_lit.support.confidence import translate_surely  # noqa: E402
-from transformer_lit.support.files import file_hash, shipped, write_json  # noqa: E402
-from transformer_lit.support.recipes import SAMPLES  # noqa: E402
+from transformer_lit.corpora import training_sets  # noqa: E402
+from transformer_lit.serving.confidence import translate_surely  # noqa: E402
+from transformer_lit.corpora.files import file_hash, shipped, write_json  # noqa: E402
+from transformer_lit.recipes.recipes import SAMPLES  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
 from transformer_lit.translation import Translator  # noqa: E402
 
@@ -43,21 +49,61 @@ Test = tuple[list[str], list[list[str]]]  # sentences, the references of each
 def tests() -> dict[str, Test]:
     "Every test by its name."
     held = training_sets.mixture_held_out("fr")
-    found = {"tatoeba": data.test_set("tatoeba"), "multi30k": data.test_set("multi30k"),
-             "newstest2013": ([e for e, _ in held["valid"]], [[f] for _, f in held["valid"]]), "newstest2014": data.test_set("newstest2014")}
+    found = {
+        "tatoeba": data.test_set("tatoeba"),
+        "multi30k": data.test_set("multi30k"),
+        "newstest2013": ([e for e, _ in held["valid"]], [[f] for _, f in held["valid"]]),
+        "newstest2014": data.test_set("newstest2014"),
+    }
     return found | {kind: data.grouped(held[f"test-{kind}"]) for kind in training_sets.GENERAL}
 
 
-# Copying ---------------------------------------------------------------------------------------------------------------
+# Copying ------------------------------------------------------------------------------------------
 
-MONTHS = {"January": "janvier", "February": "février", "March": "mars", "April": "avril", "May": "mai", "June": "juin", "July": "juillet",
-          "August": "août", "September": "septembre", "October": "octobre", "November": "novembre", "December": "décembre"}
+MONTHS = {
+    "January": "janvier",
+    "February": "février",
+    "March": "mars",
+    "April": "avril",
+    "May": "mai",
+    "June": "juin",
+    "July": "juillet",
+    "August": "août",
+    "September": "septembre",
+    "October": "octobre",
+    "November": "novembre",
+    "December": "décembre",
+}
 FRAMES = {
-    "names": ("My friend {} lives here.", "I met {} yesterday.", "{} was born in Paris.", "Where does {} work?", "I got a letter from {}."),
-    "numbers": ("There are {} people in this town.", "The number of my room is {}.", "She has read {} pages.", "It took {} days.",
-                "The school has {} pupils."),
-    "dates": ("He was born on {}.", "The war ended on {}.", "We were married on {}.", "The letter is dated {}.", "On {} it rained."),
-    "prices": ("The ticket costs {}.", "I paid {} for this book.", "He owes me {}.", "It was sold for {}.", "The meal was {}.")}
+    "names": (
+        "My friend {} lives here.",
+        "I met {} yesterday.",
+        "{} was born in Paris.",
+        "Where does {} work?",
+        "I got a letter from {}.",
+    ),
+    "numbers": (
+        "There are {} people in this town.",
+        "The number of my room is {}.",
+        "She has read {} pages.",
+        "It took {} days.",
+        "The school has {} pupils.",
+    ),
+    "dates": (
+        "He was born on {}.",
+        "The war ended on {}.",
+        "We were married on {}.",
+        "The letter is dated {}.",
+        "On {} it rained.",
+    ),
+    "prices": (
+        "The ticket costs {}.",
+        "I paid {} for this book.",
+        "He owes me {}.",
+        "It was sold for {}.",
+        "The meal was {}.",
+    ),
+}
 HEADS = "Bra Dor Fel Gri Hal Jor Kel Lum Mar Nev Ost Per Quin Ros Sken Tor Urb Vel Wen Zak".split()
 MIDDLES, TAILS = "a e i o u".split(), "bek dran fors gard kov lund mont nik ster vitz".split()
 
@@ -77,9 +123,13 @@ def one_probe(kind: str, rng: Random) -> tuple[str, Callable[[str], bool]]:
         return f"{n:,}", lambda said: str(n) in re.findall(r"\d+", digits_joined(said))
     if kind == "dates":
         day, month, year = rng.randint(2, 28), rng.choice(list(MONTHS)), rng.randint(1801, 2029)
-        return f"{month} {day}, {year}", lambda said: bool(re.search(rf"(?<!\d){day} {MONTHS[month]} {year}(?!\d)", said.casefold()))
+        return f"{month} {day}, {year}", lambda said: bool(
+            re.search(rf"(?<!\d){day} {MONTHS[month]} {year}(?!\d)", said.casefold())
+        )
     whole, cents = rng.randint(2, 980), rng.randint(1, 99)
-    return f"${whole}.{cents:02d}", lambda said: bool(re.search(rf"(?<!\d){whole}[.,]{cents:02d}(?!\d)", said))
+    return f"${whole}.{cents:02d}", lambda said: bool(
+        re.search(rf"(?<!\d){whole}[.,]{cents:02d}(?!\d)", said)
+    )
 
 
 def probes(kind: str, n: int = 200, seed: int = 1) -> list[tuple[str, Callable[[str], bool]]]:
@@ -91,7 +141,8 @@ def probes(kind: str, n: int = 200, seed: int = 1) -> list[tuple[str, Callable[[
     return list(found.values())
 
 
-# Made up, left out -----------------------------------------------------------------------------------------------------
+# Made up, left out --------------------------------------------------------------------------------
+
 
 def repeats(text: str) -> bool:
     "Does it say some three words three times?"
@@ -100,12 +151,17 @@ def repeats(text: str) -> bool:
 
 
 @torch.no_grad()
-def untouched(translator: Translator, sentences: list[str], said: list[str], least: float = 0.1) -> float:
-    "The share of the sources' pieces whose attention, added up over the answer's pieces, is less than `least`."
+def untouched(
+    translator: Translator, sentences: list[str], said: list[str], least: float = 0.1
+) -> float:
+    """The share of the sources' pieces whose attention, added up over the answer's pieces, is less
+    than `least`."""
     few = total = 0
-    pairs = [pair for pair in translator.encode_pairs(zip(sentences, said)) if max(map(len, pair)) <= 200]
+    pairs = [
+        pair for pair in translator.encode_pairs(zip(sentences, said)) if max(map(len, pair)) <= 200
+    ]
     for k in range(0, len(pairs), 32):
-        source, target = collate(pairs[k:k + 32])
+        source, target = collate(pairs[k : k + 32])
         with record(translator.model.eval()) as seen:
             translator.model(source, target[:, :-1])
         maps = torch.stack(seen["cross"]).mean((0, 2))  # (B, T, S)
@@ -120,28 +176,44 @@ def untouched(translator: Translator, sentences: list[str], said: list[str], lea
 def told(translator: Translator, test: Test, said: list[str], sure: list[float]) -> dict:
     "All that is reported of one test."
     sentences, references = test
-    ratio = [len(one.split()) / max(len(english.split()), 1) for one, english in zip(said, sentences)]
+    ratio = [
+        len(one.split()) / max(len(english.split()), 1) for one, english in zip(said, sentences)
+    ]
     several = any(len(refs) > 1 for refs in references)
-    return {"sentences": len(sentences), **scores(said, references), **({"first": scores(said, [refs[:1] for refs in references])} if several else {}),
-            "short": mean(r < 0.5 for r in ratio), "long": mean(r > 2 for r in ratio), "repeats": mean(map(repeats, said)),
-            "untouched": untouched(translator, sentences, said), "log_probability": mean(sure)}
+    return {
+        "sentences": len(sentences),
+        **scores(said, references),
+        **({"first": scores(said, [refs[:1] for refs in references])} if several else {}),
+        "short": mean(r < 0.5 for r in ratio),
+        "long": mean(r > 2 for r in ratio),
+        "repeats": mean(map(repeats, said)),
+        "untouched": untouched(translator, sentences, said),
+        "log_probability": mean(sure),
+    }
 
 
-def answered(translator: Translator, sentences: list[str], place: Path, size: int = 256) -> tuple[list[str], list[float]]:
-    "Answers and their mean log-probabilities, from the file at `place` as far as it goes and is of these sentences."
+def answered(
+    translator: Translator, sentences: list[str], place: Path, size: int = 256
+) -> tuple[list[str], list[float]]:
+    """Answers and their mean log-probabilities, from the file at `place` as far as it goes and is
+    of these sentences."""
     kept = json.loads(place.read_text("utf-8")) if place.exists() else []
-    if [sentence for sentence, _, _ in kept] != sentences[:len(kept)]:
+    if [sentence for sentence, _, _ in kept] != sentences[: len(kept)]:
         kept = []
     for k in range(len(kept), len(sentences), size):
-        some = sentences[k:k + size]
-        kept += [[sentence, said.text, said.log_probability] for sentence, said in zip(some, translate_surely(translator, some))]
+        some = sentences[k : k + size]
+        kept += [
+            [sentence, said.text, said.log_probability]
+            for sentence, said in zip(some, translate_surely(translator, some))
+        ]
         place.parent.mkdir(parents=True, exist_ok=True)
         write_json(place, kept)
     return [text for _, text, _ in kept], [sure for _, _, sure in kept]
 
 
 def english_french(folder: Path) -> Translator:
-    "The translator in a folder. ValueError with one sentence if its pair isn't the one that the tests here are of."
+    """The translator in a folder. ValueError with one sentence if its pair isn't the one that the
+    tests here are of."""
     translator = Translator.from_pretrained(folder)
     if translator.languages != ("en", "fr"):
         pair = " into ".join(translator.languages or ("a language", "another"))
@@ -161,13 +233,19 @@ def copied(translator: Translator, place: Path, n: int = 200) -> dict[str, float
 
 def spoken(translator: Translator, place: Path) -> dict[str, list]:
     "The recipes' sentences, and the book's own, each with its answer."
-    own = [line.split("\t")[0] for line in shipped("data/try_it.tsv").read_text("utf-8").splitlines()]
-    return {name: list(zip(lines, *answered(translator, lines, place / f"{name}.json")))
-            for name, lines in (("recipe", SAMPLES), ("own", own))}
+    own = [
+        line.split("\t")[0] for line in shipped("data/try_it.tsv").read_text("utf-8").splitlines()
+    ]
+    return {
+        name: list(zip(lines, *answered(translator, lines, place / f"{name}.json")))
+        for name, lines in (("recipe", SAMPLES), ("own", own))
+    }
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folder", type=Path, help="a translator (default: the shipped one)")
     parser.add_argument("--only", choices=["copying"], help="print this and record nothing")
     parser.add_argument("--out", type=Path, help="where the record goes")
@@ -182,7 +260,21 @@ if __name__ == "__main__":
     if not o.only:
         rows, lines = {}, spoken(translator, place)
         for name, test in tests().items():
-            rows[name] = told(translator, test, *answered(translator, test[0], place / f"{name}.json"))
-            print(f"{name}: BLEU {rows[name]['bleu']['value']:.1f}, chrF {rows[name]['chrf']['value']:.1f}", flush=True)
-            keep(o.out or BENCH / f"domains-{folder.name}.json", made | {
-                "command": command(parser, out=None), "weights": weights, "copied": copies, "tests": rows, "spoken": lines})
+            rows[name] = told(
+                translator, test, *answered(translator, test[0], place / f"{name}.json")
+            )
+            print(
+                f"{name}: BLEU {rows[name]['bleu']['value']:.1f}, chrF"
+                f" {rows[name]['chrf']['value']:.1f}",
+                flush=True,
+            )
+            keep(
+                o.out or BENCH / f"domains-{folder.name}.json",
+                made | {
+                    "command": command(parser, out=None),
+                    "weights": weights,
+                    "copied": copies,
+                    "tests": rows,
+                    "spoken": lines,
+                },
+            )

@@ -1,10 +1,13 @@
-"""Chapter 18's experiments, one change each to the recipe that ships: python bench/experiments.py [NAME ...]
+"""Chapter 18's experiments, one change each to the recipe that ships: python bench/experiments.py
+[NAME ...]
 
-Each trains for about as many steps as one epoch of the whole corpus has (5,000 pairs: half of them), and leaves
-book/results/exp-NAME/run.json (and hypotheses.txt); a stopped run goes on from runs/exp-NAME. All cut words as the shipped
-translator does, so that losses compare. Tied embeddings and smoothing are tried at the small size. The recorded runs
-took half an hour at the large size and eight to fourteen minutes at the small, less with 5,000 pairs. Needs the corpus ($TRANSFORMER_LIT_DATA).
-"""
+Each trains for about as many steps as one epoch of the whole corpus has (5,000 pairs: half of
+them), and leaves book/results/exp-NAME/run.json (and hypotheses.txt); a stopped run goes on from
+runs/exp-NAME. All cut words as the shipped translator does, so that losses compare. Tied embeddings
+and smoothing are tried at the small size. The recorded runs took half an hour at the large size and
+eight to fourteen minutes at the small, less with 5,000 pairs. Needs the corpus
+($TRANSFORMER_LIT_DATA)."""
+
 import argparse
 import shutil
 import sys
@@ -16,13 +19,17 @@ from publish import keep_log
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from transformer_lit.support import recipes as t  # noqa: E402
+from transformer_lit.recipes import recipes as t  # noqa: E402
 from transformer_lit.data import load, tatoeba_archive  # noqa: E402
-from transformer_lit.support.files import shipped  # noqa: E402
+from transformer_lit.corpora.files import shipped  # noqa: E402
 
 BASE = t.RECIPES["tatoeba-fr"]
 TINY = BASE.model | dict(d_model=128, d_ff=512, n_encoder_layers=2, n_decoder_layers=2)
-EPOCHS = {5_000: 16, 50_000: 3, None: 1}  # about 900 steps; half of that for 5,000, which are known by heart sooner
+EPOCHS = {
+    5_000: 16,
+    50_000: 3,
+    None: 1,
+}  # about 900 steps; half of that for 5,000, which are known by heart sooner
 
 
 def variant(pairs, model, smoothing=0.1):
@@ -30,14 +37,21 @@ def variant(pairs, model, smoothing=0.1):
     return replace(BASE, pairs=pairs, training=training, model=model)
 
 
-RUNS = {f"data-{label}-{size}": variant(pairs, model)
-        for size, model in (("small", TINY), ("large", BASE.model))
-        for label, pairs in (("5k", 5_000), ("50k", 50_000), ("all", None))}
-RUNS |= {"tied-no": variant(None, TINY | {"tied": False}), "smoothing-0.0": variant(None, TINY, smoothing=0.0)}  # beside data-all-small
+RUNS = {
+    f"data-{label}-{size}": variant(pairs, model)
+    for size, model in (("small", TINY), ("large", BASE.model))
+    for label, pairs in (("5k", 5_000), ("50k", 50_000), ("all", None))
+}
+RUNS |= {
+    "tied-no": variant(None, TINY | {"tied": False}),
+    "smoothing-0.0": variant(None, TINY, smoothing=0.0),
+}  # beside data-all-small
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("names", nargs="*", default=list(RUNS))
     o = p.parse_args()
     torch.set_num_threads(1)
@@ -47,11 +61,15 @@ def main():
         work, kept = ROOT / "runs" / f"exp-{name}", ROOT / "book/results" / f"exp-{name}"
         if not (work / "tokenizer.json").exists():
             work.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(shipped("data/checkpoints/tatoeba-fr/tokenizer.json"), work / "tokenizer.json")
+            shutil.copyfile(
+                shipped("data/checkpoints/tatoeba-fr/tokenizer.json"), work / "tokenizer.json"
+            )
         done = t.train_translator(work, recipe, parts)
         command = f"python bench/experiments.py {name}"
         if not (work / "run.json").exists():
-            t.score_and_record(work, command, recipe, *done, parts, tatoeba_archive(recipe.language))
+            t.score_and_record(
+                work, command, recipe, *done, parts, tatoeba_archive(recipe.language)
+            )
         kept.mkdir(parents=True, exist_ok=True)
         for file in "run.json", "hypotheses.txt":
             shutil.copyfile(work / file, kept / file)

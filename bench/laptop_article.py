@@ -1,4 +1,5 @@
-"""The laptop article's recipe, the same on nn.Transformer, and ours, on the same words, pairs and loss.
+"""The laptop article's recipe, the same on nn.Transformer, and ours, on the same words, pairs and
+loss.
 
     python bench/laptop_article.py laptop --split sentence --out FOLDER
     python bench/laptop_article.py laptop --split pair --out FOLDER
@@ -6,20 +7,22 @@
     python bench/laptop_article.py ours --split sentence --out FOLDER    [--set 'precision="fp32"']
     python bench/laptop_article.py time --out book/results/bench/to_loss.json
 
-50,000 random Tatoeba pairs under 15 words a side; words are lower-cased and split at spaces, those seen twice in
-training are known; 90% train, 10% validate, split by English sentence or, as many tutorials do, by pair. `laptop` is
-the recipe as the article tells it ("Attention Is All You Need: Building the Original Transformer that Started the LLM
-Revolution"), completed where it is silent: Adam, Noam with 4,000 steps of warm-up, 64 random pairs
-a batch, dropout 0.1, post-norm, 20 epochs. `twin` is the same recipe, batch for batch, on nn.Transformer; `time` finds bf16 faster than fp32 for it where
-the machine has instructions for bf16. `ours` changes the recipe: token batches, pre-norm, Muon on the hidden matrices, a rate that falls to zero after
-six epochs and once more in a seventh, embeddings that shrink a little with each step, more dropout. It was found by
-some ten trials. All run one thread, in bf16 where the machine has instructions for its products (elsewhere fp32:
-there bf16 is imitated, and slower); `cpu_seconds` is processor time, which a busy machine does not stretch. Each
-epoch is a line of FOLDER/log.jsonl; a stopped run goes on. `time` takes steps of `laptop` and `twin` in turns, keeps
-what its record holds from other machines, and reads from the recorded runs how long each took to the lowest validation
-loss of `laptop`; minutes compare only where machine and precision are the same. With --trial all is tiny and the corpus
-is the pocket corpus: seconds.
-"""
+50,000 random Tatoeba pairs under 15 words a side; words are lower-cased and split at spaces, those
+seen twice in training are known; 90% train, 10% validate, split by English sentence or, as many
+tutorials do, by pair. `laptop` is the recipe as the article tells it ("Attention Is All You Need:
+Building the Original Transformer that Started the LLM Revolution"), completed where it is silent:
+Adam, Noam with 4,000 steps of warm-up, 64 random pairs a batch, dropout 0.1, post-norm, 20 epochs.
+`twin` is the same recipe, batch for batch, on nn.Transformer; `time` finds bf16 faster than fp32
+for it where the machine has instructions for bf16. `ours` changes the recipe: token batches,
+pre-norm, Muon on the hidden matrices, a rate that falls to zero after six epochs and once more in a
+seventh, embeddings that shrink a little with each step, more dropout. It was found by some ten
+trials. All run one thread, in bf16 where the machine has instructions for its products (elsewhere
+fp32: there bf16 is imitated, and slower); `cpu_seconds` is processor time, which a busy machine
+does not stretch. Each epoch is a line of FOLDER/log.jsonl; a stopped run goes on. `time` takes
+steps of `laptop` and `twin` in turns, keeps what its record holds from other machines, and reads
+from the recorded runs how long each took to the lowest validation loss of `laptop`; minutes compare
+only where machine and precision are the same. With --trial all is tiny and the corpus is the pocket
+corpus: seconds."""
 
 import argparse
 import json
@@ -39,26 +42,45 @@ from transformer_lit.loss import shift_right, smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import noam
-from transformer_lit.support.files import file_hash, shipped, write_whole
-from transformer_lit.support.optimizers import MuonAndAdam
-from transformer_lit.support.precision import precision_here
-from transformer_lit.support.recipes import rise_and_fall
+from transformer_lit.corpora.files import file_hash, shipped, write_whole
+from transformer_lit.runtime.optimizers import MuonAndAdam
+from transformer_lit.runtime.precision import precision_here
+from transformer_lit.recipes.recipes import rise_and_fall
 from transformer_lit.training import collate, token_batches
 
-SHOWN = ["I love you.", "How are you?", "I am a student.",
-         "Where is the bathroom?", "Good morning.", "The food is delicious.",
-         "The animal was too tired."]
+SHOWN = [
+    "I love you.",
+    "How are you?",
+    "I am a student.",
+    "Where is the bathroom?",
+    "Good morning.",
+    "The food is delicious.",
+    "The animal was too tired.",
+]
 LAPTOP = dict(epochs=20, norm="post", dropout=0.1, batch=64)
 RECIPES = {
     "laptop": LAPTOP,
     "twin": dict(LAPTOP, stacks="nn.Transformer"),
-    "ours": dict(epochs=7, fall=6, norm="pre", gain=1.0, dropout=0.25, heads=4, tokens=2048, peak=6e-3, warmup=100,
-                 shrink=0.3),
+    "ours": dict(
+        epochs=7,
+        fall=6,
+        norm="pre",
+        gain=1.0,
+        dropout=0.25,
+        heads=4,
+        tokens=2048,
+        peak=6e-3,
+        warmup=100,
+        shrink=0.3,
+    ),
 }
-RUNS = {name: f"{name}-by-sentence" for name in RECIPES} | {"ours, products": "ours-by-sentence-products"}
+RUNS = {name: f"{name}-by-sentence" for name in RECIPES} | {
+    "ours, products": "ours-by-sentence-products"
+}
 
 
-# Data -----------------------------------------------------------------------------------------------------------
+# Data ---------------------------------------------------------------------------------------------
+
 
 def split(kind: str, trial: bool = False) -> tuple[list, list]:
     "90% and 10% of 50,000 random short pairs, by sentence or by pair."
@@ -68,10 +90,10 @@ def split(kind: str, trial: bool = False) -> tuple[list, list]:
         pairs = shorter_than(read_tatoeba(tatoeba_archive()), 15)
         pairs = random.Random(1).sample(pairs, 50_000)
     if kind == "pair":
-        return pairs[:len(pairs) * 9 // 10], pairs[len(pairs) * 9 // 10:]
+        return pairs[: len(pairs) * 9 // 10], pairs[len(pairs) * 9 // 10 :]
     keys = list(dict.fromkeys(sentence_key(e) for e, _ in pairs))
     random.Random(2).shuffle(keys)
-    held = set(keys[:len(keys) // 10])
+    held = set(keys[: len(keys) // 10])
     parts = [], []
     for pair in pairs:
         parts[sentence_key(pair[0]) in held].append(pair)
@@ -92,7 +114,7 @@ class Words:
 
     def decode(self, ids):
         ids = [int(i) for i in ids]
-        ids = ids[:ids.index(EOS)] if EOS in ids else ids
+        ids = ids[: ids.index(EOS)] if EOS in ids else ids
         return " ".join(self.words[i] for i in ids if i > BOS)
 
 
@@ -102,8 +124,10 @@ class Data:
     def __init__(self, kind: str, trial: bool = False):
         self.train, self.valid = split(kind, trial)
         self.source, self.target = Words(e for e, _ in self.train), Words(f for _, f in self.train)
-        self.ids, self.valid_ids = ([(self.source.encode(e), [BOS] + self.target.encode(f)) for e, f in part]
-                                    for part in (self.train, self.valid))
+        self.ids, self.valid_ids = (
+            [(self.source.encode(e), [BOS] + self.target.encode(f)) for e, f in part]
+            for part in (self.train, self.valid)
+        )
         self.known = {sentence_key(e) for e, _ in self.train}
 
     def seen(self, english: str) -> bool:
@@ -115,7 +139,8 @@ class Data:
         return {"train": len(self.train), "valid": len(self.valid), "leak": leak}
 
 
-# Recipes --------------------------------------------------------------------------------------------------------
+# Recipes ------------------------------------------------------------------------------------------
+
 
 def batches(recipe, pairs, epoch):
     "Lists of indices: 64 random pairs, or about 2,048 tokens of like width."
@@ -123,11 +148,12 @@ def batches(recipe, pairs, epoch):
         return token_batches(pairs, recipe["tokens"], seed=1 + 1000 * epoch)
     order = list(range(len(pairs)))
     random.Random(1 + 1000 * epoch).shuffle(order)
-    return [order[i:i + recipe["batch"]] for i in range(0, len(order), recipe["batch"])]
+    return [order[i : i + recipe["batch"]] for i in range(0, len(order), recipe["batch"])]
 
 
 def rate(recipe, step, last):
-    "Noam; or a rise and a fall to zero over `fall` epochs, and over the rest the end of a fall over all of them."
+    """Noam; or a rise and a fall to zero over `fall` epochs, and over the rest the end of a fall
+    over all of them."""
     if "batch" in recipe:
         return noam(step, 256, 4000)
     first = last * recipe["fall"] // recipe["epochs"]
@@ -139,14 +165,25 @@ def create(recipe, data, trial=False):
     torch.manual_seed(1)
     width, layers = (32, 1) if trial else (256, 3)
     config = TransformerConfig(
-        len(data.source.words), len(data.target.words), width, recipe.get("heads", 8), 2 * width, layers, layers,
-        recipe["dropout"], recipe["norm"], tied=False)
+        len(data.source.words),
+        len(data.target.words),
+        width,
+        recipe.get("heads", 8),
+        2 * width,
+        layers,
+        layers,
+        recipe["dropout"],
+        recipe["norm"],
+        tied=False,
+    )
     model = (Twin if "stacks" in recipe else Transformer)(config)
     if "gain" in recipe:
         nn.init.constant_(model.decoder.norm.weight, recipe["gain"])
     if "tokens" in recipe:
         return model, MuonAndAdam(model)
-    return model, torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    return model, torch.optim.Adam(
+        model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True
+    )
 
 
 class Run:
@@ -157,7 +194,9 @@ class Run:
         self.model, self.optimizer = create(recipe, data, trial)
         self.last = recipe["epochs"] * len(batches(recipe, data.ids, 0))
         self.bf16 = recipe.get("precision", precision_here()) == "bf16"
-        self.tables = [w for n, w in self.model.named_parameters() if "tokens." in n or n == "output.weight"]
+        self.tables = [
+            w for n, w in self.model.named_parameters() if "tokens." in n or n == "output.weight"
+        ]
         self.at, self.log = dict(epoch=0, step=0, cpu_seconds=0.0, seconds=0.0, tokens=0), []
 
     def forward(self, source, read):
@@ -177,7 +216,9 @@ class Run:
         now = rate(self.recipe, self.at["step"], self.last)
         for group in self.optimizer.param_groups:
             group["lr"] = now
-        for table in self.tables if "shrink" in self.recipe else ():  # rare words keep their first noise otherwise
+        for table in (
+            self.tables if "shrink" in self.recipe else ()
+        ):  # rare words keep their first noise otherwise
             table.data.mul_(1 - now * self.recipe["shrink"])
         self.optimizer.step()
         return loss.item(), int((say != PAD).sum())
@@ -217,18 +258,49 @@ class Run:
     def look(self, train_loss):
         "The epoch's line of the log."
         smoothed, plain = self.losses(self.data.valid_ids)
-        said = greedy_decode(self.model, collate([(self.data.source.encode(s), [BOS]) for s in SHOWN])[0], 20)
-        self.log.append({"kind": "epoch", **self.at, "train_smoothed": train_loss, "valid_smoothed": smoothed,
-                         "valid": plain, "samples": {s: self.data.target.decode(out) for s, out in zip(SHOWN, said)}})
-        print({k: round(v, 3) if isinstance(v, float) else v for k, v in self.log[-1].items() if k != "samples"},
-              flush=True)
+        said = greedy_decode(
+            self.model, collate([(self.data.source.encode(s), [BOS]) for s in SHOWN])[0], 20
+        )
+        self.log.append(
+            {
+                "kind": "epoch",
+                **self.at,
+                "train_smoothed": train_loss,
+                "valid_smoothed": smoothed,
+                "valid": plain,
+                "samples": {s: self.data.target.decode(out) for s, out in zip(SHOWN, said)},
+            }
+        )
+        print(
+            {
+                k: round(v, 3) if isinstance(v, float) else v
+                for k, v in self.log[-1].items()
+                if k != "samples"
+            },
+            flush=True,
+        )
 
     def save(self, folder):
-        write_whole(folder / "log.jsonl", lambda part: part.write_text(
-            "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in self.log), encoding="utf-8"))
-        write_whole(folder / "checkpoint.pt", lambda part: torch.save(dict(
-            model=self.model.state_dict(), optimizer=self.optimizer.state_dict(), at=self.at, log=self.log,
-            dice=torch.get_rng_state()), part))
+        write_whole(
+            folder / "log.jsonl",
+            lambda part: part.write_text(
+                "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in self.log),
+                encoding="utf-8",
+            ),
+        )
+        write_whole(
+            folder / "checkpoint.pt",
+            lambda part: torch.save(
+                dict(
+                    model=self.model.state_dict(),
+                    optimizer=self.optimizer.state_dict(),
+                    at=self.at,
+                    log=self.log,
+                    dice=torch.get_rng_state(),
+                ),
+                part,
+            ),
+        )
 
     def resume(self, folder):
         if not (folder / "checkpoint.pt").exists():
@@ -240,19 +312,39 @@ class Run:
         torch.set_rng_state(held["dice"])
 
 
-# What is recorded -----------------------------------------------------------------------------------------------
+# What is recorded ---------------------------------------------------------------------------------
+
 
 def record(run, o, typed: str) -> dict:
     data, last, at = run.data, run.log[-1], run.at
     parameters = sum(w.numel() for w in run.model.parameters())
-    corpus = {"name": "pocket"} if o.trial else {"name": "tatoeba", "sha256": file_hash(tatoeba_archive())}
-    return {"command": typed, **where(), "recipe": run.recipe, "seed": 1, "data": {**corpus, **data.said()},
-            "vocabularies": [len(data.source.words), len(data.target.words)], "parameters": parameters,
-            "planned_epochs": run.recipe["epochs"], **at, "flops": 6 * parameters * at["tokens"],
-            "tokens_per_second": at["tokens"] / at["cpu_seconds"],
-            "scores": [{"set": "tatoeba-valid", "metric": f"cross-entropy, nats a word{words}", "value": last[key]}
-                       for words, key in (("", "valid"), (", smoothing 0.1", "valid_smoothed"))],
-            "seen": {s: data.seen(s) for s in SHOWN}}
+    corpus = (
+        {"name": "pocket"}
+        if o.trial
+        else {"name": "tatoeba", "sha256": file_hash(tatoeba_archive())}
+    )
+    return {
+        "command": typed,
+        **where(),
+        "recipe": run.recipe,
+        "seed": 1,
+        "data": {**corpus, **data.said()},
+        "vocabularies": [len(data.source.words), len(data.target.words)],
+        "parameters": parameters,
+        "planned_epochs": run.recipe["epochs"],
+        **at,
+        "flops": 6 * parameters * at["tokens"],
+        "tokens_per_second": at["tokens"] / at["cpu_seconds"],
+        "scores": [
+            {
+                "set": "tatoeba-valid",
+                "metric": f"cross-entropy, nats a word{words}",
+                "value": last[key],
+            }
+            for words, key in (("", "valid"), (", smoothing 0.1", "valid_smoothed"))
+        ],
+        "seen": {s: data.seen(s) for s in SHOWN},
+    }
 
 
 def by_group(run, files, out):
@@ -263,26 +355,45 @@ def by_group(run, files, out):
     for file in files:
         held = torch.load(file, weights_only=False)
         run.model.load_state_dict(held["model"])
-        rows.append({"epoch": held["at"]["epoch"], **{
-            name: run.losses(some)[0] if some else None for name, some in groups.items()}})
+        rows.append(
+            {
+                "epoch": held["at"]["epoch"],
+                **{name: run.losses(some)[0] if some else None for name, some in groups.items()},
+            }
+        )
         print(rows[-1], flush=True)
     (out / "groups.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 
 def take_turns(data, steps, trial) -> list[dict]:
-    "Median processor seconds a step of laptop and twin, the same batches in turns; the ratio is the median of ratios."
-    ways = {"laptop": RECIPES["laptop"], **{f"twin, {p}": {**RECIPES["twin"], "precision": p}
-                                        for p in dict.fromkeys(["fp32", precision_here()])}}
-    runs, times = {name: Run(recipe, data, trial) for name, recipe in ways.items()}, {name: [] for name in ways}
-    for n, batch in enumerate(batches(LAPTOP, data.ids, 0)[:steps + 3]):
+    """Median processor seconds a step of laptop and twin, the same batches in turns; the ratio is
+    the median of ratios."""
+    ways = {
+        "laptop": RECIPES["laptop"],
+        **{
+            f"twin, {p}": {**RECIPES["twin"], "precision": p}
+            for p in dict.fromkeys(["fp32", precision_here()])
+        },
+    }
+    runs, times = {name: Run(recipe, data, trial) for name, recipe in ways.items()}, {
+        name: [] for name in ways
+    }
+    for n, batch in enumerate(batches(LAPTOP, data.ids, 0)[: steps + 3]):
         for name, run in runs.items():
             run.model.train()
             with Clock() as clock:
                 run.step(batch)
             times[name] += [clock.cpu] * (n >= 3)  # three to warm up
-    return [{"name": name, "steps": len(some), "cpu_seconds": statistics.median(some),
-             "hardware": where()["hardware"],
-             "ratio": statistics.median(a / b for a, b in zip(some, times["laptop"]))} for name, some in times.items()]
+    return [
+        {
+            "name": name,
+            "steps": len(some),
+            "cpu_seconds": statistics.median(some),
+            "hardware": where()["hardware"],
+            "ratio": statistics.median(a / b for a, b in zip(some, times["laptop"])),
+        }
+        for name, some in times.items()
+    ]
 
 
 def from_elsewhere(file: Path) -> list[dict]:
@@ -294,47 +405,88 @@ def from_elsewhere(file: Path) -> list[dict]:
 
 
 def to_loss(folders: dict) -> dict:
-    "Processor seconds of recorded runs to the lowest validation loss of `laptop`, or to the end if they don't get there."
+    """Processor seconds of recorded runs to the lowest validation loss of `laptop`, or to the end
+    if they don't get there."""
     found = {}
     for name, folder in folders.items():
         if (folder / "run.json").exists():
             lines = (folder / "log.jsonl").read_text("utf-8").splitlines()
-            found[name] = json.loads((folder / "run.json").read_text("utf-8")), [json.loads(line) for line in lines]
+            found[name] = json.loads((folder / "run.json").read_text("utf-8")), [
+                json.loads(line) for line in lines
+            ]
     if "laptop" not in found:
         return {"goal": None, "rows": []}
     goal, rows = min(line["valid_smoothed"] for line in found["laptop"][1]), []
     for name, (kept, log) in found.items():
         there = [line for line in log if line["valid_smoothed"] <= goal]
-        rows.append({"name": name, "run": folders[name].name, "epochs": log[-1]["epoch"],
-                     "planned_epochs": kept["recipe"]["epochs"], "hardware": kept["hardware"], "best": min(line["valid_smoothed"] for line in log),
-                     "cpu_seconds": log[-1]["cpu_seconds"], "goal_epoch": there[0]["epoch"] if there else None,
-                     "goal_cpu_seconds": there[0]["cpu_seconds"] if there else None})
+        rows.append(
+            {
+                "name": name,
+                "run": folders[name].name,
+                "epochs": log[-1]["epoch"],
+                "planned_epochs": kept["recipe"]["epochs"],
+                "hardware": kept["hardware"],
+                "best": min(line["valid_smoothed"] for line in log),
+                "cpu_seconds": log[-1]["cpu_seconds"],
+                "goal_epoch": there[0]["epoch"] if there else None,
+                "goal_cpu_seconds": there[0]["cpu_seconds"] if there else None,
+            }
+        )
     return {"goal": goal, "rows": rows}
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("recipe", choices=[*RECIPES, "time"])
     p.add_argument("--split", choices=["sentence", "pair"], default="sentence")
-    p.add_argument("--out", type=Path, help="a folder; with time a file (default: book/results/bench/to_loss.json)")
+    p.add_argument(
+        "--out",
+        type=Path,
+        help="a folder; with time a file (default: book/results/bench/to_loss.json)",
+    )
     p.add_argument("--epochs", type=int, help="stop after so many; the record says of how many")
-    p.add_argument("--steps", type=int, help="a trial: stop after so many; with time: how many of each (default: 50)")
-    p.add_argument("--trial", action="store_true", help="a tiny model on 300 pairs of the pocket corpus")
+    p.add_argument(
+        "--steps",
+        type=int,
+        help="a trial: stop after so many; with time: how many of each (default: 50)",
+    )
+    p.add_argument(
+        "--trial", action="store_true", help="a tiny model on 300 pairs of the pocket corpus"
+    )
     p.add_argument("--set", nargs="*", default=[], help="name=value: another setting of the recipe")
-    p.add_argument("--groups", nargs="*", type=Path, help="no training: the losses of these checkpoints on validation "
-                   "pairs whose English is in training, and on the others, to OUT/groups.json")
+    p.add_argument(
+        "--groups",
+        nargs="*",
+        type=Path,
+        help=(
+            "no training: the losses of these checkpoints on validation "
+            "pairs whose English is in training, and on the others, to OUT/groups.json"
+        ),
+    )
     o = p.parse_args()
     torch.set_num_threads(1)
     data = Data(o.split, o.trial)
     if o.recipe == "time":
-        out, home = o.out or BENCH / "to_loss.json", o.out.parent if o.trial else shipped("results/")
+        out, home = o.out or BENCH / "to_loss.json", (
+            o.out.parent if o.trial else shipped("results/")
+        )
         steps = from_elsewhere(out) + take_turns(data, o.steps or (3 if o.trial else 50), o.trial)
         runs = to_loss({name: home / folder for name, folder in RUNS.items()})
         for row in [*steps, *runs["rows"]]:
             print(row)
-        return keep(out, {
-            "command": command(p, "recipe"), **where(), "corpus": "pocket" if o.trial else "tatoeba",
-            "batch": LAPTOP["batch"], "steps": steps, **runs})
+        return keep(
+            out,
+            {
+                "command": command(p, "recipe"),
+                **where(),
+                "corpus": "pocket" if o.trial else "tatoeba",
+                "batch": LAPTOP["batch"],
+                "steps": steps,
+                **runs,
+            },
+        )
     if o.out is None:
         p.error("--out FOLDER: where log and record go")
     recipe = {**RECIPES[o.recipe], **{k: json.loads(v) for k, v in (s.split("=") for s in o.set)}}
@@ -343,9 +495,21 @@ def main():
     if o.groups:
         return by_group(run, o.groups, o.out)
     run.resume(o.out)
-    print(o.recipe, o.split, "pairs", len(data.train), len(data.valid), "words", len(data.source.words),
-          len(data.target.words), "parameters", sum(w.numel() for w in run.model.parameters()), "steps", run.last,
-          flush=True)
+    print(
+        o.recipe,
+        o.split,
+        "pairs",
+        len(data.train),
+        len(data.valid),
+        "words",
+        len(data.source.words),
+        len(data.target.words),
+        "parameters",
+        sum(w.numel() for w in run.model.parameters()),
+        "steps",
+        run.last,
+        flush=True,
+    )
     while run.at["epoch"] < min(recipe["epochs"], o.epochs or recipe["epochs"]):
         train_loss = run.epoch(o.steps)
         if train_loss is None:

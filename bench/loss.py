@@ -1,12 +1,16 @@
-"""Peak memory of the loss, forward and backward through output layer and loss: whole, as one writes it, and in blocks of tokens.
+"""Peak memory of the loss, forward and backward through output layer and loss: whole, as one writes
+it, and in blocks of tokens.
 
     python bench/loss.py                          a small size, seconds on a CPU
-    python bench/loss.py --full --out FILE        25,000 tokens, 32,000 words, 512 features; `whole` takes some 10 GB in fp32
+    python bench/loss.py --full --out FILE        25,000 tokens, 32,000 words, 512 features; `whole`
+    takes some 10 GB in fp32
 
-Each form runs in a process of its own, twice: the first round is for its peak, the second for its time. On a CPU the peak is that of the
-process's resident memory above where it stood with weights, states and both their gradients in place, with an allocator that keeps nothing
-for later (glibc is asked not to: what it keeps varies by a third from run to run); on a GPU (taken if there is one) that of the allocator.
-"""
+Each form runs in a process of its own, twice: the first round is for its peak, the second for its
+time. On a CPU the peak is that of the process's resident memory above where it stood with weights,
+states and both their gradients in place, with an allocator that keeps nothing for later (glibc is
+asked not to: what it keeps varies by a third from run to run); on a GPU (taken if there is one)
+that of the allocator."""
+
 import argparse
 import json
 import os
@@ -22,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import command, keep  # noqa: E402
 from transformer_lit.loss import loss_in_blocks  # noqa: E402
 from transformer_lit.masks import UNK  # noqa: E402
-from transformer_lit.support.records import commit, hardware  # noqa: E402
+from transformer_lit.runs.records import commit, hardware  # noqa: E402
 from transformer_lit.training import summed_loss  # noqa: E402
 
 NOTHING_KEPT = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_TRIM_THRESHOLD_": "0"}
@@ -72,38 +76,73 @@ def measure(how: str, precision: str, tokens: int, vocab: int, d_model: int, dev
     began = wait_for(device)
     once()
     seconds = wait_for(device) - began
-    return {"peak": above, "seconds": seconds, "loss": loss, "gradients": [below.grad.norm().item(), output.weight.grad.norm().item()]}
+    return {
+        "peak": above,
+        "seconds": seconds,
+        "loss": loss,
+        "gradients": [below.grad.norm().item(), output.weight.grad.norm().item()],
+    }
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--full", action="store_true", help="25,000 tokens, 32,000 words, 512 features")
-    p.add_argument("--tokens", type=int), p.add_argument("--vocab", type=int), p.add_argument("--d-model", type=int)
+    p.add_argument("--tokens", type=int), p.add_argument("--vocab", type=int), p.add_argument(
+        "--d-model", type=int
+    )
     p.add_argument("--out", type=Path)
     p.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     o = p.parse_args()
     sizes = (25_000, 32_000, 512) if o.full else (2_000, 4_000, 128)
-    tokens, vocab, d_model = (own or size for own, size in zip((o.tokens, o.vocab, o.d_model), sizes))
+    tokens, vocab, d_model = (
+        own or size for own, size in zip((o.tokens, o.vocab, o.d_model), sizes)
+    )
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if o.one:
         print(json.dumps(measure(*o.one, tokens, vocab, d_model, device)))
         return
     found, sizes = {}, ["--tokens", str(tokens), "--vocab", str(vocab), "--d-model", str(d_model)]
     for how, precision in FORMS:
-        done = subprocess.run([sys.executable, __file__, "--one", how, precision, *sizes], stdout=subprocess.PIPE, text=True, check=True,
-                              env={**os.environ, **NOTHING_KEPT})
+        done = subprocess.run(
+            [sys.executable, __file__, "--one", how, precision, *sizes],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            env={**os.environ, **NOTHING_KEPT},
+        )
         row = found[f"{how}, {precision}"] = json.loads(done.stdout)
-        print(f"{how:6} {precision}: {row['peak'] / 1e6:8.1f} MB, {row['seconds']:.3f} s, loss {row['loss']:.5f}", flush=True)
+        print(
+            f"{how:6} {precision}: {row['peak'] / 1e6:8.1f} MB, {row['seconds']:.3f} s, loss"
+            f" {row['loss']:.5f}",
+            flush=True,
+        )
     for precision in ("fp32", "bf16"):
         a, b = (found[f"{how}, {precision}"] for how in ("whole", "blocks"))
         near = 1e-5 if precision == "fp32" else 1e-2
-        assert all(abs(x - y) <= near * abs(x) for x, y in zip([a["loss"], *a["gradients"]], [b["loss"], *b["gradients"]])), found
-        print(f"{precision}: blocks take {b['peak'] / a['peak']:.3f} of the memory and {b['seconds'] / a['seconds']:.2f} of the time")
+        assert all(
+            abs(x - y) <= near * abs(x)
+            for x, y in zip([a["loss"], *a["gradients"]], [b["loss"], *b["gradients"]])
+        ), found
+        print(
+            f"{precision}: blocks take {b['peak'] / a['peak']:.3f} of the memory and"
+            f" {b['seconds'] / a['seconds']:.2f} of the time"
+        )
     if o.out:
         name = hardware()
-        record = {"command": command(p), "tokens": tokens, "vocab": vocab, "d_model": d_model,
-                  "logits_bytes": tokens * vocab * 4, "forms": found, "hardware": name, "threads": torch.get_num_threads(),
-                  "torch": torch.__version__.split("+")[0], "commit": commit()}
+        record = {
+            "command": command(p),
+            "tokens": tokens,
+            "vocab": vocab,
+            "d_model": d_model,
+            "logits_bytes": tokens * vocab * 4,
+            "forms": found,
+            "hardware": name,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__.split("+")[0],
+            "commit": commit(),
+        }
         keep(o.out, record)
 
 

@@ -1,17 +1,22 @@
-"""Multi30k from scratch in a fixed budget of processor time: ours beside nn.Transformer trained the textbook way.
+"""Multi30k from scratch in a fixed budget of processor time: ours beside nn.Transformer trained the
+textbook way.
 
-    python bench/multi30k.py             en-de and en-fr, 240 seconds a training: seven trainings and their decoding
-    python bench/multi30k.py --trial     seconds: a tiny model on the pocket corpus, and the record says so
+    python bench/multi30k.py             en-de and en-fr, 240 seconds a training: seven trainings
+    and their decoding
+    python bench/multi30k.py --trial     seconds: a tiny model on the pocket corpus, and the record
+    says so
 
-Both train for the same processor seconds on one thread (a busy machine does not stretch those), with the same pairs,
-joint subwords and sizes. `ours` is the book's model and loop by chapter 18's recipe: pre-norm, Muon, batches of tokens,
-a rate that falls to zero; how far it has fallen is how much of the budget is used, so that it ends at zero however fast
-the machine is. Three trials of 60 seconds on en-de led to 1,024 tokens a batch (2,048 before) and to no dropout, which
-less than two epochs don't need. `textbook` is the nn.Transformer twin: post-norm, Adam, Noam, random batches of 64,
-dropout 0.1, in fp32 or bf16, whichever is faster here. Its warm-up is the best of --warmups by validation loss at the
-full budget, tried in the first language. Both decode with the book's beam of four and are scored on test 2016.
-Validation and decoding are outside the budget. A run that the record holds is not repeated.
-"""
+Both train for the same processor seconds on one thread (a busy machine does not stretch those),
+with the same pairs, joint subwords and sizes. `ours` is the book's model and loop by chapter 18's
+recipe: pre-norm, Muon, batches of tokens, a rate that falls to zero; how far it has fallen is how
+much of the budget is used, so that it ends at zero however fast the machine is. Three trials of 60
+seconds on en-de led to 1,024 tokens a batch (2,048 before) and to no dropout, which less than two
+epochs don't need. `textbook` is the nn.Transformer twin: post-norm, Adam, Noam, random batches of
+64, dropout 0.1, in fp32 or bf16, whichever is faster here. Its warm-up is the best of --warmups by
+validation loss at the full budget, tried in the first language. Both decode with the book's beam of
+four and are scored on test 2016. Validation and decoding are outside the budget. A run that the
+record holds is not repeated."""
+
 import argparse
 import random
 import statistics
@@ -27,10 +32,16 @@ from transformer_lit.masks import PAD
 from transformer_lit.model import TransformerConfig
 from transformer_lit.schedule import noam
 from transformer_lit.tokens import Subwords
-from transformer_lit.training import Trainer, TrainingConfig, collate, token_batches, validation_loss
-from transformer_lit.support.optimizers import MuonAndAdam
-from transformer_lit.support.precision import precision_here
-from transformer_lit.support.recipes import SMALL
+from transformer_lit.training import (
+    Trainer,
+    TrainingConfig,
+    collate,
+    token_batches,
+    validation_loss,
+)
+from transformer_lit.runtime.optimizers import MuonAndAdam
+from transformer_lit.runtime.precision import precision_here
+from transformer_lit.recipes.recipes import SMALL
 from transformer_lit.translation import Translator, answers, create_joint
 
 OURS = dict(norm="pre", dropout=0.0, gain=1.0, max_tokens=1024, peak=6e-3, rise=0.05)
@@ -53,7 +64,7 @@ def rate_at(used: float, peak: float, rise: float) -> float:
 def random_batches(n: int, size: int, seed: int) -> list[list[int]]:
     order = list(range(n))
     random.Random(seed).shuffle(order)
-    return [order[i:i + size] for i in range(0, n, size)]
+    return [order[i : i + size] for i in range(0, n, size)]
 
 
 class Ours:
@@ -67,9 +78,13 @@ class Ours:
         self.recipe = {**r, "optimizer": "muon", "precision": precision_here()}
 
     def begin(self, ids, seed):
-        config = TrainingConfig(max_tokens=OURS["max_tokens"], precision=self.recipe["precision"], seed=seed)
+        config = TrainingConfig(
+            max_tokens=OURS["max_tokens"], precision=self.recipe["precision"], seed=seed
+        )
         self.rate = 0.0  # follows the budget that is spent
-        self.trainer = Trainer(self.model, config, optimizer=MuonAndAdam(self.model), schedule=lambda step: self.rate)
+        self.trainer = Trainer(
+            self.model, config, optimizer=MuonAndAdam(self.model), schedule=lambda step: self.rate
+        )
 
     def batches(self, ids, seed):
         return token_batches(ids, OURS["max_tokens"], seed)
@@ -85,13 +100,20 @@ class Textbook:
     def __init__(self, tokens, sizes, seed, warmup):
         r = TEXTBOOK
         torch.manual_seed(seed)
-        self.model = Twin(TransformerConfig(len(tokens), **sizes, norm=r["norm"], dropout=r["dropout"]))
+        self.model = Twin(
+            TransformerConfig(len(tokens), **sizes, norm=r["norm"], dropout=r["dropout"])
+        )
         self.recipe = {**r, "optimizer": "adam", "warmup": warmup}
 
     def begin(self, ids, seed):
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9
+        )
         batches = [collate([ids[i] for i in some]) for some in self.batches(ids, seed)[:4]]
-        times = {"fp32": [], "bf16": []}  # a rate of zero changes nothing but Adam's means, and those begin anew
+        times = {
+            "fp32": [],
+            "bf16": [],
+        }  # a rate of zero changes nothing but Adam's means, and those begin anew
         for batch in batches:
             for precision in times:
                 with Clock() as clock:
@@ -99,14 +121,18 @@ class Textbook:
                 times[precision].append(clock.cpu)
         self.recipe["precision"] = min(times, key=lambda name: statistics.median(times[name]))
         self.recipe["seconds"] = {name: statistics.median(some) for name, some in times.items()}
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9
+        )
 
     def batches(self, ids, seed):
         return random_batches(len(ids), TEXTBOOK["batch"], seed)
 
     def step(self, n, used, source, target):
         rate = noam(n, self.model.config.d_model, self.recipe["warmup"])
-        return textbook_step(self.model, self.optimizer, source, target, rate, self.recipe["precision"])
+        return textbook_step(
+            self.model, self.optimizer, source, target, rate, self.recipe["precision"]
+        )
 
 
 def train(way, ids: list, budget: float, seed: int) -> dict:
@@ -120,9 +146,15 @@ def train(way, ids: list, budget: float, seed: int) -> dict:
             batches = way.batches(ids, seed + 1000 * epoch)
         for k, batch in enumerate(batches):
             if steps and clock.cpu + clock.cpu / steps > budget:
-                return {"steps": steps, "tokens": tokens, "epochs": epoch + k / len(batches), "cpu_seconds": clock.cpu,
-                        "seconds": clock.wall, "tokens_per_second": tokens / clock.cpu,
-                        "train_smoothed": statistics.mean(lately)}
+                return {
+                    "steps": steps,
+                    "tokens": tokens,
+                    "epochs": epoch + k / len(batches),
+                    "cpu_seconds": clock.cpu,
+                    "seconds": clock.wall,
+                    "tokens_per_second": tokens / clock.cpu,
+                    "train_smoothed": statistics.mean(lately),
+                }
             with clock:
                 source, target = collate([ids[i] for i in batch])
                 steps += 1
@@ -130,7 +162,10 @@ def train(way, ids: list, budget: float, seed: int) -> dict:
             tokens += int((target[:, 1:] != PAD).sum())
             lately = [*lately[-49:], loss]
             if steps % 100 == 0:
-                print(f"  {steps} steps, {clock.cpu:.0f} s, loss {statistics.mean(lately):.3f}", flush=True)
+                print(
+                    f"  {steps} steps, {clock.cpu:.0f} s, loss {statistics.mean(lately):.3f}",
+                    flush=True,
+                )
         epoch += 1
 
 
@@ -138,48 +173,110 @@ def score(way, tokens, pairs: list, name: str, beam: int) -> dict:
     "BLEU of the book's beam search, and the first few answers."
     model = way.model.eval()
     with Clock() as clock:
-        said = [tokens.decode(ids) for ids in answers(model, [tokens.encode(e) for e, _ in pairs], beam, 64)]
-    return {"set": name, "lines": len(pairs), "beam": beam, **bleu(said, [other for _, other in pairs]),
-            "decoding_cpu_seconds": clock.cpu,
-            "samples": said[:6]}  # the captions may not be published
+        said = [
+            tokens.decode(ids)
+            for ids in answers(model, [tokens.encode(e) for e, _ in pairs], beam, 64)
+        ]
+    return {
+        "set": name,
+        "lines": len(pairs),
+        "beam": beam,
+        **bleu(said, [other for _, other in pairs]),
+        "decoding_cpu_seconds": clock.cpu,
+        "samples": said[:6],
+    }  # the captions may not be published
 
 
 def run(name: str, language: str, warmup: int | None, o) -> dict:
     corpus = "pocket" if o.trial else "multi30k"
     parts = parts_of(corpus, language)
-    tokens = Subwords.build((side for pair in parts["train"] for side in pair), 400 if o.trial else o.vocabulary)
-    sizes = dict(d_model=32, n_heads=2, d_ff=64, n_encoder_layers=1, n_decoder_layers=1) if o.trial else SMALL
+    tokens = Subwords.build(
+        (side for pair in parts["train"] for side in pair), 400 if o.trial else o.vocabulary
+    )
+    sizes = (
+        dict(d_model=32, n_heads=2, d_ff=64, n_encoder_layers=1, n_decoder_layers=1)
+        if o.trial
+        else SMALL
+    )
     way = Ours(tokens, sizes, o.seed) if name == "ours" else Textbook(tokens, sizes, o.seed, warmup)
     pairs = Translator(way.model, tokens, tokens)
     ids, valid = (pairs.encode_pairs(parts[part]) for part in ("train", "valid"))
     found = train(way, ids, o.budget, o.seed)
-    return {"way": name, "language": language, "seed": o.seed, **where(), "recipe": way.recipe, "sizes": sizes,
-            "vocabulary": len(tokens), "parameters": sum(w.numel() for w in way.model.parameters()),
-            "train": len(ids), **found, "valid_loss": validation_loss(way.model, valid),
-            **score(way, tokens, parts["test"][:o.lines], "pocket-test" if o.trial else "multi30k-test2016", o.beam)}
+    return {
+        "way": name,
+        "language": language,
+        "seed": o.seed,
+        **where(),
+        "recipe": way.recipe,
+        "sizes": sizes,
+        "vocabulary": len(tokens),
+        "parameters": sum(w.numel() for w in way.model.parameters()),
+        "train": len(ids),
+        **found,
+        "valid_loss": validation_loss(way.model, valid),
+        **score(
+            way,
+            tokens,
+            parts["test"][: o.lines],
+            "pocket-test" if o.trial else "multi30k-test2016",
+            o.beam,
+        ),
+    }
 
 
 def plan(o, runs: list[dict]):
-    "(way, language, warm-up) of what is still to do; the first language's runs choose the warm-up of the others."
+    """(way, language, warm-up) of what is still to do; the first language's runs choose the warm-up
+    of the others."""
+
     def there(way, language, warmup):
-        return [r for r in runs if (r["way"], r["language"], r["seed"]) == (way, language, o.seed)
-                and warmup in (None, r["recipe"].get("warmup"))]
+        return [
+            r
+            for r in runs
+            if (r["way"], r["language"], r["seed"]) == (way, language, o.seed)
+            and warmup in (None, r["recipe"].get("warmup"))
+        ]
 
     for k, language in enumerate(o.languages):
-        tried = [r for r in runs if r["way"] == "textbook" and (r["language"], r["seed"]) == (o.languages[0], o.seed)]
+        tried = [
+            r
+            for r in runs
+            if r["way"] == "textbook" and (r["language"], r["seed"]) == (o.languages[0], o.seed)
+        ]
         best = min(tried, key=lambda r: r["valid_loss"])["recipe"]["warmup"] if tried else None
-        for way, warmup in [("ours", None)] + [("textbook", w) for w in ([best] if k else o.warmups)]:
+        for way, warmup in [("ours", None)] + [
+            ("textbook", w) for w in ([best] if k else o.warmups)
+        ]:
             if way in o.ways and not there(way, language, warmup):
                 yield way, language, warmup
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--trial", action="store_true", help="the pocket corpus, a tiny model, two seconds a training")
-    p.add_argument("--budget", type=float, help="processor seconds of each training; default: 240, trial 2")
-    p.add_argument("--languages", nargs="+", choices=["de", "fr"], default=None, help="default: de fr, trial fr")
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument(
+        "--trial",
+        action="store_true",
+        help="the pocket corpus, a tiny model, two seconds a training",
+    )
+    p.add_argument(
+        "--budget", type=float, help="processor seconds of each training; default: 240, trial 2"
+    )
+    p.add_argument(
+        "--languages",
+        nargs="+",
+        choices=["de", "fr"],
+        default=None,
+        help="default: de fr, trial fr",
+    )
     p.add_argument("--ways", nargs="+", choices=["ours", "textbook"], default=["ours", "textbook"])
-    p.add_argument("--warmups", nargs="+", type=int, default=[100, 200, 400, 800], help="of the textbook's Noam; the best should not be the last")
+    p.add_argument(
+        "--warmups",
+        nargs="+",
+        type=int,
+        default=[100, 200, 400, 800],
+        help="of the textbook's Noam; the best should not be the last",
+    )
     p.add_argument("--vocabulary", type=int, default=5000)
     p.add_argument("--lines", type=int, help="of the test set; default: all, trial 40")
     p.add_argument("--beam", type=int, default=4)
@@ -197,9 +294,12 @@ def main():
         print(*(x for x in todo if x), flush=True)
         runs.append(run(*todo, o))
         r = runs[-1]
-        print(f"{head['corpus']} en-{r['language']} {r['way']}: {r['steps']} steps, "
-              f"{r['tokens']} tokens, {r['cpu_seconds']:.0f} s, loss {r['valid_loss']:.3f}, "
-              f"BLEU {r['bleu']:.1f}", flush=True)
+        print(
+            f"{head['corpus']} en-{r['language']} {r['way']}: {r['steps']} steps, "
+            f"{r['tokens']} tokens, {r['cpu_seconds']:.0f} s, loss {r['valid_loss']:.3f}, "
+            f"BLEU {r['bleu']:.1f}",
+            flush=True,
+        )
         keep(o.out, {"command": command(p), **where(), **head, "warmups": o.warmups, "runs": runs})
 
 

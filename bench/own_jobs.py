@@ -1,8 +1,10 @@
-"""One job of `own.py`: the text that it trains on, the training, and what is found. `own.py` says which are due.
+"""One job of `own.py`: the text that it trains on, the training, and what is found. `own.py` says
+which are due.
 
-A training is `own_pairs.recipe_of` a row of the sizing table, in a folder, so that a stop loses nothing. At each look, as many as
-the row has epochs, the loss on validation pairs is taken; the weights of the least one are tested.
-"""
+A training is `own_pairs.recipe_of` a row of the sizing table, in a folder, so that a stop loses
+nothing. At each look, as many as the row has epochs, the loss on validation pairs is taken; the
+weights of the least one are tested."""
+
 import json
 import math
 import re
@@ -23,17 +25,24 @@ from torch import nn
 from transformer_lit import data
 from transformer_lit.equal_cost import cost
 from transformer_lit.evaluation import checksum, line_counts
-from transformer_lit.support import own_pairs, own_report, plan, training_sets
-from transformer_lit.support.archives import TextPair
-from transformer_lit.support.checkpoint import fill_weights, keep_weights, named_tensors, read_checkpoint
-from transformer_lit.support.confidence import pair_scores
-from transformer_lit.support.files import shipped, write_whole
-from transformer_lit.support.noise import language_faults
-from transformer_lit.support.own_pairs import Size
-from transformer_lit.support.precision import precision_for, precision_here
-from transformer_lit.support.recipes import begin_translator, prepare_training
-from transformer_lit.support.records import commit, hardware
-from transformer_lit.support.sampling import evenly
+from transformer_lit.corpora import training_sets
+from transformer_lit.custom_pair import own_pairs, own_report
+from transformer_lit.runs import plan
+from transformer_lit.corpora.archives import TextPair
+from transformer_lit.runs.checkpoints import (
+    fill_weights,
+    keep_weights,
+    named_tensors,
+    read_checkpoint,
+)
+from transformer_lit.serving.confidence import pair_scores
+from transformer_lit.corpora.files import shipped, write_whole
+from transformer_lit.custom_pair.noise import language_faults
+from transformer_lit.custom_pair.own_pairs import Size
+from transformer_lit.runtime.precision import precision_for, precision_here
+from transformer_lit.recipes.recipes import begin_translator, prepare_training
+from transformer_lit.runs.records import commit, hardware
+from transformer_lit.corpora.sampling import evenly
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import PairBatches, TrainingConfig, validation_loss
 from transformer_lit.translation import Translator, answers, from_pretrained
@@ -44,13 +53,16 @@ NOISE = ("misaligned", "wrong-language", "untranslated", "misordered")
 DOMAIN = ("mixed", "tuned", "captions")
 
 
-# What -------------------------------------------------------------------------------------------------------------------
+# What ---------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Scale:
-    """How large all of it is. sizes: the table's rows; short: epochs of runs that are only compared with each other; held: sentences
-    of a test, and pairs to watch with; captions: pairs of the other domain; tune: updates on them; mono: the most sentences to
-    translate back; tokens: of the largest row; share: of noise."""
+    """How large all of it is. sizes: the table's rows; short: epochs of runs that are only compared
+    with each other; held: sentences of a test, and pairs to watch with; captions: pairs of the
+    other domain; tune: updates on them; mono: the most sentences to translate back; tokens: of the
+    largest row; share: of noise."""
+
     corpus: str = "tatoeba"
     sizes: tuple[Size, ...] = own_pairs.SIZES
     short: int = 4
@@ -63,8 +75,17 @@ class Scale:
     seeds: tuple[int, ...] = (1, 2, 3)
 
 
-TRIAL = Scale("pocket", tuple(Size(pairs, 400, 2, 64, 0.1, 1024, 2, 5) for pairs in (20, 40, 80, 90, 100)), short=1, held=6, captions=10,
-              tune=2, mono=60, tokens=2000, seeds=(1,))
+TRIAL = Scale(
+    "pocket",
+    tuple(Size(pairs, 400, 2, 64, 0.1, 1024, 2, 5) for pairs in (20, 40, 80, 90, 100)),
+    short=1,
+    held=6,
+    captions=10,
+    tune=2,
+    mono=60,
+    tokens=2000,
+    seeds=(1,),
+)
 SCALE = Scale()
 
 
@@ -72,11 +93,14 @@ SCALE = Scale()
 class Job:
     """A training from English into French.
 
-    pairs: a row of the table, and so many real pairs; text: what becomes of them; change: of the row, as "dropout=0.4"; epochs: of
-    the real pairs, 0 as the row says. The texts: "real"; "reverse", from French, which then translates monolingual French; "greedy"
-    or "sampled", with what that made, "+tagged" with TAG in front of it; a kind of NOISE, "+cleaned" by rule or "+filtered" by the
-    score of the model that trained on it; "mixed" with captions, "tuned" on them, "captions" alone; "general" text; "shipped", the
-    book's own translator, which is only tested."""
+    pairs: a row of the table, and so many real pairs; text: what becomes of them; change: of the
+    row, as "dropout=0.4"; epochs: of the real pairs, 0 as the row says. The texts: "real";
+    "reverse", from French, which then translates monolingual French; "greedy" or "sampled", with
+    what that made, "+tagged" with TAG in front of it; a kind of NOISE, "+cleaned" by rule or
+    "+filtered" by the score of the model that trained on it; "mixed" with captions, "tuned" on
+    them, "captions" alone; "general" text; "shipped", the book's own translator, which is only
+    tested."""
+
     pairs: int
     text: str = "real"
     seed: int = 1
@@ -85,7 +109,14 @@ class Job:
 
     @property
     def name(self) -> str:
-        return "-".join([str(self.pairs), self.text, *filter(None, [self.change, self.epochs and f"e{self.epochs}"]), f"s{self.seed}"])
+        return "-".join(
+            [
+                str(self.pairs),
+                self.text,
+                *filter(None, [self.change, self.epochs and f"e{self.epochs}"]),
+                f"s{self.seed}",
+            ]
+        )
 
     @property
     def size(self) -> Size:
@@ -95,11 +126,13 @@ class Job:
         return replace(changed, epochs=self.epochs or row.epochs)
 
 
-# The text ---------------------------------------------------------------------------------------------------------------
+# The text -----------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Texts:
     "All text in its fixed order; no English sentence of `tests` or `valid` is in the rest."
+
     train: Pairs
     captions: Pairs
     german: Pairs
@@ -113,17 +146,34 @@ def texts(scale: Scale) -> Texts:
     "Tatoeba and captions; for a trial the pocket corpus, of which some plays each part."
     parts = data.load(scale.corpus)
     if scale.corpus == "pocket":
-        captions = {"train": parts["train"][1000:1200], "valid": parts["valid"][500:], "test": parts["test_it"]}
+        captions = {
+            "train": parts["train"][1000:1200],
+            "valid": parts["valid"][500:],
+            "test": parts["test_it"],
+        }
         german = [(english, other[::-1]) for english, other in parts["train"][2000:2400]]
     else:
-        captions, german = data.load("multi30k"), [pair for part in data.load("tatoeba", "de").values() for pair in part]
-    held = [english for each in (parts, captions) for part in ("valid", "test") for english, _ in each[part]]
-    train, others, german = (data.without(pairs, held) for pairs in (parts["train"], captions["train"], german))
-    valid = {"tatoeba": parts["valid"][:scale.held], "multi30k": captions["valid"][:scale.held]}
-    tests = {"tatoeba": tuple(side[:scale.held] for side in data.grouped(parts["test"])),
-             "multi30k": tuple(side[:scale.held] for side in data.grouped(captions["test"]))}
-    digest = plan.digest([*train, *others[:scale.captions], *valid["tatoeba"], *map(str, tests.values())])
-    return Texts(train, others[:scale.captions], german, valid, tests, digest)
+        captions, german = data.load("multi30k"), [
+            pair for part in data.load("tatoeba", "de").values() for pair in part
+        ]
+    held = [
+        english
+        for each in (parts, captions)
+        for part in ("valid", "test")
+        for english, _ in each[part]
+    ]
+    train, others, german = (
+        data.without(pairs, held) for pairs in (parts["train"], captions["train"], german)
+    )
+    valid = {"tatoeba": parts["valid"][: scale.held], "multi30k": captions["valid"][: scale.held]}
+    tests = {
+        "tatoeba": tuple(side[: scale.held] for side in data.grouped(parts["test"])),
+        "multi30k": tuple(side[: scale.held] for side in data.grouped(captions["test"])),
+    }
+    digest = plan.digest(
+        [*train, *others[: scale.captions], *valid["tatoeba"], *map(str, tests.values())]
+    )
+    return Texts(train, others[: scale.captions], german, valid, tests, digest)
 
 
 @cache
@@ -139,24 +189,32 @@ def general(scale: Scale) -> Pairs:
 
 
 def monolingual(pairs: int) -> list[str]:
-    "French sentences to translate back, four for each pair: of pairs that no subset has, and none that a test or a subset knows."
+    """French sentences to translate back, four for each pair: of pairs that no subset has, and none
+    that a test or a subset knows."""
     t, subsets = texts(SCALE), SCALE.sizes[2].pairs
     known = {data.sentence_key(french) for _, french in t.train[:subsets] + t.valid["tatoeba"]}
-    known |= {data.sentence_key(one) for _, references in t.tests.values() for refs in references for one in refs}
+    known |= {
+        data.sentence_key(one)
+        for _, references in t.tests.values()
+        for refs in references
+        for one in refs
+    }
     found: dict[str, str] = {}
     for _, french in t.train[subsets:]:
         if (key := data.sentence_key(french)) not in known:
             found.setdefault(key, french)
-    return list(found.values())[:min(4 * pairs, SCALE.mono)]
+    return list(found.values())[: min(4 * pairs, SCALE.mono)]
 
 
 def planted(kind: str, pairs: int) -> tuple[Pairs, list[bool]]:
-    """Clean pairs with noise added, a share of their number, as Khayrallah and Koehn (2018) add it; and which lines are noise.
+    """Clean pairs with noise added, a share of their number, as Khayrallah and Koehn (2018) add it;
+    and which lines are noise.
 
-    All kinds but the wrong language spoil the same pairs, of at least three French words, which no subset has."""
+    All kinds but the wrong language spoil the same pairs, of at least three French words, which no
+    subset has."""
     t, rng = texts(SCALE), Random(1)
     real, n = t.train[:pairs], round(SCALE.share * pairs)
-    spare = [pair for pair in t.train[SCALE.sizes[2].pairs:] if len(set(pair[1].split())) > 2][:n]
+    spare = [pair for pair in t.train[SCALE.sizes[2].pairs :] if len(set(pair[1].split())) > 2][:n]
     if kind == "misaligned":  # half the list away, because neighbours may share a sentence
         noise = [(english, spare[(k + n // 2) % n][1]) for k, (english, _) in enumerate(spare)]
     elif kind == "wrong-language":
@@ -176,41 +234,58 @@ def planted(kind: str, pairs: int) -> tuple[Pairs, list[bool]]:
 def found_by(pairs: Pairs) -> dict[str, list[bool]]:
     "For each rule of the package's cleaning, and for all of them, which pairs it throws out."
     kept = set(own_pairs.clean_pairs(pairs)[0])
-    per, usual = median(len(french) / len(english) for english, french in pairs), median(len(french) for _, french in pairs)
-    return {"copied": [own_pairs.fault(pair) == "copied" for pair in pairs],
-            "lopsided": [own_pairs.lopsided(pair, per, usual) for pair in pairs],
-            "languages": [bool(why) for why in language_faults(pairs)], "all rules": [pair not in kept for pair in pairs]}
+    per, usual = median(len(french) / len(english) for english, french in pairs), median(
+        len(french) for _, french in pairs
+    )
+    return {
+        "copied": [own_pairs.fault(pair) == "copied" for pair in pairs],
+        "lopsided": [own_pairs.lopsided(pair, per, usual) for pair in pairs],
+        "languages": [bool(why) for why in language_faults(pairs)],
+        "all rules": [pair not in kept for pair in pairs],
+    }
 
 
 def told(flags: Sequence[bool], marks: Sequence[bool]) -> dict[str, float]:
     "What share of the noise was thrown out, and what share of the clean pairs."
     hits = sum(flag and mark for flag, mark in zip(flags, marks, strict=True))
-    return {"recall": hits / max(sum(marks), 1), "false_alarms": (sum(flags) - hits) / max(len(marks) - sum(marks), 1)}
+    return {
+        "recall": hits / max(sum(marks), 1),
+        "false_alarms": (sum(flags) - hits) / max(len(marks) - sum(marks), 1),
+    }
 
 
 def given(job: Job, home: Path) -> Pairs:
     "What a job trains on."
     t, (kind, _, way) = texts(SCALE), job.text.partition("+")
-    real = t.train[:job.pairs]
+    real = t.train[: job.pairs]
     if kind == "reverse":
         return [pair[::-1] for pair in real]
     if kind in BACK:
-        made = (home / "done" / f"{Job(job.pairs, 'reverse').name}.txt").read_text("utf-8").splitlines()
-        back = [(TAG * (way == "tagged") + line.split("\t")[BACK.index(kind)], french)
-                for line, french in zip(made, monolingual(job.pairs), strict=True)]
+        made = (
+            (home / "done" / f"{Job(job.pairs, 'reverse').name}.txt")
+            .read_text("utf-8")
+            .splitlines()
+        )
+        back = [
+            (TAG * (way == "tagged") + line.split("\t")[BACK.index(kind)], french)
+            for line, french in zip(made, monolingual(job.pairs), strict=True)
+        ]
         return real + [pair for pair in back if pair[0] not in ("", TAG)]
     if kind in NOISE:
         pairs, _ = planted(kind, job.pairs)
         if way == "cleaned":
             return own_pairs.clean_pairs(pairs)[0]
-        dropped = set(row_of(replace(job, text=kind), home)["dropped"]) if way == "filtered" else set()
+        dropped = (
+            set(row_of(replace(job, text=kind), home)["dropped"]) if way == "filtered" else set()
+        )
         return [pair for k, pair in enumerate(pairs) if k not in dropped]
     if kind == "general":
         return general(SCALE)
     return {"real": real, "mixed": real + t.captions, "shipped": t.train}.get(kind, t.captions)
 
 
-# A training -------------------------------------------------------------------------------------------------------------
+# A training ---------------------------------------------------------------------------------------
+
 
 def subwords(pairs: Pairs, size: int) -> Subwords:
     return Subwords.build(chain.from_iterable(pairs), size)
@@ -230,7 +305,8 @@ def tagged(tokens: Subwords) -> Subwords:
 
 
 def vocabulary(job: Job, pairs: Pairs) -> Subwords:
-    "Made-up English and captions to be tuned on add no subwords: the other runs then differ in nothing else."
+    """Made-up English and captions to be tuned on add no subwords: the other runs then differ in
+    nothing else."""
     kind, _, way = job.text.partition("+")
     if kind in ("real", "reverse", "tuned", *BACK):
         real = of_real(SCALE, job.pairs, job.size.vocabulary)
@@ -243,18 +319,28 @@ def epoch_of(scale: Scale, pairs: int, size: int, max_tokens: int) -> int:
     "Updates in an epoch of a subset."
     tokens = of_real(scale, pairs, size)
     encoded = Translator(None, tokens, tokens).encode_pairs(texts(scale).train[:pairs])
-    return PairBatches([pair for pair in encoded if max(map(len, pair)) <= 128], TrainingConfig(epochs=1, max_tokens=max_tokens)).steps
+    return PairBatches(
+        [pair for pair in encoded if max(map(len, pair)) <= 128],
+        TrainingConfig(epochs=1, max_tokens=max_tokens),
+    ).steps
 
 
 def updates(job: Job) -> int:
-    "So many as the epochs of the REAL pairs come to, whatever is added to them; for captions some more. Not for general text."
+    """So many as the epochs of the REAL pairs come to, whatever is added to them; for captions some
+    more. Not for general text."""
     size = job.size
-    return size.epochs * epoch_of(SCALE, job.pairs, size.vocabulary, size.max_tokens) + SCALE.tune * (job.text in ("mixed", "captions"))
+    return size.epochs * epoch_of(
+        SCALE, job.pairs, size.vocabulary, size.max_tokens
+    ) + SCALE.tune * (job.text in ("mixed", "captions"))
 
 
 def per_character(loss: float, encoded: Sequence, pairs: Pairs) -> float:
     "A loss per token of the targets as one per character: so two vocabularies can be compared."
-    return loss * sum(len(target) - 1 for _, target in encoded) / sum(len(target) + 1 for _, target in pairs)
+    return (
+        loss
+        * sum(len(target) - 1 for _, target in encoded)
+        / sum(len(target) + 1 for _, target in pairs)
+    )
 
 
 @dataclass
@@ -266,11 +352,12 @@ class Trained:
 
 
 def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Trained:
-    "Train in `folder` or go on, and take the weights of the least validation loss. begin: weights to tune, at a quarter of the rate."
+    """Train in `folder` or go on, and take the weights of the least validation loss. begin: weights
+    to tune, at a quarter of the rate."""
     size, t = job.size, texts(SCALE)
     languages, valid = ("en", "fr"), t.valid["tatoeba"]
     if job.text in DOMAIN:
-        valid = valid[:SCALE.held // 2] + t.valid["multi30k"][:SCALE.held // 2]
+        valid = valid[: SCALE.held // 2] + t.valid["multi30k"][: SCALE.held // 2]
     if job.text == "reverse":
         languages, valid = ("fr", "en"), [pair[::-1] for pair in valid]
     recipe = own_pairs.recipe_of(size, languages, plan.digest(pairs))
@@ -289,7 +376,9 @@ def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Tr
     else:
         batches.steps = SCALE.tune if begin else updates(job)
     steps = batches.steps
-    recipe.training.warmup = max(1, min(size.warmup, steps // 10))  # the table says: a tenth or less
+    recipe.training.warmup = max(
+        1, min(size.warmup, steps // 10)
+    )  # the table says: a tenth or less
     held, best = translator.encode_pairs(valid), folder / "best.safetensors"
     at = {round(k * steps / size.epochs) for k in range(1, size.epochs + 1)}
     run = Resumable.of(trainer, every=max(2, steps // 6))
@@ -297,7 +386,9 @@ def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Tr
     def look(run: Resumable) -> dict | None:
         if run.step in at:
             loss = validation_loss(run.model, held)
-            if loss <= min((entry["valid"] for entry in run.log if "valid" in entry), default=math.inf):
+            if loss <= min(
+                (entry["valid"] for entry in run.log if "valid" in entry), default=math.inf
+            ):
                 keep_weights(best, run.model)
             return {"valid": loss}
 
@@ -306,27 +397,49 @@ def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Tr
     step, loss = min(curve, key=lambda point: (point[1], -point[0]))
     last = {name: weight.detach().clone() for name, weight in named_tensors(run.model).items()}
     fill_weights(run.model, read_checkpoint(best)[0])
-    row = {"size": asdict(size), "recipe": asdict(recipe), "train_pairs": len(pairs), "too_long": len(pairs) - len(batches), **cost(run),
-           "steps": steps, "epochs_run": steps / epoch, "best_step": step, "best_epoch": step / epoch, "valid_loss": loss,
-           "valid_per_character": per_character(loss, held, valid), "curve": curve}
+    row = {
+        "size": asdict(size),
+        "recipe": asdict(recipe),
+        "train_pairs": len(pairs),
+        "too_long": len(pairs) - len(batches),
+        **cost(run),
+        "steps": steps,
+        "epochs_run": steps / epoch,
+        "best_step": step,
+        "best_epoch": step / epoch,
+        "valid_loss": loss,
+        "valid_per_character": per_character(loss, held, valid),
+        "curve": curve,
+    }
     return Trained(translator, run, row, last)
 
 
 def shipped_translator(job: Job) -> Trained:
-    "The translator that comes with the book: this row's recipe, all pairs of the corpus, weights in 8 bits; and what its training's record tells."
+    """The translator that comes with the book: this row's recipe, all pairs of the corpus, weights
+    in 8 bits; and what its training's record tells."""
     t, name = texts(SCALE), "tatoeba-fr" if SCALE.corpus == "tatoeba" else "pocket"
     record = json.loads(shipped(f"results/{name}/run.json").read_text("utf-8"))
     translator, valid = from_pretrained(shipped(f"data/checkpoints/{name}")), t.valid["tatoeba"]
     held, epochs = translator.encode_pairs(valid), record["recipe"]["training"]["epochs"]
     loss = validation_loss(translator.model, held)
-    row = {"size": asdict(job.size), "recipe": record["recipe"], "train_pairs": record["data"]["train"], "parameters": record["parameters"],
-           "tokens": record["tokens"], "cpu_seconds": record["seconds"],  # on the wall: the core was shared at times
-           "epochs_run": epochs, "best_epoch": epochs, "valid_loss": loss,
-           "valid_per_character": per_character(loss, held, valid), "record": f"results/{name}/run.json"}
+    row = {
+        "size": asdict(job.size),
+        "recipe": record["recipe"],
+        "train_pairs": record["data"]["train"],
+        "parameters": record["parameters"],
+        "tokens": record["tokens"],
+        "cpu_seconds": record["seconds"],  # on the wall: the core was shared at times
+        "epochs_run": epochs,
+        "best_epoch": epochs,
+        "valid_loss": loss,
+        "valid_per_character": per_character(loss, held, valid),
+        "record": f"results/{name}/run.json",
+    }
     return Trained(translator, None, row, {})
 
 
-# What is found ------------------------------------------------------------------------------------------------------------
+# What is found ------------------------------------------------------------------------------------
+
 
 class Sampling(nn.Module):
     "A model whose likeliest token is a draw from what the model says: Gumbel noise on the logits."
@@ -344,21 +457,37 @@ class Sampling(nn.Module):
         return logits.float() + noise, state
 
 
-def back_translated(translator: Translator, lines: list[str], sample: bool, rows: int = 128) -> list[str]:
+def back_translated(
+    translator: Translator, lines: list[str], sample: bool, rows: int = 128
+) -> list[str]:
     "The likeliest token each time, or a draw."
     torch.manual_seed(1)
     model = Sampling(translator.model.eval()) if sample else translator.model.eval()
-    ids = answers(model, [translator.source.encode(line) for line in lines], 1, rows, precision_for(translator.model, rows))
+    ids = answers(
+        model,
+        [translator.source.encode(line) for line in lines],
+        1,
+        rows,
+        precision_for(translator.model, rows),
+    )
     return [re.sub(r"\s+", " ", translator.target.decode(one)).strip() for one in ids]
 
 
-def tested(translator: Translator, test: tuple[list[str], list[list[str]]]) -> tuple[dict, list[str]]:
-    "Scores with the first reference and with all, the counts that BLEU is made of, and what was said."
+def tested(
+    translator: Translator, test: tuple[list[str], list[list[str]]]
+) -> tuple[dict, list[str]]:
+    """Scores with the first reference and with all, the counts that BLEU is made of, and what was
+    said."""
     sources, references = test
     said = translator.translate(sources, precision="fp32")
     counts = [" ".join(map(str, row)) for row in line_counts(said, references)]
-    return {"sentences": len(sources), "sha256": checksum(sources, references), "first": scores(said, [refs[:1] for refs in references]),
-            "all": scores(said, references), "counts": counts}, said
+    return {
+        "sentences": len(sources),
+        "sha256": checksum(sources, references),
+        "first": scores(said, [refs[:1] for refs in references]),
+        "all": scores(said, references),
+        "counts": counts,
+    }, said
 
 
 def weights_of(job: Job, home: Path, folder: Path) -> dict:
@@ -374,43 +503,82 @@ def weights_of(job: Job, home: Path, folder: Path) -> dict:
 def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
     "The row, and a text beside it: what the reverse model made, or what a first seed said."
     t, pairs = texts(SCALE), given(job, home)
-    made = shipped_translator(job) if job.text == "shipped" else train(
-        job, folder / "run", pairs, weights_of(job, home, folder) if job.text == "tuned" else None)
+    made = (
+        shipped_translator(job)
+        if job.text == "shipped"
+        else train(
+            job,
+            folder / "run",
+            pairs,
+            weights_of(job, home, folder) if job.text == "tuned" else None,
+        )
+    )
     row, translator = made.row | {"data": t.digest}, made.translator
     if job.text == "reverse":
         sources, references = t.tests["tatoeba"]
-        row["tests"] = {"tatoeba, reversed": tested(translator, ([refs[0] for refs in references], [[one] for one in sources]))[0]}
+        row["tests"] = {
+            "tatoeba, reversed": tested(
+                translator, ([refs[0] for refs in references], [[one] for one in sources])
+            )[0]
+        }
         lines = monolingual(job.pairs)
         kinds = BACK if job.pairs < SCALE.sizes[2].pairs else BACK[:1]
         columns = [back_translated(translator, lines, kind == "sampled") for kind in kinds]
-        return row | {"monolingual": len(lines)}, "".join("\t".join(line) + "\n" for line in zip(*columns))
+        return row | {"monolingual": len(lines)}, "".join(
+            "\t".join(line) + "\n" for line in zip(*columns)
+        )
     row_itself = job.text == "real" and not job.change
     both = job.text in DOMAIN or row_itself and job.epochs == SCALE.short
-    found = {name: tested(translator, t.tests[name]) for name in t.tests if both or name == "tatoeba"}
-    row |= {"tests": {name: one for name, (one, _) in found.items()}, "bleu": found["tatoeba"][0]["all"]["bleu"]["value"],
-            "copied_answers": own_report.known(t.tests["tatoeba"][1], pairs)}
-    if job.seed == 1 and (row_itself or job.text in ("general", "shipped")):  # something to read beside the scores
+    found = {
+        name: tested(translator, t.tests[name]) for name in t.tests if both or name == "tatoeba"
+    }
+    row |= {
+        "tests": {name: one for name, (one, _) in found.items()},
+        "bleu": found["tatoeba"][0]["all"]["bleu"]["value"],
+        "copied_answers": own_report.known(t.tests["tatoeba"][1], pairs),
+    }
+    if job.seed == 1 and (
+        row_itself or job.text in ("general", "shipped")
+    ):  # something to read beside the scores
         sources, references = t.tests["tatoeba"]
-        row["shown"] = evenly(list(zip(sources, (refs[0] for refs in references), found["tatoeba"][1])), 20)
+        row["shown"] = evenly(
+            list(zip(sources, (refs[0] for refs in references), found["tatoeba"][1])), 20
+        )
     if both and job.text == "real" and job.seed == 1:
         (home / "weights").mkdir(parents=True, exist_ok=True)
         keep_weights(home / "weights" / f"{job.name}.safetensors", made.run.model)
     if job.text in NOISE:
         _, marks = planted(job.text, job.pairs)
         score = pair_scores(translator, translator.encode_pairs(pairs))
-        row["dropped"] = sorted(sorted(range(len(pairs)), key=score.__getitem__)[:len(pairs) // 10])
+        row["dropped"] = sorted(
+            sorted(range(len(pairs)), key=score.__getitem__)[: len(pairs) // 10]
+        )
         drop = set(row["dropped"])
         rules = found_by(pairs) | {"own score": [k in drop for k in range(len(pairs))]}
-        row |= {"planted": {"kind": job.text, "lines": sum(marks), "clean": len(marks) - sum(marks)},
-                "found": {rule: told(flags, marks) for rule, flags in rules.items()}}
+        row |= {
+            "planted": {"kind": job.text, "lines": sum(marks), "clean": len(marks) - sum(marks)},
+            "found": {rule: told(flags, marks) for rule, flags in rules.items()},
+        }
     if (job.text == "real" or job.text in DOMAIN) and row["best_step"] < row["steps"]:
         fill_weights(made.run.model, made.last)
-        row["last"] = {name: value for name, value in tested(translator, t.tests["tatoeba"])[0].items() if name in ("first", "all")}
+        row["last"] = {
+            name: value
+            for name, value in tested(translator, t.tests["tatoeba"])[0].items()
+            if name in ("first", "all")
+        }
     return row, "\n".join(found["tatoeba"][1]) + "\n" if job.seed == 1 and not job.change else None
 
 
 def do(job: Job, home: Path) -> dict:
-    "Do a job or go on with it; returns its row, which is kept in `home`. Raises Dirty unless the tree is clean; a trial needn't be."
+    """Do a job or go on with it; returns its row, which is kept in `home`. Raises Dirty unless the
+    tree is clean; a trial needn't be."""
     found = commit() if SCALE.corpus == "pocket" else clean(commit())
-    return keep_row(job, home, found or "none", lambda folder: work(job, home, folder), hardware=hardware(), torch=torch.__version__,
-                    muon=precision_here())
+    return keep_row(
+        job,
+        home,
+        found or "none",
+        lambda folder: work(job, home, folder),
+        hardware=hardware(),
+        torch=torch.__version__,
+        muon=precision_here(),
+    )

@@ -1,9 +1,10 @@
 """Pairs a second and memory of the preparation, by size: python bench/prepare.py [--full]
 
-Each size is prepared in a process of its own, so that its peak is its own; the sample for the subwords stays the same.
-Small sizes by default (CI); --full takes 100,000 pairs, 300,000 and all of general-en-fr, with one worker and with two.
-Needs TRANSFORMER_LIT_DATA. The rows go to --out, in the form that chapter 21 reads (book/results/general-en-fr/).
-"""
+Each size is prepared in a process of its own, so that its peak is its own; the sample for the
+subwords stays the same. Small sizes by default (CI); --full takes 100,000 pairs, 300,000 and all of
+general-en-fr, with one worker and with two. Needs TRANSFORMER_LIT_DATA. The rows go to --out, in
+the form that chapter 21 reads (book/results/general-en-fr/)."""
+
 import argparse
 import json
 import subprocess
@@ -11,9 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-CODE = """
+CODE ="""
 import sys
-from transformer_lit.support.prepare import Preparation, prepare
+from transformer_lit.corpora.prepare import Preparation, prepare
 if __name__ == "__main__":
     corpus, pairs, workers, sample, folder = sys.argv[1:]
     settings = Preparation(corpus, vocabulary=8000, sample=int(sample), pairs=int(pairs) or None)
@@ -25,11 +26,27 @@ def row(corpus: str, pairs: int, workers: int, sample: int) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "one.py"
         script.write_text(CODE)
-        subprocess.run([sys.executable, str(script), corpus, str(pairs), str(workers), str(sample), f"{folder}/store"], check=True)
+        subprocess.run(
+            [
+                sys.executable,
+                str(script),
+                corpus,
+                str(pairs),
+                str(workers),
+                str(sample),
+                f"{folder}/store",
+            ],
+            check=True,
+        )
         made = json.loads((Path(folder) / "store" / "manifest.json").read_text())
     effort = made["effort"]
-    return {"pairs": made["counts"]["given"], "workers": workers, "pairs a second": effort["pairs_per_second"],
-            "MB, main process": effort["own_megabytes"], "MB, largest worker": effort["worker_megabytes"]}
+    return {
+        "pairs": made["counts"]["given"],
+        "workers": workers,
+        "pairs a second": effort["pairs_per_second"],
+        "MB, main process": effort["own_megabytes"],
+        "MB, largest worker": effort["worker_megabytes"],
+    }
 
 
 def main() -> None:

@@ -1,12 +1,14 @@
-"""When a sentence may leave the beam: the translator that comes with the book under both rules (chapter 13).
+"""When a sentence may leave the beam: the translator that comes with the book under both rules
+(chapter 13).
 
     python bench/stopping.py            # about three minutes on one core
     python bench/stopping.py 200 --out some.json
 
-Distinct Tatoeba test sentences, evenly over the set (TRANSFORMER_LIT_DATA), a beam of four, fp32. For each α both rules, by turns:
-answers, BLEU of the first reference with its signature, length against the references, answers that differ from those of the other rule,
-rows that the decoder computed, and processor time.
-"""
+Distinct Tatoeba test sentences, evenly over the set (TRANSFORMER_LIT_DATA), a beam of four, fp32.
+For each α both rules, by turns: answers, BLEU of the first reference with its signature, length
+against the references, answers that differ from those of the other rule, rows that the decoder
+computed, and processor time."""
+
 import argparse
 import sys
 import time
@@ -18,7 +20,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import BENCH, command, keep, where  # noqa: E402
 from transformer_lit.data import test_set  # noqa: E402
-from transformer_lit.support.files import shipped  # noqa: E402
+from transformer_lit.corpora.files import shipped  # noqa: E402
 from transformer_lit.decoding import beam_search  # noqa: E402
 from transformer_lit.evaluation import interval, line_counts, scores  # noqa: E402
 from transformer_lit.masks import BOS  # noqa: E402
@@ -31,7 +33,7 @@ ALPHAS = (0.0, 0.6, 1.0, 1.5)
 def batches(ids, size=64):
     "Places in `ids`, sentences of like length together."
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-    return [order[k:k + size] for k in range(0, len(order), size)]
+    return [order[k : k + size] for k in range(0, len(order), size)]
 
 
 def decoded(model, ids, alpha, patient, beam=4):
@@ -54,8 +56,15 @@ def decoded(model, ids, alpha, patient, beam=4):
 def row(texts, references, alpha, patient, rows, seconds):
     found, counts = scores(texts, references)[0], line_counts(texts, references)
     said, right = counts[:, :2].sum(0)  # words
-    return {"alpha": alpha, "patient": patient, "bleu": found["value"], "signature": found["signature"],
-            "length": float(said / right), "rows": rows, "cpu_seconds": seconds}, counts
+    return {
+        "alpha": alpha,
+        "patient": patient,
+        "bleu": found["value"],
+        "signature": found["signature"],
+        "length": float(said / right),
+        "rows": rows,
+        "cpu_seconds": seconds,
+    }, counts
 
 
 def compare(translator, asked, references):
@@ -69,10 +78,16 @@ def compare(translator, asked, references):
             one, counts = row(texts, references, alpha, patient, rows, seconds)
             heard.append(said), counted.append(counts), found.append(one)
         both = list(zip(*heard))
-        found[1] |= {"changed": sum(a != b for a, b in both), "longer": sum(len(b) > len(a) for a, b in both),
-                     "difference": interval(counted[1], counted[0])}
+        found[1] |= {
+            "changed": sum(a != b for a, b in both),
+            "longer": sum(len(b) > len(a) for a, b in both),
+            "difference": interval(counted[1], counted[0]),
+        }
         for one in found:
-            print(", ".join(f"{name} {value}" for name, value in one.items() if name != "signature"), flush=True)
+            print(
+                ", ".join(f"{name} {value}" for name, value in one.items() if name != "signature"),
+                flush=True,
+            )
         yield from found
 
 
@@ -86,9 +101,17 @@ def main():
     n = min(options.sentences, len(asked))
     some = [int(k * len(asked) / n) for k in range(n)]
     began = where()
-    rows = list(compare(Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr")),
-                        [asked[k] for k in some], [references[k][:1] for k in some]))
-    keep(options.out, {"command": command(wanted, "sentences"), **began, "sentences": n, "beam": 4, "rows": rows})
+    rows = list(
+        compare(
+            Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr")),
+            [asked[k] for k in some],
+            [references[k][:1] for k in some],
+        )
+    )
+    keep(
+        options.out,
+        {"command": command(wanted, "sentences"), **began, "sentences": n, "beam": 4, "rows": rows},
+    )
 
 
 if __name__ == "__main__":

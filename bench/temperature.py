@@ -1,12 +1,15 @@
-"""How often a mixture should show each kind of text: a small model trained with several temperatures, its loss on every kind.
+"""How often a mixture should show each kind of text: a small model trained with several
+temperatures, its loss on every kind.
 
-    python bench/temperature.py --store runs/store-mixture-en-fr      # half an hour on one thread; the same command goes on after a stop
+    python bench/temperature.py --store runs/store-mixture-en-fr      # half an hour on one thread;
+    the same command goes on after a stop
 
-The token store is that of `transformer-lit train --recipe mixture-en-fr`, and only read. A run is chapter 21's tiny model our way,
-so many steps with a rate that falls to zero. It is judged by the mean loss on four kinds of held-out text: everyday sentences,
-captions, news, and law and manuals, which count as one. All runs of a seed begin with the same weights. That rule was fixed
-before the first run.
-"""
+The token store is that of `transformer-lit train --recipe mixture-en-fr`, and only read. A run is
+chapter 21's tiny model our way, so many steps with a rate that falls to zero. It is judged by the
+mean loss on four kinds of held-out text: everyday sentences, captions, news, and law and manuals,
+which count as one. All runs of a seed begin with the same weights. That rule was fixed before the
+first run."""
+
 import argparse
 import sys
 import tempfile
@@ -20,10 +23,10 @@ sys.path.insert(0, str(ROOT))
 from common import BENCH, command, keep, kept_runs, where  # noqa: E402
 
 from transformer_lit import wmt  # noqa: E402
-from transformer_lit.support import experiments, mixing  # noqa: E402
-from transformer_lit.support.precision import precision_here  # noqa: E402
-from transformer_lit.support.store import TokenStore  # noqa: E402
-from transformer_lit.support.training_sets import GENERAL  # noqa: E402
+from transformer_lit.recipes import experiments, mixing  # noqa: E402
+from transformer_lit.runtime.precision import precision_here  # noqa: E402
+from transformer_lit.corpora.store import TokenStore  # noqa: E402
+from transformer_lit.corpora.training_sets import GENERAL  # noqa: E402
 
 TEMPERATURES, SEEDS = (1, 3, 9), (1, 2)
 
@@ -36,31 +39,70 @@ def judged(losses: dict[str, float]) -> float:
 
 def trained(store: TokenStore, temperature: float, seed: int, steps: int) -> dict:
     "One run, and what it has come to."
-    plain = wmt.experiment_for("mixture-en-fr", "ours", "tiny", training=dict(
-        max_tokens=2048, warmup=max(1, steps // 10), seed=seed, precision=precision_here()), steps=steps, look_every=steps, lines=10)
+    plain = wmt.experiment_for(
+        "mixture-en-fr",
+        "ours",
+        "tiny",
+        training=dict(
+            max_tokens=2048, warmup=max(1, steps // 10), seed=seed, precision=precision_here()
+        ),
+        steps=steps,
+        look_every=steps,
+        lines=10,
+    )
     e, apart = mixing.Mixture(**vars(plain), temperature=temperature), store.held_out()
     with tempfile.TemporaryDirectory() as folder:
-        translator, trainer, batches = experiments.begin(e, store, Path(folder), torch.device("cpu"))
+        translator, trainer, batches = experiments.begin(
+            e, store, Path(folder), torch.device("cpu")
+        )
         trainer.fit(batches, lambda trainer: False)
         found = experiments.Looks(translator, e, apart["valid"], experiments.of_kinds(apart)).look()
     losses = {"news": found["valid_loss"], **found["losses"]}
-    return {"temperature": temperature, "seed": seed, "tokens": trainer.tokens, "losses": losses, "judged": judged(losses)}
+    return {
+        "temperature": temperature,
+        "seed": seed,
+        "tokens": trainer.tokens,
+        "losses": losses,
+        "judged": judged(losses),
+    }
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, default=Path("runs/store-mixture-en-fr"), help="a token store, only read")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--store",
+        type=Path,
+        default=Path("runs/store-mixture-en-fr"),
+        help="a token store, only read",
+    )
     parser.add_argument("--steps", type=int, default=250, help="of each run (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=BENCH / "temperature.json", help="where the record goes")
+    parser.add_argument(
+        "--out", type=Path, default=BENCH / "temperature.json", help="where the record goes"
+    )
     o = parser.parse_args()
     torch.set_num_threads(1)
     store = TokenStore(o.store)
     kinds = mixing.kinds_of(store)
-    head = {"command": command(parser, out=None), "steps": o.steps, "pairs": kinds, "tokenizer": store.manifest["tokenizer"]}
+    head = {
+        "command": command(parser, out=None),
+        "steps": o.steps,
+        "pairs": kinds,
+        "tokenizer": store.manifest["tokenizer"],
+    }
     runs = kept_runs(o.out, steps=o.steps, pairs=kinds, tokenizer=head["tokenizer"])
     for seed in SEEDS:
         for temperature in TEMPERATURES:
             if not any((run["temperature"], run["seed"]) == (temperature, seed) for run in runs):
-                runs.append(trained(store, temperature, seed, o.steps) | {"shares": mixing.shares_at(kinds, temperature)})
+                runs.append(
+                    trained(store, temperature, seed, o.steps) | {
+                        "shares": mixing.shares_at(kinds, temperature)
+                    }
+                )
                 keep(o.out, where() | head | {"runs": runs})
-                print(f"temperature {temperature}, seed {seed}: {runs[-1]['judged']:.3f} nats per token", flush=True)
+                print(
+                    f"temperature {temperature}, seed {seed}: {runs[-1]['judged']:.3f} nats per"
+                    " token",
+                    flush=True,
+                )

@@ -1,10 +1,11 @@
 """The book's model with nn.Transformer inside: what the rivals' tables train and time.
 
-Around PyTorch's stacks stand the book's own embeddings (times the root of d_model, plus sinusoids), its masks and its
-output, tied as the configuration says, so that only the stacks differ. nn.Transformer comes with a last LayerNorm in
-both stacks and with dropout on attention weights and inside the feed-forward layer; both stay. `twin_of` fills one with
-the weights of a model of the book: the same logits, as `python bench/twin.py` shows and tests/test_bench.py asks.
-"""
+Around PyTorch's stacks stand the book's own embeddings (times the root of d_model, plus sinusoids),
+its masks and its output, tied as the configuration says, so that only the stacks differ.
+nn.Transformer comes with a last LayerNorm in both stacks and with dropout on attention weights and
+inside the feed-forward layer; both stay. `twin_of` fills one with the weights of a model of the
+book: the same logits, as `python bench/twin.py` shows and tests/test_bench.py asks."""
+
 import sys
 import warnings
 from pathlib import Path
@@ -19,9 +20,11 @@ from transformer_lit.model import Transformer, TransformerConfig  # noqa: E402
 
 
 class Twin(nn.Module):
-    """source (B, S), target (B, T) -> logits (B, T, V), as `Transformer`, from the same configuration.
+    """source (B, S), target (B, T) -> logits (B, T, V), as `Transformer`, from the same
+    configuration.
 
-    Decodes with the book's search: the encoder runs once, the decoder on the whole prefix at each step."""
+    Decodes with the book's search: the encoder runs once, the decoder on the whole prefix at each
+    step."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -31,9 +34,19 @@ class Twin(nn.Module):
         self.target = Embedding(vocab, c.d_model, c.dropout)
         with warnings.catch_warnings():  # with norm_first it announces a fast path that it lacks
             warnings.simplefilter("ignore")
-            self.core = nn.Transformer(c.d_model, c.n_heads, c.n_encoder_layers, c.n_decoder_layers, c.d_ff, c.dropout,
-                                       batch_first=True, norm_first=c.norm == "pre")
-        self.core.encoder.enable_nested_tensor = self.core.encoder.use_nested_tensor = False  # it warns
+            self.core = nn.Transformer(
+                c.d_model,
+                c.n_heads,
+                c.n_encoder_layers,
+                c.n_decoder_layers,
+                c.d_ff,
+                c.dropout,
+                batch_first=True,
+                norm_first=c.norm == "pre",
+            )
+        self.core.encoder.enable_nested_tensor = self.core.encoder.use_nested_tensor = (
+            False  # it warns
+        )
         self.output = nn.Linear(c.d_model, vocab, bias=False)
         nn.init.xavier_uniform_(self.output.weight)
         if c.tied:
@@ -47,9 +60,17 @@ class Twin(nn.Module):
 
     def hidden(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         "What the output layer is given. (B, T, D)"
-        closed = ~causal_mask(target.size(1), target.device)[0, 0]  # True where a query may NOT look
-        return self.core.decoder(self.target(target), memory, tgt_mask=closed, tgt_is_causal=True,
-                                 tgt_key_padding_mask=target == PAD, memory_key_padding_mask=source == PAD)
+        closed = ~causal_mask(target.size(1), target.device)[
+            0, 0
+        ]  # True where a query may NOT look
+        return self.core.decoder(
+            self.target(target),
+            memory,
+            tgt_mask=closed,
+            tgt_is_causal=True,
+            tgt_key_padding_mask=target == PAD,
+            memory_key_padding_mask=source == PAD,
+        )
 
     def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         return self.output(self.hidden(target, memory, source))
@@ -67,7 +88,8 @@ class Twin(nn.Module):
 
 
 def twin_of(model: Transformer) -> Twin:
-    "A twin with the weights of `model`; post-norm, the two last LayerNorms are taken out, which the paper lacks."
+    """A twin with the weights of `model`; post-norm, the two last LayerNorms are taken out, which
+    the paper lacks."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
     from helpers import copy_layer  # needs what the tests need
 
@@ -88,7 +110,8 @@ def twin_of(model: Transformer) -> Twin:
 
 
 def difference(norm: str, tied: bool = True) -> float:
-    "The largest difference of a logit between a model and its twin, in evaluation mode, with pads on both sides."
+    """The largest difference of a logit between a model and its twin, in evaluation mode, with pads
+    on both sides."""
     torch.manual_seed(0)
     config = TransformerConfig(50, None if tied else 40, 16, 4, 32, 2, 3, norm=norm, tied=tied)
     model = Transformer(config).double().eval()

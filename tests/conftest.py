@@ -1,7 +1,9 @@
-"""How the tests run: one thread (make test JOBS=1 THREADS=2: two), few examples, always the same ones.
+"""How the tests run: one thread (make test JOBS=1 THREADS=2: two), few examples, always the same
+ones.
 
-`pytest tests -m "not slow"` takes some minutes on two cores; whatever takes over five seconds is marked slow.
-"""
+`pytest tests -m "not slow"` takes some minutes on two cores; whatever takes over five seconds is
+marked slow."""
+
 import os
 import signal
 import sys
@@ -19,10 +21,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import chromium  # noqa: E402
 
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has begun us in the background; some tests press Ctrl-C
-settings.register_profile("book", max_examples=15, deadline=None, derandomize=True, database=None, report_multiple_bugs=False,
-                          suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+if (
+    threading.current_thread() is threading.main_thread()
+    and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell has begun us in the background; some tests press Ctrl-C
+settings.register_profile(
+    "book",
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 settings.load_profile("book")
 
 
@@ -32,7 +46,8 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="module")
 def browser():
-    "Chromium without a window, which asks nobody on its own; a test that needs it is skipped where it is missing."
+    """Chromium without a window, which asks nobody on its own; a test that needs it is skipped
+    where it is missing."""
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if chromium.program() is None:
         pytest.skip("no Chromium here: install Debian's package chromium to run the browser checks")

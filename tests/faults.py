@@ -1,8 +1,10 @@
-"""Plants faults in a copy of the package and sees the fast tests name them: python tests/faults.py [--list] [name ...]
+"""Plants faults in a copy of the package and sees the fast tests name them: python tests/faults.py
+[--list] [name ...]
 
-Each fault is one edit of an exported file. It counts as caught when a test fails whose message holds the words that name
-the likely mistake; the comparison of package and notebooks (tests/test_book.py) is left out, it would catch them all.
-"""
+Each fault is one edit of an exported file. It counts as caught when a test fails whose message
+holds the words that name the likely mistake; the comparison of package and notebooks
+(tests/test_book.py) is left out, it would catch them all."""
+
 import argparse
 import os
 import re
@@ -16,209 +18,915 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Small parts first: the first failure is the one that a learner reads.
-FILES = ["test_parity.py", "test_properties.py", "test_exercises.py", "test_faults_plumbing.py", "test_checkpoint.py", "test_training.py",
-         "test_whole.py"]
-LATE = {"tokens": "test_tokens.py", "evaluation": "test_evaluation.py", "attention_maps": "test_attention_maps.py",
-        "translation": "test_translation.py", "support/precision": "test_precision.py", "support/optimizers": "test_optimizers.py",
-        "support/recipes": "test_recipes.py", "data": "test_data.py", "support/download": "test_download.py", "wmt": "test_wmt.py",
-        "support/archives": "test_archives.py", "support/prepare": "test_prepare.py", "support/store": "test_store.py",
-        "support/answers": "test_wmt.py", "support/experiments": "test_wmt.py", "decoding": "test_decoding.py", "support/serving": "test_serving.py",
-        "rnn": "test_rnn.py", "decoder_only": "test_decoder_only.py", "since_2017": "test_since_2017.py", "equal_cost": "test_equal_cost.py",
-        "support/plan": "test_nothing_lost.py", "support/records": "test_faults_plumbing.py", "support/claims": "test_claims.py",
-        "support/devices": "test_devices.py", "support/cli": "test_cli.py",
-        **dict.fromkeys(("a run asks the GPU whether the time is up", "a step looks at its loss", "the clock stops where an epoch ends",
-                         "a mask made on the processor", "a search waits for each row", "zeros of tokens × vocabulary",
-                         "Muon steps one matrix after the other", "a record without its GPU", "spoilt weights are kept",
-                         "ids stay on the processor", "the GPU's random state is set anew"), "test_fake_cuda.py"),
-        "a pause is not saved": "test_nothing_lost.py"}  # of a module, or of one fault: a file of its own, tried first
+FILES = [
+    "test_parity.py",
+    "test_properties.py",
+    "test_exercises.py",
+    "test_faults_plumbing.py",
+    "test_checkpoint.py",
+    "test_training.py",
+    "test_whole.py",
+]
+LATE = {
+    "tokens": "test_tokens.py",
+    "evaluation": "test_evaluation.py",
+    "attention_maps": "test_attention_maps.py",
+    "translation": "test_translation.py",
+    "transformer_lit/runtime/precision": "test_precision.py",
+    "transformer_lit/runtime/optimizers": "test_optimizers.py",
+    "transformer_lit/recipes/recipes": "test_recipes.py",
+    "data": "test_data.py",
+    "transformer_lit/corpora/download": "test_download.py",
+    "wmt": "test_wmt.py",
+    "transformer_lit/corpora/archives": "test_archives.py",
+    "transformer_lit/corpora/prepare": "test_prepare.py",
+    "transformer_lit/corpora/store": "test_store.py",
+    "transformer_lit/recipes/answers": "test_wmt.py",
+    "transformer_lit/recipes/experiments": "test_wmt.py",
+    "decoding": "test_decoding.py",
+    "transformer_lit/serving/ctranslate": "test_serving.py",
+    "rnn": "test_rnn.py",
+    "decoder_only": "test_decoder_only.py",
+    "since_2017": "test_since_2017.py",
+    "equal_cost": "test_equal_cost.py",
+    "transformer_lit/runs/plan": "test_nothing_lost.py",
+    "transformer_lit/runs/records": "test_faults_plumbing.py",
+    "book/litbook/claims": "test_claims.py",
+    "transformer_lit/runtime/devices": "test_devices.py",
+    "transformer_lit/cli": "test_cli.py",
+    **dict.fromkeys(
+        (
+            "a run asks the GPU whether the time is up",
+            "a step looks at its loss",
+            "the clock stops where an epoch ends",
+            "a mask made on the processor",
+            "a search waits for each row",
+            "zeros of tokens × vocabulary",
+            "Muon steps one matrix after the other",
+            "a record without its GPU",
+            "spoilt weights are kept",
+            "ids stay on the processor",
+            "the GPU's random state is set anew",
+        ),
+        "test_fake_cuda.py",
+    ),
+    "a pause is not saved": "test_nothing_lost.py",
+}  # of a module, or of one fault: a file of its own, tried first
 
 FAULTS = [  # name, module, old text, new text, words of the message
     ("scale dropped", "attention", " / math.sqrt(query.size(-1))", "", "the scale is dropped"),
-    ("scaled by d_k, not its root", "attention", "math.sqrt(query.size(-1))", "query.size(-1)", "not by its root"),
-    ("mask after the softmax", "attention", "scores.masked_fill(~mask, torch.finfo(scores.dtype).min)", "scores",
-     "after the softmax"),
-    ("closed row not zeroed", "attention", "weights.masked_fill(~mask, 0.0)", "weights", "must return zeros"),
-    ("dropout not passed on", "attention", "F.dropout(weights, dropout)", "weights", "dropout does nothing"),
+    (
+        "scaled by d_k, not its root",
+        "attention",
+        "math.sqrt(query.size(-1))",
+        "query.size(-1)",
+        "not by its root",
+    ),
+    (
+        "mask after the softmax",
+        "attention",
+        "scores.masked_fill(~mask, torch.finfo(scores.dtype).min)",
+        "scores",
+        "after the softmax",
+    ),
+    (
+        "closed row not zeroed",
+        "attention",
+        "weights.masked_fill(~mask, 0.0)",
+        "weights",
+        "must return zeros",
+    ),
+    (
+        "dropout not passed on",
+        "attention",
+        "F.dropout(weights, dropout)",
+        "weights",
+        "dropout does nothing",
+    ),
     ("mask transposed", "masks", ".tril()", ".triu()", "transposed"),
     ("diagonal off by one, back", "masks", ".tril()", ".tril(-1)", "can't see itself"),
     ("diagonal off by one, forward", "masks", ".tril()", ".tril(1)", "sees the next token"),
     ("padding mask inverted", "masks", "(tokens != pad_id)[:", "(tokens == pad_id)[:", "inverted"),
-    ("bos and pad confused", "masks", "PAD, BOS, EOS, UNK = 0, 1", "BOS, PAD, EOS, UNK = 0, 1", "bos and pad are confused"),
-    ("mask only in training", "model", "target_mask(target),",
-     "target_mask(target) if self.training else padding_mask(target),", "training only"),
-    ("heads merged without transposing back", "multi_head", "x.transpose(1, 2).flatten(2)",
-     "x.reshape(len(x), x.size(2), -1)", "without transposing back"),
-    ("key and value swapped", "multi_head", "self.heads(self.key(key)), self.heads(self.value(value))",
-     "self.heads(self.value(value)), self.heads(self.key(key))", "keys and values are swapped"),
-    ("output matrix skipped", "multi_head", "self.output(x.transpose(1, 2).flatten(2))",
-     "x.transpose(1, 2).flatten(2)", "differs from nn.MultiheadAttention"),
-    ("sine and cosine swapped", "embeddings", "[angle.sin(), angle.cos()]", "[angle.cos(), angle.sin()]",
-     "sines and cosines are swapped"),
+    (
+        "bos and pad confused",
+        "masks",
+        "PAD, BOS, EOS, UNK = 0, 1",
+        "BOS, PAD, EOS, UNK = 0, 1",
+        "bos and pad are confused",
+    ),
+    (
+        "mask only in training",
+        "model",
+        "target_mask(target),",
+        "target_mask(target) if self.training else padding_mask(target),",
+        "training only",
+    ),
+    (
+        "heads merged without transposing back",
+        "multi_head",
+        "x.transpose(1, 2).flatten(2)",
+        "x.reshape(len(x), x.size(2), -1)",
+        "without transposing back",
+    ),
+    (
+        "key and value swapped",
+        "multi_head",
+        "self.heads(self.key(key)), self.heads(self.value(value))",
+        "self.heads(self.value(value)), self.heads(self.key(key))",
+        "keys and values are swapped",
+    ),
+    (
+        "output matrix skipped",
+        "multi_head",
+        "self.output(x.transpose(1, 2).flatten(2))",
+        "x.transpose(1, 2).flatten(2)",
+        "differs from nn.MultiheadAttention",
+    ),
+    (
+        "sine and cosine swapped",
+        "embeddings",
+        "[angle.sin(), angle.cos()]",
+        "[angle.cos(), angle.sin()]",
+        "sines and cosines are swapped",
+    ),
     ("base of the waves", "embeddings", "10000.0", "1000.0", "is the base 10000?"),
-    ("positions off by one in the table", "embeddings", "torch.arange(start, start + length)",
-     "torch.arange(start + 1, start + length + 1)", "positions are off by one"),
-    ("positions off by one in the embedding", "embeddings", "self.positions[start:end]", "self.positions[start + 1:end + 1]",
-     "positions are off by one"),
+    (
+        "positions off by one in the table",
+        "embeddings",
+        "torch.arange(start, start + length)",
+        "torch.arange(start + 1, start + length + 1)",
+        "positions are off by one",
+    ),
+    (
+        "positions off by one in the embedding",
+        "embeddings",
+        "self.positions[start:end]",
+        "self.positions[start + 1:end + 1]",
+        "positions are off by one",
+    ),
     ("√d_model dropped", "embeddings", " * math.sqrt(d_model)", "", "√d_model is dropped"),
-    ("residual dropped", "sublayers", "self.norm(x + self.dropout(f(x)))", "self.norm(self.dropout(f(x)))",
-     "the residual is dropped"),
-    ("post and pre swapped", "sublayers", 'self.first = norm == "pre"', 'self.first = norm == "post"',
-     "post-norm and pre-norm are swapped"),
+    (
+        "residual dropped",
+        "sublayers",
+        "self.norm(x + self.dropout(f(x)))",
+        "self.norm(self.dropout(f(x)))",
+        "the residual is dropped",
+    ),
+    (
+        "post and pre swapped",
+        "sublayers",
+        'self.first = norm == "pre"',
+        'self.first = norm == "post"',
+        "post-norm and pre-norm are swapped",
+    ),
     ("ReLU dropped", "sublayers", "nn.ReLU()", "nn.Identity()", "the ReLU is missing"),
-    ("final norm missing in pre", "encoder", 'norm == "pre"', 'norm == "none"', "one last LayerNorm"),
-    ("cross-attention reads x", "decoder", "keys_values(memory, memory)", "keys_values(x, x)", "reads x and not memory"),
-    ("cross-attention without the mask", "decoder", "y, memory, source_mask, cache",
-     "y, memory, None, cache", "reads padding"),
-    ("cache reversed", "decoder", '[cache["values"], values]', '[values, cache["values"]]', "the cache is reversed"),
-    ("cache forgets the past", "decoder", 'if "keys" in cache:', 'if "nothing" in cache:', "the cache loses a token"),
-    ("cache with a wrong offset", "model", "past.size(2)", "past.size(2) + 1", "the cache has a wrong offset"),
-    ("every cached token at position 0", "model", "self.target(tokens[:, None], start)", "self.target(tokens[:, None])",
-     "the cache has a wrong offset"),
+    (
+        "final norm missing in pre",
+        "encoder",
+        'norm == "pre"',
+        'norm == "none"',
+        "one last LayerNorm",
+    ),
+    (
+        "cross-attention reads x",
+        "decoder",
+        "keys_values(memory, memory)",
+        "keys_values(x, x)",
+        "reads x and not memory",
+    ),
+    (
+        "cross-attention without the mask",
+        "decoder",
+        "y, memory, source_mask, cache",
+        "y, memory, None, cache",
+        "reads padding",
+    ),
+    (
+        "cache reversed",
+        "decoder",
+        '[cache["values"], values]',
+        '[values, cache["values"]]',
+        "the cache is reversed",
+    ),
+    (
+        "cache forgets the past",
+        "decoder",
+        'if "keys" in cache:',
+        'if "nothing" in cache:',
+        "the cache loses a token",
+    ),
+    (
+        "cache with a wrong offset",
+        "model",
+        "past.size(2)",
+        "past.size(2) + 1",
+        "the cache has a wrong offset",
+    ),
+    (
+        "every cached token at position 0",
+        "model",
+        "self.target(tokens[:, None], start)",
+        "self.target(tokens[:, None])",
+        "the cache has a wrong offset",
+    ),
     ("untied", "model", "self.output.weight = self.target.tokens.weight", "pass", "untied"),
-    ("tied to the wrong matrix", "model", "self.output.weight = self.target.tokens.weight",
-     "self.output.weight = self.source.tokens.weight", "tied to the source's embedding"),
-    ("begins by copying", "model", "model.config.d_model ** -0.5", "1.0", "repeating the word just read"),
-    ("shift off by one", "loss", "target[:, :-1], target[:, 1:]", "target[:, 1:], target[:, 1:]", "the shift is off by one"),
-    ("smoothing mis-normalised", "loss", "sum(-1) / V", "sum(-1) / (V - 1)", "shared by V - 1 words"),
-    ("smoothed labels above 1", "loss", "(1 - smoothing) * missed", "missed", "the smoothed labels add up to more than 1"),
-    ("pads counted in the sum", "loss", 'ignore_index=pad_id, reduction="sum")\n    spread = -(log_p.sum(-1) / V).masked_fill(~real, 0.0)',
-     'reduction="sum")\n    spread = -(log_p.sum(-1) / V)', "pads are counted in"),
-    ("pads counted in the mean", "loss", "real.sum().clamp(min=1)", "labels.numel()", "pads are counted in the mean"),
-    ("schedule off by one, early", "schedule", "noam(n + 1,", "noam(n,", "the schedule is off by one"),
-    ("schedule off by one, late", "schedule", "noam(n + 1,", "noam(n + 2,", "the schedule is off by one"),
-    ("warm-up power wrong", "schedule", "warmup ** -1.5", "warmup ** -0.5", "the power of the warm-up"),
-    ("trainer's rate off by one", "training", "self.schedule(self.step)", "self.schedule(self.step + 1)",
-     "the schedule is off by one"),
-    ("gradient divided by the block's count", "loss", "summed(some, say) / count", "summed(some, say) / (say != PAD).sum()",
-     "divided by each block's own count"),
+    (
+        "tied to the wrong matrix",
+        "model",
+        "self.output.weight = self.target.tokens.weight",
+        "self.output.weight = self.source.tokens.weight",
+        "tied to the source's embedding",
+    ),
+    (
+        "begins by copying",
+        "model",
+        "model.config.d_model ** -0.5",
+        "1.0",
+        "repeating the word just read",
+    ),
+    (
+        "shift off by one",
+        "loss",
+        "target[:, :-1], target[:, 1:]",
+        "target[:, 1:], target[:, 1:]",
+        "the shift is off by one",
+    ),
+    (
+        "smoothing mis-normalised",
+        "loss",
+        "sum(-1) / V",
+        "sum(-1) / (V - 1)",
+        "shared by V - 1 words",
+    ),
+    (
+        "smoothed labels above 1",
+        "loss",
+        "(1 - smoothing) * missed",
+        "missed",
+        "the smoothed labels add up to more than 1",
+    ),
+    (
+        "pads counted in the sum",
+        "loss",
+        (
+            'ignore_index=pad_id, reduction="sum")\n    spread = -(log_p.sum(-1) /'
+            " V).masked_fill(~real, 0.0)"
+        ),
+        'reduction="sum")\n    spread = -(log_p.sum(-1) / V)',
+        "pads are counted in",
+    ),
+    (
+        "pads counted in the mean",
+        "loss",
+        "real.sum().clamp(min=1)",
+        "labels.numel()",
+        "pads are counted in the mean",
+    ),
+    (
+        "schedule off by one, early",
+        "schedule",
+        "noam(n + 1,",
+        "noam(n,",
+        "the schedule is off by one",
+    ),
+    (
+        "schedule off by one, late",
+        "schedule",
+        "noam(n + 1,",
+        "noam(n + 2,",
+        "the schedule is off by one",
+    ),
+    (
+        "warm-up power wrong",
+        "schedule",
+        "warmup ** -1.5",
+        "warmup ** -0.5",
+        "the power of the warm-up",
+    ),
+    (
+        "trainer's rate off by one",
+        "training",
+        "self.schedule(self.step)",
+        "self.schedule(self.step + 1)",
+        "the schedule is off by one",
+    ),
+    (
+        "gradient divided by the block's count",
+        "loss",
+        "summed(some, say) / count",
+        "summed(some, say) / (say != PAD).sum()",
+        "divided by each block's own count",
+    ),
     ("gradients pile up", "training", "self.optimizer.zero_grad()", "pass", "zero_grad is missing"),
-    ("random state not restored", "support/checkpoint", "torch.set_rng_state(state)", "pass",
-     "the random state is not restored"),
-    ("checkpoint written in place", "support/files", 'path.with_name(path.name + ".part")', "path", "destroys the old checkpoint"),
-    ("last batch lost", "training", "batches += [batch] if batch else []", "pass", "each pair must come exactly once"),
-    ("decoding starts with the pad", "decoding", "torch.full((len(rows),), BOS,", "torch.full((len(rows),), 0,", "starts with BOS"),
-    ("finished sentence kept", "decoding", "row += [token] if token != EOS else []\n            if token != EOS and len(row) <",
-     "row += [token]\n            if len(row) <", "a finished sentence is kept"),
-    ("beam scores not divided", "decoding", "((5 + length) / 6) ** alpha", "1.0", "not divided by the length penalty"),
-    ("a beam of copies", "decoding", "scores[:, 1:] = -torch.inf", "pass", "two different sentences"),
-    ("beams go on from one state", "decoding", "+ beams)[left]", "+ 0 * beams)[left]", "its own rows of the state"),
-    ("EOS missing in the source", "tokens", "for word in words] + [EOS]", "for word in words]", "EOS is missing"),
-    ("EOS missing in the copy task", "copy_task", "torch.cat([words, eos], 1)", "words", "EOS is missing"),
+    (
+        "random state not restored",
+        "transformer_lit/runs/checkpoints",
+        "torch.set_rng_state(state)",
+        "pass",
+        "the random state is not restored",
+    ),
+    (
+        "checkpoint written in place",
+        "transformer_lit/corpora/files",
+        'path.with_name(path.name + ".part")',
+        "path",
+        "destroys the old checkpoint",
+    ),
+    (
+        "last batch lost",
+        "training",
+        "batches += [batch] if batch else []",
+        "pass",
+        "each pair must come exactly once",
+    ),
+    (
+        "decoding starts with the pad",
+        "decoding",
+        "torch.full((len(rows),), BOS,",
+        "torch.full((len(rows),), 0,",
+        "starts with BOS",
+    ),
+    (
+        "finished sentence kept",
+        "decoding",
+        "row += [token] if token != EOS else []\n            if token != EOS and len(row) <",
+        "row += [token]\n            if len(row) <",
+        "a finished sentence is kept",
+    ),
+    (
+        "beam scores not divided",
+        "decoding",
+        "((5 + length) / 6) ** alpha",
+        "1.0",
+        "not divided by the length penalty",
+    ),
+    (
+        "a beam of copies",
+        "decoding",
+        "scores[:, 1:] = -torch.inf",
+        "pass",
+        "two different sentences",
+    ),
+    (
+        "beams go on from one state",
+        "decoding",
+        "+ beams)[left]",
+        "+ 0 * beams)[left]",
+        "its own rows of the state",
+    ),
+    (
+        "EOS missing in the source",
+        "tokens",
+        "for word in words] + [EOS]",
+        "for word in words]",
+        "EOS is missing",
+    ),
+    (
+        "EOS missing in the copy task",
+        "copy_task",
+        "torch.cat([words, eos], 1)",
+        "words",
+        "EOS is missing",
+    ),
     ("copy task begins with the pad", "copy_task", "BOS)", "0)", "bos and pad are confused"),
     ("test set leaks", "data", '.casefold().rstrip(" .!?…")', "", "leaks into training"),
     # the chapters on translation
-    ("merges in the wrong order", "tokens", "min(pairs, key=ranks.get)", "max(pairs, key=ranks.get)",
-     "merges applied in another order"),
-    ("a piece pattern without spaces", "tokens", '[^\\w\\s]|\\s"', '[^\\w\\s]"', "does the pattern drop a character"),
-    ("n-grams counted without limit", "evaluation", "(ngrams(hypothesis, n) & most).total()",
-     "sum(v for k, v in ngrams(hypothesis, n).items() if k in most)", "differs from sacreBLEU"),
-    ("a head stays switched off", "attention_maps", "undo.callback(hook.remove)", "pass", "a head is still switched off"),
-    ("weights of the wrong layer", "attention_maps", "seen[kind][layer] = weights", "seen[kind][0] = seen[kind][layer] = weights",
-     "don't explain what the heads gave out"),
-    ("one scale for a whole matrix", "support/precision", "weight.abs().amax(1, keepdim=True) / 127",
-     "weight.abs().amax().expand(len(weight), 1) / 127", "each row needs its own step"),
-    ("answers in another order", "translation", "said[i] = out", "said[k + some.index(i)] = out", "in the order of the sentences"),
-    ("embeddings given to Muon", "support/optimizers", "stacks = [*model.encoder.parameters(),", "stacks = [model.output.weight, *model.encoder.parameters(),",
-     "embeddings belong to Adam"),
-    ("Muon looks back only", "support/optimizers", "mixed = torch._foreach_lerp(grads, means, ahead)", "mixed = means", "another Muon than PyTorch's"),
-    ("Muon divides by the wrong side", "support/optimizers", "0.2 * max(same[0].shape)", "0.2 * min(same[0].shape)", "another Muon than PyTorch's"),
-    ("a GPU stays idle", "support/recipes", "translator.model.to(device)  #", "pass  #", "the weights move to the GPU"),
-    ("text is encoded twice", "translation", "encode = cache(self.source.encode)", "encode = self.source.encode", "cut into tokens more than once"),
-    ("loading forgets the limits", "translation", 'saved.languages(kept), kept.get("limits", (100, 20)))', "saved.languages(kept))",
-     "cuts text as the run that trained it did"),
-    ("Adam's state lost in a resume", "support/optimizers", "zip(self.parts, (one, two))", "zip(self.parts, (one, {}))",
-     "must go on with the very losses"),
-    ("validation keeps test sentences", "data", 'valid = without(parts["valid"], held)', 'valid = list(parts["valid"])',
-     "stand in validation and test"),
-    ("a full disk leaves half a file", "support/download", "if error.errno == errno.ENOSPC or not", "if not", "nothing half is kept"),
+    (
+        "merges in the wrong order",
+        "tokens",
+        "min(pairs, key=ranks.get)",
+        "max(pairs, key=ranks.get)",
+        "merges applied in another order",
+    ),
+    (
+        "a piece pattern without spaces",
+        "tokens",
+        '[^\\w\\s]|\\s"',
+        '[^\\w\\s]"',
+        "does the pattern drop a character",
+    ),
+    (
+        "n-grams counted without limit",
+        "evaluation",
+        "(ngrams(hypothesis, n) & most).total()",
+        "sum(v for k, v in ngrams(hypothesis, n).items() if k in most)",
+        "differs from sacreBLEU",
+    ),
+    (
+        "a head stays switched off",
+        "attention_maps",
+        "undo.callback(hook.remove)",
+        "pass",
+        "a head is still switched off",
+    ),
+    (
+        "weights of the wrong layer",
+        "attention_maps",
+        "seen[kind][layer] = weights",
+        "seen[kind][0] = seen[kind][layer] = weights",
+        "don't explain what the heads gave out",
+    ),
+    (
+        "one scale for a whole matrix",
+        "transformer_lit/runtime/precision",
+        "weight.abs().amax(1, keepdim=True) / 127",
+        "weight.abs().amax().expand(len(weight), 1) / 127",
+        "each row needs its own step",
+    ),
+    (
+        "answers in another order",
+        "translation",
+        "said[i] = out",
+        "said[k + some.index(i)] = out",
+        "in the order of the sentences",
+    ),
+    (
+        "embeddings given to Muon",
+        "transformer_lit/runtime/optimizers",
+        "stacks = [*model.encoder.parameters(),",
+        "stacks = [model.output.weight, *model.encoder.parameters(),",
+        "embeddings belong to Adam",
+    ),
+    (
+        "Muon looks back only",
+        "transformer_lit/runtime/optimizers",
+        "mixed = torch._foreach_lerp(grads, means, ahead)",
+        "mixed = means",
+        "another Muon than PyTorch's",
+    ),
+    (
+        "Muon divides by the wrong side",
+        "transformer_lit/runtime/optimizers",
+        "0.2 * max(same[0].shape)",
+        "0.2 * min(same[0].shape)",
+        "another Muon than PyTorch's",
+    ),
+    (
+        "a GPU stays idle",
+        "transformer_lit/recipes/recipes",
+        "translator.model.to(device)  #",
+        "pass  #",
+        "the weights move to the GPU",
+    ),
+    (
+        "text is encoded twice",
+        "translation",
+        "encode = cache(self.source.encode)",
+        "encode = self.source.encode",
+        "cut into tokens more than once",
+    ),
+    (
+        "loading forgets the limits",
+        "translation",
+        'saved.languages(kept), kept.get("limits", (100, 20)))',
+        "saved.languages(kept))",
+        "cuts text as the run that trained it did",
+    ),
+    (
+        "Adam's state lost in a resume",
+        "transformer_lit/runtime/optimizers",
+        "zip(self.parts, (one, two))",
+        "zip(self.parts, (one, {}))",
+        "must go on with the very losses",
+    ),
+    (
+        "validation keeps test sentences",
+        "data",
+        'valid = without(parts["valid"], held)',
+        'valid = list(parts["valid"])',
+        "stand in validation and test",
+    ),
+    (
+        "a full disk leaves half a file",
+        "transformer_lit/corpora/download",
+        "if error.errno == errno.ENOSPC or not",
+        "if not",
+        "nothing half is kept",
+    ),
     # the paper's experiment, and the export
-    ("both sides from one file", "support/archives", 'for side in ("en", language))', 'for side in ("en", "en"))',
-     "the two sides don't belong together"),
-    ("held-out sentences left in", "support/prepare", "good = without(whole, held)", "good = whole", "of the tests stands in training"),
-    ("repeats kept", "support/store", "fresh = self.table[slots] != keys", "fresh = keys == keys", "a repeat is taken for new"),
-    ("chunks in another order", "support/prepare", "yield waiting.popleft()", "yield waiting.pop()", "several processes make another store"),
-    ("shard offset off by one", "support/store", "ids[a:b], ids[b:c]", "ids[a:b], ids[b + 1:c + 1]", "the two sides don't belong together"),
-    ("a stop forgets what came before", "support/store", "self.keys.table = np.fromfile(self.keys_file(), np.uint64)", "pass", "a stop changes the store"),
-    ("chunks read again after a stop", "support/prepare", 'writer.state["chunks"], None)', "0, None)", "a stopped preparation never ends"),
-    ("every epoch alike", "wmt", "c.seed + 1000 * n)", "c.seed)", "every epoch deals the same batches"),
-    ("filling without a sign", "wmt", "source[:, 0], target[:, 0] = EOS, BOS", "pass", "nothing to attend to"),
-    ("the checkpoint before is not kept", "support/experiments", "spare=True", "spare=False", "from the checkpoint before the last"),
-    ("averaged steps off by one", "wmt", "e.steps - k * e.keep_every for", "e.steps - (k + 1) * e.keep_every for", "other weights than the last"),
-    ("the time is never up", "support/experiments", "time.monotonic() > until, device", "time.monotonic() > math.inf, device", "must go on where the one before it stopped"),
-    ("half a line is kept", "support/answers", 'os.truncate(path, held.rfind(b"\\n") + 1)', "pass", "half a line was gone on with"),
-    ("the export shares the weights", "support/serving", ".detach().float().cpu().clone()", ".detach().float().cpu()", "exporting changes the model"),
-    ("the engine's penalty ranks", "support/serving", "return total / penalty(n, length_penalty)", "return score", "and not the paper's"),
-    ("prefix mask leaking", "decoder_only", "tag if self.prefix else 0", "tag + 2 if self.prefix else 0", "the prefix leaks the target"),
-    ("stream counts pads in positions", "decoder_only", "(tokens != PAD).cumsum(1) - 1", "torch.ones_like(tokens).cumsum(1) - 1",
-     "pads are counted in the positions"),
-    ("decay off by one", "decoder_only", "target, share(run.step),", "target, share(run.step + 1),", "the decay is off by one"),
-    ("stream loss asks for the tag", "decoder_only", "(ends[:, tag:], say, 1.0)", "(ends[:, tag - 1:-1], say, 1.0)",
-     "the loss is over other labels"),
-    ("stream's cache keeps its position", "decoder_only", '"positions": at + 1', '"positions": at', "the cache differs from the stream"),
-    ("update gate turned round", "rnn", "(1 - z) * n + z * h", "z * n + (1 - z) * h", "the update gate is turned round"),
-    ("reset gate unused", "rnn", "torch.tanh(a_n + r * u_n)", "torch.tanh(a_n + u_n)", "the reset gate is not used"),
-    ("pads read from the far end", "rnn", "lengths = real.sum(1).clamp(min=1).cpu()", "lengths = (0 * real.sum(1) + real.size(1)).cpu()",
-     "padding leaks into the backward direction"),
-    ("summary after the last pad", "rnn", "last = real.sum(1).clamp(min=1) - 1", "last = 0 * real.sum(1) - 1",
-     "the summary is the last word's forward"),
-    ("additive attention without its tanh", "rnn", "self.score(torch.tanh(both))", "self.score(both)", "the query is not heard"),
-    ("beams look at another sentence", "rnn", "h.view(len(keys), -1, h.size(-1)), keys,",
-     "h.view(-1, len(keys), h.size(-1)).transpose(0, 1), keys,", "each beam must ask with its own state"),
-    ("pieces' rows added, not averaged", "rnn", "(rows / rows.sum(0)).mT", "rows.mT", "rows of a word's pieces are averaged"),
-    ("RoPE applied to values", "since_2017", "rotate(keys), values, mask", "rotate(keys), rotate(values), mask", "values are turned as well"),
-    ("grouped heads in the wrong order", "since_2017", "values.repeat_interleave(n, 1)", "values.repeat(1, n, 1, 1)", "values are repeated in the wrong order"),
-    ("RMSNorm's mean left in", "since_2017", "square = x.square()", "x = x - x.mean(-1, keepdim=True)\n        square = x.square()", "RMSNorm takes the mean away"),
-    ("a query at place 0", "since_2017", "rotate(asked, past)", "rotate(asked)", "the last query must stand at the last key's place"),
+    (
+        "both sides from one file",
+        "transformer_lit/corpora/archives",
+        'for side in ("en", language))',
+        'for side in ("en", "en"))',
+        "the two sides don't belong together",
+    ),
+    (
+        "held-out sentences left in",
+        "transformer_lit/corpora/prepare",
+        "good = without(whole, held)",
+        "good = whole",
+        "of the tests stands in training",
+    ),
+    (
+        "repeats kept",
+        "transformer_lit/corpora/store",
+        "fresh = self.table[slots] != keys",
+        "fresh = keys == keys",
+        "a repeat is taken for new",
+    ),
+    (
+        "chunks in another order",
+        "transformer_lit/corpora/prepare",
+        "yield waiting.popleft()",
+        "yield waiting.pop()",
+        "several processes make another store",
+    ),
+    (
+        "shard offset off by one",
+        "transformer_lit/corpora/store",
+        "ids[a:b], ids[b:c]",
+        "ids[a:b], ids[b + 1:c + 1]",
+        "the two sides don't belong together",
+    ),
+    (
+        "a stop forgets what came before",
+        "transformer_lit/corpora/store",
+        "self.keys.table = np.fromfile(self.keys_file(), np.uint64)",
+        "pass",
+        "a stop changes the store",
+    ),
+    (
+        "chunks read again after a stop",
+        "transformer_lit/corpora/prepare",
+        'writer.state["chunks"], None)',
+        "0, None)",
+        "a stopped preparation never ends",
+    ),
+    (
+        "every epoch alike",
+        "wmt",
+        "c.seed + 1000 * n)",
+        "c.seed)",
+        "every epoch deals the same batches",
+    ),
+    (
+        "filling without a sign",
+        "wmt",
+        "source[:, 0], target[:, 0] = EOS, BOS",
+        "pass",
+        "nothing to attend to",
+    ),
+    (
+        "the checkpoint before is not kept",
+        "transformer_lit/recipes/experiments",
+        "spare=True",
+        "spare=False",
+        "from the checkpoint before the last",
+    ),
+    (
+        "averaged steps off by one",
+        "wmt",
+        "e.steps - k * e.keep_every for",
+        "e.steps - (k + 1) * e.keep_every for",
+        "other weights than the last",
+    ),
+    (
+        "the time is never up",
+        "transformer_lit/recipes/experiments",
+        "time.monotonic() > until, device",
+        "time.monotonic() > math.inf, device",
+        "must go on where the one before it stopped",
+    ),
+    (
+        "half a line is kept",
+        "transformer_lit/recipes/answers",
+        'os.truncate(path, held.rfind(b"\\n") + 1)',
+        "pass",
+        "half a line was gone on with",
+    ),
+    (
+        "the export shares the weights",
+        "transformer_lit/serving/ctranslate",
+        ".detach().float().cpu().clone()",
+        ".detach().float().cpu()",
+        "exporting changes the model",
+    ),
+    (
+        "the engine's penalty ranks",
+        "transformer_lit/serving/ctranslate",
+        "return total / penalty(n, length_penalty)",
+        "return score",
+        "and not the paper's",
+    ),
+    (
+        "prefix mask leaking",
+        "decoder_only",
+        "tag if self.prefix else 0",
+        "tag + 2 if self.prefix else 0",
+        "the prefix leaks the target",
+    ),
+    (
+        "stream counts pads in positions",
+        "decoder_only",
+        "(tokens != PAD).cumsum(1) - 1",
+        "torch.ones_like(tokens).cumsum(1) - 1",
+        "pads are counted in the positions",
+    ),
+    (
+        "decay off by one",
+        "decoder_only",
+        "target, share(run.step),",
+        "target, share(run.step + 1),",
+        "the decay is off by one",
+    ),
+    (
+        "stream loss asks for the tag",
+        "decoder_only",
+        "(ends[:, tag:], say, 1.0)",
+        "(ends[:, tag - 1:-1], say, 1.0)",
+        "the loss is over other labels",
+    ),
+    (
+        "stream's cache keeps its position",
+        "decoder_only",
+        '"positions": at + 1',
+        '"positions": at',
+        "the cache differs from the stream",
+    ),
+    (
+        "update gate turned round",
+        "rnn",
+        "(1 - z) * n + z * h",
+        "z * n + (1 - z) * h",
+        "the update gate is turned round",
+    ),
+    (
+        "reset gate unused",
+        "rnn",
+        "torch.tanh(a_n + r * u_n)",
+        "torch.tanh(a_n + u_n)",
+        "the reset gate is not used",
+    ),
+    (
+        "pads read from the far end",
+        "rnn",
+        "lengths = real.sum(1).clamp(min=1).cpu()",
+        "lengths = (0 * real.sum(1) + real.size(1)).cpu()",
+        "padding leaks into the backward direction",
+    ),
+    (
+        "summary after the last pad",
+        "rnn",
+        "last = real.sum(1).clamp(min=1) - 1",
+        "last = 0 * real.sum(1) - 1",
+        "the summary is the last word's forward",
+    ),
+    (
+        "additive attention without its tanh",
+        "rnn",
+        "self.score(torch.tanh(both))",
+        "self.score(both)",
+        "the query is not heard",
+    ),
+    (
+        "beams look at another sentence",
+        "rnn",
+        "h.view(len(keys), -1, h.size(-1)), keys,",
+        "h.view(-1, len(keys), h.size(-1)).transpose(0, 1), keys,",
+        "each beam must ask with its own state",
+    ),
+    (
+        "pieces' rows added, not averaged",
+        "rnn",
+        "(rows / rows.sum(0)).mT",
+        "rows.mT",
+        "rows of a word's pieces are averaged",
+    ),
+    (
+        "RoPE applied to values",
+        "since_2017",
+        "rotate(keys), values, mask",
+        "rotate(keys), rotate(values), mask",
+        "values are turned as well",
+    ),
+    (
+        "grouped heads in the wrong order",
+        "since_2017",
+        "values.repeat_interleave(n, 1)",
+        "values.repeat(1, n, 1, 1)",
+        "values are repeated in the wrong order",
+    ),
+    (
+        "RMSNorm's mean left in",
+        "since_2017",
+        "square = x.square()",
+        "x = x - x.mean(-1, keepdim=True)\n        square = x.square()",
+        "RMSNorm takes the mean away",
+    ),
+    (
+        "a query at place 0",
+        "since_2017",
+        "rotate(asked, past)",
+        "rotate(asked)",
+        "the last query must stand at the last key's place",
+    ),
     # what lasts: runs that stop, plans, records, claims
-    ("a pause is not saved", "training", "if self.step > self.saved:", "if False:", "a run that pauses must be saved first"),
-    ("another plan goes on", "support/plan", "path in two and one[path] == two[path]", "path in two", "a difference of plans isn't noticed"),
-    ("a search that ends early", "decoding", "(done < said.size(1))", "(done < 1)", "the search ends while an open one can win"),
-    ("a search of peaks that ends at its edge", "equal_cost", "min(tried) < best < max(tried)", "min(tried) <= best <= max(tried)",
-     "the best peak lies at the edge"),
-    ("a dirty tree passes as clean", "support/records", '"--always", "--dirty",', '"--always",', "files were changed and the commit doesn't say so"),
-    ("a claim's threshold is turned", "support/claims", "self.low < self.effect <", "self.low > self.effect <", "the threshold is turned"),
-    ("nine of ten become five of ten", "support/claims", "NEEDED, FEWEST = 0.9, 5", "NEEDED, FEWEST = 0.5, 5", "a claim that held too seldom stands"),
-    ("a GPU that isn't there is taken", "support/devices", "if not there[device]:", "if False:", "a device that isn't there must be refused"),
-    ("translate stays on the processor", "support/cli", "    translator.model.to(place)\n", "", "Expected 'to' to be called once"),
+    (
+        "a pause is not saved",
+        "training",
+        "if self.step > self.saved:",
+        "if False:",
+        "a run that pauses must be saved first",
+    ),
+    (
+        "another plan goes on",
+        "transformer_lit/runs/plan",
+        "path in two and one[path] == two[path]",
+        "path in two",
+        "a difference of plans isn't noticed",
+    ),
+    (
+        "a search that ends early",
+        "decoding",
+        "(done < said.size(1))",
+        "(done < 1)",
+        "the search ends while an open one can win",
+    ),
+    (
+        "a search of peaks that ends at its edge",
+        "equal_cost",
+        "min(tried) < best < max(tried)",
+        "min(tried) <= best <= max(tried)",
+        "the best peak lies at the edge",
+    ),
+    (
+        "a dirty tree passes as clean",
+        "transformer_lit/runs/records",
+        '"--always", "--dirty",',
+        '"--always",',
+        "files were changed and the commit doesn't say so",
+    ),
+    (
+        "a claim's threshold is turned",
+        "book/litbook/claims",
+        "self.low < self.effect <",
+        "self.low > self.effect <",
+        "the threshold is turned",
+    ),
+    (
+        "nine of ten become five of ten",
+        "book/litbook/claims",
+        "NEEDED, FEWEST = 0.9, 5",
+        "NEEDED, FEWEST = 0.5, 5",
+        "a claim that held too seldom stands",
+    ),
+    (
+        "a GPU that isn't there is taken",
+        "transformer_lit/runtime/devices",
+        "if not there[device]:",
+        "if False:",
+        "a device that isn't there must be refused",
+    ),
+    (
+        "translate stays on the processor",
+        "transformer_lit/cli",
+        "    translator.model.to(place)\n",
+        "",
+        "Expected 'to' to be called once",
+    ),
     # on a GPU
-    ("a run asks the GPU whether the time is up", "support/processes", "        return float(number)\n",
-     "        return torch.tensor(float(number), device=device).item()\n", "between two steps a run waits for the GPU"),
-    ("a step looks at its loss", "training", "    if not self.on_gpu():\n        self.metrics(", "    if True:\n        self.metrics(",
-     "a step waits for the GPU"),
-    ("the clock stops where an epoch ends", "training", "due = last or self.step %", "due = self.step %", "by the run's clock"),
-    ("a mask made on the processor", "masks", "dtype=torch.bool, device=device)", "dtype=torch.bool)", "tensors of two devices"),
-    ("a search waits for each row", "decoding", "    remember(best, rows, top > best[0][rows], top, ids)\n",
-     "    for b, row in enumerate(rows[:, None]):\n        if top[b] > best[0][row]:\n"
-     "            remember(best, row, top[b:b + 1] > best[0][row], top[b:b + 1], ids[b:b + 1])\n", "the waits grow with the rows"),
-    ("cuDNN while decoding", "decoding", "torch.no_grad(), for_any_length():", "torch.no_grad():", "decoding takes cuDNN's attention"),
-    ("a graph for the first shape alone", "support/compiling", "dynamic=dynamic is not False", "dynamic=dynamic", "from the first one on"),
-    ("zeros of tokens × vocabulary", "loss", 'F.nll_loss(log_p, say, ignore_index=pad_id, reduction="sum")',
-     "-log_p.gather(-1, say[:, None])[:, 0].masked_fill(~real, 0.0).sum()", "into zeros of tokens"),
-    ("Muon steps one matrix after the other", "support/optimizers", 'of_one_shape([w for w in group["params"] if w.grad is not None])',
-     '[[w] for w in group["params"] if w.grad is not None]', "operations grow with the layers"),
-    ("a record without its GPU", "support/records", 'f"{torch.cuda.get_device_name(device)}, {words}"', "words", "the record must name its GPU"),
-    ("spoilt weights are kept", "support/checkpoint", "if not torch.isfinite(tensor).all():", "if False:", "weights with nan were kept"),
-    ("ids stay on the processor", "support/precision", "(side.to(device) for side in collate(ids[:32]))", "collate(ids[:32])",
-     "tensors of two devices"),
-    ("processes meet before they choose a GPU", "support/devices", "        torch.cuda.set_device(device)\n", "", "to be called once"),
-    ("the GPU's random state is set anew", "masks", "torch.random.fork_rng()", "torch.random.fork_rng(devices=[])",
-     "leaves the GPU with another random state"),
-    ("a sixth of the places are pads", "wmt", "np.maximum(2, octave // 32)", "np.maximum(8, octave // 8)", "of the places have a token"),
-    ("what fills no batch is one of its own", "wmt", "        *full, left = np.split(order, range(rows, len(order), rows))\n"
-     "        batches += full\n    batches.append(left)\n", "        batches += np.split(order, range(rows, len(order), rows))\n",
-     "of the places have a token"),
-    ("rotation off by one", "since_2017", "end = start + x.size(-2)", "start, end = start + 1, start + 1 + x.size(-2)", "positions are off by one"),
+    (
+        "a run asks the GPU whether the time is up",
+        "transformer_lit/runtime/distributed",
+        "        return float(number)\n",
+        "        return torch.tensor(float(number), device=device).item()\n",
+        "between two steps a run waits for the GPU",
+    ),
+    (
+        "a step looks at its loss",
+        "training",
+        "    if not self.on_gpu():\n        self.metrics(",
+        "    if True:\n        self.metrics(",
+        "a step waits for the GPU",
+    ),
+    (
+        "the clock stops where an epoch ends",
+        "training",
+        "due = last or self.step %",
+        "due = self.step %",
+        "by the run's clock",
+    ),
+    (
+        "a mask made on the processor",
+        "masks",
+        "dtype=torch.bool, device=device)",
+        "dtype=torch.bool)",
+        "tensors of two devices",
+    ),
+    (
+        "a search waits for each row",
+        "decoding",
+        "    remember(best, rows, top > best[0][rows], top, ids)\n",
+        (
+            "    for b, row in enumerate(rows[:, None]):\n        if top[b] > best[0][row]:\n      "
+            "      remember(best, row, top[b:b + 1] > best[0][row], top[b:b + 1], ids[b:b + 1])\n"
+        ),
+        "the waits grow with the rows",
+    ),
+    (
+        "cuDNN while decoding",
+        "decoding",
+        "torch.no_grad(), for_any_length():",
+        "torch.no_grad():",
+        "decoding takes cuDNN's attention",
+    ),
+    (
+        "a graph for the first shape alone",
+        "transformer_lit/runtime/compiling",
+        "dynamic=dynamic is not False",
+        "dynamic=dynamic",
+        "from the first one on",
+    ),
+    (
+        "zeros of tokens × vocabulary",
+        "loss",
+        'F.nll_loss(log_p, say, ignore_index=pad_id, reduction="sum")',
+        "-log_p.gather(-1, say[:, None])[:, 0].masked_fill(~real, 0.0).sum()",
+        "into zeros of tokens",
+    ),
+    (
+        "Muon steps one matrix after the other",
+        "transformer_lit/runtime/optimizers",
+        'of_one_shape([w for w in group["params"] if w.grad is not None])',
+        '[[w] for w in group["params"] if w.grad is not None]',
+        "operations grow with the layers",
+    ),
+    (
+        "a record without its GPU",
+        "transformer_lit/runs/records",
+        'f"{torch.cuda.get_device_name(device)}, {words}"',
+        "words",
+        "the record must name its GPU",
+    ),
+    (
+        "spoilt weights are kept",
+        "transformer_lit/runs/checkpoints",
+        "if not torch.isfinite(tensor).all():",
+        "if False:",
+        "weights with nan were kept",
+    ),
+    (
+        "ids stay on the processor",
+        "transformer_lit/runtime/precision",
+        "(side.to(device) for side in collate(ids[:32]))",
+        "collate(ids[:32])",
+        "tensors of two devices",
+    ),
+    (
+        "processes meet before they choose a GPU",
+        "transformer_lit/runtime/devices",
+        "        torch.cuda.set_device(device)\n",
+        "",
+        "to be called once",
+    ),
+    (
+        "the GPU's random state is set anew",
+        "masks",
+        "torch.random.fork_rng()",
+        "torch.random.fork_rng(devices=[])",
+        "leaves the GPU with another random state",
+    ),
+    (
+        "a sixth of the places are pads",
+        "wmt",
+        "np.maximum(2, octave // 32)",
+        "np.maximum(8, octave // 8)",
+        "of the places have a token",
+    ),
+    (
+        "what fills no batch is one of its own",
+        "wmt",
+        (
+            "        *full, left = np.split(order, range(rows, len(order), rows))\n"
+            "        batches += full\n    batches.append(left)\n"
+        ),
+        "        batches += np.split(order, range(rows, len(order), rows))\n",
+        "of the places have a token",
+    ),
+    (
+        "rotation off by one",
+        "since_2017",
+        "end = start + x.size(-2)",
+        "start, end = start + 1, start + 1 + x.size(-2)",
+        "positions are off by one",
+    ),
 ]
+
+
+def path_of(module: str) -> str:
+    "decoding: a chapter's module; with a folder, the file's path below the root."
+    return f"{module}.py" if "/" in module else f"transformer_lit/{module}.py"
 
 
 def gone(fault) -> bool:
     _, module, old, _, _ = fault
-    return old not in (ROOT / "transformer_lit" / f"{module}.py").read_text(encoding="utf-8")
+    return old not in (ROOT / path_of(module)).read_text(encoding="utf-8")
 
 
 def plant(folder: Path, fault) -> None:
     _, module, old, new, _ = fault
-    path = folder / "transformer_lit" / f"{module}.py"
+    path = folder / path_of(module)
     path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 
 
@@ -228,10 +936,31 @@ def failing(text: str) -> list[str]:
 
 def fast_tests(folder: Path, *options: str, files=FILES) -> tuple[int, str]:
     hidden = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "--tb=short", "--no-header", "-p", "no:cacheprovider",
-               "-p", "no:xdist", *options, *(f"tests/{name}" for name in files)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not slow",
+        "--tb=short",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        *options,
+        *(f"tests/{name}" for name in files),
+    ]
     try:
-        done = subprocess.run(command, cwd=folder, env={**os.environ, **hidden}, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **hidden},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
     except subprocess.TimeoutExpired:
         return 1, "FAILED ran for five minutes"
     return done.returncode, done.stdout + done.stderr
@@ -239,45 +968,68 @@ def fast_tests(folder: Path, *options: str, files=FILES) -> tuple[int, str]:
 
 def copy(folder: Path) -> None:
     os.symlink(ROOT / "data", folder / "data")
-    shutil.copytree(ROOT / "bench", folder / "bench", ignore=shutil.ignore_patterns("__pycache__"))  # a link would import our own package
+    shutil.copytree(
+        ROOT / "bench", folder / "bench", ignore=shutil.ignore_patterns("__pycache__")
+    )  # a link would import our own package
     os.makedirs(folder / "book")
     os.symlink(ROOT / "book" / "results", folder / "book" / "results")
     for path in (ROOT / "book").glob("*.ipynb"):  # test_claims.py reads what they claim
         os.symlink(path, folder / "book" / path.name)
     for name in "transformer_lit", "tests", "tools":
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "_shipped"))
+        shutil.copytree(
+            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "_shipped")
+        )
     shutil.copy(ROOT / "pyproject.toml", folder)
 
 
 def try_fault(fault, known: list[str]) -> dict:
     name, *_, words = fault
     if gone(fault):
-        return dict(fault=name, state="ANCHOR GONE", by="-", message=f"edit tests/faults.py: {fault[2]!r} is no longer there")
+        return dict(
+            fault=name,
+            state="ANCHOR GONE",
+            by="-",
+            message=f"edit tests/faults.py: {fault[2]!r} is no longer there",
+        )
     with tempfile.TemporaryDirectory() as folder:
         copy(Path(folder))
         plant(Path(folder), fault)
         own = LATE.get(name, LATE.get(fault[1]))
         files = [own, *FILES] if own else FILES
-        code, text = fast_tests(Path(folder), "--maxfail=6", *(f"--deselect={test}" for test in known), files=files)
+        code, text = fast_tests(
+            Path(folder), "--maxfail=6", *(f"--deselect={test}" for test in known), files=files
+        )
     if code == 0:
         return dict(fault=name, state="SURVIVES", by="-", message="no test fails")
     test = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", text, re.M)
     lines = [line[4:].strip() for line in text.splitlines() if line.startswith("E  ")]
     said = next((line for line in lines if words in line), None)
     message = re.sub(r"^\w*Error: ", "", said or (lines or [text.strip()[-200:]])[0])
-    return dict(fault=name, state="caught" if said else "OTHER WORDS", by=test[1] if test else "?", message=message)
+    return dict(
+        fault=name,
+        state="caught" if said else "OTHER WORDS",
+        by=test[1] if test else "?",
+        message=message,
+    )
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    options.add_argument("--list", action="store_true", help="the faults, and whether their text is still in the package")
+    options.add_argument(
+        "--list",
+        action="store_true",
+        help="the faults, and whether their text is still in the package",
+    )
     options.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     options.add_argument("names", nargs="*", help="only faults whose name holds one of these")
     options = options.parse_args()
     faults = [f for f in FAULTS if not options.names or any(name in f[0] for name in options.names)]
     if options.list:
         for fault in faults:
-            print(f"{'GONE' if gone(fault) else 'there':6} {fault[0]:40} {fault[1]}.py: {fault[2]} -> {fault[3]}")
+            print(
+                f"{'GONE' if gone(fault) else 'there':6} {fault[0]:40} {fault[1]}.py: {fault[2]} ->"
+                f" {fault[3]}"
+            )
         return any(map(gone, faults))
     began = time.time()
     with tempfile.TemporaryDirectory() as folder:

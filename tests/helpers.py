@@ -1,4 +1,6 @@
-"""What several test files share: comparisons that name a mistake, random models and sentences, copies into PyTorch."""
+"""What several test files share: comparisons that name a mistake, random models and sentences,
+copies into PyTorch."""
+
 import io
 import threading
 import zipfile
@@ -13,7 +15,9 @@ from torch import nn
 from transformer_lit.masks import PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 
-VOCAB = 13  # words are ids 4 ... 11; id 12 is left free for `reads_future`, which may add 1 to an id
+VOCAB = (
+    13  # words are ids 4 ... 11; id 12 is left free for `reads_future`, which may add 1 to an id
+)
 SEEDS = st.integers(0, 10_000)
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
 MODES = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
@@ -21,7 +25,8 @@ MODES = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"]
 
 @contextmanager
 def serving(answers, monkeypatch, cache):
-    "The address of a server on this machine that `answers`; no proxy, an empty cache, no data folder."
+    """The address of a server on this machine that `answers`; no proxy, an empty cache, no data
+    folder."""
     served = ThreadingHTTPServer(("127.0.0.1", 0), answers)
     threading.Thread(target=served.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -33,7 +38,8 @@ def serving(answers, monkeypatch, cache):
 
 
 def zipped(members, kind=zipfile.ZIP_STORED):
-    "An archive of {name: text}, the same bytes whenever it is made: a zip holds the time, unless it is given."
+    """An archive of {name: text}, the same bytes whenever it is made: a zip holds the time, unless
+    it is given."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as file:
         for name, text in members.items():
@@ -51,7 +57,8 @@ def one_sentence(text):
 
 
 def same(ours, theirs, hint, wrong=None, atol=1e-9):
-    """Equal; or an AssertionError with the mistake's name, if `wrong` (name -> value) holds our value, else `hint`."""
+    """Equal; or an AssertionError with the mistake's name, if `wrong` (name -> value) holds our
+    value, else `hint`."""
     if close(ours, theirs, atol):
         return
     for mistake, value in (wrong or {}).items():
@@ -73,16 +80,22 @@ def small_model(seed=0, vocab=VOCAB, **changes):
 def models(draw, **changes):
     "Any small model: width, heads, layers, norm, tied or not, joint vocabulary or two."
     heads = draw(st.sampled_from([1, 2, 4]))
-    sizes = dict(d_model=heads * draw(st.sampled_from([2, 4, 6])), n_heads=heads, d_ff=draw(st.sampled_from([4, 12])),
-                 n_encoder_layers=draw(st.integers(1, 2)), n_decoder_layers=draw(st.integers(1, 3)),
-                 norm=draw(st.sampled_from(["post", "pre"])), tied=draw(st.booleans()),
-                 target_vocab=draw(st.sampled_from([None, VOCAB])))
+    sizes = dict(
+        d_model=heads * draw(st.sampled_from([2, 4, 6])),
+        n_heads=heads,
+        d_ff=draw(st.sampled_from([4, 12])),
+        n_encoder_layers=draw(st.integers(1, 2)),
+        n_decoder_layers=draw(st.integers(1, 3)),
+        norm=draw(st.sampled_from(["post", "pre"])),
+        tied=draw(st.booleans()),
+        target_vocab=draw(st.sampled_from([None, VOCAB])),
+    )
     return small_model(draw(SEEDS), **{**sizes, **changes})
 
 
 def sentences(rows, length, seed, pads="right"):
-    """Random words (rows, length); pads at the "right", "anywhere", or no pads (None). Each row keeps one real token,
-    except with "anywhere"."""
+    """Random words (rows, length); pads at the "right", "anywhere", or no pads (None). Each row
+    keeps one real token, except with "anywhere"."""
     dice = torch.Generator().manual_seed(seed)
     tokens = torch.randint(UNK + 1, VOCAB - 1, (rows, length), generator=dice)
     if pads == "right":
@@ -96,8 +109,8 @@ def sentences(rows, length, seed, pads="right"):
 class Scripted:
     """A model whose next-word logits are a table, so that decoding can be checked by hand.
 
-    The first id of a source names its row of the table (rows, length, vocab, vocab): logits = table[row, step, token].
-    `seen` keeps the tokens of each step."""
+    The first id of a source names its row of the table (rows, length, vocab, vocab): logits =
+    table[row, step, token]. `seen` keeps the tokens of each step."""
 
     def __init__(self, table):
         self.table, self.seen = table, []
@@ -111,7 +124,8 @@ class Scripted:
         return logits, {"row": state["row"], "at": state["at"] + 1}
 
 
-# Into PyTorch's own parts --------------------------------------------------------------------------------------
+# Into PyTorch's own parts -------------------------------------------------------------------------
+
 
 def normal(*shape, grad=True):
     return torch.randn(*shape, dtype=torch.float64, requires_grad=grad)
@@ -132,15 +146,23 @@ def copy_attention(ours, theirs: nn.MultiheadAttention):
 
 
 def copy_layer(ours, theirs):
-    "Our layer's weights into PyTorch's; returns pairs of parameters that must get the same gradients."
+    """Our layer's weights into PyTorch's; returns pairs of parameters that must get the same
+    gradients."""
     copy_attention(ours.attention, theirs.self_attn)
     first, last = [part for part in ours.feed_forward.modules() if isinstance(part, nn.Linear)]
-    pairs = [(first, theirs.linear1), (last, theirs.linear2), (ours.attention.output, theirs.self_attn.out_proj),
-             (ours.around_attention.norm, theirs.norm1)]
+    pairs = [
+        (first, theirs.linear1),
+        (last, theirs.linear2),
+        (ours.attention.output, theirs.self_attn.out_proj),
+        (ours.around_attention.norm, theirs.norm1),
+    ]
     if hasattr(ours, "cross_attention"):
         copy_attention(ours.cross_attention, theirs.multihead_attn)
-        pairs += [(ours.cross_attention.output, theirs.multihead_attn.out_proj),
-                  (ours.around_cross_attention.norm, theirs.norm2), (ours.around_feed_forward.norm, theirs.norm3)]
+        pairs += [
+            (ours.cross_attention.output, theirs.multihead_attn.out_proj),
+            (ours.around_cross_attention.norm, theirs.norm2),
+            (ours.around_feed_forward.norm, theirs.norm3),
+        ]
     else:
         pairs += [(ours.around_feed_forward.norm, theirs.norm2)]
     for mine, other in pairs:

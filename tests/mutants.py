@@ -1,13 +1,16 @@
-"""Tries to break a chapter's exported cells unnoticed: python tests/mutants.py 03 [--page] [--cell ID]
+"""Tries to break a chapter's exported cells unnoticed: python tests/mutants.py 03 [--page] [--cell
+ID]
 
-Each exported cell is changed in one place at a time (a statement deleted, an operator swapped, a number changed, a keyword
-dropped), and the chapter's cells are run from there until one fails. A mutant that raises anything is killed. Not run in
-mutants: cells that took over two seconds in the clean run or carry the tag training, skip-mutants or remove-cell (what they
-define is taken from the clean run instead). Figures are stubs. What survives the page is given to the fast tests of its module,
-the fastest file first, until one fails; --page leaves them out.
+Each exported cell is changed in one place at a time (a statement deleted, an operator swapped, a
+number changed, a keyword dropped), and the chapter's cells are run from there until one fails. A
+mutant that raises anything is killed. Not run in mutants: cells that took over two seconds in the
+clean run or carry the tag training, skip-mutants or remove-cell (what they define is taken from the
+clean run instead). Figures are stubs. What survives the page is given to the fast tests of its
+module, the fastest file first, until one fails; --page leaves them out.
 
-Survivors with a reason stand in tests/mutants_known.md; exit status 1 if there is one without. Also .run/mutants/NN.json.
-"""
+Survivors with a reason stand in tests/mutants_known.md; exit status 1 if there is one without. Also
+.run/mutants/NN.json."""
+
 import argparse
 import ast
 import contextlib
@@ -33,16 +36,57 @@ HEAVY = 2.0  # seconds
 ASIDE = {"training", "skip-mutants", "remove-cell"}
 
 
-# Mutations ------------------------------------------------------------------------------------------------------
+# Mutations ----------------------------------------------------------------------------------------
 
-SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.Mod: ast.FloorDiv,
-         ast.FloorDiv: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.And: ast.Or, ast.Or: ast.And,
-         ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-         ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In}
-SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.Mod: "%", ast.FloorDiv: "//",
-         ast.BitAnd: "&", ast.BitOr: "|", ast.And: "and", ast.Or: "or", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">",
-         ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.Is: "is", ast.IsNot: "is not", ast.In: "in",
-         ast.NotIn: "not in", ast.Not: "not", ast.Invert: "~", ast.USub: "-"}
+SWAPS = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+SIGNS = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.Pow: "**",
+    ast.Mod: "%",
+    ast.FloorDiv: "//",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.And: "and",
+    ast.Or: "or",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+    ast.In: "in",
+    ast.NotIn: "not in",
+    ast.Not: "not",
+    ast.Invert: "~",
+    ast.USub: "-",
+}
 
 
 def protected(tree: ast.AST) -> set[int]:
@@ -50,12 +94,20 @@ def protected(tree: ast.AST) -> set[int]:
     out: set[int] = set()
     for node in ast.walk(tree):
         aside = [getattr(node, "annotation", None), getattr(node, "returns", None)]
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)) and node.body and isinstance(
-                node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
+        if (
+            isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module))
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+            and isinstance(node.body[0].value, ast.Constant)
+        ):
             aside.append(node.body[0])
         if isinstance(node, (ast.Raise, ast.Import, ast.ImportFrom)):
             aside.append(node)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript) and ast.unparse(node).startswith("Pair"):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Subscript)
+            and ast.unparse(node).startswith("Pair")
+        ):
             aside.append(node.value)  # a type alias
         out |= {id(part) for top in aside if top is not None for part in ast.walk(top)}
     return out
@@ -73,13 +125,18 @@ def mutations(source: str):
                 block = getattr(node, field, None)
                 for i, stmt in enumerate(block if isinstance(block, list) else []):
                     if not isinstance(stmt, ast.stmt) or isinstance(
-                            stmt, (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.Try, ast.Pass)):
+                        stmt, (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.Try, ast.Pass)
+                    ):
                         continue
                     if id(stmt) in safe and not isinstance(stmt, ast.Raise):
                         continue
                     new = stmt.body if isinstance(stmt, ast.With) else [ast.Pass()]
                     words = "drop the with" if isinstance(stmt, ast.With) else "delete"
-                    yield stmt, words, lambda b=block, i=i, new=new: b.__setitem__(slice(i, i + 1), new)
+                    yield (
+                        stmt,
+                        words,
+                        lambda b=block, i=i, new=new: b.__setitem__(slice(i, i + 1), new),
+                    )
             if id(node) in safe:
                 continue
             for i, one in enumerate(getattr(node, "decorator_list", [])):
@@ -89,8 +146,11 @@ def mutations(source: str):
                 for i, op in enumerate(ops if isinstance(ops, list) else [ops]):
                     if type(op) in SWAPS:
                         new = SWAPS[type(op)]()
-                        change = ((lambda n=node, i=i, new=new: n.ops.__setitem__(i, new)) if name == "ops"
-                                  else (lambda n=node, new=new: setattr(n, "op", new)))
+                        change = (
+                            (lambda n=node, i=i, new=new: n.ops.__setitem__(i, new))
+                            if name == "ops"
+                            else (lambda n=node, new=new: setattr(n, "op", new))
+                        )
                         yield node, f"{SIGNS[type(op)]} to {SIGNS[type(new)]}", change
             for field, child in ast.iter_fields(node):
                 for i, one in enumerate(child if isinstance(child, list) else [child]):
@@ -102,11 +162,22 @@ def mutations(source: str):
                     elif isinstance(one, ast.Constant) and isinstance(one.value, bool):
                         new, words = ast.Constant(not one.value), f"{one.value} to {not one.value}"
                     elif isinstance(one, ast.Constant) and isinstance(one.value, (int, float)):
-                        value = one.value * 2 if isinstance(one.value, float) and one.value else one.value + 1
+                        value = (
+                            one.value * 2
+                            if isinstance(one.value, float) and one.value
+                            else one.value + 1
+                        )
                         new, words = ast.Constant(value), f"{one.value} to {value}"
                     if new is not None:
-                        yield one, words, ((lambda c=child, i=i, new=new: c.__setitem__(i, new)) if isinstance(child, list)
-                                           else (lambda n=node, f=field, new=new: setattr(n, f, new)))
+                        yield (
+                            one,
+                            words,
+                            (
+                                (lambda c=child, i=i, new=new: c.__setitem__(i, new))
+                                if isinstance(child, list)
+                                else (lambda n=node, f=field, new=new: setattr(n, f, new))
+                            ),
+                        )
             if isinstance(node, ast.Call):
                 for i, word in enumerate(node.keywords):
                     if word.arg:
@@ -124,7 +195,8 @@ def mutations(source: str):
     return found
 
 
-# Cells ----------------------------------------------------------------------------------------------------------
+# Cells --------------------------------------------------------------------------------------------
+
 
 class Late(BaseException):
     "A mutant ran out of time."
@@ -142,16 +214,24 @@ class Cell:
 
 def compile_cell(source: str, name: str):
     file = f"<cell {name}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)  # inspect.getsource finds it
+    linecache.cache[file] = (
+        len(source),
+        None,
+        source.splitlines(True),
+        file,
+    )  # inspect.getsource finds it
     return compile(source, file, "exec")
 
 
 def fresh(space: dict) -> dict:
-    "Values copied, so that a mutant can't change them for the next one; functions, classes and what resists stay."
+    """Values copied, so that a mutant can't change them for the next one; functions, classes and
+    what resists stay."""
     memo: dict = {}
     out = dict(space)
     for name, value in space.items():
-        if not name.startswith("__") and not isinstance(value, (types.ModuleType, types.FunctionType, type)):
+        if not name.startswith("__") and not isinstance(
+            value, (types.ModuleType, types.FunctionType, type)
+        ):
             with contextlib.suppress(Exception):
                 out[name] = copy.deepcopy(value, memo)
     return out
@@ -159,6 +239,7 @@ def fresh(space: dict) -> dict:
 
 class Names:
     "Names for temporary files: the same ones in each run."
+
     n = 0
 
     def __iter__(self):
@@ -184,7 +265,10 @@ def dice(state=None):
 
 def files(folder: Path) -> dict[str, bytes | None]:
     "Everything in a folder: bytes of a file, None for a folder."
-    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+    return {
+        str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None
+        for p in sorted(folder.rglob("*"))
+    }
 
 
 def put_back(folder: Path, held: dict[str, bytes | None]) -> None:
@@ -201,6 +285,7 @@ def put_back(folder: Path, held: dict[str, bytes | None]) -> None:
 
 class Nothing:
     "Stands for a drawing: every call is accepted."
+
     def __init__(self, *_, **__):
         pass
 
@@ -214,22 +299,32 @@ class Nothing:
 
 
 def stub_figures() -> None:
-    "Every call of `figures`, and every function of support/ that returns a picture, does nothing; but what reckons for captions stays."
+    """Every call of `figures`, and every function of support/ that returns a picture, does nothing;
+    but what reckons for captions stays."""
     import pkgutil
 
     from transformer_lit import support
-    from transformer_lit.support import figures
+    from litbook import figures
 
-    picture, modules = figures.Picture, [importlib.import_module(found.name) for found in pkgutil.walk_packages(
-        support.__path__, f"{support.__name__}.")]
+    picture, modules = figures.Picture, [
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(support.__path__, f"{support.__name__}.")
+    ]
     for module in modules:
         for name, value in list(vars(module).items()):
-            if isinstance(value, types.FunctionType) and value.__annotations__.get("return") is picture:
+            if (
+                isinstance(value, types.FunctionType)
+                and value.__annotations__.get("return") is picture
+            ):
                 setattr(module, name, lambda *_, **__: None)
             elif getattr(value, "__name__", None) == "Prose":
                 setattr(module, name, Nothing)
     for name, value in list(vars(figures).items()):
-        if isinstance(value, (types.FunctionType, type)) and name not in ("heights", "powers", "spread"):
+        if isinstance(value, (types.FunctionType, type)) and name not in (
+            "heights",
+            "powers",
+            "spread",
+        ):
             setattr(figures, name, Nothing if isinstance(value, type) else lambda *_, **__: None)
 
 
@@ -239,7 +334,8 @@ class Quiet(io.StringIO):
 
 
 class Chapter:
-    """Runs cells in one namespace, the dictionary of a module called __main__, which is put back between mutants."""
+    """Runs cells in one namespace, the dictionary of a module called __main__, which is put back
+    between mutants."""
 
     def __init__(self, path: Path, folder: Path):
         from IPython.core.inputtransformer2 import TransformerManager
@@ -247,7 +343,9 @@ class Chapter:
         transform = TransformerManager().transform_cell
         notebook, self.folder = json.loads(path.read_text(encoding="utf-8")), folder
         self.cells = [Cell(c, transform) for c in notebook["cells"] if c["cell_type"] == "code"]
-        default = re.search(r"^#\|\s*default_exp\s+(\S+)", "\n".join(c.source for c in self.cells), re.M)
+        default = re.search(
+            r"^#\|\s*default_exp\s+(\S+)", "\n".join(c.source for c in self.cells), re.M
+        )
         self.module = default and f"transformer_lit.{default[1]}"
         main = types.ModuleType("__main__")
         self.seen: dict = {}
@@ -270,7 +368,9 @@ class Chapter:
                     self.seen[name] = value
 
     def book_modules(self):
-        return [m for n, m in sys.modules.items() if n.startswith("transformer_lit") and m is not None]
+        return [
+            m for n, m in sys.modules.items() if n.startswith("transformer_lit") and m is not None
+        ]
 
     def take(self, cell: Cell) -> None:
         "What the cell did in the clean run, without running it."
@@ -286,11 +386,15 @@ class Chapter:
             try:
                 exec(cell.code, self.space)
             except Exception as error:
-                raise SystemExit(f"the chapter itself fails in cell {cell.id}: {type(error).__name__}: {error}") from error
+                raise SystemExit(
+                    f"the chapter itself fails in cell {cell.id}: {type(error).__name__}: {error}"
+                ) from error
             cell.seconds = time.perf_counter() - start
             cell.bound = {k: v for k, v in self.space.items() if before.get(k, self) is not v}
             cell.dice = dice()
-            cell.files = {name: data for name, data in files(self.folder).items() if held.get(name, 0) != data}
+            cell.files = {
+                name: data for name, data in files(self.folder).items() if held.get(name, 0) != data
+            }
             cell.aside |= cell.seconds > HEAVY and not cell.exported
         self.space.clear()
         self.space.update(empty)
@@ -313,7 +417,9 @@ class Chapter:
         self.seen = dict(seen)
 
     def rest(self, at: int, code, limit: float):
-        """Cell `at` with this code, then the others. Returns (None, None), or (index of the failing cell, error)."""
+        """Cell `at` with this code, then the others. Returns (None, None), or (index of the failing
+        cell, error)."""
+
         def late(*_):
             raise Late
 
@@ -328,7 +434,9 @@ class Chapter:
                 else:
                     self.execute(cell, code if i == at else None)
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) and not error.args:  # a real Ctrl-C; a training that stops itself says why
+            if (
+                isinstance(error, KeyboardInterrupt) and not error.args
+            ):  # a real Ctrl-C; a training that stops itself says why
                 raise
             return i, error
         finally:
@@ -338,7 +446,9 @@ class Chapter:
 
 def try_cell(chapter: Chapter, at: int, report: dict) -> None:
     cell, frozen = chapter.cells[at], chapter.freeze()
-    passes = 1 if report["mutants"] else 2  # what one run leaves behind in a class shows in the next
+    passes = (
+        1 if report["mutants"] else 2
+    )  # what one run leaves behind in a class shows in the next
     for _ in chapter.cells:  # the control: nothing changed, nothing may fail
         began = time.perf_counter()
         where, error = chapter.rest(at, None, 600)
@@ -367,10 +477,14 @@ def try_cell(chapter: Chapter, at: int, report: dict) -> None:
     where, error = chapter.rest(at, None, 600)
     chapter.restore(frozen)
     if where is not None:
-        report["unsteady"].append(f"{cell.id}: without a mutation cell {chapter.cells[where].id} fails at the end ({error!r})")
+        report["unsteady"].append(
+            f"{cell.id}: without a mutation cell {chapter.cells[where].id} fails at the end"
+            f" ({error!r})"
+        )
 
 
-# Survivors ------------------------------------------------------------------------------------------------------
+# Survivors ----------------------------------------------------------------------------------------
+
 
 def known(chapter: str) -> dict:
     "Reasons of tests/mutants_known.md, by (line, mutation)."
@@ -383,7 +497,9 @@ def known(chapter: str) -> dict:
 
 
 def reason_for(survivor: dict, reasons: dict) -> str | None:
-    return reasons.get((survivor["line"], survivor["mutation"])) or reasons.get(("*", survivor["mutation"]))
+    return reasons.get((survivor["line"], survivor["mutation"])) or reasons.get(
+        ("*", survivor["mutation"])
+    )
 
 
 KEEN = 8  # tests that are asked first
@@ -392,20 +508,25 @@ CORE = ("test_parity.py", "test_properties.py", "test_whole.py")
 
 
 def test_files(module: str) -> list[str]:
-    "The test files of a module: its own, that of bad input where it imports it, and the core's where one of them does."
+    """The test files of a module: its own, that of bad input where it imports it, and the core's
+    where one of them does."""
     tests, name = ROOT / "tests", module.split(".")[1]
 
     def uses(file: str) -> bool:
-        return bool(re.search(rf"transformer_lit\.{name}\b", (tests / file).read_text(encoding="utf-8")))
+        return bool(
+            re.search(rf"transformer_lit\.{name}\b", (tests / file).read_text(encoding="utf-8"))
+        )
 
     own, core = tests / f"test_{name}.py", any(map(uses, CORE))
     return [own.name] * own.exists() + [PLUMBING] * uses(PLUMBING) + list(CORE) * core
 
 
 class Tests:
-    """A module's test files, the fastest first; what fails in them without a mutant says nothing about one and is left out.
+    """A module's test files, the fastest first; what fails in them without a mutant says nothing
+    about one and is left out.
 
-    Tests that caught a mutant before are asked before all others: most mutants of a cell fail the same few."""
+    Tests that caught a mutant before are asked before all others: most mutants of a cell fail the
+    same few."""
 
     def __init__(self, module: str, book: str):
         import faults
@@ -431,10 +552,18 @@ class Tests:
             faults.copy(folder)
             path = folder / "transformer_lit" / f"{self.module.split('.')[1]}.py"
             parts = re.split(r"(?m)^(# %% .*)$", path.read_text(encoding="utf-8"))
-            at = next(i for i, part in enumerate(parts) if part.endswith(f"{self.book}.ipynb #{survivor['cell']}"))
-            parts[at + 1] = "\n" + re.sub(r"(?m)^from transformer_lit\.", "from .", survivor["text"]) + "\n\n"
+            at = next(
+                i
+                for i, part in enumerate(parts)
+                if part.endswith(f"{self.book}.ipynb #{survivor['cell']}")
+            )
+            parts[at + 1] = (
+                "\n" + re.sub(r"(?m)^from transformer_lit\.", "from .", survivor["text"]) + "\n\n"
+            )
             path.write_text("".join(parts), encoding="utf-8")
-            code, text = (self.keen and faults.fast_tests(folder, "-x", *self.known, files=self.keen)) or (0, "")
+            code, text = (
+                self.keen and faults.fast_tests(folder, "-x", *self.known, files=self.keen)
+            ) or (0, "")
             if code != 1:
                 code, text = faults.fast_tests(folder, "-x", *self.known, files=self.files)
         test = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", text, re.M)
@@ -447,9 +576,15 @@ class Tests:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("chapter", help="its number, two digits")
-    options.add_argument("--page", action="store_true", help="against the page alone: without the module's tests, some seconds for each survivor")
+    options.add_argument(
+        "--page",
+        action="store_true",
+        help="against the page alone: without the module's tests, some seconds for each survivor",
+    )
     options.add_argument("--cell", help="only this exported cell")
-    options.add_argument("--verbose", action="store_true", help="also name the cells that are skipped, and why")
+    options.add_argument(
+        "--verbose", action="store_true", help="also name the cells that are skipped, and why"
+    )
     options = options.parse_args()
     paths = sorted((ROOT / "book").glob(f"{options.chapter}_*.ipynb"))
     if len(paths) != 1:
@@ -458,10 +593,19 @@ def main() -> int:
 
     torch.set_num_threads(1)
     began, here = time.perf_counter(), os.getcwd()
-    report = dict(chapter=paths[0].stem, mutants=0, killed=0, by={}, survivors=[], needs=[], unsteady=[])
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(Quiet()), contextlib.redirect_stderr(Quiet()):
+    report = dict(
+        chapter=paths[0].stem, mutants=0, killed=0, by={}, survivors=[], needs=[], unsteady=[]
+    )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.redirect_stdout(Quiet()),
+        contextlib.redirect_stderr(Quiet()),
+    ):
         os.chdir(folder)
-        tempfile.tempdir, tempfile._name_sequence = folder, Names()  # the chapter's own files; put back between mutants
+        tempfile.tempdir, tempfile._name_sequence = (
+            folder,
+            Names(),
+        )  # the chapter's own files; put back between mutants
         try:
             stub_figures()
             chapter = Chapter(paths[0], Path(folder))
@@ -481,10 +625,14 @@ def main() -> int:
         finally:
             os.chdir(here)
             tempfile.tempdir = None
-    report["heavy"] = [f"{c.id} ({c.seconds:.1f} s)" for c in chapter.cells if c.seconds > HEAVY and not c.exported]
+    report["heavy"] = [
+        f"{c.id} ({c.seconds:.1f} s)" for c in chapter.cells if c.seconds > HEAVY and not c.exported
+    ]
     report["needs"] = sorted(set(report["needs"]))
     reasons, alive = known(options.chapter), []
-    tests = Tests(chapter.module, paths[0].stem) if report["survivors"] and not options.page else None
+    tests = (
+        Tests(chapter.module, paths[0].stem) if report["survivors"] and not options.page else None
+    )
     for survivor in report["survivors"]:
         survivor["reason"] = reason_for(survivor, reasons)
         test = tests and survivor["reason"] is None and tests.catch(survivor)
@@ -500,15 +648,20 @@ def main() -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
-    print(f"{report['chapter']}: {report['mutants']} mutants, {report['killed']} killed ({report['by']}), "
-          f"{len(report['survivors'])} survive; {report['seconds']:.0f} s")
+    print(
+        f"{report['chapter']}: {report['mutants']} mutants, {report['killed']} killed"
+        f" ({report['by']}), {len(report['survivors'])} survive; {report['seconds']:.0f} s"
+    )
     print(f"  skipped in mutants, over {HEAVY:.0f} s: {', '.join(report['heavy']) or 'none'}")
     if report["needs"]:
         print(f"  skipped, need a skipped cell: {', '.join(report['needs'])}")
     for text in report["unsteady"]:
         print(f"  UNSTEADY {text}")
     for s in report["survivors"]:
-        print(f"  {s['cell']}: `{s['line']}` {s['mutation']}" + (f"  -- {s['reason']}" if s["reason"] else "  -- NO REASON"))
+        print(
+            f"  {s['cell']}: `{s['line']}` {s['mutation']}"
+            + (f"  -- {s['reason']}" if s["reason"] else "  -- NO REASON")
+        )
     return any(not s["reason"] for s in report["survivors"]) or bool(report["unsteady"])
 
 

@@ -1,4 +1,6 @@
-"""A reader's two files, a notebook and the wheel, run by themselves. `make alone` does this with every chapter."""
+"""A reader's two files, a notebook and the wheel, run by themselves. `make alone` does this with
+every chapter."""
+
 import sys
 import sysconfig
 import zipfile
@@ -49,8 +51,12 @@ def test_without_the_wheel_the_first_cell_says_what_to_upload(borrowed, tmp_path
 def test_the_wheel_carries_what_the_chapters_read(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     package = {p.relative_to(ROOT).as_posix() for p in (ROOT / "transformer_lit").rglob("*.py")}
-    shipped = {f"transformer_lit/_shipped/{to}/{p.relative_to(ROOT / folder).as_posix()}"
-               for folder, to in (("data", "data"), ("book/results", "results")) for p in (ROOT / folder).rglob("*") if p.is_file()}
+    shipped = {
+        f"transformer_lit/_shipped/{to}/{p.relative_to(ROOT / folder).as_posix()}"
+        for folder, to in (("data", "data"), ("book/results", "results"))
+        for p in (ROOT / folder).rglob("*")
+        if p.is_file()
+    }
     assert package | shipped <= names, f"the wheel lacks {sorted((package | shipped) - names)[:5]}"
 
 

@@ -1,4 +1,5 @@
 """Parallel text as it comes: plain, packed, inside a tar, whole and damaged."""
+
 import gzip
 import lzma
 import tarfile
@@ -9,19 +10,24 @@ from pathlib import Path
 import pytest
 from made_up import tar
 
-from transformer_lit.support import archives
+from transformer_lit.corpora import archives
 
 
 def test_two_sides_belong_together(tmp_path):
     path = tmp_path / "a.tgz"
     path.write_bytes(tar({"x.de-en.en": b"A\n", "x.de-en.de": b"B\n"}))
-    assert list(archives.two_members(path, "x.de-en", "de")) == [("A\n", "B\n")], "the two sides don't belong together"
+    assert list(archives.two_members(path, "x.de-en", "de")) == [
+        ("A\n", "B\n")
+    ], "the two sides don't belong together"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_pair(tmp_path):
     (tmp_path / "a.tsv").write_bytes("\ufeffGo.\tVa !\n\ufeffHi.\tSalut.\n".encode())
     (tmp_path / "b.tsv.gz").write_bytes(gzip.compress("\ufeffGo.\tVa !\r\n".encode()))
-    assert list(archives.read_columns(tmp_path / "a.tsv")) == [("Go.", "Va !"), ("\ufeffHi.", "Salut.")]
+    assert list(archives.read_columns(tmp_path / "a.tsv")) == [
+        ("Go.", "Va !"),
+        ("\ufeffHi.", "Salut."),
+    ]
     assert list(archives.read_columns(tmp_path / "b.tsv.gz")) == [("Go.", "Va !")]
 
 
@@ -38,7 +44,11 @@ def test_a_member_that_is_missing_or_short(tmp_path):
 
 
 def test_a_text_is_opened_as_it_is_packed(tmp_path):
-    for name, held in ("a.tsv", b"Go.\tVa !\n"), ("a.tsv.gz", gzip.compress(b"Go.\tVa !\n")), ("a.tsv.xz", lzma.compress(b"Go.\tVa !\n")):
+    for name, held in (
+        ("a.tsv", b"Go.\tVa !\n"),
+        ("a.tsv.gz", gzip.compress(b"Go.\tVa !\n")),
+        ("a.tsv.xz", lzma.compress(b"Go.\tVa !\n")),
+    ):
         (tmp_path / name).write_bytes(held)
         with archives.open_text(tmp_path / name) as file:
             assert file.readline() == b"Go.\tVa !\n", name
@@ -48,23 +58,43 @@ def test_a_text_is_opened_as_it_is_packed(tmp_path):
 def test_whatever_is_wrong_while_reading_is_one_sentence(error):
     with pytest.raises(ValueError) as caught, archives.readable(Path("a.tsv")):
         raise error("x")
-    assert str(caught.value) == "a.tsv can't be read (x): is it packed as its name says? Rename it, or put a whole one in its place"
+    assert (
+        str(caught.value)
+        == "a.tsv can't be read (x): is it packed as its name says? Rename it, or put a whole one"
+        " in its place"
+    )
 
 
 def test_a_line_ends_at_the_newline_byte_and_nowhere_else(tmp_path):
-    (tmp_path / "odd.tsv").write_bytes("One\u2028two.\tUn\u2028deux.\n".encode() + b"B\xe9d.\tMal.\tCC-BY\r\nAlone.\n")
-    assert list(archives.read_columns(tmp_path / "odd.tsv")) == [("One\u2028two.", "Un\u2028deux."), ("B\ufffdd.", "Mal."), ("Alone.", "")]
+    (tmp_path / "odd.tsv").write_bytes(
+        "One\u2028two.\tUn\u2028deux.\n".encode() + b"B\xe9d.\tMal.\tCC-BY\r\nAlone.\n"
+    )
+    assert list(archives.read_columns(tmp_path / "odd.tsv")) == [
+        ("One\u2028two.", "Un\u2028deux."),
+        ("B\ufffdd.", "Mal."),
+        ("Alone.", ""),
+    ]
 
 
 def test_texts_are_found_in_any_folder_of_a_tar_and_unpacked_twice(tmp_path):
     path = tmp_path / "small.tgz"
-    path.write_bytes(tar({"training/x.cs-en.en": b"no\n", "training/x.de-en.de": b"A\nB\n", "deep/er/x.de-en.en": b"C\nD\xe9",
-                          "y.en.gz": gzip.compress(b"E\n")}))
+    path.write_bytes(
+        tar(
+            {
+                "training/x.cs-en.en": b"no\n",
+                "training/x.de-en.de": b"A\nB\n",
+                "deep/er/x.de-en.en": b"C\nD\xe9",
+                "y.en.gz": gzip.compress(b"E\n"),
+            }
+        )
+    )
     assert list(archives.member_lines(path, "x.de-en.de")) == ["A\n", "B\n"]
     assert list(archives.member_lines(path, "x.de-en.en")) == ["C\n", "D\ufffd"]
     assert list(archives.member_lines(path, "y.en")) == ["E\n"]
-    assert list(archives.two_members(path, "training/x.de-en", "de")) == [("C\n", "A\n"), ("D\ufffd", "B\n")], (
-        "the two sides don't belong together")
+    assert list(archives.two_members(path, "training/x.de-en", "de")) == [
+        ("C\n", "A\n"),
+        ("D\ufffd", "B\n"),
+    ], "the two sides don't belong together"
     with pytest.raises(ValueError, match="small.tgz holds no z.en"):
         list(archives.member_lines(path, "z.en"))
 
@@ -72,7 +102,11 @@ def test_texts_are_found_in_any_folder_of_a_tar_and_unpacked_twice(tmp_path):
 def test_two_sides_are_read_without_being_held(tmp_path):
     most = []
     for n in 1_000, 10_000:
-        lines = b"".join(b"%032x The animal was too tired.\n" % ((k * 0x9E3779B97F4A7C15F39CC0605CEDC835) % (1 << 128)) for k in range(n))
+        lines = b"".join(
+            b"%032x The animal was too tired.\n"
+            % ((k * 0x9E3779B97F4A7C15F39CC0605CEDC835) % (1 << 128))
+            for k in range(n)
+        )
         path = tmp_path / f"{n}.tgz"
         path.write_bytes(tar({"x.en": lines, "x.de": lines}))
         tracemalloc.start()
@@ -106,13 +140,21 @@ def test_a_folder_is_its_texts_in_the_order_of_their_names(tmp_path):
     (tmp_path / "b.tsv").write_text("A\tB\n")
     (tmp_path / "a.txt").write_text("C\tD\n")
     found = archives.folder_sources(tmp_path)
-    assert [source.name for source in found] == ["a.txt", "b.tsv"] and list(found[1].read()) == [("A", "B")]
+    assert [source.name for source in found] == ["a.txt", "b.tsv"] and list(found[1].read()) == [
+        ("A", "B")
+    ]
     assert found[0].files == (tmp_path / "a.txt",)
 
 
-@pytest.mark.parametrize("text, words", [
-    ("1\tHold fire.\n" * 9, "holds numbers"), ("One.\rTwo.\rThree.\r", "carriage returns"), ("One.\n" * 9, "no second column"),
-    ("Käse.\tCheese.\n".encode("latin-1").decode("latin-1"), None)])
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("1\tHold fire.\n" * 9, "holds numbers"),
+        ("One.\rTwo.\rThree.\r", "carriage returns"),
+        ("One.\n" * 9, "no second column"),
+        ("Käse.\tCheese.\n".encode("latin-1").decode("latin-1"), None),
+    ],
+)
 def test_a_folder_of_texts_is_looked_at_before_hours_of_training(text, words, tmp_path):
     (tmp_path / "a.tsv").write_bytes(text.encode("utf-8"))
     if words:

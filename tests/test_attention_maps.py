@@ -1,4 +1,6 @@
-"""Attention maps: what is recorded is what was used, everything is put back, and the view is whole, small and harmless."""
+"""Attention maps: what is recorded is what was used, everything is put back, and the view is whole,
+small and harmless."""
+
 import base64
 import html
 import json
@@ -15,15 +17,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_lit.attention_maps import (
-    alignment_error_rate, attention_modules, attention_view, distance, entropy, habit_places, heads_differ, overheard,
-    pair_view, piece_names, read_pairs, record, true_links, weight_at, without_heads)
+    alignment_error_rate,
+    attention_modules,
+    attention_view,
+    distance,
+    entropy,
+    habit_places,
+    heads_differ,
+    overheard,
+    pair_view,
+    piece_names,
+    read_pairs,
+    record,
+    true_links,
+    weight_at,
+    without_heads,
+)
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
-from transformer_lit.support import pages
-from transformer_lit.support.files import shipped
-from transformer_lit.support.map_view import named_maps, packed
+from litbook.live import pages
+from transformer_lit.corpora.files import shipped
+from litbook.live.map_view import named_maps, packed
 from transformer_lit.tokens import Subwords, Vocabulary
-from transformer_lit.support.looks import try_it_page
+from litbook.live.looks import try_it_page
 from transformer_lit.translation import Translator
 
 
@@ -33,34 +49,53 @@ def run(model, seed=0, rows=3, s=6, t=5):
 
 
 def explained(model, seen, source, target):
-    "The largest difference between A V and what reached the output projection, over all attentions."
+    """The largest difference between A V and what reached the output projection, over all
+    attentions."""
     kept, undo, most = {}, [], 0.0
     for place, part in attention_modules(model).items():
-        undo.append(part.value.register_forward_hook(
-            lambda m, i, o, place=place, part=part: kept.__setitem__((place, "v"), part.heads(o))))
-        undo.append(part.output.register_forward_pre_hook(
-            lambda m, i, place=place, part=part: kept.__setitem__((place, "x"), part.heads(i[0]))))
+        undo.append(
+            part.value.register_forward_hook(
+                lambda m, i, o, place=place, part=part: kept.__setitem__(
+                    (place, "v"), part.heads(o)
+                )
+            )
+        )
+        undo.append(
+            part.output.register_forward_pre_hook(
+                lambda m, i, place=place, part=part: kept.__setitem__(
+                    (place, "x"), part.heads(i[0])
+                )
+            )
+        )
     model(source, target)
     for hook in undo:
         hook.remove()
     for kind, layer in attention_modules(model):
         place = (kind, layer)
-        most = max(most, (seen[kind][layer] @ kept[place, "v"] - kept[place, "x"]).abs().max().item())
+        most = max(
+            most, (seen[kind][layer] @ kept[place, "v"] - kept[place, "x"]).abs().max().item()
+        )
     return most
 
 
-# Recording --------------------------------------------------------------------------------------------------------
+# Recording ----------------------------------------------------------------------------------------
+
 
 @given(models(), SEEDS)
 def test_what_is_recorded_is_what_was_used(model, seed):
     model.eval()
     with record(model) as seen:
         source, target, logits = run(model, seed)
-    assert explained(model, seen, source, target) < 1e-9, "the weights recorded don't explain what the heads gave out"
+    assert (
+        explained(model, seen, source, target) < 1e-9
+    ), "the weights recorded don't explain what the heads gave out"
     assert torch.equal(model(source, target), logits), "listening changes the output"
     c = model.config
     assert {k: len(v) for k, v in seen.items()} == {
-        "encoder": c.n_encoder_layers, "decoder": c.n_decoder_layers, "cross": c.n_decoder_layers}
+        "encoder": c.n_encoder_layers,
+        "decoder": c.n_decoder_layers,
+        "cross": c.n_decoder_layers,
+    }
     assert seen["cross"][0].shape == (3, c.n_heads, 5, 6), "weights are (B, H, T, S)"
     assert not any(w.requires_grad for layers in seen.values() for w in layers)
 
@@ -105,7 +140,9 @@ def test_recordings_can_be_nested():
             run(model)
         assert torch.equal(outer["cross"][1], inner["cross"][1])
         run(model, seed=5)
-    assert not torch.equal(outer["cross"][1], inner["cross"][1]), "the inner one still listens after its end"
+    assert not torch.equal(
+        outer["cross"][1], inner["cross"][1]
+    ), "the inner one still listens after its end"
     assert not any("attend" in vars(part) for part in attention_modules(model).values())
 
 
@@ -114,7 +151,9 @@ def test_overheard_puts_a_replacement_back():
     mine = part.attend
     part.attend, part.fused = mine, True
     with overheard(part, lambda weights: None):
-        assert part.attend is not mine and part.fused is False, "a fused kernel has no weights to hear of"
+        assert (
+            part.attend is not mine and part.fused is False
+        ), "a fused kernel has no weights to hear of"
     assert part.attend is mine and part.fused is True
 
 
@@ -123,14 +162,18 @@ def test_decoding_step_by_step_can_be_recorded():
     source = sentences(2, 6, 3)
     whole = greedy_decode(model, source, 6), beam_search(model, source, 2, max_length=6)
     with record(model) as seen:
-        assert (greedy_decode(model, source, 6), beam_search(model, source, 2, max_length=6)) == whole
+        assert (
+            greedy_decode(model, source, 6),
+            beam_search(model, source, 2, max_length=6),
+        ) == whole
     assert seen["cross"][0].size(2) == 2, "a step of a beam has a row for each hypothesis"
     with record(model) as seen:
         greedy_decode(model, source, 6)
     assert seen["cross"][0].size(2) == 1, "a greedy step has one row"
 
 
-# Switching off ----------------------------------------------------------------------------------------------------
+# Switching off ------------------------------------------------------------------------------------
+
 
 @given(models(), SEEDS, st.data())
 def test_a_head_switched_off_is_its_columns_of_the_output_at_zero(model, seed, data):
@@ -144,12 +187,14 @@ def test_a_head_switched_off_is_its_columns_of_the_output_at_zero(model, seed, d
         _, _, off = run(model, seed)
     assert torch.equal(run(model, seed)[2], before), "the head is not switched on again"
     with torch.no_grad():
-        part.output.weight[:, head * k:(head + 1) * k] = 0
+        part.output.weight[:, head * k : (head + 1) * k] = 0
     assert torch.allclose(run(model, seed)[2], off), f"another slice than head {head}'s is zero"
 
 
 def test_without_all_heads_the_bias_is_left():
-    part, x = small_model().eval().encoder.layers[0].attention, torch.randn(2, 3, 8, dtype=torch.float64)
+    part, x = small_model().eval().encoder.layers[0].attention, torch.randn(
+        2, 3, 8, dtype=torch.float64
+    )
     alone = torch.nn.ModuleList([part])
     with without_heads(alone, [("self", 0, 0), ("self", 0, 1)]):
         assert torch.equal(part(x, x, x)[0], part.output.bias.expand(2, 3, 8))
@@ -159,7 +204,9 @@ def test_without_all_heads_the_bias_is_left():
     assert torch.equal(part(x, x, x)[0], whole)
 
 
-@pytest.mark.parametrize("head", [("cross", 2, 0), ("cross", 0, 2), ("cross", 0, -1), ("other", 0, 0)])
+@pytest.mark.parametrize(
+    "head", [("cross", 2, 0), ("cross", 0, 2), ("cross", 0, -1), ("other", 0, 0)]
+)
 def test_a_head_that_is_not_there_is_named(head):
     model = small_model()
     with pytest.raises(ValueError, match="no head"):
@@ -168,7 +215,8 @@ def test_a_head_that_is_not_there_is_named(head):
     assert not any(part.output._forward_pre_hooks for part in attention_modules(model).values())
 
 
-# Counting ---------------------------------------------------------------------------------------------------------
+# Counting -----------------------------------------------------------------------------------------
+
 
 @given(SEEDS)
 def test_places_hold_no_pads_and_nothing_closed(seed):
@@ -179,26 +227,52 @@ def test_places_hold_no_pads_and_nothing_closed(seed):
             assert not (place & ~mask).any(), f"{name} lies where nobody may look"
             assert not place[tokens == PAD].any(), f"{name}: a pad asks"
             for b, t, s in place.nonzero().tolist():
-                assert {"previous token": s == t - 1, "itself": s == t, "next token": s == t + 1,
-                        "repeated token": tokens[b, s] == tokens[b, t] and s != t, "end token": tokens[b, s] == EOS,
-                        "first token": s == 0}[name]
+                assert {
+                    "previous token": s == t - 1,
+                    "itself": s == t,
+                    "next token": s == t + 1,
+                    "repeated token": tokens[b, s] == tokens[b, t] and s != t,
+                    "end token": tokens[b, s] == EOS,
+                    "first token": s == 0,
+                }[name]
 
 
 def test_places_of_one_sentence():
     tokens = torch.tensor([[7, 8, 7, EOS, PAD]])
-    spots = {name: place[0].nonzero().tolist() for name, place in habit_places(tokens, padding_mask(tokens)[:, 0]).items()}
-    assert spots == {"previous token": [[1, 0], [2, 1], [3, 2]], "itself": [[i, i] for i in range(4)],
-                     "next token": [[0, 1], [1, 2], [2, 3]], "repeated token": [[0, 2], [2, 0]],
-                     "end token": [[0, 3], [1, 3], [2, 3]], "first token": [[1, 0], [2, 0], [3, 0]]}
-    assert not habit_places(tokens, target_mask(tokens)[:, 0])["next token"].any(), "the future is closed"
+    spots = {
+        name: place[0].nonzero().tolist()
+        for name, place in habit_places(tokens, padding_mask(tokens)[:, 0]).items()
+    }
+    assert spots == {
+        "previous token": [[1, 0], [2, 1], [3, 2]],
+        "itself": [[i, i] for i in range(4)],
+        "next token": [[0, 1], [1, 2], [2, 3]],
+        "repeated token": [[0, 2], [2, 0]],
+        "end token": [[0, 3], [1, 3], [2, 3]],
+        "first token": [[1, 0], [2, 0], [3, 0]],
+    }
+    assert not habit_places(tokens, target_mask(tokens)[:, 0])[
+        "next token"
+    ].any(), "the future is closed"
 
 
 @given(SEEDS, st.integers(1, 4))
 def test_weight_at_is_the_mean_over_rows_with_the_place(seed, heads):
     torch.manual_seed(seed)
     weights, place = torch.rand(2, 3, heads, 4, 5).softmax(-1), torch.rand(3, 4, 5) < 0.3
-    on = [[sum((weights[n, b, h, t] * place[b, t]).sum() for b in range(3) for t in range(4) if place[b, t].any())
-           / max(1, int(place.any(-1).sum())) for h in range(heads)] for n in range(2)]
+    on = [
+        [
+            sum(
+                (weights[n, b, h, t] * place[b, t]).sum()
+                for b in range(3)
+                for t in range(4)
+                if place[b, t].any()
+            )
+            / max(1, int(place.any(-1).sum()))
+            for h in range(heads)
+        ]
+        for n in range(2)
+    ]
     assert torch.allclose(weight_at(weights, place), torch.tensor(on), atol=1e-6)
 
 
@@ -209,13 +283,16 @@ def test_entropy_distance_and_difference_have_their_bounds(seed):
     assert (entropy(w) >= 0).all() and (entropy(w).exp() <= 6 + 1e-4).all()
     assert (distance(w) <= 5).all() and torch.equal(distance(torch.eye(6)), torch.zeros(6))
     assert ((heads_differ(w) >= 0) & (heads_differ(w) <= 1 + 1e-6)).all()
-    assert heads_differ(torch.eye(3)[:, None]).tolist() == [1] and heads_differ(w[0, :1]).eq(0).all()
+    assert (
+        heads_differ(torch.eye(3)[:, None]).tolist() == [1] and heads_differ(w[0, :1]).eq(0).all()
+    )
     assert distance(torch.eye(3)[[1, 2, 1]]).tolist() == [1, 1, 1]
     same = w[:, :1].expand(-1, 3, -1, -1)
     assert heads_differ(same).max() < 1e-6, "equal heads don't differ"
 
 
-# Alignment --------------------------------------------------------------------------------------------------------
+# Alignment ----------------------------------------------------------------------------------------
+
 
 def rate_by_sets(weights, gold, rest, strict):
     hits = total = 0
@@ -236,24 +313,44 @@ def test_alignment_error_rate_against_sets(seed, rest, strict):
     weights, gold = [], []
     for t, s in ((5, 4), (3, 6)):
         weights.append(torch.rand(2, t, s, generator=dice))
-        gold.append([(0, 0)] + [(i, j) for i in range(s - 1) for j in range(t - 1)
-                                if torch.rand(1, generator=dice) < 0.3 and (i, j) != (0, 0)])
+        gold.append(
+            [(0, 0)]
+            + [
+                (i, j)
+                for i in range(s - 1)
+                for j in range(t - 1)
+                if torch.rand(1, generator=dice) < 0.3 and (i, j) != (0, 0)
+            ]
+        )
     ours = alignment_error_rate(weights, gold, rest, strict)
     theirs = [rate_by_sets([w[h] for w in weights], gold, rest, strict) for h in range(2)]
     assert torch.allclose(ours, torch.tensor(theirs), atol=1e-6)
 
 
 def test_alignment_by_hand():
-    gold, looks, perfect = [(0, 0), (1, 1), (2, 2), (3, 2)], torch.eye(5)[[0, 2, 3, 4]], torch.eye(5)[[0, 1, 2, 4]]
+    gold, looks, perfect = (
+        [(0, 0), (1, 1), (2, 2), (3, 2)],
+        torch.eye(5)[[0, 2, 3, 4]],
+        torch.eye(5)[[0, 1, 2, 4]],
+    )
     sure, possible = true_links(gold, (3, 5))
-    assert sure.nonzero().tolist() == [[0, 0], [1, 1]] and possible.nonzero().tolist() == [[0, 0], [1, 1], [2, 2], [2, 3]]
+    assert sure.nonzero().tolist() == [[0, 0], [1, 1]] and possible.nonzero().tolist() == [
+        [0, 0],
+        [1, 1],
+        [2, 2],
+        [2, 3],
+    ]
     assert torch.equal(true_links(gold, (3, 5), strict=True)[0], possible)
     assert abs(alignment_error_rate([looks], [gold]) - 2 / 5) < 1e-6
     assert abs(alignment_error_rate([looks], [gold], strict=True) - 3 / 7) < 1e-6
     both = torch.stack([looks, torch.eye(5)[[4, 4, 4, 4]]])
     assert alignment_error_rate([both], [gold])[1] == 1, "a head that only rests finds nothing"
     assert alignment_error_rate([both], [gold], rest=False)[1] < 1
-    assert alignment_error_rate([perfect], [gold]) == 0 < alignment_error_rate([perfect] * 2, [gold] * 2, strict=True)
+    assert (
+        alignment_error_rate([perfect], [gold])
+        == 0
+        < alignment_error_rate([perfect] * 2, [gold] * 2, strict=True)
+    )
 
 
 def test_alignment_wants_one_list_of_links_a_sentence():
@@ -261,7 +358,8 @@ def test_alignment_wants_one_list_of_links_a_sentence():
         alignment_error_rate([torch.rand(3, 3)] * 2, [[(0, 0)]])
 
 
-# The view ---------------------------------------------------------------------------------------------------------
+# The view -----------------------------------------------------------------------------------------
+
 
 class Parts(HTMLParser):
     def __init__(self, text):
@@ -276,11 +374,21 @@ class Parts(HTMLParser):
 def view(s=16, t=17, layers=4, heads=4, source=None, target=None, **options):
     torch.manual_seed(0)
     causal = torch.full((t - 1, t - 1), -1e9).triu(1)
-    seen = {"encoder": [torch.rand(1, heads, s, s).softmax(-1)] * layers,
-            "decoder": [(torch.rand(1, heads, t - 1, t - 1) + causal).softmax(-1)] * layers,
-            "cross": [torch.rand(1, heads, t - 1, s).softmax(-1)] * layers}
-    return attention_view(seen, source or [f"word{i}" for i in range(s)], target or [f"mot{i}" for i in range(t)],
-                          alt="a made-up pair", **options), seen
+    seen = {
+        "encoder": [torch.rand(1, heads, s, s).softmax(-1)] * layers,
+        "decoder": [(torch.rand(1, heads, t - 1, t - 1) + causal).softmax(-1)] * layers,
+        "cross": [torch.rand(1, heads, t - 1, s).softmax(-1)] * layers,
+    }
+    return (
+        attention_view(
+            seen,
+            source or [f"word{i}" for i in range(s)],
+            target or [f"mot{i}" for i in range(t)],
+            alt="a made-up pair",
+            **options,
+        ),
+        seen,
+    )
 
 
 def test_a_view_of_a_sentence_pair_is_under_35_kilobytes():
@@ -295,40 +403,80 @@ def test_a_view_holds_the_weights_in_order():
     data = json.loads(Parts(page.html).tags[0][1]["data-view"])
     raw = base64.b64decode(data["w"])
     kept = torch.ones(3, 3).tril().bool()
-    wanted = [*torch.stack(seen["encoder"]).flatten().tolist(), *torch.stack(seen["decoder"])[..., kept].flatten().tolist(),
-              *torch.stack(seen["cross"]).flatten().tolist()]
+    wanted = [
+        *torch.stack(seen["encoder"]).flatten().tolist(),
+        *torch.stack(seen["decoder"])[..., kept].flatten().tolist(),
+        *torch.stack(seen["cross"]).flatten().tolist(),
+    ]
     assert list(raw) == [round(w * 255) for w in torch.tensor(wanted).tolist()]
     assert data["k"] == ["cross", 1, 2], "what it opens with"
-    assert json.loads(Parts(view(5, 4, 2, 3)[0].html).tags[0][1]["data-view"])["k"] == ["cross"], "the page finds the sharpest head"
+    assert json.loads(Parts(view(5, 4, 2, 3)[0].html).tags[0][1]["data-view"])["k"] == [
+        "cross"
+    ], "the page finds the sharpest head"
     assert data["m"] == [["encoder", 2, 3], ["decoder", 2, 3], ["cross", 2, 3]]
 
 
 def test_the_view_of_a_pair_is_what_the_translator_read():
-    pocket, pair = Translator.from_pretrained(shipped("data/checkpoints/pocket")), ("The cat sleeps.", "Le chat dort.")
+    pocket, pair = Translator.from_pretrained(shipped("data/checkpoints/pocket")), (
+        "The cat sleeps.",
+        "Le chat dort.",
+    )
     weights, source, target = read_pairs(pocket, [pair])
-    data = json.loads(Parts(pair_view(pocket, *pair, alt="a pair", show=("cross", 2, 0)).html).tags[0][1]["data-view"])
+    data = json.loads(
+        Parts(pair_view(pocket, *pair, alt="a pair", show=("cross", 2, 0)).html).tags[0][1][
+            "data-view"
+        ]
+    )
     raw = base64.b64decode(data["w"])
     assert raw == b"".join(packed(w[:, 0], kind == "decoder") for kind, w in weights.items())
-    assert raw[0] == round(255 * weights["encoder"].flatten()[0].item()) and data["k"] == ["cross", 2, 0]
-    assert data["s"] == piece_names(source[0], pocket.source) and data["t"] == piece_names(target[0], pocket.target)
+    assert raw[0] == round(255 * weights["encoder"].flatten()[0].item()) and data["k"] == [
+        "cross",
+        2,
+        0,
+    ]
+    assert data["s"] == piece_names(source[0], pocket.source) and data["t"] == piece_names(
+        target[0], pocket.target
+    )
 
 
 def test_the_two_sentences_have_the_heads_that_the_page_names():
     shipped_one = Translator.from_pretrained()
-    pieces = piece_names([PAD, *shipped_one.source.encode("But why such optimism?")], shipped_one.source)
+    pieces = piece_names(
+        [PAD, *shipped_one.source.encode("But why such optimism?")], shipped_one.source
+    )
     assert pieces[-1] == "<eos>" and "".join(pieces[:-1]).replace("·", "") == "Butwhysuchoptimism?"
-    optimism = ("But why such optimism for some and pessimism for others?",
-                "Mais pourquoi est-ce que si optimisme pour quelques autres ?")
-    running = ("The animal didn't cross the street because it was too tired.",
-               "L'animal n'a pas traversé la rue parce que c'était trop fatigué.")
-    for pair, links in {optimism: [(2, 0, "pourquoi", "why"), (1, 1, "·isme", "<eos>"), (2, 3, "·isme", "<eos>"), (0, 1, "·isme", "·ess")],
-                        running: [(2, 0, "trop", "too"), (2, 0, "rue", "street"), (1, 1, "·al", "<eos>"), (2, 3, "·al", "<eos>"),
-                                  (2, 1, "c'", "it")]}.items():
+    optimism = (
+        "But why such optimism for some and pessimism for others?",
+        "Mais pourquoi est-ce que si optimisme pour quelques autres ?",
+    )
+    running = (
+        "The animal didn't cross the street because it was too tired.",
+        "L'animal n'a pas traversé la rue parce que c'était trop fatigué.",
+    )
+    for pair, links in {
+        optimism: [
+            (2, 0, "pourquoi", "why"),
+            (1, 1, "·isme", "<eos>"),
+            (2, 3, "·isme", "<eos>"),
+            (0, 1, "·isme", "·ess"),
+        ],
+        running: [
+            (2, 0, "trop", "too"),
+            (2, 0, "rue", "street"),
+            (1, 1, "·al", "<eos>"),
+            (2, 3, "·al", "<eos>"),
+            (2, 1, "c'", "it"),
+        ],
+    }.items():
         weights, source, target = read_pairs(shipped_one, [pair])
-        said, columns = piece_names(target[0], shipped_one.target)[1:], piece_names(source[0], shipped_one.source)
+        said, columns = piece_names(target[0], shipped_one.target)[1:], piece_names(
+            source[0], shipped_one.source
+        )
         for layer, head, word, looks_at in links:
             weight = weights["cross"][layer, 0, head, said.index(word), columns.index(looks_at)]
-            assert weight > 0.6, f"layer {layer + 1}, head {head + 1}: {word} doesn't look at {looks_at}"
+            assert (
+                weight > 0.6
+            ), f"layer {layer + 1}, head {head + 1}: {word} doesn't look at {looks_at}"
 
 
 def test_words_can_not_break_out_of_a_view():
@@ -337,29 +485,54 @@ def test_words_can_not_break_out_of_a_view():
     tags = Parts(page.html).tags
     assert json.loads(tags[0][1]["data-view"])["s"] == rude
     assert sum(tag == "script" for tag, _ in tags) == 1
-    assert not [a for _, attrs in tags for a in attrs if a == "id"], "an id would clash with a second view's"
+    assert not [
+        a for _, attrs in tags for a in attrs if a == "id"
+    ], "an id would clash with a second view's"
     assert '"' not in html.unescape(tags[0][1]["aria-label"])
 
 
-LIVE = "/onclick=alert(1)//", "\" onclick=alert(1) x=\"", "' onclick=alert(1) x='", "{{data}}", "{{alt}}", "--><b onclick=alert(1)>"
+LIVE = (
+    "/onclick=alert(1)//",
+    '" onclick=alert(1) x="',
+    "' onclick=alert(1) x='",
+    "{{data}}",
+    "{{alt}}",
+    "--><b onclick=alert(1)>",
+)
 
 
 @pytest.mark.parametrize("alt", ["Attention of: {{data}}", "{{alt}} {{data}}", *LIVE])
 def test_nothing_in_a_view_becomes_an_attribute_or_a_tag(alt):
     "Places filled one after the other put a token's text into the attribute of the one before."
     plain = [(tag, sorted(attrs)) for tag, attrs in Parts(view(6, 6, 1, 1)[0].html).tags]
-    seen = {"encoder": [torch.rand(1, 1, 6, 6)], "decoder": [torch.rand(1, 1, 5, 5)], "cross": [torch.rand(1, 1, 5, 6)]}
+    seen = {
+        "encoder": [torch.rand(1, 1, 6, 6)],
+        "decoder": [torch.rand(1, 1, 5, 5)],
+        "cross": [torch.rand(1, 1, 5, 6)],
+    }
     found = Parts(attention_view(seen, LIVE, LIVE, alt=alt).html).tags
     assert [(tag, sorted(attrs)) for tag, attrs in found] == plain, "a token has become HTML"
-    assert found[0][1]["aria-label"] == alt and json.loads(found[0][1]["data-view"])["s"] == list(LIVE)
+    assert found[0][1]["aria-label"] == alt and json.loads(found[0][1]["data-view"])["s"] == list(
+        LIVE
+    )
 
 
 def test_nothing_in_the_view_of_sentences_ends_its_script():
-    row = {"en": "</script><b onclick=alert(1)>", "ref": "{{data}}", "seen": False, "said": "<!--<script>", "s": ["]]>"], "t": ["\u2028"], "w": "A"}
+    row = {
+        "en": "</script><b onclick=alert(1)>",
+        "ref": "{{data}}",
+        "seen": False,
+        "said": "<!--<script>",
+        "s": ["]]>"],
+        "t": ["\u2028"],
+        "w": "A",
+    }
     page = try_it_page([row])
     kept = re.search(r"<script type=.application/json.[^>]*>(.*?)</script>", page, re.S)[1]
     assert json.loads(kept) == [row]
-    assert [tag for tag, _ in Parts(page).tags if tag in ("b", "script")] == ["script"] * 3, "what the views share, the sentences, and the view"
+    assert [tag for tag, _ in Parts(page).tags if tag in ("b", "script")] == [
+        "script"
+    ] * 3, "what the views share, the sentences, and the view"
 
 
 def test_a_page_is_filled_in_one_pass():
@@ -393,7 +566,8 @@ def test_pieces_are_readable():
     assert starts[0].startswith("t") and len(starts) <= 5, named
 
 
-# In a browser -----------------------------------------------------------------------------------------------------
+# In a browser -------------------------------------------------------------------------------------
+
 
 @pytest.fixture(scope="module")
 def page(browser):
@@ -402,9 +576,16 @@ def page(browser):
     errors = []
     page.on("pageerror", lambda e: errors.append(str(e)))
     css = (Path(__file__).parent.parent / "book" / "_static" / "book.css").read_text("utf-8")
-    body = view(6, 7, 3, 2, show=("cross", 0, 0, "mot3"))[0].html + view(4, 5, 2, 2)[0].html + view(4, 5, 1, 1)[0].html
-    page.set_content("<!doctype html><html lang='en' data-theme='light'><title>t</title><style>body{background:var(--pst-color-background);"
-                     f"color:var(--pst-color-text-base)}}{css}</style><main><h1>t</h1>{body}</main>")
+    body = (
+        view(6, 7, 3, 2, show=("cross", 0, 0, "mot3"))[0].html
+        + view(4, 5, 2, 2)[0].html
+        + view(4, 5, 1, 1)[0].html
+    )
+    page.set_content(
+        "<!doctype html><html lang='en'"
+        " data-theme='light'><title>t</title><style>body{background:var(--pst-color-background);"
+        f"color:var(--pst-color-text-base)}}{css}</style><main><h1>t</h1>{body}</main>"
+    )
     yield page
     assert not errors, errors
     page.close()
@@ -420,7 +601,9 @@ class Hand:
         return self.root.locator(css)
 
     def press(self, name, value=None):
-        self.at(f"[data-do={name}]" if value is None else f"[data-pick={name}] [data-v={value}]").click()
+        self.at(
+            f"[data-do={name}]" if value is None else f"[data-pick={name}] [data-v={value}]"
+        ).click()
 
     def head(self, layer, head):
         self.at(f".tl-heads button[data-l='{layer - 1}'][data-h='{head - 1}']").click()
@@ -462,16 +645,31 @@ def test_a_thumbnail_sets_the_view(hand, page):
     assert hand.at(".tl-heads button").count() == 3 * 3, "three layers, two heads and their mean"
     assert hand.pressed() == (1, 1) and "Layer 1, head 1 of cross-attention." in hand.said()
     hand.head(3, 2)
-    assert hand.pressed() == (3, 2) and hand.said().startswith("Layer 3, head 2 of cross-attention. Strongest:")
+    assert hand.pressed() == (3, 2) and hand.said().startswith(
+        "Layer 3, head 2 of cross-attention. Strongest:"
+    )
     before = hand.at("[data-part=map] path").first.get_attribute("d")
     hand.head(3, 3)
-    assert "mean of the heads" in hand.said() and hand.at("[data-part=map] path").first.get_attribute("d") != before
+    assert (
+        "mean of the heads" in hand.said()
+        and hand.at("[data-part=map] path").first.get_attribute("d") != before
+    )
     hand.at(".tl-heads [aria-pressed=true]").focus()
-    for key, place in (("ArrowUp", (2, 3)), ("ArrowLeft", (2, 2)), ("ArrowDown", (3, 2)), ("ArrowRight", (3, 3)), ("ArrowRight", (3, 3))):
+    for key, place in (
+        ("ArrowUp", (2, 3)),
+        ("ArrowLeft", (2, 2)),
+        ("ArrowDown", (3, 2)),
+        ("ArrowRight", (3, 3)),
+        ("ArrowRight", (3, 3)),
+    ):
         page.keyboard.press(key)
         assert hand.pressed() == place, key
-        assert page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true", "the focus stays behind"
-    assert hand.at(".tl-heads button[tabindex='0']").count() == 1, "the thumbnails are one stop of the Tab key"
+        assert (
+            page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
+        ), "the focus stays behind"
+    assert (
+        hand.at(".tl-heads button[tabindex='0']").count() == 1
+    ), "the thumbnails are one stop of the Tab key"
     assert Hand(page, 1).root.inner_html() == still
 
 
@@ -479,14 +677,22 @@ def test_a_thumbnail_sets_the_view(hand, page):
 def test_kinds_rows_and_the_least_weight(hand):
     for kind, sides in (("encoder", "encoder"), ("decoder", "decoder"), ("cross", "encoder")):
         hand.press("kind", kind)
-        assert f"of {kind}" in hand.said() and f"key: {sides}" in hand.at("[data-part=lines]").text_content()
-        assert hand.at("[data-pick=rows]").is_visible() == (kind != "encoder"), "an encoder's row is its own word"
+        assert (
+            f"of {kind}" in hand.said()
+            and f"key: {sides}" in hand.at("[data-part=lines]").text_content()
+        )
+        assert hand.at("[data-pick=rows]").is_visible() == (
+            kind != "encoder"
+        ), "an encoder's row is its own word"
     many = hand.lines()
     hand.at("[data-in=least]").fill("0.25")
     assert hand.lines() < many and hand.at("[data-out=least]").inner_text() == "0.25"
     assert "mot6" in hand.at("[data-part=map]").text_content()
     hand.press("rows", "reads")
-    assert "mot0" in hand.at("[data-part=map]").text_content() and "mot6" not in hand.at("[data-part=map]").text_content()
+    assert (
+        "mot0" in hand.at("[data-part=map]").text_content()
+        and "mot6" not in hand.at("[data-part=map]").text_content()
+    )
 
 
 @pytest.mark.slow
@@ -498,14 +704,18 @@ def test_a_line_lights_its_cell_and_a_cell_its_line(hand, page):
     box = hand.at("[data-part=map] [data-lit]")
     cell = hand.at("[data-part=map] rect[data-t='2'][data-s='4']")
     for side in ("x", "y", "width", "height"):
-        assert abs(float(box.get_attribute(side)) - float(cell.get_attribute(side))) < 0.05, "the frame isn't round its cell"
+        assert (
+            abs(float(box.get_attribute(side)) - float(cell.get_attribute(side))) < 0.05
+        ), "the frame isn't round its cell"
     hand.at("[data-part=map] rect[data-t='1'][data-s='0']").click()
     assert hand.lines() == 1 and "“mot2” to “word0”" in hand.said()
     ends = [float(hand.at("line").first.get_attribute(side)) for side in ("y1", "y2")]
     assert ends == [44 + 22, 44], "another line than that of the cell"
     hand.at("[data-part=map] rect[data-t='1'][data-s='0']").click()
     page.mouse.move(0, 0)
-    assert "Strongest" in hand.said() and hand.lines() > 1 and not box.count(), "a second click lets go"
+    assert (
+        "Strongest" in hand.said() and hand.lines() > 1 and not box.count()
+    ), "a second click lets go"
 
 
 @pytest.mark.slow
@@ -519,11 +729,20 @@ def test_words_by_pointer_and_by_key(hand, page):
     assert "“mot3”" in hand.said(), "what is chosen stays"
     hand.head(2, 1)
     assert "Layer 2" in hand.said() and "“mot3”" in hand.said(), "also in another head"
-    assert all(text.startswith("mot3 →") for text in hand.at(".tl-heads small").all_inner_texts()), "each head with what this word looks at"
+    assert all(
+        text.startswith("mot3 →") for text in hand.at(".tl-heads small").all_inner_texts()
+    ), "each head with what this word looks at"
     hand.at(".tl-p").focus()
     page.keyboard.press("Escape")
-    for key, words in (("ArrowDown", "“mot1” (said after “mot0”) looks at"), ("ArrowDown", "“mot2”"), ("ArrowRight", "“word1” is looked at most by"),
-                       ("ArrowUp", "“word0” is looked at"), ("Enter", "” to “word0”: 0."), ("Escape", "Strongest"), ("ArrowUp", "“mot6”")):
+    for key, words in (
+        ("ArrowDown", "“mot1” (said after “mot0”) looks at"),
+        ("ArrowDown", "“mot2”"),
+        ("ArrowRight", "“word1” is looked at most by"),
+        ("ArrowUp", "“word0” is looked at"),
+        ("Enter", "” to “word0”: 0."),
+        ("Escape", "Strongest"),
+        ("ArrowUp", "“mot6”"),
+    ):
         page.keyboard.press(key)
         assert words in hand.said(), f"{key}: {hand.said()}"
 
@@ -536,9 +755,16 @@ def test_the_button_tries_what_the_text_suggests(hand, page):
         hand.press("kind", "encoder")
         hand.press("try")
         offers.append((hand.said(), hand.pressed()))
-    assert offers[0] == "Try this: tap “mot3”" and "“mot3” (said after" in offers[1][0] and offers[1][1] == (1, 1)
+    assert (
+        offers[0] == "Try this: tap “mot3”"
+        and "“mot3” (said after" in offers[1][0]
+        and offers[1][1] == (1, 1)
+    )
     assert offers[2] == "Then: another sharp head" and offers[3][1] != (1, 1)
-    assert offers[4] == "Then: the mean of the heads" and "mean of the heads of cross-attention" in offers[5][0]
+    assert (
+        offers[4] == "Then: the mean of the heads"
+        and "mean of the heads of cross-attention" in offers[5][0]
+    )
     assert hand.at("[data-do=try]").inner_text() == offers[0]
 
 
@@ -551,12 +777,18 @@ def test_layers_play_and_pause(hand, page):
     assert hand.pressed() == (2, 1) and play.get_attribute("aria-label") == "pause"
     hand.press("play")
     page.wait_for_timeout(1500)
-    assert hand.pressed() == (2, 1) and play.get_attribute("aria-label") != "pause", "it plays on after a pause"
+    assert (
+        hand.pressed() == (2, 1) and play.get_attribute("aria-label") != "pause"
+    ), "it plays on after a pause"
     hand.head(3, 1)
     hand.press("play")
     assert hand.pressed() == (1, 1), "from the end it begins again"
-    page.wait_for_function("document.querySelector('.tl-heads [aria-pressed=true]').dataset.l == '2'")
-    assert play.get_attribute("aria-label") == "play through the layers", "it ends with the last layer"
+    page.wait_for_function(
+        "document.querySelector('.tl-heads [aria-pressed=true]').dataset.l == '2'"
+    )
+    assert (
+        play.get_attribute("aria-label") == "play through the layers"
+    ), "it ends with the last layer"
 
 
 @pytest.mark.slow
@@ -574,7 +806,9 @@ def test_motion_ends_where_it_would_begin_without(hand, page):
 @pytest.mark.slow
 def test_a_view_has_no_control_without_effect(page, hand):
     small = Hand(page, 2)
-    assert not small.at("[data-do=play]").is_visible() and not small.at(".tl-heads").is_visible(), "one layer, one head"
+    assert (
+        not small.at("[data-do=play]").is_visible() and not small.at(".tl-heads").is_visible()
+    ), "one layer, one head"
     assert small.at("[data-do=try]").is_visible()
     assert not hand.at("[data-pick=tab]").is_visible(), "on a desk lines and map stand side by side"
 
@@ -587,7 +821,9 @@ def test_on_a_phone_lines_and_map_are_tabs(hand, page):
     assert hand.at("[data-part=map]").is_visible() and not hand.at("[data-part=lines]").is_visible()
     hand.at("[data-part=map] rect[data-t='1'][data-s='0']").click()
     hand.press("tab", "lines")
-    assert hand.at("[data-part=lines]").is_visible() and hand.lines() == 1, "what was chosen in the map is lit in the lines"
+    assert (
+        hand.at("[data-part=lines]").is_visible() and hand.lines() == 1
+    ), "what was chosen in the map is lit in the lines"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
@@ -630,28 +866,39 @@ def test_words_and_marks_stand_out(hand, page, theme):
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 900])
 def test_the_view_fits_a_phone_and_axe_finds_nothing_serious(hand, page, width):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is not installed"
+    )
     page.set_viewport_size({"width": width, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     found = axe.Axe().run(page).response["violations"]
-    assert not [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found if rule["impact"] in ("serious", "critical")]
+    assert not [
+        (rule["id"], rule["nodes"][0]["html"][:200])
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+    ]
 
 
-# What the chapter says of its sentences ---------------------------------------------------------------------------
+# What the chapter says of its sentences -----------------------------------------------------------
+
 
 @pytest.mark.skipif(not os.environ.get("TRANSFORMER_LIT_DATA"), reason="the corpora are not here")
 def test_the_two_sentences_are_unseen():
     from transformer_lit.data import read_tatoeba, sentence_key, tatoeba_archive
 
     seen = {sentence_key(english) for english, _ in read_tatoeba(tatoeba_archive("fr"), "fr")}
-    for english in ("But why such optimism for some and pessimism for others?",
-                    "The animal didn't cross the street because it was too tired."):
+    for english in (
+        "But why such optimism for some and pessimism for others?",
+        "The animal didn't cross the street because it was too tired.",
+    ):
         assert sentence_key(english) not in seen
 
 
 def test_a_piece_goes_on_a_word_by_the_last_letter_before_it():
     texts = {5: " a", 6: "b", 7: "c", 8: "'", 9: "d", 10: "e'"}
-    cut = SimpleNamespace(tokenizer=SimpleNamespace(decode=lambda ids, skip_special_tokens: texts[ids[0]]))
+    cut = SimpleNamespace(
+        tokenizer=SimpleNamespace(decode=lambda ids, skip_special_tokens: texts[ids[0]])
+    )
     assert piece_names([5, 6, 7, 8, 9, 10], cut) == ["a", "·b", "·c", "'", "d", "·e'"]
 
 

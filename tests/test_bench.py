@@ -1,7 +1,9 @@
-"""The bench scripts at sizes of a second: they run, what they compare is the same, and chapter 21 finds its fields.
+"""The bench scripts at sizes of a second: they run, what they compare is the same, and chapter 21
+finds its fields.
 
 Nothing here measures anything; timings of a trial mean nothing.
 """
+
 import argparse
 import importlib
 import itertools
@@ -22,7 +24,7 @@ import switches
 from twin import Twin, difference, twin_of
 
 from transformer_lit import training
-from transformer_lit.support.files import shipped
+from transformer_lit.corpora.files import shipped
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import PAD
 from transformer_lit.model import Transformer, TransformerConfig
@@ -32,11 +34,40 @@ FIELDS = {  # record -> its list, and the fields of a row that chapter 21 reads
     "step": {"precisions": {"forms"}},
     "loss": {"forms": {"peak", "seconds"}},
     "decoding": {"rows": {"name", "case", "batch", "beam", "length", "ratio", "same", "sentences"}},
-    "to_loss": {"steps": {"name", "steps", "ratio", "hardware"}, "rows": {
-        "name", "epochs", "planned_epochs", "hardware", "best", "cpu_seconds", "goal_epoch", "goal_cpu_seconds"}},
-    "multi30k": {"runs": {
-        "language", "way", "seed", "steps", "tokens", "epochs", "valid_loss", "bleu", "low", "high", "signature", "set",
-        "lines", "samples", "recipe", "parameters", "cpu_seconds"}},
+    "to_loss": {
+        "steps": {"name", "steps", "ratio", "hardware"},
+        "rows": {
+            "name",
+            "epochs",
+            "planned_epochs",
+            "hardware",
+            "best",
+            "cpu_seconds",
+            "goal_epoch",
+            "goal_cpu_seconds",
+        },
+    },
+    "multi30k": {
+        "runs": {
+            "language",
+            "way",
+            "seed",
+            "steps",
+            "tokens",
+            "epochs",
+            "valid_loss",
+            "bleu",
+            "low",
+            "high",
+            "signature",
+            "set",
+            "lines",
+            "samples",
+            "recipe",
+            "parameters",
+            "cpu_seconds",
+        }
+    },
 }
 
 
@@ -49,7 +80,9 @@ def ran(monkeypatch, script: str, *words) -> None:
 def complete(name: str, file: Path) -> dict:
     "The record, with all that the chapter reads."
     record = json.loads(file.read_text("utf-8"))
-    must = WHERE - {"commit"} if name == "step" else WHERE  # step.py also runs from a copy, where there is no git
+    must = (
+        WHERE - {"commit"} if name == "step" else WHERE
+    )  # step.py also runs from a copy, where there is no git
     assert must <= set(record), f"{file} does not say {must - set(record)}"
     for precision in record.get("precisions", {}).values():
         for form in precision["forms"].values():
@@ -61,7 +94,8 @@ def complete(name: str, file: Path) -> dict:
     return record
 
 
-# The twin -------------------------------------------------------------------------------------------------------
+# The twin -----------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("tied", [True, False])
@@ -81,7 +115,10 @@ def pair():
 def test_the_twin_decodes_as_we_do(pair):
     source = torch.randint(4, 30, (5, 6))
     source[1, 4:] = PAD
-    for decode in (lambda m: greedy_decode(m, source, 9), lambda m: beam_search(m, source, 3, 0.6, 9)):
+    for decode in (
+        lambda m: greedy_decode(m, source, 9),
+        lambda m: beam_search(m, source, 3, 0.6, 9),
+    ):
         assert decode(pair[0]) == decode(pair[1])
 
 
@@ -94,18 +131,21 @@ def test_the_twin_trains_with_dropout_and_ties():
     assert torch.equal(model(source, source), model(source, source))
 
 
-# Rates ------------------------------------------------------------------------------------------------
+# Rates --------------------------------------------------------------------------------------------
+
 
 def test_rates_begin_and_end_at_zero():
     for used, value in ((0.0, 0.0), (0.05, 1.0), (0.525, 0.5), (1.0, 0.0), (1.1, 0.0)):
         assert multi30k.rate_at(used, 1.0, 0.05) == pytest.approx(value)
 
 
-# Trials ---------------------------------------------------------------------------------------------------------
+# Trials -------------------------------------------------------------------------------------------
+
 
 @pytest.mark.slow
 def test_multi30k(monkeypatch, tmp_path):
-    "On a clock that goes on by 0.01 each time it is read, so that the budget ends at the same step on every machine."
+    """On a clock that goes on by 0.01 each time it is read, so that the budget ends at the same
+    step on every machine."""
     ticks = itertools.count()
     monkeypatch.setattr(common.time, "process_time", lambda: next(ticks) / 100)
     out = tmp_path / "multi30k.json"
@@ -115,7 +155,9 @@ def test_multi30k(monkeypatch, tmp_path):
     ours, textbook = record["runs"]
     assert record["corpus"] == "pocket" and ours["set"] == "pocket-test"
     assert (ours["way"], textbook["way"]) == ("ours", "textbook")
-    assert textbook["parameters"] - ours["parameters"] == 0  # both stacks end in a LayerNorm, in both
+    assert (
+        textbook["parameters"] - ours["parameters"] == 0
+    )  # both stacks end in a LayerNorm, in both
     for run in record["runs"]:
         assert 0.28 < run["cpu_seconds"] < 0.3 + 1e-9, "the budget is used, and not more than it"
         assert 20 < run["steps"] < 30, "a step, or the batches of an epoch, take 0.01 seconds here"
@@ -124,7 +166,6 @@ def test_multi30k(monkeypatch, tmp_path):
     assert out.read_text() == before, "what is done is not done again"
     with pytest.raises(ValueError, match="budget 0.3 and not 5"):
         ran(monkeypatch, "multi30k", "--trial", "--budget", "5", "--out", out)
-
 
 
 @pytest.mark.slow
@@ -141,26 +182,61 @@ def test_laptop_article(monkeypatch, tmp_path):
     record = complete("to_loss", tmp_path / "to_loss.json")
     assert {row["name"] for row in record["rows"]} == set(homes)
     assert [row["name"] for row in record["steps"]][:2] == ["laptop", "twin, fp32"]
-    there = [{**row, "hardware": "another"} for row in record["steps"]]  # as if recorded on another machine
+    there = [
+        {**row, "hardware": "another"} for row in record["steps"]
+    ]  # as if recorded on another machine
     (tmp_path / "to_loss.json").write_text(json.dumps({**record, "steps": there}), "utf-8")
     ran(monkeypatch, "laptop_article", "time", "--trial", "--out", tmp_path / "to_loss.json")
     record = complete("to_loss", tmp_path / "to_loss.json")
-    assert record["steps"][:len(there)] == there and len(record["steps"]) == 2 * len(there)
+    assert record["steps"][: len(there)] == there and len(record["steps"]) == 2 * len(there)
 
 
 @pytest.mark.slow
 def test_laptop_article_goes_on(monkeypatch, tmp_path):
-    ran(monkeypatch, "laptop_article", "twin", "--trial", "--epochs", "2", "--out", tmp_path / "whole")
+    ran(
+        monkeypatch,
+        "laptop_article",
+        "twin",
+        "--trial",
+        "--epochs",
+        "2",
+        "--out",
+        tmp_path / "whole",
+    )
     for epochs in (1, 2):
-        ran(monkeypatch, "laptop_article", "twin", "--trial", "--epochs", epochs, "--out", tmp_path / "parts")
-    whole, parts = ([json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text("utf-8").splitlines()]
-                    for name in ("whole", "parts"))
+        ran(
+            monkeypatch,
+            "laptop_article",
+            "twin",
+            "--trial",
+            "--epochs",
+            epochs,
+            "--out",
+            tmp_path / "parts",
+        )
+    whole, parts = (
+        [
+            json.loads(line)
+            for line in (tmp_path / name / "log.jsonl").read_text("utf-8").splitlines()
+        ]
+        for name in ("whole", "parts")
+    )
     for one, other in zip(whole, parts, strict=True):
         assert {k for k in one if one[k] != other[k]} <= {"cpu_seconds", "seconds"}
-    ran(monkeypatch, "laptop_article", "twin", "--trial", "--out", tmp_path / "groups",
-        "--groups", tmp_path / "whole/checkpoint.pt")
+    ran(
+        monkeypatch,
+        "laptop_article",
+        "twin",
+        "--trial",
+        "--out",
+        tmp_path / "groups",
+        "--groups",
+        tmp_path / "whole/checkpoint.pt",
+    )
     [row] = json.loads((tmp_path / "groups/groups.json").read_text("utf-8"))
-    assert row["epoch"] == 2 and row["seen"] is None and row["unseen"] > 0, "split by sentence, nothing is seen"
+    assert (
+        row["epoch"] == 2 and row["seen"] is None and row["unseen"] > 0
+    ), "split by sentence, nothing is seen"
 
 
 @pytest.mark.slow
@@ -176,12 +252,26 @@ def test_step(monkeypatch, tmp_path):
     ran(monkeypatch, "step", "--rounds", "1", "--steps", "1", "--out", tmp_path / "step.json")
     record = complete("step", tmp_path / "step.json")
     assert record["commit"], "where it was made"
-    assert all(set(found["forms"]) == {"ours", "torch", "textbook"} for found in record["precisions"].values())
+    assert all(
+        set(found["forms"]) == {"ours", "torch", "textbook"}
+        for found in record["precisions"].values()
+    )
 
 
 @pytest.mark.slow
 def test_loss(monkeypatch, tmp_path):
-    ran(monkeypatch, "loss", "--tokens", "200", "--vocab", "500", "--d-model", "16", "--out", tmp_path / "loss.json")
+    ran(
+        monkeypatch,
+        "loss",
+        "--tokens",
+        "200",
+        "--vocab",
+        "500",
+        "--d-model",
+        "16",
+        "--out",
+        tmp_path / "loss.json",
+    )
     record = complete("loss", tmp_path / "loss.json")
     assert {"whole, fp32", "blocks, fp32"} <= set(record["forms"]) and record["vocab"] == 500
 
@@ -193,13 +283,28 @@ def test_the_engine_in_the_page(tmp_path):
     if importlib.import_module("chromium").program() is None:
         pytest.skip("no Chromium here: install Debian's package chromium to time the engine")
     out = tmp_path / "engine.json"
-    subprocess.run([sys.executable, "bench/engine.py", "--rounds", "1", "--out", str(out)], cwd=BENCH.parent, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "bench/engine.py", "--rounds", "1", "--out", str(out)],
+        cwd=BENCH.parent,
+        check=True,
+        capture_output=True,
+    )
     record = json.loads(out.read_text("utf-8"))
-    assert WHERE <= set(record) and set(record["bytes"]) == set(models := ("pocket", "tatoeba-fr", "mixture-fr"))
-    assert [(row["model"], row["kernel"], row["beam"]) for row in record["rows"]] == list(itertools.product(
-        models, ("wasm", "plain", "package"), (1, 4)))
-    assert all(row["median"] > 0 and (row["memory"] is None) == (row["kernel"] == "package") for row in record["rows"])
-    assert all(row["memory"] > row["block"] > record["bytes"][row["model"]] / 2e6 for row in record["rows"] if row["block"])
+    assert WHERE <= set(record) and set(record["bytes"]) == set(
+        models := ("pocket", "tatoeba-fr", "mixture-fr")
+    )
+    assert [(row["model"], row["kernel"], row["beam"]) for row in record["rows"]] == list(
+        itertools.product(models, ("wasm", "plain", "package"), (1, 4))
+    )
+    assert all(
+        row["median"] > 0 and (row["memory"] is None) == (row["kernel"] == "package")
+        for row in record["rows"]
+    )
+    assert all(
+        row["memory"] > row["block"] > record["bytes"][row["model"]] / 2e6
+        for row in record["rows"]
+        if row["block"]
+    )
 
 
 @pytest.mark.slow
@@ -210,18 +315,31 @@ def test_against_itself(tmp_path):
         pytest.skip("another commit needs the repository's history: a checkout by git")
     out, trees = tmp_path / "against.json", [*git, "worktree", "list"]
     before = subprocess.run(trees, capture_output=True).stdout
-    told = subprocess.run([sys.executable, "bench/against.py", "HEAD", "--trial", "--out", str(out)], cwd=BENCH.parent, check=True, text=True,
-                          capture_output=True).stdout
+    told = subprocess.run(
+        [sys.executable, "bench/against.py", "HEAD", "--trial", "--out", str(out)],
+        cwd=BENCH.parent,
+        check=True,
+        text=True,
+        capture_output=True,
+    ).stdout
     record = json.loads(out.read_text("utf-8"))
     assert WHERE <= set(record) and "equal answers: not asked" in told
-    assert all(row.get("results_apart", 0) < 1e-5 for row in record["work"].values()), "one package and two results"
+    assert all(
+        row.get("results_apart", 0) < 1e-5 for row in record["work"].values()
+    ), "one package and two results"
     assert {len(row["here"]) for row in record["work"].values()} == {2}
     assert subprocess.run(trees, capture_output=True).stdout == before
-    refused = subprocess.run([sys.executable, "bench/against.py", "nowhere"], cwd=BENCH.parent, text=True, capture_output=True)
+    refused = subprocess.run(
+        [sys.executable, "bench/against.py", "nowhere"],
+        cwd=BENCH.parent,
+        text=True,
+        capture_output=True,
+    )
     assert refused.returncode and "there is no commit nowhere" in refused.stderr
 
 
-# Switches and profiles of the step --------------------------------------------------------------------------------
+# Switches and profiles of the step ----------------------------------------------------------------
+
 
 def switched(names, precision="fp32"):
     "Loss, gradients and products of a step with these switches on."
@@ -235,10 +353,20 @@ def switched(names, precision="fp32"):
             return f(*args, **kwargs or {})
 
     torch.manual_seed(0)
-    model = Transformer(TransformerConfig(50, d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0))
+    model = Transformer(
+        TransformerConfig(
+            50, d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0
+        )
+    )
     source, target = torch.randint(4, 50, (4, 6)), torch.randint(4, 50, (4, 7))
     source[1, 4:], target[2, 5:] = PAD, PAD
-    step = switches.switched(lambda: training.backward(model, source, target, training.TrainingConfig(precision=precision)), model, names)
+    step = switches.switched(
+        lambda: training.backward(
+            model, source, target, training.TrainingConfig(precision=precision)
+        ),
+        model,
+        names,
+    )
     with Seen() as seen:
         loss = step()
     return loss, [w.grad for w in model.parameters()], seen.products
@@ -249,12 +377,24 @@ def test_a_switch_changes_how_and_not_what(name):
     loss, gradients, products = switched([])
     if name in switches.KERNELS:
         with switches.SWITCHES[name]():
-            assert sum([torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.mem_efficient_sdp_enabled(),
-                        torch.backends.cuda.cudnn_sdp_enabled()]) == 1
+            assert (
+                sum(
+                    [
+                        torch.backends.cuda.flash_sdp_enabled(),
+                        torch.backends.cuda.mem_efficient_sdp_enabled(),
+                        torch.backends.cuda.cudnn_sdp_enabled(),
+                    ]
+                )
+                == 1
+            )
         return
     there, others, fewer = switched([name])
-    assert abs(there - loss) < 1e-6 and all(torch.allclose(a, b, atol=1e-6) for a, b in zip(gradients, others)), "a switch changes the loss"
-    assert (fewer < products) == (name == "joint"), f"{products} products, and {fewer} with the switch"
+    assert abs(there - loss) < 1e-6 and all(
+        torch.allclose(a, b, atol=1e-6) for a, b in zip(gradients, others)
+    ), "a switch changes the loss"
+    assert (fewer < products) == (
+        name == "joint"
+    ), f"{products} products, and {fewer} with the switch"
     again, _, _ = switched([])
     assert again == loss, "a switch stays on"
     if name == "bf16 stream":
@@ -264,23 +404,50 @@ def test_a_switch_changes_how_and_not_what(name):
 def test_each_form_compiles_for_itself(monkeypatch):
     asked = []
     monkeypatch.setattr(torch, "compile", lambda f, **how: asked.append((f.__code__, how)) or f)
-    one, other = switches.own_compiler("one"), switches.own_compiler("other", mode="max-autotune-no-cudagraphs")
+    one, other = switches.own_compiler("one"), switches.own_compiler(
+        "other", mode="max-autotune-no-cudagraphs"
+    )
     for compiled in one, one, other:
         compiled(training.last_states, None), compiled(training.summed_loss)
     codes = [code for code, _ in asked]
-    assert len(codes) == 4 and len(set(map(id, codes))) == 4, "torch keeps its graphs by a function's code"
-    assert [how for _, how in asked[::2]] == [{"dynamic": True}, {"dynamic": True, "mode": "max-autotune-no-cudagraphs"}]
+    assert (
+        len(codes) == 4 and len(set(map(id, codes))) == 4
+    ), "torch keeps its graphs by a function's code"
+    assert [how for _, how in asked[::2]] == [
+        {"dynamic": True},
+        {"dynamic": True, "mode": "max-autotune-no-cudagraphs"},
+    ]
 
 
 def test_a_marked_range_is_not_counted_once_more():
     from types import SimpleNamespace as Event
     import step
-    events = [Event(key="adam kernel", device_type="DeviceType.CUDA", is_user_annotation=False, self_device_time_total=5.0),
-              Event(key="Optimizer.step#Adam.step", device_type="DeviceType.CUDA", is_user_annotation=True, self_device_time_total=5.0),
-              Event(key="gemm", device_type="DeviceType.CUDA", self_device_time_total=7.0),
-              Event(key="aten::mm", device_type="DeviceType.CPU", is_user_annotation=False, self_device_time_total=7.0)]
+
+    events = [
+        Event(
+            key="adam kernel",
+            device_type="DeviceType.CUDA",
+            is_user_annotation=False,
+            self_device_time_total=5.0,
+        ),
+        Event(
+            key="Optimizer.step#Adam.step",
+            device_type="DeviceType.CUDA",
+            is_user_annotation=True,
+            self_device_time_total=5.0,
+        ),
+        Event(key="gemm", device_type="DeviceType.CUDA", self_device_time_total=7.0),
+        Event(
+            key="aten::mm",
+            device_type="DeviceType.CPU",
+            is_user_annotation=False,
+            self_device_time_total=7.0,
+        ),
+    ]
     found = step.by_kind(events, True)
-    assert found["optimiser"] == 5.0 and sum(found.values()) == 12.0, "the optimiser's kernels are counted twice"
+    assert (
+        found["optimiser"] == 5.0 and sum(found.values()) == 12.0
+    ), "the optimiser's kernels are counted twice"
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -291,13 +458,18 @@ def test_what_was_recorded_can_be_read(name):
     assert record.get("corpus") != "pocket", "a trial is no record"
 
 
-# The command ----------------------------------------------------------------------------------------------------
+# The command --------------------------------------------------------------------------------------
+
 
 def test_the_command_of_a_record_makes_it_again(monkeypatch):
     parser = argparse.ArgumentParser()
     parser.add_argument("what")
-    for option, how in {"--out": dict(type=Path), "--steps": dict(type=int, default=5), "--seeds": dict(type=int, nargs="+"),
-                        "--trial": dict(action="store_true")}.items():
+    for option, how in {
+        "--out": dict(type=Path),
+        "--steps": dict(type=int, default=5),
+        "--seeds": dict(type=int, nargs="+"),
+        "--trial": dict(action="store_true"),
+    }.items():
         parser.add_argument(option, **how)
     out = common.BENCH / "x.json"
 
@@ -306,6 +478,12 @@ def test_the_command_of_a_record_makes_it_again(monkeypatch):
         return common.command(parser, "what", **instead)
 
     whole = typed("depth", "--steps", 7, "--seeds", 1, 2, "--trial", "--out", out)
-    assert whole == "python bench/step.py depth --out book/results/bench/x.json --steps 7 --seeds 1 2 --trial"
-    assert typed("depth", "--steps", 5) == "python bench/step.py depth", "what is the default anyway needn't be typed"
+    assert (
+        whole
+        == "python bench/step.py depth --out book/results/bench/x.json --steps 7 --seeds 1 2"
+        " --trial"
+    )
+    assert (
+        typed("depth", "--steps", 5) == "python bench/step.py depth"
+    ), "what is the default anyway needn't be typed"
     assert typed("depth", "--out", out, out=None) == "python bench/step.py depth"

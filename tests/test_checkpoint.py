@@ -1,4 +1,5 @@
 """Weights to disk and back: whole files, what belongs in them, and files that can't be trusted."""
+
 import contextlib
 import json
 import resource
@@ -10,8 +11,16 @@ from helpers import sentences, small_model
 from safetensors import safe_open
 from torch import nn
 
-from transformer_lit.support import checkpoint, files, processes
-from transformer_lit.support.checkpoint import load_random_state, mean_of, named_tensors, random_states, read_checkpoint
+from transformer_lit.corpora import files
+from transformer_lit.runs import checkpoints as checkpoint
+from transformer_lit.runtime import distributed as processes
+from transformer_lit.runs.checkpoints import (
+    load_random_state,
+    mean_of,
+    named_tensors,
+    random_states,
+    read_checkpoint,
+)
 from transformer_lit.training import load_checkpoint, save_checkpoint
 
 
@@ -33,12 +42,15 @@ def test_a_checkpoint_brings_everything_back(tmp_path):
     save_checkpoint(tmp_path / "new" / "c.safetensors", one, optimizer, {"step": 7})
     dice = torch.rand(3)
     assert load_checkpoint(tmp_path / "new" / "c.safetensors", two, other) == {"step": 7}
-    assert torch.equal(torch.rand(3), dice), "the random state is not restored: dropout would throw other dice"
+    assert torch.equal(
+        torch.rand(3), dice
+    ), "the random state is not restored: dropout would throw other dice"
     for _ in range(2):
         step(one, optimizer)
         step(two, other)
-    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters())), (
-        "after loading, the steps differ: Adam's averages and its count belong in the checkpoint")
+    assert all(
+        torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters())
+    ), "after loading, the steps differ: Adam's averages and its count belong in the checkpoint"
 
 
 def test_without_an_optimiser_the_dice_stay(tmp_path):
@@ -48,7 +60,9 @@ def test_without_an_optimiser_the_dice_stay(tmp_path):
     load_checkpoint(tmp_path / "c.safetensors", model)
     dice = torch.rand(2)
     torch.manual_seed(3)
-    assert torch.equal(torch.rand(2), dice), "loading weights to translate must not reset the reader's random state"
+    assert torch.equal(
+        torch.rand(2), dice
+    ), "loading weights to translate must not reset the reader's random state"
 
 
 def test_a_checkpoint_of_another_shape(tmp_path):
@@ -57,7 +71,9 @@ def test_a_checkpoint_of_another_shape(tmp_path):
     before = [w.clone() for w in model.parameters()]
     with pytest.raises(ValueError, match="another shape"):
         load_checkpoint(tmp_path / "c.safetensors", model, optimizer)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before)), "a refused checkpoint must change nothing"
+    assert all(
+        torch.equal(a, b) for a, b in zip(model.parameters(), before)
+    ), "a refused checkpoint must change nothing"
 
 
 def test_a_save_that_fails_is_one_sentence(tmp_path, monkeypatch):
@@ -71,8 +87,12 @@ def test_a_save_that_fails_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "save_file", full)
     with pytest.raises(OSError, match="the disk is full"):
         save_checkpoint(path, model, optimizer, {"step": 2})
-    assert path.exists() and path.read_bytes() == old, "a full disk destroys the old checkpoint: write beside it, then move"
-    assert [p.name for p in tmp_path.iterdir()] == [path.name], "a full disk leaves half a new checkpoint"
+    assert (
+        path.exists() and path.read_bytes() == old
+    ), "a full disk destroys the old checkpoint: write beside it, then move"
+    assert [p.name for p in tmp_path.iterdir()] == [
+        path.name
+    ], "a full disk leaves half a new checkpoint"
 
 
 @pytest.mark.parametrize("where", ["save_file", "replace"])
@@ -95,10 +115,14 @@ def test_an_interrupted_save_leaves_the_old_checkpoint(tmp_path, monkeypatch, wh
     step(model, optimizer)
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(path, model, optimizer, {"step": 2})
-    assert path.read_bytes() == old, "a stop in the middle of saving destroys the old checkpoint: write beside it, then move"
+    assert (
+        path.read_bytes() == old
+    ), "a stop in the middle of saving destroys the old checkpoint: write beside it, then move"
     monkeypatch.undo()
     save_checkpoint(path, model, optimizer, {"step": 2})
-    assert load_checkpoint(path, model) == {"step": 2} and [p.name for p in tmp_path.iterdir()] == [path.name]
+    assert load_checkpoint(path, model) == {"step": 2} and [p.name for p in tmp_path.iterdir()] == [
+        path.name
+    ]
 
 
 def test_what_is_stored(tmp_path):
@@ -108,8 +132,12 @@ def test_what_is_stored(tmp_path):
     with safe_open(tmp_path / "c.safetensors", "pt") as file:
         kinds = [name.split(".")[0] for name in file.keys()]
         assert json.loads(file.metadata()["progress"]) == {"step": 2}
-    assert kinds.count("optimizer") == 3 * kinds.count("model"), "Adam has two means and a count for each weight"
-    assert kinds.count("model") == len(list(model.parameters())) < len(model.state_dict()), "tied matrices are stored once"
+    assert kinds.count("optimizer") == 3 * kinds.count(
+        "model"
+    ), "Adam has two means and a count for each weight"
+    assert (
+        kinds.count("model") == len(list(model.parameters())) < len(model.state_dict())
+    ), "tied matrices are stored once"
     assert kinds.count("random") == 1
     norm = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     assert "model.1.running_mean" in named_tensors(norm), "buffers that last belong to the model"
@@ -130,7 +158,10 @@ def test_a_truncated_checkpoint_is_one_sentence(tmp_path, kept):
     path = tmp_path / "c.safetensors"
     save_checkpoint(path, *trained(), {})
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(ValueError, match="no whole checkpoint .*: put a whole one in its place, or use another folder"):
+    with pytest.raises(
+        ValueError,
+        match="no whole checkpoint .*: put a whole one in its place, or use another folder",
+    ):
         read_checkpoint(path)
 
 
@@ -155,7 +186,8 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path):
 
 
 def test_the_first_process_writes_and_all_wait(tmp_path, monkeypatch):
-    "Process 0 of two writes, process 1 doesn't; both wait until the file is there, and it has both random states."
+    """Process 0 of two writes, process 1 doesn't; both wait until the file is there, and it has
+    both random states."""
     model, optimizer = trained()
 
     def as_process(rank, path):
@@ -165,14 +197,20 @@ def test_the_first_process_writes_and_all_wait(tmp_path, monkeypatch):
                 patch.setattr(module, "process", lambda: (rank, 2))
             patch.setattr("transformer_lit.training.process", lambda: (rank, 2))
             patch.setattr(processes.dist, "barrier", lambda: waits.append(path.exists()))
-            patch.setattr(processes.dist, "all_gather_object", lambda found, own: found.__setitem__(slice(None), [own, own.flip(0)]))
+            patch.setattr(
+                processes.dist,
+                "all_gather_object",
+                lambda found, own: found.__setitem__(slice(None), [own, own.flip(0)]),
+            )
             save_checkpoint(path, model, optimizer, {})
         return waits
 
     assert as_process(0, tmp_path / "one") == [True] and as_process(1, tmp_path / "two") == [False]
     assert not (tmp_path / "two").exists()
     held, _ = read_checkpoint(tmp_path / "one", everything=True)
-    assert torch.equal(held["random.cpu.1"], held["random.cpu.0"].flip(0)), "each process has its own random state"
+    assert torch.equal(
+        held["random.cpu.1"], held["random.cpu.0"].flip(0)
+    ), "each process has its own random state"
     torch.manual_seed(3)
     assert torch.equal(random_states(torch.device("cpu"))["random.cpu.0"], torch.get_rng_state())
 
@@ -193,11 +231,22 @@ def test_a_gpu_keeps_its_own_random_state(device, monkeypatch):
 def test_weights_that_do_not_fit_change_nothing():
     model = nn.Linear(2, 2)
     before = model.weight.clone()
-    for held in ({}, {"model.weight": torch.zeros(2, 2)}, {"model.weight": torch.zeros(2, 2), "model.bias": torch.zeros(3)}):
+    for held in (
+        {},
+        {"model.weight": torch.zeros(2, 2)},
+        {"model.weight": torch.zeros(2, 2), "model.bias": torch.zeros(3)},
+    ):
         with pytest.raises(ValueError, match="another shape"):
             checkpoint.fill_weights(model, held)
     assert torch.equal(model.weight, before)
-    checkpoint.fill_weights(model, {"model.weight": torch.ones(2, 2), "model.bias": torch.zeros(2), "optimizer.0.step": torch.ones(())})
+    checkpoint.fill_weights(
+        model,
+        {
+            "model.weight": torch.ones(2, 2),
+            "model.bias": torch.zeros(2),
+            "optimizer.0.step": torch.ones(()),
+        },
+    )
     assert model.weight.sum() == 4
 
 
@@ -205,10 +254,17 @@ def test_the_mean_of_several_weights(tmp_path):
     models = [nn.Linear(3, 2) for _ in range(4)]
     before = [model.weight.clone() for model in models]
     mean = mean_of(model.state_dict() for model in models)
-    torch.testing.assert_close(mean["weight"], torch.stack([m.weight.detach() for m in models]).mean(0))
-    assert list(mean) == ["weight", "bias"] and all(torch.equal(m.weight, old) for m, old in zip(models, before)), "the first is changed"
+    torch.testing.assert_close(
+        mean["weight"], torch.stack([m.weight.detach() for m in models]).mean(0)
+    )
+    assert list(mean) == ["weight", "bias"] and all(
+        torch.equal(m.weight, old) for m, old in zip(models, before)
+    ), "the first is changed"
     alone = mean_of([models[0].state_dict()])
-    assert torch.equal(alone["weight"], models[0].weight) and alone["weight"].data_ptr() != models[0].weight.data_ptr(), "one alone is a copy"
+    assert (
+        torch.equal(alone["weight"], models[0].weight)
+        and alone["weight"].data_ptr() != models[0].weight.data_ptr()
+    ), "one alone is a copy"
     for n, model in enumerate(models):
         checkpoint.keep_weights(tmp_path / f"step-{n}.safetensors", model)
     checkpoint.average_files(models[0], sorted(tmp_path.glob("step-*")))
@@ -256,7 +312,12 @@ def test_a_checkpoint_can_forget_a_part(tmp_path):
     model, optimizer = trained()
     step(model, optimizer)
     path = tmp_path / checkpoint.NAME
-    for part, gone in ((None, set()), ("optimizer", {"optimizer"}), ("random", {"random"}), ("batch", set())):
+    for part, gone in (
+        (None, set()),
+        ("optimizer", {"optimizer"}),
+        ("random", {"random"}),
+        ("batch", set()),
+    ):
         save_checkpoint(path, model, optimizer, {"at": {"step": 7, "batch": 3}})
         checkpoint.forget(path, part)
         held, progress = read_checkpoint(path, everything=True)

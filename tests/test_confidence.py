@@ -1,4 +1,6 @@
-"""What an answer's probability says of it: the sum over its tokens, and what it is worth on a test."""
+"""What an answer's probability says of it: the sum over its tokens, and what it is worth on a test.
+"""
+
 import json
 import math
 
@@ -8,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_lit.masks import BOS, EOS
-from transformer_lit.support import cli, confidence
-from transformer_lit.support.confidence import Calibration, calibrate, in_groups, rising
+from transformer_lit import cli
+from transformer_lit.serving import confidence
+from transformer_lit.serving.confidence import Calibration, calibrate, in_groups, rising
 from transformer_lit.training import collate
 
 numbers = st.lists(st.floats(-100, 100), min_size=1, max_size=30)
@@ -18,7 +21,9 @@ numbers = st.lists(st.floats(-100, 100), min_size=1, max_size=30)
 def test_the_sum_over_an_answers_tokens():
     "Token by token from the model's own step, for answers of unlike length in one batch and alone."
     translator = translators.joint()
-    sources = [translator.source.encode(text) for text in ("A cat.", "A big dog sleeps here today.", "")]
+    sources = [
+        translator.source.encode(text) for text in ("A cat.", "A big dog sleeps here today.", "")
+    ]
     pairs = [(sources[0], [7, 9]), (sources[1], [8]), (sources[2], [])]
     expected = []
     for source, said in pairs:
@@ -28,7 +33,9 @@ def test_the_sum_over_an_answers_tokens():
             total += logits.log_softmax(-1)[0, following].item()
         expected.append(total)
     assert confidence.log_probabilities(translator, pairs) == pytest.approx(expected, abs=1e-4)
-    assert confidence.log_probabilities(translator, pairs, rows=1) == pytest.approx(expected, abs=1e-4)
+    assert confidence.log_probabilities(translator, pairs, rows=1) == pytest.approx(
+        expected, abs=1e-4
+    )
 
 
 def test_answers_are_those_of_translate(monkeypatch):
@@ -37,10 +44,15 @@ def test_answers_are_those_of_translate(monkeypatch):
     translator.limits = (8, 6)  # so that one of them is cut in parts
     found = confidence.translate_surely(translator, texts, 2)
     assert [said.text for said in found] == translator.translate(texts, 2)
-    assert found[1] == confidence.Said("", 0.0) and all(said.log_probability < 0 for said in found if said.text)
+    assert found[1] == confidence.Said("", 0.0) and all(
+        said.log_probability < 0 for said in found if said.text
+    )
     part = confidence.translate_surely(translator, ["The dog sleeps."], 2)[0]
-    assert confidence.translate_surely(translator, ["The dog sleeps. The dog sleeps."], 2)[0].log_probability == pytest.approx(
-        part.log_probability, abs=1e-5), "a mean over tokens: twice the same is as sure"
+    assert confidence.translate_surely(translator, ["The dog sleeps. The dog sleeps."], 2)[
+        0
+    ].log_probability == pytest.approx(
+        part.log_probability, abs=1e-5
+    ), "a mean over tokens: twice the same is as sure"
 
 
 def test_rising_by_hand():
@@ -60,19 +72,29 @@ def test_groups_and_calibration():
     x, y = [-3, -1, -2, -4], [30, 90, 20, 10]
     assert in_groups(x, y, 2) == [(-3.5, 20, 2), (-1.5, 55, 2)]
     worth = calibrate(x * 10, y * 10)
-    assert worth == Calibration((-4, -3, -2, -1), (10, 25, 25, 90)), "30 and 20 fall: both become 25"
+    assert worth == Calibration(
+        (-4, -3, -2, -1), (10, 25, 25, 90)
+    ), "30 and 20 fall: both become 25"
     assert [worth(v) for v in (-9, -4, -3.5, -2.5, -1.5, 0)] == [10, 10, 17.5, 25, 57.5, 90]
-    assert len(calibrate(range(29), range(29)).chrf) == 2 and len(calibrate(range(400), range(400)).chrf) == confidence.GROUPS
+    assert (
+        len(calibrate(range(29), range(29)).chrf) == 2
+        and len(calibrate(range(400), range(400)).chrf) == confidence.GROUPS
+    )
     with pytest.raises(ValueError, match="19 answers are too few .* at least 20"):
         calibrate(range(19), range(19))
 
 
 def test_the_best_reference_counts():
-    assert confidence.sentence_chrf(["le chat", "le chat"], [["un chien", "le chat"], ["xyz"]]) == pytest.approx([100, 0], abs=1)
+    assert confidence.sentence_chrf(
+        ["le chat", "le chat"], [["un chien", "le chat"], ["xyz"]]
+    ) == pytest.approx([100, 0], abs=1)
 
 
 def test_a_calibration_is_kept_and_a_wrong_file_says_what_to_do(tmp_path):
-    with pytest.raises(FileNotFoundError, match="doesn't say what its probabilities are worth: translators of your own pair do"):
+    with pytest.raises(
+        FileNotFoundError,
+        match="doesn't say what its probabilities are worth: translators of your own pair do",
+    ):
         confidence.load_calibration(tmp_path)
     own = tmp_path / "own"
     own.mkdir()
@@ -83,8 +105,14 @@ def test_a_calibration_is_kept_and_a_wrong_file_says_what_to_do(tmp_path):
     worth = Calibration((-2.0, -1.0), (20.0, 60.5))
     confidence.save_calibration(worth, tmp_path)
     assert confidence.load_calibration(tmp_path) == worth
-    for wrong in ({"log_probability": [-1, -2], "chrf": [1, 2]}, {"log_probability": [-1], "chrf": [1, 2]}, {"log_probability": [], "chrf": []},
-                  {"log_probability": ["a"], "chrf": [1]}, {"chrf": [1]}, []):
+    for wrong in (
+        {"log_probability": [-1, -2], "chrf": [1, 2]},
+        {"log_probability": [-1], "chrf": [1, 2]},
+        {"log_probability": [], "chrf": []},
+        {"log_probability": ["a"], "chrf": [1]},
+        {"chrf": [1]},
+        [],
+    ):
         (tmp_path / "confidence.json").write_text(json.dumps(wrong))
         with pytest.raises(ValueError, match="writes it anew"):
             confidence.load_calibration(tmp_path)
@@ -98,5 +126,5 @@ def test_the_command_shows_it(tmp_path, monkeypatch, capsys):
     confidence.save_calibration(Calibration((-20.0, 0.0), (0.0, 100.0)), tmp_path)
     assert cli.main(["translate", "A cat.", "--show-confidence", "--folder", str(tmp_path)]) == 0
     text, number = capsys.readouterr().out.rstrip("\n").split("\t")
-    said, = confidence.translate_surely(translator, ["A cat."])
+    (said,) = confidence.translate_surely(translator, ["A cat."])
     assert (text, number) == (said.text, f"{100 + 5 * said.log_probability:.0f}")

@@ -1,4 +1,6 @@
-"""The copy task: what is asked, what counts as right, which batches, and what `train_copy` keeps, all at sizes of a second."""
+"""The copy task: what is asked, what counts as right, which batches, and what `train_copy` keeps,
+all at sizes of a second."""
+
 import pytest
 import torch
 from torch import nn
@@ -6,12 +8,13 @@ from torch import nn
 from transformer_lit.copy_task import CopyBatches, copy_batch, exact_copies, train_copy
 from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.support.checkpoint import mean_of
+from transformer_lit.runs.checkpoints import mean_of
 from transformer_lit.training import Trainer, TrainingConfig
 
 
 class Echo(nn.Module):
     "Says its source again; the rows in `wrong` lose their first word."
+
     def __init__(self, wrong=()):
         super().__init__()
         self.wrong, self.seen = list(wrong), None
@@ -29,32 +32,51 @@ class Echo(nn.Module):
 
 def small(seed=0):
     torch.manual_seed(seed)
-    return Transformer(TransformerConfig(12, d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1, dropout=0.1))
+    return Transformer(
+        TransformerConfig(
+            12, d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1, dropout=0.1
+        )
+    )
 
 
 def test_a_batch_is_words_between_their_marks():
     source, target = copy_batch(3, generator=torch.Generator().manual_seed(1))
-    assert source.shape == (3, 11) and target.shape == (3, 12) and (source[:, -1] == EOS).all() and (target[:, 0] == BOS).all()
+    assert (
+        source.shape == (3, 11)
+        and target.shape == (3, 12)
+        and (source[:, -1] == EOS).all()
+        and (target[:, 0] == BOS).all()
+    )
     assert torch.equal(target[:, 1:], source) and UNK < source[:, :-1].min() and source.max() < 84
 
 
 def test_a_thousand_sequences_of_eight_that_no_training_draws():
     echo = Echo()
     assert exact_copies(echo) == 1.0
-    assert torch.equal(echo.seen, copy_batch(1000, 8, 84, torch.Generator().manual_seed(1_000_000))[0])
+    assert torch.equal(
+        echo.seen, copy_batch(1000, 8, 84, torch.Generator().manual_seed(1_000_000))[0]
+    )
     assert exact_copies(Echo(range(25)), size=100) == 0.75
 
 
 def test_batches_by_their_seed():
     batches, rng = CopyBatches(5, (3, 6), 4, 20, seed=7), torch.Generator().manual_seed(7)
-    assert len(batches) == 20 and list(batches.epoch(0)) == list(range(5)) and batches.digest() == "random sequences"
+    assert (
+        len(batches) == 20
+        and list(batches.epoch(0)) == list(range(5))
+        and batches.digest() == "random sequences"
+    )
     lengths = set()
     for number in batches.epoch(0):
         pick = int(torch.randint(2, (1,), generator=rng))
         torch.manual_seed(number)  # the others' dice don't matter
         source, target, words = batches.make(number, torch.device("cpu"))
         wanted = copy_batch(4, (3, 6)[pick], 20, rng)
-        assert torch.equal(source, wanted[0]) and torch.equal(target, wanted[1]) and words == source.numel()
+        assert (
+            torch.equal(source, wanted[0])
+            and torch.equal(target, wanted[1])
+            and words == source.numel()
+        )
         lengths.add(source.size(1))
     assert lengths == {4, 7}
 
@@ -67,7 +89,10 @@ def test_batches_as_they_come():
     assert torch.equal(source, copy_batch(64, 8, 84, rng)[0])
 
 
-@pytest.mark.parametrize("given", [{}, {"warmup": 7, "factor": 0.5, "smoothing": 0.1, "seed": 3, "lengths": (2, 4), "size": 5}])
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"warmup": 7, "factor": 0.5, "smoothing": 0.1, "seed": 3, "lengths": (2, 4), "size": 5}],
+)
 def test_training_is_the_trainers_and_the_last_five_weights_are_averaged(given):
     steps, told, kept = 130, [], []
     ours, theirs = small(), small()
@@ -78,9 +103,17 @@ def test_training_is_the_trainers_and_the_last_five_weights_are_averaged(given):
         if trainer.step in told:
             kept.append({name: weight.clone() for name, weight in theirs.state_dict().items()})
 
-    config = TrainingConfig(warmup=given.get("warmup", 60), factor=given.get("factor", 0.25), clip=0.0,
-                            smoothing=given.get("smoothing", 0.0), seed=given.get("seed", 0))
-    log = Trainer(theirs, config).fit(CopyBatches(steps, given.get("lengths", (3,)), given.get("size", 4), 12, config.seed), on_step=keep)
+    config = TrainingConfig(
+        warmup=given.get("warmup", 60),
+        factor=given.get("factor", 0.25),
+        clip=0.0,
+        smoothing=given.get("smoothing", 0.0),
+        seed=given.get("seed", 0),
+    )
+    log = Trainer(theirs, config).fit(
+        CopyBatches(steps, given.get("lengths", (3,)), given.get("size", 4), 12, config.seed),
+        on_step=keep,
+    )
     assert losses == [entry["loss"] for entry in log if entry["kind"] == "step"]
     for name, weight in mean_of(kept[-5:]).items():
         assert torch.equal(ours.state_dict()[name], weight), name

@@ -1,4 +1,5 @@
 """Pairs that teach to copy: what is replaced, what is left, and that both sides stay right."""
+
 import re
 from random import Random
 
@@ -6,22 +7,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_lit.support import copying
-from transformer_lit.support.copying import copying_pairs, other_number, shared_names, shared_numbers, with_others
+from transformer_lit.recipes import copying
+from transformer_lit.recipes.copying import (
+    copying_pairs,
+    other_number,
+    shared_names,
+    shared_numbers,
+    with_others,
+)
 
 
-@pytest.mark.parametrize("pair, names", [
-    (("Tom saw Mary in Boston.", "Tom a vu Mary à Boston."), ["Tom", "Mary", "Boston"]),
-    (("London is big.", "Londres est grande."), []), (("Tom saw Tom.", "Tom a vu Tom."), []), (("I saw Anna.", "J'ai vu Anna."), []),
-    (("No, Bill.", "Non, Bill."), ["Bill"]), (("McTom", "McTom"), [])])
+@pytest.mark.parametrize(
+    "pair, names",
+    [
+        (("Tom saw Mary in Boston.", "Tom a vu Mary à Boston."), ["Tom", "Mary", "Boston"]),
+        (("London is big.", "Londres est grande."), []),
+        (("Tom saw Tom.", "Tom a vu Tom."), []),
+        (("I saw Anna.", "J'ai vu Anna."), []),
+        (("No, Bill.", "Non, Bill."), ["Bill"]),
+        (("McTom", "McTom"), []),
+    ],
+)
 def test_names_that_both_sides_share(pair, names):
     assert shared_names(pair) == names
 
 
-@pytest.mark.parametrize("pair, numbers", [
-    (("I have 12 cats.", "J'ai 12 chats."), [("12", "12")]), (("It has 4,718 parts.", "Il a 4 718 parties."), [("4,718", "4 718")]),
-    (("In 1950.", "En 1950."), [("1950", "1950")]), (("One of 1.", "Un de 1."), []), (("3 and 3", "3 et 3"), []),
-    (("It costs $37.50.", "Ça coûte 37,50 $."), [("37.50", "37,50")]), (("10 miles", "16 km"), []), (("the 3rd of 5", "la 3e de 5"), [("5", "5")])])
+@pytest.mark.parametrize(
+    "pair, numbers",
+    [
+        (("I have 12 cats.", "J'ai 12 chats."), [("12", "12")]),
+        (("It has 4,718 parts.", "Il a 4 718 parties."), [("4,718", "4 718")]),
+        (("In 1950.", "En 1950."), [("1950", "1950")]),
+        (("One of 1.", "Un de 1."), []),
+        (("3 and 3", "3 et 3"), []),
+        (("It costs $37.50.", "Ça coûte 37,50 $."), [("37.50", "37,50")]),
+        (("10 miles", "16 km"), []),
+        (("the 3rd of 5", "la 3e de 5"), [("5", "5")]),
+    ],
+)
 def test_numbers_that_both_sides_share(pair, numbers):
     assert shared_numbers(pair) == numbers
 
@@ -30,22 +53,39 @@ def test_the_same_stands_on_both_sides_afterwards():
     given_ = ("Tom paid 4,718 dollars in 1950.", "Tom a payé 4 718 dollars en 1950.")
     for seed in range(50):
         english, other = with_others(given_, Random(seed))
-        one, two = re.match(r"(\w+) paid ([\d,]+) dollars in (\d{4})\.$", english), re.match(r"(\w+) a payé ([\d ]+) dollars en (\d{4})\.$", other)
-        assert one[1] == two[1] != "Tom" and one[2].replace(",", "") == two[2].replace(" ", "") and one[3] == two[3]
+        one, two = re.match(r"(\w+) paid ([\d,]+) dollars in (\d{4})\.$", english), re.match(
+            r"(\w+) a payé ([\d ]+) dollars en (\d{4})\.$", other
+        )
+        assert (
+            one[1] == two[1] != "Tom"
+            and one[2].replace(",", "") == two[2].replace(" ", "")
+            and one[3] == two[3]
+        )
         assert 1100 <= int(one[3]) < 2100
     assert with_others(("It rains.", "Il pleut."), Random(1)) is None
 
 
-@pytest.mark.parametrize("english, french", [
-    ("It was October {}, {}.", "C'était le {} octobre {}."), ("It ended on {} May {}.", "Ça a fini le {} mai {}.")])
+@pytest.mark.parametrize(
+    "english, french",
+    [
+        ("It was October {}, {}.", "C'était le {} octobre {}."),
+        ("It ended on {} May {}.", "Ça a fini le {} mai {}."),
+    ],
+)
 def test_a_date_stays_a_date(english, french):
     for seed in range(50):
         one, two = with_others((english.format(10, 1972), french.format(10, 1972)), Random(seed))
         day, year = map(int, re.findall(r"\d+", one))
-        assert 2 <= day <= 28 and 1100 <= year < 2100 and (one, two) == (english.format(day, year), french.format(day, year))
+        assert (
+            2 <= day <= 28
+            and 1100 <= year < 2100
+            and (one, two) == (english.format(day, year), french.format(day, year))
+        )
 
 
-@pytest.mark.parametrize("pair", [("It is 7:30.", "Il est 7 h 30."), ("I gave 50%.", "J'ai donné 50 %.")])
+@pytest.mark.parametrize(
+    "pair", [("It is 7:30.", "Il est 7 h 30."), ("I gave 50%.", "J'ai donné 50 %.")]
+)
 def test_not_any_number_can_stand_in_a_time_or_a_percentage(pair):
     assert shared_numbers(pair) == [] and with_others(pair, Random(1)) is None
 
@@ -58,9 +98,13 @@ def test_a_word_that_only_begins_a_sentence_is_no_name():
 
 def test_a_number_inside_another_stays():
     for seed in range(50):
-        english, french = with_others(("It cost 5 dollars in 1995.", "En 1995, ça coûtait 5 dollars."), Random(seed))
-        year, = re.findall(r"in (\d{4})\.", english)
-        assert re.fullmatch(rf"En {year}, ça coûtait [\d ]+ dollars\.", french) and re.fullmatch(r"It cost [\d,]+ dollars in \d{4}\.", english)
+        english, french = with_others(
+            ("It cost 5 dollars in 1995.", "En 1995, ça coûtait 5 dollars."), Random(seed)
+        )
+        (year,) = re.findall(r"in (\d{4})\.", english)
+        assert re.fullmatch(rf"En {year}, ça coûtait [\d ]+ dollars\.", french) and re.fullmatch(
+            r"It cost [\d,]+ dollars in \d{4}\.", english
+        )
 
 
 @given(st.integers(0, 10_000))
@@ -75,13 +119,23 @@ def test_numbers_keep_their_kind(seed):
     assert re.fullmatch(r"\d{1,3}\.\d\d", english) and french == english.replace(".", ",")
     for parted in " ", ".":  # French, German
         thousands = other_number("12,345", Random(seed), thousands=parted)
-        assert [copying.plain(one) for one in thousands] == [copying.plain(thousands[0])] * 2 and thousands[1] == thousands[0].replace(",", parted)
+        assert [copying.plain(one) for one in thousands] == [
+            copying.plain(thousands[0])
+        ] * 2 and thousands[1] == thousands[0].replace(",", parted)
     english, french = other_number("12", Random(seed))
-    assert copying.plain(english) == copying.plain(french) and int(copying.plain(english)) > 1 and "." not in english
+    assert (
+        copying.plain(english) == copying.plain(french)
+        and int(copying.plain(english)) > 1
+        and "." not in english
+    )
 
 
 def test_a_source_is_read_the_same_every_time_and_numbers_come_more_often():
-    pairs = [("Tom sleeps.", "Tom dort."), ("It rains.", "Il pleut."), ("I have 12 cats.", "J'ai 12 chats.")]
+    pairs = [
+        ("Tom sleeps.", "Tom dort."),
+        ("It rains.", "Il pleut."),
+        ("I have 12 cats.", "J'ai 12 chats."),
+    ]
     made = list(copying_pairs(lambda: pairs))
     assert made == list(copying_pairs(lambda: pairs)) and len(made) == 1 + copying.VARIANTS
     assert len(set(made)) > 7 and made != list(copying_pairs(lambda: pairs, seed=2))

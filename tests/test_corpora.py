@@ -1,4 +1,6 @@
-"""The corpora's files: the right addresses, the right file told from a wrong one, and what is here. No network is asked."""
+"""The corpora's files: the right addresses, the right file told from a wrong one, and what is here.
+No network is asked."""
+
 import gzip
 import hashlib
 import io
@@ -11,10 +13,12 @@ import pytest
 from helpers import zipped
 from web_server import WHOLE, Answers, archive, server  # noqa: F401
 
-from transformer_lit.support import corpora
+from transformer_lit.corpora import published as corpora
 
 REAL = os.environ.get("TRANSFORMER_LIT_DATA")
-real_corpora = pytest.mark.skipif(not REAL, reason="TRANSFORMER_LIT_DATA names no folder with the real corpora")
+real_corpora = pytest.mark.skipif(
+    not REAL, reason="TRANSFORMER_LIT_DATA names no folder with the real corpora"
+)
 PAIRS = "Go.\tVa !\tCC-BY\n" * 200
 
 
@@ -39,11 +43,16 @@ def zip_at(path, text, member="fra.txt"):
     return path
 
 
-# What was published ----------------------------------------------------------------------------------------------
+# What was published -------------------------------------------------------------------------------
+
 
 def test_the_shipped_list_knows_what_never_changes():
     row = corpora.published("multi30k/test_2016_flickr.en.gz")
-    assert (row["lines"], row["bytes"]) == (1000, 62076) and len(row["sha256"]) == 64 and len(row["md5"]) == 32
+    assert (
+        (row["lines"], row["bytes"]) == (1000, 62076)
+        and len(row["sha256"]) == 64
+        and len(row["md5"]) == 32
+    )
     assert corpora.published("tatoeba/fra-eng.zip") is None, "this one is renewed"
     for language in "fr", "de":
         assert all(map(corpora.published, corpora.files_of("multi30k", language)))
@@ -51,15 +60,22 @@ def test_the_shipped_list_knows_what_never_changes():
 
 def test_a_text_is_what_was_published_however_it_is_packed(tmp_path):
     text = b"A dog runs.\n" * 3
-    row = {"bytes": 36, "sha256": hashlib.sha256(text).hexdigest(), "md5": hashlib.md5(b"as packed").hexdigest()}
+    row = {
+        "bytes": 36,
+        "sha256": hashlib.sha256(text).hexdigest(),
+        "md5": hashlib.md5(b"as packed").hexdigest(),
+    }
     path = tmp_path / "a.gz"
     for good in gzip.compress(text, 1), gzip.compress(text, 9), b"as packed":
         path.write_bytes(good)
         corpora.as_published(path, row)
-    for bad, words in ((gzip.compress(text)[:-9], "what came is not a whole gzip file"), (text, "whole gzip"),
-                       (gzip.compress(text[1:]), "its text has 35 bytes, and not 36"),
-                       (gzip.compress(text.replace(b"dog", b"cat")), "the SHA-256 of its text"),
-                       (gzip.compress(text + b"x"), "unpacks to more than 36 bytes")):
+    for bad, words in (
+        (gzip.compress(text)[:-9], "what came is not a whole gzip file"),
+        (text, "whole gzip"),
+        (gzip.compress(text[1:]), "its text has 35 bytes, and not 36"),
+        (gzip.compress(text.replace(b"dog", b"cat")), "the SHA-256 of its text"),
+        (gzip.compress(text + b"x"), "unpacks to more than 36 bytes"),
+    ):
         path.write_bytes(bad)
         with pytest.raises(OSError, match=words):
             corpora.as_published(path, row)
@@ -67,16 +83,25 @@ def test_a_text_is_what_was_published_however_it_is_packed(tmp_path):
         corpora.as_published(path, row | {"bytes": 0})
 
 
-# Tatoeba ---------------------------------------------------------------------------------------------------------
+# Tatoeba ------------------------------------------------------------------------------------------
+
 
 def test_the_text_stands_in_the_root_or_in_a_folder(tmp_path):
     for member in "fra.txt", "x/fra.txt":
-        assert corpora.archive_text(zip_at(tmp_path / "a.zip", "\ufeffGo.\tVa !\tCC-BY", member)) == "Go.\tVa !\tCC-BY"
+        assert (
+            corpora.archive_text(zip_at(tmp_path / "a.zip", "\ufeffGo.\tVa !\tCC-BY", member))
+            == "Go.\tVa !\tCC-BY"
+        )
 
 
-@pytest.mark.parametrize("text, member, fewest, words", [
-    (PAIRS, "fra.txt", 201, "200 of its 201 lines are pairs, and 201 were expected"),
-    (PAIRS + "no column\n" * 3, "fra.txt", 200, "200 of its 204 lines"), (PAIRS, "deu.txt", 1, "another archive: 'no fra.txt in it'")])
+@pytest.mark.parametrize(
+    "text, member, fewest, words",
+    [
+        (PAIRS, "fra.txt", 201, "200 of its 201 lines are pairs, and 201 were expected"),
+        (PAIRS + "no column\n" * 3, "fra.txt", 200, "200 of its 204 lines"),
+        (PAIRS, "deu.txt", 1, "another archive: 'no fra.txt in it'"),
+    ],
+)
 def test_another_archive_is_refused(text, member, fewest, words, tmp_path):
     with pytest.raises(OSError) as caught:
         corpora.tatoeba_shape(zip_at(tmp_path / "a.zip", text, member), "fr", fewest)
@@ -86,7 +111,9 @@ def test_another_archive_is_refused(text, member, fewest, words, tmp_path):
 def test_the_right_archive_is_counted(tmp_path):
     path = tmp_path / "a.zip"
     assert corpora.tatoeba_shape(zip_at(path, PAIRS), "fr", 200) == 200
-    assert corpora.tatoeba_shape(zip_at(path, PAIRS + "x\ty\tz\tw\n")) == 200, "a line of four columns in a hundred is let pass"
+    assert (
+        corpora.tatoeba_shape(zip_at(path, PAIRS + "x\ty\tz\tw\n")) == 200
+    ), "a line of four columns in a hundred is let pass"
     assert corpora.tatoeba_shape(zip_at(path, "Go.\tVa !\n")) == 1
     path.write_bytes(zipped({"fra.txt": "x"})[:50])
     with pytest.raises(OSError, match="not a whole"):
@@ -104,42 +131,68 @@ def test_an_archive_that_cant_be_read_says_what_to_do(text, member, tmp_path):
     with pytest.raises(ValueError) as caught:
         corpora.tatoeba_text(path)
     said = str(caught.value)
-    assert "can't be read" in said and str(path) in said and "delete it, and it will be fetched again" in said
+    assert (
+        "can't be read" in said
+        and str(path) in said
+        and "delete it, and it will be fetched again" in said
+    )
 
 
 def test_who_is_asked_for_the_archive_and_how_large_it_must_be():
     with mock.patch.object(corpora, "find") as given:
-        corpora.tatoeba_archive(), corpora.tatoeba_archive("de"), corpora.tatoeba_archive("fr", "x/")
+        corpora.tatoeba_archive(), corpora.tatoeba_archive("de"), corpora.tatoeba_archive(
+            "fr", "x/"
+        )
     french, german, other = [call.args for call in given.call_args_list]
-    assert french[:2] == ("tatoeba/fra-eng.zip", [corpora.TATOEBA + "fra-eng.zip", *corpora.MIRRORS["fr"]])
-    assert german[:2] == ("tatoeba/deu-eng.zip", [corpora.TATOEBA + "deu-eng.zip"]) and other[1] == ["x/fra-eng.zip"]
-    assert french[2].keywords == {"language": "fr", "fewest": 150_000} and german[2].keywords["language"] == "de"
+    assert french[:2] == (
+        "tatoeba/fra-eng.zip",
+        [corpora.TATOEBA + "fra-eng.zip", *corpora.MIRRORS["fr"]],
+    )
+    assert german[:2] == ("tatoeba/deu-eng.zip", [corpora.TATOEBA + "deu-eng.zip"]) and other[
+        1
+    ] == ["x/fra-eng.zip"]
+    assert (
+        french[2].keywords == {"language": "fr", "fewest": 150_000}
+        and german[2].keywords["language"] == "de"
+    )
     assert other[2].keywords["fewest"] == 1
 
 
 def test_the_hash_of_what_was_fetched_is_recorded(server):  # noqa: F811
-    from transformer_lit.support.download import recorded
+    from transformer_lit.corpora.download import recorded
+
     path = corpora.tatoeba_archive("fr", f"{server}/good/")
-    assert corpora.tatoeba_archive() == path and len(Answers.asked) == 1, "what is in the cache is not fetched again"
+    assert (
+        corpora.tatoeba_archive() == path and len(Answers.asked) == 1
+    ), "what is in the cache is not fetched again"
     assert recorded() == {"tatoeba/fra-eng.zip": hashlib.sha256(WHOLE).hexdigest()}
     assert corpora.state("tatoeba/fra-eng.zip") == "whole, 4,000 pairs"
     path.write_bytes(archive("Go.\tVa !\n" * 5))
-    assert corpora.state("tatoeba/fra-eng.zip").startswith("CHANGED"), "another archive than the one that was fetched"
+    assert corpora.state("tatoeba/fra-eng.zip").startswith(
+        "CHANGED"
+    ), "another archive than the one that was fetched"
     path.write_bytes(WHOLE[:500])
     assert corpora.state("tatoeba/fra-eng.zip").startswith("DAMAGED")
 
 
 def test_the_publishers_archive_must_be_large_and_has_a_mirror(server, monkeypatch):  # noqa: F811
     monkeypatch.setattr(corpora, "TATOEBA", f"{server}/good/")
-    monkeypatch.setattr(corpora, "MIRRORS", {"fr": [f"{server}/mirror/fra-eng.zip#sha1={hashlib.sha1(WHOLE).hexdigest()}"]})
+    monkeypatch.setattr(
+        corpora,
+        "MIRRORS",
+        {"fr": [f"{server}/mirror/fra-eng.zip#sha1={hashlib.sha1(WHOLE).hexdigest()}"]},
+    )
     with pytest.raises(FileNotFoundError) as caught:
         corpora.tatoeba_archive("fr", corpora.TATOEBA)
-    assert str(caught.value).count("150,000 were expected") == 2, "4,000 lines are too few, also at the mirror"
+    assert (
+        str(caught.value).count("150,000 were expected") == 2
+    ), "4,000 lines are too few, also at the mirror"
     monkeypatch.setattr(corpora, "FEWEST", 4000)
     assert corpora.tatoeba_archive("fr", corpora.TATOEBA).exists()
 
 
-# Multi30k and the news -------------------------------------------------------------------------------------------
+# Multi30k and the news ----------------------------------------------------------------------------
+
 
 def test_where_captions_are_fetched_from():
     with mock.patch.object(corpora, "find") as given:
@@ -149,8 +202,10 @@ def test_where_captions_are_fetched_from():
         name, urls, check = call.args
         assert name == f"multi30k/test_2016_flickr.{side}.gz"
         assert [url.split("/")[2] for url in urls] == ["raw.githubusercontent.com", "github.com"]
-        assert all(url.endswith(f"/dataset/{mid}/data/task1/raw/{name[9:]}")
-                   for url, mid in zip(urls, ("master", "raw/master"), strict=True))
+        assert all(
+            url.endswith(f"/dataset/{mid}/data/task1/raw/{name[9:]}")
+            for url, mid in zip(urls, ("master", "raw/master"), strict=True)
+        )
         assert check.keywords["row"] == corpora.published(name)
     assert corpora.MULTI30K_PARTS == {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 
@@ -159,7 +214,9 @@ def news_archive(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w:gz") as file:
         for name in "fren-src.en", "fren-ref.fr", "csen-src.en":
-            body = f'<doc><seg id="1"> Law &amp; order\n</seg><seg id="2">{name[-2:]}</seg>'.encode()
+            body = (
+                f'<doc><seg id="1"> Law &amp; order\n</seg><seg id="2">{name[-2:]}</seg>'.encode()
+            )
             member = tarfile.TarInfo(f"test-full/newstest2014-{name}.sgm")
             member.size = len(body)
             file.addfile(member, io.BytesIO(body))
@@ -171,41 +228,60 @@ def test_a_news_test_is_read_from_its_archive(own, tmp_path):
     assert corpora.sgm_lines(path, "2014-fren-ref.fr.sgm") == [" Law & order\n", "fr"]
     with pytest.raises(ValueError, match="holds no ...-ref.de.sgm: delete it"):
         corpora.sgm_lines(path, "-ref.de.sgm")
-    assert corpora.news_files("newstest2014") == [], "the single files aren't here, and an archive has them"
-    assert corpora.news_sides("newstest2014") == [[" Law & order\n", "en"], [" Law & order\n", "fr"]]
+    assert (
+        corpora.news_files("newstest2014") == []
+    ), "the single files aren't here, and an archive has them"
+    assert corpora.news_sides("newstest2014") == [
+        [" Law & order\n", "en"],
+        [" Law & order\n", "fr"],
+    ]
     with mock.patch.object(corpora, "find", return_value=path) as given:
         corpora.news_sides("newstest2014", "fr")
     name, urls, check = given.call_args.args
-    assert (name, len(urls)) == ("newstest/test-full.tgz", 2) and all(url.endswith("/wmt14/test-full.tgz") for url in urls)
+    assert (name, len(urls)) == ("newstest/test-full.tgz", 2) and all(
+        url.endswith("/wmt14/test-full.tgz") for url in urls
+    )
     assert check.keywords["row"] == corpora.published(name)
 
 
 def test_single_files_come_before_the_archive(own):
     files = [own(f"newstest/en-fr/newstest2014.{side}.gz", "x\n") for side in ("en", "fr")]
     assert corpora.news_files("newstest2014") == files
-    with pytest.raises(FileNotFoundError, match="newstest2009.en.gz could not be fetched from anywhere"):
+    with pytest.raises(
+        FileNotFoundError, match="newstest2009.en.gz could not be fetched from anywhere"
+    ):
         corpora.news_files("newstest2009")
 
 
-# What is here ----------------------------------------------------------------------------------------------------
+# What is here -------------------------------------------------------------------------------------
+
 
 def test_the_files_of_a_corpus(own):
-    assert corpora.files_of("tatoeba", "de") == ["tatoeba/deu-eng.zip"] and corpora.files_of("pocket") == []
+    assert (
+        corpora.files_of("tatoeba", "de") == ["tatoeba/deu-eng.zip"]
+        and corpora.files_of("pocket") == []
+    )
     assert len(corpora.files_of("multi30k")) == 6
     archives = corpora.files_of("wmt14", "fr")
-    assert archives == ["newstest/wmt13-test.tgz", "newstest/test-full.tgz"] and all(map(corpora.published, archives))
+    assert archives == ["newstest/wmt13-test.tgz", "newstest/test-full.tgz"] and all(
+        map(corpora.published, archives)
+    )
     for news in corpora.NEWS:
         for side in "en", "fr":
             own(f"newstest/en-fr/{news}.{side}.gz", "x\n")
     assert corpora.files_of("wmt14", "fr") == [
-        f"newstest/en-fr/{news}.{side}.gz" for news in corpora.NEWS for side in ("en", "fr")]
+        f"newstest/en-fr/{news}.{side}.gz" for news in corpora.NEWS for side in ("en", "fr")
+    ]
     assert {len(row) for row in corpora.WMT14.values()} == {3}
 
 
 def test_the_state_of_a_file(own, tmp_path, monkeypatch):
     file = "multi30k/val.de.gz"
     zip_at(tmp_path / "tatoeba/fra-eng.zip", "Go.\tVa !\n" * 6000)
-    assert corpora.state("no.gz") == "not here" and corpora.state("tatoeba/fra-eng.zip") == "whole, 6,000 pairs"
+    assert (
+        corpora.state("no.gz") == "not here"
+        and corpora.state("tatoeba/fra-eng.zip") == "whole, 6,000 pairs"
+    )
     own(file, "Ein Hund.\n")
     assert corpora.state(file).startswith("DAMAGED: its text has 10 bytes, and not ")
     row = {"bytes": 10, "sha256": hashlib.sha256(b"Ein Hund.\n").hexdigest(), "md5": ""}
@@ -215,8 +291,14 @@ def test_the_state_of_a_file(own, tmp_path, monkeypatch):
 
 @real_corpora
 def test_the_real_files_are_as_published():
-    for name, language in [("tatoeba", "fr"), ("tatoeba", "de"), ("multi30k", "fr"), ("multi30k", "de"), ("wmt14", "fr"),
-                           ("wmt14", "de")]:
+    for name, language in [
+        ("tatoeba", "fr"),
+        ("tatoeba", "de"),
+        ("multi30k", "fr"),
+        ("multi30k", "de"),
+        ("wmt14", "fr"),
+        ("wmt14", "de"),
+    ]:
         for file in corpora.files_of(name, language):
             words = corpora.state(file, language)
             assert words == "as published" or words.startswith("whole, 16"), f"{file}: {words}"

@@ -1,7 +1,9 @@
-"""Corpora and the command line: reading, cleaning, splits that training never meets the test of, exit codes.
+"""Corpora and the command line: reading, cleaning, splits that training never meets the test of,
+exit codes.
 
-Real archives are read only where TRANSFORMER_LIT_DATA names a folder in the layout of data/README.md.
-"""
+Real archives are read only where TRANSFORMER_LIT_DATA names a folder in the layout of
+data/README.md."""
+
 import gzip
 import hashlib
 import io
@@ -18,12 +20,15 @@ from helpers import one_sentence
 from web_server import BODIES, archive, server  # noqa: F401
 
 from transformer_lit import data
-from transformer_lit.support import cli, corpora, reading
-from transformer_lit.support.files import file_hash, shipped
+from transformer_lit import cli
+from transformer_lit.corpora import published as corpora, reading
+from transformer_lit.corpora.files import file_hash, shipped
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL = os.environ.get("TRANSFORMER_LIT_DATA")
-real_corpora = pytest.mark.skipif(not REAL, reason="TRANSFORMER_LIT_DATA names no folder with the real corpora")
+real_corpora = pytest.mark.skipif(
+    not REAL, reason="TRANSFORMER_LIT_DATA names no folder with the real corpora"
+)
 
 
 def test_a_folder_that_is_not_there_is_said(monkeypatch, capsys):
@@ -33,7 +38,8 @@ def test_a_folder_that_is_not_there_is_said(monkeypatch, capsys):
     assert one_sentence(said) and "/no/such/folder" in said
 
 
-# Reading ---------------------------------------------------------------------------------------------------------
+# Reading ------------------------------------------------------------------------------------------
+
 
 def zip_at(path, text, member="fra.txt"):
     path.write_bytes(archive(text, member))
@@ -41,31 +47,45 @@ def zip_at(path, text, member="fra.txt"):
 
 
 def test_text_is_brought_into_one_spelling():
-    assert data.tidy("J\u2019ai\u202fe\u0301te\u0301 ") == "J'ai \u00e9t\u00e9" and data.tidy(" a  b\n") == "a b"
+    assert (
+        data.tidy("J\u2019ai\u202fe\u0301te\u0301 ") == "J'ai \u00e9t\u00e9"
+        and data.tidy(" a  b\n") == "a b"
+    )
     assert data.parse_pairs("Go.\tVa\u202f!\nGo.\tVa !\nHi.\tJ\u2019ai e\u0301.\tCC-BY") == [
-        ("Go.", "Va !"), ("Hi.", "J'ai \u00e9.")], (
-        "apostrophes, spaces and composed letters are made alike, and then a pair comes once")
+        ("Go.", "Va !"),
+        ("Hi.", "J'ai \u00e9."),
+    ], "apostrophes, spaces and composed letters are made alike, and then a pair comes once"
 
 
 def test_an_archive_is_read_in_its_order(tmp_path):
     path = tmp_path / "a.zip"
     assert data.read_tatoeba(zip_at(path, "b\tc\n\nx\na\td\n")) == [("b", "c"), ("a", "d")]
     assert data.read_tatoeba(zip_at(path, "Go.\tGeh!", "deu.txt"), "de") == [("Go.", "Geh!")]
-    assert data.read_tatoeba(zip_at(path, "Go.\tVa\u2028!\r\n")) == [("Go.", "Va !")], "only a line feed ends a line"
+    assert data.read_tatoeba(zip_at(path, "Go.\tVa\u2028!\r\n")) == [
+        ("Go.", "Va !")
+    ], "only a line feed ends a line"
 
 
-@pytest.mark.parametrize("text, member, words", [("no column here", "fra.txt", "two columns"), ("Go.\tVa !", "x.txt", "be read")])
+@pytest.mark.parametrize(
+    "text, member, words",
+    [("no column here", "fra.txt", "two columns"), ("Go.\tVa !", "x.txt", "be read")],
+)
 def test_an_archive_without_pairs_says_what_to_do(text, member, words, tmp_path):
     path = zip_at(tmp_path / "fra-eng.zip", text, member)
     with pytest.raises(ValueError, match=words) as caught:
         data.read_tatoeba(path)
-    assert str(path) in str(caught.value) and "delete it, and it will be fetched again" in str(caught.value)
+    assert str(path) in str(caught.value) and "delete it, and it will be fetched again" in str(
+        caught.value
+    )
 
 
 def test_two_files_lie_side_by_side_or_say_so(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress("\ufeffA\u0085\r b.\nC.\n".encode()))
-    assert data.read_lines(path) == ["A b.", "C."], "one line too many: cut at something else than a line feed"
+    assert data.read_lines(path) == [
+        "A b.",
+        "C.",
+    ], "one line too many: cut at something else than a line feed"
     path.write_bytes(gzip.compress(b""))
     assert data.read_lines(path) == []
     for broken in gzip.compress(b"A dog.\n" * 9)[:-9], gzip.compress("\u00e9".encode("latin-1")):
@@ -82,33 +102,69 @@ def test_the_ten_pairs_keep_their_authors():
     assert len(lines) == 10 and len(data.parse_pairs("\n".join(lines))) == 10
     for line in lines:
         columns = line.split("\t")
-        assert len(columns) == 3 and columns[2].startswith("CC-BY 2.0 (France) Attribution: tatoeba.org #"), "the licence asks for names"
+        assert len(columns) == 3 and columns[2].startswith(
+            "CC-BY 2.0 (France) Attribution: tatoeba.org #"
+        ), "the licence asks for names"
 
 
-# Cleaning --------------------------------------------------------------------------------------------------------
+# Cleaning -----------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("pair, options, words", [
-    (("w " * 100, "v " * 100), {}, ""), (("w " * 101, "w " * 101), {}, "too long"), (("a b", "c d"), {"longest": 2}, ""),
-    (("a b c", "c d"), {"longest": 2}, "too long"), (("a", "b c d"), {"ratio": 1}, "lopsided"), (("Go.", "a b c d e f"), {}, ""),
-    (("a b c d e f g", "x"), {}, "lopsided"), (("a b c", "a b c"), {}, ""), (("A b c d", "a B c d"), {}, "copied"),
-    (("", ""), {}, "empty"), (("Go.", ""), {}, "empty"), (("Taxi", "taxi"), {}, "")])
+
+@pytest.mark.parametrize(
+    "pair, options, words",
+    [
+        (("w " * 100, "v " * 100), {}, ""),
+        (("w " * 101, "w " * 101), {}, "too long"),
+        (("a b", "c d"), {"longest": 2}, ""),
+        (("a b c", "c d"), {"longest": 2}, "too long"),
+        (("a", "b c d"), {"ratio": 1}, "lopsided"),
+        (("Go.", "a b c d e f"), {}, ""),
+        (("a b c d e f g", "x"), {}, "lopsided"),
+        (("a b c", "a b c"), {}, ""),
+        (("A b c d", "a B c d"), {}, "copied"),
+        (("", ""), {}, "empty"),
+        (("Go.", ""), {}, "empty"),
+        (("Taxi", "taxi"), {}, ""),
+    ],
+)
 def test_a_fault_has_a_name(pair, options, words):
     assert data.fault(pair, **options) == words
 
 
 def test_every_pair_is_kept_or_counted():
-    given = [("Go.", ""), ("Go.", "a b c d e f"), ("A dog.", "Un chien."), ("A dog.", "Un\u202fchien."), ("I\u2019m.", "Je suis.")]
+    given = [
+        ("Go.", ""),
+        ("Go.", "a b c d e f"),
+        ("A dog.", "Un chien."),
+        ("A dog.", "Un\u202fchien."),
+        ("I\u2019m.", "Je suis."),
+    ]
     kept, counts = data.clean(iter(given))
     assert kept == [("Go.", "a b c d e f"), ("A dog.", "Un chien."), ("I'm.", "Je suis.")]
     assert counts == {"given": 5, "respelled": 2, "empty": 1, "kept": 3, "repeated": 1}
-    assert data.clean(given, 5, 1.0)[1] == {"given": 5, "respelled": 2, "empty": 1, "too long": 1, "kept": 2, "repeated": 1}
+    assert data.clean(given, 5, 1.0)[1] == {
+        "given": 5,
+        "respelled": 2,
+        "empty": 1,
+        "too long": 1,
+        "kept": 2,
+        "repeated": 1,
+    }
     assert data.clean([]) == ([], {"given": 0, "respelled": 0})
-    assert [data.clean([("w " * n, "x " * n)])[1].get("too long") for n in (100, 101)] == [None, 1], "a hundred words are not too long"
+    assert [data.clean([("w " * n, "x " * n)])[1].get("too long") for n in (100, 101)] == [
+        None,
+        1,
+    ], "a hundred words are not too long"
 
 
 def test_a_published_test_set_keeps_its_lines(monkeypatch):
-    "Tatoeba's references are gathered by sentence; a published test has as many lines as it was published with, repeats among them."
-    monkeypatch.setattr(data, "load", lambda name, language: {"test": [("Go.", "Va."), ("Go!", "Allez !"), ("No.", "Non.")]})
+    """Tatoeba's references are gathered by sentence; a published test has as many lines as it was
+    published with, repeats among them."""
+    monkeypatch.setattr(
+        data,
+        "load",
+        lambda name, language: {"test": [("Go.", "Va."), ("Go!", "Allez !"), ("No.", "Non.")]},
+    )
     for name in "multi30k", "newstest2014":
         assert data.test_set(name) == (["Go.", "Go!", "No."], [["Va."], ["Allez !"], ["Non."]])
     assert data.test_set("tatoeba") == (["Go.", "No."], [["Va.", "Allez !"], ["Non."]])
@@ -120,14 +176,17 @@ def test_short_means_fewer_words_on_both_sides():
     assert data.shorter_than([("w " * 15, "x"), ("w " * 14, "x")]) == [("w " * 14, "x")]
 
 
-# Splitting -------------------------------------------------------------------------------------------------------
+# Splitting ----------------------------------------------------------------------------------------
 
 REPEATED = [(f"Sentence {i % 70}{mark}", f"Phrase {i}{mark}") for i in range(150) for mark in ".!"]
 
 
 def test_a_key_forgets_case_and_final_marks():
-    assert data.sentence_key("Straße…") == data.sentence_key("STRASSE !?") != data.sentence_key("Straßen"), (
-        "two spellings of one sentence: the test set leaks into training")
+    assert (
+        data.sentence_key("Straße…")
+        == data.sentence_key("STRASSE !?")
+        != data.sentence_key("Straßen")
+    ), "two spellings of one sentence: the test set leaks into training"
     assert data.shared_english([("a", "b")], iter([("A!", "c"), ("b", "c")])) == 0.5
     assert data.shared_english(iter([]), [("a", "b")]) == 0 == data.shared_english([("a", "b")], [])
 
@@ -145,17 +204,27 @@ def test_a_split_uses_every_pair_and_is_the_same_each_time():
 
 @pytest.mark.parametrize("valid, test", [(50, 20), (65, 5), (5, 65)])
 def test_a_split_leaves_something_to_train_on(valid, test):
-    with pytest.raises(ValueError, match=f"70 distinct English sentences can't give {valid} and {test}"):
+    with pytest.raises(
+        ValueError, match=f"70 distinct English sentences can't give {valid} and {test}"
+    ):
         data.split_by_english(REPEATED, valid, test)
     assert len(data.split_by_english(REPEATED, 50, 19)["train"]) >= 4
 
 
 def test_training_gives_way_and_tests_stay_whole():
-    mixed = {"test": [("A", "7")], "train": [("A.", "1"), ("b", "2"), ("C", "3"), ("D", "4")],
-             "valid": [("a", "5"), ("B!", "6")], "test_it": [("d", "8")]}
+    mixed = {
+        "test": [("A", "7")],
+        "train": [("A.", "1"), ("b", "2"), ("C", "3"), ("D", "4")],
+        "valid": [("a", "5"), ("B!", "6")],
+        "test_it": [("d", "8")],
+    }
     parts = data.keep_apart(mixed)
-    assert parts == {"train": [("C", "3")], "valid": [("B!", "6")], "test": [("A", "7")], "test_it": [("d", "8")]}, (
-        "English sentences stand in validation and test, or in training: the split leaks")
+    assert parts == {
+        "train": [("C", "3")],
+        "valid": [("B!", "6")],
+        "test": [("A", "7")],
+        "test_it": [("d", "8")],
+    }, "English sentences stand in validation and test, or in training: the split leaks"
     assert list(parts) == ["train", "valid", "test", "test_it"]
     assert data.without(mixed["train"], []) == mixed["train"]
 
@@ -166,14 +235,19 @@ def digest(anything):
 
 POCKET = {"train": "670348e68254f510", "valid": "7532802700bfa7ef", "test": "0f3d999112fde349"}
 POCKET_TEST = "814d3e6fd217cd6e"
-TATOEBA = {"tatoeba-fr": "ff210b45a9a8a60b", "tatoeba-fr-words": "2c9dc986d8cffcb6"}  # runs that the book ships
+TATOEBA = {
+    "tatoeba-fr": "ff210b45a9a8a60b",
+    "tatoeba-fr-words": "2c9dc986d8cffcb6",
+}  # runs that the book ships
 
 
 def test_the_pocket_parts_are_those_of_the_recorded_runs():
     parts = data.load("pocket")
     assert {name: digest(parts[name]) for name in ("train", "valid", "test")} == POCKET
     assert digest(data.grouped(parts["test"])) == POCKET_TEST == digest(data.test_set("pocket"))
-    assert data.load("pocket", words=5) == parts, "pocket comes in its own parts, whatever the length"
+    assert (
+        data.load("pocket", words=5) == parts
+    ), "pocket comes in its own parts, whatever the length"
     fewer = data.load("pocket", pairs=10)
     assert fewer["train"] == parts["train"][:10] and fewer["test"] == parts["test"]
 
@@ -182,24 +256,33 @@ def test_the_pocket_parts_are_those_of_the_recorded_runs():
 def test_what_chapters_17_and_18_say_of_tatoeba():
     parts = data.load("tatoeba")
     held = {french for _, french in parts["train"]}
-    known = [len(one.split()) for refs in data.grouped(parts["test"])[1] for one in refs if one in held]
+    known = [
+        len(one.split()) for refs in data.grouped(parts["test"])[1] for one in refs if one in held
+    ]
     assert sum(words > 3 for words in known) > 0.8 * len(known) > 100, "most are whole sentences"
     english = [source.lower() for source, _ in parts["train"]]
-    assert not any(word in source for word in ("heron", "anvil", "like a house on fire") for source in english)
+    assert not any(
+        word in source for word in ("heron", "anvil", "like a house on fire") for source in english
+    )
 
 
 @real_corpora
-@pytest.mark.parametrize("run, words, pairs", [("tatoeba-fr", None, None), ("tatoeba-fr-words", 15, 50_000)])
+@pytest.mark.parametrize(
+    "run, words, pairs", [("tatoeba-fr", None, None), ("tatoeba-fr-words", 15, 50_000)]
+)
 def test_the_tatoeba_parts_are_those_of_the_recorded_runs(run, words, pairs):
     record = json.loads(shipped(f"results/{run}/run.json").read_text(encoding="utf-8"))["data"]
     if file_hash(data.tatoeba_archive()) != record["sha256"]:
         pytest.skip("another release of Tatoeba than the one that the run was trained on")
     parts = data.load("tatoeba", "fr", words, pairs)
-    assert len(parts["train"]) == record["train"] and sum(map(len, parts.values())) == record["pairs"]
+    assert (
+        len(parts["train"]) == record["train"] and sum(map(len, parts.values())) == record["pairs"]
+    )
     assert digest({name: parts[name] for name in ("train", "valid", "test")}) == TATOEBA[run]
 
 
-# Test sets never meet training -----------------------------------------------------------------------------------
+# Test sets never meet training --------------------------------------------------------------------
+
 
 def put(folder, name, lines):
     path = folder / name
@@ -215,14 +298,28 @@ def made_up(tmp_path, monkeypatch):
         path = tmp_path / "tatoeba" / file
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(archive("\n".join(pairs) + "\n", f"folder/{member}"))
-        for part, english in (("train", ["A dog.", "A cat.", "A cow."]), ("val", ["a cat", "A hen."]),
-                              ("test_2016_flickr", ["A HEN!", "A cow"])):
+        for part, english in (
+            ("train", ["A dog.", "A cat.", "A cow."]),
+            ("val", ["a cat", "A hen."]),
+            ("test_2016_flickr", ["A HEN!", "A cow"]),
+        ):
             put(tmp_path, f"multi30k/{part}.en.gz", english)
-            put(tmp_path, f"multi30k/{part}.{language}.gz", [f"{part} {i}" for i in range(len(english))])
-        for name, english in (("newstest2010", ["War.", "Peace.", "Rain."]), ("newstest2013", ["peace", "Sun."]),
-                              ("newstest2014", ["RAIN", "Sun!"])):
+            put(
+                tmp_path,
+                f"multi30k/{part}.{language}.gz",
+                [f"{part} {i}" for i in range(len(english))],
+            )
+        for name, english in (
+            ("newstest2010", ["War.", "Peace.", "Rain."]),
+            ("newstest2013", ["peace", "Sun."]),
+            ("newstest2014", ["RAIN", "Sun!"]),
+        ):
             put(tmp_path, f"newstest/en-{language}/{name}.en.gz", english)
-            put(tmp_path, f"newstest/en-{language}/{name}.{language}.gz", [f"{name} {i}" for i in range(len(english))])
+            put(
+                tmp_path,
+                f"newstest/en-{language}/{name}.{language}.gz",
+                [f"{name} {i}" for i in range(len(english))],
+            )
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path))
     return tmp_path
 
@@ -231,11 +328,15 @@ EVERY = [(name, language) for name, languages in data.CORPORA.items() for langua
 
 
 def disjoint(parts):
-    keys = {name: {data.sentence_key(english) for english, _ in pairs} for name, pairs in parts.items()}
+    keys = {
+        name: {data.sentence_key(english) for english, _ in pairs} for name, pairs in parts.items()
+    }
     assert {"train", "valid", "test"} <= set(parts) and parts["test"] and parts["valid"]
     for name in keys.keys() - {"train"}:
         leak = keys["train"] & keys[name]
-        assert not leak, f"{len(leak)} English sentences of {name} stand in training: the split leaks"
+        assert (
+            not leak
+        ), f"{len(leak)} English sentences of {name} stand in training: the split leaks"
         assert data.shared_english(parts["train"], parts[name]) == 0
     leak = keys["valid"] & set().union(*(keys[name] for name in keys if name.startswith("test")))
     assert not leak, f"{len(leak)} English sentences stand in validation and test: the split leaks"
@@ -248,10 +349,17 @@ def test_no_test_sentence_is_in_training(made_up, name, language):
 
 def test_the_official_tests_stay_whole(made_up):
     for language in "fr", "de":
-        assert data.test_set("multi30k", language) == (["A HEN!", "A cow"], [["test_2016_flickr 0"], ["test_2016_flickr 1"]])
+        assert data.test_set("multi30k", language) == (
+            ["A HEN!", "A cow"],
+            [["test_2016_flickr 0"], ["test_2016_flickr 1"]],
+        )
         assert data.test_set("newstest2014", language)[0] == ["RAIN", "Sun!"]
-        assert [e for e, _ in data.load("multi30k", language)["train"]] == ["A dog."], "training gives way to both others"
-        assert [e for e, _ in data.load("wmt14", language)["valid"]] == ["peace"], "validation gives way to the test"
+        assert [e for e, _ in data.load("multi30k", language)["train"]] == [
+            "A dog."
+        ], "training gives way to both others"
+        assert [e for e, _ in data.load("wmt14", language)["valid"]] == [
+            "peace"
+        ], "validation gives way to the test"
 
 
 def test_tatoeba_has_2000_sentences_with_all_their_references(made_up):
@@ -261,38 +369,61 @@ def test_tatoeba_has_2000_sentences_with_all_their_references(made_up):
     wanted = {}
     for english, other in pairs:
         wanted.setdefault(data.sentence_key(english), set()).add(other)
-    assert [set(r) for r in references] == [wanted[data.sentence_key(s)] for s in sources], "all references, none of another's"
+    assert [set(r) for r in references] == [
+        wanted[data.sentence_key(s)] for s in sources
+    ], "all references, none of another's"
     assert all(len(r) == len(set(r)) for r in references) and max(map(len, references)) > 1
 
 
 def test_what_a_translator_was_trained_on_is_what_load_gives(made_up):
     every = data.read_tatoeba(data.tatoeba_archive())
-    assert data.load("tatoeba") == {k: data.split_by_english(every)[k] for k in ("train", "valid", "test")}
+    assert data.load("tatoeba") == {
+        k: data.split_by_english(every)[k] for k in ("train", "valid", "test")
+    }
 
 
 def test_a_corpus_that_is_not_there_is_named(made_up):
-    with pytest.raises(ValueError, match="^there is no pocket in de; there are: pocket \\(fr\\), tatoeba \\(fr or de\\)"):
+    with pytest.raises(
+        ValueError,
+        match="^there is no pocket in de; there are: pocket \\(fr\\), tatoeba \\(fr or de\\)",
+    ):
         data.load("pocket", "de")
     with pytest.raises(ValueError, match="there is no such in fr"):
         data.load("such")
-    with pytest.raises(ValueError, match="there is no test set newstest2019; there are: tatoeba, .*newstest2014"):
+    with pytest.raises(
+        ValueError, match="there is no test set newstest2019; there are: tatoeba, .*newstest2014"
+    ):
         data.test_set("newstest2019")
 
 
 def test_the_news_are_read_from_files_or_from_their_archive(made_up, tmp_path):
     from test_corpora import news_archive
-    assert data.read_news("newstest2013", "de") == [("peace", "newstest2013 0"), ("Sun.", "newstest2013 1")]
+
+    assert data.read_news("newstest2013", "de") == [
+        ("peace", "newstest2013 0"),
+        ("Sun.", "newstest2013 1"),
+    ]
     for side in "en", "fr":
         (tmp_path / f"newstest/en-fr/newstest2014.{side}.gz").unlink()
     news_archive(tmp_path / "newstest/test-full.tgz")
-    assert data.read_news("newstest2014") == [("Law & order", "Law & order"), ("en", "fr")], "both sides, tidied"
-    assert [e for e, _ in data.load("wmt14")["train"]] == ["War.", "Rain."], "the older news, without what is held out"
+    assert data.read_news("newstest2014") == [
+        ("Law & order", "Law & order"),
+        ("en", "fr"),
+    ], "both sides, tidied"
+    assert [e for e, _ in data.load("wmt14")["train"]] == [
+        "War.",
+        "Rain.",
+    ], "the older news, without what is held out"
 
 
 def test_short_pairs_are_chosen_before_the_split(made_up, monkeypatch):
     few = [(f"{i}" + " x" * (i % 3), "y") for i in range(4500)]
     monkeypatch.setattr(data, "read_tatoeba", lambda path, language: few)
-    monkeypatch.setattr(data, "split_by_english", lambda pairs: {"test": pairs[:2], "valid": pairs[2:4], "train": pairs[4:]})
+    monkeypatch.setattr(
+        data,
+        "split_by_english",
+        lambda pairs: {"test": pairs[:2], "valid": pairs[2:4], "train": pairs[4:]},
+    )
     parts = data.load("tatoeba", words=3, pairs=7)
     assert parts["test"] == [("0", "y"), ("1 x", "y")] and len(parts["train"]) == 7
     assert max(len(e.split()) for e, _ in parts["valid"] + parts["train"]) == 2
@@ -304,8 +435,9 @@ def test_references_are_grouped_by_key_and_come_once():
 
 
 def test_an_answer_that_training_knows_is_counted():
-    assert data.known_answers([["Merci.", "Merci bien."], ["Un chien."], []], iter([("Thank you.", "Merci bien.")])) == [
-        True, False, False]
+    assert data.known_answers(
+        [["Merci.", "Merci bien."], ["Un chien."], []], iter([("Thank you.", "Merci bien.")])
+    ) == [True, False, False]
 
 
 def test_the_two_recorded_losses_part_as_the_page_says():
@@ -315,55 +447,100 @@ def test_the_two_recorded_losses_part_as_the_page_says():
 
     sentence, pair = log("sentence"), log("pair")
     groups = json.loads(shipped("results/laptop-by-pair/groups.json").read_text(encoding="utf-8"))
-    assert max(abs(a["train_smoothed"] - b["train_smoothed"]) for a, b in zip(sentence, pair, strict=True)) < 0.025
+    assert (
+        max(
+            abs(a["train_smoothed"] - b["train_smoothed"])
+            for a, b in zip(sentence, pair, strict=True)
+        )
+        < 0.025
+    )
     gap = [a["valid_smoothed"] - b["valid_smoothed"] for a, b in zip(sentence, pair, strict=True)]
     assert max(map(abs, gap[:5])) < 0.05 < 0.09 < min(gap[9:])
     assert abs(groups[-1]["unseen"] - sentence[-1]["valid_smoothed"]) < 0.02
-    assert groups[-1]["seen"] < groups[0]["seen"] and groups[-1]["unseen"] > groups[0]["unseen"] + 0.03
+    assert (
+        groups[-1]["seen"] < groups[0]["seen"] and groups[-1]["unseen"] > groups[0]["unseen"] + 0.03
+    )
     leaks = json.loads(shipped("results/tatoeba-fr/run.json").read_text(encoding="utf-8"))["data"]
-    assert leaks["leak_by_sentence"] == 0 and 0.49 < leaks["leak_by_pair"] < 0.51, "half of the test, says the page"
+    assert (
+        leaks["leak_by_sentence"] == 0 and 0.49 < leaks["leak_by_pair"] < 0.51
+    ), "half of the test, says the page"
 
 
 @pytest.mark.slow
 @real_corpora
 @pytest.mark.parametrize("language", ["fr", "de"])
 def test_no_real_test_sentence_is_in_training(language):
-    everything = {name: data.load(name, language) for name, languages in data.CORPORA.items() if language in languages}
+    everything = {
+        name: data.load(name, language)
+        for name, languages in data.CORPORA.items()
+        if language in languages
+    }
     for parts in everything.values():
         disjoint(parts)
     shown = everything["tatoeba"]["train"]
     for name in "tatoeba", "multi30k", "newstest2014":
         sources, references = data.test_set(name, language)
-        assert data.shared_english(shown, [(s, "") for s in sources]) == 0, f"{name} meets Tatoeba's training sentences"
-        assert len(sources) == len(references) == {"tatoeba": 2000, "multi30k": 1000, "newstest2014": 3003}[name]
+        assert (
+            data.shared_english(shown, [(s, "") for s in sources]) == 0
+        ), f"{name} meets Tatoeba's training sentences"
+        assert (
+            len(sources)
+            == len(references)
+            == {"tatoeba": 2000, "multi30k": 1000, "newstest2014": 3003}[name]
+        )
     known = data.known_answers(data.test_set("tatoeba", language)[1], shown)
-    assert 0 < sum(known) < 400, "answers that training knows under another sentence are few, and counted"
+    assert (
+        0 < sum(known) < 400
+    ), "answers that training knows under another sentence are few, and counted"
 
 
-# The command line ------------------------------------------------------------------------------------------------
+# The command line ---------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["data", "--help"], ["train", "--help"], ["translate", "--help"],
-                                   ["evaluate", "--help"], ["train", "--epochs", "0"]])
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["--version"],
+        ["data", "--help"],
+        ["train", "--help"],
+        ["translate", "--help"],
+        ["evaluate", "--help"],
+        ["train", "--epochs", "0"],
+    ],
+)
 def test_help_does_not_wait_for_torch(words):
-    code = ("import sys\nfrom transformer_lit.support.cli import main\ntry: main(sys.argv[1:])\nexcept SystemExit as end: status = end.code\n"
-            "assert 'torch' not in sys.modules, 'torch is imported'\nsys.exit(status)")
+    code = (
+        "import sys\nfrom transformer_lit.cli import main\ntry: main(sys.argv[1:])\nexcept"
+        " SystemExit as end: status = end.code\nassert 'torch' not in sys.modules, 'torch is"
+        " imported'\nsys.exit(status)"
+    )
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert done.returncode == (2 if "0" in words else 0), done.stderr[-300:]
     assert done.stdout or "whole number" in done.stderr
 
 
 def test_names_written_twice_agree():
-    from transformer_lit.support.recipes import RECIPES
-    assert cli.RECIPES == tuple(RECIPES), "the command line offers other recipes than chapter 18 has"
+    from transformer_lit.recipes.recipes import RECIPES
+
+    assert cli.RECIPES == tuple(
+        RECIPES
+    ), "the command line offers other recipes than chapter 18 has"
     assert cli.TEST_SETS == data.TEST_SETS and set(cli.OPTIONS) == set(cli.COMMANDS) == set(cli.RUN)
 
 
 def test_data_list_and_verify(made_up, capsys):
     assert cli.main(["data", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(EVERY) and lines[0].split(None, 2) == ["pocket", "fr", "comes with the book"]
+    assert len(lines) == len(EVERY) and lines[0].split(None, 2) == [
+        "pocket",
+        "fr",
+        "comes with the book",
+    ]
     assert str(made_up) in lines[1], "list names the folder in which a corpus lies"
-    assert cli.main(["data", "verify", "multi30k", "--language", "fr"]) == 1, "made-up files are not the published ones"
+    assert (
+        cli.main(["data", "verify", "multi30k", "--language", "fr"]) == 1
+    ), "made-up files are not the published ones"
     out = capsys.readouterr().out
     assert out.count("DAMAGED") == 6
     assert cli.main(["data", "verify", "tatoeba"]) == 0
@@ -376,16 +553,29 @@ def test_data_fetch_from_a_server(server, monkeypatch, capsys):  # noqa: F811
     monkeypatch.setattr(data.tatoeba_archive, "__defaults__", ("fr", f"{server}/many/"))
     assert cli.main(["data", "fetch", "tatoeba", "--language", "fr"]) == 0
     out = capsys.readouterr().out
-    assert "train 100, valid 2,000, test 2,000" in out and hashlib.sha256(archive(pairs)).hexdigest() in out
-    assert cli.main(["data", "fetch"]) == 1 and one_sentence(capsys.readouterr().err), "nothing is fetched unasked"
+    assert (
+        "train 100, valid 2,000, test 2,000" in out
+        and hashlib.sha256(archive(pairs)).hexdigest() in out
+    )
+    assert cli.main(["data", "fetch"]) == 1 and one_sentence(
+        capsys.readouterr().err
+    ), "nothing is fetched unasked"
 
 
-@pytest.mark.parametrize("command, words", [
-    (["data", "list", "pocked"], "there are: pocket"), (["data", "fetch", "pocket", "--language", "de"], "de"),
-    (["translate", "--file", "no_such_file.txt"], "no_such_file.txt"), (["translate", "--folder", "nowhere", "Hi."], "nowhere"),
-    (["evaluate", "--out", "no/such/folder/x.json"], "no/such/folder")])
+@pytest.mark.parametrize(
+    "command, words",
+    [
+        (["data", "list", "pocked"], "there are: pocket"),
+        (["data", "fetch", "pocket", "--language", "de"], "de"),
+        (["translate", "--file", "no_such_file.txt"], "no_such_file.txt"),
+        (["translate", "--folder", "nowhere", "Hi."], "nowhere"),
+        (["evaluate", "--out", "no/such/folder/x.json"], "no/such/folder"),
+    ],
+)
 def test_bad_input_is_one_sentence(command, words, capsys, monkeypatch):
-    monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend))
+    monkeypatch.setattr(
+        "transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend)
+    )
     assert cli.main(command) == 1
     said = capsys.readouterr()
     assert one_sentence(said.err) and words in said.err and not said.out, said.err
@@ -393,7 +583,10 @@ def test_bad_input_is_one_sentence(command, words, capsys, monkeypatch):
 
 def pretend(folder=None):
     if folder and not Path(folder).exists():
-        raise FileNotFoundError(f"no trained translator in {folder}: train one with transformer-lit train --folder {folder}")
+        raise FileNotFoundError(
+            f"no trained translator in {folder}: train one with transformer-lit train --folder"
+            f" {folder}"
+        )
 
     class Loud:
         model = torch.nn.Identity()  # what goes to the device
@@ -405,8 +598,12 @@ def pretend(folder=None):
 
 
 def test_translate_takes_sentences_a_file_and_a_pipe(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend))
-    (tmp_path / "text.txt").write_text("".join(f"line {i}\n" for i in range(600)) + "\nend", encoding="utf-8")
+    monkeypatch.setattr(
+        "transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend)
+    )
+    (tmp_path / "text.txt").write_text(
+        "".join(f"line {i}\n" for i in range(600)) + "\nend", encoding="utf-8"
+    )
     assert cli.main(["translate", "one", ""]) == 0
     assert capsys.readouterr().out == "ONE\n\n"
     assert cli.main(["translate", "--file", str(tmp_path / "text.txt")]) == 0
@@ -420,12 +617,20 @@ def test_translate_takes_sentences_a_file_and_a_pipe(tmp_path, capsys, monkeypat
     assert "is not UTF-8" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("spoilt, words", [("é".encode("latin-1"), "standard input is not UTF-8 text"),
-                                           ("Good morning.".encode("utf-16"), "standard input is not UTF-8 text"),
-                                           ("Hi.\n".encode("utf-16-le"), "zero bytes"), (b"x" * 20_001, "over 20,000 characters")],
-                         ids=["latin-1", "utf-16", "utf-16 without a mark", "one long line"])
+@pytest.mark.parametrize(
+    "spoilt, words",
+    [
+        ("é".encode("latin-1"), "standard input is not UTF-8 text"),
+        ("Good morning.".encode("utf-16"), "standard input is not UTF-8 text"),
+        ("Hi.\n".encode("utf-16-le"), "zero bytes"),
+        (b"x" * 20_001, "over 20,000 characters"),
+    ],
+    ids=["latin-1", "utf-16", "utf-16 without a mark", "one long line"],
+)
 def test_standard_input_is_utf_8_whatever_the_locale(spoilt, words, capsys, monkeypatch):
-    monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend))
+    monkeypatch.setattr(
+        "transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend)
+    )
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(spoilt), encoding="latin-1"))
     assert cli.main(["translate"]) == 1
     said = capsys.readouterr()
@@ -433,7 +638,9 @@ def test_standard_input_is_utf_8_whatever_the_locale(spoilt, words, capsys, monk
 
 
 def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend))
+    monkeypatch.setattr(
+        "transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend)
+    )
     text = "I'm hungry.\r\nHi.\r\n".encode("utf-8-sig")
     (tmp_path / "text.txt").write_bytes(text)
     assert cli.main(["translate", "--file", str(tmp_path / "text.txt")]) == 0
@@ -449,8 +656,13 @@ def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path, capsys, monkeypatch):
     with pytest.raises(ValueError, match="line 2 of text is not UTF-8"):
         next(good)
     for end in b"", b"\n", b"\r\n":
-        assert [len(line) for line in reading.text_lines(io.BytesIO(b"x" * 20 + end), "text", 20)] == [20]
-        assert [len(line.strip()) for line in reading.short_lines(io.BytesIO(b"x" * 20 + end), "text", 20)] == [20]
+        assert [
+            len(line) for line in reading.text_lines(io.BytesIO(b"x" * 20 + end), "text", 20)
+        ] == [20]
+        assert [
+            len(line.strip())
+            for line in reading.short_lines(io.BytesIO(b"x" * 20 + end), "text", 20)
+        ] == [20]
         for lines in reading.text_lines, reading.short_lines:
             with pytest.raises(ValueError, match="line 1 of .* over 20 "):
                 list(lines(io.BytesIO(b"x" * 21 + end), "text", 20))
@@ -459,11 +671,18 @@ def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path, capsys, monkeypatch):
     assert data.read_tatoeba(path) == [("Go.", "Va !")]
 
 
-@pytest.mark.parametrize("words", [["Hi.", "--file", "{file}"], ["--interactive", "--file", "{file}"], ["Hi.", "--interactive"]])
+@pytest.mark.parametrize(
+    "words",
+    [["Hi.", "--file", "{file}"], ["--interactive", "--file", "{file}"], ["Hi.", "--interactive"]],
+)
 def test_two_sources_of_sentences_are_refused(words, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", staticmethod(loaded))
+    monkeypatch.setattr(
+        "transformer_lit.translation.Translator.from_pretrained", staticmethod(loaded)
+    )
     (tmp_path / "text.txt").write_text("one\n")
-    assert cli.main(["translate", *(word.format(file=tmp_path / "text.txt") for word in words)]) == 1
+    assert (
+        cli.main(["translate", *(word.format(file=tmp_path / "text.txt") for word in words)]) == 1
+    )
     assert "choose one of them" in capsys.readouterr().err
 
 
@@ -471,27 +690,49 @@ def loaded(folder=None):
     raise AssertionError("the model is loaded before the mistake is said")
 
 
-@pytest.mark.parametrize("command", [["translate", "--file", "no_such.txt"], ["translate", "--file", "."],
-                                     ["evaluate", "--language", "de"], ["evaluate", "--out", "no/such/x.json"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["translate", "--file", "no_such.txt"],
+        ["translate", "--file", "."],
+        ["evaluate", "--language", "de"],
+        ["evaluate", "--out", "no/such/x.json"],
+    ],
+)
 def test_a_mistake_is_said_before_the_model_is_loaded(command, capsys, monkeypatch):
-    monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", staticmethod(loaded))
+    monkeypatch.setattr(
+        "transformer_lit.translation.Translator.from_pretrained", staticmethod(loaded)
+    )
     assert cli.main(command) == 1 and one_sentence(capsys.readouterr().err)
 
 
 def test_a_translator_is_scored_in_its_own_language(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", staticmethod(loaded))
-    for name, kept in (("run.json", {"recipe": {"language": "fr"}}), ("translator.json", {"language": "fr"}),
-                       ("translator.json", {"languages": ["en", "fr"]})):
+    monkeypatch.setattr(
+        "transformer_lit.translation.Translator.from_pretrained", staticmethod(loaded)
+    )
+    for name, kept in (
+        ("run.json", {"recipe": {"language": "fr"}}),
+        ("translator.json", {"language": "fr"}),
+        ("translator.json", {"languages": ["en", "fr"]}),
+    ):
         (tmp_path / name).write_text(json.dumps(kept))
-        assert cli.main(["evaluate", "--set", "multi30k", "--language", "de", "--folder", str(tmp_path)]) == 1
+        assert (
+            cli.main(
+                ["evaluate", "--set", "multi30k", "--language", "de", "--folder", str(tmp_path)]
+            )
+            == 1
+        )
         assert "says fr and not de" in capsys.readouterr().err
         (tmp_path / name).unlink()
 
 
 def test_a_wide_beam_takes_fewer_sentences_at_a_time():
     from types import SimpleNamespace
+
     seen = []
-    one = SimpleNamespace(translate=lambda lines, beam_size, batch_size: seen.append((beam_size, batch_size)))
+    one = SimpleNamespace(
+        translate=lambda lines, beam_size, batch_size: seen.append((beam_size, batch_size))
+    )
     for beam in (1, 4, 16, 64):
         cli.with_beam(one, beam)([])
     assert seen == [(1, 64), (4, 64), (16, 16), (64, 4)]
@@ -520,10 +761,19 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, language):
 
 
 def test_a_reader_that_goes_away_is_no_error():
-    code = ("import sys\nfrom transformer_lit.support import cli\nsys.path.insert(0, 'tests')\nfrom test_data import pretend\n"
-            "from transformer_lit.translation import Translator\nTranslator.from_pretrained = staticmethod(pretend)\n"
-            "sys.exit(cli.main(['translate', *map(str, range(20000))]))")
-    done = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    code = (
+        "import sys\nfrom transformer_lit.support import cli\nsys.path.insert(0, 'tests')\nfrom"
+        " test_data import pretend\nfrom transformer_lit.translation import"
+        " Translator\nTranslator.from_pretrained ="
+        " staticmethod(pretend)\nsys.exit(cli.main(['translate', *map(str, range(20000))]))"
+    )
+    done = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
     assert done.stdout.readline() == "0\n"
     done.stdout.close()
     assert done.stderr.read() == "" and done.wait() == 0
@@ -531,10 +781,15 @@ def test_a_reader_that_goes_away_is_no_error():
 
 def test_evaluate_writes_a_report(made_up, tmp_path, capsys, monkeypatch):
     pytest.importorskip("sacrebleu")
-    monkeypatch.setattr("transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend))
+    monkeypatch.setattr(
+        "transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend)
+    )
     out = tmp_path / "scores.json"
     out.write_text("a diary")
-    assert cli.main(["evaluate", "--set", "multi30k", "--out", str(out)]) == 1 and out.read_text() == "a diary"
+    assert (
+        cli.main(["evaluate", "--set", "multi30k", "--out", str(out)]) == 1
+        and out.read_text() == "a diary"
+    )
     assert "no report of scores" in capsys.readouterr().err
     out.write_text('{"set": "an older report", "one": []}')
     assert cli.main(["evaluate", "--set", "multi30k", "--out", str(out), "--beam", "1"]) == 0
@@ -560,10 +815,24 @@ def stop(error, options):
 
 def test_a_first_sentence_waits_for_nothing_that_it_does_not_need():
     "A clock would measure the machine; what is imported is the same on all of them."
-    assert shipped("data/checkpoints/tatoeba-fr/model.safetensors").exists(), "the translator that comes with the book is gone"
-    code = ("import sys\nfrom transformer_lit.support.cli import main\nstatus = main(['translate', 'Good morning.'])\nimport torch\n"
-            "for name in sys.argv[1:]: assert name not in sys.modules, f'{name} is imported to translate a sentence'\n"
-            "assert torch.get_num_threads() == 1\nsys.exit(status)")
-    heavy = ["sacrebleu", "matplotlib", "seaborn", "pandas", "IPython", "ipywidgets", "pooch", "requests"]
+    assert shipped(
+        "data/checkpoints/tatoeba-fr/model.safetensors"
+    ).exists(), "the translator that comes with the book is gone"
+    code = (
+        "import sys\nfrom transformer_lit.cli import main\nstatus = main(['translate', 'Good"
+        " morning.'])\nimport torch\nfor name in sys.argv[1:]: assert name not in sys.modules,"
+        " f'{name} is imported to translate a sentence'\nassert torch.get_num_threads() =="
+        " 1\nsys.exit(status)"
+    )
+    heavy = [
+        "sacrebleu",
+        "matplotlib",
+        "seaborn",
+        "pandas",
+        "IPython",
+        "ipywidgets",
+        "pooch",
+        "requests",
+    ]
     done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.strip(), done.stderr[-300:]

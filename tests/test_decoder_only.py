@@ -1,11 +1,24 @@
-"""Decoder-only: the stream leaks nothing, pads change nothing, the cache is the stream, and the loss is over what it says."""
+"""Decoder-only: the stream leaks nothing, pads change nothing, the cache is the stream, and the
+loss is over what it says."""
+
 import copy
 import math
 
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import MODES, NORMS, SEEDS, VOCAB, copy_layer, gradients, normal, same, sentences, shake
+from helpers import (
+    MODES,
+    NORMS,
+    SEEDS,
+    VOCAB,
+    copy_layer,
+    gradients,
+    normal,
+    same,
+    sentences,
+    shake,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,14 +27,25 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transformer_lit.decoder import DecoderLayer
 from transformer_lit.decoder_only import (
-    DESIGNS, DecoderOnly, StreamEmbedding, StreamLayer, build_stream, constant_share, falling_share, source_share, stream, stream_gradient, stream_loss,
-    stream_mask)
+    DESIGNS,
+    DecoderOnly,
+    StreamEmbedding,
+    StreamLayer,
+    build_stream,
+    constant_share,
+    falling_share,
+    source_share,
+    stream,
+    stream_gradient,
+    stream_loss,
+    stream_mask,
+)
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.embeddings import sinusoids
 from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, wanted_parameters
 from transformer_lit.masks import BOS, EOS, PAD, causal_mask, reads_future, reads_padding
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.support.recipes import rise_and_fall
+from transformer_lit.recipes.recipes import rise_and_fall
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, backward, validation_loss
 
 PREFIXES = pytest.mark.parametrize("prefix", [False, True], ids=["causal", "prefix"])
@@ -31,7 +55,9 @@ def small(seed=0, prefix=False, **changes):
     "A model of a few hundred weights, in float64, each weight something of its own."
     torch.manual_seed(seed)
     sizes = dict(d_model=8, n_heads=2, d_ff=16, n_decoder_layers=2, dropout=0.0, norm="pre")
-    return shake(DecoderOnly(TransformerConfig(VOCAB, **{**sizes, **changes}), prefix).double()).eval()
+    return shake(
+        DecoderOnly(TransformerConfig(VOCAB, **{**sizes, **changes}), prefix).double()
+    ).eval()
 
 
 def batch(seed, rows=3, s=5, t=5):
@@ -43,7 +69,8 @@ def batch(seed, rows=3, s=5, t=5):
     return source, target
 
 
-# The stream -------------------------------------------------------------------------------------------------------
+# The stream ---------------------------------------------------------------------------------------
+
 
 @given(SEEDS)
 def test_the_parts_lie_where_the_stream_says(seed):
@@ -51,7 +78,7 @@ def test_the_parts_lie_where_the_stream_says(seed):
     tokens, positions, tag = stream(source, target, VOCAB)
     assert (tokens[:, 0] == VOCAB).all() and torch.equal(tokens[:, 1:tag], source)
     assert (tokens[:, tag] == VOCAB + 1).all(), "the target's tag stands where BOS stood"
-    assert torch.equal(tokens[:, tag + 1:], target[:, 1:])
+    assert torch.equal(tokens[:, tag + 1 :], target[:, 1:])
     for row, places in zip(tokens, positions):
         real = places[row != PAD].tolist()
         assert real == list(range(len(real))), "pads are counted in the positions"
@@ -75,10 +102,14 @@ def test_the_mask_word_by_word(seed, prefix):
             for k in range(8):
                 may = bool(tokens[b, k] != PAD) and (k <= q or (q < prefix and k < prefix))
                 assert bool(mask[b, 0, q, k]) == may, (
-                    "the prefix leaks the target" if k > q and not may else "the mask is not that of a stream")
+                    "the prefix leaks the target"
+                    if k > q and not may
+                    else "the mask is not that of a stream"
+                )
 
 
-# The model --------------------------------------------------------------------------------------------------------
+# The model ----------------------------------------------------------------------------------------
+
 
 @PREFIXES
 @MODES
@@ -89,7 +120,9 @@ def test_no_target_word_is_seen_before_it_is_said(prefix, training, norm):
     target = sentences(3, 5, 4, None)
     target[:, 0] = BOS
     for t in range(4):
-        assert not reads_future(lambda ids: model(source, ids), target, t), "the prefix leaks the target"
+        assert not reads_future(
+            lambda ids: model(source, ids), target, t
+        ), "the prefix leaks the target"
 
 
 @PREFIXES
@@ -98,7 +131,9 @@ def test_who_sees_the_rest_of_the_source(prefix):
     target = torch.tensor([[BOS, 5, 6]])
     seen = reads_future(lambda ids: model.states(ids, target)[:, 1:6], source, 2)
     assert seen == prefix, "only a prefix sees the rest of the source"
-    assert not reads_padding(lambda ids: model.states(ids, target)[:, 1:1 + ids.size(1)], source), "pads are read"
+    assert not reads_padding(
+        lambda ids: model.states(ids, target)[:, 1 : 1 + ids.size(1)], source
+    ), "pads are read"
 
 
 @PREFIXES
@@ -109,8 +144,8 @@ def test_a_sentence_alone_is_the_sentence_in_its_batch(prefix, norm, seed):
     source, target = batch(seed)
     whole = model(source, target)
     for b in range(len(source)):
-        own = model(source[b:b + 1, source[b] != PAD], target[b:b + 1, target[b] != PAD])[0]
-        same(whole[b, :len(own)], own, "pads change a sentence: are they counted, or read?")
+        own = model(source[b : b + 1, source[b] != PAD], target[b : b + 1, target[b] != PAD])[0]
+        same(whole[b, : len(own)], own, "pads change a sentence: are they counted, or read?")
 
 
 @PREFIXES
@@ -122,9 +157,15 @@ def test_cached_steps_are_the_stream(prefix, seed):
     for t in range(4):
         before = {name: x.clone() for name, x in state.items() if name != "caches"}
         logits, following = model.step(target[:, t], state)
-        assert all(torch.equal(state[name], x) for name, x in before.items()), "a step changes the state it was given"
+        assert all(
+            torch.equal(state[name], x) for name, x in before.items()
+        ), "a step changes the state it was given"
         real = target[:, t] != PAD
-        same(logits[real], whole[real, t], "the cache differs from the stream: a position, a tag or a pad")
+        same(
+            logits[real],
+            whole[real, t],
+            "the cache differs from the stream: a position, a tag or a pad",
+        )
         state = following
 
 
@@ -132,8 +173,13 @@ def test_cached_steps_are_the_stream(prefix, seed):
 def test_decoding_rows_of_different_lengths_together(prefix):
     model = small(6, prefix, d_model=16)
     source, _ = batch(7, rows=5)
-    for decode in (lambda s: greedy_decode(model, s, 6), lambda s: beam_search(model, s, 3, max_length=6)):
-        assert decode(source) == [decode(row[None, row != PAD])[0] for row in source], "rows are mixed up in decoding"
+    for decode in (
+        lambda s: greedy_decode(model, s, 6),
+        lambda s: beam_search(model, s, 3, max_length=6),
+    ):
+        assert decode(source) == [
+            decode(row[None, row != PAD])[0] for row in source
+        ], "rows are mixed up in decoding"
 
 
 def test_a_tag_is_never_said_and_vectors_are_shared():
@@ -145,7 +191,9 @@ def test_a_tag_is_never_said_and_vectors_are_shared():
     assert tags.abs().sum(1).min() > 0, "both tags are read"
     with torch.no_grad():
         model.embedding.tokens.weight[5] += 1
-    assert not torch.allclose(model(*batch(9))[..., 5], logits[..., 5]), "what is read is what is said"
+    assert not torch.allclose(
+        model(*batch(9))[..., 5], logits[..., 5]
+    ), "what is read is what is said"
 
 
 def test_longer_than_the_table_of_positions():
@@ -155,14 +203,16 @@ def test_longer_than_the_table_of_positions():
     same(model.step(target[:, 0], state)[0], whole[:, 0], "positions beyond the table")
 
 
-# The loss ---------------------------------------------------------------------------------------------------------
+# The loss -----------------------------------------------------------------------------------------
+
 
 def in_one(model, source, target, share, smoothing):
     logits = model.output(model.states(source, target[:, :-1]))
     kinds = dict(ignore_index=PAD, label_smoothing=smoothing)
     start = 1 + source.size(1)
-    return (F.cross_entropy(logits[:, start:].mT, target[:, 1:], **kinds)
-            + share * F.cross_entropy(logits[:, :start - 1].mT, source, **kinds))
+    return F.cross_entropy(logits[:, start:].mT, target[:, 1:], **kinds) + share * F.cross_entropy(
+        logits[:, : start - 1].mT, source, **kinds
+    )
 
 
 @PREFIXES
@@ -175,7 +225,12 @@ def test_the_loss_is_the_target_and_a_share_of_the_source(prefix, seed, share, s
     loss = stream_loss(model, source, target, share, smoothing)
     plain = in_one(twin, source, target, share, smoothing)
     plain.backward()
-    same(loss.double(), plain.detach(), "the loss is over other labels: is a tag asked for?", atol=1e-5)
+    same(
+        loss.double(),
+        plain.detach(),
+        "the loss is over other labels: is a tag asked for?",
+        atol=1e-5,
+    )
     for mine, theirs in zip(model.parameters(), twin.parameters()):
         same(mine.grad, theirs.grad, "the gradient is not the loss's", atol=1e-6)
 
@@ -192,12 +247,19 @@ def test_without_a_share_it_is_any_models_loss():
 def test_validation_is_over_the_target_alone():
     model = small(13).float()
     pairs = [([5, 6, EOS], [BOS, 7, EOS]), ([5, EOS], [BOS, 8, 9, 4, EOS])]
-    total = sum(-model(torch.tensor([s]), torch.tensor([t[:-1]])).log_softmax(-1)[0].gather(
-        1, torch.tensor(t[1:])[:, None]).sum().item() for s, t in pairs)
+    total = sum(
+        -model(torch.tensor([s]), torch.tensor([t[:-1]]))
+        .log_softmax(-1)[0]
+        .gather(1, torch.tensor(t[1:])[:, None])
+        .sum()
+        .item()
+        for s, t in pairs
+    )
     assert abs(validation_loss(model, pairs) - total / 6) < 1e-5
 
 
-# The share --------------------------------------------------------------------------------------------------------
+# The share ----------------------------------------------------------------------------------------
+
 
 @given(st.integers(2, 3000), st.floats(0.01, 0.99), st.floats(0.05, 0.95))
 def test_the_share_falls_in_two_lines(steps, alpha, bend):
@@ -217,15 +279,23 @@ def test_the_decay_goes_on_where_a_run_was_stopped(tmp_path):
         def share(step):
             heard.append(source_share(step, batches.steps))
             return heard[-1]
-        return Trainer(small(15).float(), config, folder=folder, schedule=lambda n: rise_and_fall(n, batches.steps, 1e-2, 2),
-                       gradient=stream_gradient(share))
+
+        return Trainer(
+            small(15).float(),
+            config,
+            folder=folder,
+            schedule=lambda n: rise_and_fall(n, batches.steps, 1e-2, 2),
+            gradient=stream_gradient(share),
+        )
 
     def losses_of(log):
         return [e["loss"] for e in log if e["kind"] == "step"]
 
     heard = [[], [], []]
     losses = losses_of(trainer(tmp_path / "whole", heard[0]).fit(batches))
-    assert heard[0] == [source_share(n, batches.steps) for n in range(batches.steps)], "the decay is off by one"
+    assert heard[0] == [
+        source_share(n, batches.steps) for n in range(batches.steps)
+    ], "the decay is off by one"
     trainer(tmp_path / "two", heard[1]).fit(batches, until=7)
     assert losses_of(trainer(tmp_path / "two", heard[2]).fit(batches)) == losses
     assert heard[1] + heard[2] == heard[0], "λ begins anew after a stop"
@@ -234,15 +304,23 @@ def test_the_decay_goes_on_where_a_run_was_stopped(tmp_path):
 def test_each_share_is_what_its_name_says():
     source, target = batch(21, t=6)
     target[:, 1] = 5
-    for make, share in ((constant_share, lambda n: 1.0), (falling_share, lambda n: source_share(n, 8))):
-        run = Trainer(small(22).float(), TrainingConfig(), schedule=lambda n: 0.01, gradient=make(8))
+    for make, share in (
+        (constant_share, lambda n: 1.0),
+        (falling_share, lambda n: source_share(n, 8)),
+    ):
+        run = Trainer(
+            small(22).float(), TrainingConfig(), schedule=lambda n: 0.01, gradient=make(8)
+        )
         for n in range(4):
             twin = copy.deepcopy(run.model)
             expected = stream_loss(twin, source, target, share(n), 0.1)
-            assert float(run.train_step(source, target)["loss"]) == float(expected), "the decay is off by one"
+            assert float(run.train_step(source, target)["loss"]) == float(
+                expected
+            ), "the decay is off by one"
 
 
-# The designs ------------------------------------------------------------------------------------------------------
+# The designs --------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("scale", SCALES.values(), ids=list(SCALES))
 def test_equal_parameters(scale):
@@ -255,13 +333,25 @@ def test_equal_parameters(scale):
 
 
 def test_each_design_is_what_its_name_says():
-    built = {name: design.build(50, SMALL_SIZES | dict(d_model=16, d_ff=64), 2 * 16 + 84 * 256 + 95 * 16 + 50 * 16)
-             for name, design in DESIGNS.items()}
+    built = {
+        name: design.build(
+            50, SMALL_SIZES | dict(d_model=16, d_ff=64), 2 * 16 + 84 * 256 + 95 * 16 + 50 * 16
+        )
+        for name, design in DESIGNS.items()
+    }
     assert {name for name, model in built.items() if model.prefix} == {"decoder-only-prefix"}
     assert {name: design.gradient for name, design in DESIGNS.items()} == {
-        "decoder-only": None, "decoder-only-prefix": None, "decoder-only-both": constant_share, "decoder-only-decay": falling_share}
-    assert all((model.decoder.norm.weight == 1).all() for model in built.values()), "the last norm begins at 1"
-    assert all(design.smoothing == 0.1 and design.optimizer == "adam" for design in DESIGNS.values())
+        "decoder-only": None,
+        "decoder-only-prefix": None,
+        "decoder-only-both": constant_share,
+        "decoder-only-decay": falling_share,
+    }
+    assert all(
+        (model.decoder.norm.weight == 1).all() for model in built.values()
+    ), "the last norm begins at 1"
+    assert all(
+        design.smoothing == 0.1 and design.optimizer == "adam" for design in DESIGNS.values()
+    )
 
 
 def test_one_vocabulary_or_a_refusal():
@@ -276,29 +366,47 @@ def test_the_source_is_read_in_order_unless_a_prefix_is_asked_for():
 
 def test_the_mean_of_a_single_label_is_that_label():
     model, source, target = small(5), torch.tensor([[4, EOS]]), torch.tensor([[BOS, EOS]])
-    assert torch.allclose(stream_loss(model, source, target, 0.0, 0.0).double(), F.cross_entropy(model(source, target[:, :1])[:, 0], target[:, 1]))
+    assert torch.allclose(
+        stream_loss(model, source, target, 0.0, 0.0).double(),
+        F.cross_entropy(model(source, target[:, :1])[:, 0], target[:, 1]),
+    )
 
 
 def test_a_constant_share_and_precision_reach_the_loss():
     model, (source, target) = small(16).float(), batch(17, t=6)
     target[:, 1] = 5
-    run = Trainer(model, TrainingConfig(smoothing=0.0, precision="bf16"), gradient=constant_share(8))
+    run = Trainer(
+        model, TrainingConfig(smoothing=0.0, precision="bf16"), gradient=constant_share(8)
+    )
     half = float(run.gradient(run, source, target))
     whole = float(in_one(model, source, target, 1.0, 0.0).detach())
     assert half != whole and math.isclose(half, whole, rel_tol=0.05)
 
 
 def test_the_deepest_stack_that_is_looked_at():
-    tall = build_stream(50, dict(d_model=16, n_heads=4, d_ff=64, norm="post", n_encoder_layers=0, n_decoder_layers=1),
-                        52 * 16 + 2 * (12 * 256 + 13 * 16))
-    assert len(tall.decoder.layers) == 2 and tall.config.n_encoder_layers == 0 and tall.config.norm == "post"
+    tall = build_stream(
+        50,
+        dict(d_model=16, n_heads=4, d_ff=64, norm="post", n_encoder_layers=0, n_decoder_layers=1),
+        52 * 16 + 2 * (12 * 256 + 13 * 16),
+    )
+    assert (
+        len(tall.decoder.layers) == 2
+        and tall.config.n_encoder_layers == 0
+        and tall.config.norm == "post"
+    )
     assert isinstance(tall.decoder.norm, nn.Identity)
 
 
 def test_the_start_is_that_of_the_book():
-    model = DecoderOnly(TransformerConfig(50, d_model=16, n_heads=4, d_ff=64, n_decoder_layers=3, dropout=0.3, norm="pre"))
-    assert model.decoder.layers[0].feed_forward[0].bias.abs().max() == 0, "initialise has been there"
-    assert model.decoder.norm.weight.unique().item() == 16 ** -0.5
+    model = DecoderOnly(
+        TransformerConfig(
+            50, d_model=16, n_heads=4, d_ff=64, n_decoder_layers=3, dropout=0.3, norm="pre"
+        )
+    )
+    assert (
+        model.decoder.layers[0].feed_forward[0].bias.abs().max() == 0
+    ), "initialise has been there"
+    assert model.decoder.norm.weight.unique().item() == 16**-0.5
     layer = model.decoder.layers[2]
     assert layer.around_attention.first and layer.attention.n_heads == 4
     assert layer.around_attention.dropout.p == model.embedding.dropout.p == 0.3
@@ -309,18 +417,28 @@ def test_the_start_is_that_of_the_book():
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_the_layer_is_pytorchs_under_a_causal_mask(norm, training):
     torch.manual_seed(0)
-    layer, causal = shake(StreamLayer(16, 4, 32, 0.0, norm).double()).train(training), causal_mask(6)
-    theirs = nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True, norm_first=norm == "pre").double().train(training)
+    layer, causal = shake(StreamLayer(16, 4, 32, 0.0, norm).double()).train(training), causal_mask(
+        6
+    )
+    theirs = (
+        nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True, norm_first=norm == "pre")
+        .double()
+        .train(training)
+    )
     pairs, x = copy_layer(layer, theirs), normal(2, 6, 16)
     mine, other = layer(x, mask=causal), theirs(x, src_mask=~causal[0, 0], is_causal=True)
     same(mine, other, "the layer differs from nn.TransformerEncoderLayer")
-    for one, two in zip(gradients(mine, [x, *(w for w, _ in pairs)]), gradients(other, [x, *(w for _, w in pairs)]), strict=True):
+    for one, two in zip(
+        gradients(mine, [x, *(w for w, _ in pairs)]),
+        gradients(other, [x, *(w for _, w in pairs)]),
+        strict=True,
+    ):
         same(one, two, "a gradient differs from nn.TransformerEncoderLayer's")
 
 
 def test_parameters_of_a_layer_by_hand():
-    assert sum(w.numel() for w in StreamLayer(512, 8, 2048).parameters()) == 12 * 512 ** 2 + 13 * 512
-    assert sum(w.numel() for w in DecoderLayer(512, 8, 2048).parameters()) == 16 * 512 ** 2 + 19 * 512
+    assert sum(w.numel() for w in StreamLayer(512, 8, 2048).parameters()) == 12 * 512**2 + 13 * 512
+    assert sum(w.numel() for w in DecoderLayer(512, 8, 2048).parameters()) == 16 * 512**2 + 19 * 512
 
 
 def test_greedy_is_the_plain_loop():
@@ -334,17 +452,25 @@ def test_greedy_is_the_plain_loop():
 
 
 def test_a_step_takes_twice_the_products():
-    "Without the output layer, for a source of 12: 7 layers of 12 D² against 3 of 14 D² (cross-attention's keys are there)."
-    sizes, source = dict(d_model=16, n_heads=4, d_ff=64, dropout=0.0, norm="pre"), torch.randint(4, 50, (1, 12))
+    """Without the output layer, for a source of 12: 7 layers of 12 D² against 3 of 14 D²
+    (cross-attention's keys are there)."""
+    sizes, source = dict(d_model=16, n_heads=4, d_ff=64, dropout=0.0, norm="pre"), torch.randint(
+        4, 50, (1, 12)
+    )
     for model, products, scores in (
-            (Transformer(TransformerConfig(50, n_encoder_layers=3, n_decoder_layers=3, **sizes)), 3 * 14, 3 * 4 * (12 + 1)),
-            (DecoderOnly(TransformerConfig(50, n_decoder_layers=7, **sizes)), 7 * 12, 7 * 4 * (13 + 1))):
+        (
+            Transformer(TransformerConfig(50, n_encoder_layers=3, n_decoder_layers=3, **sizes)),
+            3 * 14,
+            3 * 4 * (12 + 1),
+        ),
+        (DecoderOnly(TransformerConfig(50, n_decoder_layers=7, **sizes)), 7 * 12, 7 * 4 * (13 + 1)),
+    ):
         model.eval()
         with torch.no_grad():
             state = model.start(source)
             with FlopCounterMode(display=False) as counter:
                 model.step(torch.full_like(source[:, 0], 7), state)
-        assert counter.get_total_flops() - 2 * 50 * 16 == 2 * products * 16 ** 2 + scores * 16
+        assert counter.get_total_flops() - 2 * 50 * 16 == 2 * products * 16**2 + scores * 16
 
 
 def test_both_losses_pay_for_the_output_layer_of_their_labels():

@@ -1,4 +1,6 @@
-"""Decoding part by part: what leaves a batch, what a beam keeps, when it stops, and how far it is from a search of everything."""
+"""Decoding part by part: what leaves a batch, what a beam keeps, when it stops, and how far it is
+from a search of everything."""
+
 import json
 import math
 
@@ -8,19 +10,34 @@ from helpers import sentences
 
 from transformer_lit import decoding
 from transformer_lit.decoding import (
-    ALL, beam_search, going_on, greedy_decode, grow_beams, in_evaluation, keep_finished, limits, open_ones, penalty, select)
+    ALL,
+    beam_search,
+    going_on,
+    greedy_decode,
+    grow_beams,
+    in_evaluation,
+    keep_finished,
+    limits,
+    open_ones,
+    penalty,
+    select,
+)
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.support.files import shipped
-from transformer_lit.support.kernels import for_any_length
+from transformer_lit.corpora.files import shipped
+from transformer_lit.runtime.kernels import for_any_length
 
 
 @pytest.fixture(scope="module")
 def model():
     "Random weights, kept from saying PAD and BOS; sources of four and of six tokens."
     torch.manual_seed(4)
-    made = Transformer(TransformerConfig(9, d_model=32, n_heads=4, d_ff=64, n_encoder_layers=2, n_decoder_layers=2)).eval()
-    made.output.register_forward_hook(lambda part, x, logits: logits.index_fill(-1, torch.tensor([PAD, BOS]), -torch.inf))
+    made = Transformer(
+        TransformerConfig(9, d_model=32, n_heads=4, d_ff=64, n_encoder_layers=2, n_decoder_layers=2)
+    ).eval()
+    made.output.register_forward_hook(
+        lambda part, x, logits: logits.index_fill(-1, torch.tensor([PAD, BOS]), -torch.inf)
+    )
     return made
 
 
@@ -32,16 +49,21 @@ def source():
     return made
 
 
-# Rows that leave -----------------------------------------------------------------------------------------------------
+# Rows that leave ----------------------------------------------------------------------------------
+
 
 def test_select_follows_rows_and_what_the_source_gave_follows_sentences():
     a = torch.arange(6).view(3, 2)
     picked = select({"a": a, "more": [(a + 10,)]}, torch.tensor([2, 0, 0]))
     assert picked["a"].tolist() == [[4, 5], [0, 1], [0, 1]]
-    assert picked["more"][0][0].tolist() == [[14, 15], [10, 11], [10, 11]] and isinstance(picked["more"][0], tuple)
+    assert picked["more"][0][0].tolist() == [[14, 15], [10, 11], [10, 11]] and isinstance(
+        picked["more"][0], tuple
+    )
     state = [{"memory_keys": a, "source_mask": a, "said": torch.arange(6)}]
-    kept, = select(state, torch.tensor([5, 4]), torch.tensor([2]))
-    assert kept["memory_keys"].equal(a[2:]) and kept["source_mask"].equal(a[2:]), "a part of the source has a row per sentence"
+    (kept,) = select(state, torch.tensor([5, 4]), torch.tensor([2]))
+    assert kept["memory_keys"].equal(a[2:]) and kept["source_mask"].equal(
+        a[2:]
+    ), "a part of the source has a row per sentence"
     assert kept["said"].tolist() == [5, 4], "what a hypothesis has said has a row of its own"
     assert select(state, ALL, ALL)[0]["memory_keys"] is a, "rows that all stay are copied"
     assert select(state, ALL, torch.tensor([1]))[0]["memory_keys"].equal(a[1:2])
@@ -57,10 +79,16 @@ class Spy(torch.nn.Module):
 
 
 def test_decoding_evaluates_without_gradients_and_puts_the_mode_back():
-    asked = in_evaluation(lambda model, *args, **options: (model.training, torch.is_grad_enabled(), args, options))
+    asked = in_evaluation(
+        lambda model, *args, **options: (model.training, torch.is_grad_enabled(), args, options)
+    )
     spy = Spy()
-    assert asked(spy, 1, beam=2) == (False, False, (1,), {"beam": 2}) and spy.training, "the training mode is not put back"
-    assert asked(spy.eval(), 1)[0] is False and not spy.training, "a model that evaluates must not come back in training"
+    assert (
+        asked(spy, 1, beam=2) == (False, False, (1,), {"beam": 2}) and spy.training
+    ), "the training mode is not put back"
+    assert (
+        asked(spy.eval(), 1)[0] is False and not spy.training
+    ), "a model that evaluates must not come back in training"
     assert asked.__name__ == "<lambda>", "the name of what is wrapped is lost"
 
     def fails(model):
@@ -74,11 +102,15 @@ def test_decoding_evaluates_without_gradients_and_puts_the_mode_back():
 def test_no_plan_is_made_for_a_length_that_comes_once(model, source, monkeypatch):
     "cuDNN's attention is left out while decoding, and taken again afterwards, also after an error."
     seen, allowed, take = [], torch.backends.cuda.cudnn_sdp_enabled, model.step
-    monkeypatch.setattr(model, "step", lambda *args: seen.append(allowed()) or take(*args), raising=False)
+    monkeypatch.setattr(
+        model, "step", lambda *args: seen.append(allowed()) or take(*args), raising=False
+    )
     for search in greedy_decode, beam_search:
         search(model, source, max_length=2)
         seen.append(allowed())
-    assert seen == [False, False, True] * 2, "decoding takes cuDNN's attention, or doesn't give it back"
+    assert (
+        seen == [False, False, True] * 2
+    ), "decoding takes cuDNN's attention, or doesn't give it back"
     monkeypatch.setattr(model, "step", None, raising=False)
     with pytest.raises(TypeError):
         greedy_decode(model, source)
@@ -102,12 +134,15 @@ def test_a_source_may_be_anything_that_its_model_reads(small):
     "Numbers that aren't ids, no rows at all: a search asks a source for its length and its device."
     random, every, _ = small
     for search in greedy_decode, beam_search:
-        assert search(random, every) == search(Halves(random), every / 2), "the first tokens are ids, whatever a source is made of"
+        assert search(random, every) == search(
+            Halves(random), every / 2
+        ), "the first tokens are ids, whatever a source is made of"
         assert search(random, every[:0], max_length=3) == []
 
 
 class Halves:
     "Reads halves of what the other model reads."
+
     def __init__(self, model):
         self.step, self.start = model.step, lambda source: model.start((2 * source).long())
 
@@ -121,7 +156,9 @@ def test_greedy_is_the_plain_loop(model, source, longest):
 
 
 def test_a_sentence_may_have_its_own_length_and_fifty_tokens(model, source):
-    endless = model.output.register_forward_hook(lambda part, x, logits: logits.index_fill(-1, torch.tensor([EOS]), -torch.inf))
+    endless = model.output.register_forward_hook(
+        lambda part, x, logits: logits.index_fill(-1, torch.tensor([EOS]), -torch.inf)
+    )
     said = greedy_decode(model, source)
     endless.remove()
     assert [len(ids) for ids in said] == [54, 56] * 6, "the limit comes from the padded batch"
@@ -129,8 +166,12 @@ def test_a_sentence_may_have_its_own_length_and_fifty_tokens(model, source):
 
 def test_with_a_cache_the_source_is_projected_once_a_layer(model, source):
     target, calls = sentences(12, 10, 0).clamp(3, 8), [0, 0]
-    hooks = [layer.cross_attention.key.register_forward_hook(lambda *_, i=i: calls.__setitem__(i, calls[i] + 1))
-             for i, layer in enumerate(model.decoder.layers)]
+    hooks = [
+        layer.cross_attention.key.register_forward_hook(
+            lambda *_, i=i: calls.__setitem__(i, calls[i] + 1)
+        )
+        for i, layer in enumerate(model.decoder.layers)
+    ]
     state = model.start(source)
     for t in range(10):
         _, state = model.step(target[:, t], state)
@@ -142,12 +183,15 @@ def test_with_a_cache_the_source_is_projected_once_a_layer(model, source):
         hook.remove()
 
 
-# What a beam keeps ---------------------------------------------------------------------------------------------------
+# What a beam keeps --------------------------------------------------------------------------------
+
 
 def by_hand():
     "Beginnings of 0.6 and 0.4: EOS and word 3 at 0.5 each, word 3 at 0.9 and EOS at 0.1."
     next_p = torch.tensor([[0, 0, 0.5, 0.5], [0, 0, 0.1, 0.9]])
-    return grow_beams(next_p.log() + 3, torch.tensor([[0.6, 0.4]]).log())  # a constant in the logits changes nothing
+    return grow_beams(
+        next_p.log() + 3, torch.tensor([[0.6, 0.4]]).log()
+    )  # a constant in the logits changes nothing
 
 
 def test_growing_by_hand():
@@ -173,17 +217,25 @@ def test_growing_is_ranking_every_sum(seed):
 
 def finishing():
     "Two sentences with a beam of two, after two steps."
-    return (torch.tensor([0, 1]), torch.tensor([[[1, 5], [1, 6]], [[1, 7], [1, 8]]]),
-            torch.tensor([[-1.0, -2, -3, -4], [-1.5, -2, -3, -4]]), torch.tensor([[EOS, 5, 5, 5], [EOS, EOS, 5, 5]]))
+    return (
+        torch.tensor([0, 1]),
+        torch.tensor([[[1, 5], [1, 6]], [[1, 7], [1, 8]]]),
+        torch.tensor([[-1.0, -2, -3, -4], [-1.5, -2, -3, -4]]),
+        torch.tensor([[EOS, 5, 5, 5], [EOS, EOS, 5, 5]]),
+    )
 
 
 def held(*rows):
     "The best so far of each sentence: its score and its one id, in a row that has room for more."
-    return torch.tensor([score for score, _ in rows]), torch.tensor([[i, EOS, EOS] for _, i in rows])
+    return torch.tensor([score for score, _ in rows]), torch.tensor(
+        [[i, EOS, EOS] for _, i in rows]
+    )
 
 
 def told(best):
-    return [(score, ids[:ids.index(EOS)]) for score, ids in zip(best[0].tolist(), best[1].tolist())]
+    return [
+        (score, ids[: ids.index(EOS)]) for score, ids in zip(best[0].tolist(), best[1].tolist())
+    ]
 
 
 def test_the_best_finished_one_is_remembered():
@@ -200,34 +252,50 @@ def test_an_end_behind_the_k_best_does_not_count():
     assert told(none) == [(-math.inf, [])] * 2 and count.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("hope, last, done, left", [
-    ([-0.5, -1.5], [9, 9], [1, 1], [0]),  # no open one can win any more
-    ([-0.5, -0.5], [9, 9], [1, 2], [0]),  # k have finished
-    ([-0.5, -0.5], [2, 1], [0, 0], [0]),  # the limit
-    ([-0.5, -0.5], [9, 9], [1, 1], [0, 1])])
+@pytest.mark.parametrize(
+    "hope, last, done, left",
+    [
+        ([-0.5, -1.5], [9, 9], [1, 1], [0]),  # no open one can win any more
+        ([-0.5, -0.5], [9, 9], [1, 2], [0]),  # k have finished
+        ([-0.5, -0.5], [2, 1], [0, 0], [0]),  # the limit
+        ([-0.5, -0.5], [9, 9], [1, 1], [0, 1]),
+    ],
+)
 def test_reasons_to_stop(hope, last, done, left):
     rows, said, _, _ = finishing()
     best = held((-1.0, 6), (-1.0, 8))
-    assert going_on(best, rows, said, *map(torch.tensor, (hope, last, done))).tolist() == left, "the search ends while an open one can win, or goes on when none can"
+    assert (
+        going_on(best, rows, said, *map(torch.tensor, (hope, last, done))).tolist() == left
+    ), "the search ends while an open one can win, or goes on when none can"
     assert told(best) == [(-1.0, [6]), (-1.0, [8])], "the limit must not replace what has finished"
 
 
 def test_at_the_limit_the_best_open_one_is_taken():
     rows, said, _, _ = finishing()
     none = held((-math.inf, EOS), (-math.inf, EOS))
-    assert going_on(none, rows, said, *map(torch.tensor, ([-0.5, -1.5], [1, 1], [0, 0]))).tolist() == []
+    assert (
+        going_on(none, rows, said, *map(torch.tensor, ([-0.5, -1.5], [1, 1], [0, 0]))).tolist()
+        == []
+    )
     assert told(none) == [(-0.5, [5]), (-1.5, [7])]
 
 
 def test_the_defaults_are_the_papers():
     assert beam_search.__wrapped__.__defaults__ == (4, 0.6, None, False)
-    assert penalty(1) == 1 and penalty(7, 1.0) == 2 and penalty(9, 0) == 1 and math.isclose(penalty(7), 2 ** 0.6)
+    assert (
+        penalty(1) == 1
+        and penalty(7, 1.0) == 2
+        and penalty(9, 0) == 1
+        and math.isclose(penalty(7), 2**0.6)
+    )
 
 
-# Against a search through everything ---------------------------------------------------------------------------------
+# Against a search through everything --------------------------------------------------------------
+
 
 class RandomModel:
     "Random odds for each source and each two tokens before."
+
     def __init__(self, n, vocab=9):
         dice = torch.Generator().manual_seed(0)
         self.odds = 2 * torch.randn(n, vocab, vocab, vocab, generator=dice)
@@ -262,7 +330,14 @@ def exhaustive(model, source, alpha, longest=4):
 def small():
     "The model, 60 sources, and for three penalties the best sentence of each."
     random, every = RandomModel(60), torch.arange(60)[:, None]
-    return random, every, {alpha: [exhaustive(random, row[None], alpha) for row in every] for alpha in (0.0, 0.6, 2.0)}
+    return (
+        random,
+        every,
+        {
+            alpha: [exhaustive(random, row[None], alpha) for row in every]
+            for alpha in (0.0, 0.6, 2.0)
+        },
+    )
 
 
 def found(small, k, alpha):
@@ -285,11 +360,20 @@ def old_order(state, rows, sentences=None):
 
 FAULTS = {
     "the state is not reordered": {"select": old_order},
-    "past scores are dropped": {"grow_beams": lambda logits, scores: grow_beams(
-        logits, scores.clamp(min=-1e4).mul(1e-9).where(scores > -torch.inf, scores))},
-    "all k copies of the start count": {"grow_beams": lambda logits, scores: grow_beams(
-        logits, scores.masked_fill(scores.isinf(), 0))},
-    "finished ones go on": {"open_ones": lambda top, beams, tokens, k: (top[:, :k], beams[:, :k], tokens[:, :k])}}
+    "past scores are dropped": {
+        "grow_beams": lambda logits, scores: grow_beams(
+            logits, scores.clamp(min=-1e4).mul(1e-9).where(scores > -torch.inf, scores)
+        )
+    },
+    "all k copies of the start count": {
+        "grow_beams": lambda logits, scores: grow_beams(
+            logits, scores.masked_fill(scores.isinf(), 0)
+        )
+    },
+    "finished ones go on": {
+        "open_ones": lambda top, beams, tokens, k: (top[:, :k], beams[:, :k], tokens[:, :k])
+    },
+}
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -300,13 +384,19 @@ def test_faults_of_a_beam_lose_sentences(small, name, monkeypatch):
     lost = [a - found(small, 4, alpha) for a, alpha in zip(right, (0.0, 2.0))]
     assert max(lost) > 0.02, f"{name}, and as many sentences are found"
     if name == "finished ones go on":
-        assert lost[0] == 0, "without a penalty this fault is harmless: a finished hypothesis pushes out worse ones only"
+        assert lost[0] == 0, (
+            "without a penalty this fault is harmless: a finished hypothesis pushes out worse ones"
+            " only"
+        )
 
 
-# What the page says of the recorded run ----------------------------------------------------------------------------
+# What the page says of the recorded run -----------------------------------------------------------
+
 
 def test_a_patient_search_is_no_better_in_the_recorded_run():
     record = json.loads(shipped("results/bench/stopping.json").read_text("utf-8"))
     for hasty, calm in zip(record["rows"][::2], record["rows"][1::2]):
         assert not hasty["patient"] and calm["patient"] and hasty["alpha"] == calm["alpha"]
-        assert calm["difference"]["low"] < 0 < calm["difference"]["high"], "the page says that BLEU can't tell the rules apart"
+        assert (
+            calm["difference"]["low"] < 0 < calm["difference"]["high"]
+        ), "the page says that BLEU can't tell the rules apart"

@@ -1,23 +1,30 @@
-"""`support.devices`: one place decides where to compute."""
+"""`runtime.devices`: one place decides where to compute."""
+
 from unittest.mock import Mock
 
 import pytest
 import torch
 
-from transformer_lit.support import devices, options
-from transformer_lit.support.devices import answers_in, device_here, join_processes
+from transformer_lit import options
+from transformer_lit.runtime import devices
+from transformer_lit.runtime.devices import answers_in, device_here, join_processes
 
 
 @pytest.fixture
 def machine(monkeypatch):
     "What PyTorch sees on it."
+
     def has(cuda: bool = False, mps: bool = False) -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+
     return has
 
 
-@pytest.mark.parametrize("cuda, mps, kind", [(True, False, "cuda"), (False, False, "cpu"), (False, True, "cpu"), (True, True, "cuda")])
+@pytest.mark.parametrize(
+    "cuda, mps, kind",
+    [(True, False, "cuda"), (False, False, "cpu"), (False, True, "cpu"), (True, True, "cuda")],
+)
 def test_nobody_asked(cuda, mps, kind, machine):
     machine(cuda, mps)
     assert device_here().type == device_here("auto").type == kind
@@ -25,21 +32,33 @@ def test_nobody_asked(cuda, mps, kind, machine):
 
 def test_what_is_asked_for_is_taken_where_it_is_there(machine):
     machine(cuda=True, mps=True)
-    assert [device_here(name).type for name in options.DEVICE["choices"]] == ["cuda", "cpu", "cuda", "mps"]
+    assert [device_here(name).type for name in options.DEVICE["choices"]] == [
+        "cuda",
+        "cpu",
+        "cuda",
+        "mps",
+    ]
     machine()
     assert device_here("cpu").type == "cpu"
     for name, words in ("cuda", "no NVIDIA GPU"), ("mps", "no Apple GPU"):
         try:
             device_here(name)
         except ValueError as error:
-            assert f"{words} on this machine: leave --device {name} out, or take --device cpu" in str(error)
+            assert (
+                f"{words} on this machine: leave --device {name} out, or take --device cpu" in str(
+                    error
+                )
+            )
         else:
             pytest.fail("a device that isn't there must be refused")
 
 
 def test_under_torchrun_the_processes_meet_on_the_device_that_was_asked_for(machine, monkeypatch):
     machine(cuda=True)
-    met, chosen = Mock(side_effect=lambda **_: chosen.assert_called_with(torch.device("cuda", 1))), Mock()
+    met, chosen = (
+        Mock(side_effect=lambda **_: chosen.assert_called_with(torch.device("cuda", 1))),
+        Mock(),
+    )
     monkeypatch.setattr(devices.dist, "init_process_group", met)
     monkeypatch.setattr(devices.dist, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "set_device", chosen)
@@ -49,12 +68,21 @@ def test_under_torchrun_the_processes_meet_on_the_device_that_was_asked_for(mach
     chosen.assert_called_once_with(torch.device("cuda", 1))
     met.assert_not_called()
     monkeypatch.setenv("RANK", "1")
-    assert join_processes("cuda") == torch.device("cuda", 1), "the GPU is chosen before they meet, or each begins on the first one"
-    assert (met.call_args.kwargs["backend"], met.call_args.kwargs["device_id"]) == ("nccl", torch.device("cuda", 1))
-    assert join_processes("cpu") == torch.device("cpu") and met.call_args.kwargs["backend"] == "gloo"
+    assert join_processes("cuda") == torch.device(
+        "cuda", 1
+    ), "the GPU is chosen before they meet, or each begins on the first one"
+    assert (met.call_args.kwargs["backend"], met.call_args.kwargs["device_id"]) == (
+        "nccl",
+        torch.device("cuda", 1),
+    )
+    assert (
+        join_processes("cpu") == torch.device("cpu") and met.call_args.kwargs["backend"] == "gloo"
+    )
     assert "device_id" not in met.call_args.kwargs
     monkeypatch.setenv("LOCAL_RANK", "2")
-    with pytest.raises(ValueError, match="more processes than there are GPUs: --nproc-per-node 2 is the most here"):
+    with pytest.raises(
+        ValueError, match="more processes than there are GPUs: --nproc-per-node 2 is the most here"
+    ):
         join_processes("cuda")
     monkeypatch.setenv("WORLD_SIZE", "2")
     machine(mps=True)
@@ -64,4 +92,8 @@ def test_under_torchrun_the_processes_meet_on_the_device_that_was_asked_for(mach
 
 def test_answers_are_the_same_on_any_processor(monkeypatch):
     monkeypatch.setattr(devices, "precision_here", lambda device: "bf16")
-    assert (answers_in(torch.device("cuda")), answers_in(torch.device("cpu")), answers_in(torch.device("mps"))) == ("bf16", "fp32", "fp32")
+    assert (
+        answers_in(torch.device("cuda")),
+        answers_in(torch.device("cpu")),
+        answers_in(torch.device("mps")),
+    ) == ("bf16", "fp32", "fp32")

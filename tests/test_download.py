@@ -1,4 +1,6 @@
-"""Downloads that fail in every way, from a server on this machine: whole or not at all, and one sentence that says what to do."""
+"""Downloads that fail in every way, from a server on this machine: whole or not at all, and one
+sentence that says what to do."""
+
 import errno
 import hashlib
 import io
@@ -14,8 +16,8 @@ import requests
 from helpers import one_sentence, zipped
 from web_server import BODIES, WHOLE, Answers, archive, server  # noqa: F401
 
-from transformer_lit.support import corpora, download
-from transformer_lit.support.download import Transfer
+from transformer_lit.corpora import download, published as corpora
+from transformer_lit.corpora.download import Transfer
 
 
 def fails(urls, path, check=download.whole_zip):
@@ -35,14 +37,17 @@ def another(path):
 def damaged(kind):
     "An archive with a wrong byte in its text."
     whole = zipped({"fra.txt": "".join(f"line {n * n}\tligne {n}\n" for n in range(300))}, kind)
-    place = 37 if kind == zipfile.ZIP_DEFLATED else len(whole) // 2  # 37: the compressed text's first byte, a wrong one
-    return whole[:place] + b"\x07" + whole[place + 1:]
+    place = (
+        37 if kind == zipfile.ZIP_DEFLATED else len(whole) // 2
+    )  # 37: the compressed text's first byte, a wrong one
+    return whole[:place] + b"\x07" + whole[place + 1 :]
 
 
 DAMAGED = {"stored": damaged(zipfile.ZIP_STORED), "deflated": damaged(zipfile.ZIP_DEFLATED)}
 
 
-# What makes a file whole -----------------------------------------------------------------------------------------
+# What makes a file whole --------------------------------------------------------------------------
+
 
 def test_a_whole_zip_and_one_wrong_bit(tmp_path):
     path = tmp_path / "a.zip"
@@ -65,25 +70,44 @@ def test_a_page_is_no_file(tmp_path):
     assert download.not_a_page(path) is None
 
 
-# What is said, and what is left ----------------------------------------------------------------------------------
+# What is said, and what is left -------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("good_before", [False, True])
-@pytest.mark.parametrize("fault, words", [
-    ("missing", "the server says 404"), ("error", "the server says 503"), ("page", "a web page came instead of the file"),
-    ("empty", "not a whole zip"), ("half", "not a whole zip"), ("text", "not a whole zip"), ("cut-noranges", "it broke off after"),
-    ("slow-noranges", "fell silent"), ("tsv.gz", "SHA-256 of its text"), ("stored", "is damaged"), ("deflated", "not a whole zip")])
-def test_a_failed_download_is_one_sentence(server, fault, words, good_before, tmp_path, monkeypatch):  # noqa: F811
+@pytest.mark.parametrize(
+    "fault, words",
+    [
+        ("missing", "the server says 404"),
+        ("error", "the server says 503"),
+        ("page", "a web page came instead of the file"),
+        ("empty", "not a whole zip"),
+        ("half", "not a whole zip"),
+        ("text", "not a whole zip"),
+        ("cut-noranges", "it broke off after"),
+        ("slow-noranges", "fell silent"),
+        ("tsv.gz", "SHA-256 of its text"),
+        ("stored", "is damaged"),
+        ("deflated", "not a whole zip"),
+    ],
+)
+def test_a_failed_download_is_one_sentence(
+    server, fault, words, good_before, tmp_path, monkeypatch
+):  # noqa: F811
     for name, body in DAMAGED.items():
         monkeypatch.setitem(BODIES, name, body)
     path = tmp_path / "kept" / "fra-eng.zip"
     if good_before:
         path.parent.mkdir()
         path.write_bytes(b"a good one")
-    assert words in fails(f"{server}/{fault}/x", path, another if fault == "tsv.gz" else download.whole_zip)
+    assert words in fails(
+        f"{server}/{fault}/x", path, another if fault == "tsv.gz" else download.whole_zip
+    )
     left = [p.name for p in path.parent.glob("*")]
     assert left == ["fra-eng.zip"] * good_before, f"a failed download leaves {left}"
     assert not good_before or path.read_bytes() == b"a good one", "a good file was overwritten"
-    assert good_before or not path.parent.exists(), "a folder that was made for nothing is taken away again"
+    assert (
+        good_before or not path.parent.exists()
+    ), "a folder that was made for nothing is taken away again"
 
 
 def test_a_server_that_is_gone(tmp_path, monkeypatch):
@@ -95,8 +119,14 @@ def test_a_server_that_is_gone(tmp_path, monkeypatch):
 
 
 def test_the_sentence_names_every_address_and_what_to_do(server, tmp_path):  # noqa: F811
-    said = fails([f"{server}/missing/a", f"{server}/cut-noranges/a"], tmp_path / "tatoeba" / "fra-eng.zip")
-    assert said.count("http") == 2 and "holds tatoeba/fra-eng.zip" in said and "What came is kept" not in said
+    said = fails(
+        [f"{server}/missing/a", f"{server}/cut-noranges/a"], tmp_path / "tatoeba" / "fra-eng.zip"
+    )
+    assert (
+        said.count("http") == 2
+        and "holds tatoeba/fra-eng.zip" in said
+        and "What came is kept" not in said
+    )
 
 
 def test_the_reason_is_the_best_known_one():
@@ -105,26 +135,42 @@ def test_the_reason_is_the_best_known_one():
     nobody = requests.ConnectionError("Max retries exceeded (Caused by ...)")
     refused = requests.HTTPError("x", response=SimpleNamespace(status_code=403, reason="Forbidden"))
     assert [download.reason(e) for e in (full, silent, nobody, refused, OSError("x" * 500))] == [
-        "the disk is full", "the server fell silent", "no server answers there", "the server says 403 Forbidden", "x" * 120]
+        "the disk is full",
+        "the server fell silent",
+        "no server answers there",
+        "the server says 403 Forbidden",
+        "x" * 120,
+    ]
 
 
 @pytest.mark.parametrize("name", ["cut", "slow"])
 def test_what_came_is_kept_where_the_server_can_go_on(server, name, tmp_path):  # noqa: F811
     path = tmp_path / "a.zip"
     said = fails(f"{server}/{name}/a.zip", path)
-    assert ". What came is kept, and the next try goes on from there. Download it yourself and put it at " in said
+    assert (
+        ". What came is kept, and the next try goes on from there. Download it yourself and put"
+        " it at "
+        in said
+    )
     assert not path.exists()
     half = (tmp_path / "a.zip.part").read_bytes()
     assert half and WHOLE.startswith(half), "half a file under another name, for the next try"
     download.download(f"{server}/good/a.zip", path)
-    assert Answers.asked[-1][:2] == ("good", len(half)), "the next try must go on where the last one stopped"
+    assert Answers.asked[-1][:2] == (
+        "good",
+        len(half),
+    ), "the next try must go on where the last one stopped"
     assert path.read_bytes() == WHOLE and [p.name for p in tmp_path.iterdir()] == ["a.zip"]
 
 
 def test_a_mirror_goes_on_where_the_first_stopped(server, tmp_path):  # noqa: F811
     Answers.broken["first"] = 1
-    download.download([f"{server}/missing/a", f"{server}/first/a", f"{server}/second/a"], tmp_path / "a.zip")
-    assert [name for name, *_ in Answers.asked] == ["missing", "first", "second"] and Answers.asked[-1][1] > 0
+    download.download(
+        [f"{server}/missing/a", f"{server}/first/a", f"{server}/second/a"], tmp_path / "a.zip"
+    )
+    assert [name for name, *_ in Answers.asked] == ["missing", "first", "second"] and Answers.asked[
+        -1
+    ][1] > 0
     assert (tmp_path / "a.zip").read_bytes() == WHOLE
     said = fails([f"{server}/missing/a", f"{server}/page/a"], tmp_path / "b.zip")
     assert "404" in said and "web page" in said, "every address is named with its reason"
@@ -136,13 +182,17 @@ def test_an_old_half_never_spoils_a_file(server, half, tmp_path):  # noqa: F811
     download.download(f"{server}/good/a.zip", tmp_path / "a.zip")
     assert (tmp_path / "a.zip").read_bytes() == WHOLE and len(list(tmp_path.iterdir())) == 1
     starts = [start for _, start, _ in Answers.asked]
-    assert starts == ([len(half)] if half == WHOLE else [len(half), 0]), "asked from there, then from the beginning, or left as it is"
+    assert starts == (
+        [len(half)] if half == WHOLE else [len(half), 0]
+    ), "asked from there, then from the beginning, or left as it is"
 
 
 def test_a_server_without_ranges_starts_again(server, tmp_path):  # noqa: F811
     (tmp_path / "a.zip.part").write_bytes(WHOLE[:100])
     download.download(f"{server}/good-noranges/a.zip", tmp_path / "a.zip")
-    assert (tmp_path / "a.zip").read_bytes() == WHOLE, "200 sends everything: it must not be put behind the half"
+    assert (
+        tmp_path / "a.zip"
+    ).read_bytes() == WHOLE, "200 sends everything: it must not be put behind the half"
 
 
 def test_a_full_disk(server, tmp_path, monkeypatch):  # noqa: F811
@@ -168,21 +218,34 @@ def test_ctrl_c_keeps_the_half(server, tmp_path, monkeypatch):  # noqa: F811
     half = (tmp_path / "a.zip.part").stat().st_size
     monkeypatch.setattr(requests.Response, "iter_content", iter_content)
     download.download(f"{server}/good/a.zip", tmp_path / "a.zip")
-    assert 0 < half and Answers.asked[-1][:2] == ("good", half) and (tmp_path / "a.zip").read_bytes() == WHOLE
+    assert (
+        0 < half
+        and Answers.asked[-1][:2] == ("good", half)
+        and (tmp_path / "a.zip").read_bytes() == WHOLE
+    )
 
 
 def test_a_mirror_gives_the_file_that_was_published(server, tmp_path):  # noqa: F811
-    assert all("#sha1=" in url and url.startswith("https:") for urls in corpora.MIRRORS.values() for url in urls)
+    assert all(
+        "#sha1=" in url and url.startswith("https:")
+        for urls in corpora.MIRRORS.values()
+        for url in urls
+    )
     good, other = hashlib.sha1(WHOLE).hexdigest(), "0" * 40
     said = fails(f"{server}/good/a#sha1={other}", tmp_path / "a.zip")
     assert "its SHA-1 is not the published one" in said and "#sha1" not in said
-    assert download.download(f"{server}/good/a#sha1={good}", tmp_path / "a.zip").read_bytes() == WHOLE
+    assert (
+        download.download(f"{server}/good/a#sha1={good}", tmp_path / "a.zip").read_bytes() == WHOLE
+    )
 
 
-# One transfer ----------------------------------------------------------------------------------------------------
+# One transfer -------------------------------------------------------------------------------------
+
 
 def test_bytes_are_asked_for_as_they_are(server, tmp_path):  # noqa: F811
-    assert download.from_byte() == {"Accept-Encoding": "identity"}, "with nothing in hand any server understands the question"
+    assert download.from_byte() == {
+        "Accept-Encoding": "identity"
+    }, "with nothing in hand any server understands the question"
     assert download.from_byte(1000) == {"Accept-Encoding": "identity", "Range": "bytes=1000-"}
     part, statuses = tmp_path / "part", []
     for name in "good", "good-noranges":
@@ -215,14 +278,25 @@ def test_pooch_is_quiet_and_warnings_are_as_before():
     given.assert_called_once_with("ignore")
 
 
-@pytest.mark.parametrize("sent, status, broke, length, said", [
-    (b"efghij", 206, False, 6, None), (b"efgh", 206, False, 6, "it broke off after 8 bytes of 10"),
-    (b"ef", 200, False, 6, None), (b"e", 200, False, 6, "it broke off after 5 bytes of 6"),
-    (b"ef", 206, False, None, None), (b"ef", 206, True, None, "it broke off after 6 bytes")])
-def test_all_that_was_announced_must_arrive(sent, status, broke, length, said, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "sent, status, broke, length, said",
+    [
+        (b"efghij", 206, False, 6, None),
+        (b"efgh", 206, False, 6, "it broke off after 8 bytes of 10"),
+        (b"ef", 200, False, 6, None),
+        (b"e", 200, False, 6, "it broke off after 5 bytes of 6"),
+        (b"ef", 206, False, None, None),
+        (b"ef", 206, True, None, "it broke off after 6 bytes"),
+    ],
+)
+def test_all_that_was_announced_must_arrive(
+    sent, status, broke, length, said, tmp_path, monkeypatch
+):
     def append(self):
         self.part.write_bytes(self.part.read_bytes() + sent)
-        self.answer = SimpleNamespace(status_code=status, headers={"Content-Length": str(length)} if length else {})
+        self.answer = SimpleNamespace(
+            status_code=status, headers={"Content-Length": str(length)} if length else {}
+        )
         if broke:
             raise requests.exceptions.ChunkedEncodingError
 
@@ -269,13 +343,16 @@ def test_a_silent_server_is_waited_for_half_a_minute():
     assert download.download.__defaults__[0] is download.whole_zip
 
 
-# Three places ----------------------------------------------------------------------------------------------------
+# Three places -------------------------------------------------------------------------------------
+
 
 def test_a_download_is_fresh_and_says_nothing(server, tmp_path, capsys):  # noqa: F811
     (tmp_path / "one.zip.part").write_bytes(archive("an older try\n"))
     for name in "one.zip", "two.zip":
         assert download.download(f"{server}/good/{name}", tmp_path / name) == tmp_path / name
-        assert (tmp_path / name).read_bytes() == WHOLE, "what came is not what the server has: was an older try kept?"
+        assert (
+            tmp_path / name
+        ).read_bytes() == WHOLE, "what came is not what the server has: was an older try kept?"
     said = capsys.readouterr()
     assert not said.out + said.err, "with no terminal there is no bar"
 
@@ -285,14 +362,20 @@ def test_yours_first_then_the_cache_then_the_publisher(server, tmp_path, monkeyp
     assert download.here("x/good.zip") is None
     kept = download.find("x/good.zip", f"{server}/good/")
     assert kept == tmp_path / "cache/transformer-lit/x/good.zip" and kept.read_bytes() == WHOLE
-    assert [p.name for p in kept.parent.iterdir()] == ["good.zip"], "a download leaves only the file that was asked for"
-    assert download.find("x/good.zip", dead) == kept == download.here("x/good.zip"), "what is in the cache is not fetched again"
+    assert [p.name for p in kept.parent.iterdir()] == [
+        "good.zip"
+    ], "a download leaves only the file that was asked for"
+    assert (
+        download.find("x/good.zip", dead) == kept == download.here("x/good.zip")
+    ), "what is in the cache is not fetched again"
     assert download.recorded() == {"x/good.zip": hashlib.sha256(WHOLE).hexdigest()}
     own = tmp_path / "own"
     (own / "x").mkdir(parents=True)
     (own / "x/good.zip").write_bytes(b"mine, as it is")
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(own))
-    assert download.find("x/good.zip", dead) == own / "x/good.zip", "the reader's own folder comes before the cache"
+    assert (
+        download.find("x/good.zip", dead) == own / "x/good.zip"
+    ), "the reader's own folder comes before the cache"
     assert download.places() == [own, tmp_path / "cache/transformer-lit"]
 
 

@@ -1,9 +1,12 @@
-"""The engine in the page says what the package says: tokens, logits, greedy and beam search, in Chromium and in Firefox.
+"""The engine in the page says what the package says: tokens, logits, greedy and beam search, in
+Chromium and in Firefox.
 
-The fast tests take a small sample in Chromium, from a folder. The slow ones take 200 sentences, every character there is, both browsers, from
-a folder and from a server. TRANSFORMER_LIT_SENTENCES=2000 asks all of them: 6 minutes for the pocket translator and 18 for the other, with
-WebAssembly on two cores that had other work; all answers were equal, greedy and by beam search.
-"""
+The fast tests take a small sample in Chromium, from a folder. The slow ones take 200 sentences,
+every character there is, both browsers, from a folder and from a server.
+TRANSFORMER_LIT_SENTENCES=2000 asks all of them: 6 minutes for the pocket translator and 18 for the
+other, with WebAssembly on two cores that had other work; all answers were equal, greedy and by beam
+search."""
+
 import base64
 import contextlib
 import functools
@@ -27,9 +30,9 @@ from tokenizers import Tokenizer
 from transformer_lit import attention_maps
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD
-from transformer_lit.support.checkpoint import fill_weights, named_tensors
-from transformer_lit.support.files import shipped
-from transformer_lit.support.precision import pack, unpack
+from transformer_lit.runs.checkpoints import fill_weights, named_tensors
+from transformer_lit.corpora.files import shipped
+from transformer_lit.runtime.precision import pack, unpack
 from transformer_lit.pocket import load_pocket
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import collate
@@ -37,16 +40,44 @@ from transformer_lit.translation import Translator, answers, pieces, readable
 
 ENGINE = shipped("data/engine/engine.js")
 SENTENCES = [
-    "The animal didn't cross the street because it was too tired.", "The animal didn't cross the street because it was too wide.",
-    "I love you.", "Where is my old key?", "She can't catch the small bird.", "They are going to climb over the wall.",
-    "He will jump.", "You didn't eat the apple, did you?"]
+    "The animal didn't cross the street because it was too tired.",
+    "The animal didn't cross the street because it was too wide.",
+    "I love you.",
+    "Where is my old key?",
+    "She can't catch the small bird.",
+    "They are going to climb over the wall.",
+    "He will jump.",
+    "You didn't eat the apple, did you?",
+]
 ODD = [
-    "", " ", "\t\n", "?", "...", "a", "I see 3 cats & 2.5 dogs — for £4!", "l’été, “déjà vu”", "I 😀 you 👩‍👩‍👧 so 🇫🇷 much", "שלום עולם, מה נשמע?", "مرحبا بالعالم",
-    "Ｆｕｌｌ ｗｉｄｔｈ", "e\u0301 against é, ﬁne", "你好。世界！", "नमस्ते दुनिया", "x\u200by\u200dz\ufeff", "<eos> <pad> </script> \\u0000 {{data}}", "\x00\x1c\x1d\x85 a\xa0b\u2028c",
-    "Mr. Smith met Dr. Jones. They ate. Then they left! Did they? Yes… " * 6, "very " * 150 + "long", "no" * 300, "Ⓐ🅰 ²³¹ ½ Ⅻ ١٢٣ _a_-b", "naïve café's d'accord 'quoted'"]
+    "",
+    " ",
+    "\t\n",
+    "?",
+    "...",
+    "a",
+    "I see 3 cats & 2.5 dogs — for £4!",
+    "l’été, “déjà vu”",
+    "I 😀 you 👩‍👩‍👧 so 🇫🇷 much",
+    "שלום עולם, מה נשמע?",
+    "مرحبا بالعالم",
+    "Ｆｕｌｌ ｗｉｄｔｈ",
+    "e\u0301 against é, ﬁne",
+    "你好。世界！",
+    "नमस्ते दुनिया",
+    "x\u200by\u200dz\ufeff",
+    "<eos> <pad> </script> \\u0000 {{data}}",
+    "\x00\x1c\x1d\x85 a\xa0b\u2028c",
+    "Mr. Smith met Dr. Jones. They ate. Then they left! Did they? Yes… " * 6,
+    "very " * 150 + "long",
+    "no" * 300,
+    "Ⓐ🅰 ²³¹ ½ Ⅻ ١٢٣ _a_-b",
+    "naïve café's d'accord 'quoted'",
+]
 
 
-# Pages that hold it -----------------------------------------------------------------------------------------------------
+# Pages that hold it -------------------------------------------------------------------------------
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
@@ -54,15 +85,29 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("engine")
     packing.write(folder)
     for norm in "pre", "post":
-        packing.write_model(folder, f"random-{norm}", packing.any_model(f"random-{norm}", random_one(norm)))
-    (folder / "page.html").write_text('<!doctype html><meta charset="utf-8"><title>t</title><script src="engine.js"></script>', "utf-8")
+        packing.write_model(
+            folder, f"random-{norm}", packing.any_model(f"random-{norm}", random_one(norm))
+        )
+    (folder / "page.html").write_text(
+        '<!doctype html><meta charset="utf-8"><title>t</title><script src="engine.js"></script>',
+        "utf-8",
+    )
     return folder
 
 
 @functools.cache
 def random_one(norm):
-    "A translator with a word list, every weight of it random and then rounded to a byte; its matrices have whole blocks of 16."
-    one = translators.words(d_model=32, d_ff=48, n_heads=4, n_encoder_layers=2, n_decoder_layers=3, norm=norm, tied=norm == "pre")
+    """A translator with a word list, every weight of it random and then rounded to a byte; its
+    matrices have whole blocks of 16."""
+    one = translators.words(
+        d_model=32,
+        d_ff=48,
+        n_heads=4,
+        n_encoder_layers=2,
+        n_decoder_layers=3,
+        norm=norm,
+        tied=norm == "pre",
+    )
     with torch.no_grad():
         for weight in one.model.parameters():
             weight.add_(torch.randn_like(weight) * 0.3)
@@ -72,7 +117,11 @@ def random_one(norm):
 
 @functools.cache
 def ours(name):
-    return random_one(name[7:]) if name.startswith("random") else Translator.from_pretrained(shipped(f"data/checkpoints/{name}"))
+    return (
+        random_one(name[7:])
+        if name.startswith("random")
+        else Translator.from_pretrained(shipped(f"data/checkpoints/{name}"))
+    )
 
 
 @contextlib.contextmanager
@@ -95,7 +144,12 @@ def page(browser, site):
     one.set_default_timeout(600_000)
     problems = []
     one.on("pageerror", lambda error: problems.append(str(error)))
-    one.on("request", lambda request: problems.append(request.url) if not request.url.startswith(("file:", "blob:")) else None)
+    one.on(
+        "request",
+        lambda request: (
+            problems.append(request.url) if not request.url.startswith(("file:", "blob:")) else None
+        ),
+    )
     one.goto((site / "page.html").as_uri())
     yield one
     one.close()
@@ -110,11 +164,16 @@ def fox(site):
         yield one
 
 
-@pytest.fixture(scope="module", params=["chromium-folder", "chromium-server", "firefox-folder", "firefox-server"])
+@pytest.fixture(
+    scope="module",
+    params=["chromium-folder", "chromium-server", "firefox-folder", "firefox-server"],
+)
 def anywhere(request, site):
     "Both browsers, from a folder and from a server."
     with served(site) as address:
-        start = f"{address}/page.html" if "server" in request.param else (site / "page.html").as_uri()
+        start = (
+            f"{address}/page.html" if "server" in request.param else (site / "page.html").as_uri()
+        )
         if "firefox" in request.param:
             one = request.getfixturevalue("fox")
             one.goto(start)
@@ -130,11 +189,14 @@ def anywhere(request, site):
 def said(page, name, ids, **options):
     "What the engine answers to many sources; `plain` is no option of an answer but of opening."
     plain = options.pop("plain", False)
-    return page.evaluate("""async ({name, plain, ids, options}) => {
+    return page.evaluate(
+        """async ({name, plain, ids, options}) => {
       const engine = await tlEngine.open(name, {plain}), all = [];
       for (const one of ids) all.push((await engine.answer(one, options)).ids);
       return [engine.about.kernel, all];
-    }""", {"name": name, "plain": plain, "ids": ids, "options": options})
+    }""",
+        {"name": name, "plain": plain, "ids": ids, "options": options},
+    )
 
 
 def same_answers(page, name, texts, plain):
@@ -142,7 +204,9 @@ def same_answers(page, name, texts, plain):
     translator, ids = ours(name), [ours(name).source.encode(text) for text in texts]
     wanted = [[], answers(translator.model, ids, 4, 64)]
     for start in range(0, len(ids), 64):
-        wanted[0] += greedy_decode(translator.model, collate([(one, [BOS]) for one in ids[start:start + 64]])[0])
+        wanted[0] += greedy_decode(
+            translator.model, collate([(one, [BOS]) for one in ids[start : start + 64]])[0]
+        )
     counts = []
     for beam, right in zip((1, 4), wanted):
         used, found = said(page, name, ids, beam=beam, plain=plain)
@@ -153,24 +217,33 @@ def same_answers(page, name, texts, plain):
 
 def tokens(page, name, texts):
     "Parts of each text as the engine cuts them: lists of [text, ids]."
-    return page.evaluate("""async ({name, texts}) => {
+    return page.evaluate(
+        """async ({name, texts}) => {
       const engine = await tlEngine.open(name), all = [];
       for (const text of texts) all.push((await engine.tokens(text)).parts.map(part => [part.text, part.ids]));
       return all;
-    }""", {"name": name, "texts": texts})
+    }""",
+        {"name": name, "texts": texts},
+    )
 
 
 def our_tokens(name, texts):
     "The same from the package."
     one = ours(name)
-    cut = [pieces(readable(text), lambda part: len(one.source.encode(part)), *one.limits) for text in texts]
+    cut = [
+        pieces(readable(text), lambda part: len(one.source.encode(part)), *one.limits)
+        for text in texts
+    ]
     return [[[part, one.source.encode(part)] for part in parts] for parts in cut]
 
 
-# What is built ------------------------------------------------------------------------------------------------------------
+# What is built ------------------------------------------------------------------------------------
+
 
 def test_the_kernel_in_the_script_is_the_one_that_is_written_here():
-    assert kernel.written(ENGINE.read_text("utf-8")) == ENGINE.read_text("utf-8"), "python tools/kernel.py"
+    assert kernel.written(ENGINE.read_text("utf-8")) == ENGINE.read_text(
+        "utf-8"
+    ), "python tools/kernel.py"
     assert len(kernel.module()) < 1200
     with pytest.raises(ValueError, match="no instruction"):
         kernel.instruction("f64.add", [])
@@ -178,13 +251,32 @@ def test_the_kernel_in_the_script_is_the_one_that_is_written_here():
 
 def test_the_script_asks_nobody():
     text = ENGINE.read_text("utf-8")
-    assert not [word for word in ("fetch(", "XMLHttpRequest", "importScripts", "WebSocket", "http:", "https:", "sendBeacon", "eval(") if word in text]
+    assert not [
+        word
+        for word in (
+            "fetch(",
+            "XMLHttpRequest",
+            "importScripts",
+            "WebSocket",
+            "http:",
+            "https:",
+            "sendBeacon",
+            "eval(",
+        )
+        if word in text
+    ]
 
 
-@pytest.mark.parametrize("name, least, most", [("pocket", 2.9e6, 3.2e6), ("tatoeba-fr", 12.5e6, 13e6), ("mixture-fr", 13.9e6, 14.5e6)])
+@pytest.mark.parametrize(
+    "name, least, most",
+    [("pocket", 2.9e6, 3.2e6), ("tatoeba-fr", 12.5e6, 13e6), ("mixture-fr", 13.9e6, 14.5e6)],
+)
 def test_a_model_in_scripts_is_its_file_and_little_more(site, name, least, most):
     parts = sorted(site.glob(f"model-{name}-*.js"))
-    assert least < sum(part.stat().st_size for part in parts) < most and max(part.stat().st_size for part in parts) < 1.1e6
+    assert (
+        least < sum(part.stat().st_size for part in parts) < most
+        and max(part.stat().st_size for part in parts) < 1.1e6
+    )
     weights = shipped(f"data/checkpoints/{name}/model.safetensors").stat().st_size
     assert len(packing.shipped_model(name)) < weights + 70_000, "a second copy of something"
 
@@ -198,27 +290,46 @@ def test_merges_out_of_order_are_refused():
         packing.merges(Subwords(Tokenizer.from_str(json.dumps(kept))))
 
 
-# Tokens -------------------------------------------------------------------------------------------------------------------
+# Tokens -------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("name", packing.NAMES)
 def test_tokens_are_the_packages(page, name):
     texts = SENTENCES + ODD
-    for text, theirs, mine in zip(texts, tokens(page, name, texts), our_tokens(name, texts), strict=True):
+    for text, theirs, mine in zip(
+        texts, tokens(page, name, texts), our_tokens(name, texts), strict=True
+    ):
         assert theirs == mine, text
 
 
 def test_half_a_character_becomes_a_question_mark(page):
-    found = page.evaluate("""async () => (await (await tlEngine.open("tatoeba-fr")).tokens("a" + String.fromCharCode(0xd800) + "b")).parts[0].text""")
+    found = page.evaluate(
+        """async () => (await (await tlEngine.open("tatoeba-fr")).tokens("a" + String.fromCharCode(0xd800) + "b")).parts[0].text"""
+    )
     assert found == "a?b" == readable("a\ud800b")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tatoeba-fr", "pocket"])
 def test_every_character_is_cut_as_the_package_cuts_it(page, name):
-    "All that Python's Unicode knows, between letters, after a space and before an apostrophe; private ones and half ones apart."
-    letters = [letter for letter in map(chr, range(0x110000)) if unicodedata.category(letter) not in ("Cs", "Co") and known(letter)]
-    texts = [" ".join(f"a{letter}b {letter}'" for letter in letters[i:i + 20]) for i in range(0, len(letters), 20)]
-    wrong = [text for text, theirs, mine in zip(texts, tokens(page, name, texts), our_tokens(name, texts), strict=True) if theirs != mine]
+    """All that Python's Unicode knows, between letters, after a space and before an apostrophe;
+    private ones and half ones apart."""
+    letters = [
+        letter
+        for letter in map(chr, range(0x110000))
+        if unicodedata.category(letter) not in ("Cs", "Co") and known(letter)
+    ]
+    texts = [
+        " ".join(f"a{letter}b {letter}'" for letter in letters[i : i + 20])
+        for i in range(0, len(letters), 20)
+    ]
+    wrong = [
+        text
+        for text, theirs, mine in zip(
+            texts, tokens(page, name, texts), our_tokens(name, texts), strict=True
+        )
+        if theirs != mine
+    ]
     assert not wrong, f"{len(wrong)} of {len(texts)}: {wrong[0]!r}"
 
 
@@ -230,26 +341,45 @@ def test_tokens_of_2000_sentences_are_the_packages(page):
         assert tokens(page, name, texts) == our_tokens(name, texts)
 
 
-# Numbers ------------------------------------------------------------------------------------------------------------------
+# Numbers ------------------------------------------------------------------------------------------
+
 
 def read(page, name, source, target, plain=False, **options):
-    "Logits (T, V) and the weights of every attention, kind -> (layers, heads, rows, columns), as the engine has them."
-    found = page.evaluate("""async ({name, plain, source, target, options}) => {
+    """Logits (T, V) and the weights of every attention, kind -> (layers, heads, rows, columns), as
+    the engine has them."""
+    found = page.evaluate(
+        """async ({name, plain, source, target, options}) => {
       const engine = await tlEngine.open(name, {plain}), found = await engine.read(source, target, options), maps = {};
       const text = floats => { let all = ""; for (const byte of new Uint8Array(floats.buffer)) all += String.fromCharCode(byte); return btoa(all); };
       for (const kind in found.attention) maps[kind] = found.attention[kind].map(layer => layer.map(map => [map.rows, map.columns, text(map.weights)]));
       return [text(found.logits), maps];
-    }""", {"name": name, "plain": plain, "source": source, "target": target, "options": options})
+    }""",
+        {"name": name, "plain": plain, "source": source, "target": target, "options": options},
+    )
     floats = lambda text: torch.from_numpy(np.frombuffer(base64.b64decode(text), "<f4").copy())
-    maps = {kind: torch.stack([torch.stack([floats(text).view(rows, columns) for rows, columns, text in layer]) for layer in layers])
-            for kind, layers in found[1].items()}
+    maps = {
+        kind: torch.stack(
+            [
+                torch.stack([floats(text).view(rows, columns) for rows, columns, text in layer])
+                for layer in layers
+            ]
+        )
+        for kind, layers in found[1].items()
+    }
     return floats(found[0]).view(len(target) + 1, -1), maps
 
 
 def check_numbers(page, name, plain):
     translator = ours(name)
-    for text in SENTENCES[:3] if not name.startswith("random") else ["I see a cats.", "I see f keys and more."]:
-        source, target = translator.source.encode(text), translator.target.encode(translator.translate([text])[0])[:-1]
+    for text in (
+        SENTENCES[:3]
+        if not name.startswith("random")
+        else ["I see a cats.", "I see f keys and more."]
+    ):
+        source, target = (
+            translator.source.encode(text),
+            translator.target.encode(translator.translate([text])[0])[:-1],
+        )
         logits, maps = read(page, name, source, target, plain)
         with torch.no_grad(), attention_maps.record(translator.model) as seen:
             wanted = translator.model(torch.tensor([source]), torch.tensor([[BOS] + target]))[0]
@@ -266,24 +396,48 @@ def test_logits_and_attention_are_the_packages(page, name, plain):
 
 def test_pads_change_nothing_while_they_are_masked(page):
     translator, text = ours("pocket"), SENTENCES[0]
-    source, target = translator.source.encode(text), translator.target.encode(translator.translate([text])[0])[:-1]
+    source, target = (
+        translator.source.encode(text),
+        translator.target.encode(translator.translate([text])[0])[:-1],
+    )
     plain, padded = (read(page, "pocket", source, target, pads=pads)[0] for pads in (0, 5))
     assert torch.allclose(plain, padded, atol=1e-4)
     unmasked, _ = read(page, "pocket", source, target, pads=5, broken={"noSourceMask": True})
     model, ids = translator.model, torch.tensor([source + [PAD] * 5])
     with torch.no_grad():
         memory = model.encoder(model.source(ids), None)
-        wanted = model.output(model.decoder(model.target(torch.tensor([[BOS] + target])), memory, torch.ones(1, 1, len(target) + 1, len(target) + 1).tril().bool(), None))
+        wanted = model.output(
+            model.decoder(
+                model.target(torch.tensor([[BOS] + target])),
+                memory,
+                torch.ones(1, 1, len(target) + 1, len(target) + 1).tril().bool(),
+                None,
+            )
+        )
     assert (unmasked - plain).abs().max() > 0.1 and torch.allclose(unmasked, wanted[0], atol=1e-3)
 
 
-@pytest.mark.parametrize("broken", [
-    {"noHeads": [["cross", 2, 0], ["encoder", 1, 3], ["decoder", 0, 1]]}, {"noPositions": True}, {"noPositions": "source"}, {"noScale": True},
-    {"noResidual": ["encoder.1"]}, {"noNorm": ["decoder.0.cross_attention"]}, {"noCross": True}, {"stuckPosition": True}], ids=lambda one: next(iter(one)))
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"noHeads": [["cross", 2, 0], ["encoder", 1, 3], ["decoder", 0, 1]]},
+        {"noPositions": True},
+        {"noPositions": "source"},
+        {"noScale": True},
+        {"noResidual": ["encoder.1"]},
+        {"noNorm": ["decoder.0.cross_attention"]},
+        {"noCross": True},
+        {"stuckPosition": True},
+    ],
+    ids=lambda one: next(iter(one)),
+)
 def test_what_is_broken_is_what_the_package_says_broken_likewise(page, broken, monkeypatch):
     translator, text = Translator.from_pretrained(shipped("data/checkpoints/pocket")), SENTENCES[0]
     model = translator.model
-    source, target = translator.source.encode(text), translator.target.encode(translator.translate([text])[0])[:-1]
+    source, target = (
+        translator.source.encode(text),
+        translator.target.encode(translator.translate([text])[0])[:-1],
+    )
     whole, _ = read(page, "pocket", source, target)
     found, _ = read(page, "pocket", source, target, broken=broken)
     place = contextlib.nullcontext()
@@ -300,10 +454,15 @@ def test_what_is_broken_is_what_the_package_says_broken_likewise(page, broken, m
             part.query.weight.data *= (128 // 4) ** 0.5
             part.query.bias.data *= (128 // 4) ** 0.5
     if "noResidual" in broken:
-        for around in model.encoder.layers[1].around_attention, model.encoder.layers[1].around_feed_forward:
+        for around in (
+            model.encoder.layers[1].around_attention,
+            model.encoder.layers[1].around_feed_forward,
+        ):
             monkeypatch.setattr(around, "forward", lambda x, f, around=around: f(around.norm(x)))
     if "noNorm" in broken:
-        monkeypatch.setattr(model.decoder.layers[0].around_cross_attention, "norm", torch.nn.Identity())
+        monkeypatch.setattr(
+            model.decoder.layers[0].around_cross_attention, "norm", torch.nn.Identity()
+        )
     if "noCross" in broken:
         for layer in model.decoder.layers:
             monkeypatch.setattr(layer.around_cross_attention, "forward", lambda x, f: x)
@@ -312,7 +471,8 @@ def test_what_is_broken_is_what_the_package_says_broken_likewise(page, broken, m
     assert torch.allclose(found, wanted, atol=2e-3) and (found - whole).abs().max() > 0.01
 
 
-# Answers ------------------------------------------------------------------------------------------------------------------
+# Answers ------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("plain", [False, True], ids=["wasm", "plain"])
 @pytest.mark.parametrize("name", packing.NAMES)
@@ -324,38 +484,51 @@ def test_other_beams_penalties_and_limits_are_the_packages(page):
     model, ids = ours("pocket").model, [ours("pocket").source.encode(text) for text in SENTENCES]
     for beam, alpha, most in (2, 0.0, None), (8, 1.5, None), (4, 0.6, 3), (3, 0.6, 1):
         wanted = [beam_search(model, torch.tensor([one]), beam, alpha, most)[0] for one in ids]
-        assert said(page, "pocket", ids, beam=beam, alpha=alpha, maxLength=most)[1] == wanted, (beam, alpha, most)
+        assert said(page, "pocket", ids, beam=beam, alpha=alpha, maxLength=most)[1] == wanted, (
+            beam,
+            alpha,
+            most,
+        )
 
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_an_answer_says_whether_it_found_its_end(page, beam):
     ids = ours("pocket").source.encode(SENTENCES[0])
-    ended = page.evaluate("""async ([ids, beam]) => {
+    ended = page.evaluate(
+        """async ([ids, beam]) => {
       const engine = await tlEngine.open("pocket", {}), all = [];
       for (const maxLength of [null, 2]) all.push((await engine.answer(ids, {beam, maxLength})).ended);
       const given = await engine.answer(ids, {beam, maxLength: 2, prefix: [5, 6]});
       return [...all, given.ended, given.ids];
-    }""", [ids, beam])
+    }""",
+        [ids, beam],
+    )
     assert ended == [True, False, False, [5, 6]]
 
 
 def test_whole_texts_are_translated_as_the_package_translates_them(page):
     texts = [ODD[18], *SENTENCES, " ", "She didn't eat.\n\nHe was too old!  "]
-    found = page.evaluate("""async texts => {
+    found = page.evaluate(
+        """async texts => {
       const engine = await tlEngine.open("pocket"), all = [];
       for (const text of texts) all.push((await engine.translate(text)).text);
       return all;
-    }""", texts)
+    }""",
+        texts,
+    )
     assert found == ours("pocket").translate(texts, precision="fp32")
 
 
 @pytest.mark.slow
 def test_odd_texts_are_translated_as_the_package_translates_them(page):
-    found = page.evaluate("""async texts => {
+    found = page.evaluate(
+        """async texts => {
       const engine = await tlEngine.open("tatoeba-fr"), all = [];
       for (const text of texts) all.push((await engine.translate(text)).text);
       return all;
-    }""", ODD)
+    }""",
+        ODD,
+    )
     assert found == ours("tatoeba-fr").translate(ODD, precision="fp32")
 
 
@@ -363,11 +536,12 @@ def test_odd_texts_are_translated_as_the_package_translates_them(page):
 @pytest.mark.parametrize("name", ["pocket", "tatoeba-fr"])
 @pytest.mark.parametrize("plain", [False, True], ids=["wasm", "plain"])
 def test_answers_to_many_sentences_are_the_packages(page, name, plain):
-    """Two sentences in a thousand may differ: where two hypotheses score the same to the last digits, the order of a sum decides.
-    All 2,000 are asked with TRANSFORMER_LIT_SENTENCES=2000 (plain: a fifth of them); 200 otherwise."""
+    """Two sentences in a thousand may differ: where two hypotheses score the same to the last
+    digits, the order of a sum decides. All 2,000 are asked with TRANSFORMER_LIT_SENTENCES=2000
+    (plain: a fifth of them); 200 otherwise."""
     asked = int(os.environ.get("TRANSFORMER_LIT_SENTENCES", 200)) // (5 if plain else 1)
     all_of_them = [pair.english for pair in load_pocket()["test"]]
-    texts = all_of_them[::len(all_of_them) // asked][:asked]
+    texts = all_of_them[:: len(all_of_them) // asked][:asked]
     greedy, beam, n = same_answers(page, name, texts, plain)
     print(f"{name}, {'plain' if plain else 'wasm'}: greedy {greedy}, beam 4 {beam} of {n}")
     assert min(greedy, beam) >= 0.998 * n - 1
@@ -382,27 +556,43 @@ def test_both_browsers_from_a_folder_and_from_a_server(anywhere):
     assert tokens(anywhere, "tatoeba-fr", texts) == our_tokens("tatoeba-fr", texts)
 
 
-# What the page is told ------------------------------------------------------------------------------------------------------
+# What the page is told ----------------------------------------------------------------------------
+
 
 def test_events_tell_what_happens_meanwhile(page):
-    found = page.evaluate("""async text => {
+    found = page.evaluate(
+        """async text => {
       const engine = await tlEngine.open("pocket"), greedy = [], beam = [];
       const answer = await engine.translate(text, {beam: 1, top: 5, attention: true}, event => greedy.push(event));
       await engine.translate(text, {}, event => beam.push(event));
       return {greedy, beam, ids: answer.parts[0].ids, last: answer.parts[0].attention.cross[0][0].rows};
-    }""", SENTENCES[0])
-    assert [event["kind"] for event in found["greedy"]] == ["part"] + ["token"] * (len(found["ids"]) + 1) + ["said"]
+    }""",
+        SENTENCES[0],
+    )
+    assert [event["kind"] for event in found["greedy"]] == ["part"] + ["token"] * (
+        len(found["ids"]) + 1
+    ) + ["said"]
     words = [event for event in found["greedy"] if event["kind"] == "token"]
-    assert [event["id"] for event in words] == found["ids"] + [EOS] and words[-1]["text"] == found["greedy"][-1]["text"]
+    assert [event["id"] for event in words] == found["ids"] + [EOS] and words[-1]["text"] == found[
+        "greedy"
+    ][-1]["text"]
     logits, maps = read(page, "pocket", ours("pocket").source.encode(SENTENCES[0]), found["ids"])
     for event, row in zip(words, logits.log_softmax(-1)):
         top = row.topk(5)
         assert [one["id"] for one in event["top"]] == top.indices.tolist()
-        assert torch.allclose(torch.tensor([one["logP"] for one in event["top"]]), top.values, atol=1e-3)
+        assert torch.allclose(
+            torch.tensor([one["logP"] for one in event["top"]]), top.values, atol=1e-3
+        )
     assert found["last"] == len(words) == maps["cross"].shape[2]
     trees = [event for event in found["beam"] if event["kind"] == "beam"]
-    assert all(len(event["rows"]) == 8 for event in trees) and all(sum(row["state"] == "open" for row in event["rows"]) == 4 for event in trees)
-    assert any(row["state"] == "ended" and row["text"] == found["beam"][-1]["text"] for event in trees for row in event["rows"])
+    assert all(len(event["rows"]) == 8 for event in trees) and all(
+        sum(row["state"] == "open" for row in event["rows"]) == 4 for event in trees
+    )
+    assert any(
+        row["state"] == "ended" and row["text"] == found["beam"][-1]["text"]
+        for event in trees
+        for row in event["rows"]
+    )
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -421,7 +611,13 @@ def test_progress_is_told_and_the_same_engine_is_given_again(page):
       return {told, same: engine === again, worker: engine.about.worker, bytes: engine.about.bytes, text: answer.text};
     }""")
     told = found["told"]
-    assert len(told) == 3 and told[-1]["loaded"] == told[-1]["total"] and found["same"] and not found["worker"] and found["bytes"] < 8e6
+    assert (
+        len(told) == 3
+        and told[-1]["loaded"] == told[-1]["total"]
+        and found["same"]
+        and not found["worker"]
+        and found["bytes"] < 8e6
+    )
     assert found["text"] == ours("pocket").translate(["The dog is old."])[0]
 
 
@@ -430,7 +626,9 @@ def test_parts_of_two_models_are_never_mixed(browser, site, cached):
     "A cache holds some parts of an older model of the same shape, and the site has a newer one."
     older = packing.scripts("pocket", packing.any_model("pocket", ours("random-pre")))
     newer = [(site / f"model-pocket-{i}.js").read_text("ascii") for i in range(3)]
-    assert len(older) < 3 and older[0].split('"')[-2] != newer[0].split('"')[-2], "another model has another stamp"
+    assert (
+        len(older) < 3 and older[0].split('"')[-2] != newer[0].split('"')[-2]
+    ), "another model has another stamp"
     old = [part.replace(newer[0].split('"')[-2], "an older one") for part in newer]
     asked = []
     with served(site) as address:
@@ -440,14 +638,24 @@ def test_parts_of_two_models_are_never_mixed(browser, site, cached):
             asked.append(route.request.url.rsplit("/", 1)[1])
             name, _, stamp = asked[-1].partition("?")
             index = int(name.removeprefix("model-pocket-").removesuffix(".js"))
-            route.fulfill(body=(newer if stamp else old if index <= cached else newer)[index], content_type="text/javascript")
+            route.fulfill(
+                body=(newer if stamp else old if index <= cached else newer)[index],
+                content_type="text/javascript",
+            )
 
         page.route("**/model-pocket-*", answer)
         page.goto(f"{address}/page.html")
-        said = page.evaluate("async () => (await (await tlEngine.open('pocket')).translate('The dog is old.')).text")
+        said = page.evaluate(
+            "async () => (await (await tlEngine.open('pocket')).translate('The dog is old.')).text"
+        )
         page.close()
     assert said == ours("pocket").translate(["The dog is old."])[0]
-    assert [one.partition("?")[0] for one in asked] == [f"model-pocket-{i}.js" for i in (0, 1, 0, 1, 2)] and asked[0].endswith(".js") and "?" in asked[1]
+    assert (
+        [one.partition("?")[0] for one in asked]
+        == [f"model-pocket-{i}.js" for i in (0, 1, 0, 1, 2)]
+        and asked[0].endswith(".js")
+        and "?" in asked[1]
+    )
 
 
 def test_a_site_that_refuses_workers_has_its_translator_in_the_page(browser, site):
@@ -463,31 +671,56 @@ def test_a_site_that_refuses_workers_has_its_translator_in_the_page(browser, sit
 
 
 def failing(page, code):
-    return page.evaluate(f"async () => {{ const engine = await tlEngine.open('pocket'); try {{ {code} }} catch (error) {{ return error.name + ': ' + error.message; }} }}")
+    return page.evaluate(
+        f"async () => {{ const engine = await tlEngine.open('pocket'); try {{ {code} }} catch"
+        " (error) { return error.name + ': ' + error.message; } }"
+    )
 
 
 def test_what_cannot_be_is_refused_in_one_sentence(page):
     assert "2,000,000 characters" in failing(page, "await engine.translate('x '.repeat(1000000))")
     assert "option called bean" in failing(page, "await engine.translate('x', {bean: 4})")
-    assert "option called noHead" in failing(page, "await engine.translate('x', {broken: {noHead: []}})")
+    assert "option called noHead" in failing(
+        page, "await engine.translate('x', {broken: {noHead: []}})"
+    )
     assert "1 to 16" in failing(page, "await engine.translate('x', {beam: 17})")
-    assert "no head 4 in layer 0 of cross" in failing(page, "await engine.translate('x', {broken: {noHeads: [['cross', 0, 4]]}})")
-    assert "no sublayer encoder.9" in failing(page, "await engine.translate('x', {broken: {noNorm: ['encoder.9']}})")
-    assert "alpha is a number from 0 on" in failing(page, "await engine.translate('x', {alpha: NaN})")
-    assert "source has a token that the model doesn't know" in failing(page, "await engine.read([999999, 2], [5])")
-    assert "answer has a token that the model doesn't know" in failing(page, "await engine.read([5, 2], [1999999])")
+    assert "no head 4 in layer 0 of cross" in failing(
+        page, "await engine.translate('x', {broken: {noHeads: [['cross', 0, 4]]}})"
+    )
+    assert "no sublayer encoder.9" in failing(
+        page, "await engine.translate('x', {broken: {noNorm: ['encoder.9']}})"
+    )
+    assert "alpha is a number from 0 on" in failing(
+        page, "await engine.translate('x', {alpha: NaN})"
+    )
+    assert "source has a token that the model doesn't know" in failing(
+        page, "await engine.read([999999, 2], [5])"
+    )
+    assert "answer has a token that the model doesn't know" in failing(
+        page, "await engine.read([5, 2], [1999999])"
+    )
     assert "could not be loaded" in failing(page, "await tlEngine.open('nobody')")
     assert "doesn't know" in failing(page, "await engine.answer([99999, 2])")
 
 
 def test_a_remark_says_what_the_model_cannot_know(page):
-    notes = page.evaluate("""async texts => {
+    notes = page.evaluate(
+        """async texts => {
       const engine = await tlEngine.open("tatoeba-fr"), all = [];
       for (const text of texts) all.push((await engine.tokens(text)).note);
       return all;
-    }""", ["", "😀 !", "שלום עולם", "I love you."])
-    assert "nothing to translate" in notes[0] and "no words" in notes[1] and "other scripts" in notes[2] and notes[3] == ""
-    assert "xylophone" in page.evaluate("async () => (await (await tlEngine.open('pocket')).tokens('The xylophone is old.')).note")
+    }""",
+        ["", "😀 !", "שלום עולם", "I love you."],
+    )
+    assert (
+        "nothing to translate" in notes[0]
+        and "no words" in notes[1]
+        and "other scripts" in notes[2]
+        and notes[3] == ""
+    )
+    assert "xylophone" in page.evaluate(
+        "async () => (await (await tlEngine.open('pocket')).tokens('The xylophone is old.')).note"
+    )
 
 
 def test_a_long_text_can_be_stopped_and_never_holds_up_the_page(page):

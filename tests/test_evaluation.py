@@ -1,4 +1,6 @@
-"""Scores: equal to sacreBLEU for any file, promises of each part, and a record that can be computed again."""
+"""Scores: equal to sacreBLEU for any file, promises of each part, and a record that can be computed
+again."""
+
 import json
 import math
 import random
@@ -13,16 +15,40 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lit import evaluation
-from transformer_lit.support.files import shipped
+from transformer_lit.corpora.files import shipped
 from transformer_lit.evaluation import (
-    CUTTERS, LENGTHS, RARITY, binned, bleu_of, brevity_penalty, by_group, checksum, clipped, closest, columns,
-    corpus_bleu, counts, interval, line_counts, moses_like, ngrams, rarest, report, scores, split_compounds, ways,
-    word_counts)
+    CUTTERS,
+    LENGTHS,
+    RARITY,
+    binned,
+    bleu_of,
+    brevity_penalty,
+    by_group,
+    checksum,
+    clipped,
+    closest,
+    columns,
+    corpus_bleu,
+    counts,
+    interval,
+    line_counts,
+    moses_like,
+    ngrams,
+    rarest,
+    report,
+    scores,
+    split_compounds,
+    ways,
+    word_counts,
+)
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=9).map(" ".join)
-FILES = st.lists(st.tuples(LINES, st.lists(LINES.filter(bool), min_size=1, max_size=3)), min_size=1, max_size=8).map(
-    lambda pairs: ([h for h, _ in pairs], [refs for _, refs in pairs]))
-OWN = [line.split("\t") for line in shipped("data/try_it.tsv").read_text(encoding="utf-8").splitlines()]
+FILES = st.lists(
+    st.tuples(LINES, st.lists(LINES.filter(bool), min_size=1, max_size=3)), min_size=1, max_size=8
+).map(lambda pairs: ([h for h, _ in pairs], [refs for _, refs in pairs]))
+OWN = [
+    line.split("\t") for line in shipped("data/try_it.tsv").read_text(encoding="utf-8").splitlines()
+]
 ENGLISH, FRENCH = [e for e, _ in OWN], [f for _, f in OWN]
 ONE = [[f] for f in FRENCH]
 
@@ -32,7 +58,8 @@ def damaged(share, seed=1):
     return [" ".join(w for w in line.split() if dice.random() >= share) for line in FRENCH]
 
 
-# BLEU by hand ---------------------------------------------------------------------------------------------------
+# BLEU by hand -------------------------------------------------------------------------------------
+
 
 @settings(deadline=None)
 @given(FILES, st.booleans())
@@ -40,7 +67,9 @@ def test_equal_to_sacrebleu(file, smooth):
     hyps, refs = file
     metric = sacrebleu.BLEU(tokenize="none", smooth_method="exp" if smooth else "none", force=True)
     theirs = metric.corpus_score(hyps, columns(refs)).score
-    assert abs(corpus_bleu(hyps, refs, smooth) - theirs) < 1e-9, "BLEU by hand differs from sacreBLEU"
+    assert (
+        abs(corpus_bleu(hyps, refs, smooth) - theirs) < 1e-9
+    ), "BLEU by hand differs from sacreBLEU"
 
 
 @settings(deadline=None)
@@ -61,9 +90,13 @@ def test_counts(line, refs):
     tokens, refs = line.split(), [r.split() for r in refs]
     row = counts(tokens, refs)
     assert row[0] == len(tokens) and row[1] == closest(len(tokens), map(len, refs))
-    assert row[6:] == [ngrams(tokens, n).total() for n in (1, 2, 3, 4)], "n-grams of the output are miscounted"
+    assert row[6:] == [
+        ngrams(tokens, n).total() for n in (1, 2, 3, 4)
+    ], "n-grams of the output are miscounted"
     for n, (match, total) in enumerate(zip(row[2:6], row[6:]), 1):
-        assert max(clipped(tokens, [r], n) for r in refs) <= match <= total, "more references can only add credit"
+        assert (
+            max(clipped(tokens, [r], n) for r in refs) <= match <= total
+        ), "more references can only add credit"
 
 
 @given(st.integers(1, 40), st.integers(1, 40))
@@ -88,7 +121,11 @@ def test_empty_outputs():
     hyps = ["", *FRENCH[1:]]
     for score in scores(hyps, ONE):
         assert 0 < score["value"] < 100
-    assert scores([""] * 40, ONE)[0]["value"] == 0 == interval(line_counts([""] * 40, ONE), samples=5)["high"]
+    assert (
+        scores([""] * 40, ONE)[0]["value"]
+        == 0
+        == interval(line_counts([""] * 40, ONE), samples=5)["high"]
+    )
 
 
 def test_a_generator_of_references_counts_once():
@@ -98,23 +135,35 @@ def test_a_generator_of_references_counts_once():
 
 def test_nothing_in_common_and_everything():
     few = [5, 6, 2, 1, 0, 0, 5, 4, 3, 2]
-    assert bleu_of(few) == 0 == bleu_of([0] * 10, True) == bleu_of([5, 5, 0, 0, 0, 0, 5, 4, 3, 2], True)
+    assert (
+        bleu_of(few)
+        == 0
+        == bleu_of([0] * 10, True)
+        == bleu_of([5, 5, 0, 0, 0, 0, 5, 4, 3, 2], True)
+    )
     assert bleu_of([4, 4, 4, 3, 2, 1, 4, 3, 2, 1]) == 100
-    assert corpus_bleu(["a b c x"], [["a b c d"]]) == 0 == bleu_of(counts(["a"], [["a"]])), "no run of four is credited"
+    assert (
+        corpus_bleu(["a b c x"], [["a b c d"]]) == 0 == bleu_of(counts(["a"], [["a"]]))
+    ), "no run of four is credited"
     assert columns([]) == [] and line_counts(["Oui."], [["Non."]])[0, :3].tolist() == [2, 2, 1]
     assert all(score["value"] > 99.99 for score in scores(FRENCH, ONE))
 
 
-# Intervals ------------------------------------------------------------------------------------------------------
+# Intervals ----------------------------------------------------------------------------------------
+
 
 def test_interval_repeats_and_holds_the_score():
     rows = line_counts(damaged(0.2), ONE)
     one = interval(rows)
-    assert one == interval(rows) and one != interval(rows, seed=2), "the seed decides, and nothing else"
+    assert one == interval(rows) and one != interval(
+        rows, seed=2
+    ), "the seed decides, and nothing else"
     assert one["low"] < one["value"] < one["high"]
     more = interval(np.vstack([rows] * 4))
     assert math.isclose(one["value"], more["value"])
-    assert 0.4 < (more["high"] - more["low"]) / (one["high"] - one["low"]) < 0.6, "4 times the lines, half the width"
+    assert (
+        0.4 < (more["high"] - more["low"]) / (one["high"] - one["low"]) < 0.6
+    ), "4 times the lines, half the width"
 
 
 def test_interval_is_near_sacrebleus():
@@ -130,7 +179,9 @@ def test_the_ends_of_an_interval():
     assert edge["low"] == 0, "3.9% of the draws hold no right sentence: the lowest 2.5% are 0"
     assert math.isclose(edge["value"], 15) and 25 < edge["high"] < 50
     few = [5, 6, 2, 1, 0, 0, 5, 4, 3, 2]
-    assert all(math.isclose(v, bleu_of(few, True)) for v in interval([few], samples=9).values()), "each draw is the same"
+    assert all(
+        math.isclose(v, bleu_of(few, True)) for v in interval([few], samples=9).values()
+    ), "each draw is the same"
     assert set(interval([few], [few], samples=9).values()) == {0}
     assert min(interval(line_counts(FRENCH, ONE), samples=50).values()) > 99.99
 
@@ -138,16 +189,33 @@ def test_the_ends_of_an_interval():
 def test_paired():
     rows, other = line_counts(damaged(0.1), ONE), line_counts(damaged(0.1, seed=2), ONE)
     same, there, back = interval(rows, rows), interval(rows, other), interval(other, rows)
-    assert same == {"value": 0, "low": 0, "high": 0}, "an output differs from itself: not the same draws"
-    assert math.isclose(there["value"], -back["value"]) and math.isclose(there["low"], -back["high"])
+    assert same == {
+        "value": 0,
+        "low": 0,
+        "high": 0,
+    }, "an output differs from itself: not the same draws"
+    assert math.isclose(there["value"], -back["value"]) and math.isclose(
+        there["low"], -back["high"]
+    )
 
 
-# Ways, groups, reports ------------------------------------------------------------------------------------------
+# Ways, groups, reports ----------------------------------------------------------------------------
 
-@pytest.mark.parametrize("text, cut", [
-    ("L'animal n'a pas traversé.", "L' animal n' a pas traversé ."), ("Quoi ?", "Quoi ?"), ("Quoi?", "Quoi ?"),
-    ("1,5 et 2, 3", "1,5 et 2 , 3"), ("M. Roy", "M. Roy"), ("3.14", "3.14"), ("", ""),
-    ("(« oui »)", "( « oui » )"), ("3, 4,x", "3 , 4 , x")])
+
+@pytest.mark.parametrize(
+    "text, cut",
+    [
+        ("L'animal n'a pas traversé.", "L' animal n' a pas traversé ."),
+        ("Quoi ?", "Quoi ?"),
+        ("Quoi?", "Quoi ?"),
+        ("1,5 et 2, 3", "1,5 et 2 , 3"),
+        ("M. Roy", "M. Roy"),
+        ("3.14", "3.14"),
+        ("", ""),
+        ("(« oui »)", "( « oui » )"),
+        ("3, 4,x", "3 , 4 , x"),
+    ],
+)
 def test_moses_like(text, cut):
     assert moses_like(text) == cut
 
@@ -168,11 +236,17 @@ def test_ways():
     intl = sacrebleu.BLEU(tokenize="intl").corpus_score(said, [FRENCH]).score
     assert found["sacreBLEU, intl"] == intl
     assert found["tokenised, compound-split"] == corpus_bleu(
-        [split_compounds(moses_like(s)) for s in said], [[split_compounds(moses_like(f))] for f in FRENCH])
+        [split_compounds(moses_like(s)) for s in said],
+        [[split_compounds(moses_like(f))] for f in FRENCH],
+    )
 
 
 def test_cutters():
-    assert [cut("Vas-y.") for cut in CUTTERS.values()] == ["Vas-y .", "vas-y .", "Vas ##AT##-##AT## y ."]
+    assert [cut("Vas-y.") for cut in CUTTERS.values()] == [
+        "Vas-y .",
+        "vas-y .",
+        "Vas ##AT##-##AT## y .",
+    ]
 
 
 def test_ways_and_case():
@@ -184,7 +258,10 @@ def test_ways_and_case():
 def test_groups_are_scored_alone_and_in_order():
     said, short = damaged(0.1), [len(line.split()) < 10 for line in ENGLISH]
     groups = by_group(said, ONE, ["under 10" if s else "10 or more" for s in short])
-    assert [(g["group"], g["sentences"]) for g in groups] == [("10 or more", 40 - sum(short)), ("under 10", sum(short))]
+    assert [(g["group"], g["sentences"]) for g in groups] == [
+        ("10 or more", 40 - sum(short)),
+        ("under 10", sum(short)),
+    ]
     some = [x for x, s in zip(said, short) if s], [x for x, s in zip(ONE, short) if s]
     for name, score in zip(("BLEU", "chrF"), scores(*some)):
         assert abs(groups[1][name] - score["value"]) < 1e-9
@@ -200,7 +277,9 @@ def test_groups():
 
 
 def test_bins():
-    assert binned(range(0, 40), LENGTHS) == [max([e for e in LENGTHS if e <= n] or [1]) for n in range(40)]
+    assert binned(range(0, 40), LENGTHS) == [
+        max([e for e in LENGTHS if e <= n] or [1]) for n in range(40)
+    ]
     assert binned([0, 5, 999, 1000], RARITY) == [0, 1, 100, 1000]
 
 
@@ -222,22 +301,33 @@ def test_a_report_part_by_part():
     made = report(said, two, ENGLISH, rare, seen=FRENCH[:2])
     assert made["references_seen"] == 2 and made["sentences"] == 40 and made["references"] == 46
     assert made["interval"] == interval(table) and made["sha256"] == checksum(ENGLISH, two)
-    assert made["one"] == scores(said, ONE) and made["all"] == scores(said, two) and made["ways"] == ways(said, ONE)
+    assert (
+        made["one"] == scores(said, ONE)
+        and made["all"] == scores(said, two)
+        and made["ways"] == ways(said, ONE)
+    )
     assert made["fresh"] == {"sentences": 38, **interval(table[2:])}
     assert [int(x) for x in made["counts"][3].split()] == table[3].tolist()
     assert made["by_rarity"] == by_group(said, ONE, binned(rare, RARITY))
-    assert made["by_length"] == by_group(said, ONE, binned([len(line.split()) for line in ENGLISH], LENGTHS))
+    assert made["by_length"] == by_group(
+        said, ONE, binned([len(line.split()) for line in ENGLISH], LENGTHS)
+    )
     everything = report(said, ONE, ENGLISH, rare, FRENCH)
     assert everything["fresh"] is None and everything["references_seen"] == 40
 
 
-# What is shipped ------------------------------------------------------------------------------------------------
+# What is shipped ----------------------------------------------------------------------------------
+
 
 def test_our_forty_sentences():
-    assert len(OWN) == 40 == len(set(ENGLISH)) == len(set(FRENCH)) and all(len(pair) == 2 for pair in OWN)
+    assert len(OWN) == 40 == len(set(ENGLISH)) == len(set(FRENCH)) and all(
+        len(pair) == 2 for pair in OWN
+    )
     assert "The animal didn't cross the street because it was too tired." in ENGLISH
     for line in FRENCH:
-        assert "’" not in line and not re.search(r"[^\s\d][?!:;]", line), f"French typography: {line}"
+        assert "’" not in line and not re.search(
+            r"[^\s\d][?!:;]", line
+        ), f"French typography: {line}"
 
 
 def test_recorded_scores():
@@ -247,7 +337,9 @@ def test_recorded_scores():
     own = sets["try-it"]
     assert own["sha256"] == checksum(ENGLISH, ONE), "data/try_it.tsv changed after it was scored"
     for ours, kept in zip(scores(own["hypotheses"], ONE), own["one"]):
-        assert abs(ours["value"] - kept["value"]) < 1e-6, "the outputs kept don't give the scores kept"
+        assert (
+            abs(ours["value"] - kept["value"]) < 1e-6
+        ), "the outputs kept don't give the scores kept"
     for name, one in sets.items():
         rows = np.array([line.split() for line in one["counts"]], int)
         assert len(rows) == one["sentences"], name
@@ -260,20 +352,31 @@ def test_neither_length_nor_rarity_explains_the_domain():
     "The page says so of 9 to 11 words and of words seen 100 to 999 times."
     sets = json.loads(shipped("results/tatoeba-fr/scores.json").read_text(encoding="utf-8"))["sets"]
     for by, group in (("by_length", 9), ("by_rarity", 100)):
-        home, *away = [g["BLEU"] for name in ("tatoeba", "multi30k", "newstest2014") for g in sets[name][by]
-                       if g["group"] == group and g["sentences"] >= 25]
+        home, *away = [
+            g["BLEU"]
+            for name in ("tatoeba", "multi30k", "newstest2014")
+            for g in sets[name][by]
+            if g["group"] == group and g["sentences"] >= 25
+        ]
         assert away and home > 1.5 * max(away)
-    assert not any(sets["try-it"]["seen"]), "the page says that none of the forty stands in training"
+    assert not any(
+        sets["try-it"]["seen"]
+    ), "the page says that none of the forty stands in training"
 
 
 def test_more_damage_scores_lower():
     low = [scores(damaged(share), ONE) for share in (0, 0.05, 0.3)]
-    assert all(a["value"] > b["value"] > c["value"] for a, b, c in zip(*low)) and low[0][0]["value"] > 99.99
+    assert (
+        all(a["value"] > b["value"] > c["value"] for a, b, c in zip(*low))
+        and low[0][0]["value"] > 99.99
+    )
 
 
 def test_imports_nothing_of_the_package():
-    code = ("import sys, transformer_lit.evaluation; "
-            "print([m for m in sys.modules if m.startswith(('transformer_lit.', 'torch'))])")
+    code = (
+        "import sys, transformer_lit.evaluation; "
+        "print([m for m in sys.modules if m.startswith(('transformer_lit.', 'torch'))])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['transformer_lit.evaluation']", done.stdout
     assert evaluation.__all__
@@ -281,18 +384,27 @@ def test_imports_nothing_of_the_package():
 
 def test_by_hand_as_the_page_counts():
     cat = "le chat dort".split()
-    assert evaluation.ngrams("a a a".split(), 2) == {("a", "a"): 2} and not evaluation.ngrams(cat, 4)
+    assert evaluation.ngrams("a a a".split(), 2) == {("a", "a"): 2} and not evaluation.ngrams(
+        cat, 4
+    )
     assert evaluation.clipped("le le le".split(), [cat, "le le".split()], 1) == 2
     assert evaluation.clipped("le chat mange".split(), [cat], 2) == 1
-    assert evaluation.clipped(cat, [["le", "chien"], ["chat", "dort"]], 1) == 3, "the larger count of each reference"
+    assert (
+        evaluation.clipped(cat, [["le", "chien"], ["chat", "dort"]], 1) == 3
+    ), "the larger count of each reference"
     assert evaluation.closest(5, [9, 6, 1]) == 6 and evaluation.closest(0, [3]) == 3
-    assert evaluation.brevity_penalty(10, 10) == evaluation.brevity_penalty(12, 10) == 1 and evaluation.brevity_penalty(0, 3) == 0
+    assert (
+        evaluation.brevity_penalty(10, 10) == evaluation.brevity_penalty(12, 10) == 1
+        and evaluation.brevity_penalty(0, 3) == 0
+    )
     assert evaluation.counts(cat, [cat]) == [3, 3, 3, 2, 1, 0, 3, 2, 1, 0]
     known = evaluation.word_counts(["The cat sleeps.", "The dog sleeps, the cat eats."])
     assert known["the"] == 3 and known["cat"] == 2 and known["eats"] == 1
 
 
-@pytest.mark.parametrize("said, references", [(["a", "b"], [["a"], ["b"], ["c"]]), (["a", "b", "c"], [["a"], ["b"]])])
+@pytest.mark.parametrize(
+    "said, references", [(["a", "b"], [["a"], ["b"], ["c"]]), (["a", "b", "c"], [["a"], ["b"]])]
+)
 def test_a_file_that_was_cut_off_gets_no_score(said, references):
     for score in (scores, lambda *some: by_group(*some, keys=range(3)), line_counts):
         with pytest.raises(ValueError):

@@ -1,12 +1,15 @@
 """`attempt` and `planted`: what a reader sees when an answer is missing, wrong, broken or right."""
+
 import pytest
 
-from transformer_lit.support.exercises import attempt, planted, unwritten, verdict
+from litbook.exercises import attempt, planted, unwritten, verdict
 
 
 def check_double(answer):
     if answer(2) != 4:  # raised, not asserted: pytest would add lines of its own to the hint
-        raise AssertionError("did you add instead of doubling?" if answer(2) == 3 else "doubling 2 gives 4")
+        raise AssertionError(
+            "did you add instead of doubling?" if answer(2) == 3 else "doubling 2 gives 4"
+        )
 
 
 def stub(x): ...
@@ -33,16 +36,22 @@ def crash(x):
     return x.nothing
 
 
-@pytest.mark.parametrize("answer, said", [
-    (stub, "stub: not written yet\n"),
-    (passed, "passed: not written yet\n"),
-    (double, "double: right\n"),
-    (plus_one, "plus_one: not yet. did you add instead of doubling?\n"),
-    (crash, "crash: it stopped with AttributeError: 'int' object has no attribute 'nothing'\n"),
-], ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    "answer, said",
+    [
+        (stub, "stub: not written yet\n"),
+        (passed, "passed: not written yet\n"),
+        (double, "double: right\n"),
+        (plus_one, "plus_one: not yet. did you add instead of doubling?\n"),
+        (crash, "crash: it stopped with AttributeError: 'int' object has no attribute 'nothing'\n"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
 def test_attempt_says(answer, said, capsys):
     attempt(check_double, answer)
-    assert capsys.readouterr().out == said, "the reader must hear what is missing, wrong, broken or right"
+    assert (
+        capsys.readouterr().out == said
+    ), "the reader must hear what is missing, wrong, broken or right"
 
 
 def test_a_constant_answer_is_an_answer(capsys):
@@ -50,16 +59,23 @@ def test_a_constant_answer_is_an_answer(capsys):
         return 4
 
     attempt(check_double, four)
-    assert capsys.readouterr().out == "four: right\n", "only `...`, `pass` and a docstring are not written yet"
+    assert (
+        capsys.readouterr().out == "four: right\n"
+    ), "only `...`, `pass` and a docstring are not written yet"
 
 
 def test_what_has_no_source_counts_as_written():
     assert unwritten(stub) and unwritten(passed) and not unwritten(double)
-    assert not unwritten(len), "a function born in C has no source to read: whoever hands it in means it"
+    assert not unwritten(
+        len
+    ), "a function born in C has no source to read: whoever hands it in means it"
 
 
 def test_a_verdict_in_words():
-    assert verdict(check_double, stub) == "not written yet" and verdict(check_double, double) == "right"
+    assert (
+        verdict(check_double, stub) == "not written yet"
+        and verdict(check_double, double) == "right"
+    )
     assert verdict(check_double, plus_one) == "not yet. did you add instead of doubling?"
     assert verdict(check_double, lambda x: x + None).startswith("it stopped with TypeError")
 

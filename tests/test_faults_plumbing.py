@@ -1,4 +1,6 @@
-"""What goes wrong around the mathematics: error sentences, downloads, interrupted saves, resuming."""
+"""What goes wrong around the mathematics: error sentences, downloads, interrupted saves, resuming.
+"""
+
 import dataclasses
 import inspect
 import io
@@ -23,30 +25,49 @@ from transformer_lit.masks import UNK
 from transformer_lit.multi_head import MultiHeadAttention
 from transformer_lit.schedule import noam
 from transformer_lit.sublayers import Sublayer
-from transformer_lit.support import cli, recipes, records
-from transformer_lit.support.files import file_hash
+from transformer_lit import cli
+from transformer_lit.recipes import recipes
+from transformer_lit.runs import records
+from transformer_lit.corpora.files import file_hash
 from transformer_lit.tokens import Vocabulary, split_words
-from transformer_lit.training import (
-    save_checkpoint, token_batches)
-from transformer_lit.translation import Translator, create_translator, from_pretrained, save_translator
+from transformer_lit.training import save_checkpoint, token_batches
+from transformer_lit.translation import (
+    Translator,
+    create_translator,
+    from_pretrained,
+    save_translator,
+)
 
-# Error sentences ------------------------------------------------------------------------------------------------
+# Error sentences ----------------------------------------------------------------------------------
 
 x = torch.zeros(1, 2, 4)
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: scaled_dot_product_attention(x, x, x, torch.ones(2, 2)), "boolean mask"),
-    (lambda: sinusoids(3, 5), "even"),
-    (lambda: MultiHeadAttention(10, 3), "heads"),
-    (lambda: Sublayer(4, norm="both"), '"post" or "pre"'),
-    (lambda: smoothed_cross_entropy(x, torch.zeros(1, 2).long(), reduction="none"), '"mean" or "sum"'),
-    (lambda: noam(0), "count from 1"),
-    (lambda: noam(1, warmup=0), "count from 1"),
-    (lambda: token_batches([([5] * 9, [6])], 8), "raise max_tokens"),
-    (lambda: data.split_by_english([("a", "b")] * 5, 1, 1), "distinct English sentences"),
-    (lambda: data.split_by_english([(c, "b") for c in "abcd"], 2, 2), "distinct English sentences"),  # none left to train
-], ids="float-mask odd-width heads norm reduction step warmup long-sentence few-sentences none-to-train".split())
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: scaled_dot_product_attention(x, x, x, torch.ones(2, 2)), "boolean mask"),
+        (lambda: sinusoids(3, 5), "even"),
+        (lambda: MultiHeadAttention(10, 3), "heads"),
+        (lambda: Sublayer(4, norm="both"), '"post" or "pre"'),
+        (
+            lambda: smoothed_cross_entropy(x, torch.zeros(1, 2).long(), reduction="none"),
+            '"mean" or "sum"',
+        ),
+        (lambda: noam(0), "count from 1"),
+        (lambda: noam(1, warmup=0), "count from 1"),
+        (lambda: token_batches([([5] * 9, [6])], 8), "raise max_tokens"),
+        (lambda: data.split_by_english([("a", "b")] * 5, 1, 1), "distinct English sentences"),
+        (
+            lambda: data.split_by_english([(c, "b") for c in "abcd"], 2, 2),
+            "distinct English sentences",
+        ),  # none left to train
+    ],
+    ids=(
+        "float-mask odd-width heads norm reduction step warmup long-sentence few-sentences"
+        " none-to-train".split()
+    ),
+)
 def test_a_value_error_says_what_to_do(call, words):
     with pytest.raises(ValueError) as caught:
         call()
@@ -55,18 +76,26 @@ def test_a_value_error_says_what_to_do(call, words):
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_attention_drops_nothing_unless_asked(fused):
-    "The default of `attention_here`; every layer passes its own dropout, so nothing else would notice."
+    """The default of `attention_here`; every layer passes its own dropout, so nothing else would
+    notice."""
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 3, 5, 8) for _ in range(3))
     mask = torch.ones(5, 5, dtype=torch.bool).tril()
     for closed in None, mask:
-        ours, wanted = attention_here(q, k, v, closed, fused=fused)[0], scaled_dot_product_attention(q, k, v, closed)[0]
-        assert torch.allclose(ours, wanted, atol=1e-5), "weights are dropped that nobody asked to drop"
+        ours, wanted = (
+            attention_here(q, k, v, closed, fused=fused)[0],
+            scaled_dot_product_attention(q, k, v, closed)[0],
+        )
+        assert torch.allclose(
+            ours, wanted, atol=1e-5
+        ), "weights are dropped that nobody asked to drop"
 
 
 def tiny_translator():
     pairs = [("I am .", "je suis ."), ("you are .", "tu es .")] * 2
-    return create_translator(iter(pairs), d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
+    return create_translator(
+        iter(pairs), d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1
+    )
 
 
 def test_translate_wants_a_list():
@@ -79,7 +108,9 @@ def test_translations_come_in_the_order_of_the_sentences():
     translator = tiny_translator()
     texts = ["I am .", "you are I am you .", "you .", "I am I .", ""]
     alone = [translator.translate([text])[0] for text in texts]
-    assert translator.translate(texts, batch_size=2) == alone, "translations must come back in the order of the sentences"
+    assert (
+        translator.translate(texts, batch_size=2) == alone
+    ), "translations must come back in the order of the sentences"
     assert translator.translate([]) == []
 
 
@@ -98,25 +129,37 @@ def test_a_kept_translator_says_the_same(tmp_path):
     save_checkpoint(folder / "checkpoint.safetensors", translator.model, optimizer, {})
     again = Translator.from_pretrained(folder)
     texts = ["I am .", "you are ."]
-    assert again.translate(texts) == translator.translate(texts), "what comes back from a folder must translate alike"
+    assert again.translate(texts) == translator.translate(
+        texts
+    ), "what comes back from a folder must translate alike"
     assert again.target.language == "fr" and not again.model.training
-    assert (again.source.words, again.target.words) == (translator.source.words, translator.target.words)
+    assert (again.source.words, again.target.words) == (
+        translator.source.words,
+        translator.target.words,
+    )
 
 
-# The command line -----------------------------------------------------------------------------------------------
+# The command line ---------------------------------------------------------------------------------
+
 
 def test_help_does_not_import_torch():
-    code = ("import sys\nfrom transformer_lit.support.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
-            "assert 'torch' not in sys.modules, 'torch is imported for --help'")
+    code = (
+        "import sys\nfrom transformer_lit.cli import main\ntry: main(['--help'])\nexcept"
+        " SystemExit: pass\nassert 'torch' not in sys.modules, 'torch is imported for --help'"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, f"--help must come at once, without torch: {done.stderr[-300:]}"
-    assert all(name in done.stdout for name in ("data", "train", "translate")), "the help must name every command"
+    assert all(
+        name in done.stdout for name in ("data", "train", "translate")
+    ), "the help must name every command"
 
 
 def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, capsys):
     assert cli.main(["translate", "--folder", str(tmp_path), "I love you."]) == 1
     said = capsys.readouterr()
-    assert one_sentence(said.err) and "train" in said.err and not said.out, f"one sentence was expected: {said.err!r}"
+    assert (
+        one_sentence(said.err) and "train" in said.err and not said.out
+    ), f"one sentence was expected: {said.err!r}"
 
 
 @pytest.mark.parametrize("broken", ["archive", "member", "checkpoint", "words"])
@@ -132,10 +175,16 @@ def test_a_broken_file_is_one_sentence(broken, tmp_path, monkeypatch, capsys):
     (tmp_path / "checkpoint.safetensors").write_bytes(b"half a file")
     if broken == "words":
         (tmp_path / "translator.json").write_text("{")
-    command = ["data", "fetch", "tatoeba", "--language", "fr"] if broken in ("archive", "member") else ["translate", "--folder", str(tmp_path), "I am ."]
+    command = (
+        ["data", "fetch", "tatoeba", "--language", "fr"]
+        if broken in ("archive", "member")
+        else ["translate", "--folder", str(tmp_path), "I am ."]
+    )
     assert cli.main(command) == 1
     said = capsys.readouterr().err
-    assert one_sentence(said), f"a broken {broken} must give one sentence that says what to do: {said!r}"
+    assert one_sentence(
+        said
+    ), f"a broken {broken} must give one sentence that says what to do: {said!r}"
 
 
 def test_stopping_the_command_line_is_one_sentence(monkeypatch, capsys):
@@ -144,20 +193,36 @@ def test_stopping_the_command_line_is_one_sentence(monkeypatch, capsys):
 
     monkeypatch.setitem(cli.RUN, "train", stopped)
     assert cli.main(["train"]) == 130
-    assert "goes on" in capsys.readouterr().err, "after Ctrl-C the reader must hear that nothing is lost"
+    assert (
+        "goes on" in capsys.readouterr().err
+    ), "after Ctrl-C the reader must hear that nothing is lost"
 
 
-# The translator, from the archive to a sentence -----------------------------------------------------------------
+# The translator, from the archive to a sentence ---------------------------------------------------
 
 ENGLISH, FRENCH = "I you we they he she".split(), "je tu nous ils il elle".split()
-VERBS = list(zip("eat see know find take give make read".split(), "mange vois sais trouve prends donne fais lis".split()))
+VERBS = list(
+    zip(
+        "eat see know find take give make read".split(),
+        "mange vois sais trouve prends donne fais lis".split(),
+    )
+)
 
 
 @pytest.fixture
 def corpus(monkeypatch, tmp_path):
-    "A small archive in the reader's folder, a split of three sentences each, and a model that trains in a blink."
-    pairs = [(f"{a} {v} {end}.", f"{b} {w} {end}.") for a, b in zip(ENGLISH, FRENCH) for v, w in VERBS for end in ("x", "y")]
-    pairs += [(" ".join("abcdefghijklmno"), "long"), ("long", " ".join("abcdefghijklmno"))]  # 15 words are too many
+    """A small archive in the reader's folder, a split of three sentences each, and a model that
+    trains in a blink."""
+    pairs = [
+        (f"{a} {v} {end}.", f"{b} {w} {end}.")
+        for a, b in zip(ENGLISH, FRENCH)
+        for v, w in VERBS
+        for end in ("x", "y")
+    ]
+    pairs += [
+        (" ".join("abcdefghijklmno"), "long"),
+        ("long", " ".join("abcdefghijklmno")),
+    ]  # 15 words are too many
     path = tmp_path / "tatoeba" / "fra-eng.zip"
     path.parent.mkdir()
     path.write_bytes(zipped({"fra.txt": "".join(f"{en}\t{fr}\tCC-BY\n" for en, fr in pairs)}))
@@ -172,48 +237,90 @@ def corpus(monkeypatch, tmp_path):
 
 def test_short_pairs_are_kept_and_drawn_alike(corpus):
     parts = data.load("tatoeba", words=15)
-    assert sorted(p for part in parts.values() for p in part) == sorted(corpus), "pairs of 15 words or more stay out"
+    assert sorted(p for part in parts.values() for p in part) == sorted(
+        corpus
+    ), "pairs of 15 words or more stay out"
     assert [len(parts[name]) for name in ("train", "valid", "test")] == [90, 3, 3]
     some = data.load("tatoeba", words=15, pairs=10)
-    assert some["train"] == parts["train"][:10] and some["test"] == parts["test"], "fewer training pairs, the same test"
-    assert parts["train"] != [p for p in corpus if p in parts["train"]], "training pairs are drawn, not the archive's first"
+    assert (
+        some["train"] == parts["train"][:10] and some["test"] == parts["test"]
+    ), "fewer training pairs, the same test"
+    assert parts["train"] != [
+        p for p in corpus if p in parts["train"]
+    ], "training pairs are drawn, not the archive's first"
 
 
 def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "kept"
     monkeypatch.setattr(sys, "argv", ["transformer-lit", "train", "--epochs", "2", "--pairs", "40"])
-    assert cli.main(["train", "--folder", str(folder), "--epochs", "2", "--pairs", "40", "--threads", "1"]) == 0
-    out, record = capsys.readouterr().out, json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    log = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    epochs, steps = ([entry for entry in log if entry["kind"] == kind] for kind in ("epoch", "step"))
+    assert (
+        cli.main(
+            ["train", "--folder", str(folder), "--epochs", "2", "--pairs", "40", "--threads", "1"]
+        )
+        == 0
+    )
+    out, record = capsys.readouterr().out, json.loads(
+        (folder / "run.json").read_text(encoding="utf-8")
+    )
+    log = [
+        json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    epochs, steps = (
+        [entry for entry in log if entry["kind"] == kind] for kind in ("epoch", "step")
+    )
     translator = Translator.from_pretrained(folder)
     weights = sum(w.numel() for w in translator.model.parameters())
-    assert record["command"].startswith("transformer-lit train ") and record["seed"] == recipes.FIRST.seed
-    assert {"--epochs 2", "--pairs 40"} <= {" ".join(two) for two in itertools.pairwise(record["command"].split())}, (
-        "the record's command must be the one that was run")
-    assert len(epochs) == 2 and len(epochs[0]["samples"]) == 12, "each epoch shows how the twelve samples are translated"
+    assert (
+        record["command"].startswith("transformer-lit train ")
+        and record["seed"] == recipes.FIRST.seed
+    )
+    assert {"--epochs 2", "--pairs 40"} <= {
+        " ".join(two) for two in itertools.pairwise(record["command"].split())
+    }, "the record's command must be the one that was run"
+    assert (
+        len(epochs) == 2 and len(epochs[0]["samples"]) == 12
+    ), "each epoch shows how the twelve samples are translated"
     assert record["tokens"] == log[-1]["tokens"] > 0 and record["parameters"] == weights
-    assert record["flops"] == 6 * record["parameters"] * record["tokens"], "about 6 operations a weight and token"
+    assert (
+        record["flops"] == 6 * record["parameters"] * record["tokens"]
+    ), "about 6 operations a weight and token"
     assert record["tokens_per_second"] > 0
-    assert record["data"]["sha256"] == file_hash(data.tatoeba_archive()) and record["data"]["train"] == 40
+    assert (
+        record["data"]["sha256"] == file_hash(data.tatoeba_archive())
+        and record["data"]["train"] == 40
+    )
     assert record["data"]["leak_by_sentence"] == 0, "the test set leaks into training"
     assert record["scores"][0]["value"] == epochs[-1]["valid_loss"] and "validation" not in record
     assert record["torch"] == torch.__version__.split("+")[0] and "thread" in record["hardware"]
-    rate = [recipes.rise_and_fall(entry["step"], len(steps), recipes.RECIPES["words"].peak, recipes.FIRST.warmup)
-            for entry in steps]
-    assert [entry["lr"] for entry in steps] == rate, "the rate isn't the recipe's, or ends at another step than the run"
+    rate = [
+        recipes.rise_and_fall(
+            entry["step"], len(steps), recipes.RECIPES["words"].peak, recipes.FIRST.warmup
+        )
+        for entry in steps
+    ]
+    assert [
+        entry["lr"] for entry in steps
+    ] == rate, "the rate isn't the recipe's, or ends at another step than the run"
     parts = data.load("tatoeba", words=15, pairs=40)
     said = (folder / "hypotheses.txt").read_text(encoding="utf-8").splitlines()
-    assert said == translator.translate([en for en, _ in parts["test"]], precision="fp32"), "hypotheses.txt holds the test set, translated"
+    assert said == translator.translate(
+        [en for en, _ in parts["test"]], precision="fp32"
+    ), "hypotheses.txt holds the test set, translated"
     assert out.count("\n") == len(record["scores"]) and "cross-entropy" in out
-    assert out.count("BLEU, first reference only") == out.count("BLEU, all references") == 1, "two figures under one name"
+    assert (
+        out.count("BLEU, first reference only") == out.count("BLEU, all references") == 1
+    ), "two figures under one name"
 
     assert cli.main(["translate", "--folder", str(folder), "I eat x.", "you see y."]) == 0
     two = capsys.readouterr().out
-    assert two.splitlines() == translator.translate(["I eat x.", "you see y."]), "one line for each sentence"
+    assert two.splitlines() == translator.translate(
+        ["I eat x.", "you see y."]
+    ), "one line for each sentence"
     monkeypatch.setattr(sys, "stdin", io.StringIO("I eat x.\nyou see y.\n"))
     assert cli.main(["translate", "--folder", str(folder)]) == 0
-    assert capsys.readouterr().out == two, "without sentences the lines of standard input are translated"
+    assert (
+        capsys.readouterr().out == two
+    ), "without sentences the lines of standard input are translated"
 
 
 def test_the_command_line_knows_its_commands(capsys):
@@ -227,22 +334,37 @@ def test_the_command_line_knows_its_commands(capsys):
 def test_the_record_says_what_was_seen_and_what_a_shorter_list_costs(corpus, tmp_path):
     parts = data.load("tatoeba", words=15)
     samples = [parts["train"][0][0].upper(), parts["test"][0][0]]
-    config = dataclasses.replace(recipes.RECIPES["words"], training=dataclasses.replace(recipes.FIRST, epochs=1))
+    config = dataclasses.replace(
+        recipes.RECIPES["words"], training=dataclasses.replace(recipes.FIRST, epochs=1)
+    )
     done = recipes.train_translator(tmp_path / "kept", config, parts, samples)
-    record = recipes.score_and_record(tmp_path / "kept", "by hand", config, *done, parts, data.tatoeba_archive())
+    record = recipes.score_and_record(
+        tmp_path / "kept", "by hand", config, *done, parts, data.tatoeba_archive()
+    )
     assert record == json.loads((tmp_path / "kept" / "run.json").read_text(encoding="utf-8"))
-    assert record["seen"] == {samples[0]: True, samples[1]: False}, "seen: does training hold the sentence, in any case?"
+    assert record["seen"] == {
+        samples[0]: True,
+        samples[1]: False,
+    }, "seen: does training hold the sentence, in any case?"
     rows = {row["at_least"]: row for row in record["vocabulary"]}
     for n in 1, 20:
         words = Vocabulary.build((fr for _, fr in parts["train"]), "fr", n)
-        ids = [words.ids.get(word, UNK) for _, fr in parts["valid"] for word in split_words(fr, "fr")]
+        ids = [
+            words.ids.get(word, UNK) for _, fr in parts["valid"] for word in split_words(fr, "fr")
+        ]
         assert rows[n]["words"] == len(words) and rows[n]["unknown"] == ids.count(UNK) / len(ids), (
-            "the cost of a shorter list is the share of unknown words in the validation set, EOS not counted")
-    assert record["data"] == recipes.describe(parts, data.tatoeba_archive()), "a description throws no new dice"
+            "the cost of a shorter list is the share of unknown words in the validation set, EOS"
+            " not counted"
+        )
+    assert record["data"] == recipes.describe(
+        parts, data.tatoeba_archive()
+    ), "a description throws no new dice"
     assert record["data"]["pairs"] == 96 and record["data"]["distinct_english"] == 96
     torch.manual_seed(99)
     again = recipes.train_translator(tmp_path / "again", config, iter_parts(parts), samples)[1]
-    assert [e.get("loss") for e in again.log] == [e.get("loss") for e in done[1].log], "the seed decides about all of it"
+    assert [e.get("loss") for e in again.log] == [
+        e.get("loss") for e in done[1].log
+    ], "the seed decides about all of it"
 
 
 def iter_parts(parts):
@@ -252,8 +374,12 @@ def iter_parts(parts):
 def test_the_rate_rises_and_falls():
     rate = recipes.rise_and_fall
     assert math.isclose(rate(400, 2000), 1e-3), "the peak is 1e-3, at step 400"
-    assert math.isclose(rate(100, 2000), 0.25e-3) and math.isclose(rate(1201, 2001), 1e-3 * 801 / 1602)
-    assert 0 < rate(2000, 2000) < 1e-6 and rate(2001, 2000) == 0 == rate(2500, 2000), "the last step is the last above 0"
+    assert math.isclose(rate(100, 2000), 0.25e-3) and math.isclose(
+        rate(1201, 2001), 1e-3 * 801 / 1602
+    )
+    assert 0 < rate(2000, 2000) < 1e-6 and rate(2001, 2000) == 0 == rate(
+        2500, 2000
+    ), "the last step is the last above 0"
     assert rate(3, 3, warmup=6) == 0.5e-3, "a run that is shorter than its warm-up only rises"
 
 
@@ -261,8 +387,12 @@ def test_scores_come_with_their_signature():
     said = ["le chat est sur la table .", "il est trop fatigué ce soir ."]
     rows = recipes.scored(said, [[said[0]], ["elle est trop fatiguée ce soir .", said[1]]], "toy")
     found = {(row["references"], row["metric"]): row for row in rows}
-    assert round(found["all", "BLEU"]["value"], 3) == 100 > found["first", "BLEU"]["value"], "all references, and the first alone"
-    assert "tok:13a" in found["first", "BLEU"]["signature"] and {row["set"] for row in rows} == {"toy"}
+    assert (
+        round(found["all", "BLEU"]["value"], 3) == 100 > found["first", "BLEU"]["value"]
+    ), "all references, and the first alone"
+    assert "tok:13a" in found["first", "BLEU"]["signature"] and {row["set"] for row in rows} == {
+        "toy"
+    }
 
 
 def a_repository(folder):
@@ -272,31 +402,42 @@ def a_repository(folder):
     git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
         subprocess.run([*git, *words], check=True, capture_output=True)
-    return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
-    from transformer_lit.support import experiments, recipes
-    from transformer_lit.support.records import PACKAGE, commit
+    from transformer_lit.recipes import experiments, recipes
+    from transformer_lit.runs.records import PACKAGE, commit
 
     own = commit()
     stranger = a_repository(tmp_path / "another")
     monkeypatch.chdir(tmp_path / "another")
-    assert commit() == own != stranger, "the current folder's repository was asked, which may be a stranger's"
+    assert (
+        commit() == own != stranger
+    ), "the current folder's repository was asked, which may be a stranger's"
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "another" / ".git"))
     assert commit() == own, "a hook's GIT_DIR was asked"
     monkeypatch.delenv("GIT_DIR")
     inside = tmp_path / "another" / ".venv" / "transformer_lit"
     inside.mkdir(parents=True)
     (inside / "__init__.py").touch()
-    assert commit(inside) == "", "a package that is installed inside somebody's repository has no commit"
+    assert (
+        commit(inside) == ""
+    ), "a package that is installed inside somebody's repository has no commit"
     (tmp_path / "mine" / "transformer_lit").mkdir(parents=True)
     (tmp_path / "mine" / "transformer_lit" / "__init__.py").touch()
     mine = a_repository(tmp_path / "mine")
     assert commit(tmp_path / "mine" / "transformer_lit") == mine, "in its own checkout it has one"
     (tmp_path / "mine" / "file").write_text("2")
-    assert commit(tmp_path / "mine" / "transformer_lit") == mine + "-dirty", "files were changed and the commit doesn't say so"
-    assert experiments.records.commit is recipes.records.commit is commit and PACKAGE == Path(data.__file__).parent, "one function, one place"
+    assert (
+        commit(tmp_path / "mine" / "transformer_lit") == mine + "-dirty"
+    ), "files were changed and the commit doesn't say so"
+    assert (
+        experiments.records.commit is recipes.records.commit is commit
+        and PACKAGE == Path(data.__file__).parent
+    ), "one function, one place"
 
     def no_git(*_, **__):
         raise FileNotFoundError("git")
@@ -308,7 +449,12 @@ def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
 def test_the_record_names_machine_and_speed():
     model = torch.nn.Linear(3, 2, bias=False)
     found = records.effort(model, types.SimpleNamespace(tokens=1000, seconds=4.0))
-    assert (found["parameters"], found["flops"], found["seconds"], found["tokens_per_second"]) == (6, 36_000.0, 4.0, 250)
+    assert (found["parameters"], found["flops"], found["seconds"], found["tokens_per_second"]) == (
+        6,
+        36_000.0,
+        4.0,
+        250,
+    )
     assert f"{torch.get_num_threads()} thread" in records.hardware()
 
 
@@ -323,7 +469,8 @@ def test_threads_on_the_command_line(corpus, tmp_path, monkeypatch):
 
 
 def test_half_of_the_cores_unless_asked(monkeypatch):
-    from transformer_lit.support import options
+    from transformer_lit import options
+
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     for cores, threads in (1, 1), (2, 1), (3, 1), (16, 8):
         monkeypatch.setattr(options, "cores", lambda: cores)
@@ -334,11 +481,23 @@ def test_half_of_the_cores_unless_asked(monkeypatch):
 
 def test_the_first_translator_is_the_recorded_one():
     options = cli.parser().parse_args(["train"])
-    assert (options.recipe, options.folder, options.epochs, options.pairs) == (None, None, None, None)
-    assert cli.parser().parse_args(["translate", "--folder", "x"]).folder == Path("x"), "a folder is a path, typed or not"
-    assert recipes.SMALL == dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
+    assert (options.recipe, options.folder, options.epochs, options.pairs) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert cli.parser().parse_args(["translate", "--folder", "x"]).folder == Path(
+        "x"
+    ), "a folder is a path, typed or not"
+    assert recipes.SMALL == dict(
+        d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3
+    )
     assert (recipes.FIRST.epochs, recipes.FIRST.max_tokens) == (5, 1024)
-    defaults = {name: p.default for f in (data.split_by_english, data.shorter_than, Translator.translate)
-                for name, p in inspect.signature(f).parameters.items()}
+    defaults = {
+        name: p.default
+        for f in (data.split_by_english, data.shorter_than, Translator.translate)
+        for name, p in inspect.signature(f).parameters.items()
+    }
     assert [defaults[name] for name in ("beam_size", "valid", "test")] == [4, 2000, 2000]
     assert (recipes.RECIPES["words"].pairs, recipes.RECIPES["words"].words) == (50_000, 15)

@@ -1,4 +1,6 @@
-"""What draws: every figure reads on light and dark, says what it shows, and shows what it was given."""
+"""What draws: every figure reads on light and dark, says what it shows, and shows what it was
+given."""
+
 import re
 from itertools import combinations
 
@@ -9,9 +11,21 @@ import pytest
 import torch
 from matplotlib.colors import to_rgb
 
-from transformer_lit.support import figures, sketches
-from transformer_lit.support.figures import diagram, drawing, explorers, plots, style, tables
-from transformer_lit.support.figures.style import BRIDGE, CYCLE, DECODER, ENCODER, INK, KEY, MASK, QUERY, STYLE, VALUE
+from litbook import figures
+from litbook.drawings import sketches
+from litbook.figures import diagram, drawing, explorers, plots, style, tables
+from litbook.figures.style import (
+    BRIDGE,
+    CYCLE,
+    DECODER,
+    ENCODER,
+    INK,
+    KEY,
+    MASK,
+    QUERY,
+    STYLE,
+    VALUE,
+)
 
 ALT = "A sentence of some words."
 
@@ -21,12 +35,17 @@ def axes():
     return style.panel(200, 100)[1]
 
 
-# The style ---------------------------------------------------------------------------------------------------------
+# The style ----------------------------------------------------------------------------------------
+
 
 def test_colours_are_different():
     assert len(set(CYCLE)) == len(CYCLE) == 7 and MASK(0) != MASK(1)
     meanings = {QUERY, KEY, VALUE, ENCODER, DECODER, BRIDGE}
-    assert not meanings & {*CYCLE, *style.NAMED.values(), style.FAULT}, "a part of the model has its colour to itself"
+    assert not meanings & {
+        *CYCLE,
+        *style.NAMED.values(),
+        style.FAULT,
+    }, "a part of the model has its colour to itself"
     for paint in {*CYCLE, style.FAULT} - {INK}:
         assert min(style.contrast(paint, page) for page in ("#ffffff", "#14181d")) >= 3, paint
 
@@ -35,29 +54,60 @@ def test_open_and_closed_stand_out_on_both_pages():
     closed, shown = MASK(0), MASK(1)
     assert style.contrast(closed, shown) >= 3 and style.contrast(shown, "#14181d") >= 3
     assert min(style.contrast(closed, page) for page in ("#ffffff", "#14181d")) >= 3
-    assert style.contrast(style.GREY, "#ffffff") >= 3, "the line round an open cell, which is pale on a light page"
+    assert (
+        style.contrast(style.GREY, "#ffffff") >= 3
+    ), "the line round an open cell, which is pale on a light page"
 
 
 def test_a_name_keeps_its_colour():
-    assert style.colour_of("RNN", 0) == style.colour_of("RNN", 4) != style.colour_of("Transformer", 0)
-    assert [style.colour_of("new", i) for i in range(2)] == CYCLE[:2] and style.colour_of("RNN", 0, {"RNN": KEY}) == KEY
-    assert (QUERY, KEY, VALUE) == ("#0072B2", "#E69F00", "#009E73"), "DESIGN's colours: query blue, key orange, value green"
+    assert (
+        style.colour_of("RNN", 0) == style.colour_of("RNN", 4) != style.colour_of("Transformer", 0)
+    )
+    assert [style.colour_of("new", i) for i in range(2)] == CYCLE[:2] and style.colour_of(
+        "RNN", 0, {"RNN": KEY}
+    ) == KEY
+    assert (QUERY, KEY, VALUE) == (
+        "#0072B2",
+        "#E69F00",
+        "#009E73",
+    ), "DESIGN's colours: query blue, key orange, value green"
 
 
 def test_settings_are_matplotlibs():
     assert set(STYLE) <= set(matplotlib.rcParams), "a setting is misspelt"
     inked = {name for name, value in STYLE.items() if value == INK}
-    assert inked == {"text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"}, "what is black must take the page's colour"
+    assert inked == {
+        "text.color",
+        "axes.labelcolor",
+        "axes.edgecolor",
+        "xtick.color",
+        "ytick.color",
+    }, "what is black must take the page's colour"
 
 
 def test_a_picture_says_what_it_shows():
     shown = figures.Picture("<svg></svg>", 'Four words & a "sign" here.')
-    assert 'aria-label="Four words &amp; a &quot;sign&quot; here."' in shown._repr_html_() and 'role="img"' in shown.html
-    assert repr(shown) == 'Four words & a "sign" here.' and shown.html.startswith('<figure class="tl-figure"')
-    assert 'aria-hidden="true"' in shown.html and ">Four words &amp; a &quot;sign&quot; here.</figcaption>" in shown.html, "said once, seen once"
+    assert (
+        'aria-label="Four words &amp; a &quot;sign&quot; here."' in shown._repr_html_()
+        and 'role="img"' in shown.html
+    )
+    assert repr(shown) == 'Four words & a "sign" here.' and shown.html.startswith(
+        '<figure class="tl-figure"'
+    )
+    assert (
+        'aria-hidden="true"' in shown.html
+        and ">Four words &amp; a &quot;sign&quot; here.</figcaption>" in shown.html
+    ), "said once, seen once"
     found = figures.Picture("", "What one sees here.", "What one < learns.").html
-    assert "aria-hidden" not in found and ">What one &lt; learns.</figcaption>" in found and 'aria-label="What one sees here."' in found
-    assert figures.Picture("", None).html == '<div class="tl-figure"></div>' and repr(figures.Picture("", None)) == "a table"
+    assert (
+        "aria-hidden" not in found
+        and ">What one &lt; learns.</figcaption>" in found
+        and 'aria-label="What one sees here."' in found
+    )
+    assert (
+        figures.Picture("", None).html == '<div class="tl-figure"></div>'
+        and repr(figures.Picture("", None)) == "a table"
+    )
 
 
 @pytest.mark.parametrize("alt", ["", "a plot", "two words here"])
@@ -67,11 +117,26 @@ def test_a_picture_without_a_sentence_is_refused(alt):
 
 
 def test_wrap_holds_its_panels_in_order():
-    assert style.wrap(["a", "b"]).endswith('">ab</div>') and "minmax(min(100%,292px),1fr)" in style.wrap(["a", "b"])
-    assert [style.columns_for(n) for n in range(1, 9)] == [1, 2, 3, 2, 3, 3, 4, 4], "three panels are three columns"
+    assert style.wrap(["a", "b"]).endswith(
+        '">ab</div>'
+    ) and "minmax(min(100%,292px),1fr)" in style.wrap(["a", "b"])
+    assert [style.columns_for(n) for n in range(1, 9)] == [
+        1,
+        2,
+        3,
+        2,
+        3,
+        3,
+        4,
+        4,
+    ], "three panels are three columns"
     for n in range(1, 9):
         across = style.columns_for(n)
-        assert style.COLUMN - across < across * style.panel_width(n) + 16 * (across - 1) <= style.COLUMN, "panels fill the column"
+        assert (
+            style.COLUMN - across
+            < across * style.panel_width(n) + 16 * (across - 1)
+            <= style.COLUMN
+        ), "panels fill the column"
 
 
 def test_a_panel_is_measured_in_pixels():
@@ -80,26 +145,45 @@ def test_a_panel_is_measured_in_pixels():
 
 
 def test_cleaned_keeps_the_drawing_alone():
-    raw = f'<?xml?><svg id="figure_1" fill="{INK}"><metadata>\nby\n</metadata><image /><path id="clip"/></svg>'
-    assert style.cleaned(raw) == ('<svg fill="currentColor"><image style="image-rendering:pixelated" /><path id="clip"/></svg>'), (
-        "ids that other figures share go, a clipping path's stays")
+    raw = (
+        f'<?xml?><svg id="figure_1" fill="{INK}"><metadata>\nby\n</metadata><image /><path'
+        ' id="clip"/></svg>'
+    )
+    assert (
+        style.cleaned(raw)
+        == '<svg fill="currentColor"><image style="image-rendering:pixelated" /><path'
+        ' id="clip"/></svg>'
+    ), "ids that other figures share go, a clipping path's stays"
 
 
 def test_a_number_that_is_read_keeps_its_digits():
-    assert style.cleaned('<svg><path d="M1.23456 0.98765"/><text x="1.23456">0.0001</text></svg>') == '<svg><path d="M1.23 0.98"/><text x="1.23">0.0001</text></svg>'
+    assert (
+        style.cleaned('<svg><path d="M1.23456 0.98765"/><text x="1.23456">0.0001</text></svg>')
+        == '<svg><path d="M1.23 0.98"/><text x="1.23">0.0001</text></svg>'
+    )
     assert ">0.001<" in figures.curves({"a": [1e-4, 1]}, logy=True, alt=ALT).html
 
 
 def test_a_power_is_raised_by_the_drawing():
     exponent = '<tspan dy="-4" style="font-size: 8.5px">{}</tspan>'
-    assert style.cleaned("<svg><text>10⁻⁵</text></svg>") == f"<svg><text>10{exponent.format('−5')}</text></svg>"
-    assert style.cleaned("<svg><text>operations, 10¹² in all</text></svg>") == (
-        f"<svg><text>operations, 10{exponent.format('12')}<tspan dy=\"4\"> in all</tspan></text></svg>"), "what follows is on the line again"
+    assert (
+        style.cleaned("<svg><text>10⁻⁵</text></svg>")
+        == f"<svg><text>10{exponent.format('−5')}</text></svg>"
+    )
+    assert (
+        style.cleaned("<svg><text>operations, 10¹² in all</text></svg>")
+        == f"<svg><text>operations, 10{exponent.format('12')}<tspan dy=\"4\"> in"
+        " all</tspan></text></svg>"
+    ), "what follows is on the line again"
 
 
 def test_headed_lets_the_svg_fill_its_panel():
     filling = style.headed('<svg width="9pt" viewBox="0 0 9 8"><path/></svg>')
-    assert 'viewBox="0 0 9 8"' in filling and "9pt" not in filling and filling.endswith('sans-serif"><path/></svg>')
+    assert (
+        'viewBox="0 0 9 8"' in filling
+        and "9pt" not in filling
+        and filling.endswith('sans-serif"><path/></svg>')
+    )
     with pytest.raises(ValueError, match="viewBox"):
         style.headed("<svg>")
 
@@ -107,7 +191,9 @@ def test_headed_lets_the_svg_fill_its_panel():
 def test_a_wide_figure_is_drawn_for_a_phone_as_well():
     assert style.responsive(str, 300) == "300", "what fits a phone is drawn once"
     both = style.responsive(str, 704)
-    assert both == '<div class="tl-desk">704</div><div class="tl-phone" style="display:none">358</div>'
+    assert (
+        both == '<div class="tl-desk">704</div><div class="tl-phone" style="display:none">358</div>'
+    )
     assert "max-width:240px" in style.framed("", 200)
 
 
@@ -115,16 +201,29 @@ def test_to_svg_takes_the_pages_colour(axes):
     axes.plot([0, 1], [0, 1])
     axes.set_title("a name")
     made = style.to_svg(axes.figure, 200)
-    assert INK not in made and "currentColor" in made and "<metadata>" not in made and made.count("<svg") == 1
-    assert 'id="figure_1"' not in made and "max-width:240px" in made and ">a name<" in made, "letters stay letters"
-    assert figures.curves({"a": [1, 2]}, alt=ALT).html == figures.curves({"a": [1, 2]}, alt=ALT).html, "the same figure must be the same text"
+    assert (
+        INK not in made
+        and "currentColor" in made
+        and "<metadata>" not in made
+        and made.count("<svg") == 1
+    )
+    assert (
+        'id="figure_1"' not in made and "max-width:240px" in made and ">a name<" in made
+    ), "letters stay letters"
+    assert (
+        figures.curves({"a": [1, 2]}, alt=ALT).html == figures.curves({"a": [1, 2]}, alt=ALT).html
+    ), "the same figure must be the same text"
 
 
 def test_brightness_and_contrast_are_wcags():
     assert style.brightness("#000000") == 0 and np.isclose(style.brightness("#fff"), 1)
-    assert np.isclose(style.brightness("#bcbcbc"), 0.5, atol=0.005) and np.isclose(style.brightness("#00ff00"), 0.7152)
+    assert np.isclose(style.brightness("#bcbcbc"), 0.5, atol=0.005) and np.isclose(
+        style.brightness("#00ff00"), 0.7152
+    )
     assert np.isclose(style.brightness("#0a0a0a"), 10 / 255 / 12.92), "the straight part near black"
-    assert np.isclose(style.contrast("#ffffff", "#000000"), 21) and np.isclose(style.contrast("#777777", "#ffffff"), 4.48, atol=0.005)
+    assert np.isclose(style.contrast("#ffffff", "#000000"), 21) and np.isclose(
+        style.contrast("#777777", "#ffffff"), 4.48, atol=0.005
+    )
     assert style.contrast(KEY, KEY) == 1 and style.contrast(KEY, INK) == style.contrast(INK, KEY)
 
 
@@ -135,7 +234,9 @@ def test_letters_stand_out_on_every_grey():
 
 
 def test_signed_numbers_are_read_on_both_pages():
-    assert style.SIGNED(0.5)[3] == 0.0 and style.SIGNED(0.0)[3] == style.SIGNED(1.0)[3] == 1.0, "zero is the page itself"
+    assert (
+        style.SIGNED(0.5)[3] == 0.0 and style.SIGNED(0.0)[3] == style.SIGNED(1.0)[3] == 1.0
+    ), "zero is the page itself"
     assert style.ink_on(style.SIGNED(0.5)) == INK and style.ink_on(style.SIGNED(0.0)) == "#ffffff"
     for page, own in (("#ffffff", "#030303"), ("#14181e", "#dddddd")):
         for at in np.linspace(0, 1, 201):
@@ -147,10 +248,14 @@ def test_signed_numbers_are_read_on_both_pages():
 
 def test_as_array_takes_tensors_and_lists():
     assert style.as_array(torch.ones(2, requires_grad=True)).tolist() == [1, 1]
-    assert style.as_array([1, 2], float).dtype == float and style.as_array([1, 2]).tolist() == [1, 2]
+    assert style.as_array([1, 2], float).dtype == float and style.as_array([1, 2]).tolist() == [
+        1,
+        2,
+    ]
 
 
-# Heat maps ---------------------------------------------------------------------------------------------------------
+# Heat maps ----------------------------------------------------------------------------------------
+
 
 def test_an_image_panel_has_the_range_and_the_bar_it_was_given(axes):
     plots.image_panel(axes.figure, axes, np.eye(40), "cividis", 0, 2, True)
@@ -163,10 +268,16 @@ def test_an_image_panel_has_the_range_and_the_bar_it_was_given(axes):
 
 def test_heat_labels(axes):
     plots.label_heat(axes, "title", "across", None, ["a" * 40])
-    assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("title", "across", ""), "no name is an empty name"
+    assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == (
+        "title",
+        "across",
+        "",
+    ), "no name is an empty name"
     assert axes.get_xticklabels()[0].get_rotation() == 45, "long words would collide"
     plots.label_heat(axes, None, None, None, ["word"] * 20, 330)
-    assert axes.get_xticklabels()[0].get_rotation() == 90, "twenty of them would run into each other slanted"
+    assert (
+        axes.get_xticklabels()[0].get_rotation() == 90
+    ), "twenty of them would run into each other slanted"
     plots.label_heat(axes, None, None, "down", ["a"])
     assert axes.get_xticklabels()[0].get_rotation() == 0 and axes.get_ylabel() == "down"
 
@@ -178,7 +289,10 @@ def test_words_slant_where_the_scale_takes_their_room():
 
 
 def test_numbers_get_smaller_where_the_cells_do():
-    assert plots.number_size(np.array([-4.1, 1]), ".1f", 60) == 10.5 and 8.5 < plots.number_size(np.array([-4.1, 1]), ".1f", 21) < 10
+    assert (
+        plots.number_size(np.array([-4.1, 1]), ".1f", 60) == 10.5
+        and 8.5 < plots.number_size(np.array([-4.1, 1]), ".1f", 21) < 10
+    )
     assert plots.number_size(np.array([1.0]), ".2f", 1) == 8.5
 
 
@@ -189,33 +303,61 @@ def test_whole_steps_have_no_half_ticks():
 
 def test_numbers_in_cells_stand_out(axes):
     values = np.linspace(0, 1, 12).reshape(3, 4)
-    plots.square_panel(axes, values, list("abc"), None, annot=True, fmt=".2f", cmap="cividis", vmin=0, vmax=1, cbar=False)
+    plots.square_panel(
+        axes,
+        values,
+        list("abc"),
+        None,
+        annot=True,
+        fmt=".2f",
+        cmap="cividis",
+        vmin=0,
+        vmax=1,
+        cbar=False,
+    )
     assert [text.get_text() for text in axes.texts] == [f"{v:.2f}" for v in values.ravel()]
     paints = axes.collections[0].get_facecolors()
     for text, paint in zip(axes.texts, paints):
-        assert style.contrast(text.get_color(), paint) >= 4.5, f"{text.get_text()} can't be read on its cell"
+        assert (
+            style.contrast(text.get_color(), paint) >= 4.5
+        ), f"{text.get_text()} can't be read on its cell"
     assert [label.get_text() for label in axes.get_yticklabels()] == list("abc")
 
 
 def test_the_height_of_a_heat_map():
-    assert plots.heat_height(4, 4, 704) == 64 * 4 + 62, "a small matrix has cells of at most 64 pixels"
+    assert (
+        plots.heat_height(4, 4, 704) == 64 * 4 + 62
+    ), "a small matrix has cells of at most 64 pixels"
     assert plots.heat_height(900, 2, 330) == 480 + 62, "too tall for a page"
-    assert [plots.heat_width(np.zeros((2, n))) for n in (2, 8, 40)] == [470, 538, 704], "at least two thirds of the column"
+    assert [plots.heat_width(np.zeros((2, n))) for n in (2, 8, 40)] == [
+        470,
+        538,
+        704,
+    ], "at least two thirds of the column"
     assert plots.heat_height(1, 26, 330) == 60 + 62, "too flat to be seen"
     assert plots.heat_height(31, 31, 330) == int(260 / 31 * 31) + 62
 
 
 def test_small_heat_maps_are_squares_and_large_ones_one_picture():
     one = plots.heat_panel(np.eye(2), annotate=True, title="one", bar=False)
-    assert one.count("<svg") == 1 and one.count(">1.00<") == 2 and ">one<" in one and "<image" not in one
-    assert "<image" not in plots.heat_panel(np.eye(30), bar=False) and "<image" in plots.heat_panel(np.eye(31), bar=False)
+    assert (
+        one.count("<svg") == 1
+        and one.count(">1.00<") == 2
+        and ">one<" in one
+        and "<image" not in one
+    )
+    assert "<image" not in plots.heat_panel(np.eye(30), bar=False) and "<image" in plots.heat_panel(
+        np.eye(31), bar=False
+    )
     large = figures.heatmap(np.zeros((31, 31)), alt=ALT)
     assert "<image" in large.html and "max-width:845px" in large.html and repr(large) == ALT
 
 
 def test_a_mask_is_drawn_in_its_two_inks():
     html = figures.heatmap(torch.tensor([[True, False]]), cmap="mask", alt=ALT).html
-    assert html.count("#666666") == html.count("#e8e8e8") > 0 and "<image" not in html, "closed dark, open light, no scale"
+    assert (
+        html.count("#666666") == html.count("#e8e8e8") > 0 and "<image" not in html
+    ), "closed dark, open light, no scale"
     assert style.GREY in html, "a line round each cell"
 
 
@@ -225,25 +367,45 @@ def test_heat_maps_side_by_side_have_one_scale():
     both = figures.heatmaps([left, {**left, "title": "right"}], vmin=0, vmax=1, alt=ALT).html
     assert both.count("<svg") == 2 and both.index(">left<") < both.index(">right<")
     first, second = both.split("<svg")[1:]
-    assert "<image" not in first and "<image" in second, "the scale of colours stands beside the last panel only"
+    assert (
+        "<image" not in first and "<image" in second
+    ), "the scale of colours stands beside the last panel only"
 
 
-# Curves ------------------------------------------------------------------------------------------------------------
+# Curves -------------------------------------------------------------------------------------------
+
 
 def test_series_of_each_kind():
     xs, ys, low, high = plots.series(([1, 2], [3, 4]))
     assert xs.tolist() == [1, 2] and ys.tolist() == [3, 4] and low is high is None
-    assert plots.series([3, 4])[0].tolist() == [0, 1] and plots.series(torch.tensor([5.0]))[1].tolist() == [5]
-    assert [part.tolist() for part in plots.series(([1], [2], [1.5], [3]))] == [[1], [2], [1.5], [3]]
+    assert plots.series([3, 4])[0].tolist() == [0, 1] and plots.series(torch.tensor([5.0]))[
+        1
+    ].tolist() == [5]
+    assert [part.tolist() for part in plots.series(([1], [2], [1.5], [3]))] == [
+        [1],
+        [2],
+        [1.5],
+        [3],
+    ]
 
 
 def test_log_axes_show_numbers_in_full(axes):
     plots.log_axes(axes, True, False)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
-    assert axes.xaxis.get_major_formatter()(1000.0, 0) == "1000" and axes.xaxis.get_minor_formatter()(30.0, 0) == ""
+    assert (
+        axes.xaxis.get_major_formatter()(1000.0, 0) == "1000"
+        and axes.xaxis.get_minor_formatter()(30.0, 0) == ""
+    )
     plots.log_axes(axes, False, True)
     assert axes.get_yscale() == "log"
-    assert [plots.tick_label(value) for value in (1e-12, 1e-4, 1e-3, 0.5, 1e6, 1e7)] == ["10⁻¹²", "10⁻⁴", "0.001", "0.5", "10⁶", "10⁷"]
+    assert [plots.tick_label(value) for value in (1e-12, 1e-4, 1e-3, 0.5, 1e6, 1e7)] == [
+        "10⁻¹²",
+        "10⁻⁴",
+        "0.001",
+        "0.5",
+        "10⁶",
+        "10⁷",
+    ]
 
 
 def end(label, y=0.0, colour=KEY):
@@ -254,11 +416,15 @@ def test_when_names_stand_at_the_ends():
     assert plots.direct([end("x" * 14)]) and plots.direct([end("a")] * 5)
     assert not plots.direct([end("x" * 15)]), "long names need a key"
     assert not plots.direct([end("a")] * 6), "six names would collide"
-    assert plots.direct([end("x" * 7)], 224) and not plots.direct([end("x" * 8)], 224), "a narrow panel keeps its width for the curves"
+    assert plots.direct([end("x" * 7)], 224) and not plots.direct(
+        [end("x" * 8)], 224
+    ), "a narrow panel keeps its width for the curves"
 
 
 def test_names_get_a_key_when_the_references_name_is_long():
-    shown = plots.curve_panel({"one": [1, 2], "two": [2, 3]}, hline=(1.5, "a reference with a long name"), width=330)
+    shown = plots.curve_panel(
+        {"one": [1, 2], "two": [2, 3]}, hline=(1.5, "a reference with a long name"), width=330
+    )
     assert shown.count("white-space:nowrap") == 2 and "a reference with a long name" in shown
 
 
@@ -271,8 +437,12 @@ def test_the_dress_of_curves(axes):
 
 def test_a_references_name_stands_where_the_curves_are_far_from_it(axes):
     falls, rises = [9.0, 2.0, 0.11], [0.1, 1.0, 5.0]
-    assert plots.free_at_first(axes, [falls, falls], (0.1, "floor")) and not plots.free_at_first(axes, [rises], (0.1, "floor"))
-    assert not plots.free_at_first(axes, [falls, rises], (0.1, "floor")) and not plots.free_at_first(axes, [falls], None)
+    assert plots.free_at_first(axes, [falls, falls], (0.1, "floor")) and not plots.free_at_first(
+        axes, [rises], (0.1, "floor")
+    )
+    assert not plots.free_at_first(
+        axes, [falls, rises], (0.1, "floor")
+    ) and not plots.free_at_first(axes, [falls], None)
     plots.dress_curves(axes, None, None, None, (0.1, "floor"), first=True)
     assert axes.texts[0].get_ha() == "left"
 
@@ -280,7 +450,9 @@ def test_a_references_name_stands_where_the_curves_are_far_from_it(axes):
 def test_where_curves_end(axes):
     axes.set_ylim(0, 4)
     found = plots.end_heights(axes, [end("a", 1), end("b", np.nan, QUERY)])
-    assert np.allclose([y for y, *_ in found], [0.25, 1]), "a curve that ends in nan is named on top"
+    assert np.allclose(
+        [y for y, *_ in found], [0.25, 1]
+    ), "a curve that ends in nan is named on top"
     assert [rest for _, *rest in found] == [["a", KEY], ["b", QUERY]]
 
 
@@ -299,21 +471,42 @@ def test_a_curve_and_its_band(axes):
 
 
 def test_long_names_go_into_a_key():
-    assert f">{'x' * 15}<" in plots.curve_panel({"short": [0, 1], "x" * 15: [1, 0]}).split("var(--tl-ui")[0], "the column has room"
+    assert (
+        f">{'x' * 15}<"
+        in plots.curve_panel({"short": [0, 1], "x" * 15: [1, 0]}).split("var(--tl-ui")[0]
+    ), "the column has room"
     long = plots.curve_panel({"short": [0, 1], "x" * 15: [1, 0]}, width=344)
     assert INK not in long
     assert long.count("var(--tl-ui") == 1 and f">{'x' * 15}<" not in long.split("var(--tl-ui")[0]
     assert "var(--tl-ui" not in plots.curve_panel({"a": [0, 1], "b": [1, 0]})
     assert plots.keyed("</div>", [end("one")]) == "</div>", "a single curve needs no name"
     key = plots.keyed("<div></div>", [end("a < b"), end("c", colour=QUERY)])
-    assert "3px dotted" in plots.keyed("<div></div>", [end("a"), end("b")], {"b": ":"}) and "3px solid" in key
+    assert (
+        "3px dotted" in plots.keyed("<div></div>", [end("a"), end("b")], {"b": ":"})
+        and "3px solid" in key
+    )
     assert "a &lt; b" in key and key.index(KEY) < key.index(QUERY) and key.endswith("</div></div>")
 
 
 def test_curves_have_the_colours_and_styles_asked_for():
-    html = figures.curves({"one": [1, 2], "two": [2, 1]}, colors={"two": BRIDGE}, styles={"two": "--"}, hline=(1.5, "middle"),
-                          xlabel="step", alt=ALT).html
-    for wanted in BRIDGE.lower(), "currentColor", ">one<", ">two<", ">middle<", ">step<", "stroke-dasharray", "max-width:845px":
+    html = figures.curves(
+        {"one": [1, 2], "two": [2, 1]},
+        colors={"two": BRIDGE},
+        styles={"two": "--"},
+        hline=(1.5, "middle"),
+        xlabel="step",
+        alt=ALT,
+    ).html
+    for wanted in (
+        BRIDGE.lower(),
+        "currentColor",
+        ">one<",
+        ">two<",
+        ">middle<",
+        ">step<",
+        "stroke-dasharray",
+        "max-width:845px",
+    ):
         assert wanted in html, wanted
     alone = figures.curves({"one": [1, 2]}, alt=ALT)
     assert ">one<" not in alone.html and repr(alone) == ALT
@@ -321,36 +514,65 @@ def test_curves_have_the_colours_and_styles_asked_for():
 
 def test_runs_become_a_curve_with_its_band():
     xs, mean, low, high = figures.spread([torch.tensor([1.0, 4.0]), torch.tensor([3.0, 0.0])])
-    assert (xs.tolist(), mean.tolist(), low.tolist(), high.tolist()) == ([0, 1], [2, 2], [1, 0], [3, 4])
+    assert (xs.tolist(), mean.tolist(), low.tolist(), high.tolist()) == (
+        [0, 1],
+        [2, 2],
+        [1, 0],
+        [3, 4],
+    )
     assert figures.spread([[1, 2, 3]], xs=[2, 4, 8])[0].tolist() == [2, 4, 8]
 
 
 def test_heights_of_curves_in_words():
-    lines = {"one": ([0, 10, 20], [1, 2, 3]), "two": figures.spread([[0.0, 0.5, 1.0]], xs=[0, 10, 20])}
+    lines = {
+        "one": ([0, 10, 20], [1, 2, 3]),
+        "two": figures.spread([[0.0, 0.5, 1.0]], xs=[0, 10, 20]),
+    }
     assert figures.heights(lines, 10) == "one 2.00; two 0.50"
-    assert figures.heights(lines, 0, 9, 20, fmt="{:.0e}") == "one 1e+00, 2e+00 and 3e+00; two 0e+00, 5e-01 and 1e+00"
+    assert (
+        figures.heights(lines, 0, 9, 20, fmt="{:.0e}")
+        == "one 1e+00, 2e+00 and 3e+00; two 0e+00, 5e-01 and 1e+00"
+    )
 
 
 def test_panels_of_curves():
     xs = np.linspace(1, 4, 30)
-    left = dict(series={"root": (xs, xs ** 0.5), "line": (xs, xs)}, title="two", ylabel="own")
-    right = dict(series={"with a band": (xs, xs, xs - 0.3, xs + 0.3)}, hline=(2, "two"), title="a spread")
+    left = dict(series={"root": (xs, xs**0.5), "line": (xs, xs)}, title="two", ylabel="own")
+    right = dict(
+        series={"with a band": (xs, xs, xs - 0.3, xs + 0.3)}, hline=(2, "two"), title="a spread"
+    )
     html = figures.curve_panels([left, right], ylabel="shared", alt=ALT).html
-    assert html.count("<svg") == 2 and ">root<" in html and html.index(">two<") < html.index(">a spread<")
-    assert html.count(">shared<") == html.count(">own<") == 1, "what a panel says of itself goes before what is shared"
+    assert (
+        html.count("<svg") == 2
+        and ">root<" in html
+        and html.index(">two<") < html.index(">a spread<")
+    )
+    assert (
+        html.count(">shared<") == html.count(">own<") == 1
+    ), "what a panel says of itself goes before what is shared"
 
 
-# Bars and dots -----------------------------------------------------------------------------------------------------
+# Bars and dots ------------------------------------------------------------------------------------
+
 
 def test_a_bars_number_stands_clear_of_its_whisker(axes):
     plots.draw_bar(axes, 0, (-1, -2, 3), QUERY, "{:.1f}")
     plots.draw_bar(axes, 1, -1, QUERY, "{:.1f}")
-    assert [text.xy for text in axes.texts] == [(3, 0), (0, 1)] and axes.texts[0].get_text() == "-1.0"
+    assert [text.xy for text in axes.texts] == [(3, 0), (0, 1)] and axes.texts[
+        0
+    ].get_text() == "-1.0"
     assert len(axes.lines) == 1, "one whisker"
 
 
 def test_bars():
-    html = figures.bars({"one": 1.0, "two": (2.0, 1.8, 2.3)}, fmt="{:.1f}", xlabel="length", title="name", colors={"two": KEY}, alt=ALT).html
+    html = figures.bars(
+        {"one": 1.0, "two": (2.0, 1.8, 2.3)},
+        fmt="{:.1f}",
+        xlabel="length",
+        title="name",
+        colors={"two": KEY},
+        alt=ALT,
+    ).html
     assert html.index(">1.0<") < html.index(">2.0<") and ">length<" in html and ">name<" in html
     assert html.index(">one<") < html.index(">two<") and KEY.lower() in html
     one, two = (float(re.search(rf'y="?([\d.]+)[^>]*>{name}<', html)[1]) for name in ("one", "two"))
@@ -359,10 +581,15 @@ def test_bars():
 
 def test_dots_show_every_run_and_join_the_pairs():
     runs = {"with": [1.0, 2.0, 3.0], "without": [2.0, 2.5, 4.0]}
-    html, apart = figures.dots(runs, xlabel="loss", alt=ALT).html, figures.dots(runs, paired=False, alt=ALT).html
+    html, apart = (
+        figures.dots(runs, xlabel="loss", alt=ALT).html,
+        figures.dots(runs, paired=False, alt=ALT).html,
+    )
     assert ">with<" in html and ">loss<" in html and html.count("<use") >= 6
     grey = style.GREY.lower()
-    assert html.count(f"stroke: {grey}") == apart.count(f"stroke: {grey}") + 6, "a line joins each seed's two runs, at the desk and on a phone"
+    assert (
+        html.count(f"stroke: {grey}") == apart.count(f"stroke: {grey}") + 6
+    ), "a line joins each seed's two runs, at the desk and on a phone"
     assert html.index(">with<") < html.index(">without<")
 
 
@@ -372,7 +599,8 @@ def test_dots_that_are_no_pairs_are_refused():
     assert "<svg" in figures.dots({"a": [1, 2], "b": [1]}, paired=False, alt=ALT).html
 
 
-# Tables ------------------------------------------------------------------------------------------------------------
+# Tables -------------------------------------------------------------------------------------------
+
 
 def test_what_counts_as_a_number():
     assert tables.is_number(1) and tables.is_number(0.5)
@@ -381,31 +609,62 @@ def test_what_counts_as_a_number():
 
 def test_cells():
     cell = tables.table_cell
-    assert ">0.50<" in cell(0.5, "{:.2f}") and ">1,200<" in cell(1200, "") and "a &lt; b" in cell("a < b", "")
+    assert (
+        ">0.50<" in cell(0.5, "{:.2f}")
+        and ">1,200<" in cell(1200, "")
+        and "a &lt; b" in cell("a < b", "")
+    )
     assert "left" in cell(True, "") and "right" in cell(1, "")
-    assert "nowrap" in cell("0.50 nan", "") and "nowrap" not in cell("None open", ""), "words may break, numbers may not"
+    assert "nowrap" in cell("0.50 nan", "") and "nowrap" not in cell(
+        "None open", ""
+    ), "words may break, numbers may not"
 
 
 def test_places_are_rounded_and_words_are_not():
-    shown = style.cleaned('<?xml?><svg viewBox="0 0 1 1"><path d="M1.23456 2"/><text x="3.14159">0.001</text></svg>')
+    shown = style.cleaned(
+        '<?xml?><svg viewBox="0 0 1 1"><path d="M1.23456 2"/><text x="3.14159">0.001</text></svg>'
+    )
     assert "M1.23 2" in shown and 'x="3.14"' in shown and ">0.001<" in shown
-    assert ">0.001<" in figures.bars({"one": 0.001}, fmt="{:.3f}", alt="one bar, of a thousandth").html
+    assert (
+        ">0.001<" in figures.bars({"one": 0.001}, fmt="{:.3f}", alt="one bar, of a thousandth").html
+    )
 
 
 def test_a_wide_map_turns_on_a_phone():
-    html = figures.heatmap(np.arange(20.0).reshape(2, 10), rows=["up", "down"], cols=list("abcdefghij"), turned=True, alt="two rows of ten numbers").html
+    html = figures.heatmap(
+        np.arange(20.0).reshape(2, 10),
+        rows=["up", "down"],
+        cols=list("abcdefghij"),
+        turned=True,
+        alt="two rows of ten numbers",
+    ).html
     desk, phone = html.split('class="tl-phone"')
     where = [[part.index(f">{word}<") for word in ("a", "up")] for part in (desk, phone)]
-    assert where[0][0] < where[0][1] and where[1][0] > where[1][1], "the horizontal axis is drawn first"
+    assert (
+        where[0][0] < where[0][1] and where[1][0] > where[1][1]
+    ), "the horizontal axis is drawn first"
 
 
 def test_powers_of_ten_are_written_as_people_write_them():
-    assert figures.powers("by 3e-07, 1e+05, 0e+00 and 2.5e+00") == "by 3\u00a0·\u00a010<sup>−7</sup>, 10<sup>5</sup>, 0 and 2.5"
-    assert figures.powers("`1e-9` and x1e-9, face-07, 2017") == "`1e-9` and x1e-9, face-07, 2017", "code and names stay"
-    assert figures.powers("-0.5 (-1 to 2), [-3, -4], 2017-01, a-1, --n and `-5`") == "−0.5 (−1 to 2), [−3, −4], 2017-01, a-1, --n and `-5`"
+    assert (
+        figures.powers("by 3e-07, 1e+05, 0e+00 and 2.5e+00")
+        == "by 3\u00a0·\u00a010<sup>−7</sup>, 10<sup>5</sup>, 0 and 2.5"
+    )
+    assert (
+        figures.powers("`1e-9` and x1e-9, face-07, 2017") == "`1e-9` and x1e-9, face-07, 2017"
+    ), "code and names stay"
+    assert (
+        figures.powers("-0.5 (-1 to 2), [-3, -4], 2017-01, a-1, --n and `-5`")
+        == "−0.5 (−1 to 2), [−3, −4], 2017-01, a-1, --n and `-5`"
+    )
     cell = figures.table([{"a": 3e-7}], fmt="{:.0e}").html
-    shown = figures.Picture("<svg></svg>", alt="Four words and more here.", caption="1.5e-07 < 1.").html
-    assert "3\u00a0·\u00a010<sup>−7</sup></td>" in cell and ">1.5\u00a0·\u00a010<sup>−7</sup> &lt; 1.</figcaption>" in shown
+    shown = figures.Picture(
+        "<svg></svg>", alt="Four words and more here.", caption="1.5e-07 < 1."
+    ).html
+    assert (
+        "3\u00a0·\u00a010<sup>−7</sup></td>" in cell
+        and ">1.5\u00a0·\u00a010<sup>−7</sup> &lt; 1.</figcaption>" in shown
+    )
     assert sketches.Prose("0e+00.")._repr_markdown_() == "0."
 
 
@@ -414,27 +673,52 @@ def test_heads_rows_and_captions():
     head = tables.table_head(["a", "n"], ["n"])
     assert head.index("left") < head.index(">a<") < head.index("right") < head.index(">n<")
     row = tables.table_row({"b": 1}, ["a", "b"], "")
-    assert row.count("<td") == 2 and row.index("><") < row.index(">1<"), "a column that a row lacks is empty"
+    assert row.count("<td") == 2 and row.index("><") < row.index(
+        ">1<"
+    ), "a column that a row lacks is empty"
     assert tables.table_caption(None) == "" and "a &lt; b" in tables.table_caption("a < b")
-    assert "nowrap" in tables.table_caption("x" * 44) and "nowrap" not in tables.table_caption("x" * 45)
-    assert "sticky" in tables.table_caption("a", True) and "nowrap" not in tables.table_caption("a", True)
+    assert "nowrap" in tables.table_caption("x" * 44) and "nowrap" not in tables.table_caption(
+        "x" * 45
+    )
+    assert "sticky" in tables.table_caption("a", True) and "nowrap" not in tables.table_caption(
+        "a", True
+    )
 
 
 def test_a_table():
     small = figures.table({"a": {"n": 1200, "x": 0.5, "ok": True}})
-    assert "1,200" in small.html and "0.500" in small.html and "✓" in small.html and "True" not in small.html and small.alt is None
+    assert (
+        "1,200" in small.html
+        and "0.500" in small.html
+        and "✓" in small.html
+        and "True" not in small.html
+        and small.alt is None
+    )
     assert small.html.count("text-align:right") == 4, "two columns of numbers, with their heads"
     assert "tl-wide" in figures.table([{"a": 1}], wide=True).html and "tl-wide" not in small.html
     chosen = figures.table([{"a": 1, "b": 2}, {"c": 3}], columns=["c", "a"], caption="what").html
-    assert chosen.index(">c<") < chosen.index(">a<") and ">b<" not in chosen and chosen.count("<tr>") == 3 and "what" in chosen
-    assert figures.table([{"a": 1}, {"a": "one"}]).html.count("text-align:right") == 1, "a column with a word has its head left"
+    assert (
+        chosen.index(">c<") < chosen.index(">a<")
+        and ">b<" not in chosen
+        and chosen.count("<tr>") == 3
+        and "what" in chosen
+    )
+    assert (
+        figures.table([{"a": 1}, {"a": "one"}]).html.count("text-align:right") == 1
+    ), "a column with a word has its head left"
 
 
-# Drawings ----------------------------------------------------------------------------------------------------------
+# Drawings -----------------------------------------------------------------------------------------
+
 
 def test_words_on_a_sheet():
     word = figures.Drawing(100, 50).text(1, 2, "a < b", mono=True).parts[0]
-    assert 'x="1" y="2"' in word and ">a &lt; b<" in word and "monospace" in word and 'fill="currentColor"' in word
+    assert (
+        'x="1" y="2"' in word
+        and ">a &lt; b<" in word
+        and "monospace" in word
+        and 'fill="currentColor"' in word
+    )
     assert 'viewBox="0 0 100 50"' in figures.Drawing(100, 50).show(ALT).html
 
 
@@ -442,33 +726,56 @@ def test_words_on_a_box_can_be_read():
     sheet = figures.Drawing(100, 50).box(1, 2, 30, 20, "a < b", QUERY, sub="under")
     assert "a &lt; b" in "".join(sheet.parts) and len(sheet.parts) == 3
     assert 'fill="#ffffff"' in sheet.parts[1], "white words on blue"
-    assert 'y="5"' in sheet.parts[1] and 'y="20"' in sheet.parts[2], "the second line stands under the first"
+    assert (
+        'y="5"' in sheet.parts[1] and 'y="20"' in sheet.parts[2]
+    ), "the second line stands under the first"
     sheet.box(1, 2, 30, 20, "dark", KEY)
-    assert 'fill="#030303"' in sheet.parts[-1] and 'y="12"' in sheet.parts[-1], "dark words on orange, in the middle"
+    assert (
+        'fill="#030303"' in sheet.parts[-1] and 'y="12"' in sheet.parts[-1]
+    ), "dark words on orange, in the middle"
 
 
 def test_lines_and_arrows():
     assert 'points="10,0 3.0,3.5 3.0,-3.5"' in drawing.arrow_head(0, 0, 10, 0), "it points right"
     kept = figures.Drawing(9, 9).line(0, 0, 9, 9, dash=True).arrow(0, 0, 9, 0, label="on").parts
-    assert "dasharray" in kept[0] and "dasharray" not in kept[1] and kept[2].startswith("<polygon") and ">on<" in kept[3]
+    assert (
+        "dasharray" in kept[0]
+        and "dasharray" not in kept[1]
+        and kept[2].startswith("<polygon")
+        and ">on<" in kept[3]
+    )
     way = figures.Drawing(9, 9).path([(0, 0), (0, 5), (9, 5)], KEY).parts
-    assert len(way) == 3 and way[2] == drawing.arrow_head(0, 5, 9, 5, KEY), "the head follows the last line"
+    assert len(way) == 3 and way[2] == drawing.arrow_head(
+        0, 5, 9, 5, KEY
+    ), "the head follows the last line"
     assert len(figures.Drawing(9, 9).path([(0, 0), (0, 5)], head=False).parts) == 1
 
 
 def test_square_colours():
     assert drawing.square_colours(0.5, None) == ("none", None)
-    assert drawing.square_colours(0.0, "cividis")[1] == "#ffffff" and drawing.square_colours(1.0, "cividis")[1] == "#030303"
+    assert (
+        drawing.square_colours(0.0, "cividis")[1] == "#ffffff"
+        and drawing.square_colours(1.0, "cividis")[1] == "#030303"
+    )
     assert drawing.square_colours(1.0, "mask") == ("#e8e8e8", "#030303")
 
 
 def test_a_matrix_and_its_labels():
-    sheet = figures.Drawing(340, 120).matrix(160, 40, [[0.2, 0.8]], cell=34, cmap="cividis", cols=["a", "b"], rows=["r"], title="both")
+    sheet = figures.Drawing(340, 120).matrix(
+        160, 40, [[0.2, 0.8]], cell=34, cmap="cividis", cols=["a", "b"], rows=["r"], title="both"
+    )
     parts = "".join(sheet.parts)
     assert parts.count("<rect") == 2 and ">0.2<" in parts and 'x="194" y="40"' in parts
-    for words in 'x="177" y="31"[^>]*>a<', 'x="211" y="31"[^>]*>b<', 'x="154" y="57"[^>]*>r<', 'x="194" y="16"[^>]*>both<':
+    for words in (
+        'x="177" y="31"[^>]*>a<',
+        'x="211" y="31"[^>]*>b<',
+        'x="154" y="57"[^>]*>r<',
+        'x="194" y="16"[^>]*>both<',
+    ):
         assert re.search(words, parts), words
-    assert 'y="29"' in figures.Drawing(9, 9).matrix(0, 40, [[1]], title="t").parts[-1], "without labels the title comes closer"
+    assert (
+        'y="29"' in figures.Drawing(9, 9).matrix(0, 40, [[1]], title="t").parts[-1]
+    ), "without labels the title comes closer"
 
 
 def test_minus_infinity_is_a_sign():
@@ -476,17 +783,28 @@ def test_minus_infinity_is_a_sign():
 
 
 def test_attention_as_lines():
-    shown = figures.attention_lines(np.array([[0.9, 0.1], [0.0, 1.0]]), ["il", "est"], ["it", "is"], alt=ALT, title="layer 1").html
+    shown = figures.attention_lines(
+        np.array([[0.9, 0.1], [0.0, 1.0]]), ["il", "est"], ["it", "is"], alt=ALT, title="layer 1"
+    ).html
     assert shown.count("<line") == 3, "a weight of zero draws nothing"
     widths = [float(w) for w in re.findall(r'stroke-width="([\d.]+)"', shown)]
-    assert widths == sorted(widths[:2], reverse=True) + [widths[2]] and widths[2] > widths[0], "a line is as thick as its weight"
-    for words in 'x="106" y="64"[^>]*>est<', 'x="234" y="40"[^>]*>it<', ">query<", ">key<", ">layer 1<":
+    assert (
+        widths == sorted(widths[:2], reverse=True) + [widths[2]] and widths[2] > widths[0]
+    ), "a line is as thick as its weight"
+    for words in (
+        'x="106" y="64"[^>]*>est<',
+        'x="234" y="40"[^>]*>it<',
+        ">query<",
+        ">key<",
+        ">layer 1<",
+    ):
         assert re.search(words, shown), words
     with pytest.raises(ValueError, match="1 queries and 2 keys"):
         figures.attention_lines(np.eye(2), ["a"], ["b", "c"], alt=ALT)
 
 
-# The architecture --------------------------------------------------------------------------------------------------
+# The architecture ---------------------------------------------------------------------------------
+
 
 def drawn(*names, width=style.COLUMN, pre_norm=False):
     return diagram.draw(width, lambda name: diagram.is_lit(name, set(names)), pre_norm)
@@ -494,8 +812,14 @@ def drawn(*names, width=style.COLUMN, pre_norm=False):
 
 def boxes(svg):
     "(left, top, right, bottom, fill, words) of every box and norm."
-    return [(float(x), float(y), float(x) + float(w), float(y) + float(h), fill, words) for words, x, y, w, h, fill in re.findall(
-        r'<title>([^<]*)</title><rect x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" rx="5" fill="(\S+)"', svg)]
+    return [
+        (float(x), float(y), float(x) + float(w), float(y) + float(h), fill, words)
+        for words, x, y, w, h, fill in re.findall(
+            r'<title>([^<]*)</title><rect x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" rx="5"'
+            r' fill="(\S+)"',
+            svg,
+        )
+    ]
 
 
 def fills(*names):
@@ -504,8 +828,14 @@ def fills(*names):
 
 def test_what_is_lit():
     assert diagram.is_lit("encoder_norm", {"encoder"}) and diagram.is_lit("softmax", {"all"})
-    assert diagram.is_lit("cross_attention", {"decoder"}) and diagram.is_lit("cross_attention", {"bridge"})
-    assert not diagram.is_lit("source_embedding", {"source"}) and not diagram.is_lit("output", {"decoder"}) and not diagram.is_lit("softmax", {"output"})
+    assert diagram.is_lit("cross_attention", {"decoder"}) and diagram.is_lit(
+        "cross_attention", {"bridge"}
+    )
+    assert (
+        not diagram.is_lit("source_embedding", {"source"})
+        and not diagram.is_lit("output", {"decoder"})
+        and not diagram.is_lit("softmax", {"output"})
+    )
 
 
 def test_the_architecture_lights_what_it_is_asked():
@@ -513,31 +843,52 @@ def test_the_architecture_lights_what_it_is_asked():
     assert fills("output").count(DECODER) == fills("softmax").count(DECODER) == 1
     assert fills("encoder").count(ENCODER) == 4 and set(fills("encoder")) == {ENCODER, "none"}
     assert fills("encoder_norm").count(ENCODER) == 2 and fills("decoder_norm").count(DECODER) == 3
-    assert drawn("positions").count(f'fill="{ENCODER}"') == drawn("positions").count(f'fill="{DECODER}"') == 1, "two pluses"
-    assert f'stroke="{BRIDGE}"' in drawn("bridge") and f'stroke="{BRIDGE}"' not in drawn("encoder"), "the memory's line"
+    assert (
+        drawn("positions").count(f'fill="{ENCODER}"')
+        == drawn("positions").count(f'fill="{DECODER}"')
+        == 1
+    ), "two pluses"
+    assert f'stroke="{BRIDGE}"' in drawn("bridge") and f'stroke="{BRIDGE}"' not in drawn(
+        "encoder"
+    ), "the memory's line"
 
 
 def test_every_attention_has_a_query_a_key_and_a_value():
     for colour, letter in ((QUERY, "Q"), (KEY, "K"), (VALUE, "V")):
-        assert drawn("all").count(f'stroke="{colour}"') == 3 == drawn("all").count(f">{letter}</text>"), letter
+        assert (
+            drawn("all").count(f'stroke="{colour}"') == 3 == drawn("all").count(f">{letter}</text>")
+        ), letter
         assert drawn("encoder_attention").count(f'stroke="{colour}"') == 1, "what isn't lit is grey"
 
 
 def starts(svg, colour):
     "x and y where each line of this colour begins, and where it ends."
-    return [tuple(map(float, found)) for found in re.findall(rf'<path d="M(\S+) (\S+?)V([\d.]+)" fill="none" stroke="{colour}"', svg)]
+    return [
+        tuple(map(float, found))
+        for found in re.findall(
+            rf'<path d="M(\S+) (\S+?)V([\d.]+)" fill="none" stroke="{colour}"', svg
+        )
+    ]
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("width", [style.COLUMN, style.PHONE])
 def test_keys_and_values_of_the_cross_attention_come_from_the_memory(width, pre_norm):
     svg = drawn("all", width=width, pre_norm=pre_norm)
-    memory = re.search(rf'<path d="M([\d.]+) [\d.]+V.*?q0 9 9 9H([\d.]+)" fill="none" stroke="{BRIDGE}"', svg)
+    memory = re.search(
+        rf'<path d="M([\d.]+) [\d.]+V.*?q0 9 9 9H([\d.]+)" fill="none" stroke="{BRIDGE}"', svg
+    )
     level = float(re.search(r"V([\d.]+)q0 9 9 9H", memory[0])[1]) + 9
     (cross,) = [box for box in boxes(svg) if box[5] == "cross-attention"]
     for colour, from_memory in ((KEY, True), (VALUE, True), (QUERY, False)):
-        (lead,) = [lead for lead in starts(svg, colour) if cross[0] < lead[0] < cross[2] and 0 < lead[2] - cross[3] < 10]
-        assert lead[1] == level and (lead[0] <= float(memory[2])) == from_memory, f"{colour} comes from elsewhere"
+        (lead,) = [
+            lead
+            for lead in starts(svg, colour)
+            if cross[0] < lead[0] < cross[2] and 0 < lead[2] - cross[3] < 10
+        ]
+        assert (
+            lead[1] == level and (lead[0] <= float(memory[2])) == from_memory
+        ), f"{colour} comes from elsewhere"
     (own,) = [box for box in boxes(svg) if box[5] == "self-attention"]
     assert float(memory[1]) == pytest.approx((own[0] + own[2]) / 2), "it begins over the encoder"
 
@@ -546,14 +897,27 @@ def test_keys_and_values_of_the_cross_attention_come_from_the_memory(width, pre_
 def test_a_residual_goes_round_every_sublayer_into_a_plus(pre_norm):
     svg = drawn("all", pre_norm=pre_norm)
     rings = [tuple(map(float, ring)) for ring in re.findall(r'<circle cx="(\S+)" cy="(\S+)"', svg)]
-    ways = [tuple(map(float, way)) for way in re.findall(r'<path d="M(\S+) (\S+?)H\S+?Q\S+ \S+ \S+ \S+V\S+?Q\S+ (\S+) \S+ \S+?H', svg)]
+    ways = [
+        tuple(map(float, way))
+        for way in re.findall(
+            r'<path d="M(\S+) (\S+?)H\S+?Q\S+ \S+ \S+ \S+V\S+?Q\S+ (\S+) \S+ \S+?H', svg
+        )
+    ]
     assert len(rings) == 7 and len(ways) == 5, "five sublayers, and two pluses for the positions"
     sublayers = [box for box in boxes(svg) if box[5].endswith(("attention", "feed-forward"))]
     for x, low, high in ways:
         assert (x, high) in rings
-        (inside,) = [box for box in sublayers if box[0] < x < box[2] and high < box[1] and box[3] < low]
-        norms = [box for box in boxes(svg) if box[5] == "layer norm" and box[0] < x < box[2] and high < box[1] and box[3] < low]
-        assert len(norms) == pre_norm, f"{inside[5]}: before the sublayer a norm stands inside the residual, after it outside"
+        (inside,) = [
+            box for box in sublayers if box[0] < x < box[2] and high < box[1] and box[3] < low
+        ]
+        norms = [
+            box
+            for box in boxes(svg)
+            if box[5] == "layer norm" and box[0] < x < box[2] and high < box[1] and box[3] < low
+        ]
+        assert (
+            len(norms) == pre_norm
+        ), f"{inside[5]}: before the sublayer a norm stands inside the residual, after it outside"
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])
@@ -572,10 +936,14 @@ def test_every_box_names_a_chapter():
     root = __import__("pathlib").Path(__file__).resolve().parent.parent / "book"
     named = set(re.findall(r'data-chapter="(\w+)"', drawn("all")))
     assert len(named) >= 6 and all((root / f"{name}.ipynb").exists() for name in named)
-    assert figures.architecture().html == figures.architecture(("all",), alt="The architecture of the Transformer.").html
+    assert (
+        figures.architecture().html
+        == figures.architecture(("all",), alt="The architecture of the Transformer.").html
+    )
 
 
-# Something to turn -------------------------------------------------------------------------------------------------
+# Something to turn --------------------------------------------------------------------------------
+
 
 def test_a_control_draws_again():
     slider = ipywidgets.IntSlider(2, 0, 9)
@@ -585,42 +953,87 @@ def test_a_control_draws_again():
     assert view.value == "|||||", "the slider is dead"
 
 
-@pytest.mark.parametrize("make, name, control, value", [
-    (figures.explore_softmax, "tl-softmax", 0, 3), (figures.explore_masks, "tl-masks", 0, False), (figures.explore_masks, "tl-masks", 1, False),
-    (figures.explore_masks, "tl-masks", 2, 1), (figures.explore_masks, "tl-masks", 3, False),
-    (figures.explore_noam, "tl-noam", 0, 7), (figures.explore_noam, "tl-noam", 1, 8000), (figures.explore_noam, "tl-noam", 2, True)])
+@pytest.mark.parametrize(
+    "make, name, control, value",
+    [
+        (figures.explore_softmax, "tl-softmax", 0, 3),
+        (figures.explore_masks, "tl-masks", 0, False),
+        (figures.explore_masks, "tl-masks", 1, False),
+        (figures.explore_masks, "tl-masks", 2, 1),
+        (figures.explore_masks, "tl-masks", 3, False),
+        (figures.explore_noam, "tl-noam", 0, 7),
+        (figures.explore_noam, "tl-noam", 1, 8000),
+        (figures.explore_noam, "tl-noam", 2, True),
+    ],
+)
 def test_the_books_explorers(make, name, control, value):
     turned = make()
     kinds = turned._repr_mimebundle_()
-    assert len(kinds) == 3 and f'id="{name}"' in kinds["text/html"] and "window.tlView =" in kinds["text/html"], "a page that works alone, a widget, and plain words"
+    assert (
+        len(kinds) == 3
+        and f'id="{name}"' in kinds["text/html"]
+        and "window.tlView =" in kinds["text/html"]
+    ), "a page that works alone, a widget, and plain words"
     before = turned.widget.children[-1].value
     turned.widget.children[control].value = value
     assert turned.widget.children[-1].value != before, "the control is dead"
 
 
 def test_softmax_bars():
-    assert explorers.softmax_bars(6).count("<figure") == 2 and "dₖ = 64, not divided" in explorers.softmax_bars(6)
-    assert "About 5.6 of 8 keys" in explorers.softmax_bars(2) and "About 1.0 of 8 keys" in explorers.softmax_bars(10), "the division holds the upper row"
-    assert np.isclose(explorers.softmax(explorers.DRAWS * 4).max(), 0.91, atol=0.005) and explorers.softmax(explorers.DRAWS * 8 ** 0.5).max() < 0.9
-    assert np.isclose(explorers.keys_used(np.full(4, 0.25)), 4) and explorers.keys_used(np.eye(3)[0]) == 1
+    assert explorers.softmax_bars(6).count(
+        "<figure"
+    ) == 2 and "dₖ = 64, not divided" in explorers.softmax_bars(6)
+    assert "About 5.6 of 8 keys" in explorers.softmax_bars(
+        2
+    ) and "About 1.0 of 8 keys" in explorers.softmax_bars(10), "the division holds the upper row"
+    assert (
+        np.isclose(explorers.softmax(explorers.DRAWS * 4).max(), 0.91, atol=0.005)
+        and explorers.softmax(explorers.DRAWS * 8**0.5).max() < 0.9
+    )
+    assert (
+        np.isclose(explorers.keys_used(np.full(4, 0.25)), 4)
+        and explorers.keys_used(np.eye(3)[0]) == 1
+    )
 
 
 def test_the_mask_of_five():
-    assert "&lt;pad&gt;" in explorers.mask_of_five(True, True, 2, False) and "&lt;pad&gt;" not in explorers.mask_of_five(True, True, 0, False)
-    assert explorers.mask_of_five(True, True, 0, False) == explorers.mask_of_five(True, False, 0, True)
-    cases = {(True, True, 1, False): 20, (False, True, 1, False): 30, (True, False, 1, False): 21, (False, False, 1, False): 36, (True, True, 1, True): 15}
-    assert {case: explorers.mask_of_five(*case).count("#e8e8e8") / 2 for case in cases} == cases, "drawn for a desk and for a phone"
-    assert "nowhere: 2." in explorers.mask_of_five(True, True, 2, True) and "nowhere: 0." in explorers.mask_of_five(True, True, 2, False)
+    assert "&lt;pad&gt;" in explorers.mask_of_five(
+        True, True, 2, False
+    ) and "&lt;pad&gt;" not in explorers.mask_of_five(True, True, 0, False)
+    assert explorers.mask_of_five(True, True, 0, False) == explorers.mask_of_five(
+        True, False, 0, True
+    )
+    cases = {
+        (True, True, 1, False): 20,
+        (False, True, 1, False): 30,
+        (True, False, 1, False): 21,
+        (False, False, 1, False): 36,
+        (True, True, 1, True): 15,
+    }
+    assert {
+        case: explorers.mask_of_five(*case).count("#e8e8e8") / 2 for case in cases
+    } == cases, "drawn for a desk and for a phone"
+    assert "nowhere: 2." in explorers.mask_of_five(
+        True, True, 2, True
+    ) and "nowhere: 0." in explorers.mask_of_five(True, True, 2, False)
 
 
 def test_the_noam_curve():
-    assert "d_model 512" in explorers.noam_curve(9, 4000, False) and explorers.noam_curve(9, 4000, True) != explorers.noam_curve(9, 8000, True)
-    assert "2.21\u00a0·\u00a010<sup>−3</sup>" in explorers.noam_curve(9, 400, False) and ">base<" in explorers.noam_curve(9, 400, False)
+    assert "d_model 512" in explorers.noam_curve(9, 4000, False) and explorers.noam_curve(
+        9, 4000, True
+    ) != explorers.noam_curve(9, 8000, True)
+    assert "2.21\u00a0·\u00a010<sup>−3</sup>" in explorers.noam_curve(
+        9, 400, False
+    ) and ">base<" in explorers.noam_curve(9, 400, False)
 
 
 def test_no_two_settings_of_a_figure_have_one_colour():
     assert style.colours_of(["transformer", "decoder-only", "prefix", "both"]) == [
-        figures.INK, figures.PLUM, figures.OCHRE, figures.SLATE], "plum is taken by name, and so on"
+        figures.INK,
+        figures.PLUM,
+        figures.OCHRE,
+        figures.SLATE,
+    ], "plum is taken by name, and so on"
     assert style.colours_of("abcdefgh") == [*figures.CYCLE, figures.INK]
     assert style.colours_of(["a", "b"], {"b": figures.INK}) == [figures.TEAL, figures.INK]
 
@@ -628,7 +1041,9 @@ def test_no_two_settings_of_a_figure_have_one_colour():
 def test_a_table_with_a_second_one_in_a_fold():
     first, more = figures.table([{"a": 1}]), figures.table([{"b": 2}])
     page = figures.folded(first, more, "more & more").html
-    assert first.html in page and page.index("<details") < page.index("more &amp; more</summary>") < page.index(more.html)
+    assert first.html in page and page.index("<details") < page.index(
+        "more &amp; more</summary>"
+    ) < page.index(more.html)
 
 
 @pytest.mark.parametrize(("low", "high", "named"), [(4, 60, ["5", "20", "50"]), (1, 150, [])])
@@ -636,7 +1051,9 @@ def test_a_short_logarithmic_axis_names_2_and_5(axes, low, high, named):
     axes.set_yscale("log")
     axes.set_ylim(low, high)
     places = [4, 5, 20, 30, 50]
-    assert [text for text in (plots.minor_label(axes.yaxis, place) for place in places) if text] == named
+    assert [
+        text for text in (plots.minor_label(axes.yaxis, place) for place in places) if text
+    ] == named
     page = figures.curves({"a": [low, high]}, ALT, logy=True)._repr_html_()
     assert (">20<" in re.sub(r"\s*<!--.*?-->", "", page)) == bool(named)
 
@@ -646,20 +1063,35 @@ def ticks(picture):
 
 
 def test_few_points_on_a_logarithmic_axis_are_its_ticks():
-    few = figures.curves({"a": ([5, 20, 80], [1.0, 2.0, 3.0])}, alt="A curve of three points.", logx=True)
+    few = figures.curves(
+        {"a": ([5, 20, 80], [1.0, 2.0, 3.0])}, alt="A curve of three points.", logx=True
+    )
     assert {"5", "20", "80"} <= set(ticks(few)) and "10" not in ticks(few)
-    many = figures.curves({"a": ([1, 1.1, 80], [1.0, 2.0, 3.0])}, alt="A curve of three points.", logx=True)
+    many = figures.curves(
+        {"a": ([1, 1.1, 80], [1.0, 2.0, 3.0])}, alt="A curve of three points.", logx=True
+    )
     assert "10" in ticks(many)
 
 
 def test_slanted_words_end_below_their_columns():
     words = ["because", "it", "was", "too", "tired", "animal", "street", "crossed"]
-    wide, narrow = (figures.heatmap(np.eye(8), cols=words, alt="A map of eight words.", width=width).html for width in (350, 200))
+    wide, narrow = (
+        figures.heatmap(np.eye(8), cols=words, alt="A map of eight words.", width=width).html
+        for width in (350, 200)
+    )
     assert "rotate(-45" in wide and "rotate(-60" in narrow
-    assert "rotate(-45" not in figures.heatmap(np.eye(2), cols=["a", "b"], alt="A map of two words.").html
+    assert (
+        "rotate(-45" not in figures.heatmap(
+            np.eye(2), cols=["a", "b"], alt="A map of two words."
+        ).html
+    )
 
 
 def test_no_curve_loses_its_name_to_a_dotted_reference():
-    page = figures.curves({letter: [i, i + 1] for i, letter in enumerate("vwxyz")}, ALT, hline=(2.0, "level"))._repr_html_()
-    phone = page[page.index("tl-phone"):]
-    assert all(f">{letter}<" in phone for letter in "vwxyz") and "level" in phone, "five curves and a reference don't fit beside a phone's panel"
+    page = figures.curves(
+        {letter: [i, i + 1] for i, letter in enumerate("vwxyz")}, ALT, hline=(2.0, "level")
+    )._repr_html_()
+    phone = page[page.index("tl-phone") :]
+    assert (
+        all(f">{letter}<" in phone for letter in "vwxyz") and "level" in phone
+    ), "five curves and a reference don't fit beside a phone's panel"

@@ -1,4 +1,5 @@
 """Files that come with the book, their hashes, and writing that is whole or doesn't happen."""
+
 import errno
 import hashlib
 import json
@@ -7,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from transformer_lit.support import files
+from transformer_lit.corpora import files
 
 
 def test_what_the_book_ships_is_found():
     assert files.shipped("results/README.md").read_text(encoding="utf-8").startswith("# Recorded")
     assert files.shipped("data/interactive/masks.html").exists()
-    assert {"attention.html", "masks.html"} <= {p.name for p in files.shipped("data/interactive").iterdir()}
+    assert {"attention.html", "masks.html"} <= {
+        p.name for p in files.shipped("data/interactive").iterdir()
+    }
 
 
 def test_an_installed_package_holds_them_inside(tmp_path, monkeypatch):
@@ -21,13 +24,21 @@ def test_an_installed_package_holds_them_inside(tmp_path, monkeypatch):
     (tmp_path / "_shipped" / "results").mkdir()
     monkeypatch.setattr(files, "files", lambda name: tmp_path)
     for folder in "data", "results":
-        assert files.shipped(f"{folder}/x/run.json") == tmp_path / "_shipped" / folder / "x" / "run.json"
-    assert files.shipped("other/b") == tmp_path.parent / "other" / "b", "what isn't inside is looked for in the checkout"
+        assert (
+            files.shipped(f"{folder}/x/run.json")
+            == tmp_path / "_shipped" / folder / "x" / "run.json"
+        )
+    assert (
+        files.shipped("other/b") == tmp_path.parent / "other" / "b"
+    ), "what isn't inside is looked for in the checkout"
 
 
 def test_a_hash_is_sha_256_of_the_bytes(tmp_path):
     (tmp_path / "abc").write_bytes(b"abc")
-    assert files.file_hash(tmp_path / "abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert (
+        files.file_hash(tmp_path / "abc")
+        == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )
     large = bytes(range(256)) * 5000  # more than one piece
     (tmp_path / "large").write_bytes(large)
     assert files.file_hash(str(tmp_path / "large")) == hashlib.sha256(large).hexdigest()
@@ -46,11 +57,16 @@ def test_json_is_whole_readable_and_ends_its_line(tmp_path):
     path = tmp_path / "new" / "folder" / "run.json"
     files.write_json(path, {"said": "Où ?", "n": [1, 2]})
     text = path.read_text(encoding="utf-8")
-    assert text == '{\n "said": "Où ?",\n "n": [\n  1,\n  2\n ]\n}\n' and json.loads(text)["n"] == [1, 2]
+    assert text == '{\n "said": "Où ?",\n "n": [\n  1,\n  2\n ]\n}\n' and json.loads(text)["n"] == [
+        1,
+        2,
+    ]
     files.write_json(path, [1], indent=None)
     assert path.read_text(encoding="utf-8") == "[1]\n"
     assert [p.name for p in path.parent.iterdir()] == ["run.json"], "nothing half is left beside it"
-    assert path.stat().st_mode & 0o777 == 0o666 & ~current_umask(), "others may read it as they may any new file"
+    assert (
+        path.stat().st_mode & 0o777 == 0o666 & ~current_umask()
+    ), "others may read it as they may any new file"
 
 
 def current_umask():
@@ -73,7 +89,9 @@ def test_a_file_that_cant_be_written_leaves_the_old_one(tmp_path, monkeypatch):
         files.write_json(path, {"no JSON": object()})
     with pytest.raises(OSError) as caught:
         files.write_whole(tmp_path / "new.json", full)
-    assert str(caught.value).endswith("new.json can't be written: the disk is full"), "there was no old one"
+    assert str(caught.value).endswith(
+        "new.json can't be written: the disk is full"
+    ), "there was no old one"
 
     def stopped(part):
         part.write_text("ha")
@@ -88,6 +106,11 @@ def test_it_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
     order = []
     sync, move = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda handle: (order.append("on the disk"), sync(handle)))
-    monkeypatch.setattr(os, "replace", lambda one, other: (order.append("its name"), move(one, other)))
+    monkeypatch.setattr(
+        os, "replace", lambda one, other: (order.append("its name"), move(one, other))
+    )
     files.write_text(tmp_path / "a", "x")
-    assert order == ["on the disk", "its name"], "a power cut would leave an empty file under the real name"
+    assert order == [
+        "on the disk",
+        "its name",
+    ], "a power cut would leave an empty file under the real name"

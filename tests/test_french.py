@@ -1,14 +1,43 @@
-"""Words of the pocket corpus and their forms: inflection by rule and by table, determiners, phrases with what each word says."""
+"""Words of the pocket corpus and their forms: inflection by rule and by table, determiners, phrases
+with what each word says."""
+
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from transformer_lit.support import french
-from transformer_lit.support.french import (Noun, Phrase, Verb, adjectives, after_not, agreeing, an_or_a, determiner, english_plural,
-                                            english_verb, feminine, french_plural, french_verb, future, imperfect, irregular,
-                                            lexicon, noun_phrase, nouns, nouns_of, participle, present, split_words_starred,
-                                            starts_with_vowel, stem_before, third_person, verbs, with_etre, words_of)
+from transformer_lit.grammar import french
+from transformer_lit.grammar.french import (
+    Noun,
+    Phrase,
+    Verb,
+    adjectives,
+    after_not,
+    agreeing,
+    an_or_a,
+    determiner,
+    english_plural,
+    english_verb,
+    feminine,
+    french_plural,
+    french_verb,
+    future,
+    imperfect,
+    irregular,
+    lexicon,
+    noun_phrase,
+    nouns,
+    nouns_of,
+    participle,
+    present,
+    split_words_starred,
+    starts_with_vowel,
+    stem_before,
+    third_person,
+    verbs,
+    with_etre,
+    words_of,
+)
 
 
 class They(NamedTuple):
@@ -17,7 +46,12 @@ class They(NamedTuple):
     plural: bool
 
 
-GIRLS, THOU, HE, I = They(5, "f", True), They(1, "m", False), They(2, "m", False), They(0, "m", False)
+GIRLS, THOU, HE, I = (
+    They(5, "f", True),
+    They(1, "m", False),
+    They(2, "m", False),
+    They(0, "m", False),
+)
 VERB = {verb.base: verb for verb in verbs()}
 ADJECTIVE = {adjective.english: adjective for adjective in adjectives()}
 FRIEND, TREE = Noun("friend", "", "amie", "", "f", "person"), Noun("tree", "", "arbre", "", "m", "")
@@ -31,34 +65,76 @@ def words(spoken):
 def test_the_table_has_its_rows():
     assert len(nouns()) > 500 and len(verbs()) > 150 and len(adjectives()) > 110
     size = {kind: len(rows) for kind, rows in lexicon().items()}
-    assert size["pattern"] > 60 and size["idiom"] > 36 and size["frame"] == 12 and "#" not in "".join(size)
+    assert (
+        size["pattern"] > 60
+        and size["idiom"] > 36
+        and size["frame"] == 12
+        and "#" not in "".join(size)
+    )
 
 
-@pytest.mark.parametrize("word, plural", [("nez", "nez"), ("fils", "fils"), ("prix", "prix"), ("gâteau", "gâteaux"),
-                                          ("neveu", "neveux"), ("bleu", "bleus"), ("cheval", "chevaux"), ("chat", "chats")])
+@pytest.mark.parametrize(
+    "word, plural",
+    [
+        ("nez", "nez"),
+        ("fils", "fils"),
+        ("prix", "prix"),
+        ("gâteau", "gâteaux"),
+        ("neveu", "neveux"),
+        ("bleu", "bleus"),
+        ("cheval", "chevaux"),
+        ("chat", "chats"),
+    ],
+)
 def test_french_plural(word, plural):
     assert french_plural(word) == plural
 
 
-@pytest.mark.parametrize("masculine, expected", [("large", "large"), ("heureux", "heureuse"), ("vif", "vive"), ("fier", "fière"),
-                                                 ("vert", "verte")])
+@pytest.mark.parametrize(
+    "masculine, expected",
+    [
+        ("large", "large"),
+        ("heureux", "heureuse"),
+        ("vif", "vive"),
+        ("fier", "fière"),
+        ("vert", "verte"),
+    ],
+)
 def test_feminine(masculine, expected):
     assert feminine(masculine) == expected
 
 
 def test_adjectives_agree():
     old, blue = ADJECTIVE["old"], ADJECTIVE["blue"]
-    assert [old.agree("m", False), old.agree("m", False, vowel=True), old.agree("f", False), old.agree("f", True)] == [
-        "vieux", "vieil", "vieille", "vieilles"]
+    assert [
+        old.agree("m", False),
+        old.agree("m", False, vowel=True),
+        old.agree("f", False),
+        old.agree("f", True),
+    ] == ["vieux", "vieil", "vieille", "vieilles"]
     assert old.agree("m", True, vowel=True) == "vieux", "vieil is a singular"
-    assert old.say("en", "", GIRLS) == (("old", ""),) and old.say("fr", "", GIRLS) == (("vieilles", ""),)
+    assert old.say("en", "", GIRLS) == (("old", ""),) and old.say("fr", "", GIRLS) == (
+        ("vieilles", ""),
+    )
     assert blue.agree("m", True) == "bleus" and blue.agree("f", True) == "bleues"
 
 
-@pytest.mark.parametrize("verb, ending, stem", [
-    ("manger", "ons", "mange"), ("commencer", "ais", "commenç"), ("nettoyer", "e", "nettoi"), ("acheter", "ent", "achèt"),
-    ("préférer", "es", "préfèr"), ("préférer", "er", "préfér"), ("acheter", "ez", "achet"), ("protéger", "e", "protèg"),
-    ("réparer", "e", "répar"), ("nettoyer", "er", "nettoi"), ("nettoyer", "ez", "nettoy")])
+@pytest.mark.parametrize(
+    "verb, ending, stem",
+    [
+        ("manger", "ons", "mange"),
+        ("commencer", "ais", "commenç"),
+        ("nettoyer", "e", "nettoi"),
+        ("acheter", "ent", "achèt"),
+        ("préférer", "es", "préfèr"),
+        ("préférer", "er", "préfér"),
+        ("acheter", "ez", "achet"),
+        ("protéger", "e", "protèg"),
+        ("réparer", "e", "répar"),
+        ("nettoyer", "er", "nettoi"),
+        ("nettoyer", "ez", "nettoy"),
+    ],
+)
 def test_the_stem_is_spelled_for_its_ending(verb, ending, stem):
     assert stem_before(verb, ending) == stem
 
@@ -67,107 +143,265 @@ def test_present():
     assert " ".join(present("manger")) == "mange manges mange mangeons mangez mangent"
     assert " ".join(present("perdre")) == "perds perds perd perdons perdez perdent"
     assert present("finir")[3:] == ["finissons", "finissez", "finissent"]
-    assert present("aller")[:3] == ["vais", "vas", "va"] and irregular()["aller"][6:] == ["ir", "allé"]
+    assert present("aller")[:3] == ["vais", "vas", "va"] and irregular()["aller"][6:] == [
+        "ir",
+        "allé",
+    ]
 
 
-@pytest.mark.parametrize("verb, expected", [
-    ("commencer", ["commencé", "commençais", "commencions", "commencera"]), ("manger", ["mangé", "mangeais", "mangions", "mangera"]),
-    ("être", ["été", "étais", "étions", "sera"]), ("perdre", ["perdu", "perdais", "perdions", "perdra"]),
-    ("acheter", ["acheté", "achetais", "achetions", "achètera"]), ("finir", ["fini", "finissais", "finissions", "finira"])])
+@pytest.mark.parametrize(
+    "verb, expected",
+    [
+        ("commencer", ["commencé", "commençais", "commencions", "commencera"]),
+        ("manger", ["mangé", "mangeais", "mangions", "mangera"]),
+        ("être", ["été", "étais", "étions", "sera"]),
+        ("perdre", ["perdu", "perdais", "perdions", "perdra"]),
+        ("acheter", ["acheté", "achetais", "achetions", "achètera"]),
+        ("finir", ["fini", "finissais", "finissions", "finira"]),
+    ],
+)
 def test_past_and_future(verb, expected):
     assert [participle(verb), imperfect(verb)[0], imperfect(verb)[3], future(verb)[2]] == expected
 
 
 def test_more_of_past_and_future():
-    assert future("perdre")[5] == "perdront" and future("acheter")[3] == "achèterons" and future("finir")[4] == "finirez"
-    assert imperfect("finir")[5] == "finissaient" and imperfect("commencer")[3:5] == ["commencions", "commenciez"]
-    assert future("envoyer")[0] == "enverrai" and participle("mourir") == "mort" == irregular()["mourir"][7]
+    assert (
+        future("perdre")[5] == "perdront"
+        and future("acheter")[3] == "achèterons"
+        and future("finir")[4] == "finirez"
+    )
+    assert imperfect("finir")[5] == "finissaient" and imperfect("commencer")[3:5] == [
+        "commencions",
+        "commenciez",
+    ]
+    assert (
+        future("envoyer")[0] == "enverrai"
+        and participle("mourir") == "mort" == irregular()["mourir"][7]
+    )
 
 
 def test_a_verb_goes_with_its_subject():
     assert with_etre() >= {"aller", "venir", "tomber", "passer"}
-    assert [french_verb("aller", form, GIRLS) for form in ("inf", "aux", "part", "fut")] == ["aller", "sont", "allées", "iront"]
-    assert [french_verb("voir", form, GIRLS) for form in ("aux", "part", "agreed")] == ["ont", "vu", "vues"]
-    assert [french_verb(verb, "order", THOU) for verb in ("aller", "ouvrir", "finir")] == ["va", "ouvre", "finis"]
-    assert french_verb("manger", "pres", None) == "mange" and french_verb("manger", "part", None) == "mangé"
+    assert [french_verb("aller", form, GIRLS) for form in ("inf", "aux", "part", "fut")] == [
+        "aller",
+        "sont",
+        "allées",
+        "iront",
+    ]
+    assert [french_verb("voir", form, GIRLS) for form in ("aux", "part", "agreed")] == [
+        "ont",
+        "vu",
+        "vues",
+    ]
+    assert [french_verb(verb, "order", THOU) for verb in ("aller", "ouvrir", "finir")] == [
+        "va",
+        "ouvre",
+        "finis",
+    ]
+    assert (
+        french_verb("manger", "pres", None) == "mange"
+        and french_verb("manger", "part", None) == "mangé"
+    )
     with pytest.raises(AssertionError, match="tomber must agree"):
         french_verb("tomber", "part", None)
-    assert [agreeing("né", gender, plural) for gender in "mf" for plural in (False, True)] == ["né", "nés", "née", "nées"]
+    assert [agreeing("né", gender, plural) for gender in "mf" for plural in (False, True)] == [
+        "né",
+        "nés",
+        "née",
+        "nées",
+    ]
     assert agreeing("pris", "m", True) == "pris"
 
 
 def test_english_forms():
-    assert [english_plural(w) for w in "box cherry key dog lens".split()] == ["boxes", "cherries", "keys", "dogs", "lenses"]
-    assert [third_person(w) for w in "eat go wash try have do".split()] == ["eats", "goes", "washes", "tries", "has", "does"]
-    assert english_verb("be", "pres-not", I) == ["am", "not"] and english_verb("be", "past", GIRLS) == ["were"]
-    assert english_verb("do", "pres-not", HE) == ["doesn't"] and english_verb("want", "pres", GIRLS) == ["want"]
+    assert [english_plural(w) for w in "box cherry key dog lens".split()] == [
+        "boxes",
+        "cherries",
+        "keys",
+        "dogs",
+        "lenses",
+    ]
+    assert [third_person(w) for w in "eat go wash try have do".split()] == [
+        "eats",
+        "goes",
+        "washes",
+        "tries",
+        "has",
+        "does",
+    ]
+    assert english_verb("be", "pres-not", I) == ["am", "not"] and english_verb(
+        "be", "past", GIRLS
+    ) == ["were"]
+    assert english_verb("do", "pres-not", HE) == ["doesn't"] and english_verb(
+        "want", "pres", GIRLS
+    ) == ["want"]
     assert english_verb("be", "past-not", HE) == ["wasn't"]
-    assert [an_or_a(w) for w in "apple honest hour uniform useful dog".split()] == ["an", "an", "an", "a", "a", "a"]
+    assert [an_or_a(w) for w in "apple honest hour uniform useful dog".split()] == [
+        "an",
+        "an",
+        "an",
+        "a",
+        "a",
+        "a",
+    ]
 
 
 def test_rows_of_the_table_say_their_forms():
-    assert [VERB[v].past for v in ("love", "carry", "eat", "clean", "play")] == ["loved", "carried", "ate", "cleaned", "played"]
-    assert [VERB[v].ing for v in ("love", "see", "cut", "carry")] == ["loving", "seeing", "cutting", "carrying"]
-    assert VERB["carry"].say("en", "pres", HE) == (("carries", ""),) and VERB["carry"].say("en", "past", HE) == (("carried", ""),)
-    assert VERB["carry"].say("fr", "fut", GIRLS) == (("transporteront", ""),) and isinstance(VERB["eat"], Verb)
+    assert [VERB[v].past for v in ("love", "carry", "eat", "clean", "play")] == [
+        "loved",
+        "carried",
+        "ate",
+        "cleaned",
+        "played",
+    ]
+    assert [VERB[v].ing for v in ("love", "see", "cut", "carry")] == [
+        "loving",
+        "seeing",
+        "cutting",
+        "carrying",
+    ]
+    assert VERB["carry"].say("en", "pres", HE) == (("carries", ""),) and VERB["carry"].say(
+        "en", "past", HE
+    ) == (("carried", ""),)
+    assert VERB["carry"].say("fr", "fut", GIRLS) == (("transporteront", ""),) and isinstance(
+        VERB["eat"], Verb
+    )
     child = Noun("child", "children", "enfant", "", "m", "person")
-    assert (child.plural, child.pluriel) == ("children", "enfants") and Noun("ox", "oxen", "bœuf", "", "m", "").plural == "oxen"
+    assert (child.plural, child.pluriel) == ("children", "enfants") and Noun(
+        "ox", "oxen", "bœuf", "", "m", ""
+    ).plural == "oxen"
     key = Noun("key", "", "clé", "", "f", "")
     assert (key.plural, key.pluriel) == ("keys", "clés")
     plurals = {noun.english: noun.pluriel for noun in nouns()}
-    assert (plurals["owl"], plurals["cabbage"], plurals["jewel"], plurals["horse"], plurals["nephew"]) == (
-        "*hiboux", "choux", "bijoux", "chevaux", "neveux")
-    assert {n.english for n in nouns_of("flier owl")} >= {"owl", "bee"} and not nouns_of("nothing such")
+    assert (
+        plurals["owl"],
+        plurals["cabbage"],
+        plurals["jewel"],
+        plurals["horse"],
+        plurals["nephew"],
+    ) == ("*hiboux", "choux", "bijoux", "chevaux", "neveux")
+    assert {n.english for n in nouns_of("flier owl")} >= {"owl", "bee"} and not nouns_of(
+        "nothing such"
+    )
 
 
 def test_an_h_may_be_starred():
-    assert starts_with_vowel("Hélène") and starts_with_vowel("œuf") and not starts_with_vowel("*héros")
+    assert (
+        starts_with_vowel("Hélène") and starts_with_vowel("œuf") and not starts_with_vowel("*héros")
+    )
     assert not starts_with_vowel("chat") and split_words_starred("*hors-d'œuvre")[0][:2] == "*h"
-    assert split_words_starred("arbre") == ["arbre"] and words_of("l'ami", "n", "fr") == (("l'", "n"), ("ami", "n"))
+    assert split_words_starred("arbre") == ["arbre"] and words_of("l'ami", "n", "fr") == (
+        ("l'", "n"),
+        ("ami", "n"),
+    )
 
 
-@pytest.mark.parametrize("english, noun, plural, follows, adjective, expected", [
-    ("my", FRIEND, False, "amie", False, "mon"), ("this", TREE, False, "arbre", False, "cet"),
-    ("this", FRIEND, False, "amie", False, "cette"), ("some", TREE, True, "vieux", True, "de"),
-    ("some", TREE, True, "arbres", False, "des"), ("some", FRIEND, False, "eau", False, "de la"),
-    ("some", TREE, False, "vieux", True, "de le"), ("all the", FRIEND, True, "amies", False, "toutes les"),
-    ("my", FRIEND, False, "vieille", True, "ma"), ("this", TREE, False, "grand", True, "ce")])
+@pytest.mark.parametrize(
+    "english, noun, plural, follows, adjective, expected",
+    [
+        ("my", FRIEND, False, "amie", False, "mon"),
+        ("this", TREE, False, "arbre", False, "cet"),
+        ("this", FRIEND, False, "amie", False, "cette"),
+        ("some", TREE, True, "vieux", True, "de"),
+        ("some", TREE, True, "arbres", False, "des"),
+        ("some", FRIEND, False, "eau", False, "de la"),
+        ("some", TREE, False, "vieux", True, "de le"),
+        ("all the", FRIEND, True, "amies", False, "toutes les"),
+        ("my", FRIEND, False, "vieille", True, "ma"),
+        ("this", TREE, False, "grand", True, "ce"),
+    ],
+)
 def test_determiners(english, noun, plural, follows, adjective, expected):
     assert determiner(english, noun, plural, follows, adjective) == expected
 
 
 def test_noun_phrases_in_the_order_of_each_language():
     old, tired = ADJECTIVE["old"], ADJECTIVE["tired"]
-    made = [noun_phrase(TREE, "a", False, old), noun_phrase(FRIEND, "this", True, None, tired), noun_phrase(TREE, "some", True, old),
-            noun_phrase(Noun("owl", "", "*hibou", "", "m", ""), "the"), noun_phrase(TREE, "", True)]
-    assert [words(p.french) for p in made] == ["un vieil arbre", "ces amies fatiguées", "de vieux arbres", "le *hibou", "arbres"]
-    assert [words(p.english) for p in made] == ["an old tree", "these tired friends", "some old trees", "the owl", "trees"]
-    assert (made[1].person, made[1].gender, made[1].plural) == (5, "f", True) and made[0].lemma == "tree"
+    made = [
+        noun_phrase(TREE, "a", False, old),
+        noun_phrase(FRIEND, "this", True, None, tired),
+        noun_phrase(TREE, "some", True, old),
+        noun_phrase(Noun("owl", "", "*hibou", "", "m", ""), "the"),
+        noun_phrase(TREE, "", True),
+    ]
+    assert [words(p.french) for p in made] == [
+        "un vieil arbre",
+        "ces amies fatiguées",
+        "de vieux arbres",
+        "le *hibou",
+        "arbres",
+    ]
+    assert [words(p.english) for p in made] == [
+        "an old tree",
+        "these tired friends",
+        "some old trees",
+        "the owl",
+        "trees",
+    ]
+    assert (made[1].person, made[1].gender, made[1].plural) == (5, "f", True) and made[
+        0
+    ].lemma == "tree"
     assert made[0].english == (("an", "d"), ("old", "a"), ("tree", "n"))
     assert made[0].french == (("un", "d"), ("vieil", "a"), ("arbre", "n"))
-    assert [tag for _, tag in made[1].french] == ["d", "n", "b"] == sorted(
-        (tag for _, tag in made[1].english), key="dnb".index), "tired and fatiguées say the same"
+    assert (
+        [tag for _, tag in made[1].french]
+        == ["d", "n", "b"]
+        == sorted((tag for _, tag in made[1].english), key="dnb".index)
+    ), "tired and fatiguées say the same"
 
 
 def test_after_a_negation():
     bread = Phrase((("some", "d"), ("bread", "n")), (("de", "d"), ("le", "d"), ("pain", "n")))
-    assert bread.say("en", "not", HE) == (("any", "d"), ("bread", "n")) and bread.say("fr", "not", HE) == (("de", "d"), ("pain", "n"))
-    assert bread.say("fr", "", HE) == bread.french and bread.say("en", "", HE) == bread.english and not bread.plural
-    assert after_not(THE_CAT, "fr") == THE_CAT.french and after_not(THE_CAT, "en") == THE_CAT.english
+    assert bread.say("en", "not", HE) == (("any", "d"), ("bread", "n")) and bread.say(
+        "fr", "not", HE
+    ) == (("de", "d"), ("pain", "n"))
+    assert (
+        bread.say("fr", "", HE) == bread.french
+        and bread.say("en", "", HE) == bread.english
+        and not bread.plural
+    )
+    assert (
+        after_not(THE_CAT, "fr") == THE_CAT.french and after_not(THE_CAT, "en") == THE_CAT.english
+    )
 
 
 def test_a_phrase_may_be_several_and_take_prepositions():
-    assert Phrase((), (), 5).plural and Phrase((), (), 4, number="p").plural and not Phrase((), (), 4).plural
-    assert [Phrase((), (), person).plural for person in range(6)] == [False, False, False, True, False, True]
+    assert (
+        Phrase((), (), 5).plural
+        and Phrase((), (), 4, number="p").plural
+        and not Phrase((), (), 4).plural
+    )
+    assert [Phrase((), (), person).plural for person in range(6)] == [
+        False,
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
     longer = THE_CAT.with_words((("for", "^V"),), (("pour", "^V"),))
-    assert words(longer.english) == "for the cat" and words(longer.french) == "pour le chat" and THE_CAT.with_words() == THE_CAT
+    assert (
+        words(longer.english) == "for the cat"
+        and words(longer.french) == "pour le chat"
+        and THE_CAT.with_words() == THE_CAT
+    )
 
 
 def test_french_knows_no_chapter_but_the_one_that_cuts_words():
-    lines = [line for line in Path(french.__file__).read_text("utf-8").splitlines() if line.startswith(("from", "import"))]
-    assert [line.split()[1] for line in lines if "transformer_lit" in line] == ["transformer_lit.support.files", "transformer_lit.tokens"]
+    lines = [
+        line
+        for line in Path(french.__file__).read_text("utf-8").splitlines()
+        if line.startswith(("from", "import"))
+    ]
+    assert [line.split()[1] for line in lines if "transformer_lit" in line] == [
+        "transformer_lit.corpora.files",
+        "transformer_lit.tokens",
+    ]
 
 
 def test_the_other_you():
-    assert french.other_you("As-tu nagé ?") == "Avez-vous nagé ?" and french.other_you("Pourriez-vous venir ?") == "Pourrais-tu venir ?"
+    assert (
+        french.other_you("As-tu nagé ?") == "Avez-vous nagé ?"
+        and french.other_you("Pourriez-vous venir ?") == "Pourrais-tu venir ?"
+    )
     assert french.other_you("Le chat dort.") == "Le chat dort."

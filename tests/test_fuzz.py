@@ -1,9 +1,10 @@
-"""Spoilt command lines and spoilt files: for each an exit status, one sentence, no traceback, nothing changed, memory under 2 GB.
+"""Spoilt command lines and spoilt files: for each an exit status, one sentence, no traceback,
+nothing changed, memory under 2 GB.
 
-Every file that a command reads is spoilt in every way of SPOILS, and some in ways of their own. A group of cases runs in one
-child process (torch is imported once), which writes what came out; then all of it is judged. `python tests/test_fuzz.py GROUP
-FOLDER` is that child.
-"""
+Every file that a command reads is spoilt in every way of SPOILS, and some in ways of their own. A
+group of cases runs in one child process (torch is imported once), which writes what came out; then
+all of it is judged. `python tests/test_fuzz.py GROUP FOLDER` is that child."""
+
 import contextlib
 import gzip
 import hashlib
@@ -22,18 +23,36 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-STATUSES = {0: "done", 1: "a mistake, in one sentence", 2: "a wrong option", 75: "the time was up", 130: "Ctrl-C"}
+STATUSES = {
+    0: "done",
+    1: "a mistake, in one sentence",
+    2: "a wrong option",
+    75: "the time was up",
+    130: "Ctrl-C",
+}
 SECONDS, MEMORY = 40, 2_000  # for one case; megabytes of a whole child
 
 NOISE = random.Random(1).randbytes(3000)
 SPOILS = {
-    "empty": lambda old: b"", "half": lambda old: old[:len(old) // 2], "last byte gone": lambda old: old[:-1],
-    "noise": lambda old: NOISE, "noise inside": lambda old: old[:len(old) // 3] + NOISE[:50] + old[len(old) // 3 + 50:],
-    "a web page": lambda old: b"<!DOCTYPE html><html>moved</html>", "zeros": lambda old: bytes(5000),
-    "mark": lambda old: b"\xef\xbb\xbf" + old, "utf-16": lambda old: old.decode("latin-1").encode("utf-16"),
-    "latin-1": lambda old: old + "\n\xe9t\xe9\n".encode("latin-1"), "crlf": lambda old: old.replace(b"\n", b"\r\n"),
-    "null": lambda old: b"null", "list": lambda old: b"[1, 2]", "object": lambda old: b"{}", "number": lambda old: b"1e999",
-    "nan": lambda old: b"NaN", "digits": lambda old: b"9" * 6000, "deep": lambda old: b"[" * 100_000, "text": lambda old: b'"words"',
+    "empty": lambda old: b"",
+    "half": lambda old: old[: len(old) // 2],
+    "last byte gone": lambda old: old[:-1],
+    "noise": lambda old: NOISE,
+    "noise inside": lambda old: old[: len(old) // 3] + NOISE[:50] + old[len(old) // 3 + 50 :],
+    "a web page": lambda old: b"<!DOCTYPE html><html>moved</html>",
+    "zeros": lambda old: bytes(5000),
+    "mark": lambda old: b"\xef\xbb\xbf" + old,
+    "utf-16": lambda old: old.decode("latin-1").encode("utf-16"),
+    "latin-1": lambda old: old + "\n\xe9t\xe9\n".encode("latin-1"),
+    "crlf": lambda old: old.replace(b"\n", b"\r\n"),
+    "null": lambda old: b"null",
+    "list": lambda old: b"[1, 2]",
+    "object": lambda old: b"{}",
+    "number": lambda old: b"1e999",
+    "nan": lambda old: b"NaN",
+    "digits": lambda old: b"9" * 6000,
+    "deep": lambda old: b"[" * 100_000,
+    "text": lambda old: b'"words"',
 }
 PLACES = ("a folder", "a link to nothing", "a link to itself", "gone", "unreadable")
 
@@ -62,6 +81,7 @@ def spoil(path, how):
 
 def edited(**changes):
     "Some fields of a JSON file, by dotted names; None takes one away."
+
     def edit(old):
         record = json.loads(old)
         for name, value in changes.items():
@@ -74,14 +94,21 @@ def edited(**changes):
             else:
                 part[last] = value
         return json.dumps(record).encode()
+
     return edit
 
 
-# What the child does -------------------------------------------------------------------------------------------------
+# What the child does ------------------------------------------------------------------------------
 
-PAIRS = [(f"{a} {v} {end}.", f"{b} {w} {end}.") for a, b in zip("I you we they he she".split(), "je tu nous ils il elle".split())
-         for v, w in zip("eat see know find take give make read".split(), "mange vois sais trouve prends donne fais lis".split())
-         for end in ("x", "y", "z")]
+PAIRS = [
+    (f"{a} {v} {end}.", f"{b} {w} {end}.")
+    for a, b in zip("I you we they he she".split(), "je tu nous ils il elle".split())
+    for v, w in zip(
+        "eat see know find take give make read".split(),
+        "mange vois sais trouve prends donne fais lis".split(),
+    )
+    for end in ("x", "y", "z")
+]
 TINY = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
 
 
@@ -93,23 +120,29 @@ def corpora(home):
     "All corpora in small, in the layout of a data folder."
     for language, member in ("fr", "fra.txt"), ("de", "deu.txt"):
         (home / "tatoeba").mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(home / "tatoeba" / f"{member[:3]}-eng.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        with zipfile.ZipFile(
+            home / "tatoeba" / f"{member[:3]}-eng.zip", "w", zipfile.ZIP_DEFLATED
+        ) as file:
             file.writestr(zipfile.ZipInfo(member), "".join(f"{a}\t{b}\tCC-BY\n" for a, b in PAIRS))
         for part in "train", "val", "test_2016_flickr":
             (home / "multi30k").mkdir(exist_ok=True)
             for side, k in ("en", 0), (language, 1):
-                (home / "multi30k" / f"{part}.{side}.gz").write_bytes(packed(pair[k] + part for pair in PAIRS[:4]))
+                (home / "multi30k" / f"{part}.{side}.gz").write_bytes(
+                    packed(pair[k] + part for pair in PAIRS[:4])
+                )
         (home / "newstest" / f"en-{language}").mkdir(parents=True, exist_ok=True)
         for year in "2013", "2014":
             for side, k in ("en", 0), (language, 1):
                 (home / "newstest" / f"en-{language}" / f"newstest{year}.{side}.gz").write_bytes(
-                    packed(pair[k] + year for pair in PAIRS[:4]))
+                    packed(pair[k] + year for pair in PAIRS[:4])
+                )
 
 
 def patched():
     "Small models, small test sets, and answers that take no time."
     from transformer_lit import data, translation
-    from transformer_lit.support import recipes
+    from transformer_lit.recipes import recipes
+
     data.split_by_english.__defaults__ = (3, 3, 1)
     recipes.SMALL.update(TINY)
     short = lambda model, ids, beam_size, batch_size, precision="fp32", **_: [i[:3] for i in ids]
@@ -124,7 +157,11 @@ def tree(folder):
         if path.is_symlink():
             found[name] = "link " + os.readlink(path)
         elif path.is_file():
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest() if os.access(path, os.R_OK) else "unreadable"
+            found[name] = (
+                hashlib.sha256(path.read_bytes()).hexdigest()
+                if os.access(path, os.R_OK)
+                else "unreadable"
+            )
         else:
             found[name] = "folder"
     return found
@@ -140,7 +177,9 @@ def late(*_):
 
 def run(command, home, stdin=b""):
     "Status, output and changes of one command in one folder."
-    from transformer_lit.support import cli, large_runs
+    from transformer_lit import cli
+    from transformer_lit.recipes import large_runs
+
     mains = {"wmt": large_runs.run_command}
     words = [word.replace("{home}", str(home)) for word in command]
     main, words = (mains[words[0]], words[1:]) if words and words[0] in mains else (cli.main, words)
@@ -167,11 +206,15 @@ def run(command, home, stdin=b""):
 
 def child(group, folder):
     "Run all cases of a group; results to results.json."
-    from transformer_lit.support.memory import peak_memory
+    from transformer_lit.runtime.memory import peak_memory
+
     signal.signal(signal.SIGALRM, late)
     patched()
     whole, found = folder / "whole", []
-    os.environ.update(TRANSFORMER_LIT_DATA=str(folder / "now" / "data"), XDG_CACHE_HOME=str(folder / "now" / "cache"))
+    os.environ.update(
+        TRANSFORMER_LIT_DATA=str(folder / "now" / "data"),
+        XDG_CACHE_HOME=str(folder / "now" / "cache"),
+    )
     whole.mkdir()
     now = folder / "now"
     base, cases = GROUPS[group]
@@ -189,7 +232,8 @@ def child(group, folder):
     (folder / "results.json").write_text(json.dumps({"memory": most, "cases": found}))
 
 
-# The groups ----------------------------------------------------------------------------------------------------------
+# The groups ---------------------------------------------------------------------------------------
+
 
 def nothing(home):
     corpora(home / "data")
@@ -210,60 +254,147 @@ def everywhere(files, command, stdin=b"", also=()):
 
 def translators(home):
     "A word translator and a subword translator; the folder of a training that is done."
-    from transformer_lit.support import cli
+    from transformer_lit import cli
     from transformer_lit.tokens import Subwords
     from transformer_lit.translation import create_joint, create_translator, save_pretrained
+
     corpora(home / "data")
     save_pretrained(create_translator(PAIRS, **TINY), home / "words")
-    save_pretrained(create_joint(Subwords.build((side for pair in PAIRS for side in pair), 300), **TINY), home / "joint")
+    save_pretrained(
+        create_joint(Subwords.build((side for pair in PAIRS for side in pair), 300), **TINY),
+        home / "joint",
+    )
     (home / "text.txt").write_text("I eat x.\nyou see y.\n")
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        assert cli.main(["train", "--folder", str(home / "run"), "--epochs", "1", "--pairs", "40"]) == 0
+        assert (
+            cli.main(["train", "--folder", str(home / "run"), "--epochs", "1", "--pairs", "40"])
+            == 0
+        )
 
 
-SIZES = [(f"{name} {value!r:.20}", edited(**{"config__" + name: value})) for name, value in (
-    ("d_model", 200_000), ("d_model", -8), ("d_model", "8"), ("d_model", 8.5), ("n_heads", 3), ("n_heads", 0), ("n_decoder_layers", 10 ** 8),
-    ("n_encoder_layers", 10 ** 12), ("d_ff", 10 ** 15), ("source_vocab", 10 ** 9), ("source_vocab", 5), ("dropout", float("nan")), ("norm", "both"),
-    ("colour", 1), ("source_vocab", None), ("d_model", True))]
-LISTS = [("words that are numbers", edited(source=[1, 2])), ("no words", edited(source=[])), ("no target", edited(target=None)),
-         ("no language", edited(language=None)), ("another language", edited(language="es")), ("no config", edited(config=None)),
-         ("a config that is a list", edited(config=[1])), ("languages", edited(languages=3))]
+SIZES = [
+    (f"{name} {value!r:.20}", edited(**{"config__" + name: value}))
+    for name, value in (
+        ("d_model", 200_000),
+        ("d_model", -8),
+        ("d_model", "8"),
+        ("d_model", 8.5),
+        ("n_heads", 3),
+        ("n_heads", 0),
+        ("n_decoder_layers", 10**8),
+        ("n_encoder_layers", 10**12),
+        ("d_ff", 10**15),
+        ("source_vocab", 10**9),
+        ("source_vocab", 5),
+        ("dropout", float("nan")),
+        ("norm", "both"),
+        ("colour", 1),
+        ("source_vocab", None),
+        ("d_model", True),
+    )
+]
+LISTS = [
+    ("words that are numbers", edited(source=[1, 2])),
+    ("no words", edited(source=[])),
+    ("no target", edited(target=None)),
+    ("no language", edited(language=None)),
+    ("another language", edited(language="es")),
+    ("no config", edited(config=None)),
+    ("a config that is a list", edited(config=[1])),
+    ("languages", edited(languages=3)),
+]
 
 
 def of_translate():
     say = lambda folder: ["translate", "--folder", f"{{home}}/{folder}", "I eat x."]
-    yield from everywhere(["words/translator.json", "words/model.safetensors"], say("words"),
-                          also=[("words/translator.json", *rest) for rest in SIZES + LISTS])
-    yield from everywhere(["joint/tokenizer.json"], say("joint"), also=[
-        ("joint/tokenizer.json", "an id out of range", edited(model__vocab__Ġ=999_999_999)),
-        ("joint/tokenizer.json", "no model", edited(model=None)), ("joint/tokenizer.json", "another kind", edited(model__type="none"))])
-    yield from everywhere(["text.txt"], ["translate", "--folder", "{home}/words", "--file", "{home}/text.txt"], also=[
-        ("text.txt", "one long line", b"x" * 30_000), ("text.txt", "separators", "a\u2028b\x0bc\n".encode()), ("text.txt", "surrogates", b"\xed\xa0\x80\n")])
+    yield from everywhere(
+        ["words/translator.json", "words/model.safetensors"],
+        say("words"),
+        also=[("words/translator.json", *rest) for rest in SIZES + LISTS],
+    )
+    yield from everywhere(
+        ["joint/tokenizer.json"],
+        say("joint"),
+        also=[
+            ("joint/tokenizer.json", "an id out of range", edited(model__vocab__Ġ=999_999_999)),
+            ("joint/tokenizer.json", "no model", edited(model=None)),
+            ("joint/tokenizer.json", "another kind", edited(model__type="none")),
+        ],
+    )
+    yield from everywhere(
+        ["text.txt"],
+        ["translate", "--folder", "{home}/words", "--file", "{home}/text.txt"],
+        also=[
+            ("text.txt", "one long line", b"x" * 30_000),
+            ("text.txt", "separators", "a\u2028b\x0bc\n".encode()),
+            ("text.txt", "surrogates", b"\xed\xa0\x80\n"),
+        ],
+    )
     yield from everywhere(["run/checkpoint.safetensors", "run/translator.json"], say("run"))
     for how in SPOILS:
-        yield f"translate < {how}", ["translate", "--folder", "{home}/words"], [], SPOILS[how](b"I eat x.\nyou see y.\n")
+        yield (
+            f"translate < {how}",
+            ["translate", "--folder", "{home}/words"],
+            [],
+            SPOILS[how](b"I eat x.\nyou see y.\n"),
+        )
 
 
 def of_train():
     again = ["train", "--folder", "{home}/run", "--epochs", "1", "--pairs", "40"]
-    yield from everywhere(["run/checkpoint.safetensors", "run/translator.json", "run/plan.json", "run/log.jsonl"], again)
-    yield from everywhere(["data/tatoeba/fra-eng.zip"], ["train", "--folder", "{home}/new", "--epochs", "1", "--pairs", "40"],
-                          also=[("data/tatoeba/fra-eng.zip", *rest) for rest in ZIPS])
-    for more in (["--pairs", "1"], ["--pairs", "39"], ["--recipe", "pocket"], ["--recipe", "tatoeba-fr"], ["--recipe", "tatoeba-de"]):
+    yield from everywhere(
+        ["run/checkpoint.safetensors", "run/translator.json", "run/plan.json", "run/log.jsonl"],
+        again,
+    )
+    yield from everywhere(
+        ["data/tatoeba/fra-eng.zip"],
+        ["train", "--folder", "{home}/new", "--epochs", "1", "--pairs", "40"],
+        also=[("data/tatoeba/fra-eng.zip", *rest) for rest in ZIPS],
+    )
+    for more in (
+        ["--pairs", "1"],
+        ["--pairs", "39"],
+        ["--recipe", "pocket"],
+        ["--recipe", "tatoeba-fr"],
+        ["--recipe", "tatoeba-de"],
+    ):
         yield f"train {more}", ["train", "--folder", "{home}/run", "--epochs", "1", *more], [], b""
     for folder in "text.txt", "text.txt/x", "words/model.safetensors":
         yield f"train into {folder}", ["train", "--folder", f"{{home}}/{folder}"], [], b""
-        yield f"wmt into {folder}", ["train", "--recipe", "wmt14-en-de", "--folder", f"{{home}}/{folder}"], [], b""
-        yield f"export into {folder}", ["export", f"{{home}}/{folder}", "--folder", "{home}/words"], [], b""
-    yield "export into a full folder", ["export", "{home}/words", "--folder", "{home}/words"], [], b""
+        yield (
+            f"wmt into {folder}",
+            ["train", "--recipe", "wmt14-en-de", "--folder", f"{{home}}/{folder}"],
+            [],
+            b"",
+        )
+        yield (
+            f"export into {folder}",
+            ["export", f"{{home}}/{folder}", "--folder", "{home}/words"],
+            [],
+            b"",
+        )
+    yield (
+        "export into a full folder",
+        ["export", "{home}/words", "--folder", "{home}/words"],
+        [],
+        b"",
+    )
     for file in "translator.json", "model.safetensors":
         for how in "half", "noise", "gone", "object":
-            yield f"export of {file}: {how}", ["export", "{home}/out", "--folder", "{home}/words"], [(f"words/{file}", how)], b""
+            yield (
+                f"export of {file}: {how}",
+                ["export", "{home}/out", "--folder", "{home}/words"],
+                [(f"words/{file}", how)],
+                b"",
+            )
 
 
 def bomb_zip(old):
     held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as file, file.open("fra.txt", "w") as text:
+    with (
+        zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as file,
+        file.open("fra.txt", "w") as text,
+    ):
         for _ in range(600):
             text.write(bytes(1 << 20))
     return held.getvalue()
@@ -275,6 +406,7 @@ def zip_of(name, text):
         with zipfile.ZipFile(held, "w") as file:
             file.writestr(name, text)
         return held.getvalue()
+
     return make
 
 
@@ -286,24 +418,46 @@ def bomb_line(old):
     return gzip.compress(b"x" * (1 << 24)) * 80
 
 
-ZIPS = [("a bomb", bomb_zip), ("no text in it", zip_of("other.txt", "a\tb\n")), ("no tab", zip_of("fra.txt", "a b\n" * 50)),
-        ("a text in latin-1", zip_of("fra.txt", "\xe9\tb\n".encode("latin-1"))), ("few pairs", zip_of("fra.txt", "a\tb\nc\td\n")),
-        ("a path that climbs", zip_of("../../fra.txt", "a\tb\n"))]
+ZIPS = [
+    ("a bomb", bomb_zip),
+    ("no text in it", zip_of("other.txt", "a\tb\n")),
+    ("no tab", zip_of("fra.txt", "a b\n" * 50)),
+    ("a text in latin-1", zip_of("fra.txt", "\xe9\tb\n".encode("latin-1"))),
+    ("few pairs", zip_of("fra.txt", "a\tb\nc\td\n")),
+    ("a path that climbs", zip_of("../../fra.txt", "a\tb\n")),
+]
 
 
 def of_data():
-    files = {"tatoeba": ["data/tatoeba/fra-eng.zip"], "multi30k": ["data/multi30k/train.en.gz", "data/multi30k/val.fr.gz"],
-             "wmt14": ["data/newstest/en-fr/newstest2013.en.gz", "data/newstest/en-fr/newstest2014.fr.gz"]}
+    files = {
+        "tatoeba": ["data/tatoeba/fra-eng.zip"],
+        "multi30k": ["data/multi30k/train.en.gz", "data/multi30k/val.fr.gz"],
+        "wmt14": [
+            "data/newstest/en-fr/newstest2013.en.gz",
+            "data/newstest/en-fr/newstest2014.fr.gz",
+        ],
+    }
     for name, paths in files.items():
-        also = [(paths[0], *rest) for rest in (ZIPS if name == "tatoeba" else [("a bomb", bomb_gz), ("one line more", packed("abcde"))])]
+        also = [
+            (paths[0], *rest)
+            for rest in (
+                ZIPS
+                if name == "tatoeba"
+                else [("a bomb", bomb_gz), ("one line more", packed("abcde"))]
+            )
+        ]
         yield from everywhere(paths, ["data", "fetch", name, "--language", "fr"], also=also)
-    yield from everywhere(["data/tatoeba/fra-eng.zip"], ["data", "verify", "tatoeba", "--language", "fr"], also=[
-        ("data/tatoeba/fra-eng.zip", *rest) for rest in ZIPS])
+    yield from everywhere(
+        ["data/tatoeba/fra-eng.zip"],
+        ["data", "verify", "tatoeba", "--language", "fr"],
+        also=[("data/tatoeba/fra-eng.zip", *rest) for rest in ZIPS],
+    )
 
 
 def stores(home):
     "A corpus of one's own, its token store, a run that has begun, a preparation that was stopped."
-    from transformer_lit.support import large_runs
+    from transformer_lit.recipes import large_runs
+
     corpora(home / "data")
     (home / "mine-fr").mkdir()
     (home / "mine-fr" / "a.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS))
@@ -311,44 +465,150 @@ def stores(home):
     with contextlib.redirect_stdout(io.StringIO()):
         assert large_runs.run_command([word.replace("{home}", str(home)) for word in WMT[1:]]) == 0
         (home / "run/run.json").unlink()
-        assert large_runs.run_command([word.replace("{home}", str(home)) for word in WMT[1:] + ["--minutes", "0", "--store", "{home}/other"]]) == 75
+        assert (
+            large_runs.run_command(
+                [
+                    word.replace("{home}", str(home))
+                    for word in WMT[1:] + ["--minutes", "0", "--store", "{home}/other"]
+                ]
+            )
+            == 75
+        )
 
 
-WMT = ("wmt --corpus {home}/mine-fr --store {home}/store --folder {home}/run --size tiny --vocabulary 300 --sample 50 --max-tokens 300 "
-       "--steps 2 --keep-every 1 --look-every 1 --lines 2 --precision fp32 --threads 1").split()
+WMT = (
+    "wmt --corpus {home}/mine-fr --store {home}/store --folder {home}/run --size tiny --vocabulary"
+    " 300 --sample 50 --max-tokens 300 --steps 2 --keep-every 1 --look-every 1 --lines 2"
+    " --precision fp32 --threads 1"
+).split()
 
 
 def of_stores():
-    yield from everywhere(["store/manifest.json", "store/held_out.json", "store/tokenizer.json", "store/ids-000.bin", "store/offsets-000.npy",
-                           "run/plan.json", "run/log.jsonl", "run/checkpoint.safetensors", "run/hypotheses-newstest2013.txt"], WMT, also=[
-        ("store/manifest.json", "no shards", edited(shards=None)), ("store/manifest.json", "shards of numbers", edited(shards=[1])),
-        ("store/manifest.json", "negative pairs", edited(shards__0__pairs=-5)), ("store/manifest.json", "many pairs", edited(shards__0__pairs=10 ** 15)),
-        ("store/manifest.json", "inputs", edited(wanted__inputs=3))])
-    fresh = [word.replace("{home}/store", "{home}/new").replace("{home}/run", "{home}/newrun") for word in WMT]
-    yield from everywhere(["mine-fr/a.tsv", "mine-fr/b.tsv.gz"], fresh, also=[
-        ("mine-fr/b.tsv.gz", "a bomb in one line", bomb_line), ("mine-fr/b.tsv.gz", "a bomb", bomb_gz),
-        ("mine-fr/a.tsv", "a long line", b"x" * 3_000_000)])
-    other = [word.replace("{home}/store", "{home}/other").replace("{home}/run", "{home}/newrun") for word in WMT]
-    yield from everywhere(["other.part/wanted.json", "other.part/progress.json"], other, also=[
-        ("other.part/progress.json", "no chunks", edited(chunks="many")), ("other.part/progress.json", "a shard", edited(shards=[{}]))])
+    yield from everywhere(
+        [
+            "store/manifest.json",
+            "store/held_out.json",
+            "store/tokenizer.json",
+            "store/ids-000.bin",
+            "store/offsets-000.npy",
+            "run/plan.json",
+            "run/log.jsonl",
+            "run/checkpoint.safetensors",
+            "run/hypotheses-newstest2013.txt",
+        ],
+        WMT,
+        also=[
+            ("store/manifest.json", "no shards", edited(shards=None)),
+            ("store/manifest.json", "shards of numbers", edited(shards=[1])),
+            ("store/manifest.json", "negative pairs", edited(shards__0__pairs=-5)),
+            ("store/manifest.json", "many pairs", edited(shards__0__pairs=10**15)),
+            ("store/manifest.json", "inputs", edited(wanted__inputs=3)),
+        ],
+    )
+    fresh = [
+        word.replace("{home}/store", "{home}/new").replace("{home}/run", "{home}/newrun")
+        for word in WMT
+    ]
+    yield from everywhere(
+        ["mine-fr/a.tsv", "mine-fr/b.tsv.gz"],
+        fresh,
+        also=[
+            ("mine-fr/b.tsv.gz", "a bomb in one line", bomb_line),
+            ("mine-fr/b.tsv.gz", "a bomb", bomb_gz),
+            ("mine-fr/a.tsv", "a long line", b"x" * 3_000_000),
+        ],
+    )
+    other = [
+        word.replace("{home}/store", "{home}/other").replace("{home}/run", "{home}/newrun")
+        for word in WMT
+    ]
+    yield from everywhere(
+        ["other.part/wanted.json", "other.part/progress.json"],
+        other,
+        also=[
+            ("other.part/progress.json", "no chunks", edited(chunks="many")),
+            ("other.part/progress.json", "a shard", edited(shards=[{}])),
+        ],
+    )
 
 
-BAD = {"beam": "0 -1 65 100000 x 1.5 nan 9" + "9" * 40, "epochs": "0 -1 100000 x", "pairs": "0 -3 x 1e9", "threads": "0 -2 1000000 x",
-       "folder": "", "file": "", "set": "none", "language": "it", "out": "", "recipe": "none", "quantization": "int4", "device": "gpu cuda:0"}
-OF = {"data": ["language"], "train": ["epochs", "pairs", "threads", "folder", "recipe", "device"], "translate": ["beam", "folder", "file", "device"],
-      "evaluate": ["beam", "set", "language", "folder", "out", "device"], "export": ["folder", "quantization"]}
-LINES = [[], ["eat"], ["data", "eat"], ["data", "fetch"], ["data", "list", "pocked"], ["data", "fetch", "pocket", "--language", "de"],
-         ["data", "verify", "\udce9"], ["translate", "a", "--file", "x"], ["translate", "a", "--interactive"], ["translate", "--file", "nosuch"],
-         ["translate", "--file", "."], ["translate", "--file", "a" * 5000], ["translate", "--folder", "nowhere", "a"], ["translate", "--folder", "data", "a"],
-         ["translate", "--folder", "a" * 5000, "a"], ["translate", "x" * 30_000], ["translate", "\udce9"], ["translate", "--nosuch"],
-         ["evaluate", "--out", "no/such/x.json"], ["evaluate", "--out", "."], ["evaluate", "--language", "de"],
-         ["evaluate", "--set", "pocket", "--language", "de"], ["evaluate", "--folder", "nowhere"], ["train", "--recipe", "wmt14-en-de", "--epochs", "3"],
-         ["train", "a"], ["export"], ["export", "out", "--folder", "nowhere"], ["export", "data"],
-         ["wmt", "--corpus", "nowhere-fr"], ["wmt", "--corpus", "wmt15-en-de"], ["wmt", "--corpus", ""],
-         ["wmt", "--corpus", "data"], ["wmt", "--nosuch"]]
-NUMBERS = {"vocabulary": "0 259 65537 x", "sample": "0", "pairs": "0", "steps": "0 1e9", "look-every": "0", "keep-every": "0", "lines": "0", "max-tokens":
-           "0 -1", "warmup": "0", "seed": "-1", "checkpoint-every": "-1", "workers": "0 9999", "threads": "0", "peak": "0 nan -1", "dropout": "1 nan",
-           "minutes": "-1 nan", "size": "huge", "way": "ours2", "precision": "int8"}
+BAD = {
+    "beam": "0 -1 65 100000 x 1.5 nan 9" + "9" * 40,
+    "epochs": "0 -1 100000 x",
+    "pairs": "0 -3 x 1e9",
+    "threads": "0 -2 1000000 x",
+    "folder": "",
+    "file": "",
+    "set": "none",
+    "language": "it",
+    "out": "",
+    "recipe": "none",
+    "quantization": "int4",
+    "device": "gpu cuda:0",
+}
+OF = {
+    "data": ["language"],
+    "train": ["epochs", "pairs", "threads", "folder", "recipe", "device"],
+    "translate": ["beam", "folder", "file", "device"],
+    "evaluate": ["beam", "set", "language", "folder", "out", "device"],
+    "export": ["folder", "quantization"],
+}
+LINES = [
+    [],
+    ["eat"],
+    ["data", "eat"],
+    ["data", "fetch"],
+    ["data", "list", "pocked"],
+    ["data", "fetch", "pocket", "--language", "de"],
+    ["data", "verify", "\udce9"],
+    ["translate", "a", "--file", "x"],
+    ["translate", "a", "--interactive"],
+    ["translate", "--file", "nosuch"],
+    ["translate", "--file", "."],
+    ["translate", "--file", "a" * 5000],
+    ["translate", "--folder", "nowhere", "a"],
+    ["translate", "--folder", "data", "a"],
+    ["translate", "--folder", "a" * 5000, "a"],
+    ["translate", "x" * 30_000],
+    ["translate", "\udce9"],
+    ["translate", "--nosuch"],
+    ["evaluate", "--out", "no/such/x.json"],
+    ["evaluate", "--out", "."],
+    ["evaluate", "--language", "de"],
+    ["evaluate", "--set", "pocket", "--language", "de"],
+    ["evaluate", "--folder", "nowhere"],
+    ["train", "--recipe", "wmt14-en-de", "--epochs", "3"],
+    ["train", "a"],
+    ["export"],
+    ["export", "out", "--folder", "nowhere"],
+    ["export", "data"],
+    ["wmt", "--corpus", "nowhere-fr"],
+    ["wmt", "--corpus", "wmt15-en-de"],
+    ["wmt", "--corpus", ""],
+    ["wmt", "--corpus", "data"],
+    ["wmt", "--nosuch"],
+]
+NUMBERS = {
+    "vocabulary": "0 259 65537 x",
+    "sample": "0",
+    "pairs": "0",
+    "steps": "0 1e9",
+    "look-every": "0",
+    "keep-every": "0",
+    "lines": "0",
+    "max-tokens": "0 -1",
+    "warmup": "0",
+    "seed": "-1",
+    "checkpoint-every": "-1",
+    "workers": "0 9999",
+    "threads": "0",
+    "peak": "0 nan -1",
+    "dropout": "1 nan",
+    "minutes": "-1 nan",
+    "size": "huge",
+    "way": "ours2",
+    "precision": "int8",
+}
 
 
 def of_lines():
@@ -358,17 +618,28 @@ def of_lines():
         for option in options:
             for value in BAD[option].split(" "):
                 more = ["out"] if command == "export" else []
-                yield f"{command} --{option}={value[:20]}", [command, *more, f"--{option}={value}"], [], b""
+                yield (
+                    f"{command} --{option}={value[:20]}",
+                    [command, *more, f"--{option}={value}"],
+                    [],
+                    b"",
+                )
     for option, values in NUMBERS.items():
         for value in values.split(" "):
             yield f"wmt --{option}={value}", ["wmt", f"--{option}={value}"], [], b""
 
 
-GROUPS = {"lines": (nothing, of_lines), "translate": (translators, of_translate), "train": (translators, of_train), "data": (nothing, of_data),
-          "stores": (stores, of_stores)}
+GROUPS = {
+    "lines": (nothing, of_lines),
+    "translate": (translators, of_translate),
+    "train": (translators, of_train),
+    "data": (nothing, of_data),
+    "stores": (stores, of_stores),
+}
 
 
-# What is asked of them -----------------------------------------------------------------------------------------------
+# What is asked of them ----------------------------------------------------------------------------
+
 
 def judged(case):
     "What is wrong with a case's outcome; empty if nothing."
@@ -379,7 +650,11 @@ def judged(case):
         return f"not written for people: {said[-300:]}"
     if status in (1, 2) and case["changed"]:
         return f"refused, and {case['changed'][:5]} changed"
-    if status == 1 and "DAMAGED" not in case["out"] and (said.count("\n") or not said.startswith("transformer-lit: ") or len(said) < 30):
+    if (
+        status == 1
+        and "DAMAGED" not in case["out"]
+        and (said.count("\n") or not said.startswith("transformer-lit: ") or len(said) < 30)
+    ):
         return f"one sentence was expected: {said[-300:]!r}"
     if status == 2 and not (said.startswith("usage: ") and "error: " in said.splitlines()[-1]):
         return f"argparse's words were expected: {said[-300:]!r}"
@@ -387,14 +662,31 @@ def judged(case):
 
 
 def outcomes(group, folder):
-    done = subprocess.run([sys.executable, __file__, group, str(folder)], capture_output=True, text=True, cwd=folder, timeout=900,
-                          env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "NO_PROXY": "*", "HTTPS_PROXY": "http://127.0.0.1:9",
-                                            "HTTP_PROXY": "http://127.0.0.1:9"})
+    done = subprocess.run(
+        [sys.executable, __file__, group, str(folder)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=900,
+        env=os.environ | {
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+            "NO_PROXY": "*",
+            "HTTPS_PROXY": "http://127.0.0.1:9",
+            "HTTP_PROXY": "http://127.0.0.1:9",
+        },
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads((folder / "results.json").read_text())
 
 
-@pytest.mark.parametrize("group", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("train", "stores"))) for name in GROUPS])
+@pytest.mark.parametrize(
+    "group",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("train", "stores")))
+        for name in GROUPS
+    ],
+)
 def test_whatever_comes_there_is_one_sentence(group, tmp_path):
     found = outcomes(group, tmp_path)
     wrong = [f"{case['name']}: {words}" for case in found["cases"] if (words := judged(case))]
@@ -408,11 +700,22 @@ def test_there_are_hundreds_of_cases():
 
 
 def test_the_judge_has_teeth():
-    good = {"status": 1, "err": "transformer-lit: nowhere is not there, so type something else\n", "out": "", "changed": []}
+    good = {
+        "status": 1,
+        "err": "transformer-lit: nowhere is not there, so type something else\n",
+        "out": "",
+        "changed": [],
+    }
     assert judged(good) == ""
-    for change in ({"status": "Traceback (most recent call last)"}, {"status": 3}, {"err": ""}, {"err": "transformer-lit: [Errno 2] No such file\n"},
-                   {"changed": ["x"]}, {"err": "transformer-lit: one sentence and then\nanother one, on a second line\n"},
-                   {"err": "Traceback (most recent call last): ValueError"}):
+    for change in (
+        {"status": "Traceback (most recent call last)"},
+        {"status": 3},
+        {"err": ""},
+        {"err": "transformer-lit: [Errno 2] No such file\n"},
+        {"changed": ["x"]},
+        {"err": "transformer-lit: one sentence and then\nanother one, on a second line\n"},
+        {"err": "Traceback (most recent call last): ValueError"},
+    ):
         assert judged(good | change), change
 
 

@@ -1,4 +1,6 @@
-"""Icons: the few that pages show are cut out of the theme's font, and pages ask for nothing else of Font Awesome."""
+"""Icons: the few that pages show are cut out of the theme's font, and pages ask for nothing else of
+Font Awesome."""
+
 import importlib.util
 import shutil
 from pathlib import Path
@@ -12,7 +14,14 @@ spec = importlib.util.spec_from_file_location("icons", ROOT / "book" / "_ext" / 
 icons = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(icons)
 FOUND = importlib.util.find_spec("pydata_sphinx_theme")
-THEME = Path(FOUND.origin if FOUND else "/nowhere/theme").parent / "theme" / "pydata_sphinx_theme" / "static" / "vendor" / "fontawesome"
+THEME = (
+    Path(FOUND.origin if FOUND else "/nowhere/theme").parent
+    / "theme"
+    / "pydata_sphinx_theme"
+    / "static"
+    / "vendor"
+    / "fontawesome"
+)
 PAGE = """<link href="../_static/vendor/fontawesome/6.5.2/css/all.min.css?digest=1" rel="stylesheet" />
   <link rel="preload" as="font" type="font/woff2" crossorigin href="../_static/vendor/fontawesome/6.5.2/webfonts/fa-solid-900.woff2" />
   <script src="../_static/vendor/fontawesome/6.5.2/js/all.min.js?digest=1"></script>
@@ -23,9 +32,15 @@ PAGE = """<link href="../_static/vendor/fontawesome/6.5.2/css/all.min.css?digest
 
 def test_a_page_asks_for_the_few_icons_and_for_mathjax_where_there_is_a_formula():
     plain = icons.slim_page(PAGE % "no formula")
-    assert plain.split() == '<link href="../_static/icons.css" rel="stylesheet" /> <body><i class="fa-solid fa-sun fa-lg"></i><i class="fas fa-download"></i>no formula</body>'.split()
+    assert (
+        plain.split()
+        == '<link href="../_static/icons.css" rel="stylesheet" /> <body><i class="fa-solid fa-sun'
+        ' fa-lg"></i><i class="fas fa-download"></i>no formula</body>'.split()
+    )
     for formula in '<span class="math notranslate nohighlight">', r"\(x\)", r"\[x\]":
-        assert "tex-svg.js" in icons.slim_page(PAGE % formula) and "window.MathJax" in icons.slim_page(PAGE % formula)
+        assert "tex-svg.js" in icons.slim_page(
+            PAGE % formula
+        ) and "window.MathJax" in icons.slim_page(PAGE % formula)
 
 
 @pytest.mark.skipif(not THEME.exists(), reason="the theme is not installed: make book")
@@ -33,11 +48,19 @@ def test_what_pages_and_style_sheets_use_is_cut_out_of_the_font(tmp_path):
     static = tmp_path / "_static"
     shutil.copytree(THEME, static / "vendor" / "fontawesome")
     (tmp_path / "page.html").write_text(PAGE % "", encoding="utf-8")
-    (static / "theme.css").write_text('.tip::before {content: "\uf0eb"} .fold::after {content: "\\f107"}', encoding="utf-8")
+    (static / "theme.css").write_text(
+        '.tip::before {content: "\uf0eb"} .fold::after {content: "\\f107"}', encoding="utf-8"
+    )
     (static / "theme.js").write_text('"fa-solid fa-xmark"', encoding="utf-8")
     icons.slim_icons(SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(format="html")), None)
     there = ttLib.TTFont(static / "icons.woff").getBestCmap()
-    assert set(there) == {0xF185, 0xF019, 0xF0EB, 0xF107, 0xF00D}, "sun, download, bulb, an arrow, a cross"
+    assert set(there) == {
+        0xF185,
+        0xF019,
+        0xF0EB,
+        0xF107,
+        0xF00D,
+    }, "sun, download, bulb, an arrow, a cross"
     sheet = (static / "icons.css").read_text(encoding="utf-8")
     assert '.fa-sun::before {content: "\\f185"}' in sheet and "fa-lg::" not in sheet
     assert (static / "icons.woff").stat().st_size < 5000

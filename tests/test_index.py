@@ -1,4 +1,5 @@
 """The index from the paper to the code, the address, and what the package ships tell the truth."""
+
 import json
 import pkgutil
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_lit.support.files import file_hash
+from transformer_lit.corpora.files import file_hash
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -30,24 +31,41 @@ API = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
 def test_the_build_lists_every_module_of_support_by_its_docstring():
     import build
 
-    rows = dict(re.findall(r"^\| \[`(support/[\w/]+)\.py`\]\(source/\1\.md\) \| (.+) \|$", build.support_table(build.modules()), re.M))
-    files = {path.relative_to(ROOT / "transformer_lit").with_suffix("").as_posix()
-             for path in (ROOT / "transformer_lit" / "support").rglob("[a-z]*.py")}
+    rows = dict(
+        re.findall(
+            r"^\| \[`(support/[\w/]+)\.py`\]\(source/\1\.md\) \| (.+) \|$",
+            build.support_table(build.modules()),
+            re.M,
+        )
+    )
+    files = {
+        path.relative_to(ROOT / "transformer_lit").with_suffix("").as_posix()
+        for path in (ROOT / "transformer_lit" / "support").rglob("[a-z]*.py")
+    }
     assert set(rows) == files, f"the table and the folder differ in {set(rows) ^ files}"
     for name, words in rows.items():
-        assert len(words.split()) > 3 and words.endswith("."), f"{name}.py: the first line of its docstring is its row in the table: {words!r}"
+        assert len(words.split()) > 3 and words.endswith(
+            "."
+        ), f"{name}.py: the first line of its docstring is its row in the table: {words!r}"
 
 
 def test_the_page_of_the_package_leaves_support_to_the_build_and_lists_the_rest():
     import build
 
     assert API.count("<!-- support -->") == 1, "here the build puts the table of support"
-    assert set(re.findall(r"source/([\w/]+)\.md", API)) == {name for name in build.modules() if not name.startswith("support/")}
+    assert set(re.findall(r"source/([\w/]+)\.md", API)) == {
+        name for name in build.modules() if not name.startswith("support/")
+    }
 
 
 def strays(text, own):
-    "Addresses in a text that `make address` has missed: the placeholder's kind, which nobody can have, other than `own`."
-    return [found for found in re.findall(r"https://[\w.-]+\.example/[\w./-]+", text) if not re.match(rf"{re.escape(own)}(?![\w-])", found)]
+    """Addresses in a text that `make address` has missed: the placeholder's kind, which nobody can
+    have, other than `own`."""
+    return [
+        found
+        for found in re.findall(r"https://[\w.-]+\.example/[\w./-]+", text)
+        if not re.match(rf"{re.escape(own)}(?![\w-])", found)
+    ]
 
 
 def test_every_file_that_carries_the_address_carries_the_same():
@@ -58,24 +76,38 @@ def test_every_file_that_carries_the_address_carries_the_same():
             continue
         found = strays(path.read_text(encoding="utf-8"), address())
         assert not found, f"{path.relative_to(ROOT)} has {found}; make address sets it"
-    cited = re.search(r'^repository-code: "?([^"\s]+)', (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)[1]
+    cited = re.search(
+        r'^repository-code: "?([^"\s]+)', (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M
+    )[1]
     assert cited == address(), f"CITATION.cff has {cited}; make address sets it"
 
 
-@pytest.mark.parametrize("own", ["https://github.example/owner/name", "https://github.com/owner/name"])
+@pytest.mark.parametrize(
+    "own", ["https://github.example/owner/name", "https://github.com/owner/name"]
+)
 def test_a_stray_address_is_found(own):
     "Planted: one old address among right ones, while the book has a home and before."
     right = f"see {own}, {own}/blob/main/x.py, https://github.com/facebookresearch/fairseq"
     assert strays(right, own) == []
-    for wrong in "https://github.example/owner/other", "https://github.example/owner/names", "https://other.example/owner/name":
+    for wrong in (
+        "https://github.example/owner/other",
+        "https://github.example/owner/names",
+        "https://other.example/owner/name",
+    ):
         assert strays(f"{right} and {wrong}", own) == [wrong]
 
 
 def test_setting_the_address(tmp_path, monkeypatch):
-    "On a copy of two chapters and what names the book: all of it changes, the chapters get their line; and back again."
+    """On a copy of two chapters and what names the book: all of it changes, the chapters get their
+    line; and back again."""
     import address
 
-    for name in "pyproject.toml", "CITATION.cff", "book/02_attention.ipynb", "book/95_what_held.ipynb":
+    for name in (
+        "pyproject.toml",
+        "CITATION.cff",
+        "book/02_attention.ipynb",
+        "book/95_what_held.ipynb",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
@@ -102,17 +134,30 @@ def test_no_chapter_links_to_the_placeholder():
 
     for path in [] if home() else sorted((ROOT / "book").glob("*.ipynb")):
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-            assert cell["cell_type"] == "code" or address() not in "".join(cell["source"]), f"{path.name}, cell {cell['id']}, names {address()}"
+            assert cell["cell_type"] == "code" or address() not in "".join(
+                cell["source"]
+            ), f"{path.name}, cell {cell['id']}, names {address()}"
 
 
 def undeclared(thing, where="") -> list[str]:
-    "The commits in a record that name no commit: not forty hex digits, or uncommitted code without a note that says so."
+    """The commits in a record that name no commit: not forty hex digits, or uncommitted code
+    without a note that says so."""
     found = []
     if isinstance(thing, dict):
-        told = re.fullmatch(r"[0-9a-f]{7,40}-dirty", str(thing.get("commit"))) and "not yet committed" in thing.get("note", "")
-        if "commit" in thing and not told and not re.fullmatch(r"[0-9a-f]{40}", str(thing["commit"])):
+        told = re.fullmatch(
+            r"[0-9a-f]{7,40}-dirty", str(thing.get("commit"))
+        ) and "not yet committed" in thing.get("note", "")
+        if (
+            "commit" in thing
+            and not told
+            and not re.fullmatch(r"[0-9a-f]{40}", str(thing["commit"]))
+        ):
             found.append(f"{where}: {thing['commit']}")
-    for key, value in thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else []:
+    for key, value in (
+        thing.items()
+        if isinstance(thing, dict)
+        else enumerate(thing) if isinstance(thing, list) else []
+    ):
         found += undeclared(value, f"{where}/{key}")
     return found
 
@@ -120,70 +165,145 @@ def undeclared(thing, where="") -> list[str]:
 def test_every_record_names_its_commit_or_says_why_it_has_none():
     held = sorted((ROOT / "book" / "results").glob("**/*.json"))
     assert len(held) > 55, "the records are not where they were"
-    nameless = [said for path in held for said in undeclared(json.loads(path.read_text(encoding="utf-8")), path.relative_to(ROOT).as_posix())]
+    nameless = [
+        said
+        for path in held
+        for said in undeclared(
+            json.loads(path.read_text(encoding="utf-8")), path.relative_to(ROOT).as_posix()
+        )
+    ]
     assert not nameless, "commit, then record again from there:\n" + "\n".join(nameless)
     for card in (ROOT / "data" / "checkpoints").glob("*/README.md"):
         text = card.read_text(encoding="utf-8")
-        assert "-dirty" not in text or "not yet committed" in text, f"{card.parent.name}: its card doesn't say that its code was not yet committed"
+        assert (
+            "-dirty" not in text or "not yet committed" in text
+        ), f"{card.parent.name}: its card doesn't say that its code was not yet committed"
 
 
 def test_a_commit_that_is_none_is_found():
     whole = {"commit": "0123456789" * 4, "runs": [{"commit": "0123456789" * 4}]}
-    assert undeclared(whole) == undeclared({"commit": "89b5606-dirty", "note": "Made from code that was not yet committed."}) == []
+    assert (
+        undeclared(whole)
+        == undeclared(
+            {"commit": "89b5606-dirty", "note": "Made from code that was not yet committed."}
+        )
+        == []
+    )
     for wrong in "89b5606-dirty", "89b5606", "unknown", "", None:
-        assert undeclared({"commit": wrong}) and undeclared({**whole, "runs": [{"commit": wrong}]}), f"{wrong!r} went unseen"
+        assert undeclared({"commit": wrong}) and undeclared(
+            {**whole, "runs": [{"commit": wrong}]}
+        ), f"{wrong!r} went unseen"
 
 
 NAMED = re.compile(r"""shipped\(\\?["']((?:data|results)/[^"'{}\\]+)\\?["']\)""")
-SPEAKING = [*(ROOT / "book").glob("*.ipynb"), *(ROOT / "transformer_lit").rglob("*.py"),
-            *(path for path in (ROOT / "tests").rglob("*.py") if path.name != "test_stamps.py")]  # its files are made up
-SHIPPED = sorted({name for path in SPEAKING for name in NAMED.findall(path.read_text(encoding="utf-8"))})
+SPEAKING = [
+    *(ROOT / "book").glob("*.ipynb"),
+    *(ROOT / "transformer_lit").rglob("*.py"),
+    *(path for path in (ROOT / "tests").rglob("*.py") if path.name != "test_stamps.py"),
+]  # its files are made up
+SHIPPED = sorted(
+    {name for path in SPEAKING for name in NAMED.findall(path.read_text(encoding="utf-8"))}
+)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_what_the_book_names_as_shipped_is_there(name):
-    from transformer_lit.support.files import shipped
+    from transformer_lit.corpora.files import shipped
 
     assert shipped(name).exists(), f"{name} comes with the book and is missing"
 
 
 def test_the_names_of_shipped_files_are_found():
-    assert len(SHIPPED) > 20 and {"data/pocket.tsv.gz", "results/tatoeba-fr/scores.json"} <= set(SHIPPED)
+    assert len(SHIPPED) > 20 and {"data/pocket.tsv.gz", "results/tatoeba-fr/scores.json"} <= set(
+        SHIPPED
+    )
 
 
-RUNS = sorted(p for p in (ROOT / "book" / "results").iterdir() if p.is_dir() and p.name not in ("bench", "fair"))
+RUNS = sorted(
+    p
+    for p in (ROOT / "book" / "results").iterdir()
+    if p.is_dir() and p.name not in ("bench", "fair")
+)
 
 
 def test_every_recorded_run_of_the_table_is_there():
-    table = re.search(r"^\| record \| chapter.*?\n\n", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.M | re.S)[0]
-    names = set(re.findall(r"`([\w./-]+)`", "\n".join(line.split("|")[1] for line in table.strip().splitlines()[2:])))
-    missing = [n for n in names if "NAME" not in n and n[0] != "." and not (ROOT / "book" / "results" / n).exists()]
-    assert len(names) > 10 and not missing, f"CONTRIBUTING's table of records names {missing}, and they are missing"
+    table = re.search(
+        r"^\| record \| chapter.*?\n\n",
+        (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
+        re.M | re.S,
+    )[0]
+    names = set(
+        re.findall(
+            r"`([\w./-]+)`",
+            "\n".join(line.split("|")[1] for line in table.strip().splitlines()[2:]),
+        )
+    )
+    missing = [
+        n
+        for n in names
+        if "NAME" not in n and n[0] != "." and not (ROOT / "book" / "results" / n).exists()
+    ]
+    assert (
+        len(names) > 10 and not missing
+    ), f"CONTRIBUTING's table of records names {missing}, and they are missing"
 
 
 @pytest.mark.parametrize("folder", RUNS, ids=lambda p: p.name)
 def test_a_recorded_run_says_what_it_was(folder):
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    for key in ("command", "commit", "seed", "data", "hardware", "torch", "parameters", "tokens", "flops", "seconds",
-                "tokens_per_second", "scores"):
-        if key == "scores" and folder.name.startswith("mixture-"):  # scored as it is packed, on each kind of text
-            box = folder.name.removesuffix("-first").removesuffix("-second").removesuffix("-third")  # what went on from it is scored, and not the part itself
-            told = json.loads((ROOT / f"book/results/bench/domains-{box}.json").read_text(encoding="utf-8"))
-            assert told["weights"] == file_hash(ROOT / "data/checkpoints" / box / "model.safetensors") and len(told["tests"]) == 8
+    for key in (
+        "command",
+        "commit",
+        "seed",
+        "data",
+        "hardware",
+        "torch",
+        "parameters",
+        "tokens",
+        "flops",
+        "seconds",
+        "tokens_per_second",
+        "scores",
+    ):
+        if key == "scores" and folder.name.startswith(
+            "mixture-"
+        ):  # scored as it is packed, on each kind of text
+            box = (
+                folder.name.removesuffix("-first").removesuffix("-second").removesuffix("-third")
+            )  # what went on from it is scored, and not the part itself
+            told = json.loads(
+                (ROOT / f"book/results/bench/domains-{box}.json").read_text(encoding="utf-8")
+            )
+            assert (
+                told["weights"] == file_hash(ROOT / "data/checkpoints" / box / "model.safetensors")
+                and len(told["tests"]) == 8
+            )
         else:
             assert run.get(key), f"{folder.name}/run.json lacks {key}"
     assert re.fullmatch(r"[0-9a-f]{64}", run["data"]["sha256"])
-    assert run["flops"] == 6 * run["parameters"] * run["tokens"], "flops are six a parameter and token"
-    assert all("signature" in s for s in run["scores"] if s["metric"] == "BLEU"), "a BLEU without a signature can't be compared"
-    log = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert (
+        run["flops"] == 6 * run["parameters"] * run["tokens"]
+    ), "flops are six a parameter and token"
+    assert all(
+        "signature" in s for s in run["scores"] if s["metric"] == "BLEU"
+    ), "a BLEU without a signature can't be compared"
+    log = [
+        json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     steps = [e["step"] for e in log if e["kind"] == "step"]
     epochs = [e["epoch"] for e in log if e["kind"] == "epoch"]
     if steps:
-        assert steps == list(range(steps[0], steps[-1] + 1, steps[0])), "a step is missing from the log, or stands there twice"
+        assert steps == list(
+            range(steps[0], steps[-1] + 1, steps[0])
+        ), "a step is missing from the log, or stands there twice"
     else:
-        assert epochs == list(range(1, len(epochs) + 1)) != [], "an epoch is missing from the log, or stands there twice"
+        assert (
+            epochs == list(range(1, len(epochs) + 1)) != []
+        ), "an epoch is missing from the log, or stands there twice"
     assert log[-1]["tokens"] == run["tokens"]
-    assert not re.search(r"/(home|root|tmp|Users|work)/", (folder / "run.json").read_text()), "a path of one machine"
+    assert not re.search(
+        r"/(home|root|tmp|Users|work)/", (folder / "run.json").read_text()
+    ), "a path of one machine"
 
 
 def test_contributing_lists_the_time_of_every_chapter():
@@ -195,30 +315,56 @@ def test_contributing_lists_the_time_of_every_chapter():
 def test_each_chapter_has_a_cell_whose_figure_stands_on_its_card():
     import build
 
-    cells = {path.name[:2]: {cell["id"] for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]} for path in build.chapters(1, 26)}
+    cells = {
+        path.name[:2]: {
+            cell["id"] for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        }
+        for path in build.chapters(1, 26)
+    }
     assert set(build.KEY_FIGURES) == set(cells)
-    assert not {n: wanted for n, wanted in build.KEY_FIGURES.items() if wanted not in cells[n]}, "KEY_FIGURES names cells that are gone"
+    assert not {
+        n: wanted for n, wanted in build.KEY_FIGURES.items() if wanted not in cells[n]
+    }, "KEY_FIGURES names cells that are gone"
 
 
-def test_a_thumbnail_is_a_phones_drawing_with_the_first_sentence_of_its_words(tmp_path, monkeypatch):
+def test_a_thumbnail_is_a_phones_drawing_with_the_first_sentence_of_its_words(
+    tmp_path, monkeypatch
+):
     import build
     import nbformat
 
     def cell(name, words, desk, phone):
-        page = (f'<figure class="tl-figure"><div role="img" aria-label="{words}"><div class="tl-desk"><svg >{desk}</svg></div>'
-                f'<div class="tl-phone"><svg >{phone}</svg></div></div></figure>')
-        return nbformat.v4.new_code_cell("", id=name, outputs=[nbformat.v4.new_output("display_data", {"text/html": page})])
+        page = (
+            f'<figure class="tl-figure"><div role="img" aria-label="{words}"><div'
+            f' class="tl-desk"><svg >{desk}</svg></div><div class="tl-phone"><svg'
+            f" >{phone}</svg></div></div></figure>"
+        )
+        return nbformat.v4.new_code_cell(
+            "", id=name, outputs=[nbformat.v4.new_output("display_data", {"text/html": page})]
+        )
 
     monkeypatch.setattr(build, "OUT", tmp_path)
     monkeypatch.setattr(build, "KEY_FIGURES", {"01": "key"})
-    cells = [cell("big", "Big.", "d", "p" * build.LARGEST), cell("first", "First.", "d1", "p1"), cell("key", "5.0 &amp; more? No.", "d2", "p2")]
+    cells = [
+        cell("big", "Big.", "d", "p" * build.LARGEST),
+        cell("first", "First.", "d1", "p1"),
+        cell("key", "5.0 &amp; more? No.", "d2", "p2"),
+    ]
     for kept, told in ((cells, "5.0 &amp; more?"), (cells[:2], "First."), (cells[:1], None)):
         nbformat.write(nbformat.v4.new_notebook(cells=kept), tmp_path / "01_x.ipynb")
         shown = build.thumbnail(tmp_path / "01_x.ipynb")
-        assert shown == "" if told is None else f'role="img" aria-label="{told}"' in shown and shown.count("<svg") == 1 and ">d" not in shown
+        assert (
+            shown == ""
+            if told is None
+            else f'role="img" aria-label="{told}"' in shown
+            and shown.count("<svg") == 1
+            and ">d" not in shown
+        )
 
 
-PAPERS = re.compile(r"(?:https?://)?(?:www\.)?((?:arxiv\.org/abs|aclanthology\.org|doi\.org)/[^\s)\"\\>}]+)")
+PAPERS = re.compile(
+    r"(?:https?://)?(?:www\.)?((?:arxiv\.org/abs|aclanthology\.org|doi\.org)/[^\s)\"\\>}]+)"
+)
 
 
 def papers_of(text: str) -> set[str]:
@@ -226,12 +372,25 @@ def papers_of(text: str) -> set[str]:
     return {re.sub(r"(?<=\d)v\d+$", "", link.rstrip("/.,")) for link in PAPERS.findall(text)}
 
 
-@pytest.mark.parametrize("path", sorted([*(ROOT / "book").glob("[0-9]*.ipynb"), *(ROOT / "book").glob("*.md")]), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    sorted([*(ROOT / "book").glob("[0-9]*.ipynb"), *(ROOT / "book").glob("*.md")]),
+    ids=lambda path: path.stem,
+)
 def test_the_bibliography_has_every_paper_that_a_page_links(path):
-    missing = papers_of(path.read_text(encoding="utf-8")) - papers_of((ROOT / "book/references.bib").read_text(encoding="utf-8"))
+    missing = papers_of(path.read_text(encoding="utf-8")) - papers_of(
+        (ROOT / "book/references.bib").read_text(encoding="utf-8")
+    )
     assert not missing, f"add to book/references.bib: {sorted(missing)}"
 
 
 def test_a_paper_that_is_linked_is_found():
-    text = r"([A 2020](https://arxiv.org/abs/2001.00001v2)). \"[B](https://aclanthology.org/W18-6421/)\", https://doi.org/10.1000/b.4."
-    assert papers_of(text) == {"arxiv.org/abs/2001.00001", "aclanthology.org/W18-6421", "doi.org/10.1000/b.4"}
+    text = (
+        r"([A 2020](https://arxiv.org/abs/2001.00001v2))."
+        r" \"[B](https://aclanthology.org/W18-6421/)\", https://doi.org/10.1000/b.4."
+    )
+    assert papers_of(text) == {
+        "arxiv.org/abs/2001.00001",
+        "aclanthology.org/W18-6421",
+        "doi.org/10.1000/b.4",
+    }

@@ -1,5 +1,6 @@
-"""Inside the model: the page shows what the package computes, its record before the model is loaded and the model itself afterwards; each
-switch does what the package does without that part."""
+"""Inside the model: the page shows what the package computes, its record before the model is loaded
+and the model itself afterwards; each switch does what the package does without that part."""
+
 import json
 import re
 import shutil
@@ -15,8 +16,8 @@ from transformer_lit import multi_head
 from transformer_lit.attention_maps import read_pairs
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS
-from transformer_lit.support import inside
-from transformer_lit.support.files import shipped
+from litbook.live import inside
+from transformer_lit.corpora.files import shipped
 from transformer_lit.translation import Translator
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,28 +44,44 @@ def script(translator):
 @pytest.fixture(scope="module")
 def record(script):
     assert len(script.encode()) < 60_000, "the page carries this before anybody asks for it"
-    return json.loads(script[script.index("= ") + 2:-2])
+    return json.loads(script[script.index("= ") + 2 : -2])
 
 
-# The record and the package ---------------------------------------------------------------------------------------------------
+# The record and the package -----------------------------------------------------------------------
+
 
 def test_the_record_is_what_the_package_says(record, translator, model):
     source = torch.tensor([translator.source.encode(inside.RUNNING)])
     said = [token for token, _ in record["steps"]]
-    assert said[:-1] == greedy_decode(model, source)[0] and said[-1] == EOS and record["text"] == translator.target.decode(said)
-    (ended,) = [max((row for rows in record["beam"] for row in rows if row[4] == "ended"), key=lambda row: row[2])]
+    assert (
+        said[:-1] == greedy_decode(model, source)[0]
+        and said[-1] == EOS
+        and record["text"] == translator.target.decode(said)
+    )
+    (ended,) = [
+        max(
+            (row for rows in record["beam"] for row in rows if row[4] == "ended"),
+            key=lambda row: row[2],
+        )
+    ]
     assert ended[3] == translator.target.decode(beam_search(model, source)[0])
-    assert all(len(rows) == 8 and sum(row[4] == "open" for row in rows) == 4 for rows in record["beam"])
+    assert all(
+        len(rows) == 8 and sum(row[4] == "open" for row in rows) == 4 for rows in record["beam"]
+    )
     with torch.no_grad():
         wanted = model(source, torch.tensor([[BOS] + said[:-1]]))[0].log_softmax(-1)
     for (token, top), row in zip(record["steps"], wanted, strict=True):
-        assert top[0][0] == token and torch.allclose(torch.tensor([p for _, p in top]), row.topk(5).values, atol=1e-3)
+        assert top[0][0] == token and torch.allclose(
+            torch.tensor([p for _, p in top]), row.topk(5).values, atol=1e-3
+        )
 
 
 def test_recorded_weights_are_those_of_chapter_20(record, translator):
     maps, _, _ = read_pairs(translator, [(inside.RUNNING, record["text"])])
     for kind, layers in maps.items():
-        assert record["attention"][kind]["shape"] == list(layers[:, 0].shape) and record["attention"][kind]["weights"] == inside.as_text(layers[:, 0])
+        assert record["attention"][kind]["shape"] == list(layers[:, 0].shape) and record[
+            "attention"
+        ][kind]["weights"] == inside.as_text(layers[:, 0])
 
 
 def test_a_model_is_whole_again_afterwards(record, translator, model):
@@ -107,12 +124,15 @@ def test_each_chapter_leads_to_its_switch():
     places = set(re.findall(r'id="([\w-]+)"', PAGE)) | {"attention"}
     for number in "02 03 04 05 06 07 08 09 13 20".split():
         (path,) = (ROOT / "book").glob(f"{number}_*.ipynb")
-        (cell,) = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["id"] == "inside"]
+        (cell,) = [
+            cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["id"] == "inside"
+        ]
         found = re.findall(r'href="inside\.html#([\w-]+)"', "".join(cell["source"]))
         assert found and set(found) <= places, path.name
 
 
-# The page ------------------------------------------------------------------------------------------------------------------------
+# The page -----------------------------------------------------------------------------------------
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, script):
@@ -123,11 +143,19 @@ def site(tmp_path_factory, script):
     for name in ("live.js", "inside.js", "book.css"):
         (folder / "_static" / name).write_bytes((STATIC / name).read_bytes())
     (folder / "_static" / "inside-record.js").write_text(script, "utf-8")
-    body = MarkdownIt("commonmark", {"html": True}).render(build.inside_text(PAGE, lambda name: f"{name} MB"))
+    body = MarkdownIt("commonmark", {"html": True}).render(
+        build.inside_text(PAGE, lambda name: f"{name} MB")
+    )
     (folder / "book").mkdir()
     (folder / "book" / "inside.html").write_text(
-        '<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Inside</title>'
-        f'<link rel="stylesheet" href="../_static/book.css"><style>body {{ margin: 0; background: var(--pst-color-background) }} a {{ color: var(--pst-color-link) }}</style><main class="bd-article" style="max-width:704px;margin:auto;padding:0 12px">{body}</main></html>', "utf-8")
+        '<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><meta'
+        ' name="viewport" content="width=device-width"><title>Inside</title><link rel="stylesheet"'
+        ' href="../_static/book.css"><style>body { margin: 0; background:'
+        " var(--pst-color-background) } a { color: var(--pst-color-link) }</style><main"
+        ' class="bd-article" style="max-width:704px;margin:auto;padding:0'
+        f' 12px">{body}</main></html>',
+        "utf-8",
+    )
     return folder / "book" / "inside.html"
 
 
@@ -141,8 +169,17 @@ def opened(browser, site):
         pages.append(page)
         page.set_default_timeout(300_000)
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
-        page.on("request", lambda request: problems.append(request.url) if not request.url.startswith(("file:", "blob:", "data:")) else None)
+        page.on(
+            "console", lambda said: problems.append(said.text) if said.type == "error" else None
+        )
+        page.on(
+            "request",
+            lambda request: (
+                problems.append(request.url)
+                if not request.url.startswith(("file:", "blob:", "data:"))
+                else None
+            ),
+        )
         page.goto(site.as_uri() + fragment)
         if dark:
             page.evaluate("document.documentElement.dataset.theme = 'dark'")
@@ -170,12 +207,16 @@ def translate(page, text=None, name=None):
     if name:
         page.check(f'input[value="{name}"]')
     do(page, "go").click()
-    page.wait_for_function("/^French|French:/.test(document.querySelector('[data-out=say]').textContent)")
+    page.wait_for_function(
+        "/^French|French:/.test(document.querySelector('[data-out=say]').textContent)"
+    )
 
 
 def settled(page, was):
     "Wait until the verdict isn't `was` any more; the new one."
-    page.wait_for_function("was => document.querySelector('[data-out=verdict]').textContent != was", arg=was)
+    page.wait_for_function(
+        "was => document.querySelector('[data-out=verdict]').textContent != was", arg=was
+    )
     return out(page, "verdict").inner_text()
 
 
@@ -190,25 +231,42 @@ def now(page):
 def shown_top(page):
     "The five at the chosen step: (piece, probability in percent)."
     bars = page.locator('[data-out="top"] .tl-in-bar')
-    return [(bar.locator("b").inner_text(), float(bar.locator("span").inner_text().strip("<%"))) for bar in bars.all()]
+    return [
+        (bar.locator("b").inner_text(), float(bar.locator("span").inner_text().strip("<%")))
+        for bar in bars.all()
+    ]
 
 
 def test_before_the_model_is_loaded_the_record_is_there_and_nothing_pretends(opened, record):
     page = opened()
     assert said(page) == [str(token) for token, _ in record["steps"]]
     assert page.locator('[data-out="read"] b').all_inner_texts() == [*record["pieces"][:-1], "end"]
-    assert page.locator(".tl-in-grid svg").count() == 36 and page.locator('[data-out="map"] svg').count() == 1
+    assert (
+        page.locator(".tl-in-grid svg").count() == 36
+        and page.locator('[data-out="map"] svg').count() == 1
+    )
     assert page.locator('[data-out="tree"] g').count() == 8 * len(record["beam"])
-    assert page.locator('[data-out="top"] button').count() == 0 and page.locator("[data-try]:visible").count() == 0
-    assert not do(page, "own").is_visible() and not do(page, "mend").is_visible() and not do(page, "mend-top").is_visible()
+    assert (
+        page.locator('[data-out="top"] button').count() == 0
+        and page.locator("[data-try]:visible").count() == 0
+    )
+    assert (
+        not do(page, "own").is_visible()
+        and not do(page, "mend").is_visible()
+        and not do(page, "mend-top").is_visible()
+    )
     page.locator('[data-key="noCross"]').click()
     assert now(page)[:2] == ["Il", "a"] and "New:" in out(page, "verdict").inner_text()
     page.locator('[data-key="noScale"]').click()
-    assert page.locator('[data-key="noCross"]').get_attribute("aria-checked") == "true", "the record knows one switch at a time"
+    assert (
+        page.locator('[data-key="noCross"]').get_attribute("aria-checked") == "true"
+    ), "the record knows one switch at a time"
     do(page, "mend").click()
     assert not now(page)
     do(page, "heads").click()
-    page.wait_for_function("document.querySelector('[data-out=heads-say]').textContent.includes('Off by itself')")
+    page.wait_for_function(
+        "document.querySelector('[data-out=heads-say]').textContent.includes('Off by itself')"
+    )
     assert page.locator(".tl-in-dots button[data-n]").count() == 36
 
 
@@ -222,23 +280,36 @@ def test_the_five_likeliest_are_the_packages_and_add_up(opened, translator, mode
         page.locator(f'[data-step="{i}"]').click()
         shown = shown_top(page)
         for (piece, percent), (token, log_p) in zip(shown, top, strict=True):
-            assert piece == {EOS: "end"}.get(token, translator.target.words[token]) and percent == pytest.approx(100 * torch.tensor(log_p).exp().item(), abs=0.06)
+            assert piece == {EOS: "end"}.get(
+                token, translator.target.words[token]
+            ) and percent == pytest.approx(100 * torch.tensor(log_p).exp().item(), abs=0.06)
         five, rest = (float(x) for x in re.findall(r"([\d.]+)%", out(page, "sum").inner_text())[:2])
-        assert five == pytest.approx(sum(p for _, p in shown), abs=0.1) and five + rest == pytest.approx(100, abs=0.1)
+        assert five == pytest.approx(
+            sum(p for _, p in shown), abs=0.1
+        ) and five + rest == pytest.approx(100, abs=0.1)
 
 
 def test_another_token_and_the_sentence_goes_on_as_the_package_does(opened, translator, model):
     page = opened()
     translate(page)
-    source, steps = translator.source.encode(inside.RUNNING), inside.greedy_steps(model, translator.source.encode(inside.RUNNING))
+    source, steps = translator.source.encode(inside.RUNNING), inside.greedy_steps(
+        model, translator.source.encode(inside.RUNNING)
+    )
     at = [translator.target.words[token] for token, _ in steps[:-1]].index("il")
-    assert page.locator('[data-step][aria-pressed="true"]').get_attribute("data-step") == str(at), "the page opens at the pronoun"
-    (choice,) = [i for i, (token, _) in enumerate(steps[at][1]) if translator.target.words[token] == "elle"]
+    assert page.locator('[data-step][aria-pressed="true"]').get_attribute("data-step") == str(
+        at
+    ), "the page opens at the pronoun"
+    (choice,) = [
+        i for i, (token, _) in enumerate(steps[at][1]) if translator.target.words[token] == "elle"
+    ]
     page.locator(f'[data-choice="{choice}"]').click()
     prefix = [token for token, _ in steps[:at]] + [steps[at][1][choice][0]]
     wanted = prefix + [token for token, _ in inside.greedy_steps(model, source, prefix)]
     do(page, "own").wait_for()
-    assert said(page) == [str(token) for token in wanted] and "fatiguée" in out(page, "said").inner_text()
+    assert (
+        said(page) == [str(token) for token in wanted]
+        and "fatiguée" in out(page, "said").inner_text()
+    )
     assert page.locator(".tl-in-forced").count() == 1
     do(page, "own").click()
     do(page, "own").wait_for(state="hidden")
@@ -256,14 +327,22 @@ def test_every_switch_of_the_engine_says_what_the_package_says(opened, translato
     "All of them on the running sentence, and each on its example."
     page, singles = opened(), inside.single_breaks(model.config)
     asked = [[record["source"], parts, record["broken"][key][1]] for key, parts in singles.items()]
-    asked += [[translator.source.encode(text), singles[key], answer[1]] for key, (text, _, answer) in record["examples"].items()]
-    found = page.evaluate("""async ({asked, most, pads}) => {
+    asked += [
+        [translator.source.encode(text), singles[key], answer[1]]
+        for key, (text, _, answer) in record["examples"].items()
+    ]
+    found = page.evaluate(
+        """async ({asked, most, pads}) => {
       const engine = await tlLive.engine("pocket"), all = [];
       for (const [ids, broken] of asked) all.push((await engine.answer(ids, {beam: 1, maxLength: most, broken, pads: broken.noSourceMask ? pads : 0})).ids);
       return all;
-    }""", {"asked": asked, "most": inside.MOST, "pads": inside.PADS})
+    }""",
+        {"asked": asked, "most": inside.MOST, "pads": inside.PADS},
+    )
     names = [*singles, *record["examples"]]
-    wrong = [name for name, ids, (_, _, wanted) in zip(names, found, asked, strict=True) if ids != wanted]
+    wrong = [
+        name for name, ids, (_, _, wanted) in zip(names, found, asked, strict=True) if ids != wanted
+    ]
     assert not wrong, wrong
 
 
@@ -272,13 +351,20 @@ def test_switches_of_the_page_change_the_answer_as_the_package_does(opened, tran
     translate(page, DUCHESS)
     source, verdict = translator.source.encode(DUCHESS), out(page, "verdict").inner_text()
     off = {}
-    for key, parts in (("noHeads:cross.1.2", {"noHeads": [("cross", 1, 2)]}), ("noPositions:source", {"noPositions": "source"}), ("stuckPosition", {"stuckPosition": True}), ("noCross", {"noCross": True})):
+    for key, parts in (
+        ("noHeads:cross.1.2", {"noHeads": [("cross", 1, 2)]}),
+        ("noPositions:source", {"noPositions": "source"}),
+        ("stuckPosition", {"stuckPosition": True}),
+        ("noCross", {"noCross": True}),
+    ):
         page.locator(f'[data-key="{key}"]').click()
         off |= parts
         verdict = settled(page, verdict)
         wanted, _ = inside.said_broken(model, source, off)
         assert now(page) == [translator.target.words[token] for token in wanted], key
-        assert said(page)[:-1] == [str(token) for token in wanted], "the whole page shows the broken model"
+        assert said(page)[:-1] == [
+            str(token) for token in wanted
+        ], "the whole page shows the broken model"
     assert out(page, "banner").is_visible() and page.locator(".tl-in-fresh").count()
     do(page, "mend-top").click()
     settled(page, verdict)
@@ -288,18 +374,30 @@ def test_switches_of_the_page_change_the_answer_as_the_package_does(opened, tran
 @pytest.mark.parametrize("place", re.findall(r'id="(\w+)" data-preset', PAGE))
 def test_an_address_turns_its_switch(opened, place, record):
     page = opened(f"#{place}")
-    off = page.locator('[data-key][aria-checked="false"]').evaluate_all("all => all.map(one => one.dataset.key)")
-    assert off == {"noEncoder": [f"noHeads:encoder.{i}.{h}" for i in range(3) for h in range(4)]}.get(place, off) and off[0].startswith(place.replace("noEncoder", "noHeads"))
+    off = page.locator('[data-key][aria-checked="false"]').evaluate_all(
+        "all => all.map(one => one.dataset.key)"
+    )
+    assert off == {
+        "noEncoder": [f"noHeads:encoder.{i}.{h}" for i in range(3) for h in range(4)]
+    }.get(place, off) and off[0].startswith(place.replace("noEncoder", "noHeads"))
     key = "noHeads:encoder" if place == "noEncoder" else off[0]
     assert now(page) == [record["names"][str(token)] for token in record["broken"][key][1]]
-    box, result = page.locator(f"#{place}").bounding_box(), page.locator(".tl-in-result").bounding_box()
-    assert result["y"] + result["height"] <= box["y"] + 1 < 844, "the switch stands below the answers"
+    box, result = (
+        page.locator(f"#{place}").bounding_box(),
+        page.locator(".tl-in-result").bounding_box(),
+    )
+    assert (
+        result["y"] + result["height"] <= box["y"] + 1 < 844
+    ), "the switch stands below the answers"
 
 
 def test_an_address_outlives_the_loading(opened):
     page = opened("#noCross")
     translate(page, DUCHESS)
-    assert now(page)[:2] == ["Il", "a"] and page.locator('[data-key="noCross"]').get_attribute("aria-checked") == "false"
+    assert (
+        now(page)[:2] == ["Il", "a"]
+        and page.locator('[data-key="noCross"]').get_attribute("aria-checked") == "false"
+    )
 
 
 def test_every_control_by_keyboard(opened):
@@ -307,7 +405,9 @@ def test_every_control_by_keyboard(opened):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "in-text"
     out(page, "text").press("Enter")
-    page.wait_for_function("document.querySelector('[data-out=say]').textContent.includes('French:')")
+    page.wait_for_function(
+        "document.querySelector('[data-out=say]').textContent.includes('French:')"
+    )
     chip = page.locator('[data-step][aria-pressed="true"]')
     chip.focus()
     here = int(chip.get_attribute("data-step"))
@@ -336,7 +436,10 @@ def test_every_control_by_keyboard(opened):
     slider = out(page, "beam-step")
     slider.focus()
     page.keyboard.press("Home")
-    assert out(page, "beam-count").inner_text().startswith("1 of") and page.locator('[data-out="tree"] g').count() == 8
+    assert (
+        out(page, "beam-count").inner_text().startswith("1 of")
+        and page.locator('[data-out="tree"] g').count() == 8
+    )
     do(page, "grow").press("Enter")
     assert do(page, "grow").inner_text() == "Pause"
     page.wait_for_function("document.querySelectorAll('[data-out=tree] g').length > 8")
@@ -349,11 +452,13 @@ def test_every_control_by_keyboard(opened):
     page.locator('[data-all="cross"]').press("Space")
     verdict = settled(page, verdict)
     assert page.locator('[data-key^="noHeads:cross"][aria-checked="false"]').count() == 12
-    page.locator('[data-try]').first.press("Enter")
+    page.locator("[data-try]").first.press("Enter")
     settled(page, verdict)
     assert out(page, "text").input_value() == DUCHESS and now(page)[0] == "Mon"
     do(page, "heads").press("Enter")
-    page.wait_for_function("document.querySelector('[data-out=heads-say]').textContent.includes('Off by itself')")
+    page.wait_for_function(
+        "document.querySelector('[data-out=heads-say]').textContent.includes('Off by itself')"
+    )
     do(page, "mend").press("Enter")
     do(page, "mend").wait_for(state="hidden")
 
@@ -362,11 +467,21 @@ def test_what_cannot_be_shown_is_said_in_one_sentence(opened):
     page = opened()
     translate(page, "The xylophone is old. " + "The dog is new. " * 12)
     said_now = out(page, "say").inner_text()
-    assert "doesn't know xylophone" in said_now and "this one in 5. The page shows the first." in said_now
-    for text, words in (("", "Type an English sentence"), ("very " * 60 + "old", "try a shorter one"), ("x " * 20_000, "characters")):
+    assert (
+        "doesn't know xylophone" in said_now
+        and "this one in 5. The page shows the first." in said_now
+    )
+    for text, words in (
+        ("", "Type an English sentence"),
+        ("very " * 60 + "old", "try a shorter one"),
+        ("x " * 20_000, "characters"),
+    ):
         out(page, "text").fill(text)
         do(page, "go").click()
-        page.wait_for_function("words => document.querySelector('[data-out=say]').textContent.includes(words)", arg=words)
+        page.wait_for_function(
+            "words => document.querySelector('[data-out=say]').textContent.includes(words)",
+            arg=words,
+        )
         assert said(page), "what was there stays"
 
 
@@ -381,21 +496,46 @@ def test_the_answer_plays_where_motion_is_welcome(opened):
 def test_the_other_translator_has_other_heads(opened):
     page = opened("#noHeads")
     translate(page, "My old umbrella is broken.", "tatoeba-fr")
-    assert page.locator(".tl-in-dots button").count() == 48 and page.locator('[aria-checked="false"]').count() == 0
-    assert page.locator("[data-try]:visible").count() == 0, "the examples are the pocket translator's"
-    (wanted,) = greedy_decode(Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr")).model, torch.tensor([page.evaluate("""
-      async () => (await (await tlLive.engine("tatoeba-fr")).tokens("My old umbrella is broken.")).parts[0].ids""")]))
+    assert (
+        page.locator(".tl-in-dots button").count() == 48
+        and page.locator('[aria-checked="false"]').count() == 0
+    )
+    assert (
+        page.locator("[data-try]:visible").count() == 0
+    ), "the examples are the pocket translator's"
+    (wanted,) = greedy_decode(
+        Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr")).model,
+        torch.tensor(
+            [
+                page.evaluate(
+                    """
+      async () => (await (await tlLive.engine("tatoeba-fr")).tokens("My old umbrella is broken.")).parts[0].ids"""
+                )
+            ]
+        ),
+    )
     assert said(page)[:-1] == [str(token) for token in wanted]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_fits_and_axe_finds_nothing_serious(opened, width, dark):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is not installed"
+    ).Axe()
     page = opened("#noCross", width, dark)
     if width == 390:
         translate(page)
-        page.locator('[data-try]').first.click()
+        page.locator("[data-try]").first.click()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    found = axe.run(page, context={"include": [[".tl-in"]]}, options={"resultTypes": ["violations"], "preload": False}).response["violations"]
-    assert not [(rule["id"], node["html"][:120]) for rule in found if rule["impact"] in ("serious", "critical") for node in rule["nodes"]]
+    found = axe.run(
+        page,
+        context={"include": [[".tl-in"]]},
+        options={"resultTypes": ["violations"], "preload": False},
+    ).response["violations"]
+    assert not [
+        (rule["id"], node["html"][:120])
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"]
+    ]

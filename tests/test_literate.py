@@ -1,4 +1,6 @@
-"What the book adds to Sphinx: figures are numbered, boxes lead to their chapters, glossary words are found."
+"""What the book adds to Sphinx: figures are numbered, boxes lead to their chapters, glossary words
+are found."""
+
 import importlib.util
 import re
 from pathlib import Path
@@ -8,17 +10,25 @@ import pytest
 import yaml
 from docutils import nodes
 
-from transformer_lit.support import figures
+from litbook import figures
 
 ROOT = Path(__file__).resolve().parent.parent
 spec = importlib.util.spec_from_file_location("literate", ROOT / "book" / "_ext" / "literate.py")
 literate = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(literate)
-APP = SimpleNamespace(srcdir=ROOT, builder=SimpleNamespace(get_relative_uri=lambda here, there: f"{there.split('/')[-1]}.html"))
-TWO = "".join(figures.Picture("<svg></svg>", alt).html for alt in ("One thing is shown here.", "Another thing is shown here."))
+APP = SimpleNamespace(
+    srcdir=ROOT,
+    builder=SimpleNamespace(get_relative_uri=lambda here, there: f"{there.split('/')[-1]}.html"),
+)
+TWO = "".join(
+    figures.Picture("<svg></svg>", alt).html
+    for alt in ("One thing is shown here.", "Another thing is shown here.")
+)
 
 
-@pytest.mark.parametrize("chapter, first, label", [(3, "Fig 3.1", "fig-3-2"), (None, "Fig 1", "fig-2")])
+@pytest.mark.parametrize(
+    "chapter, first, label", [(3, "Fig 3.1", "fig-3-2"), (None, "Fig 1", "fig-2")]
+)
 def test_figures_are_numbered_in_their_order(chapter, first, label):
     body = literate.number_figures(TWO, chapter)
     assert f'<span class="tl-number">{first}</span>One thing' in body and f'id="{label}"' in body
@@ -26,41 +36,78 @@ def test_figures_are_numbered_in_their_order(chapter, first, label):
 
 
 def test_an_option_in_a_caption_stays_on_one_line():
-    body = '<figcaption style="font:var(--tl-ui)">made by x --only en-fr</figcaption><p>x --beam 4</p>'
-    assert literate.hold_options(body) == body.replace("--only", '<span class="tl-hold">--only</span>')
+    body = (
+        '<figcaption style="font:var(--tl-ui)">made by x --only en-fr</figcaption><p>x --beam 4</p>'
+    )
+    assert literate.hold_options(body) == body.replace(
+        "--only", '<span class="tl-hold">--only</span>'
+    )
 
 
-@pytest.mark.parametrize("after, held, left", [(", and more", ",", " and more"), (").", ").", ""), (" more, then", "", " more, then")])
+@pytest.mark.parametrize(
+    "after, held, left",
+    [(", and more", ",", " and more"), (").", ").", ""), (" more, then", "", " more, then")],
+)
 def test_no_line_breaks_between_a_formula_and_its_comma(after, held, left):
-    paragraph = nodes.paragraph("", "", nodes.Text("with "), nodes.math("x", "x"), nodes.Text(after))
+    paragraph = nodes.paragraph(
+        "", "", nodes.Text("with "), nodes.math("x", "x"), nodes.Text(after)
+    )
     literate.hold_punctuation(None, nodes.section("", paragraph))
     kept = [node.astext() for node in paragraph.findall(nodes.inline)]
-    assert kept == ([f"x{held}"] if held else []) and paragraph.astext() == f"with x{after}" and paragraph[-1].astext() == left
+    assert (
+        kept == ([f"x{held}"] if held else [])
+        and paragraph.astext() == f"with x{after}"
+        and paragraph[-1].astext() == left
+    )
 
 
 def test_a_chapters_number_stands_in_its_title():
-    assert literate.chapter_number("<h1>12 · Training<a></a></h1>") == 12 and literate.chapter_number("<h1>Glossary</h1>") is None
+    assert (
+        literate.chapter_number("<h1>12 · Training<a></a></h1>") == 12
+        and literate.chapter_number("<h1>Glossary</h1>") is None
+    )
 
 
 def test_every_box_becomes_a_link_that_a_reader_of_screens_can_reach():
-    body = literate.link_boxes(APP, "book/x", figures.architecture(alt="Each box leads to its chapter.").html + TWO)
-    assert "data-chapter" not in body and "<!--box-->" not in body and '<a href="03_masks.html"><title>masked self-attention</title>' in body
-    assert body.count('role="group"') == 1 and body.count('role="img"') == 2, "what holds links is no picture; other figures stay"
+    body = literate.link_boxes(
+        APP, "book/x", figures.architecture(alt="Each box leads to its chapter.").html + TWO
+    )
+    assert (
+        "data-chapter" not in body
+        and "<!--box-->" not in body
+        and '<a href="03_masks.html"><title>masked self-attention</title>' in body
+    )
+    assert (
+        body.count('role="group"') == 1 and body.count('role="img"') == 2
+    ), "what holds links is no picture; other figures stay"
     linked = re.findall(r"<svg[^>]*>(?=(?:(?!</svg>).)*<a href)", body, re.S)
-    assert len(linked) == 2 and not any("aria-hidden" in head for head in linked), "hidden links can't be followed"
+    assert len(linked) == 2 and not any(
+        "aria-hidden" in head for head in linked
+    ), "hidden links can't be followed"
 
 
 def test_the_glossarys_words_are_found_by_each_of_their_names():
     lines = literate.glossary_lines(APP)
-    assert lines["BPE"][0] == lines["byte-pair encoding"][0] and lines["BPE"][2].startswith("byte-pair encoding")
+    assert lines["BPE"][0] == lines["byte-pair encoding"][0] and lines["BPE"][2].startswith(
+        "byte-pair encoding"
+    )
     line, home, entry = lines["beam search"]
-    assert home == "13_decoding" and entry == "beam search" and "[" not in line and line.endswith(".")
+    assert (
+        home == "13_decoding" and entry == "beam search" and "[" not in line and line.endswith(".")
+    )
     assert not literate.EVERYDAY & set(lines), "a word of every day leads nowhere"
-    assert not [name for name, (said, _, _) in lines.items() if "](" in said], "what is shown when one points at a word has no links"
+    assert not [
+        name for name, (said, _, _) in lines.items() if "](" in said
+    ], "what is shown when one points at a word has no links"
 
 
 def test_no_name_of_the_glossary_stands_for_two_entries():
-    block = (ROOT / "book/glossary.md").read_text(encoding="utf-8").partition("```{glossary}")[2].partition("```")[0]
+    block = (
+        (ROOT / "book/glossary.md")
+        .read_text(encoding="utf-8")
+        .partition("```{glossary}")[2]
+        .partition("```")[0]
+    )
     terms = [entry.strip().partition("\n")[0] for entry in re.split(r"\n\s*\n", block.strip())]
     names = [name for term in terms for name in re.sub(r" \(.*\)", "", term).split(", ")]
     twice = {name for name in names if names.count(name) > 1} - literate.EVERYDAY
@@ -75,7 +122,9 @@ def test_every_chapter_stands_in_a_part_and_lights_what_there_is():
     for names in literate.LIT.values():
         assert "currentColor" in figures.architecture(names, alt="Where this chapter stands.").html
         lone = figures.architecture((), alt="Where this chapter stands.").html
-        assert figures.architecture(names, alt="Where this chapter stands.").html != lone, f"{names} lights nothing"
+        assert (
+            figures.architecture(names, alt="Where this chapter stands.").html != lone
+        ), f"{names} lights nothing"
 
 
 def test_each_part_page_names_its_chapters_and_they_follow_it():
@@ -83,6 +132,10 @@ def test_each_part_page_names_its_chapters_and_they_follow_it():
     for number, part in enumerate(toc["parts"][1:5], 1):
         files = [chapter["file"] for chapter in part["chapters"]]
         assert files[0] == f"book/part_{number}"
-        first, last = re.search(r"<!-- cards (\d+) (\d+) -->", (ROOT / f"{files[0]}.md").read_text(encoding="utf-8")).groups()
-        numbers = [int(name[5:7]) for name in files[1:] if name[5] < "9"]  # what closes a part has no number of a chapter
+        first, last = re.search(
+            r"<!-- cards (\d+) (\d+) -->", (ROOT / f"{files[0]}.md").read_text(encoding="utf-8")
+        ).groups()
+        numbers = [
+            int(name[5:7]) for name in files[1:] if name[5] < "9"
+        ]  # what closes a part has no number of a chapter
         assert numbers == list(range(int(first), int(last) + 1))

@@ -1,4 +1,6 @@
-"""`support.looks`: the steps of a beam, where a translator looked, and the page on which to try it."""
+"""`litbook.live.looks`: the steps of a beam, where a translator looked, and the page on which to
+try it."""
+
 import json
 import re
 
@@ -7,9 +9,9 @@ from translators import PAIRS, joint, words
 
 from transformer_lit.decoding import beam_search
 from transformer_lit.masks import BOS
-from transformer_lit.support.files import shipped
-from transformer_lit.support.looks import LETTERS, beam_steps, looked_at, try_it, try_it_page
-from transformer_lit.support.seen import was_seen
+from transformer_lit.corpora.files import shipped
+from litbook.live.looks import LETTERS, beam_steps, looked_at, try_it, try_it_page
+from litbook.seen import was_seen
 
 
 def test_a_page_shows_where_the_later_layers_looked():
@@ -19,17 +21,32 @@ def test_a_page_shows_where_the_later_layers_looked():
             weight.add_(torch.randn(weight.shape, generator=dice), alpha=0.5)
     english = "I see a cats."
     one = looked_at(translator, english)
-    assert one["said"] == translator.translate([english])[0] and one["s"] == ["I", "see", "a", "cats", ".", "⟨end⟩"]
-    rows = [one["w"][i:i + 6] for i in range(0, len(one["w"]), 6)]
-    assert len(rows) == len(one["t"]) and all(abs(sum(map(LETTERS.index, row)) - 63) <= 3 for row in rows), "weights of a row sum to 1"
+    assert one["said"] == translator.translate([english])[0] and one["s"] == [
+        "I",
+        "see",
+        "a",
+        "cats",
+        ".",
+        "⟨end⟩",
+    ]
+    rows = [one["w"][i : i + 6] for i in range(0, len(one["w"]), 6)]
+    assert len(rows) == len(one["t"]) and all(
+        abs(sum(map(LETTERS.index, row)) - 63) <= 3 for row in rows
+    ), "weights of a row sum to 1"
     ids = torch.tensor([translator.source.encode(english)])
-    said = torch.tensor([[BOS] + [i for word in one["t"] for i in translator.target.encode(word)[:-1]]])
+    said = torch.tensor(
+        [[BOS] + [i for word in one["t"] for i in translator.target.encode(word)[:-1]]]
+    )
     kept = []
-    for layer in translator.model.decoder.layers[1:]:  # three layers: the later half begins with the second
+    for layer in translator.model.decoder.layers[
+        1:
+    ]:  # three layers: the later half begins with the second
         attend = layer.cross_attention.attend
         layer.cross_attention.attend = lambda *x, attend=attend: kept.append(attend(*x)) or kept[-1]
         layer.cross_attention.fused = False
-    assert said.size(1) == len(one["t"]) + 1, "it said a word that isn't in the list: another seed is needed"
+    assert (
+        said.size(1) == len(one["t"]) + 1
+    ), "it said a word that isn't in the list: another seed is needed"
     with torch.no_grad():
         translator.model(ids, said)
     mean = torch.stack([weights[0].mean(0) for _, weights in kept]).mean(0)[:-1]
@@ -45,10 +62,14 @@ def test_looking_leaves_the_model_as_it_was():
 
 def test_the_view_is_safe_and_complete():
     translator = joint()
-    rows = try_it(translator, [("I see </script>.", "Je & \"toi\"")], lambda english: True)
+    rows = try_it(translator, [("I see </script>.", 'Je & "toi"')], lambda english: True)
     page = try_it_page(rows)
-    assert page.count("</script>") == try_it_page([]).count("</script>"), "a sentence must not end the script"
-    held = json.loads(re.search(r"<script type=\"application/json\"[^>]*>(.*?)</script>", page, re.S)[1])
+    assert page.count("</script>") == try_it_page([]).count(
+        "</script>"
+    ), "a sentence must not end the script"
+    held = json.loads(
+        re.search(r"<script type=\"application/json\"[^>]*>(.*?)</script>", page, re.S)[1]
+    )
     assert held == rows and len(rows[0]["w"]) == len(rows[0]["s"]) * len(rows[0]["t"])
     assert not re.search(r"https?://(?!www\.w3\.org)", page), "the view asks another host"
 
@@ -63,7 +84,10 @@ def test_a_watched_search_is_the_search():
     translator, english = words(), "I see a cats."
     steps = beam_steps(translator, english, 2)
     [answer] = beam_search(translator.model, torch.tensor([translator.source.encode(english)]), 2)
-    assert all(len(candidates) <= 4 and list(candidates) == sorted(candidates, key=lambda c: -c[0]) for candidates in steps)
+    assert all(
+        len(candidates) <= 4 and list(candidates) == sorted(candidates, key=lambda c: -c[0])
+        for candidates in steps
+    )
     assert all(beam in (0, 1) for candidates in steps for _, beam, _ in candidates)
     assert len(steps) >= len(answer), "a step for each token at least"
     said = {word for candidates in steps for _, _, word in candidates}
@@ -72,4 +96,8 @@ def test_a_watched_search_is_the_search():
 
 def test_the_view_stands_on_what_all_views_share():
     page, shared = try_it_page([]), shipped("data/interactive/shared.html").read_text("utf-8")
-    assert page.startswith(shared) and page.count("<style>") == 2 and "tl-view" in page.removeprefix(shared).partition(">")[0]
+    assert (
+        page.startswith(shared)
+        and page.count("<style>") == 2
+        and "tl-view" in page.removeprefix(shared).partition(">")[0]
+    )

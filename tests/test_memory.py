@@ -1,4 +1,5 @@
 """What fits in memory: micro-batches whose gradients add up to the whole batch's."""
+
 import dataclasses
 import math
 import subprocess
@@ -12,7 +13,8 @@ from helpers import one_sentence, small_model
 from made_up import here, own, store  # noqa: F401
 
 from transformer_lit import training, wmt
-from transformer_lit.support import experiments, memory
+from transformer_lit.recipes import experiments
+from transformer_lit.runtime import memory
 
 
 class Greedy(torch.nn.Module):
@@ -37,7 +39,11 @@ def test_the_budget_fits_itself_and_the_result_is_the_same(own, store):
         model = small_model(vocab=len(store.tokens()))
         parts = memory.micro_batches_that_fit(Greedy(model, room), hardest, config)
         assert all(weight.grad is None for weight in model.parameters())
-        loss = training.backward(Greedy(model, 10**9), *wmt.gather(store, batch), dataclasses.replace(config, accumulate=parts))
+        loss = training.backward(
+            Greedy(model, 10**9),
+            *wmt.gather(store, batch),
+            dataclasses.replace(config, accumulate=parts),
+        )
         gradients[room] = parts, loss, [w.grad for w in model.parameters()]
     assert gradients[10**9][0] == 1 < gradients[300][0] < gradients[100][0]
     for _, loss, grads in gradients.values():
@@ -51,7 +57,9 @@ def test_the_budget_fits_itself_and_the_result_is_the_same(own, store):
 def test_trying_leaves_no_gradient(store):
     model, config = small_model(vocab=len(store.tokens())), training.TrainingConfig(max_tokens=400)
     source, target = wmt.gather(store, np.arange(4))
-    assert memory.fits(model, source, target, config) and all(weight.grad is None for weight in model.parameters())
+    assert memory.fits(model, source, target, config) and all(
+        weight.grad is None for weight in model.parameters()
+    )
     assert not memory.fits(Greedy(model, 3), source, target, config)
     assert all(weight.grad is None for weight in model.parameters())
 
@@ -60,7 +68,7 @@ def test_the_best_of_six_products(monkeypatch):
     clock = iter([0, 9, 0, 2, 0, 4, 0, 9, 0, 9, 0, 9])
     with monkeypatch.context() as patch:
         patch.setattr(memory.time, "perf_counter", lambda: next(clock))
-        assert memory.matmul_rate(torch.device("cpu")) == 2 * 1024 ** 3 / 2
+        assert memory.matmul_rate(torch.device("cpu")) == 2 * 1024**3 / 2
     assert memory.matmul_rate(torch.device("cpu"), "bf16") > 1e8
 
 
@@ -69,11 +77,27 @@ def test_memory_that_was_held():
     assert 50 < found["own_megabytes"] < 20_000 and len(found) == 2
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux counts what the process before held")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only Linux counts what the process before held"
+)
 def test_a_process_is_not_charged_with_what_started_it():
-    "A child of a large process: the operating system's figure for it includes the parent's, ours doesn't."
+    """A child of a large process: the operating system's figure for it includes the parent's, ours
+    doesn't."""
     held = bytearray(b"x") * 600_000_000  # written, so that it is really held
-    child = "from transformer_lit.support.memory import peak_memory; print(peak_memory()['own_megabytes'])"
-    found, larger = (int(subprocess.run([sys.executable, "-c", first + child], capture_output=True, text=True, check=True,
-                                        cwd=Path(__file__).parent.parent).stdout) for first in ("", "held = bytearray(b'x') * 600_000_000; "))
+    child = (
+        "from transformer_lit.runtime.memory import peak_memory;"
+        " print(peak_memory()['own_megabytes'])"
+    )
+    found, larger = (
+        int(
+            subprocess.run(
+                [sys.executable, "-c", first + child],
+                capture_output=True,
+                text=True,
+                check=True,
+                cwd=Path(__file__).parent.parent,
+            ).stdout
+        )
+        for first in ("", "held = bytearray(b'x') * 600_000_000; ")
+    )
     assert len(held) == 600_000_000 and larger > found + 500

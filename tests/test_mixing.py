@@ -1,4 +1,6 @@
-"""Several kinds of text in one training set: how often each is seen, and that a store knows which pair is of which kind."""
+"""Several kinds of text in one training set: how often each is seen, and that a store knows which
+pair is of which kind."""
+
 import json
 import sys
 from collections import Counter
@@ -15,10 +17,11 @@ import publish
 import temperature as on_temperature
 
 from transformer_lit import wmt
-from transformer_lit.support import experiments, large_runs, mixing, prepare, training_sets
-from transformer_lit.support.archives import Source
-from transformer_lit.support.copying import VARIANTS
-from transformer_lit.support.files import file_hash
+from transformer_lit.corpora import prepare, training_sets
+from transformer_lit.recipes import experiments, large_runs, mixing
+from transformer_lit.corpora.archives import Source
+from transformer_lit.recipes.copying import VARIANTS
+from transformer_lit.corpora.files import file_hash
 from transformer_lit.translation import from_pretrained
 
 KINDS = {"few": 10, "many": 1000}
@@ -27,24 +30,42 @@ WORDS = "red blue green small big old new cat dog bird tree house car boat cup p
 
 def text(name, n):
     "Pairs of one kind, all different."
-    return Source(name, (), lambda: [(f"{name} {WORDS[k % 16]} {WORDS[k // 16 % 16]} {k}.", f"le {WORDS[k % 16]} {k}") for k in range(n)])
+    return Source(
+        name,
+        (),
+        lambda: [
+            (f"{name} {WORDS[k % 16]} {WORDS[k // 16 % 16]} {k}.", f"le {WORDS[k % 16]} {k}")
+            for k in range(n)
+        ],
+    )
 
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    "Thirty everyday pairs, five captions, one of them a repeat of an everyday one, and sixty of law."
+    """Thirty everyday pairs, five captions, one of them a repeat of an everyday one, and sixty of
+    law."""
     caption = text("caption", 5)
-    sources = [text("tatoeba", 30), replace(caption, read=lambda: [*caption.read(), ("tatoeba red red 0.", "le red 0")]), text("law", 60)]
+    sources = [
+        text("tatoeba", 30),
+        replace(caption, read=lambda: [*caption.read(), ("tatoeba red red 0.", "le red 0")]),
+        text("law", 60),
+    ]
     monkeypatch.setattr(prepare, "sources_of", lambda corpus: sources)
     monkeypatch.setattr(prepare, "inputs_here", lambda corpus: None)
     monkeypatch.setattr(prepare.chunks_of, "__defaults__", (7,))
-    held = {"valid": [("tatoeba green red 2.", "le green 2")], "valid-law": [("law red.", "le red")], "test": [("y", "z")]}
+    held = {
+        "valid": [("tatoeba green red 2.", "le green 2")],
+        "valid-law": [("law red.", "le red")],
+        "test": [("y", "z")],
+    }
     return prepare.prepare(prepare.Preparation("mixture-en-fr", 300), tmp_path / "store", held=held)
 
 
 def test_shares_by_temperature():
     assert mixing.shares_at(KINDS, 1) == pytest.approx({"few": 10 / 1010, "many": 1000 / 1010})
-    assert mixing.shares_at(KINDS, 2) == pytest.approx({"few": 1 / 11, "many": 10 / 11})  # roots: 1 to 10
+    assert mixing.shares_at(KINDS, 2) == pytest.approx(
+        {"few": 1 / 11, "many": 10 / 11}
+    )  # roots: 1 to 10
     assert mixing.shares_at(KINDS, 1e9) == pytest.approx({"few": 0.5, "many": 0.5})
     assert mixing.shares_at({"none": 0, "some": 5}, 3) == {"none": 0.0, "some": 1.0}
 
@@ -53,11 +74,19 @@ def test_a_kind_that_is_due_k_times_comes_k_times():
     order = mixing.mixed_order(KINDS, 2, 1)  # 1010 / 11 = 92 of the few, 918 of the many
     seen = Counter(order.tolist())
     assert len(order) == 92 + 918
-    assert sorted(seen[k] for k in range(10)) == [9] * 8 + [10] * 2, "nine times whole, and two of them once more"
-    assert max(seen[k] for k in range(10, 1010)) == 1 and sum(seen[k] for k in range(10, 1010)) == 918
+    assert (
+        sorted(seen[k] for k in range(10)) == [9] * 8 + [10] * 2
+    ), "nine times whole, and two of them once more"
+    assert (
+        max(seen[k] for k in range(10, 1010)) == 1 and sum(seen[k] for k in range(10, 1010)) == 918
+    )
 
 
-@given(st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any), st.floats(0.5, 20), st.integers(0, 9))
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any),
+    st.floats(0.5, 20),
+    st.integers(0, 9),
+)
 def test_an_epoch_holds_each_kind_evenly(sizes, temperature, seed):
     kinds = {str(k): n for k, n in enumerate(sizes)}
     order = mixing.mixed_order(kinds, temperature, seed)
@@ -65,7 +94,7 @@ def test_an_epoch_holds_each_kind_evenly(sizes, temperature, seed):
     assert abs(len(order) - sum(sizes)) <= len(sizes) and order.max() < sum(sizes)
     start = 0
     for n in sizes:
-        times = np.bincount(order, minlength=sum(sizes))[start:start + n]
+        times = np.bincount(order, minlength=sum(sizes))[start : start + n]
         assert n == 0 or times.max() - times.min() <= 1
         start += n
 
@@ -75,15 +104,23 @@ def test_no_part_holds_a_pair_twice(pairs, seed):
     order = np.array(pairs)
     parts = mixing.in_passes(order, seed, 200)
     assert sorted(np.concatenate(parts)) == list(range(len(order))), "each entry once"
-    assert all(len(set(order[part])) == len(part) for part in parts) and len(parts) == np.bincount(order).max()
-    assert len(mixing.in_passes(np.zeros(50, dtype=int), seed)) == 16, "a pair that comes all the time isn't worth a part each time"
+    assert (
+        all(len(set(order[part])) == len(part) for part in parts)
+        and len(parts) == np.bincount(order).max()
+    )
+    assert (
+        len(mixing.in_passes(np.zeros(50, dtype=int), seed)) == 16
+    ), "a pair that comes all the time isn't worth a part each time"
 
 
 def test_no_batch_of_a_mixture_holds_a_pair_twice(store):
     config = wmt.TrainingConfig(max_tokens=64)
     epoch = mixing.MixedBatches(store, config, 9, 3.0).epoch(0)
     order = mixing.mixed_order(mixing.kinds_of(store), 3.0, config.seed)
-    assert Counter(np.concatenate(epoch).tolist()) == Counter(order.tolist()) and max(Counter(order.tolist()).values()) > 1
+    assert (
+        Counter(np.concatenate(epoch).tolist()) == Counter(order.tolist())
+        and max(Counter(order.tolist()).values()) > 1
+    )
     assert all(len(set(batch.tolist())) == len(batch) for batch in epoch)
 
 
@@ -91,30 +128,41 @@ def test_a_store_says_which_pairs_are_of_which_kind(store):
     kinds = mixing.kinds_of(store)
     assert kinds == {"tatoeba": 29, "caption": 5, "law": 60}, "one held out, one a repeat"
     words = [store.tokens().decode(source) for source, _ in store]
-    assert all(line.startswith("tatoeba") for line in words[:29]) and all(line.startswith("caption") for line in words[29:34])
+    assert all(line.startswith("tatoeba") for line in words[:29]) and all(
+        line.startswith("caption") for line in words[29:34]
+    )
     assert all(line.startswith("law") for line in words[34:])
 
 
 def test_a_store_that_does_not_say_is_refused(store):
     store.manifest["counts"].pop("from law")
-    with pytest.raises(ValueError, match="doesn't say which of its pairs come from where: delete it"):
+    with pytest.raises(
+        ValueError, match="doesn't say which of its pairs come from where: delete it"
+    ):
         mixing.kinds_of(store)
 
 
 def test_batches_of_a_mixture(store):
-    e = mixing.Mixture(**vars(wmt.experiment_for("mixture-en-fr", "ours", "tiny", 300)), temperature=1e6)
+    e = mixing.Mixture(
+        **vars(wmt.experiment_for("mixture-en-fr", "ours", "tiny", 300)), temperature=1e6
+    )
     config = replace(e.training, max_tokens=128)
     batches = mixing.batches_of(store, config, e)
     epochs = [batches.epoch(n) for n in range(2)]
-    assert [list(map(list, epoch)) for epoch in epochs][0] == [list(batch) for batch in batches.epoch(0)] != [list(b) for b in epochs[1]]
+    assert (
+        [list(map(list, epoch)) for epoch in epochs][0]
+        == [list(batch) for batch in batches.epoch(0)]
+        != [list(b) for b in epochs[1]]
+    )
     for epoch in epochs:
         every = np.concatenate(epoch)
         kind = np.digitize(every, [29, 34])
         assert np.bincount(kind).tolist() == [31, 31, 31], "three kinds, alike"
         assert all(store.lengths[batch].max() * len(batch) <= 128 for batch in epoch)
     fixed = mixing.batches_of(store, replace(config, compile=True), e)
-    assert len({tuple(side.shape) for batch in fixed.epoch(0) for side in fixed.tensors(batch)[:1]}) <= len(
-        set(wmt.steady_width(store.lengths.max(1)))), "few shapes"
+    assert len(
+        {tuple(side.shape) for batch in fixed.epoch(0) for side in fixed.tensors(batch)[:1]}
+    ) <= len(set(wmt.steady_width(store.lengths.max(1)))), "few shapes"
     assert type(mixing.batches_of(store, config, wmt.experiment_for())) is wmt.StoreBatches
 
 
@@ -125,59 +173,124 @@ def test_the_option():
     mixed = asked("--corpus", "mixture-en-de", "--temperature", "2")
     assert isinstance(mixed, mixing.Mixture) and mixed.temperature == 2 and mixed.language == "de"
     assert asked("--corpus", "mixture-en-fr").temperature == 9
-    with pytest.raises(ValueError, match="--temperature is for a mixture of texts, and wmt14-en-de is none"):
+    with pytest.raises(
+        ValueError, match="--temperature is for a mixture of texts, and wmt14-en-de is none"
+    ):
         asked("--temperature", "2")
 
 
 def test_what_a_mixture_is_made_of(monkeypatch):
-    "Near-copies go from every kind; of the general text four kinds are held out by English sentence."
-    made = {name: Source(name, (), lambda name=name: [(f"{name} {k}", f"{name} {k}") for k in range(3)]) for name in ("t", "m", "n")}
-    law = Source("canada_laws.tsv.xz", (Path("canada_laws.tsv.xz"),),
-                 lambda: [(f"section {k} of {WORDS[k % 16]}", f"article {k}") for k in range(2000)])
+    """Near-copies go from every kind; of the general text four kinds are held out by English
+    sentence."""
+    made = {
+        name: Source(name, (), lambda name=name: [(f"{name} {k}", f"{name} {k}") for k in range(3)])
+        for name in ("t", "m", "n")
+    }
+    law = Source(
+        "canada_laws.tsv.xz",
+        (Path("canada_laws.tsv.xz"),),
+        lambda: [(f"section {k} of {WORDS[k % 16]}", f"article {k}") for k in range(2000)],
+    )
     monkeypatch.setattr(training_sets, "general_files", lambda language: [law])
     for name, source in zip(("tatoeba_source", "multi30k_source", "news_source"), made.values()):
         monkeypatch.setattr(training_sets, name, lambda language, source=source: source)
     monkeypatch.setattr(training_sets.data, "read_news", lambda name, language: [(name[-2:], "x")])
-    monkeypatch.setattr(training_sets.data, "load", lambda name, language: {"valid": [("T 1!", "x")], "test": [("M 2", "x")]})
+    monkeypatch.setattr(
+        training_sets.data,
+        "load",
+        lambda name, language: {"valid": [("T 1!", "x")], "test": [("M 2", "x")]},
+    )
     training_sets.mixture_held_out.cache_clear()
     training_sets.near_copies.cache_clear()
     try:
         held = training_sets.held_out("mixture-en-fr")
-        assert list(held) == [part + kind for part in ("valid", "test") for kind in ("", "-tatoeba", "-multi30k", "-law")]
+        assert list(held) == [
+            part + kind
+            for part in ("valid", "test")
+            for kind in ("", "-tatoeba", "-multi30k", "-law")
+        ]
         assert len(held["valid-law"]) == 300 and len(held["test-law"]) == 1000
-        found = {source.name: [english for english, _ in source.read()] for source in training_sets.sources_of("mixture-en-fr")}
-        assert {name: lines for name, lines in found.items() if name not in ("general", "copying")} == {
-            "t": ["t 0", "t 2"], "m": ["m 0", "m 1"], "n": ["n 0", "n 1", "n 2"]}
-        assert len(found["copying"]) == VARIANTS and "t 2" not in found["copying"], "of the 2, since 0 says nothing"
-        assert len(found["general"]) == 700 and not set(found["general"]) & {english for english, _ in held["test-law"]}
+        found = {
+            source.name: [english for english, _ in source.read()]
+            for source in training_sets.sources_of("mixture-en-fr")
+        }
+        assert {
+            name: lines for name, lines in found.items() if name not in ("general", "copying")
+        } == {"t": ["t 0", "t 2"], "m": ["m 0", "m 1"], "n": ["n 0", "n 1", "n 2"]}
+        assert (
+            len(found["copying"]) == VARIANTS and "t 2" not in found["copying"]
+        ), "of the 2, since 0 says nothing"
+        assert len(found["general"]) == 700 and not set(found["general"]) & {
+            english for english, _ in held["test-law"]
+        }
     finally:
         training_sets.mixture_held_out.cache_clear()
         training_sets.near_copies.cache_clear()
 
 
 def test_the_experiment_on_temperature(store):
-    "One run of bench/temperature.py, on the small store: the same once more, and what it is judged by."
-    assert on_temperature.judged({"news": 4, "tatoeba": 2, "multi30k": 3, "law": 1, "web": 3}) == pytest.approx((4 + 2 + 3 + 2) / 4)
+    """One run of bench/temperature.py, on the small store: the same once more, and what it is
+    judged by."""
+    assert on_temperature.judged(
+        {"news": 4, "tatoeba": 2, "multi30k": 3, "law": 1, "web": 3}
+    ) == pytest.approx((4 + 2 + 3 + 2) / 4)
     one, again = (on_temperature.trained(store, 2, 1, 3) for _ in range(2))
-    assert one == again and one["tokens"] > 0 and list(one["losses"]) == ["news", "law"] and one["judged"] == pytest.approx(sum(one["losses"].values()) / 2)
+    assert (
+        one == again
+        and one["tokens"] > 0
+        and list(one["losses"]) == ["news", "law"]
+        and one["judged"] == pytest.approx(sum(one["losses"].values()) / 2)
+    )
     assert on_temperature.trained(store, 2, 2, 3)["losses"] != one["losses"]
 
 
 def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(store, tmp_path):
-    plain = wmt.experiment_for("mixture-en-fr", "ours", "tiny", 300, dict(precision="fp32", max_tokens=128), steps=2, look_every=2, lines=1)
-    record = experiments.run_experiment(mixing.Mixture(**vars(plain)), tmp_path / "run", tmp_path / "store", command="as typed", device="cpu")
+    plain = wmt.experiment_for(
+        "mixture-en-fr",
+        "ours",
+        "tiny",
+        300,
+        dict(precision="fp32", max_tokens=128),
+        steps=2,
+        look_every=2,
+        lines=1,
+    )
+    record = experiments.run_experiment(
+        mixing.Mixture(**vars(plain)),
+        tmp_path / "run",
+        tmp_path / "store",
+        command="as typed",
+        device="cpu",
+    )
     kept = json.loads((tmp_path / "run/run.json").read_text("utf-8"))
-    assert kept["scores"] == record["scores"] == [] and kept["command"] == "as typed" and kept["data"]["name"] == "mixture-en-fr"
+    assert (
+        kept["scores"] == record["scores"] == []
+        and kept["command"] == "as typed"
+        and kept["data"]["name"] == "mixture-en-fr"
+    )
     assert (tmp_path / "run/model.safetensors").exists()
-    look = [entry for entry in map(json.loads, (tmp_path / "run/log.jsonl").read_text("utf-8").splitlines()) if entry["kind"] == "look"][-1]
+    look = [
+        entry
+        for entry in map(json.loads, (tmp_path / "run/log.jsonl").read_text("utf-8").splitlines())
+        if entry["kind"] == "look"
+    ][-1]
     assert set(look["losses"]) == {"law"} and look["losses"]["law"] > 0
     further = mixing.Mixture(**vars(plain), begin_with=str(tmp_path / "run"))
-    went_on = experiments.run_experiment(further, tmp_path / "further", tmp_path / "store", device="cpu")
-    assert went_on["first_weights"] == file_hash(tmp_path / "run/model.safetensors") and "first_weights" not in record
+    went_on = experiments.run_experiment(
+        further, tmp_path / "further", tmp_path / "store", device="cpu"
+    )
+    assert (
+        went_on["first_weights"] == file_hash(tmp_path / "run/model.safetensors")
+        and "first_weights" not in record
+    )
     (tmp_path / "published/data/checkpoints").mkdir(parents=True)
     publish.publish_mixture("mixture-fr", tmp_path / "run", tmp_path / "published")
     box = tmp_path / "published/data/checkpoints/mixture-fr"
-    assert from_pretrained(box).translate(["law red."]) == from_pretrained(tmp_path / "run").translate(["law red."])
-    publish.publish_mixture("mixture-fr", tmp_path / "run", tmp_path / "published", before=["mixture-fr"])
+    assert from_pretrained(box).translate(["law red."]) == from_pretrained(
+        tmp_path / "run"
+    ).translate(["law red."])
+    publish.publish_mixture(
+        "mixture-fr", tmp_path / "run", tmp_path / "published", before=["mixture-fr"]
+    )
     assert (box / "README.md").read_text("utf-8").count("as typed") == 2
     assert (tmp_path / "published/book/results/mixture-fr/run.json").exists()

@@ -1,4 +1,6 @@
-"""The whole model's settings: sizes, starts, and what decoding and the loss in blocks take from it."""
+"""The whole model's settings: sizes, starts, and what decoding and the loss in blocks take from it.
+"""
+
 import json
 
 import pytest
@@ -6,44 +8,66 @@ import torch
 from helpers import sentences, small_model
 
 from transformer_lit.model import TransformerConfig, TransformerParts
-from transformer_lit.support.files import shipped
-from transformer_lit.support.recipes import RECIPES
+from transformer_lit.corpora.files import shipped
+from transformer_lit.recipes.recipes import RECIPES
 
 
-@pytest.mark.parametrize("size, fields", [
-    ("base", (9, None, 512, 8, 2048, 6, 6, 0.1, "post", True)),
-    ("big", (9, None, 1024, 16, 4096, 6, 6, 0.3, "post", True)),
-    ("small", (9, None, 256, 4, 1024, 4, 4, 0.1, "post", True))])
+@pytest.mark.parametrize(
+    "size, fields",
+    [
+        ("base", (9, None, 512, 8, 2048, 6, 6, 0.1, "post", True)),
+        ("big", (9, None, 1024, 16, 4096, 6, 6, 0.3, "post", True)),
+        ("small", (9, None, 256, 4, 1024, 4, 4, 0.1, "post", True)),
+    ],
+)
 def test_sizes_have_every_field(size, fields):
     make = getattr(TransformerConfig, size)
     assert tuple(vars(make(9)).values()) == fields
     changed = make(9, dropout=0.25, d_model=64)
-    assert (changed.dropout, changed.d_model, changed.n_heads) == (0.25, 64, fields[3]), "one thing changed, the rest as named"
+    assert (changed.dropout, changed.d_model, changed.n_heads) == (
+        0.25,
+        64,
+        fields[3],
+    ), "one thing changed, the rest as named"
 
 
 @pytest.fixture
 def parts():
     torch.manual_seed(0)
-    return TransformerParts(TransformerConfig(300, d_model=64, d_ff=128, n_encoder_layers=2, norm="pre"))
+    return TransformerParts(
+        TransformerConfig(300, d_model=64, d_ff=128, n_encoder_layers=2, norm="pre")
+    )
 
 
 def test_the_rest_of_the_parts_settings(parts):
     assert not parts.encoder.layers[0].feed_forward[0].bias.any(), "biases start at zero"
-    assert parts.decoder.norm.weight.eq(1 / 8).all() and parts.encoder.norm.weight.eq(1).all(), "only the decoder's last gain"
+    assert (
+        parts.decoder.norm.weight.eq(1 / 8).all() and parts.encoder.norm.weight.eq(1).all()
+    ), "only the decoder's last gain"
     assert (len(parts.encoder.layers), len(parts.decoder.layers)) == (2, 6)
     assert parts.source.dropout.p == parts.target.dropout.p == 0.1
 
 
 def test_two_vocabularies_without_ties_have_three_matrices():
     made = TransformerParts(TransformerConfig(30, 20, 16, 2, 32, 1, 1, tied=False))
-    assert len({w.data_ptr() for w in (made.source.tokens.weight, made.target.tokens.weight, made.output.weight)}) == 3
+    assert (
+        len(
+            {
+                w.data_ptr()
+                for w in (made.source.tokens.weight, made.target.tokens.weight, made.output.weight)
+            }
+        )
+        == 3
+    )
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_hidden_is_what_the_output_layer_reads(norm):
     model = small_model(norm=norm).eval()
     source, target = sentences(2, 5, 0), sentences(2, 4, 1)
-    assert torch.equal(model.output(model.hidden(target, model.encode(source), source)), model(source, target))
+    assert torch.equal(
+        model.output(model.hidden(target, model.encode(source), source)), model(source, target)
+    )
 
 
 def test_the_memorys_keys_are_laid_out_once():
@@ -59,12 +83,16 @@ def test_table_3_implies_two_vocabularies():
         layers = 6 * (3 * (4 * D * D + 4 * D) + 2 * (2 * D * FF + FF + D) + 10 * D)
         return [(millions * 1e6 + off - layers) / D for off in (-5e5, 5e5)]
 
-    assert needed("big", 213)[1] < 37_000 < needed("base", 65)[0], "the page says that the paper's 37,000 lie between the two"
+    assert (
+        needed("big", 213)[1] < 37_000 < needed("base", 65)[0]
+    ), "the page says that the paper's 37,000 lie between the two"
 
 
 def test_translators_for_use_start_with_a_gain_of_one():
     "Chapter 9 says that the default gain is for checking, and that recipes and records have 1."
-    assert all(recipe.gain == 1.0 for recipe in RECIPES.values() if recipe.model.get("norm") == "pre")
+    assert all(
+        recipe.gain == 1.0 for recipe in RECIPES.values() if recipe.model.get("norm") == "pre"
+    )
     for name in ("general-en-fr", "exp-data-all-large", "ours-by-sentence"):
         recipe = json.loads(shipped(f"results/{name}/run.json").read_text("utf-8"))["recipe"]
         flat = recipe | recipe.get("training", {}) | recipe.get("model", {})

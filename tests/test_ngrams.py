@@ -1,4 +1,5 @@
 """The lines of unigram, bigram and trigram, worked by hand."""
+
 import math
 import sys
 from itertools import product
@@ -27,8 +28,12 @@ def test_a_case_by_hand():
     assert model.probabilities((BOS, A), B) == pytest.approx([p1, p2, (1 + 2 * p2) / 4])
     p1 = 13 / 45
     after_b = (1 + p1) / 2  # only EOS was seen after b
-    assert model.probabilities((B, B), EOS) == pytest.approx([p1, after_b, after_b]), "b b was never seen: the bigram's word"
-    assert model.probabilities((EOS, EOS), EOS) == pytest.approx([p1] * 3), "nothing was seen after EOS"
+    assert model.probabilities((B, B), EOS) == pytest.approx(
+        [p1, after_b, after_b]
+    ), "b b was never seen: the bigram's word"
+    assert model.probabilities((EOS, EOS), EOS) == pytest.approx(
+        [p1] * 3
+    ), "nothing was seen after EOS"
 
 
 def test_a_sentence_adds_up():

@@ -1,4 +1,6 @@
-"""`support.optimizers`: Muon beside PyTorch's, and two optimisers that are one to whoever uses them."""
+"""`runtime.optimizers`: Muon beside PyTorch's, and two optimisers that are one to whoever uses
+them."""
+
 import math
 
 import pytest
@@ -6,19 +8,23 @@ import torch
 from torch import nn
 from translators import PAIRS, joint
 
-from transformer_lit.support import optimizers
-from transformer_lit.support.optimizers import AdamWAndAdam, Muon, MuonAndAdam, TwoAsOne, orthogonal
+from transformer_lit.runtime import optimizers
+from transformer_lit.runtime.optimizers import AdamWAndAdam, Muon, MuonAndAdam, TwoAsOne, orthogonal
 from transformer_lit.training import Trainer, TrainingConfig, collate
 
 
 def test_orthogonal_by_hand():
-    one = orthogonal(torch.tensor([[7.0]]), rounds=1)  # a matrix of one number is its own singular value
+    one = orthogonal(
+        torch.tensor([[7.0]]), rounds=1
+    )  # a matrix of one number is its own singular value
     assert abs(one.item() - (3.4445 - 4.7750 + 2.0315)) < 1e-6
     none = orthogonal(torch.tensor([[1e-8]]), 1)  # is divided by 1e-7 at least
     assert abs(none.item() - (0.34445 - 0.004775 + 0.0000203)) < 1e-5
     torch.manual_seed(1)
     singular = torch.linalg.svdvals(orthogonal(torch.randn(48, 20)))
-    assert singular.min() > 0.3 and singular.max() < 1.4, "after five rounds all directions are nearly alike"
+    assert (
+        singular.min() > 0.3 and singular.max() < 1.4
+    ), "after five rounds all directions are nearly alike"
 
 
 def test_orthogonal_is_the_same_on_its_side():
@@ -28,7 +34,9 @@ def test_orthogonal_is_the_same_on_its_side():
     assert orthogonal(wide, precision="bf16").dtype == torch.bfloat16
     x = wide / wide.norm()
     s = x @ x.mT
-    assert torch.allclose(orthogonal(wide, 1), 3.4445 * x - 4.7750 * s @ x + 2.0315 * s @ s @ x, atol=1e-5)
+    assert torch.allclose(
+        orthogonal(wide, 1), 3.4445 * x - 4.7750 * s @ x + 2.0315 * s @ s @ x, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("shape", [(6, 10), (10, 6), (7, 7)])
@@ -52,17 +60,28 @@ def test_a_stack_is_stepped_as_its_matrices_are(shape, monkeypatch):
     torch.testing.assert_close(*ended, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="PyTorch has Muon to compare with since 2.9")
-@pytest.mark.parametrize("rate, decay, shape", [(0.02, 0.1, (3, 40)), (0.3, 0.0, (40, 3)), (1e-3, 0.5, (16, 16)), (0.1, 0.1, (1, 1))])
+@pytest.mark.skipif(
+    not hasattr(torch.optim, "Muon"), reason="PyTorch has Muon to compare with since 2.9"
+)
+@pytest.mark.parametrize(
+    "rate, decay, shape",
+    [(0.02, 0.1, (3, 40)), (0.3, 0.0, (40, 3)), (1e-3, 0.5, (16, 16)), (0.1, 0.1, (1, 1))],
+)
 def test_muon_is_pytorchs(rate, decay, shape):
-    """As near as bf16 rounds (a hundredth of the way; another torch may sum in another order), a stop and a resume on the way.
+    """As near as bf16 rounds (a hundredth of the way; another torch may sum in another order), a
+    stop and a resume on the way.
 
     The least mistake, a momentum of 0.9, is five hundredths away."""
     torch.manual_seed(1)
     begun, gradients = torch.randn(shape), torch.randn(6, *shape)
     ended = []
-    for make in (lambda w: torch.optim.Muon([w], lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"),
-                 lambda w: Muon([w], rate, decay, precision="bf16"), lambda w: Muon([w], rate, decay, precision="fp32")):
+    for make in (
+        lambda w: torch.optim.Muon(
+            [w], lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
+        ),
+        lambda w: Muon([w], rate, decay, precision="bf16"),
+        lambda w: Muon([w], rate, decay, precision="fp32"),
+    ):
         w = torch.nn.Parameter(begun.clone())
         optimizer = make(w)
         for n, g in enumerate(gradients):
@@ -81,7 +100,12 @@ def test_muon_without_a_gradient_and_with_decay_alone():
     still = nn.Parameter(torch.ones(2, 2))
     Muon([still]).step()
     assert torch.equal(still, torch.ones(2, 2)), "no gradient, no step"
-    assert Muon([still]).defaults == {"lr": 1e-3, "weight_decay": 0.1, "momentum": 0.95, "precision": None}
+    assert Muon([still]).defaults == {
+        "lr": 1e-3,
+        "weight_decay": 0.1,
+        "momentum": 0.95,
+        "precision": None,
+    }
     still.grad = torch.zeros(2, 2)
     Muon([still], lr=0.1, weight_decay=0.5).step()
     assert torch.allclose(still, torch.full((2, 2), 0.95))
@@ -99,18 +123,37 @@ def test_muon_takes_what_the_machine_is_good_at(monkeypatch):
 
 def test_two_optimisers_look_like_one():
     one, two = (nn.Parameter(torch.ones(1)) for _ in range(2))
-    both = TwoAsOne(1, [torch.optim.SGD([one], 0.1, momentum=0.9), torch.optim.SGD([two], 0.5, momentum=0.9)])
+    both = TwoAsOne(
+        1, [torch.optim.SGD([one], 0.1, momentum=0.9), torch.optim.SGD([two], 0.5, momentum=0.9)]
+    )
     (one + two).sum().backward()
     both.step()
-    assert (round(one.item(), 6), two.item()) == (0.9, 0.5) and [g["lr"] for g in both.param_groups] == [0.1, 0.5]
+    assert (round(one.item(), 6), two.item()) == (0.9, 0.5) and [
+        g["lr"] for g in both.param_groups
+    ] == [0.1, 0.5]
     both.zero_grad()
     assert one.grad is None and two.grad is None
     kept = both.state_dict()
-    assert kept["param_groups"] == [] and set(kept["state"]) == {0, 1}, "the second one's parameters are counted on"
-    both.load_state_dict({"state": {0: {"momentum_buffer": torch.tensor([7.0])}, 1: {"momentum_buffer": torch.tensor([8.0])}}})
-    resumed = [float(part.state[w].get("momentum_buffer", math.nan)) for part, w in zip(both.parts, (one, two))]
-    assert resumed == [7.0, 8.0], (
-        "a resumed run must go on with the very losses: the second one's state is lost")
+    assert kept["param_groups"] == [] and set(kept["state"]) == {
+        0,
+        1,
+    }, "the second one's parameters are counted on"
+    both.load_state_dict(
+        {
+            "state": {
+                0: {"momentum_buffer": torch.tensor([7.0])},
+                1: {"momentum_buffer": torch.tensor([8.0])},
+            }
+        }
+    )
+    resumed = [
+        float(part.state[w].get("momentum_buffer", math.nan))
+        for part, w in zip(both.parts, (one, two))
+    ]
+    assert resumed == [
+        7.0,
+        8.0,
+    ], "a resumed run must go on with the very losses: the second one's state is lost"
 
 
 @pytest.mark.parametrize("make", [MuonAndAdam, AdamWAndAdam])
@@ -118,8 +161,12 @@ def test_every_weight_has_one_optimiser(make):
     model = joint().model
     optimizer = make(model)
     muon, adam = ([w for g in part.param_groups for w in g["params"]] for part in optimizer.parts)
-    assert sorted(map(id, muon + adam)) == sorted(map(id, model.parameters())), "a weight belongs to no optimiser, or to both"
-    assert all(w.ndim == 2 for w in muon) and any(w is model.output.weight for w in adam), "embeddings belong to Adam"
+    assert sorted(map(id, muon + adam)) == sorted(
+        map(id, model.parameters())
+    ), "a weight belongs to no optimiser, or to both"
+    assert all(w.ndim == 2 for w in muon) and any(
+        w is model.output.weight for w in adam
+    ), "embeddings belong to Adam"
 
 
 def test_both_parts_are_set_as_the_recipes_want_them():
@@ -129,14 +176,20 @@ def test_both_parts_are_set_as_the_recipes_want_them():
     assert adam.param_groups[0]["betas"] == (0.9, 0.98) and adam.param_groups[0]["eps"] == 1e-9
     adamw, adam = AdamWAndAdam(joint().model, decay=0.5).parts
     assert [type(part) for part in (adamw, adam)] == [torch.optim.AdamW, torch.optim.Adam]
-    assert adamw.param_groups[0]["weight_decay"] == 0.5 and adam.param_groups[0]["weight_decay"] == 0
+    assert (
+        adamw.param_groups[0]["weight_decay"] == 0.5 and adam.param_groups[0]["weight_decay"] == 0
+    )
 
 
 def test_a_rate_reaches_the_groups_after_loading():
-    "Loading makes new groups; an optimiser that remembers the old ones goes on without an error and learns nothing."
+    """Loading makes new groups; an optimiser that remembers the old ones goes on without an error
+    and learns nothing."""
+
     def three_steps(stop):
         model = joint(dropout=0.0).model
-        run = Trainer(model, TrainingConfig(), optimizer=MuonAndAdam(model), schedule=lambda step: 0.01)
+        run = Trainer(
+            model, TrainingConfig(), optimizer=MuonAndAdam(model), schedule=lambda step: 0.01
+        )
         for step in range(3):
             if step == stop:
                 kept = run.optimizer.state_dict()

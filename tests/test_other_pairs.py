@@ -1,4 +1,6 @@
-"""`bench/other_pairs.py`: the made-up script has no spaces and loses no letter, and what the command leaves becomes the record."""
+"""`bench/other_pairs.py`: the made-up script has no spaces and loses no letter, and what the
+command leaves becomes the record."""
+
 import json
 import sys
 from pathlib import Path
@@ -6,8 +8,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import other_pairs
 
-from transformer_lit.support import archives
-from transformer_lit.support.spaceless import without_spaces
+from transformer_lit.corpora import archives
+from transformer_lit.custom_pair.spaceless import without_spaces
 
 
 def test_each_letter_becomes_a_sign_of_its_own():
@@ -24,33 +26,59 @@ def test_each_letter_becomes_a_sign_of_its_own():
 def test_a_trial_of_the_command_becomes_a_record(tmp_path, capsys):
     home, out = tmp_path / "home", tmp_path / "record.json"
     for _ in range(2):  # the second time there is nothing to do
-        assert other_pairs.main(["run", "--trial", "--home", str(home), "--only", "fr-en", "en-signs"]) == 0
+        assert (
+            other_pairs.main(["run", "--trial", "--home", str(home), "--only", "fr-en", "en-signs"])
+            == 0
+        )
     assert capsys.readouterr().out.count("test sentences, none of them in training") == 2
     assert other_pairs.main(["collect", "--trial", "--home", str(home), "--out", str(out)]) == 0
     found = json.loads(out.read_text(encoding="utf-8"))["pairs"]
-    assert found["fr-en"]["command"].startswith("transformer-lit train --pairs french.tsv --languages en-fr --reverse")
-    assert list(found) == ["fr-en", "en-signs"] and all(one["data"]["train"] == 48 for one in found.values())
+    assert found["fr-en"]["command"].startswith(
+        "transformer-lit train --pairs french.tsv --languages en-fr --reverse"
+    )
+    assert list(found) == ["fr-en", "en-signs"] and all(
+        one["data"]["train"] == 48 for one in found.values()
+    )
     for name, one in found.items():
         held = [tuple(pair[:2]) for pair in archives.read_columns(home / name / "test.tsv")]
-        assert 0 < len(one["shown"]) <= 20 and all((source, reference) in held for source, reference, _ in one["shown"])
-        assert [answer for *_, answer in one["shown"]] == (home / name / "hypotheses.txt").read_text("utf-8").split("\n")[:len(one["shown"])]
+        assert 0 < len(one["shown"]) <= 20 and all(
+            (source, reference) in held for source, reference, _ in one["shown"]
+        )
+        assert [answer for *_, answer in one["shown"]] == (
+            home / name / "hypotheses.txt"
+        ).read_text("utf-8").split("\n")[: len(one["shown"])]
     cuts = {name: one["scores"][1]["signature"] for name, one in found.items()}
     assert "tok:13a" in cuts["fr-en"] and "tok:char" in cuts["en-signs"]
 
 
 def test_kept_answers_are_spread_over_the_whole_test(tmp_path):
     pairs = [(f"source {k:02}", f"reference {k:02}") for k in range(60)]
-    (tmp_path / "test.tsv").write_text("".join(f"{one}\t{other}\n" for one, other in pairs), encoding="utf-8")
-    (tmp_path / "hypotheses.txt").write_text("".join(f"answer {k:02}\n" for k in range(60)), encoding="utf-8")
+    (tmp_path / "test.tsv").write_text(
+        "".join(f"{one}\t{other}\n" for one, other in pairs), encoding="utf-8"
+    )
+    (tmp_path / "hypotheses.txt").write_text(
+        "".join(f"answer {k:02}\n" for k in range(60)), encoding="utf-8"
+    )
     assert other_pairs.shown(tmp_path) == [[*pairs[k], f"answer {k:02}"] for k in range(0, 60, 3)]
 
 
 def test_a_tree_that_no_commit_says_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(other_pairs, "commit", lambda: "a" * 40 + "-dirty")
-    assert other_pairs.main(["run", "--home", str(tmp_path)]) == 1 and "commit first" in capsys.readouterr().err
+    assert (
+        other_pairs.main(["run", "--home", str(tmp_path)]) == 1
+        and "commit first" in capsys.readouterr().err
+    )
     assert not list(tmp_path.iterdir())
     (tmp_path / "de-en").mkdir()
     (tmp_path / "de-en" / "report.md").write_text("", encoding="utf-8")
-    (tmp_path / "de-en" / "run.json").write_text(json.dumps({"commit": "51dd799-dirty"}), encoding="utf-8")
-    assert other_pairs.main(["collect", "--home", str(tmp_path), "--out", str(tmp_path / "out.json")]) == 1
-    assert "a tree that no commit says" in capsys.readouterr().err and not (tmp_path / "out.json").exists()
+    (tmp_path / "de-en" / "run.json").write_text(
+        json.dumps({"commit": "51dd799-dirty"}), encoding="utf-8"
+    )
+    assert (
+        other_pairs.main(["collect", "--home", str(tmp_path), "--out", str(tmp_path / "out.json")])
+        == 1
+    )
+    assert (
+        "a tree that no commit says" in capsys.readouterr().err
+        and not (tmp_path / "out.json").exists()
+    )

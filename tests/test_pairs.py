@@ -1,9 +1,10 @@
 """Sentence pairs on disk, and the words that training has shown."""
+
 import gzip
 
 import pytest
 
-from transformer_lit.support.pairs import read_pairs, words_known, write_pairs
+from transformer_lit.grammar.pairs import read_pairs, words_known, write_pairs
 
 DOG = ("The dog eats.", "Le chien mange.", ((0, 0), (1, 1), (2, 2)), "eats", "dog|eat|-")
 CAT = ("The cat eats.", "Le chat mange.", ((0, 0), (1, 1), (2, 2)), "eats", "cat|eat|-")
@@ -11,10 +12,14 @@ CAT = ("The cat eats.", "Le chat mange.", ((0, 0), (1, 1), (2, 2)), "eats", "cat
 
 def test_what_is_written_is_read(tmp_path):
     parts = {"train": [DOG, CAT], "test": [CAT]}
-    assert write_pairs(tmp_path / "a.gz", parts) == write_pairs(tmp_path / "b.gz", parts), "the same pairs, other bytes"
+    assert write_pairs(tmp_path / "a.gz", parts) == write_pairs(
+        tmp_path / "b.gz", parts
+    ), "the same pairs, other bytes"
     assert read_pairs(tmp_path / "a.gz") == parts
     assert (tmp_path / "a.gz").read_bytes()[9] == 3, "the same on every system"
-    assert gzip.decompress((tmp_path / "a.gz").read_bytes()).startswith(b"train\tThe dog eats.\tLe chien mange.\t0-0 1-1 2-2\teats\tdog|eat|-\n")
+    assert gzip.decompress((tmp_path / "a.gz").read_bytes()).startswith(
+        b"train\tThe dog eats.\tLe chien mange.\t0-0 1-1 2-2\teats\tdog|eat|-\n"
+    )
 
 
 def test_another_file_is_refused(tmp_path):
@@ -28,5 +33,7 @@ def test_another_file_is_refused(tmp_path):
 def test_known_words():
     knows = words_known([DOG] * 3)
     assert knows(DOG) and not knows(CAT) and not words_known([DOG] * 2)(DOG)
-    assert not knows((*DOG[:1], CAT[1], *DOG[2:])) and not knows((CAT[0], *DOG[1:])), "both languages count"
+    assert not knows((*DOG[:1], CAT[1], *DOG[2:])) and not knows(
+        (CAT[0], *DOG[1:])
+    ), "both languages count"
     assert words_known([CAT], at_least=1)(CAT)

@@ -1,4 +1,6 @@
-"""The book on paper and in an e-reader: a small book of two pages, made in seconds, and the whole one where it is built."""
+"""The book on paper and in an e-reader: a small book of two pages, made in seconds, and the whole
+one where it is built."""
+
 import os
 import re
 import shutil
@@ -21,10 +23,17 @@ import still  # noqa: E402
 CHECKER = Path("/usr/share/java/epubcheck.jar")
 ABOUT = {"title": "A small book", "author": "Nobody & Co", "version": "1", "released": "2026-01-01"}
 MARK = '<defs><path id="m1" d="M0 0h4v4z"/></defs><use href="#m1"/>'
-CELL = ('<div class="cell"><div class="cell_input"><p class="tl-badge">exported to <a href="source/small.html">transformer_lit/small.py</a></p>'
-        '<div class="highlight"><pre>def {name}(x):\n{body}    return x</pre></div></div></div>')
-QUESTION = ('<p><strong>{n}.</strong> What fails?</p><p>Think first.</p><div class="cell tag_solution"><details class="hide"><summary><p class="collapsed">Answer</p><p class="expanded">Hide</p></summary>'
-            '<div class="cell_input"><div class="highlight"><pre>told = {n}</pre></div></div></details></div>')
+CELL = (
+    '<div class="cell"><div class="cell_input"><p class="tl-badge">exported to <a'
+    ' href="source/small.html">transformer_lit/small.py</a></p><div class="highlight"><pre>def'
+    " {name}(x):\n{body}    return x</pre></div></div></div>"
+)
+QUESTION = (
+    '<p><strong>{n}.</strong> What fails?</p><p>Think first.</p><div class="cell'
+    ' tag_solution"><details class="hide"><summary><p class="collapsed">Answer</p><p'
+    ' class="expanded">Hide</p></summary><div class="cell_input"><div class="highlight"><pre>told ='
+    " {n}</pre></div></div></details></div>"
+)
 FIRST = """<section id="a-small-book"><h1>A small book<a class="headerlink" href="#a-small-book">#</a></h1><p>Begin with <a href="01_small.html#the-end">the end</a>.</p></section>"""
 SMALL = f"""<section id="small"><p class="tl-part">Part I · One</p><h1>1 · Small<a class="headerlink" href="#small">#</a></h1><p>What it promises.</p>
 <ul class="simple"><li><p><strong>Paper</strong> §3</p></li><li><p><a href="../downloads/x.ipynb" download>this notebook</a></p></li></ul>
@@ -54,14 +63,26 @@ def made(tmp_path_factory):
     shutil.copytree(ROOT / "book" / "_static", folder / "html" / "_static")
     formulas = next(f for f in files("sphinx-mathjax-offline") if f.name == "tex-svg.js")
     shutil.copy(formulas.locate(), folder / "html" / "_static")
-    (folder / "html" / "_static" / "pygments.css").write_text('html[data-theme="light"] .highlight .k { color: #6730C5 }\nhtml[data-theme="dark"] .highlight .k { color: #DCC6E0 }\n')
+    (folder / "html" / "_static" / "pygments.css").write_text(
+        'html[data-theme="light"] .highlight .k { color: #6730C5 }\nhtml[data-theme="dark"]'
+        " .highlight .k { color: #DCC6E0 }\n"
+    )
     for name, body in (("index", FIRST), ("01_small", SMALL)):
         page = folder / "html" / "book" / f"{name}.html"
         page.parent.mkdir(exist_ok=True)
-        page.write_text('<!DOCTYPE html><html data-theme="auto"><head><meta charset="utf-8"><title>x</title><link rel="stylesheet" href="../_static/book.css">'
-                        f'<script defer src="../_static/tex-svg.js"></script></head><body><article class="bd-article">{body}</article></body></html>', encoding="utf-8")
+        page.write_text(
+            '<!DOCTYPE html><html data-theme="auto"><head><meta'
+            ' charset="utf-8"><title>x</title><link rel="stylesheet"'
+            ' href="../_static/book.css"><script defer'
+            ' src="../_static/tex-svg.js"></script></head><body><article'
+            f' class="bd-article">{body}</article></body></html>',
+            encoding="utf-8",
+        )
     toc = folder / "_toc.yml"
-    toc.write_text("format: jb-book\nroot: book/index\nparts:\n  - caption: I · One\n    chapters:\n      - file: book/01_small\n")
+    toc.write_text(
+        "format: jb-book\nroot: book/index\nparts:\n  - caption: I · One\n    chapters:\n      -"
+        " file: book/01_small\n"
+    )
     target, said = pdf.make(folder / "html", toc, folder / "out", ABOUT)
     return folder, target, said, epub.make(folder / "html", toc, folder / "out", ABOUT)
 
@@ -78,25 +99,48 @@ def unpacked(made):
 
 
 def pages_in(unpacked):
-    return {Path(name).name: text.decode("utf-8") for name, text in unpacked.items() if name.endswith(".xhtml")}
+    return {
+        Path(name).name: text.decode("utf-8")
+        for name, text in unpacked.items()
+        if name.endswith(".xhtml")
+    }
 
 
 def test_the_contents_and_the_index_have_the_right_pages(made, printed):
     where = made[2]["places"]
     said = dict(re.findall(r'data-page-of="([^"]+)">(\d+)<', printed))
-    assert {"index", "c01_small", "c01_small--cells", "c01_small--the-end", "c01_small--export-first", "answers", "index-of-names"} <= set(said)
+    assert {
+        "index",
+        "c01_small",
+        "c01_small--cells",
+        "c01_small--the-end",
+        "c01_small--export-first",
+        "answers",
+        "index-of-names",
+    } <= set(said)
     assert all(int(page) == where[place] for place, page in said.items())
-    assert where["index"] < where["c01_small"] < where["answers"] <= where["index-of-names"] <= where[""] == made[2]["pages"]
+    assert (
+        where["index"]
+        < where["c01_small"]
+        < where["answers"]
+        <= where["index-of-names"]
+        <= where[""]
+        == made[2]["pages"]
+    )
 
 
 def test_a_cell_that_fits_on_a_sheet_is_not_broken(made):
-    pages = [made[2]["places"][f"c01_small--export-{name}"] for name in ("first", "second", "third")]
+    pages = [
+        made[2]["places"][f"c01_small--export-{name}"] for name in ("first", "second", "third")
+    ]
     assert len(set(pages)) == 3, f"three cells of more than half a sheet begin on {pages}"
 
 
 def test_the_sheets_are_a4_and_have_bookmarks(made):
     content = made[1].read_bytes()
-    assert set(re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", content)) == {(b"594.95996", b"841.91998")}
+    assert set(re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", content)) == {
+        (b"594.95996", b"841.91998")
+    }
     assert b"/Outlines" in content and b"/Title (Formulas)" in content
 
 
@@ -107,27 +151,67 @@ def test_nothing_is_too_wide(made):
 
 def test_nothing_is_folded_alive_or_foreign(printed, unpacked):
     for text in (printed, *pages_in(unpacked).values()):
-        for gone in ("<script", "<button", "<details", "mjx-assistive", "tl-phone", "headerlink", "this notebook", "Hide"):
+        for gone in (
+            "<script",
+            "<button",
+            "<details",
+            "mjx-assistive",
+            "tl-phone",
+            "headerlink",
+            "this notebook",
+            "Hide",
+        ):
             assert gone not in text, gone
         assert not re.search(r'(src|href)="https?://(?!arxiv\.org)', text)
-    assert printed.count("Alive in the web edition.") == 1 and 'alt="A view of one number. It is seven."' in printed
+    assert (
+        printed.count("Alive in the web edition.") == 1
+        and 'alt="A view of one number. It is seven."' in printed
+    )
 
 
 def test_hints_and_solutions_stand_at_the_end(printed, unpacked):
-    for text, place in ((printed, "#c01_small--answer-exercise-1-1"), (pages_in(unpacked)["c01_small.xhtml"], "answers.xhtml#c01_small--answer-exercise-1-1")):
+    for text, place in (
+        (printed, "#c01_small--answer-exercise-1-1"),
+        (pages_in(unpacked)["c01_small.xhtml"], "answers.xhtml#c01_small--answer-exercise-1-1"),
+    ):
         assert re.search(rf'href="{re.escape(place)}"[^>]*>Hint and solution<', text)
-    assert printed.index("Do it.") < printed.index("chart(1)") < printed.index("The chart.") < printed.index('id="answers"') < printed.index("Look there.")
-    assert printed.index("Do it.") < printed.index('id="answers"') < printed.index("Think.") < printed.index("answer = 42")
-    assert "Think." in pages_in(unpacked)["answers.xhtml"] and "Think." not in pages_in(unpacked)["c01_small.xhtml"]
+    assert (
+        printed.index("Do it.")
+        < printed.index("chart(1)")
+        < printed.index("The chart.")
+        < printed.index('id="answers"')
+        < printed.index("Look there.")
+    )
+    assert (
+        printed.index("Do it.")
+        < printed.index('id="answers"')
+        < printed.index("Think.")
+        < printed.index("answer = 42")
+    )
+    assert (
+        "Think." in pages_in(unpacked)["answers.xhtml"]
+        and "Think." not in pages_in(unpacked)["c01_small.xhtml"]
+    )
 
 
 def test_answers_are_named_after_their_questions(printed, unpacked):
-    for text, other in ((printed, printed), (pages_in(unpacked)["c01_small.xhtml"], pages_in(unpacked)["answers.xhtml"])):
+    for text, other in (
+        (printed, printed),
+        (pages_in(unpacked)["c01_small.xhtml"], pages_in(unpacked)["answers.xhtml"]),
+    ):
         for n in (1, 2):
-            assert f'id="c01_small--question-{n}"' in text and f'c01_small--answer-question-{n}"' in text
+            assert (
+                f'id="c01_small--question-{n}"' in text
+                and f'c01_small--answer-question-{n}"' in text
+            )
             assert re.search(rf"Question 1\.{n}\b", other) and f"told = {n}" in other
-        assert [place for place, said in re.findall(r'<a class="tl-answer-link" href="[^"#]*#([^"]+)">([^<]*)<', text) if said == "Answer"] == [
-            "c01_small--answer-question-1", "c01_small--answer-question-2"]
+        assert [
+            place
+            for place, said in re.findall(
+                r'<a class="tl-answer-link" href="[^"#]*#([^"]+)">([^<]*)<', text
+            )
+            if said == "Answer"
+        ] == ["c01_small--answer-question-1", "c01_small--answer-question-2"]
 
 
 def links_that_lead_nowhere(pages):
@@ -150,7 +234,12 @@ def test_every_link_inside_leads_somewhere_and_no_id_comes_twice(printed, unpack
 
 def test_formulas(printed, unpacked):
     page = pages_in(unpacked)["c01_small.xhtml"]
-    assert printed.count("<mjx-container") == 2 and page.count("<math ") == 2 and "mjx" not in page and "\\(" not in page
+    assert (
+        printed.count("<mjx-container") == 2
+        and page.count("<math ") == 2
+        and "mjx" not in page
+        and "\\(" not in page
+    )
     assert 'display="block"' in page and 'alttext="\\sqrt{d_k}"' in page and "data-mjx" not in page
 
 
@@ -160,9 +249,21 @@ def test_the_parcel_is_an_epub(unpacked):
         if name.endswith((".xhtml", ".opf", ".xml")):
             ElementTree.fromstring(content)
     listed = set(re.findall(r' href="([^"]+)"', unpacked["book/package.opf"].decode()))
-    assert {f"book/{name}" for name in listed} == set(unpacked) - {"mimetype", "META-INF/container.xml", "book/package.opf"}
-    assert {"book/nav.xhtml", "book/cover.jpg", "book/fonts/LICENSE-Inter.txt", "book/pictures/c01_small-0.png"} <= set(unpacked)
-    assert "var(" not in pages_in(unpacked)["c01_small.xhtml"] and "dark" not in unpacked["book/book.css"].decode()
+    assert {f"book/{name}" for name in listed} == set(unpacked) - {
+        "mimetype",
+        "META-INF/container.xml",
+        "book/package.opf",
+    }
+    assert {
+        "book/nav.xhtml",
+        "book/cover.jpg",
+        "book/fonts/LICENSE-Inter.txt",
+        "book/pictures/c01_small-0.png",
+    } <= set(unpacked)
+    assert (
+        "var(" not in pages_in(unpacked)["c01_small.xhtml"]
+        and "dark" not in unpacked["book/book.css"].decode()
+    )
 
 
 def checked(file: Path) -> str:
@@ -179,12 +280,21 @@ def test_epubcheck_finds_nothing(made):
 
 @pytest.mark.slow
 def test_the_whole_book(tmp_path):
-    "Every formula finished, nothing cut, every link right, a valid EPUB. Minutes, so it is asked for: TRANSFORMER_LIT_PAPER=1."
+    """Every formula finished, nothing cut, every link right, a valid EPUB. Minutes, so it is asked
+    for: TRANSFORMER_LIT_PAPER=1."""
     if not os.environ.get("TRANSFORMER_LIT_PAPER"):
         pytest.skip("the whole book on paper takes minutes: TRANSFORMER_LIT_PAPER=1")
-    missing = [name for name, _ in still.listed(ROOT / "_toc.yml") if not (still.SITE / f"{name}.html").exists()]
+    missing = [
+        name
+        for name, _ in still.listed(ROOT / "_toc.yml")
+        if not (still.SITE / f"{name}.html").exists()
+    ]
     if missing or chromium.program() is None:
-        pytest.skip(f"the built book is missing ({missing[:3]}): make book" if missing else "no Chromium here")
+        pytest.skip(
+            f"the built book is missing ({missing[:3]}): make book"
+            if missing
+            else "no Chromium here"
+        )
     target, said = pdf.make(still.SITE, ROOT / "_toc.yml", tmp_path, pdf.facts())
     text = (tmp_path / "book.html").read_text(encoding="utf-8")
     assert said["wide"] == [] and said["pages"] > 200 and target.stat().st_size < 60e6

@@ -1,10 +1,13 @@
 """Chapter 21's figures and sentences say what the recorded run says."""
+
 import math
 import re
 import shlex
 
-from transformer_lit.support import commands, corpora, paper_views
-from transformer_lit.support.files import shipped
+from litbook.drawings import paper_views
+from transformer_lit import commands
+from transformer_lit.corpora import published as corpora
+from transformer_lit.corpora.files import shipped
 
 RUN, LOG = paper_views.record(), paper_views.log()
 
@@ -14,8 +17,17 @@ def shown(picture):
 
 
 def test_the_recorded_run_is_one_pass_over_its_corpus_and_the_full_test_set():
-    assert RUN["tokens"] <= RUN["data"]["tokens"][1] - RUN["data"]["train"], "each pair at most once"
-    assert len(shipped("results/general-en-fr/hypotheses-newstest2014.txt").read_text("utf-8").splitlines()) == 3003
+    assert (
+        RUN["tokens"] <= RUN["data"]["tokens"][1] - RUN["data"]["train"]
+    ), "each pair at most once"
+    assert (
+        len(
+            shipped("results/general-en-fr/hypotheses-newstest2014.txt")
+            .read_text("utf-8")
+            .splitlines()
+        )
+        == 3003
+    )
     bleu = paper_views.bleu_of(RUN)
     assert bleu["low"] <= bleu["value"] <= bleu["high"] and bleu["signature"].startswith("nrefs:1|")
 
@@ -24,7 +36,10 @@ def test_the_run_stands_beside_the_paper():
     rows = paper_views.beside_the_paper(RUN)
     assert list(rows) == ["the paper, base", "the paper, big", "here, tiny", "here, base"]
     assert rows["here, tiny"]["BLEU"] == f"{paper_views.bleu_of(RUN)['value']:.1f}, French"
-    assert rows["here, tiny"]["steps"] == f"{RUN['steps']:,}" and rows["here, base"]["BLEU"] == "not run"
+    assert (
+        rows["here, tiny"]["steps"] == f"{RUN['steps']:,}"
+        and rows["here, base"]["BLEU"] == "not run"
+    )
     cells = shown(paper_views.beside_others(RUN))
     assert cells[-2] == f"{paper_views.bleu_of(RUN)['value']:.1f}" and "38.6" in cells
 
@@ -33,13 +48,25 @@ def test_every_score_of_the_test_set_is_shown():
     cells = shown(paper_views.every_ruler(RUN))
     for score in paper_views.scores_of(RUN):
         assert f"{score['value']:.1f}" in cells, score["metric"]
-    values = [score["value"] for score in paper_views.scores_of(RUN) if score["metric"].startswith("BLEU")]
+    values = [
+        score["value"] for score in paper_views.scores_of(RUN) if score["metric"].startswith("BLEU")
+    ]
     caption = paper_views.every_ruler(RUN)._repr_html_()
     assert f" {min(values):.1f} by " in caption and f" {max(values):.1f} by " in caption
     said = repr(paper_views.interval_said(RUN))
-    low, high, wide = map(float, re.search(r"between ([\d.]+) and ([\d.]+) .* an interval ([\d.]+) points wide", said).groups())
-    assert math.isclose(high - low, wide, abs_tol=1e-9), "the width is that of the numbers beside it"
-    assert f"The rulers are {max(values) - min(values):.2f} points apart" in said and f"it is {paper_views.bleu_of(RUN)['value']:.2f}, " in said
+    low, high, wide = map(
+        float,
+        re.search(
+            r"between ([\d.]+) and ([\d.]+) .* an interval ([\d.]+) points wide", said
+        ).groups(),
+    )
+    assert math.isclose(
+        high - low, wide, abs_tol=1e-9
+    ), "the width is that of the numbers beside it"
+    assert (
+        f"The rulers are {max(values) - min(values):.2f} points apart" in said
+        and f"it is {paper_views.bleu_of(RUN)['value']:.2f}, " in said
+    )
 
 
 def test_a_command_is_broken_between_options_and_stays_the_same():
@@ -65,13 +92,18 @@ def test_curves_and_answers_are_those_of_the_log():
 def test_counts_of_operations():
     four = {"by hand": 2e15, "time × peak": 8e15}
     assert "by hand 2, time × peak 8" in repr(paper_views.cost_bars(four))
-    assert paper_views.cost_bars(four).caption == "One run, counted in 2 ways, from 2 to 8 · 10¹⁵ operations: a factor of 4."
+    assert (
+        paper_views.cost_bars(four).caption
+        == "One run, counted in 2 ways, from 2 to 8 · 10¹⁵ operations: a factor of 4."
+    )
     assert "took 25% of the operations" in repr(paper_views.share_said(four, RUN))
 
 
 def test_the_drawing_and_what_to_fetch():
     drawn = paper_views.tokens_on_disk()
-    assert "offsets 0, 3, 6, 8, 11" in repr(drawn) and drawn.caption.startswith("11 tokens take 22 bytes; the offsets 6 and 8")
+    assert "offsets 0, 3, 6, 8, 11" in repr(drawn) and drawn.caption.startswith(
+        "11 tokens take 22 bytes; the offsets 6 and 8"
+    )
     assert "Preparation by size" in paper_views.preparation()._repr_html_()
     said = repr(paper_views.to_fetch_said(corpora.WMT14, 4.0))
     both = sum(size for size, languages, _ in corpora.WMT14.values() if "de" in languages)

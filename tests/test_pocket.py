@@ -1,4 +1,6 @@
-"""The pocket corpus: its French by independent rules, its parts, its frozen file, and the grammar that writes it (chapter 16)."""
+"""The pocket corpus: its French by independent rules, its parts, its frozen file, and the grammar
+that writes it (chapter 16)."""
+
 import gzip
 import re
 from collections import Counter, defaultdict
@@ -8,9 +10,9 @@ from random import Random
 import pytest
 
 from transformer_lit import pocket
-from transformer_lit.support.choosers import Unlucky
-from transformer_lit.support.files import file_hash, shipped
-from transformer_lit.support.french import Phrase, adjectives, noun_phrase, nouns_of, verbs
+from transformer_lit.grammar.choosers import Unlucky
+from transformer_lit.corpora.files import file_hash, shipped
+from transformer_lit.grammar.french import Phrase, adjectives, noun_phrase, nouns_of, verbs
 from transformer_lit.tokens import join_words, split_words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +35,12 @@ def table(kind):
     return [line.split("\t")[1:] for line in text.splitlines() if line.startswith(kind + "\t")]
 
 
-ASPIRATED = {word.lstrip("*").lower() for row in table("noun") for word in (row[2], row[3], row[2] + "s") if word.startswith("*")}
+ASPIRATED = {
+    word.lstrip("*").lower()
+    for row in table("noun")
+    for word in (row[2], row[3], row[2] + "s")
+    if word.startswith("*")
+}
 
 
 def french_nouns():
@@ -43,8 +50,15 @@ def french_nouns():
         fr, plural = fr.lstrip("*"), plural.lstrip("*")
         if " " in fr:
             continue
-        guess = plural or (fr if fr[-1] in "sxz" else fr + "x" if fr.endswith(("eau", "eu")) else
-                           fr[:-2] + "aux" if fr.endswith("al") else fr + "s")
+        guess = plural or (
+            fr
+            if fr[-1] in "sxz"
+            else (
+                fr + "x"
+                if fr.endswith(("eau", "eu"))
+                else fr[:-2] + "aux" if fr.endswith("al") else fr + "s"
+            )
+        )
         found[fr].add((gender, False))
         found[guess].add((gender, True))
     return found
@@ -53,7 +67,9 @@ def french_nouns():
 def test_the_file_is_the_one_that_the_readme_names():
     path = shipped("data/pocket.tsv.gz")
     assert file_hash(path) == pocket.POCKET_SHA256
-    assert pocket.POCKET_SHA256 in (ROOT / "data" / "README.md").read_text("utf-8"), "data/README.md records another SHA-256"
+    assert pocket.POCKET_SHA256 in (ROOT / "data" / "README.md").read_text(
+        "utf-8"
+    ), "data/README.md records another SHA-256"
     assert path.stat().st_size < 2_200_000
 
 
@@ -65,8 +81,15 @@ def test_another_file_is_refused(tmp_path):
 
 
 def test_sizes_and_distinct_sentences(parts, pairs):
-    assert {name: len(some) for name, some in parts.items()} == {"train": 46000, "valid": 1000, "test": 2000, "test_it": 1000}
-    assert len({pair.english for pair in pairs}) == len(pairs), "one English sentence comes twice: it could have two translations"
+    assert {name: len(some) for name, some in parts.items()} == {
+        "train": 46000,
+        "valid": 1000,
+        "test": 2000,
+        "test_it": 1000,
+    }
+    assert len({pair.english for pair in pairs}) == len(
+        pairs
+    ), "one English sentence comes twice: it could have two translations"
     assert len({pair.pattern.split(":")[0] for pair in pairs}) >= 100
 
 
@@ -86,24 +109,56 @@ def test_elision_contraction_and_spacing(pairs):
         assert text[0].isupper() and text[-1] in ".?!" and pair.english[0].isupper()
         for word, after in zip(words, words[1:]):
             mute = VOWEL.match(after) and after.lower() not in ASPIRATED
-            if word.lower() in {"le", "la", "de", "ne", "je", "me", "te", "se", "que", "ce", "puisque"}:
+            if word.lower() in {
+                "le",
+                "la",
+                "de",
+                "ne",
+                "je",
+                "me",
+                "te",
+                "se",
+                "que",
+                "ce",
+                "puisque",
+            }:
                 assert not mute, f"no elision before {after!r}: {text}"
             if word.endswith("'") and word.lower() != "s'":
                 assert mute, f"elision before {after!r}: {text}"
-            assert (word.lower(), after) not in {("de", "le"), ("de", "les"), ("à", "le"), ("à", "les"), ("si", "il")}, text
+            assert (word.lower(), after) not in {
+                ("de", "le"),
+                ("de", "les"),
+                ("à", "le"),
+                ("à", "les"),
+                ("si", "il"),
+            }, text
 
 
-DETERMINERS = {**dict.fromkeys(["le", "un", "ce", "cet", "du", "au"], ("m", False)),
-               **dict.fromkeys(["la", "une", "cette", "ma", "ta", "sa"], ("f", False)),
-               **dict.fromkeys(["mon", "ton", "son", "notre", "votre", "leur", "chaque"], (None, False)),
-               **dict.fromkeys("les ces mes tes ses nos vos leurs des aux deux trois quatre cinq plusieurs quelques".split(), (None, True))}
+DETERMINERS = {
+    **dict.fromkeys(["le", "un", "ce", "cet", "du", "au"], ("m", False)),
+    **dict.fromkeys(["la", "une", "cette", "ma", "ta", "sa"], ("f", False)),
+    **dict.fromkeys(["mon", "ton", "son", "notre", "votre", "leur", "chaque"], (None, False)),
+    **dict.fromkeys(
+        "les ces mes tes ses nos vos leurs des aux deux trois quatre cinq plusieurs quelques".split(),
+        (None, True),
+    ),
+}
 
 
 def test_determiners_adjectives_and_nouns_agree(pairs):
     nouns, checked = french_nouns(), 0
-    forms = {form: (adjective, gender, plural) for adjective in adjectives() for gender in "mf" for plural in (False, True)
-             for form in [adjective.agree(gender, plural)]}
-    before = {form for form, (adjective, *_) in forms.items() if adjective.place in "bn"} | {"vieil", "bel", "nouvel"}
+    forms = {
+        form: (adjective, gender, plural)
+        for adjective in adjectives()
+        for gender in "mf"
+        for plural in (False, True)
+        for form in [adjective.agree(gender, plural)]
+    }
+    before = {form for form, (adjective, *_) in forms.items() if adjective.place in "bn"} | {
+        "vieil",
+        "bel",
+        "nouvel",
+    }
     for pair in pairs:
         words = split_words(pair.french.lower(), "fr")
         for i, word in enumerate(words):
@@ -113,13 +168,19 @@ def test_determiners_adjectives_and_nouns_agree(pairs):
             if j < 0 or words[j] not in DETERMINERS or word in before:
                 continue
             gender, plural = DETERMINERS[words[j]]
-            fits = {(g, p) for g, p in nouns[word] if p == plural and (gender in (None, g) or (
-                gender == "m" and words[j] in ("mon", "ton", "son")))}
+            fits = {
+                (g, p)
+                for g, p in nouns[word]
+                if p == plural
+                and (gender in (None, g) or (gender == "m" and words[j] in ("mon", "ton", "son")))
+            }
             assert fits, f"{words[j]} {word}: {pair.french}"
             if j < i - 1:
                 adjective = forms.get(words[i - 1])
                 allowed = {a for a in ("vieil", "bel", "nouvel")}
-                assert words[i - 1] in allowed or any(adjective[0].agree(g, p) == words[i - 1] for g, p in fits), pair.french
+                assert words[i - 1] in allowed or any(
+                    adjective[0].agree(g, p) == words[i - 1] for g, p in fits
+                ), pair.french
             checked += 1
     assert checked > 40_000
 
@@ -149,20 +210,34 @@ def test_the_test_holds_what_training_does_not(parts):
         assert not [pair for pair in parts[name] if pair.triple in seen], name
     kept = {couple for pair in parts["test_it"] for couple in pocket.two_nouns(pair)}
     for pair in parts["train"]:
-        assert not pocket.two_nouns(pair) & kept, f"a couple of the test meets in training: {pair.english}"
+        assert (
+            not pocket.two_nouns(pair) & kept
+        ), f"a couple of the test meets in training: {pair.english}"
 
 
 def test_every_word_of_the_test_is_known(parts):
     for side, language in (("english", "en"), ("french", "fr")):
-        counts = Counter(word for pair in parts["train"] for word in split_words(getattr(pair, side), language))
+        counts = Counter(
+            word for pair in parts["train"] for word in split_words(getattr(pair, side), language)
+        )
         for name in ("valid", "test", "test_it"):
-            rare = {word for pair in parts[name] for word in split_words(getattr(pair, side), language) if counts[word] < 3}
+            rare = {
+                word
+                for pair in parts[name]
+                for word in split_words(getattr(pair, side), language)
+                if counts[word] < 3
+            }
             assert not rare, (name, rare)
 
 
 def test_position_and_majority_are_coins_in_test_it(parts):
     cells = Counter(pocket.antecedents(pair) for pair in parts["test_it"])
-    assert cells == {("m", "f", "m"): 250, ("m", "f", "f"): 250, ("f", "m", "m"): 250, ("f", "m", "f"): 250}
+    assert cells == {
+        ("m", "f", "m"): 250,
+        ("m", "f", "f"): 250,
+        ("f", "m", "m"): 250,
+        ("f", "m", "f"): 250,
+    }
     train = Counter(pocket.antecedents(pair)[2] for pair in parts["train"] if ":" in pair.pattern)
     assert abs(train["m"] / train.total() - 0.5) < 0.02
 
@@ -180,7 +255,11 @@ def test_same_seed_same_pairs():
 
 def test_the_file_begins_as_the_grammar_says(parts):
     "Cheap: the first 600 pairs of the grammar, as far as they are training pairs."
-    pairs = [pair for pair in pocket.generate(600) if pocket.part_of(pair.triple) == "train" and pair.pattern not in pocket.PINNED]
+    pairs = [
+        pair
+        for pair in pocket.generate(600)
+        if pocket.part_of(pair.triple) == "train" and pair.pattern not in pocket.PINNED
+    ]
     known = set(parts["train"])
     gone = [pair for pair in pairs if pair not in known]
     assert len(gone) < len(pairs) / 5, "the grammar has changed and the file has not: freeze() it"
@@ -190,7 +269,10 @@ def test_the_file_begins_as_the_grammar_says(parts):
 @pytest.mark.slow
 def test_the_file_is_what_the_grammar_writes(tmp_path):
     pocket.freeze(tmp_path / "again.gz")
-    ours, again = (gzip.decompress(path.read_bytes()) for path in (shipped("data/pocket.tsv.gz"), tmp_path / "again.gz"))
+    ours, again = (
+        gzip.decompress(path.read_bytes())
+        for path in (shipped("data/pocket.tsv.gz"), tmp_path / "again.gz")
+    )
     assert ours == again, "the grammar has changed and the file has not: freeze() it"
 
 
@@ -207,14 +289,25 @@ def row(text):
     return [(word.rstrip("!"), ("" if "!" in word else ".d",)) for word in text.split()]
 
 
-@pytest.mark.parametrize("before, after", [("si il que elle ce est la la", "s' il qu' elle c' est la la"), ("le *hibou", "le *hibou"),
-                                           ("si elle Le animal", "si elle L' animal"), ("de le", "de le"), ("si ils", "s' ils")])
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ("si il que elle ce est la la", "s' il qu' elle c' est la la"),
+        ("le *hibou", "le *hibou"),
+        ("si elle Le animal", "si elle L' animal"),
+        ("de le", "de le"),
+        ("si ils", "s' ils"),
+    ],
+)
 def test_elision(before, after):
     assert plain(pocket.elide(row(before))) == after
 
 
 def test_contraction():
-    assert pocket.contract(row("De le chat"))[0] == ("Du", (".d", ".d")), "the one word says what both said"
+    assert pocket.contract(row("De le chat"))[0] == (
+        "Du",
+        (".d", ".d"),
+    ), "the one word says what both said"
     assert plain(pocket.contract(row("à les à le de les"))) == "aux au des"
     assert plain(pocket.contract(row("de le! voir"))) == "de le voir", "a pronoun stays"
     assert plain(pocket.contract(pocket.elide(row("de le animal")))) == "de l' animal"
@@ -222,53 +315,118 @@ def test_contraction():
 
 def test_a_pattern_is_taken_apart():
     assert pocket.parse("S V.past won't/n,V =be.past@R/x .") == (
-        ("S", "", "", ("S",)), ("V", "past", "", ("V",)), ("won't", "", "", ("n", "V")), ("=be", "past", "R", ("x",)),
-        (".", "", "", (".",)))
+        ("S", "", "", ("S",)),
+        ("V", "past", "", ("V",)),
+        ("won't", "", "", ("n", "V")),
+        ("=be", "past", "R", ("x",)),
+        (".", "", "", (".",)),
+    )
 
 
 def test_a_pattern_is_filled():
     slots = {"S": TREE, "V": FALL}
     left = pocket.fill("S didn't/n V.base .", slots, "en")
     right = pocket.fill("S ne/n V.aux pas/n V.part .", slots, "fr")
-    assert left[0] == ("the", ("S.d",)) and right[1] == ("arbre", ("S.n",)) and left[2] == ("didn't", ("n",))
+    assert (
+        left[0] == ("the", ("S.d",))
+        and right[1] == ("arbre", ("S.n",))
+        and left[2] == ("didn't", ("n",))
+    )
     assert plain(right) == "le arbre ne est pas tombé ." and plain(left) == "the tree didn't fall ."
     assert plain(pocket.fill("S =be.past-not/x old", slots, "en")) == "the tree wasn't old"
-    assert plain(pocket.fill("=être.imp@O/x", {"S": noun_phrase(nouns_of("tree")[0], "the", True), "O": STREET}, "fr")) == "était"
+    assert (
+        plain(
+            pocket.fill(
+                "=être.imp@O/x",
+                {"S": noun_phrase(nouns_of("tree")[0], "the", True), "O": STREET},
+                "fr",
+            )
+        )
+        == "était"
+    )
     assert pocket.fill("O", {"O": Phrase((("for", "^V"),), ())}, "en") == [("for", ("V",))]
 
 
 def test_a_pair_is_realised_with_its_links():
-    pair = pocket.realise("fell", {"S": TREE, "V": FALL}, "S didn't/n V.base . R fell .", "S ne/n V.aux pas/n V.part . R fell .", "a|b|c")
-    assert (pair.english, pair.french) == ("The tree didn't fall. R fell.", "L'arbre n'est pas tombé. R fell.")
-    assert pair.alignment[:6] == ((0, 0), (1, 1), (2, 2), (2, 4), (3, 3), (3, 5)) and pair[3:] == ("fell", "a|b|c")
-    assert pocket.sentence([(word, ()) for word in "le *hibou . il dort .".split()], "fr") == "Le hibou. Il dort."
+    pair = pocket.realise(
+        "fell",
+        {"S": TREE, "V": FALL},
+        "S didn't/n V.base . R fell .",
+        "S ne/n V.aux pas/n V.part . R fell .",
+        "a|b|c",
+    )
+    assert (pair.english, pair.french) == (
+        "The tree didn't fall. R fell.",
+        "L'arbre n'est pas tombé. R fell.",
+    )
+    assert pair.alignment[:6] == ((0, 0), (1, 1), (2, 2), (2, 4), (3, 3), (3, 5)) and pair[3:] == (
+        "fell",
+        "a|b|c",
+    )
+    assert (
+        pocket.sentence([(word, ()) for word in "le *hibou . il dort .".split()], "fr")
+        == "Le hibou. Il dort."
+    )
 
 
 def test_a_pronoun_is_as_its_antecedent():
-    scene = {"S": TREE, "O": STREET, "X": noun_phrase(nouns_of("street")[0], "the", True), "P": TREE._replace(classes="person"),
-             "Q": STREET._replace(classes="person")}
+    scene = {
+        "S": TREE,
+        "O": STREET,
+        "X": noun_phrase(nouns_of("street")[0], "the", True),
+        "P": TREE._replace(classes="person"),
+        "Q": STREET._replace(classes="person"),
+    }
     said = {name: [plain(side) for side in pocket.refer(None, scene, name)[:2]] for name in scene}
-    assert said == {"S": ["it", "il"], "O": ["it", "elle"], "X": ["they", "elles"], "P": ["he", "il"], "Q": ["she", "elle"]}
+    assert said == {
+        "S": ["it", "il"],
+        "O": ["it", "elle"],
+        "X": ["they", "elles"],
+        "P": ["he", "il"],
+        "Q": ["she", "elle"],
+    }
     assert pocket.refer(None, scene, "O").gender == "f", "an adjective agrees with it"
 
 
 def test_the_frames():
     frames = pocket.frames()
-    assert len(frames) == 12 and frames[0].verb.base == "cross" and frames[0].of_second[0].english == "wide"
+    assert (
+        len(frames) == 12
+        and frames[0].verb.base == "cross"
+        and frames[0].of_second[0].english == "wide"
+    )
     assert sum(len(nouns_of(f.first)) * len(nouns_of(f.second)) for f in frames) > 5000
     for f in frames:
-        assert not set(f.of_first) & set(f.of_second), "an adjective that fits both nouns decides nothing"
+        assert not set(f.of_first) & set(
+            f.of_second
+        ), "an adjective that fits both nouns decides nothing"
         for side in f.first, f.second:
             for gender in "mf":
-                assert pocket.it_nouns(side, gender) and {noun.gender for noun in pocket.it_nouns(side, gender)} == {gender}
+                assert pocket.it_nouns(side, gender) and {
+                    noun.gender for noun in pocket.it_nouns(side, gender)
+                } == {gender}
 
 
 def test_the_it_family_visits_all_eight_cells_in_turn():
     family = pocket.it_family(Random(2))
     pairs = [next(family) for _ in range(16)]
-    assert ["il" in split_words(pair.french, "fr") for pair in pairs] == 2 * [True, True, False, False, True, False, True, False]
-    assert [pocket.antecedents(pair)[:2] for pair in pairs] == 2 * [(first, second) for first, second, _ in pocket.CELLS]
-    assert {word for pair in pairs for word in ("because", "since") if word in pair.english} == {"because", "since"}
+    assert ["il" in split_words(pair.french, "fr") for pair in pairs] == 2 * [
+        True,
+        True,
+        False,
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert [pocket.antecedents(pair)[:2] for pair in pairs] == 2 * [
+        (first, second) for first, second, _ in pocket.CELLS
+    ]
+    assert {word for pair in pairs for word in ("because", "since") if word in pair.english} == {
+        "because",
+        "since",
+    }
 
 
 def test_the_same_seed_with_another_antecedent_changes_one_word():
@@ -279,7 +437,11 @@ def test_the_same_seed_with_another_antecedent_changes_one_word():
     assert pairs["S"].french == "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
     assert pairs["O"].french == "L'animal n'a pas traversé la rue parce qu'elle était trop large."
     assert pocket.two_nouns(pairs["S"]) == {("animal", "street")}
-    assert pocket.antecedents(pairs["S"]) == ("m", "f", "m") and pocket.antecedents(pairs["O"]) == ("m", "f", "f")
+    assert pocket.antecedents(pairs["S"]) == ("m", "f", "m") and pocket.antecedents(pairs["O"]) == (
+        "m",
+        "f",
+        "f",
+    )
 
 
 def test_two_nouns_of_a_frame_differ():
@@ -294,30 +456,41 @@ def test_two_nouns_of_a_frame_differ():
 def test_a_fifth_of_the_pairs_are_it_sentences():
     pairs = pocket.generate(4000, seed=5)
     assert 0.19 < sum(":" in pair.pattern for pair in pairs) / 4000 < 0.25
-    assert len({pair.pattern.split(":")[0] for pair in pairs}) > 120 and len({pair.english for pair in pairs}) == 4000
+    assert (
+        len({pair.pattern.split(":")[0] for pair in pairs}) > 120
+        and len({pair.english for pair in pairs}) == 4000
+    )
     counts = Counter(pocket.part_of(pair.triple) for pair in pairs)
     assert 0.04 < counts["test"] / 4000 < 0.09 and 0.015 < counts["valid"] / 4000 < 0.05
 
 
 def test_two_things_decide_the_part():
     assert pocket.part_of("dog|eat|cat") == pocket.part_of("cat|bite|dog")
-    assert len({pocket.part_of(f"dog|{v}|-") for v in range(200)}) == 3, "without an object the verb counts"
+    assert (
+        len({pocket.part_of(f"dog|{v}|-") for v in range(200)}) == 3
+    ), "without an object the verb counts"
     assert pocket.noun_of()["mice"] == pocket.noun_of()["mouse"] == "mouse"
 
 
 def test_couples_kept_for_the_test():
     kept = pocket.unseen_it(3, 40)
-    assert len({pair.english for pair in kept}) == 40 and {pocket.part_of(pair.triple) for pair in kept} == {"test"}
+    assert len({pair.english for pair in kept}) == 40 and {
+        pocket.part_of(pair.triple) for pair in kept
+    } == {"test"}
     cells = [("m", "f", "m"), ("f", "m", "f"), ("m", "f", "f"), ("f", "m", "m")]
     assert Counter(pocket.antecedents(pair) for pair in kept) == dict.fromkeys(cells, 10)
-    assert [pocket.antecedents(pair) for pair in kept[:4]] == cells, "in turn, so that any beginning is balanced"
+    assert [
+        pocket.antecedents(pair) for pair in kept[:4]
+    ] == cells, "in turn, so that any beginning is balanced"
 
 
 def test_a_frozen_file_comes_back(tmp_path):
     some = pocket.generate(60, seed=5)
     small = {"train": some[:50], "test": some[50:]}
     twice = {pocket.freeze(tmp_path / f"{i}.gz", small) for i in "ab"}
-    assert len(twice) == 1 and (tmp_path / "a.gz").read_bytes()[9] == 3, "the same bytes each time, on every system"
+    assert (
+        len(twice) == 1 and (tmp_path / "a.gz").read_bytes()[9] == 3
+    ), "the same bytes each time, on every system"
     back = pocket.load_pocket(tmp_path / "a.gz", *twice)
     assert back == {"train": some[:50], "valid": [], "test": some[50:], "test_it": []}
 

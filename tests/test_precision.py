@@ -1,4 +1,5 @@
-"""`support.precision`: which numbers to compute with, and weights in fewer bits."""
+"""`runtime.precision`: which numbers to compute with, and weights in fewer bits."""
+
 import math
 
 import pytest
@@ -7,27 +8,57 @@ from hypothesis import given
 from hypothesis import strategies as st
 from translators import PAIRS, joint, words
 
-from transformer_lit.support.checkpoint import fill_weights
-from transformer_lit.support.precision import MANY, pack, precision_for, precision_here, precision_losses, unpack
-from transformer_lit.support.checkpoint import named_tensors
+from transformer_lit.runs.checkpoints import fill_weights
+from transformer_lit.runtime.precision import (
+    MANY,
+    pack,
+    precision_for,
+    precision_here,
+    precision_losses,
+    unpack,
+)
+from transformer_lit.runs.checkpoints import named_tensors
 from transformer_lit.training import validation_loss
 
 
 def processor(monkeypatch, amx, products, capability):
-    "One with and without AMX, and with and without AVX-512's products of bf16; None: a PyTorch that can't be asked."
+    """One with and without AMX, and with and without AVX-512's products of bf16; None: a PyTorch
+    that can't be asked."""
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     for name, has in (("amx_tile", amx), ("avx512_bf16", products)):
-        monkeypatch.setattr(torch.cpu, f"_is_{name}_supported", None if has is None else lambda has=has: has, raising=False)
+        monkeypatch.setattr(
+            torch.cpu,
+            f"_is_{name}_supported",
+            None if has is None else lambda has=has: has,
+            raising=False,
+        )
 
 
-@pytest.mark.parametrize("amx, products, capability, name", [
-    (None, None, "AVX512", "fp32"), (False, False, "AVX512", "fp32"), (True, None, "AVX512", "bf16"), (True, False, "AVX512", "bf16"),
-    (False, True, "AVX512", "bf16"), (None, True, "AVX512", "bf16"), (True, True, "AVX2", "fp32"), (False, True, "DEFAULT", "fp32")])
-def test_a_processor_computes_in_bf16_where_it_has_products_of_it_and_may_use_them(amx, products, capability, name, monkeypatch):
+@pytest.mark.parametrize(
+    "amx, products, capability, name",
+    [
+        (None, None, "AVX512", "fp32"),
+        (False, False, "AVX512", "fp32"),
+        (True, None, "AVX512", "bf16"),
+        (True, False, "AVX512", "bf16"),
+        (False, True, "AVX512", "bf16"),
+        (None, True, "AVX512", "bf16"),
+        (True, True, "AVX2", "fp32"),
+        (False, True, "DEFAULT", "fp32"),
+    ],
+)
+def test_a_processor_computes_in_bf16_where_it_has_products_of_it_and_may_use_them(
+    amx, products, capability, name, monkeypatch
+):
     processor(monkeypatch, amx, products, capability)
     assert precision_here() == name
     model = torch.nn.Linear(1, 1)
-    assert [precision_for(model, n) for n in (1, MANY - 1, MANY, 256)] == ["fp32", "fp32", name, name] and MANY == 128
+    assert [precision_for(model, n) for n in (1, MANY - 1, MANY, 256)] == [
+        "fp32",
+        "fp32",
+        name,
+        name,
+    ] and MANY == 128
 
 
 @pytest.mark.parametrize("capability, name", [((7, 5), "fp32"), ((8, 0), "bf16"), ((9, 0), "bf16")])
@@ -38,7 +69,9 @@ def test_a_gpu_computes_in_bf16_from_8_0_on(capability, name, monkeypatch):
 
 def test_other_devices_compute_in_fp32(monkeypatch):
     processor(monkeypatch, True, True, "AVX512")
-    assert precision_here("mps") == "fp32", "what the processor beside it can multiply says nothing of it"
+    assert (
+        precision_here("mps") == "fp32"
+    ), "what the processor beside it can multiply says nothing of it"
 
 
 def test_int8_by_hand():
@@ -50,11 +83,17 @@ def test_int8_by_hand():
     assert torch.equal(back["b"], row[0]) and pack.__defaults__ == ("int8",)
 
 
-@given(st.lists(st.lists(st.floats(-1e4, 1e4, width=32), min_size=3, max_size=3), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.lists(st.floats(-1e4, 1e4, width=32), min_size=3, max_size=3), min_size=1, max_size=4
+    )
+)
 def test_each_row_has_its_own_step(rows):
     weight = torch.tensor(rows)
     away = (unpack(pack({"w": weight}))["w"] - weight).abs()
-    assert (away <= weight.abs().amax(1, keepdim=True) * (0.5 / 127 + 1e-5) + 1e-10).all(), "each row needs its own step"
+    assert (
+        away <= weight.abs().amax(1, keepdim=True) * (0.5 / 127 + 1e-5) + 1e-10
+    ).all(), "each row needs its own step"
 
 
 def test_the_bound_holds_for_rows_of_any_size():
@@ -62,7 +101,7 @@ def test_the_bound_holds_for_rows_of_any_size():
     w = torch.randn(50, 40) * 10 ** (-30 * torch.rand(50, 1))
     back = unpack(pack({"w": w}))["w"]
     assert ((back - w).abs().amax(1) / w.abs().amax(1)).max() <= 0.5 / 127 + 1e-6
-    for kind, tolerance in ("fp32", 0.0), ("bf16", 2 ** -8):
+    for kind, tolerance in ("fp32", 0.0), ("bf16", 2**-8):
         kept = pack({"w": w, "b": w[0]}, kind)
         assert set(kept) == {"w", "b"} and kept["b"].dtype == torch.float32
         torch.testing.assert_close(unpack(kept)["w"], w, rtol=tolerance, atol=0.0)
@@ -82,7 +121,11 @@ def test_weights_fill_a_model_only_if_all_of_them_fit():
     fill_weights(other.model, named_tensors(one.model))
     assert all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters()))
     own = dict(named_tensors(one.model))
-    for wrong in named_tensors(words().model), dict(list(own.items())[1:]), own | {"model.more": torch.zeros(1)}:
+    for wrong in (
+        named_tensors(words().model),
+        dict(list(own.items())[1:]),
+        own | {"model.more": torch.zeros(1)},
+    ):
         with pytest.raises(ValueError, match="model of another shape"):
             fill_weights(other.model, wrong)
 
@@ -91,8 +134,20 @@ def test_measuring_precision_leaves_the_weights_alone():
     translator = joint()
     before = {name: weight.clone() for name, weight in named_tensors(translator.model).items()}
     rows = precision_losses(translator, PAIRS)
-    assert [row["precision"] for row in rows] == ["fp32", "bf16", "int8"] and [row["logit"] > 0 for row in rows] == [False, True, True]
-    assert all(torch.equal(before[name], weight) for name, weight in named_tensors(translator.model).items())
-    assert math.isclose(rows[0]["loss"], validation_loss(translator.model, translator.encode_pairs(PAIRS)), rel_tol=1e-5)
+    assert [row["precision"] for row in rows] == ["fp32", "bf16", "int8"] and [
+        row["logit"] > 0 for row in rows
+    ] == [False, True, True]
+    assert all(
+        torch.equal(before[name], weight)
+        for name, weight in named_tensors(translator.model).items()
+    )
+    assert math.isclose(
+        rows[0]["loss"],
+        validation_loss(translator.model, translator.encode_pairs(PAIRS)),
+        rel_tol=1e-5,
+    )
     count = sum(w.numel() for w in before.values())
-    assert math.isclose(rows[0]["megabytes"], 4e-6 * count) and 2 < rows[0]["megabytes"] / rows[2]["megabytes"] < 4
+    assert (
+        math.isclose(rows[0]["megabytes"], 4e-6 * count)
+        and 2 < rows[0]["megabytes"] / rows[2]["megabytes"] < 4
+    )

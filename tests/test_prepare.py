@@ -1,4 +1,6 @@
-"""From text to a token store: what it holds, that it can be stopped anywhere, and that memory stays flat."""
+"""From text to a token store: what it holds, that it can be stopped anywhere, and that memory stays
+flat."""
+
 import dataclasses
 import errno
 import gzip
@@ -14,8 +16,10 @@ from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, tex
 from helpers import one_sentence
 
 from transformer_lit import data
-from transformer_lit.support import download, files, large_runs, lock, prepare, training_sets
-from transformer_lit.support import store as store_
+from transformer_lit.corpora import download, files, prepare, training_sets
+from transformer_lit.recipes import large_runs
+from transformer_lit.runs import lock
+from transformer_lit.corpora import store as store_
 
 
 @pytest.mark.parametrize("served", ["de", "fr"], indirect=True)
@@ -31,8 +35,9 @@ def test_from_the_archives_to_a_store(served, tmp_path):
     assert len(asked) == 2 and asked[1] > 0, "the next try must go on where the last one broke off"
     tokens = store.tokens()
     seen = {(tokens.decode(source), tokens.decode(target[1:])) for source, target in store}
-    assert seen <= {(data.tidy(e), data.tidy(o)) for e, o in [*PAIRS, *HELD["valid"], *HELD["test"]]} | {("Bad \x00 byte", "x")}, (
-        "the two sides don't belong together")
+    assert seen <= {
+        (data.tidy(e), data.tidy(o)) for e, o in [*PAIRS, *HELD["valid"], *HELD["test"]]
+    } | {("Bad \x00 byte", "x")}, "the two sides don't belong together"
     counts = store.manifest["counts"]
     given = 3005 if served == "fr" else 2505
     assert counts["given"] == given, "a source is missing, or read twice"
@@ -41,21 +46,27 @@ def test_from_the_archives_to_a_store(served, tmp_path):
     assert counts["kept"] == len(store) and counts["repeated"] >= 1
     for source, target in store:
         assert source[-1] == target[-1] == 2 and target[0] == 1
-    assert store.held_out() == {part: [tuple(map(data.tidy, p)) for p in HELD[part]] for part in HELD}
+    assert store.held_out() == {
+        part: [tuple(map(data.tidy, p)) for p in HELD[part]] for part in HELD
+    }
     before = len(Statmt.asked)
     prepare.prepare(settings, tmp_path / "store")
     assert len(Statmt.asked) == before, "what is here is not fetched again"
 
 
 def test_plain_gz_and_xz_make_one_corpus(own):
-    assert list(prepare.stream_pairs(training_sets.sources_of(str(own / "mine-fr")))) == PAIRS[:1200]
+    assert (
+        list(prepare.stream_pairs(training_sets.sources_of(str(own / "mine-fr")))) == PAIRS[:1200]
+    )
 
 
 def test_the_store_holds_what_direct_encoding_gives(own, store):
     tokens = store.tokens()
     kept, _ = data.clean(PAIRS[:1200])
-    direct = [(tokens.encode(e), [1] + tokens.encode(o)) for e, o in data.without(
-        kept, [e for part in HELD.values() for e, _ in part])]
+    direct = [
+        (tokens.encode(e), [1] + tokens.encode(o))
+        for e, o in data.without(kept, [e for part in HELD.values() for e, _ in part])
+    ]
     assert list(store) == direct, "the store holds something else than the translator would encode"
     assert store.lengths.tolist() == [[len(s), len(t)] for s, t in direct]
     assert all(isinstance(ids, np.memmap) and ids.dtype == np.uint16 for ids, _ in store.parts)
@@ -64,7 +75,14 @@ def test_the_store_holds_what_direct_encoding_gives(own, store):
 def test_words_looked_up_are_words_encoded(store):
     tokens = store.tokens()
     encode = prepare.WordEncoder(tokens, most=5)
-    for line in ["", "a", "l'été, c'est (très) beau !", "<eos> <pad> 12,5 %", "naïve café 東京 🙂 a-b", *[e for e, _ in PAIRS[:50]]]:
+    for line in [
+        "",
+        "a",
+        "l'été, c'est (très) beau !",
+        "<eos> <pad> 12,5 %",
+        "naïve café 東京 🙂 a-b",
+        *[e for e, _ in PAIRS[:50]],
+    ]:
         assert encode(data.tidy(line)) == tokens.encode(data.tidy(line)), line
 
 
@@ -77,8 +95,12 @@ def test_several_processes_and_small_shards_give_the_same(own, store, tmp_path, 
     made = prepare.write_store(part, settings(own), sources, HELD, workers=2)
     files.write_json(part / "manifest.json", {"wanted": {}, **made})
     other = store_.TokenStore(part)
-    assert len(other.parts) > 3 and list(other) == list(store), "several processes make another store"
-    assert np.array_equal(other.lengths, store.lengths) and made["counts"] == store.manifest["counts"]
+    assert len(other.parts) > 3 and list(other) == list(
+        store
+    ), "several processes make another store"
+    assert (
+        np.array_equal(other.lengths, store.lengths) and made["counts"] == store.manifest["counts"]
+    )
     with pytest.raises(IndexError):
         other[len(other)]
 
@@ -88,7 +110,9 @@ def test_a_second_run_reuses_and_a_changed_one_is_refused(own, store, monkeypatc
     assert list(prepare.prepare(settings(own), own / "store")) == list(store)
     with pytest.raises(ValueError) as caught:
         prepare.prepare(settings(own, vocabulary=500), own / "store")
-    assert one_sentence(str(caught.value)) and "vocabulary=400; now vocabulary=500" in str(caught.value)
+    assert one_sentence(str(caught.value)) and "vocabulary=400; now vocabulary=500" in str(
+        caught.value
+    )
 
 
 def test_a_changed_input_is_refused(own, store, monkeypatch):
@@ -115,20 +139,25 @@ def test_a_store_can_be_carried_to_where_its_corpus_is_not(own, tmp_path, monkey
     with pytest.raises(ValueError, match="vocabulary=400; now vocabulary=500"):
         prepare.prepare(dataclasses.replace(wanted, vocabulary=500), tmp_path / "store")
     monkeypatch.setattr(download, "find", None)
-    assert training_sets.inputs_here("wmt14-en-de") is None, "nothing may be fetched only to compare hashes"
+    assert (
+        training_sets.inputs_here("wmt14-en-de") is None
+    ), "nothing may be fetched only to compare hashes"
 
 
-# A preparation that is stopped -----------------------------------------------------------------------------------
+# A preparation that is stopped --------------------------------------------------------------------
 
 SIZES = (prepare.chunks_of, (50,)), (store_.ShardWriter.__init__, (3000, 1 << 12))
 
 
 @pytest.fixture(scope="module")
 def unbroken(own):
-    "Settings, and the store that nothing stopped: many small shards of a corpus in which a third of the pairs come again."
+    """Settings, and the store that nothing stopped: many small shards of a corpus in which a third
+    of the pairs come again."""
     corpus = own / "again-fr"
     corpus.mkdir()
-    (corpus / "a.tsv").write_bytes(text(f"{e}\t{o}" for e, o in PAIRS[:800] + PAIRS[:400] + PAIRS[800:1000]))
+    (corpus / "a.tsv").write_bytes(
+        text(f"{e}\t{o}" for e, o in PAIRS[:800] + PAIRS[:400] + PAIRS[800:1000])
+    )
     again = prepare.Preparation(str(corpus), vocabulary=400, sample=400)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSFORMER_LIT_DATA", str(own))
@@ -151,13 +180,19 @@ def same_store(store, other, shards=True):
         assert store.manifest[name] == other.manifest[name], f"a stop changes the store: {name}"
     assert list(store) == list(other), "a stop changes the store"
     assert not store.folder.with_name(store.folder.name + ".part").exists()
-    assert len(list(store.folder.iterdir())) == 3 + 2 * len(store.parts), "what was for going on is left"
+    assert len(list(store.folder.iterdir())) == 3 + 2 * len(
+        store.parts
+    ), "what was for going on is left"
 
 
 @pytest.mark.parametrize("workers, cycle", [(1, 3), (2, 13)])
-def test_a_preparation_stops_in_time_and_goes_on(small, unbroken, tmp_path, monkeypatch, workers, cycle):
+def test_a_preparation_stops_in_time_and_goes_on(
+    small, unbroken, tmp_path, monkeypatch, workers, cycle
+):
     calls, asked = 0, []
-    clock = types.SimpleNamespace(**{**vars(time), "monotonic": lambda: asked.append(1) or len(asked) % cycle})
+    clock = types.SimpleNamespace(
+        **{**vars(time), "monotonic": lambda: asked.append(1) or len(asked) % cycle}
+    )
     monkeypatch.setattr(store_, "time", clock)
     while (store := prepare.prepare(small, tmp_path / "store", workers, until=cycle - 2)) is None:
         calls += 1
@@ -167,10 +202,30 @@ def test_a_preparation_stops_in_time_and_goes_on(small, unbroken, tmp_path, monk
     same_store(store, unbroken[1], shards=False)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device"), OSError("9 requested and 4 written"),
-                                   Exception("No space left on device (os error 28)")], ids=["stopped", "errno", "numpy", "tokenizers"])
-@pytest.mark.parametrize("where", ["prepare.Subwords.save", "store.Shard.close", "store.ShardWriter.close", "store.Shard.add", "store.write_json", "prepare.write_json"])
-def test_a_full_disk_or_a_stop_anywhere_and_the_same_store(small, unbroken, tmp_path, monkeypatch, error, where):
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError("9 requested and 4 written"),
+        Exception("No space left on device (os error 28)"),
+    ],
+    ids=["stopped", "errno", "numpy", "tokenizers"],
+)
+@pytest.mark.parametrize(
+    "where",
+    [
+        "prepare.Subwords.save",
+        "store.Shard.close",
+        "store.ShardWriter.close",
+        "store.Shard.add",
+        "store.write_json",
+        "prepare.write_json",
+    ],
+)
+def test_a_full_disk_or_a_stop_anywhere_and_the_same_store(
+    small, unbroken, tmp_path, monkeypatch, error, where
+):
     calls = []
     module, *inside, name = where.split(".")
     owner = {"prepare": prepare, "store": store_}[module]
@@ -191,7 +246,11 @@ def test_a_full_disk_or_a_stop_anywhere_and_the_same_store(small, unbroken, tmp_
         except (OSError, KeyboardInterrupt) as caught:
             assert not (tmp_path / "store").exists(), "half a store has the name of a whole one"
             if isinstance(caught, OSError):
-                assert one_sentence(str(caught)) and "the disk is full" in str(caught) and "goes on" in str(caught)
+                assert (
+                    one_sentence(str(caught))
+                    and "the disk is full" in str(caught)
+                    and "goes on" in str(caught)
+                )
     same_store(store, unbroken[1])
 
 
@@ -205,11 +264,17 @@ def test_a_shard_that_is_whole_is_not_made_again(small, unbroken, tmp_path, monk
         return real(shard)
 
     monkeypatch.setattr(store_.Shard, "close", close)
-    monkeypatch.setattr(prepare.Subwords, "build", lambda *a, real=prepare.Subwords.build: made.append("subwords") or real(*a))
+    monkeypatch.setattr(
+        prepare.Subwords,
+        "build",
+        lambda *a, real=prepare.Subwords.build: made.append("subwords") or real(*a),
+    )
     with pytest.raises(KeyboardInterrupt):
         prepare.prepare(small, tmp_path / "store")
     same_store(prepare.prepare(small, tmp_path / "store"), unbroken[1])
-    assert made == ["subwords"] + [f"ids-{n:03d}.bin" for n in (0, 1, 2, 2, *range(3, len(unbroken[1].parts)))]
+    assert made == ["subwords"] + [
+        f"ids-{n:03d}.bin" for n in (0, 1, 2, 2, *range(3, len(unbroken[1].parts)))
+    ]
 
 
 def test_other_settings_begin_anew(small, tmp_path, monkeypatch):
@@ -217,9 +282,14 @@ def test_other_settings_begin_anew(small, tmp_path, monkeypatch):
     other = dataclasses.replace(small, vocabulary=350)
     begun = sorted(path.name for path in (tmp_path / "store.part").glob("ids-*.bin"))
     assert begun
-    with pytest.raises(ValueError, match="a preparation that isn't done, begun with vocabulary=.*take another folder"):
+    with pytest.raises(
+        ValueError,
+        match="a preparation that isn't done, begun with vocabulary=.*take another folder",
+    ):
         prepare.prepare(other, tmp_path / "store")
-    assert sorted(path.name for path in (tmp_path / "store.part").glob("ids-*.bin")) == begun, "what took hours was thrown away"
+    assert (
+        sorted(path.name for path in (tmp_path / "store.part").glob("ids-*.bin")) == begun
+    ), "what took hours was thrown away"
     shutil.rmtree(tmp_path / "store.part")
     assert len(prepare.prepare(other, tmp_path / "store").tokens()) == 350
 
@@ -228,7 +298,9 @@ def killed(given):
     os.kill(os.getpid(), 9)
 
 
-def test_a_killed_worker_is_one_sentence_and_the_shards_are_kept(small, unbroken, tmp_path, monkeypatch):
+def test_a_killed_worker_is_one_sentence_and_the_shards_are_kept(
+    small, unbroken, tmp_path, monkeypatch
+):
     with monkeypatch.context() as patch:
         patch.setattr(prepare, "encode_chunk", killed)
         with pytest.raises(ChildProcessError) as caught:
@@ -238,19 +310,42 @@ def test_a_killed_worker_is_one_sentence_and_the_shards_are_kept(small, unbroken
 
 
 def test_the_command_stops_in_time_while_it_prepares(small, own, tmp_path, capsys):
-    given = ["--corpus", small.corpus, "--store", str(tmp_path / "store"), "--folder", str(tmp_path / "run"), "--minutes", "0",
-             "--vocabulary", "400", "--sample", "400", "--size", "tiny"]
-    assert large_runs.run_command(given) == 75 and "goes on with the same command" in capsys.readouterr().out
-    assert (tmp_path / "store.part" / "progress.json").exists() and not (tmp_path / "store").exists()
+    given = [
+        "--corpus",
+        small.corpus,
+        "--store",
+        str(tmp_path / "store"),
+        "--folder",
+        str(tmp_path / "run"),
+        "--minutes",
+        "0",
+        "--vocabulary",
+        "400",
+        "--sample",
+        "400",
+        "--size",
+        "tiny",
+    ]
+    assert (
+        large_runs.run_command(given) == 75
+        and "goes on with the same command" in capsys.readouterr().out
+    )
+    assert (tmp_path / "store.part" / "progress.json").exists() and not (
+        tmp_path / "store"
+    ).exists()
 
 
-@pytest.mark.parametrize("name, content, words", [
-    ("x.tsv.gz", gzip.compress(b"A\tB\n" * 999)[:-20], "x.tsv.gz can't be read"),
-    ("x.tsv.xz", lzma.compress(b"A\tB\n" * 999)[:-20], "x.tsv.xz can't be read"),
-    ("x.tsv.xz", b"no archive at all", "x.tsv.xz can't be read"),
-    ("x.md", b"A\tB\n", "no file that ends in"),
-    ("x.tsv", b"\tB\nA\t\n", "holds no pair"),
-], ids=["cut gzip", "cut xz", "no archive", "no corpus", "empty halves"])  # gzip's bytes hold the time
+@pytest.mark.parametrize(
+    "name, content, words",
+    [
+        ("x.tsv.gz", gzip.compress(b"A\tB\n" * 999)[:-20], "x.tsv.gz can't be read"),
+        ("x.tsv.xz", lzma.compress(b"A\tB\n" * 999)[:-20], "x.tsv.xz can't be read"),
+        ("x.tsv.xz", b"no archive at all", "x.tsv.xz can't be read"),
+        ("x.md", b"A\tB\n", "no file that ends in"),
+        ("x.tsv", b"\tB\nA\t\n", "holds no pair"),
+    ],
+    ids=["cut gzip", "cut xz", "no archive", "no corpus", "empty halves"],
+)  # gzip's bytes hold the time
 def test_a_bad_file_is_one_sentence(tmp_path, name, content, words):
     folder = tmp_path / "mine-fr"
     folder.mkdir()
@@ -260,15 +355,28 @@ def test_a_bad_file_is_one_sentence(tmp_path, name, content, words):
     assert one_sentence(str(caught.value)) and words in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"no tab here\n", gzip.compress(b"A\tB\n" * 999)[:-20], b"A\tB" * 600_000],
-                         ids=["empty", "blank lines", "one column", "cut gzip", "one endless line"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\n\n", b"no tab here\n", gzip.compress(b"A\tB\n" * 999)[:-20], b"A\tB" * 600_000],
+    ids=["empty", "blank lines", "one column", "cut gzip", "one endless line"],
+)
 def test_a_preparation_that_is_refused_leaves_nothing(own, tmp_path, content, capsys):
     folder = tmp_path / "mine-fr"
     folder.mkdir()
     (folder / ("x.tsv.gz" if content[:1] == b"\x1f" else "x.tsv")).write_bytes(content)
     before = sorted(tmp_path.rglob("*"))
-    given = ["--corpus", str(folder), "--store", str(tmp_path / "runs" / "store"), "--folder", str(tmp_path / "runs" / "run"),
-             "--vocabulary", "300", "--size", "tiny"]
+    given = [
+        "--corpus",
+        str(folder),
+        "--store",
+        str(tmp_path / "runs" / "store"),
+        "--folder",
+        str(tmp_path / "runs" / "run"),
+        "--vocabulary",
+        "300",
+        "--size",
+        "tiny",
+    ]
     assert large_runs.run_command(given) == 1
     said = capsys.readouterr()
     assert one_sentence(said.err) and not said.out, said
@@ -278,13 +386,16 @@ def test_a_preparation_that_is_refused_leaves_nothing(own, tmp_path, content, ca
 def test_bytes_that_are_no_text_are_counted(own, tmp_path):
     folder = tmp_path / "mine-fr"
     folder.mkdir()
-    (folder / "x.tsv").write_bytes(b"".join(b"Good %d.\tBon %d.\n" % (n, n) for n in range(20)) + b"B\xe9d.\tMal.\n")
+    (folder / "x.tsv").write_bytes(
+        b"".join(b"Good %d.\tBon %d.\n" % (n, n) for n in range(20)) + b"B\xe9d.\tMal.\n"
+    )
     store = prepare.prepare(prepare.Preparation(str(folder), vocabulary=300), tmp_path / "store")
     assert len(store) == 20 and store.manifest["counts"]["garbled"] == 1
 
 
 def test_memory_stays_flat(own, tmp_path):
-    "Ten times the corpus, the same memory: what Python holds at its most while chunks are encoded and written."
+    """Ten times the corpus, the same memory: what Python holds at its most while chunks are encoded
+    and written."""
     import gc
     import tracemalloc
     from itertools import islice
@@ -305,7 +416,9 @@ def test_memory_stays_flat(own, tmp_path):
         tracemalloc.start()
         shards = store_.ShardWriter(folder, 20_000, 1 << 12)
         how = (tokenizer, settings(own), [])
-        store_.fill_shards(shards, prepare.encode_chunks(prepare.chunks_of(islice(endless(), n), 500), how))
+        store_.fill_shards(
+            shards, prepare.encode_chunks(prepare.chunks_of(islice(endless(), n), 500), how)
+        )
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
@@ -315,7 +428,8 @@ def test_memory_stays_flat(own, tmp_path):
     assert most[1] < 1.5 * most[0] + 8e6, f"memory grows with the corpus: {most}"
 
 
-# The parts -------------------------------------------------------------------------------------------------------
+# The parts ----------------------------------------------------------------------------------------
+
 
 def test_a_sample_is_spread_evenly():
     counting = prepare.Source("n", (), lambda: [(f" {n}", f"{n}") for n in range(10)])
@@ -338,8 +452,17 @@ def test_a_key_is_the_same_everywhere_and_tells_the_sides_apart():
 
 
 def test_every_pair_that_falls_is_counted(own):
-    found, why = prepare.clean_pairs([("A dog.", "Un chien."), ("A dog.", "Un chien."), ("B\ufffdd.", "Mal."), ("A CAT!", "Un chat."),
-                                      ("Alone.", "")], settings(own), ["a cat"])
+    found, why = prepare.clean_pairs(
+        [
+            ("A dog.", "Un chien."),
+            ("A dog.", "Un chien."),
+            ("B\ufffdd.", "Mal."),
+            ("A CAT!", "Un chat."),
+            ("Alone.", ""),
+        ],
+        settings(own),
+        ["a cat"],
+    )
     assert found == [("A dog.", "Un chien.")]
     assert why == {"given": 5, "kept": 3, "repeated": 1, "empty": 1, "garbled": 1, "held out": 1}
     wide, lopsided = [("a " * 7, "b " * 7)], [("a b c d e", "b")]
@@ -352,19 +475,38 @@ def test_a_chunk_is_encoded_as_the_translator_would(own, store):
     tokens = store.tokens()
     encoder = prepare.ChunkEncoder(store.tokenizer(), settings(own), ["a cat"])
     some = encoder([*PAIRS[:3], ("A cat!", "Un chat."), ("x" * 400, "y" * 200)])
-    assert some.ids.dtype == np.uint16 and some.lengths.shape == (3, 2) and some.lengths.sum() == len(some.ids)
-    assert some.ids.tolist() == [i for e, o in PAIRS[:3] for i in tokens.encode(data.tidy(e)) + [1] + tokens.encode(data.tidy(o))]
-    assert (some.counts["too many tokens"], some.counts["held out"], some.counts["kept"]) == (1, 1, 3)
-    assert some.keys.tolist() == [prepare.pair_key(tuple(map(data.tidy, pair))) for pair in PAIRS[:3]]
+    assert (
+        some.ids.dtype == np.uint16
+        and some.lengths.shape == (3, 2)
+        and some.lengths.sum() == len(some.ids)
+    )
+    assert some.ids.tolist() == [
+        i
+        for e, o in PAIRS[:3]
+        for i in tokens.encode(data.tidy(e)) + [1] + tokens.encode(data.tidy(o))
+    ]
+    assert (some.counts["too many tokens"], some.counts["held out"], some.counts["kept"]) == (
+        1,
+        1,
+        3,
+    )
+    assert some.keys.tolist() == [
+        prepare.pair_key(tuple(map(data.tidy, pair))) for pair in PAIRS[:3]
+    ]
     none = encoder([("", "")])
     assert none.ids.size == 0 and none.lengths.shape == (0, 2)
-    exactly = prepare.ChunkEncoder(store.tokenizer(), settings(own, tokens=int(some.lengths.max())), [])
+    exactly = prepare.ChunkEncoder(
+        store.tokenizer(), settings(own, tokens=int(some.lengths.max())), []
+    )
     assert len(exactly(PAIRS[:3]).lengths) == 3, "a side may have exactly so many tokens"
 
 
 def test_a_common_word_is_looked_up(store):
     encode = prepare.WordEncoder(store.tokens())
-    assert encode.word.cache_info().maxsize == 1 << 16 and prepare.WordEncoder(store.tokens(), most=2).word.cache_info().maxsize == 2
+    assert (
+        encode.word.cache_info().maxsize == 1 << 16
+        and prepare.WordEncoder(store.tokens(), most=2).word.cache_info().maxsize == 2
+    )
     for english, _ in PAIRS:
         encode(english)
     hits, misses = encode.word.cache_info()[:2]
@@ -376,7 +518,10 @@ def test_chunks_come_back_in_order(own, store):
     alone = list(prepare.encode_chunks(prepare.chunks_of(iter(PAIRS[:50]), 20), how))
     assert [len(chunk.lengths) for chunk in alone] == [20, 20, 10]
     prepare.begin_worker(*how)
-    assert prepare.encode_chunk(PAIRS[:20]).ids.tolist() == alone[0].ids.tolist() and len(prepare.WORKER) == 1
+    assert (
+        prepare.encode_chunk(PAIRS[:20]).ids.tolist() == alone[0].ids.tolist()
+        and len(prepare.WORKER) == 1
+    )
 
 
 def test_a_store_is_prepared_by_one_at_a_time(small, tmp_path):
@@ -400,8 +545,14 @@ def test_a_folder_of_somebody_elses_is_not_grown_in(tmp_path):
 def test_a_folder_grows_under_another_name(tmp_path):
     part = prepare.growing_folder(tmp_path / "grows", {"a": [1, None]})
     (part / "x").write_text("x")
-    assert part.name == "grows.part" and (prepare.growing_folder(tmp_path / "grows", {"a": [1, None]}) / "x").exists()
-    assert not (prepare.growing_folder(tmp_path / "grows", {"a": [2]}) / "x").exists() and not (tmp_path / "grows").exists()
+    assert (
+        part.name == "grows.part"
+        and (prepare.growing_folder(tmp_path / "grows", {"a": [1, None]}) / "x").exists()
+    )
+    assert (
+        not (prepare.growing_folder(tmp_path / "grows", {"a": [2]}) / "x").exists()
+        and not (tmp_path / "grows").exists()
+    )
 
 
 def test_a_full_disk_is_told_from_other_errors(tmp_path):
@@ -413,9 +564,14 @@ def test_a_full_disk_is_told_from_other_errors(tmp_path):
 
 def test_a_preparation_counts_its_time(own, tmp_path, monkeypatch):
     began = time.perf_counter()
-    made = prepare.write_store(tmp_path, settings(own), training_sets.sources_of(str(own / "mine-fr")), HELD)
+    made = prepare.write_store(
+        tmp_path, settings(own), training_sets.sources_of(str(own / "mine-fr")), HELD
+    )
     whole, cost = time.perf_counter() - began, made["effort"]
     assert made["counts"]["given"] == 1200 and cost["workers"] == 1
     parts = cost["learning_seconds"], cost["encoding_seconds"]
     assert min(parts) > 0 and sum(parts) < whole, "time is counted twice"
-    assert abs(cost["pairs_per_second"] * parts[1] - 1200) < 1e-6 and 50 < cost["own_megabytes"] < 20_000
+    assert (
+        abs(cost["pairs_per_second"] * parts[1] - 1200) < 1e-6
+        and 50 < cost["own_megabytes"] < 20_000
+    )

@@ -1,4 +1,6 @@
-"""What must hold for any shape, any padding, any mask, any model: no reference implementation, only promises."""
+"""What must hold for any shape, any padding, any mask, any model: no reference implementation, only
+promises."""
+
 import itertools
 import math
 import string
@@ -18,24 +20,49 @@ from transformer_lit.loss import shift_right, smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, UNK, reads_future, reads_padding
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.tokens import SPECIAL, Vocabulary, join_words, split_words
-from transformer_lit.training import TrainingConfig, backward, collate, token_batches, validation_loss
+from transformer_lit.training import (
+    TrainingConfig,
+    backward,
+    collate,
+    token_batches,
+    validation_loss,
+)
 
-ROWS, LENGTHS, PADS = st.integers(1, 4), st.integers(1, 7), st.sampled_from([None, "right", "anywhere"])
+ROWS, LENGTHS, PADS = (
+    st.integers(1, 4),
+    st.integers(1, 7),
+    st.sampled_from([None, "right", "anywhere"]),
+)
 
 
-# Special tokens: who begins, who ends ---------------------------------------------------------------------------
+# Special tokens: who begins, who ends -------------------------------------------------------------
+
 
 def test_special_ids():
-    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3), "bos and pad are confused: PAD, BOS, EOS, UNK are 0, 1, 2, 3"
-    assert SPECIAL == ["<pad>", "<bos>", "<eos>", "<unk>"], "the words of the special ids stand in the order of the ids"
+    assert (PAD, BOS, EOS, UNK) == (
+        0,
+        1,
+        2,
+        3,
+    ), "bos and pad are confused: PAD, BOS, EOS, UNK are 0, 1, 2, 3"
+    assert SPECIAL == [
+        "<pad>",
+        "<bos>",
+        "<eos>",
+        "<unk>",
+    ], "the words of the special ids stand in the order of the ids"
 
 
 def test_shift_right():
     target = torch.tensor([[BOS, 5, 6, EOS, PAD], [BOS, 7, EOS, PAD, PAD]])
     read, say = shift_right(target)
-    assert not torch.equal(read, say), "the shift is off by one: the decoder reads the very word that it must say"
+    assert not torch.equal(
+        read, say
+    ), "the shift is off by one: the decoder reads the very word that it must say"
     assert (read[:, 0] == BOS).all(), "the shift is off by one: the decoder must read BOS first"
-    assert torch.equal(say, target[:, 1:]), "the shift is off by one: it must say the word after the one that it reads"
+    assert torch.equal(
+        say, target[:, 1:]
+    ), "the shift is off by one: it must say the word after the one that it reads"
 
 
 @given(ROWS, st.integers(1, 9), st.integers(5, 90), SEEDS)
@@ -43,12 +70,18 @@ def test_copy_batch(size, length, vocab, seed):
     source, target = copy_batch(size, length, vocab, torch.Generator().manual_seed(seed))
     again, _ = copy_batch(size, length, vocab, torch.Generator().manual_seed(seed))
     assert torch.equal(source, again), "the same generator must give the same sequences"
-    assert (target[:, 0] != PAD).all(), "bos and pad are confused: the target must begin with BOS, as decoding will"
+    assert (
+        target[:, 0] != PAD
+    ).all(), "bos and pad are confused: the target must begin with BOS, as decoding will"
     assert (target[:, 0] == BOS).all(), "the target must begin with BOS"
-    assert source.shape == (size, length + 1) and (source[:, -1] == EOS).all(), "EOS is missing at the end of the source"
+    assert (
+        source.shape == (size, length + 1) and (source[:, -1] == EOS).all()
+    ), "EOS is missing at the end of the source"
     assert torch.equal(target[:, 1:], source), "the target is the source behind a BOS"
     words = source[:, :-1]
-    assert words.min() > UNK and words.max() < vocab, "words are ids above UNK and below the size of the vocabulary"
+    assert (
+        words.min() > UNK and words.max() < vocab
+    ), "words are ids above UNK and below the size of the vocabulary"
 
 
 def test_copy_batch_uses_every_word():
@@ -56,7 +89,8 @@ def test_copy_batch_uses_every_word():
     assert words == [4, 5, 6, 7, 8, 9], f"words are the ids 4 ... vocab - 1, here {words}"
 
 
-# What a model may read ------------------------------------------------------------------------------------------
+# What a model may read ----------------------------------------------------------------------------
+
 
 @MODES
 @given(models(dropout=0.3), ROWS, LENGTHS, LENGTHS, PADS, SEEDS, st.data())
@@ -64,54 +98,80 @@ def test_the_decoder_never_reads_the_future(training, model, rows, s, t, pads, s
     source, target = sentences(rows, s, seed), sentences(rows, t, seed + 1, pads)
     at = data.draw(st.integers(0, t - 1))
     where = "in training" if training else "in evaluation (is the mask used in training only?)"
-    assert not reads_future(lambda tokens: model.train(training)(source, tokens), target, at), (
-        f"the decoder reads the future {where}: is its mask transposed, or its diagonal off by one?")
+    assert not reads_future(
+        lambda tokens: model.train(training)(source, tokens), target, at
+    ), f"the decoder reads the future {where}: is its mask transposed, or its diagonal off by one?"
 
 
 def test_reads_future_has_teeth():
     tokens = sentences(3, 5, 0, None)
     for t in range(4):
         peek = lambda x, t=t: x.double().roll(-1, 1)  # position t says what stands at t + 1
-        assert reads_future(peek, tokens, t), "reads_future lets a model through that repeats the next token"
-        assert not reads_future(lambda x: x.double().cumsum(1), tokens, t), "reads_future accuses a model that looks back"
+        assert reads_future(
+            peek, tokens, t
+        ), "reads_future lets a model through that repeats the next token"
+        assert not reads_future(
+            lambda x: x.double().cumsum(1), tokens, t
+        ), "reads_future accuses a model that looks back"
 
 
 @given(models(), ROWS, LENGTHS, PADS, SEEDS)
 def test_pads_in_the_source_change_nothing(model, rows, s, pads, seed):
     model.eval()
     source, target = sentences(rows, s, seed, pads), sentences(rows, 3, seed + 1, None)
-    assert not reads_padding(model.encode, source), "the encoder reads padding: is the padding mask there, and not inverted?"
+    assert not reads_padding(
+        model.encode, source
+    ), "the encoder reads padding: is the padding mask there, and not inverted?"
     more = torch.nn.functional.pad(source, (0, 2), value=PAD)
-    same(model(more, target), model(source, target), "cross-attention reads padding: the decoder needs the source's mask")
+    same(
+        model(more, target),
+        model(source, target),
+        "cross-attention reads padding: the decoder needs the source's mask",
+    )
 
 
 @given(models(), ROWS, LENGTHS, PADS, SEEDS)
 def test_pads_in_the_target_change_nothing(model, rows, t, pads, seed):
     model.eval()
     source, target = sentences(rows, 4, seed), sentences(rows, t, seed + 1, pads)
-    assert not reads_padding(lambda tokens: model(source, tokens), target), "the decoder reads padding in the target"
+    assert not reads_padding(
+        lambda tokens: model(source, tokens), target
+    ), "the decoder reads padding in the target"
 
 
 def test_reads_padding_has_teeth():
     tokens = sentences(3, 5, 0)
-    assert reads_padding(lambda x: x.double() - x.double().mean(1, keepdim=True), tokens), (
-        "reads_padding lets a model through that averages over pads")
-    assert not reads_padding(lambda x: x.double(), tokens), "reads_padding accuses a model that reads one token at a time"
+    assert reads_padding(
+        lambda x: x.double() - x.double().mean(1, keepdim=True), tokens
+    ), "reads_padding lets a model through that averages over pads"
+    assert not reads_padding(
+        lambda x: x.double(), tokens
+    ), "reads_padding accuses a model that reads one token at a time"
 
 
 @given(models(), ROWS, LENGTHS, LENGTHS, SEEDS)
 def test_train_equals_eval_without_dropout(model, rows, s, t, seed):
     source, target = sentences(rows, s, seed), sentences(rows, t, seed + 1)
-    same(model.train()(source, target), model.eval()(source, target),
-         "at dropout 0 training and evaluation differ: is something used in training only, the mask perhaps?")
+    same(
+        model.train()(source, target),
+        model.eval()(source, target),
+        "at dropout 0 training and evaluation differ: is something used in training only, the mask"
+        " perhaps?",
+    )
 
 
 def test_dropout_is_on_in_training_only():
     model, source, target = small_model(dropout=0.5), sentences(2, 5, 0), sentences(2, 4, 1)
     model.eval()
-    same(model(source, target), model(source, target), "evaluation must not throw dice: is dropout on?")
+    same(
+        model(source, target),
+        model(source, target),
+        "evaluation must not throw dice: is dropout on?",
+    )
     model.train()
-    assert not torch.equal(model(source, target), model(source, target)), "training throws no dice: is dropout passed on?"
+    assert not torch.equal(
+        model(source, target), model(source, target)
+    ), "training throws no dice: is dropout passed on?"
 
 
 @given(models(), ROWS, SEEDS)
@@ -121,8 +181,12 @@ def test_rows_of_pads_stay_finite(model, rows, seed):
     source[0], target[0, :2] = PAD, PAD  # a sentence of pads alone, and left padding
     logits = model(source, target)
     logits.sum().backward()
-    assert logits.isfinite().all(), "a sentence of pads alone gives nan: a row closed everywhere must return zeros"
-    assert all(w.grad.isfinite().all() for w in model.parameters() if w.grad is not None), "a closed row's gradient is nan"
+    assert (
+        logits.isfinite().all()
+    ), "a sentence of pads alone gives nan: a row closed everywhere must return zeros"
+    assert all(
+        w.grad.isfinite().all() for w in model.parameters() if w.grad is not None
+    ), "a closed row's gradient is nan"
 
 
 @given(SEEDS, st.integers(2, 5), st.integers(2, 5))
@@ -131,28 +195,48 @@ def test_a_closed_key_is_as_if_it_had_never_been_there(seed, t, s):
     q, k, v = torch.randn(1, 1, t, 4), torch.randn(1, 1, s, 4), torch.randn(1, 1, s, 4)
     mask = torch.ones(t, s, dtype=torch.bool)
     mask[:, -1] = False
-    same(scaled_dot_product_attention(q, k, v, mask)[0], scaled_dot_product_attention(q, k[:, :, :-1], v[:, :, :-1])[0],
-         "a closed key still changes the output: is the mask used before the softmax?", atol=1e-6)
+    same(
+        scaled_dot_product_attention(q, k, v, mask)[0],
+        scaled_dot_product_attention(q, k[:, :, :-1], v[:, :, :-1])[0],
+        "a closed key still changes the output: is the mask used before the softmax?",
+        atol=1e-6,
+    )
 
 
-# Weights and first loss -----------------------------------------------------------------------------------------
+# Weights and first loss ---------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_tied_weights_are_one_storage(joint):
     model = small_model(target_vocab=None if joint else VOCAB)
-    source, target, output = model.source.tokens.weight, model.target.tokens.weight, model.output.weight
-    assert joint or output.data_ptr() != source.data_ptr(), "the output is tied to the source's embedding, not the target's"
-    assert output.data_ptr() == target.data_ptr(), "untied: output and target embedding must be ONE matrix (§3.4)"
-    assert (source.data_ptr() == target.data_ptr()) is joint, "source and target embeddings are one only for a joint vocabulary"
+    source, target, output = (
+        model.source.tokens.weight,
+        model.target.tokens.weight,
+        model.output.weight,
+    )
+    assert (
+        joint or output.data_ptr() != source.data_ptr()
+    ), "the output is tied to the source's embedding, not the target's"
+    assert (
+        output.data_ptr() == target.data_ptr()
+    ), "untied: output and target embedding must be ONE matrix (§3.4)"
+    assert (
+        source.data_ptr() == target.data_ptr()
+    ) is joint, "source and target embeddings are one only for a joint vocabulary"
     with torch.no_grad():
         target[5, 0] = 123.0
-    assert output[5, 0] == 123.0 and (not joint or source[5, 0] == 123.0), "untied: a change of one must change all"
+    assert output[5, 0] == 123.0 and (
+        not joint or source[5, 0] == 123.0
+    ), "untied: a change of one must change all"
     assert len({id(p) for p in model.parameters()}) == len(list(model.parameters()))
 
 
 def test_untied_on_request():
     model = small_model(tied=False)
-    matrices = {m.data_ptr() for m in (model.source.tokens.weight, model.target.tokens.weight, model.output.weight)}
+    matrices = {
+        m.data_ptr()
+        for m in (model.source.tokens.weight, model.target.tokens.weight, model.output.weight)
+    }
     assert len(matrices) == 3, "tied=False gives each of the three its own matrix"
 
 
@@ -160,29 +244,42 @@ def test_untied_on_request():
 @pytest.mark.parametrize("tied", [True, False])
 def test_first_loss_is_near_the_logarithm_of_the_vocabulary(norm, tied):
     torch.manual_seed(0)
-    model = Transformer(TransformerConfig(1000, d_model=256, n_heads=4, d_ff=256, n_encoder_layers=2, n_decoder_layers=2,
-                                          norm=norm, tied=tied)).eval()
+    model = Transformer(
+        TransformerConfig(
+            1000,
+            d_model=256,
+            n_heads=4,
+            d_ff=256,
+            n_encoder_layers=2,
+            n_decoder_layers=2,
+            norm=norm,
+            tied=tied,
+        )
+    ).eval()
     source, target = (torch.randint(4, 1000, (8, length)) for length in (11, 13))
     read, say = shift_right(target)
     with torch.no_grad():
         logits = model(source, read)
     loss = smoothed_cross_entropy(logits, say, 0.0).item()
     assert loss < math.log(1000) + 1.0, (
-        f"the first loss is {loss:.1f}, and ln V is {math.log(1000):.1f}: an untrained model must not be sure of anything. "
-        "Does it begin by repeating the word just read?")
+        f"the first loss is {loss:.1f}, and ln V is {math.log(1000):.1f}: an untrained model must"
+        " not be sure of anything. Does it begin by repeating the word just read?"
+    )
 
 
-# Decoding -------------------------------------------------------------------------------------------------------
+# Decoding -----------------------------------------------------------------------------------------
+
 
 def test_the_cache_keeps_keys_beside_their_values():
     torch.manual_seed(0)
     layer, cache = DecoderLayer(8, 2, 16, 0.0).double().eval(), {}
     x, memory = torch.randn(1, 4, 8, dtype=torch.float64), torch.randn(1, 3, 8, dtype=torch.float64)
     for t in range(4):
-        layer(x[:, t:t + 1], memory, cache=cache)
+        layer(x[:, t : t + 1], memory, cache=cache)
     keys, values = layer.attention.keys_values(*[torch.zeros_like(x)] * 2)
-    assert cache["keys"].shape == keys.shape and cache["values"].shape == values.shape, (
-        "the cache loses a token: after four steps it must hold four keys and four values")
+    assert (
+        cache["keys"].shape == keys.shape and cache["values"].shape == values.shape
+    ), "the cache loses a token: after four steps it must hold four keys and four values"
 
 
 def test_the_cache_is_in_the_order_of_the_words():
@@ -193,10 +290,13 @@ def test_the_cache_is_in_the_order_of_the_words():
         _, state = model.step(target[:, t], state)
     right = model.decoder.layers[0].attention.keys_values(*[model.target(target)] * 2)
     for name, theirs in zip(("keys", "values"), right):
-        same(state["caches"][0][name], theirs, (
-            f"the cached {name} are not those of the words in their order; the cache has a wrong offset: "
-            "a token's position is the number of tokens before it"), {
-            f"the cache is reversed: new {name} come last": theirs.flip(2)})
+        same(
+            state["caches"][0][name],
+            theirs,
+            f"the cached {name} are not those of the words in their order; the cache has a wrong"
+            " offset: a token's position is the number of tokens before it",
+            {f"the cache is reversed: new {name} come last": theirs.flip(2)},
+        )
 
 
 @given(models(), ROWS, LENGTHS, st.integers(1, 6), SEEDS)
@@ -207,8 +307,14 @@ def test_cached_equals_uncached(model, rows, s, t, seed):
         full, state = model(source, target), model.start(source)
         for at in range(t):
             logits, state = model.step(target[:, at], state)
-            hint = ("the cache has a wrong offset: a token's position is the number of tokens before it" if at else
-                    "the first cached step already differs: BOS has position 0, and the source's mask is needed")
+            hint = (
+                "the cache has a wrong offset: a token's position is the number of tokens before it"
+                if at
+                else (
+                    "the first cached step already differs: BOS has position 0, and the source's"
+                    " mask is needed"
+                )
+            )
             same(logits, full[:, at], f"step {at}: cached logits differ from uncached ones; {hint}")
 
 
@@ -217,11 +323,17 @@ def test_a_step_leaves_the_old_state_alone():
     state = model.start(source)
     model.step(torch.tensor([BOS, BOS]), state)
     first, _ = model.step(torch.tensor([BOS, BOS]), state)
-    same(first, model(source, torch.tensor([[BOS], [BOS]]))[:, 0], "a step changed the state it was given: copy the caches")
+    same(
+        first,
+        model(source, torch.tensor([[BOS], [BOS]]))[:, 0],
+        "a step changed the state it was given: copy the caches",
+    )
 
 
 def tables(seed, rows=3, length=4, vocab=5):
-    return torch.randn(rows, length, vocab, vocab, generator=torch.Generator().manual_seed(seed)) * 2
+    return (
+        torch.randn(rows, length, vocab, vocab, generator=torch.Generator().manual_seed(seed)) * 2
+    )
 
 
 @given(SEEDS, ROWS)
@@ -238,11 +350,18 @@ def test_greedy_follows_the_table(seed, rows):
         right.append(ids)
         said_at.append(len(ids) + (len(ids) < 4))
     said = greedy_decode(model, source, max_length=4)
-    assert all(token == BOS for token in model.seen[0]), "decoding starts with BOS: are bos and pad confused?"
-    assert all(EOS not in ids for ids in said), "a finished sentence is kept: EOS was said, and it goes on"
-    assert [len(step) for step in model.seen] == [sum(n > at for n in said_at) for at in range(max(said_at))], (
-        "a finished sentence is kept in the batch: rows that have said EOS must leave it")
-    assert said == right, f"greedy decoding takes the likeliest word at each step: {right}, and not {said}"
+    assert all(
+        token == BOS for token in model.seen[0]
+    ), "decoding starts with BOS: are bos and pad confused?"
+    assert all(
+        EOS not in ids for ids in said
+    ), "a finished sentence is kept: EOS was said, and it goes on"
+    assert [len(step) for step in model.seen] == [
+        sum(n > at for n in said_at) for at in range(max(said_at))
+    ], "a finished sentence is kept in the batch: rows that have said EOS must leave it"
+    assert (
+        said == right
+    ), f"greedy decoding takes the likeliest word at each step: {right}, and not {said}"
 
 
 def test_a_beam_holds_different_sentences():
@@ -251,7 +370,9 @@ def test_a_beam_holds_different_sentences():
     table[0, 0, BOS, [EOS, 4, 5]] = torch.tensor([1e-9, 0.55, 0.45]).log()
     table[0, 1, 4, [EOS, 4, 5]] = torch.tensor([0.4, 0.3, 0.3]).log()
     assert beam_search(Scripted(table), source, 2, 0.0, 4) == [[5]], (
-        "a beam of two must hold two different sentences: 5 (0.45) is likelier than 4 EOS (0.55 · 0.4)")
+        "a beam of two must hold two different sentences: 5 (0.45) is likelier than 4 EOS (0.55 ·"
+        " 0.4)"
+    )
 
 
 def two_ways(short=0.4, end=0.6):
@@ -265,38 +386,52 @@ def two_ways(short=0.4, end=0.6):
 
 def test_long_sentences_are_helped_by_the_penalty():
     source = torch.zeros(1, 1, dtype=torch.long)
-    assert beam_search(two_ways(), source, 2, 0.0, 6) == [[]], (
-        "without a penalty the likelier sentence wins: 0.4 for the short one, 0.36 for the long one")
-    assert beam_search(two_ways(), source, 2, 1.0, 6) == [[4]], (
-        "scores are not divided by the length penalty: ln 0.36 / (7/6) = -0.88 beats ln 0.4 = -0.92")
-    assert math.isclose(penalty(1, 0.6), 1.0) and math.isclose(penalty(7, 0.6), 2 ** 0.6), "the penalty is ((5 + length) / 6)^α"
+    assert beam_search(two_ways(), source, 2, 0.0, 6) == [
+        []
+    ], "without a penalty the likelier sentence wins: 0.4 for the short one, 0.36 for the long one"
+    assert beam_search(two_ways(), source, 2, 1.0, 6) == [
+        [4]
+    ], "scores are not divided by the length penalty: ln 0.36 / (7/6) = -0.88 beats ln 0.4 = -0.92"
+    assert math.isclose(penalty(1, 0.6), 1.0) and math.isclose(
+        penalty(7, 0.6), 2**0.6
+    ), "the penalty is ((5 + length) / 6)^α"
 
 
 def test_a_patient_search_waits_for_the_longer_ending():
-    "4 EOS with 0.55, or 4 5 5 5 EOS with 0.45; the other place of the beam holds what nobody says, and that ends at once."
+    """4 EOS with 0.55, or 4 5 5 5 EOS with 0.45; the other place of the beam holds what nobody
+    says, and that ends at once."""
     table = torch.full((1, 8, 6, 6), -30.0)
     table[0, :, :, EOS] = 0.0
     table[0, 0, BOS, EOS], table[0, 0, BOS, 4] = -30.0, 0.0
     table[0, 1, 4, EOS], table[0, 1, 4, 5] = math.log(0.55), math.log(0.45)
     table[0, 2:4, 5, EOS], table[0, 2:4, 5, 5] = -30.0, 0.0
     source = torch.zeros(1, 1, dtype=torch.long)
-    assert beam_search(Scripted(table), source, 2, 3.0, 8) == [[4]], "two have finished, and the search went on"
-    assert beam_search(Scripted(table), source, 2, 3.0, 8, patient=True) == [[4, 5, 5, 5]], (
-        "ln 0.45 / (10/6)³ beats ln 0.55 / (7/6)³, and a patient search didn't wait for it")
+    assert beam_search(Scripted(table), source, 2, 3.0, 8) == [
+        [4]
+    ], "two have finished, and the search went on"
+    assert beam_search(Scripted(table), source, 2, 3.0, 8, patient=True) == [
+        [4, 5, 5, 5]
+    ], "ln 0.45 / (10/6)³ beats ln 0.55 / (7/6)³, and a patient search didn't wait for it"
     assert beam_search(Scripted(table), source, 2, 0.0, 8, patient=True) == [[4]]
 
 
 @given(SEEDS, ROWS, st.integers(2, 6), st.booleans())
 def test_a_larger_penalty_never_shortens_an_answer(seed, rows, beam, patient):
     model, source = Scripted(tables(seed, length=6)), torch.arange(rows)[:, None] % 3
-    said = [beam_search(model, source, beam, alpha, 5, patient=patient) for alpha in (0.0, 0.6, 1.0, 2.0, 4.0)]
+    said = [
+        beam_search(model, source, beam, alpha, 5, patient=patient)
+        for alpha in (0.0, 0.6, 1.0, 2.0, 4.0)
+    ]
     for less, more in zip(said, said[1:]):
         assert all(len(a) <= len(b) for a, b in zip(less, more)), (
-            f"α chooses from a fixed set, so a larger one can't choose a shorter answer: {less}, then {more}")
+            f"α chooses from a fixed set, so a larger one can't choose a shorter answer: {less},"
+            f" then {more}"
+        )
 
 
 class Remembering:
     "A model whose next word depends on all words before it, as its state has them."
+
     def __init__(self, seed):
         self.table = tables(seed, 1, 97, 5)[0, :, 0].log_softmax(-1)
 
@@ -320,8 +455,9 @@ def test_each_beam_goes_on_from_its_own_state(seed):
     model = Remembering(seed)
     [ids] = beam_search(model, torch.ones(1, 1).long(), 99, 0.0, max_length=4)
     bodies = [[*body] for n in range(4) for body in itertools.product([0, 1, 3, 4], repeat=n)]
-    assert math.isclose(model.score(ids), max(map(model.score, bodies)), rel_tol=1e-5), (
-        f"{ids} is not the likeliest sentence: does each beam go on from its own rows of the state?")
+    assert math.isclose(
+        model.score(ids), max(map(model.score, bodies)), rel_tol=1e-5
+    ), f"{ids} is not the likeliest sentence: does each beam go on from its own rows of the state?"
 
 
 def test_a_finished_sentence_leaves_the_beam():
@@ -330,7 +466,12 @@ def test_a_finished_sentence_leaves_the_beam():
     table[1, :3, :, 4], table[1, 3:, :, EOS] = 0.0, 0.0
     model = Scripted(table)
     assert beam_search(model, torch.tensor([[0], [1]]), 2, 0.6, 6) == [[], [4, 4, 4]]
-    assert [len(tokens) for tokens in model.seen] == [4, 2, 2, 2], "a finished sentence is kept: it must leave the batch"
+    assert [len(tokens) for tokens in model.seen] == [
+        4,
+        2,
+        2,
+        2,
+    ], "a finished sentence is kept: it must leave the batch"
 
 
 @given(SEEDS, ROWS)
@@ -338,14 +479,22 @@ def test_a_wide_beam_finds_the_likeliest_sentence(seed, rows):
     table, source = tables(seed, length=3), torch.arange(rows)[:, None] % 3
     log_p, said = table.log_softmax(-1), beam_search(Scripted(table), source, 64, 0.0, max_length=3)
     for row, ids in zip(source[:, 0].tolist(), said):
+
         def score(words):
             path = [BOS, *words]
             return sum(log_p[row, at, a, b].item() for at, (a, b) in enumerate(zip(path, path[1:])))
 
         words = [w for w in range(5) if w != EOS]
-        best = max(([*body, EOS] for n in range(3) for body in itertools.product(words, repeat=n)), key=score)
-        assert EOS not in ids, "a finished sentence is kept in the beam: EOS was said, and it goes on"
-        assert ids == best[:-1], f"a beam wider than all sentences must find the best one: {best[:-1]}, and not {ids}"
+        best = max(
+            ([*body, EOS] for n in range(3) for body in itertools.product(words, repeat=n)),
+            key=score,
+        )
+        assert (
+            EOS not in ids
+        ), "a finished sentence is kept in the beam: EOS was said, and it goes on"
+        assert (
+            ids == best[:-1]
+        ), f"a beam wider than all sentences must find the best one: {best[:-1]}, and not {ids}"
 
 
 @given(models(vocab=8, target_vocab=None), st.integers(2, 5), LENGTHS, SEEDS)
@@ -354,11 +503,17 @@ def test_the_order_of_a_batch_does_not_matter(model, rows, s, seed):
     source = sentences(rows, s, seed).clamp(max=7)
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
-        same(model.encode(source[order]), model.encode(source)[order], "the encoder mixes the sentences of a batch")
+        same(
+            model.encode(source[order]),
+            model.encode(source)[order],
+            "the encoder mixes the sentences of a batch",
+        )
     for name, decode in ("greedy_decode", greedy_decode), ("beam_search", beam_search):
         said = decode(model, source, max_length=6)
         assert decode(model, source[order], max_length=6) == [said[i] for i in order], (
-            f"{name} mixes the sentences of a batch: do the rows of the state follow the rows that are still open?")
+            f"{name} mixes the sentences of a batch: do the rows of the state follow the rows that"
+            " are still open?"
+        )
         alone = [decode(model, row[None], max_length=6)[0] for row in source]
         assert alone == said, f"{name}: a sentence alone is translated otherwise than in company"
 
@@ -367,8 +522,9 @@ def test_the_order_of_a_batch_does_not_matter(model, rows, s, seed):
 def test_a_beam_of_one_is_greedy(model, rows, s, alpha, seed):
     model.eval()
     source = sentences(rows, s, seed).clamp(max=7)
-    assert beam_search(model, source, 1, alpha, max_length=6) == greedy_decode(model, source, max_length=6), (
-        "a beam of one must say what greedy decoding says")
+    assert beam_search(model, source, 1, alpha, max_length=6) == greedy_decode(
+        model, source, max_length=6
+    ), "a beam of one must say what greedy decoding says"
 
 
 def test_the_longest_answer_is_the_sources_length_and_fifty():
@@ -376,15 +532,19 @@ def test_the_longest_answer_is_the_sources_length_and_fifty():
     table[..., 4], table[..., EOS] = 1.0, -9.0  # never says EOS
     source = torch.tensor([[1, 5, EOS, PAD, PAD], [1, EOS, PAD, PAD, PAD]])
     for decode in greedy_decode, beam_search:
-        assert [len(ids) for ids in decode(Scripted(table), source)] == [53, 52], (
-            "the longest answer has the source's length + 50 tokens, pads not counted")
+        assert [len(ids) for ids in decode(Scripted(table), source)] == [
+            53,
+            52,
+        ], "the longest answer has the source's length + 50 tokens, pads not counted"
         assert [len(ids) for ids in decode(Scripted(table), source, max_length=2)] == [2, 2]
 
 
 @pytest.mark.parametrize("decode", [greedy_decode, beam_search])
 def test_decoding_throws_no_dice_and_leaves_the_mode(decode):
     model, source = small_model(dropout=0.5).train(), sentences(3, 5, 0)
-    assert decode(model, source, max_length=5) == decode(model, source, max_length=5), "dropout must be off in decoding"
+    assert decode(model, source, max_length=5) == decode(
+        model, source, max_length=5
+    ), "dropout must be off in decoding"
     assert model.training, "decoding must leave the model in the mode it found"
     assert decode(model.eval(), source, max_length=5) and not model.training
 
@@ -396,32 +556,46 @@ def test_select_keeps_the_nest():
     assert isinstance(kept["b"], list) and isinstance(kept["b"][0], tuple)
 
 
-# Batches and gradients ------------------------------------------------------------------------------------------
+# Batches and gradients ----------------------------------------------------------------------------
 
 PAIRS = st.lists(st.tuples(*[st.integers(1, 12)] * 2), max_size=40).map(
-    lambda sizes: [([5] * s, [BOS] + [6] * t) for s, t in sizes])
+    lambda sizes: [([5] * s, [BOS] + [6] * t) for s, t in sizes]
+)
 
 
 @given(PAIRS, st.integers(13, 60), SEEDS)
 def test_token_batches(pairs, max_tokens, seed):
     batches = token_batches(pairs, max_tokens, seed)
-    assert sorted(i for batch in batches for i in batch) == list(range(len(pairs))), "each pair must come exactly once"
+    assert sorted(i for batch in batches for i in batch) == list(
+        range(len(pairs))
+    ), "each pair must come exactly once"
     for batch in batches:
         size = len(batch) * max(len(side) for i in batch for side in pairs[i])
-        assert batch and size <= max_tokens, f"a batch of {size} tokens, pads counted, is over {max_tokens}"
-    assert batches == token_batches(pairs, max_tokens, seed), "the same seed must give the same batches"
+        assert (
+            batch and size <= max_tokens
+        ), f"a batch of {size} tokens, pads counted, is over {max_tokens}"
+    assert batches == token_batches(
+        pairs, max_tokens, seed
+    ), "the same seed must give the same batches"
 
 
 def test_token_batches_put_like_with_like():
-    pairs = [([5] * n, [6] * n) for n in torch.randint(1, 30, (400,), generator=torch.Generator().manual_seed(0)).tolist()]
+    pairs = [
+        ([5] * n, [6] * n)
+        for n in torch.randint(1, 30, (400,), generator=torch.Generator().manual_seed(0)).tolist()
+    ]
     batches = token_batches(pairs, 120)
     padded = sum(len(b) * max(len(pairs[i][0]) for i in b) for b in batches)
     real = sum(len(s) for s, _ in pairs)
-    assert padded < 1.1 * real, f"{padded / real:.2f} tokens are computed for each real one: are pairs sorted by length?"
+    assert (
+        padded < 1.1 * real
+    ), f"{padded / real:.2f} tokens are computed for each real one: are pairs sorted by length?"
     full = [120 // max(len(pairs[i][0]) for i in b) - len(b) for b in batches]
     assert sum(full) / len(full) < 1, "batches are left half empty"
     widths = [max(len(pairs[i][0]) for i in b) for b in batches]
-    assert widths != sorted(widths), "batches come in order of length: shuffle them, or training sees short ones first"
+    assert widths != sorted(
+        widths
+    ), "batches come in order of length: shuffle them, or training sees short ones first"
     assert batches != token_batches(pairs, 120, 1), "another seed must give other batches"
 
 
@@ -430,7 +604,9 @@ def test_collate(pairs):
     source, target = collate(pairs)
     for row, pair in enumerate(pairs):
         for side, ids in zip((source, target), pair):
-            assert side[row].tolist() == ids + [PAD] * (side.size(1) - len(ids)), "sentences first, then pads"
+            assert side[row].tolist() == ids + [PAD] * (
+                side.size(1) - len(ids)
+            ), "sentences first, then pads"
 
 
 @pytest.mark.parametrize("accumulate", [2, 3, 5])
@@ -442,49 +618,76 @@ def test_bites_add_up_to_the_whole_batch(accumulate):
         losses.append(backward(model, source, target, TrainingConfig(accumulate=bites)))
         grads.append(model.target.tokens.weight.grad)
     hint = "the gradient is divided by each bite's own count of labels: divide by the whole batch's"
-    assert math.isclose(*losses, rel_tol=1e-5), f"{hint} ({losses[0]:.4f} in one bite, {losses[1]:.4f} in {accumulate})"
+    assert math.isclose(
+        *losses, rel_tol=1e-5
+    ), f"{hint} ({losses[0]:.4f} in one bite, {losses[1]:.4f} in {accumulate})"
     same(grads[1], grads[0], hint, atol=1e-6)
     read, say = shift_right(target)
-    same(losses[0], smoothed_cross_entropy(small_model()(source, read), say, 0.1).detach().float(),
-         "`backward` must return the mean loss a real label", atol=1e-5)
+    same(
+        losses[0],
+        smoothed_cross_entropy(small_model()(source, read), say, 0.1).detach().float(),
+        "`backward` must return the mean loss a real label",
+        atol=1e-5,
+    )
 
 
 def test_validation_loss_is_the_mean_over_all_labels():
     model = small_model(dropout=0.5).train()
-    pairs = [(s[s != PAD].tolist(), [BOS] + t[t != PAD].tolist() + [EOS])
-             for s, t in zip(sentences(9, 6, 0), sentences(9, 7, 1))]
+    pairs = [
+        (s[s != PAD].tolist(), [BOS] + t[t != PAD].tolist() + [EOS])
+        for s, t in zip(sentences(9, 6, 0), sentences(9, 7, 1))
+    ]
     loss = validation_loss(model, pairs, 20)
     assert model.training, "validation must leave the model in the mode it found"
     model.eval()
     source, target = collate(pairs)
     right = smoothed_cross_entropy(model(source, target[:, :-1]), target[:, 1:], 0.0).item()
-    assert math.isclose(loss, right, rel_tol=1e-6), "the mean is over labels, not over batches, with dropout off"
+    assert math.isclose(
+        loss, right, rel_tol=1e-6
+    ), "the mean is over labels, not over batches, with dropout off"
 
 
-# Text -----------------------------------------------------------------------------------------------------------
+# Text ---------------------------------------------------------------------------------------------
 
 ENGLISH = st.text("abA.! ?", min_size=1, max_size=4)
 
 
-@given(st.lists(st.tuples(ENGLISH, st.text("xyz", max_size=2)), min_size=8, max_size=60), st.integers(0, 3),
-       st.integers(0, 3), SEEDS)
+@given(
+    st.lists(st.tuples(ENGLISH, st.text("xyz", max_size=2)), min_size=8, max_size=60),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    SEEDS,
+)
 def test_splits_share_no_english_sentence(pairs, valid, test, seed):
     bare = {pair[0].casefold().rstrip(" .!?…") for pair in pairs}
     assume(valid + test < len(bare))
     parts = split_by_english(pairs, valid, test, seed)
-    groups = {name: {en.casefold().rstrip(" .!?…") for en, _ in part} for name, part in parts.items()}
+    groups = {
+        name: {en.casefold().rstrip(" .!?…") for en, _ in part} for name, part in parts.items()
+    }
     for a, b in itertools.combinations(groups, 2):
-        assert not groups[a] & groups[b], f"{a} and {b} share an English sentence: the test set leaks into training"
-    assert sorted(pair for part in parts.values() for pair in part) == sorted(pairs), "each pair goes to exactly one part"
-    assert (len(groups["valid"]), len(groups["test"])) == (valid, test), "valid and test count English sentences"
-    assert parts == split_by_english(pairs, valid, test, seed), "the same seed must give the same split"
+        assert (
+            not groups[a] & groups[b]
+        ), f"{a} and {b} share an English sentence: the test set leaks into training"
+    assert sorted(pair for part in parts.values() for pair in part) == sorted(
+        pairs
+    ), "each pair goes to exactly one part"
+    assert (len(groups["valid"]), len(groups["test"])) == (
+        valid,
+        test,
+    ), "valid and test count English sentences"
+    assert parts == split_by_english(
+        pairs, valid, test, seed
+    ), "the same seed must give the same split"
 
 
 def test_split_does_not_depend_on_the_order_of_pairs():
     pairs = [(f"sentence {i}", str(i)) for i in range(50)]
     one, two = split_by_english(pairs, 5, 5), split_by_english(pairs[::-1], 5, 5)
     assert {k: sorted(v) for k, v in one.items()} == {k: sorted(v) for k, v in two.items()}
-    assert split_by_english(pairs, 5, 5, 2)["test"] != one["test"], "another seed must give another split"
+    assert (
+        split_by_english(pairs, 5, 5, 2)["test"] != one["test"]
+    ), "another seed must give another split"
 
 
 def test_shared_english_is_a_share_of_the_held_out_pairs():
@@ -495,29 +698,41 @@ def test_shared_english_is_a_share_of_the_held_out_pairs():
 
 def test_shorter_than_counts_both_sides():
     pairs = [("a b", "x"), ("a", "x y z"), ("a b c", "x")]
-    assert shorter_than(pairs, 3) == [("a b", "x")], "both sides must have FEWER words than the limit"
+    assert shorter_than(pairs, 3) == [
+        ("a b", "x")
+    ], "both sides must have FEWER words than the limit"
 
 
-WORDS = st.lists(st.text(string.ascii_lowercase + "éàç", min_size=1, max_size=6), min_size=1, max_size=8)
+WORDS = st.lists(
+    st.text(string.ascii_lowercase + "éàç", min_size=1, max_size=6), min_size=1, max_size=8
+)
 
 
 @given(WORDS, st.sampled_from(["en", "fr"]), st.sampled_from([".", "!", "?", ", and."]))
 def test_words_come_back_as_a_sentence(words, language, mark):
     space = " " if language == "fr" and mark in "!?" else ""
     text = " ".join(words) + space + mark
-    assert join_words(split_words(text, language), language) == text, "splitting and joining must give the sentence back"
+    assert (
+        join_words(split_words(text, language), language) == text
+    ), "splitting and joining must give the sentence back"
     vocabulary = Vocabulary.build([text], language, at_least=1)
     ids = vocabulary.encode(text)
-    assert ids[-1] == EOS, "EOS is missing at the end of the sentence: the model would never learn where it stops"
+    assert (
+        ids[-1] == EOS
+    ), "EOS is missing at the end of the sentence: the model would never learn where it stops"
     assert vocabulary.decode(ids) == text, "encoding and decoding must give the sentence back"
     assert vocabulary.decode(torch.tensor(ids)) == text, "ids may come as a tensor"
-    assert vocabulary.decode([BOS, *ids, PAD, PAD, 5]) == text, "decoding stops at EOS and shows no <bos> and no <pad>"
+    assert (
+        vocabulary.decode([BOS, *ids, PAD, PAD, 5]) == text
+    ), "decoding stops at EOS and shows no <bos> and no <pad>"
 
 
 def test_the_running_sentences_survive():
     english = "The animal didn't cross the street because it was too tired."
     french = "L'animal n'a pas traversé la rue parce qu'il était trop fatigué, n'est-ce pas ?"
-    assert "didn't" in split_words(english) and {"L'", "qu'", "est-ce"} <= set(split_words(french, "fr"))
+    assert "didn't" in split_words(english) and {"L'", "qu'", "est-ce"} <= set(
+        split_words(french, "fr")
+    )
     for text, language in (english, "en"), (french, "fr"):
         assert join_words(split_words(text, language), language) == text
     assert split_words("l’été", "fr") == ["l'", "été"], "a typographic apostrophe is an apostrophe"
@@ -525,6 +740,9 @@ def test_the_running_sentences_survive():
 
 def test_rare_words_are_unknown():
     vocabulary = Vocabulary.build(["a b", "b a", "b c"], at_least=2)
-    assert vocabulary.words == SPECIAL + ["b", "a"], "the commonest word comes first, and a word seen once stays out"
+    assert vocabulary.words == SPECIAL + [
+        "b",
+        "a",
+    ], "the commonest word comes first, and a word seen once stays out"
     assert vocabulary.encode("c a") == [UNK, 5, EOS], "a word seen once is <unk>"
     assert len(vocabulary) == 6

@@ -1,4 +1,6 @@
-"""`support.records` and `support.seen`: what a run leaves, and that pages say of recorded runs only what they hold."""
+"""`runs.records` and `litbook.seen`: what a run leaves, and that pages say of recorded runs only
+what they hold."""
+
 import dataclasses
 import json
 import types
@@ -6,16 +8,37 @@ import types
 import pytest
 import torch
 
-from transformer_lit.support import records, seen
-from transformer_lit.support.files import shipped
-from transformer_lit.support.records import LICENCES, effort, hardware, model_card, outcome, recorded, score_lines, write_record
-from transformer_lit.support.recipes import Recipe
+from litbook import seen
+from transformer_lit.runs import records
+from transformer_lit.corpora.files import shipped
+from transformer_lit.runs.records import (
+    LICENCES,
+    effort,
+    hardware,
+    model_card,
+    outcome,
+    recorded,
+    score_lines,
+    write_record,
+)
+from transformer_lit.recipes.recipes import Recipe
 
-
-RECORD = {"recipe": {"language": "fr"}, "command": "train it", "commit": "", "seed": 3, "parameters": 1234, "tokens": 5678, "seconds": 120.0,
-          "hardware": "1 thread", "torch": "2.9", "data": {"name": "tatoeba", "sha256": "abc", "train": 30},
-          "scores": [{"set": "a", "metric": "BLEU", "value": 1.0, "references": "first", "signature": "nrefs:1"},
-                     {"set": "b", "metric": "m", "value": 2.5}]}
+RECORD = {
+    "recipe": {"language": "fr"},
+    "command": "train it",
+    "commit": "",
+    "seed": 3,
+    "parameters": 1234,
+    "tokens": 5678,
+    "seconds": 120.0,
+    "hardware": "1 thread",
+    "torch": "2.9",
+    "data": {"name": "tatoeba", "sha256": "abc", "train": 30},
+    "scores": [
+        {"set": "a", "metric": "BLEU", "value": 1.0, "references": "first", "signature": "nrefs:1"},
+        {"set": "b", "metric": "m", "value": 2.5},
+    ],
+}
 
 
 def test_scores_are_lines_with_their_signatures():
@@ -24,54 +47,111 @@ def test_scores_are_lines_with_their_signatures():
 
 def test_a_card_tells_data_licence_training_scores_and_limits():
     card = model_card(RECORD, "toy")
-    for part in ("# toy", "CC BY 2.0 FR", "30 pairs", "    train it", "2 minutes", "SHA-256 of the archive abc", "## Limits", "- b, m: 2.500",
-                 "commit unknown", "1,234 parameters", "English into French"):
+    for part in (
+        "# toy",
+        "CC BY 2.0 FR",
+        "30 pairs",
+        "    train it",
+        "2 minutes",
+        "SHA-256 of the archive abc",
+        "## Limits",
+        "- b, m: 2.500",
+        "commit unknown",
+        "1,234 parameters",
+        "English into French",
+    ):
         assert part in card, f"the card lacks {part!r}"
     pocket = model_card(RECORD | {"data": RECORD["data"] | {"name": "pocket"}, "commit": "fe"})
-    assert LICENCES["pocket"] in pocket and "commit fe" in pocket and pocket.startswith("# tatoeba-fr")
+    assert (
+        LICENCES["pocket"] in pocket and "commit fe" in pocket and pocket.startswith("# tatoeba-fr")
+    )
 
-    mixed = model_card(RECORD | {"data": RECORD["data"] | {"name": "mixture-en-fr", "inputs": []}}, "mixture-fr")
-    assert "SHA-256 of the list of files abc" in mixed and "research and education and no more" in mixed and "captions, old news" in mixed
+    mixed = model_card(
+        RECORD | {"data": RECORD["data"] | {"name": "mixture-en-fr", "inputs": []}}, "mixture-fr"
+    )
+    assert (
+        "SHA-256 of the list of files abc" in mixed
+        and "research and education and no more" in mixed
+        and "captions, old news" in mixed
+    )
     assert "Then:" not in mixed
     further = model_card(RECORD | {"command": "train on", "tokens": 77}, "toy", [RECORD])
-    third = RECORD | {"processes": 2, "command": "python -m there --peak 1", "recipe": RECORD["recipe"] | {"begin_with": "runs/one"}}
+    third = RECORD | {
+        "processes": 2,
+        "command": "python -m there --peak 1",
+        "recipe": RECORD["recipe"] | {"begin_with": "runs/one"},
+    }
     chained = model_card(third, "toy", [RECORD])
-    assert RECORD["command"] + " --folder runs/one\n" in chained and "    torchrun --standalone --nproc-per-node 2 -m there --peak 1\n" in chained
-    assert "on 1 thread, torch" in further and "on 1 thread in each of 2 processes, torch" in model_card(RECORD | {"processes": 2}, "toy")
-    assert further.index("    train it") < further.index("Then:") < further.index("    train on") and "77 target tokens" in further
+    assert (
+        RECORD["command"] + " --folder runs/one\n" in chained
+        and "    torchrun --standalone --nproc-per-node 2 -m there --peak 1\n" in chained
+    )
+    assert (
+        "on 1 thread, torch" in further
+        and "on 1 thread in each of 2 processes, torch" in model_card(
+            RECORD | {"processes": 2}, "toy"
+        )
+    )
+    assert (
+        further.index("    train it") < further.index("Then:") < further.index("    train on")
+        and "77 target tokens" in further
+    )
 
 
 def test_effort_counts_six_operations_per_weight_and_token():
     model = torch.nn.Linear(3, 2, bias=False)
     assert effort(model, types.SimpleNamespace(tokens=1000, seconds=2.3456)) == {
-        "hardware": hardware(), "torch": torch.__version__.partition("+")[0], "parameters": 6, "tokens": 1000, "flops": 36_000.0,
-        "seconds": 2.3, "tokens_per_second": round(1000 / 2.3456)}
-    assert effort(model, types.SimpleNamespace(tokens=1, seconds=0))["tokens_per_second"] == 10 ** 9, "no time, no division by zero"
+        "hardware": hardware(),
+        "torch": torch.__version__.partition("+")[0],
+        "parameters": 6,
+        "tokens": 1000,
+        "flops": 36_000.0,
+        "seconds": 2.3,
+        "tokens_per_second": round(1000 / 2.3456),
+    }
+    assert (
+        effort(model, types.SimpleNamespace(tokens=1, seconds=0))["tokens_per_second"] == 10**9
+    ), "no time, no division by zero"
 
 
 def test_one_writer_for_all_records(tmp_path):
-    record = write_record(tmp_path, "né", 7, Recipe(), {"name": "toy"}, {"seconds": 1}, [{"set": "x"}], steps=5)
+    record = write_record(
+        tmp_path, "né", 7, Recipe(), {"name": "toy"}, {"seconds": 1}, [{"set": "x"}], steps=5
+    )
     text = (tmp_path / "run.json").read_text("utf-8")
-    assert json.loads(text) == json.loads(json.dumps(record)) and text.startswith('{\n "command": "né",\n "commit": ')
-    assert record["recipe"] == dataclasses.asdict(Recipe()) and list(record)[-2:] == ["steps", "scores"]
+    assert json.loads(text) == json.loads(json.dumps(record)) and text.startswith(
+        '{\n "command": "né",\n "commit": '
+    )
+    assert record["recipe"] == dataclasses.asdict(Recipe()) and list(record)[-2:] == [
+        "steps",
+        "scores",
+    ]
     assert record["commit"] == records.commit() and record["seconds"] == 1
 
 
-# Which sentences were seen --------------------------------------------------------------------------------------
+# Which sentences were seen ------------------------------------------------------------------------
 
 
 def test_seen_sentences_are_known_by_four_bytes(tmp_path):
     pairs = [(f"See {i} of it.", "") for i in range(30)]
     seen.save_seen(pairs * 2, tmp_path)
     held = (tmp_path / "seen.bin").read_bytes()
-    assert len(held) == 4 * 30 and held == b"".join(sorted(held[i:i + 4] for i in range(0, 120, 4)))
-    assert all(seen.was_seen(english.upper().rstrip("."), tmp_path) for english, _ in pairs), "case and end marks don't count"
+    assert len(held) == 4 * 30 and held == b"".join(
+        sorted(held[i : i + 4] for i in range(0, 120, 4))
+    )
+    assert all(
+        seen.was_seen(english.upper().rstrip("."), tmp_path) for english, _ in pairs
+    ), "case and end marks don't count"
     assert not any(seen.was_seen(f"See {i} of it.", tmp_path) for i in range(30, 500))
-    assert len(seen.fingerprint("a")) == 4 and seen.fingerprint("It’s  so") == seen.fingerprint("It's so.")
-    assert seen.was_seen("I love you.") and not seen.was_seen("The blicket is white."), "None: the translator that ships"
+    assert len(seen.fingerprint("a")) == 4 and seen.fingerprint("It’s  so") == seen.fingerprint(
+        "It's so."
+    )
+    assert seen.was_seen("I love you.") and not seen.was_seen(
+        "The blicket is white."
+    ), "None: the translator that ships"
 
 
-# What chapter 18 says of recorded runs --------------------------------------------------------------------------
+# What chapter 18 says of recorded runs ------------------------------------------------------------
 
 
 TOLD = {1: 5.14, 5: 3.23, 10: 2.84, 15: 2.72, 20: 2.68}  # the laptop article's validation losses
@@ -85,8 +165,13 @@ def best(name):
 def test_the_leak_flatters_the_loss_and_hides_learning_by_heart():
     groups = json.loads(shipped(f"results/{BY_PAIR}/groups.json").read_text("utf-8"))
     assert groups[-1]["seen"] < groups[0]["seen"] and groups[-1]["unseen"] > groups[0]["unseen"]
-    assert recorded(BY_SENTENCE)[1][0]["epoch"] == 1 and recorded(BY_SENTENCE)[0]["data"]["leak"] < recorded(BY_PAIR)[0]["data"]["leak"]
-    assert max(best(name)["epoch"] for name in (BY_SENTENCE, BY_PAIR)) < 15, "both are best earlier than the article's"
+    assert (
+        recorded(BY_SENTENCE)[1][0]["epoch"] == 1
+        and recorded(BY_SENTENCE)[0]["data"]["leak"] < recorded(BY_PAIR)[0]["data"]["leak"]
+    )
+    assert (
+        max(best(name)["epoch"] for name in (BY_SENTENCE, BY_PAIR)) < 15
+    ), "both are best earlier than the article's"
     for epoch, name in (10, BY_SENTENCE), (15, BY_PAIR):
         assert abs(recorded(name)[1][epoch - 1]["valid_smoothed"] - TOLD[epoch]) < 0.01
 
@@ -100,7 +185,9 @@ def test_our_recipe_gets_there_earlier():
 def test_neighbouring_epochs_are_better_averaged_until_the_rate_is_zero():
     rows = json.loads(shipped("results/tatoeba-fr/averages.json").read_text("utf-8"))
     held = {tuple(row["epochs"]): row["loss"] for row in rows}
-    assert all(held[n - 1, n] < min(held[n - 1,], held[n,]) for n in (4, 5, 6)) and held[8,] == min(held.values())
+    assert all(held[n - 1, n] < min(held[n - 1,], held[n,]) for n in (4, 5, 6)) and held[8,] == min(
+        held.values()
+    )
 
 
 def test_what_the_experiments_found():
@@ -108,9 +195,17 @@ def test_what_the_experiments_found():
         return types.SimpleNamespace(**outcome(f"exp-{name}"))
 
     for size in "small", "large":
-        assert row(f"data-5k-{size}").BLEU < row(f"data-50k-{size}").BLEU < row(f"data-all-{size}").BLEU, "more data, better"
+        assert (
+            row(f"data-5k-{size}").BLEU
+            < row(f"data-50k-{size}").BLEU
+            < row(f"data-all-{size}").BLEU
+        ), "more data, better"
     base, untied, plain = row("data-all-small"), row("tied-no"), row("smoothing-0.0")
-    assert untied.perplexity < base.perplexity and untied.BLEU > base.BLEU + 1 and untied.parameters > 2 * base.parameters
+    assert (
+        untied.perplexity < base.perplexity
+        and untied.BLEU > base.BLEU + 1
+        and untied.parameters > 2 * base.parameters
+    )
     assert plain.perplexity < base.perplexity and abs(plain.BLEU - base.BLEU) < 0.5
 
 

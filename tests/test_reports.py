@@ -1,4 +1,5 @@
 """Reports of several test sets: scored as each alone, with no text that isn't ours to show."""
+
 import json
 
 import numpy as np
@@ -6,7 +7,8 @@ import numpy as np
 from test_evaluation import ENGLISH, FRENCH, ONE, damaged
 
 from transformer_lit.evaluation import interval, rarest, report, word_counts
-from transformer_lit.support.reports import all_reports
+from transformer_lit.reports import all_reports
+
 
 def translations(lines):
     return [dict(zip(ENGLISH, damaged(0.2)))[line] for line in lines]
@@ -14,8 +16,12 @@ def translations(lines):
 
 def test_reports():
     pairs = [(ENGLISH[3].lower(), "Oui."), ("Nothing.", FRENCH[7])]
-    found = all_reports(translations, {"own": (ENGLISH, ONE), "part": (ENGLISH[:20], ONE[:20])}, pairs, own=["own"])
-    assert found["own"]["seen"] == [i == 3 for i in range(40)], "seen and unseen sentences are confused"
+    found = all_reports(
+        translations, {"own": (ENGLISH, ONE), "part": (ENGLISH[:20], ONE[:20])}, pairs, own=["own"]
+    )
+    assert found["own"]["seen"] == [
+        i == 3 for i in range(40)
+    ], "seen and unseen sentences are confused"
     assert found["own"]["hypotheses"] == damaged(0.2) and "hypotheses" not in found["part"]
     assert found["own"]["references_seen"] == 1 and found["own"]["fresh"]["sentences"] == 39
     assert json.loads(json.dumps(found)) == found
@@ -29,4 +35,6 @@ def test_reports_count_rarity_in_training():
     pairs = [(ENGLISH[0].upper(), FRENCH[0]), ("The street is wide.", "Oui.")]
     found = all_reports(translations, {"other": (ENGLISH[:3], ONE[:3])}, pairs)["other"]
     rare = rarest(ENGLISH[:3], word_counts(english for english, _ in pairs))
-    assert found == report(translations(ENGLISH[:3]), ONE[:3], ENGLISH[:3], rare, [french for _, french in pairs])
+    assert found == report(
+        translations(ENGLISH[:3]), ONE[:3], ENGLISH[:3], rare, [french for _, french in pairs]
+    )

@@ -1,4 +1,6 @@
-"""The RNN translators: the step is PyTorch's, pads and the future stay out, beams keep to their sentence, pieces become words."""
+"""The RNN translators: the step is PyTorch's, pads and the future stay out, beams keep to their
+sentence, pieces become words."""
+
 import math
 
 import pytest
@@ -14,11 +16,21 @@ from transformer_lit import equal_cost
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, reads_future, reads_padding
 from transformer_lit.rnn import (
-    DESIGNS, RNN, AdditiveAttention, RNNConfig, fitted, gru_step, both_ends, read_both_ways, word_of_piece, word_weights)
+    DESIGNS,
+    RNN,
+    AdditiveAttention,
+    RNNConfig,
+    fitted,
+    gru_step,
+    both_ends,
+    read_both_ways,
+    word_of_piece,
+    word_weights,
+)
 from transformer_lit.pocket import load_pocket
-from transformer_lit.support.measuring import Products, timed
-from transformer_lit.support.optimizers import MuonAndAdam
-from transformer_lit.support.word_maps import best_map, diagonal, maps_of
+from litbook.measuring import Products, timed
+from transformer_lit.runtime.optimizers import MuonAndAdam
+from litbook.word_maps import best_map, diagonal, maps_of
 from transformer_lit.tokens import Subwords, split_words
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, backward
 
@@ -40,7 +52,9 @@ def test_what_the_designs_are():
     "Dropout as everywhere in part IV; both are trained by Adam."
     assert RNNConfig(9, 4, 5).dropout == 0.1 and RNNConfig(9, 4, 5).attention
     assert {name: design.optimizer for name, design in DESIGNS.items()} == {
-        "rnn": "adam", "rnn-attention": "adam"}
+        "rnn": "adam",
+        "rnn-attention": "adam",
+    }
 
 
 @LOOKS
@@ -51,44 +65,64 @@ def test_one_word_alone(attention):
     same(one, whole[:, :1], "one word alone is said otherwise")
 
 
-# The step ------------------------------------------------------------------------------------------------------------
+# The step -----------------------------------------------------------------------------------------
+
 
 @given(SEEDS, st.integers(1, 5), st.integers(1, 6))
 def test_the_step_is_pytorchs(seed, d, n):
     torch.manual_seed(seed)
     cell = nn.GRUCell(d, n).double()
-    x, h = torch.randn(4, d, dtype=torch.float64), torch.randn(4, n, dtype=torch.float64, requires_grad=True)
+    x, h = torch.randn(4, d, dtype=torch.float64), torch.randn(
+        4, n, dtype=torch.float64, requires_grad=True
+    )
     a, u = F.linear(x, cell.weight_ih, cell.bias_ih), F.linear(h, cell.weight_hh, cell.bias_hh)
     ours, theirs = gru_step(a, u, h), cell(x, h)
-    z = (a + u).sigmoid()[:, n:2 * n]
-    n_ = (a + (a + u).sigmoid()[:, :n].repeat(1, 3) * u).tanh()[:, 2 * n:]
-    same(ours, theirs, "the step differs from nn.GRUCell", {
-        "the update gate is turned round": z * n_ + (1 - z) * h,
-        "the reset gate is not used": (1 - z) * (a + u).tanh()[:, 2 * n:] + z * h})
+    z = (a + u).sigmoid()[:, n : 2 * n]
+    n_ = (a + (a + u).sigmoid()[:, :n].repeat(1, 3) * u).tanh()[:, 2 * n :]
+    same(
+        ours,
+        theirs,
+        "the step differs from nn.GRUCell",
+        {
+            "the update gate is turned round": z * n_ + (1 - z) * h,
+            "the reset gate is not used": (1 - z) * (a + u).tanh()[:, 2 * n :] + z * h,
+        },
+    )
     weights = torch.linspace(-1, 1, ours.numel(), dtype=ours.dtype).view_as(ours)
-    one, = torch.autograd.grad((ours * weights).sum(), h, retain_graph=True)
-    other, = torch.autograd.grad((theirs * weights).sum(), h)
+    (one,) = torch.autograd.grad((ours * weights).sum(), h, retain_graph=True)
+    (other,) = torch.autograd.grad((theirs * weights).sum(), h)
     same(one, other, "the gradient into the state differs from nn.GRUCell's")
 
 
 def test_one_step_by_hand():
     word, past = torch.tensor([[0, math.log(3), 0.2], [0, 0, 1.2]])
-    assert abs(gru_step(word, past, torch.tensor([0.8])).item() - (0.25 * math.tanh(0.8) + 0.6)) < 1e-6
+    assert (
+        abs(gru_step(word, past, torch.tensor([0.8])).item() - (0.25 * math.tanh(0.8) + 0.6)) < 1e-6
+    )
 
 
 def test_every_gradient_of_the_step_is_pytorchs():
     torch.manual_seed(0)
     cell = nn.GRUCell(3, 4)
     x, h = (torch.randn(5, n, requires_grad=True) for n in (3, 4))
-    ours = gru_step(F.linear(x, cell.weight_ih, cell.bias_ih), F.linear(h, cell.weight_hh, cell.bias_hh), h)
+    ours = gru_step(
+        F.linear(x, cell.weight_ih, cell.bias_ih), F.linear(h, cell.weight_hh, cell.bias_hh), h
+    )
     weights, parts = torch.arange(20.0).view(5, 4), [x, h, *cell.parameters()]  # no two count alike
-    for mine, theirs in zip(torch.autograd.grad((ours * weights).sum(), parts), torch.autograd.grad((cell(x, h) * weights).sum(), parts)):
+    for mine, theirs in zip(
+        torch.autograd.grad((ours * weights).sum(), parts),
+        torch.autograd.grad((cell(x, h) * weights).sum(), parts),
+    ):
         torch.testing.assert_close(mine, theirs, atol=1e-4, rtol=1e-4)
 
 
 def test_a_row_of_pads_alone_is_finite():
     gru = nn.GRU(3, 4, batch_first=True, bidirectional=True)
-    assert read_both_ways(gru, torch.randn(2, 5, 3), torch.zeros(2, 5, dtype=torch.bool)).isfinite().all()
+    assert (
+        read_both_ways(gru, torch.randn(2, 5, 3), torch.zeros(2, 5, dtype=torch.bool))
+        .isfinite()
+        .all()
+    )
 
 
 @given(SEEDS, st.integers(1, 4), st.integers(1, 6))
@@ -100,13 +134,23 @@ def test_reading_is_that_of_each_sentence_alone(seed, rows, length):
     states = read_both_ways(gru, x, real)
     summary = both_ends(states, real)
     for b, n in enumerate(real.sum(1).tolist()):
-        alone, end = gru(x[b:b + 1, :n])
-        same(states[b, :n], alone[0], "padding leaks into the states", {"padding leaks into the backward direction": gru(x)[0][b, :n]})
+        alone, end = gru(x[b : b + 1, :n])
+        same(
+            states[b, :n],
+            alone[0],
+            "padding leaks into the states",
+            {"padding leaks into the backward direction": gru(x)[0][b, :n]},
+        )
         assert states[b, n:].abs().sum() == 0, "the states of pads are zero"
-        same(summary[b], end.flatten(), "the summary is the last word's forward and the first word's backward state")
+        same(
+            summary[b],
+            end.flatten(),
+            "the summary is the last word's forward and the first word's backward state",
+        )
 
 
-# The look ------------------------------------------------------------------------------------------------------------
+# The look -----------------------------------------------------------------------------------------
+
 
 @given(SEEDS, st.integers(1, 5))
 def test_a_closed_word_is_absent_and_the_query_is_heard(seed, n):
@@ -119,7 +163,9 @@ def test_a_closed_word_is_absent_and_the_query_is_heard(seed, n):
     same(context, cut, "a closed word is not as if it were absent")
     same(weights.sum(-1), torch.ones(2, 3).double(), "the weights of an open row add up to 1")
     if n > 1:
-        assert not torch.allclose(weights[:, 0], weights[:, 1]), "the query is not heard: is the tanh there?"
+        assert not torch.allclose(
+            weights[:, 0], weights[:, 1]
+        ), "the query is not heard: is the tanh there?"
     order = torch.randperm(n)
     mixed, _ = look(query, look.key(memory[:, order]), memory[:, order], mask[..., :n])
     same(mixed, cut, "the order of the words must not matter to a look")
@@ -133,27 +179,45 @@ def test_the_look_is_the_formula():
     context, _ = look(query, look.key(memory), memory, mask)
     for b, n in ((0, 6), (1, 4)):
         for t in range(3):
-            e = [(look.score.weight[0] * torch.tanh(look.query.weight @ query[b, t] + look.key.weight @ memory[b, j] + look.key.bias)
-                  ).sum().exp() for j in range(n)]
-            torch.testing.assert_close(context[b, t], sum(e[j] / sum(e) * memory[b, j] for j in range(n)))
+            e = [
+                (
+                    look.score.weight[0]
+                    * torch.tanh(
+                        look.query.weight @ query[b, t]
+                        + look.key.weight @ memory[b, j]
+                        + look.key.bias
+                    )
+                )
+                .sum()
+                .exp()
+                for j in range(n)
+            ]
+            torch.testing.assert_close(
+                context[b, t], sum(e[j] / sum(e) * memory[b, j] for j in range(n))
+            )
 
 
 def test_a_row_closed_everywhere_gives_zeros_and_gradients():
     look, memory = AdditiveAttention(3, 4, 5), torch.randn(2, 5, 4)
-    context, weights = look(torch.randn(2, 1, 3), look.key(memory), memory, torch.zeros(2, 1, 5, dtype=torch.bool))
+    context, weights = look(
+        torch.randn(2, 1, 3), look.key(memory), memory, torch.zeros(2, 1, 5, dtype=torch.bool)
+    )
     assert context.abs().sum() == 0 and weights.abs().sum() == 0, "a closed row must return zeros"
     context.sum().backward()
     assert all(w.grad is None or w.grad.isfinite().all() for w in look.parameters())
 
 
-# The translators -----------------------------------------------------------------------------------------------------
+# The translators ----------------------------------------------------------------------------------
+
 
 @LOOKS
 @MODES
 def test_neither_future_nor_padding(attention, training):
     model = rnn(attention, dropout=0.2).train(training)
     source, target = sentences(3, 6, 1), sentences(3, 5, 2, pads=None)
-    assert not any(reads_future(lambda y: model(source, y), target, t) for t in range(4)), "the decoder reads the future"
+    assert not any(
+        reads_future(lambda y: model(source, y), target, t) for t in range(4)
+    ), "the decoder reads the future"
     model.eval()  # dropout falls otherwise where there are more pads
 
     def said(tokens):
@@ -183,24 +247,39 @@ def test_steps_give_what_the_whole_gives(attention, seed):
 @MODES
 @LOOKS
 def test_the_decoders_loop_is_pytorchs_gru(attention, training):
-    "Without attention nn.GRU can run the loop; with it, nn.GRUCell fed with the contexts that were found."
+    """Without attention nn.GRU can run the loop; with it, nn.GRUCell fed with the contexts that
+    were found."""
     model = rnn(attention).train(training)
     source, x = sentences(2, 5, 3), normal(2, 4, 6)
     gru = nn.GRU(6 + 14, 7, batch_first=True).double()
-    gru.load_state_dict({"weight_ih_l0": torch.cat([model.word.weight, model.context.weight], 1), "bias_ih_l0": model.word.bias,
-                         "weight_hh_l0": model.past.weight, "bias_hh_l0": model.past.bias})
+    gru.load_state_dict(
+        {
+            "weight_ih_l0": torch.cat([model.word.weight, model.context.weight], 1),
+            "bias_ih_l0": model.word.bias,
+            "weight_hh_l0": model.past.weight,
+            "bias_hh_l0": model.past.bias,
+        }
+    )
     memory = model.encode(source).detach()
     h, context, weights = model.walk(x, memory, source)
     theirs, _ = gru(torch.cat([x, context], -1), model.begin(memory, source)["h"].detach()[None])
     same(h, theirs, "the loop differs from nn.GRU")
     if not attention:  # with it the context depends on h, which nn.GRU doesn't see
-        pairs = zip(gradients(h, [x, model.past.weight, model.past.bias]), gradients(theirs, [x, gru.weight_hh_l0, gru.bias_hh_l0]), strict=True)
+        pairs = zip(
+            gradients(h, [x, model.past.weight, model.past.bias]),
+            gradients(theirs, [x, gru.weight_hh_l0, gru.bias_hh_l0]),
+            strict=True,
+        )
         for mine, other in pairs:
             same(mine, other, "a gradient through time differs from nn.GRU's")
     if attention:
         same(context, weights @ memory, "the context is the weighted sum of the source's states")
     else:
-        same(context, both_ends(memory, source != PAD)[:, None].expand_as(context), "without attention the context is the summary")
+        same(
+            context,
+            both_ends(memory, source != PAD)[:, None].expand_as(context),
+            "without attention the context is the summary",
+        )
 
 
 @LOOKS
@@ -208,7 +287,10 @@ def test_the_decoders_loop_is_pytorchs_gru(attention, training):
 def test_a_beam_keeps_to_its_sentence(attention, seed):
     model = rnn(attention, seed).eval()
     source = sentences(4, 5, seed)
-    for decode in (lambda s: beam_search(model, s, 3, max_length=6), lambda s: greedy_decode(model, s, 6)):
+    for decode in (
+        lambda s: beam_search(model, s, 3, max_length=6),
+        lambda s: greedy_decode(model, s, 6),
+    ):
         alone = [decode(row[row != PAD][None])[0] for row in source]
         assert decode(source) == alone, "the beams of one sentence must look at that sentence"
 
@@ -221,8 +303,10 @@ def test_each_beam_asks_with_its_own_state():
         h = torch.randn(6, 7).double()  # two beams a sentence, in a row
         context, brought, weights = model.look({**state, "h": h})
         for row in range(6):
-            one = {name: part[row // 2:row // 2 + 1] for name, part in state.items()}
-            for ours, alone in zip((context, brought, weights), model.look({**one, "h": h[row:row + 1]})):
+            one = {name: part[row // 2 : row // 2 + 1] for name, part in state.items()}
+            for ours, alone in zip(
+                (context, brought, weights), model.look({**one, "h": h[row : row + 1]})
+            ):
                 same(ours[row], alone[0], "each beam must ask with its own state, its own sentence")
 
 
@@ -238,7 +322,9 @@ def test_no_weights_without_attention():
 
 
 def test_what_a_model_is_made_of():
-    assert not hasattr(rnn(False), "attention") and rnn().config == RNNConfig(VOCAB, 6, 7, dropout=0.0, attention=True)
+    assert not hasattr(rnn(False), "attention") and rnn().config == RNNConfig(
+        VOCAB, 6, 7, dropout=0.0, attention=True
+    )
     dropped = RNN(RNNConfig(500, 64, 8, dropout=0.5))
     assert abs((dropped.vectors(torch.arange(500)) == 0).float().mean() - 0.5) < 0.02
     one, two = MuonAndAdam(rnn()).parts
@@ -248,8 +334,15 @@ def test_what_a_model_is_made_of():
 
 def test_muon_steps_all_matrices_but_the_embedding():
     model = rnn()
-    one, two = ({id(w) for group in part.param_groups for w in group["params"]} for part in MuonAndAdam(model).parts)
-    assert not one & two and one | two == {id(w) for w in model.parameters()} and id(model.tokens.weight) in two
+    one, two = (
+        {id(w) for group in part.param_groups for w in group["params"]}
+        for part in MuonAndAdam(model).parts
+    )
+    assert (
+        not one & two
+        and one | two == {id(w) for w in model.parameters()}
+        and id(model.tokens.weight) in two
+    )
 
 
 @LOOKS
@@ -266,8 +359,16 @@ def test_the_state_holds_what_the_look_needs(attention):
         target = sentences(3, 4, 10, pads=None)
         x = model.vectors(target)
         h, context, _ = model.walk(x, memory, source)
-        same(model.hidden(target, memory, source), model.readout(torch.cat([x, context, h], -1)), "the output reads word, context, state")
-        same(model(source, target), model.output(model.hidden(target, memory, source)), "forward is encode, hidden, output")
+        same(
+            model.hidden(target, memory, source),
+            model.readout(torch.cat([x, context, h], -1)),
+            "the output reads word, context, state",
+        )
+        same(
+            model(source, target),
+            model.output(model.hidden(target, memory, source)),
+            "forward is encode, hidden, output",
+        )
 
 
 def test_a_longer_sentence_makes_more_products_of_an_rnn_only():
@@ -306,7 +407,8 @@ def test_half_precision_and_an_empty_sentence(attention):
     assert model.encode(torch.full((2, 3), PAD)).isfinite().all()
 
 
-# Equal cost ----------------------------------------------------------------------------------------------------------
+# Equal cost ---------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("corpus", list(equal_cost.SCALES))
 @pytest.mark.parametrize("name", list(DESIGNS))
@@ -316,7 +418,10 @@ def test_parameters_within_two_percent(name, corpus):
     model = DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
     assert abs(equal_cost.count_parameters(model) / wanted - 1) < 0.02
     assert model.config.attention == (name != "rnn")
-    assert model.config.dropout == scale.sizes["dropout"] and model.config.d_model == scale.sizes["d_model"]
+    assert (
+        model.config.dropout == scale.sizes["dropout"]
+        and model.config.d_model == scale.sizes["d_model"]
+    )
 
 
 def test_a_size_that_does_not_fit_is_refused():
@@ -324,10 +429,14 @@ def test_a_size_that_does_not_fit_is_refused():
         fitted(True).build(50, {"d_model": 8, "dropout": 0.0}, 300)
 
 
-# Pieces and words ----------------------------------------------------------------------------------------------------
+# Pieces and words ---------------------------------------------------------------------------------
 
-TEXTS = ["L'animal n'a pas traversé la rue parce qu'il était trop fatigué.", "She didn't see the hairdresser, did she?",
-         "Où est-ce ? Là-bas, dans la forêt.", "a"]
+TEXTS = [
+    "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.",
+    "She didn't see the hairdresser, did she?",
+    "Où est-ce ? Là-bas, dans la forêt.",
+    "a",
+]
 PIECES = Subwords.build(TEXTS[:2], 280)
 
 
@@ -335,12 +444,14 @@ PIECES = Subwords.build(TEXTS[:2], 280)
 @pytest.mark.parametrize("language", ["en", "fr"])
 def test_every_piece_has_its_word(text, language):
     number, words = word_of_piece(PIECES, text, language), split_words(text, language)
-    assert len(number) == len(PIECES.encode(text)) and number[-1] == len(words), "EOS is a word of its own, the last"
+    assert len(number) == len(PIECES.encode(text)) and number[-1] == len(
+        words
+    ), "EOS is a word of its own, the last"
     letters = [""] * (len(words) + 1)
     spans = PIECES.tokenizer.encode(text).offsets
     ends = {}
     for word, (start, end) in zip(number, spans):  # the bytes of one letter share its span
-        letters[word] += text[max(start, ends.get(word, 0)):end]
+        letters[word] += text[max(start, ends.get(word, 0)) : end]
         ends[word] = end
     assert [x.strip() for x in letters[:-1]] == words, "a piece is counted to another word"
 
@@ -350,8 +461,14 @@ def test_rows_keep_their_sum_and_the_mean_is_over_pieces(seed):
     torch.manual_seed(seed)
     weights = torch.rand(2, 5, 4, dtype=torch.float64).softmax(-1)
     words = word_weights(weights, said=[0, 0, 1, 2, 2], seen=[0, 1, 1, 2])
-    same(words.sum(-1), torch.ones(2, 3).double(), "the rows of a word's pieces are averaged, its columns added up")
-    same(words[:, 0, 1], weights[:, :2, 1:3].sum(-1).mean(-1), "columns are added up, rows averaged")
+    same(
+        words.sum(-1),
+        torch.ones(2, 3).double(),
+        "the rows of a word's pieces are averaged, its columns added up",
+    )
+    same(
+        words[:, 0, 1], weights[:, :2, 1:3].sum(-1).mean(-1), "columns are added up, rows averaged"
+    )
     same(word_weights(weights, range(5), range(4)), weights, "one piece a word changes nothing")
 
 
@@ -368,8 +485,18 @@ def test_maps_between_words_and_the_best_of_them():
     pairs, pieces = load_pocket()["test"][:60], equal_cost.ground("pocket").tokens
 
     def even(source, target):  # a map that is even, and one that looks at the end alone
-        last = F.one_hot((source != PAD).sum(1) - 1, source.size(1)).float()[:, None].expand(-1, target.size(1), -1)
-        return torch.stack([(source != PAD)[:, None].expand_as(last) / (source != PAD).sum(1)[:, None, None], last], 1)
+        last = (
+            F.one_hot((source != PAD).sum(1) - 1, source.size(1))
+            .float()[:, None]
+            .expand(-1, target.size(1), -1)
+        )
+        return torch.stack(
+            [
+                (source != PAD)[:, None].expand_as(last) / (source != PAD).sum(1)[:, None, None],
+                last,
+            ],
+            1,
+        )
 
     maps = maps_of(even, pairs, pieces)
     for pair, found in zip(pairs, maps):
@@ -379,10 +506,12 @@ def test_maps_between_words_and_the_best_of_them():
     straight = [diagonal(pair) for pair in pairs]
     both = [torch.stack([found[1], line]) for found, line in zip(maps, straight)]
     at, rate = best_map(both[:30], pairs[:30], both[30:], pairs[30:])
-    assert at == 1 and rate == best_map(straight[:30], pairs[:30], straight[30:], pairs[30:])[1] < 0.8
+    assert (
+        at == 1 and rate == best_map(straight[:30], pairs[:30], straight[30:], pairs[30:])[1] < 0.8
+    )
 
 
 def test_timed_is_the_middle(monkeypatch):
     clock = iter([0, 9, 10, 11, 20, 24, 30, 33, 40, 42])  # 9, 1, 4, 3, 2
-    monkeypatch.setattr("transformer_lit.support.measuring.time.process_time", lambda: next(clock))
+    monkeypatch.setattr("litbook.measuring.time.process_time", lambda: next(clock))
     assert timed(lambda: None, 5) == 3

@@ -1,4 +1,6 @@
-"""Parts that came after 2017: each against a reference, each inside a whole model, and the scripts that measure them."""
+"""Parts that came after 2017: each against a reference, each inside a whole model, and the scripts
+that measure them."""
+
 import math
 
 import pytest
@@ -18,32 +20,67 @@ from transformer_lit.masks import BOS, PAD, causal_mask, padding_mask, reads_fut
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.multi_head import MultiHeadAttention
 from transformer_lit.since_2017 import (
-    DESIGNS, GROUPED, PRESENT, ROPE, SINGLE, GELUFeedForward, GroupedQueryAttention, LearnedPositions, RMSNorm,
-    RotaryAttention, RotaryGroupedAttention, SwiGLU, TokensOnly, assembled, at_size, cache_bytes, modern, rotate, with_parts,
-    with_rms_norm)
+    DESIGNS,
+    GROUPED,
+    PRESENT,
+    ROPE,
+    SINGLE,
+    GELUFeedForward,
+    GroupedQueryAttention,
+    LearnedPositions,
+    RMSNorm,
+    RotaryAttention,
+    RotaryGroupedAttention,
+    SwiGLU,
+    TokensOnly,
+    assembled,
+    at_size,
+    cache_bytes,
+    modern,
+    rotate,
+    with_parts,
+    with_rms_norm,
+)
 from transformer_lit.sublayers import FeedForward
 
 SEEDS, LENGTHS = st.integers(0, 10_000), st.integers(1, 9)
-PARTS = {"book": {}, "rms": dict(rms=True), "gelu": dict(feed_forward=GELUFeedForward), "swiglu": dict(feed_forward=SwiGLU),
-         "learned": dict(embedding=LearnedPositions), "rope": ROPE, "grouped": GROUPED,
-         "single": dict(attention=SINGLE, cross_attention=SINGLE), "all": PRESENT}
+PARTS = {
+    "book": {},
+    "rms": dict(rms=True),
+    "gelu": dict(feed_forward=GELUFeedForward),
+    "swiglu": dict(feed_forward=SwiGLU),
+    "learned": dict(embedding=LearnedPositions),
+    "rope": ROPE,
+    "grouped": GROUPED,
+    "single": dict(attention=SINGLE, cross_attention=SINGLE),
+    "all": PRESENT,
+}
 ALL = pytest.mark.parametrize("name", list(PARTS))
 
 
 def small(name: str, norm: str = "pre", layers: int = 2, **changes) -> Transformer:
     torch.manual_seed(5)
-    sizes = dict(d_model=16, n_heads=4, d_ff=24, n_encoder_layers=layers, n_decoder_layers=layers, dropout=0.0, norm=norm)
+    sizes = dict(
+        d_model=16,
+        n_heads=4,
+        d_ff=24,
+        n_encoder_layers=layers,
+        n_decoder_layers=layers,
+        dropout=0.0,
+        norm=norm,
+    )
     return assembled(TransformerConfig(40, **sizes | changes), **PARTS[name]).double().eval()
 
 
 def sentences(rows: int = 3, source: int = 6, target: int = 5) -> tuple:
     torch.manual_seed(7)
     src, tgt = torch.randint(4, 39, (rows, source)), torch.randint(4, 39, (rows, target))
-    src[0, source - 2:], tgt[:, 0] = PAD, BOS
+    src[0, source - 2 :], tgt[:, 0] = PAD, BOS
     return src, tgt
 
 
-# Norm and feed-forward ------------------------------------------------------------------------------------------
+# Norm and feed-forward ----------------------------------------------------------------------------
+
 
 @given(SEEDS, LENGTHS, st.sampled_from([1e-3, 1.0, 50.0]))
 def test_rms_norm(seed, rows, size):
@@ -53,16 +90,29 @@ def test_rms_norm(seed, rows, size):
     with torch.no_grad():
         theirs.weight.copy_(ours.weight.normal_())
     root = (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-    same(ours(x), theirs(x), "RMSNorm differs from nn.RMSNorm", {
-        "RMSNorm takes the mean away: that is LayerNorm": theirs.weight * F.layer_norm(x, (6,), eps=1e-5),
-        "RMSNorm divides by the length, not by the root mean square": theirs.weight * x / root / 6 ** 0.5,
-        "RMSNorm's weight is not used": x / root})
+    same(
+        ours(x),
+        theirs(x),
+        "RMSNorm differs from nn.RMSNorm",
+        {
+            "RMSNorm takes the mean away: that is LayerNorm": (
+                theirs.weight * F.layer_norm(x, (6,), eps=1e-5)
+            ),
+            "RMSNorm divides by the length, not by the root mean square": (
+                theirs.weight * x / root / 6**0.5
+            ),
+            "RMSNorm's weight is not used": x / root,
+        },
+    )
 
 
 def test_rms_norm_starts_as_layer_norm_does():
-    assert torch.equal(RMSNorm(4).weight, torch.ones(4)) and RMSNorm(4).eps == 1e-5 == nn.LayerNorm(4).eps
+    assert (
+        torch.equal(RMSNorm(4).weight, torch.ones(4))
+        and RMSNorm(4).eps == 1e-5 == nn.LayerNorm(4).eps
+    )
     x = torch.tensor([3.0, 4.0])
-    same(RMSNorm(2)(x), x / 12.5 ** 0.5, "RMSNorm of (3, 4)", atol=1e-5)
+    same(RMSNorm(2)(x), x / 12.5**0.5, "RMSNorm of (3, 4)", atol=1e-5)
 
 
 def test_rms_norm_trains_its_weight():
@@ -86,7 +136,9 @@ def test_an_exchanged_norm_changes_what_the_model_says():
     kept = {id(part) for part in model.modules() if not isinstance(part, nn.LayerNorm)}
     again = with_rms_norm(model)
     assert again is model and not torch.allclose(again(source, target), said)
-    assert {id(part) for part in model.modules() if not isinstance(part, RMSNorm)} == kept, "something else was exchanged"
+    assert {
+        id(part) for part in model.modules() if not isinstance(part, RMSNorm)
+    } == kept, "something else was exchanged"
 
 
 def test_with_rms_norm_reaches_every_norm():
@@ -94,8 +146,12 @@ def test_with_rms_norm_reaches_every_norm():
     weights = {id(part.weight) for part in model.modules() if isinstance(part, nn.LayerNorm)}
     assert with_rms_norm(model) is model
     norms = [part for part in model.modules() if isinstance(part, RMSNorm)]
-    assert len(norms) == 3 * 2 + 2 * 3 + 2 and not any(isinstance(part, nn.LayerNorm) for part in model.modules())
-    assert {id(norm.weight) for norm in norms} == weights, "the norms' weights must be taken over, with where they start"
+    assert len(norms) == 3 * 2 + 2 * 3 + 2 and not any(
+        isinstance(part, nn.LayerNorm) for part in model.modules()
+    )
+    assert {
+        id(norm.weight) for norm in norms
+    } == weights, "the norms' weights must be taken over, with where they start"
     optimizer = torch.optim.Adam(model.parameters())
     source, target = sentences(2)
     model(source % 30, target % 30).square().mean().backward()
@@ -108,7 +164,12 @@ def test_gelu_stands_between_the_two_matrices():
     assert isinstance(part, FeedForward) and len(part) == 3
     assert (part[0].out_features, part[2].out_features) == (32, 8)
     h = part[0](x)
-    same(part(x), part[2](h * 0.5 * (1 + torch.erf(h / 2 ** 0.5))), "GELU differs from its definition", atol=1e-5)
+    same(
+        part(x),
+        part[2](h * 0.5 * (1 + torch.erf(h / 2**0.5))),
+        "GELU differs from its definition",
+        atol=1e-5,
+    )
 
 
 @given(SEEDS)
@@ -116,20 +177,31 @@ def test_gated_feed_forward(seed):
     torch.manual_seed(seed)
     part, x = SwiGLU(6, 9).double(), torch.randn(2, 4, 6).double()
     gate, carry = part.gate(x), part.carry(x)
-    same(part(x), part.output(gate * gate.sigmoid() * carry), "SwiGLU differs from its equation", {
-        "the gate is a sigmoid without its feature: that is GLU": part.output(gate.sigmoid() * carry),
-        "what is carried goes through the swish": part.output(gate * F.silu(carry)),
-        "the gate is left out": part.output(F.silu(gate))})
+    same(
+        part(x),
+        part.output(gate * gate.sigmoid() * carry),
+        "SwiGLU differs from its equation",
+        {
+            "the gate is a sigmoid without its feature: that is GLU": part.output(
+                gate.sigmoid() * carry
+            ),
+            "what is carried goes through the swish": part.output(gate * F.silu(carry)),
+            "the gate is left out": part.output(F.silu(gate)),
+        },
+    )
 
 
 @pytest.mark.parametrize("d", [64, 96, 128, 512])
 def test_two_thirds(d):
     share = count_parameters(SwiGLU(d, 4 * d)) / count_parameters(FeedForward(d, 4 * d))
-    assert abs(share - 1) < 0.02, f"SwiGLU has {share:.2f} times the parameters: its inner size is 2/3 of d_ff"
+    assert (
+        abs(share - 1) < 0.02
+    ), f"SwiGLU has {share:.2f} times the parameters: its inner size is 2/3 of d_ff"
     assert SwiGLU(64, 256).gate.out_features == SwiGLU(64, 256).output.in_features == 171
 
 
-# Positions ------------------------------------------------------------------------------------------------------
+# Positions ----------------------------------------------------------------------------------------
+
 
 def by_complex(x, start=0, sign=1.0):
     "The closed form, pair by pair."
@@ -144,18 +216,30 @@ def test_rotate(seed, length, start, width):
     torch.manual_seed(seed)
     x = torch.randn(2, 3, length, width)
     half = torch.cat([x[..., 0::2], x[..., 1::2]], -1)
-    same(rotate(x, start), by_complex(x, start), "a rotation differs from its closed form", {
-        "turned the other way": by_complex(x, start, -1.0),
-        "positions are off by one": by_complex(x, start + 1),
-        "start is not used": by_complex(x),
-        "the halves are paired, not the neighbours": by_complex(half, start)}, atol=2e-5)
+    same(
+        rotate(x, start),
+        by_complex(x, start),
+        "a rotation differs from its closed form",
+        {
+            "turned the other way": by_complex(x, start, -1.0),
+            "positions are off by one": by_complex(x, start + 1),
+            "start is not used": by_complex(x),
+            "the halves are paired, not the neighbours": by_complex(half, start),
+        },
+        atol=2e-5,
+    )
 
 
 def test_rotate_keeps_type_and_length_and_turns_heads_alike():
     torch.manual_seed(0)
     x, deep = torch.randn(5, 16), torch.randn(2, 3, 5, 16)
     one = rotate(torch.tensor([[1.0, 0, 1, 0]]).expand(3, 4))[1]
-    same(one, torch.tensor([math.cos(1), math.sin(1), math.cos(0.01), math.sin(0.01)]), "the first pair turns by one radian", atol=1e-5)
+    same(
+        one,
+        torch.tensor([math.cos(1), math.sin(1), math.cos(0.01), math.sin(0.01)]),
+        "the first pair turns by one radian",
+        atol=1e-5,
+    )
     assert rotate(x.bfloat16()).dtype == torch.bfloat16
     assert torch.equal(rotate(deep, 2)[1, 2], rotate(deep[1, 2], 2))
     assert all(rotate(torch.ones(n, 4)).shape == (n, 4) for n in range(1, 10))
@@ -175,17 +259,29 @@ def test_rotary_attention_against_the_closed_form(kind):
     part, x = kind(16, 4), torch.randn(2, 5, 16)
     keys, values = part.keys_values(x, x)
     n = 4 // keys.size(1)
-    q, k, v = part.heads(part.query(x)), keys.repeat_interleave(n, 1), values.repeat_interleave(n, 1)
+    q, k, v = (
+        part.heads(part.query(x)),
+        keys.repeat_interleave(n, 1),
+        values.repeat_interleave(n, 1),
+    )
     merge = lambda y: part.output(y.transpose(1, 2).flatten(2))
     scores = lambda a, b: (a @ b.mT / 2).softmax(-1)
     right = scores(by_complex(q), by_complex(k))
-    wrong = {"values are turned as well": merge(right @ by_complex(v)),
-             "values are repeated in the wrong order": merge(right @ values.repeat(1, n, 1, 1)),
-             "keys are not turned": merge(scores(by_complex(q), k) @ v),
-             "queries are not turned": merge(scores(q, by_complex(k)) @ v),
-             "nothing is turned": merge(scores(q, k) @ v),
-             "keys are turned the other way": merge(scores(by_complex(q), by_complex(k, 0, -1.0)) @ v)}
-    same(part(x, x, x)[0], merge(right @ v), "rotary attention differs from its closed form", wrong, atol=1e-5)
+    wrong = {
+        "values are turned as well": merge(right @ by_complex(v)),
+        "values are repeated in the wrong order": merge(right @ values.repeat(1, n, 1, 1)),
+        "keys are not turned": merge(scores(by_complex(q), k) @ v),
+        "queries are not turned": merge(scores(q, by_complex(k)) @ v),
+        "nothing is turned": merge(scores(q, k) @ v),
+        "keys are turned the other way": merge(scores(by_complex(q), by_complex(k, 0, -1.0)) @ v),
+    }
+    same(
+        part(x, x, x)[0],
+        merge(right @ v),
+        "rotary attention differs from its closed form",
+        wrong,
+        atol=1e-5,
+    )
     same(part(x, x, x)[1], right, "the weights differ from the closed form's", atol=1e-5)
 
 
@@ -196,7 +292,9 @@ def test_a_query_knows_its_place_in_the_cache(kind):
     keys, values = part.keys_values(x, x)
     whole = part(x, x, x, causal_mask(6))[0]
     last = part.attend(x[:, 5:], keys, values)[0]
-    assert torch.allclose(last, whole[:, 5:], atol=1e-5), "the last query must stand at the last key's place, not at 0"
+    assert torch.allclose(
+        last, whole[:, 5:], atol=1e-5
+    ), "the last query must stand at the last key's place, not at 0"
 
 
 def test_rotary_attention_drops_and_fuses():
@@ -226,27 +324,45 @@ def test_embeddings():
     tokens = torch.randint(9, (2, 5))
     words, book = TokensOnly(9, 16, 0.0), Embedding(9, 16, 0.0)
     book.tokens = words.tokens
-    same(words(tokens, 4) + sinusoids(5, 16, 4), book(tokens, 4), "TokensOnly is not the book's embedding without positions",
-         atol=1e-5)
+    same(
+        words(tokens, 4) + sinusoids(5, 16, 4),
+        book(tokens, 4),
+        "TokensOnly is not the book's embedding without positions",
+        atol=1e-5,
+    )
     learned = LearnedPositions(9, 16, 0.0, longest=6)
     by_hand = (learned.tokens(tokens) + learned.positions.weight[[3, 4, 5, 5, 5]]) * 4
-    same(learned(tokens, 3), by_hand, "learned positions differ from their table", {
-        "√d_model is dropped": by_hand / 4,
-        "start is not used": (learned.tokens(tokens) + learned.positions.weight[:5]) * 4}, atol=1e-5)
+    same(
+        learned(tokens, 3),
+        by_hand,
+        "learned positions differ from their table",
+        {
+            "√d_model is dropped": by_hand / 4,
+            "start is not used": (learned.tokens(tokens) + learned.positions.weight[:5]) * 4,
+        },
+        atol=1e-5,
+    )
 
 
 def test_embeddings_begin_as_they_should():
     torch.manual_seed(0)
     tokens = torch.randint(9, (2, 6))
     words, wide = TokensOnly(9, 16, 0.0), LearnedPositions(9, 400, longest=100)
-    assert torch.equal(words(tokens, 4), words(tokens)), "without positions the start doesn't matter"
-    assert abs(wide.positions.weight.std() - 400 ** -0.5) < 1e-3 and wide.positions.num_embeddings == 100
+    assert torch.equal(
+        words(tokens, 4), words(tokens)
+    ), "without positions the start doesn't matter"
+    assert (
+        abs(wide.positions.weight.std() - 400**-0.5) < 1e-3 and wide.positions.num_embeddings == 100
+    )
     assert LearnedPositions(9, 16).positions.num_embeddings == 128
-    assert all((part(tokens) == 0).any() for part in (LearnedPositions(9, 16, 0.5), TokensOnly(9, 16, 0.5))), "no dropout"
+    assert all(
+        (part(tokens) == 0).any() for part in (LearnedPositions(9, 16, 0.5), TokensOnly(9, 16, 0.5))
+    ), "no dropout"
     assert not list(wide.buffers()), "the sinusoids are still there"
 
 
-# Groups ---------------------------------------------------------------------------------------------------------
+# Groups -------------------------------------------------------------------------------------------
+
 
 @given(SEEDS, st.sampled_from([(4, 4), (4, 2), (4, 1), (6, 3), (6, 2)]), st.booleans())
 def test_groups_against_torch(seed, heads, masked):
@@ -259,22 +375,45 @@ def test_groups_against_torch(seed, heads, masked):
         mask[..., 0] = True
     query, (keys, values), n = part.heads(part.query(x)), part.keys_values(y, y), n_heads // groups
     assert keys.shape == values.shape == (2, groups, 5, 4), "the cache holds (B, G, S, K)"
-    by = lambda k, v, **how: part.output(F.scaled_dot_product_attention(query, k, v, mask, **how).transpose(1, 2).flatten(2))
-    same(part(x, y, y, mask)[0], by(keys, values, enable_gqa=True), "grouped heads differ from PyTorch's", {
-        "groups are repeated in the wrong order: 0 1 0 1, not 0 0 1 1": by(keys.repeat(1, n, 1, 1), values.repeat(1, n, 1, 1)),
-        "values are repeated in the wrong order": by(keys.repeat_interleave(n, 1), values.repeat(1, n, 1, 1))})
+    by = lambda k, v, **how: part.output(
+        F.scaled_dot_product_attention(query, k, v, mask, **how).transpose(1, 2).flatten(2)
+    )
+    same(
+        part(x, y, y, mask)[0],
+        by(keys, values, enable_gqa=True),
+        "grouped heads differ from PyTorch's",
+        {
+            "groups are repeated in the wrong order: 0 1 0 1, not 0 0 1 1": by(
+                keys.repeat(1, n, 1, 1), values.repeat(1, n, 1, 1)
+            ),
+            "values are repeated in the wrong order": by(
+                keys.repeat_interleave(n, 1), values.repeat(1, n, 1, 1)
+            ),
+        },
+    )
     inputs, theirs = [x, y, *part.parameters()], by(keys, values, enable_gqa=True)
     wanted = gradients(theirs, inputs)
     for training in (True, False):
-        for mine, other in zip(gradients(part.train(training)(x, y, y, mask)[0], inputs), wanted, strict=True):
+        for mine, other in zip(
+            gradients(part.train(training)(x, y, y, mask)[0], inputs), wanted, strict=True
+        ):
             same(mine, other, "a gradient differs from PyTorch's")
 
 
 def test_full_groups_are_multi_head():
     torch.manual_seed(0)
-    full, plain, x = GroupedQueryAttention(16, 4, 4), MultiHeadAttention(16, 4), torch.randn(2, 5, 16)
+    full, plain, x = (
+        GroupedQueryAttention(16, 4, 4),
+        MultiHeadAttention(16, 4),
+        torch.randn(2, 5, 16),
+    )
     plain.load_state_dict(full.state_dict())
-    same(full(x, x, x)[0], plain(x, x, x)[0], "with as many groups as heads it must be multi-head attention", atol=1e-6)
+    same(
+        full(x, x, x)[0],
+        plain(x, x, x)[0],
+        "with as many groups as heads it must be multi-head attention",
+        atol=1e-6,
+    )
 
 
 def test_two_groups_unless_told_and_weights_of_every_head():
@@ -289,7 +428,8 @@ def test_groups_that_do_not_divide(heads, groups):
         GroupedQueryAttention(heads * 4, heads, groups)
 
 
-# Inside a model -------------------------------------------------------------------------------------------------
+# Inside a model -----------------------------------------------------------------------------------
+
 
 @ALL
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -298,23 +438,33 @@ def test_step_by_step_is_the_whole(name, norm):
     state, whole = model.start(source), model(source, target)
     for t in range(target.size(1)):
         logits, state = model.step(target[:, t], state)
-        same(logits, whole[:, t], f"{name}: decoding step by step says something else at step {t}", atol=1e-5)
+        same(
+            logits,
+            whole[:, t],
+            f"{name}: decoding step by step says something else at step {t}",
+            atol=1e-5,
+        )
 
 
 @ALL
 def test_nothing_leaks(name):
     model, (source, target) = small(name), sentences()
-    assert not reads_future(lambda tokens: model(source, tokens), target, 2), f"{name} reads the future"
+    assert not reads_future(
+        lambda tokens: model(source, tokens), target, 2
+    ), f"{name} reads the future"
     assert not reads_padding(lambda tokens: model.encode(tokens), source), f"{name} reads padding"
 
 
 @ALL
 def test_a_beam_shares_the_memory(name):
     model, (source, _) = small(name), sentences()
-    assert beam_search(model, source, 1, max_length=6) == greedy_decode(model, source, 6), f"{name}: a beam of one is greedy"
+    assert beam_search(model, source, 1, max_length=6) == greedy_decode(
+        model, source, 6
+    ), f"{name}: a beam of one is greedy"
     two = beam_search(model, source, 3, max_length=6)
-    assert two == [beam_search(model, row[row != PAD][None], 3, max_length=6)[0] for row in source], (
-        f"{name}: a sentence is decoded otherwise when it stands in a batch")
+    assert two == [
+        beam_search(model, row[row != PAD][None], 3, max_length=6)[0] for row in source
+    ], f"{name}: a sentence is decoded otherwise when it stands in a batch"
 
 
 @ALL
@@ -325,17 +475,23 @@ def test_every_weight_is_trained(name):
     assert not idle, f"{name}: no gradient reaches {idle}"
 
 
-@pytest.mark.parametrize("name, groups", [("book", 4), ("rope", 4), ("grouped", 2), ("single", 1), ("all", 2)])
+@pytest.mark.parametrize(
+    "name, groups", [("book", 4), ("rope", 4), ("grouped", 2), ("single", 1), ("all", 2)]
+)
 def test_bytes_of_the_cache(name, groups):
     model, (source, target) = small(name, layers=3), sentences(4, 7, 5)
     state = model.start(source)
     for t in range(5):
         _, state = model.step(target[:, t], state)
-    assert cache_bytes(state) == 2 * 3 * 4 * groups * 4 * (7 + 5) * 8, f"{name}: 2 · N · B · G · K · (S + T) numbers"
+    assert (
+        cache_bytes(state) == 2 * 3 * 4 * groups * 4 * (7 + 5) * 8
+    ), f"{name}: 2 · N · B · G · K · (S + T) numbers"
 
 
 def test_bytes_are_those_of_floats_alone():
-    assert cache_bytes([torch.ones(3), {"a": torch.ones(2).bool()}, (torch.ones(1).double(),)]) == 20
+    assert (
+        cache_bytes([torch.ones(3), {"a": torch.ones(2).bool()}, (torch.ones(1).double(),)]) == 20
+    )
     layer = {"keys": torch.zeros(2, 3), "mask": torch.ones(5).bool()}
     assert cache_bytes([layer, layer]) == 2 * (2 * 3) * 4
 
@@ -346,7 +502,9 @@ def test_a_part_gets_its_sizes_and_the_rest_stays():
             super().__init__()
             self.sizes = sizes
 
-    changed = with_parts(DecoderLayer, feed_forward=Noted, cross_attention=Noted)(8, 2, 32, 0.0, "pre")
+    changed = with_parts(DecoderLayer, feed_forward=Noted, cross_attention=Noted)(
+        8, 2, 32, 0.0, "pre"
+    )
     assert changed.feed_forward.sizes == (8, 32) and changed.cross_attention.sizes == (8, 2)
     assert type(changed.attention) is MultiHeadAttention and changed.around_attention.first
     with pytest.raises(AttributeError):
@@ -360,23 +518,39 @@ def test_nothing_exchanged_is_the_book_s_model(norm, other):
     ours = assembled(config).state_dict()
     torch.manual_seed(3)
     theirs = Transformer(config).state_dict()
-    assert {name for name in theirs if not torch.equal(ours[name], theirs[name])} == other, "more than the last norm's start"
+    assert {
+        name for name in theirs if not torch.equal(ours[name], theirs[name])
+    } == other, "more than the last norm's start"
 
 
 def test_parts_are_exchanged_and_nothing_else():
     model = small("all")
     for layer in [*model.encoder.layers, *model.decoder.layers]:
-        assert type(layer.attention) is RotaryGroupedAttention and type(layer.feed_forward) is SwiGLU
-    assert all(type(layer.cross_attention) is GroupedQueryAttention for layer in model.decoder.layers), (
-        "cross-attention must not be turned: places in two sentences have no distance")
-    assert model.output.weight is model.source.tokens.weight is model.target.tokens.weight, "the ties must survive"
-    assert (model.decoder.norm.weight == 1).all(), "the last norm of a pre-norm decoder starts at 1 here"
+        assert (
+            type(layer.attention) is RotaryGroupedAttention and type(layer.feed_forward) is SwiGLU
+        )
+    assert all(
+        type(layer.cross_attention) is GroupedQueryAttention for layer in model.decoder.layers
+    ), "cross-attention must not be turned: places in two sentences have no distance"
+    assert (
+        model.output.weight is model.source.tokens.weight is model.target.tokens.weight
+    ), "the ties must survive"
+    assert (
+        model.decoder.norm.weight == 1
+    ).all(), "the last norm of a pre-norm decoder starts at 1 here"
     with pytest.raises(AttributeError, match="feedforward"):
         with_parts(EncoderLayer, feedforward=SwiGLU)(8, 2, 16)
     names = [type(part).__name__ for part in model.modules()]
     assert names.count("RotaryGroupedAttention") == 4 and names.count("GroupedQueryAttention") == 2
-    assert names.count("SwiGLU") == 4 and names.count("TokensOnly") == 2 and not {"LayerNorm", "FeedForward"} & set(names)
-    assert type(modern(TransformerConfig(9, None, 16, 2, 8, 1, 1)).encoder.layers[0].feed_forward) is SwiGLU
+    assert (
+        names.count("SwiGLU") == 4
+        and names.count("TokensOnly") == 2
+        and not {"LayerNorm", "FeedForward"} & set(names)
+    )
+    assert (
+        type(modern(TransformerConfig(9, None, 16, 2, 8, 1, 1)).encoder.layers[0].feed_forward)
+        is SwiGLU
+    )
 
 
 def test_padding_closes_grouped_keys():
@@ -385,12 +559,15 @@ def test_padding_closes_grouped_keys():
     other[0, -1] = 9  # what stands under a closed mask
     memory = model.encode(source)
     mask = padding_mask(source)
-    here, there = (model.decoder(model.target(target), m, None, mask) for m in (memory, torch.where(
-        mask[:, 0, 0, :, None], memory, torch.full_like(memory, 3.0))))
+    here, there = (
+        model.decoder(model.target(target), m, None, mask)
+        for m in (memory, torch.where(mask[:, 0, 0, :, None], memory, torch.full_like(memory, 3.0)))
+    )
     assert torch.allclose(here, there), "cross-attention in groups reads padding"
 
 
-# The competitors ------------------------------------------------------------------------------------------------
+# The competitors ----------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("corpus", list(SCALES))
 @pytest.mark.parametrize("name", list(DESIGNS))
@@ -402,8 +579,11 @@ def test_a_design_meets_the_count(name, corpus):
     away = count_parameters(model) / wanted - 1
     assert abs(away) <= 0.02, f"{name} has {away:+.1%} parameters"
     assert model.config.norm == ("pre" if name.startswith(("pre", "all")) else "post")
-    assert design.optimizer == (name.split("-")[-1] if name.split("-")[-1] in ("adamw", "muon") else
-                                "muon" if name == "all-together" else "adam")
+    assert design.optimizer == (
+        name.split("-")[-1]
+        if name.split("-")[-1] in ("adamw", "muon")
+        else "muon" if name == "all-together" else "adam"
+    )
     assert isinstance(design, Design)
 
 
@@ -416,9 +596,14 @@ def test_one_thing_is_changed():
         with torch.device("meta"):
             model = DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
         kinds[name] = {type(part).__name__ for part in model.modules()}
-    changed = {"gelu": {"GELUFeedForward", "GELU", "FeedForward", "ReLU"}, "swiglu": {"SwiGLU", "FeedForward", "ReLU"},
-               "learned": {"LearnedPositions"}, "rope": {"RotaryAttention", "TokensOnly"},
-               "grouped-query": {"GroupedQueryAttention", "MultiHeadAttention"}, "rms-norm": {"RMSNorm", "LayerNorm"}}
+    changed = {
+        "gelu": {"GELUFeedForward", "GELU", "FeedForward", "ReLU"},
+        "swiglu": {"SwiGLU", "FeedForward", "ReLU"},
+        "learned": {"LearnedPositions"},
+        "rope": {"RotaryAttention", "TokensOnly"},
+        "grouped-query": {"GroupedQueryAttention", "MultiHeadAttention"},
+        "rms-norm": {"RMSNorm", "LayerNorm"},
+    }
     for name, parts in changed.items():
         assert kinds[name] ^ kinds["2017"] == parts, f"{name} changes more or less than its part"
 
@@ -429,17 +614,23 @@ def test_what_a_design_sets_besides_its_parts():
     scale = SCALES["pocket"]
     wanted = wanted_parameters(scale, scale.vocabulary)
     with torch.device("meta"):
-        width = {name: DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted).config.d_ff
-                 for name in ("multi-query", "grouped-query", "swiglu", "learned")}
+        width = {
+            name: DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted).config.d_ff
+            for name in ("multi-query", "grouped-query", "swiglu", "learned")
+        }
         idle = DESIGNS["no-dropout"].build(scale.vocabulary, scale.sizes, wanted)
         rms = DESIGNS["rms-norm"].build(scale.vocabulary, scale.sizes, wanted)
-    assert not any("around" in name and name.endswith("bias") for name, _ in rms.named_parameters()), "RMSNorm has no bias"
+    assert not any(
+        "around" in name and name.endswith("bias") for name, _ in rms.named_parameters()
+    ), "RMSNorm has no bias"
     assert width["multi-query"] > width["grouped-query"] > 256 == width["swiglu"] > width["learned"]
     assert idle.config.dropout == 0
 
 
 def test_a_width_that_fits_is_left_alone():
-    sizes = dict(d_model=16, n_heads=2, d_ff=50, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0)
+    sizes = dict(
+        d_model=16, n_heads=2, d_ff=50, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0
+    )
     count = count_parameters(assembled(TransformerConfig(60, **sizes)))
     build = at_size()
     assert build(60, sizes, count).config.d_ff == 50
@@ -449,41 +640,64 @@ def test_a_width_that_fits_is_left_alone():
 
 
 def test_nothing_is_drawn_before_the_model_that_counts():
-    "Counting draws no random number: with the same seed the weights are those of the model built alone."
-    sizes = dict(d_model=16, n_heads=2, d_ff=48, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0)
+    """Counting draws no random number: with the same seed the weights are those of the model built
+    alone."""
+    sizes = dict(
+        d_model=16, n_heads=2, d_ff=48, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0
+    )
     config = TransformerConfig(60, **sizes)
     torch.manual_seed(0)
     alone = assembled(config)
     torch.manual_seed(0)
-    for one, other in zip(alone.parameters(), at_size()(60, sizes, count_parameters(alone)).parameters(), strict=True):
+    for one, other in zip(
+        alone.parameters(), at_size()(60, sizes, count_parameters(alone)).parameters(), strict=True
+    ):
         assert torch.equal(one, other)
     wider = sizes | {"d_ff": 50}
-    fitted = at_size()(600, wider, round(1.015 * count_parameters(assembled(TransformerConfig(600, **wider)))))
+    fitted = at_size()(
+        600, wider, round(1.015 * count_parameters(assembled(TransformerConfig(600, **wider))))
+    )
     assert fitted.config.d_ff % 8 == 0, "more than 1% away another width is looked for"
 
 
 def test_which_parts_the_designs_have():
     assert ROPE == dict(attention=RotaryAttention, embedding=TokensOnly)
-    assert PRESENT == dict(attention=RotaryGroupedAttention, cross_attention=GroupedQueryAttention, embedding=TokensOnly, feed_forward=SwiGLU,
-                           rms=True)
+    assert PRESENT == dict(
+        attention=RotaryGroupedAttention,
+        cross_attention=GroupedQueryAttention,
+        embedding=TokensOnly,
+        feed_forward=SwiGLU,
+        rms=True,
+    )
     scale = SCALES["pocket"]
     wanted = wanted_parameters(scale, scale.vocabulary)
     kinds = {"2017": FeedForward, "gelu": GELUFeedForward, "swiglu": SwiGLU, "all-together": SwiGLU}
     for name, kind in kinds.items():
         with torch.device("meta"):
             model = DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
-        assert all(type(layer.feed_forward) is kind for stack in (model.encoder, model.decoder) for layer in stack.layers), name
+        assert all(
+            type(layer.feed_forward) is kind
+            for stack in (model.encoder, model.decoder)
+            for layer in stack.layers
+        ), name
     assert LearnedPositions(9, 16).dropout.p == 0.1
 
 
 def test_turned_attention_by_hand():
     "In evaluation no weight is dropped: softmax of turned queries and keys, times the values."
     torch.manual_seed(0)
-    part, x = RotaryAttention(16, 4, 0.5).double().eval(), torch.randn(2, 5, 16, dtype=torch.float64)
+    part, x = RotaryAttention(16, 4, 0.5).double().eval(), torch.randn(
+        2, 5, 16, dtype=torch.float64
+    )
     q, k, v = (part.heads(layer(x)) for layer in (part.query, part.key, part.value))
     scores = rotate(q) @ rotate(k).mT / 2
     by_hand = part.output((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-    same(part.attend(x, *part.keys_values(x, x))[0], by_hand, "turned attention in evaluation is not softmax(QKᵀ/√K) V", atol=1e-9)
+    same(
+        part.attend(x, *part.keys_values(x, x))[0],
+        by_hand,
+        "turned attention in evaluation is not softmax(QKᵀ/√K) V",
+        atol=1e-9,
+    )
 
 
 def test_the_cost_of_rope_is_no_byte():
@@ -493,4 +707,6 @@ def test_the_cost_of_rope_is_no_byte():
         model, (source, target) = small(name), sentences()
         _, state = model.step(target[:, 0], model.start(source))
         kept[name] = cache_bytes(state)
-    assert kept["book"] == kept["rope"] == 2 * kept["grouped"] == 2 * kept["all"] == 4 * kept["single"]
+    assert (
+        kept["book"] == kept["rope"] == 2 * kept["grouped"] == 2 * kept["all"] == 4 * kept["single"]
+    )

@@ -1,4 +1,6 @@
-"""Drawings of single chapters: the numbers and words that they show, and alt texts made from them."""
+"""Drawings of single chapters: the numbers and words that they show, and alt texts made from them.
+"""
+
 import ast
 import html
 import re
@@ -8,9 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_lit.support import figures, sketches
+from litbook import figures
+from litbook.drawings import sketches
 
-TREE = {"": {"elle": 0.55, "il": 0.45}, "elle": {"large": 0.4, "étroite": 0.35, "fatiguée": 0.25}, "il": {"fatigué": 0.9, "grand": 0.1}}
+TREE = {
+    "": {"elle": 0.55, "il": 0.45},
+    "elle": {"large": 0.4, "étroite": 0.35, "fatiguée": 0.25},
+    "il": {"fatigué": 0.9, "grand": 0.1},
+}
 
 
 def words(picture):
@@ -24,7 +31,9 @@ def test_a_tree_shows_each_product_and_names_the_best():
         for end, q in ends.items():
             assert end in shown and f"{q:.2f}" in shown
             assert not word or f"{TREE[''][word] * q:.4f}" in shown
-    assert "'il' with 0.45 and then 'fatigué' make 0.4050" in repr(picture) and "is the product above 0.2200" in repr(picture)
+    assert "'il' with 0.45 and then 'fatigué' make 0.4050" in repr(
+        picture
+    ) and "is the product above 0.2200" in repr(picture)
 
 
 def test_a_tree_fits_a_phone():
@@ -34,34 +43,62 @@ def test_a_tree_fits_a_phone():
 def test_the_longest_stays_on_top_and_what_is_saved_is_dashed():
     picture = sketches.staying({"one": 2, "two": 5, "three": 3})
     assert words(picture)[:3] == ["two", "three", "one"]
-    assert picture._repr_html_().count("stroke-dasharray") == 2 * 2, "two drawings, and the longest saves nothing"
-    assert "two 5 steps, three 3 steps, one 2 steps" in repr(picture) and picture.caption.startswith("Of 15 rows, 3 in each of 5 steps, 10 are computed")
+    assert (
+        picture._repr_html_().count("stroke-dasharray") == 2 * 2
+    ), "two drawings, and the longest saves nothing"
+    assert "two 5 steps, three 3 steps, one 2 steps" in repr(
+        picture
+    ) and picture.caption.startswith("Of 15 rows, 3 in each of 5 steps, 10 are computed")
 
 
 def test_each_true_word_goes_back_in():
     picture = sketches.shifted(["BOS", "il", "dort", "EOS"])
-    assert words(picture)[2:8] == ["il", "BOS", "dort", "il", "EOS", "dort"], "asked for above, read below"
-    assert picture._repr_html_().count("<polygon") == 2 * (3 + 2), "the last word asked for isn't read"
+    assert words(picture)[2:8] == [
+        "il",
+        "BOS",
+        "dort",
+        "il",
+        "EOS",
+        "dort",
+    ], "asked for above, read below"
+    assert picture._repr_html_().count("<polygon") == 2 * (
+        3 + 2
+    ), "the last word asked for isn't read"
     assert "asks for 3 words at once" in picture.caption
 
 
 def test_the_chosen_row_is_filled():
     picture = sketches.one_matrix(("a", "b", "c"), chosen=2, vocab=1_000_000, d_model=4)
     html = picture._repr_html_()
-    assert html.count(f'fill="{figures.GREY}"') == 2 * 8 and html.count("<rect") == 2 * (3 + 3 * 8), "for a desk and for a phone"
+    assert html.count(f'fill="{figures.GREY}"') == 2 * 8 and html.count("<rect") == 2 * (
+        3 + 3 * 8
+    ), "for a desk and for a phone"
     assert "holds 4.0 million numbers here; untied it would hold 12.0" in picture.caption
 
 
 def test_areas_are_in_proportion():
-    parts = {"embedding": 40, "encoder attention": 80, "decoder attention": 80, "cross-attention": 80, "LayerNorm": 40}
+    parts = {
+        "embedding": 40,
+        "encoder attention": 80,
+        "decoder attention": 80,
+        "cross-attention": 80,
+        "LayerNorm": 40,
+    }
     picture = sketches.parameter_areas({**parts, "feed-forward": 296}, layers=1)
     parts |= {"encoder feed-forward": 148, "decoder feed-forward": 148}
-    areas = [float(w) * float(h) for w, h in re.findall(r'<rect [^>]*width="([\d.]+)" height="([\d.]+)"', picture._repr_html_())]
+    areas = [
+        float(w) * float(h)
+        for w, h in re.findall(
+            r'<rect [^>]*width="([\d.]+)" height="([\d.]+)"', picture._repr_html_()
+        )
+    ]
     names = [word for word in words(picture) if word in parts]
     assert len(areas) == len(names) == 2 * 6, "for a desk and for a phone"
     for half in (slice(0, 6), slice(6, 12)):
         for name, area in zip(names[half], areas[half]):
-            assert area / areas[half][0] == pytest.approx(parts[name] / parts[names[half][0]], rel=1e-3)
+            assert area / areas[half][0] == pytest.approx(
+                parts[name] / parts[names[half][0]], rel=1e-3
+            )
     assert "LayerNorm 0.00 M" in words(picture)[-1]
     assert "feed-forward boxes hold 48%, the embedding 6% and the attentions 39%" in picture.caption
 
@@ -70,26 +107,45 @@ def test_areas_are_in_proportion():
 def test_a_cache_leaves_one_row(steps):
     page = sketches.cached_rows(steps)._repr_html_()
     empty = page.count("stroke-dasharray")
-    assert page.count("<rect") == 2 * 2 * steps ** 2, "two triangles, for a desk and for a phone"
-    assert 2 * steps ** 2 - empty / 2 == steps * (steps + 1) // 2 + steps, "a filled box is a score computed at the last step"
-    assert f"leaves {steps} of {steps * (steps + 1) // 2} scores" in sketches.cached_rows(steps).caption
+    assert page.count("<rect") == 2 * 2 * steps**2, "two triangles, for a desk and for a phone"
+    assert (
+        2 * steps**2 - empty / 2 == steps * (steps + 1) // 2 + steps
+    ), "a filled box is a score computed at the last step"
+    assert (
+        f"leaves {steps} of {steps * (steps + 1) // 2} scores" in sketches.cached_rows(
+            steps
+        ).caption
+    )
 
 
 def test_rows_count_from_one_and_say_the_next_word():
     picture = sketches.read_and_said(["<bos>", "il", "est", "<eos>"])
     assert "row 1" in words(picture) and "row 3" in words(picture) and "row 0" not in words(picture)
-    assert repr(picture) == "3 rows of the decoder: row 1 reads bos and says il, row 2 reads il and says est, row 3 reads est and says eos."
+    assert (
+        repr(picture)
+        == "3 rows of the decoder: row 1 reads bos and says il, row 2 reads il and says est, row 3"
+        " reads est and says eos."
+    )
 
 
 def test_runs_grow_along_the_diagonal_and_break():
-    assert sketches.runs("a b x d".split(), "a b c d".split()).tolist() == [[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
+    assert sketches.runs("a b x d".split(), "a b c d".split()).tolist() == [
+        [1, 0, 0, 0],
+        [0, 2, 0, 0],
+        [0, 0, 0, 0],
+        [0, 0, 0, 1],
+    ]
     picture = sketches.equal_runs("a b x d", "a b c d")
-    assert repr(picture).endswith("of 2, 1 words.") and picture.caption.startswith("3 of 4 words agree, in runs of 2, 1;")
-    assert "0" not in words(picture) and words(picture).count("1") == 2 * 2, "no zeros, on a desk or on a phone"
+    assert repr(picture).endswith("of 2, 1 words.") and picture.caption.startswith(
+        "3 of 4 words agree, in runs of 2, 1;"
+    )
+    assert (
+        "0" not in words(picture) and words(picture).count("1") == 2 * 2
+    ), "no zeros, on a desk or on a phone"
 
 
 def test_a_loop_shows_every_state_under_its_word():
-    states = torch.arange(12.).view(4, 3) / 8
+    states = torch.arange(12.0).view(4, 3) / 8
     picture = sketches.unrolled("a b c d".split(), states)
     shown = words(picture)
     assert all(f"{n:.4f}" in shown for n in states.flatten().tolist())
@@ -102,26 +158,49 @@ def test_a_look_joins_all_words_at_one_tick():
     assert 'viewBox="0 0 234 ' in html, "a phone has no need to scroll"
     assert {"loop: 3 ticks", "look: 1 tick", "tick 3", "h₃", "y₃"} <= set(shown)
     desk, phone = html.split('class="tl-phone"')
-    assert desk.count("<line") == 3 + 3 + 2 + 9, "ticks, words of the loop, its steps, and all pairs of the look"
-    assert phone.count("<line") == desk.count("<line") + 1, "below each other they have a tick 1 each"
-    assert "state 3 at tick 3" in repr(picture) and picture.caption == "For 3 words the loop takes 3 ticks, and the look takes one."
+    assert (
+        desk.count("<line") == 3 + 3 + 2 + 9
+    ), "ticks, words of the loop, its steps, and all pairs of the look"
+    assert (
+        phone.count("<line") == desk.count("<line") + 1
+    ), "below each other they have a tick 1 each"
+    assert (
+        "state 3 at tick 3" in repr(picture)
+        and picture.caption == "For 3 words the loop takes 3 ticks, and the look takes one."
+    )
 
 
 def test_ones_pick_out_the_rows_that_add_up():
-    x, eye = torch.tensor([0., 1, 0, 1]), torch.eye(4)
-    picture = sketches.query_key_value("dog", x, (2 * eye, eye, 3 * eye), "cat", torch.tensor([0., 1, 0, 3]))
+    x, eye = torch.tensor([0.0, 1, 0, 1]), torch.eye(4)
+    picture = sketches.query_key_value(
+        "dog", x, (2 * eye, eye, 3 * eye), "cat", torch.tensor([0.0, 1, 0, 3])
+    )
     shown = words(picture)
-    assert picture._repr_html_().count('opacity="0.35"') == 2 * 6 and "rows 2 and 4" in repr(picture), "for a desk and for a phone"
-    assert shown.count("3") == 2 * (4 + 2 + 1), "a diagonal, the two numbers that it leaves, and one of the other word's key"
+    assert picture._repr_html_().count('opacity="0.35"') == 2 * 6 and "rows 2 and 4" in repr(
+        picture
+    ), "for a desk and for a phone"
+    assert shown.count("3") == 2 * (
+        4 + 2 + 1
+    ), "a diagonal, the two numbers that it leaves, and one of the other word's key"
     assert {"q of dog", "k of cat", "= 8"} <= set(shown) and shown.count("6") == 2, "2 · 1 + 2 · 3"
-    assert picture.caption == "Rows 2 and 4 add up to the query of dog. Its product with the key of cat is a score of 8."
+    assert (
+        picture.caption
+        == "Rows 2 and 4 add up to the query of dog. Its product with the key of cat is a score"
+        " of 8."
+    )
 
 
 def test_a_sheet_of_attention_names_the_largest_weights():
     eye = torch.eye(3, 4)
-    weights = torch.tensor([[.2, .5, .3], [.1, .1, .8], [.6, .2, .2]])
-    picture = sketches.attention_sheet("a b c".split(), (eye, eye, eye), 4 * eye[:, :3], weights, weights @ eye)
-    assert picture.caption == "The largest weight in each row: “a” gives 0.50 to “b”, “b” gives 0.80 to “c”, “c” gives 0.60 to “a”."
+    weights = torch.tensor([[0.2, 0.5, 0.3], [0.1, 0.1, 0.8], [0.6, 0.2, 0.2]])
+    picture = sketches.attention_sheet(
+        "a b c".split(), (eye, eye, eye), 4 * eye[:, :3], weights, weights @ eye
+    )
+    assert (
+        picture.caption
+        == "The largest weight in each row: “a” gives 0.50 to “b”, “b” gives 0.80 to “c”, “c” gives"
+        " 0.60 to “a”."
+    )
     assert "÷ √4" in words(picture) and words(picture).count("2") == 2 * 3
 
 
@@ -131,14 +210,25 @@ def test_two_masks_leave_open_what_both_leave_open():
     html = picture._repr_html_()
     desk, phone = html.split('class="tl-phone"')
     for drawn in (desk, phone):
-        assert drawn.count("#e8e8e8") == 6 + 6 + 5 and drawn.count("#666666") == 3 + 3 + 4, "padding, causal, both"
+        assert (
+            drawn.count("#e8e8e8") == 6 + 6 + 5 and drawn.count("#666666") == 3 + 3 + 4
+        ), "padding, causal, both"
         widths = re.findall(r'<rect x="\S+" y="\S+" width="([\d.]+)"', drawn)
-        assert sorted(map(widths.count, set(widths))) == [6, 21], "two rows of three that broadcasting makes are small"
-    assert picture.caption == "A pair stays open only where both masks are open: 5 of 9. Light is open."
+        assert sorted(map(widths.count, set(widths))) == [
+            6,
+            21,
+        ], "two rows of three that broadcasting makes are small"
+    assert (
+        picture.caption
+        == "A pair stays open only where both masks are open: 5 of 9. Light is open."
+    )
 
 
 def test_a_last_state_waits_for_all():
-    assert sketches.unrolled("a b".split(), torch.ones(2, 3)).caption == "The last of the 2 states waits for all the others."
+    assert (
+        sketches.unrolled("a b".split(), torch.ones(2, 3)).caption
+        == "The last of the 2 states waits for all the others."
+    )
 
 
 def test_heads_count_from_one():
@@ -151,78 +241,156 @@ def test_heads_count_from_one():
 def test_every_word_reaches_the_chosen_one():
     picture = sketches.across_then_alone(["on", "the", "bank"], "bank")
     html = picture._repr_html_()
-    assert html.count("<rect") == 2 * 9 and html.count("<polygon") == 2 * 2 * 3, "for a desk and for a phone"
-    assert html.count('x2="619.333" y2="139"') == html.count('x2="298.333" y2="163"') == 3, "three arrows end at the third word"
+    assert (
+        html.count("<rect") == 2 * 9 and html.count("<polygon") == 2 * 2 * 3
+    ), "for a desk and for a phone"
+    assert (
+        html.count('x2="619.333" y2="139"') == html.count('x2="298.333" y2="163"') == 3
+    ), "three arrows end at the third word"
     assert "to bank" in repr(picture)
 
 
 def test_slots_show_what_elision_changed():
     picture = sketches.filled_slots([("S", "le animal", "l' animal"), ("V.aux", "a", "a")])
     assert {"S", "le animal", "l' animal", "a"} <= set(words(picture))
-    assert repr(picture).endswith("where le animal became l' animal.") and picture._repr_html_().count("stroke-dasharray") == 1
+    assert (
+        repr(picture).endswith("where le animal became l' animal.")
+        and picture._repr_html_().count("stroke-dasharray") == 1
+    )
 
 
 def test_linked_words_are_told_by_the_english_word():
-    picture = sketches.word_links(["it", "didn't", "."], ["il", "n'", "pas"], [(0, 0), (1, 2), (1, 1)])
+    picture = sketches.word_links(
+        ["it", "didn't", "."], ["il", "n'", "pas"], [(0, 0), (1, 2), (1, 1)]
+    )
     assert repr(picture).endswith("those that are linked: it with il, didn't with n' and pas.")
 
 
 def test_pairs_go_to_their_part():
-    picture = sketches.dealt_out({"train": [("I see.", "Je vois."), ("I see!", "Ah !")], "test": [("Go.", "Va !")]})
-    assert {"I see!", "Va !", "train", "test"} <= set(words(picture)) and picture._repr_html_().count("<polygon") == 3
-    assert repr(picture) == "3 pairs, dealt out by their English: train gets 2 of I see., I see!; test gets 1 of Go."
+    picture = sketches.dealt_out(
+        {"train": [("I see.", "Je vois."), ("I see!", "Ah !")], "test": [("Go.", "Va !")]}
+    )
+    assert {"I see!", "Va !", "train", "test"} <= set(
+        words(picture)
+    ) and picture._repr_html_().count("<polygon") == 3
+    assert (
+        repr(picture)
+        == "3 pairs, dealt out by their English: train gets 2 of I see., I see!; test gets 1 of Go."
+    )
 
 
 def test_recorded_curves_tell_where_they_end():
     log = [{"kind": "step", "step": n, "loss": 9.0 / n} for n in (1, 2, 3)] + [
-        {"kind": "epoch", "step": n, "valid_loss": 4.0 / n} for n in (2, 4)]
-    assert repr(sketches.training_curves(log)) == ("Training loss falls from 9.0 to 3.0 nats per token in 3 steps, held-out loss "
-                                                   "from 2.00 after the first epoch to 1.00.")
-    drawn = sketches.validation_by_epoch({"by pair": ([3, 4, 5], [3.0, 2.5, 2.25]), "by pair, seen": ([4, 5], [2.0, 1.0])})
+        {"kind": "epoch", "step": n, "valid_loss": 4.0 / n} for n in (2, 4)
+    ]
+    assert (
+        repr(sketches.training_curves(log))
+        == "Training loss falls from 9.0 to 3.0 nats per token in 3 steps, held-out loss "
+        "from 2.00 after the first epoch to 1.00."
+    )
+    drawn = sketches.validation_by_epoch(
+        {"by pair": ([3, 4, 5], [3.0, 2.5, 2.25]), "by pair, seen": ([4, 5], [2.0, 1.0])}
+    )
     assert repr(drawn).endswith("by pair 2.25; by pair, seen 1.00.")
     ticks = [float(word) for word in words(drawn) if re.fullmatch(r"[\d.]+", word)]
     assert 4 in ticks and 3.5 not in ticks, "an epoch is whole"
 
 
 def test_tables_of_records_keep_their_rows():
-    rows = [{"name": name, "beam": 4, "same": 9, "sentences": 10, "bleu": 50.126, "difference": {"low": -0.5, "high": 0.25},
-             "ratio": 0.5} for name in ("fp32", "int8")]
+    rows = [
+        {
+            "name": name,
+            "beam": 4,
+            "same": 9,
+            "sentences": 10,
+            "bleu": 50.126,
+            "difference": {"low": -0.5, "high": 0.25},
+            "ratio": 0.5,
+        }
+        for name in ("fp32", "int8")
+    ]
     table = sketches.precisions_compared(rows)._repr_html_()
-    assert "fp32<" not in table and "int8" in table and "9 of 10" in table and "50.13" in table and "−0.50 to +0.25" in table
-    kept = [{"epochs": [1], "step": 5, "loss": 3.0}, {"epochs": [2], "step": 10, "loss": 2.0}, {"epochs": [1, 2], "step": 10, "loss": 1.5}]
+    assert (
+        "fp32<" not in table
+        and "int8" in table
+        and "9 of 10" in table
+        and "50.13" in table
+        and "−0.50 to +0.25" in table
+    )
+    kept = [
+        {"epochs": [1], "step": 5, "loss": 3.0},
+        {"epochs": [2], "step": 10, "loss": 2.0},
+        {"epochs": [1, 2], "step": 10, "loss": 1.5},
+    ]
     table = sketches.averaged_checkpoints(kept, [(1, 2)], lambda step: step / 40)._repr_html_()
     assert all(text in table for text in ("0.250", "2.000", "1.500 (epoch 1)"))
     ends = [{"samples": {"Hi.": f"Salut {n}"}} for n in (1, 2, 3, 4)]
-    table = sketches.answers_by_epoch(ends, {"Hi.": True}, lambda english, french: french == "Salut 4")._repr_html_()
-    assert all(text in table for text in ("Salut 1", "Salut 2", "Salut 4", "seen", "yes")) and "Salut 3" not in table
+    table = sketches.answers_by_epoch(
+        ends, {"Hi.": True}, lambda english, french: french == "Salut 4"
+    )._repr_html_()
+    assert (
+        all(text in table for text in ("Salut 1", "Salut 2", "Salut 4", "seen", "yes"))
+        and "Salut 3" not in table
+    )
 
 
 def test_groups_of_few_sentences_are_left_out():
-    rows = [{"group": g, "sentences": n, "BLEU": 10.0 * g, "low": 1.0, "high": 99.0} for g, n in ((0, 30), (1, 24), (2, 25), (9, 3))]
-    picture = sketches.scores_by_group({"ours": rows, "few": rows[3:]}, "words", "BLEU by length", log=True)
-    assert repr(picture) == "BLEU by length, with 95% bands, first to last group: ours from 0 to 20."
+    rows = [
+        {"group": g, "sentences": n, "BLEU": 10.0 * g, "low": 1.0, "high": 99.0}
+        for g, n in ((0, 30), (1, 24), (2, 25), (9, 3))
+    ]
+    picture = sketches.scores_by_group(
+        {"ours": rows, "few": rows[3:]}, "words", "BLEU by length", log=True
+    )
+    assert (
+        repr(picture) == "BLEU by length, with 95% bands, first to last group: ours from 0 to 20."
+    )
     assert picture.caption == repr(picture), "a single set has nothing to be above"
     other = [{**row, "BLEU": 15.0} for row in rows[:3]]
     both = sketches.scores_by_group({"ours": rows, "theirs": other}, "words", "BLEU by length")
-    assert both.caption == "Ours scores highest in 1 of the 2 groups that it shares with another set."
+    assert (
+        both.caption == "Ours scores highest in 1 of the 2 groups that it shares with another set."
+    )
 
 
 def test_scores_tell_their_widths_and_ends():
-    around = [{"value": 40.0, "low": 30.0, "high": 50.0}, {"value": 42.0, "low": 40.0, "high": 44.5}]
-    assert repr(sketches.narrowing([50, 800], around, 42.0)).endswith("narrows from 20.0 to 4.5 points.")
-    assert sketches.narrowing([50, 800], around, 42.0).caption == (
-        "16 times the sentences make the 95% interval 4.4 times narrower: 20.0 points with 50 sentences, 4.5 with 800.")
-    moved = {"drop": np.array([[[100.0, 100.0], [40.0, 60.0]], [[100.0, 100.0], [50.0, 70.0]]])}  # (2, 2, 2)
-    assert repr(sketches.damaged_scores((0, 0.3), moved)).endswith("At 30%: drop, BLEU 45, chrF 65.")
+    around = [
+        {"value": 40.0, "low": 30.0, "high": 50.0},
+        {"value": 42.0, "low": 40.0, "high": 44.5},
+    ]
+    assert repr(sketches.narrowing([50, 800], around, 42.0)).endswith(
+        "narrows from 20.0 to 4.5 points."
+    )
+    assert (
+        sketches.narrowing([50, 800], around, 42.0).caption
+        == "16 times the sentences make the 95% interval 4.4 times narrower: 20.0 points with 50"
+        " sentences, 4.5 with 800."
+    )
+    moved = {
+        "drop": np.array([[[100.0, 100.0], [40.0, 60.0]], [[100.0, 100.0], [50.0, 70.0]]])
+    }  # (2, 2, 2)
+    assert repr(sketches.damaged_scores((0, 0.3), moved)).endswith(
+        "At 30%: drop, BLEU 45, chrF 65."
+    )
     both = sketches.damaged_scores((0, 0.3), {**moved, "exchange": moved["drop"] + 5})
-    assert both.caption == "At 30% BLEU is 45 to 50 for every fault; chrF tells them apart, from 65 (drop) to 70 (exchange)."
+    assert (
+        both.caption
+        == "At 30% BLEU is 45 to 50 for every fault; chrF tells them apart, from 65 (drop) to 70"
+        " (exchange)."
+    )
 
 
 def test_one_group_of_several_sets():
     row = {"group": 9, "sentences": 30, "BLEU": 41.26}
-    record = {"ours": {"by_length": [row, {**row, "group": 12}]}, "few": {"by_length": [{**row, "sentences": 24}]}}
+    record = {
+        "ours": {"by_length": [row, {**row, "group": 12}]},
+        "few": {"by_length": [{**row, "sentences": 24}]},
+    }
     assert sketches.at_group(record, ["ours", "few"], "by_length", 9) == "ours 41.3"
-    assert sketches.at_group(record, ["few", "ours"], "by_length", 9, at_least=24) == "few 41.3, ours 41.3"
+    assert (
+        sketches.at_group(record, ["few", "ours"], "by_length", 9, at_least=24)
+        == "few 41.3, ours 41.3"
+    )
 
 
 def test_who_counts_in_which_way():
@@ -231,77 +399,149 @@ def test_who_counts_in_which_way():
 
 
 def test_heads_are_counted_from_one():
-    rates = sketches.rates_by_head(torch.tensor([[0.5, 0.4], [0.2, 0.9]]), torch.tensor([0.45, 0.3]))
-    assert "Best head: layer 2, head 1, with 20.0%; the lowest mean is 30.0%" in repr(rates) and "mean" in words(rates)
-    assert rates.caption == "Head 1 of layer 2 aligns best of all heads, with 20.0% errors; the mean of the heads of layer 2 has 30.0%."
-    turns = sketches.head_turns({"encoder": torch.tensor([[0.001, -0.002]]), "cross": torch.tensor([[0.29, 0.0]])})
-    assert "0.2 in encoder, 29.0 in cross" in repr(turns) and {"0.1", "-0.2", "29.0"} <= {w.replace("−", "-") for w in words(turns)}
-    assert turns.caption == "Head 1 of cross layer 1 turns most, by 29.0 hundredths; no encoder head by more than 0.2."
-    off = sketches.heads_off(range(0, 6, 2), [1.0, 0.9, 0.5], [1.0, 0.6, 0.5], torch.tensor([[1.0, 0.8, 0.5], [1.0, 0.7, 0.5]]), 0.5)
-    assert "With half of the heads off: 90%, most turning first, 60%, largest turn first, and 75% in random order; at the end 50% and 50%." in repr(off)
-    assert off.caption == (
-        "Half of what the model knows is lost with all 4 heads off if the most turning go first, with 2 heads off if the largest turns do, and "
-        "with 3 in random order.")
+    rates = sketches.rates_by_head(
+        torch.tensor([[0.5, 0.4], [0.2, 0.9]]), torch.tensor([0.45, 0.3])
+    )
+    assert "Best head: layer 2, head 1, with 20.0%; the lowest mean is 30.0%" in repr(
+        rates
+    ) and "mean" in words(rates)
+    assert (
+        rates.caption
+        == "Head 1 of layer 2 aligns best of all heads, with 20.0% errors; the mean of the heads of"
+        " layer 2 has 30.0%."
+    )
+    turns = sketches.head_turns(
+        {"encoder": torch.tensor([[0.001, -0.002]]), "cross": torch.tensor([[0.29, 0.0]])}
+    )
+    assert "0.2 in encoder, 29.0 in cross" in repr(turns) and {"0.1", "-0.2", "29.0"} <= {
+        w.replace("−", "-") for w in words(turns)
+    }
+    assert (
+        turns.caption
+        == "Head 1 of cross layer 1 turns most, by 29.0 hundredths; no encoder head by more than"
+        " 0.2."
+    )
+    off = sketches.heads_off(
+        range(0, 6, 2),
+        [1.0, 0.9, 0.5],
+        [1.0, 0.6, 0.5],
+        torch.tensor([[1.0, 0.8, 0.5], [1.0, 0.7, 0.5]]),
+        0.5,
+    )
+    assert (
+        "With half of the heads off: 90%, most turning first, 60%, largest turn first, and 75% in"
+        " random order; at the end 50% and 50%."
+        in repr(off)
+    )
+    assert (
+        off.caption
+        == "Half of what the model knows is lost with all 4 heads off if the most turning go first,"
+        " with 2 heads off if the largest turns do, and with 3 in random order."
+    )
 
 
 def test_a_mapping_becomes_two_columns():
-    table = sketches.listed({"a": 0.5, "b": 2}, "word", "share", fmt="{:.1f}", caption="two")._repr_html_()
-    assert re.findall(r">([^<>]+)</t[hd]>", table) == ["word", "share", "a", "0.5", "b", "2"] and "two" in table
+    table = sketches.listed(
+        {"a": 0.5, "b": 2}, "word", "share", fmt="{:.1f}", caption="two"
+    )._repr_html_()
+    assert (
+        re.findall(r">([^<>]+)</t[hd]>", table) == ["word", "share", "a", "0.5", "b", "2"]
+        and "two" in table
+    )
 
 
 def test_vocabularies_tell_their_sizes():
     ceiling = [{"words": 900, "sentences lost, %": 20.0}, {"words": 300, "sentences lost, %": 60.0}]
     told = repr(sketches.words_and_pieces({300: 20.0, 800: 12.5}, 9.1, ceiling))
     assert "300, 20.0; 800, 12.5; words: 9.1" in told and "300, 60%; 900, 20%; byte pairs" in told
-    assert repr(sketches.unknown_by_size([{"words": 1200, "unknown": 0.02}])).endswith("1,200, 2.0%.")
+    assert repr(sketches.unknown_by_size([{"words": 1200, "unknown": 0.02}])).endswith(
+        "1,200, 2.0%."
+    )
 
 
 def test_shortcuts_stand_side_by_side():
     shares = {"nothing": {"naive": 0.58, "even": 0.5}, "noun": {"naive": 0.8, "even": 0.5}}
     picture = sketches.shortcuts_compared(shares, ["nothing", "noun"], ("naive", "even"))
-    assert repr(picture) == "Guessed right, naive and even: nothing 0.58 and 0.50; noun 0.80 and 0.50." and "noun, even" in words(picture)
+    assert repr(
+        picture
+    ) == "Guessed right, naive and even: nothing 0.58 and 0.50; noun 0.80 and 0.50." and "noun, even" in words(
+        picture
+    )
 
 
 def test_two_readers_differ_in_where_the_words_are_looked_for():
     picture = sketches.two_readers()
     said = words(picture)
-    assert said.count("it") == said.count("fatigué") == 2 and {"one summary", "a look for each word"} <= set(said)
+    assert said.count("it") == said.count("fatigué") == 2 and {
+        "one summary",
+        "a look for each word",
+    } <= set(said)
     assert "below" in repr(picture)
 
 
 def test_padding_is_counted_by_batches_of_two():
-    said = repr(sketches.padded(["a", "b c d", "e", "f g h"], {"As they come": (0, 1, 2, 3), "Sorted": (0, 2, 1, 3)}))
+    said = repr(
+        sketches.padded(
+            ["a", "b c d", "e", "f g h"], {"As they come": (0, 1, 2, 3), "Sorted": (0, 2, 1, 3)}
+        )
+    )
     assert "as they come, 4 of 16 places are padding; sorted, 0 of 12 places are padding" in said
 
 
 def test_each_padded_batch_is_as_wide_as_its_longer_sentence():
-    picture = sketches.padded(["a", "b c d", "e", "f g h"], {"As they come": (0, 1, 2, 3), "Sorted": (0, 2, 1, 3)})
-    assert picture._repr_html_().count("<rect") == 2 * (16 + 12), "for a desk and for a phone, no place outside a batch"
-    assert words(picture).count("2 · 4 = 8 places") == 2 * 3 and words(picture).count("2 · 2 = 4 places") == 2
+    picture = sketches.padded(
+        ["a", "b c d", "e", "f g h"], {"As they come": (0, 1, 2, 3), "Sorted": (0, 2, 1, 3)}
+    )
+    assert picture._repr_html_().count("<rect") == 2 * (
+        16 + 12
+    ), "for a desk and for a phone, no place outside a batch"
+    assert (
+        words(picture).count("2 · 4 = 8 places") == 2 * 3
+        and words(picture).count("2 · 2 = 4 places") == 2
+    )
 
 
 def test_a_killed_run_writes_its_last_lines_again():
     picture = sketches.killed_and_resumed(killed=9, saved=(3, 6), end=12)
     assert {"3", "6", "9", "12", "7 to 9: cut, then written again"} <= set(words(picture))
-    assert "killed. It resumes at 6" in repr(picture) and picture._repr_html_().count("stroke-dasharray") >= 6
+    assert (
+        "killed. It resumes at 6" in repr(picture)
+        and picture._repr_html_().count("stroke-dasharray") >= 6
+    )
 
 
 def test_over_clocks_draws_the_clocks_that_the_columns_are():
     angle = np.array([0.0, np.pi / 2])
     table = np.array([[0.0, 1.0, 1.0, 0.0]])
-    shown = sketches.over_clocks(table, {"one": angle}, annotate=True, rows=["here"], alt="one row of two clocks", caption="found")
+    shown = sketches.over_clocks(
+        table,
+        {"one": angle},
+        annotate=True,
+        rows=["here"],
+        alt="one row of two clocks",
+        caption="found",
+    )
     assert shown.caption == "found" and "tl-phone" not in shown.html, "two clocks fit a phone"
     desk = shown.html
     assert desk.count(">1.00<") == 2 and ">0.00<" not in desk, "a zero is an empty cell"
     assert ">here<" in desk and ">one<" in desk and ">clock<" in desk
-    plain = sketches.over_clocks(np.zeros((30, 4)), {"a": angle, "b": angle}, alt="thirty rows of zeros", caption="found").html.split("tl-phone")[0]
-    assert ">20<" in plain and ">+1<" in plain and ">0.00<" not in plain, "every tenth line is numbered, and a scale stands beside it"
+    plain = sketches.over_clocks(
+        np.zeros((30, 4)), {"a": angle, "b": angle}, alt="thirty rows of zeros", caption="found"
+    ).html.split("tl-phone")[0]
+    assert (
+        ">20<" in plain and ">+1<" in plain and ">0.00<" not in plain
+    ), "every tenth line is numbered, and a scale stands beside it"
 
 
 def test_table_of_clocks_is_the_papers(monkeypatch):
     from transformer_lit.embeddings import sinusoids
+
     seen = {}
-    monkeypatch.setattr(sketches.positions, "over_clocks", lambda table, hands, **words: seen.update(table=table, hands=hands, **words))
+    monkeypatch.setattr(
+        sketches.positions,
+        "over_clocks",
+        lambda table, hands, **words: seen.update(table=table, hands=hands, **words),
+    )
     sketches.table_of_clocks(60, 16, (10, 40))
     assert np.allclose(seen["table"], sinusoids(60, 32), atol=1e-4)
     assert list(seen["hands"]) == ["at 10", "at 40"] and np.isclose(seen["hands"]["at 40"][0], 40)
@@ -309,49 +549,99 @@ def test_table_of_clocks_is_the_papers(monkeypatch):
 
 
 def test_moved_by_layer_tells_what_moved():
-    shown = sketches.moved_by_layer({"embedding": [0.0, 0.0, 5.0], "layer 1": [1.0, 2.0, 4.0]}, ["a", "b", "x/y"], [True, True, False])
-    assert "the shared words are the same; after layer 1 each of them differs, by 1.0% to 2.0%" in shown.caption and "layer 1 1.0 to 2.0" in shown.alt
+    shown = sketches.moved_by_layer(
+        {"embedding": [0.0, 0.0, 5.0], "layer 1": [1.0, 2.0, 4.0]},
+        ["a", "b", "x/y"],
+        [True, True, False],
+    )
+    assert (
+        "the shared words are the same; after layer 1 each of them differs, by 1.0% to 2.0%"
+        in shown.caption
+        and "layer 1 1.0 to 2.0" in shown.alt
+    )
 
 
 def test_each_head_is_a_dot_with_what_it_costs():
-    left = {("cross", 0, 0): 1.0, ("cross", 0, 1): 0.9, ("encoder", 0, 0): 1.0, ("encoder", 0, 1): 0.997}
+    left = {
+        ("cross", 0, 0): 1.0,
+        ("cross", 0, 1): 0.9,
+        ("encoder", 0, 0): 1.0,
+        ("encoder", 0, 1): 0.997,
+    }
     picture = sketches.points_lost(left, 1.0)
-    assert picture._repr_html_().count("<circle") == 4 and {"0.0", "10.0", "0.3", "layer 1", "encoder", "cross"} <= set(words(picture))
-    assert picture.caption == ("3 of 4 heads can be switched off alone at a cost of less than half a point; the costliest, head 2 of cross layer 1, "
-                               "costs 10.0.")
-    assert words(picture).index("encoder") < words(picture).index("cross"), "the encoder stands left"
+    assert picture._repr_html_().count("<circle") == 4 and {
+        "0.0",
+        "10.0",
+        "0.3",
+        "layer 1",
+        "encoder",
+        "cross",
+    } <= set(words(picture))
+    assert (
+        picture.caption
+        == "3 of 4 heads can be switched off alone at a cost of less than half a point; the"
+        " costliest, head 2 of cross layer 1, costs 10.0."
+    )
+    assert words(picture).index("encoder") < words(picture).index(
+        "cross"
+    ), "the encoder stands left"
     better = sketches.points_lost({("cross", 0, 0): 0.9, ("cross", 0, 1): 0.95}, 0.9)
     assert {"0.0", "−5.0"} <= set(words(better)), "a head that harms has a loss below zero"
 
 
 def test_a_killed_run_tells_how_many_lines_are_written_twice():
-    assert "Killed at step 9, the run goes on from the checkpoint of step 6: 3 lines" in sketches.killed_and_resumed(9, (3, 6), 12).caption
+    assert (
+        "Killed at step 9, the run goes on from the checkpoint of step 6: 3 lines"
+        in sketches.killed_and_resumed(9, (3, 6), 12).caption
+    )
 
 
-BEAM = [[(-0.5, 0, "elle"), (-0.8, 0, "il"), (-9.0, 0, "on"), (-9.5, 0, "EOS")],
-        [(-0.9, 1, "fatigué"), (-1.5, 0, "large"), (-1.6, 0, "étroite"), (-1.9, 1, "EOS")],
-        [(-0.9, 0, "EOS"), (-1.5, 1, "EOS"), (-3.0, 0, "et"), (-3.1, 1, "et")]]
+BEAM = [
+    [(-0.5, 0, "elle"), (-0.8, 0, "il"), (-9.0, 0, "on"), (-9.5, 0, "EOS")],
+    [(-0.9, 1, "fatigué"), (-1.5, 0, "large"), (-1.6, 0, "étroite"), (-1.9, 1, "EOS")],
+    [(-0.9, 0, "EOS"), (-1.5, 1, "EOS"), (-3.0, 0, "et"), (-3.1, 1, "et")],
+]
 
 
 def test_a_candidate_is_kept_dropped_or_finished():
     fates = [[node.fate for node in column] for column in sketches.beam_nodes(BEAM, 2, 0.6, "EOS")]
-    assert fates == [["open", "open", "cut", "cut"], ["open", "open", "cut", "cut"], ["done", "done", "cut", "cut"]], (
-        "an end below the best two counts for nothing, and after the last step nothing goes on")
+    assert fates == [
+        ["open", "open", "cut", "cut"],
+        ["open", "open", "cut", "cut"],
+        ["done", "done", "cut", "cut"],
+    ], "an end below the best two counts for nothing, and after the last step nothing goes on"
 
 
 def test_candidates_continue_the_beams_that_went_on():
-    second, third = sketches.beam_nodes([BEAM[0], [(-0.9, 0, "EOS"), (-1.0, 1, "fatigué"), (-1.5, 0, "large"), (-2.0, 0, "x")],
-                                         [(-1.1, 0, "EOS"), (-1.6, 1, "EOS")]], 2, 0.6, "EOS")[1:]
+    second, third = sketches.beam_nodes(
+        [
+            BEAM[0],
+            [(-0.9, 0, "EOS"), (-1.0, 1, "fatigué"), (-1.5, 0, "large"), (-2.0, 0, "x")],
+            [(-1.1, 0, "EOS"), (-1.6, 1, "EOS")],
+        ],
+        2,
+        0.6,
+        "EOS",
+    )[1:]
     assert [node.parent.word for node in second] == ["elle", "il", "elle", "elle"]
-    assert [node.parent.word for node in third] == ["fatigué", "large"], "an end makes room: beams are counted without it"
+    assert [node.parent.word for node in third] == [
+        "fatigué",
+        "large",
+    ], "an end makes room: beams are counted without it"
 
 
 def test_a_tree_of_a_search_tells_the_winner_and_its_score():
     picture = sketches.beam_tree(BEAM, 2)
     score = f"−{0.9 / (8 / 6) ** 0.6:.2f}"
-    assert picture.caption == f"At step 1 'il' is behind 'elle'. The beam keeps both, and 'il fatigué' wins with {score}."
+    assert (
+        picture.caption
+        == "At step 1 'il' is behind 'elle'. The beam keeps both, and 'il fatigué' wins with"
+        f" {score}."
+    )
     assert words(picture).count(score) == 2, "for a desk and for a phone"
-    assert f"'il fatigué' with {score}; 'elle large' with −{1.5 / (8 / 6) ** 0.6:.2f}" in repr(picture)
+    assert f"'il fatigué' with {score}; 'elle large' with −{1.5 / (8 / 6) ** 0.6:.2f}" in repr(
+        picture
+    )
     assert picture._repr_html_().count("<rect") == 2 * (12 + 2), "a finished one has two boxes"
 
 
@@ -362,78 +652,133 @@ def test_a_tree_without_an_end_says_so():
 
 def test_shift_by_tells_turns_and_what_lies_outside():
     shown = sketches.shift_by(3, np.eye(4) + 0.001, [np.pi, np.pi / 2])
-    assert "180.0°, 90.0°" in shown.caption and "exceeds 1e-03" in shown.caption and ">turn by 3<" in shown.html and ">cos 1<" in shown.html
+    assert (
+        "180.0°, 90.0°" in shown.caption
+        and "exceeds 1e-03" in shown.caption
+        and ">turn by 3<" in shown.html
+        and ">cos 1<" in shown.html
+    )
 
 
 def test_windows_read_says_how_far_both_go_together():
     right = np.stack([np.linspace(1, 0.5, 61)] * 2)
     assert "correlation of 1.00" in sketches.windows_read(right, right, 0.1).caption
     shown = sketches.windows_read(right, 1 - right, 0.1)
-    assert "correlation of -1.00" in shown.caption and f"{right[0, 44]:.0%} are right in sentences that start at 44" in shown.caption
+    assert (
+        "correlation of -1.00" in shown.caption
+        and f"{right[0, 44]:.0%} are right in sentences that start at 44" in shown.caption
+    )
 
 
 def test_joined_clocks_leaves_a_clock_with_itself_out():
     pairs = np.array([[1.0, 0.1, 0.3], [0.1, 0.9, 0.4], [0.3, 0.6, 0.9]])
-    assert "itself has size 1.00. The other clocks' blocks average 0.50 with one another and 0.20 with clock 0" in sketches.joined_clocks(pairs).caption
+    assert (
+        "itself has size 1.00. The other clocks' blocks average 0.50 with one another and 0.20 with"
+        " clock 0"
+        in sketches.joined_clocks(pairs).caption
+    )
 
 
 def test_residual_or_none_draws_the_fault_dashed():
     half = {True: np.ones((3, 2)), False: np.full((3, 2), 0.25)}
     shown = sketches.residual_or_none([1, 64], half, [2, 32], half)
-    assert "32 layers the stack learns 100% of the phrases with residuals and 25% without" in shown.caption
-    assert "stroke-dasharray" in shown.html and figures.FAULT.lower() in shown.html.lower() and "residual 1e+00 and 1e+00" in shown.alt
+    assert (
+        "32 layers the stack learns 100% of the phrases with residuals and 25% without"
+        in shown.caption
+    )
+    assert (
+        "stroke-dasharray" in shown.html
+        and figures.FAULT.lower() in shown.html.lower()
+        and "residual 1e+00 and 1e+00" in shown.alt
+    )
 
 
 def test_post_or_pre_compares_at_the_highest_rate():
     gradients = {"post-norm": np.full((3, 12), 0.5), "pre-norm": np.full((3, 12), 0.125)}
-    losses = {0.003: {"post-norm": np.ones((3, 20))}, 0.01: {"post-norm": np.full((3, 20), 2.0), "pre-norm": np.ones((3, 20))}}
+    losses = {
+        0.003: {"post-norm": np.ones((3, 20))},
+        0.01: {"post-norm": np.full((3, 20), 2.0), "pre-norm": np.ones((3, 20))},
+    }
     shown = sketches.post_or_pre(gradients, losses)
-    assert "4.0 times as large" in shown.caption and "rate 0.01: post-norm 2.00, pre-norm 1.00" in shown.caption and "rate 0.003, post-norm 1.00" in shown.alt
+    assert (
+        "4.0 times as large" in shown.caption
+        and "rate 0.01: post-norm 2.00, pre-norm 1.00" in shown.caption
+        and "rate 0.003, post-norm 1.00" in shown.alt
+    )
     assert "layer of 12" in shown.html
 
 
 def test_a_mean_is_taken_over_a_row_or_a_column():
     picture = sketches.norm_axes(["on", "the", "bank", "<pad>"], 3)
     for drawn in picture.html.split('class="tl-phone"'):
-        assert drawn.count("<rect") == 2 * 4 * 4 and drawn.count(f'fill="{figures.TEAL}"') == 4 + 4, "one row of four features, one column of four words"
-    assert words(picture).count("bank") == 2 + 1 and "4 words by four features" in repr(picture), "a phone has the words on the left only"
+        assert (
+            drawn.count("<rect") == 2 * 4 * 4 and drawn.count(f'fill="{figures.TEAL}"') == 4 + 4
+        ), "one row of four features, one column of four words"
+    assert words(picture).count("bank") == 2 + 1 and "4 words by four features" in repr(
+        picture
+    ), "a phone has the words on the left only"
 
 
 def test_pre_norm_leaves_the_thick_line_alone():
     desk, phone = sketches.norm_orders().html.split('class="tl-phone"')
     for drawn in (desk, phone):
-        assert drawn.count('stroke-width="3.2"') == 3 + 2, "behind a post-norm the word's line goes on, a pre-norm stands beside it"
+        assert (
+            drawn.count('stroke-width="3.2"') == 3 + 2
+        ), "behind a post-norm the word's line goes on, a pre-norm stands beside it"
         assert drawn.count(">norm</text>") == 2 and ">x + f(norm(x))</text>" in drawn
 
 
 def test_leaning_on_follows_the_last_word():
-    shown = sketches.leaning_on(torch.tensor([[0.5, 0.25], [1.0, 0.0]]), ["both", "causal"], ["bank", "river"], "bank")
-    assert shown.caption == "Share of river in the gradient at bank: both 25%, causal 0%." and "causal: bank 1.00, river 0.00" in shown.alt
+    shown = sketches.leaning_on(
+        torch.tensor([[0.5, 0.25], [1.0, 0.0]]), ["both", "causal"], ["bank", "river"], "bank"
+    )
+    assert (
+        shown.caption == "Share of river in the gradient at bank: both 25%, causal 0%."
+        and "causal: bank 1.00, river 0.00" in shown.alt
+    )
 
 
 def test_who_reads_counts_what_is_read():
     own, across = torch.ones(2, 2).tril().bool(), torch.tensor([[True, True, False]] * 2)
     shown = sketches.who_reads(own, across, ["BOS", "a"], ["x", "y", "pad"])
-    assert "reads 2 of the 3 source words, and no row reads the other 1. No target word" in shown.caption
-    assert "1 target word is read" in sketches.who_reads(own.mT, across, ["BOS", "a"], ["x", "y", "pad"]).caption
+    assert (
+        "reads 2 of the 3 source words, and no row reads the other 1. No target word"
+        in shown.caption
+    )
+    assert (
+        "1 target word is read" in sketches.who_reads(
+            own.mT, across, ["BOS", "a"], ["x", "y", "pad"]
+        ).caption
+    )
 
 
 def test_known_and_found_keeps_fixed_words_apart():
     known = torch.tensor([[1, 0], [0, 1], [0, 1]])
     weights = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]])
-    shown = sketches.known_and_found(known, weights, ["a", "b", "c"], ["x", "y"], torch.tensor([False, False, True]))
-    assert "in 2 of 2 rows that need the source, and in 0 of 1 whose" in shown.caption and "a 0.90, b 0.80, c 0.30" in shown.alt
+    shown = sketches.known_and_found(
+        known, weights, ["a", "b", "c"], ["x", "y"], torch.tensor([False, False, True])
+    )
+    assert (
+        "in 2 of 2 rows that need the source, and in 0 of 1 whose" in shown.caption
+        and "a 0.90, b 0.80, c 0.30" in shown.alt
+    )
 
 
 def test_ways_to_score_are_held_against_one():
     picture = sketches.ways_apart({"13a": 53.1, "intl": 56.4, "none": 52.0}, "13a")
-    assert picture.caption == "One output, 3 ways to score it: BLEU 52.0 to 56.4." and "13a +0.0, intl +3.3, none −1.1" in repr(picture)
+    assert (
+        picture.caption == "One output, 3 ways to score it: BLEU 52.0 to 56.4."
+        and "13a +0.0, intl +3.3, none −1.1" in repr(picture)
+    )
 
 
-# Chapter 14 --------------------------------------------------------------------------------------------------------
+# Chapter 14 ---------------------------------------------------------------------------------------
 
-RESULTS = {"everything": [(0.1, 0.99, 90), (0.2, 0.97, 95), (0.15, 1.0, 99)], "no mask": [(0.1, 0.0, 80), (0.3, 0.6, 70), (0.2, 0.1, float("inf"))],
-           "no ramp": [(2.0, 0.0, float("inf"))] * 3}
+RESULTS = {
+    "everything": [(0.1, 0.99, 90), (0.2, 0.97, 95), (0.15, 1.0, 99)],
+    "no mask": [(0.1, 0.0, 80), (0.3, 0.6, 70), (0.2, 0.1, float("inf"))],
+    "no ramp": [(2.0, 0.0, float("inf"))] * 3,
+}
 
 
 def test_a_copy_is_shown_beside_what_was_read():
@@ -448,120 +793,259 @@ def test_heads_that_point():
     weights[0, 1], weights[1, 0] = torch.eye(3), torch.full((3, 3), 1 / 3)
     pointing = weights.diagonal(dim1=-2, dim2=-1).mean(-1)
     shown = sketches.pointing_heads(weights, pointing)
-    assert shown.caption == "The word whose turn it is gets 100% of the weight in layer 1, head 2 and 33% of the weight in layer 2, head 1."
+    assert (
+        shown.caption
+        == "The word whose turn it is gets 100% of the weight in layer 1, head 2 and 33% of the"
+        " weight in layer 2, head 1."
+    )
     assert "layer 1 1.00, 1.00, 1.00; layer 2 0.33" in shown.alt and "say EOS" in shown.html
     cells = re.findall(r"<t[dh] [^>]*>([^<]*)<", sketches.by_head(pointing, "Weight")._repr_html_())
     assert cells == ["layer", "head 1", "head 2", "1", "0.000", "1.000", "2", "0.333", "0.000"]
 
 
 def test_loss_and_copies_end_as_told():
-    runs = {"honest": {"loss": [4.0, 0.5], "copies": [0.0, 1.0]}, "leaky": {"loss": [4.0, 0.25], "copies": [0.0, 0.01]}}
+    runs = {
+        "honest": {"loss": [4.0, 0.5], "copies": [0.0, 1.0]},
+        "leaky": {"loss": [4.0, 0.25], "copies": [0.0, 0.01]},
+    }
     shown = sketches.loss_and_copies(runs, every=2)
-    assert shown.caption == "Training loss of the last 2 steps, and copies after the last: honest, 2.2500 nats and 100.0% exact copies; leaky, 2.1250 nats and 1.0% exact copies."
+    assert (
+        shown.caption
+        == "Training loss of the last 2 steps, and copies after the last: honest, 2.2500 nats and"
+        " 100.0% exact copies; leaky, 2.1250 nats and 1.0% exact copies."
+    )
     assert "honest and leaky" in shown.alt and "#C2503C" in shown.html.upper()
 
 
 def test_copies_by_length_look_around_the_length():
-    shown = sketches.copies_by_length({"2 only": ([1, 2, 3], [0.0, 1.0, 0.25]), "1 to 2": ([1, 2, 3], [0.5, 1.0, 0.0])}, around=2)
-    assert shown.caption == "Exact copies of 1, 2 and 3 words, trained on 2 only: 0%, 100%, 25%; trained on 1 to 2: 50%, 100%, 0%."
+    shown = sketches.copies_by_length(
+        {"2 only": ([1, 2, 3], [0.0, 1.0, 0.25]), "1 to 2": ([1, 2, 3], [0.5, 1.0, 0.0])}, around=2
+    )
+    assert (
+        shown.caption
+        == "Exact copies of 1, 2 and 3 words, trained on 2 only: 0%, 100%, 25%; trained on 1 to 2:"
+        " 50%, 100%, 0%."
+    )
 
 
 def test_what_is_left_out_by_seed():
     cells = re.findall(r"<t[dh] [^>]*>([^<]*)<", sketches.what_is_left_out(RESULTS)._repr_html_())
     assert cells[4:8] == ["everything", "0.10–0.20", "97.0%–100.0%", "step 95"]
-    assert cells[8:] == ["no mask", "0.10–0.30", "0.0%–60.0%", "step 80", "no ramp", "2.00–2.00", "0.0%–0.0%", "never"]
-    assert sketches.copies_left(RESULTS).caption == "With everything, 99.0% of the sequences come back exactly; 2 of 2 changes leave fewer than half."
+    assert cells[8:] == [
+        "no mask",
+        "0.10–0.30",
+        "0.0%–60.0%",
+        "step 80",
+        "no ramp",
+        "2.00–2.00",
+        "0.0%–0.0%",
+        "never",
+    ]
+    assert (
+        sketches.copies_left(RESULTS).caption
+        == "With everything, 99.0% of the sequences come back exactly; 2 of 2 changes leave fewer"
+        " than half."
+    )
     assert "no mask 10.0%" in sketches.copies_left(RESULTS).alt
 
 
-# Chapters 15 to 18 -------------------------------------------------------------------------------------------------
+# Chapters 15 to 18 --------------------------------------------------------------------------------
+
 
 def test_pieces_stand_in_boxes_over_their_numbers():
-    assert [sketches.readable_piece(piece) for piece in (" a", "Ġa", b"\xc3\xa9", b"\xc3", "\n")] == ["␣a", "␣a", "é", "C3", "↵"]
-    shown = re.findall(r">([^<>]+)</span>", sketches.pieces({"it's <b>": ["it", " 's"], "": [b"x"]}, {"it's <b>": [7, 8]})._repr_html_())
+    assert [
+        sketches.readable_piece(piece) for piece in (" a", "Ġa", b"\xc3\xa9", b"\xc3", "\n")
+    ] == ["␣a", "␣a", "é", "C3", "↵"]
+    shown = re.findall(
+        r">([^<>]+)</span>",
+        sketches.pieces(
+            {"it's <b>": ["it", " 's"], "": [b"x"]}, {"it's <b>": [7, 8]}
+        )._repr_html_(),
+    )
     assert [html.unescape(text) for text in shown] == ["it's <b>", "it", "7", "␣'s", "8", "x"]
 
 
 def test_words_have_numbers_and_the_unknown_one_is_dashed():
     shown = sketches.numbered_words("a b !", ["a", "b", "!", "<eos>"], [4, 3, 3, 2], unknown=3)
-    assert words(shown) == ["a", "4", "b", "3", "!", "3", "<eos>", "2", "a b !"] and shown.html.count("stroke-dasharray") == 2
-    assert "a 4, b 3, ! 3, <eos> 2; a dashed" in repr(shown) and shown.caption == "The number 3, of the unknown word, stands for “b” and “!”."
+    assert (
+        words(shown) == ["a", "4", "b", "3", "!", "3", "<eos>", "2", "a b !"]
+        and shown.html.count("stroke-dasharray") == 2
+    )
+    assert (
+        "a 4, b 3, ! 3, <eos> 2; a dashed" in repr(shown)
+        and shown.caption == "The number 3, of the unknown word, stands for “b” and “!”."
+    )
     assert sketches.numbered_words("a", ["a"], [4], unknown=3).caption == "No word is unknown."
 
 
 def test_a_word_grows_to_one_token():
     shown = sketches.growing_word({(" ", "a", "b"): 0, (" ", "ab"): 3, (" ab",): 12})
-    assert words(shown) == ["bytes", "␣", "a", "b", "3 merges", "␣", "ab", "12 merges", "␣ab"] and shown.html.upper().count("#56B4E9") == 2
-    assert shown.caption == "“ab” and its space are 3 bytes at first, and one token after 12 merges of the whole text."
+    assert (
+        words(shown) == ["bytes", "␣", "a", "b", "3 merges", "␣", "ab", "12 merges", "␣ab"]
+        and shown.html.upper().count("#56B4E9") == 2
+    )
+    assert (
+        shown.caption
+        == "“ab” and its space are 3 bytes at first, and one token after 12 merges of the whole"
+        " text."
+    )
 
 
 def test_a_joint_list_is_counted():
-    assert sketches.joint_use({"English only": 30, "both": 50, "French only": 15, "neither": 5}).caption == (
-        "50% of the joint list is used by both languages, and 5 of its tokens by neither.")
-    counts = [{"at_least": 1, "words": 9000, "unknown": 0.01}, {"at_least": 2, "words": 4000, "unknown": 0.02}]
-    assert repr(sketches.without_rare_words(counts)) == (
-        "Leaving out words seen once shortens the list from 9,000 to 4,000 words. The share of unknown words rises from 1.0% to 2.0%.")
+    assert (
+        sketches.joint_use(
+            {"English only": 30, "both": 50, "French only": 15, "neither": 5}
+        ).caption
+        == "50% of the joint list is used by both languages, and 5 of its tokens by neither."
+    )
+    counts = [
+        {"at_least": 1, "words": 9000, "unknown": 0.01},
+        {"at_least": 2, "words": 4000, "unknown": 0.02},
+    ]
+    assert (
+        repr(sketches.without_rare_words(counts))
+        == "Leaving out words seen once shortens the list from 9,000 to 4,000 words. The share of"
+        " unknown words rises from 1.0% to 2.0%."
+    )
 
 
 def test_words_stand_in_a_row():
-    assert [sketches.in_a_row(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+    assert [sketches.in_a_row(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
 
 
 def test_captions_of_part_three_say_what_came_out():
-    log = [{"kind": "step", "step": n, "loss": 9.0} for n in (1, 2)] + [{"kind": "epoch", "step": n, "valid_loss": v} for n, v in ((1, 4.0), (2, 3.5), (3, 3.75))]
-    assert sketches.training_curves(log).caption == "The held-out loss is lowest after epoch 2 of 3, at 3.50 nats per token."
-    runs = {"told": ([1, 5], [5.0, 2.0]), "ours": ([1, 2, 3], [4.0, 2.0, 3.0]), "ours, seen": ([2, 3], [1.0, 1.0])}
+    log = [{"kind": "step", "step": n, "loss": 9.0} for n in (1, 2)] + [
+        {"kind": "epoch", "step": n, "valid_loss": v} for n, v in ((1, 4.0), (2, 3.5), (3, 3.75))
+    ]
+    assert (
+        sketches.training_curves(log).caption
+        == "The held-out loss is lowest after epoch 2 of 3, at 3.50 nats per token."
+    )
+    runs = {
+        "told": ([1, 5], [5.0, 2.0]),
+        "ours": ([1, 2, 3], [4.0, 2.0, 3.0]),
+        "ours, seen": ([2, 3], [1.0, 1.0]),
+    }
     drawn = sketches.validation_by_epoch(runs, reference="told", fault="ours")
-    assert drawn.caption == "The loss is lowest after epoch 5 (told) and epoch 2 (ours)." and "#C2503C" in drawn.html.upper()
+    assert (
+        drawn.caption == "The loss is lowest after epoch 5 (told) and epoch 2 (ours)."
+        and "#C2503C" in drawn.html.upper()
+    )
     assert sketches.validation_by_epoch(runs, caption="Seen it is.").caption == "Seen it is."
-    assert sketches.dealt_out({"train": [("I see.", "a"), ("I see!", "b")], "test": [("Go.", "c")]}).caption.startswith("3 pairs of 2 English")
-    assert sketches.unknown_by_size([{"words": 900, "unknown": 0.02}, {"words": 300, "unknown": 0.1}]).caption == (
-        "A list 3 times as long leaves 2.0% of the words unknown instead of 10.0%.")
+    assert sketches.dealt_out(
+        {"train": [("I see.", "a"), ("I see!", "b")], "test": [("Go.", "c")]}
+    ).caption.startswith("3 pairs of 2 English")
+    assert (
+        sketches.unknown_by_size(
+            [{"words": 900, "unknown": 0.02}, {"words": 300, "unknown": 0.1}]
+        ).caption
+        == "A list 3 times as long leaves 2.0% of the words unknown instead of 10.0%."
+    )
     shares = {"nothing": {"naive": 0.58, "even": 0.5}, "the noun": {"naive": 0.8, "even": 0.5}}
-    assert sketches.shortcuts_compared(shares, ["nothing", "the noun"], ("naive", "even")).caption == (
-        "The best of these shortcuts, the noun, is right on 80% of the sample “naive” and on 50% of “even”.")
-    assert sketches.word_links(["it", "didn't"], ["il", "n'", "pas"], [(0, 0), (1, 2), (1, 1)]).caption == (
-        "2 English words have 3 links; didn't has more than one.")
-    assert sketches.filled_slots([("S", "le animal", "l' animal")]).caption.endswith("le animal becomes l' animal.")
+    assert (
+        sketches.shortcuts_compared(shares, ["nothing", "the noun"], ("naive", "even")).caption
+        == "The best of these shortcuts, the noun, is right on 80% of the sample “naive” and on 50%"
+        " of “even”."
+    )
+    assert (
+        sketches.word_links(["it", "didn't"], ["il", "n'", "pas"], [(0, 0), (1, 2), (1, 1)]).caption
+        == "2 English words have 3 links; didn't has more than one."
+    )
+    assert sketches.filled_slots([("S", "le animal", "l' animal")]).caption.endswith(
+        "le animal becomes l' animal."
+    )
     ends = [{"samples": {"Hi.": "Salut", "No.": "Non"}}] * 2
-    assert "After 2 epochs 1 of 2 answers are right" in sketches.answers_by_epoch(
-        ends, {"Hi.": True, "No.": False}, lambda english, french: french == "Non")._repr_html_()
+    assert (
+        "After 2 epochs 1 of 2 answers are right" in sketches.answers_by_epoch(
+            ends, {"Hi.": True, "No.": False}, lambda english, french: french == "Non"
+        )._repr_html_()
+    )
 
 
 def test_the_package_hands_on_what_its_modules_draw():
-    modules = {path.stem: ast.parse(path.read_text(encoding="utf-8")) for path in Path(sketches.__file__).parent.glob("[a-z]*.py")}
-    drawn = {node.name for tree in modules.values() for node in tree.body if isinstance(node, ast.FunctionDef) and ast.unparse(node.returns) == "figures.Picture"}
-    assert len(drawn) > 50 and drawn <= set(sketches.__all__), f"sketches/__init__.py doesn't hand on {drawn - set(sketches.__all__)}"
+    modules = {
+        path.stem: ast.parse(path.read_text(encoding="utf-8"))
+        for path in Path(sketches.__file__).parent.glob("[a-z]*.py")
+    }
+    drawn = {
+        node.name
+        for tree in modules.values()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and ast.unparse(node.returns) == "figures.Picture"
+    }
+    assert len(drawn) > 50 and drawn <= set(
+        sketches.__all__
+    ), f"sketches/__init__.py doesn't hand on {drawn - set(sketches.__all__)}"
     assert all(hasattr(sketches, name) for name in sketches.__all__)
 
 
 def test_curves_of_training_say_what_came_out():
     drawn = sketches.falling_loss([4.0, 3.0, 2.0, 1.5, 1.25, 1.0])
-    assert repr(drawn) == "The training loss by step: 4.00 at step 1, 2.00 at step 3, 1.00 at step 6."
+    assert (
+        repr(drawn) == "The training loss by step: 4.00 at step 1, 2.00 at step 3, 1.00 at step 6."
+    )
     assert drawn.caption == "In 6 steps the loss falls from 4.00 to 1.00 nats per token."
     assert "4.00 at step 1" in repr(sketches.falling_loss([4.0, 3.0]))
     log = [{"kind": "step", "epoch": n // 2, "loss": 4.0 - n} for n in range(4)] + [
-        {"kind": "epoch", "epoch": n, "valid": 3.0 / n} for n in (1, 2)]
+        {"kind": "epoch", "epoch": n, "valid": 3.0 / n} for n in (1, 2)
+    ]
     drawn = sketches.losses_by_epoch(log)
-    assert "from 3.50 to 1.50" in repr(drawn) and drawn.caption.startswith("In 2 epochs the loss on new sentences falls from 3.00 to 1.50")
+    assert "from 3.50 to 1.50" in repr(drawn) and drawn.caption.startswith(
+        "In 2 epochs the loss on new sentences falls from 3.00 to 1.50"
+    )
     drawn = sketches.losses_apart({"nothing": [0.0, 0.0], "a part": [0.0, 0.25]})
-    assert drawn.caption == "How far a loss gets from that of the uninterrupted run: 0.000 nats if the checkpoint forgets nothing, 0.250 for a part."
-    drawn = sketches.range_by_epoch({"fp32": [[3.0, 1.0], [3.0, 2.0], [3.0, 1.5]], "bf16": [[3.0, 2.0]] * 3}, dashed="bf16")
-    assert drawn.caption == "After 2 epochs the median loss is 1.50 in fp32 and 2.00 in bf16. The bands reach from the lowest to the highest of 3 seeds." and "range of 3 seeds" in repr(drawn)
+    assert (
+        drawn.caption
+        == "How far a loss gets from that of the uninterrupted run: 0.000 nats if the checkpoint"
+        " forgets nothing, 0.250 for a part."
+    )
+    drawn = sketches.range_by_epoch(
+        {"fp32": [[3.0, 1.0], [3.0, 2.0], [3.0, 1.5]], "bf16": [[3.0, 2.0]] * 3}, dashed="bf16"
+    )
+    assert (
+        drawn.caption
+        == "After 2 epochs the median loss is 1.50 in fp32 and 2.00 in bf16. The bands reach from"
+        " the lowest to the highest of 3 seeds."
+        and "range of 3 seeds" in repr(drawn)
+    )
 
 
 def test_curves_of_decoding_say_what_came_out():
     drawn = sketches.cache_rates({16: (400.0, 100.0), 256: (300.0, 10.0)})
-    assert drawn.caption == "A cached step is 4 times as fast as an uncached one with 16 tokens said and 30 times with 256."
-    assert "the cached line goes from 400 to 300, the uncached line goes from 100 to 10" in repr(drawn)
+    assert (
+        drawn.caption
+        == "A cached step is 4 times as fast as an uncached one with 16 tokens said and 30 times"
+        " with 256."
+    )
+    assert "the cached line goes from 400 to 300, the uncached line goes from 100 to 10" in repr(
+        drawn
+    )
     drawn = sketches.found_by_width((1, 2, 4), {0.0: [0.5, 0.75, 1.0], 0.6: [0.5, 0.5, 0.5]})
-    assert drawn.caption == "At α = 0 the search finds the best sentence in 50% with a beam of 1 and 100% with a beam of 4."
-    drawn = sketches.lengths_by_alpha((0.0, 3.0), {"patient": [5.0, 50.0], "k finished": [5.0, 6.0]}, 6.25)
-    assert drawn.caption == ("From α = 0 to 3 the answers grow from 5.0 to 50.0 tokens (patient) and from 5.0 to 6.0 tokens "
-                             "(k finished); the data have 6.2.")
+    assert (
+        drawn.caption
+        == "At α = 0 the search finds the best sentence in 50% with a beam of 1 and 100% with a"
+        " beam of 4."
+    )
+    drawn = sketches.lengths_by_alpha(
+        (0.0, 3.0), {"patient": [5.0, 50.0], "k finished": [5.0, 6.0]}, 6.25
+    )
+    assert (
+        drawn.caption
+        == "From α = 0 to 3 the answers grow from 5.0 to 50.0 tokens (patient) and from 5.0 to 6.0"
+        " tokens (k finished); the data have 6.2."
+    )
 
 
 def test_what_is_kept_of_a_text_is_told_from_the_last_point():
     picture = sketches.words_kept([(3, 1.0), (7, 0.5)], [(3, 1.0), (7, 0.96)])
-    assert picture.caption == "With 2 sentences in one text, 96% of the words are kept if it is cut at sentence ends, and 50% if it is translated whole."
+    assert (
+        picture.caption
+        == "With 2 sentences in one text, 96% of the words are kept if it is cut at sentence ends,"
+        " and 50% if it is translated whole."
+    )
     assert "50% of 7 tokens whole, 96% cut" in repr(picture)

@@ -1,4 +1,5 @@
 """Byte pairs: any text comes back, by hand and from the library, and both agree on every id."""
+
 import json
 import os
 import subprocess
@@ -13,13 +14,34 @@ from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
 from transformer_lit.masks import BOS, EOS, PAD, UNK
-from transformer_lit.support.files import shipped
-from transformer_lit.tokens import (BYTES, PIECE, SPECIAL, BytePairs, Subwords, Vocabulary, apply_merges, commonest, count_pairs, kind,
-                                    join_words, learn_merges, merge, single_bytes, split_pieces, until_end, split_words)
+from transformer_lit.corpora.files import shipped
+from transformer_lit.tokens import (
+    BYTES,
+    PIECE,
+    SPECIAL,
+    BytePairs,
+    Subwords,
+    Vocabulary,
+    apply_merges,
+    commonest,
+    count_pairs,
+    kind,
+    join_words,
+    learn_merges,
+    merge,
+    single_bytes,
+    split_pieces,
+    until_end,
+    split_words,
+)
 from transformer_lit.translation import create_translator
 
-TEXT = ["The animal didn't cross the street because it was too tired.", "It was too wide, and the animals were too tired!",
-        "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.", "Où ça ? Là-bas, près de l'école : l'élève dort."]
+TEXT = [
+    "The animal didn't cross the street because it was too tired.",
+    "It was too wide, and the animals were too tired!",
+    "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.",
+    "Où ça ? Là-bas, près de l'école : l'élève dort.",
+]
 BY_HAND, LIBRARY = BytePairs.build(TEXT * 2, 340), Subwords.build(TEXT * 2, 340)
 CUTTER = pre_tokenizers.Split(Regex(PIECE), "isolated")
 TRICKY = "e\u0301 '_\u203f²³¼½¾৴⁴ⅣⒶ\U0001f170☕\x1c\x1f\x85\u00a0\u180e\u200b\u2028\r\n"
@@ -34,11 +56,14 @@ def found_by_library(pattern: str) -> set[str]:
 
 
 def known(letter: str) -> bool:
-    "Assigned in this Python's Unicode and in the library's. Where one of them is older, they can't agree."
+    """Assigned in this Python's Unicode and in the library's. Where one of them is older, they
+    can't agree."""
     return unicodedata.category(letter) != "Cn" and letter not in found_by_library(r"\p{Cn}")
 
 
-KNOWN = st.text(st.sampled_from(TRICKY) | st.characters(exclude_categories=["Cs", "Cn"]).filter(known))
+KNOWN = st.text(
+    st.sampled_from(TRICKY) | st.characters(exclude_categories=["Cs", "Cn"]).filter(known)
+)
 SMALL = st.lists(st.text("ab é'", max_size=10), min_size=1, max_size=6)
 
 
@@ -47,12 +72,18 @@ SMALL = st.lists(st.text("ab é'", max_size=10), min_size=1, max_size=6)
 @example("  a\u00a0b\r\n\x00\x1c ")
 @example("<eos> <pad> e\u0301 ☕ 它")
 def test_any_text_comes_back(text):
-    assert "".join(split_pieces(text)) == text, "the pieces of a text, joined, are the text: does the pattern drop a character?"
+    assert (
+        "".join(split_pieces(text)) == text
+    ), "the pieces of a text, joined, are the text: does the pattern drop a character?"
     for tokenizer in (BY_HAND, LIBRARY):
         ids = tokenizer.encode(text)
-        assert ids[-1] == EOS and min(ids[:-1], default=UNK + 1) > UNK, "nothing is unknown, and EOS stands at the end only"
+        assert (
+            ids[-1] == EOS and min(ids[:-1], default=UNK + 1) > UNK
+        ), "nothing is unknown, and EOS stands at the end only"
         assert max(ids) < len(tokenizer)
-        assert tokenizer.decode([BOS, *ids, PAD, 70]) == text, f"{type(tokenizer).__name__} does not give the text back"
+        assert (
+            tokenizer.decode([BOS, *ids, PAD, 70]) == text
+        ), f"{type(tokenizer).__name__} does not give the text back"
 
 
 @given(st.lists(st.integers(4, 339)))
@@ -70,25 +101,43 @@ def test_library_cuts_as_by_hand(text):
 
 
 def test_one_rule_for_all_of_unicode():
-    "Every code point that both know is of one kind for both, and is cut alike inside a word, after one, alone and doubled."
+    """Every code point that both know is of one kind for both, and is cut alike inside a word,
+    after one, alone and doubled."""
     letters = [c for c in map(chr, range(0x110000)) if not "\ud800" <= c < "\ue000" and known(c)]
-    assert len(letters) > 280_000, "nearly nothing was compared: which Unicode does the library have?"
+    assert (
+        len(letters) > 280_000
+    ), "nearly nothing was compared: which Unicode does the library have?"
     in_words, spaces = found_by_library(r"\w"), found_by_library(r"\s")
-    apart = [c for c in letters if (kind(c) == "w") != (c in in_words) or (kind(c) in " \t") != (c in spaces)]
-    assert not apart, f"{len(apart)} characters are of another kind to the library, U+{ord(apart[0]):04X} the first"
+    apart = [
+        c
+        for c in letters
+        if (kind(c) == "w") != (c in in_words) or (kind(c) in " \t") != (c in spaces)
+    ]
+    assert not apart, (
+        f"{len(apart)} characters are of another kind to the library, U+{ord(apart[0]):04X} the"
+        " first"
+    )
     for start in range(0, len(letters), 5000):
-        text = "".join(f"a{c}b' {c}{c}'x\t" for c in letters[start:start + 5000])
-        assert split_pieces(text) == [piece for piece, _ in CUTTER.pre_tokenize_str(text)], f"from U+{ord(letters[start]):04X} on"
+        text = "".join(f"a{c}b' {c}{c}'x\t" for c in letters[start : start + 5000])
+        assert split_pieces(text) == [
+            piece for piece, _ in CUTTER.pre_tokenize_str(text)
+        ], f"from U+{ord(letters[start]):04X} on"
 
 
-@pytest.mark.parametrize("path", sorted(shipped("data/checkpoints").rglob("tokenizer.json")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted(shipped("data/checkpoints").rglob("tokenizer.json")),
+    ids=lambda path: path.parent.name,
+)
 def test_the_shipped_translators_cut_by_this_rule(path):
     first, *_ = json.loads(path.read_text(encoding="utf-8"))["pre_tokenizer"]["pretokenizers"]
     assert first["pattern"] == {"Regex": PIECE} and first["behavior"] == "Isolated"
 
 
 def test_shipped_translators_are_found():
-    assert list(shipped("data/checkpoints").rglob("tokenizer.json")), "no shipped tokenizer: the test above compared nothing"
+    assert list(
+        shipped("data/checkpoints").rglob("tokenizer.json")
+    ), "no shipped tokenizer: the test above compared nothing"
 
 
 @given(SMALL, st.integers(255, 290))
@@ -97,7 +146,9 @@ def test_library_learns_as_by_hand(sentences, size):
     ours, theirs = BytePairs.build(sentences, size), Subwords.build(sentences, size)
     assert len(ours) == len(theirs), "both stop at the size, or when nothing is left to glue"
     for text in sentences + ["abba", " é"]:
-        assert ours.encode(text) == theirs.encode(text), f"are ties decided differently, or merges applied in another order? {text!r}"
+        assert ours.encode(text) == theirs.encode(
+            text
+        ), f"are ties decided differently, or merges applied in another order? {text!r}"
 
 
 @given(SMALL, st.integers(0, 30))
@@ -109,8 +160,12 @@ def test_cut_as_in_training(sentences, n):
         for pair in merges:
             trained = merge(trained, pair)
         ranks = {pair: rank for rank, pair in enumerate(merges)}
-        assert apply_merges(word, ranks) == trained, "a word of the training text must be cut as at the end of training"
-    assert len(merges) <= n and not any(b" " in (a + b)[1:] for a, b in merges), "no merge crosses into the next word"
+        assert (
+            apply_merges(word, ranks) == trained
+        ), "a word of the training text must be cut as at the end of training"
+    assert len(merges) <= n and not any(
+        b" " in (a + b)[1:] for a, b in merges
+    ), "no merge crosses into the next word"
 
 
 def test_ids_in_order():
@@ -121,43 +176,65 @@ def test_ids_in_order():
 
 def test_no_token_twice():
     pairs = BytePairs([(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc")])
-    assert pairs.tokens[260:] == [b"ab", b"bc", b"abc"], "two merges may make the same token; it has one id"
+    assert pairs.tokens[260:] == [
+        b"ab",
+        b"bc",
+        b"abc",
+    ], "two merges may make the same token; it has one id"
 
 
 def test_counts_and_ties():
     assert count_pairs({(b"a", b"a", b"a"): 2, (b"b",): 9}) == {(b"a", b"a"): 4}
     age = {b"a": 0, b"b": 1, b"c": 2}
     assert commonest({(b"b", b"a"): 3, (b"a", b"c"): 3, (b"a", b"b"): 3}, age) == (b"a", b"b")
-    assert commonest({(b"a", b"a"): 3, (b"c", b"c"): 4}, age) == (b"c", b"c"), "a higher count goes before age"
+    assert commonest({(b"a", b"a"): 3, (b"c", b"c"): 4}, age) == (
+        b"c",
+        b"c",
+    ), "a higher count goes before age"
 
 
 def test_until_end():
-    assert until_end([5, EOS, 6, EOS]) == [5] and until_end(iter([5])) == [5] and until_end([]) == []
+    assert (
+        until_end([5, EOS, 6, EOS]) == [5] and until_end(iter([5])) == [5] and until_end([]) == []
+    )
 
 
 def test_special_words_are_ordinary_text():
     "Whoever types <eos> must not end the sentence."
     for word in SPECIAL:
-        assert min(LIBRARY.encode(f"a {word} b")[:-1]) > UNK, f"{word} in a text was taken for the special token"
+        assert (
+            min(LIBRARY.encode(f"a {word} b")[:-1]) > UNK
+        ), f"{word} in a text was taken for the special token"
 
 
 def test_one_file(tmp_path):
     path = tmp_path / "tokenizer.json"
     LIBRARY.save(path)
     again = Subwords.load(path)
-    assert len(again) == len(LIBRARY) and [again.encode(t) for t in TEXT] == [LIBRARY.encode(t) for t in TEXT]
-    assert again.encode("<eos>") == LIBRARY.encode("<eos>"), "the loaded tokenizer reads special tokens in a text"
+    assert len(again) == len(LIBRARY) and [again.encode(t) for t in TEXT] == [
+        LIBRARY.encode(t) for t in TEXT
+    ]
+    assert again.encode("<eos>") == LIBRARY.encode(
+        "<eos>"
+    ), "the loaded tokenizer reads special tokens in a text"
     kept = json.loads(path.read_text())
     assert [token["content"] for token in kept["added_tokens"]] == SPECIAL
     assert len(kept["model"]["merges"]) == len(LIBRARY) - 260
 
 
 def test_no_threads_unless_asked_for():
-    "Some versions of the library warn when a process that has used its threads is forked: it is told not to use them."
+    """Some versions of the library warn when a process that has used its threads is forked: it is
+    told not to use them."""
     plain = {name: value for name, value in os.environ.items() if name != "TOKENIZERS_PARALLELISM"}
     for asked, told in (({}, "false"), ({"TOKENIZERS_PARALLELISM": "true"}, "true")):
         code = "import os, transformer_lit.tokens; print(os.environ['TOKENIZERS_PARALLELISM'])"
-        said = subprocess.run([sys.executable, "-c", code], env=plain | asked, capture_output=True, text=True, check=True).stdout
+        said = subprocess.run(
+            [sys.executable, "-c", code],
+            env=plain | asked,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         assert said.strip() == told
 
 
@@ -170,8 +247,20 @@ def test_smallest(size):
 
 def test_languages_but_french_are_cut_like_english():
     assert split_words("L'ami d'Anna", "fr") == ["L'", "ami", "d'", "Anna"]
-    assert split_words("L'amica d'Anna", "it") == split_words("L'amica d'Anna", "en") == ["L'amica", "d'Anna"]
-    translator = create_translator([("Hello there.", "Hola amigo.")] * 2, "es", d_model=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, d_ff=8)
+    assert (
+        split_words("L'amica d'Anna", "it")
+        == split_words("L'amica d'Anna", "en")
+        == ["L'amica", "d'Anna"]
+    )
+    translator = create_translator(
+        [("Hello there.", "Hola amigo.")] * 2,
+        "es",
+        d_model=8,
+        n_heads=2,
+        n_encoder_layers=1,
+        n_decoder_layers=1,
+        d_ff=8,
+    )
     assert translator.languages == ("en", "es") and "Hola" in translator.target.ids
 
 
@@ -179,7 +268,10 @@ def test_a_list_of_words():
     small = Vocabulary.build(["the animal", "the street", "the animal !"])
     assert small.words == SPECIAL + ["the", "animal"] and len(small) == 6
     assert small.encode("the street") == [4, UNK, EOS]
-    assert small.decode([BOS, 4, 5, EOS, 4, PAD]) == "the animal" and small.decode([4, UNK]) == "the <unk>"
+    assert (
+        small.decode([BOS, 4, 5, EOS, 4, PAD]) == "the animal"
+        and small.decode([4, UNK]) == "the <unk>"
+    )
     once = Vocabulary.build(["b a", "a c"], at_least=1)
     assert once.words[4:] == ["a", "b", "c"] and once.language == "en"
     assert Vocabulary.build(["l'ami l'ami"], "fr").words[4:] == ["ami", "l'"]
@@ -187,9 +279,16 @@ def test_a_list_of_words():
 
 def test_ties_go_to_the_older_symbol():
     age = {symbol: i for i, symbol in enumerate(BYTES)}
-    assert sorted(BYTES) == [bytes([i]) for i in range(256)] and BYTES[:2] == [b"!", b'"'] and age[b" "] == 188 + 32
+    assert (
+        sorted(BYTES) == [bytes([i]) for i in range(256)]
+        and BYTES[:2] == [b"!", b'"']
+        and age[b" "] == 188 + 32
+    )
     tied = Counter({(b"b", b"a"): 2, (b"a", b"c"): 2, (b"a", b"b"): 2})
-    assert commonest(tied, age) == (b"a", b"b") and commonest(tied + Counter([(b"z", b"z")] * 3), age)[0] == b"z"
+    assert (
+        commonest(tied, age) == (b"a", b"b")
+        and commonest(tied + Counter([(b"z", b"z")] * 3), age)[0] == b"z"
+    )
 
 
 def test_by_hand_as_the_page_cuts():

@@ -1,4 +1,5 @@
 """The Trainer: batches, the gradient, one step, the loop, stops, and runs that go on."""
+
 import contextlib
 import dataclasses
 import inspect
@@ -24,38 +25,83 @@ from transformer_lit.loss import shift_right
 from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import noam
-from transformer_lit.support import checkpoint, compiling, prefetch, processes, run_log, stops
-from transformer_lit.support.patching import patch_to
-from transformer_lit.support.prefetch import ahead, moved, upcoming
-from transformer_lit.support.processes import add_over_processes, same_start, torchrun
+from transformer_lit.runs import checkpoints as checkpoint, run_log, stops
+from transformer_lit.runtime import batches as prefetch, compiling, distributed as processes
+from transformer_lit.runtime.patch import patch_to
+from transformer_lit.runtime.batches import ahead, moved, upcoming
+from transformer_lit.runtime.distributed import add_over_processes, same_start, torchrun
 from transformer_lit.training import (
-    PairBatches, Trainer, TrainingConfig, add_gradient, backward, collate, each_epoch, load_checkpoint, summed_loss, token_batches, validation_loss)
+    PairBatches,
+    Trainer,
+    TrainingConfig,
+    add_gradient,
+    backward,
+    collate,
+    each_epoch,
+    load_checkpoint,
+    summed_loss,
+    token_batches,
+    validation_loss,
+)
 
 CPU = torch.device("cpu")
 
 
-# What is taken unless it is told otherwise -----------------------------------------------------------------------------
+# What is taken unless it is told otherwise --------------------------------------------------------
+
 
 def test_defaults_and_where_a_run_begins(monkeypatch):
-    taken = {call.__name__: {name: one.default for name, one in inspect.signature(call).parameters.items() if one.default is not one.empty}
-             for call in (token_batches, add_gradient, validation_loss, summed_loss)}
-    assert taken == {"token_batches": {"max_tokens": 2048, "seed": 0}, "add_gradient": {"count": 1}, "summed_loss": {"precision": "fp32"},
-                     "validation_loss": {"max_tokens": 4096, "smoothing": 0.0}}
+    taken = {
+        call.__name__: {
+            name: one.default
+            for name, one in inspect.signature(call).parameters.items()
+            if one.default is not one.empty
+        }
+        for call in (token_batches, add_gradient, validation_loss, summed_loss)
+    }
+    assert taken == {
+        "token_batches": {"max_tokens": 2048, "seed": 0},
+        "add_gradient": {"count": 1},
+        "summed_loss": {"precision": "fp32"},
+        "validation_loss": {"max_tokens": 4096, "smoothing": 0.0},
+    }
     job = Trainer(nn.Linear(1, 1), CONFIG)
-    assert (job.step, job.epoch, job.batch, job.tokens, job.seconds, job.log, job.n_pairs, job.saved) == (0, 0, 0, 0, 0.0, [], 0, 0)
-    assert job.last == {"loss": 0.0, "norm": 0.0} and job.log_every == 1 and not job.spare and job.reseed and job.on_gpu() is False
+    assert (
+        job.step,
+        job.epoch,
+        job.batch,
+        job.tokens,
+        job.seconds,
+        job.log,
+        job.n_pairs,
+        job.saved,
+    ) == (0, 0, 0, 0, 0.0, [], 0, 0)
+    assert (
+        job.last == {"loss": 0.0, "norm": 0.0}
+        and job.log_every == 1
+        and not job.spare
+        and job.reseed
+        and job.on_gpu() is False
+    )
     adam = job.optimizer.param_groups[0]
     assert (adam["lr"], adam["betas"], adam["eps"], adam["fused"]) == (0.0, (0.9, 0.98), 1e-9, True)
     job.schedule, job.seconds = lambda step: step / 10, 1.23456
     job.note()
-    assert job.log == [{"step": 0, "epoch": 0, "tokens": 0, "seconds": 1.235, "lr": 0.1}], "before the first step the first step's rate"
+    assert job.log == [
+        {"step": 0, "epoch": 0, "tokens": 0, "seconds": 1.235, "lr": 0.1}
+    ], "before the first step the first step's rate"
     monkeypatch.setattr(Trainer, "on_gpu", lambda self: True)
     assert Trainer(nn.Linear(1, 1), CONFIG).log_every == 10
 
 
 def test_the_seed_of_a_run_is_set_once_and_each_process_has_its_own(monkeypatch):
     job = Trainer(nn.Linear(1, 1), CONFIG)
-    for rank, reseed, step, wanted in (0, True, 0, CONFIG.seed), (2, True, 0, CONFIG.seed + 2), (0, False, 0, 99), (0, True, 1, 99):
+    for rank, reseed, step, wanted in (
+        (0, True, 0, CONFIG.seed),
+        (2, True, 0, CONFIG.seed + 2),
+        (0, False, 0, 99),
+        (0, True, 1, 99),
+    ):
         monkeypatch.setattr(training, "process", lambda: (rank, 1))
         torch.manual_seed(99)
         job.step, job.reseed = step, reseed
@@ -78,7 +124,10 @@ def test_what_the_bar_is_told(monkeypatch, tmp_path):
         monkeypatch.setattr(training, "process", lambda: (rank, 1))
         job = Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path)
         job.fit(batches, until)
-    assert told == [(batches.steps, "training", {"done": 0, "quiet": False}), (batches.steps, "training", {"done": 2, "quiet": True})]
+    assert told == [
+        (batches.steps, "training", {"done": 0, "quiet": False}),
+        (batches.steps, "training", {"done": 2, "quiet": True}),
+    ]
     assert notes[0] == f"epoch 1, loss {job.log[0]['loss']:.3f}" and len(notes) == 3
     assert job.tokens == sum(batches.make(batch, CPU)[2] for batch in batches.epoch(0)[:3])
 
@@ -86,7 +135,9 @@ def test_what_the_bar_is_told(monkeypatch, tmp_path):
 def test_a_run_that_ends_is_saved_once_and_one_that_was_saved_not_again(monkeypatch, tmp_path):
     saved, save = [], Trainer.save
     monkeypatch.setattr(Trainer, "save", lambda run: saved.append(run.step) or save(run))
-    job, batches = Trainer(small_model().float(), CONFIG, folder=tmp_path), PairBatches(pairs(), CONFIG)
+    job, batches = Trainer(small_model().float(), CONFIG, folder=tmp_path), PairBatches(
+        pairs(), CONFIG
+    )
     job.fit(batches, 4)
     assert saved == [3, 4] and job.saved == 4
     again = Trainer(small_model().float(), CONFIG, folder=tmp_path)
@@ -95,7 +146,8 @@ def test_a_run_that_ends_is_saved_once_and_one_that_was_saved_not_again(monkeypa
 
 
 def test_a_stop_at_the_last_step_is_an_end(monkeypatch):
-    "Who asks for a stop in the last step gets the log; who asks before is told where the run stands."
+    """Who asks for a stop in the last step gets the log; who asks before is told where the run
+    stands."""
     batches = PairBatches(pairs(), CONFIG, steps=2)
 
     def stop_at(step):
@@ -104,8 +156,11 @@ def test_a_stop_at_the_last_step_is_an_end(monkeypatch):
         @contextlib.contextmanager
         def heard():
             yield asked
+
         monkeypatch.setattr(stops, "heard", heard)
-        return Trainer(small_model().float(), CONFIG).fit(batches, on_step=lambda run: setattr(asked, "signal", 2 if run.step == step else None))
+        return Trainer(small_model().float(), CONFIG).fit(
+            batches, on_step=lambda run: setattr(asked, "signal", 2 if run.step == step else None)
+        )
 
     assert [e["step"] for e in stop_at(2) if e["kind"] == "step"] == [1, 2]
     with pytest.raises(KeyboardInterrupt, match="stopped at step 1"):
@@ -114,19 +169,39 @@ def test_a_stop_at_the_last_step_is_an_end(monkeypatch):
 
 def test_a_checkpoint_waits_for_all_processes(monkeypatch, tmp_path):
     waited = []
-    monkeypatch.setattr(training, "wait_for_all", lambda: waited.append((tmp_path / checkpoint.NAME).exists()))
+    monkeypatch.setattr(
+        training, "wait_for_all", lambda: waited.append((tmp_path / checkpoint.NAME).exists())
+    )
     Trainer(small_model().float(), CONFIG, folder=tmp_path).save()
     assert waited == [True]
 
 
-# Settings and batches -------------------------------------------------------------------------------------------------
+# Settings and batches -----------------------------------------------------------------------------
+
 
 def test_settings_and_their_limits():
-    assert dataclasses.astuple(TrainingConfig()) == (10, 2048, 400, 1.0, 0.1, 1.0, 1, "fp32", 1, 500, False)
+    assert dataclasses.astuple(TrainingConfig()) == (
+        10,
+        2048,
+        400,
+        1.0,
+        0.1,
+        1.0,
+        1,
+        "fp32",
+        1,
+        500,
+        False,
+    )
     assert TrainingConfig(precision="bf16", compile="dynamic").compile == "dynamic"
-    for wrong, words in (dict(precision="half"), "choose 'fp32' or 'bf16'"), (dict(compile="fast"), "choose False or True"), (
-            dict(epochs=0), "epochs=0: 1 is the least"), (dict(clip=-1), "clip=-1: 0 is the least"), (
-            dict(clip=math.nan), "clip=nan"), (dict(smoothing=-0.1), "smoothing=-0.1"):
+    for wrong, words in (
+        (dict(precision="half"), "choose 'fp32' or 'bf16'"),
+        (dict(compile="fast"), "choose False or True"),
+        (dict(epochs=0), "epochs=0: 1 is the least"),
+        (dict(clip=-1), "clip=-1: 0 is the least"),
+        (dict(clip=math.nan), "clip=nan"),
+        (dict(smoothing=-0.1), "smoothing=-0.1"),
+    ):
         with pytest.raises(ValueError, match=words):
             TrainingConfig(**wrong)
 
@@ -134,18 +209,31 @@ def test_settings_and_their_limits():
 def test_pairs_of_one_width_are_sorted_by_their_source():
     twins = [([7] * n, [7] * 9) for n in (1, 5, 1, 5)]
     for seed in range(9):
-        assert set(map(frozenset, token_batches(twins, 18, seed))) == {frozenset({0, 2}), frozenset({1, 3})}
+        assert set(map(frozenset, token_batches(twins, 18, seed))) == {
+            frozenset({0, 2}),
+            frozenset({1, 3}),
+        }
     assert token_batches([]) == []
 
 
 def test_pair_batches():
     config = TrainingConfig(epochs=3, max_tokens=40, seed=5)
     batches = PairBatches(pairs(), config)
-    assert len(batches) == 24 and batches.steps == 3 * len(batches.epoch(0)) == 3 * len(batches.epoch(2))
-    assert batches.epoch(1) == token_batches(pairs(), 40, 1005) != batches.epoch(0), "every epoch deals its own batches"
+    assert len(batches) == 24 and batches.steps == 3 * len(batches.epoch(0)) == 3 * len(
+        batches.epoch(2)
+    )
+    assert (
+        batches.epoch(1) == token_batches(pairs(), 40, 1005) != batches.epoch(0)
+    ), "every epoch deals its own batches"
     source, target, labels = batches.make([0, 3], CPU)
-    assert torch.equal(source, collate([pairs()[0], pairs()[3]])[0]) and labels == int((target[:, 1:] != PAD).sum())
-    assert batches.digest() == PairBatches(pairs(), config).digest() != PairBatches(pairs(23), config).digest()
+    assert torch.equal(source, collate([pairs()[0], pairs()[3]])[0]) and labels == int(
+        (target[:, 1:] != PAD).sum()
+    )
+    assert (
+        batches.digest()
+        == PairBatches(pairs(), config).digest()
+        != PairBatches(pairs(23), config).digest()
+    )
     assert PairBatches(pairs(), config, steps=7).steps == 7
     with pytest.raises(ValueError, match="no pairs to train on"):
         PairBatches([], config)
@@ -155,7 +243,12 @@ def test_pair_batches():
 def test_ahead_is_in_order_and_not_too_early():
     made = []
     squares = ahead(lambda n: made.append(n) or n * n, range(9))
-    assert next(squares) == 0 and len(made) <= 3 and list(squares) == [1, 4, 9, 16, 25, 36, 49, 64] and made == list(range(9))
+    assert (
+        next(squares) == 0
+        and len(made) <= 3
+        and list(squares) == [1, 4, 9, 16, 25, 36, 49, 64]
+        and made == list(range(9))
+    )
     assert list(ahead(str, [7])) == ["7"] and list(ahead(str, [])) == []
     held = ahead(lambda n: 1 / n, [2, 1, 0, 3])
     assert next(held) == 0.5 and next(held) == 1
@@ -167,15 +260,26 @@ def test_batches_come_in_order_from_a_place_on(monkeypatch):
     "On a GPU, played here, a second thread makes them; they are the same."
     batches = PairBatches(pairs(), TrainingConfig(max_tokens=40))
     n, early = len(batches.epoch(0)), []
-    monkeypatch.setattr(prefetch, "ahead", lambda make, items: early.append(len(items)) or map(make, items))
+    monkeypatch.setattr(
+        prefetch, "ahead", lambda make, items: early.append(len(items)) or map(make, items)
+    )
     coming = upcoming(batches, 0, n - 2, CPU)
     for epoch, k in (0, n - 2), (0, n - 1), (1, 0):
         source, target, labels, last = next(coming)
         wanted = batches.make(batches.epoch(epoch)[k], CPU)
-        assert torch.equal(source, wanted[0]) and torch.equal(target, wanted[1]) and labels == wanted[2] and last is (k == n - 1)
+        assert (
+            torch.equal(source, wanted[0])
+            and torch.equal(target, wanted[1])
+            and labels == wanted[2]
+            and last is (k == n - 1)
+        )
     assert not early, "a CPU has no use for the second thread"
     monkeypatch.setattr(batches, "make", lambda batch, device: (batch, device.type))
-    assert next(upcoming(batches, 1, 1, torch.device("cuda"))) == (batches.epoch(1)[1], "cuda", False) and early == [n - 1]
+    assert next(upcoming(batches, 1, 1, torch.device("cuda"))) == (
+        batches.epoch(1)[1],
+        "cuda",
+        False,
+    ) and early == [n - 1]
 
 
 def test_tensors_move_to_a_gpu_through_pinned_memory():
@@ -199,10 +303,15 @@ def test_patch_to_makes_one_class():
     def twice(self, n):
         return 2 * n
 
-    assert Simple().twice(3) == 6 and vars(Simple)["twice"].__qualname__ == "Simple.twice" and Simple.__bases__ == (object,)
+    assert (
+        Simple().twice(3) == 6
+        and vars(Simple)["twice"].__qualname__ == "Simple.twice"
+        and Simple.__bases__ == (object,)
+    )
 
 
-# The gradient ---------------------------------------------------------------------------------------------------------
+# The gradient -------------------------------------------------------------------------------------
+
 
 def a_batch(rows=5):
     source, target = sentences(rows, 6, 0), sentences(rows, 7, 1)
@@ -219,12 +328,19 @@ class Whole(nn.Module):
 
 
 def gradients(model):
-    return torch.cat([torch.zeros_like(w).flatten() if w.grad is None else w.grad.flatten() for w in model.parameters()])
+    return torch.cat(
+        [
+            torch.zeros_like(w).flatten() if w.grad is None else w.grad.flatten()
+            for w in model.parameters()
+        ]
+    )
 
 
 @pytest.mark.parametrize("precision, near", [("fp32", 2e-6), ("bf16", 2e-2)])
 def test_a_model_without_hidden_gets_the_same_gradient(precision, near, monkeypatch):
-    monkeypatch.setattr(training, "loss_in_blocks", partial(training.loss_in_blocks, size=9))  # several blocks
+    monkeypatch.setattr(
+        training, "loss_in_blocks", partial(training.loss_in_blocks, size=9)
+    )  # several blocks
     found = []
     for wrap in Whole, lambda model: model:
         model = small_model(d_model=16).float()
@@ -240,27 +356,47 @@ def test_the_loss_is_computed_in_fp32():
     (read, say), source = shift_right(a_batch()[1]), a_batch()[0]
     logits = model(source, read).detach()
     coarse = summed_loss(lambda x: x.bfloat16(), logits, say, 0.2)
-    torch.testing.assert_close(coarse, cross_entropy(
-        logits.bfloat16().float().mT, say, ignore_index=PAD, label_smoothing=0.2, reduction="sum"))
+    torch.testing.assert_close(
+        coarse,
+        cross_entropy(
+            logits.bfloat16().float().mT,
+            say,
+            ignore_index=PAD,
+            label_smoothing=0.2,
+            reduction="sum",
+        ),
+    )
     seen = []
     model.output.register_forward_hook(lambda part, x, out: seen.append((x[0].dtype, out.dtype)))
     backward(model, *a_batch(), TrainingConfig(precision="bf16"))
-    assert seen == [(torch.float32, torch.bfloat16)], "the last LayerNorm gives fp32, the product is in bf16"
-    assert {w.dtype for w in model.parameters()} == {w.grad.dtype for w in model.parameters()} == {torch.float32}
+    assert seen == [
+        (torch.float32, torch.bfloat16)
+    ], "the last LayerNorm gives fp32, the product is in bf16"
+    assert (
+        {w.dtype for w in model.parameters()}
+        == {w.grad.dtype for w in model.parameters()}
+        == {torch.float32}
+    )
 
 
 def test_one_label_and_none():
     tiny = torch.tensor([[5, EOS]]), torch.tensor([[BOS, 7]])
     model = small_model().float()
-    label = cross_entropy(model(tiny[0], tiny[1][:, :1])[:, 0], tiny[1][:, 1], label_smoothing=0.1).item()
+    label = cross_entropy(
+        model(tiny[0], tiny[1][:, :1])[:, 0], tiny[1][:, 1], label_smoothing=0.1
+    ).item()
     assert abs(backward(model, *tiny, TrainingConfig()) - label) < 1e-5
-    assert backward(model, tiny[0], tiny[1] * 0, TrainingConfig()) == 0, "no label: a loss of 0, and not nan"
+    assert (
+        backward(model, tiny[0], tiny[1] * 0, TrainingConfig()) == 0
+    ), "no label: a loss of 0, and not nan"
     logits = model(tiny[0], tiny[1][:, :1])[:, 0]
     seen = []
     model.output.register_forward_hook(lambda part, x, out: seen.append(out.requires_grad))
     found = validation_loss(model.eval(), [([5, EOS], [BOS, 7])])
     assert abs(found - cross_entropy(logits, tiny[1][:, 1]).item()) < 1e-5
-    assert seen == [False] and not model.training, "validation needs no gradient, and leaves the mode"
+    assert (
+        seen == [False] and not model.training
+    ), "validation needs no gradient, and leaves the mode"
 
 
 def test_validation_may_smooth_and_draws_nothing():
@@ -268,27 +404,41 @@ def test_validation_may_smooth_and_draws_nothing():
     found = validation_loss(model, pairs(14), 32, smoothing=0.1)
     assert model.training and torch.equal(state, torch.get_rng_state())
     source, target = collate(pairs(14))
-    right = cross_entropy(model.eval()(source, target[:, :-1]).mT, target[:, 1:], ignore_index=PAD, label_smoothing=0.1)
+    right = cross_entropy(
+        model.eval()(source, target[:, :-1]).mT,
+        target[:, 1:],
+        ignore_index=PAD,
+        label_smoothing=0.1,
+    )
     assert abs(found - right.item()) < 1e-4
 
 
-# Several processes, played in one --------------------------------------------------------------------------------------
+# Several processes, played in one -----------------------------------------------------------------
+
 
 def test_who_we_are(monkeypatch):
-    assert processes.process() == (0, 1) and processes.largest(3, CPU) == 3 and processes.each("x") == ["x"]
+    assert (
+        processes.process() == (0, 1)
+        and processes.largest(3, CPU) == 3
+        and processes.each("x") == ["x"]
+    )
     for name, value in dict(is_initialized=True, get_rank=1, get_world_size=2).items():
         monkeypatch.setattr(processes.dist, name, lambda value=value: value)
     assert processes.process() == (1, 2)
     waits = []
     monkeypatch.setattr(processes.dist, "barrier", lambda: waits.append("waited"))
-    assert processes.first_alone(lambda: waits.append("done")) is None and waits == ["waited"], "only the first does it, all wait"
+    assert processes.first_alone(lambda: waits.append("done")) is None and waits == [
+        "waited"
+    ], "only the first does it, all wait"
 
 
 def test_the_first_process_sends_its_weights(monkeypatch):
     line, sent = nn.Linear(2, 2), []
     same_start(line)  # alone there is nobody to send to
     monkeypatch.setattr(processes, "process", lambda: (1, 2))
-    monkeypatch.setattr(processes.dist, "broadcast", lambda weight, rank: sent.append((weight.shape, rank)))
+    monkeypatch.setattr(
+        processes.dist, "broadcast", lambda weight, rank: sent.append((weight.shape, rank))
+    )
     same_start(line)
     assert sent == [((2, 2), 0), ((2,), 0)]
 
@@ -298,15 +448,26 @@ def test_gradients_and_loss_are_added(monkeypatch):
     line.weight.grad, loss = torch.full((2, 2), 10.0), torch.tensor(0.5)
     monkeypatch.setattr(processes.dist, "all_reduce", lambda flat: flat.add_(torch.arange(1.0, 8)))
     add_over_processes(line, loss)
-    assert loss == 1.5 and line.weight.grad.tolist() == [[12, 13], [14, 15]] and line.bias.grad.tolist() == [6, 7]
+    assert (
+        loss == 1.5
+        and line.weight.grad.tolist() == [[12, 13], [14, 15]]
+        and line.bias.grad.tolist() == [6, 7]
+    )
 
 
 def test_a_process_without_a_row_adds_zeros(monkeypatch):
     line, loss, sent = nn.Linear(2, 2), torch.tensor(0.0), []
     line.bias.requires_grad_(False)
-    monkeypatch.setattr(processes.dist, "all_reduce", lambda flat: sent.append(flat.tolist()) or flat.add_(2))
+    monkeypatch.setattr(
+        processes.dist, "all_reduce", lambda flat: sent.append(flat.tolist()) or flat.add_(2)
+    )
     add_over_processes(line, loss)
-    assert sent == [[0.0] * 5] and loss == 2 and line.weight.grad.tolist() == [[2, 2], [2, 2]] and line.bias.grad is None
+    assert (
+        sent == [[0.0] * 5]
+        and loss == 2
+        and line.weight.grad.tolist() == [[2, 2], [2, 2]]
+        and line.bias.grad is None
+    )
 
 
 def test_a_script_in_several_processes(monkeypatch, tmp_path):
@@ -315,11 +476,22 @@ def test_a_script_in_several_processes(monkeypatch, tmp_path):
     class Done:
         returncode, stdout, stderr = 0, "said", "it broke"
 
-    monkeypatch.setattr(processes.subprocess, "run", lambda words, **how: asked.append((words, how)) or Done)
-    assert torchrun("print(1)", tmp_path, 3) == "said" and (tmp_path / "script.py").read_text() == "print(1)"
-    (words, how), = asked
-    assert words[words.index("--nproc-per-node") + 1] == "3" and how["cwd"] == tmp_path and how["env"]["OMP_NUM_THREADS"] == "1"
-    assert (Path(how["env"]["PYTHONPATH"].split(":")[0]) / "transformer_lit").is_dir(), "the script must find the package"
+    monkeypatch.setattr(
+        processes.subprocess, "run", lambda words, **how: asked.append((words, how)) or Done
+    )
+    assert (
+        torchrun("print(1)", tmp_path, 3) == "said"
+        and (tmp_path / "script.py").read_text() == "print(1)"
+    )
+    ((words, how),) = asked
+    assert (
+        words[words.index("--nproc-per-node") + 1] == "3"
+        and how["cwd"] == tmp_path
+        and how["env"]["OMP_NUM_THREADS"] == "1"
+    )
+    assert (
+        Path(how["env"]["PYTHONPATH"].split(":")[0]) / "transformer_lit"
+    ).is_dir(), "the script must find the package"
     Done.returncode = 1
     with pytest.raises(RuntimeError, match="it broke"):
         torchrun("print(1)", tmp_path)
@@ -349,7 +521,8 @@ def test_a_process_without_a_row(monkeypatch):
     assert backward(model, *a_batch(2), TrainingConfig()) == 0 and model.output.weight.grad is None
 
 
-# torch.compile --------------------------------------------------------------------------------------------------------
+# torch.compile ------------------------------------------------------------------------------------
+
 
 def graphs(choice, widths, monkeypatch):
     "How many graphs some batches of these widths need, of the model's states and of the loss."
@@ -373,30 +546,57 @@ def graphs(choice, widths, monkeypatch):
 
 @pytest.mark.slow
 def test_each_static_shape_has_a_graph_of_its_own(monkeypatch):
-    widths = [*range(6, 22), 6, 9]  # sixteen, and torch alone would give up after eight; none is the number of rows
+    widths = [
+        *range(6, 22),
+        6,
+        9,
+    ]  # sixteen, and torch alone would give up after eight; none is the number of rows
     found = graphs(True, widths, monkeypatch)
-    assert found["last_states"] == 16, "compile=True: a graph for each shape, and none is made twice"
-    assert found["summed_loss"] == 1, "the loss of a block has rows without number: one graph must do for them"
+    assert (
+        found["last_states"] == 16
+    ), "compile=True: a graph for each shape, and none is made twice"
+    assert (
+        found["summed_loss"] == 1
+    ), "the loss of a block has rows without number: one graph must do for them"
     found = graphs("dynamic", widths[:4], monkeypatch)
-    assert found == {"last_states": 1, "summed_loss": 1}, 'compile="dynamic": one for all shapes, and none for the first alone'
+    assert found == {
+        "last_states": 1,
+        "summed_loss": 1,
+    }, 'compile="dynamic": one for all shapes, and none for the first alone'
 
 
 def test_compiled_once(monkeypatch):
     asked = []
-    monkeypatch.setattr(compiling.torch, "compile", lambda f, **how: asked.append(how["dynamic"]) or f)
+    monkeypatch.setattr(
+        compiling.torch, "compile", lambda f, **how: asked.append(how["dynamic"]) or f
+    )
     compiling.compiled.cache_clear()
     for _ in range(2):
         compiling.compiled(len), compiling.compiled(len, None)
     compiling.compiled.cache_clear()
-    assert asked == [False, True], "what is not static has one graph for all shapes, from the first one on"
+    assert asked == [
+        False,
+        True,
+    ], "what is not static has one graph for all shapes, from the first one on"
     used = []
-    monkeypatch.setattr(training, "compiled", lambda f, dynamic: used.append((f.__name__, dynamic)) or f)
-    losses = [add_gradient(small_model().float(), *a_batch(), TrainingConfig(compile=c)) for c in (False, True, "dynamic")]
-    assert used == [("last_states", False), ("summed_loss", None), ("last_states", None), ("summed_loss", None)]
+    monkeypatch.setattr(
+        training, "compiled", lambda f, dynamic: used.append((f.__name__, dynamic)) or f
+    )
+    losses = [
+        add_gradient(small_model().float(), *a_batch(), TrainingConfig(compile=c))
+        for c in (False, True, "dynamic")
+    ]
+    assert used == [
+        ("last_states", False),
+        ("summed_loss", None),
+        ("last_states", None),
+        ("summed_loss", None),
+    ]
     assert losses[0] == losses[1] == losses[2]
 
 
-# Steps, stops and going on ---------------------------------------------------------------------------------------------
+# Steps, stops and going on ------------------------------------------------------------------------
+
 
 def pairs(n=24):
     rows = zip(sentences(n, 6, 0).tolist(), sentences(n, 5, 1).tolist())
@@ -422,11 +622,16 @@ def test_gradients_are_fresh_and_clipped(clip):
     model, norms = small_model(), []
     job = Trainer(model, dataclasses.replace(CONFIG, clip=clip))
     job.optimizer.step = lambda: norms.append(
-        torch.stack([p.grad.norm() for p in model.parameters()]).norm().item())
+        torch.stack([p.grad.norm() for p in model.parameters()]).norm().item()
+    )
     for _ in range(2):
         job.train_step(sentences(2, 4, 0), sentences(2, 5, 1))
-    assert math.isclose(*norms, rel_tol=1e-4), "gradients pile up from step to step: zero_grad is missing"
-    assert (norms[0] < 0.0101) is (clip == 0.01), "the gradient's norm must be clipped, and only at `clip`"
+    assert math.isclose(
+        *norms, rel_tol=1e-4
+    ), "gradients pile up from step to step: zero_grad is missing"
+    assert (norms[0] < 0.0101) is (
+        clip == 0.01
+    ), "the gradient's norm must be clipped, and only at `clip`"
 
 
 @pytest.mark.parametrize("stop_at", [1, 4, 6, 11])
@@ -436,17 +641,24 @@ def test_an_interrupted_run_reaches_the_very_same_losses(tmp_path, stop_at):
     torch.manual_seed(99)  # a new process has other dice
     resumed = run(tmp_path)
     assert story(resumed) == story(whole), (
-        "resumed losses are not those of the run without a stop: are weights, Adam's averages, position in the epoch and "
-        "the random state (dropout's dice) all restored?")
-    assert all(torch.equal(a, b) for a, b in zip(resumed.model.parameters(), whole.model.parameters()))
+        "resumed losses are not those of the run without a stop: are weights, Adam's averages,"
+        " position in the epoch and the random state (dropout's dice) all restored?"
+    )
+    assert all(
+        torch.equal(a, b) for a, b in zip(resumed.model.parameters(), whole.model.parameters())
+    )
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [entry["step"] for entry in whole.log], "one line an entry"
+    assert [json.loads(line)["step"] for line in lines] == [
+        entry["step"] for entry in whole.log
+    ], "one line an entry"
 
 
 def test_training_switches_dropout_on():
     job = Trainer(small_model(dropout=0.1).float().eval(), CONFIG)
     job.fit(PairBatches(pairs(), CONFIG), on_step=lambda trainer: trainer.model.eval() and None)
-    assert story(job) == story(run()), "a model that comes in evaluation mode must be trained with its dropout on"
+    assert story(job) == story(
+        run()
+    ), "a model that comes in evaluation mode must be trained with its dropout on"
 
 
 def test_a_finished_run_is_not_repeated(tmp_path):
@@ -454,14 +666,20 @@ def test_a_finished_run_is_not_repeated(tmp_path):
     again = run(tmp_path, look=lambda trainer: seen.append(trainer.epoch))
     assert story(again) == story(first) and not seen, "a finished run is loaded, not run again"
     longer = run(tmp_path, config=dataclasses.replace(CONFIG, epochs=4))
-    assert longer.epoch == 4 and story(longer)[:len(first.log)] == story(first), "more epochs go on where the run ended"
+    assert longer.epoch == 4 and story(longer)[: len(first.log)] == story(
+        first
+    ), "more epochs go on where the run ended"
 
 
 def test_the_log_counts_real_labels_and_keeps_what_an_epoch_says(tmp_path):
     job = run(tmp_path, look=lambda trainer: {"valid_loss": 1.5})
-    assert job.tokens == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs()), "tokens are the labels that are no pads"
+    assert job.tokens == CONFIG.epochs * sum(
+        len(t) - 1 for _, t in pairs()
+    ), "tokens are the labels that are no pads"
     epochs = [entry for entry in job.log if entry["kind"] == "epoch"]
-    assert [entry["epoch"] for entry in epochs] == [1, 2, 3] and all(e["valid_loss"] == 1.5 for e in epochs)
+    assert [entry["epoch"] for entry in epochs] == [1, 2, 3] and all(
+        e["valid_loss"] == 1.5 for e in epochs
+    )
     losses = [entry["loss"] for entry in job.log if entry["kind"] == "step"]
     assert sum(losses[-4:]) < sum(losses[:4]), "the loss does not fall"
 
@@ -472,10 +690,15 @@ def test_the_rate_is_that_of_the_step():
     source, target = sentences(2, 4, 0), sentences(2, 5, 1)
     for n in 1, 2:
         job.train_step(source, target)
-        assert job.optimizer.param_groups[0]["lr"] == 0.001 * n, "the schedule is off by one: the first step is step 1"
+        assert (
+            job.optimizer.param_groups[0]["lr"] == 0.001 * n
+        ), "the schedule is off by one: the first step is step 1"
     assert seen == [1, 2]
     adam = job.optimizer.param_groups[0]
-    assert (adam["betas"], adam["eps"]) == ((0.9, 0.98), 1e-9), "the paper's Adam has β = (0.9, 0.98), ε = 1e-9 (§5.3)"
+    assert (adam["betas"], adam["eps"]) == (
+        (0.9, 0.98),
+        1e-9,
+    ), "the paper's Adam has β = (0.9, 0.98), ε = 1e-9 (§5.3)"
 
 
 def test_the_default_rate_is_noam_for_the_models_width():
@@ -487,8 +710,12 @@ def join(rank, world, folder):
     "One of `world` processes; the last batch has a single row, so that most processes have none."
     import torch.distributed as dist
 
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
-    model = small_model(seed=rank).float()  # every process begins with other weights, and must take over the first one's
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world
+    )
+    model = small_model(
+        seed=rank
+    ).float()  # every process begins with other weights, and must take over the first one's
     job = Trainer(model, TWO_EPOCHS, folder=folder)
     job.fit(PairBatches(uneven_pairs(), TWO_EPOCHS))
     if rank == 0:
@@ -512,11 +739,17 @@ def test_processes_reach_the_single_process_result(tmp_path, world, monkeypatch)
     log, weights = torch.load(tmp_path / "result.pt", weights_only=False)
     for a, b in zip(log, alone.log):
         assert a["step"] == b["step"] and abs(a.get("loss", 0) - b.get("loss", 0)) < 1e-4, (
-            f"{world} processes reach another loss than one: are gradients summed, and divided by the WHOLE batch's labels?")
+            f"{world} processes reach another loss than one: are gradients summed, and divided by"
+            " the WHOLE batch's labels?"
+        )
     for name, weight in alone.model.named_parameters():
-        if name.endswith("key.bias"):  # the softmax doesn't feel it: its gradient is rounding, which Adam makes large
+        if name.endswith(
+            "key.bias"
+        ):  # the softmax doesn't feel it: its gradient is rounding, which Adam makes large
             continue
-        assert torch.allclose(weight, weights[name], atol=1e-3), f"{name} differs between one process and {world}"
+        assert torch.allclose(
+            weight, weights[name], atol=1e-3
+        ), f"{name} differs between one process and {world}"
 
 
 def test_bf16_keeps_the_loss_in_float32():
@@ -525,18 +758,43 @@ def test_bf16_keeps_the_loss_in_float32():
     for precision in "fp32", "bf16":
         model = small_model(d_model=32).float()
         losses.append(training.backward(model, source, target, TrainingConfig(precision=precision)))
-        assert all(p.grad.dtype == torch.float32 for p in model.parameters()), "weights and gradients stay in float32"
-    assert losses[0] != losses[1], "precision=\"bf16\" changes nothing: is autocast on?"
+        assert all(
+            p.grad.dtype == torch.float32 for p in model.parameters()
+        ), "weights and gradients stay in float32"
+    assert losses[0] != losses[1], 'precision="bf16" changes nothing: is autocast on?'
     assert abs(losses[0] - losses[1]) < 0.05, f"bf16 changes the loss too much: {losses}"
     assert (target[:, 1:] == PAD).any()
 
 
 def test_a_trainer_at_its_start():
     start = Trainer(small_model(), TrainingConfig())
-    assert not any((start.step, start.epoch, start.batch, start.tokens, start.seconds, start.log, start.folder, start.saved))
+    assert not any(
+        (
+            start.step,
+            start.epoch,
+            start.batch,
+            start.tokens,
+            start.seconds,
+            start.log,
+            start.folder,
+            start.saved,
+        )
+    )
     kept, optimizer = {}, torch.optim.SGD(small_model().parameters(), lr=1.0)
-    given = Trainer(small_model(), TrainingConfig(), optimizer=optimizer, schedule=math.sqrt, plan=kept, log_every=7)
-    assert given.optimizer is optimizer and given.schedule(4) == 2 and given.plan is kept and given.log_every == 7
+    given = Trainer(
+        small_model(),
+        TrainingConfig(),
+        optimizer=optimizer,
+        schedule=math.sqrt,
+        plan=kept,
+        log_every=7,
+    )
+    assert (
+        given.optimizer is optimizer
+        and given.schedule(4) == 2
+        and given.plan is kept
+        and given.log_every == 7
+    )
 
 
 def test_a_gradient_of_ones_own():
@@ -562,20 +820,27 @@ def broken():
 def test_nan_stops_before_the_weights_on_a_cpu():
     model = broken()
     before = model.output.weight.clone()
-    with pytest.raises(ValueError, match="after step 0: the weights are as they were; lower the learning rate"):
+    with pytest.raises(
+        ValueError, match="after step 0: the weights are as they were; lower the learning rate"
+    ):
         Trainer(model, CONFIG).train_step(*a_batch())
     assert torch.equal(before, model.output.weight)
 
 
 def test_a_gpu_is_not_waited_for(monkeypatch, tmp_path):
-    "Played on the CPU: nobody looks before the update; the losses are the same; nan is found when somebody looks, before a checkpoint."
+    """Played on the CPU: nobody looks before the update; the losses are the same; nan is found when
+    somebody looks, before a checkpoint."""
     config = dataclasses.replace(CONFIG, clip=0.0)
     here = Trainer(small_model().float(), config)
     wanted = [here.train_step(*a_batch()) for _ in range(4)][-1]
     monkeypatch.setattr(Trainer, "on_gpu", lambda self: True)
     there = Trainer(small_model().float(), config)
     found = [there.train_step(*a_batch()) for _ in range(4)][-1]
-    assert isinstance(found["loss"], torch.Tensor) and there.metrics() == wanted and there.log_every == 10
+    assert (
+        isinstance(found["loss"], torch.Tensor)
+        and there.metrics() == wanted
+        and there.log_every == 10
+    )
     spoilt = Trainer(broken(), config, folder=tmp_path)
     checkpoint.write_tensors(tmp_path / checkpoint.NAME, {}, {})
     good = (tmp_path / checkpoint.NAME).read_bytes()
@@ -591,8 +856,14 @@ def test_the_log_of_every_nth_step():
     batches = PairBatches(pairs(), CONFIG, steps=10)
     n = len(batches.epoch(0))
     job.fit(batches)
-    ends = {step for step in range(1, 11) if step % 4 == 0 or step % n == 0}  # and at an epoch's end, where the clock has to be right
-    assert [e["step"] for e in job.log if e["kind"] == "step"] == sorted(ends) and {4, 8} < ends and job.step == 10
+    ends = {
+        step for step in range(1, 11) if step % 4 == 0 or step % n == 0
+    }  # and at an epoch's end, where the clock has to be right
+    assert (
+        [e["step"] for e in job.log if e["kind"] == "step"] == sorted(ends)
+        and {4, 8} < ends
+        and job.step == 10
+    )
 
 
 def test_on_step_is_asked_after_every_step_and_its_words_are_logged(tmp_path):
@@ -603,23 +874,32 @@ def test_on_step_is_asked_after_every_step_and_its_words_are_logged(tmp_path):
         seen.append((trainer.step, trainer.epoch, trainer.batch))
         return {"valid_loss": torch.tensor(1.5)} if trainer.step in (2, n) else None
 
-    job = Trainer(small_model().float(), dataclasses.replace(CONFIG, checkpoint_every=0), folder=tmp_path)
+    job = Trainer(
+        small_model().float(), dataclasses.replace(CONFIG, checkpoint_every=0), folder=tmp_path
+    )
     job.fit(batches, n + 1, on_step)
     assert seen == [(k, 0, k) for k in range(1, n)] + [(n, 1, 0), (n + 1, 1, 1)]
     others = [(e["kind"], e["step"], e.get("valid_loss")) for e in job.log if e["kind"] != "step"]
     assert others == [("look", 2, 1.5), ("epoch", n, 1.5)]
     assert job.saved == n + 1
-    assert [json.loads(line) for line in (tmp_path / run_log.NAME).read_text().splitlines()] == job.log
+    assert [
+        json.loads(line) for line in (tmp_path / run_log.NAME).read_text().splitlines()
+    ] == job.log
 
 
 def test_a_kind_of_its_own_and_a_checkpoint_after_a_look(tmp_path, monkeypatch):
     saved, save = [], Trainer.save
     monkeypatch.setattr(Trainer, "save", lambda run: saved.append(run.step) or save(run))
     config = dataclasses.replace(CONFIG, checkpoint_every=0)
-    job, batches = Trainer(small_model().float(), config, folder=tmp_path), PairBatches(pairs(), config)
+    job, batches = Trainer(small_model().float(), config, folder=tmp_path), PairBatches(
+        pairs(), config
+    )
     n = len(batches.epoch(0))
     job.fit(batches, n + 2, lambda run: {"kind": "seen"} if run.step in (2, n) else None)
-    assert [(e["kind"], e["step"]) for e in job.log if e["kind"] != "step"] == [("seen", 2), ("seen", n)]
+    assert [(e["kind"], e["step"]) for e in job.log if e["kind"] != "step"] == [
+        ("seen", 2),
+        ("seen", n),
+    ]
     assert saved == [2, n, n + 2]
 
 
@@ -639,6 +919,7 @@ def dies_at(step):
     def on_step(trainer):
         if trainer.step == step:
             raise Killed
+
     return on_step
 
 
@@ -647,15 +928,20 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, dies):
     "Also where it dies after an epoch's last step, while it is looked at."
     whole = run()
     with pytest.raises(Killed):
-        Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path).fit(PairBatches(pairs(), CONFIG), on_step=dies_at(dies))
+        Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path).fit(
+            PairBatches(pairs(), CONFIG), on_step=dies_at(dies)
+        )
     torch.manual_seed(99)
     resumed = run(tmp_path)
     assert story(resumed) == story(whole)
-    assert [json.loads(line)["step"] for line in (tmp_path / run_log.NAME).read_text().splitlines()] == [e["step"] for e in whole.log]
+    assert [
+        json.loads(line)["step"] for line in (tmp_path / run_log.NAME).read_text().splitlines()
+    ] == [e["step"] for e in whole.log]
 
 
 def test_a_checkpoint_of_before_that_stands_at_an_epochs_end(tmp_path):
-    "The first edition could save after an epoch's last step and be killed before the epoch's line was written."
+    """The first edition could save after an epoch's last step and be killed before the epoch's line
+    was written."""
     whole, n = run(), len(PairBatches(pairs(), CONFIG).epoch(0))
     run(tmp_path, until=n)
     held, progress = checkpoint.read_checkpoint(tmp_path / checkpoint.NAME, everything=True)
@@ -691,7 +977,9 @@ def test_a_log_that_is_not_whole(tmp_path):
     run(tmp_path, until=4)
     log = tmp_path / run_log.NAME
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
-    with pytest.raises(ValueError, match="is not the log that the checkpoint tells of .2 lines of 4."):
+    with pytest.raises(
+        ValueError, match="is not the log that the checkpoint tells of .2 lines of 4."
+    ):
         run(tmp_path)
 
 
@@ -706,7 +994,11 @@ def test_somebody_elses_log_stays(tmp_path):
     (tmp_path / "log.jsonl").write_text("mine\n")
     with pytest.raises(FileExistsError, match="log.jsonl belongs to another run"):
         run(tmp_path)
-    assert not list(tmp_path.glob("*.safetensors")) and not (tmp_path / "plan.json").exists() and (tmp_path / "log.jsonl").read_text() == "mine\n"
+    assert (
+        not list(tmp_path.glob("*.safetensors"))
+        and not (tmp_path / "plan.json").exists()
+        and (tmp_path / "log.jsonl").read_text() == "mine\n"
+    )
 
 
 def test_weights_alone_are_no_checkpoint_to_go_on_from(tmp_path):
@@ -724,14 +1016,28 @@ def test_processes_stop_together(monkeypatch):
     monkeypatch.setattr(stops, "process", lambda: (0, 2))
     asked = []
     monkeypatch.setattr(stops, "largest", lambda number, device: asked.append(number) or 1.0)
-    on_gpu = SimpleNamespace(step=9, folder=None, model=SimpleNamespace(parameters=lambda: iter([SimpleNamespace(device=torch.device("cuda"))])))
-    assert not heard.over(on_gpu, batches.steps) and not asked, "GPUs ask each other at every tenth step only"
+    on_gpu = SimpleNamespace(
+        step=9,
+        folder=None,
+        model=SimpleNamespace(
+            parameters=lambda: iter([SimpleNamespace(device=torch.device("cuda"))])
+        ),
+    )
+    assert (
+        not heard.over(on_gpu, batches.steps) and not asked
+    ), "GPUs ask each other at every tenth step only"
     on_gpu.step = 10
     assert quiet.over(on_gpu, batches.steps) and asked.pop() is False
     job.step = 9
-    assert quiet.over(job, batches.steps) and asked == [False], "one of the others was asked to stop"
+    assert quiet.over(job, batches.steps) and asked == [
+        False
+    ], "one of the others was asked to stop"
     job.step = 10
-    assert quiet.over(job, batches.steps, 10) and quiet.over(job, batches.steps, lambda run: run is job) and len(asked) == 1
+    assert (
+        quiet.over(job, batches.steps, 10)
+        and quiet.over(job, batches.steps, lambda run: run is job)
+        and len(asked) == 1
+    )
     job.step = 99
     assert quiet.over(job, batches.steps) and len(asked) == 1
 
@@ -739,7 +1045,9 @@ def test_processes_stop_together(monkeypatch):
 def test_a_stop_without_a_folder_says_that_nothing_is_saved():
     asked = stops.Asked()
     asked.signal = 2
-    with pytest.raises(KeyboardInterrupt, match="stopped at step 7, nothing is saved, because no folder was given"):
+    with pytest.raises(
+        KeyboardInterrupt, match="stopped at step 7, nothing is saved, because no folder was given"
+    ):
         asked.leave(7, None)
 
 
@@ -761,16 +1069,35 @@ def test_seconds_are_those_of_training_alone():
     job = Trainer(small_model().float(), CONFIG)
     began = time.perf_counter()
     job.fit(PairBatches(pairs(), CONFIG), 2, lambda trainer: time.sleep(0.3))
-    assert 0 < job.seconds < time.perf_counter() - began - 0.55, "what on_step takes is no time of training"
+    assert (
+        0 < job.seconds < time.perf_counter() - began - 0.55
+    ), "what on_step takes is no time of training"
 
 
-# A run that was begun before -------------------------------------------------------------------------------------------
-# tests/run_before was written by the first edition's Training (before chapters 21 to 24 had one loop), stopped at step 9 of 16. The losses are
-# those of the same run without a stop, taken with that edition.
+# A run that was begun before ----------------------------------------------------------------------
+# tests/run_before was written by the first edition's Training (before chapters 21 to 24 had one
+# loop), stopped at step 9 of 16. The losses are those of the same run without a stop, taken with
+# that edition.
 
 BEFORE = Path(__file__).parent / "run_before"
-LOSSES = [3.0446131, 3.1796098, 2.7418292, 2.6730764, 2.6165020, 2.4791112, 2.3197770, 2.3793156, 2.2950718, 2.2380414, 2.6030571,
-          2.4089457, 2.4348652, 2.3001163, 2.2957969, 2.3246396]
+LOSSES = [
+    3.0446131,
+    3.1796098,
+    2.7418292,
+    2.6730764,
+    2.6165020,
+    2.4791112,
+    2.3197770,
+    2.3793156,
+    2.2950718,
+    2.2380414,
+    2.6030571,
+    2.4089457,
+    2.4348652,
+    2.3001163,
+    2.2957969,
+    2.3246396,
+]
 SETTINGS = TrainingConfig(epochs=2, max_tokens=40, warmup=10, checkpoint_every=6, seed=3)
 
 
@@ -780,33 +1107,56 @@ def begun_before(folder=None, **changes):
         words = [rng.randrange(8) for _ in range(rng.randint(1, 9))]
         toy.append(([4 + w for w in words] + [EOS], [BOS] + [4 + 3 * w % 8 for w in words] + [EOS]))
     torch.manual_seed(0)
-    model = Transformer(TransformerConfig(12, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, dropout=0.2))
+    model = Transformer(
+        TransformerConfig(
+            12, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, dropout=0.2
+        )
+    )
     config = dataclasses.replace(SETTINGS, **changes)
     job = Trainer(model, config, folder=folder)
-    job.fit(PairBatches(toy, config), on_step=each_epoch(lambda trainer: {"seen": trainer.epoch - 1}))
+    job.fit(
+        PairBatches(toy, config), on_step=each_epoch(lambda trainer: {"seen": trainer.epoch - 1})
+    )
     return job
 
 
-SAME_DICE = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch without MKL draws its dropout otherwise")
+SAME_DICE = pytest.mark.skipif(
+    not torch.backends.mkl.is_available(), reason="torch without MKL draws its dropout otherwise"
+)
 
 
 @SAME_DICE
 def test_the_losses_are_those_of_before():
     found = [e["loss"] for e in begun_before().log if e["kind"] == "step"]
-    same(torch.tensor(found), torch.tensor(LOSSES), "the same seed gives other losses than before", atol=1e-4)
+    same(
+        torch.tensor(found),
+        torch.tensor(LOSSES),
+        "the same seed gives other losses than before",
+        atol=1e-4,
+    )
 
 
 @SAME_DICE
 def test_a_run_of_before_goes_on(tmp_path):
     shutil.copytree(BEFORE, tmp_path / "run")
     job = begun_before(tmp_path / "run")
-    assert job.step == 16 and [e["step"] for e in job.log if e["kind"] == "step"] == list(range(1, 17))
-    same(torch.tensor([e["loss"] for e in job.log if e["kind"] == "step"]), torch.tensor(LOSSES),
-         "a run that was begun before goes on to other losses", atol=1e-4)
+    assert job.step == 16 and [e["step"] for e in job.log if e["kind"] == "step"] == list(
+        range(1, 17)
+    )
+    same(
+        torch.tensor([e["loss"] for e in job.log if e["kind"] == "step"]),
+        torch.tensor(LOSSES),
+        "a run that was begun before goes on to other losses",
+        atol=1e-4,
+    )
     assert (tmp_path / "run/plan.json").read_text() == (BEFORE / "plan.json").read_text()
     names, progress = checkpoint.read_checkpoint(BEFORE / checkpoint.NAME, everything=True)
     held, now = checkpoint.read_checkpoint(tmp_path / "run" / checkpoint.NAME, everything=True)
-    assert set(held) == set(names) and set(now) == set(progress) and set(now["at"]) == set(progress["at"])
+    assert (
+        set(held) == set(names)
+        and set(now) == set(progress)
+        and set(now["at"]) == set(progress["at"])
+    )
 
 
 def test_a_run_of_before_refuses_another_plan(tmp_path):
@@ -817,14 +1167,21 @@ def test_a_run_of_before_refuses_another_plan(tmp_path):
 
 def test_few_frames_from_fit_to_the_update(monkeypatch):
     depth = []
-    monkeypatch.setattr(torch.optim.Adam, "step", lambda self: depth.append([f.function for f in inspect.stack()]))
+    monkeypatch.setattr(
+        torch.optim.Adam, "step", lambda self: depth.append([f.function for f in inspect.stack()])
+    )
     Trainer(small_model().float(), CONFIG).fit(PairBatches(pairs(), CONFIG, steps=1))
-    assert depth[0].index("fit") == depth[0].index("train_step") + 1, f"fit calls train_step itself: {depth[0][:6]}"
+    assert (
+        depth[0].index("fit") == depth[0].index("train_step") + 1
+    ), f"fit calls train_step itself: {depth[0][:6]}"
 
 
 def test_four_steps_by_hand():
     "Clipping and the rate by their formulas, the update by Adam of §5.3."
-    job, model = Trainer(small_model().float(), TrainingConfig(clip=0.2, warmup=3, factor=2.0)), small_model().float()
+    job, model = (
+        Trainer(small_model().float(), TrainingConfig(clip=0.2, warmup=3, factor=2.0)),
+        small_model().float(),
+    )
     batch, weights = a_batch(), list(model.parameters())
     adam = torch.optim.Adam(weights, betas=(0.9, 0.98), eps=1e-9)
     for step in range(1, 5):
@@ -833,21 +1190,36 @@ def test_four_steps_by_hand():
         norm = sum(w.grad.square().sum() for w in weights).sqrt()
         for weight in weights:
             weight.grad *= min(1, 0.2 / norm)
-        adam.param_groups[0]["lr"] = 2 * model.config.d_model ** -0.5 * min(step ** -0.5, step * 3 ** -1.5)
+        adam.param_groups[0]["lr"] = (
+            2 * model.config.d_model**-0.5 * min(step**-0.5, step * 3**-1.5)
+        )
         adam.step()
         found = job.train_step(*batch)
-        torch.testing.assert_close(found, {"loss": loss.item(), "norm": norm.item()}, atol=1e-3, rtol=0)
+        torch.testing.assert_close(
+            found, {"loss": loss.item(), "norm": norm.item()}, atol=1e-3, rtol=0
+        )
     torch.testing.assert_close(job.model.output.weight, model.output.weight, atol=1e-3, rtol=1e-3)
 
 
 def test_killed_breaks_a_run_off_without_saving(tmp_path):
-    stops.killed(Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path), PairBatches(pairs(), CONFIG), step=5)
-    assert len(run_log.first_lines(tmp_path, 5)) == 5 and checkpoint.read_checkpoint(tmp_path / checkpoint.NAME)[1]["at"]["step"] == 3
-    stops.killed(Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path), PairBatches(pairs(), CONFIG), step=10**9)
+    stops.killed(
+        Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path),
+        PairBatches(pairs(), CONFIG),
+        step=5,
+    )
+    assert (
+        len(run_log.first_lines(tmp_path, 5)) == 5
+        and checkpoint.read_checkpoint(tmp_path / checkpoint.NAME)[1]["at"]["step"] == 3
+    )
+    stops.killed(
+        Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path),
+        PairBatches(pairs(), CONFIG),
+        step=10**9,
+    )
     assert story(run(tmp_path)) == story(run()), "a step that never comes breaks nothing off"
 
 
-STOPPED_TWICE = """
+STOPPED_TWICE ="""
 import torch.distributed
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig
 
@@ -863,10 +1235,20 @@ torch.distributed.destroy_process_group()
 @pytest.mark.slow
 def test_processes_that_are_stopped_reach_the_very_same_losses(tmp_path):
     "Two of them, with dropout: the checkpoint has the random state of each."
-    runs = [(folder, until, small_model(dropout=0.1).float()) for folder, until in (
-        ("whole", None), ("stopped", 2), ("stopped", 5), ("stopped", None))]
-    torch.save({"runs": runs, "pairs": uneven_pairs(), "config": vars(TWO_EPOCHS)}, tmp_path / "runs.pt")
+    runs = [
+        (folder, until, small_model(dropout=0.1).float())
+        for folder, until in (("whole", None), ("stopped", 2), ("stopped", 5), ("stopped", None))
+    ]
+    torch.save(
+        {"runs": runs, "pairs": uneven_pairs(), "config": vars(TWO_EPOCHS)}, tmp_path / "runs.pt"
+    )
     torchrun(STOPPED_TWICE, tmp_path, 2)
-    lines = [[json.loads(line)["loss"] for line in (tmp_path / name / run_log.NAME).read_text().splitlines() if "loss" in line]
-             for name in ("whole", "stopped")]
+    lines = [
+        [
+            json.loads(line)["loss"]
+            for line in (tmp_path / name / run_log.NAME).read_text().splitlines()
+            if "loss" in line
+        ]
+        for name in ("whole", "stopped")
+    ]
     assert lines[0] == lines[1] and len(lines[0]) > 5

@@ -1,4 +1,6 @@
-"""Chapter 18: strange input, lines cut and joined, answers in order, translators saved and loaded."""
+"""Chapter 18: strange input, lines cut and joined, answers in order, translators saved and loaded.
+"""
+
 import dataclasses
 import hashlib
 import inspect
@@ -15,12 +17,21 @@ from translators import PAIRS, TINY, joint, words
 from transformer_lit import data
 from transformer_lit.masks import UNK
 from transformer_lit.model import TransformerConfig
-from transformer_lit.support.limits import WIDEST, search_bounds
+from transformer_lit.runs.limits import WIDEST, search_bounds
 from transformer_lit.tokens import Subwords, Vocabulary
-from transformer_lit.support.checkpoint import named_tensors
+from transformer_lit.runs.checkpoints import named_tensors
 from transformer_lit.training import save_checkpoint
 from transformer_lit.translation import (
-    Translator, answers, create_joint, create_translator, from_pretrained, pieces, readable, save_pretrained, save_translator)
+    Translator,
+    answers,
+    create_joint,
+    create_translator,
+    from_pretrained,
+    pieces,
+    readable,
+    save_pretrained,
+    save_translator,
+)
 
 KINDS = pytest.mark.parametrize("make", [words, joint])
 
@@ -38,7 +49,9 @@ class Echo(nn.Module):
 
     def step(self, tokens, state):
         self.kinds.append((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)
-        return nn.functional.one_hot(state["left"][:, 0], 8) * 50.0, {"left": state["left"].roll(-1, 1)}
+        return nn.functional.one_hot(state["left"][:, 0], 8) * 50.0, {
+            "left": state["left"].roll(-1, 1)
+        }
 
 
 def echo():
@@ -46,7 +59,7 @@ def echo():
     return Translator(Echo(), letters, letters)
 
 
-# Input ----------------------------------------------------------------------------------------------------------
+# Input --------------------------------------------------------------------------------------------
 
 
 def test_what_no_file_can_hold_becomes_a_question_mark():
@@ -55,9 +68,24 @@ def test_what_no_file_can_hold_becomes_a_question_mark():
 
 @KINDS
 def test_any_text_gets_an_answer(make):
-    asked = ["", " \n\t", "I see a cats.", "🦔", "\ud800", "<eos> <pad> <bos>", "\x00\x07", "日本語", "ﬁ", "́", "a" * 3000, "I see. " * 300]
+    asked = [
+        "",
+        " \n\t",
+        "I see a cats.",
+        "🦔",
+        "\ud800",
+        "<eos> <pad> <bos>",
+        "\x00\x07",
+        "日本語",
+        "ﬁ",
+        "́",
+        "a" * 3000,
+        "I see. " * 300,
+    ]
     said = make().translate(asked, batch_size=3)
-    assert len(said) == len(asked) and all(isinstance(text, str) for text in said), "one answer for each line"
+    assert len(said) == len(asked) and all(
+        isinstance(text, str) for text in said
+    ), "one answer for each line"
     assert said[:2] == ["", ""], "what is empty stays empty"
 
 
@@ -65,7 +93,9 @@ def test_any_text_gets_an_answer(make):
 def test_answers_do_not_depend_on_the_company(make):
     translator, asked = make(), [english for english, _ in PAIRS] + ["", "I."]
     together = translator.translate(asked, batch_size=5)
-    assert together[::-1] == translator.translate(asked[::-1]), "answers must come back in the order of the sentences"
+    assert together[::-1] == translator.translate(
+        asked[::-1]
+    ), "answers must come back in the order of the sentences"
     assert together[3] == translator.translate([asked[3]])[0]
     assert translator.translate([]) == []
     with pytest.raises(TypeError, match=r"translate\(\['I am\.'\]\)"):
@@ -75,18 +105,31 @@ def test_answers_do_not_depend_on_the_company(make):
 def test_every_sentence_gets_its_own_answer_however_batches_are_cut():
     asked = ["a b c", "b", "c a", "", "b b b b", "a <b>", "c " * 300]
     said = echo().translate(asked)
-    assert said[:5] == asked[:5] and said[6] == asked[6].strip(), "answers must come back in the order of the sentences"
+    assert (
+        said[:5] == asked[:5] and said[6] == asked[6].strip()
+    ), "answers must come back in the order of the sentences"
     for batch_size in 1, 2, 3:
         assert echo().translate(asked, batch_size=batch_size) == said
-        assert answers(Echo(), [[4, 5, 2], [5, 2], [6, 4, 5, 2]], 2, batch_size) == [[4, 5], [5], [6, 4, 5]]
-    assert echo().translate([]) == [] and echo().encode_pairs([("a b", "c")]) == [([4, 5, 2], [1, 6, 2])]
+        assert answers(Echo(), [[4, 5, 2], [5, 2], [6, 4, 5, 2]], 2, batch_size) == [
+            [4, 5],
+            [5],
+            [6, 4, 5],
+        ]
+    assert echo().translate([]) == [] and echo().encode_pairs([("a b", "c")]) == [
+        ([4, 5, 2], [1, 6, 2])
+    ]
     defaults = [p.default for p in inspect.signature(Translator.translate).parameters.values()][2:]
     assert defaults == [4, 64, None], "beam, batch, precision"
 
 
 def test_sentences_of_like_length_share_a_batch():
     speaker = echo()
-    assert speaker.translate(["a b c a b", "b", "c b a b c", "a"], batch_size=2) == ["a b c a b", "b", "c b a b c", "a"]
+    assert speaker.translate(["a b c a b", "b", "c b a b c", "a"], batch_size=2) == [
+        "a b c a b",
+        "b",
+        "c b a b c",
+        "a",
+    ]
     assert speaker.model.shapes == [(2, 2), (2, 6)], "sorted by length, less is padded"
 
 
@@ -99,12 +142,15 @@ def test_no_text_is_encoded_twice():
 
     translator.source = Counting()
     translator.translate(["I see a cats.", "I see b dogs. " * 12, "I see a cats."])
-    assert "I see a cats." in seen and len(seen) == len(set(seen)), "a sentence was cut into tokens more than once"
+    assert "I see a cats." in seen and len(seen) == len(
+        set(seen)
+    ), "a sentence was cut into tokens more than once"
 
 
 @pytest.mark.parametrize("limits, parts", [((100, 20), 4), ((100, 100), 1), ((9, 9), 8)])
 def test_limits_belong_to_the_translator_and_are_kept(limits, parts, tmp_path):
-    """Whoever loads a translator cuts text as the run that trained it did: `evaluate` and a run's own looks answer alike.
+    """Whoever loads a translator cuts text as the run that trained it did: `evaluate` and a run's
+    own looks answer alike.
 
     Only limits of its own are written: older files stay as they are."""
     lines = ["a b c a b c a. " * 8]
@@ -118,7 +164,9 @@ def test_limits_belong_to_the_translator_and_are_kept(limits, parts, tmp_path):
     save_pretrained(kept, tmp_path)
     told = json.loads((tmp_path / "translator.json").read_text("utf-8"))
     assert told.get("limits") == (None if limits == (100, 20) else list(limits))
-    assert from_pretrained(tmp_path).limits == limits, "whoever loads a translator cuts text as the run that trained it did"
+    assert (
+        from_pretrained(tmp_path).limits == limits
+    ), "whoever loads a translator cuts text as the run that trained it did"
 
 
 @pytest.mark.parametrize("limits", [3, [1], [1, 0], [1, 2.5], ["a", "b"], [1, 2, 3]])
@@ -145,23 +193,36 @@ def test_fewer_bits_only_for_many_rows_and_where_they_are_faster(monkeypatch, un
 
     many = {torch.bfloat16 if units else torch.float32}
     assert kinds(31) == {torch.float32}, "31 sentences with a beam of 4 are few"
-    assert kinds(32) == many and kinds(65) == many, "all batches of a call are computed alike, also a last one of few"
-    assert kinds(65, batch_size=31) == kinds(65, beam_size=1) == {torch.float32}, "it is the rows of a batch that count"
-    assert kinds(32, precision="fp32") == {torch.float32} and kinds(1, precision="bf16") == {torch.bfloat16}
+    assert (
+        kinds(32) == many and kinds(65) == many
+    ), "all batches of a call are computed alike, also a last one of few"
+    assert (
+        kinds(65, batch_size=31) == kinds(65, beam_size=1) == {torch.float32}
+    ), "it is the rows of a batch that count"
+    assert kinds(32, precision="fp32") == {torch.float32} and kinds(1, precision="bf16") == {
+        torch.bfloat16
+    }
     assert not torch.is_autocast_enabled("cpu"), "autocast is left on"
     with pytest.raises(ValueError, match="precision='int8': choose"):
         translator.translate(["I see."], precision="int8")
 
 
-@pytest.mark.parametrize("options, kind", [((), torch.float32), (("fp32",), torch.float32), (("bf16",), torch.bfloat16)])
+@pytest.mark.parametrize(
+    "options, kind", [((), torch.float32), (("fp32",), torch.float32), (("bf16",), torch.bfloat16)]
+)
 def test_products_are_computed_in_the_precision_that_was_asked_for(options, kind):
     model = Echo()
     assert answers(model, [[4, 2]], 2, 1, *options) == [[4]] and set(model.kinds) == {kind}
 
 
 def test_what_cannot_be_searched_is_one_sentence():
-    for beam, batch, precision, words_of in ((0, 1, "fp32", "beam_size=0"), (65, 1, "fp32", "beam_size=65"), (-3, 1, "fp32", "beam_size=-3"),
-                                             (4, 0, "fp32", "batch_size=0"), (4, 1, "int8", "precision='int8': choose")):
+    for beam, batch, precision, words_of in (
+        (0, 1, "fp32", "beam_size=0"),
+        (65, 1, "fp32", "beam_size=65"),
+        (-3, 1, "fp32", "beam_size=-3"),
+        (4, 0, "fp32", "batch_size=0"),
+        (4, 1, "int8", "precision='int8': choose"),
+    ):
         with pytest.raises(ValueError, match=re.escape(words_of)):
             answers(Echo(), [[4, 2]], beam, batch, precision)
     search_bounds(1, 1, "bf16")
@@ -177,14 +238,29 @@ def test_pieces_lose_nothing_and_fit(text, most):
 
 
 def test_pieces_cut_at_sentence_ends_first():
-    assert pieces("Aa bb. Cc dd ee ff. Gg.", lambda part: len(part.split()), 5) == ["Aa bb.", "Cc dd ee ff. Gg."]
+    assert pieces("Aa bb. Cc dd ee ff. Gg.", lambda part: len(part.split()), 5) == [
+        "Aa bb.",
+        "Cc dd ee ff. Gg.",
+    ]
 
 
 def test_pieces_are_cut_near_the_middle():
     count = lambda part: len(part.split())
-    assert pieces("One two. Three. Four five six.", count, 4) == ["One two. Three.", "Four five six."]
-    assert pieces("a b c d e", count, 3) == ["a b", "c d e"] and pieces("x" * 10, len, 4) == ["xx", "xxx", "xx", "xxx"]
-    assert pieces("", count) == [] and pieces("a", count, 0) == ["a"] and pieces.__defaults__ == (100, 20)
+    assert pieces("One two. Three. Four five six.", count, 4) == [
+        "One two. Three.",
+        "Four five six.",
+    ]
+    assert pieces("a b c d e", count, 3) == ["a b", "c d e"] and pieces("x" * 10, len, 4) == [
+        "xx",
+        "xxx",
+        "xx",
+        "xxx",
+    ]
+    assert (
+        pieces("", count) == []
+        and pieces("a", count, 0) == ["a"]
+        and pieces.__defaults__ == (100, 20)
+    )
     long = ("Is it? Yes! " * 40 + "no " * 300).strip()
     cut = pieces(long, count, 20)
     assert " ".join(cut) == long and max(map(count, cut)) <= 20
@@ -193,31 +269,51 @@ def test_pieces_are_cut_near_the_middle():
 
 def test_one_sentence_is_longer_than_several_may_be():
     count = lambda part: len(part.split())
-    assert pieces("He saw Mr. Lee. " + "a " * 19 + "a", count) == ["He saw Mr. Lee.", "a " * 19 + "a"], "no sentence ends at Mr."
+    assert pieces("He saw Mr. Lee. " + "a " * 19 + "a", count) == [
+        "He saw Mr. Lee.",
+        "a " * 19 + "a",
+    ], "no sentence ends at Mr."
     assert len(pieces(("a " * 99).strip(), count)) == 1, "a single sentence of 99 is left whole"
     for short in "Mr.", "Mrs.", "Ms.", "Dr.":
         assert len(pieces(f"I met {short} Lee there. " * 2 + "And left early.", count, easy=6)) == 3
 
 
-# Making, saving, loading ------------------------------------------------------------------------------------------
+# Making, saving, loading --------------------------------------------------------------------------
 
 
 def test_a_new_translator_lists_the_words_of_its_pairs():
-    assert create_translator([("a", "b")], d_model=8).source.words[4:] == [], "once is not often enough"
+    assert (
+        create_translator([("a", "b")], d_model=8).source.words[4:] == []
+    ), "once is not often enough"
     once = create_translator(iter([("a", "b")] * 2), "fr", d_model=8)
-    assert (once.source.words[4:], once.target.words[4:]) == (["a"], ["b"]) and once.languages == ("en", "fr")
+    assert (once.source.words[4:], once.target.words[4:]) == (["a"], ["b"]) and once.languages == (
+        "en",
+        "fr",
+    )
     assert (once.source.language, once.target.language) == ("en", "fr")
     assert once.model.config == TransformerConfig(5, 5, d_model=8)
     [(source, target)] = words().encode_pairs([PAIRS[0]])
-    assert source[-1] == 2 and target[0] == 1 and target[-1] == 2 and UNK not in source + target, "EOS is missing, or BOS"
+    assert (
+        source[-1] == 2 and target[0] == 1 and target[-1] == 2 and UNK not in source + target
+    ), "EOS is missing, or BOS"
 
 
 def test_a_joint_translator_has_one_table():
     made = joint()
-    assert made.model.output.weight is made.model.source.tokens.weight and made.source is made.target
-    assert made.languages is None and create_joint(made.source, "de", **TINY).languages == ("en", "de")
+    assert (
+        made.model.output.weight is made.model.source.tokens.weight and made.source is made.target
+    )
+    assert made.languages is None and create_joint(made.source, "de", **TINY).languages == (
+        "en",
+        "de",
+    )
     [(source, target)] = made.encode_pairs([PAIRS[0]])
-    assert source[-1] == 2 and target[0] == 1 and target[-1] == 2 and made.target.decode(target) == PAIRS[0][1]
+    assert (
+        source[-1] == 2
+        and target[0] == 1
+        and target[-1] == 2
+        and made.target.decode(target) == PAIRS[0][1]
+    )
 
 
 def test_what_is_written_of_a_translator(tmp_path):
@@ -226,14 +322,24 @@ def test_what_is_written_of_a_translator(tmp_path):
     text = (tmp_path / "new" / "folder" / "translator.json").read_text("utf-8")
     assert "clés" in text, "readable, without codes for accents"
     assert json.loads(text) == {
-        "config": dataclasses.asdict(made.model.config), "language": "fr", "languages": ["en", "fr"], "source_language": "en",
-        "source": made.source.words[4:], "target": made.target.words[4:]}
+        "config": dataclasses.asdict(made.model.config),
+        "language": "fr",
+        "languages": ["en", "fr"],
+        "source_language": "en",
+        "source": made.source.words[4:],
+        "target": made.target.words[4:],
+    }
     save_translator(joint(), tmp_path / "joint")
-    assert sorted(path.name for path in (tmp_path / "joint").iterdir()) == ["tokenizer.json", "translator.json"]
+    assert sorted(path.name for path in (tmp_path / "joint").iterdir()) == [
+        "tokenizer.json",
+        "translator.json",
+    ]
 
 
 @KINDS
-@pytest.mark.parametrize("precision, most", [("fp32", 0.0), ("bf16", 2 ** -8), ("int8", 0.5 / 127 + 1e-6)])
+@pytest.mark.parametrize(
+    "precision, most", [("fp32", 0.0), ("bf16", 2**-8), ("int8", 0.5 / 127 + 1e-6)]
+)
 def test_a_packed_translator_comes_back(make, precision, most, tmp_path):
     translator = make()
     save_pretrained(translator, tmp_path, precision)
@@ -242,7 +348,9 @@ def test_a_packed_translator_comes_back(make, precision, most, tmp_path):
     for name, weight in own.items():
         away = (back[name] - weight).abs()
         bound = weight.abs().amax(-1, keepdim=True) * most if weight.ndim == 2 else 0 * weight
-        assert (away <= bound + 1e-12).all(), f"{name} moves more than {precision} may: does each row have its own scale?"
+        assert (
+            away <= bound + 1e-12
+        ).all(), f"{name} moves more than {precision} may: does each row have its own scale?"
     assert again.source.encode("I see a.") == translator.source.encode("I see a.")
     assert not again.model.training and isinstance(again.target, type(translator.target))
 
@@ -250,7 +358,9 @@ def test_a_packed_translator_comes_back(make, precision, most, tmp_path):
 def test_int8_is_a_quarter(tmp_path):
     sizes = []
     for precision in "fp32", "int8":
-        save_pretrained(create_joint(joint().source, d_model=64, n_heads=4, d_ff=256), tmp_path, precision)
+        save_pretrained(
+            create_joint(joint().source, d_model=64, n_heads=4, d_ff=256), tmp_path, precision
+        )
         sizes.append((tmp_path / "model.safetensors").stat().st_size)
     assert 3.4 < sizes[0] / sizes[1] < 4
 
@@ -259,7 +369,9 @@ def test_a_broken_folder_is_one_sentence(tmp_path):
     for missing in "translator.json", "model.safetensors":
         save_pretrained(words(), tmp_path)
         (tmp_path / missing).unlink()
-        with pytest.raises(FileNotFoundError, match=f"transformer-lit train --folder {re.escape(str(tmp_path))}"):
+        with pytest.raises(
+            FileNotFoundError, match=f"transformer-lit train --folder {re.escape(str(tmp_path))}"
+        ):
             from_pretrained(tmp_path)
     save_pretrained(words(), tmp_path)
     whole = (tmp_path / "model.safetensors").read_bytes()
@@ -267,7 +379,9 @@ def test_a_broken_folder_is_one_sentence(tmp_path):
     with pytest.raises(ValueError, match="no whole checkpoint"):
         from_pretrained(tmp_path)
     save_pretrained(joint(), tmp_path / "other")
-    (tmp_path / "model.safetensors").write_bytes((tmp_path / "other" / "model.safetensors").read_bytes())
+    (tmp_path / "model.safetensors").write_bytes(
+        (tmp_path / "other" / "model.safetensors").read_bytes()
+    )
     with pytest.raises(ValueError, match="another shape"):
         from_pretrained(tmp_path)
 
@@ -275,7 +389,10 @@ def test_a_broken_folder_is_one_sentence(tmp_path):
 def test_weights_of_another_day_are_refused(tmp_path):
     save_pretrained(words(), tmp_path)
     kept = json.loads((tmp_path / "translator.json").read_text("utf-8"))
-    for digest in hashlib.sha256((tmp_path / "model.safetensors").read_bytes()).hexdigest(), "0" * 64:
+    for digest in (
+        hashlib.sha256((tmp_path / "model.safetensors").read_bytes()).hexdigest(),
+        "0" * 64,
+    ):
         (tmp_path / "translator.json").write_text(json.dumps({**kept, "sha256": digest}), "utf-8")
         if digest != "0" * 64:
             assert from_pretrained(tmp_path).target.words == words().target.words
@@ -286,7 +403,12 @@ def test_weights_of_another_day_are_refused(tmp_path):
 def test_a_training_folder_is_found_by_its_checkpoint(tmp_path):
     translator = joint()
     save_translator(translator, tmp_path)
-    save_checkpoint(tmp_path / "checkpoint.safetensors", translator.model, torch.optim.Adam(translator.model.parameters()), {})
+    save_checkpoint(
+        tmp_path / "checkpoint.safetensors",
+        translator.model,
+        torch.optim.Adam(translator.model.parameters()),
+        {},
+    )
     asked = [english for english, _ in PAIRS[:4]]
     assert from_pretrained(tmp_path).translate(asked) == translator.translate(asked)
 
@@ -297,14 +419,24 @@ def test_a_loaded_translator_is_the_one_that_was_saved(tmp_path):
     again = Translator.from_pretrained(str(tmp_path))
     own = made.model.state_dict()
     assert all(torch.equal(own[name], weight) for name, weight in again.model.state_dict().items())
-    assert again.model.config == made.model.config and again.languages == ("en", "fr") and not again.model.training
-    assert Translator.from_pretrained is from_pretrained and save_pretrained.__defaults__ == ("int8",)
+    assert (
+        again.model.config == made.model.config
+        and again.languages == ("en", "fr")
+        and not again.model.training
+    )
+    assert Translator.from_pretrained is from_pretrained and save_pretrained.__defaults__ == (
+        "int8",
+    )
     asked = [english for english, _ in PAIRS[:5]]
     assert again.translate(asked) == made.translate(asked)
 
 
 def test_vocabulary_and_subwords_are_told_apart(tmp_path):
-    for make, kind in (words, Vocabulary), (joint, Subwords), (words, Vocabulary):  # into the same folder
+    for make, kind in (
+        (words, Vocabulary),
+        (joint, Subwords),
+        (words, Vocabulary),
+    ):  # into the same folder
         save_pretrained(make(), tmp_path)
         assert type(Translator.from_pretrained(str(tmp_path)).source) is kind
 

@@ -1,4 +1,6 @@
-"""A training begins with another's weights: nothing is lost where the subwords are the same, and new ones begin between their pieces."""
+"""A training begins with another's weights: nothing is lost where the subwords are the same, and
+new ones begin between their pieces."""
+
 import json
 from dataclasses import replace
 
@@ -6,12 +8,15 @@ import pytest
 import torch
 
 from transformer_lit import wmt
-from transformer_lit.support import experiments, large_runs, mixing, prepare, warm_start
-from transformer_lit.support.archives import Source
+from transformer_lit.corpora import prepare
+from transformer_lit.recipes import experiments, large_runs, mixing, warm_start
+from transformer_lit.corpora.archives import Source
 from transformer_lit.tokens import Subwords
 from transformer_lit.translation import create_joint, create_translator, save_pretrained
 
-TINY = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, norm="pre", tied=True)
+TINY = dict(
+    d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, norm="pre", tied=True
+)
 FEW = Subwords.build(["low low low lower"], 265)
 MORE = Subwords.build(["low low lower lower lowest lowest new newest newest"], 285)
 
@@ -25,12 +30,19 @@ def test_a_token_that_both_have_keeps_its_vector_and_a_new_one_begins_between_it
     table = torch.randn(len(FEW), 8)
     rows, shared = warm_start.carried_over(table, FEW, MORE)
     assert rows.shape == (len(MORE), 8)
-    assert shared == len(set(MORE.tokenizer.get_vocab()) & set(FEW.tokenizer.get_vocab())) == 264, "260, lo, low, Ġlow and Ġlower"
+    assert (
+        shared == len(set(MORE.tokenizer.get_vocab()) & set(FEW.tokenizer.get_vocab())) == 264
+    ), "260, lo, low, Ġlow and Ġlower"
     for name in "<pad>", "e", "low":
-        assert torch.equal(rows[MORE.tokenizer.token_to_id(name)], table[FEW.tokenizer.token_to_id(name)])
+        assert torch.equal(
+            rows[MORE.tokenizer.token_to_id(name)], table[FEW.tokenizer.token_to_id(name)]
+        )
     new = MORE.tokenizer.token_to_id("Ġlowest")
     assert FEW.tokenizer.token_to_id("Ġlowest") is None
-    torch.testing.assert_close(rows[new], sum(table[FEW.tokenizer.token_to_id(piece)] for piece in ("Ġlow", "e", "s", "t")) / 4)
+    torch.testing.assert_close(
+        rows[new],
+        sum(table[FEW.tokenizer.token_to_id(piece)] for piece in ("Ġlow", "e", "s", "t")) / 4,
+    )
 
 
 def test_with_the_same_subwords_it_begins_as_the_other_ended(tmp_path):
@@ -39,57 +51,107 @@ def test_with_the_same_subwords_it_begins_as_the_other_ended(tmp_path):
         torch.nn.init.normal_(parameter)
     save_pretrained(given, tmp_path, "fp32")
     assert warm_start.begin_as(fresh, str(tmp_path)) == len(FEW)
-    for (name, one), two in zip(given.model.state_dict().items(), fresh.model.state_dict().values()):
+    for (name, one), two in zip(
+        given.model.state_dict().items(), fresh.model.state_dict().values()
+    ):
         assert torch.equal(one, two), name
     assert fresh.model.output.weight is fresh.model.source.tokens.weight, "they stay tied"
 
 
 def test_what_cannot_be_taken_is_one_sentence(tmp_path):
     save_pretrained(translator_of(FEW), tmp_path / "joint", "fp32")
-    save_pretrained(create_translator([("a b", "c d")] * 2, "fr", **TINY | {"tied": False}), tmp_path / "words", "fp32")
-    with pytest.raises(ValueError, match="its model has another size: d_ff 8 and 16, norm pre and post"):
+    save_pretrained(
+        create_translator([("a b", "c d")] * 2, "fr", **TINY | {"tied": False}),
+        tmp_path / "words",
+        "fp32",
+    )
+    with pytest.raises(
+        ValueError, match="its model has another size: d_ff 8 and 16, norm pre and post"
+    ):
         warm_start.begin_as(translator_of(MORE, d_ff=16, norm="post"), str(tmp_path / "joint"))
-    with pytest.raises(ValueError, match="another size: d_model 8 and 512, n_heads .*norm pre and post"):
+    with pytest.raises(
+        ValueError, match="another size: d_model 8 and 512, n_heads .*norm pre and post"
+    ):
         warm_start.may_begin_as(str(tmp_path / "joint"), {})
     warm_start.may_begin_as(str(tmp_path / "joint"), TINY)
     with pytest.raises(ValueError, match="it has no joint subwords"):
         warm_start.begin_as(translator_of(MORE, tied=False), str(tmp_path / "words"))
-    with pytest.raises(FileNotFoundError, match='no trained translator in nowhere: name a folder that holds one, or "book"'):
+    with pytest.raises(
+        FileNotFoundError,
+        match='no trained translator in nowhere: name a folder that holds one, or "book"',
+    ):
         warm_start.weights_hash("nowhere")
-    with pytest.raises(ValueError, match="--begin-with is for a mixture of texts, and wmt14-en-de is none"):
+    with pytest.raises(
+        ValueError, match="--begin-with is for a mixture of texts, and wmt14-en-de is none"
+    ):
         large_runs.experiment_of(large_runs.parser().parse_args(["--begin-with", "book"]))
 
 
 def test_the_book_is_the_shipped_translator():
-    assert json.loads((warm_start.folder_of("book") / "translator.json").read_text())["sha256"] == warm_start.weights_hash("book")
+    assert json.loads((warm_start.folder_of("book") / "translator.json").read_text())[
+        "sha256"
+    ] == warm_start.weights_hash("book")
 
 
 def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
     text = [(f"low {k} lower", f"bas {k}") for k in range(20)]
     monkeypatch.setattr(prepare, "sources_of", lambda corpus: [Source("t", (), lambda: text)])
     monkeypatch.setattr(prepare, "inputs_here", lambda corpus: None)
-    store = prepare.prepare(prepare.Preparation("mixture-en-fr", 270), tmp_path / "store", held={"valid": text[:1], "test": text[:1]})
+    store = prepare.prepare(
+        prepare.Preparation("mixture-en-fr", 270),
+        tmp_path / "store",
+        held={"valid": text[:1], "test": text[:1]},
+    )
     given = create_joint(FEW, "fr", **wmt.model_sizes("tiny") | {"norm": "pre"})
     save_pretrained(given, tmp_path / "given", "fp32")
-    plain = wmt.experiment_for("mixture-en-fr", "ours", "tiny", 270, dict(precision="fp32", max_tokens=64), steps=2)
+    plain = wmt.experiment_for(
+        "mixture-en-fr", "ours", "tiny", 270, dict(precision="fp32", max_tokens=64), steps=2
+    )
     e = mixing.Mixture(**vars(plain), begin_with=str(tmp_path / "given"))
     translator, _, _ = experiments.begin(e, store, tmp_path / "run", torch.device("cpu"))
-    assert torch.equal(translator.model.encoder.layers[0].attention.query.weight, given.model.encoder.layers[0].attention.query.weight)
-    expected, _ = warm_start.carried_over(given.model.source.tokens.weight.detach(), FEW, store.tokens())
+    assert torch.equal(
+        translator.model.encoder.layers[0].attention.query.weight,
+        given.model.encoder.layers[0].attention.query.weight,
+    )
+    expected, _ = warm_start.carried_over(
+        given.model.source.tokens.weight.detach(), FEW, store.tokens()
+    )
     assert torch.equal(translator.model.source.tokens.weight, expected)
-    assert json.loads((tmp_path / "run" / "plan.json").read_text())["first_weights"] == warm_start.weights_hash(e.begin_with)
-    drawn, _, _ = experiments.begin(replace(e, begin_with=""), store, tmp_path / "drawn", torch.device("cpu"))
+    assert json.loads((tmp_path / "run" / "plan.json").read_text())[
+        "first_weights"
+    ] == warm_start.weights_hash(e.begin_with)
+    drawn, _, _ = experiments.begin(
+        replace(e, begin_with=""), store, tmp_path / "drawn", torch.device("cpu")
+    )
     assert not torch.equal(drawn.model.source.tokens.weight, expected)
     torch.nn.init.zeros_(given.model.output.weight)
     save_pretrained(given, tmp_path / "given2", "fp32")
     with pytest.raises(ValueError, match="was begun with.*begin_with"):
-        experiments.begin(replace(e, begin_with=str(tmp_path / "given2")), store, tmp_path / "run", torch.device("cpu"))
-    save_pretrained(create_joint(FEW, "fr", **wmt.model_sizes("tiny") | {"norm": "pre", "d_model": 8}), tmp_path / "other", "fp32")
+        experiments.begin(
+            replace(e, begin_with=str(tmp_path / "given2")),
+            store,
+            tmp_path / "run",
+            torch.device("cpu"),
+        )
+    save_pretrained(
+        create_joint(FEW, "fr", **wmt.model_sizes("tiny") | {"norm": "pre", "d_model": 8}),
+        tmp_path / "other",
+        "fp32",
+    )
     with pytest.raises(ValueError, match="another size: d_model"):
-        experiments.begin(replace(e, begin_with=str(tmp_path / "other")), store, tmp_path / "again", torch.device("cpu"))
-    assert not (tmp_path / "again").exists(), "what was refused leaves no plan that would refuse the right command"
+        experiments.begin(
+            replace(e, begin_with=str(tmp_path / "other")),
+            store,
+            tmp_path / "again",
+            torch.device("cpu"),
+        )
+    assert not (
+        tmp_path / "again"
+    ).exists(), "what was refused leaves no plan that would refuse the right command"
     experiments.begin(e, store, tmp_path / "again", torch.device("cpu"))
     before = {path.name: path.read_bytes() for path in (tmp_path / "given").iterdir()}
     with pytest.raises(FileExistsError, match="given holds a translator and no plan.json"):
         experiments.begin(e, store, tmp_path / "given", torch.device("cpu"))
-    assert before == {path.name: path.read_bytes() for path in (tmp_path / "given").iterdir()}, "another translator was written over"
+    assert before == {
+        path.name: path.read_bytes() for path in (tmp_path / "given").iterdir()
+    }, "another translator was written over"

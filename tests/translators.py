@@ -1,13 +1,18 @@
 """Small translators, pairs and recipes for the tests of chapter 18 and of what it stands on."""
+
 import torch
 
-from transformer_lit.support.recipes import Recipe
+from transformer_lit.recipes.recipes import Recipe
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import TrainingConfig
 from transformer_lit.translation import create_joint, create_translator
 
 TINY = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, dropout=0.1)
-PAIRS = [(f"I see {n} {w}.", f"Je vois {n} {m}.") for n in "abcdef" for w, m in (("cats", "chats"), ("dogs", "chiens"), ("keys", "clés"))]
+PAIRS = [
+    (f"I see {n} {w}.", f"Je vois {n} {m}.")
+    for n in "abcdef"
+    for w, m in (("cats", "chats"), ("dogs", "chiens"), ("keys", "clés"))
+]
 PARTS = {"train": PAIRS[:12], "valid": PAIRS[12:15], "test": PAIRS[15:]}
 
 
@@ -25,5 +30,9 @@ def joint(**sizes):
 
 def recipe(**changes):
     "Three epochs of a few steps."
-    return Recipe(size=300, model=TINY | {"norm": "pre"}, training=TrainingConfig(epochs=3, max_tokens=64, checkpoint_every=1),
-                  **{"peak": 0.02, "gain": 1.0, **changes})
+    return Recipe(
+        size=300,
+        model=TINY | {"norm": "pre"},
+        training=TrainingConfig(epochs=3, max_tokens=64, checkpoint_every=1),
+        **{"peak": 0.02, "gain": 1.0, **changes},
+    )

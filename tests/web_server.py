@@ -1,4 +1,5 @@
 """A server on this machine whose every path is one behaviour, for what downloads."""
+
 import gzip
 import time
 from http.server import BaseHTTPRequestHandler
@@ -12,12 +13,19 @@ def archive(text="Go.\tVa !\tCC-BY\n" * 4000, member="fra.txt"):
 
 
 WHOLE = archive()
-BODIES = {"page": b"\n <!DOCTYPE html><html>moved</html>", "empty": b"", "half": WHOLE[:len(WHOLE) // 2], "text": b"no archive",
-          "tsv.gz": gzip.compress(b"A dog.\n")}
+BODIES = {
+    "page": b"\n <!DOCTYPE html><html>moved</html>",
+    "empty": b"",
+    "half": WHOLE[: len(WHOLE) // 2],
+    "text": b"no archive",
+    "tsv.gz": gzip.compress(b"A dog.\n"),
+}
 
 
 class Answers(BaseHTTPRequestHandler):
-    "`broken`: how often a path still breaks off; `asked`: path, first byte and accepted encoding of each question."
+    """`broken`: how often a path still breaks off; `asked`: path, first byte and accepted encoding
+    of each question."""
+
     broken, asked = {}, []
 
     def do_GET(self):
@@ -37,7 +45,7 @@ class Answers(BaseHTTPRequestHandler):
         self.end_headers()
         first = self.broken.get(name, 0) > 0
         self.broken[name] = self.broken.get(name, 0) - 1
-        self.wfile.write(body[:len(body) // 2] if name in ("cut", "slow") or first else body)
+        self.wfile.write(body[: len(body) // 2] if name in ("cut", "slow") or first else body)
         self.wfile.flush()
         if name == "slow":
             time.sleep(0.8)

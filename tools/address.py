@@ -1,11 +1,13 @@
-"""The repository's address stands in pyproject.toml ([project.urls] Repository); this writes it everywhere else.
+"""The repository's address stands in pyproject.toml ([project.urls] Repository); this writes it
+everywhere else.
 
     python tools/address.py                 say which it is
     python tools/address.py https://...     set it
 
-As long as the book has no home it is a placeholder under .example, and nothing that a reader can click leads there: the built pages
-have no link to it, and the chapters' line "Read it rendered" is written when the address is set.
-"""
+As long as the book has no home it is a placeholder under .example, and nothing that a reader can
+click leads there: the built pages have no link to it, and the chapters' line "Read it rendered" is
+written when the address is set."""
+
 import json
 import re
 import subprocess
@@ -27,9 +29,14 @@ def home(of: str | None = None) -> str | None:
 
 
 def rendered(notebook: dict, where: str | None) -> dict:
-    "The notebook with its line on the rendered book, at the end of the first cell's list; without the line while there is no home."
+    """The notebook with its line on the rendered book, at the end of the first cell's list; without
+    the line while there is no home."""
     cell = notebook["cells"][0]
-    lines = [line for line in "".join(cell["source"]).split("\n") if not line.startswith("- **Read it rendered** ")]
+    lines = [
+        line
+        for line in "".join(cell["source"]).split("\n")
+        if not line.startswith("- **Read it rendered** ")
+    ]
     if where:
         lines.append(f"- **Read it rendered** in [the book]({where})")
     cell["source"] = "\n".join(lines).splitlines(keepends=True)
@@ -38,7 +45,13 @@ def rendered(notebook: dict, where: str | None) -> dict:
 
 def carriers() -> list[Path]:
     "Tracked text files that carry the address."
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     kinds = {".md", ".ipynb", ".toml", ".cff", ".yml", ".bib", ".py"}
     return [ROOT / n for n in names.splitlines() if Path(n).suffix in kinds and (ROOT / n).exists()]
 

@@ -1,9 +1,11 @@
-"""Which module of the package imports which: `arrows.py` draws it into the marked block of CONTRIBUTING.md.
+"""Which module of the package imports which: `arrows.py` draws it into the marked block of
+CONTRIBUTING.md.
 
-An arrow leads from a module to one that it imports, at its top or inside a function. What a module starts when it is run as a
-command (`if __name__ == "__main__"`) doesn't count: nobody who imports it comes by there. Arrows that follow from others are left
-out, and so are those to the modules of support that import none of the book's: they are listed below the drawing.
-"""
+An arrow leads from a module to one that it imports, at its top or inside a function. What a module
+starts when it is run as a command (`if __name__ == "__main__"`) doesn't count: nobody who imports
+it comes by there. Arrows that follow from others are left out, and so are those to the modules of
+support that import none of the book's: they are listed below the drawing."""
+
 import ast
 import re
 from dataclasses import dataclass
@@ -18,23 +20,32 @@ Arrows = dict[str, set[str]]
 
 @dataclass(frozen=True)
 class Import:
-    'One import of a module of the package. target: "?" where the code makes the name up; hidden: it stands inside a function.'
+    """One import of a module of the package. target: "?" where the code makes the name up; hidden:
+    it stands inside a function."""
+
     source: str
     target: str
     hidden: bool
 
 
 def imports_of(name: str, text: str) -> list[Import]:
-    "The package's modules that a module imports; what only a type checker or a command sees doesn't count."
+    """The package's modules that a module imports; what only a type checker or a command sees
+    doesn't count."""
     found = []
 
     def look(node: ast.AST, hidden: bool) -> None:
-        if isinstance(node, ast.If) and re.search("TYPE_CHECKING$|^__name__ == '__main__'", ast.unparse(node.test)):
+        if isinstance(node, ast.If) and re.search(
+            "TYPE_CHECKING$|^__name__ == '__main__'", ast.unparse(node.test)
+        ):
             return
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for modules in stamps.named_imports([node], stamps.folder_of(name)).values():
                 found.extend(Import(name, target, hidden) for target in modules)
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and "transformer_lit" in ast.unparse(node):
+        if (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func).endswith("import_module")
+            and "transformer_lit" in ast.unparse(node)
+        ):
             found.append(Import(name, "?", hidden))
         for child in ast.iter_child_nodes(node):
             look(child, hidden or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
@@ -46,8 +57,12 @@ def imports_of(name: str, text: str) -> list[Import]:
 def modules() -> list[str]:
     "Every module of the package but its own root."
     package = stamps.ROOT / "transformer_lit"
-    return sorted(path.relative_to(package).with_suffix("").as_posix() for path in package.rglob("*.py")
-                  if "_shipped" not in path.parts and path not in (package / "_modidx.py", package / "__init__.py"))
+    return sorted(
+        path.relative_to(package).with_suffix("").as_posix()
+        for path in package.rglob("*.py")
+        if "_shipped" not in path.parts
+        and path not in (package / "_modidx.py", package / "__init__.py")
+    )
 
 
 def all_imports() -> list[Import]:
@@ -78,7 +93,11 @@ def behind(found: Arrows, name: str) -> set[str]:
 def circles(found: Arrows) -> list[list[str]]:
     "Groups of modules that import each other in a circle; [] where all arrows lead one way."
     reach = {name: behind(found, name) for name in found}
-    groups = {tuple(sorted(other for other in reach[name] if name in reach[other])) for name in found if name in reach[name]}
+    groups = {
+        tuple(sorted(other for other in reach[name] if name in reach[other]))
+        for name in found
+        if name in reach[name]
+    }
     return [list(group) for group in sorted(groups)]
 
 
@@ -88,7 +107,11 @@ def is_support(name: str) -> bool:
 
 def bottom(found: Arrows) -> set[str]:
     "The modules of support that import none of the book's."
-    return {name for name in found if is_support(name) and all(map(is_support, behind(found, name) - {"support/__init__"}))}
+    return {
+        name
+        for name in found
+        if is_support(name) and all(map(is_support, behind(found, name) - {"support/__init__"}))
+    }
 
 
 def grouped(name: str) -> str:
@@ -100,24 +123,44 @@ def grouped(name: str) -> str:
 def reduced(found: Arrows) -> Arrows:
     "Without the arrows that follow from others; what leads into a circle stays."
     reach = {name: behind(found, name) for name in found}
-    return {name: {one for one in targets if not any(one in reach[other] and other not in reach[one] for other in targets - {one})}
-            for name, targets in found.items()}
+    return {
+        name: {
+            one
+            for one in targets
+            if not any(one in reach[other] and other not in reach[one] for other in targets - {one})
+        }
+        for name, targets in found.items()
+    }
 
 
 def drawing(found: Arrows) -> str:
-    "The block of CONTRIBUTING.md: a Mermaid drawing, and the modules of support that it leaves out."
+    """The block of CONTRIBUTING.md: a Mermaid drawing, and the modules of support that it leaves
+    out."""
     base = bottom(found) | {"support/__init__"}
     nodes: Arrows = {}
     for name, targets in found.items():
         if name not in base:
-            nodes.setdefault(grouped(name), set()).update({grouped(one) for one in targets - base} - {grouped(name)})
-    pairs = [(name, target) for name, targets in sorted(reduced(nodes).items()) for target in sorted(targets)]
+            nodes.setdefault(grouped(name), set()).update(
+                {grouped(one) for one in targets - base} - {grouped(name)}
+            )
+    pairs = [
+        (name, target)
+        for name, targets in sorted(reduced(nodes).items())
+        for target in sorted(targets)
+    ]
     alone = sorted(set(nodes) - {name for pair in pairs for name in pair})
     names = sorted({grouped(name).removeprefix("support.") for name in base - {"support/__init__"}})
     listed = ", ".join(f"`{name}`" for name in names)
-    lines = [*(f"    {name} --> {target}" for name, target in pairs), *(f"    {name}" for name in alone)]
-    return ("```mermaid\nflowchart TD\n" + "\n".join(lines) + "\n```\n\n"
-            f"Below all of them, importing no module of a chapter: {listed}, all in `support`.\n")
+    lines = [
+        *(f"    {name} --> {target}" for name, target in pairs),
+        *(f"    {name}" for name in alone),
+    ]
+    return (
+        "```mermaid\nflowchart TD\n"
+        + "\n".join(lines)
+        + "\n```\n\n"
+        f"Below all of them, importing no module of a chapter: {listed}, all in `support`.\n"
+    )
 
 
 def main() -> None:

@@ -1,11 +1,14 @@
-"""The shipped translators for the engine in the page: each model.safetensors as scripts model-NAME-0.js, model-NAME-1.js and so on.
+"""The shipped translators for the engine in the page: each model.safetensors as scripts
+model-NAME-0.js, model-NAME-1.js and so on.
 
-    python tools/engine_models.py FOLDER [NAME ...]     engine.js and the models' scripts, as `make book` puts them into the built site
+    python tools/engine_models.py FOLDER [NAME ...]     engine.js and the models' scripts, as `make
+    book` puts them into the built site
 
-A page that was opened from a folder may read no files, but it may run scripts; so the weights come as base64 in calls of tlEngine.part,
-in pieces of a megabyte, one after the other, which shows how far it is and never holds up the page. The weights stay as they are
-shipped: one byte each, with a scale for each row. Nothing of this is kept in git.
-"""
+A page that was opened from a folder may read no files, but it may run scripts; so the weights come
+as base64 in calls of tlEngine.part, in pieces of a megabyte, one after the other, which shows how
+far it is and never holds up the page. The weights stay as they are shipped: one byte each, with a
+scale for each row. Nothing of this is kept in git."""
+
 import base64
 import hashlib
 import json
@@ -17,9 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transformer_lit.support.checkpoint import named_tensors, read_checkpoint
-from transformer_lit.support.files import shipped
-from transformer_lit.support.precision import pack
+from transformer_lit.runs.checkpoints import named_tensors, read_checkpoint
+from transformer_lit.corpora.files import shipped
+from transformer_lit.runtime.precision import pack
 from transformer_lit.tokens import BYTES, SPECIAL, Subwords
 from transformer_lit.translation import Translator
 
@@ -28,35 +31,58 @@ PART = 786_432  # bytes in one script: 1 MiB of base64
 
 
 def merges(tokens: Subwords) -> np.ndarray:
-    """The merges of the library's tokenizer as pairs of ids. Token 260 + i must be what merge i makes: then the pairs are all
-    that a tokenizer needs. ValueError where it isn't so."""
+    """The merges of the library's tokenizer as pairs of ids. Token 260 + i must be what merge i
+    makes: then the pairs are all that a tokenizer needs. ValueError where it isn't so."""
     model = json.loads(tokens.tokenizer.to_str())["model"]
-    ids, pairs = model["vocab"], [pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"]]
+    ids, pairs = model["vocab"], [
+        pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"]
+    ]
     first = len(SPECIAL) + len(BYTES)
-    if any(ids[a + b] != first + i for i, (a, b) in enumerate(pairs)) or len(ids) != first + len(pairs) or len(ids) > 65_536:
+    if (
+        any(ids[a + b] != first + i for i, (a, b) in enumerate(pairs))
+        or len(ids) != first + len(pairs)
+        or len(ids) > 65_536
+    ):
         raise ValueError("the ids don't follow the order of the merges")
     return np.array([[ids[a], ids[b]] for a, b in pairs], dtype="<u2")
 
 
 def packed(name: str, translator: Translator, weights: dict[str, Tensor]) -> bytes:
-    """One file of it all: the length of the header (4 bytes), the header in JSON, zeros up to a multiple of 16, the numbers.
+    """One file of it all: the length of the header (4 bytes), the header in JSON, zeros up to a
+    multiple of 16, the numbers.
 
-    header.tensors says where each tensor begins among the numbers, in bytes, and how many entries it has. Vectors have 4 bytes an entry
-    and begin at multiples of 4, matrices have one byte an entry, and `merges` two. `weights` as `precision.pack` gives them."""
+    header.tensors says where each tensor begins among the numbers, in bytes, and how many entries
+    it has. Vectors have 4 bytes an entry and begin at multiples of 4, matrices have one byte an
+    entry, and `merges` two. `weights` as `precision.pack` gives them."""
     target, places, numbers = translator.target, {}, bytearray()
-    held = {key.removeprefix("model."): tensor.contiguous().numpy() for key, tensor in weights.items()}
+    held = {
+        key.removeprefix("model."): tensor.contiguous().numpy() for key, tensor in weights.items()
+    }
     if isinstance(target, Subwords):
         held["merges"] = merges(target)
         tokens: dict = {}
     else:
-        tokens = {"words": {"source": translator.source.words[len(SPECIAL):], "target": target.words[len(SPECIAL):], "language": target.language}}
+        tokens = {
+            "words": {
+                "source": translator.source.words[len(SPECIAL) :],
+                "target": target.words[len(SPECIAL) :],
+                "language": target.language,
+            }
+        }
     for key, array in held.items():
         numbers += bytes(-len(numbers) % 16)
         places[key] = [len(numbers), array.size]
         numbers += array.astype(array.dtype.newbyteorder("<")).tobytes()
     c = translator.model.config
-    header = {"name": name, "config": {field: getattr(c, field) for field in c.__dataclass_fields__}, "languages": translator.languages,
-              "limits": translator.limits, "tensors": places, "size": len(numbers), **tokens}
+    header = {
+        "name": name,
+        "config": {field: getattr(c, field) for field in c.__dataclass_fields__},
+        "languages": translator.languages,
+        "limits": translator.limits,
+        "tensors": places,
+        "size": len(numbers),
+        **tokens,
+    }
     said = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     start = len(said).to_bytes(4, "little") + said
     assert len(start) < PART, "the page reads the header from the first script"
@@ -65,9 +91,15 @@ def packed(name: str, translator: Translator, weights: dict[str, Tensor]) -> byt
 
 def scripts(name: str, file: bytes) -> list[str]:
     "The file as scripts, in their order."
-    whole = [base64.b64encode(file[at:at + PART]).decode() for at in range(0, len(file), PART)]
-    total, stamp = sum(map(len, whole)), hashlib.sha256(file).hexdigest()[:16]  # so that a page doesn't mix it with what an older one left in a cache
-    return [f'tlEngine.part("{name}",{i},{len(whole)},{total},"{part}","{stamp}");\n' for i, part in enumerate(whole)]
+    whole = [base64.b64encode(file[at : at + PART]).decode() for at in range(0, len(file), PART)]
+    total, stamp = (
+        sum(map(len, whole)),
+        hashlib.sha256(file).hexdigest()[:16],
+    )  # so that a page doesn't mix it with what an older one left in a cache
+    return [
+        f'tlEngine.part("{name}",{i},{len(whole)},{total},"{part}","{stamp}");\n'
+        for i, part in enumerate(whole)
+    ]
 
 
 def write_model(folder: Path, name: str, file: bytes) -> None:

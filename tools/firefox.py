@@ -1,4 +1,6 @@
-"""Firefox without a window, for tests: `with opened() as page`. It is spoken to in its own language, Marionette, so no driver is needed."""
+"""Firefox without a window, for tests: `with opened() as page`. It is spoken to in its own
+language, Marionette, so no driver is needed."""
+
 import json
 import shutil
 import socket
@@ -9,11 +11,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PREFERENCES = {  # it asks nobody on its own
-    "browser.shell.checkDefaultBrowser": False, "datareporting.policy.dataSubmissionEnabled": False, "toolkit.telemetry.enabled": False,
-    "app.update.enabled": False, "app.normandy.enabled": False, "network.captive-portal-service.enabled": False,
-    "network.connectivity-service.enabled": False, "browser.safebrowsing.downloads.remote.enabled": False,
-    "browser.safebrowsing.malware.enabled": False, "browser.safebrowsing.phishing.enabled": False, "extensions.update.enabled": False,
-    "services.settings.server": "data:,", "browser.aboutwelcome.enabled": False, "dom.max_script_run_time": 0}
+    "browser.shell.checkDefaultBrowser": False,
+    "datareporting.policy.dataSubmissionEnabled": False,
+    "toolkit.telemetry.enabled": False,
+    "app.update.enabled": False,
+    "app.normandy.enabled": False,
+    "network.captive-portal-service.enabled": False,
+    "network.connectivity-service.enabled": False,
+    "browser.safebrowsing.downloads.remote.enabled": False,
+    "browser.safebrowsing.malware.enabled": False,
+    "browser.safebrowsing.phishing.enabled": False,
+    "extensions.update.enabled": False,
+    "services.settings.server": "data:,",
+    "browser.aboutwelcome.enabled": False,
+    "dom.max_script_run_time": 0,
+}
 STARTS = 120  # seconds that a busy machine may take
 
 
@@ -28,7 +40,10 @@ class Page:
         self.count, self.line = 0, connected(port)
         self.stream = self.line.makefile("rb")
         self.answer()  # its greeting
-        self.ask("WebDriver:NewSession", capabilities={"alwaysMatch": {"timeouts": {"script": 900_000, "pageLoad": 120_000}}})
+        self.ask(
+            "WebDriver:NewSession",
+            capabilities={"alwaysMatch": {"timeouts": {"script": 900_000, "pageLoad": 120_000}}},
+        )
 
     def answer(self):
         length = b""
@@ -51,8 +66,9 @@ class Page:
         self.ask("WebDriver:Navigate", url=address)
 
     def evaluate(self, function: str, given=None):
-        "What the page's own `async given => ...` gives; the page sees a script of its own, not a debugger's."
-        script = """
+        """What the page's own `async given => ...` gives; the page sees a script of its own, not a
+        debugger's."""
+        script ="""
             const [text, given, done] = arguments, script = document.createElement("script"), name = "tl-answer";
             window.addEventListener(name, event => done(JSON.parse(event.detail)), {once: true});
             script.textContent = `(async () => {
@@ -62,7 +78,9 @@ class Page:
             })();`;
             document.head.appendChild(script);
             script.remove();"""
-        found = self.ask("WebDriver:ExecuteAsyncScript", script=script, args=[function, json.dumps(given)])["value"]
+        found = self.ask(
+            "WebDriver:ExecuteAsyncScript", script=script, args=[function, json.dumps(given)]
+        )["value"]
         if "error" in found:
             raise RuntimeError(found["error"])
         return found.get("value")
@@ -85,10 +103,17 @@ def opened():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        lines = [f"user_pref({json.dumps(key)}, {json.dumps(value)});" for key, value in {**PREFERENCES, "marionette.port": port}.items()]
+        lines = [
+            f"user_pref({json.dumps(key)}, {json.dumps(value)});"
+            for key, value in {**PREFERENCES, "marionette.port": port}.items()
+        ]
         (Path(folder) / "user.js").write_text("\n".join(lines), "utf-8")
-        process = subprocess.Popen([program(), "--headless", "--marionette", "--no-remote", "--profile", folder],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={"HOME": folder, "PATH": "/usr/bin:/bin"})
+        process = subprocess.Popen(
+            [program(), "--headless", "--marionette", "--no-remote", "--profile", folder],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={"HOME": folder, "PATH": "/usr/bin:/bin"},
+        )
         page = None
         try:
             page = Page(port)

@@ -1,4 +1,6 @@
-"""Screenshots of the built pages: `look.py [NN ...]` writes .run/look/PAGE_{desktop,phone}_{light,dark}_K.png, in pieces of 15,000 pixels."""
+"""Screenshots of the built pages: `look.py [NN ...]` writes
+.run/look/PAGE_{desktop,phone}_{light,dark}_K.png, in pieces of 15,000 pixels."""
+
 import sys
 from pathlib import Path
 
@@ -10,13 +12,19 @@ PIECE = 15_000  # a browser's picture ends near 16,000
 
 
 def main() -> None:
-    pages = [p for p in sorted(SITE.glob("*.html")) if not sys.argv[1:] or any(p.name.startswith(n) for n in sys.argv[1:])]
+    pages = [
+        p
+        for p in sorted(SITE.glob("*.html"))
+        if not sys.argv[1:] or any(p.name.startswith(n) for n in sys.argv[1:])
+    ]
     LOOK.mkdir(parents=True, exist_ok=True)
     with chromium.opened() as browser:
         for path in pages:
             for device, width in (("desktop", 1280), ("phone", 390)):
                 for theme in ("light", "dark"):
-                    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
+                    page = browser.new_page(
+                        viewport={"width": width, "height": 900}, color_scheme=theme
+                    )
                     page.goto(path.as_uri())
                     page.evaluate(f"document.documentElement.dataset.theme='{theme}'")
                     page.wait_for_timeout(400)

@@ -1,12 +1,17 @@
-"""How the built pages look, in figures: `python tools/looks.py` opens each chapter in Chromium at 1,280 pixels and measures.
+"""How the built pages look, in figures: `python tools/looks.py` opens each chapter in Chromium at
+1,280 pixels and measures.
 
-narrow   figures under 60% of the column's width, of all       named   figures with a number and a caption
-reprs    outputs that are a bare repr                          mono    words of prose in printed output: lines of six words and more that end as a sentence
-first    pixels from the top to the first heading              kB      the page's own file
+narrow   figures under 60% of the column's width, of all       named   figures with a number and a
+caption reprs    outputs that are a bare repr                          mono    words of prose in
+printed output: lines of six words and more that end as a sentence first    pixels from the top to
+the first heading              kB      the page's own file
 
-`python tools/looks.py --slow 09 13 25`: what a phone loads, and when it shows something: 390 pixels, a processor four times slower than this
-one, 1.6 Mbit/s with 150 ms of delay (Lighthouse's slow 4G), nothing cached. kB over the line, seconds to the first paint and to the largest,
-and the milliseconds in which the page didn't answer: tasks of more than 50 ms, what is over 50 of each added up."""
+`python tools/looks.py --slow 09 13 25`: what a phone loads, and when it shows something: 390
+pixels, a processor four times slower than this one, 1.6 Mbit/s with 150 ms of delay (Lighthouse's
+slow 4G), nothing cached. kB over the line, seconds to the first paint and to the largest, and the
+milliseconds in which the page didn't answer: tasks of more than 50 ms, what is over 50 of each
+added up."""
+
 import gzip
 import http.server
 import re
@@ -36,7 +41,11 @@ MEASURE = """() => {
 def prose_words(printed: str) -> int:
     "Words in lines that read as sentences: at least six words, at the end a full stop."
     lines = [line.strip() for line in printed.splitlines()]
-    return sum(len(words) for line in lines if line.endswith(".") and len(words := re.findall(r"[A-Za-zÀ-ÿ']{2,}", line)) >= 6)
+    return sum(
+        len(words)
+        for line in lines
+        if line.endswith(".") and len(words := re.findall(r"[A-Za-zÀ-ÿ']{2,}", line)) >= 6
+    )
 
 
 def measure(names: list[str], page) -> list[dict]:
@@ -46,12 +55,20 @@ def measure(names: list[str], page) -> list[dict]:
         file = SITE / "book" / f"{name}.html"
         page.goto(file.as_uri())
         found = page.evaluate(MEASURE)
-        rows.append({"page": name, **found, "mono": prose_words(found.pop("printed")), "kB": file.stat().st_size // 1000})
+        rows.append(
+            {
+                "page": name,
+                **found,
+                "mono": prose_words(found.pop("printed")),
+                "kB": file.stat().st_size // 1000,
+            }
+        )
     return rows
 
 
 class Compressed(http.server.SimpleHTTPRequestHandler):
     "Files as a server sends them: text compressed."
+
     def __init__(self, *given):
         super().__init__(*given, directory=str(SITE))
 
@@ -93,12 +110,31 @@ def on_a_slow_phone(names: list[str], browser) -> list[dict]:
         link, weight = page.context.new_cdp_session(page), []
         link.send("Network.enable")
         link.on("Network.loadingFinished", lambda event: weight.append(event["encodedDataLength"]))
-        link.send("Network.emulateNetworkConditions", {"offline": False, "latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 94_000})
+        link.send(
+            "Network.emulateNetworkConditions",
+            {
+                "offline": False,
+                "latency": 150,
+                "downloadThroughput": 200_000,
+                "uploadThroughput": 94_000,
+            },
+        )
         link.send("Emulation.setCPUThrottlingRate", {"rate": 4})
-        page.goto(f"http://127.0.0.1:{server.server_port}/book/{name}.html", wait_until="networkidle", timeout=120_000)
+        page.goto(
+            f"http://127.0.0.1:{server.server_port}/book/{name}.html",
+            wait_until="networkidle",
+            timeout=120_000,
+        )
         found = page.evaluate(PAINTS)
-        rows.append({"page": name, "kB": round(sum(weight) / 1000), "first s": round(found["first"] / 1000, 1),
-                     "largest s": round(found["largest"] / 1000, 1), "blocked ms": round(found["blocked"])})
+        rows.append(
+            {
+                "page": name,
+                "kB": round(sum(weight) / 1000),
+                "first s": round(found["first"] / 1000, 1),
+                "largest s": round(found["largest"] / 1000, 1),
+                "blocked ms": round(found["blocked"]),
+            }
+        )
         page.close()
     server.shutdown()
     return rows
@@ -107,7 +143,11 @@ def on_a_slow_phone(names: list[str], browser) -> list[dict]:
 def full_names(asked: list[str]) -> list[str]:
     "Chapters by their number; any other page by its name. All chapters if none is asked for."
     pages = sorted(p.stem for p in (SITE / "book").glob("*.html"))
-    return [p for p in pages if any(p == a or re.match(rf"{re.escape(a)}_", p) for a in asked)] if asked else [p for p in pages if p[:1].isdigit()]
+    return (
+        [p for p in pages if any(p == a or re.match(rf"{re.escape(a)}_", p) for a in asked)]
+        if asked
+        else [p for p in pages if p[:1].isdigit()]
+    )
 
 
 def main() -> None:
@@ -129,8 +169,11 @@ def main() -> None:
     for row in rows:
         print(f"{row['page']:22}" + "".join(f"{row[key]:>9}" for key in keys))
     total = {key: sum(row[key] for row in rows) for key in keys[:5]}
-    print(f"\nnarrow {total['narrow']} of {total['figures']}, named {total['named']}, reprs {total['reprs']}, words of prose in monospace {total['mono']}, "
-          f"first heading at most {max(row['first'] for row in rows)} px, largest page {max(row['kB'] for row in rows)} kB")
+    print(
+        f"\nnarrow {total['narrow']} of {total['figures']}, named {total['named']}, reprs"
+        f" {total['reprs']}, words of prose in monospace {total['mono']}, first heading at most"
+        f" {max(row['first'] for row in rows)} px, largest page {max(row['kB'] for row in rows)} kB"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Look at a chapter's figures: `peek.py NN` writes .run/peek/NAME_light.html and NAME_dark.html and prints where they are."""
+"""Look at a chapter's figures: `peek.py NN` writes .run/peek/NAME_light.html and NAME_dark.html and
+prints where they are."""
+
 import sys
 from pathlib import Path
 
@@ -17,10 +19,16 @@ def main() -> None:
                 bodies.append(f"<p><code>{cell.id}</code></p>{data['text/html']}")
     folder = ROOT / ".run" / "peek"
     folder.mkdir(parents=True, exist_ok=True)
-    for theme, colours in (("light", "background:#fff;color:#222"), ("dark", "background:#14181e;color:#ced6dd")):
+    for theme, colours in (
+        ("light", "background:#fff;color:#222"),
+        ("dark", "background:#14181e;color:#ced6dd"),
+    ):
         target = folder / f"{path.stem}_{theme}.html"
-        target.write_text(f'<meta charset="utf-8"><body style="{colours};font-family:sans-serif;max-width:720px">'
-                          + "<hr>".join(bodies), encoding="utf-8")
+        target.write_text(
+            f'<meta charset="utf-8"><body style="{colours};font-family:sans-serif;max-width:720px">'
+            + "<hr>".join(bodies),
+            encoding="utf-8",
+        )
         print(target)
 
 

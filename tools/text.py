@@ -1,8 +1,9 @@
 """Notebooks as text: `text.py out NN` writes .run/text/NN_name.py, `text.py in FILE` takes it back.
 
-The text is jupytext's py:percent. Each cell's id stands in its first line, so that ids survive edits; a new cell
-without one gets an id from its heading or its first definition. Outputs are never written into book/.
-"""
+The text is jupytext's py:percent. Each cell's id stands in its first line, so that ids survive
+edits; a new cell without one gets an id from its heading or its first definition. Outputs are never
+written into book/."""
+
 import os
 import re
 import sys
@@ -47,7 +48,8 @@ def promote_ids(notebook) -> None:
 
 
 def replace(target: Path, text: str, source: Path) -> None:
-    "Write `text`, made from `source`. Ends with a sentence if what stands there is newer and differs: it may hold an edit."
+    """Write `text`, made from `source`. Ends with a sentence if what stands there is newer and
+    differs: it may hold an edit."""
     newer = target.exists() and target.stat().st_mtime > source.stat().st_mtime
     if newer and target.read_text(encoding="utf-8") != text and not os.environ.get("FORCE"):
         sys.exit(f"{target} is newer than {source} and may hold an edit: FORCE=1 writes over it")
@@ -68,7 +70,9 @@ def text_out(path: Path) -> Path:
 def text_in(path: Path) -> Path:
     notebook = jupytext.read(path, fmt="py:percent")
     promote_ids(notebook)
-    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    notebook.metadata = nbformat.from_dict(
+        {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    )
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     nbformat.validate(notebook)
     target = ROOT / "book" / f"{path.stem}.ipynb"

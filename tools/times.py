@@ -1,4 +1,6 @@
-"""The table of times in CONTRIBUTING.md, from the last execution of each chapter: `times.py` writes it."""
+"""The table of times in CONTRIBUTING.md, from the last execution of each chapter: `times.py` writes
+it."""
+
 import json
 import re
 from pathlib import Path
@@ -14,7 +16,10 @@ def main() -> None:
     target = ROOT / "CONTRIBUTING.md"
     text = target.read_text(encoding="utf-8")
     made = "<!-- times -->\n" + "\n".join(rows) + "\n<!-- /times -->"
-    target.write_text(re.sub(r"<!-- times -->.*<!-- /times -->", lambda _: made, text, flags=re.S), encoding="utf-8")
+    target.write_text(
+        re.sub(r"<!-- times -->.*<!-- /times -->", lambda _: made, text, flags=re.S),
+        encoding="utf-8",
+    )
 
 
 if __name__ == "__main__":

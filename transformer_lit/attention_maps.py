@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import Tensor, nn
 
-from .support.map_view import AttentionView, attention_view
-from .support.spread import (  # noqa: F401, part of its API
+from litbook.live.map_view import AttentionView, attention_view
+from litbook.spread import (  # noqa: F401, part of its API
     distance, entropy, heads_differ)
 from .masks import EOS, PAD
 from .multi_head import MultiHeadAttention

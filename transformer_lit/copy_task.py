@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .decoding import greedy_decode
 from .masks import BOS, EOS, UNK
-from .support.checkpoint import mean_of
+from .runs.checkpoints import mean_of
 from .training import Trainer, TrainingConfig
 
 # %% ../book/14_copy_task.ipynb #copy-batch

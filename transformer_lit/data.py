@@ -15,11 +15,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from .pocket import load_pocket
-from .support.corpora import (
+from .corpora.published import (
     AGAIN, MULTI30K_PARTS, OLDER_NEWS, multi30k_file, news_files,
     news_sides, tatoeba_archive, tatoeba_text)
-from .support.download import here
-from .support.reading import damage, unpacked
+from .corpora.download import here
+from .corpora.reading import damage, unpacked
 
 TextPair = tuple[str, str]  # English, the other language
 

@@ -21,7 +21,7 @@ from .equal_cost import Design, fit_size
 from .loss import loss_in_blocks, shift_right
 from .masks import BOS, PAD, causal_mask, padding_mask
 from .model import TransformerConfig, initialise
-from .support.patching import patch_to
+from .runtime.patch import patch_to
 from .training import Trainer, summed_loss
 
 # %% ../book/24_decoder_only.ipynb #stream

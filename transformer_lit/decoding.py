@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .masks import BOS, EOS, PAD
-from .support.kernels import for_any_length
+from .runtime.kernels import for_any_length
 
 # %% ../book/13_decoding.ipynb #penalty
 def penalty(length: int | Tensor, alpha: float = 0.6) -> float | Tensor:

@@ -20,9 +20,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from .support.optimizers import AdamWAndAdam, MuonAndAdam
+from .runtime.optimizers import AdamWAndAdam, MuonAndAdam
 from .data import grouped as one_a_sentence, load
-from .support.recipes import rise_and_fall
+from .recipes.recipes import rise_and_fall
 from .evaluation import (
     binned, by_group, interval, line_counts, scores)
 from .masks import PAD

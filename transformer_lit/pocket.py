@@ -15,13 +15,13 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from .support.choosers import (
+from .grammar.choosers import (
     CHOOSERS, Slots, Unlucky, pick, plan, triple_of, weighted_patterns)
-from .support.files import shipped
-from .support.french import (
+from .corpora.files import shipped
+from .grammar.french import (
     Adjective, Noun, Phrase, Verb, adjectives, english_verb, french_verb,
     lexicon, noun_phrase, nouns, nouns_of, starts_with_vowel, words_of)
-from .support.pairs import (
+from .grammar.pairs import (
     read_pairs, words_known, write_pairs)
 from .tokens import join_words, split_words
 

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from .equal_cost import Design, fit_size
 from .masks import PAD
-from .support.patching import patch_to
+from .runtime.patch import patch_to
 from .tokens import WORD, Subwords
 
 # %% ../book/23_rnn.ipynb #gru-step

@@ -21,14 +21,14 @@ from .loss import (
     loss_in_blocks, shift_right, smoothed_cross_entropy)
 from .masks import PAD
 from .schedule import noam
-from .support import (
-    checkpoint, limits, lock, plan, run_log, stops)
-from .support.compiling import compiled
-from .support.patching import patch_to
-from .support.prefetch import Batches, moved, upcoming
-from .support.processes import (
+from .runs import (
+    checkpoints, limits, lock, plan, run_log, stops)
+from .runtime.compiling import compiled
+from .runtime.patch import patch_to
+from .runtime.batches import Batches, moved, upcoming
+from .runtime.distributed import (
     add_over_processes, process, same_start, wait_for_all)
-from .support.progress import bar
+from .runtime.progress import bar
 
 # %% ../book/12_training.ipynb #token-batches
 Pair = tuple[list[int], list[int]]  # source ids, target ids
@@ -341,9 +341,9 @@ def save(self: Trainer) -> None:
     "A checkpoint, if there is a folder; all processes call this."
     self.metrics()
     if self.folder is not None:
-        path = self.folder / checkpoint.NAME
+        path = self.folder / checkpoints.NAME
         if self.spare:
-            checkpoint.set_aside(path)  # it becomes the one before
+            checkpoints.set_aside(path)  # it becomes the one before
         save_checkpoint(path, self.model, self.optimizer, self.progress())
     self.saved = self.step
 
@@ -352,11 +352,11 @@ def save_checkpoint(path: str | Path, model: nn.Module,
                     optimizer: torch.optim.Optimizer, progress: dict,
                     ) -> None:
     "Everything into one file, whole or not at all; all processes call."
-    tensors = (checkpoint.named_tensors(model)
-               | checkpoint.optimizer_tensors(optimizer)
-               | checkpoint.random_states(next(model.parameters()).device))
+    tensors = (checkpoints.named_tensors(model)
+               | checkpoints.optimizer_tensors(optimizer)
+               | checkpoints.random_states(next(model.parameters()).device))
     if process()[0] == 0:
-        checkpoint.write_tensors(path, tensors, progress)
+        checkpoints.write_tensors(path, tensors, progress)
     wait_for_all()  # nobody reads it before it is there
 
 
@@ -366,11 +366,11 @@ def load_checkpoint(path: str | Path, model: nn.Module,
     """Fill model, optimiser, random state; returns the progress.
 
     None: the weights alone. ValueError: damaged, or of another shape."""
-    held, progress = checkpoint.read_checkpoint(path, optimizer is not None)
-    checkpoint.fill_weights(model, held, checkpoint.other_shape(path))
+    held, progress = checkpoints.read_checkpoint(path, optimizer is not None)
+    checkpoints.fill_weights(model, held, checkpoints.other_shape(path))
     if optimizer is not None:
-        checkpoint.load_optimizer(optimizer, held)
-        checkpoint.load_random_state(held, next(model.parameters()).device)
+        checkpoints.load_optimizer(optimizer, held)
+        checkpoints.load_random_state(held, next(model.parameters()).device)
     return progress
 
 # %% ../book/12_training.ipynb #resume
@@ -389,9 +389,9 @@ def resume(self: Trainer, batches: Batches) -> None:
     "Go on from the folder's checkpoint; ValueError: another plan."
     if begun := (self.folder / plan.NAME).exists():
         plan.keep_to(self, batches)
-    path = self.folder / checkpoint.NAME
+    path = self.folder / checkpoints.NAME
     if self.spare:
-        checkpoint.stand_in(path)
+        checkpoints.stand_in(path)
     if path.exists():
         kept = load_checkpoint(path, self.model, self.optimizer)
         plan.same_order(path, kept["plan"], self.progress()["plan"])

@@ -19,14 +19,15 @@ from .data import tidy
 from .decoding import beam_search
 from .masks import BOS, UNK
 from .model import Transformer, TransformerConfig
-from .support import saved, weights
-from .support.checkpoint import (
+from .runs import weights
+from .serving import saved
+from .runs.checkpoints import (
     fill_weights, named_tensors, read_checkpoint, write_tensors)
-from .support.files import shipped, write_text, write_whole
-from .support.limits import askable, search_bounds
-from .support.parts import check_parts
-from .support.precision import pack, precision_for, unpack
-from .support.progress import bar
+from .corpora.files import shipped, write_text, write_whole
+from .runs.limits import askable, search_bounds
+from .serving.parts import check_parts
+from .runtime.precision import pack, precision_for, unpack
+from .runtime.progress import bar
 from .tokens import Subwords, Vocabulary
 from .training import collate, load_checkpoint
 

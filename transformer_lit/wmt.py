@@ -14,13 +14,13 @@ from torch import Tensor
 
 from .masks import BOS, EOS, PAD
 from .model import TransformerConfig
-from .support import plan
-from .support.patching import patch_to
-from .support.prefetch import moved
-from .support.processes import process
-from .support.recipes import SMALL, Recipe
-from .support.store import TokenStore
-from .support.training_sets import language_of
+from .runs import plan
+from .runtime.patch import patch_to
+from .runtime.batches import moved
+from .runtime.distributed import process
+from .recipes.recipes import SMALL, Recipe
+from .corpora.store import TokenStore
+from .corpora.training_sets import language_of
 from .training import TrainingConfig
 
 # %% ../book/21_wmt.ipynb #length-batches
@@ -201,5 +201,5 @@ def kept_steps(experiment: Experiment) -> list[int]:
 
 # %% ../book/21_wmt.ipynb #as-a-command
 if __name__ == "__main__" and globals().get("__spec__"):  # python -m
-    from transformer_lit.support.large_runs import run_command
+    from transformer_lit.recipes.large_runs import run_command
     sys.exit(run_command())

@@ -1,5 +1,5 @@
 /* The first page: the running sentence with its switch, and a field for any sentence. Both show what was recorded when the page was built
-   (support/first_page.py) until their reader asks for the translator itself; from then on everything is computed on the device. */
+   (book/litbook/live/first_page.py) until their reader asks for the translator itself; from then on everything is computed on the device. */
 (function () {
 "use strict";
 

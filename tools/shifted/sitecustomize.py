@@ -1,9 +1,10 @@
 """Shifts every seed of a Python process and of its children, without the program's knowing.
 
-tools/replicate.py puts this folder on PYTHONPATH and the shift into TRANSFORMER_LIT_SEED_SHIFT. Seeds given to torch, its
-generators, numpy and random are moved by the same large number, so that initialisation, order and split vary together and two
-seeds of one chapter never meet another's. What asks for no seed stays as it is.
-"""
+tools/replicate.py puts this folder on PYTHONPATH and the shift into TRANSFORMER_LIT_SEED_SHIFT.
+Seeds given to torch, its generators, numpy and random are moved by the same large number, so that
+initialisation, order and split vary together and two seeds of one chapter never meet another's.
+What asks for no seed stays as it is."""
+
 import importlib.abc
 import importlib.machinery
 import os
@@ -15,7 +16,7 @@ STRIDE = 1_000_003
 
 
 def moved(seed):
-    return (seed + STRIDE * SHIFT) % 2 ** 32 if isinstance(seed, int) else seed
+    return (seed + STRIDE * SHIFT) % 2**32 if isinstance(seed, int) else seed
 
 
 def shift_random():
@@ -48,18 +49,22 @@ def shift_torch(torch):
 
 class Finder(importlib.abc.MetaPathFinder):
     "Lets the usual machinery find torch and numpy, and patches each right after it was executed."
+
     hooks = {"torch": shift_torch, "numpy": shift_numpy}
 
     def find_spec(self, name, path=None, target=None):
         if name not in self.hooks:
             return None
-        hook, spec = self.hooks.pop(name), importlib.machinery.PathFinder.find_spec(name, path, target)
+        hook, spec = self.hooks.pop(name), importlib.machinery.PathFinder.find_spec(
+            name, path, target
+        )
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def exec_module(module):
                 execute(module)
                 hook(module)
+
             spec.loader.exec_module = exec_module
         else:
             self.hooks[name] = hook

@@ -1,0 +1,310 @@
+"""Claims: statements about what was trained or timed, with a record of how often they held."""
+
+# An `assert` is for what is true on every machine: arithmetic, parity, properties, arranged facts.
+# What a training run or a clock says can come out otherwise on another processor. It is a claim: a
+# name, the effect that was measured, and a threshold that was fixed before the runs. A claim shows
+# one line on the page and never stops a chapter.
+#
+#     claims.below("11/ramp", with_ramp, without, unit="nats per token",
+#                  words="with the ramp the loss ends below the loss without it")
+# claims.within("8/bridge", share, 0.0, 0.2, words="what is left of the content without the bridge")
+#
+# `make replicate` runs the chapters with other seeds, instruction sets and threads, and keeps each
+# run's effect in `book/results/replication.json`; the page *What held* shows them all. A number
+# without a record is one run's.
+import html
+import json
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+
+from IPython.display import display
+
+from litbook.figures import powers
+from transformer_lit.corpora.files import shipped
+
+PAGE = "95_what_held.html"
+RECORD = "results/replication.json"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim and how it came out in this run. It holds when low < effect < high.
+
+    kind: "below" (directional: `effect` is the mean gap over the pairs, upper minus lower) or
+    "within" (magnitude: `effect` is the value itself). `values` are the numbers behind the effect,
+    one per pair or one alone. `high` is None where there is no upper bound."""
+
+    name: str
+    kind: str
+    words: str
+    unit: str
+    effect: float
+    low: float
+    high: float | None
+    values: list
+
+    @property
+    def held(self) -> bool:
+        return self.low < self.effect < (math.inf if self.high is None else self.high)
+
+
+def numbers(values: float | Iterable[float]) -> list[float]:
+    "One number or many (tensors and arrays too), as floats."
+    values = values.tolist() if hasattr(values, "tolist") else values
+    return [float(v) for v in values] if isinstance(values, Iterable) else [float(values)]
+
+
+def below(name: str, lower, upper, *, by: float = 0.0, unit: str = "", words: str) -> None:
+    """Claim that `lower` is below `upper` by more than `by`, on the mean of the pairs (one pair:
+    two numbers).
+
+    Raises ValueError when the two have different lengths: pair them by seed."""
+    lows, highs = numbers(lower), numbers(upper)
+    if len(lows) != len(highs):
+        raise ValueError(
+            f"claim {name}: {len(lows)} values against {len(highs)}; pair them by seed"
+        )
+    gaps = [b - a for a, b in zip(lows, highs)]
+    show(Claim(name, "below", words, unit, statistics.fmean(gaps), by, None, gaps))
+
+
+def within(name: str, value: float, low: float, high: float, *, unit: str = "", words: str) -> None:
+    "Claim that one measured number lies between `low` and `high`."
+    (effect,) = numbers(value)
+    show(Claim(name, "within", words, unit, effect, low, high, [effect]))
+
+
+def interval(held: int, tried: int, level: float = 0.95) -> tuple[float, float]:
+    """Exact interval of a share (Clopper and Pearson 1934): which chances of holding fit `held` of
+    `tried`."""
+
+    def at_least(p: float, k: int) -> float:
+        return sum(math.comb(tried, i) * p**i * (1 - p) ** (tried - i) for i in range(k, tried + 1))
+
+    def solve(k: int, target: float) -> float:  # at_least grows with p
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if at_least(middle, k) < target else (low, middle)
+        return low
+
+    tail = (1 - level) / 2
+    return (solve(held, tail) if held else 0.0, solve(held + 1, 1 - tail) if held < tried else 1.0)
+
+
+def number(value: float | None) -> str:
+    "Three digits that count, no exponent where a person wouldn't write one."
+    if value is None or not math.isfinite(value):
+        return "none" if value is None else str(value)
+    if value == 0 or 1e-4 <= abs(value) < 1e5:
+        value = float(f"{value:.2e}")  # 0.9997 is 1.00 and not 1.000
+        digits = 2 if value == 0 else max(0, 2 - math.floor(math.log10(abs(value))))
+        return f"{value:,.{digits}f}".replace("-", "−")
+    return f"{value:.1e}"
+
+
+@cache
+def records() -> dict:
+    "Every claim's record by name; {} before the first replication."
+    path = shipped(RECORD)
+    return json.loads(path.read_text(encoding="utf-8"))["claims"] if path.exists() else {}
+
+
+def by_processor(runs: Sequence[dict]) -> dict[str, list[dict]]:
+    "The runs of each kind of processor; kinds are never pooled."
+    kinds: dict[str, list[dict]] = {}
+    for run in runs:
+        kinds.setdefault(run["processor"], []).append(run)
+    return kinds
+
+
+def summary(runs: Sequence[dict]) -> dict:
+    """Of one kind's runs: held, tried, exact interval, median, least and greatest effect (null
+    where a run stopped before it)."""
+    effects = sorted(run["effect"] for run in runs if run["effect"] is not None)
+    held = sum(run["held"] for run in runs)
+    low, high = interval(held, len(runs))
+    middle = statistics.median(effects) if effects else None
+    return {
+        "held": held,
+        "tried": len(runs),
+        "low": low,
+        "high": high,
+        "median": middle,
+        "least": effects[0] if effects else None,
+        "greatest": effects[-1] if effects else None,
+    }
+
+
+def record_words(record: dict | None, unit: str) -> str:
+    "The record as one sentence per kind of processor."
+    if not record or not record["runs"]:
+        return "not replicated yet"
+    said = []
+    for kind, runs in by_processor(record["runs"]).items():
+        s = summary(runs)
+        what = "gap " if record["kind"] == "below" else ""
+        said.append(
+            f"{s['held']} of {s['tried']} runs on {kind} (95%: {100 * s['low']:.0f} to"
+            f" {100 * s['high']:.0f}%), median"
+            f" {what}{number(s['median'])}{' ' + unit if unit else ''} [{number(s['least'])},"
+            f" {number(s['greatest'])}]"
+        )
+    return "; ".join(said)
+
+
+def anchor(name: str) -> str:
+    "The claim's place on the page What held."
+    return "claim-" + "".join(c if c.isalnum() else "-" for c in name.lower())
+
+
+def told(claim: Claim) -> str:
+    "This run's effect and its threshold, in words."
+    unit = f" {claim.unit}" if claim.unit else ""
+    if claim.kind == "below":
+        margin = f" (more than {number(claim.low)} was claimed)" if claim.low else ""
+        return f"gap here {number(claim.effect)}{unit}{margin}"
+    between = f"between {number(claim.low)} and {number(claim.high)}"
+    if not unit and -0.01 <= claim.low < 0:  # bounds a hair outside of what a share can be
+        between = f"at most {number(claim.high)}"
+    elif not unit and claim.high is not None and 1 < claim.high <= 1.01:
+        between = f"at least {number(claim.low)}"
+    return f"here {number(claim.effect)}{unit} ({between} was claimed)"
+
+
+def rendered(claim: Claim) -> dict[str, str]:
+    "The claim's line as HTML and as plain text, with the record of today."
+    verdict = "Claim, held here" if claim.held else "Claim, came out otherwise on this machine"
+    record = record_words(records().get(claim.name), claim.unit)
+    plain = f"{verdict}: {claim.words}; {told(claim)}. Record: {record}. [{claim.name}]"
+    colour = "currentColor" if claim.held else "#C2503C"
+    page = (
+        f'<p class="tl-claim" style="border-left:3px solid {colour};margin:.6em 0;padding:.1em 0'
+        f' .1em .8em;font-size:.92em"><b>{verdict}:</b> {html.escape(claim.words)};'
+        f' {powers(html.escape(told(claim)))}. <a href="{PAGE}#{anchor(claim.name)}">Record</a>:'
+        f" {powers(html.escape(record))}.</p>"
+    )
+    return {"text/html": page, "text/plain": plain}
+
+
+def show(claim: Claim) -> None:
+    """The claim's line on the page; its values travel in the output's metadata, where tests and
+    `make replicate` read them."""
+    display(rendered(claim), raw=True, metadata={"claim": {**asdict(claim), "held": claim.held}})
+
+
+def again(told_: dict) -> Claim:
+    "The claim that an output's metadata holds."
+    return Claim(**{key: told_[key] for key in Claim.__dataclass_fields__})
+
+
+def shown(notebook) -> list[dict]:
+    "The claims in an executed notebook's outputs, in order."
+    found = []
+    for cell in notebook.cells:
+        for out in cell.get("outputs", []) if cell.cell_type == "code" else []:
+            if "claim" in out.get("metadata", {}):
+                found.append({**out["metadata"]["claim"], "cell": cell.id})
+    return found
+
+
+# Judging a run ------------------------------------------------------------------------------------
+
+NEEDED, FEWEST = 0.9, 5  # nine of ten; all of five while there are only five
+UNLIKELY = 1e-3
+
+
+def stands(record: dict | None) -> str:
+    """Empty when the record supports the claim, else why it doesn't: none, too few runs, or held
+    too seldom on a kind of processor."""
+    if not record or not record["runs"]:
+        return "has no record: make replicate"
+    for kind, runs in by_processor(record["runs"]).items():
+        s = summary(runs)
+        if s["tried"] < FEWEST:
+            return f"has {s['tried']} runs on {kind}, {FEWEST} are the fewest"
+        if s["held"] < (s["tried"] if s["tried"] < 10 else math.ceil(NEEDED * s["tried"])):
+            return f"held in {s['held']} of {s['tried']} runs on {kind}"
+    return ""
+
+
+def surprise(effect: float, record: dict) -> float:
+    """How seldom a run like the recorded ones gives an effect this far on the wrong side: Student's
+    t for one more observation, n - 1 degrees of freedom, the smaller tail. 1.0 where the record is
+    too small to say."""
+    seen = [run["effect"] for run in record["runs"] if run["effect"] is not None]
+    if len(seen) < 3:
+        return 1.0
+    spread = max(statistics.stdev(seen), 1e-9 * max(1.0, *map(abs, seen)))
+    t = abs(effect - statistics.fmean(seen)) / (spread * math.sqrt(1 + 1 / len(seen)))
+    return student_tail(t, len(seen) - 1)
+
+
+def student_tail(t: float, freedom: int, steps: int = 4000) -> float:
+    """P(T > t) by Simpson's rule over the density, in the angle arctan(t / sqrt(freedom)), where it
+    is cos^(freedom - 1)."""
+
+    def area(low: float, high: float) -> float:
+        h = (high - low) / steps
+        return (
+            h
+            / 3
+            * sum(
+                (1 if i in (0, steps) else 4 if i % 2 else 2)
+                * math.cos(low + i * h) ** (freedom - 1)
+                for i in range(steps + 1)
+            )
+        )
+
+    angle = math.atan(t / math.sqrt(freedom))
+    return area(angle, math.pi / 2) / area(-math.pi / 2, math.pi / 2)
+
+
+def allowed(chances: Sequence[float]) -> int:
+    """The most claims that may come out otherwise: with these chances of doing so, more happens
+    less than once in a thousand (the exact distribution of a sum of independent trials)."""
+    spread = [1.0]
+    for p in chances:
+        spread = [a * (1 - p) + b * p for a, b in zip([*spread, 0.0], [0.0, *spread])]
+    total, k = 0.0, -1
+    while total < 1 - UNLIKELY:
+        k += 1
+        total += spread[k]
+    return k
+
+
+def judge(found: Sequence[dict], record: dict[str, dict]) -> list[str]:
+    """What is wrong with a run of the book, in words; [] when nothing is.
+
+    A claim that came out otherwise fails alone when an effect like its own comes less than once in
+    a thousand runs like the recorded ones: then the experiment is broken, not the processor. The
+    rest are counted: with a record of h of n, a claim may come out otherwise with chance (n - h +
+    1) / (n + 2) (Laplace), and more than `allowed` of them fails."""
+    wrong, otherwise, chances = [], [], []
+    for claim in found:
+        of_it = record.get(claim["name"])
+        if of_it is None or stands(of_it):
+            wrong.append(f"{claim['name']} {stands(of_it)}")
+            continue
+        runs = of_it["runs"]
+        chances.append((len(runs) - sum(run["held"] for run in runs) + 1) / (len(runs) + 2))
+        if claim["held"]:
+            continue
+        p = surprise(claim["effect"], of_it)
+        if not math.isfinite(claim["effect"]) or p < UNLIKELY:
+            wrong.append(
+                f"{claim['name']} came out otherwise with {number(claim['effect'])}"
+                f" {claim['unit']}, which runs like the recorded give with chance {p:.0e}: is its"
+                f" experiment broken? {claim['words']}"
+            )
+        else:
+            otherwise.append(claim["name"])
+    if len(otherwise) > allowed(chances):
+        wrong.append(
+            f"{len(otherwise)} claims came out otherwise, chance allows {allowed(chances)}:"
+            f" {', '.join(otherwise)}"
+        )
+    return wrong

@@ -1,0 +1,40 @@
+"""Text put into a page of HTML so that it stays text."""
+
+# A page in data/interactive holds places like {{alt}}. Words come from anywhere: a token may look
+# like a place, like a tag or like the end of an attribute. So all places are filled in one pass,
+# and what goes in is escaped for where it stands.
+import html
+import json
+import re
+
+from transformer_lit.corpora.files import shipped
+
+
+def attribute(text: str) -> str:
+    "Text for between the quotes of an attribute, of either kind, or for between two tags."
+    return html.escape(text, quote=True)
+
+
+def script(value) -> str:
+    """A value as JSON for inside <script>, where entities are not read: the signs of HTML are
+    written as \\uXXXX."""
+    text = json.dumps(value, ensure_ascii=False)
+    return re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text)
+
+
+def filled(page: str, **texts: str) -> str:
+    """Every {{name}} of the page replaced by texts[name], in one pass: what goes in is not looked
+    at again.
+
+    KeyError if the page has a place that is not given."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: texts[place[1]], page)
+
+
+def live_view(name: str, **texts: str) -> str:
+    """A live view of data/interactive, behind the style and the helpers that all of them share;
+    `texts` fill its places."""
+    shared, page = (
+        shipped(f"data/interactive/{one}.html").read_text(encoding="utf-8")
+        for one in ("shared", name)
+    )
+    return shared + filled(page, **texts)

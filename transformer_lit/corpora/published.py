@@ -1,0 +1,237 @@
+"""The corpora's files: where each is published, how to tell that it is the right one, and what is
+on this machine."""
+
+import gzip
+import hashlib
+import html
+import re
+import tarfile
+import zipfile
+import zlib
+from functools import partial
+from pathlib import Path
+
+from transformer_lit.corpora.download import find, here, quiet_pooch, recorded, whole_zip
+from transformer_lit.corpora.files import cache_folder, file_hash, shipped
+from transformer_lit.corpora.reading import damage, unpacked, zip_text
+
+AGAIN = "delete it, and it will be fetched again"
+
+# Files that never change: any difference is an error ----------------------------------------------
+
+
+def published(name: str) -> dict | None:
+    """Size, lines and hashes of a file that never changes, from data/checksums.tsv, or None.
+
+    The same text is in circulation packed by different programs, each giving another file. So the
+    size, lines and SHA-256 are the text's; the MD5 is that of the packed file, where its publisher
+    has one."""
+    for line in shipped("data/checksums.tsv").read_text(encoding="utf-8").splitlines():
+        file, size, lines, sha256, md5 = line.split("\t")
+        if file == name:
+            return {"bytes": int(size), "lines": int(lines), "sha256": sha256, "md5": md5}
+    return None
+
+
+def as_published(path: Path, row: dict | None) -> None:
+    """Raises OSError unless the file holds what was published. Size comes before hash: it says
+    whether something is missing."""
+    if row is None:
+        raise OSError("no published checksum of it is known: data/checksums.tsv lacks it")
+    if quiet_pooch().file_hash(path, "md5") == row["md5"]:
+        return
+    if not row["bytes"]:
+        raise OSError("its checksum is not the published one")
+    try:
+        with gzip.open(path) as file:
+            text = unpacked(file, path, row["bytes"])
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise OSError("what came is not a whole gzip file") from None
+    if len(text) != row["bytes"]:
+        raise OSError(f"its text has {len(text):,} bytes, and not {row['bytes']:,}")
+    if hashlib.sha256(text).hexdigest() != row["sha256"]:
+        raise OSError("the SHA-256 of its text is not the published one")
+
+
+# Tatoeba: renewed without notice, so its structure is asked for and not its hash
+# -----------------------------------
+
+ARCHIVES = {  # language -> file at manythings.org, its text inside
+    "fr": ("fra-eng.zip", "fra.txt"),
+    "de": ("deu-eng.zip", "deu.txt"),
+}
+THOUSANDS = {
+    "fr": " ",
+    "de": ".",
+}  # what parts a number's thousands; English has a comma, and both of these have one before the cents
+TATOEBA = "https://www.manythings.org/anki/"
+# an older release of the same archive, with the hash that Dive into Deep Learning (d2l.ai)
+# publishes for it
+MIRRORS = {
+    "fr": [
+        "https://d2l-data.s3-accelerate.amazonaws.com/fra-eng.zip#sha1=94646ad1522d915e7b0f9296181140edcf86a4f5"
+    ]
+}
+# lines that the publisher's archive has at least: the releases of 2019 have over 160,000
+FEWEST = 150_000
+
+
+def archive_text(path: Path, language: str = "fr") -> str:
+    """The text in the archive, in its root or in a folder. Raises OSError, LookupError or
+    UnicodeDecodeError."""
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if Path(name).name == ARCHIVES[language][1]]
+        if not names:
+            raise LookupError(f"no {ARCHIVES[language][1]} in it")
+        return zip_text(archive, names[0]).decode("utf-8-sig")
+
+
+def tatoeba_text(path: Path, language: str = "fr") -> str:
+    """The text in the archive; ValueError with what to do for one that is broken or holds something
+    else."""
+    try:
+        with damage(path, AGAIN):
+            return archive_text(path, language)
+    except (LookupError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} can't be read ({error}): {AGAIN}") from None
+
+
+def tatoeba_shape(path: Path, language: str = "fr", fewest: int = 1) -> int:
+    """The number of pairs; OSError unless it is a whole zip with enough lines of two or three
+    columns."""
+    whole_zip(path)
+    try:
+        lines = archive_text(path, language).split("\n")
+    except (LookupError, UnicodeDecodeError) as error:
+        raise OSError(f"it is another archive: {error}") from None
+    pairs = sum(line.count("\t") in (1, 2) for line in lines)
+    if pairs < max(fewest, 0.99 * (len(lines) - 1)):
+        raise OSError(
+            f"{pairs:,} of its {len(lines):,} lines are pairs, and {fewest:,} were expected"
+        )
+    return pairs
+
+
+def tatoeba_archive(language: str = "fr", url: str = TATOEBA) -> Path:
+    """The zip of English-`language` pairs: found, or downloaded.
+
+    Looks in $TRANSFORMER_LIT_DATA/tatoeba, then in the cache, then downloads. Raises
+    FileNotFoundError."""
+    name, _ = ARCHIVES[language]
+    official = url == TATOEBA
+    check = partial(tatoeba_shape, language=language, fewest=FEWEST if official else 1)
+    mirrors = MIRRORS.get(language, []) if official else []
+    return find(f"tatoeba/{name}", [url + name, *mirrors], check)
+
+
+# Multi30k and the news tests of WMT ---------------------------------------------------------------
+
+MULTI30K = [
+    address + "data/task1/raw/"
+    for address in (
+        "https://raw.githubusercontent.com/multi30k/dataset/master/",
+        "https://github.com/multi30k/dataset/raw/master/",
+    )
+]
+MULTI30K_PARTS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+STATMT = ["https://www.statmt.org/", "https://statmt.org/"]
+NEWS = {  # set -> archive, its name here, the endings of the two texts in it
+    "newstest2013": ("wmt13/test.tgz", "newstest/wmt13-test.tgz", "-src.en.sgm", "-src.{0}.sgm"),
+    "newstest2014": (
+        "wmt14/test-full.tgz",
+        "newstest/test-full.tgz",
+        "-{0}en-src.en.sgm",
+        "-{0}en-ref.{0}.sgm",
+    ),
+}
+OLDER_NEWS = [
+    "news-test2008",
+    "newssyscomb2009",
+    "newstest2009",
+    "newstest2010",
+    "newstest2011",
+    "newstest2012",
+]
+WMT14 = {  # training archive -> megabytes, languages, text without its ending
+    "wmt13/training-parallel-europarl-v7.tgz": (628, ("fr", "de"), "training/europarl-v7.{0}-en"),
+    "wmt13/training-parallel-commoncrawl.tgz": (876, ("fr", "de"), "commoncrawl.{0}-en"),
+    "wmt14/training-parallel-nc-v9.tgz": (77, ("fr", "de"), "training/news-commentary-v9.{0}-en"),
+    "wmt13/training-parallel-un.tgz": (2300, ("fr",), "un/undoc.2000.{0}-en"),
+    "wmt10/training-giga-fren.tar": (2300, ("fr",), "giga-fren.release2.fixed"),
+}
+
+
+def multi30k_file(part: str, side: str) -> Path:
+    'One side of "train", "valid" or "test", gzipped: found, or downloaded.'
+    file = f"{MULTI30K_PARTS[part]}.{side}.gz"
+    row = published(f"multi30k/{file}")
+    return find(
+        f"multi30k/{file}", [root + file for root in MULTI30K], partial(as_published, row=row)
+    )
+
+
+def news_files(name: str, language: str = "fr") -> list[Path]:
+    """The two sides of a news test as single gzipped files; none where they aren't here and an
+    archive of statmt.org has them."""
+    files = [f"newstest/en-{language}/{name}.{side}.gz" for side in ("en", language)]
+    if all(map(here, files)) or name not in NEWS:
+        return [find(file, []) for file in files]
+    return []
+
+
+def news_sides(name: str, language: str = "fr") -> list[list[str]]:
+    "The two sides of a news test from its archive: found, or downloaded."
+    remote, local, *endings = NEWS[name]
+    check = partial(as_published, row=published(local))
+    path = find(local, [root + remote for root in STATMT], check)
+    return [sgm_lines(path, end.format(language)) for end in endings]
+
+
+def sgm_lines(path: Path, ending: str) -> list[str]:
+    """The sentences of the archive's text whose name ends so: they stand between tags, with
+    ampersands written out."""
+    with damage(path, AGAIN), tarfile.open(path) as archive:
+        names = [m.name for m in archive if m.isfile() and m.name.endswith(ending)]
+        if not names:
+            raise ValueError(f"{path} holds no ...{ending}: {AGAIN}")
+        member = archive.extractfile(names[0])
+        assert member is not None, "a file, as asked for above"
+        text = unpacked(member, path).decode("utf-8", "replace")
+    return [html.unescape(line) for line in re.findall(r"<seg[^>]*>(.*?)</seg>", text, re.S)]
+
+
+# What is here, and is it right? -------------------------------------------------------------------
+
+
+def files_of(name: str, language: str = "fr") -> list[str]:
+    "The files that `data.load` reads or fetches; pocket comes with the book."
+    sides = ("en", language)
+    if name == "tatoeba":
+        return [f"tatoeba/{ARCHIVES[language][0]}"]
+    if name == "multi30k":
+        return [f"multi30k/{part}.{side}.gz" for side in sides for part in MULTI30K_PARTS.values()]
+    single = [f"newstest/en-{language}/{news}.{side}.gz" for news in NEWS for side in sides]
+    if name == "wmt14":
+        return single if all(map(here, single)) else [local for _, local, *_ in NEWS.values()]
+    return []
+
+
+def state(file: str, language: str = "fr") -> str:
+    """One file: not here, as published, whole, or what is wrong with it. Nothing is downloaded and
+    nothing repaired."""
+    path = here(file)
+    if path is None:
+        return "not here"
+    row = published(file)
+    try:
+        if row:
+            as_published(path, row)
+            words = "as published"
+        else:
+            words = f"whole, {tatoeba_shape(path, language):,} pairs"
+    except OSError as error:
+        return f"DAMAGED: {error}"
+    before = recorded().get(file)
+    if before and path == cache_folder() / file and before != file_hash(path):
+        return "CHANGED since it was fetched"
+    return words

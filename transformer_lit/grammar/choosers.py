@@ -1,0 +1,505 @@
+"""Who fills the slots of a pattern of the pocket corpus: one function for each kind of word, among
+which a pattern chooses."""
+
+# A pattern of data/pocket_lexicon.tsv says for its slots which chooser fills them: `V=tv past;
+# Y=vocative` draws a transitive verb that has a past of its own, and somebody who is spoken to. A
+# chooser is called with the random generator, the slots that are filled already and its arguments,
+# and returns a Phrase, a Verb or an Adjective. What makes no sense raises Unlucky. The draws decide
+# what the corpus is: another order of them gives another corpus.
+from collections.abc import Callable, Sequence
+from functools import cache
+from random import Random
+from typing import Any, TypeVar
+
+from transformer_lit.grammar.french import (
+    Adjective,
+    Noun,
+    Phrase,
+    Spoken,
+    Verb,
+    adjectives,
+    determiners,
+    lexicon,
+    noun_phrase,
+    nouns_of,
+    starts_with_vowel,
+    verbs,
+    words_of,
+)
+from transformer_lit.tokens import split_words
+
+Slots = dict[str, Any]  # a slot's letter -> Phrase, Verb or Adjective
+One = TypeVar("One")
+
+THINGS = (
+    "animal thing clothes text container furniture vehicle boat building room plant instrument show"
+    " food cover pair food2 drink road waters height"
+)
+PLACED = "small clothes pair text food fragile toy"  # what lies about
+SEEN = "animal thing clothes text container furniture vehicle"
+MY = ["my", "his", "her", "our", "their"]
+
+
+class Unlucky(Exception):
+    "A draw that makes no sense; another one is tried."
+
+
+def pick(rng: Random, options: Sequence[One]) -> One:
+    "One of them, the same in every version of Python; Unlucky if there is none."
+    if not options:
+        raise Unlucky
+    return options[int(rng.random() * len(options))]
+
+
+def lemma_of(slots: Slots, name: str) -> str:
+    "The word that a slot is about, or nothing."
+    return getattr(slots.get(name), "lemma", "")
+
+
+# Nouns --------------------------------------------------------------------------------------------
+@cache
+def adjectives_for(
+    classes: str, english: str, places: str = "bacp", remark: str = ""
+) -> list[Adjective]:
+    "Adjectives that fit a noun of these classes."
+    wanted = {english, *classes.split()}
+    return [
+        a
+        for a in adjectives()
+        if a.place in places and remark in a.remarks and wanted & set(a.classes.split())
+    ]
+
+
+def some_determiner(rng: Random, mode: str, plural: bool, mass: bool) -> str:
+    "The modes are those of `some_noun`; `mass`: water, which is not counted."
+    draw = rng.random()
+    if draw < (0.7 if mode == "sure" else 0.45):
+        return "the"
+    if mode == "sure" or draw < 0.65:
+        return pick(rng, ["this", "my", "his", "her", "our", "their"])
+    if mass or mode == "not":
+        return "some" if mass or plural else "a"
+    many = [det for det, row in determiners().items() if row[-1] == "pl"]
+    return pick(rng, many + ["some"] * 3 if plural else ["a"] * 5 + ["every"])
+
+
+def some_adjectives(
+    rng: Random, noun: Noun, share: float = 0.2
+) -> tuple[Adjective | None, Adjective | None]:
+    "(before, after) the French noun: mostly none, at times both."
+    before = after = None
+    if rng.random() < share:
+        fitting = adjectives_for(noun.classes, noun.english, "bnac")
+        first = pick(rng, fitting) if fitting else None
+        before = first if first and first.place in "bn" else None
+        after = None if before else first
+        if before and rng.random() < 0.2:
+            colours = adjectives_for(noun.classes, noun.english, "c")
+            after = pick(rng, colours) if colours else None
+    return before, after
+
+
+def some_noun(
+    rng: Random, classes: str, mode: str = "", one: bool = False, but: str = ""
+) -> Phrase:
+    """A noun phrase of one of the classes, never about the noun `but`; `one`: in the singular.
+
+    `mode` "sure": known to the listener (the, this, my); "not": for the object of a negation."""
+    noun = pick(rng, nouns_of(classes))
+    if noun.english == but:
+        raise Unlucky
+    mass = "mass" in noun.classes.split()
+    plural = not one and not mass and rng.random() < 0.25
+    if "unique" in noun.classes.split():
+        return noun_phrase(noun, "the")
+    det = some_determiner(rng, mode, plural, mass)
+    return noun_phrase(noun, det, plural, *some_adjectives(rng, noun))
+
+
+def with_determiner(rng: Random, classes: str, dets: list[str], plural: float = 0.0) -> Phrase:
+    """A noun phrase that begins with one of `dets`; with the probability `plural` in the plural,
+    where a becomes three."""
+    noun = pick(rng, nouns_of(classes))
+    many = rng.random() < plural
+    det = pick(rng, dets)
+    det = "three" if det == "a" and many else det
+    return noun_phrase(noun, det, many, *some_adjectives(rng, noun))
+
+
+def alike(rng: Random, slots: Slots, name: str) -> Phrase:
+    "Another noun of the class of slot `name`."
+    classes = slots[name].classes
+    return some_noun(
+        rng, classes.split()[-1 if "mass" in classes else 0], "sure", but=slots[name].lemma
+    )
+
+
+def what_a(rng: Random, slots: Slots) -> Phrase:
+    "what a big house, quelle grande maison: without the what, which the pattern says."
+    noun = pick(rng, nouns_of("animal building plant clothes land"))
+    phrase = noun_phrase(
+        noun, "a", False, pick(rng, adjectives_for(noun.classes, noun.english, "b"))
+    )
+    return phrase._replace(
+        french=(("quelle" if noun.gender == "f" else "quel", "d"),) + phrase.french[1:]
+    )
+
+
+def place(rng: Random, slots: Slots, remark: str = "out") -> Phrase:
+    "in the kitchen, near the lake, on the table, at the station."
+    en, fr, classes, _ = pick(rng, [row for row in lexicon()["place"] if remark in row[3]])
+    noun = some_noun(rng, classes, "sure", one=True)
+    return noun.with_words(words_of(en, "p"), words_of(fr, "p", "fr"))
+
+
+# People -------------------------------------------------------------------------------------------
+@cache
+def pronouns() -> dict[str, Phrase]:
+    "I, he, she, we, they as subjects; they is ils unless known."
+    return {
+        row[0]: Phrase(words_of(row[0]), words_of(row[2]), int(row[5]), row[6], row[0], "person")
+        for row in lexicon()["pronoun"]
+    }
+
+
+@cache
+def names() -> list[Phrase]:
+    "First names."
+    return [
+        Phrase(words_of(en), words_of(fr), 2, gender, en, "person")
+        for en, fr, gender in lexicon()["name"]
+    ]
+
+
+def person(rng: Random, slots: Slots, how: str = "") -> Phrase:
+    "A pronoun, a name, or a noun of the class person; `how` may ask for one of the first two."
+    draw = rng.random()
+    if how == "pronoun" or not how and draw < 0.4:
+        return pick(rng, list(pronouns().values()))
+    if how == "name" or draw < 0.65:
+        return pick(rng, names())
+    return some_noun(rng, "person")
+
+
+def he_or_she(rng: Random, slots: Slots) -> Phrase:
+    "One person whose sex the English shows."
+    draw = rng.random()
+    if draw < 0.4:
+        return pick(rng, names())
+    if draw < 0.6:
+        return pronouns()[pick(rng, ["he", "she"])]
+    return some_noun(rng, "person", "sure", one=True)
+
+
+def guest(rng: Random, slots: Slots) -> Phrase:
+    "Somebody with a name or a noun."
+    return pick(rng, [person(rng, slots, "name"), some_noun(rng, "person", "sure")])
+
+
+def anybody(rng: Random, slots: Slots) -> Phrase:
+    "A person, or a thing that the listener knows."
+    return person(rng, slots) if rng.random() < 0.35 else some_noun(rng, "person " + THINGS, "sure")
+
+
+def vocative(rng: Random, slots: Slots) -> Phrase:
+    "Who is spoken to: it decides between tu and vous."
+    if rng.random() < 0.35:
+        return pick(rng, names())._replace(person=1)
+    en, fr, gender, code = pick(rng, lexicon()["vocative"])
+    return Phrase(
+        words_of(en), words_of(fr, language="fr"), int(code[0]), gender, en, "person", code[1:]
+    )
+
+
+def you(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
+    "tu or vous, with gender and number of the one spoken to."
+    spoken_to = slots[whom]
+    word = "tu" if spoken_to.person == 1 else "vous"
+    return spoken_to._replace(english=words_of("you"), french=words_of(word), lemma="you")
+
+
+def said_to(*whom: str) -> list[dict[str, Any]]:
+    "How French says you to each of them, given by an English word of the lexicon."
+    rows = []
+    for en, fr, gender, code in (
+        row for word in whom for row in lexicon()["vocative"] if row[0] == word
+    ):
+        spoken_to = Phrase(
+            words_of(en), words_of(fr, language="fr"), int(code[0]), gender, en, "person", code[1:]
+        )
+        found = you(Random(0), {"Y": spoken_to})
+        rows.append(
+            {"to": en, "you": found.french[0][0], "gender": found.gender, "plural": found.plural}
+        )
+    return rows
+
+
+def yours(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
+    "Your thing: ton, ta, tes or votre, vos, as the one spoken to has it."
+    forms = ("ton", "ta", "tes") if slots[whom].person == 1 else ("votre", "votre", "vos")
+    noun = pick(rng, nouns_of("small clothes pair text dog cat"))
+    plural = rng.random() < 0.3
+    word = forms[2] if plural else forms[noun.gender == "f"]
+    if word == "ta" and starts_with_vowel(noun.french):
+        word = "ton"
+    return noun_phrase(noun, "", plural).with_words(words_of("your", "d"), words_of(word, "d"))
+
+
+def clitic(rng: Random, slots: Slots, name: str = "S", column: int = 3) -> Phrase:
+    "me, him, her, us, them, for somebody else than slot `name`."
+    row = pick(rng, lexicon()["pronoun"])
+    if row[0] in ("I", "we") and slots[name].lemma in ("I", "we"):
+        raise Unlucky
+    return Phrase(words_of(row[1]), words_of(row[column]), int(row[5]), row[6], row[0], "person")
+
+
+def them(rng: Random, slots: Slots, name: str) -> Phrase:
+    "The object pronoun for slot `name`: it, them; le, la, les."
+    known = slots[name]
+    french = "les" if known.plural else "le" if known.gender == "m" else "la"
+    return known._replace(
+        english=words_of("them" if known.plural else "it"), french=words_of(french)
+    )
+
+
+# Verbs, and what they ask for ---------------------------------------------------------------------
+PLACELESS = set(
+    "arrive leave come grow shine die bloom fall fly swim travel stay disappear bark".split()
+)
+
+
+def suits(v: Verb, need: str) -> bool:
+    "Whether a verb has what a pattern needs."
+    match need:
+        case "past":  # one that can be told from the present
+            return "state" not in v.remarks and v.past != v.base
+        case "did":
+            return "state" not in v.remarks
+        case "prog":
+            return not {"state", "noprog"} & set(v.remarks.split())
+        case "bare":
+            return not v.preposition and not v.prep_fr
+        case "folk":
+            return "person" in v.objects.split()
+        case "things":
+            return "person" not in v.objects.split()
+        case "giver":
+            return v.base != "return"
+        case "by":  # a person can do it
+            return "person" in v.subjects.split()
+        case "repeated":
+            return v.base not in ("die", "disappear", "stay", "grow", "bloom")
+        case "placed":
+            return v.base not in PLACELESS and "by" not in v.remarks
+    raise ValueError(f"no verb is known to be {need}")
+
+
+@cache
+def verbs_of(kind: str, needs: tuple[str, ...]) -> list[Verb]:
+    "Verbs of a kind that suit all the needs; of the kind verb, those that `needs` names."
+    if kind == "verb":
+        return [v for v in verbs() if v.base in needs]
+    return [v for v in verbs() if v.kind == kind and all(suits(v, need) for need in needs)]
+
+
+def subject(rng: Random, slots: Slots, mode: str = "") -> Phrase:
+    "Somebody or something that can do what the verb says."
+    classes = slots["V"].subjects
+    if "person" in classes.split() and rng.random() < 0.5:
+        return person(rng, slots, pick(rng, ["pronoun", "name"]))
+    return some_noun(rng, classes, mode)
+
+
+def other(rng: Random, slots: Slots, verb_slot: str, mode: str = "") -> Phrase:
+    "A subject that isn't the speaker."
+    if (found := subject(rng, slots, mode)).lemma == "I":
+        raise Unlucky
+    return found
+
+
+def object_of(rng: Random, slots: Slots, mode: str = "", one: str = "") -> Phrase:
+    "Something that the verb can be done to, with its preposition."
+    v = slots["V"]
+    mode = "sure" if "def" in v.remarks.split() else mode
+    noun = some_noun(rng, v.objects, mode, bool(one), but=lemma_of(slots, "S"))
+    return noun.with_words(words_of(v.preposition, "^V"), words_of(v.prep_fr, "^V", "fr"))
+
+
+# Adjectives and fixed expressions -----------------------------------------------------------------
+def quality(
+    rng: Random, slots: Slots, name: str = "S", remark: str = "", but: str = ""
+) -> Adjective:
+    "An adjective that slot `name` can be said to have, other than the one of slot `but`."
+    known = slots[name]
+    fitting = adjectives_for(
+        known.classes, known.lemma, "bacp", "graded" if remark == "long" else remark
+    )
+    if remark == "long":
+        fitting = [a for a in fitting if len(a.english) > 7]
+    chosen = pick(rng, fitting)
+    if but and chosen == slots[but] or chosen.english in dict(known.english):
+        raise Unlucky
+    return chosen
+
+
+def item(rng: Random, slots: Slots, kind: str, *wanted: str) -> Phrase:
+    "A fixed expression of the lexicon, such as `tomorrow`."
+    en, fr, *_ = pick(
+        rng, [row for row in lexicon()[kind] if all(w in row[2:] for w in wanted if w != "first")]
+    )
+    return Phrase(words_of(en), words_of(fr, language="fr"), lemma=en)
+
+
+def marked(text: str, language: str) -> Spoken:
+    "The words of an expression: all linked to each other, its marks to themselves."
+    return tuple(
+        (word, "" if word[0].isalpha() else "^" + word) for word in split_words(text, language)
+    )
+
+
+def idiom(rng: Random, slots: Slots, whom: str = "") -> Phrase:
+    "A fixed expression, for somebody or for itself."
+    en, tu, vous, mark = pick(
+        rng, [row for row in lexicon()["idiom"] if bool(row[3]) == bool(whom)]
+    )
+    french = vous if whom and slots[whom].person > 1 else tu
+    return Phrase(marked(en, "en"), marked(french, "fr"), lemma=en, classes=mark)
+
+
+def mark_of(rng: Random, slots: Slots, name: str) -> Phrase:
+    "The mark that ends the expression of slot `name`."
+    mark = ((slots[name].classes, "^" + slots[name].classes),)
+    return Phrase(mark, mark)
+
+
+CHOOSERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
+    # people
+    "subject": subject,
+    "other": other,
+    "person": person,
+    "he": he_or_she,
+    "guest": guest,
+    "any": anybody,
+    "vocative": vocative,
+    "you": you,
+    "yours": yours,
+    "them": them,
+    "clitic": clitic,
+    "pron": lambda rng, slots: person(rng, slots, "pronoun"),
+    "name": lambda rng, slots: person(rng, slots, "name"),
+    "folk": lambda rng, slots: some_noun(
+        rng, "person", "sure", but=lemma_of(slots, "S")
+    ),  # not those of the subject
+    "us": lambda rng, slots: pronouns()["we"],
+    "who": lambda rng, slots: Phrase(words_of("who"), words_of("qui"), lemma="who"),
+    "dative": lambda rng, slots, name="S": clitic(rng, slots, name, 4),  # me, lui, nous, leur
+    # things and places
+    "object": object_of,
+    "like": alike,
+    "fine": what_a,
+    "place": place,
+    "def": lambda rng, slots, verb_slot, one="": object_of(
+        rng, slots, "sure", one
+    ),  # that the listener knows
+    "noun": lambda rng, slots: some_noun(rng, "person " + THINGS, "sure"),
+    "thing": lambda rng, slots, verb_slot="": some_noun(
+        rng, slots[verb_slot].objects if verb_slot else PLACED, "sure"
+    ),
+    "goal": lambda rng, slots: some_noun(rng, "building", "sure", one=True),
+    "one": lambda rng, slots, name: with_determiner(
+        rng, PLACED + " animal", ["a"]
+    ),  # new to the listener
+    "a": lambda rng, slots, name: with_determiner(
+        rng, PLACED + " animal", ["a"], 0.3
+    ),  # one such, or three
+    "mine": lambda rng, slots: with_determiner(rng, SEEN, MY + ["a"]),
+    "need": lambda rng, slots: with_determiner(rng, PLACED, ["a", "the", "my", "this"]),
+    "bare": lambda rng, slots: noun_phrase(
+        pick(rng, nouns_of("small clothes pair text food animal")), "", True
+    ),
+    "spot": lambda rng, slots: place(rng, slots, ""),  # indoors or out
+    # verbs, adjectives, fixed expressions
+    "quality": quality,
+    "item": item,
+    "idiom": idiom,
+    "mark": mark_of,
+    "verb": lambda rng, slots, kind, *needs: pick(rng, verbs_of(kind, needs)),
+    "second": lambda rng, slots, name, but: quality(
+        rng, slots, name, "", but
+    ),  # another one for the same slot
+    "state": lambda rng, slots: pick(
+        rng, [a for a in adjectives() if "state" in a.remarks]
+    ),  # how it is at the moment
+    "time": lambda rng, slots, *wanted: item(rng, slots, "time", *wanted),
+}
+
+
+# Patterns -----------------------------------------------------------------------------------------
+DEFAULTS = {"S": "subject", "O": "object", "X": "folk"}
+KINDS = (
+    "tv",
+    "tp",
+    "dit",
+    "iv",
+    "go",
+)  # of verbs: transitive, with a preposition, of giving, intransitive, of going
+
+
+@cache
+def plan(spec: str, parts: tuple[tuple, ...]) -> list[tuple[str, str, list[str]]]:
+    """Which slots of a pattern to fill, in which order and how: (slot, chooser, arguments).
+
+    `spec` is the third column of a pattern, `parts` its English side taken apart by chapter 16:
+    (head, form, whose, tags)."""
+    negative = any("n" in tags for *_, tags in parts)
+    steps = []
+    for part in spec.split(";"):
+        slot, _, how = part.strip().partition("=")
+        kind, *arguments = how.split()
+        if kind in KINDS + ("verb",):
+            kind, arguments = "verb", [kind, *arguments]
+        steps.append((slot, kind, arguments))
+    given = {slot for slot, *_ in steps}
+    if {kind for slot, kind, _ in steps if slot == "S"} - {
+        "other"
+    }:  # whoever was chosen is a person: the verb must allow it
+        steps = [
+            (
+                slot,
+                kind,
+                arguments + ["by"] if kind == "verb" and arguments[0] in KINDS else arguments,
+            )
+            for slot, kind, arguments in steps
+        ]
+    for head, form, *_ in parts:
+        if head in ("S", "O") and head not in given:
+            sure = form == "def" or head == "S" and negative
+            steps.append(
+                (head, DEFAULTS[head], ["sure" if sure else "not" if form == "not" else ""])
+            )
+            given.add(head)
+    rank = {"Y": 0, "V": 1}
+    return sorted(steps, key=lambda step: rank.get(step[0], 2))
+
+
+@cache
+def weighted_patterns() -> list[tuple[str, str, str, str]]:
+    "(name, spec, English, French) of each pattern, as often as its weight says."
+    return [
+        (name, spec, en, fr)
+        for name, weight, spec, en, fr in lexicon()["pattern"]
+        for _ in range(int(weight))
+    ]
+
+
+# What a sentence is about -------------------------------------------------------------------------
+def triple_of(slots: Slots) -> str:
+    """Subject, verb and object, as in animal|cross|street.
+
+    With the verb be: what the subject is, or where."""
+    who = next(slots[k] for k in "SNIWY" if k in slots)
+    v = slots["V"].base if "V" in slots else "be"
+    order = "NOCXL" if "V" in slots else "ANXPY"
+    what = next((slots[k] for k in order if k in slots and slots[k] is not who), None)
+    last = getattr(what, "lemma", "") or getattr(what, "english", "-")
+    return f"{who.lemma}|{v}|{last}"

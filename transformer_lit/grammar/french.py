@@ -1,0 +1,438 @@
+"""Words of the pocket corpus and their forms: French inflection, the English beside it, and noun
+phrases in both languages."""
+
+# The words stand in data/pocket_lexicon.tsv, one row for each; its first lines say what the columns
+# are. What a rule gives is made here, what no rule gives is in the table. Chapter 16 puts the
+# phrases into sentences.
+#
+#     noun_phrase(nouns_of("street")[0], "the").french      # (("la", "d"), ("rue", "n"))
+#     french_verb("manger", "imp", subject)                 # "mangeait", if subject.person is 2
+#
+# A star before an h, as in "*hibou", says that no vowel drops before it: le hibou, but l'homme.
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple, Protocol
+
+from transformer_lit.corpora.files import shipped
+from transformer_lit.tokens import split_words
+
+Spoken = tuple[tuple[str, str], ...]  # (word, what it says)
+
+
+class Subject(Protocol):
+    "What a verb or an adjective agrees with; person is 0 to 5: I, you, he, we, you (vous), they."
+
+    @property
+    def person(self) -> int: ...
+    @property
+    def gender(self) -> str: ...
+    @property
+    def plural(self) -> bool: ...
+
+
+@cache
+def lexicon() -> dict[str, list[list[str]]]:
+    "The rows of data/pocket_lexicon.tsv, by what they describe: noun, verb, pattern and so on."
+    rows: dict[str, list[list[str]]] = {}
+    for line in shipped("data/pocket_lexicon.tsv").read_text("utf-8").splitlines():
+        if line and line[0] != "#":
+            kind, *fields = line.split("\t")
+            rows.setdefault(kind, []).append(fields)
+    return rows
+
+
+# French nouns and adjectives ----------------------------------------------------------------------
+FEMININE = [("e", "e"), ("eux", "euse"), ("f", "ve"), ("er", "ère")]
+
+
+def french_plural(word: str) -> str:
+    "By rule: nez, gâteaux, chevaux, chats; bleu is the exception that takes an s."
+    if word[-1] in "sxz":
+        return word
+    if word.endswith(("au", "eu")) and word != "bleu":
+        return word + "x"
+    return word[:-2] + "aux" if word.endswith("al") else word + "s"
+
+
+def feminine(adjective: str) -> str:
+    "By rule: large, heureuse, vive, fière, verte."
+    for masculine, ending in FEMININE:
+        if adjective.endswith(masculine):
+            return adjective[: -len(masculine)] + ending
+    return adjective + "e"
+
+
+def starts_with_vowel(word: str) -> bool:
+    "Also before a mute h; an h that is not mute is written *h."
+    return word[0].lower() in "aeiouyhâàéèêëîïôûœæ"
+
+
+# French verbs -------------------------------------------------------------------------------------
+ENDINGS = {"er": "e es e ons ez ent", "ir": "is is it issons issez issent", "re": "s s  ons ez ent"}
+
+
+def stem_before(verb: str, ending: str) -> str:
+    """The stem of an -er verb, spelled for the ending that follows: mange-ons, commenç-ons,
+    achèt-e, nettoi-e."""
+    stem = verb[:-2]
+    if ending[0] in "ao":
+        return {"g": stem + "e", "c": stem[:-1] + "ç"}.get(stem[-1], stem)
+    mute = ending in ("e", "es", "ent")
+    if stem[-1] == "y" and (mute or ending == "er"):
+        return stem[:-1] + "i"
+    if stem[-2] == "e" and (mute or ending == "er"):
+        return stem[:-2] + "è" + stem[-1]
+    if stem[-2] == "é" and stem[-1] in "rg" and mute:
+        return stem[:-2] + "è" + stem[-1]
+    return stem
+
+
+@cache
+def irregular() -> dict[str, list[str]]:
+    "Six forms of the present, the future's stem and the participle of verbs that follow no rule."
+    return {row[0]: row[1:] for row in lexicon()["irregular"]}
+
+
+@cache
+def present(verb: str) -> list[str]:
+    "je, tu, il, nous, vous, ils."
+    if verb in irregular():
+        return irregular()[verb][:6]
+    endings = ENDINGS[verb[-2:]].split(" ")
+    if verb.endswith("er"):
+        return [stem_before(verb, ending) + ending for ending in endings]
+    return [verb[:-2] + ending for ending in endings]
+
+
+@cache
+def participle(verb: str) -> str:
+    "mangé, fini, perdu."
+    if verb in irregular():
+        return irregular()[verb][7]
+    return verb[:-2] + {"er": "é", "ir": "i", "re": "u"}[verb[-2:]]
+
+
+@cache
+def imperfect(verb: str) -> list[str]:
+    "The stem of nous mangeons with its endings: je mangeais, nous mangions."
+    stem = "ét" if verb == "être" else present(verb)[3][:-3]
+    soft = {"ge": "g"}.get(stem[-2:], stem[-2:].replace("ç", "c"))
+    before_i = stem[:-2] + soft
+    return [
+        stem + "ais",
+        stem + "ais",
+        stem + "ait",
+        before_i + "ions",
+        before_i + "iez",
+        stem + "aient",
+    ]
+
+
+@cache
+def future(verb: str) -> list[str]:
+    "The infinitive, mostly, with the endings of avoir."
+    if verb in irregular():
+        stem = irregular()[verb][6]
+    elif verb.endswith("er"):
+        stem = stem_before(verb, "er") + "er"
+    else:
+        stem = verb[:-1] if verb.endswith("re") else verb
+    return [stem + ending for ending in ("ai", "as", "a", "ons", "ez", "ont")]
+
+
+TENSES = {"pres": present, "imp": imperfect, "fut": future}
+
+
+@cache
+def with_etre() -> set[str]:
+    "Infinitives whose passé composé takes être."
+    return {row[4] for row in lexicon()["verb"] if "be" in row[9].split()}
+
+
+def agreeing(word: str, gender: str, plural: bool) -> str:
+    "A participle that agrees: né, née, nés, nées; pris, prise, pris, prises."
+    word += "e" if gender == "f" else ""
+    return french_plural(word) if plural else word
+
+
+def french_verb(verb: str, form: str, subject: Subject | None) -> str:
+    """A form of `verb` that goes with a subject; without one, the form of il.
+
+    `form`: inf, pres, imp, fut, order, aux and part of the passé composé, or agreed, a participle
+    that always agrees."""
+    person = 2 if subject is None else subject.person
+    if form == "inf":
+        return verb
+    if form == "aux":
+        return present("être" if verb in with_etre() else "avoir")[person]
+    if form == "order":
+        word = present(verb)[person]
+        return word[:-1] if word.endswith(("es", "as")) else word
+    if form == "agreed" or form == "part" and verb in with_etre():
+        assert subject is not None, f"{verb} must agree with somebody"
+        return agreeing(participle(verb), subject.gender, subject.plural)
+    return participle(verb) if form == "part" else TENSES[form](verb)[person]
+
+
+# English ------------------------------------------------------------------------------------------
+FORMS_OF_BE = {"pres": "am are is are are are", "past": "was were was were were were"}
+
+
+def english_plural(word: str) -> str:
+    "By rule: boxes, cherries, keys, dogs."
+    if word.endswith(("s", "x", "ch", "sh")):
+        return word + "es"
+    if word.endswith("y") and word[-2] not in "aeou":
+        return word[:-1] + "ies"
+    return word + "s"
+
+
+def third_person(base: str) -> str:
+    "eats, goes, washes, tries, has."
+    return {"have": "has", "go": "goes", "do": "does"}.get(base, english_plural(base))
+
+
+def english_verb(base: str, form: str, subject: Subject) -> list[str]:
+    "The words of be or of a regular verb: pres, past or either with -not."
+    form, _, negative = form.partition("-")
+    if base == "be":
+        word = FORMS_OF_BE[form].split()[subject.person]
+    else:
+        word = third_person(base) if subject.person == 2 else base
+    if word == "am" and negative:
+        return ["am", "not"]
+    return [word + "n't" if negative else word]
+
+
+def an_or_a(word: str) -> str:
+    "By sound: an hour, a uniform."
+    sound = word.startswith(("hour", "honest"))
+    other = word.startswith(("uni", "use"))
+    return "an" if (word[0] in "aeiou" and not other) or sound else "a"
+
+
+# The words of the table ---------------------------------------------------------------------------
+class Noun(NamedTuple):
+    "A row of the table; the plurals are empty where a rule gives them."
+
+    english: str
+    plural_form: str
+    french: str
+    pluriel_form: str
+    gender: str
+    classes: str
+
+    @property
+    def plural(self) -> str:
+        return self.plural_form or english_plural(self.english)
+
+    @property
+    def pluriel(self) -> str:
+        return self.pluriel_form or french_plural(self.french)
+
+
+class Adjective(NamedTuple):
+    """A row of the table; the feminine and the form before a vowel are empty where a rule gives
+    them."""
+
+    english: str
+    masculine: str
+    feminine: str
+    vowel: str  # un bel animal
+    place: str  # b before the noun, a after it, c colour, p only with be
+    classes: str
+    remarks: str
+
+    def agree(self, gender: str, plural: bool, vowel: bool = False) -> str:
+        "The French form that goes with a noun; `vowel`: it stands before one."
+        word = self.masculine
+        if gender == "f":
+            word = self.feminine or feminine(word)
+        elif vowel and not plural:
+            word = self.vowel or word
+        return french_plural(word) if plural else word
+
+    def say(self, language: str, form: str, subject: Subject) -> Spoken:
+        "Its word in a pattern, where it agrees with a subject."
+        return (
+            (self.english if language == "en" else self.agree(subject.gender, subject.plural), ""),
+        )
+
+
+class Verb(NamedTuple):
+    "A row of the table; past and -ing forms are empty where a rule gives them."
+
+    base: str
+    past_form: str
+    ing_form: str
+    preposition: str
+    infinitive: str
+    prep_fr: str
+    kind: str
+    subjects: str
+    objects: str
+    remarks: str
+
+    @property
+    def past(self) -> str:
+        if self.base[-1] == "y" and self.base[-2] not in "aeou":
+            return self.past_form or self.base[:-1] + "ied"
+        return self.past_form or self.base + ("d" if self.base.endswith("e") else "ed")
+
+    @property
+    def ing(self) -> str:
+        silent = self.base[-1] == "e" and self.base[-2] != "e"
+        return self.ing_form or (self.base[:-1] if silent else self.base) + "ing"
+
+    def say(self, language: str, form: str, subject: Subject) -> Spoken:
+        "Its word in a pattern: a form of the French verb, or the English pres, base, past or ing."
+        if language == "fr":
+            return ((french_verb(self.infinitive, form, subject), ""),)
+        if form == "pres":
+            return ((english_verb(self.base, form, subject)[0], ""),)
+        return ((getattr(self, form), ""),)
+
+
+@cache
+def nouns() -> list[Noun]:
+    "All nouns of the table."
+    return [Noun(*row) for row in lexicon()["noun"]]
+
+
+@cache
+def verbs() -> list[Verb]:
+    "All verbs of the table, those of the it sentences apart."
+    return [Verb(*row) for row in lexicon()["verb"]]
+
+
+@cache
+def adjectives() -> list[Adjective]:
+    "All adjectives of the table."
+    return [Adjective(*row) for row in lexicon()["adjective"]]
+
+
+@cache
+def nouns_of(classes: str) -> list[Noun]:
+    "Nouns that have one of the classes, or are named themselves."
+    wanted = set(classes.split())
+    return [noun for noun in nouns() if wanted & {noun.english, *noun.classes.split()}]
+
+
+# Phrases ------------------------------------------------------------------------------------------
+class Phrase(NamedTuple):
+    """What stands for somebody or something, in both languages: each word with a tag, d, n, a or b,
+    for what it says."""
+
+    english: Spoken
+    french: Spoken
+    person: int = 2  # 0 to 5: I, you, he, we, you (vous), they
+    gender: str = "m"
+    lemma: str = ""  # the English word without its form
+    classes: str = ""
+    number: str = ""
+
+    @property
+    def plural(self) -> bool:
+        "More than one: vous may be one."
+        return self.person in (3, 5) or self.number == "p"
+
+    def say(self, language: str, form: str, subject: Subject) -> Spoken:
+        "Its words in a pattern; form not: as the object of a negation."
+        if form == "not":
+            return after_not(self, language)
+        return self.english if language == "en" else self.french
+
+    def with_words(self, english: Sequence = (), french: Sequence = ()) -> "Phrase":
+        "The same, with prepositions before it."
+        return self._replace(english=(*english, *self.english), french=(*french, *self.french))
+
+
+def words_of(text: str, tag: str = "", language: str = "en") -> Spoken:
+    "The words of a text, all with one tag."
+    return tuple((word, tag) for word in split_words(text, language))
+
+
+def after_not(phrase: Phrase, language: str) -> Spoken:
+    "The object of a negation: un, une, des, du, de la become de; some becomes any."
+    first = phrase.english[0][0]
+    if language == "en":
+        return ((("any", "d"),) if first == "some" else phrase.english[:1]) + phrase.english[1:]
+    if first not in ("a", "an", "some"):
+        return phrase.french
+    return (("de", "d"),) + tuple(word for word in phrase.french if word[1] != "d")
+
+
+@cache
+def determiners() -> dict[str, list[str]]:
+    "English -> the French masculine, feminine and plural."
+    return {row[0]: row[1:] for row in lexicon()["det"]}
+
+
+def determiner(english: str, noun: Noun, plural: bool, follows: str, adjective_first: bool) -> str:
+    "French for `english` before the word `follows`: mon amie, cet arbre, de vieux arbres."
+    masculine, feminine_, many = determiners()[english][:3]
+    if plural:
+        if english == "some" and adjective_first:
+            return "de"
+        return many.split("/")[-1 if noun.gender == "f" else 0]
+    if english == "some":
+        return "de la" if noun.gender == "f" else "de le"
+    if starts_with_vowel(follows):
+        if masculine in ("mon", "ton", "son"):
+            return masculine
+        if masculine == "ce" and noun.gender == "m":
+            return "cet"
+    return feminine_ if noun.gender == "f" else masculine
+
+
+def split_words_starred(text: str) -> list[str]:
+    "split_words for French, in which * may mark an h."
+    star = "*" if text[0] == "*" else ""
+    words = split_words(text.lstrip("*"), "fr")
+    return [star + words[0], *words[1:]]
+
+
+def noun_phrase(
+    noun: Noun,
+    det: str,
+    plural: bool = False,
+    before: Adjective | None = None,
+    after: Adjective | None = None,
+) -> Phrase:
+    """A determiner, adjectives and a noun in the order of each language; "le arbre" and "de le"
+    stay as they are.
+
+    `before` stands before its noun in French, `after` behind it."""
+    name, nom = (noun.plural, noun.pluriel) if plural else (noun.english, noun.french)
+    marks = [(before, "a"), (after, "b")]
+    english = [(a.english, tag) for a, tag in marks if a] + [(word, "n") for word in name.split()]
+    vowel = starts_with_vowel(nom)
+    first, last = ([(a.agree(noun.gender, plural, vowel), tag)] if a else [] for a, tag in marks)
+    french = first + [(word, "n") for word in split_words_starred(nom)] + last
+    if det:
+        le = determiner(det, noun, plural, french[0][0], bool(before))
+        french = [(word, "d") for word in le.split()] + french
+        det = an_or_a(english[0][0]) if det == "a" else "these" if det == "this" and plural else det
+        english = [(word, "d") for word in det.split()] + english
+    return Phrase(
+        tuple(english), tuple(french), 5 if plural else 2, noun.gender, noun.english, noun.classes
+    )
+
+
+# tu and vous --------------------------------------------------------------------------------------
+OTHER_YOU = {
+    "as-tu": "avez-vous",
+    "As-tu": "Avez-vous",
+    "Tu aurais": "Vous auriez",
+    "ton ": "votre ",
+    "t'appellera": "vous appellera",
+    "Pourriez-vous": "Pourrais-tu",
+}  # the forms of data/try_it.tsv
+
+
+def other_you(line: str) -> str:
+    """One of the book's own sentences with vous for tu, or tu for vous; the same sentence if it
+    says neither."""
+    for one, form in OTHER_YOU.items():
+        line = line.replace(one, form)
+    return line

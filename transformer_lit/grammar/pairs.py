@@ -1,0 +1,65 @@
+"""Sentence pairs of a grammar: the file that keeps them, and which of them hold only words that
+training has shown."""
+
+import gzip
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from transformer_lit.corpora.files import file_hash
+from transformer_lit.tokens import split_words
+
+Row = tuple[
+    str, str, tuple[tuple[int, int], ...], str, str
+]  # English, French, links, pattern, triple
+
+
+def write_pairs(path: Path | str, parts: Mapping[str, Iterable[Row]]) -> str:
+    """Write the pairs of all parts, the same bytes for the same pairs wherever zlib is the same;
+    returns the file's SHA-256."""
+    lines = [
+        "\t".join((part, english, french, " ".join(f"{i}-{j}" for i, j in links), pattern, triple))
+        + "\n"
+        for part, pairs in parts.items()
+        for english, french, links, pattern, triple in pairs
+    ]
+    packed = bytearray(gzip.compress("".join(lines).encode(), mtime=0))
+    packed[9] = 3  # the byte in which gzip names the system
+    Path(path).write_bytes(packed)
+    return file_hash(path)
+
+
+def read_pairs(path: Path | str, sha256: str | None = None) -> dict[str, list[Row]]:
+    """What `write_pairs` wrote, part by part. Raises ValueError if the file isn't the one with this
+    SHA-256."""
+    path = Path(path)
+    if sha256 and file_hash(path) != sha256:
+        raise ValueError(
+            f"{path} is not the pocket corpus of this version: fetch it again, or freeze() it"
+        )
+    parts: dict[str, list[Row]] = {}
+    for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+        part, english, french, links, pattern, triple = line.split("\t")
+        ends = (link.split("-") for link in links.split())
+        parts.setdefault(part, []).append(
+            (english, french, tuple((int(i), int(j)) for i, j in ends), pattern, triple)
+        )
+    return parts
+
+
+def words_known(train: Sequence[Row], at_least: int = 3) -> Callable[[Row], bool]:
+    """A test for pairs: does training hold each of their words, English and French, `at_least` so
+    often?"""
+    counts: tuple[Counter, Counter] = Counter(), Counter()
+    for pair in train:
+        for language, text, count in zip(("en", "fr"), pair, counts):
+            count.update(split_words(str(text), language))
+
+    def known(pair: Row) -> bool:
+        return all(
+            count[word] >= at_least
+            for language, text, count in zip(("en", "fr"), pair, counts)
+            for word in split_words(str(text), language)
+        )
+
+    return known

@@ -1,0 +1,426 @@
+"""What is trained: recipes by name, one function that trains by a recipe, and one that scores and
+records what came of it."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from transformer_lit.data import grouped, load, shared_english
+from transformer_lit.masks import UNK
+from transformer_lit.runs import lock, plan, records
+from transformer_lit.runs.checkpoints import average_files, keep_weights
+from transformer_lit.runtime.devices import device_here
+from transformer_lit.corpora.files import file_hash, write_text
+from transformer_lit.runtime.optimizers import MuonAndAdam
+from transformer_lit.runtime.precision import precision_here
+from transformer_lit.custom_pair.spaceless import scores_by
+from transformer_lit.tokens import Subwords, Vocabulary
+from transformer_lit.training import (
+    PairBatches,
+    Trainer,
+    TrainingConfig,
+    each_epoch,
+    paper_adam,
+    validation_loss,
+)
+from transformer_lit.translation import (
+    Translator,
+    create_joint,
+    create_translator,
+    save_pretrained,
+    save_translator,
+)
+
+Pairs = list[tuple[str, str]]
+
+
+def rise_and_fall(step: int, last: int, peak: float = 1e-3, warmup: int = 400) -> float:
+    """A rate that rises in a line to `peak`, then falls in a line and reaches 0 one step after
+    `last`.
+
+    The paper's rate falls with the root of the step and never ends. A run of known length gains
+    from ending slowly."""
+    rise = step / warmup
+    fall = (last + 1 - step) / max(last + 1 - warmup, 1)
+    return peak * max(0.0, min(rise, fall))
+
+
+# The recipes --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Recipe:
+    """All that decides how a translator comes out.
+
+    pairs: training pairs, None for all; words: both sides have fewer, None for any; tokens: "words"
+    seen at_least times, or one list of `size` "subwords"; model: fields of TransformerConfig; peak:
+    the highest rate, after training.warmup steps; optimizer: "adam" or "muon"; gain: where the
+    decoder's last LayerNorm starts, None as chapter 9 has it; average: epochs whose weights are
+    averaged."""
+
+    corpus: str = "tatoeba"
+    language: str = "fr"
+    pairs: int | None = None
+    words: int | None = None
+    tokens: str = "subwords"
+    size: int = 8000
+    at_least: int = 2
+    model: dict = field(default_factory=dict)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    peak: float = 1e-3
+    optimizer: str = "adam"
+    gain: float | None = None
+    average: int = 0
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        "From which language into which; the recipes of the book read English."
+        return "en", self.language
+
+
+SMALL = dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
+FIRST = TrainingConfig(epochs=5, max_tokens=1024, precision=precision_here())
+SHIPPED = dict(
+    d_model=256,
+    n_heads=4,
+    d_ff=1024,
+    n_encoder_layers=4,
+    n_decoder_layers=4,
+    norm="pre",
+    dropout=0.1,
+)
+LONGER = TrainingConfig(epochs=8, max_tokens=2048, precision=precision_here())
+RECIPES = {
+    "words": Recipe(pairs=50_000, words=15, tokens="words", model=SMALL, training=FIRST),
+    "tatoeba-fr": Recipe(model=SHIPPED, training=LONGER, peak=4e-3, optimizer="muon", gain=1.0),
+    "tatoeba-de": Recipe(
+        language="de", model=SHIPPED, training=LONGER, peak=4e-3, optimizer="muon", gain=1.0
+    ),
+    "pocket": Recipe(
+        corpus="pocket",
+        tokens="words",
+        at_least=1,
+        model=SMALL | dict(d_model=128, norm="pre"),
+        training=LONGER,
+        peak=4e-3,
+        optimizer="muon",
+        gain=1.0,
+    ),
+}
+# Translated after each epoch: chosen before the first run, because a reader can judge them at a
+# glance, each with the translations that count as right.
+ACCEPTED = {
+    "I love you.": "Je t'aime.|Je vous aime.|Je t'adore.",
+    "I'm hungry.": "J'ai faim.",
+    "I have a cat.": "J'ai un chat.|J'ai une chatte.",
+    "Where is the bathroom?": (
+        "Où est la salle de bain ?|Où est la salle de bains ?|Où sont les toilettes ?"
+    ),
+    "She is my sister.": "C'est ma sœur.|Elle est ma sœur.",
+    "What is your name?": (
+        "Quel est ton nom ?|Quel est votre nom ?|Comment t'appelles-tu ?|Comment vous"
+        " appelez-vous ?"
+    ),
+    "I don't understand.": "Je ne comprends pas.",
+    "He is very tall.": "Il est très grand.",
+    "We are going home.": (
+        "Nous rentrons à la maison.|Nous allons à la maison.|Nous rentrons chez nous.|Nous allons"
+        " chez nous.|Nous rentrons.|On rentre à la maison."
+    ),
+    "My father is a doctor.": (
+        "Mon père est médecin.|Mon père est docteur.|Mon père est un médecin."
+    ),
+    "This book is very interesting.": "Ce livre est très intéressant.",
+    "The animal was too tired.": "L'animal était trop fatigué.",
+}
+SAMPLES = list(ACCEPTED)
+
+
+def accepted(english: str, said: str) -> bool:
+    "Is it one of the translations that count as right? A final ! for a full stop is no mistake."
+    return re.sub(r" ?[.!]$", ".", said) in ACCEPTED[english].split("|")
+
+
+# Training -----------------------------------------------------------------------------------------
+
+
+def load_subwords(path: Path) -> Subwords:
+    "The subwords of a folder. ValueError if the file is none of theirs."
+    try:
+        return Subwords.load(path)
+    except Exception as error:  # tokenizers has an Exception of its own
+        raise ValueError(
+            f"{path} can't be read as subwords ({error}): put it back, or use another folder"
+        ) from None
+
+
+def begin_translator(recipe: Recipe, pairs: Pairs, folder: Path, keep: bool = True) -> Translator:
+    """A translator as `recipe` begins it, on the processor; keep: its tokens, in `folder`.
+
+    The seed is set before the weights are drawn, so that two runs of one recipe begin alike."""
+    torch.manual_seed(recipe.training.seed)
+    if recipe.tokens == "words":
+        translator = create_translator(pairs, recipe.language, recipe.at_least, **recipe.model)
+    else:
+        kept = folder / "tokenizer.json"
+        tokens = (
+            load_subwords(kept)
+            if kept.exists()
+            else Subwords.build((side for pair in pairs for side in pair), recipe.size)
+        )
+        translator = create_joint(tokens, recipe.language, **recipe.model)
+    translator.languages = recipe.languages
+    if recipe.gain is not None:
+        nn.init.constant_(translator.model.decoder.norm.weight, recipe.gain)
+    if keep:
+        save_translator(translator, folder)
+    return translator
+
+
+def in_plan(recipe: Recipe) -> dict:
+    "What the plan of a run's folder holds of its recipe, besides sizes and training."
+    kept = asdict(recipe) | {"epochs": recipe.training.epochs}
+    return {name: value for name, value in kept.items() if name not in ("model", "training")}
+
+
+WRITTEN = (
+    "tokenizer.json",
+    "log.jsonl",
+    "run.json",
+    "hypotheses.txt",
+)  # beside what a translator is known by
+
+
+def may_train(folder: Path, recipe: Recipe, more: Sequence[str] = ()) -> None:
+    """Raises OSError or ValueError if `folder` was begun otherwise, or holds a file that would be
+    written over; more: names besides WRITTEN."""
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file: name a folder")
+    if not plan.compare(folder / plan.NAME, {"recipe": in_plan(recipe)}, part=True):
+        nothing_there(folder, more)
+
+
+def nothing_there(folder: Path, more: Sequence[str] = ()) -> None:
+    """Raises FileExistsError if a training that begins in `folder` would write over something;
+    more: names besides WRITTEN."""
+    if any(
+        (folder / name).exists()
+        for name in ("translator.json", "checkpoint.safetensors", "model.safetensors")
+    ):
+        raise FileExistsError(
+            f"{folder} holds a translator and no {plan.NAME} to compare with: use another folder"
+            " (--folder)"
+        )
+    if found := [name for name in (*WRITTEN, *more) if (folder / name).exists()]:
+        raise FileExistsError(
+            f"{folder} holds {found[0]}, and this training would write over it: use another folder"
+            " (--folder)"
+        )
+
+
+LONGEST = 128  # tokens of a side that is trained on
+
+
+def prepare_training(
+    translator: Translator,
+    pairs: Pairs,
+    recipe: Recipe,
+    folder: Path,
+    longest: int = LONGEST,
+) -> tuple[Trainer, PairBatches]:
+    """A trainer by `recipe`, and its batches; pairs over `longest` tokens are left out. ValueError
+    if none are left."""
+    config, model, own = recipe.training, translator.model, recipe.corpus == "own"
+    short = [pair for pair in translator.encode_pairs(pairs) if max(map(len, pair)) <= longest]
+    if pairs and not short:
+        raise ValueError(
+            f"each of the {len(pairs):,} training pairs has over {longest} tokens on a side: put"
+            " one sentence on a line"
+        )
+    batches = PairBatches(short, config)
+    warmup = min(config.warmup, max(1, batches.steps // 10)) if own else config.warmup
+    optimizer = (
+        MuonAndAdam(model, precision=config.precision if own else None)
+        if recipe.optimizer == "muon"
+        else paper_adam(model)
+    )
+    trainer = Trainer(
+        model,
+        config,
+        optimizer=optimizer,
+        folder=folder,
+        schedule=lambda step: rise_and_fall(step, batches.steps, recipe.peak, warmup),
+        plan=plan.plan_for(model, config, optimizer, batches, recipe=in_plan(recipe)),
+    )
+    return trainer, batches
+
+
+def for_device(recipe: Recipe, device: torch.device, folder: Path | None = None) -> Recipe:
+    """The recipe in the numbers that a GPU is good at; on the processor it is as it was.
+
+    In a folder that was begun before, perhaps on another machine, it goes on in that run's numbers:
+    other ones would be another run."""
+    precision = precision_here("cuda") if device.type == "cuda" else recipe.training.precision
+    if folder:
+        precision = plan.settings_in(folder).get("precision", precision)
+    return replace(recipe, training=replace(recipe.training, precision=precision))
+
+
+def train_translator(
+    folder: str | Path,
+    recipe: Recipe | None = None,
+    parts: dict[str, Pairs] | None = None,
+    samples: Sequence[str] = SAMPLES,
+    stop_at: int | None = None,
+    device: torch.device | None = None,
+    begin: Callable[[], object] = lambda: None,
+    limits: tuple[int, int] | None = None,
+) -> tuple[Translator, Trainer]:
+    """Train by `recipe` into `folder`, going on where it stopped; device: None is `device_here`'s;
+    begin() once the folder is this run's; limits: the translator's, if not the usual ones.
+
+    After each epoch the log gets the validation loss, in nats per token, and how `samples` are
+    translated. None is RECIPES["words"]. Raises ValueError if `folder` was begun otherwise; it
+    stays as it was."""
+    folder, device = Path(folder), device or device_here()
+    recipe = for_device(recipe or RECIPES["words"], device, folder)
+    may_train(folder, recipe)
+    parts = parts or load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
+    translator = begin_translator(recipe, parts["train"], folder, keep=False)
+    translator.limits = limits or translator.limits
+    translator.model.to(device)  # before the optimiser takes hold of the weights
+    trainer, batches = prepare_training(translator, parts["train"], recipe, folder)
+    valid = translator.encode_pairs(parts["valid"])
+    epochs = recipe.training.epochs
+    ends = [
+        folder / f"epoch-{n}.safetensors" for n in range(epochs - recipe.average + 1, epochs + 1)
+    ]
+
+    def look(trainer: Trainer) -> dict:
+        end = folder / f"epoch-{trainer.epoch}.safetensors"
+        if end in ends:
+            keep_weights(end, trainer.model)
+        loss = validation_loss(translator.model, valid)
+        said = translator.translate(list(samples))
+        return {
+            "valid_loss": loss,
+            "samples": dict(zip(samples, said)),
+            "hardware": records.hardware(device),
+        }
+
+    with lock.only_training(folder):
+        plan.keep_to(trainer, batches)
+        begin()
+        save_translator(translator, folder)
+        trainer.fit(batches, stop_at, each_epoch(look))
+        if ends and trainer.epoch == epochs:
+            average_files(translator.model, ends)
+            save_pretrained(translator, folder, "fp32")
+    return translator, trainer
+
+
+# Scores and records -------------------------------------------------------------------------------
+
+
+def scored(said: list[str], references: list[list[str]], name: str, cut: str = "13a") -> list[dict]:
+    """Every score of chapter 19, with the first reference and with all; cut: how BLEU cuts text
+    into words."""
+    both = {"first": [some[:1] for some in references], "all": references}
+    return [
+        {"set": name, "references": which, **row}
+        for which, some in both.items()
+        for row in scores_by(said, some, cut)
+    ]
+
+
+def describe(parts: dict[str, Pairs], archive: Path, name: str = "tatoeba") -> dict:
+    "The corpus: size, hash, and what either way of splitting leaks."
+    pairs = [
+        pair for part in reversed(parts.values()) for pair in part
+    ]  # the order in which recorded runs were described
+    mixed = [
+        pairs[i]
+        for i in torch.randperm(len(pairs), generator=torch.Generator().manual_seed(1)).tolist()
+    ]
+    cut = len(parts["test"])
+    return {
+        "name": name,
+        "sha256": file_hash(archive),
+        "pairs": len(pairs),
+        "train": len(parts["train"]),
+        "distinct_english": len({english for english, _ in pairs}),
+        "leak_by_pair": shared_english(mixed[cut:], mixed[:cut]),
+        "leak_by_sentence": shared_english(parts["train"], parts["test"]),
+    }
+
+
+def vocabulary_costs(parts: dict[str, Pairs], language: str = "fr") -> list[dict]:
+    "Length of a word list and share of unknown words, by how often a word must be seen."
+    rows = []
+    for n in (1, 2, 3, 5, 10, 20):
+        words = Vocabulary.build((other for _, other in parts["train"]), language, n)
+        ids = [i for _, other in parts["valid"] for i in words.encode(other)[:-1]]
+        rows.append(
+            {"at_least": n, "words": len(words), "unknown": ids.count(UNK) / max(len(ids), 1)}
+        )
+    return rows
+
+
+def tested(
+    folder: Path,
+    recipe: Recipe,
+    translator: Translator,
+    trainer: Trainer,
+    parts: dict[str, Pairs],
+) -> tuple[list[str], list[list[str]], list[str], dict]:
+    """The test's distinct sentences, all the references of each, the answers, which go to
+    hypotheses.txt, and the validation loss as a score."""
+    end = [entry for entry in trainer.log if entry["kind"] == "epoch"][-1]
+    sources, references = grouped(parts["test"])
+    said = translator.translate(sources, precision="fp32")
+    write_text(folder / "hypotheses.txt", "\n".join(said) + "\n")
+    held_out = {
+        "set": recipe.corpus + "-valid",
+        "metric": "cross-entropy, nats a token",
+        "value": end["valid_loss"],
+    }
+    return sources, references, said, held_out
+
+
+def score_and_record(
+    folder: str | Path,
+    command: str,
+    recipe: Recipe,
+    translator: Translator,
+    trainer: Trainer,
+    parts: dict[str, Pairs],
+    archive: Path,
+) -> dict:
+    """Translate the test part, score it, and write run.json; returns the record.
+
+    hypotheses.txt has one line per distinct English test sentence."""
+    folder, corpus = Path(folder), recipe.corpus
+    end = [entry for entry in trainer.log if entry["kind"] == "epoch"][-1]
+    _, references, said, held_out = tested(folder, recipe, translator, trainer, parts)
+    more: dict = {
+        "seen": {
+            english: shared_english(parts["train"], [(english, "")]) > 0
+            for english in end["samples"]
+        }
+    }
+    if recipe.tokens == "words":
+        more["vocabulary"] = vocabulary_costs(parts, recipe.language)
+    return records.write_record(
+        folder,
+        command,
+        trainer.config.seed,
+        replace(recipe, training=trainer.config),
+        describe(parts, archive, corpus),
+        records.effort(translator.model, trainer),
+        [held_out] + scored(said, references, corpus + "-test"),
+        **more,
+    )
