@@ -1,18 +1,15 @@
-"""The package against itself at another commit, in turns: training steps, decoding, filled batches,
-answers, memory of the loss.
+"""The package against itself at another commit, in turns: training steps, decoding, filled batches, answers, memory of the loss.
 
     python bench/against.py 52b2df9 --trial                 the smallest sizes, no answers: a minute
-    python bench/against.py 52b2df9 --out FILE              minutes; 2,000 Tatoeba test sentences
-    (TRANSFORMER_LIT_DATA)
+    python bench/against.py 52b2df9 --out FILE              minutes; 2,000 Tatoeba test sentences (TRANSFORMER_LIT_DATA)
 
-Each commit has a worktree of its own for the time of the run, and a process of its own with one
-thread. A round asks both for the same work, in turns and in changing order; what is kept is
-processor time of each round and what came out. `other` is the named commit, `here` the one that is
-checked out; a ratio is the median over the rounds of other's time by here's in one round, so above
-1 means that this one is faster. `nn.Transformer` is asked in the same rounds (`Twin` of bench/).
-"filled batches": the tokens that a step of a compiled run trains on per second, in the batches that
-each commit cuts from lengths like WMT's, padded to their static shapes. Losses of a step, and the
-sum of an answer's tokens, are compared as well (dropout has the same seed on both sides)."""
+Each commit has a worktree of its own for the time of the run, and a process of its own with one thread. A round asks both for the same
+work, in turns and in changing order; what is kept is processor time of each round and what came out. `other` is the named commit, `here`
+the one that is checked out; a ratio is the median over the rounds of other's time by here's in one round, so above 1 means that this one
+is faster. `nn.Transformer` is asked in the same rounds (`Twin` of bench/). "filled batches": the tokens that a step of a compiled run
+trains on per second, in the batches that each commit cuts from lengths like WMT's, padded to their static shapes. Losses of a step, and
+the sum of an answer's tokens, are compared as well (dropout has the same seed on both sides).
+"""
 
 import argparse
 import json

@@ -1,13 +1,12 @@
-"""Weights averaged over the ends of epochs, as in the paper (§6.1), beside the weights at each end
-alone.
+"""Weights averaged over the ends of epochs, as in the paper (§6.1), beside the weights at each end alone.
 
     python bench/averages.py ENDS tatoeba-fr
 
-ENDS holds the checkpoint of a training at several ends of epochs, as epoch-N.safetensors (copied
-while it ran, or kept by a recipe with `average`). The held-out loss of each end, of means over
-neighbours and of means with the last go to book/results/NAME/averages.json. A mean of epochs 5 and
-6 is compared with epoch 6: that is what averaging does while the rate is still high. One thread;
-half a minute each."""
+ENDS holds the checkpoint of a training at several ends of epochs, as epoch-N.safetensors (copied while it ran, or kept by a
+recipe with `average`). The held-out loss of each end, of means over neighbours and of means with the last go to
+book/results/NAME/averages.json. A mean of epochs 5 and 6 is compared with epoch 6: that is what averaging does while the rate
+is still high. One thread; half a minute each.
+"""
 
 import argparse
 import json

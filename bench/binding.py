@@ -1,25 +1,20 @@
-"""Chapter 20's question where no table answers it: which noun is *it*, when verb and adjective fit
-both?
+"""Chapter 20's question where no table answers it: which noun is *it*, when verb and adjective fit both?
 
-    python bench/binding.py                     # three seeds, an hour and a half on one thread; the
-    same command goes on after a stop
-    python bench/binding.py --only generate     # a second: some sentences, and what tables know of
-    the test
+    python bench/binding.py                     # three seeds, an hour and a half on one thread; the same command goes on after a stop
+    python bench/binding.py --only generate     # a second: some sentences, and what tables know of the test
 
-In the corpus's own *it* sentences verb and adjective say which noun is meant (chapter 16). Here two
-sentences go before that say how each noun was, in either order, and the adjective that comes back
-decides:
+In the corpus's own *it* sentences verb and adjective say which noun is meant (chapter 16). Here two sentences go before that say
+how each noun was, in either order, and the adjective that comes back decides:
 
     The bird was slow. The mouse was fat. The bird didn't catch the mouse because it was too fat.
 
-Both adjectives fit both nouns, and each comes back as often for the one as for the other. So a
-table of (verb, adjective), the nearer noun, the first one and the subject are right in half of the
-test. The nouns differ in gender; the test's couples of nouns stand in no training sentence of any
-kind. The pocket recipe trains on the pocket corpus and these sentences together.
+Both adjectives fit both nouns, and each comes back as often for the one as for the other. So a table of (verb, adjective), the
+nearer noun, the first one and the subject are right in half of the test. The nouns differ in gender; the test's couples of nouns
+stand in no training sentence of any kind. The pocket recipe trains on the pocket corpus and these sentences together.
 
-The record, book/results/bench/binding.json, holds for each seed the share of right pronouns: chosen
-between il and elle with the French before it given, and written freely by greedy decoding; with all
-heads, and without the encoder's."""
+The record, book/results/bench/binding.json, holds for each seed the share of right pronouns: chosen between il and elle with the
+French before it given, and written freely by greedy decoding; with all heads, and without the encoder's.
+"""
 
 import argparse
 import sys

@@ -1,28 +1,22 @@
 """The first ten minutes on a GPU, as one command: what works there, what is right, how fast it is.
 
     python bench/card.py --out runs/card                  on a GPU: under ten minutes
-    python bench/card.py --out runs/card --minutes 20 --switches    and then each switch of
-    `switches.py`, a minute and a half each
-    python bench/card.py --out runs/card                  on a CPU: the same with tiny sizes, under
-    a minute; its times mean nothing
+    python bench/card.py --out runs/card --minutes 20 --switches    and then each switch of `switches.py`, a minute and a half each
+    python bench/card.py --out runs/card                  on a CPU: the same with tiny sizes, under a minute; its times mean nothing
 
-probe    versions; which attention kernel torch chooses; four kernels by four masks by three widths,
-forward and backward, the first
+probe    versions; which attention kernel torch chooses; four kernels by four masks by three widths, forward and backward, the first
          call and the second (a plan for each shape shows there)
-correct  gradients beside float64 on the processor; steps under
-torch.cuda.set_sync_debug_mode("error"), which stops at a wait; a run in
-         two parts beside the run; compiled beside not compiled; greedy and beam answers beside the
-         processor's
+correct  gradients beside float64 on the processor; steps under torch.cuda.set_sync_debug_mode("error"), which stops at a wait; a run in
+         two parts beside the run; compiled beside not compiled; greedy and beam answers beside the processor's
 steps    `step.py`: ours beside nn.Transformer, both compiled
 loss     `loss.py`: peak memory and time of the loss, whole and in blocks
-run      a training on a made-up token store as `wmt` has it: its own clock beside the wall's,
-tokens a second, shapes, real tokens
+run      a training on a made-up token store as `wmt` has it: its own clock beside the wall's, tokens a second, shapes, real tokens
 --switches adds a part for each: `step.py --forms ours "ours, NAME"`
 
-Each part is a process with its own limit; what it finds is on the disk at once, line by line, in
-OUT/PART.jsonl (or, of step.py and loss.py, OUT/PART.json). A part that fails or is cut leaves what
-it had, and the next one begins. OUT/card.json says how each ended; it is written after every part.
-`--only` runs some parts. Compiled graphs are kept in OUT/cache, for the next run."""
+Each part is a process with its own limit; what it finds is on the disk at once, line by line, in OUT/PART.jsonl (or, of step.py and
+loss.py, OUT/PART.json). A part that fails or is cut leaves what it had, and the next one begins. OUT/card.json says how each ended; it is
+written after every part. `--only` runs some parts. Compiled graphs are kept in OUT/cache, for the next run.
+"""
 
 import argparse
 import json

@@ -1,16 +1,12 @@
-"""What a translator's probabilities are worth: answers to sentences whose translation is known, in
-order of how sure it was.
+"""What a translator's probabilities are worth: answers to sentences whose translation is known, in order of how sure it was.
 
-    python bench/confidence.py                                     # the shipped translator, a
-    quarter of an hour on one thread
-    python bench/confidence.py --folder runs/mixture-en-fr         # another one; writes
-    confidence.json into its folder
+    python bench/confidence.py                                     # the shipped translator, a quarter of an hour on one thread
+    python bench/confidence.py --folder runs/mixture-en-fr         # another one; writes confidence.json into its folder
 
-Fitted on 500 sentences each of Tatoeba's, Multi30k's and the news' development sets, tried on the
-answers to their tests that `bench/domains.py` keeps, which runs first. The record,
-book/results/bench/confidence-NAME.json: what was expected and what came, in ten groups of like
-size, the rank correlation, and the mean distance, also with each test's own mean in place of an
-expectation."""
+Fitted on 500 sentences each of Tatoeba's, Multi30k's and the news' development sets, tried on the answers to their tests that
+`bench/domains.py` keeps, which runs first. The record, book/results/bench/confidence-NAME.json: what was expected and what came, in
+ten groups of like size, the rank correlation, and the mean distance, also with each test's own mean in place of an expectation.
+"""
 
 import argparse
 import sys

@@ -1,29 +1,24 @@
 """Decoding on the CPU beside its rivals.
 
     python bench/decoding.py [--out FILE]         seconds: a tiny random model, two rounds
-    python bench/decoding.py --full               minutes: book/results/bench/decoding.json, or, on
-    a machine without
+    python bench/decoding.py --full               minutes: book/results/bench/decoding.json, or, on a machine without
                                                         units for bf16, decoding-fp32.json
     python bench/decoding.py --full --rounds 3 --only "batch 32, greedy"
-    python bench/decoding.py --quality 1000       what bf16 and int8 cost and save: bench/bf16.json,
-    or int8.json
+    python bench/decoding.py --quality 1000       what bf16 and int8 cost and save: bench/bf16.json, or int8.json
 
-The first table is the translator that comes with the book (pre-norm, 9.4M weights): ours with the
-cache, the same in bf16 (only where the machine has units for it) and with the linear layers in
-int8, as PyTorch's dynamic quantization has them, ours without a cache (the encoder once, the
-decoder on the whole prefix for each token; once with all logits of the prefix, as textbooks have
-it, and once with the last ones only), and CTranslate2 with the same weights in float32 and int8.
-The second is a post-norm twin of the same sizes with random weights, because transformers' Marian
-is post-norm: ours, Marian and CTranslate2. Batches of 32 and of 1, greedy and a beam of four,
-answers forced to 40 tokens and, with --full, of their own length. Who doesn't say the same as the
-first is found out before the clock runs, and the row says so. Everything runs on one thread and
-takes turns; a ratio is the median over the rounds of processor seconds against ours in the same
-round (processor time, because a busy machine stretches the other). What is not installed is left
-out, and the record names it.
+The first table is the translator that comes with the book (pre-norm, 9.4M weights): ours with the cache, the same in bf16 (only
+where the machine has units for it) and with the linear layers in int8, as PyTorch's dynamic quantization has them, ours without a
+cache (the encoder once, the decoder on the whole prefix for each token; once with all logits of the prefix, as textbooks
+have it, and once with the last ones only), and CTranslate2 with the same weights in float32 and int8. The second is a post-norm
+twin of the same sizes with random weights, because transformers' Marian is post-norm: ours, Marian and CTranslate2. Batches of 32
+and of 1, greedy and a beam of four, answers forced to 40 tokens and, with --full, of their own length. Who doesn't say the same as
+the first is found out before the clock runs, and the row says so. Everything runs on one thread and takes turns; a ratio is the
+median over the rounds of processor seconds against ours in the same round (processor time, because a busy machine stretches the
+other). What is not installed is left out, and the record names it.
 
---quality asks the translator for that many distinct Tatoeba test sentences (TRANSFORMER_LIT_DATA),
-as `translate` does, in batches of 64, greedy and with a beam of four, in fp32, bf16 and int8: equal
-answers, BLEU, and processor time."""
+--quality asks the translator for that many distinct Tatoeba test sentences (TRANSFORMER_LIT_DATA), as `translate` does, in
+batches of 64, greedy and with a beam of four, in fp32, bf16 and int8: equal answers, BLEU, and processor time.
+"""
 
 import argparse
 import copy

@@ -1,21 +1,16 @@
-"""What a translator knows: its scores on texts of eight kinds, what it copies, what it makes up or
-leaves out.
+"""What a translator knows: its scores on texts of eight kinds, what it copies, what it makes up or leaves out.
 
-    python bench/domains.py                                        # the shipped translator; the
-    same command goes on after a stop
+    python bench/domains.py                                        # the shipped translator; the same command goes on after a stop
     python bench/domains.py --folder runs/mixture-en-fr            # another one
-    python bench/domains.py --only copying                         # some seconds: names, numbers,
-    dates and prices
+    python bench/domains.py --only copying                         # some seconds: names, numbers, dates and prices
 
-The tests: Tatoeba's, Multi30k 2016, newstest2013 and 2014, and a thousand sentences each of law,
-web pages and two manuals that `mixture-en-fr` holds out; where a sentence has several references,
-with all and with the first alone. Beam 4. The record is written after each of them. Copying: 200
-sentences each with an invented name, a number, a date, a price; right is an answer that has it,
-written the English or the French way. Made up or left out: answers of less than half or more than
-twice as many words as the source, answers that say three words three times, and the share of the
-source's pieces that the cross-attention (mean over heads and layers) hardly touches. The twelve
-sentences of the recipes and the forty of data/try_it.tsv are kept with their answers. Needs
-$TRANSFORMER_LIT_DATA with `general/en-fr`. The record: book/results/bench/domains-NAME.json."""
+The tests: Tatoeba's, Multi30k 2016, newstest2013 and 2014, and a thousand sentences each of law, web pages and two manuals that
+`mixture-en-fr` holds out; where a sentence has several references, with all and with the first alone. Beam 4. The record is written after each of them. Copying: 200 sentences each with an
+invented name, a number, a date, a price; right is an answer that has it, written the English or the French way. Made up or left out: answers of less than half or more than
+twice as many words as the source, answers that say three words three times, and the share of the source's pieces that the
+cross-attention (mean over heads and layers) hardly touches. The twelve sentences of the recipes and the forty of data/try_it.tsv
+are kept with their answers. Needs $TRANSFORMER_LIT_DATA with `general/en-fr`. The record: book/results/bench/domains-NAME.json.
+"""
 
 import argparse
 import json

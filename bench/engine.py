@@ -1,19 +1,17 @@
-"""The engine in the page against a clock: fifteen tokens greedy and with beam 4, WebAssembly and
-plain JavaScript, and what it needs.
+"""The engine in the page against a clock: fifteen tokens greedy and with beam 4, WebAssembly and plain JavaScript, and what it needs.
 
-    python bench/engine.py                                                two rounds of each, a
-    trial
+    python bench/engine.py                                                two rounds of each, a trial
     python bench/engine.py --rounds 25 --out book/results/bench/engine.json
     python bench/engine.py --browser firefox --rounds 25 --out FILE
 
-The page is opened from a folder, as a reader opens the book, and the engine works in its worker.
-The sentence has fifteen tokens, and the answer is made to have at most fifteen, so that times
-compare. Each way is asked twice before anything counts. `median` and `least` are by the clock, from
-the question to the answer; `processor` is the processor time of all the browser's processes for one
-question, which says the same on a busy machine. `opened` is the time from the press of a button to
-the first question that can be asked. Memory is that of the browser's processes (Linux's Pss) after
-all questions, less what they had before the engine was loaded; `block` is the engine's own memory.
-For measure the package does the same on one thread."""
+The page is opened from a folder, as a reader opens the book, and the engine works in its worker. The sentence has fifteen tokens, and the
+answer is made to have at most fifteen, so that times compare. Each way is asked twice before anything counts. `median` and `least` are
+by the clock, from the question to the answer; `processor` is the processor time of all the browser's processes for one question, which
+says the same on a busy machine. `opened` is the time from the press of a button to the
+first question that can be asked. Memory is that of the browser's processes (Linux's Pss) after all questions, less what they had before the
+engine was loaded; `block` is the engine's own memory.
+For measure the package does the same on one thread.
+"""
 
 import argparse
 import contextlib

@@ -1,14 +1,13 @@
 """What an export to CTranslate2 keeps and loses: book/results/bench/export.json.
 
-    python bench/export.py                    needs ctranslate2 and Tatoeba (TRANSFORMER_LIT_DATA or
-    the cache)
+    python bench/export.py                    needs ctranslate2 and Tatoeba (TRANSFORMER_LIT_DATA or the cache)
     python bench/export.py --small --out FILE seconds: the pocket translator alone, forty sentences
 
-For the two translators that come with the book and each way to write the weights: the folder's
-size, the largest difference of a log-probability from ours over all tokens of the references, how
-many of the sentences come out the same greedily and with a beam of four (the forty of
-data/try_it.tsv for tatoeba-fr, 200 unseen ones for pocket), and BLEU on unseen sentences. One
-thread."""
+For the two translators that come with the book and each way to write the weights: the folder's size, the largest difference of
+a log-probability from ours over all tokens of the references, how many of the sentences come out the same greedily and with a
+beam of four (the forty of data/try_it.tsv for tatoeba-fr, 200 unseen ones for pocket), and BLEU on unseen sentences.
+One thread.
+"""
 
 import argparse
 import sys

@@ -1,36 +1,28 @@
-"""The comparisons of part IV where models translate: every training that they need, in one list, on
-one thread.
+"""The comparisons of part IV where models translate: every training that they need, in one list, on one thread.
 
     python bench/fair.py status             # jobs done and left, hours spent and left
-    python bench/fair.py run                # does what is left, the most important first; the same
-    command goes on after a stop
+    python bench/fair.py run                # does what is left, the most important first; the same command goes on after a stop
     python bench/fair.py run --hours 3      # begins no job after three hours
-    python bench/fair.py run --home .run/b --part decoder-only    # one part in a folder of its own:
-    for a second core
+    python bench/fair.py run --home .run/b --part decoder-only    # one part in a folder of its own: for a second core
     python bench/fair.py run --design rnn   # one design on Tatoeba: its search and its three seeds
     python bench/fair.py list               # the jobs by name, as far as their rates are known
-    python bench/fair.py collect            # what is done so far becomes records in
-    book/results/fair/
-    python bench/fair.py score              # and the intervals of differences in BLEU, from what
-    each run said
-    python bench/fair.py pack               # rows that are done into bench/rows, so that they can
-    be committed
+    python bench/fair.py collect            # what is done so far becomes records in book/results/fair/
+    python bench/fair.py score              # and the intervals of differences in BLEU, from what each run said
+    python bench/fair.py pack               # rows that are done into bench/rows, so that they can be committed
 
-The rule is chapter 22's. Grounds: Tatoeba English-French, 2M target tokens (about one epoch of the
-corpus), three seeds; and the pocket corpus as curves up to 2M. All designs of a ground have as many
-parameters, within 2%, and see the same batches in the same order. Search, first part: peak rate
-times share of warm-up, for every design alike, on a quarter of the budget, with two seeds that no
-result has; from three peaks at a warm-up of 0.1 it walks to the better neighbour until the best
-trial has four worse ones around it (half and double the peak, less and more warm-up), or until
-TRIALS of them are spent: then the search is open, and the record says so. Second part: with the
-full budget and the first of these seeds the peak is halved or doubled as long as that helps, for
-the best peak of a short run need not be that of a long one. The choice is by the loss on validation
-pairs; what is reported is measured on test sentences.
+The rule is chapter 22's. Grounds: Tatoeba English-French, 2M target tokens (about one epoch of the corpus), three seeds; and the pocket corpus
+as curves up to 2M. All designs of a ground have as many parameters, within 2%, and see the same batches in the same
+order. Search, first part: peak rate times share of warm-up, for every design alike, on a quarter of the budget, with two seeds that
+no result has; from three peaks at a warm-up of 0.1 it walks to the better neighbour until the best trial has four worse ones
+around it (half and double the peak, less and more warm-up), or until TRIALS of them are spent: then the search is open, and the
+record says so. Second part: with the full budget and the first of these seeds the peak is halved or doubled as long as that
+helps, for the best peak of a short run need not be that of a long one. The choice is by the loss on validation pairs; what is
+reported is measured on test sentences.
 
-`run` needs a clean checkout, and each row names its commit. Rows, weights and checkpoints are under
-.run/fair; rows that were packed before, here or on another machine, count as done. It stops at
-Ctrl-C or SIGTERM after the step that it is in; what was trained stands. Needs $TRANSFORMER_LIT_DATA
-or a download."""
+`run` needs a clean checkout, and each row names its commit. Rows, weights and checkpoints are under .run/fair; rows that were
+packed before, here or on another machine, count as done. It stops at Ctrl-C or SIGTERM after the step that it is in; what was
+trained stands. Needs $TRANSFORMER_LIT_DATA or a download.
+"""
 
 import math
 import os

@@ -1,5 +1,4 @@
-"""The laptop article's recipe, the same on nn.Transformer, and ours, on the same words, pairs and
-loss.
+"""The laptop article's recipe, the same on nn.Transformer, and ours, on the same words, pairs and loss.
 
     python bench/laptop_article.py laptop --split sentence --out FOLDER
     python bench/laptop_article.py laptop --split pair --out FOLDER
@@ -7,22 +6,20 @@ loss.
     python bench/laptop_article.py ours --split sentence --out FOLDER    [--set 'precision="fp32"']
     python bench/laptop_article.py time --out book/results/bench/to_loss.json
 
-50,000 random Tatoeba pairs under 15 words a side; words are lower-cased and split at spaces, those
-seen twice in training are known; 90% train, 10% validate, split by English sentence or, as many
-tutorials do, by pair. `laptop` is the recipe as the article tells it ("Attention Is All You Need:
-Building the Original Transformer that Started the LLM Revolution"), completed where it is silent:
-Adam, Noam with 4,000 steps of warm-up, 64 random pairs a batch, dropout 0.1, post-norm, 20 epochs.
-`twin` is the same recipe, batch for batch, on nn.Transformer; `time` finds bf16 faster than fp32
-for it where the machine has instructions for bf16. `ours` changes the recipe: token batches,
-pre-norm, Muon on the hidden matrices, a rate that falls to zero after six epochs and once more in a
-seventh, embeddings that shrink a little with each step, more dropout. It was found by some ten
-trials. All run one thread, in bf16 where the machine has instructions for its products (elsewhere
-fp32: there bf16 is imitated, and slower); `cpu_seconds` is processor time, which a busy machine
-does not stretch. Each epoch is a line of FOLDER/log.jsonl; a stopped run goes on. `time` takes
-steps of `laptop` and `twin` in turns, keeps what its record holds from other machines, and reads
-from the recorded runs how long each took to the lowest validation loss of `laptop`; minutes compare
-only where machine and precision are the same. With --trial all is tiny and the corpus is the pocket
-corpus: seconds."""
+50,000 random Tatoeba pairs under 15 words a side; words are lower-cased and split at spaces, those seen twice in
+training are known; 90% train, 10% validate, split by English sentence or, as many tutorials do, by pair. `laptop` is
+the recipe as the article tells it ("Attention Is All You Need: Building the Original Transformer that Started the LLM
+Revolution"), completed where it is silent: Adam, Noam with 4,000 steps of warm-up, 64 random pairs
+a batch, dropout 0.1, post-norm, 20 epochs. `twin` is the same recipe, batch for batch, on nn.Transformer; `time` finds bf16 faster than fp32 for it where
+the machine has instructions for bf16. `ours` changes the recipe: token batches, pre-norm, Muon on the hidden matrices, a rate that falls to zero after
+six epochs and once more in a seventh, embeddings that shrink a little with each step, more dropout. It was found by
+some ten trials. All run one thread, in bf16 where the machine has instructions for its products (elsewhere fp32:
+there bf16 is imitated, and slower); `cpu_seconds` is processor time, which a busy machine does not stretch. Each
+epoch is a line of FOLDER/log.jsonl; a stopped run goes on. `time` takes steps of `laptop` and `twin` in turns, keeps
+what its record holds from other machines, and reads from the recorded runs how long each took to the lowest validation
+loss of `laptop`; minutes compare only where machine and precision are the same. With --trial all is tiny and the corpus
+is the pocket corpus: seconds.
+"""
 
 import argparse
 import json

@@ -1,15 +1,12 @@
-"""Peak memory of the loss, forward and backward through output layer and loss: whole, as one writes
-it, and in blocks of tokens.
+"""Peak memory of the loss, forward and backward through output layer and loss: whole, as one writes it, and in blocks of tokens.
 
     python bench/loss.py                          a small size, seconds on a CPU
-    python bench/loss.py --full --out FILE        25,000 tokens, 32,000 words, 512 features; `whole`
-    takes some 10 GB in fp32
+    python bench/loss.py --full --out FILE        25,000 tokens, 32,000 words, 512 features; `whole` takes some 10 GB in fp32
 
-Each form runs in a process of its own, twice: the first round is for its peak, the second for its
-time. On a CPU the peak is that of the process's resident memory above where it stood with weights,
-states and both their gradients in place, with an allocator that keeps nothing for later (glibc is
-asked not to: what it keeps varies by a third from run to run); on a GPU (taken if there is one)
-that of the allocator."""
+Each form runs in a process of its own, twice: the first round is for its peak, the second for its time. On a CPU the peak is that of the
+process's resident memory above where it stood with weights, states and both their gradients in place, with an allocator that keeps nothing
+for later (glibc is asked not to: what it keeps varies by a third from run to run); on a GPU (taken if there is one) that of the allocator.
+"""
 
 import argparse
 import json

@@ -1,21 +1,17 @@
-"""Multi30k from scratch in a fixed budget of processor time: ours beside nn.Transformer trained the
-textbook way.
+"""Multi30k from scratch in a fixed budget of processor time: ours beside nn.Transformer trained the textbook way.
 
-    python bench/multi30k.py             en-de and en-fr, 240 seconds a training: seven trainings
-    and their decoding
-    python bench/multi30k.py --trial     seconds: a tiny model on the pocket corpus, and the record
-    says so
+    python bench/multi30k.py             en-de and en-fr, 240 seconds a training: seven trainings and their decoding
+    python bench/multi30k.py --trial     seconds: a tiny model on the pocket corpus, and the record says so
 
-Both train for the same processor seconds on one thread (a busy machine does not stretch those),
-with the same pairs, joint subwords and sizes. `ours` is the book's model and loop by chapter 18's
-recipe: pre-norm, Muon, batches of tokens, a rate that falls to zero; how far it has fallen is how
-much of the budget is used, so that it ends at zero however fast the machine is. Three trials of 60
-seconds on en-de led to 1,024 tokens a batch (2,048 before) and to no dropout, which less than two
-epochs don't need. `textbook` is the nn.Transformer twin: post-norm, Adam, Noam, random batches of
-64, dropout 0.1, in fp32 or bf16, whichever is faster here. Its warm-up is the best of --warmups by
-validation loss at the full budget, tried in the first language. Both decode with the book's beam of
-four and are scored on test 2016. Validation and decoding are outside the budget. A run that the
-record holds is not repeated."""
+Both train for the same processor seconds on one thread (a busy machine does not stretch those), with the same pairs,
+joint subwords and sizes. `ours` is the book's model and loop by chapter 18's recipe: pre-norm, Muon, batches of tokens,
+a rate that falls to zero; how far it has fallen is how much of the budget is used, so that it ends at zero however fast
+the machine is. Three trials of 60 seconds on en-de led to 1,024 tokens a batch (2,048 before) and to no dropout, which
+less than two epochs don't need. `textbook` is the nn.Transformer twin: post-norm, Adam, Noam, random batches of 64,
+dropout 0.1, in fp32 or bf16, whichever is faster here. Its warm-up is the best of --warmups by validation loss at the
+full budget, tried in the first language. Both decode with the book's beam of four and are scored on test 2016.
+Validation and decoding are outside the budget. A run that the record holds is not repeated.
+"""
 
 import argparse
 import random

@@ -1,20 +1,16 @@
-"""What the target alone gives away: unigram, bigram and trigram, interpolated after Witten and Bell
-(1991).
+"""What the target alone gives away: unigram, bigram and trigram, interpolated after Witten and Bell (1991).
 
-A translator that predicts French worse than a trigram that never saw the English hasn't learnt to
-translate yet. So these three lines stand in every table and figure of losses, and nothing above the
-trigram's is ranked. They count on the same batches, in the same vocabulary, as the models, and are
-measured on the same held-out pairs, in nats per target token:
+A translator that predicts French worse than a trigram that never saw the English hasn't learnt to translate yet. So these
+three lines stand in every table and figure of losses, and nothing above the trigram's is ranked. They count on the same
+batches, in the same vocabulary, as the models, and are measured on the same held-out pairs, in nats per target token:
 
     p_0(w)     = 1 / V
     p_n(w | h) = (c(h w) + t(h) p_n-1(w | h')) / (c(h) + t(h))
 
-h is the n - 1 tokens before w, and h' is h without its first one. c counts, t(h) is how many
-different tokens stood after h. After an h that was never seen p_n is p_n-1. EOS is a token like any
-other; BOS is read and never predicted.
+h is the n - 1 tokens before w, and h' is h without its first one. c counts, t(h) is how many different tokens stood after h.
+After an h that was never seen p_n is p_n-1. EOS is a token like any other; BOS is read and never predicted.
 
-    python bench/ngrams.py                      # of the runs of `fair.py` on Tatoeba with two
-    million target tokens
+    python bench/ngrams.py                      # of the runs of `fair.py` on Tatoeba with two million target tokens
     python bench/ngrams.py --ground pocket --tokens 200000
 """
 

@@ -1,22 +1,17 @@
-"""Other pairs of languages, by the command that a reader types: `transformer-lit train --pairs
-FILE.tsv --languages ...`.
+"""Other pairs of languages, by the command that a reader types: `transformer-lit train --pairs FILE.tsv --languages ...`.
 
-    python bench/other_pairs.py run                   # what is left of five trainings of 25 minutes
-    on one thread; goes on after a stop
+    python bench/other_pairs.py run                   # what is left of five trainings of 25 minutes on one thread; goes on after a stop
     python bench/other_pairs.py run --only de-en      # one of them
-    python bench/other_pairs.py collect               # what is done becomes
-    book/results/bench/other-pairs.json
-    python bench/other_pairs.py run --trial           # 60 pairs of the pocket corpus, one epoch;
-    measures nothing
+    python bench/other_pairs.py collect               # what is done becomes book/results/bench/other-pairs.json
+    python bench/other_pairs.py run --trial           # 60 pairs of the pocket corpus, one epoch; measures nothing
 
-Each file has the first 12,500 pairs of one list of everyday sentences from Tatoeba, as two columns.
-The command does the rest: it cleans, splits, chooses the model, trains, scores. English to German
-and back, English to French and back, and English to French in a made-up script without spaces: each
-letter is another sign. BLEU counts signs there; chrF can nearly be compared with that of French,
-for cleaning by lengths keeps some other pairs.
+Each file has the first 12,500 pairs of one list of everyday sentences from Tatoeba, as two columns. The command does the rest: it
+cleans, splits, chooses the model, trains, scores. English to German and back, English to French and back, and English to French in a
+made-up script without spaces: each letter is another sign. BLEU counts signs there; chrF can nearly be compared with that of French, for
+cleaning by lengths keeps some other pairs.
 
-`run` needs a clean checkout. Files and folders are under .run/other-pairs. Needs
-$TRANSFORMER_LIT_DATA or a download."""
+`run` needs a clean checkout. Files and folders are under .run/other-pairs. Needs $TRANSFORMER_LIT_DATA or a download.
+"""
 
 import argparse
 import json

@@ -1,48 +1,38 @@
-"""The ground of "Your own pair": how to train on few pairs, what back-translation, noise and
-another domain do. On one thread.
+"""The ground of "Your own pair": how to train on few pairs, what back-translation, noise and another domain do. On one thread.
 
     python bench/own.py status             # jobs done and left, hours spent and left
-    python bench/own.py run                # does what is left, the most important first; the same
-    command goes on after a stop
+    python bench/own.py run                # does what is left, the most important first; the same command goes on after a stop
     python bench/own.py run --hours 3      # begins no job after three hours
-    python bench/own.py pack               # rows that are done into bench/rows_own, so that they
-    can be committed
-    python bench/own.py collect            # what is done so far becomes
-    book/results/bench/own-pair.json
-    python bench/own.py run --trial        # the same with the pocket corpus at sizes of a second,
-    in a folder of its own
+    python bench/own.py pack               # rows that are done into bench/rows_own, so that they can be committed
+    python bench/own.py collect            # what is done so far becomes book/results/bench/own-pair.json
+    python bench/own.py run --trial        # the same with the pocket corpus at sizes of a second, in a folder of its own
 
-English to French, from Tatoeba. Subsets are nested: the first 2,000, 10,000, ... pairs in one
-order. The test is 1,000 sentences whose English is in no training text, but for what a reverse
-model happened to write (the record counts it), and whose French is in no monolingual text;
-validation has 1,000 pairs. Weights are those of the least validation loss at the end of an epoch,
-and where it isn't the last epoch, a run on real pairs is scored at its end too. A seed is the
-training's, for weights, order and dropout. Runs that are compared have equally many updates, but
-for changes of the vocabulary or the batch, which have equally many epochs, and for captions.
+English to French, from Tatoeba. Subsets are nested: the first 2,000, 10,000, ... pairs in one order. The test is 1,000 sentences
+whose English is in no training text, but for what a reverse model happened to write (the record counts it), and whose French is in no
+monolingual text; validation has 1,000 pairs. Weights are those of
+the least validation loss at the end of an epoch, and where it isn't the last epoch, a run on real pairs is scored at its end too.
+A seed is the training's, for weights, order and dropout. Runs that are compared have equally many updates, but for changes of the
+vocabulary or the batch, which have equally many epochs, and for captions.
 
-Sizing: the table of `own_pairs`, three seeds; around each row of 2,000 to 50,000 pairs one change
-at a time, one seed; the change with the least validation loss per character (losses per token of
-two vocabularies can't be compared), three seeds, if it beats the row. Back-translation: monolingual
-French, 4 sentences for each pair, through a reverse model of seed 1. Greedily, with and without a
-tag (Caswell et al. 2019), and sampled: that costs no more than greedy, a beam costs four times as
-much, and Edunov et al. (2018) found sampling better with much text and worse with little. At 50,000
-pairs only greedy. With as many updates as the row has, later twice as many. Noise: after Khayrallah
-and Koehn (2018) a tenth of the clean pairs' number is ADDED. Own score: the worst tenth by the mean
-log-probability of the model that trained on it. No run without what a rule throws out if that is
-less than a tenth of the noise. Domain: 10,000 captions mixed in; or 500 more updates on them alone,
-at a quarter of the rate; or captions alone.
+Sizing: the table of `own_pairs`, three seeds; around each row of 2,000 to 50,000 pairs one change at a time, one seed; the change
+with the least validation loss per character (losses per token of two vocabularies can't be compared), three seeds, if it beats the row.
+Back-translation: monolingual French, 4 sentences for each pair, through a reverse model of seed 1. Greedily, with and without a tag
+(Caswell et al. 2019), and sampled: that costs no more than greedy, a beam costs four times as much, and Edunov et al. (2018) found
+sampling better with much text and worse with little. At 50,000 pairs only greedy. With as many updates as the row has, later twice as many.
+Noise: after Khayrallah and Koehn (2018) a tenth of the clean pairs' number is ADDED. Own score: the worst tenth by the mean
+log-probability of the model that trained on it. No run without what a rule throws out if that is less than a tenth of the noise.
+Domain: 10,000 captions mixed in; or 500 more updates on them alone, at a quarter of the rate; or captions alone.
 
-Cut: around 50,000 pairs, for noise and domain runs have 4 epochs and not 12, so what dropout is
-worth in 12 isn't known; noise, domain and 50,000 pairs with back-translation have one seed, more in
-the parts after these; 150,000 pairs is the book's own translator as it comes along, in 8 bits,
-which has this row's recipe and one seed; 1M pairs see 4M target tokens, an eighth of an epoch, and
-are mostly law and manuals, so their score on everyday sentences says nothing against more pairs;
-synthetic text has one reverse model, so intervals lack what another would change.
+Cut: around 50,000 pairs, for noise and domain runs have 4 epochs and not 12, so what dropout is worth in 12 isn't known; noise, domain
+and 50,000 pairs with back-translation have one seed, more in the parts after these; 150,000 pairs is the book's own translator as it
+comes along, in 8 bits, which has this row's recipe and one seed; 1M pairs see 4M target tokens, an eighth of an epoch, and are mostly
+law and manuals, so their score on everyday sentences says nothing against more pairs; synthetic text has one reverse model, so
+intervals lack what another would change.
 
-`run` needs a clean checkout, and each row names its commit. Rows, weights and checkpoints are under
-.run/own; rows that were packed before, here or on another machine, count as done. It stops at
-Ctrl-C or SIGTERM after the step that it is in; what was trained stands. `run` and `collect` need
-$TRANSFORMER_LIT_DATA or a download, and `general` only for 1M pairs."""
+`run` needs a clean checkout, and each row names its commit. Rows, weights and checkpoints are under .run/own; rows that were packed
+before, here or on another machine, count as done. It stops at Ctrl-C or SIGTERM after the step that it is in; what was trained
+stands. `run` and `collect` need $TRANSFORMER_LIT_DATA or a download, and `general` only for 1M pairs.
+"""
 
 import math
 import os

@@ -2,15 +2,14 @@
 
     python bench/publish.py tatoeba-fr --run runs/tatoeba-fr
     python bench/publish.py pocket --run runs/pocket
-    python bench/publish.py mixture-fr --run runs/mixture-fourth --before mixture-fr-first
-    mixture-fr-second mixture-fr-third
+    python bench/publish.py mixture-fr --run runs/mixture-fourth --before mixture-fr-first mixture-fr-second mixture-fr-third
 
-Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them
-as packed on the test part, and writes run.json, hypotheses.txt, log.jsonl (every tenth step),
-precision.json and, of tatoeba-fr, try_it.json to book/results/NAME. The corpus must be at hand
-($TRANSFORMER_LIT_DATA). Takes minutes. Of a mixture weights, card, run.json and log.jsonl are taken
-over; bench/domains.py scores it as packed. --before names the records of the runs that it went on
-from: the card tells of them, too."""
+Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them as packed on the
+test part, and writes run.json, hypotheses.txt, log.jsonl (every tenth step), precision.json and, of tatoeba-fr, try_it.json to
+book/results/NAME. The corpus must be at hand ($TRANSFORMER_LIT_DATA). Takes minutes. Of a mixture
+weights, card, run.json and log.jsonl are taken over; bench/domains.py scores it as packed. --before names the records of the
+runs that it went on from: the card tells of them, too.
+"""
 
 import argparse
 import json

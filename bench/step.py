@@ -1,25 +1,19 @@
-"""One training step three ways, in turns in one process: the book's, PyTorch's nn.Transformer, and
-the textbook's.
+"""One training step three ways, in turns in one process: the book's, PyTorch's nn.Transformer, and the textbook's.
 
     python bench/step.py                            a tiny size, seconds on a CPU
-    python bench/step.py --medium                   d 256, 3 + 3 layers, 2,048 tokens a side, 8,000
-    words
-    python bench/step.py --full --out FILE          Transformer-base, 25,000 + 25,000 tokens, 37,000
-    words, on a GPU
-    python bench/step.py --full --forms ours "ours, joint"      one of the switches of
-    `switches.py`, which are off in the book
+    python bench/step.py --medium                   d 256, 3 + 3 layers, 2,048 tokens a side, 8,000 words
+    python bench/step.py --full --out FILE          Transformer-base, 25,000 + 25,000 tokens, 37,000 words, on a GPU
+    python bench/step.py --full --forms ours "ours, joint"      one of the switches of `switches.py`, which are off in the book
 
-ours       chapter 12's `Trainer`: loss in blocks, fused Adam; on a GPU PyTorch's attention kernel,
-compiled torch      nn.Transformer between the book's embeddings and output (`Twin`), PyTorch's
-loss, fused Adam; on a GPU compiled, loss and all textbook   the book's model with explicit
-attention and nothing compiled, PyTorch's loss on all logits, plain Adam
+ours       chapter 12's `Trainer`: loss in blocks, fused Adam; on a GPU PyTorch's attention kernel, compiled
+torch      nn.Transformer between the book's embeddings and output (`Twin`), PyTorch's loss, fused Adam; on a GPU compiled, loss and all
+textbook   the book's model with explicit attention and nothing compiled, PyTorch's loss on all logits, plain Adam
 
-All three have the same sizes, batch, dropout, smoothing and precision. A GPU is timed by the clock,
-a CPU in processor time. Each round times each of them once, after the products of large matrices
-that serve as ceiling; what is printed are medians and ratios. The share of the ceiling counts the
-operations of the products of one step (PyTorch's counter) and nothing else. After the last round a
-profile of three steps of each tells where its time goes. The record is written after each round, so
-that a stop costs only the round in which it comes."""
+All three have the same sizes, batch, dropout, smoothing and precision. A GPU is timed by the clock, a CPU in processor time. Each round
+times each of them once, after the products of large matrices that serve as ceiling; what is printed are medians and ratios. The share
+of the ceiling counts the operations of the products of one step (PyTorch's counter) and nothing else. After the last round a profile of
+three steps of each tells where its time goes. The record is written after each round, so that a stop costs only the round in which it comes.
+"""
 
 import argparse
 import statistics

@@ -1,13 +1,12 @@
-"""When a sentence may leave the beam: the translator that comes with the book under both rules
-(chapter 13).
+"""When a sentence may leave the beam: the translator that comes with the book under both rules (chapter 13).
 
     python bench/stopping.py            # about three minutes on one core
     python bench/stopping.py 200 --out some.json
 
-Distinct Tatoeba test sentences, evenly over the set (TRANSFORMER_LIT_DATA), a beam of four, fp32.
-For each α both rules, by turns: answers, BLEU of the first reference with its signature, length
-against the references, answers that differ from those of the other rule, rows that the decoder
-computed, and processor time."""
+Distinct Tatoeba test sentences, evenly over the set (TRANSFORMER_LIT_DATA), a beam of four, fp32. For each α both rules, by turns:
+answers, BLEU of the first reference with its signature, length against the references, answers that differ from those of the other rule,
+rows that the decoder computed, and processor time.
+"""
 
 import argparse
 import sys

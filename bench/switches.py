@@ -1,17 +1,17 @@
-"""Changes of a training step that only a GPU can judge: each is one switch, off in the book, and a
-form of `step.py`.
+"""Changes of a training step that only a GPU can judge: each is one switch, off in the book, and a form of `step.py`.
 
-one block       the loss of all tokens at once, in place of blocks of 4,096: fewer launches, more
-memory causal          the decoder's self-attention by the kernel's own causal mask: pads stand
-last, so no word looks at one, and no mask is read open rows       attention without the look for
-queries that may see nothing: a batch of training has none joint           one product for query,
-key and value, and one for keys and values of the memory flash, efficient, cudnn     attention by
-this kernel alone autotune        torch.compile tries more kernels for each product; the compiling
-takes longer combo           torch.compile joins small kernels that don't need each other bf16
-stream     what leaves a LayerNorm is bf16, so that the residual sums read half the bytes
+one block       the loss of all tokens at once, in place of blocks of 4,096: fewer launches, more memory
+causal          the decoder's self-attention by the kernel's own causal mask: pads stand last, so no word looks at one, and no mask is read
+open rows       attention without the look for queries that may see nothing: a batch of training has none
+joint           one product for query, key and value, and one for keys and values of the memory
+flash, efficient, cudnn     attention by this kernel alone
+autotune        torch.compile tries more kernels for each product; the compiling takes longer
+combo           torch.compile joins small kernels that don't need each other
+bf16 stream     what leaves a LayerNorm is bf16, so that the residual sums read half the bytes
 
-A switch changes no weight and, but for rounding, no loss: tests/test_bench.py compares them. Those
-that are worth it on a GPU become the book's own lines, and leave this file."""
+A switch changes no weight and, but for rounding, no loss: tests/test_bench.py compares them. Those that are worth it on a GPU become
+the book's own lines, and leave this file.
+"""
 
 import types
 from collections.abc import Callable, Iterable, Iterator

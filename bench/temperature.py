@@ -1,14 +1,12 @@
-"""How often a mixture should show each kind of text: a small model trained with several
-temperatures, its loss on every kind.
+"""How often a mixture should show each kind of text: a small model trained with several temperatures, its loss on every kind.
 
-    python bench/temperature.py --store runs/store-mixture-en-fr      # half an hour on one thread;
-    the same command goes on after a stop
+    python bench/temperature.py --store runs/store-mixture-en-fr      # half an hour on one thread; the same command goes on after a stop
 
-The token store is that of `transformer-lit train --recipe mixture-en-fr`, and only read. A run is
-chapter 21's tiny model our way, so many steps with a rate that falls to zero. It is judged by the
-mean loss on four kinds of held-out text: everyday sentences, captions, news, and law and manuals,
-which count as one. All runs of a seed begin with the same weights. That rule was fixed before the
-first run."""
+The token store is that of `transformer-lit train --recipe mixture-en-fr`, and only read. A run is chapter 21's tiny model our way,
+so many steps with a rate that falls to zero. It is judged by the mean loss on four kinds of held-out text: everyday sentences,
+captions, news, and law and manuals, which count as one. All runs of a seed begin with the same weights. That rule was fixed
+before the first run.
+"""
 
 import argparse
 import sys

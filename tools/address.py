@@ -1,12 +1,11 @@
-"""The repository's address stands in pyproject.toml ([project.urls] Repository); this writes it
-everywhere else.
+"""The repository's address stands in pyproject.toml ([project.urls] Repository); this writes it everywhere else.
 
     python tools/address.py                 say which it is
     python tools/address.py https://...     set it
 
-As long as the book has no home it is a placeholder under .example, and nothing that a reader can
-click leads there: the built pages have no link to it, and the chapters' line "Read it rendered" is
-written when the address is set."""
+As long as the book has no home it is a placeholder under .example, and nothing that a reader can click leads there: the built pages
+have no link to it, and the chapters' line "Read it rendered" is written when the address is set.
+"""
 
 import json
 import re

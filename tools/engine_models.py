@@ -1,13 +1,11 @@
-"""The shipped translators for the engine in the page: each model.safetensors as scripts
-model-NAME-0.js, model-NAME-1.js and so on.
+"""The shipped translators for the engine in the page: each model.safetensors as scripts model-NAME-0.js, model-NAME-1.js and so on.
 
-    python tools/engine_models.py FOLDER [NAME ...]     engine.js and the models' scripts, as `make
-    book` puts them into the built site
+    python tools/engine_models.py FOLDER [NAME ...]     engine.js and the models' scripts, as `make book` puts them into the built site
 
-A page that was opened from a folder may read no files, but it may run scripts; so the weights come
-as base64 in calls of tlEngine.part, in pieces of a megabyte, one after the other, which shows how
-far it is and never holds up the page. The weights stay as they are shipped: one byte each, with a
-scale for each row. Nothing of this is kept in git."""
+A page that was opened from a folder may read no files, but it may run scripts; so the weights come as base64 in calls of tlEngine.part,
+in pieces of a megabyte, one after the other, which shows how far it is and never holds up the page. The weights stay as they are
+shipped: one byte each, with a scale for each row. Nothing of this is kept in git.
+"""
 
 import base64
 import hashlib

@@ -1,12 +1,11 @@
-"""The engine's product of matrices as a WebAssembly module, written here and assembled here:
-`kernel.py` puts it into engine.js.
+"""The engine's product of matrices as a WebAssembly module, written here and assembled here: `kernel.py` puts it into engine.js.
 
     python tools/kernel.py            write the module, as base64, into data/engine/engine.js
     python tools/kernel.py --show     print the instructions
 
-y = bias + scale * (x Wᵀ), where W holds whole numbers of one byte: four rows of x at once (`four`),
-or one (`one`). Sixteen weights are read, made into floats, and multiplied with sixteen numbers of
-each row. Everything else of the model is JavaScript."""
+y = bias + scale * (x Wᵀ), where W holds whole numbers of one byte: four rows of x at once (`four`), or one (`one`). Sixteen weights are
+read, made into floats, and multiplied with sixteen numbers of each row. Everything else of the model is JavaScript.
+"""
 
 import base64
 import re

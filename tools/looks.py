@@ -1,16 +1,12 @@
-"""How the built pages look, in figures: `python tools/looks.py` opens each chapter in Chromium at
-1,280 pixels and measures.
+"""How the built pages look, in figures: `python tools/looks.py` opens each chapter in Chromium at 1,280 pixels and measures.
 
-narrow   figures under 60% of the column's width, of all       named   figures with a number and a
-caption reprs    outputs that are a bare repr                          mono    words of prose in
-printed output: lines of six words and more that end as a sentence first    pixels from the top to
-the first heading              kB      the page's own file
+narrow   figures under 60% of the column's width, of all       named   figures with a number and a caption
+reprs    outputs that are a bare repr                          mono    words of prose in printed output: lines of six words and more that end as a sentence
+first    pixels from the top to the first heading              kB      the page's own file
 
-`python tools/looks.py --slow 09 13 25`: what a phone loads, and when it shows something: 390
-pixels, a processor four times slower than this one, 1.6 Mbit/s with 150 ms of delay (Lighthouse's
-slow 4G), nothing cached. kB over the line, seconds to the first paint and to the largest, and the
-milliseconds in which the page didn't answer: tasks of more than 50 ms, what is over 50 of each
-added up."""
+`python tools/looks.py --slow 09 13 25`: what a phone loads, and when it shows something: 390 pixels, a processor four times slower than this
+one, 1.6 Mbit/s with 150 ms of delay (Lighthouse's slow 4G), nothing cached. kB over the line, seconds to the first paint and to the largest,
+and the milliseconds in which the page didn't answer: tasks of more than 50 ms, what is over 50 of each added up."""
 
 import gzip
 import http.server
