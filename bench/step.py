@@ -3,7 +3,6 @@
     python bench/step.py                            a tiny size, seconds on a CPU
     python bench/step.py --medium                   d 256, 3 + 3 layers, 2,048 tokens a side, 8,000 words
     python bench/step.py --full --out FILE          Transformer-base, 25,000 + 25,000 tokens, 37,000 words, on a GPU
-    python bench/step.py --full --forms ours "ours, joint"      one of the switches of `switches.py`, which are off in the book
 
 ours       chapter 12's `Trainer`: loss in blocks, fused Adam; on a GPU PyTorch's attention kernel, compiled
 torch      nn.Transformer between the book's embeddings and output (`Twin`), PyTorch's loss, fused Adam; on a GPU compiled, loss and all
@@ -29,7 +28,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).parent)]
 from common import command, keep, where  # noqa: E402
-from switches import SWITCHES, switched  # noqa: E402
 from twin import Twin  # noqa: E402
 
 from transformer_lit.loss import shift_right  # noqa: E402
@@ -95,11 +93,11 @@ def set_fused(model: nn.Module, fused: bool | None) -> None:
             part.fused = fused
 
 
-def our_step(config, precision, batch, fused=None, switches=()):
+def our_step(config, precision, batch, fused=None):
     model = Transformer(config).to(DEVICE).train()
     set_fused(model, fused)
     run = Trainer(model, TrainingConfig(clip=0.0, warmup=400, precision=precision, compile=GPU))
-    return switched(lambda: run.train_step(*batch)["loss"], model, switches)
+    return lambda: run.train_step(*batch)["loss"]
 
 
 def plain_step(model, precision, batch, fused, compiled):
@@ -142,12 +140,6 @@ FORMS = {
     "textbook": textbook_step,
     "ours, explicit": partial(our_step, fused=False),
     "ours, kernel": partial(our_step, fused=True),
-    **{
-        f"ours, {name}": partial(
-            our_step, fused=True if name in ("causal", "open rows") else None, switches=(name,)
-        )
-        for name in SWITCHES
-    },
 }
 
 

@@ -8,7 +8,6 @@ import argparse
 import importlib
 import itertools
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,10 +19,8 @@ sys.path.insert(0, str(BENCH))
 import common
 import multi30k
 import laptop_article
-import switches
 from twin import Twin, difference, twin_of
 
-from transformer_lit import training
 from transformer_lit.corpora.files import shipped
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import PAD
@@ -276,147 +273,7 @@ def test_loss(monkeypatch, tmp_path):
     assert {"whole, fp32", "blocks, fp32"} <= set(record["forms"]) and record["vocab"] == 500
 
 
-@pytest.mark.slow
-def test_the_engine_in_the_page(tmp_path):
-    "All models, both kernels and the package answer, and every figure of the record is there."
-    sys.path.insert(0, str(BENCH.parent / "tools"))
-    if importlib.import_module("chromium").program() is None:
-        pytest.skip("no Chromium here: install Debian's package chromium to time the engine")
-    out = tmp_path / "engine.json"
-    subprocess.run(
-        [sys.executable, "bench/engine.py", "--rounds", "1", "--out", str(out)],
-        cwd=BENCH.parent,
-        check=True,
-        capture_output=True,
-    )
-    record = json.loads(out.read_text("utf-8"))
-    assert WHERE <= set(record) and set(record["bytes"]) == set(
-        models := ("pocket", "tatoeba-fr", "mixture-fr")
-    )
-    assert [(row["model"], row["kernel"], row["beam"]) for row in record["rows"]] == list(
-        itertools.product(models, ("wasm", "plain", "package"), (1, 4))
-    )
-    assert all(
-        row["median"] > 0 and (row["memory"] is None) == (row["kernel"] == "package")
-        for row in record["rows"]
-    )
-    assert all(
-        row["memory"] > row["block"] > record["bytes"][row["model"]] / 2e6
-        for row in record["rows"]
-        if row["block"]
-    )
-
-
-@pytest.mark.slow
-def test_against_itself(tmp_path):
-    "The same commit on both sides: what comes out is equal, and the worktree is gone afterwards."
-    git = ["git", "-C", str(BENCH.parent)]
-    if subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True).returncode:
-        pytest.skip("another commit needs the repository's history: a checkout by git")
-    out, trees = tmp_path / "against.json", [*git, "worktree", "list"]
-    before = subprocess.run(trees, capture_output=True).stdout
-    told = subprocess.run(
-        [sys.executable, "bench/against.py", "HEAD", "--trial", "--out", str(out)],
-        cwd=BENCH.parent,
-        check=True,
-        text=True,
-        capture_output=True,
-    ).stdout
-    record = json.loads(out.read_text("utf-8"))
-    assert WHERE <= set(record) and "equal answers: not asked" in told
-    assert all(
-        row.get("results_apart", 0) < 1e-5 for row in record["work"].values()
-    ), "one package and two results"
-    assert {len(row["here"]) for row in record["work"].values()} == {2}
-    assert subprocess.run(trees, capture_output=True).stdout == before
-    refused = subprocess.run(
-        [sys.executable, "bench/against.py", "nowhere"],
-        cwd=BENCH.parent,
-        text=True,
-        capture_output=True,
-    )
-    assert refused.returncode and "there is no commit nowhere" in refused.stderr
-
-
 # Switches and profiles of the step ----------------------------------------------------------------
-
-
-def switched(names, precision="fp32"):
-    "Loss, gradients and products of a step with these switches on."
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Seen(TorchDispatchMode):
-        products = 0
-
-        def __torch_dispatch__(self, f, types, args=(), kwargs=None):
-            self.products += f.overloadpacket.__name__ in ("mm", "addmm")
-            return f(*args, **kwargs or {})
-
-    torch.manual_seed(0)
-    model = Transformer(
-        TransformerConfig(
-            50, d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0
-        )
-    )
-    source, target = torch.randint(4, 50, (4, 6)), torch.randint(4, 50, (4, 7))
-    source[1, 4:], target[2, 5:] = PAD, PAD
-    step = switches.switched(
-        lambda: training.backward(
-            model, source, target, training.TrainingConfig(precision=precision)
-        ),
-        model,
-        names,
-    )
-    with Seen() as seen:
-        loss = step()
-    return loss, [w.grad for w in model.parameters()], seen.products
-
-
-@pytest.mark.parametrize("name", switches.SWITCHES)
-def test_a_switch_changes_how_and_not_what(name):
-    loss, gradients, products = switched([])
-    if name in switches.KERNELS:
-        with switches.SWITCHES[name]():
-            assert (
-                sum(
-                    [
-                        torch.backends.cuda.flash_sdp_enabled(),
-                        torch.backends.cuda.mem_efficient_sdp_enabled(),
-                        torch.backends.cuda.cudnn_sdp_enabled(),
-                    ]
-                )
-                == 1
-            )
-        return
-    there, others, fewer = switched([name])
-    assert abs(there - loss) < 1e-6 and all(
-        torch.allclose(a, b, atol=1e-6) for a, b in zip(gradients, others)
-    ), "a switch changes the loss"
-    assert (fewer < products) == (
-        name == "joint"
-    ), f"{products} products, and {fewer} with the switch"
-    again, _, _ = switched([])
-    assert again == loss, "a switch stays on"
-    if name == "bf16 stream":
-        assert abs(switched([name], "bf16")[0] - loss) < 0.05
-
-
-def test_each_form_compiles_for_itself(monkeypatch):
-    asked = []
-    monkeypatch.setattr(torch, "compile", lambda f, **how: asked.append((f.__code__, how)) or f)
-    one, other = switches.own_compiler("one"), switches.own_compiler(
-        "other", mode="max-autotune-no-cudagraphs"
-    )
-    for compiled in one, one, other:
-        compiled(training.last_states, None), compiled(training.summed_loss)
-    codes = [code for code, _ in asked]
-    assert (
-        len(codes) == 4 and len(set(map(id, codes))) == 4
-    ), "torch keeps its graphs by a function's code"
-    assert [how for _, how in asked[::2]] == [
-        {"dynamic": True},
-        {"dynamic": True, "mode": "max-autotune-no-cudagraphs"},
-    ]
 
 
 def test_a_marked_range_is_not_counted_once_more():
