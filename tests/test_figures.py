@@ -12,7 +12,7 @@ import torch
 from matplotlib.colors import to_rgb
 
 from litbook import figures
-from litbook.drawings import sketches
+from litbook.prose import Prose
 from litbook.figures import diagram, drawing, explorers, plots, style, tables
 from litbook.figures.style import (
     BRIDGE,
@@ -665,7 +665,7 @@ def test_powers_of_ten_are_written_as_people_write_them():
         "3\u00a0·\u00a010<sup>−7</sup></td>" in cell
         and ">1.5\u00a0·\u00a010<sup>−7</sup> &lt; 1.</figcaption>" in shown
     )
-    assert sketches.Prose("0e+00.")._repr_markdown_() == "0."
+    assert Prose("0e+00.")._repr_markdown_() == "0."
 
 
 def test_heads_rows_and_captions():

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from litbook import figures
+from litbook import prose
 from litbook.drawings import sketches
 
 TREE = {
@@ -288,7 +289,7 @@ def test_recorded_curves_tell_where_they_end():
         == "Training loss falls from 9.0 to 3.0 nats per token in 3 steps, held-out loss "
         "from 2.00 after the first epoch to 1.00."
     )
-    drawn = sketches.validation_by_epoch(
+    drawn = prose.validation_by_epoch(
         {"by pair": ([3, 4, 5], [3.0, 2.5, 2.25]), "by pair, seen": ([4, 5], [2.0, 1.0])}
     )
     assert repr(drawn).endswith("by pair 2.25; by pair, seen 1.00.")
@@ -441,7 +442,7 @@ def test_heads_are_counted_from_one():
 
 
 def test_a_mapping_becomes_two_columns():
-    table = sketches.listed(
+    table = prose.two_columns(
         {"a": 0.5, "b": 2}, "word", "share", fmt="{:.1f}", caption="two"
     )._repr_html_()
     assert (
@@ -854,11 +855,11 @@ def test_what_is_left_out_by_seed():
 
 def test_pieces_stand_in_boxes_over_their_numbers():
     assert [
-        sketches.readable_piece(piece) for piece in (" a", "Ġa", b"\xc3\xa9", b"\xc3", "\n")
+        prose.readable_piece(piece) for piece in (" a", "Ġa", b"\xc3\xa9", b"\xc3", "\n")
     ] == ["␣a", "␣a", "é", "C3", "↵"]
     shown = re.findall(
         r">([^<>]+)</span>",
-        sketches.pieces(
+        prose.token_boxes(
             {"it's <b>": ["it", " 's"], "": [b"x"]}, {"it's <b>": [7, 8]}
         )._repr_html_(),
     )
@@ -910,7 +911,7 @@ def test_a_joint_list_is_counted():
 
 
 def test_words_stand_in_a_row():
-    assert [sketches.in_a_row(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+    assert [prose.in_a_row(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "",
         "a",
         "a and b",
@@ -931,12 +932,12 @@ def test_captions_of_part_three_say_what_came_out():
         "ours": ([1, 2, 3], [4.0, 2.0, 3.0]),
         "ours, seen": ([2, 3], [1.0, 1.0]),
     }
-    drawn = sketches.validation_by_epoch(runs, reference="told", fault="ours")
+    drawn = prose.validation_by_epoch(runs, reference="told", fault="ours")
     assert (
         drawn.caption == "The loss is lowest after epoch 5 (told) and epoch 2 (ours)."
         and "#C2503C" in drawn.html.upper()
     )
-    assert sketches.validation_by_epoch(runs, caption="Seen it is.").caption == "Seen it is."
+    assert prose.validation_by_epoch(runs, caption="Seen it is.").caption == "Seen it is."
     assert sketches.dealt_out(
         {"train": [("I see.", "a"), ("I see!", "b")], "test": [("Go.", "c")]}
     ).caption.startswith("3 pairs of 2 English")

@@ -109,6 +109,9 @@ SHOWS = {
     "paper_views",
     "word_maps",
     "Prose",
+    "two_columns",
+    "token_boxes",
+    "validation_by_epoch",
     "HTML",
 }  # a line that calls these only shows
 READS = {

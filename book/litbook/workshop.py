@@ -27,7 +27,7 @@ from transformer_lit.multi_head import MultiHeadAttention
 from transformer_lit.training import Pair, collate
 from litbook import figures
 from litbook.exercises import unwritten
-from litbook.drawings.sketches.prose import Prose, in_a_row
+from litbook.prose import Prose, in_a_row
 
 VOCAB, UM, WORDS, SENTENCES = 24, 4, 8, 24
 STEPS, RATE = 160, 3e-3

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from litbook import fair, figures
 from litbook.figures.plots import named_rows
-from litbook.drawings.sketches import Prose
+from litbook.prose import Prose
 
 Gaps = dict[str, dict]  # value, low, high, decided
 BASE = "2017"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from litbook import fair, figures
 from litbook.fair import over_seeds
-from litbook.drawings.sketches import Prose, in_a_row
+from litbook.prose import Prose, in_a_row
 
 ONE, LEFT, TWO = "encoder-only", "decoder-only", "encoder-decoder"
 COLOURS = {

@@ -12,7 +12,7 @@ from litbook import figures
 from transformer_lit.commands import in_lines
 from transformer_lit.corpora.files import shipped
 from litbook.rivals import listed
-from litbook.drawings.sketches import Prose
+from litbook.prose import Prose
 
 TEST = "newstest2014"
 OWN, SIGNED, PLAIN = "tokenised; German: compounds split", "sacreBLEU, 13a", "of detokenised output"

@@ -36,7 +36,6 @@ from .layers import (
     who_reads,
 )
 from .positions import joined_clocks, over_clocks, shift_by, table_of_clocks, windows_read
-from .prose import Prose, in_a_row, listed
 from .recurrence import loop_and_look, two_readers, unrolled
 from .scores import (
     at_group,
@@ -55,8 +54,6 @@ from .text import (
     growing_word,
     joint_use,
     numbered_words,
-    pieces,
-    readable_piece,
     shortcuts_compared,
     unknown_by_size,
     without_rare_words,
@@ -74,12 +71,10 @@ from .training import (
     range_by_epoch,
     shifted,
     training_curves,
-    validation_by_epoch,
     words_kept,
 )
 
 __all__ = [
-    "Prose",
     "across_then_alone",
     "answers_by_epoch",
     "at_group",
@@ -102,14 +97,12 @@ __all__ = [
     "head_turns",
     "heads_apart",
     "heads_off",
-    "in_a_row",
     "joined_clocks",
     "joint_use",
     "killed_and_resumed",
     "known_and_found",
     "leaning_on",
     "lengths_by_alpha",
-    "listed",
     "loop_and_look",
     "loss_and_copies",
     "losses_apart",
@@ -123,7 +116,6 @@ __all__ = [
     "over_clocks",
     "padded",
     "parameter_areas",
-    "pieces",
     "pointing_heads",
     "points_lost",
     "post_or_pre",
@@ -132,7 +124,6 @@ __all__ = [
     "range_by_epoch",
     "rates_by_head",
     "read_and_said",
-    "readable_piece",
     "residual_or_none",
     "runs",
     "said_again",
@@ -147,7 +138,6 @@ __all__ = [
     "two_readers",
     "unknown_by_size",
     "unrolled",
-    "validation_by_epoch",
     "ways_apart",
     "what_is_left_out",
     "who_reads",

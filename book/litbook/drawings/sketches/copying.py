@@ -8,14 +8,14 @@ import numpy as np
 
 from litbook import figures
 from litbook.figures.style import as_array
-from .prose import in_a_row
-from .text import pieces
+from litbook.prose import in_a_row
+from litbook.prose import token_boxes
 
 
 def said_again(read: Sequence[int], said: Sequence[int], run: Mapping[str, Any]) -> figures.Picture:
     """A sequence, what a model made of it, and in a table what its training came to: `loss`,
     `before`, `after` and `exact`."""
-    rows = pieces({"read": [str(word) for word in read], "said": [str(word) for word in said]})
+    rows = token_boxes({"read": [str(word) for word in read], "said": [str(word) for word in said]})
     told = figures.table(
         [
             {"": name, "loss, nats per token": f"{loss:.4f}", "exact copies": copied}

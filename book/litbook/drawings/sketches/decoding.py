@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from litbook import figures
-from .prose import in_a_row
+from litbook.prose import in_a_row
 
 
 def word_tree(tree: Mapping[str, Mapping[str, float]], said: str) -> figures.Picture:

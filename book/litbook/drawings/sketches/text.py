@@ -1,12 +1,11 @@
 """Chapters 15 to 17: words, pieces of words, patterns and pairs of sentences."""
 
-import html
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 
 from litbook import figures
-from .prose import Prose, in_a_row
+from litbook.prose import Prose, in_a_row
 
 
 def filled_slots(parts: Sequence[tuple[str, str, str]]) -> figures.Picture:
@@ -182,54 +181,6 @@ def shortcuts_compared(
             f" {shortcuts[best][samples[0]]:.0%} of the sample “{samples[0]}” and on"
             f" {shortcuts[best][samples[1]]:.0%} of “{samples[1]}”."
         ),
-    )
-
-
-def readable_piece(piece: str | bytes) -> str:
-    "A piece as one reads it: ␣ for a space, hexadecimal digits for bytes that are no text."
-    if isinstance(piece, bytes):
-        try:
-            piece = piece.decode("utf-8")
-        except UnicodeDecodeError:
-            return " ".join(f"{byte:02X}" for byte in piece)
-    return piece.replace("\u0120", " ").replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
-
-
-def pieces(
-    rows: Mapping[str, Sequence[str | bytes]], numbers: Mapping[str, Sequence[int]] | None = None
-) -> figures.Picture:
-    """Tokens in boxes, a row for each name, with their `numbers` below them; "" as the only name
-    leaves the names out."""
-    box = (
-        "<span"
-        ' style="display:inline-flex;flex-direction:column;align-items:center;vertical-align:top;margin:2px'
-        ' 3px 2px 0">'
-        '<span style="border:1px solid #888;border-radius:4px;padding:0'
-        " 5px;font-family:var(--tl-code,monospace);font-size:13px;"
-        'line-height:1.6;white-space:nowrap">{}</span>{}</span>'
-    )
-    lines = []
-    for name, row in rows.items():
-        below = [
-            f'<span style="font-size:11px;line-height:1.4">{n}</span>'
-            for n in (numbers or {}).get(name, [])
-        ]
-        cells = "".join(
-            box.format(
-                html.escape(readable_piece(piece)) or "&nbsp;", below[i] if i < len(below) else ""
-            )
-            for i, piece in enumerate(row)
-        )
-        lines.append(
-            (f"<span>{html.escape(name)}</span>" if any(rows) else "") + f"<span>{cells}</span>"
-        )
-    columns = (
-        "fit-content(8em) " * any(rows) + "minmax(0,1fr)"
-    )  # the rows' tokens begin below each other, also on a phone
-    return figures.Picture(
-        f'<div style="font-size:14px;display:grid;grid-template-columns:{columns};gap:6px'
-        f' 10px;align-items:baseline">{"".join(lines)}</div>',
-        None,
     )
 
 

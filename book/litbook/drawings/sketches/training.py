@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from litbook import figures
-from .prose import in_a_row
+from litbook.prose import in_a_row
 
 
 def shifted(words: Sequence[str]) -> figures.Picture:
@@ -67,42 +67,6 @@ def training_curves(log: Sequence[Mapping[str, Any]]) -> figures.Picture:
             f"The held-out loss is lowest after epoch {1 + ends.index(low)} of {len(ends)}, at"
             f" {low['valid_loss']:.2f} nats per token."
         ),
-    )
-
-
-def validation_by_epoch(
-    series: Mapping[str, tuple[Sequence[int], Sequence[float]]],
-    reference: str | None = None,
-    fault: str | None = None,
-    caption: str | None = None,
-) -> figures.Picture:
-    """Validation losses of several runs by epoch, (epochs, losses) each; a name with a comma is a
-    part of a run, dotted.
-
-    reference: the name of the run to compare with, in grey; fault: that of the faulty one, dashed.
-    caption: without one it says after which epoch each run is best."""
-    last = "; ".join(f"{name} {losses[-1]:.2f}" for name, (_, losses) in series.items())
-    runs = {name: entry for name, entry in series.items() if "," not in name}
-    best = [(name, epochs[int(np.argmin(losses))]) for name, (epochs, losses) in runs.items()]
-    colours = {
-        name: colour for name, colour in ((reference, figures.GREY), (fault, figures.FAULT)) if name
-    }
-    colours |= {
-        name: figures.INK for name in [name for name in runs if name not in colours][:1]
-    }  # the first of ours
-    return figures.curves(
-        dict(series),
-        xlabel="epoch",
-        ylabel="validation loss, nats per word",
-        colors=colours,
-        styles={
-            name: ":" if "," in name else "--" for name in series if "," in name or name == fault
-        },
-        alt=f"Validation loss by epoch. After the last epoch: {last}.",
-        caption=caption
-        or "The loss is lowest after "
-        + in_a_row([f"epoch {n} ({name})" for name, n in best])
-        + ".",
     )
 
 
