@@ -41,7 +41,7 @@ FILES = [
     "book/results/two/b.json",
     "book/results/tatoeba-fr/run.json",
     "book/results/tatoeba-de/run.json",
-    "book/results/replication.json",
+    "book/results/replication.jsonl",
 ]
 
 
@@ -307,10 +307,10 @@ def read_by(book, *sources):
         ("from transformer_lit.reads import record", {"book/results/one/a.json"}),
         ('"data/elsewhere/x.tsv"', set()),
         (
-            'from transformer_lit.support import what_held\nRECORD = "results/replication.json"',
-            {"book/results/replication.json"},
+            'from transformer_lit.support import what_held\nRECORD = "results/replication.jsonl"',
+            {"book/results/replication.jsonl"},
         ),
-        ('RECORD = "results/replication.json"', set()),
+        ('RECORD = "results/replication.jsonl"', set()),
     ],
 )
 def test_a_chapter_depends_on_the_files_it_names(book, code, files):

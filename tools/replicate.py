@@ -3,7 +3,7 @@
 
 Each run is one chapter in a kernel of its own, with all seeds shifted (tools/shifted), under one
 setting of the instruction sets; what its claims measured is kept in .run/replicate/, so that the
-command stops and goes on, and all of it together in book/results/replication.json, the record that
+command stops and goes on, and all of it together in book/results/replication.jsonl, the record that
 the page *What held* shows. The working tree must be clean: a record names the commit that it was
 made from.
 
@@ -42,7 +42,7 @@ from litbook import claims  # noqa: E402
 
 RUNS = ROOT / ".run" / "replicate"
 TRIED = "uncommitted"
-RECORD = ROOT / "book" / "results" / "replication.json"
+RECORD = ROOT / "book" / "results" / "replication.jsonl"
 SETS = {  # what PyTorch's own kernels, oneDNN and MKL may use; "best": whatever the machine has
     "best": {},
     "avx2": {
@@ -543,79 +543,55 @@ def plan(paths: list[Path], seeds: int, every: bool, first: int = 1) -> list[tup
 # The record ---------------------------------------------------------------------------------------
 
 
-def gather() -> dict:
-    "Everything that was kept and is not out of date, by claim; runs recorded elsewhere stay."
-    record = (
-        json.loads(RECORD.read_text(encoding="utf-8"))
-        if RECORD.exists()
-        else {"claims": {}, "errors": []}
-    )
-    fresh = {name: (path, due) for path in chapters([]) for name, due in experiments(path).items()}
-    made = {
-        name: old
-        for name, old in record["claims"].items()
-        if name in fresh and old["experiment"] == fresh[name][1]
-    }
-    errors = {}
-    told_by = [
-        told
-        for told in (
-            json.loads(kept.read_text(encoding="utf-8")) for kept in sorted(RUNS.glob("*.json"))
-        )
-        if told["commit"] != TRIED
-    ]
-    for (
-        told
-    ) in (
-        told_by
-    ):  # first what each claim says, from any run that reached it: one that didn't counts as well
-        for claim in told["claims"]:
-            name, due = claim["name"], told["experiments"].get(claim["name"])
-            if due and name in fresh and fresh[name][1] == due:
-                about = {
-                    "chapter": told["chapter"],
-                    "experiment": due,
-                    **{k: claim[k] for k in ("kind", "words", "unit", "low", "high")},
-                }
-                made[name] = {**about, "runs": made.get(name, {}).get("runs", [])}
-    for told in told_by:
-        reached = {c["name"]: c for c in told["claims"]}
+def gather() -> list[dict]:
+    """What was kept, is not out of date and isn't in the record yet, as lines for its end: what a
+    claim is where that has changed, and runs."""
+    record = claims.read_record(RECORD.read_text("utf-8") if RECORD.exists() else "")
+    due = {name: now for path in chapters([]) for name, now in experiments(path).items()}
+    lines = []
+
+    def add(name: str, line: dict) -> None:
+        lines.append({"claim": name, **line})
+
+    kept = [json.loads(path.read_text("utf-8")) for path in sorted(RUNS.glob("*.json"))]
+    kept = [run for run in kept if run["commit"] != TRIED]
+    for run in kept:  # first what each claim is: a run that didn't reach it counts as well
+        for claim in run["claims"]:
+            name = claim["name"]
+            if (now := due.get(name)) and run["experiments"].get(name) == now:
+                words = {key: claim[key] for key in ("kind", "words", "unit", "low", "high")}
+                about = {"chapter": run["chapter"], "experiment": now, **words}
+                old = record.get(name, {"experiment": "", "runs": []})
+                runs = old["runs"] if old["experiment"] == now else []
+                if {**about, "runs": runs} != old:
+                    add(name, about)
+                    record[name] = {**about, "runs": runs}
+    for name in [name for name, old in record.items() if due.get(name) != old["experiment"]]:
+        add(name, {"withdrawn": True})  # or it falls due again
+        del record[name]
+    for run in kept:
+        reached = {claim["name"]: claim for claim in run["claims"]}
         where = {
-            k: told[k] for k in ("shift", "processor", "instructions", "threads", "torch", "commit")
+            key: run[key]
+            for key in ("shift", "processor", "instructions", "threads", "torch", "commit")
         }
-        for name, due in told["experiments"].items():
-            if name not in made or fresh[name][1] != due:
-                continue
-            claim = reached.get(name)
-            effect = claim["effect"] if claim and math.isfinite(claim["effect"]) else None
-            row = {**where, "effect": effect, "held": bool(claim and claim["held"])}
-            same = [k for k in ("shift", "processor", "instructions", "threads", "torch")]
-            made[name]["runs"] = [
-                r for r in made[name]["runs"] if any(r[k] != row[k] for k in same)
-            ] + [row]
-        for error in told["errors"]:
-            errors.setdefault((told["chapter"], error["cell"], error["error"]), []).append(where)
-    for one in made.values():
-        one["runs"].sort(
-            key=lambda r: (r["processor"], r["instructions"], r["threads"], r["shift"])
-        )
-    return {
-        "made by": "make replicate",
-        "claims": dict(sorted(made.items())),
-        "errors": [
-            {"chapter": c, "cell": cell, "error": error, "runs": len(runs)}
-            for (c, cell, error), runs in sorted(errors.items())
-        ],
-    }
+        for name, made_with in run["experiments"].items():
+            if record.get(name, {}).get("experiment") == due.get(name, "") == made_with:
+                claim = reached.get(name)
+                effect = claim["effect"] if claim and math.isfinite(claim["effect"]) else None
+                row = {**where, "effect": effect, "held": bool(claim and claim["held"])}
+                if row not in record[name]["runs"]:
+                    add(name, row)
+        for error in run["errors"]:
+            print(f"{run['chapter']}, {error['cell']}: {error['error']}")
+    return lines
 
 
 def write_record() -> None:
-    text = json.dumps(gather(), ensure_ascii=False, indent=1, allow_nan=False)
-    # one run a line: a record of some hundred runs stays readable, and its changes too
-    text = re.sub(
-        r"\{\s+(\"shift\"[^{}]*?)\s+\}", lambda m: "{" + re.sub(r"\s*\n\s*", " ", m[1]) + "}", text
-    )
-    RECORD.write_text(text + "\n", encoding="utf-8")
+    "Add to the record, a run a line."
+    with RECORD.open("a", encoding="utf-8") as file:
+        for line in gather():
+            file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def committed() -> str:
@@ -633,7 +609,7 @@ def committed() -> str:
     changed = [
         line
         for line in git("status", "--porcelain").splitlines()
-        if not line.endswith("book/results/replication.json")
+        if not line.endswith("book/results/replication.jsonl")
     ]
     if changed:
         sys.exit(

@@ -287,7 +287,7 @@ def stamp(path: Path) -> str:
     # depends on it
     names = set().union(chapter.files, *(source.files for source in modules.values()))
     for file in sorted({file for name in names for file in held(name)}):
-        if file.name != "replication.json" or "book/litbook/what_held" in modules:
+        if file.name != "replication.jsonl" or "book/litbook/what_held" in modules:
             about = file.stat()
             digest.update(
                 file.relative_to(ROOT).as_posix().encode()

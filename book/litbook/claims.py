@@ -10,7 +10,7 @@
 # claims.within("8/bridge", share, 0.0, 0.2, words="what is left of the content without the bridge")
 #
 # `make replicate` runs the chapters with other seeds, instruction sets and threads, and keeps each
-# run's effect in `book/results/replication.json`; the page *What held* shows them all. A number
+# run's effect in `book/results/replication.jsonl`; the page *What held* shows them all. A number
 # without a record is one run's.
 import html
 import json
@@ -26,7 +26,7 @@ from litbook.figures import powers
 from transformer_lit.corpora.files import shipped
 
 PAGE = "95_what_held.html"
-RECORD = "results/replication.json"
+RECORD = "results/replication.jsonl"
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,31 @@ def number(value: float | None) -> str:
 def records() -> dict:
     "Every claim's record by name; {} before the first replication."
     path = shipped(RECORD)
-    return json.loads(path.read_text(encoding="utf-8"))["claims"] if path.exists() else {}
+    return read_record(path.read_text("utf-8")) if path.exists() else {}
+
+
+SETTING = ("processor", "instructions", "threads", "shift", "torch")
+
+
+def read_record(text: str) -> dict:
+    """Every claim's record by name, from lines of JSON.
+
+    A line with "words" says what a claim is; later lines with its name are its runs, until another
+    experiment takes its place or it is withdrawn. Of two runs in one setting the later counts."""
+    found: dict[str, dict] = {}
+    for line in map(json.loads, text.splitlines()):
+        name = line.pop("claim")
+        if "withdrawn" in line:
+            del found[name]
+        elif "words" in line:
+            same = found.get(name, {}).get("experiment") == line["experiment"]
+            found[name] = {**line, "runs": found[name]["runs"] if same else {}}
+        else:
+            found[name]["runs"][tuple(line[key] for key in SETTING)] = line
+    return {
+        name: {**record, "runs": [run for _, run in sorted(record["runs"].items())]}
+        for name, record in sorted(found.items())
+    }
 
 
 def by_processor(runs: Sequence[dict]) -> dict[str, list[dict]]:
