@@ -28,34 +28,22 @@ def test_the_index_names_what_the_package_exports(name):
 API = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
 
 
-def test_the_build_lists_every_module_of_support_by_its_docstring():
+def test_the_build_lists_every_module_that_no_chapter_exports_by_its_docstring():
     import build
 
     rows = dict(
         re.findall(
-            r"^\| \[`(support/[\w/]+)\.py`\]\(source/\1\.md\) \| (.+) \|$",
-            build.support_table(build.modules()),
-            re.M,
+            r"^\| \[`([\w/]+)\.py`\]\(source/\1\.md\) \| (.+) \|$", build.table_of_rooms(), re.M
         )
     )
-    files = {
-        path.relative_to(ROOT / "transformer_lit").with_suffix("").as_posix()
-        for path in (ROOT / "transformer_lit" / "support").rglob("[a-z]*.py")
-    }
-    assert set(rows) == files, f"the table and the folder differ in {set(rows) ^ files}"
+    assert API.count("<!-- rooms -->") == 1, "here the build puts this table"
+    assert set(build.modules()) - set(rows) == set(re.findall(r"source/([\w/]+)\.md", API)), (
+        "the page lists the exported modules, the build all others"
+    )
     for name, words in rows.items():
         assert len(words.split()) > 3 and words.endswith(
             "."
-        ), f"{name}.py: the first line of its docstring is its row in the table: {words!r}"
-
-
-def test_the_page_of_the_package_leaves_support_to_the_build_and_lists_the_rest():
-    import build
-
-    assert API.count("<!-- support -->") == 1, "here the build puts the table of support"
-    assert set(re.findall(r"source/([\w/]+)\.md", API)) == {
-        name for name in build.modules() if not name.startswith("support/")
-    }
+        ), f"{name}.py: the first sentence of its docstring is its row in the table: {words!r}"
 
 
 def strays(text, own):

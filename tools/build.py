@@ -137,49 +137,44 @@ def merged(path: Path, wheel: Path):
     return notebook
 
 
-def modules() -> list[str]:
-    "Every module of the package by its path, support's last."
-    package = ROOT / "transformer_lit"
-    found = [
-        p.relative_to(package).with_suffix("").as_posix()
-        for p in package.rglob("[a-z]*.py")
-        if "_shipped" not in p.parts
-    ]
-    return sorted(found, key=lambda name: (name.startswith("support/"), name))
+def modules() -> dict[str, Path]:
+    "name -> file, for every module of the package and of the kit of its pages; rooms last."
+    found = {}
+    for folder, prefix in (("transformer_lit", ""), ("book/litbook", "litbook/")):
+        for path in (ROOT / folder).rglob("[a-z]*.py"):
+            name = path.relative_to(ROOT / folder).with_suffix("").as_posix()
+            found[prefix + name] = path
+    return dict(sorted(found.items(), key=lambda item: ("/" in item[0], item[0])))
 
 
-def source_pages() -> list[str]:
-    """One page per module, so that a badge leads to the exported file without leaving the book; the
-    names of the pages."""
-    package, folder, names = ROOT / "transformer_lit", SITE / "book" / "source", modules()
-    for name in names:
-        code = (package / f"{name}.py").read_text(encoding="utf-8")
-        origin = re.search(r"File to edit: \.\./(book/[\w.]+\.ipynb)", code)
-        title = f"# `{name}.py`\n\n" + (
-            f"Exported from [this chapter](../{Path(origin[1]).name}).\n\n" if origin else ""
-        )
-        page = folder / f"{name}.md"
+def chapter_of(code: str) -> str | None:
+    "The notebook that a module is exported from."
+    origin = re.search(r"File to edit: \.\./book/([\w.]+\.ipynb)", code)
+    return origin and origin[1]
+
+
+def source_pages() -> None:
+    """One page per module, so that a badge leads to the exported file without leaving the book."""
+    for name, path in modules().items():
+        code = path.read_text(encoding="utf-8")
+        origin = chapter_of(code)
+        title = f"# `{name}.py`\n\n"
+        title += f"Exported from [this chapter](../{origin}).\n\n" if origin else ""
+        page = SITE / "book" / "source" / f"{name}.md"
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(f"{title}```python\n{code.rstrip()}\n```\n", encoding="utf-8")
-    return names
 
 
-def support_table(names: list[str]) -> str:
-    """The rows of the API page for the modules of support: each with the first line of its
-    docstring."""
+def table_of_rooms() -> str:
+    """The rows of the API page for the modules that no chapter exports: each with the first line of
+    its docstring."""
     rows = []
-    for name in names:
-        if name.startswith("support/"):
-            words = (
-                ast.get_docstring(
-                    ast.parse((ROOT / "transformer_lit" / f"{name}.py").read_text(encoding="utf-8"))
-                )
-                or ""
-            )
-            rows.append(
-                f"| [`{name}.py`](source/{name}.md) |"
-                f" {words.partition(chr(10))[0].replace('|', chr(92) + '|')} |"
-            )
+    for name, path in modules().items():
+        code = path.read_text(encoding="utf-8")
+        if not chapter_of(code):
+            words, _, _ = (ast.get_docstring(ast.parse(code)) or "").partition("\n\n")
+            words = " ".join(words.split()).replace("|", "\\|")
+            rows.append(f"| [`{name}.py`](source/{name}.md) | {words} |")
     return "\n".join(rows)
 
 
@@ -367,17 +362,17 @@ def assemble() -> None:
     dress_first_page()
     dress_part_pages()
     dress_inside()
-    names = source_pages()
+    source_pages()
     api = SITE / "book" / "api.md"
     api.write_text(
-        api.read_text(encoding="utf-8").replace("<!-- support -->", support_table(names)),
+        api.read_text(encoding="utf-8").replace("<!-- rooms -->", table_of_rooms()),
         encoding="utf-8",
     )
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     for part in toc["parts"]:
         for chapter in part["chapters"]:
             if chapter["file"] == "book/api":
-                chapter["sections"] = [{"file": f"book/source/{name}"} for name in names]
+                chapter["sections"] = [{"file": f"book/source/{name}"} for name in modules()]
     (SITE / "_toc.yml").write_text(yaml.safe_dump(toc, sort_keys=False), encoding="utf-8")
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     config["sphinx"]["config"]["repository_address"] = home() or ""

@@ -1,16 +1,14 @@
 """Execute chapters through nbmake, outside the working tree: `execute.py [--jobs 2] [--all] [NN
 ...]`.
 
-A chapter is executed again only when its code, that of a module behind it or a recorded run that it
-reads has changed (tools/stamps.py); words change nothing. Results: .run/out/NAME.ipynb (with
-outputs) and .run/out/NAME.json (stamp, seconds, memory). A chapter fails when a cell raises or
+A chapter is executed again only when its code, or a file of the project that it opened when it last
+ran, has changed (tools/stamps.py); words change nothing. Results: .run/out/NAME.ipynb (with
+outputs) and .run/out/NAME.json (hashes, seconds, memory). A chapter fails when a cell raises or
 prints a warning (anything on stderr)."""
 
 import argparse
 import json
 import os
-import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -20,11 +18,16 @@ from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
-from stamps import stamp
+import stamps
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / ".run" / "out"
 TIMEOUT = 600  # seconds a cell
+EXACT = """\
+    This check is exact: it should hold on every machine, whatever its processor. If you have
+    changed nothing, please report it; CONTRIBUTING.md, *A check fails on my machine*, says where
+    and with which lines.
+"""
 
 
 def last(path: Path) -> dict:
@@ -41,130 +44,98 @@ def here(threads: int) -> dict:
         "threads": threads,
         "instructions": os.environ.get("ATEN_CPU_CAPABILITY", "best"),
         "torch": version("torch"),
+        "requirements": stamps.content(ROOT / "requirements.txt", whole=True),
         "python": ".".join(map(str, sys.version_info[:2])),
     }
 
 
+def is_fresh(path: Path, threads: int = 1) -> bool:
+    return here(threads).items() <= last(path).items() and stamps.unchanged(path, last(path))
+
+
 def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str]:
     "(what happened, details) for one chapter; runs in a process of its own."
-    kept = OUT / f"{path.stem}.json"
-    now = stamp(path)
-    before = {"stamp": now, **here(threads)}
-    if not force and before.items() <= last(path).items():
+    if not force and is_fresh(path, threads):
         return "unchanged", ""
-    work = ROOT / ".run" / "work" / path.stem
+    kept, work = OUT / f"{path.stem}.json", ROOT / ".run" / "work" / path.stem
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     kept.unlink(missing_ok=True)
-    copy = work / path.name
+    copy, log, trace = work / path.name, work / "nbmake.log", work / "opened.txt"
     shutil.copy(path, copy)
+    trace.touch()
+    paths = [str(ROOT / "tools" / "traced"), os.environ.get("PYTHONPATH")]
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "TRANSFORMER_LIT_CI": "1",
+        "TRANSFORMER_LIT_TRACE": str(trace),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
-    command = [sys.executable, str(Path(__file__).resolve()), "--measure", str(copy)]
     began = time.time()
-    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
-    seconds = time.time() - began
-    notebook = nbformat.read(copy, 4)
-    if done.returncode:
-        return "FAILED", failure(notebook) + done.stdout[-4000:] + done.stderr[-2000:]
-    said = [
-        "".join(out.text)
-        for cell in notebook.cells
-        if cell.cell_type == "code"
-        for out in cell.outputs
-        if out.output_type == "stream" and out.name == "stderr"
-    ]
-    if said:
-        return "FAILED", "a cell printed a warning:\n" + "\n".join(said)[:4000]
-    memory = int(re.search(r"peak (\d+) kB", done.stdout)[1])
+    with log.open("w") as file:
+        command = f"{sys.executable} -m pytest -q -p no:cacheprovider -c {os.devnull} --rootdir ."
+        command += f" --nbmake --overwrite --nbmake-timeout={TIMEOUT} {copy.name}"
+        child = subprocess.Popen(
+            command.split(), cwd=work, env=environment, stdout=file, stderr=file
+        )
+        _, status, used = os.wait4(child.pid, 0)  # `used` has the most memory that it or a child took
+    seconds, notebook = time.time() - began, nbformat.read(copy, 4)
+    if status:
+        return "FAILED", failure(notebook) + log.read_text(encoding="utf-8")[-6000:]
+    if warnings := "".join(warnings_in(notebook)):
+        return "FAILED", "a cell printed a warning:\n" + warnings[:4000]
+    megabytes = used.ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10)
+    about = {
+        **here(threads),
+        "code": stamps.own_code(path),
+        "opened": stamps.opened(path, trace.read_text(encoding="utf-8")),
+        "seconds": round(seconds, 1),
+        "megabytes": megabytes,
+    }
     OUT.mkdir(parents=True, exist_ok=True)
     shutil.copy(copy, OUT / path.name)
     part = kept.with_suffix(".part")
-    part.write_text(
-        json.dumps(before | {"seconds": round(seconds, 1), "megabytes": memory // 1024}),
-        encoding="utf-8",
-    )
+    part.write_text(json.dumps(about), encoding="utf-8")
     os.replace(part, kept)
-    return "executed", f"{seconds:.0f} s, {memory // 1024} MB"
+    return "executed", f"{seconds:.0f} s, {megabytes} MB"
+
+
+def warnings_in(notebook):
+    for cell in notebook.cells:
+        for out in cell.get("outputs", []):
+            if out.output_type == "stream" and out.name == "stderr":
+                yield out.text
 
 
 def failure(notebook) -> str:
     "Which cell stopped the chapter, what that means, and what to do; empty when no cell raised."
     for cell in notebook.cells:
-        for out in cell.get("outputs", []) if cell.cell_type == "code" else []:
+        for out in cell.get("outputs", []):
             if out.output_type == "error":
                 line = f"in the cell `{cell.id}`: {out.ename}: {out.evalue}\n"
-                if out.ename == "AssertionError":
-                    line += (
-                        "    This check is exact: it should hold on every machine, whatever its"
-                        " processor. If you have changed nothing, please\n    report it;"
-                        " CONTRIBUTING.md, *A check fails on my machine*, says where and with which"
-                        " lines.\n"
-                    )
-                return line
+                return line + EXACT * (out.ename == "AssertionError")
     return ""
-
-
-def measure(copy: str) -> None:
-    "Run nbmake on one notebook and print the largest memory that a process of it took."
-    code = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--nbmake",
-            "--overwrite",
-            "--rootdir",
-            str(Path(copy).parent),
-            "-c",
-            os.devnull,
-            f"--nbmake-timeout={TIMEOUT}",
-            copy,
-        ]
-    ).returncode
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # in bytes on a Mac
-    print(f"peak {peak // (1024 if sys.platform == 'darwin' else 1)} kB")
-    sys.exit(code)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("chapters", nargs="*", help="numbers, as in 03; none: every chapter")
     parser.add_argument("--jobs", type=int, default=2, help="chapters at a time")
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=1,
-        help="threads of each; two jobs of two threads on two cores take ten times as long",
-    )
+    parser.add_argument("--threads", type=int, default=1, help="threads of each")
     parser.add_argument("--all", action="store_true", help="execute unchanged ones too")
-    parser.add_argument("--measure", metavar="NOTEBOOK", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        measure(options.measure)
-    paths = [
-        p
-        for p in sorted((ROOT / "book").glob("[0-9]*.ipynb"))
-        if not options.chapters or any(p.name.startswith(n) for n in options.chapters)
-    ]
+    wanted = tuple(options.chapters) or ""
+    paths = [p for p in sorted((ROOT / "book").glob("[0-9]*.ipynb")) if p.name.startswith(wanted)]
     if not paths:
         sys.exit(f"no chapter begins with {' or '.join(options.chapters)}")
-    paths.sort(
-        key=lambda p: -last(p).get("seconds", 30 if p.name[:2] in ("06", "12", "14") else 0)
-    )  # long ones first
+    paths.sort(key=lambda p: -last(p).get("seconds", 30))  # long ones first
     failed, began = 0, time.time()
     with ThreadPoolExecutor(options.jobs) as pool:
-        for n, (path, (what, details)) in enumerate(
-            zip(paths, pool.map(lambda p: execute(p, options.all, options.threads), paths)), 1
-        ):
+        results = pool.map(lambda p: execute(p, options.all, options.threads), paths)
+        for n, (path, (what, details)) in enumerate(zip(paths, results), 1):
             print(f"[{n}/{len(paths)}] {path.stem}: {what} {details}", flush=True)
             failed += what == "FAILED"
     print(f"{len(paths) - failed} passed, {failed} failed, {time.time() - began:.0f} s")

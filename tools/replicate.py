@@ -501,7 +501,7 @@ def take_book(path: Path, commit: str) -> str:
     "The last `make book` as one run more, with the seeds as they stand in the chapter."
     out, told = execute.OUT / path.name, execute.OUT / f"{path.stem}.json"
     about = json.loads(told.read_text(encoding="utf-8")) if told.exists() else {}
-    if about.get("stamp") != execute.stamp(path):
+    if not (about and execute.is_fresh(path, about["threads"])):
         return "not executed as it stands: make book"
     name = (
         f"{path.stem[:2]}-00-{about['instructions']}-{about['threads']}-{re.sub(r'[^A-Za-z0-9]+', '', processor())}"
