@@ -18,9 +18,11 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, reduce
 
+import numpy as np
 from IPython.display import display
+from scipy.special import betaincinv, stdtr
 
 from litbook.figures import powers
 from transformer_lit.corpora.files import shipped
@@ -80,19 +82,10 @@ def within(name: str, value: float, low: float, high: float, *, unit: str = "", 
 def interval(held: int, tried: int, level: float = 0.95) -> tuple[float, float]:
     """Exact interval of a share (Clopper and Pearson 1934): which chances of holding fit `held` of
     `tried`."""
-
-    def at_least(p: float, k: int) -> float:
-        return sum(math.comb(tried, i) * p**i * (1 - p) ** (tried - i) for i in range(k, tried + 1))
-
-    def solve(k: int, target: float) -> float:  # at_least grows with p
-        low, high = 0.0, 1.0
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if at_least(middle, k) < target else (low, middle)
-        return low
-
     tail = (1 - level) / 2
-    return (solve(held, tail) if held else 0.0, solve(held + 1, 1 - tail) if held < tried else 1.0)
+    low = betaincinv(held, tried - held + 1, tail) if held else 0.0
+    high = betaincinv(held + 1, tried - held, 1 - tail) if held < tried else 1.0
+    return float(low), float(high)
 
 
 def number(value: float | None) -> str:
@@ -264,40 +257,14 @@ def surprise(effect: float, record: dict) -> float:
         return 1.0
     spread = max(statistics.stdev(seen), 1e-9 * max(1.0, *map(abs, seen)))
     t = abs(effect - statistics.fmean(seen)) / (spread * math.sqrt(1 + 1 / len(seen)))
-    return student_tail(t, len(seen) - 1)
-
-
-def student_tail(t: float, freedom: int, steps: int = 4000) -> float:
-    """P(T > t) by Simpson's rule over the density, in the angle arctan(t / sqrt(freedom)), where it
-    is cos^(freedom - 1)."""
-
-    def area(low: float, high: float) -> float:
-        h = (high - low) / steps
-        return (
-            h
-            / 3
-            * sum(
-                (1 if i in (0, steps) else 4 if i % 2 else 2)
-                * math.cos(low + i * h) ** (freedom - 1)
-                for i in range(steps + 1)
-            )
-        )
-
-    angle = math.atan(t / math.sqrt(freedom))
-    return area(angle, math.pi / 2) / area(-math.pi / 2, math.pi / 2)
+    return float(stdtr(len(seen) - 1, -t))
 
 
 def allowed(chances: Sequence[float]) -> int:
     """The most claims that may come out otherwise: with these chances of doing so, more happens
     less than once in a thousand (the exact distribution of a sum of independent trials)."""
-    spread = [1.0]
-    for p in chances:
-        spread = [a * (1 - p) + b * p for a, b in zip([*spread, 0.0], [0.0, *spread])]
-    total, k = 0.0, -1
-    while total < 1 - UNLIKELY:
-        k += 1
-        total += spread[k]
-    return k
+    failing = reduce(np.convolve, [[1 - p, p] for p in chances], [1.0])  # P(0 fail), P(1 fails), ...
+    return int(np.searchsorted(np.cumsum(failing), 1 - UNLIKELY))
 
 
 def judge(found: Sequence[dict], record: dict[str, dict]) -> list[str]:
