@@ -44,9 +44,9 @@ from transformer_lit.pocket import (
     refer,
     two_nouns,
 )  # noqa: E402
-from transformer_lit.grammar.choosers import (
+from transformer_lit.grammar.slots import (
     Slots,
-    Unlucky,
+    NoCandidate,
     adjectives_for,
     pick,
     triple_of,
@@ -67,7 +67,8 @@ LAST = (
 
 # Sentences ----------------------------------------------------------------------------------------
 def one(rng: Random, cell: tuple, first: str) -> PocketPair:
-    """Genders and who is meant as in `CELLS`; `first`, S or O, is described first. Unlucky where
+    """Genders and who is meant as in `CELLS`; `first`, S or O, is described first. NoCandidate
+    where
     nothing fits."""
     a_gender, b_gender, who = cell
     frame = pick(rng, frames())
@@ -78,7 +79,7 @@ def one(rng: Random, cell: tuple, first: str) -> PocketPair:
         if x in adjectives_for(b.classes, b.english, remark="graded")
     ]
     if a == b or len(both) < 2:
-        raise Unlucky
+        raise NoCandidate
     named = pick(rng, both)
     other = pick(rng, [x for x in both if x != named])
     slots: Slots = {
@@ -114,7 +115,7 @@ def binding(seed: int, sizes: dict[str, int]) -> dict[str, list[PocketPair]]:
             while True:
                 try:
                     pair = one(rng, *case)
-                except Unlucky:
+                except NoCandidate:
                     continue
                 if part_of(pair.triple) == part and pair.english not in found[part]:
                     break

@@ -22,9 +22,9 @@ from common import BENCH, command, keep, where  # noqa: E402
 from domains import answered, english_french, tests  # noqa: E402
 
 from transformer_lit import data  # noqa: E402
-from transformer_lit.corpora import sampling, training_sets  # noqa: E402
+from transformer_lit.corpora import texts, training_sets  # noqa: E402
 from transformer_lit.serving import confidence  # noqa: E402
-from transformer_lit.corpora.files import file_hash, shipped  # noqa: E402
+from transformer_lit.corpora.files import sha256_file, shipped  # noqa: E402
 
 FITTED = {"tatoeba": "valid-tatoeba", "multi30k": "valid-multi30k", "newstest2013": "valid"}
 TRIED = ("tatoeba", "multi30k", "newstest2014")
@@ -71,12 +71,12 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     made = where()  # now: the first file that is written here changes a checkout
     folder = o.folder or shipped("data/checkpoints/tatoeba-fr")
-    translator, weights = english_french(folder), file_hash(folder / "model.safetensors")
+    translator, weights = english_french(folder), sha256_file(folder / "model.safetensors")
     place = ROOT / ".run/domains" / weights[:12]
     held, sure, chrf = training_sets.mixture_held_out("fr"), [], []
     for name, part in FITTED.items():
         english, references = data.grouped(held[part])
-        some = sampling.evenly(list(zip(english, references)), o.sentences)
+        some = texts.take_evenly(list(zip(english, references)), o.sentences)
         said, own = answered(
             translator, [one for one, _ in some], place / f"fitted-{o.sentences}-{name}.json"
         )

@@ -33,7 +33,7 @@ from transformer_lit.attention_maps import record  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
 from transformer_lit.corpora import training_sets  # noqa: E402
 from transformer_lit.serving.confidence import translate_surely  # noqa: E402
-from transformer_lit.corpora.files import file_hash, shipped, write_json  # noqa: E402
+from transformer_lit.corpora.files import sha256_file, shipped, write_json  # noqa: E402
 from transformer_lit.recipes.recipes import SAMPLES  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
 from transformer_lit.translation import Translator  # noqa: E402
@@ -248,7 +248,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     made = where()  # now: the first record that is written here changes a checkout
     folder = o.folder or shipped("data/checkpoints/tatoeba-fr")
-    translator, weights = english_french(folder), file_hash(folder / "model.safetensors")
+    translator, weights = english_french(folder), sha256_file(folder / "model.safetensors")
     place = ROOT / ".run/domains" / weights[:12]  # other weights, other answers
     copies = copied(translator, place)
     print(*(f"{kind}: {share:.1%} right" for kind, share in copies.items()), sep="\n")

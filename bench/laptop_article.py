@@ -39,7 +39,7 @@ from transformer_lit.loss import shift_right, smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import noam
-from transformer_lit.corpora.files import file_hash, shipped, write_whole
+from transformer_lit.corpora.files import sha256_file, shipped, write_atomic
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.runtime.precision import precision_here
 from transformer_lit.recipes.recipes import rise_and_fall
@@ -278,14 +278,14 @@ class Run:
         )
 
     def save(self, folder):
-        write_whole(
+        write_atomic(
             folder / "log.jsonl",
             lambda part: part.write_text(
                 "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in self.log),
                 encoding="utf-8",
             ),
         )
-        write_whole(
+        write_atomic(
             folder / "checkpoint.pt",
             lambda part: torch.save(
                 dict(
@@ -318,7 +318,7 @@ def record(run, o, typed: str) -> dict:
     corpus = (
         {"name": "pocket"}
         if o.trial
-        else {"name": "tatoeba", "sha256": file_hash(tatoeba_archive())}
+        else {"name": "tatoeba", "sha256": sha256_file(tatoeba_archive())}
     )
     return {
         "command": typed,

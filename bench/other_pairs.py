@@ -30,11 +30,11 @@ from common import BENCH, where  # noqa: E402
 
 from transformer_lit import data  # noqa: E402
 from transformer_lit import cli  # noqa: E402
-from transformer_lit.corpora.archives import TextPair, read_columns  # noqa: E402
+from transformer_lit.corpora.texts import TextPair, read_columns  # noqa: E402
 from transformer_lit.commands import guarded  # noqa: E402
 from transformer_lit.corpora.files import write_json, write_text  # noqa: E402
 from transformer_lit.runs.records import commit  # noqa: E402
-from transformer_lit.corpora.sampling import evenly  # noqa: E402
+from transformer_lit.corpora.texts import take_evenly  # noqa: E402
 
 HOME, RECORD = ROOT / ".run/other-pairs", BENCH / "other-pairs.json"
 # of which the command leaves out some and puts a tenth aside for each test: about 10,000 train
@@ -122,7 +122,7 @@ def shown(folder: Path, number: int = 20) -> list[list[str]]:
     and the answer."""
     sources, references = data.grouped(read_columns(folder / "test.tsv"))
     said = (folder / "hypotheses.txt").read_text("utf-8").split("\n")[:-1]
-    return evenly(
+    return take_evenly(
         [
             [source, refs[0], answer]
             for source, refs, answer in zip(sources, references, said, strict=True)

@@ -58,7 +58,7 @@ from transformer_lit.equal_cost import gap_of  # noqa: E402
 from transformer_lit.evaluation import bleu_of  # noqa: E402
 from transformer_lit.corpora.files import write_json  # noqa: E402
 from transformer_lit.runs.records import commit  # noqa: E402
-from transformer_lit.corpora.sampling import evenly  # noqa: E402
+from transformer_lit.corpora.texts import take_evenly  # noqa: E402
 
 HOME, PACKED, RECORD = ROOT / ".run/own", ROOT / "bench/rows_own", BENCH / "own-pair.json"
 
@@ -347,7 +347,9 @@ def beside(row: dict, home: Path) -> dict:
         made = [line.split("\t") for line in lines]
         known = set(map(sentence_key, texts.tests["tatoeba"][0]))
         return {
-            "shown": evenly([[one, *both] for one, both in zip(french, made, strict=True)], 20),
+            "shown": take_evenly(
+                [[one, *both] for one, both in zip(french, made, strict=True)], 20
+            ),
             "in_test": [sum(sentence_key(one) in known for one in way) for way in zip(*made)],
         }
     sources, _ = texts.tests["tatoeba"]

@@ -28,7 +28,7 @@ from transformer_lit.evaluation import checksum, line_counts
 from transformer_lit.corpora import training_sets
 from transformer_lit.custom_pair import own_pairs, own_report
 from transformer_lit.runs import plan
-from transformer_lit.corpora.archives import TextPair
+from transformer_lit.corpora.texts import TextPair
 from transformer_lit.runs.checkpoints import (
     fill_weights,
     keep_weights,
@@ -36,13 +36,13 @@ from transformer_lit.runs.checkpoints import (
     read_checkpoint,
 )
 from transformer_lit.serving.confidence import pair_scores
-from transformer_lit.corpora.files import shipped, write_whole
+from transformer_lit.corpora.files import shipped, write_atomic
 from transformer_lit.custom_pair.noise import language_faults
 from transformer_lit.custom_pair.own_pairs import Size
 from transformer_lit.runtime.precision import precision_for, precision_here
 from transformer_lit.recipes.recipes import begin_translator, prepare_training
 from transformer_lit.runs.records import commit, hardware
-from transformer_lit.corpora.sampling import evenly
+from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import PairBatches, TrainingConfig, validation_loss
 from transformer_lit.translation import Translator, answers, from_pretrained
@@ -185,7 +185,7 @@ def general(scale: Scale) -> Pairs:
     held = [english for pairs in t.valid.values() for english, _ in pairs]
     held += [english for sources, _ in t.tests.values() for english in sources]
     read = chain.from_iterable(source.read() for source in training_sets.general_files("fr"))
-    return t.train + evenly(data.without(data.clean(read)[0], held), n - len(t.train))
+    return t.train + take_evenly(data.without(data.clean(read)[0], held), n - len(t.train))
 
 
 def monolingual(pairs: int) -> list[str]:
@@ -364,7 +364,7 @@ def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Tr
     recipe.training = replace(recipe.training, seed=job.seed)
     recipe.peak /= 4 if begin else 1
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "tokenizer.json", vocabulary(job, pairs).save)
+    write_atomic(folder / "tokenizer.json", vocabulary(job, pairs).save)
     translator = begin_translator(recipe, pairs, folder, keep=False)
     if begin:
         fill_weights(translator.model, begin)
@@ -541,7 +541,7 @@ def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
         row_itself or job.text in ("general", "shipped")
     ):  # something to read beside the scores
         sources, references = t.tests["tatoeba"]
-        row["shown"] = evenly(
+        row["shown"] = take_evenly(
             list(zip(sources, (refs[0] for refs in references), found["tatoeba"][1])), 20
         )
     if both and job.text == "real" and job.seed == 1:

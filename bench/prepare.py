@@ -14,11 +14,13 @@ from pathlib import Path
 
 CODE ="""
 import sys
-from transformer_lit.corpora.prepare import Preparation, prepare
+from transformer_lit.corpora.prepare import PreparationConfig, prepare_store
 if __name__ == "__main__":
     corpus, pairs, workers, sample, folder = sys.argv[1:]
-    settings = Preparation(corpus, vocabulary=8000, sample=int(sample), pairs=int(pairs) or None)
-    prepare(settings, folder, int(workers))
+    settings = PreparationConfig(
+        corpus, vocabulary=8000, sample=int(sample), pairs=int(pairs) or None
+    )
+    prepare_store(settings, folder, int(workers))
 """
 
 

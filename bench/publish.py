@@ -28,7 +28,7 @@ from transformer_lit.recipes import recipes  # noqa: E402
 from transformer_lit.runs import records  # noqa: E402
 from transformer_lit.commands import command_again  # noqa: E402
 from transformer_lit.serving.confidence import NAME  # noqa: E402
-from transformer_lit.corpora.files import file_hash, shipped, write_json  # noqa: E402
+from transformer_lit.corpora.files import sha256_file, shipped, write_json  # noqa: E402
 from transformer_lit.runtime.precision import precision_losses  # noqa: E402
 from transformer_lit.translation import from_pretrained, save_pretrained  # noqa: E402
 
@@ -51,7 +51,8 @@ def sealed(box):
     "The hash of the weights, into translator.json: they are loaded with it and with no other."
     path = box / "translator.json"
     write_json(
-        path, json.loads(path.read_text("utf-8")) | {"sha256": file_hash(box / "model.safetensors")}
+        path,
+        json.loads(path.read_text("utf-8")) | {"sha256": sha256_file(box / "model.safetensors")},
     )
 
 

@@ -178,7 +178,7 @@ def here(monkeypatch, own):
 
 
 def settings(own, **changes):
-    return prepare.Preparation(
+    return prepare.PreparationConfig(
         str(own / "mine-fr"), **{**dict(vocabulary=400, sample=400), **changes}
     )
 
@@ -187,4 +187,4 @@ def settings(own, **changes):
 def store(own):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSFORMER_LIT_DATA", str(own))
-        return prepare.prepare(settings(own), own / "store")
+        return prepare.prepare_store(settings(own), own / "store")

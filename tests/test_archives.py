@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from made_up import tar
 
-from transformer_lit.corpora import archives
+from transformer_lit.corpora import texts
 
 
 def test_two_sides_belong_together(tmp_path):
     path = tmp_path / "a.tgz"
     path.write_bytes(tar({"x.de-en.en": b"A\n", "x.de-en.de": b"B\n"}))
-    assert list(archives.two_members(path, "x.de-en", "de")) == [
+    assert list(texts.two_members(path, "x.de-en", "de")) == [
         ("A\n", "B\n")
     ], "the two sides don't belong together"
 
@@ -24,23 +24,23 @@ def test_two_sides_belong_together(tmp_path):
 def test_a_byte_order_mark_is_no_part_of_the_first_pair(tmp_path):
     (tmp_path / "a.tsv").write_bytes("\ufeffGo.\tVa !\n\ufeffHi.\tSalut.\n".encode())
     (tmp_path / "b.tsv.gz").write_bytes(gzip.compress("\ufeffGo.\tVa !\r\n".encode()))
-    assert list(archives.read_columns(tmp_path / "a.tsv")) == [
+    assert list(texts.read_columns(tmp_path / "a.tsv")) == [
         ("Go.", "Va !"),
         ("\ufeffHi.", "Salut."),
     ]
-    assert list(archives.read_columns(tmp_path / "b.tsv.gz")) == [("Go.", "Va !")]
+    assert list(texts.read_columns(tmp_path / "b.tsv.gz")) == [("Go.", "Va !")]
 
 
 def test_a_member_that_is_missing_or_short(tmp_path):
     path = tmp_path / "a.tgz"
     path.write_bytes(tar({"training/x.de-en.en": b"A\nB\n", "training/x.de-en.de": b"A\n"}))
     with pytest.raises(ValueError, match="ends before the other"):
-        list(archives.two_members(path, "training/x.de-en", "de"))
+        list(texts.two_members(path, "training/x.de-en", "de"))
     with pytest.raises(ValueError, match="holds no x.de-en.fr"):
-        list(archives.two_members(path, "training/x.de-en", "fr"))
+        list(texts.two_members(path, "training/x.de-en", "fr"))
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(OSError, match="no whole archive"):
-        archives.check_archive(path)
+        texts.check_archive(path)
 
 
 def test_a_text_is_opened_as_it_is_packed(tmp_path):
@@ -50,13 +50,13 @@ def test_a_text_is_opened_as_it_is_packed(tmp_path):
         ("a.tsv.xz", lzma.compress(b"Go.\tVa !\n")),
     ):
         (tmp_path / name).write_bytes(held)
-        with archives.open_text(tmp_path / name) as file:
+        with texts.open_text(tmp_path / name) as file:
             assert file.readline() == b"Go.\tVa !\n", name
 
 
 @pytest.mark.parametrize("error", [OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError])
 def test_whatever_is_wrong_while_reading_is_one_sentence(error):
-    with pytest.raises(ValueError) as caught, archives.readable(Path("a.tsv")):
+    with pytest.raises(ValueError) as caught, texts.readable(Path("a.tsv")):
         raise error("x")
     assert (
         str(caught.value)
@@ -69,7 +69,7 @@ def test_a_line_ends_at_the_newline_byte_and_nowhere_else(tmp_path):
     (tmp_path / "odd.tsv").write_bytes(
         "One\u2028two.\tUn\u2028deux.\n".encode() + b"B\xe9d.\tMal.\tCC-BY\r\nAlone.\n"
     )
-    assert list(archives.read_columns(tmp_path / "odd.tsv")) == [
+    assert list(texts.read_columns(tmp_path / "odd.tsv")) == [
         ("One\u2028two.", "Un\u2028deux."),
         ("B\ufffdd.", "Mal."),
         ("Alone.", ""),
@@ -88,15 +88,15 @@ def test_texts_are_found_in_any_folder_of_a_tar_and_unpacked_twice(tmp_path):
             }
         )
     )
-    assert list(archives.member_lines(path, "x.de-en.de")) == ["A\n", "B\n"]
-    assert list(archives.member_lines(path, "x.de-en.en")) == ["C\n", "D\ufffd"]
-    assert list(archives.member_lines(path, "y.en")) == ["E\n"]
-    assert list(archives.two_members(path, "training/x.de-en", "de")) == [
+    assert list(texts.member_lines(path, "x.de-en.de")) == ["A\n", "B\n"]
+    assert list(texts.member_lines(path, "x.de-en.en")) == ["C\n", "D\ufffd"]
+    assert list(texts.member_lines(path, "y.en")) == ["E\n"]
+    assert list(texts.two_members(path, "training/x.de-en", "de")) == [
         ("C\n", "A\n"),
         ("D\ufffd", "B\n"),
     ], "the two sides don't belong together"
     with pytest.raises(ValueError, match="small.tgz holds no z.en"):
-        list(archives.member_lines(path, "z.en"))
+        list(texts.member_lines(path, "z.en"))
 
 
 def test_two_sides_are_read_without_being_held(tmp_path):
@@ -110,7 +110,7 @@ def test_two_sides_are_read_without_being_held(tmp_path):
         path = tmp_path / f"{n}.tgz"
         path.write_bytes(tar({"x.en": lines, "x.de": lines}))
         tracemalloc.start()
-        assert sum(1 for _ in archives.two_members(path, "x", "de")) == n
+        assert sum(1 for _ in texts.two_members(path, "x", "de")) == n
         most.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert most[1] < 1.5 * most[0] + 5e5, f"memory grows with the archive: {most}"
@@ -122,24 +122,24 @@ def test_a_broken_archive_does_not_go_through(tmp_path):
     flipped[-6] ^= 1  # of the checksum
     path = tmp_path / "a.tgz"
     path.write_bytes(whole)
-    archives.check_archive(path)
+    texts.check_archive(path)
     for broken in whole[:-20], bytes(flipped), b"<html>", b"":
         path.write_bytes(broken)
         with pytest.raises(OSError, match="archive|CRC"):
-            archives.check_archive(path)
+            texts.check_archive(path)
     path.write_bytes(tar({}, "w"))
     with pytest.raises(OSError, match="no file in the archive"):
-        archives.check_archive(path)
+        texts.check_archive(path)
 
 
 def test_a_folder_is_its_texts_in_the_order_of_their_names(tmp_path):
     (tmp_path / "README.md").write_text("no corpus")
     with pytest.raises(ValueError) as caught:
-        archives.folder_sources(tmp_path)
+        texts.folder_sources(tmp_path)
     assert str(caught.value).endswith(".tsv, .tsv.gz, .tsv.xz, .txt, .txt.gz, .txt.xz")
     (tmp_path / "b.tsv").write_text("A\tB\n")
     (tmp_path / "a.txt").write_text("C\tD\n")
-    found = archives.folder_sources(tmp_path)
+    found = texts.folder_sources(tmp_path)
     assert [source.name for source in found] == ["a.txt", "b.tsv"] and list(found[1].read()) == [
         ("A", "B")
     ]
@@ -159,9 +159,9 @@ def test_a_folder_of_texts_is_looked_at_before_hours_of_training(text, words, tm
     (tmp_path / "a.tsv").write_bytes(text.encode("utf-8"))
     if words:
         with pytest.raises(ValueError, match=words):
-            archives.folder_sources(tmp_path)
+            texts.folder_sources(tmp_path)
     else:
-        assert [source.name for source in archives.folder_sources(tmp_path)] == ["a.tsv"]
+        assert [source.name for source in texts.folder_sources(tmp_path)] == ["a.tsv"]
     (tmp_path / "a.tsv").write_bytes("Käse.\tfromage.\n".encode("utf-16"))
     with pytest.raises(ValueError, match="zero bytes"):
-        archives.folder_sources(tmp_path)
+        texts.folder_sources(tmp_path)

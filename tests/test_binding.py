@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import binding
 
 from transformer_lit.pocket import antecedents, two_nouns
-from transformer_lit.grammar.choosers import adjectives_for
+from transformer_lit.grammar.slots import adjectives_for
 from transformer_lit.grammar.french import nouns
 from transformer_lit.tokens import split_words
 from transformer_lit.translation import Translator

@@ -1,4 +1,4 @@
-"""Who fills the slots of a pattern: each chooser draws what fits, and says Unlucky where nothing
+"""Who fills the slots of a pattern: each chooser draws what fits, and says NoCandidate where nothing
 does."""
 
 from collections import Counter
@@ -7,15 +7,15 @@ from random import Random
 import pytest
 
 from transformer_lit import pocket
-from transformer_lit.grammar import choosers
-from transformer_lit.grammar.choosers import (
-    CHOOSERS,
+from transformer_lit.grammar import slots as choosers
+from transformer_lit.grammar.slots import (
+    SLOT_FILLERS,
     PLACED,
-    Unlucky,
+    NoCandidate,
     adjectives_for,
     names,
     pick,
-    plan,
+    slot_order,
     pronouns,
     some_adjectives,
     some_determiner,
@@ -50,8 +50,8 @@ def draws(kind, slots, *arguments, n=99, seed=3):
     rng, found = Random(seed), []
     for _ in range(n):
         try:
-            found.append(CHOOSERS[kind](rng, slots, *arguments))
-        except Unlucky:
+            found.append(SLOT_FILLERS[kind](rng, slots, *arguments))
+        except NoCandidate:
             continue
     assert found, f"{kind} draws nothing"
     return found
@@ -61,7 +61,7 @@ def test_pick_takes_each_and_none_of_none():
     assert pick(Random(1), [7]) == 7 and Counter(
         pick(Random(s), "ab") for s in range(99)
     ).keys() == {*"ab"}
-    with pytest.raises(Unlucky):
+    with pytest.raises(NoCandidate):
         pick(Random(1), [])
     rng, twin = Random(5), Random(5)
     assert (
@@ -125,9 +125,9 @@ def test_nouns_with_their_determiners():
     } == {True, False}
     assert not any(p.plural for p in (some_noun(rng, "animal", one=True) for _ in range(99)))
     assert some_noun(rng, "moon").english == (("the", "d"), ("moon", "n"))
-    with pytest.raises(Unlucky):
+    with pytest.raises(NoCandidate):
         some_noun(rng, "street", but="street")
-    with pytest.raises(Unlucky):
+    with pytest.raises(NoCandidate):
         some_noun(rng, "nothing such")
 
 
@@ -169,7 +169,7 @@ def test_people():
         for p in draws("folk", {"S": noun_phrase(nouns_of("doctor")[0], "the")}, n=400)
     )
     assert (
-        plain(CHOOSERS["who"](None, {}).french) == "qui" and CHOOSERS["us"](None, {}).lemma == "we"
+        plain(SLOT_FILLERS["who"](None, {}).french) == "qui" and SLOT_FILLERS["us"](None, {}).lemma == "we"
     )
     assert not {p.lemma for p in draws("guest", {})} & set(pronouns()) and any(
         p in names() for p in draws("guest", {})
@@ -180,7 +180,7 @@ def test_people():
 
 
 def test_you_is_as_the_one_spoken_to():
-    whom = {v.lemma: CHOOSERS["you"](Random(1), {"Y": v}) for v in draws("vocative", {}, n=400)}
+    whom = {v.lemma: SLOT_FILLERS["you"](Random(1), {"Y": v}) for v in draws("vocative", {}, n=400)}
     said = {lemma: (plain(y.french), y.gender, y.plural) for lemma, y in whom.items()}
     assert said["Dad"] == ("tu", "m", False) == said["Paul"] and said["madam"] == (
         "vous",
@@ -205,10 +205,10 @@ def test_you_is_as_the_one_spoken_to():
 
 def test_pronouns_for_objects():
     friends = noun_phrase(nouns_of("friend")[0], "the", True)
-    assert plain(CHOOSERS["them"](None, {"S": friends}, "S").french) == "les"
-    assert plain(CHOOSERS["them"](None, {"S": friends}, "S").english) == "them"
-    assert plain(CHOOSERS["them"](None, {"O": STREET}, "O").french) == "la"
-    assert plain(CHOOSERS["them"](None, {"O": STREET._replace(gender="m")}, "O").french) == "le"
+    assert plain(SLOT_FILLERS["them"](None, {"S": friends}, "S").french) == "les"
+    assert plain(SLOT_FILLERS["them"](None, {"S": friends}, "S").english) == "them"
+    assert plain(SLOT_FILLERS["them"](None, {"O": STREET}, "O").french) == "la"
+    assert plain(SLOT_FILLERS["them"](None, {"O": STREET._replace(gender="m")}, "O").french) == "le"
     assert not {p.lemma for p in draws("clitic", {"S": pronouns()["I"]})} & {
         "I",
         "we",
@@ -335,15 +335,15 @@ def test_fixed_expressions():
     )
     asked = {"I": Phrase((), (), classes="?")}
     assert (
-        CHOOSERS["mark"](None, asked, "I").french
+        SLOT_FILLERS["mark"](None, asked, "I").french
         == (("?", "^?"),)
-        == CHOOSERS["mark"](None, asked, "I").english
+        == SLOT_FILLERS["mark"](None, asked, "I").english
     )
 
 
 def test_a_plan_fills_what_others_need_first():
     def planned(spec, english):
-        return plan(spec, pocket.parse(english))
+        return slot_order(spec, pocket.parse(english))
 
     assert planned("V=tv did", "S didn't/n V.base O.not .") == [
         ("V", "verb", ["tv", "did"]),
@@ -373,12 +373,12 @@ def test_every_pattern_can_be_filled():
         for _ in range(300):
             slots = {}
             try:
-                for slot, kind, arguments in plan(spec, pocket.parse(en)):
-                    slots[slot] = (pocket.refer if kind == "it" else CHOOSERS[kind])(
+                for slot, kind, arguments in slot_order(spec, pocket.parse(en)):
+                    slots[slot] = (pocket.refer if kind == "it" else SLOT_FILLERS[kind])(
                         rng, slots, *arguments
                     )
                     assert isinstance(slots[slot], (Phrase, Verb, Adjective)), (name, kind)
-            except Unlucky:
+            except NoCandidate:
                 continue
             assert pocket.realise(name, slots, en, fr, choosers.triple_of(slots)).french
             break

@@ -177,7 +177,7 @@ def test_where_a_corpus_lies_or_what_fetches_it(monkeypatch):
         "tatoeba/fra-eng.zip": Path("x/tatoeba/fra-eng.zip"),
         "multi30k/val.de.gz": Path("x/multi30k/val.de.gz"),
     }
-    monkeypatch.setattr("transformer_lit.corpora.download.here", places.get)
+    monkeypatch.setattr("transformer_lit.corpora.download.find_cached", places.get)
     assert cli.describe_place("pocket", "fr") == "comes with the book"
     assert cli.describe_place("tatoeba", "fr") == "in x/tatoeba"
     assert (
@@ -190,7 +190,7 @@ def test_where_a_corpus_lies_or_what_fetches_it(monkeypatch):
 
 
 def test_fetch_counts_hashes_and_names_what_is_too_large(monkeypatch, text):
-    monkeypatch.setattr("transformer_lit.corpora.download.here", lambda file: text)
+    monkeypatch.setattr("transformer_lit.corpora.download.find_cached", lambda file: text)
     monkeypatch.setattr(
         data, "load", lambda name, language: {"train": [("a", "b")] * 2000, "test": []}
     )

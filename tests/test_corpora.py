@@ -68,7 +68,7 @@ def test_a_text_is_what_was_published_however_it_is_packed(tmp_path):
     path = tmp_path / "a.gz"
     for good in gzip.compress(text, 1), gzip.compress(text, 9), b"as packed":
         path.write_bytes(good)
-        corpora.as_published(path, row)
+        corpora.verify_published(path, row)
     for bad, words in (
         (gzip.compress(text)[:-9], "what came is not a whole gzip file"),
         (text, "whole gzip"),
@@ -78,9 +78,9 @@ def test_a_text_is_what_was_published_however_it_is_packed(tmp_path):
     ):
         path.write_bytes(bad)
         with pytest.raises(OSError, match=words):
-            corpora.as_published(path, row)
+            corpora.verify_published(path, row)
     with pytest.raises(OSError, match="^its checksum is not the published one$"):
-        corpora.as_published(path, row | {"bytes": 0})
+        corpora.verify_published(path, row | {"bytes": 0})
 
 
 # Tatoeba ------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_an_archive_that_cant_be_read_says_what_to_do(text, member, tmp_path):
 
 
 def test_who_is_asked_for_the_archive_and_how_large_it_must_be():
-    with mock.patch.object(corpora, "find") as given:
+    with mock.patch.object(corpora, "cached_file") as given:
         corpora.tatoeba_archive(), corpora.tatoeba_archive("de"), corpora.tatoeba_archive(
             "fr", "x/"
         )
@@ -195,7 +195,7 @@ def test_the_publishers_archive_must_be_large_and_has_a_mirror(server, monkeypat
 
 
 def test_where_captions_are_fetched_from():
-    with mock.patch.object(corpora, "find") as given:
+    with mock.patch.object(corpora, "cached_file") as given:
         for side in "en", "fr":
             corpora.multi30k_file("test", side)
     for call, side in zip(given.call_args_list, ("en", "fr"), strict=True):
@@ -225,17 +225,17 @@ def news_archive(path):
 
 def test_a_news_test_is_read_from_its_archive(own, tmp_path):
     path = news_archive(tmp_path / "newstest/test-full.tgz")
-    assert corpora.sgm_lines(path, "2014-fren-ref.fr.sgm") == [" Law & order\n", "fr"]
+    assert corpora.read_sgm(path, "2014-fren-ref.fr.sgm") == [" Law & order\n", "fr"]
     with pytest.raises(ValueError, match="holds no ...-ref.de.sgm: delete it"):
-        corpora.sgm_lines(path, "-ref.de.sgm")
+        corpora.read_sgm(path, "-ref.de.sgm")
     assert (
-        corpora.news_files("newstest2014") == []
+        corpora.newstest_files("newstest2014") == []
     ), "the single files aren't here, and an archive has them"
     assert corpora.news_sides("newstest2014") == [
         [" Law & order\n", "en"],
         [" Law & order\n", "fr"],
     ]
-    with mock.patch.object(corpora, "find", return_value=path) as given:
+    with mock.patch.object(corpora, "cached_file", return_value=path) as given:
         corpora.news_sides("newstest2014", "fr")
     name, urls, check = given.call_args.args
     assert (name, len(urls)) == ("newstest/test-full.tgz", 2) and all(
@@ -246,11 +246,11 @@ def test_a_news_test_is_read_from_its_archive(own, tmp_path):
 
 def test_single_files_come_before_the_archive(own):
     files = [own(f"newstest/en-fr/newstest2014.{side}.gz", "x\n") for side in ("en", "fr")]
-    assert corpora.news_files("newstest2014") == files
+    assert corpora.newstest_files("newstest2014") == files
     with pytest.raises(
         FileNotFoundError, match="newstest2009.en.gz could not be fetched from anywhere"
     ):
-        corpora.news_files("newstest2009")
+        corpora.newstest_files("newstest2009")
 
 
 # What is here -------------------------------------------------------------------------------------

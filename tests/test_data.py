@@ -21,8 +21,8 @@ from web_server import BODIES, archive, server  # noqa: F401
 
 from transformer_lit import data
 from transformer_lit import cli
-from transformer_lit.corpora import published as corpora, reading
-from transformer_lit.corpora.files import file_hash, shipped
+from transformer_lit.corpora import published as corpora, texts
+from transformer_lit.corpora.files import sha256_file, shipped
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL = os.environ.get("TRANSFORMER_LIT_DATA")
@@ -272,7 +272,7 @@ def test_what_chapters_17_and_18_say_of_tatoeba():
 )
 def test_the_tatoeba_parts_are_those_of_the_recorded_runs(run, words, pairs):
     record = json.loads(shipped(f"results/{run}/run.json").read_text(encoding="utf-8"))["data"]
-    if file_hash(data.tatoeba_archive()) != record["sha256"]:
+    if sha256_file(data.tatoeba_archive()) != record["sha256"]:
         pytest.skip("another release of Tatoeba than the one that the run was trained on")
     parts = data.load("tatoeba", "fr", words, pairs)
     assert (
@@ -647,23 +647,23 @@ def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text), encoding="utf-8"))
     assert cli.main(["translate"]) == 0
     assert capsys.readouterr().out == "I'M HUNGRY.\nHI.\n" * 2
-    lone = list(reading.text_lines(io.BytesIO(b"One\rtwo.\r\nThree.\n"), "text"))
+    lone = list(texts.text_lines(io.BytesIO(b"One\rtwo.\r\nThree.\n"), "text"))
     assert lone == ["One\rtwo.", "Three."], "as many lines go out as came in"
     with pytest.raises(ValueError, match="carriage returns alone"):
-        list(reading.text_lines(io.BytesIO(b"One.\rTwo.\r"), "text"))
-    good = reading.text_lines(io.BytesIO(b"One.\nTwo\xe9.\n"), "text")
+        list(texts.text_lines(io.BytesIO(b"One.\rTwo.\r"), "text"))
+    good = texts.text_lines(io.BytesIO(b"One.\nTwo\xe9.\n"), "text")
     assert next(good) == "One.", "a line has its answer before a bad one comes"
     with pytest.raises(ValueError, match="line 2 of text is not UTF-8"):
         next(good)
     for end in b"", b"\n", b"\r\n":
         assert [
-            len(line) for line in reading.text_lines(io.BytesIO(b"x" * 20 + end), "text", 20)
+            len(line) for line in texts.text_lines(io.BytesIO(b"x" * 20 + end), "text", 20)
         ] == [20]
         assert [
             len(line.strip())
-            for line in reading.short_lines(io.BytesIO(b"x" * 20 + end), "text", 20)
+            for line in texts.short_lines(io.BytesIO(b"x" * 20 + end), "text", 20)
         ] == [20]
-        for lines in reading.text_lines, reading.short_lines:
+        for lines in texts.text_lines, texts.short_lines:
             with pytest.raises(ValueError, match="line 1 of .* over 20 "):
                 list(lines(io.BytesIO(b"x" * 21 + end), "text", 20))
     path = tmp_path / "fra-eng.zip"

@@ -31,7 +31,7 @@ def fails(urls, path, check=download.whole_zip):
 
 def another(path):
     row = {"md5": "", "bytes": 7, "sha256": hashlib.sha256(b"A cat.\n").hexdigest()}
-    corpora.as_published(path, row)
+    corpora.verify_published(path, row)
 
 
 def damaged(kind):
@@ -359,14 +359,14 @@ def test_a_download_is_fresh_and_says_nothing(server, tmp_path, capsys):  # noqa
 
 def test_yours_first_then_the_cache_then_the_publisher(server, tmp_path, monkeypatch):  # noqa: F811
     dead = "http://127.0.0.1:9/"
-    assert download.here("x/good.zip") is None
-    kept = download.find("x/good.zip", f"{server}/good/")
+    assert download.find_cached("x/good.zip") is None
+    kept = download.cached_file("x/good.zip", f"{server}/good/")
     assert kept == tmp_path / "cache/transformer-lit/x/good.zip" and kept.read_bytes() == WHOLE
     assert [p.name for p in kept.parent.iterdir()] == [
         "good.zip"
     ], "a download leaves only the file that was asked for"
     assert (
-        download.find("x/good.zip", dead) == kept == download.here("x/good.zip")
+        download.cached_file("x/good.zip", dead) == kept == download.find_cached("x/good.zip")
     ), "what is in the cache is not fetched again"
     assert download.recorded() == {"x/good.zip": hashlib.sha256(WHOLE).hexdigest()}
     own = tmp_path / "own"
@@ -374,7 +374,7 @@ def test_yours_first_then_the_cache_then_the_publisher(server, tmp_path, monkeyp
     (own / "x/good.zip").write_bytes(b"mine, as it is")
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(own))
     assert (
-        download.find("x/good.zip", dead) == own / "x/good.zip"
+        download.cached_file("x/good.zip", dead) == own / "x/good.zip"
     ), "the reader's own folder comes before the cache"
     assert download.places() == [own, tmp_path / "cache/transformer-lit"]
 
@@ -382,7 +382,7 @@ def test_yours_first_then_the_cache_then_the_publisher(server, tmp_path, monkeyp
 def test_a_folder_that_is_named_and_not_there_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path / "mistyped"))
     with pytest.raises(NotADirectoryError, match="mistyped, which is no folder"):
-        download.here("a")
+        download.find_cached("a")
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "corpora").mkdir()
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", "~/corpora")

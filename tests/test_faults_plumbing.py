@@ -28,7 +28,7 @@ from transformer_lit.sublayers import Sublayer
 from transformer_lit import cli
 from transformer_lit.recipes import recipes
 from transformer_lit.runs import records
-from transformer_lit.corpora.files import file_hash
+from transformer_lit.corpora.files import sha256_file
 from transformer_lit.tokens import Vocabulary, split_words
 from transformer_lit.training import save_checkpoint, token_batches
 from transformer_lit.translation import (
@@ -286,7 +286,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     ), "about 6 operations a weight and token"
     assert record["tokens_per_second"] > 0
     assert (
-        record["data"]["sha256"] == file_hash(data.tatoeba_archive())
+        record["data"]["sha256"] == sha256_file(data.tatoeba_archive())
         and record["data"]["train"] == 40
     )
     assert record["data"]["leak_by_sentence"] == 0, "the test set leaks into training"

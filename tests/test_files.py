@@ -36,21 +36,21 @@ def test_an_installed_package_holds_them_inside(tmp_path, monkeypatch):
 def test_a_hash_is_sha_256_of_the_bytes(tmp_path):
     (tmp_path / "abc").write_bytes(b"abc")
     assert (
-        files.file_hash(tmp_path / "abc")
+        files.sha256_file(tmp_path / "abc")
         == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     )
     large = bytes(range(256)) * 5000  # more than one piece
     (tmp_path / "large").write_bytes(large)
-    assert files.file_hash(str(tmp_path / "large")) == hashlib.sha256(large).hexdigest()
+    assert files.sha256_file(str(tmp_path / "large")) == hashlib.sha256(large).hexdigest()
 
 
 def test_the_cache_lies_where_the_system_keeps_such_things(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert files.cache_folder() == tmp_path / "transformer-lit"
+    assert files.cache_dir() == tmp_path / "transformer-lit"
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert files.cache_folder() == Path.home() / ".cache" / "transformer-lit"
+    assert files.cache_dir() == Path.home() / ".cache" / "transformer-lit"
     monkeypatch.setenv("XDG_CACHE_HOME", "")  # empty is as good as not set
-    assert files.cache_folder() == Path.home() / ".cache" / "transformer-lit"
+    assert files.cache_dir() == Path.home() / ".cache" / "transformer-lit"
 
 
 def test_json_is_whole_readable_and_ends_its_line(tmp_path):
@@ -84,11 +84,11 @@ def test_a_file_that_cant_be_written_leaves_the_old_one(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="the old one stands: the disk is full"):
-        files.write_whole(path, full)
+        files.write_atomic(path, full)
     with pytest.raises(TypeError):
         files.write_json(path, {"no JSON": object()})
     with pytest.raises(OSError) as caught:
-        files.write_whole(tmp_path / "new.json", full)
+        files.write_atomic(tmp_path / "new.json", full)
     assert str(caught.value).endswith(
         "new.json can't be written: the disk is full"
     ), "there was no old one"
@@ -98,7 +98,7 @@ def test_a_file_that_cant_be_written_leaves_the_old_one(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        files.write_whole(path, stopped)
+        files.write_atomic(path, stopped)
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["run.json"]
 
 

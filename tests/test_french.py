@@ -13,14 +13,14 @@ from transformer_lit.grammar.french import (
     Verb,
     adjectives,
     after_not,
-    agreeing,
+    agree,
     an_or_a,
     determiner,
     english_plural,
     english_verb,
     feminine,
     french_plural,
-    french_verb,
+    conjugate,
     future,
     imperfect,
     irregular,
@@ -182,35 +182,35 @@ def test_more_of_past_and_future():
 
 def test_a_verb_goes_with_its_subject():
     assert with_etre() >= {"aller", "venir", "tomber", "passer"}
-    assert [french_verb("aller", form, GIRLS) for form in ("inf", "aux", "part", "fut")] == [
+    assert [conjugate("aller", form, GIRLS) for form in ("inf", "aux", "part", "fut")] == [
         "aller",
         "sont",
         "allées",
         "iront",
     ]
-    assert [french_verb("voir", form, GIRLS) for form in ("aux", "part", "agreed")] == [
+    assert [conjugate("voir", form, GIRLS) for form in ("aux", "part", "agreed")] == [
         "ont",
         "vu",
         "vues",
     ]
-    assert [french_verb(verb, "order", THOU) for verb in ("aller", "ouvrir", "finir")] == [
+    assert [conjugate(verb, "order", THOU) for verb in ("aller", "ouvrir", "finir")] == [
         "va",
         "ouvre",
         "finis",
     ]
     assert (
-        french_verb("manger", "pres", None) == "mange"
-        and french_verb("manger", "part", None) == "mangé"
+        conjugate("manger", "pres", None) == "mange"
+        and conjugate("manger", "part", None) == "mangé"
     )
     with pytest.raises(AssertionError, match="tomber must agree"):
-        french_verb("tomber", "part", None)
-    assert [agreeing("né", gender, plural) for gender in "mf" for plural in (False, True)] == [
+        conjugate("tomber", "part", None)
+    assert [agree("né", gender, plural) for gender in "mf" for plural in (False, True)] == [
         "né",
         "nés",
         "née",
         "nées",
     ]
-    assert agreeing("pris", "m", True) == "pris"
+    assert agree("pris", "m", True) == "pris"
 
 
 def test_english_forms():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_lit.corpora.files import file_hash
+from transformer_lit.corpora.files import sha256_file
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -263,7 +263,7 @@ def test_a_recorded_run_says_what_it_was(folder):
                 (ROOT / f"book/results/bench/domains-{box}.json").read_text(encoding="utf-8")
             )
             assert (
-                told["weights"] == file_hash(ROOT / "data/checkpoints" / box / "model.safetensors")
+                told["weights"] == sha256_file(ROOT / "data/checkpoints" / box / "model.safetensors")
                 and len(told["tests"]) == 8
             )
         else:

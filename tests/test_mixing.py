@@ -19,9 +19,9 @@ import temperature as on_temperature
 from transformer_lit import wmt
 from transformer_lit.corpora import prepare, training_sets
 from transformer_lit.recipes import experiments, large_runs, mixing
-from transformer_lit.corpora.archives import Source
+from transformer_lit.corpora.texts import TextSource
 from transformer_lit.recipes.copying import VARIANTS
-from transformer_lit.corpora.files import file_hash
+from transformer_lit.corpora.files import sha256_file
 from transformer_lit.translation import from_pretrained
 
 KINDS = {"few": 10, "many": 1000}
@@ -30,7 +30,7 @@ WORDS = "red blue green small big old new cat dog bird tree house car boat cup p
 
 def text(name, n):
     "Pairs of one kind, all different."
-    return Source(
+    return TextSource(
         name,
         (),
         lambda: [
@@ -58,7 +58,7 @@ def store(tmp_path, monkeypatch):
         "valid-law": [("law red.", "le red")],
         "test": [("y", "z")],
     }
-    return prepare.prepare(prepare.Preparation("mixture-en-fr", 300), tmp_path / "store", held=held)
+    return prepare.prepare_store(prepare.PreparationConfig("mixture-en-fr", 300), tmp_path / "store", held=held)
 
 
 def test_shares_by_temperature():
@@ -183,10 +183,10 @@ def test_what_a_mixture_is_made_of(monkeypatch):
     """Near-copies go from every kind; of the general text four kinds are held out by English
     sentence."""
     made = {
-        name: Source(name, (), lambda name=name: [(f"{name} {k}", f"{name} {k}") for k in range(3)])
+        name: TextSource(name, (), lambda name=name: [(f"{name} {k}", f"{name} {k}") for k in range(3)])
         for name in ("t", "m", "n")
     }
-    law = Source(
+    law = TextSource(
         "canada_laws.tsv.xz",
         (Path("canada_laws.tsv.xz"),),
         lambda: [(f"section {k} of {WORDS[k % 16]}", f"article {k}") for k in range(2000)],
@@ -280,7 +280,7 @@ def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(
         further, tmp_path / "further", tmp_path / "store", device="cpu"
     )
     assert (
-        went_on["first_weights"] == file_hash(tmp_path / "run/model.safetensors")
+        went_on["first_weights"] == sha256_file(tmp_path / "run/model.safetensors")
         and "first_weights" not in record
     )
     (tmp_path / "published/data/checkpoints").mkdir(parents=True)

@@ -21,7 +21,7 @@ from transformer_lit.recipes import recipes
 from transformer_lit.runs import limits, lock, plan, records, stops, weights
 from transformer_lit.runtime import progress
 from transformer_lit.runs.checkpoints import named_tensors, read_checkpoint, write_tensors
-from transformer_lit.corpora.files import write_whole
+from transformer_lit.corpora.files import write_atomic
 from transformer_lit.recipes.recipes import Recipe, train_translator
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, save_checkpoint
@@ -325,7 +325,7 @@ def test_a_stop_in_the_middle_of_writing_leaves_the_old_file(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_whole(path, write)
+        write_atomic(path, write)
     assert held(tmp_path) == {Path("kept"): b"old"}
 
 
@@ -547,7 +547,7 @@ def test_the_shipped_weights_have_their_sums(tmp_path):
     for name in "tatoeba-fr", "pocket", "mixture-fr":
         folder = files.shipped(f"data/checkpoints/{name}")
         kept = json.loads((folder / "translator.json").read_text("utf-8"))
-        assert kept["sha256"] == files.file_hash(folder / "model.safetensors")
+        assert kept["sha256"] == files.sha256_file(folder / "model.safetensors")
         raw = bytearray((folder / "model.safetensors").read_bytes())
         (tmp_path / "translator.json").write_text(json.dumps(kept))
         if (folder / "tokenizer.json").exists():

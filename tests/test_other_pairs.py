@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import other_pairs
 
-from transformer_lit.corpora import archives
+from transformer_lit.corpora import texts
 from transformer_lit.custom_pair.spaceless import without_spaces
 
 
@@ -40,7 +40,7 @@ def test_a_trial_of_the_command_becomes_a_record(tmp_path, capsys):
         one["data"]["train"] == 48 for one in found.values()
     )
     for name, one in found.items():
-        held = [tuple(pair[:2]) for pair in archives.read_columns(home / name / "test.tsv")]
+        held = [tuple(pair[:2]) for pair in texts.read_columns(home / name / "test.tsv")]
         assert 0 < len(one["shown"]) <= 20 and all(
             (source, reference) in held for source, reference, _ in one["shown"]
         )

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from transformer_lit.grammar.pairs import read_pairs, words_known, write_pairs
+from transformer_lit.grammar.file import read_pairs, known_words_filter, write_pairs
 
 DOG = ("The dog eats.", "Le chien mange.", ((0, 0), (1, 1), (2, 2)), "eats", "dog|eat|-")
 CAT = ("The cat eats.", "Le chat mange.", ((0, 0), (1, 1), (2, 2)), "eats", "cat|eat|-")
@@ -31,9 +31,9 @@ def test_another_file_is_refused(tmp_path):
 
 
 def test_known_words():
-    knows = words_known([DOG] * 3)
-    assert knows(DOG) and not knows(CAT) and not words_known([DOG] * 2)(DOG)
+    knows = known_words_filter([DOG] * 3)
+    assert knows(DOG) and not knows(CAT) and not known_words_filter([DOG] * 2)(DOG)
     assert not knows((*DOG[:1], CAT[1], *DOG[2:])) and not knows(
         (CAT[0], *DOG[1:])
     ), "both languages count"
-    assert words_known([CAT], at_least=1)(CAT)
+    assert known_words_filter([CAT], at_least=1)(CAT)

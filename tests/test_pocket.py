@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from transformer_lit import pocket
-from transformer_lit.grammar.choosers import Unlucky
-from transformer_lit.corpora.files import file_hash, shipped
+from transformer_lit.grammar.slots import NoCandidate
+from transformer_lit.corpora.files import sha256_file, shipped
 from transformer_lit.grammar.french import Phrase, adjectives, noun_phrase, nouns_of, verbs
 from transformer_lit.tokens import join_words, split_words
 
@@ -66,7 +66,7 @@ def french_nouns():
 
 def test_the_file_is_the_one_that_the_readme_names():
     path = shipped("data/pocket.tsv.gz")
-    assert file_hash(path) == pocket.POCKET_SHA256
+    assert sha256_file(path) == pocket.POCKET_SHA256
     assert pocket.POCKET_SHA256 in (ROOT / "data" / "README.md").read_text(
         "utf-8"
     ), "data/README.md records another SHA-256"
@@ -448,7 +448,7 @@ def test_two_nouns_of_a_frame_differ():
     for seed in range(3000):
         try:
             first, _, second = pocket.it_pair(Random(seed), ("m", "m", "S")).triple.split("|")
-        except Unlucky:
+        except NoCandidate:
             continue
         assert first != second
 

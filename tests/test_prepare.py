@@ -26,11 +26,11 @@ from transformer_lit.corpora import store as store_
 def test_from_the_archives_to_a_store(served, tmp_path):
     corpus = f"wmt14-en-{served}"
     Statmt.cut.add("wmt13/training-parallel-commoncrawl.tgz")
-    settings = prepare.Preparation(corpus, vocabulary=400, sample=500)
+    settings = prepare.PreparationConfig(corpus, vocabulary=400, sample=500)
     with pytest.raises(FileNotFoundError) as broken:
-        prepare.prepare(settings, tmp_path / "store")
+        prepare.prepare_store(settings, tmp_path / "store")
     assert one_sentence(str(broken.value)) and "What came is kept" in str(broken.value)
-    store = prepare.prepare(settings, tmp_path / "store")
+    store = prepare.prepare_store(settings, tmp_path / "store")
     asked = [start for name, start in Statmt.asked if name.endswith("commoncrawl.tgz")]
     assert len(asked) == 2 and asked[1] > 0, "the next try must go on where the last one broke off"
     tokens = store.tokens()
@@ -50,7 +50,7 @@ def test_from_the_archives_to_a_store(served, tmp_path):
         part: [tuple(map(data.tidy, p)) for p in HELD[part]] for part in HELD
     }
     before = len(Statmt.asked)
-    prepare.prepare(settings, tmp_path / "store")
+    prepare.prepare_store(settings, tmp_path / "store")
     assert len(Statmt.asked) == before, "what is here is not fetched again"
 
 
@@ -107,9 +107,9 @@ def test_several_processes_and_small_shards_give_the_same(own, store, tmp_path, 
 
 def test_a_second_run_reuses_and_a_changed_one_is_refused(own, store, monkeypatch):
     monkeypatch.setattr(prepare, "write_store", None)
-    assert list(prepare.prepare(settings(own), own / "store")) == list(store)
+    assert list(prepare.prepare_store(settings(own), own / "store")) == list(store)
     with pytest.raises(ValueError) as caught:
-        prepare.prepare(settings(own, vocabulary=500), own / "store")
+        prepare.prepare_store(settings(own, vocabulary=500), own / "store")
     assert one_sentence(str(caught.value)) and "vocabulary=400; now vocabulary=500" in str(
         caught.value
     )
@@ -121,7 +121,7 @@ def test_a_changed_input_is_refused(own, store, monkeypatch):
     path.write_bytes(before + b"One more.\tEncore un.\n")
     try:
         with pytest.raises(ValueError, match="prepared with other inputs"):
-            prepare.prepare(settings(own), own / "store")
+            prepare.prepare_store(settings(own), own / "store")
     finally:
         path.write_bytes(before)
 
@@ -132,13 +132,13 @@ def test_a_store_can_be_carried_to_where_its_corpus_is_not(own, tmp_path, monkey
 
     corpus = tmp_path / "ours-fr"
     shutil.copytree(own / "mine-fr", corpus)
-    wanted = prepare.Preparation(str(corpus), vocabulary=400, sample=400)
-    before = list(prepare.prepare(wanted, tmp_path / "store"))
+    wanted = prepare.PreparationConfig(str(corpus), vocabulary=400, sample=400)
+    before = list(prepare.prepare_store(wanted, tmp_path / "store"))
     shutil.rmtree(corpus)
-    assert list(prepare.prepare(wanted, tmp_path / "store")) == before
+    assert list(prepare.prepare_store(wanted, tmp_path / "store")) == before
     with pytest.raises(ValueError, match="vocabulary=400; now vocabulary=500"):
-        prepare.prepare(dataclasses.replace(wanted, vocabulary=500), tmp_path / "store")
-    monkeypatch.setattr(download, "find", None)
+        prepare.prepare_store(dataclasses.replace(wanted, vocabulary=500), tmp_path / "store")
+    monkeypatch.setattr(download, "cached_file", None)
     assert (
         training_sets.inputs_here("wmt14-en-de") is None
     ), "nothing may be fetched only to compare hashes"
@@ -158,12 +158,12 @@ def unbroken(own):
     (corpus / "a.tsv").write_bytes(
         text(f"{e}\t{o}" for e, o in PAIRS[:800] + PAIRS[:400] + PAIRS[800:1000])
     )
-    again = prepare.Preparation(str(corpus), vocabulary=400, sample=400)
+    again = prepare.PreparationConfig(str(corpus), vocabulary=400, sample=400)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSFORMER_LIT_DATA", str(own))
         for function, sizes in SIZES:
             patch.setattr(function, "__defaults__", sizes)
-        store = prepare.prepare(again, own / "unbroken")
+        store = prepare.prepare_store(again, own / "unbroken")
     assert store.manifest["counts"]["repeated"] > 300 and len(store.parts) > 5
     return again, store
 
@@ -194,7 +194,7 @@ def test_a_preparation_stops_in_time_and_goes_on(
         **{**vars(time), "monotonic": lambda: asked.append(1) or len(asked) % cycle}
     )
     monkeypatch.setattr(store_, "time", clock)
-    while (store := prepare.prepare(small, tmp_path / "store", workers, until=cycle - 2)) is None:
+    while (store := prepare.prepare_store(small, tmp_path / "store", workers, until=cycle - 2)) is None:
         calls += 1
         assert not (tmp_path / "store").exists()
         assert calls < 50, "a stopped preparation never ends: does it read past what is done?"
@@ -241,7 +241,7 @@ def test_a_full_disk_or_a_stop_anywhere_and_the_same_store(
     monkeypatch.setattr(owner, name, harmed)
     for _ in range(9):
         try:
-            store = prepare.prepare(small, tmp_path / "store")
+            store = prepare.prepare_store(small, tmp_path / "store")
             break
         except (OSError, KeyboardInterrupt) as caught:
             assert not (tmp_path / "store").exists(), "half a store has the name of a whole one"
@@ -270,15 +270,15 @@ def test_a_shard_that_is_whole_is_not_made_again(small, unbroken, tmp_path, monk
         lambda *a, real=prepare.Subwords.build: made.append("subwords") or real(*a),
     )
     with pytest.raises(KeyboardInterrupt):
-        prepare.prepare(small, tmp_path / "store")
-    same_store(prepare.prepare(small, tmp_path / "store"), unbroken[1])
+        prepare.prepare_store(small, tmp_path / "store")
+    same_store(prepare.prepare_store(small, tmp_path / "store"), unbroken[1])
     assert made == ["subwords"] + [
         f"ids-{n:03d}.bin" for n in (0, 1, 2, 2, *range(3, len(unbroken[1].parts)))
     ]
 
 
 def test_other_settings_begin_anew(small, tmp_path, monkeypatch):
-    assert prepare.prepare(small, tmp_path / "store", until=0) is None
+    assert prepare.prepare_store(small, tmp_path / "store", until=0) is None
     other = dataclasses.replace(small, vocabulary=350)
     begun = sorted(path.name for path in (tmp_path / "store.part").glob("ids-*.bin"))
     assert begun
@@ -286,12 +286,12 @@ def test_other_settings_begin_anew(small, tmp_path, monkeypatch):
         ValueError,
         match="a preparation that isn't done, begun with vocabulary=.*take another folder",
     ):
-        prepare.prepare(other, tmp_path / "store")
+        prepare.prepare_store(other, tmp_path / "store")
     assert (
         sorted(path.name for path in (tmp_path / "store.part").glob("ids-*.bin")) == begun
     ), "what took hours was thrown away"
     shutil.rmtree(tmp_path / "store.part")
-    assert len(prepare.prepare(other, tmp_path / "store").tokens()) == 350
+    assert len(prepare.prepare_store(other, tmp_path / "store").tokens()) == 350
 
 
 def killed(given):
@@ -304,9 +304,9 @@ def test_a_killed_worker_is_one_sentence_and_the_shards_are_kept(
     with monkeypatch.context() as patch:
         patch.setattr(prepare, "encode_chunk", killed)
         with pytest.raises(ChildProcessError) as caught:
-            prepare.prepare(small, tmp_path / "store", workers=2)
+            prepare.prepare_store(small, tmp_path / "store", workers=2)
     assert one_sentence(str(caught.value)) and "a worker was killed" in str(caught.value)
-    same_store(prepare.prepare(small, tmp_path / "store", workers=2), unbroken[1])
+    same_store(prepare.prepare_store(small, tmp_path / "store", workers=2), unbroken[1])
 
 
 def test_the_command_stops_in_time_while_it_prepares(small, own, tmp_path, capsys):
@@ -351,7 +351,7 @@ def test_a_bad_file_is_one_sentence(tmp_path, name, content, words):
     folder.mkdir()
     (folder / name).write_bytes(content)
     with pytest.raises((ValueError, OSError)) as caught:
-        prepare.prepare(prepare.Preparation(str(folder), vocabulary=300), tmp_path / "store")
+        prepare.prepare_store(prepare.PreparationConfig(str(folder), vocabulary=300), tmp_path / "store")
     assert one_sentence(str(caught.value)) and words in str(caught.value)
 
 
@@ -389,7 +389,7 @@ def test_bytes_that_are_no_text_are_counted(own, tmp_path):
     (folder / "x.tsv").write_bytes(
         b"".join(b"Good %d.\tBon %d.\n" % (n, n) for n in range(20)) + b"B\xe9d.\tMal.\n"
     )
-    store = prepare.prepare(prepare.Preparation(str(folder), vocabulary=300), tmp_path / "store")
+    store = prepare.prepare_store(prepare.PreparationConfig(str(folder), vocabulary=300), tmp_path / "store")
     assert len(store) == 20 and store.manifest["counts"]["garbled"] == 1
 
 
@@ -402,7 +402,7 @@ def test_memory_stays_flat(own, tmp_path):
 
     tokenizer = own / "store" / "tokenizer.json"
     if not tokenizer.exists():
-        prepare.prepare(settings(own), own / "store")
+        prepare.prepare_store(settings(own), own / "store")
 
     def endless():
         for n in range(10**9):
@@ -432,7 +432,7 @@ def test_memory_stays_flat(own, tmp_path):
 
 
 def test_a_sample_is_spread_evenly():
-    counting = prepare.Source("n", (), lambda: [(f" {n}", f"{n}") for n in range(10)])
+    counting = prepare.TextSource("n", (), lambda: [(f" {n}", f"{n}") for n in range(10)])
     assert list(prepare.sample_lines([counting], 3)) == ["0", "0", "4", "4", "7", "7"]
     assert len(list(prepare.sample_lines([counting], 99))) == 20
     assert len(list(prepare.sample_lines([counting], 99, pairs=4))) == 8
@@ -530,8 +530,8 @@ def test_a_store_is_prepared_by_one_at_a_time(small, tmp_path):
     with open(place / lock.NAME, "a+b") as file:
         lock.take(file)
         with pytest.raises(BlockingIOError, match="another command prepares .*store: let it end"):
-            prepare.prepare(small, tmp_path / "store")
-    assert prepare.prepare(small, tmp_path / "store") is not None and not place.exists()
+            prepare.prepare_store(small, tmp_path / "store")
+    assert prepare.prepare_store(small, tmp_path / "store") is not None and not place.exists()
 
 
 def test_a_folder_of_somebody_elses_is_not_grown_in(tmp_path):

@@ -14,7 +14,7 @@ from transformer_lit.data import load, shared_english
 from transformer_lit.model import TransformerConfig
 from transformer_lit.recipes import recipes
 from transformer_lit.runs import records
-from transformer_lit.corpora.files import file_hash
+from transformer_lit.corpora.files import sha256_file
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.runtime.precision import precision_here
 from transformer_lit.recipes.recipes import (
@@ -304,7 +304,7 @@ def test_a_corpus_is_described_with_what_it_leaks(tmp_path):
         told["pairs"],
         told["train"],
         told["distinct_english"],
-    ) == ("tatoeba", file_hash(file), 18, 12, 18)
+    ) == ("tatoeba", sha256_file(file), 18, 12, 18)
     assert (
         told["leak_by_sentence"] == 0 == told["leak_by_pair"]
         and describe(PARTS, file, "pocket")["name"] == "pocket"

@@ -79,7 +79,7 @@ def test_pairs_lie_on_the_disk_as_the_chapter_draws_them(tmp_path):
     assert np.fromfile(tmp_path / "ids-001.bin", np.uint16).tolist() == [4, 2, 1, 2]
     records = writer.state["shards"]
     assert [(w["pairs"], w["tokens"]) for w in records] == [(2, 11), (1, 4)]
-    assert records[1]["ids"] == files.file_hash(tmp_path / "ids-001.bin")
+    assert records[1]["ids"] == files.sha256_file(tmp_path / "ids-001.bin")
     again = store_.ShardWriter(tmp_path)
     assert again.state == writer.state and again.state["chunks"] == 2 and again.most == 1 << 25
 
@@ -109,7 +109,7 @@ def chunks(store, *numbers):
     "Chunks of ten pairs of a store, with keys by their place."
     for n in numbers:
         pairs = range(10 * n, 10 * n + 10)
-        ids = np.concatenate([side for i in pairs for side in store.sides(i)])
+        ids = np.concatenate([side for i in pairs for side in store.ids(i)])
         yield store_.Chunk(
             ids,
             store.lengths[10 * n : 10 * n + 10].astype(np.int64),
@@ -125,7 +125,7 @@ def test_a_repeat_in_a_later_chunk_is_not_written(store, tmp_path):
         writer.state["counts"] == {"given": 30, "kept": 20, "repeated": 10}
         and writer.state["shards"][0]["pairs"] == 20
     )
-    ids = [i for k in range(20) for side in store.sides(k) for i in side]
+    ids = [i for k in range(20) for side in store.ids(k) for i in side]
     assert np.fromfile(tmp_path / "ids-000.bin", np.uint16).tolist() == ids
     (tmp_path / "few").mkdir()
     forgetful = store_.ShardWriter(tmp_path / "few", slots=1)

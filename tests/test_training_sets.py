@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from transformer_lit import data
-from transformer_lit.corpora import archives, download, published as corpora, training_sets
-from transformer_lit.corpora.files import file_hash
+from transformer_lit.corpora import download, texts, published as corpora, training_sets
+from transformer_lit.corpora.files import sha256_file
 
 
 def test_wmts_archives_are_asked_for_where_they_lie(monkeypatch):
@@ -25,7 +25,7 @@ def test_wmts_archives_are_asked_for_where_they_lie(monkeypatch):
     name, urls, check = asked[-1]
     assert (
         urls == [root + "wmt14/training-parallel-nc-v9.tgz" for root in corpora.STATMT]
-        and check is archives.check_archive
+        and check is texts.check_archive
     )
     assert german[1].read.args[1:] == ("commoncrawl.de-en", "de"), "a text of another archive"
 
@@ -38,7 +38,7 @@ def test_small_sources(monkeypatch, tmp_path):
         "de",
     ) and training_sets.tatoeba_source("de").files == (tmp_path,)
     monkeypatch.setattr(data, "read_multi30k", lambda *given: given)
-    monkeypatch.setattr(download, "here", lambda name: None if "2010" in name else name)
+    monkeypatch.setattr(download, "find_cached", lambda name: None if "2010" in name else name)
     monkeypatch.setattr(data, "parts_of_wmt14", lambda language: {"train": [language]})
     one = training_sets.multi30k_source("fr")
     assert one.files == ("multi30k/train.en.gz", "multi30k/train.fr.gz") and one.read() == (
@@ -51,7 +51,7 @@ def test_small_sources(monkeypatch, tmp_path):
 
 def test_general_text_is_your_folder_and_two_more(monkeypatch, tmp_path):
     (tmp_path / "a.txt").write_text("C\tD\n")
-    monkeypatch.setattr(download, "here", lambda name: tmp_path)
+    monkeypatch.setattr(download, "find_cached", lambda name: tmp_path)
     monkeypatch.setattr(training_sets, "tatoeba_source", str.upper)
     monkeypatch.setattr(training_sets, "news_source", str.title)
     assert [getattr(s, "name", s) for s in training_sets.general_sources("fr")] == [
@@ -59,7 +59,7 @@ def test_general_text_is_your_folder_and_two_more(monkeypatch, tmp_path):
         "FR",
         "Fr",
     ]
-    monkeypatch.setattr(download, "here", lambda name: None)
+    monkeypatch.setattr(download, "find_cached", lambda name: None)
     with pytest.raises(FileNotFoundError, match="a folder that holds general/en-fr"):
         training_sets.general_sources("fr")
 
@@ -171,7 +171,7 @@ def test_inputs_are_described_and_never_fetched_to_be_compared(monkeypatch, tmp_
     (mine / "b.tsv").write_text("A\tB\n")
     made = training_sets.inputs_of(training_sets.sources_of(str(mine)))
     assert made == [
-        {"source": "b.tsv", "file": "b.tsv", "bytes": 4, "sha256": file_hash(mine / "b.tsv")}
+        {"source": "b.tsv", "file": "b.tsv", "bytes": 4, "sha256": sha256_file(mine / "b.tsv")}
     ]
     assert (
         training_sets.inputs_here(str(mine)) == made
@@ -187,5 +187,5 @@ def test_inputs_are_described_and_never_fetched_to_be_compared(monkeypatch, tmp_
     )
     assert training_sets.files_needed("general-en-de") == ["tatoeba/deu-eng.zip"]
     assert len(training_sets.files_needed("multi30k-en-fr")) == 6
-    monkeypatch.setattr(download, "here", lambda name: None)
+    monkeypatch.setattr(download, "find_cached", lambda name: None)
     assert training_sets.inputs_here("wmt14-en-de") is None

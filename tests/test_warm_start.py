@@ -10,7 +10,7 @@ import torch
 from transformer_lit import wmt
 from transformer_lit.corpora import prepare
 from transformer_lit.recipes import experiments, large_runs, mixing, warm_start
-from transformer_lit.corpora.archives import Source
+from transformer_lit.corpora.texts import TextSource
 from transformer_lit.tokens import Subwords
 from transformer_lit.translation import create_joint, create_translator, save_pretrained
 
@@ -95,10 +95,10 @@ def test_the_book_is_the_shipped_translator():
 
 def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
     text = [(f"low {k} lower", f"bas {k}") for k in range(20)]
-    monkeypatch.setattr(prepare, "sources_of", lambda corpus: [Source("t", (), lambda: text)])
+    monkeypatch.setattr(prepare, "sources_of", lambda corpus: [TextSource("t", (), lambda: text)])
     monkeypatch.setattr(prepare, "inputs_here", lambda corpus: None)
-    store = prepare.prepare(
-        prepare.Preparation("mixture-en-fr", 270),
+    store = prepare.prepare_store(
+        prepare.PreparationConfig("mixture-en-fr", 270),
         tmp_path / "store",
         held={"valid": text[:1], "test": text[:1]},
     )

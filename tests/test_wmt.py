@@ -30,7 +30,7 @@ from transformer_lit.recipes import answers, experiments, large_runs
 from transformer_lit.runs import checkpoints as checkpoint
 from transformer_lit.runtime import compiling
 from transformer_lit.runtime.distributed import LOOPBACK
-from transformer_lit.corpora.sampling import evenly
+from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.training import Trainer, collate, token_batches
 
 MODEL = dict(
@@ -742,7 +742,7 @@ def test_what_does_not_fit_a_run_is_one_sentence(own, store, tmp_path, monkeypat
     experiments.run_experiment(experiment(own, steps=2), tmp_path / "run", own / "store")
     with pytest.raises(ValueError, match="steps=2; now steps=4"):
         experiments.run_experiment(experiment(own, steps=4), tmp_path / "run", own / "store")
-    prepare.prepare(settings(own, vocabulary=500), tmp_path / "other")
+    prepare.prepare_store(settings(own, vocabulary=500), tmp_path / "other")
     with pytest.raises(ValueError) as caught:
         experiments.run_experiment(
             experiment(own, steps=2, size=500), tmp_path / "run", tmp_path / "other"
@@ -759,7 +759,7 @@ def test_a_checkpoint_of_another_vocabulary_or_cut_short(own, store, tmp_path, m
     path = folder / "checkpoint.safetensors"
     whole = path.read_bytes()
     other = tmp_path / "other"
-    bigger = prepare.prepare(settings(own, vocabulary=500), tmp_path / "store500")
+    bigger = prepare.prepare_store(settings(own, vocabulary=500), tmp_path / "store500")
     _, run, batches = experiments.begin(
         dataclasses.replace(e, size=500), bigger, other, torch.device("cpu")
     )
@@ -1058,7 +1058,7 @@ def test_a_look_measures_what_chapter_12_measures(own, store, tmp_path, monkeypa
 
 def test_some_lines_evenly_and_the_kept_steps():
     assert (
-        evenly(range(10), 3) == [0, 3, 6] and evenly([1, 2], 5) == [1, 2] and evenly([1], 0) == []
+        take_evenly(range(10), 3) == [0, 3, 6] and take_evenly([1, 2], 5) == [1, 2] and take_evenly([1], 0) == []
     )
     assert wmt.kept_steps(wmt.Experiment()) == [100_000, 98_600, 97_200, 95_800, 94_400]
     assert wmt.kept_steps(wmt.Experiment(steps=3000)) == [3000, 1600, 200]

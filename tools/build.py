@@ -23,7 +23,7 @@ from address import home
 
 from litbook import claims, figures
 from litbook.live import inside
-from transformer_lit.corpora.files import file_hash, shipped
+from transformer_lit.corpora.files import sha256_file, shipped
 from litbook.live.first_page import SHIPPED, any_sentence, running_sentence
 from transformer_lit.translation import Translator
 
@@ -285,7 +285,7 @@ def versioned(text: str) -> str:
         paths = [SITE / "book" / "_static" / found[1]] + [
             SITE / "beside" / "engine" / "engine.js"
         ] * (found[1] == "live.js")
-        return f'src="../_static/{found[1]}?v={"".join(file_hash(path)[:8] for path in paths)}"'
+        return f'src="../_static/{found[1]}?v={"".join(sha256_file(path)[:8] for path in paths)}"'
 
     return re.sub(r'src="\.\./_static/([\w-]+\.js)"', address, text)
 

@@ -22,7 +22,7 @@ from transformer_lit.commands import DONE, MISTAKE, command_again, guarded, may_
 from transformer_lit.runs.limits import LONGEST, WIDEST
 from transformer_lit.custom_pair.own_command import own_files, own_name, train_own
 from transformer_lit.runtime.progress import bar, tell
-from transformer_lit.corpora.reading import json_file, readable_text, standard_input, text_lines
+from transformer_lit.corpora.texts import json_file, readable_text, standard_input, text_lines
 from transformer_lit.recipes.run_options import RUN_OPTIONS, TRAINING_SETS, field
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def describe_place(name: str, language: str) -> str:
     from transformer_lit.corpora import download, published as corpora
 
     files = corpora.files_of(name, language)
-    found = [path for path in map(download.here, files) if path]
+    found = [path for path in map(download.find_cached, files) if path]
     if not files:
         return "comes with the book"
     if len(found) == len(files):
@@ -245,15 +245,15 @@ def fetch_corpus(name: str, language: str) -> Iterator[str]:
     fetched unasked."""
     from transformer_lit import data
     from transformer_lit.corpora import download, published as corpora
-    from transformer_lit.corpora.files import file_hash
+    from transformer_lit.corpora.files import sha256_file
 
     parts = data.load(name, language)
     yield f"{name} {language}: " + ", ".join(
         f"{part} {len(pairs):,}" for part, pairs in parts.items()
     )
     for file in corpora.files_of(name, language):
-        if path := download.here(file):
-            yield f"  {file_hash(path)}  {path}"
+        if path := download.find_cached(file):
+            yield f"  {sha256_file(path)}  {path}"
     for archive, (size, languages, _) in corpora.WMT14.items():
         if name == "wmt14" and language in languages:
             yield f"  not fetched, {size:,} MB: {corpora.STATMT[0]}{archive}"

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from .pocket import load_pocket
 from .corpora.published import (
-    AGAIN, MULTI30K_PARTS, OLDER_NEWS, multi30k_file, news_files,
+    AGAIN, MULTI30K_PARTS, OLDER_NEWS, multi30k_file, newstest_files,
     news_sides, tatoeba_archive, tatoeba_text)
-from .corpora.download import here
-from .corpora.reading import damage, unpacked
+from .corpora.download import find_cached
+from .corpora.texts import damage, unpacked
 
 TextPair = tuple[str, str]  # English, the other language
 
@@ -76,7 +76,7 @@ def read_multi30k(part: str, language: str = "fr") -> list[TextPair]:
 
 def read_news(name: str, language: str = "fr") -> list[TextPair]:
     "A news test of WMT in its own order, whole."
-    sides = [read_lines(file) for file in news_files(name, language)]
+    sides = [read_lines(file) for file in newstest_files(name, language)]
     return side_by_side(*sides or (
         [tidy(line) for line in side]
         for side in news_sides(name, language)))
@@ -195,7 +195,8 @@ def parts_of_pocket(language: str) -> dict:
 def parts_of_wmt14(language: str) -> dict:
     "News tests: the older ones to train on, 2013, 2014."
     older = [name for name in OLDER_NEWS
-             if here(f"newstest/en-{language}/{name}.{language}.gz")]
+             if find_cached(
+                 f"newstest/en-{language}/{name}.{language}.gz")]
     return {"train": [pair for name in older
                       for pair in read_news(name, language)],
             "valid": read_news("newstest2013", language),

@@ -15,14 +15,15 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from .grammar.choosers import (
-    CHOOSERS, Slots, Unlucky, pick, plan, triple_of, weighted_patterns)
+from .grammar.slots import (
+    SLOT_FILLERS, NoCandidate, Slots, pick,
+    slot_order, triple_of, weighted_patterns)
 from .corpora.files import shipped
 from .grammar.french import (
-    Adjective, Noun, Phrase, Verb, adjectives, english_verb, french_verb,
+    Adjective, Noun, Phrase, Verb, adjectives, conjugate, english_verb,
     lexicon, noun_phrase, nouns, nouns_of, starts_with_vowel, words_of)
-from .grammar.pairs import (
-    read_pairs, words_known, write_pairs)
+from .grammar.file import (
+    known_words_filter, read_pairs, write_pairs)
 from .tokens import join_words, split_words
 
 # %% ../book/16_pocket_corpus.ipynb #elide
@@ -85,7 +86,7 @@ def spoken(head: str, form: str, whose: str, slots: Slots,
     if head[0] != "=":
         return ((head, ""),)
     if language == "fr":
-        return ((french_verb(head[1:], form, subject), ""),)
+        return ((conjugate(head[1:], form, subject), ""),)
     return tuple((word, "") for word in
                  english_verb(head[1:], form, subject))
 
@@ -143,11 +144,11 @@ def refer(rng: Random, slots: Slots, name: str) -> Phrase:
 
 # %% ../book/16_pocket_corpus.ipynb #one-pair
 def one_pair(rng: Random) -> PocketPair:
-    "One sentence of a pattern drawn by weight, or Unlucky."
+    "One sentence of a pattern drawn by weight, or NoCandidate."
     name, spec, en, fr = pick(rng, weighted_patterns())
     slots: Slots = {}
-    for slot, kind, args in plan(spec, parse(en)):
-        choose = refer if kind == "it" else CHOOSERS[kind]
+    for slot, kind, args in slot_order(spec, parse(en)):
+        choose = refer if kind == "it" else SLOT_FILLERS[kind]
         slots[slot] = choose(rng, slots, *args)
     return realise(name, slots, en, fr, triple_of(slots))
 
@@ -192,7 +193,7 @@ def it_pair(rng: Random, cell: tuple) -> PocketPair:
     a = pick(rng, it_nouns(frame.first, first))
     b = pick(rng, it_nouns(frame.second, second))
     if a == b:
-        raise Unlucky
+        raise NoCandidate
     return it_sentence(rng, frame, a, b, who)
 
 # %% ../book/16_pocket_corpus.ipynb #it-sentence
@@ -221,7 +222,7 @@ def it_family(rng: Random) -> Iterator[PocketPair]:
         while pair is None:
             try:
                 pair = it_pair(rng, cell)
-            except Unlucky:
+            except NoCandidate:
                 continue
         yield pair
 
@@ -236,7 +237,7 @@ def pairs_for_ever(seed: int, share: float = 0.22) -> Iterator[PocketPair]:
             continue
         try:
             yield one_pair(rng)
-        except Unlucky:
+        except NoCandidate:
             continue
 
 # %% ../book/16_pocket_corpus.ipynb #generate-generate
@@ -315,7 +316,7 @@ def corpus(seed: int = 1) -> dict[str, list[PocketPair]]:
             continue
         parts[part].append(pair)
     parts["train"] = parts["train"][:SIZES["train"]]
-    known = words_known(parts["train"])
+    known = known_words_filter(parts["train"])
     for name in ("valid", "test"):
         parts[name] = list(filter(known, parts[name]))[:SIZES[name]]
     return parts

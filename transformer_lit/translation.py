@@ -23,7 +23,7 @@ from .runs import weights
 from .serving import saved
 from .runs.checkpoints import (
     fill_weights, named_tensors, read_checkpoint, write_tensors)
-from .corpora.files import shipped, write_text, write_whole
+from .corpora.files import shipped, write_atomic, write_text
 from .runs.limits import askable, search_bounds
 from .serving.parts import check_parts
 from .runtime.precision import pack, precision_for, unpack
@@ -160,7 +160,7 @@ def save_translator(translator: Translator, folder: str | Path) -> None:
                  "source": translator.source.words[UNK + 1:],
                  "target": target.words[UNK + 1:]}
     else:
-        write_whole(folder / "tokenizer.json", target.save)
+        write_atomic(folder / "tokenizer.json", target.save)
     write_text(folder / "translator.json",
                json.dumps(kept, ensure_ascii=False))
 

@@ -60,7 +60,7 @@ def gather(store: TokenStore, batch: np.ndarray,
     source, target = (np.full((rows, n), PAD, np.int64) for n in (S, T))
     source[:, 0], target[:, 0] = EOS, BOS
     for row, i in enumerate(batch.tolist()):
-        one, other = store.sides(i)
+        one, other = store.ids(i)
         source[row, :len(one)] = one
         target[row, :len(other)] = other
     return torch.from_numpy(source), torch.from_numpy(target)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transformer_lit.corpora.files import cache_folder, file_hash, write_text
-from transformer_lit.corpora.reading import small_enough
+from transformer_lit.corpora.files import cache_dir, sha256_file, write_text
+from transformer_lit.corpora.texts import small_enough
 
 if TYPE_CHECKING:
     import requests
@@ -239,10 +239,10 @@ def places() -> list[Path]:
     own = own and os.path.expanduser(own)  # an unknown ~name stays as it is
     if own and not Path(own).is_dir():
         raise NotADirectoryError(f"TRANSFORMER_LIT_DATA names {own}, which is no folder")
-    return ([Path(own)] if own else []) + [cache_folder()]
+    return ([Path(own)] if own else []) + [cache_dir()]
 
 
-def here(name: str) -> Path | None:
+def find_cached(name: str) -> Path | None:
     "Where the file or folder, such as `tatoeba/fra-eng.zip`, lies on this machine, if it does."
     found = (place / name for place in places())
     return next((path for path in found if path.exists()), None)
@@ -251,7 +251,7 @@ def here(name: str) -> Path | None:
 def recorded() -> dict[str, str]:
     """File -> its hash when it was fetched, from the list in the cache's own folder, which
     `sha256sum -c` can read."""
-    sums = cache_folder() / "SHA256SUMS"
+    sums = cache_dir() / "SHA256SUMS"
     text = sums.read_bytes() if sums.is_file() else b""
     lines = text.decode("utf-8", "replace").splitlines()
     return {line[66:]: line[:64] for line in lines}
@@ -260,17 +260,17 @@ def recorded() -> dict[str, str]:
 def keep_hash(name: str) -> None:
     """Write down the hash of a file of the cache: the only way to say later whether it is still the
     one that was fetched."""
-    sums = recorded() | {name: file_hash(cache_folder() / name)}
-    write_text(cache_folder() / "SHA256SUMS", "".join(f"{sums[n]}  {n}\n" for n in sorted(sums)))
+    sums = recorded() | {name: sha256_file(cache_dir() / name)}
+    write_text(cache_dir() / "SHA256SUMS", "".join(f"{sums[n]}  {n}\n" for n in sorted(sums)))
 
 
-def find(name: str, urls: str | Sequence[str], check: Check = whole_zip) -> Path:
+def cached_file(name: str, urls: str | Sequence[str], check: Check = whole_zip) -> Path:
     """The file: yours, the cache's, or else downloaded and its hash recorded. Raises
     FileNotFoundError in one sentence.
 
     What lies in your own folder is taken as it is, since you put it there."""
-    path = here(name)
+    path = find_cached(name)
     if path is None:
-        path = download(urls, cache_folder() / name, check)
+        path = download(urls, cache_dir() / name, check)
         keep_hash(name)
     return path

@@ -22,7 +22,7 @@ def shipped(name: str) -> Path:
     return (root if root.exists() else checkout) / rest
 
 
-def file_hash(path: Path | str) -> str:
+def sha256_file(path: Path | str) -> str:
     """SHA-256 of a file, as 64 hexadecimal digits, read in pieces so that two gigabytes need no
     memory."""
     found = hashlib.sha256()
@@ -32,13 +32,13 @@ def file_hash(path: Path | str) -> str:
     return found.hexdigest()
 
 
-def cache_folder() -> Path:
+def cache_dir() -> Path:
     "Where downloads are kept: $XDG_CACHE_HOME/transformer-lit, or ~/.cache/transformer-lit."
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(os.path.expanduser(base)) / "transformer-lit"
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
     """`write` a file beside `path`, then put it in its place at once.
 
     A stop or a full disk on the way leaves the old file as it was. Raises OSError if the new one
@@ -68,7 +68,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     "A text in UTF-8, whole or not at all."
-    write_whole(path, lambda part: part.write_text(text, "utf-8"))
+    write_atomic(path, lambda part: part.write_text(text, "utf-8"))
 
 
 def write_json(path: Path, record: object, indent: int | None = 1) -> None:

@@ -25,12 +25,12 @@ from transformer_lit.data import clean, sentence_key, tidy, without
 from transformer_lit.masks import BOS, EOS
 from transformer_lit.tokens import Subwords
 from transformer_lit.runs import lock
-from transformer_lit.corpora.archives import Source, TextPair
+from transformer_lit.corpora.texts import TextSource, TextPair
 from transformer_lit.commands import new_folder, nothing_left
-from transformer_lit.corpora.files import file_hash, write_json
+from transformer_lit.corpora.files import sha256_file, write_json
 from transformer_lit.runtime.memory import peak_memory
 from transformer_lit.runs.plan import differences
-from transformer_lit.corpora.reading import fields, json_file
+from transformer_lit.corpora.texts import fields, json_file
 from transformer_lit.corpora.store import Chunk, ShardWriter, TokenStore, fill_shards
 from transformer_lit.corpora.training_sets import (
     held_out,
@@ -45,7 +45,7 @@ WORDS = 1 << 16  # that an encoder remembers
 
 
 @dataclass(frozen=True)
-class Preparation:
+class PreparationConfig:
     """All that decides what a token store holds.
 
     vocabulary: joint subwords (§5.1). sample: pairs that they are learned from, spread evenly over
@@ -61,12 +61,12 @@ class Preparation:
     pairs: int | None = None
 
 
-def stream_pairs(sources: Iterable[Source], pairs: int | None = None) -> Iterator[TextPair]:
+def stream_pairs(sources: Iterable[TextSource], pairs: int | None = None) -> Iterator[TextPair]:
     "Source after source, pair after pair, nothing kept; the first `pairs` of them, or all."
     return islice((pair for source in sources for pair in source.read()), pairs)
 
 
-def sample_lines(sources: Sequence[Source], sample: int, pairs: int | None = None) -> Iterator[str]:
+def sample_lines(sources: Sequence[TextSource], sample: int, pairs: int | None = None) -> Iterator[str]:
     """Both sides of `sample` pairs, or of all, evenly over the corpus. It is read twice: once to
     count."""
     total = sum(1 for _ in stream_pairs(sources, pairs))
@@ -83,7 +83,7 @@ def chunks_of(pairs: Iterator[TextPair], size: int = CHUNK) -> Iterator[list[Tex
 
 
 def source_chunks(
-    sources: Iterable[Source], pairs: int | None = None
+    sources: Iterable[TextSource], pairs: int | None = None
 ) -> Iterator[tuple[str, list[TextPair]]]:
     """The chunks of source after source, each with its source's name: the first `pairs` pairs, or
     all."""
@@ -100,7 +100,7 @@ def pair_key(pair: TextPair) -> int:
 
 
 def clean_pairs(
-    given: Sequence[TextPair], settings: Preparation, held: Iterable[str]
+    given: Sequence[TextPair], settings: PreparationConfig, held: Iterable[str]
 ) -> tuple[list[TextPair], Counter]:
     """Chapter 17's `clean`, then two more reasons to leave a pair out: bytes that were no UTF-8,
     and English that is held out."""
@@ -130,7 +130,7 @@ class WordEncoder:
 class ChunkEncoder:
     "What is done to a chunk: clean it, keep the tests out, encode what is left."
 
-    def __init__(self, tokenizer: Path, settings: Preparation, held: Sequence[str]):
+    def __init__(self, tokenizer: Path, settings: PreparationConfig, held: Sequence[str]):
         self.encode = WordEncoder(Subwords.load(tokenizer))
         self.settings, self.held = settings, held
 
@@ -255,8 +255,8 @@ def enough_room(folder: Path) -> Iterator[None]:
 
 def write_store(
     part: Path,
-    settings: Preparation,
-    sources: Sequence[Source],
+    settings: PreparationConfig,
+    sources: Sequence[TextSource],
     apart: dict,
     workers: int = 1,
     until: float = math.inf,
@@ -287,7 +287,7 @@ def write_store(
     return {
         "counts": counts,
         "shards": writer.state["shards"],
-        "tokenizer": file_hash(tokenizer),
+        "tokenizer": sha256_file(tokenizer),
         "effort": {
             "workers": workers,
             "learning_seconds": writer.state["learning_seconds"],
@@ -298,7 +298,7 @@ def write_store(
     }
 
 
-def open_store(folder: Path, settings: Preparation) -> TokenStore:
+def open_store(folder: Path, settings: PreparationConfig) -> TokenStore:
     """The store that is there. ValueError if it was made with other settings, or of other files,
     where they are at hand.
 
@@ -316,8 +316,8 @@ def open_store(folder: Path, settings: Preparation) -> TokenStore:
     return store
 
 
-def prepare(
-    settings: Preparation,
+def prepare_store(
+    settings: PreparationConfig,
     folder: str | Path,
     workers: int = 1,
     until: float = math.inf,

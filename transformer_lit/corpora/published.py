@@ -11,9 +11,9 @@ import zlib
 from functools import partial
 from pathlib import Path
 
-from transformer_lit.corpora.download import find, here, quiet_pooch, recorded, whole_zip
-from transformer_lit.corpora.files import cache_folder, file_hash, shipped
-from transformer_lit.corpora.reading import damage, unpacked, zip_text
+from transformer_lit.corpora.download import cached_file, find_cached, quiet_pooch, recorded, whole_zip
+from transformer_lit.corpora.files import cache_dir, sha256_file, shipped
+from transformer_lit.corpora.texts import damage, unpacked, zip_text
 
 AGAIN = "delete it, and it will be fetched again"
 
@@ -33,7 +33,7 @@ def published(name: str) -> dict | None:
     return None
 
 
-def as_published(path: Path, row: dict | None) -> None:
+def verify_published(path: Path, row: dict | None) -> None:
     """Raises OSError unless the file holds what was published. Size comes before hash: it says
     whether something is missing."""
     if row is None:
@@ -121,7 +121,7 @@ def tatoeba_archive(language: str = "fr", url: str = TATOEBA) -> Path:
     official = url == TATOEBA
     check = partial(tatoeba_shape, language=language, fewest=FEWEST if official else 1)
     mirrors = MIRRORS.get(language, []) if official else []
-    return find(f"tatoeba/{name}", [url + name, *mirrors], check)
+    return cached_file(f"tatoeba/{name}", [url + name, *mirrors], check)
 
 
 # Multi30k and the news tests of WMT ---------------------------------------------------------------
@@ -165,29 +165,29 @@ def multi30k_file(part: str, side: str) -> Path:
     'One side of "train", "valid" or "test", gzipped: found, or downloaded.'
     file = f"{MULTI30K_PARTS[part]}.{side}.gz"
     row = published(f"multi30k/{file}")
-    return find(
-        f"multi30k/{file}", [root + file for root in MULTI30K], partial(as_published, row=row)
+    return cached_file(
+        f"multi30k/{file}", [root + file for root in MULTI30K], partial(verify_published, row=row)
     )
 
 
-def news_files(name: str, language: str = "fr") -> list[Path]:
+def newstest_files(name: str, language: str = "fr") -> list[Path]:
     """The two sides of a news test as single gzipped files; none where they aren't here and an
     archive of statmt.org has them."""
     files = [f"newstest/en-{language}/{name}.{side}.gz" for side in ("en", language)]
-    if all(map(here, files)) or name not in NEWS:
-        return [find(file, []) for file in files]
+    if all(map(find_cached, files)) or name not in NEWS:
+        return [cached_file(file, []) for file in files]
     return []
 
 
 def news_sides(name: str, language: str = "fr") -> list[list[str]]:
     "The two sides of a news test from its archive: found, or downloaded."
     remote, local, *endings = NEWS[name]
-    check = partial(as_published, row=published(local))
-    path = find(local, [root + remote for root in STATMT], check)
-    return [sgm_lines(path, end.format(language)) for end in endings]
+    check = partial(verify_published, row=published(local))
+    path = cached_file(local, [root + remote for root in STATMT], check)
+    return [read_sgm(path, end.format(language)) for end in endings]
 
 
-def sgm_lines(path: Path, ending: str) -> list[str]:
+def read_sgm(path: Path, ending: str) -> list[str]:
     """The sentences of the archive's text whose name ends so: they stand between tags, with
     ampersands written out."""
     with damage(path, AGAIN), tarfile.open(path) as archive:
@@ -212,26 +212,26 @@ def files_of(name: str, language: str = "fr") -> list[str]:
         return [f"multi30k/{part}.{side}.gz" for side in sides for part in MULTI30K_PARTS.values()]
     single = [f"newstest/en-{language}/{news}.{side}.gz" for news in NEWS for side in sides]
     if name == "wmt14":
-        return single if all(map(here, single)) else [local for _, local, *_ in NEWS.values()]
+        return single if all(map(find_cached, single)) else [local for _, local, *_ in NEWS.values()]
     return []
 
 
 def state(file: str, language: str = "fr") -> str:
     """One file: not here, as published, whole, or what is wrong with it. Nothing is downloaded and
     nothing repaired."""
-    path = here(file)
+    path = find_cached(file)
     if path is None:
         return "not here"
     row = published(file)
     try:
         if row:
-            as_published(path, row)
+            verify_published(path, row)
             words = "as published"
         else:
             words = f"whole, {tatoeba_shape(path, language):,} pairs"
     except OSError as error:
         return f"DAMAGED: {error}"
     before = recorded().get(file)
-    if before and path == cache_folder() / file and before != file_hash(path):
+    if before and path == cache_dir() / file and before != sha256_file(path):
         return "CHANGED since it was fetched"
     return words

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from transformer_lit.tokens import Subwords
-from transformer_lit.corpora.archives import TextPair
-from transformer_lit.corpora.files import file_hash, write_json, write_whole
+from transformer_lit.corpora.texts import TextPair
+from transformer_lit.corpora.files import sha256_file, write_json, write_atomic
 from transformer_lit.runtime.progress import bar
-from transformer_lit.corpora.reading import fields, json_file
+from transformer_lit.corpora.texts import fields, json_file
 
 SHARD = {"ids": str, "offsets": str, "pairs": int}  # fields of a shard's record
 TOKENS = 1 << 25  # of a shard: 33 million, 64 MiB
@@ -95,7 +95,7 @@ class Shard:
         return {
             "pairs": len(ends) // 2,
             "tokens": self.tokens,
-            **{kind: file_hash(path) for kind, path in self.files.items()},
+            **{kind: sha256_file(path) for kind, path in self.files.items()},
         }
 
 
@@ -156,7 +156,7 @@ class ShardWriter:
         now = time.perf_counter()
         self.state["seconds"] += now - self.began
         self.began = now
-        write_whole(self.keys_file(), self.keys.table.tofile)
+        write_atomic(self.keys_file(), self.keys.table.tofile)
         write_json(self.folder / "progress.json", self.state)
         for path in self.folder.glob("keys-*.bin"):
             if path != self.keys_file():
@@ -192,7 +192,7 @@ def open_shard(folder: Path, n: int, record: dict) -> tuple[np.ndarray, np.ndarr
     was written."""
     files = shard_files(folder, n)
     for kind, path in files.items():
-        if not path.exists() or file_hash(path) != record[kind]:
+        if not path.exists() or sha256_file(path) != record[kind]:
             raise ValueError(
                 f"{path} is not what was written: delete {folder} and prepare it again"
             )
@@ -232,7 +232,7 @@ class TokenStore(Sequence):
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def sides(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+    def ids(self, i: int) -> tuple[np.ndarray, np.ndarray]:
         "Source and target ids of pair i, not yet copied."
         if not 0 <= i < len(self):
             raise IndexError(f"pair {i} of {len(self)}")
@@ -243,13 +243,13 @@ class TokenStore(Sequence):
         return ids[a:b], ids[b:c]
 
     def __getitem__(self, i):
-        source, target = self.sides(i)
+        source, target = self.ids(i)
         return source.tolist(), target.tolist()
 
     def tokenizer(self) -> Path:
         "The file of its subwords. ValueError if it isn't what was made."
         path = self.folder / "tokenizer.json"
-        if file_hash(path) != self.manifest.get("tokenizer"):
+        if sha256_file(path) != self.manifest.get("tokenizer"):
             raise ValueError(
                 f"{path} is not what was written: delete {self.folder} and prepare it again"
             )

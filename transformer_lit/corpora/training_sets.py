@@ -8,15 +8,15 @@ from pathlib import Path
 
 from transformer_lit import data
 from transformer_lit.corpora import download, published as corpora
-from transformer_lit.corpora.archives import (
-    Source,
+from transformer_lit.corpora.texts import (
+    TextSource,
     TextPair,
     check_archive,
     folder_sources,
     two_members,
 )
 from transformer_lit.recipes.copying import copying_pairs
-from transformer_lit.corpora.files import file_hash
+from transformer_lit.corpora.files import sha256_file
 from transformer_lit.recipes.near_copies import NearCopies, apart_from
 from transformer_lit.recipes.run_options import TRAINING_SETS
 
@@ -31,51 +31,51 @@ def family_of(corpus: str) -> str:
     return corpus.partition("-")[0] if corpus in TRAINING_SETS else ""
 
 
-def wmt_sources(language: str) -> list[Source]:
+def wmt_sources(language: str) -> list[TextSource]:
     "The training archives of WMT14, found, or fetched from statmt.org."
     found = []
     for name, (_, languages, text) in corpora.WMT14.items():
         if language in languages:
             inside = text.format(language)
-            path = download.find(name, [root + name for root in corpora.STATMT], check_archive)
+            path = download.cached_file(name, [root + name for root in corpora.STATMT], check_archive)
             found.append(
-                Source(Path(inside).name, (path,), partial(two_members, path, inside, language))
+                TextSource(Path(inside).name, (path,), partial(two_members, path, inside, language))
             )
     return found
 
 
-def tatoeba_source(language: str) -> Source:
+def tatoeba_source(language: str) -> TextSource:
     "The everyday sentences of chapter 18."
     path = corpora.tatoeba_archive(language)
-    return Source("tatoeba", (path,), partial(data.read_tatoeba, path, language))
+    return TextSource("tatoeba", (path,), partial(data.read_tatoeba, path, language))
 
 
-def multi30k_source(language: str) -> Source:
+def multi30k_source(language: str) -> TextSource:
     "The captions that Multi30k trains on, fetched if need be."
     read = partial(data.read_multi30k, "train", language)
     read()
-    files = (download.here(f"multi30k/train.{side}.gz") for side in ("en", language))
-    return Source("multi30k", tuple(path for path in files if path), read)
+    files = (download.find_cached(f"multi30k/train.{side}.gz") for side in ("en", language))
+    return TextSource("multi30k", tuple(path for path in files if path), read)
 
 
-def news_source(language: str) -> Source:
+def news_source(language: str) -> TextSource:
     "The news tests of 2008 to 2012, where they lie in your own folder."
     files = [
-        download.here(f"newstest/en-{language}/{name}.{side}.gz")
+        download.find_cached(f"newstest/en-{language}/{name}.{side}.gz")
         for name in corpora.OLDER_NEWS
         for side in ("en", language)
     ]
-    return Source(
+    return TextSource(
         "older news tests",
         tuple(path for path in files if path),
         lambda: data.parts_of_wmt14(language)["train"],
     )
 
 
-def general_files(language: str) -> list[Source]:
+def general_files(language: str) -> list[TextSource]:
     "Law and manuals, from your folder."
     name = f"general/en-{language}"
-    folder = download.here(name)
+    folder = download.find_cached(name)
     if folder is None:
         raise FileNotFoundError(
             f"{name} is not on this machine: set TRANSFORMER_LIT_DATA to a folder that holds {name}"
@@ -84,7 +84,7 @@ def general_files(language: str) -> list[Source]:
     return folder_sources(folder)
 
 
-def general_sources(language: str) -> list[Source]:
+def general_sources(language: str) -> list[TextSource]:
     "Law and manuals from your folder, Tatoeba, the older news tests."
     return [*general_files(language), tatoeba_source(language), news_source(language)]
 
@@ -132,7 +132,7 @@ def near_copies(language: str) -> NearCopies:
     )
 
 
-def mixture_sources(language: str) -> list[Source]:
+def mixture_sources(language: str) -> list[TextSource]:
     """All text at hand, one source for each kind: everyday sentences, captions, older news, law and
     manuals, and pairs that teach to copy."""
     files = general_files(language)
@@ -144,7 +144,7 @@ def mixture_sources(language: str) -> list[Source]:
         tatoeba_source(language),
         multi30k_source(language),
         news_source(language),
-        Source("general", tuple(path for source in files for path in source.files), general),
+        TextSource("general", tuple(path for source in files for path in source.files), general),
     ]
     kinds = [
         replace(kind, read=partial(apart_from, kind.read, partial(near_copies, language)))
@@ -161,7 +161,7 @@ def mixture_sources(language: str) -> list[Source]:
 
 
 HELD = ("valid", "test")
-FAMILIES: dict[str, Callable[[str], list[Source]]] = {
+FAMILIES: dict[str, Callable[[str], list[TextSource]]] = {
     "wmt14": wmt_sources,
     "general": general_sources,
     "mixture": mixture_sources,
@@ -174,7 +174,7 @@ def parts_among(names: Iterable[str]) -> dict[str, str]:
     return {part: name for name in names if (part := name.partition(".")[0]) in HELD}
 
 
-def folder_parts(folder: Path) -> tuple[list[Source], dict[str, Source]]:
+def folder_parts(folder: Path) -> tuple[list[TextSource], dict[str, TextSource]]:
     """A folder's texts to train on, and what it holds out: its files `valid` and `test`, such as
     valid.tsv, if it has both.
 
@@ -196,7 +196,7 @@ def folder_parts(folder: Path) -> tuple[list[Source], dict[str, Source]]:
     return list(texts.values()), held
 
 
-def sources_of(corpus: str) -> list[Source]:
+def sources_of(corpus: str) -> list[TextSource]:
     "The streams of a named training set, or of a folder of yours. ValueError for another name."
     if family := family_of(corpus):
         return FAMILIES[family](language_of(corpus))
@@ -245,19 +245,19 @@ def held_names(corpus: str, inputs: Sequence[Mapping]) -> dict[str, str]:
     }
 
 
-def held_sources(corpus: str) -> list[Source]:
+def held_sources(corpus: str) -> list[TextSource]:
     "The files that a folder of yours holds out; none for a named training set."
     return [] if family_of(corpus) else list(folder_parts(Path(corpus))[1].values())
 
 
-def inputs_of(sources: list[Source]) -> list[dict]:
+def inputs_of(sources: list[TextSource]) -> list[dict]:
     "Name, size and hash of every file behind the sources."
     return [
         {
             "source": source.name,
             "file": path.name,
             "bytes": path.stat().st_size,
-            "sha256": file_hash(path),
+            "sha256": sha256_file(path),
         }
         for source in sources
         for path in source.files
@@ -268,7 +268,7 @@ def inputs_here(corpus: str) -> list[dict] | None:
     """`inputs_of` a corpus and what it holds out, or None where some of it is not at hand: nothing
     is fetched only to be compared."""
     try:
-        if all(map(download.here, files_needed(corpus))):
+        if all(map(download.find_cached, files_needed(corpus))):
             return inputs_of(sources_of(corpus) + held_sources(corpus))
     except (FileNotFoundError, ValueError):
         pass

@@ -10,8 +10,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from transformer_lit.corpora.archives import TextPair
-from transformer_lit.corpora.sampling import evenly
+from transformer_lit.corpora.texts import TextPair
+from transformer_lit.corpora.texts import take_evenly
 
 SAMPLE = 50_000  # lines that a model of letters learns from
 LEAST = 12  # letters that a line must have to be judged
@@ -86,7 +86,7 @@ def strangers(
     many threes occur once, a line knows itself again in the part that counted it: then nothing is
     told apart."""
     judged = [line for line in lines if len(letters_of(line)) - 2 >= LEAST]
-    some = evenly(judged, sample)
+    some = take_evenly(judged, sample)
     if not some:
         return [False] * len(lines)
     own = Letters(some)
@@ -116,7 +116,7 @@ def language_faults(pairs: Sequence[TextPair], sample: int = SAMPLE) -> list[str
     are swapped. THIRD: see `strangers`. Neither is sure: some lines in a thousand are unusual and
     right, of close languages and of a language in two scripts many more. Lines of fewer than LEAST
     letters are not judged, nor THIRD in a column of Chinese, Japanese or Korean."""
-    some = evenly(pairs, sample)
+    some = take_evenly(pairs, sample)
     models = [Letters(pair[side] for pair in some) for side in (0, 1)]
     third = [strangers([pair[side] for pair in pairs], sample) for side in (0, 1)]
     found = []
@@ -135,8 +135,8 @@ def language_faults(pairs: Sequence[TextPair], sample: int = SAMPLE) -> list[str
 def look_swapped(pairs: Sequence[TextPair], like: Sequence[TextPair], sample: int = 1000) -> bool:
     """Are most of these pairs surely likelier with their sides swapped, by the letters of `like`'s
     columns? False if few are long enough."""
-    models, votes = [Letters(pair[side] for pair in evenly(like, SAMPLE)) for side in (0, 1)], []
-    for one, other in evenly(pairs, sample):
+    models, votes = [Letters(pair[side] for pair in take_evenly(like, SAMPLE)) for side in (0, 1)], []
+    for one, other in take_evenly(pairs, sample):
         if min(len(letters_of(side)) - 2 for side in (one, other)) >= LEAST:
             votes.append(
                 models[1].score(one) + models[0].score(other)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transformer_lit.commands import DONE, command_again
-from transformer_lit.corpora.reading import readable_text
+from transformer_lit.corpora.texts import readable_text
 from transformer_lit.recipes.run_options import field
 
 if TYPE_CHECKING:

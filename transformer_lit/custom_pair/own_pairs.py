@@ -23,16 +23,16 @@ from transformer_lit.translation import ENDS, Translator
 from transformer_lit.custom_pair import own_report
 from transformer_lit.runs import plan, records
 from transformer_lit.serving import confidence
-from transformer_lit.corpora.archives import (
+from transformer_lit.corpora.texts import (
     TextPair,
-    must_be_columns,
+    require_two_columns,
     must_be_sentences,
     must_be_text,
     read_columns,
     read_lines,
 )
 from transformer_lit.runtime.devices import device_here
-from transformer_lit.corpora.files import file_hash
+from transformer_lit.corpora.files import sha256_file
 from transformer_lit.custom_pair.noise import language_faults, letters_in, look_swapped
 from transformer_lit.runtime.precision import precision_here
 from transformer_lit.runtime.progress import tell
@@ -45,7 +45,7 @@ from transformer_lit.recipes.recipes import (
     tested,
     train_translator,
 )
-from transformer_lit.corpora.sampling import evenly
+from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.custom_pair.spaceless import cut_for
 
 # The table ----------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def read_pairs(files: Sequence[Path]) -> list[TextPair]:
     """
     if len(files) == 1:
         pairs = list(read_columns(files[0]))
-        must_be_columns(pairs, files[0])
+        require_two_columns(pairs, files[0])
         pairs = from_table(pairs, files[0])  # numbers may have stood in quotes
     else:
         one, other = (list(read_lines(file)) for file in files)
@@ -493,7 +493,7 @@ def prepare_pairs(
 
 def looked_at(parts: dict[str, list[TextPair]], most: int = 10) -> list[str]:
     "Source sentences of the validation part whose translations the log shows after each epoch."
-    return list(dict.fromkeys(source for source, _ in evenly(parts["valid"], most)))
+    return list(dict.fromkeys(source for source, _ in take_evenly(parts["valid"], most)))
 
 
 def limits_for(pairs: list[TextPair], easy: int = 20) -> tuple[int, int]:
@@ -531,7 +531,7 @@ def keep_calibration(
     """What the translator's probabilities are worth, from validation sentences, for `translate
     --show-confidence`; nothing if they are too few."""
     sources, references = zip(
-        *evenly(list(zip(*grouped(pairs))), most)
+        *take_evenly(list(zip(*grouped(pairs))), most)
     )  # a sentence keeps all its references
     said = confidence.translate_surely(translator, sources)
     chrf = confidence.sentence_chrf([one.text for one in said], references)
@@ -584,7 +584,7 @@ def train(
         confidence.NAME,
     )
     may_train(folder, for_device(recipe, device, folder), written)  # before anything is written
-    hashes = {file: file_hash(file) for file in (*files, *more)}
+    hashes = {file: sha256_file(file) for file in (*files, *more)}
     html = own_report.html_share(parts["train"])
     tell(
         *own_report.begun(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from transformer_lit.data import grouped, known_answers
 from transformer_lit.evaluation import checksum, interval
-from transformer_lit.corpora.archives import TextPair, must_be_columns, read_columns, read_lines
+from transformer_lit.corpora.texts import TextPair, require_two_columns, read_columns, read_lines
 from transformer_lit.corpora.files import write_text
 from transformer_lit.recipes.near_copies import NearCopies
-from transformer_lit.corpora.sampling import evenly
+from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.custom_pair.spaceless import cut_for, line_counts_by, scores_by
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> di
     """A report of the folder's own test: scores with the first reference and with all, and BLEU's
     interval."""
     pairs = list(read_columns(folder / TEST))
-    must_be_columns(pairs, folder / TEST)
+    require_two_columns(pairs, folder / TEST)
     sources, references = grouped(pairs)
     if not sources:
         raise ValueError(f"{folder / TEST} is empty: only another training writes it again")
@@ -159,8 +159,8 @@ def examples(
     near = others[len(others) - max(0, min(most - len(equal), len(others) // 2)) :]
     far = others[: len(others) - len(near)]
     return {
-        "right": evenly(equal, most) + near[::-1],
-        "wrong": evenly(far[: (len(far) + 1) // 2], most),
+        "right": take_evenly(equal, most) + near[::-1],
+        "wrong": take_evenly(far[: (len(far) + 1) // 2], most),
     }
 
 
@@ -292,7 +292,7 @@ def ended(
         *bleu_lines(record),
     ]
     for name, rows in shown.items():
-        for row in evenly(rows, most):
+        for row in take_evenly(rows, most):
             asked = "" if row.right else f"  (reference: {row.reference})"
             lines.append(
                 f"{'right' if row.right else 'near' if name == 'right' else name}: {row.source} →"

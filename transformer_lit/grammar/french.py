@@ -6,7 +6,7 @@ phrases in both languages."""
 # phrases into sentences.
 #
 #     noun_phrase(nouns_of("street")[0], "the").french      # (("la", "d"), ("rue", "n"))
-#     french_verb("manger", "imp", subject)                 # "mangeait", if subject.person is 2
+#     conjugate("manger", "imp", subject)                 # "mangeait", if subject.person is 2
 #
 # A star before an h, as in "*hibou", says that no vowel drops before it: le hibou, but l'homme.
 from collections.abc import Sequence
@@ -149,13 +149,13 @@ def with_etre() -> set[str]:
     return {row[4] for row in lexicon()["verb"] if "be" in row[9].split()}
 
 
-def agreeing(word: str, gender: str, plural: bool) -> str:
+def agree(word: str, gender: str, plural: bool) -> str:
     "A participle that agrees: né, née, nés, nées; pris, prise, pris, prises."
     word += "e" if gender == "f" else ""
     return french_plural(word) if plural else word
 
 
-def french_verb(verb: str, form: str, subject: Subject | None) -> str:
+def conjugate(verb: str, form: str, subject: Subject | None) -> str:
     """A form of `verb` that goes with a subject; without one, the form of il.
 
     `form`: inf, pres, imp, fut, order, aux and part of the passé composé, or agreed, a participle
@@ -170,7 +170,7 @@ def french_verb(verb: str, form: str, subject: Subject | None) -> str:
         return word[:-1] if word.endswith(("es", "as")) else word
     if form == "agreed" or form == "part" and verb in with_etre():
         assert subject is not None, f"{verb} must agree with somebody"
-        return agreeing(participle(verb), subject.gender, subject.plural)
+        return agree(participle(verb), subject.gender, subject.plural)
     return participle(verb) if form == "part" else TENSES[form](verb)[person]
 
 
@@ -287,7 +287,7 @@ class Verb(NamedTuple):
     def say(self, language: str, form: str, subject: Subject) -> Spoken:
         "Its word in a pattern: a form of the French verb, or the English pres, base, past or ing."
         if language == "fr":
-            return ((french_verb(self.infinitive, form, subject), ""),)
+            return ((conjugate(self.infinitive, form, subject), ""),)
         if form == "pres":
             return ((english_verb(self.base, form, subject)[0], ""),)
         return ((getattr(self, form), ""),)

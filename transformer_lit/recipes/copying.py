@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from random import Random
 
-from transformer_lit.corpora.archives import TextPair
+from transformer_lit.corpora.texts import TextPair
 
 ONSETS = "b br c ch cl d dr f fl g gr h j k kl l m n p pr qu r s sch sk st t th tr v w y z".split()
 VOWELS = "a e i o u a e i o ai au ei ee oo ie".split()

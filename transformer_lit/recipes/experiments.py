@@ -25,10 +25,10 @@ from transformer_lit.runtime.devices import answers_in, join_processes
 from transformer_lit.runtime.memory import matmul_rate, micro_batches_that_fit, peak_memory
 from transformer_lit.recipes.mixing import Mixture, batches_of
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.corpora.prepare import Preparation, prepare
+from transformer_lit.corpora.prepare import PreparationConfig, prepare_store
 from transformer_lit.runtime.distributed import first_alone, largest, process
 from transformer_lit.recipes.recipes import begin_translator, nothing_there, rise_and_fall
-from transformer_lit.corpora.sampling import evenly
+from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.corpora.store import TokenStore
 from transformer_lit.corpora.training_sets import held_names
 from transformer_lit.recipes.warm_start import begin_as, may_begin_as, weights_hash
@@ -94,7 +94,7 @@ class Looks:
     def look(self) -> dict:
         "Held-out loss; BLEU of greedy answers, its signature, an answer."
         translator = self.translator
-        model, some = translator.model, evenly(self.held, self.experiment.lines)
+        model, some = translator.model, take_evenly(self.held, self.experiment.lines)
         said = translator.translate(
             [english for english, _ in some],
             beam_size=1,
@@ -305,12 +305,12 @@ def run_experiment(
 
     Returns run.json's record, or None if `until` came first."""
     e, folder, place = experiment, Path(folder), join_processes(device)
-    settings = Preparation(e.corpus, e.size, e.sample, pairs=e.pairs)
+    settings = PreparationConfig(e.corpus, e.size, e.sample, pairs=e.pairs)
     if isinstance(e, Mixture) and e.begin_with:
         may_begin_as(
             e.begin_with, e.model
         )  # a mistyped name or another size is told before the corpus is prepared
-    first_alone(lambda: prepare(settings, store, workers, until))
+    first_alone(lambda: prepare_store(settings, store, workers, until))
     if not (Path(store) / "manifest.json").exists():
         return None
     held = TokenStore(store)

@@ -5,7 +5,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from transformer_lit.corpora.archives import TextPair
+from transformer_lit.corpora.texts import TextPair
 
 
 def words_in(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from transformer_lit.masks import UNK
 from transformer_lit.runs import lock, plan, records
 from transformer_lit.runs.checkpoints import average_files, keep_weights
 from transformer_lit.runtime.devices import device_here
-from transformer_lit.corpora.files import file_hash, write_text
+from transformer_lit.corpora.files import sha256_file, write_text
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.runtime.precision import precision_here
 from transformer_lit.custom_pair.spaceless import scores_by
@@ -349,7 +349,7 @@ def describe(parts: dict[str, Pairs], archive: Path, name: str = "tatoeba") -> d
     cut = len(parts["test"])
     return {
         "name": name,
-        "sha256": file_hash(archive),
+        "sha256": sha256_file(archive),
         "pairs": len(pairs),
         "train": len(parts["train"]),
         "distinct_english": len({english for english, _ in pairs}),

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformer_lit.model import TransformerConfig
 from transformer_lit.tokens import Subwords
 from transformer_lit.translation import Translator, from_pretrained
-from transformer_lit.corpora.files import file_hash, shipped
+from transformer_lit.corpora.files import sha256_file, shipped
 from transformer_lit.options import translator as named
 from transformer_lit.serving.saved import described
 
@@ -45,7 +45,7 @@ def weights_hash(name: str) -> str:
     folder = folder_of(name)
     for file in "model.safetensors", "checkpoint.safetensors":
         if (folder / file).exists():
-            return file_hash(folder / file)
+            return sha256_file(folder / file)
     raise FileNotFoundError(
         f'no trained translator in {folder}: name a folder that holds one, or "{SHIPPED}"'
     )

@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from transformer_lit.runs import run_log, weights
-from transformer_lit.corpora.files import write_whole
+from transformer_lit.corpora.files import write_atomic
 from transformer_lit.runtime.distributed import each, first_alone, process
 
 NAME = "checkpoint.safetensors"
@@ -81,7 +81,7 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], progress: dict) 
     kept = {"progress": json.dumps(progress), "sums": weights.sums(tensors)}
     if "lines" in progress:  # of the log
         run_log.settle(Path(path).parent)
-    write_whole(Path(path), lambda part: save_file(tensors, part, kept))
+    write_atomic(Path(path), lambda part: save_file(tensors, part, kept))
 
 
 def set_aside(path: Path) -> None:

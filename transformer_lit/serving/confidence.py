@@ -21,7 +21,7 @@ from transformer_lit.corpora.files import write_json
 from transformer_lit.runs.limits import askable
 from transformer_lit.runtime.precision import precision_for
 from transformer_lit.runtime.progress import bar
-from transformer_lit.corpora.reading import fields, json_file
+from transformer_lit.corpora.texts import fields, json_file
 
 NAME, GROUPS, LEAST = (
     "confidence.json",

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import get_type_hints
 
-from transformer_lit.corpora.reading import fields, json_file
+from transformer_lit.corpora.texts import fields, json_file
 from transformer_lit.tokens import Subwords, Vocabulary
 
 

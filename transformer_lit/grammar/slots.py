@@ -4,7 +4,7 @@ which a pattern chooses."""
 # A pattern of data/pocket_lexicon.tsv says for its slots which chooser fills them: `V=tv past;
 # Y=vocative` draws a transitive verb that has a past of its own, and somebody who is spoken to. A
 # chooser is called with the random generator, the slots that are filled already and its arguments,
-# and returns a Phrase, a Verb or an Adjective. What makes no sense raises Unlucky. The draws decide
+# and returns a Phrase, a Verb or an Adjective. What makes no sense raises NoCandidate. The draws decide
 # what the corpus is: another order of them gives another corpus.
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -40,14 +40,14 @@ SEEN = "animal thing clothes text container furniture vehicle"
 MY = ["my", "his", "her", "our", "their"]
 
 
-class Unlucky(Exception):
+class NoCandidate(Exception):
     "A draw that makes no sense; another one is tried."
 
 
 def pick(rng: Random, options: Sequence[One]) -> One:
-    "One of them, the same in every version of Python; Unlucky if there is none."
+    "One of them, the same in every version of Python; NoCandidate if there is none."
     if not options:
-        raise Unlucky
+        raise NoCandidate
     return options[int(rng.random() * len(options))]
 
 
@@ -107,7 +107,7 @@ def some_noun(
     `mode` "sure": known to the listener (the, this, my); "not": for the object of a negation."""
     noun = pick(rng, nouns_of(classes))
     if noun.english == but:
-        raise Unlucky
+        raise NoCandidate
     mass = "mass" in noun.classes.split()
     plural = not one and not mass and rng.random() < 0.25
     if "unique" in noun.classes.split():
@@ -249,7 +249,7 @@ def clitic(rng: Random, slots: Slots, name: str = "S", column: int = 3) -> Phras
     "me, him, her, us, them, for somebody else than slot `name`."
     row = pick(rng, lexicon()["pronoun"])
     if row[0] in ("I", "we") and slots[name].lemma in ("I", "we"):
-        raise Unlucky
+        raise NoCandidate
     return Phrase(words_of(row[1]), words_of(row[column]), int(row[5]), row[6], row[0], "person")
 
 
@@ -313,7 +313,7 @@ def subject(rng: Random, slots: Slots, mode: str = "") -> Phrase:
 def other(rng: Random, slots: Slots, verb_slot: str, mode: str = "") -> Phrase:
     "A subject that isn't the speaker."
     if (found := subject(rng, slots, mode)).lemma == "I":
-        raise Unlucky
+        raise NoCandidate
     return found
 
 
@@ -338,7 +338,7 @@ def quality(
         fitting = [a for a in fitting if len(a.english) > 7]
     chosen = pick(rng, fitting)
     if but and chosen == slots[but] or chosen.english in dict(known.english):
-        raise Unlucky
+        raise NoCandidate
     return chosen
 
 
@@ -372,7 +372,7 @@ def mark_of(rng: Random, slots: Slots, name: str) -> Phrase:
     return Phrase(mark, mark)
 
 
-CHOOSERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
+SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     # people
     "subject": subject,
     "other": other,
@@ -446,7 +446,7 @@ KINDS = (
 
 
 @cache
-def plan(spec: str, parts: tuple[tuple, ...]) -> list[tuple[str, str, list[str]]]:
+def slot_order(spec: str, parts: tuple[tuple, ...]) -> list[tuple[str, str, list[str]]]:
     """Which slots of a pattern to fill, in which order and how: (slot, chooser, arguments).
 
     `spec` is the third column of a pattern, `parts` its English side taken apart by chapter 16:

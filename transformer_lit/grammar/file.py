@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from transformer_lit.corpora.files import file_hash
+from transformer_lit.corpora.files import sha256_file
 from transformer_lit.tokens import split_words
 
 Row = tuple[
@@ -26,14 +26,14 @@ def write_pairs(path: Path | str, parts: Mapping[str, Iterable[Row]]) -> str:
     packed = bytearray(gzip.compress("".join(lines).encode(), mtime=0))
     packed[9] = 3  # the byte in which gzip names the system
     Path(path).write_bytes(packed)
-    return file_hash(path)
+    return sha256_file(path)
 
 
 def read_pairs(path: Path | str, sha256: str | None = None) -> dict[str, list[Row]]:
     """What `write_pairs` wrote, part by part. Raises ValueError if the file isn't the one with this
     SHA-256."""
     path = Path(path)
-    if sha256 and file_hash(path) != sha256:
+    if sha256 and sha256_file(path) != sha256:
         raise ValueError(
             f"{path} is not the pocket corpus of this version: fetch it again, or freeze() it"
         )
@@ -47,7 +47,7 @@ def read_pairs(path: Path | str, sha256: str | None = None) -> dict[str, list[Ro
     return parts
 
 
-def words_known(train: Sequence[Row], at_least: int = 3) -> Callable[[Row], bool]:
+def known_words_filter(train: Sequence[Row], at_least: int = 3) -> Callable[[Row], bool]:
     """A test for pairs: does training hold each of their words, English and French, `at_least` so
     often?"""
     counts: tuple[Counter, Counter] = Counter(), Counter()
