@@ -22,7 +22,8 @@ from common import BENCH, command, keep, where  # noqa: E402
 from domains import answered, english_french, tests  # noqa: E402
 
 from transformer_lit import data  # noqa: E402
-from transformer_lit.corpora import texts, training_sets  # noqa: E402
+from transformer_lit.corpora import texts  # noqa: E402
+from transformer_lit.recipes import training_sets  # noqa: E402
 from transformer_lit.serving import confidence  # noqa: E402
 from transformer_lit.corpora.files import sha256_file, shipped  # noqa: E402
 

@@ -31,7 +31,7 @@ from common import BENCH, command, keep, scores, where  # noqa: E402
 from transformer_lit import data  # noqa: E402
 from transformer_lit.attention_maps import record  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
-from transformer_lit.corpora import training_sets  # noqa: E402
+from transformer_lit.recipes import training_sets  # noqa: E402
 from transformer_lit.serving.confidence import translate_surely  # noqa: E402
 from transformer_lit.corpora.files import sha256_file, shipped, write_json  # noqa: E402
 from transformer_lit.recipes.recipes import SAMPLES  # noqa: E402

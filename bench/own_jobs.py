@@ -25,7 +25,7 @@ from torch import nn
 from transformer_lit import data
 from transformer_lit.equal_cost import cost
 from transformer_lit.evaluation import checksum, line_counts
-from transformer_lit.corpora import training_sets
+from transformer_lit.recipes import training_sets
 from transformer_lit.custom_pair import own_pairs, own_report
 from transformer_lit.runs import plan
 from transformer_lit.corpora.texts import TextPair

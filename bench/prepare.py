@@ -14,7 +14,7 @@ from pathlib import Path
 
 CODE ="""
 import sys
-from transformer_lit.corpora.prepare import PreparationConfig, prepare_store
+from transformer_lit.recipes.prepare import PreparationConfig, prepare_store
 if __name__ == "__main__":
     corpus, pairs, workers, sample, folder = sys.argv[1:]
     settings = PreparationConfig(

@@ -24,7 +24,7 @@ from transformer_lit import wmt  # noqa: E402
 from transformer_lit.recipes import experiments, mixing  # noqa: E402
 from transformer_lit.runtime.precision import precision_here  # noqa: E402
 from transformer_lit.corpora.store import TokenStore  # noqa: E402
-from transformer_lit.corpora.training_sets import GENERAL  # noqa: E402
+from transformer_lit.recipes.training_sets import GENERAL  # noqa: E402
 
 TEMPERATURES, SEEDS = (1, 3, 9), (1, 2)
 

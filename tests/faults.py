@@ -39,7 +39,7 @@ LATE = {
     "transformer_lit/corpora/download": "test_download.py",
     "wmt": "test_wmt.py",
     "transformer_lit/corpora/texts": "test_archives.py",
-    "transformer_lit/corpora/prepare": "test_prepare.py",
+    "transformer_lit/recipes/prepare": "test_prepare.py",
     "transformer_lit/corpora/store": "test_store.py",
     "transformer_lit/recipes/answers": "test_wmt.py",
     "transformer_lit/recipes/experiments": "test_wmt.py",
@@ -513,7 +513,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ),
     (
         "held-out sentences left in",
-        "transformer_lit/corpora/prepare",
+        "transformer_lit/recipes/prepare",
         "good = without(whole, held)",
         "good = whole",
         "of the tests stands in training",
@@ -527,7 +527,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ),
     (
         "chunks in another order",
-        "transformer_lit/corpora/prepare",
+        "transformer_lit/recipes/prepare",
         "yield waiting.popleft()",
         "yield waiting.pop()",
         "several processes make another store",
@@ -548,7 +548,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ),
     (
         "chunks read again after a stop",
-        "transformer_lit/corpora/prepare",
+        "transformer_lit/recipes/prepare",
         'writer.state["chunks"], None)',
         "0, None)",
         "a stopped preparation never ends",

@@ -16,7 +16,8 @@ from helpers import serving
 from test_data import put
 
 from transformer_lit import pocket
-from transformer_lit.corpora import prepare, published as corpora
+from transformer_lit.corpora import published as corpora
+from transformer_lit.recipes import prepare
 
 PAIRS = [(p.english, p.french) for p in pocket.load_pocket()["train"]][:3000]
 HELD = {

@@ -18,7 +18,7 @@ import torch
 import transformer_lit
 from transformer_lit import data, wmt
 from transformer_lit import cli, commands, options as types
-from transformer_lit.corpora import training_sets
+from transformer_lit.recipes import training_sets
 from transformer_lit.custom_pair import own_report
 from transformer_lit.recipes import large_runs, recipes, run_options
 from transformer_lit.runtime import devices, progress

@@ -17,7 +17,7 @@ import publish
 import temperature as on_temperature
 
 from transformer_lit import wmt
-from transformer_lit.corpora import prepare, training_sets
+from transformer_lit.recipes import prepare, training_sets
 from transformer_lit.recipes import experiments, large_runs, mixing
 from transformer_lit.corpora.texts import TextSource
 from transformer_lit.recipes.copying import VARIANTS

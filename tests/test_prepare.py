@@ -16,7 +16,8 @@ from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, tex
 from helpers import one_sentence
 
 from transformer_lit import data
-from transformer_lit.corpora import download, files, prepare, training_sets
+from transformer_lit.corpora import download, files
+from transformer_lit.recipes import prepare, training_sets
 from transformer_lit.recipes import large_runs
 from transformer_lit.runs import lock
 from transformer_lit.corpora import store as store_

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from transformer_lit import data
-from transformer_lit.corpora import download, texts, published as corpora, training_sets
+from transformer_lit.corpora import download, texts, published as corpora
+from transformer_lit.recipes import training_sets
 from transformer_lit.corpora.files import sha256_file
 
 

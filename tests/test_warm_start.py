@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from transformer_lit import wmt
-from transformer_lit.corpora import prepare
+from transformer_lit.recipes import prepare
 from transformer_lit.recipes import experiments, large_runs, mixing, warm_start
 from transformer_lit.corpora.texts import TextSource
 from transformer_lit.tokens import Subwords

@@ -25,7 +25,7 @@ from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, tex
 from helpers import one_sentence
 
 from transformer_lit import training, translation, wmt
-from transformer_lit.corpora import prepare
+from transformer_lit.recipes import prepare
 from transformer_lit.recipes import answers, experiments, large_runs
 from transformer_lit.runs import checkpoints as checkpoint
 from transformer_lit.runtime import compiling

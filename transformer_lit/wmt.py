@@ -20,7 +20,7 @@ from .runtime.batches import moved
 from .runtime.distributed import process
 from .recipes.recipes import SMALL, Recipe
 from .corpora.store import TokenStore
-from .corpora.training_sets import language_of
+from .corpora.published import language_of
 from .training import TrainingConfig
 
 # %% ../book/21_wmt.ipynb #length-batches

@@ -17,6 +17,11 @@ from transformer_lit.corpora.texts import damage, unpacked, zip_text
 
 AGAIN = "delete it, and it will be fetched again"
 
+def language_of(corpus: str) -> str:
+    "The other language: what stands behind the last hyphen of a corpus or a folder."
+    return Path(corpus).name.rpartition("-")[2]
+
+
 # Files that never change: any difference is an error ----------------------------------------------
 
 

@@ -25,12 +25,12 @@ from transformer_lit.runtime.devices import answers_in, join_processes
 from transformer_lit.runtime.memory import matmul_rate, micro_batches_that_fit, peak_memory
 from transformer_lit.recipes.mixing import Mixture, batches_of
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.corpora.prepare import PreparationConfig, prepare_store
+from transformer_lit.recipes.prepare import PreparationConfig, prepare_store
 from transformer_lit.runtime.distributed import first_alone, largest, process
 from transformer_lit.recipes.recipes import begin_translator, nothing_there, rise_and_fall
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.corpora.store import TokenStore
-from transformer_lit.corpora.training_sets import held_names
+from transformer_lit.recipes.training_sets import held_names
 from transformer_lit.recipes.warm_start import begin_as, may_begin_as, weights_hash
 
 LOG_EVERY = 10  # steps

@@ -19,7 +19,7 @@ from transformer_lit.runtime.precision import precision_here
 from transformer_lit.runtime.distributed import process
 from transformer_lit.runtime.progress import tell
 from transformer_lit.recipes.run_options import ASIDE, RUN_OPTIONS, field
-from transformer_lit.corpora.training_sets import family_of
+from transformer_lit.recipes.training_sets import family_of
 
 PROGRAM = "python -m transformer_lit.wmt"
 

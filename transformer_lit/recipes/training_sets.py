@@ -8,6 +8,7 @@ from pathlib import Path
 
 from transformer_lit import data
 from transformer_lit.corpora import download, published as corpora
+from transformer_lit.corpora.published import language_of
 from transformer_lit.corpora.texts import (
     TextSource,
     TextPair,
@@ -19,11 +20,6 @@ from transformer_lit.recipes.copying import copying_pairs
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.recipes.near_copies import NearCopies, apart_from
 from transformer_lit.recipes.run_options import TRAINING_SETS
-
-
-def language_of(corpus: str) -> str:
-    "The other language: what stands behind the last hyphen of a corpus or a folder."
-    return Path(corpus).name.rpartition("-")[2]
 
 
 def family_of(corpus: str) -> str:

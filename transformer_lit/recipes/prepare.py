@@ -32,7 +32,7 @@ from transformer_lit.runtime.memory import peak_memory
 from transformer_lit.runs.plan import differences
 from transformer_lit.corpora.texts import fields, json_file
 from transformer_lit.corpora.store import Chunk, ShardWriter, TokenStore, fill_shards
-from transformer_lit.corpora.training_sets import (
+from transformer_lit.recipes.training_sets import (
     held_out,
     held_sources,
     inputs_here,
