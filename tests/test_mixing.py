@@ -20,7 +20,7 @@ from transformer_lit import wmt
 from transformer_lit.recipes import prepare, training_sets
 from transformer_lit.recipes import experiments, large_runs, mixing
 from transformer_lit.corpora.texts import TextSource
-from transformer_lit.recipes.copying import VARIANTS
+from transformer_lit.recipes.augmentation import VARIANTS
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.translation import from_pretrained
 

@@ -12,7 +12,7 @@ from transformer_lit.data import grouped, known_answers
 from transformer_lit.evaluation import checksum, interval
 from transformer_lit.corpora.texts import TextPair, require_two_columns, read_columns, read_lines
 from transformer_lit.corpora.files import write_text
-from transformer_lit.recipes.near_copies import NearCopies
+from transformer_lit.recipes.augmentation import NearDuplicates
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.custom_pair.spaceless import cut_for, line_counts_by, scores_by
 
@@ -115,7 +115,7 @@ def known(references: Sequence[Sequence[str]], train: Iterable[TextPair]) -> flo
 def nearly_known(sources: Sequence[str], train: Iterable[TextPair]) -> float:
     """The share of test sentences that a training sentence nearly repeats: the same words, or for
     one of eight words or more most runs of four."""
-    near, found = NearCopies(sources), set[int]()
+    near, found = NearDuplicates(sources), set[int]()
     for source, _ in train:
         found |= near.of(source)
     return len(found) / max(len(sources), 1)

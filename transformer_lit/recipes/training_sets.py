@@ -16,9 +16,12 @@ from transformer_lit.corpora.texts import (
     folder_sources,
     two_members,
 )
-from transformer_lit.recipes.copying import copying_pairs
+from transformer_lit.recipes.augmentation import (
+    NearDuplicates,
+    synthetic_copies,
+    without_near_duplicates,
+)
 from transformer_lit.corpora.files import sha256_file
-from transformer_lit.recipes.near_copies import NearCopies, apart_from
 from transformer_lit.recipes.run_options import TRAINING_SETS
 
 
@@ -121,9 +124,9 @@ def mixture_held_out(language: str) -> dict[str, list[TextPair]]:
 
 
 @cache
-def near_copies(language: str) -> NearCopies:
+def near_copies(language: str) -> NearDuplicates:
     "Tells what repeats a sentence that a mixture holds out."
-    return NearCopies(
+    return NearDuplicates(
         english for pairs in mixture_held_out(language).values() for english, _ in pairs
     )
 
@@ -142,16 +145,16 @@ def mixture_sources(language: str) -> list[TextSource]:
         news_source(language),
         TextSource("general", tuple(path for source in files for path in source.files), general),
     ]
+    repeats = partial(near_copies, language)
     kinds = [
-        replace(kind, read=partial(apart_from, kind.read, partial(near_copies, language)))
-        for kind in kinds
+        replace(kind, read=partial(without_near_duplicates, kind.read, repeats)) for kind in kinds
     ]
     return [
         *kinds,
         replace(
             kinds[0],
             name="copying",
-            read=partial(copying_pairs, kinds[0].read, corpora.THOUSANDS[language]),
+            read=partial(synthetic_copies, kinds[0].read, corpora.THOUSANDS[language]),
         ),
     ]
 

@@ -1,0 +1,150 @@
+"""What a mixture adds to its corpora and takes out of them: synthetic pairs that teach to copy, and
+near-duplicates of held-out sentences."""
+
+# A model that saw "Tom" ten thousand times has learned a translation of it, and not to copy. Where
+# the same name or number stands on both sides of a pair, another in its place makes a pair that is
+# as right as before, and the only way to translate it is to copy.
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from random import Random
+
+from transformer_lit.corpora.texts import TextPair
+
+Read = Callable[[], Iterable[TextPair]]  # a source can be read again
+
+ONSETS = "b br c ch cl d dr f fl g gr h j k kl l m n p pr qu r s sch sk st t th tr v w y z".split()
+VOWELS = "a e i o u a e i o ai au ei ee oo ie".split()
+CODAS = "n r l s m t k ck nd rt ng sz v x".split() + 5 * [""]
+CENTS = r"\d+[.,]\d\d"
+NUMBER = rf"(?<![\w.,])(?:{CENTS}|\d{{1,3}}(?:[,.\s\u00a0\u202f]\d{{3}})+|\d+)(?![.,]?\d|\w)"
+MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+DAY = rf"\b{MONTH} (\d{{1,2}})\b(?!,\d)|\b(\d{{1,2}}) (?:of )?{MONTH}\b"
+NOT_ANY = r"\d\s?%|\d:\d"  # a percentage or a time of day: not every number can stand there
+VARIANTS = 8  # of a pair with a number: names are many, numbers few
+
+
+def invented_name(rng: Random) -> str:
+    "One to three syllables, never a vowel first: French would have to elide before it."
+    syllables = [
+        rng.choice(ONSETS) + rng.choice(VOWELS) + rng.choice(CODAS)
+        for _ in range(rng.choice((1, 2, 2, 3)))
+    ]
+    return "".join(syllables).capitalize()
+
+
+def invented_number(
+    number: str, rng: Random, is_day: bool = False, thousands: str = " "
+) -> tuple[str, str]:
+    """A number of the same kind (day, year, cents, up to five digits), as English and as the other
+    language writes it."""
+    if is_day:
+        day = str(rng.randint(2, 28))
+        return day, day
+    if len(number) == 4 and number.isdigit() and 1000 < int(number) < 2100:
+        year = str(rng.randint(1100, 2099))
+        return year, year
+    n = rng.randint(2, 10 ** rng.randint(2, 5) - 1)
+    if re.fullmatch(CENTS, number):
+        cents = f"{rng.randint(1, 99):02d}"
+        return f"{n % 1000}.{cents}", f"{n % 1000},{cents}"
+    return f"{n:,}", f"{n:,}".replace(",", thousands)
+
+
+def shared_names(pair: TextPair, common_words: Collection[str] = ()) -> list[str]:
+    "Capitalized words that stand once on each side and aren't common ones at a sentence's start."
+    names = [re.findall(r"\b[A-Z][a-z]{2,}\b", side) for side in pair]
+    return [
+        name
+        for name in dict.fromkeys(names[0])
+        if [side.count(name) for side in names] == [1, 1]
+        and name[0] not in "AEIOUYH"
+        and name.lower() not in common_words
+    ]
+
+
+def shared_numbers(pair: TextPair) -> list[tuple[str, str]]:
+    "Numbers over 1 that stand once on each side, as each side writes them."
+    if re.search(NOT_ANY, pair[0]):
+        return []
+    numbers = [re.findall(NUMBER, side) for side in pair]
+    digits = [[re.sub(r"\D", "", number) for number in side] for side in numbers]
+    return [
+        (english, numbers[1][digits[1].index(value)])
+        for english, value in zip(numbers[0], digits[0])
+        if [side.count(value) for side in digits] == [1, 1] and int(value) > 1
+    ]
+
+
+def synthetic_copy(
+    pair: TextPair, rng: Random, common_words: Collection[str] = (), thousands: str = " "
+) -> TextPair | None:
+    "The pair with other names and numbers where both sides share them; None where they share none."
+    english, other = pair
+    for name in shared_names(pair, common_words):
+        new = invented_name(rng)
+        english, other = (re.sub(rf"\b{name}\b", new, side) for side in (english, other))
+    days = {a or b for a, b in re.findall(DAY, pair[0])}
+    replacements: tuple[dict[str, str], dict[str, str]] = {}, {}
+    for number, written in shared_numbers(pair):
+        new = invented_number(number, rng, number in days, thousands)
+        replacements[0][number], replacements[1][written] = new
+    english, other = (
+        re.sub(NUMBER, lambda match: new.get(match[0], match[0]), side)
+        for side, new in zip((english, other), replacements)
+    )
+    return (english, other) if (english, other) != pair else None
+
+
+def synthetic_copies(read: Read, thousands: str = " ", seed: int = 1) -> Iterator[TextPair]:
+    "Synthetic copies of all pairs that share a name or a number; the same ones at every reading."
+    rng = Random(seed)
+    words = (re.findall(r"\b[a-z]{3,}\b", side) for pair in read() for side in pair)
+    common = {word for line in words for word in line}
+    for pair in read():
+        for _ in range(VARIANTS if shared_numbers(pair) else 1):
+            if copy := synthetic_copy(pair, rng, common, thousands):
+                yield copy
+
+
+class NearDuplicates:
+    """Tells whether a sentence repeats one of `held_out`: the same words, or, for a sentence of at
+    least `min_words`, a share of at least `overlap` of its 4-grams."""
+
+    def __init__(self, held_out: Iterable[str], overlap: float = 0.7, min_words: int = 8):
+        self.by_words = defaultdict[str, list[int]](list)
+        self.by_ngram = defaultdict[tuple[str, ...], list[int]](list)
+        self.threshold: dict[int, float] = {}
+        for k, words in enumerate(map(self.words, held_out)):
+            self.by_words[" ".join(words)].append(k)
+            if len(words) >= min_words:
+                ngrams = self.ngrams(words)
+                self.threshold[k] = overlap * len(ngrams)
+                for ngram in ngrams:
+                    self.by_ngram[ngram].append(k)
+
+    @staticmethod
+    def words(text: str) -> list[str]:
+        return re.findall(r"\w+", text.casefold())
+
+    @staticmethod
+    def ngrams(words: list[str]) -> set[tuple[str, ...]]:
+        return set(zip(words, words[1:], words[2:], words[3:]))
+
+    def of(self, sentence: str) -> set[int]:
+        "Indices of the held-out sentences that this one repeats."
+        words = self.words(sentence)
+        counts = Counter(k for ngram in self.ngrams(words) for k in self.by_ngram.get(ngram, ()))
+        near = {k for k, count in counts.items() if count >= self.threshold[k]}
+        return near.union(self.by_words.get(" ".join(words), ()))
+
+    def __call__(self, sentence: str) -> bool:
+        return bool(self.of(sentence))
+
+
+def without_near_duplicates(
+    read: Read, near_duplicates: Callable[[], NearDuplicates]
+) -> Iterator[TextPair]:
+    "The pairs of a source whose English repeats nothing that is held out."
+    repeats = near_duplicates()
+    return (pair for pair in read() if not repeats(pair[0]))
