@@ -575,7 +575,7 @@ def page(browser):
     page.set_default_timeout(180_000)  # a shared machine can be slow
     errors = []
     page.on("pageerror", lambda e: errors.append(str(e)))
-    css = (Path(__file__).parent.parent / "book" / "_static" / "book.css").read_text("utf-8")
+    css = (Path(__file__).parent.parent / "book" / "web" / "static" / "book.css").read_text("utf-8")
     body = (
         view(6, 7, 3, 2, show=("cross", 0, 0, "mot3"))[0].html
         + view(4, 5, 2, 2)[0].html

@@ -38,7 +38,7 @@ from transformer_lit.tokens import Subwords
 from transformer_lit.training import collate
 from transformer_lit.translation import Translator, answers, pieces, readable
 
-ENGINE = shipped("data/engine/engine.js")
+ENGINE = packing.ENGINE
 SENTENCES = [
     "The animal didn't cross the street because it was too tired.",
     "The animal didn't cross the street because it was too wide.",

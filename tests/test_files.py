@@ -13,9 +13,9 @@ from transformer_lit.corpora import files
 
 def test_what_the_book_ships_is_found():
     assert files.shipped("results/README.md").read_text(encoding="utf-8").startswith("# Recorded")
-    assert files.shipped("data/interactive/masks.html").exists()
+    assert files.shipped("web/views/masks.html").exists()
     assert {"attention.html", "masks.html"} <= {
-        p.name for p in files.shipped("data/interactive").iterdir()
+        p.name for p in files.shipped("web/views").iterdir()
     }
 
 

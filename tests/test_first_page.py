@@ -99,7 +99,7 @@ def other_one():
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, translator, shipped_one, other_one):
     "A folder as the built book has it: the page, its scripts, the engine."
-    folder, static = tmp_path_factory.mktemp("site"), ROOT / "book" / "_static"
+    folder, static = tmp_path_factory.mktemp("site"), ROOT / "book" / "web" / "static"
     for name in "book.css", "live.js", "first.js":
         (folder / "_static").mkdir(exist_ok=True)
         shutil.copy(static / name, folder / "_static")
@@ -640,6 +640,6 @@ def test_it_fits_a_phone_and_axe_finds_nothing(visit, dark):
 def test_the_longest_text_is_the_engines():
     (live,), (own,) = (
         re.findall(r"LONGEST[:=\s]+(\d+)", path.read_text("utf-8"))
-        for path in (ROOT / "book/_static/live.js", shipped("data/engine/engine.js"))
+        for path in (ROOT / "book/web/static/live.js", ROOT / "book/web/engine.js")
     )
     assert live == own

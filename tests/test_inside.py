@@ -21,7 +21,7 @@ from transformer_lit.corpora.files import shipped
 from transformer_lit.translation import Translator
 
 ROOT = Path(__file__).resolve().parent.parent
-STATIC = ROOT / "book" / "_static"
+STATIC = ROOT / "book" / "web" / "static"
 PAGE = (ROOT / "book" / "inside.md").read_text("utf-8")
 DUCHESS = inside.EXAMPLES["noHeads:cross.1.2"]
 

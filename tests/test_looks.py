@@ -95,7 +95,7 @@ def test_a_watched_search_is_the_search():
 
 
 def test_the_view_stands_on_what_all_views_share():
-    page, shared = try_it_page([]), shipped("data/interactive/shared.html").read_text("utf-8")
+    page, shared = try_it_page([]), shipped("web/views/shared.html").read_text("utf-8")
     assert (
         page.startswith(shared)
         and page.count("<style>") == 2

@@ -60,7 +60,7 @@ def made(tmp_path_factory):
     if chromium.program() is None:
         pytest.skip("no Chromium here: install Debian's package chromium to print the book")
     folder = tmp_path_factory.mktemp("paper")
-    shutil.copytree(ROOT / "book" / "_static", folder / "html" / "_static")
+    shutil.copytree(ROOT / "book" / "web" / "static", folder / "html" / "_static")
     formulas = next(f for f in files("sphinx-mathjax-offline") if f.name == "tex-svg.js")
     shutil.copy(formulas.locate(), folder / "html" / "_static")
     (folder / "html" / "_static" / "pygments.css").write_text(

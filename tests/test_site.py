@@ -187,7 +187,7 @@ def test_no_page_prints_a_command_of_a_folder_that_is_gone():
 
 def test_the_engine_and_the_shipped_models_lie_beside_the_pages():
     assert (SITE / "engine" / "engine.js").read_bytes() == (
-        ROOT / "data" / "engine" / "engine.js"
+        ROOT / "book" / "web" / "engine.js"
     ).read_bytes(), "another engine: make book"
     for name, least in (("pocket", 2.9e6), ("tatoeba-fr", 12.5e6)):
         assert (
@@ -234,7 +234,7 @@ def test_nbdev_lines_are_replaced_by_badges():
 def test_what_the_style_names_is_on_a_page(parsed):
     "A heading that is renamed would lose its look without a word."
     named = set(
-        re.findall(r"#([a-z][a-z-]{7,})", (ROOT / "book/_static/book.css").read_text("utf-8"))
+        re.findall(r"#([a-z][a-z-]{7,})", (ROOT / "book/web/static/book.css").read_text("utf-8"))
     )
     assert named and not named - set().union(*(page.ids for page in parsed.values()))
 

@@ -57,7 +57,7 @@ class View:
     "The view on a page of its own, in the book's style sheet."
 
     def __init__(self, browser, width=900, theme="light", motion="no-preference", rows=None):
-        css = (ROOT / "book/_static/book.css").read_text("utf-8")
+        css = (ROOT / "book/web/static/book.css").read_text("utf-8")
         self.page = browser.new_page(
             viewport={"width": width, "height": 1000}, color_scheme=theme, reduced_motion=motion
         )

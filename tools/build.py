@@ -282,7 +282,7 @@ def versioned(text: str) -> str:
     from its cache; live.js hands its own to engine.js."""
 
     def address(found: re.Match) -> str:
-        paths = [SITE / "book" / "_static" / found[1]] + [
+        paths = [SITE / "book" / "web" / "static" / found[1]] + [
             SITE / "beside" / "engine" / "engine.js"
         ] * (found[1] == "live.js")
         return f'src="../_static/{found[1]}?v={"".join(sha256_file(path)[:8] for path in paths)}"'
@@ -303,7 +303,7 @@ def dress_first_page() -> None:
         ("running sentence", "first.html", lambda view: running_sentence(view, *one)),
         ("any sentence", "ask.html", lambda view: any_sentence(view, dict(zip(SHIPPED, others)))),
     ):
-        template = SITE / "book" / "_static" / name
+        template = SITE / "book" / "web" / "static" / name
         view = dressed(template.read_text(encoding="utf-8"))
         template.unlink()
         text = text.replace(f"<!-- {place} -->", view.strip())
@@ -330,7 +330,7 @@ def inside_text(text: str, size: Callable[[str], str]) -> str:
 def dress_inside() -> None:
     """The page Inside the model: what it shows before its model is loaded, as a script beside it,
     and the sizes of what it would load."""
-    page, static = SITE / "book" / "inside.md", SITE / "book" / "_static"
+    page, static = SITE / "book" / "inside.md", SITE / "book" / "web" / "static"
     (static / "inside-record.js").write_text(
         inside.script(Translator.from_pretrained(shipped("data/checkpoints/pocket"))),
         encoding="utf-8",

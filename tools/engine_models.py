@@ -1,10 +1,10 @@
-"""The shipped translators for the engine in the page: each model.safetensors as scripts model-NAME-0.js, model-NAME-1.js and so on.
+"""The shipped translators for the engine in the page, as scripts: `engine_models.py FOLDER [NAME ...]`
+writes engine.js and model-NAME-0.js, model-NAME-1.js and so on.
 
-    python tools/engine_models.py FOLDER [NAME ...]     engine.js and the models' scripts, as `make book` puts them into the built site
-
-A page that was opened from a folder may read no files, but it may run scripts; so the weights come as base64 in calls of tlEngine.part,
-in pieces of a megabyte, one after the other, which shows how far it is and never holds up the page. The weights stay as they are
-shipped: one byte each, with a scale for each row. Nothing of this is kept in git.
+A page that was opened from a folder may read no files, but it may run scripts; so the weights come
+as base64 in calls of tlEngine.part, in pieces of a megabyte, one after the other, which shows how
+far it is and never holds up the page. The weights stay as they are shipped: one byte each, with a
+scale for each row. Nothing of this is kept in git.
 """
 
 import base64
@@ -24,6 +24,7 @@ from transformer_lit.runtime.precision import pack
 from transformer_lit.tokens import BYTES, SPECIAL, Subwords
 from transformer_lit.translation import Translator
 
+ENGINE = Path(__file__).resolve().parent.parent / "book" / "web" / "engine.js"
 NAMES = "pocket", "tatoeba-fr", "mixture-fr"
 PART = 786_432  # bytes in one script: 1 MiB of base64
 
@@ -121,7 +122,7 @@ def any_model(name: str, translator: Translator) -> bytes:
 def write(folder: Path, names: tuple[str, ...] = NAMES) -> None:
     "engine.js, and the shipped models beside it."
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(shipped("data/engine/engine.js"), folder)
+    shutil.copy(ENGINE, folder)
     for name in names:
         write_model(folder, name, shipped_model(name))
 

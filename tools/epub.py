@@ -2,7 +2,7 @@
 _build/paper/the-literate-transformer.epub, an EPUB 3, from the built book.
 
 Each page goes through Chromium, which puts MathML in place of every formula and writes the page as
-XML. A reader's device may know little: paper/reader.css has plain selectors and plain colours, and
+XML. A reader's device may know little: book/web/paper/reader.css has plain selectors and plain colours, and
 there are no scripts. Hints and solutions are a page at the end."""
 
 import html
@@ -17,7 +17,7 @@ import chromium
 import pdf
 import still
 
-HERE = Path(__file__).parent / "paper"
+HERE = Path(__file__).parent.parent / "book" / "web" / "paper"
 SPACES = (
     'xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops" xml:lang="en"'
     ' lang="en"'

@@ -1,6 +1,6 @@
 """The engine's product of matrices as a WebAssembly module, written here and assembled here: `kernel.py` puts it into engine.js.
 
-    python tools/kernel.py            write the module, as base64, into data/engine/engine.js
+    python tools/kernel.py            write the module, as base64, into book/web/engine.js
     python tools/kernel.py --show     print the instructions
 
 y = bias + scale * (x Wᵀ), where W holds whole numbers of one byte: four rows of x at once (`four`), or one (`one`). Sixteen weights are
@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-ENGINE = Path(__file__).resolve().parent.parent / "data" / "engine" / "engine.js"
+ENGINE = Path(__file__).resolve().parent.parent / "book" / "web" / "engine.js"
 NUMBERS = (  # the parameters, all i32: addresses in bytes, and the sizes of the matrix
     "x inner w scale bias outer y"
 )

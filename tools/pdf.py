@@ -17,11 +17,11 @@ import still
 import yaml
 
 NAME = "the-literate-transformer"
-HERE = Path(__file__).parent / "paper"
+HERE = Path(__file__).parent.parent / "book" / "web" / "paper"
 COLUMN, SHEET = (
     640,
     950,
-)  # pixels of a page between its margins; tools/paper/paper.css has the margins
+)  # pixels of a page between its margins; book/web/paper/paper.css has the margins
 FIT = (HERE / "fit.js").read_text(encoding="utf-8")
 
 

@@ -10,8 +10,9 @@ from importlib.util import source_from_cache
 from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
+CODE = (("transformer_lit",), ("book", "litbook"), ("book", "web"))
 DATA = tuple(os.path.join(ROOT, *name) for name in (("book", "results"), ("data",)))
-OURS = (os.path.join(ROOT, "transformer_lit"), os.path.join(ROOT, "book", "litbook"), *DATA)
+OURS = (*DATA, *(os.path.join(ROOT, *name) for name in CODE))
 seen = set()
 
 

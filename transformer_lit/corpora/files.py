@@ -13,11 +13,11 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def shipped(name: str) -> Path:
-    """A file or folder that comes with the book: "results/..." or "data/...", in a checkout and in
-    an installed package."""
+    """A file or folder that comes with the book: "results/...", "web/views/..." or "data/...", in a
+    checkout and in an installed package."""
     here = Path(str(files("transformer_lit")))
     folder, _, rest = name.partition("/")
-    checkout = here.parent / ("book/results" if folder == "results" else folder)
+    checkout = here.parent / (f"book/{folder}" if folder in ("results", "web") else folder)
     root = here / "_shipped" / folder
     return (root if root.exists() else checkout) / rest
 

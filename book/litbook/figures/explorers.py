@@ -30,7 +30,7 @@ def live(controls: Mapping[str, Any], draw: Callable[..., str]) -> Any:
 class Explorer:
     """Something to turn by hand.
 
-    page: a view of data/interactive, which works by itself with the style and the helpers in
+    page: a view of book/web/views, which works by itself with the style and the helpers in
     shared.html. Where a kernel answers, the main controls as ipywidgets go in front: `controls`
     maps names to widgets, `draw(**values)` gives HTML. A notebook takes the richest form that it
     can show."""

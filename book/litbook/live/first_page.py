@@ -1,7 +1,7 @@
 """The first page: the running sentence as the book's small translator says it, and four sentences
 as each of the two shipped ones does.
 
-What is recorded here when the page is built, `book/_static/first.js` does again in the page, on any
+What is recorded here when the page is built, `book/web/static/first.js` does again in the page, on any
 sentence, once its reader has asked for it."""
 
 import html

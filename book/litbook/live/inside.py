@@ -2,7 +2,7 @@
 and a model with parts taken out.
 
 `broken` takes the same names as the option `broken` of the engine in the page
-(data/engine/engine.js), so that a test can hold the two equal.
+(book/web/engine.js), so that a test can hold the two equal.
 """
 
 import base64

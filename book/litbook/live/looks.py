@@ -109,7 +109,7 @@ def try_it(
 
 
 def try_it_page(rows: list[dict] | None = None) -> str:
-    """The page in data/interactive with these sentences, as HTML; None: the recorded ones of the
+    """The page in book/web/views with these sentences, as HTML; None: the recorded ones of the
     translator that ships."""
     if rows is None:
         rows = json.loads(shipped("results/tatoeba-fr/try_it.json").read_text("utf-8"))

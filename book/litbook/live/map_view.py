@@ -1,7 +1,7 @@
 """The view of attention that can be turned: all weights of one pair of sentences in one page of
 HTML, without a kernel."""
 
-# The page is data/interactive/attention.html; it draws from one attribute, which holds the words
+# The page is book/web/views/attention.html; it draws from one attribute, which holds the words
 # and the weights, a byte each.
 import base64
 import json
@@ -82,6 +82,6 @@ def attention_view(
         ensure_ascii=False,
         separators=(",", ":"),
     )
-    page = shipped("data/interactive/attention.html").read_text("utf-8")
+    page = shipped("web/views/attention.html").read_text("utf-8")
     page = "\n".join(line.strip() for line in page.splitlines())
     return AttentionView(filled(page, alt=attribute(alt), data=attribute(data)), alt)

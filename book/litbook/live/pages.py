@@ -1,6 +1,6 @@
 """Text put into a page of HTML so that it stays text."""
 
-# A page in data/interactive holds places like {{alt}}. Words come from anywhere: a token may look
+# A page in book/web/views holds places like {{alt}}. Words come from anywhere: a token may look
 # like a place, like a tag or like the end of an attribute. So all places are filled in one pass,
 # and what goes in is escaped for where it stands.
 import html
@@ -31,10 +31,10 @@ def filled(page: str, **texts: str) -> str:
 
 
 def live_view(name: str, **texts: str) -> str:
-    """A live view of data/interactive, behind the style and the helpers that all of them share;
+    """A live view of book/web/views, behind the style and the helpers that all of them share;
     `texts` fill its places."""
     shared, page = (
-        shipped(f"data/interactive/{one}.html").read_text(encoding="utf-8")
+        shipped(f"web/views/{one}.html").read_text(encoding="utf-8")
         for one in ("shared", name)
     )
     return shared + filled(page, **texts)

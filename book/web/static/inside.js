@@ -1,7 +1,7 @@
 /* Inside the model: what the translator in the page does with one sentence, token by token, and what it says when parts are taken out.
 
    Before its reader asks for the model the page shows `tlInside`, a record of the running sentence that the build made with the Python
-   package (book/litbook/live/inside.py). From then on everything comes from the engine (data/engine/engine.js, fetched by live.js).
+   package (book/litbook/live/inside.py). From then on everything comes from the engine (book/web/engine.js, fetched by live.js).
 
    One object, `shown`, holds what is on the page:
      pieces, ids      of the source                       steps      [{id, piece, p, top: [{id, piece, logP}], forced}], the end included

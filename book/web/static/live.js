@@ -5,7 +5,7 @@
      const engine = await tlLive.engine("tatoeba-fr", {button, progress});   // or "pocket", "mixture-fr"
      await engine.translate(text, {beam: 1, attention: true}, event => ...);
 
-   tlLive.engine(name, {button, progress}) -> Promise of what tlEngine.open gives (data/engine/engine.js); asked again, the same one
+   tlLive.engine(name, {button, progress}) -> Promise of what tlEngine.open gives (book/web/engine.js); asked again, the same one
      button     says how far the loading is, is hidden when it is done, and has its words back when it fails
      progress   a <progress>, shown meanwhile
      It fails with an Error whose message is one sentence for the reader; `tlLive.sentence(error)` makes one of any error.
