@@ -19,13 +19,8 @@ from hypothesis import strategies as st
 from transformer_lit.attention_maps import (
     alignment_error_rate,
     attention_modules,
-    attention_view,
-    distance,
-    entropy,
     habit_places,
-    heads_differ,
     overheard,
-    pair_view,
     piece_names,
     read_pairs,
     record,
@@ -37,7 +32,8 @@ from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from litbook.live import pages
 from transformer_lit.corpora.files import shipped
-from litbook.live.map_view import named_maps, packed
+from litbook.live.map_view import attention_page, packed, show_attention
+from litbook.spread import distance, entropy, heads_differ
 from transformer_lit.tokens import Subwords, Vocabulary
 from litbook.live.looks import try_it_page
 from transformer_lit.translation import Translator
@@ -375,12 +371,12 @@ def view(s=16, t=17, layers=4, heads=4, source=None, target=None, **options):
     torch.manual_seed(0)
     causal = torch.full((t - 1, t - 1), -1e9).triu(1)
     seen = {
-        "encoder": [torch.rand(1, heads, s, s).softmax(-1)] * layers,
-        "decoder": [(torch.rand(1, heads, t - 1, t - 1) + causal).softmax(-1)] * layers,
-        "cross": [torch.rand(1, heads, t - 1, s).softmax(-1)] * layers,
+        "encoder": torch.rand(layers, heads, s, s).softmax(-1),
+        "decoder": (torch.rand(layers, heads, t - 1, t - 1) + causal).softmax(-1),
+        "cross": torch.rand(layers, heads, t - 1, s).softmax(-1),
     }
     return (
-        attention_view(
+        attention_page(
             seen,
             source or [f"word{i}" for i in range(s)],
             target or [f"mot{i}" for i in range(t)],
@@ -404,9 +400,9 @@ def test_a_view_holds_the_weights_in_order():
     raw = base64.b64decode(data["w"])
     kept = torch.ones(3, 3).tril().bool()
     wanted = [
-        *torch.stack(seen["encoder"]).flatten().tolist(),
-        *torch.stack(seen["decoder"])[..., kept].flatten().tolist(),
-        *torch.stack(seen["cross"]).flatten().tolist(),
+        *seen["encoder"].flatten().tolist(),
+        *seen["decoder"][..., kept].flatten().tolist(),
+        *seen["cross"].flatten().tolist(),
     ]
     assert list(raw) == [round(w * 255) for w in torch.tensor(wanted).tolist()]
     assert data["k"] == ["cross", 1, 2], "what it opens with"
@@ -423,7 +419,7 @@ def test_the_view_of_a_pair_is_what_the_translator_read():
     )
     weights, source, target = read_pairs(pocket, [pair])
     data = json.loads(
-        Parts(pair_view(pocket, *pair, alt="a pair", show=("cross", 2, 0)).html).tags[0][1][
+        Parts(show_attention(pocket, *pair, alt="a pair", show=("cross", 2, 0)).html).tags[0][1][
             "data-view"
         ]
     )
@@ -506,11 +502,11 @@ def test_nothing_in_a_view_becomes_an_attribute_or_a_tag(alt):
     "Places filled one after the other put a token's text into the attribute of the one before."
     plain = [(tag, sorted(attrs)) for tag, attrs in Parts(view(6, 6, 1, 1)[0].html).tags]
     seen = {
-        "encoder": [torch.rand(1, 1, 6, 6)],
-        "decoder": [torch.rand(1, 1, 5, 5)],
-        "cross": [torch.rand(1, 1, 5, 6)],
+        "encoder": torch.rand(1, 1, 6, 6),
+        "decoder": torch.rand(1, 1, 5, 5),
+        "cross": torch.rand(1, 1, 5, 6),
     }
-    found = Parts(attention_view(seen, LIVE, LIVE, alt=alt).html).tags
+    found = Parts(attention_page(seen, LIVE, LIVE, alt=alt).html).tags
     assert [(tag, sorted(attrs)) for tag, attrs in found] == plain, "a token has become HTML"
     assert found[0][1]["aria-label"] == alt and json.loads(found[0][1]["data-view"])["s"] == list(
         LIVE
@@ -541,13 +537,6 @@ def test_a_page_is_filled_in_one_pass():
     assert pages.script("</&>\u2028") == '"\\u003c/\\u0026\\u003e\\u2028"'
     with pytest.raises(KeyError):
         pages.filled("{{c}}", a="x")
-
-
-def test_weights_that_do_not_fit_the_words_are_named():
-    with pytest.raises(ValueError, match=r"cross weights \(4, 5\).*\(3, 5\)"):
-        named_maps({"cross": [torch.rand(1, 2, 4, 5)]}, list("abcde"), list("xyzu"))
-    alone = named_maps({"self": [torch.rand(1, 2, 3, 3)]}, list("abc"), [])
-    assert alone["self"].shape == (1, 2, 3, 3), "a model with one stack needs no target words"
 
 
 def test_packed_leaves_the_future_out():

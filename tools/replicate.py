@@ -106,14 +106,13 @@ SHOWS = {
     "sketches",
     "pictures",
     "views",
-    "paper_views",
-    "word_maps",
+    "show_attention",
     "Prose",
     "two_columns",
     "token_boxes",
     "validation_by_epoch",
     "HTML",
-}  # a line that calls these only shows
+}  # a line that calls these only shows, and so does one that calls a chapter's drawings, ch13
 READS = {
     "tuple",
     "len",
@@ -222,7 +221,10 @@ def names_of(source: str) -> Names:
 
 def only_shows(line: ast.stmt) -> bool:
     "Whether a line of a cell does nothing but print or draw: it takes no part in the experiment."
-    return isinstance(line, ast.Expr) and (root_of(line.value) in SHOWS or displays(line.value))
+    if not isinstance(line, ast.Expr):
+        return False
+    name = root_of(line.value) or ""
+    return name in SHOWS or re.fullmatch(r"ch\d\d", name) is not None or displays(line.value)
 
 
 def only_colours(line: ast.stmt) -> bool:

@@ -58,8 +58,8 @@ def token_boxes(
     leaves the names out."""
     box = (
         "<span"
-        ' style="display:inline-flex;flex-direction:column;align-items:center;vertical-align:top;margin:2px'
-        ' 3px 2px 0">'
+        ' style="display:inline-flex;flex-direction:column;align-items:center;'
+        'vertical-align:top;margin:2px 3px 2px 0">'
         '<span style="border:1px solid #888;border-radius:4px;padding:0'
         " 5px;font-family:var(--tl-code,monospace);font-size:13px;"
         'line-height:1.6;white-space:nowrap">{}</span>{}</span>'

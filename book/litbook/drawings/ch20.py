@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from litbook import figures
 from litbook.figures.drawing import square_colours
 from transformer_lit.attention_maps import piece_names, read_pairs
+from transformer_lit.translation import Translator
 
 
 def read_and_said(words: Sequence[str]) -> figures.Picture:
@@ -40,23 +41,19 @@ def points_lost(left: Mapping[tuple[str, int, int], float], whole: float) -> fig
     left: (kind, layer, head), from 0 -> the share that is right without it; whole: the share with
     all heads."""
     lost = {place: 100 * (whole - share) for place, share in left.items()}
-    kinds = list(
-        dict.fromkeys(kind for kind, _, _ in sorted(lost, key=lambda place: place[0] != "encoder"))
-    )
-    layers, heads = 1 + max(layer for _, layer, _ in lost), 1 + max(head for _, _, head in lost)
-    scale, wide = (
-        max(5.0, *lost.values()),
-        36 * heads + 26,
-    )  # a loss of little is not to look like much
+    kinds = sorted({kind for kind, _, _ in lost}, key=lambda kind: (kind != "encoder", kind))
+    layers, heads = (1 + max(place[k] for place in lost) for k in (1, 2))
+    scale = max(5.0, *lost.values())  # a loss of little is not to look like much
+    wide = 36 * heads + 26
     sheet = figures.Drawing(30 + wide * len(kinds), 66 + 36 * layers)
     for layer in range(layers):
         sheet.text(48, 46 + 36 * layer, f"layer {layer + 1}", 11, "end")
-    for head in range(heads * len(kinds)):
-        sheet.text(74 + 36 * head + 26 * (head // heads), 42 + 36 * layers, head % heads + 1, 11)
     for k, kind in enumerate(kinds):
-        sheet.text(56 + wide * k + 18 * heads, 12, kind, 12, weight="bold").text(
-            56 + wide * k + 18 * heads, 58 + 36 * layers, "head", 11
-        )
+        left_edge = 56 + wide * k
+        sheet.text(left_edge + 18 * heads, 12, kind, 12, weight="bold")
+        sheet.text(left_edge + 18 * heads, 58 + 36 * layers, "head", 11)
+        for head in range(heads):
+            sheet.text(left_edge + 18 + 36 * head, 42 + 36 * layers, head + 1, 11)
     for (kind, layer, head), points in lost.items():
         x, y = 74 + wide * kinds.index(kind) + 36 * head, 46 + 36 * layer
         fill, ink = square_colours(max(points, 0) / scale, "cividis")
@@ -67,20 +64,16 @@ def points_lost(left: Mapping[tuple[str, int, int], float], whole: float) -> fig
     kind, layer, head = worst = max(lost, key=lost.__getitem__)
     free = sum(points < 0.5 for points in lost.values())
     return sheet.show(
-        caption=(
-            f"{free} of {len(lost)} heads can be switched off alone at a cost of less than half a"
-            f" point; the costliest, head {head + 1} of {kind} layer {layer + 1}, costs"
-            f" {lost[worst]:.1f}."
-        ),
-        alt=(
-            f"A dot for each head of {' and '.join(kinds)}, a row for each layer; the number in it"
-            f" says how many points are lost without it, {min(lost.values()):.1f} to"
-            f" {lost[worst]:.1f}."
-        ),
+        caption=f"{free} of {len(lost)} heads can be switched off alone at a cost of less than half"
+        f" a point; the costliest, head {head + 1} of {kind} layer {layer + 1}, costs"
+        f" {lost[worst]:.1f}.",
+        alt=f"A dot for each head of {' and '.join(kinds)}, a row for each layer; the number in it"
+        f" says how many points are lost without it, {min(lost.values()):.1f} to"
+        f" {lost[worst]:.1f}.",
     )
 
 
-def row_that_says(
+def rows_side_by_side(
     translator: Translator, pairs: Sequence[tuple[str, str, str]], place: tuple[str, int, int]
 ) -> figures.Picture:
     """One head's row for a word said, for each (English, French, word): the last row that says it,
@@ -90,40 +83,34 @@ def row_that_says(
     word said. The area of a square is a weight. Raises ValueError for a word not said, and for
     sentences that differ in length."""
     kind, layer, head = place
-    columns: list[str] = []
-    told: list[str] = []
-    looks: list[Tensor] = []
-    names: list[list[str]] = []
+    columns = []  # of each pair: its words, its weights, its name
     for english, french, word in pairs:
         weights, source, target = read_pairs(translator, [(english, french)])
+        words = piece_names(source[0], translator.source)
         said = [name.lower() for name in piece_names(target[0], translator.target)[1:]]
         row = len(said) - 1 - said[::-1].index(word)
-        names.append(piece_names(source[0], translator.source))
-        looks.append(weights[kind][layer, 0, head, row].cpu())
-        columns.append(f"… {names[-1][-3]} → {word}")
-        told.append(
-            f"“… {names[-1][-3]}”: {word} looks most at “{names[-1][int(looks[-1].argmax())]}”,"
-            f" {looks[-1].max():.2f}"
+        columns.append((words, weights[kind][layer, 0, head, row].tolist(), word))
+    sheet = figures.Drawing(124 + 104 * len(columns), 34 + 22 * len(columns[0][0]))
+    for s, names in enumerate(zip(*(words for words, _, _ in columns), strict=True)):
+        sheet.text(112, 37 + 22 * s, " / ".join(dict.fromkeys(names)), 12, "end")
+    findings = []
+    for k, (words, row, word) in enumerate(columns):
+        most = max(row)
+        findings.append(
+            f"“… {words[-3]}”: {word} looks most at “{words[row.index(most)]}”, {most:.2f}"
         )
-    sheet, colour = figures.Drawing(124 + 104 * len(looks), 34 + 22 * len(names[0])), (
-        figures.BRIDGE if kind == "cross" else figures.QUERY
-    )
-    for s, words in enumerate(zip(*names, strict=True)):
-        sheet.text(112, 37 + 22 * s, " / ".join(dict.fromkeys(words)), 12, "end")
-    for k, weight in enumerate(looks):
-        sheet.text(170 + 104 * k, 10, columns[k], 12, weight="bold")
-        for s, w in enumerate(weight.tolist()):
-            side = 20 * w**0.5  # the area is the weight
+        sheet.text(170 + 104 * k, 10, f"… {words[-3]} → {word}", 12, weight="bold")
+        for s, weight in enumerate(row):
+            x, y, half = 156 + 104 * k, 37 + 22 * s, 10 * weight**0.5  # the area is the weight
             sheet.parts.append(
-                f'<rect x="{156 + 104 * k - side / 2:.1f}" y="{37 + 22 * s - side / 2:.1f}"'
-                f' width="{side:.1f}" height="{side:.1f}" fill="{colour}"/>'
+                f'<rect x="{x - half:.1f}" y="{y - half:.1f}" width="{2 * half:.1f}"'
+                f' height="{2 * half:.1f}"'
+                f' fill="{figures.BRIDGE if kind == "cross" else figures.QUERY}"/>'
             )
-            if w >= 0.005:
-                sheet.text(172 + 104 * k, 37 + 22 * s, f"{w:.2f}", 12, "start")
+            if weight >= 0.005:
+                sheet.text(x + 16, y, f"{weight:.2f}", 12, "start")
     return sheet.show(
-        caption="; ".join(told) + ".",
-        alt=(
-            f"Rows of {place_name(*place)}, for sentences that differ in the last adjective alone,"
-            f" as columns of squares. {'. '.join(told)}."
-        ),
+        caption="; ".join(findings) + ".",
+        alt=f"Rows of {kind} layer {layer + 1}, head {head + 1}, for sentences that differ in the"
+        f" last adjective alone, as columns of squares. {'. '.join(findings)}.",
     )

@@ -4,14 +4,15 @@ HTML, without a kernel."""
 # The page is book/web/views/attention.html; it draws from one attribute, which holds the words
 # and the weights, a byte each.
 import base64
-import json
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from litbook.live.pages import attribute, compact, filled
+from transformer_lit.attention_maps import piece_names, read_pairs
 from transformer_lit.corpora.files import shipped
-from litbook.live.pages import attribute, filled
+from transformer_lit.translation import Translator
 
 
 class AttentionView:
@@ -34,54 +35,38 @@ def packed(weights: Tensor, causal: bool) -> bytes:
     return (weights.cpu()[..., kept] * 255).round().byte().numpy().tobytes()
 
 
-def named_maps(
-    recorded: Mapping[str, Sequence[Tensor] | Tensor], source: Sequence[str], target: Sequence[str]
-) -> dict[str, Tensor]:
-    """kind -> (N, H, T, S) of the first sentence, held against its words.
-
-    A forgotten <bos> would shift every row by one without a complaint, so sizes are compared.
-    Raises ValueError naming both."""
-    s, t = len(source), len(target) - 1
-    maps: dict[str, Tensor] = {}
-    sizes = {"decoder": (t, t), "cross": (t, s)}
-    for kind, layers in recorded.items():
-        maps[kind] = torch.stack([w[0] for w in layers])
-        size, named = tuple(maps[kind].shape[2:]), sizes.get(kind, (s, s))
-        if size != named:
-            raise ValueError(
-                f"{kind} weights {size}, and the words make {named}: source with EOS, target from"
-                " BOS to EOS"
-            )
-    return maps
-
-
-def attention_view(
-    recorded: Mapping[str, Sequence[Tensor] | Tensor],
+def attention_page(
+    maps: Mapping[str, Tensor],
     source_words: Sequence[str],
-    target_words: Sequence[str] = (),
-    *,
+    target_words: Sequence[str],
     alt: str,
-    show: tuple = (),
+    show: Sequence = (),
 ) -> AttentionView:
     """All weights of one pair of sentences, to be turned by hand.
 
-    recorded: from `record` or `read_pairs` of chapter 20, first of the batch; source_words with
-    EOS, target_words from BOS to EOS; `show` is the (kind, layer, head) that it opens with, else
-    the last kind's sharpest head; a fourth entry is the word that its button tries."""
-    words = list(source_words), list(target_words)
-    maps = named_maps(recorded, *words)
-    raw = b"".join(packed(w, kind == "decoder") for kind, w in maps.items())
-    data = json.dumps(
-        {
-            "s": words[0],
-            "t": words[1],
-            "m": [[kind, *w.shape[:2]] for kind, w in maps.items()],
-            "w": base64.b64encode(raw).decode(),
-            "k": list(show) or [list(maps)[-1]],
-        },
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
+    maps: kind -> (N, H, T, S); source_words with EOS, target_words from BOS to EOS; `show` is the
+    (kind, layer, head) that it opens with, else the last kind's sharpest head; a fourth entry is
+    the word that its button tries."""
+    raw = b"".join(packed(weights, kind == "decoder") for kind, weights in maps.items())
+    data = {
+        "s": source_words,
+        "t": target_words,
+        "m": [[kind, *weights.shape[:2]] for kind, weights in maps.items()],
+        "w": base64.b64encode(raw).decode(),
+        "k": show or [list(maps)[-1]],
+    }
     page = shipped("web/views/attention.html").read_text("utf-8")
     page = "\n".join(line.strip() for line in page.splitlines())
-    return AttentionView(filled(page, alt=attribute(alt), data=attribute(data)), alt)
+    return AttentionView(filled(page, alt=attribute(alt), data=attribute(compact(data))), alt)
+
+
+def show_attention(
+    translator: Translator, source: str, target: str, *, alt: str, show: Sequence = ()
+) -> AttentionView:
+    "The view of one pair of sentences, read by a translator."
+    weights, *ids = read_pairs(translator, [(source, target)])
+    words = (
+        piece_names(row[0], side)
+        for row, side in zip(ids, (translator.source, translator.target))
+    )
+    return attention_page({kind: w[:, 0] for kind, w in weights.items()}, *words, alt, show)

@@ -10,6 +10,11 @@ import re
 from transformer_lit.corpora.files import shipped
 
 
+def compact(value: object) -> str:
+    "A value as JSON without spaces."
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 def attribute(text: str) -> str:
     "Text for between the quotes of an attribute, of either kind, or for between two tags."
     return html.escape(text, quote=True)
