@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import engine_models as packing
-import firefox
 import pytest
 
 from transformer_lit.attention_maps import alignment_error_rate
@@ -498,30 +497,6 @@ def test_a_folder_without_the_engine_is_told_in_one_sentence(visit, site):
         (site / "gone").rename(site / "engine")
     page.locator(".tl-first [data-do=load]").click()
     page.wait_for_selector(".tl-first select")
-
-
-@pytest.mark.slow
-def test_firefox_says_the_same(site, translator, shipped_one):
-    if firefox.program() is None:
-        pytest.skip("no Firefox here: install Debian's package firefox-esr to run its checks")
-    with firefox.opened() as fox:
-        fox.goto((site / "book" / "index.html").as_uri())
-        small, large = fox.evaluate("""async () => {
-          const one = query => document.querySelector(query), until = async test => { while (!test()) await new Promise(go => setTimeout(go, 50)); };
-          one(".tl-first [data-do=load]").click();
-          await until(() => one(".tl-first select"));
-          one("select[name=first]").value = "cow";
-          one("select[name=first]").dispatchEvent(new Event("change"));
-          await until(() => one(".tl-first [role=status]").textContent.includes("vache"));
-          one("textarea").value = "I love you.";
-          one(".tl-ask [data-do=load]").click();
-          await until(() => one(".tl-ask [role=status]").textContent.includes("seconds on this device"));
-          return [".tl-first", ".tl-ask"].map(view => one(`${view} [data-out=said]`).textContent);
-        }""")
-    (cow,), (love,) = translator.translate(
-        ["The cow didn't cross the street because it was too tired."]
-    ), shipped_one.translate(["I love you."], 1)
-    assert small == f"French: {cow} " and large == f"French: {love} "
 
 
 def test_a_reader_who_goes_on_keeps_the_focus(visit):

@@ -675,26 +675,6 @@ def test_a_box_of_the_drawing_leads_to_its_chapter(visit):
     page.wait_for_url("**/08_decoder.html")
 
 
-def test_looks_are_measured_as_they_are(browser):
-    import looks
-
-    assert looks.prose_words("loss 0.25\nThis line is one sentence of eight words.\na b c") == 8
-    rows = {
-        row["page"]: row
-        for row in looks.measure(
-            ["02_attention", "12_training"],
-            browser.new_page(viewport={"width": 1280, "height": 900}),
-        )
-    }
-    for row in rows.values():
-        assert (
-            row["figures"] == row["named"] > 0
-            and row["narrow"] <= row["figures"]
-            and 0 < row["first"] < 700
-            and row["kB"] < 1500
-        )
-
-
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_fits_a_phone_and_axe_finds_nothing(view, name, dark):

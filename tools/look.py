@@ -1,7 +1,10 @@
-"""Screenshots of the built pages: `look.py [NN ...]` writes
-.run/look/PAGE_{desktop,phone}_{light,dark}_K.png, in pieces of 15,000 pixels."""
+"""How the built pages look: `look.py [NN ...]` opens each page in Chromium on a desk and on a phone.
 
-import sys
+Prints for each: figures, those narrower than 60% of the column, those without a number, outputs that
+are a bare repr, the pixels to the first heading, and the page's kB. `--pictures` also writes
+.run/look/PAGE_{desk,phone}_{light,dark}_K.png, in pieces of 15,000 pixels."""
+
+import argparse
 from pathlib import Path
 
 import chromium
@@ -9,32 +12,54 @@ import chromium
 ROOT = Path(__file__).resolve().parent.parent
 SITE, LOOK = ROOT / "_build" / "html" / "book", ROOT / ".run" / "look"
 PIECE = 15_000  # a browser's picture ends near 16,000
+MEASURE = """() => {
+  const article = document.querySelector("article"), heading = article.querySelector("h2");
+  const shown = e => e.getClientRects().length > 0, column = article.clientWidth;
+  const figures = [...article.querySelectorAll("figure.tl-figure")];
+  const width = figure => {
+    const drawn = [...figure.querySelectorAll("svg")].filter(shown);
+    const boxes = drawn.map(svg => svg.getBoundingClientRect());
+    return boxes.length == 0 ? column
+      : Math.max(...boxes.map(b => b.right)) - Math.min(...boxes.map(b => b.left));
+  };
+  return {
+    figures: figures.length,
+    narrow: figures.filter(figure => width(figure) < 0.6 * column).length,
+    unnamed: figures.filter(figure => !figure.querySelector("figcaption .tl-number")).length,
+    reprs: [...article.querySelectorAll(".output.text_plain")].filter(shown).length,
+    first: heading ? Math.round(heading.getBoundingClientRect().top + scrollY) : 0,
+  };
+}"""
+
+
+def photograph(page, path: Path, device: str, width: int, theme: str) -> None:
+    page.evaluate(f"document.documentElement.dataset.theme='{theme}'")
+    page.wait_for_timeout(400)
+    height = page.evaluate("document.documentElement.scrollHeight")
+    for k, top in enumerate(range(0, height, PIECE)):
+        clip = {"x": 0, "y": top, "width": width, "height": min(PIECE, height - top)}
+        target = LOOK / f"{path.stem}_{device}_{theme}_{k}.png"
+        page.screenshot(path=target, full_page=True, clip=clip)
 
 
 def main() -> None:
-    pages = [
-        p
-        for p in sorted(SITE.glob("*.html"))
-        if not sys.argv[1:] or any(p.name.startswith(n) for n in sys.argv[1:])
-    ]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("pages", nargs="*", help="how their names begin, as in 03; none: every page")
+    parser.add_argument("--pictures", action="store_true")
+    options = parser.parse_args()
     LOOK.mkdir(parents=True, exist_ok=True)
     with chromium.opened() as browser:
-        for path in pages:
-            for device, width in (("desktop", 1280), ("phone", 390)):
-                for theme in ("light", "dark"):
-                    page = browser.new_page(
-                        viewport={"width": width, "height": 900}, color_scheme=theme
-                    )
-                    page.goto(path.as_uri())
-                    page.evaluate(f"document.documentElement.dataset.theme='{theme}'")
-                    page.wait_for_timeout(400)
-                    tall = page.evaluate("document.documentElement.scrollHeight")
-                    for k, top in enumerate(range(0, tall, PIECE)):
-                        target = LOOK / f"{path.stem}_{device}_{theme}_{k}.png"
-                        clip = {"x": 0, "y": top, "width": width, "height": min(PIECE, tall - top)}
-                        page.screenshot(path=target, full_page=True, clip=clip)
-                    print(target, tall)
-                    page.close()
+        for path in sorted(SITE.glob("*.html")):
+            if not path.name.startswith(tuple(options.pages) or ""):
+                continue
+            for device, width in (("desk", 1280), ("phone", 390)):
+                page = browser.new_page(viewport={"width": width, "height": 900})
+                page.goto(path.as_uri())
+                found = {**page.evaluate(MEASURE), "kB": path.stat().st_size // 1000}
+                print(f"{path.stem:24}{device:6}", *(f"{k} {v:<6}" for k, v in found.items()))
+                for theme in ("light", "dark") if options.pictures else ():
+                    photograph(page, path, device, width, theme)
+                page.close()
 
 
 if __name__ == "__main__":
