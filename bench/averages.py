@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from transformer_lit.data import load  # noqa: E402
 from transformer_lit.recipes import recipes  # noqa: E402
-from transformer_lit.runs.checkpoints import fill_weights, read_checkpoint  # noqa: E402
+from transformer_lit.runs.checkpoints import load_weights, read_file  # noqa: E402
 from transformer_lit.training import validation_loss  # noqa: E402
 from transformer_lit.translation import from_pretrained  # noqa: E402
 
@@ -37,7 +37,7 @@ def main():
     translator = from_pretrained(ROOT / "data/checkpoints" / o.name)
     valid = translator.encode_pairs(parts["valid"])
     files = {int(f.stem.split("-")[1]): f for f in o.ends.glob("epoch-*.safetensors")}
-    held = {n: read_checkpoint(files[n], False) for n in sorted(files)}
+    held = {n: read_file(files[n], False) for n in sorted(files)}
     ends, steps = (
         {n: h[0] for n, h in held.items()},
         {n: h[1]["at"]["step"] for n, h in held.items()},
@@ -48,7 +48,7 @@ def main():
     groups += [[last - 2, last]] if last - 1 not in ends and last - 2 in ends else []
     rows = []
     for group in groups:
-        fill_weights(
+        load_weights(
             translator.model,
             {name: sum(ends[n][name] for n in group) / len(group) for name in ends[last]},
         )

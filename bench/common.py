@@ -17,7 +17,7 @@ from transformer_lit.loss import shift_right  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
 from transformer_lit.commands import command_again  # noqa: E402
 from transformer_lit.corpora.files import write_json  # noqa: E402
-from transformer_lit.runs.records import commit, hardware  # noqa: E402
+from transformer_lit.runs.records import git_commit, hardware_name  # noqa: E402
 
 
 def where() -> dict:
@@ -27,8 +27,8 @@ def where() -> dict:
     )
     cores = ", bf16 matrix units" if amx else ", bf16 products" if products else ""
     return {
-        "commit": commit(),
-        "hardware": hardware() + cores,
+        "commit": git_commit(),
+        "hardware": hardware_name() + cores,
         "torch": torch.__version__.split("+")[0],
     }
 

@@ -41,7 +41,7 @@ from transformer_lit.embeddings import sinusoids  # noqa: E402
 from transformer_lit.serving.ctranslate import engine_answers, export  # noqa: E402
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
-from transformer_lit.runtime.precision import precision_here  # noqa: E402
+from transformer_lit.runtime.devices import resolve_precision  # noqa: E402
 from transformer_lit.translation import Translator, answers, create_joint, readable  # noqa: E402
 
 
@@ -291,7 +291,7 @@ def fields(translator, folders, post, twin, beam, length):
     "The two tables' contestants for one case."
     model = translator.model
     first = {"ours, cached": ours(model, beam, length)}
-    if precision_here() == "bf16":
+    if resolve_precision() == "bf16":
         first["ours, cached, bf16"] = in_bf16(ours(model, beam, length))
     first |= {
         "ours, cached, int8": ours(in_int8(model), beam, length),
@@ -348,7 +348,7 @@ def quality(n, rounds):
     for beam in (1, 4):
         runs = {
             p: lambda rows, p=p: answers(translator.model, rows, beam, 64, p)
-            for p in ("fp32", precision_here())
+            for p in ("fp32", resolve_precision())
         }
         runs["int8"] = lambda rows: answers(small, rows, beam, 64)
         rows, heard = race(runs, [ids], rounds)
@@ -420,7 +420,7 @@ def main():
     if missing:
         print(f"not installed and left out: {', '.join(missing)}")
     rows = list(quality(options.quality, rounds) if options.quality else tables(options, rounds))
-    units = precision_here() == "bf16"
+    units = resolve_precision() == "bf16"
     names = ("bf16.json", "decoding.json") if units else ("int8.json", "decoding-fp32.json")
     out = options.out or (
         BENCH / names[not options.quality] if options.quality or options.full else None

@@ -30,7 +30,7 @@ from transformer_lit.serving.ctranslate import (
 )  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
-from transformer_lit.runs.records import commit, hardware  # noqa: E402
+from transformer_lit.runs.records import git_commit, hardware_name  # noqa: E402
 from transformer_lit.translation import Translator, answers, readable  # noqa: E402
 
 
@@ -153,9 +153,9 @@ def main():
             scored.append(quality(translator, name, english[:n], references[:n], folders))
     record = {
         "command": command(wanted),
-        "commit": commit(),
+        "commit": git_commit(),
         "seed": None,
-        "hardware": hardware(),
+        "hardware": hardware_name(),
         "torch": torch.__version__.split("+")[0],
         "ctranslate2": engine_library().__version__,
         "rows": rows,

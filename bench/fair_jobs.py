@@ -42,9 +42,9 @@ from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.pocket import load_pocket
 from litbook import word_maps
 from transformer_lit.runs import plan
-from transformer_lit.runs.checkpoints import keep_weights
-from transformer_lit.runtime.precision import precision_here
-from transformer_lit.runs.records import commit, hardware
+from transformer_lit.runs.checkpoints import save_weights
+from transformer_lit.runtime.devices import resolve_precision
+from transformer_lit.runs.records import git_commit, hardware_name
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import PairBatches, collate, token_batches, validation_loss
 
@@ -182,7 +182,7 @@ class Job:
 
 def where() -> dict:
     "Machine and torch; Muon's products are in bf16 where the processor has units for it."
-    return {"hardware": hardware(), "torch": torch.__version__, "muon": precision_here()}
+    return {"hardware": hardware_name(), "torch": torch.__version__, "muon": resolve_precision()}
 
 
 # A training ---------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def train_and_score(job: Job, folder: Path) -> tuple[dict, str | None]:
         "sentences": [round(x, 3) for x in nats],
     }
     if job.seed == SEEDS[0]:
-        keep_weights(folder.parents[1] / "weights" / f"{job.name}.safetensors", run.model)
+        save_weights(folder.parents[1] / "weights" / f"{job.name}.safetensors", run.model)
     return row, "\n".join(said) + "\n"
 
 
@@ -373,7 +373,7 @@ def clock(job: Job, names: list[str], rounds: int = 30) -> dict:
 
 def clean_commit() -> str:
     "The commit, if the tree is as it was committed. Raises Dirty if not."
-    return clean(commit())
+    return clean(git_commit())
 
 
 def do(job: Job, home: Path, names: list[str]) -> dict:

@@ -24,7 +24,7 @@ from transformer_lit.equal_cost import MeteredTrainer
 from transformer_lit.runs import lock
 from transformer_lit.commands import guarded
 from transformer_lit.corpora.files import write_json, write_text
-from transformer_lit.runs.records import commit
+from transformer_lit.runs.records import git_commit
 
 Due = Generator[Any, dict, object]  # yields jobs, is sent rows
 Plan = Mapping[str, Callable[[], Due]]
@@ -73,7 +73,7 @@ def row_of(job, home: Path) -> dict | None:
 
 
 def keep_row(
-    job, home: Path, commit: str, work: Callable[[Path], tuple[dict, str | None]], **more
+    job, home: Path, git_commit: str, work: Callable[[Path], tuple[dict, str | None]], **more
 ) -> dict:
     """Do a job or go on with it; returns its row, which is kept in `home`.
 
@@ -82,7 +82,7 @@ def keep_row(
     begun, folder = time.time(), home / "jobs" / job.name
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "commits.txt").open("a", encoding="utf-8") as file:
-        file.write(commit + "\n")
+        file.write(git_commit + "\n")
     try:
         with lock.only_training(folder):
             found, said = work(folder)
@@ -145,7 +145,7 @@ def run(
     Raises Dirty before the next job if the checkout has moved on: the code in memory is still that
     of the commit before."""
     torch.set_num_threads(1)
-    begun, number, loaded = time.monotonic(), itertools.count(), commit()
+    begun, number, loaded = time.monotonic(), itertools.count(), git_commit()
 
     class Enough(Exception):
         pass
@@ -155,9 +155,9 @@ def run(
             return row
         if next(number) >= most or time.monotonic() - begun > 3600 * hours:
             raise Enough
-        if commit() != loaded:
+        if git_commit() != loaded:
             raise Dirty(
-                f"the checkout was {loaded} when this began and is {commit()} now: start it again"
+                f"the checkout was {loaded} when this began and is {git_commit()} now: start it again"
             )
         print(f"{time.strftime('%H:%M:%S')} {job.name}", flush=True)
         row = do(job)

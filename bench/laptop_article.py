@@ -41,7 +41,7 @@ from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import noam
 from transformer_lit.corpora.files import sha256_file, shipped, write_atomic
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.runtime.precision import precision_here
+from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.recipes.recipes import rise_and_fall
 from transformer_lit.training import collate, token_batches
 
@@ -190,7 +190,7 @@ class Run:
         self.recipe, self.data = recipe, data
         self.model, self.optimizer = create(recipe, data, trial)
         self.last = recipe["epochs"] * len(batches(recipe, data.ids, 0))
-        self.bf16 = recipe.get("precision", precision_here()) == "bf16"
+        self.bf16 = recipe.get("precision", resolve_precision()) == "bf16"
         self.tables = [
             w for n, w in self.model.named_parameters() if "tokens." in n or n == "output.weight"
         ]
@@ -369,7 +369,7 @@ def take_turns(data, steps, trial) -> list[dict]:
         "laptop": RECIPES["laptop"],
         **{
             f"twin, {p}": {**RECIPES["twin"], "precision": p}
-            for p in dict.fromkeys(["fp32", precision_here()])
+            for p in dict.fromkeys(["fp32", resolve_precision()])
         },
     }
     runs, times = {name: Run(recipe, data, trial) for name, recipe in ways.items()}, {

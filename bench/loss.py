@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import command, keep  # noqa: E402
 from transformer_lit.loss import loss_in_blocks  # noqa: E402
 from transformer_lit.masks import UNK  # noqa: E402
-from transformer_lit.runs.records import commit, hardware  # noqa: E402
+from transformer_lit.runs.records import git_commit, hardware_name  # noqa: E402
 from transformer_lit.training import summed_loss  # noqa: E402
 
 NOTHING_KEPT = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_TRIM_THRESHOLD_": "0"}
@@ -127,7 +127,7 @@ def main():
             f" {b['seconds'] / a['seconds']:.2f} of the time"
         )
     if o.out:
-        name = hardware()
+        name = hardware_name()
         record = {
             "command": command(p),
             "tokens": tokens,
@@ -138,7 +138,7 @@ def main():
             "hardware": name,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__.split("+")[0],
-            "commit": commit(),
+            "commit": git_commit(),
         }
         keep(o.out, record)
 

@@ -36,7 +36,7 @@ from transformer_lit.training import (
     validation_loss,
 )
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.runtime.precision import precision_here
+from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.recipes.recipes import SMALL
 from transformer_lit.translation import Translator, answers, create_joint
 
@@ -71,7 +71,7 @@ class Ours:
         torch.manual_seed(seed)
         self.model = create_joint(tokens, **sizes, norm=r["norm"], dropout=r["dropout"]).model
         nn.init.constant_(self.model.decoder.norm.weight, r["gain"])
-        self.recipe = {**r, "optimizer": "muon", "precision": precision_here()}
+        self.recipe = {**r, "optimizer": "muon", "precision": resolve_precision()}
 
     def begin(self, ids, seed):
         config = TrainingConfig(

@@ -33,7 +33,7 @@ from transformer_lit import cli  # noqa: E402
 from transformer_lit.corpora.texts import TextPair, read_columns  # noqa: E402
 from transformer_lit.commands import guarded  # noqa: E402
 from transformer_lit.corpora.files import write_json, write_text  # noqa: E402
-from transformer_lit.runs.records import commit  # noqa: E402
+from transformer_lit.runs.records import git_commit  # noqa: E402
 from transformer_lit.corpora.texts import take_evenly  # noqa: E402
 
 HOME, RECORD = ROOT / ".run/other-pairs", BENCH / "other-pairs.json"
@@ -88,7 +88,7 @@ def pairs_for(file: str, trial: bool) -> list[TextPair]:
 def run(names: list[str], home: Path, trial: bool) -> int:
     "Write each file and train on it, or go on; the command's status if it fails."
     if not trial:
-        jobs.clean(commit())
+        jobs.clean(git_commit())
     home.mkdir(parents=True, exist_ok=True)
     for name in names:
         pair = KNOWN[name]

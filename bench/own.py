@@ -57,7 +57,7 @@ from transformer_lit.data import sentence_key  # noqa: E402
 from transformer_lit.equal_cost import gap_of  # noqa: E402
 from transformer_lit.evaluation import bleu_of  # noqa: E402
 from transformer_lit.corpora.files import write_json  # noqa: E402
-from transformer_lit.runs.records import commit  # noqa: E402
+from transformer_lit.runs.records import git_commit  # noqa: E402
 from transformer_lit.corpora.texts import take_evenly  # noqa: E402
 
 HOME, PACKED, RECORD = ROOT / ".run/own", ROOT / "bench/rows_own", BENCH / "own-pair.json"
@@ -387,7 +387,7 @@ def collect(home: Path, out: Path) -> int:
         out,
         {
             "command": "python bench/own.py run",
-            "commit": commit(),
+            "commit": git_commit(),
             "commits": commits,
             "hardware": sorted({row["hardware"] for row in rows}),
             "torch": sorted({row["torch"] for row in rows}),
@@ -422,7 +422,7 @@ def main(args: list[str] | None = None) -> int:
 
     def run() -> int:
         if not o.trial:
-            jobs.clean(commit())
+            jobs.clean(git_commit())
         return jobs.run(
             jobs.parts_of(plan(), o.part),
             o.home,

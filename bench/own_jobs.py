@@ -29,19 +29,14 @@ from transformer_lit.recipes import training_sets
 from transformer_lit.custom_pair import own_pairs, own_report
 from transformer_lit.runs import plan
 from transformer_lit.corpora.texts import TextPair
-from transformer_lit.runs.checkpoints import (
-    fill_weights,
-    keep_weights,
-    named_tensors,
-    read_checkpoint,
-)
+from transformer_lit.runs.checkpoints import load_weights, save_weights, model_tensors, read_file
 from transformer_lit.serving.confidence import pair_scores
 from transformer_lit.corpora.files import shipped, write_atomic
 from transformer_lit.custom_pair.noise import language_faults
 from transformer_lit.custom_pair.own_pairs import Size
-from transformer_lit.runtime.precision import precision_for, precision_here
+from transformer_lit.runtime.devices import device_of, resolve_precision
 from transformer_lit.recipes.recipes import begin_translator, prepare_training
-from transformer_lit.runs.records import commit, hardware
+from transformer_lit.runs.records import git_commit, hardware_name
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import PairBatches, TrainingConfig, validation_loss
@@ -367,7 +362,7 @@ def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Tr
     write_atomic(folder / "tokenizer.json", vocabulary(job, pairs).save)
     translator = begin_translator(recipe, pairs, folder, keep=False)
     if begin:
-        fill_weights(translator.model, begin)
+        load_weights(translator.model, begin)
     trainer, batches = prepare_training(translator, pairs, recipe, folder)
     epoch = len(batches.epoch(0))
     if job.text == "general":
@@ -389,14 +384,14 @@ def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Tr
             if loss <= min(
                 (entry["valid"] for entry in run.log if "valid" in entry), default=math.inf
             ):
-                keep_weights(best, run.model)
+                save_weights(best, run.model)
             return {"valid": loss}
 
     run.fit(batches, on_step=look)
     curve = [[entry["step"], entry["valid"]] for entry in run.log if "valid" in entry]
     step, loss = min(curve, key=lambda point: (point[1], -point[0]))
-    last = {name: weight.detach().clone() for name, weight in named_tensors(run.model).items()}
-    fill_weights(run.model, read_checkpoint(best)[0])
+    last = {name: weight.detach().clone() for name, weight in model_tensors(run.model).items()}
+    load_weights(run.model, read_file(best)[0])
     row = {
         "size": asdict(size),
         "recipe": asdict(recipe),
@@ -468,7 +463,7 @@ def back_translated(
         [translator.source.encode(line) for line in lines],
         1,
         rows,
-        precision_for(translator.model, rows),
+        resolve_precision("auto", device_of(translator.model), rows),
     )
     return [re.sub(r"\s+", " ", translator.target.decode(one)).strip() for one in ids]
 
@@ -496,8 +491,8 @@ def weights_of(job: Job, home: Path, folder: Path) -> dict:
     path = home / "weights" / f"{base.name}.safetensors"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        keep_weights(path, train(base, folder / "base", given(base, home)).run.model)
-    return read_checkpoint(path)[0]
+        save_weights(path, train(base, folder / "base", given(base, home)).run.model)
+    return read_file(path)[0]
 
 
 def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
@@ -546,7 +541,7 @@ def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
         )
     if both and job.text == "real" and job.seed == 1:
         (home / "weights").mkdir(parents=True, exist_ok=True)
-        keep_weights(home / "weights" / f"{job.name}.safetensors", made.run.model)
+        save_weights(home / "weights" / f"{job.name}.safetensors", made.run.model)
     if job.text in NOISE:
         _, marks = planted(job.text, job.pairs)
         score = pair_scores(translator, translator.encode_pairs(pairs))
@@ -560,7 +555,7 @@ def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
             "found": {rule: told(flags, marks) for rule, flags in rules.items()},
         }
     if (job.text == "real" or job.text in DOMAIN) and row["best_step"] < row["steps"]:
-        fill_weights(made.run.model, made.last)
+        load_weights(made.run.model, made.last)
         row["last"] = {
             name: value
             for name, value in tested(translator, t.tests["tatoeba"])[0].items()
@@ -572,13 +567,13 @@ def work(job: Job, home: Path, folder: Path) -> tuple[dict, str | None]:
 def do(job: Job, home: Path) -> dict:
     """Do a job or go on with it; returns its row, which is kept in `home`. Raises Dirty unless the
     tree is clean; a trial needn't be."""
-    found = commit() if SCALE.corpus == "pocket" else clean(commit())
+    found = git_commit() if SCALE.corpus == "pocket" else clean(git_commit())
     return keep_row(
         job,
         home,
         found or "none",
         lambda folder: work(job, home, folder),
-        hardware=hardware(),
+        hardware_name=hardware_name(),
         torch=torch.__version__,
-        muon=precision_here(),
+        muon=resolve_precision(),
     )

@@ -29,7 +29,7 @@ from transformer_lit.runs import records  # noqa: E402
 from transformer_lit.commands import command_again  # noqa: E402
 from transformer_lit.serving.confidence import NAME  # noqa: E402
 from transformer_lit.corpora.files import sha256_file, shipped, write_json  # noqa: E402
-from transformer_lit.runtime.precision import precision_losses  # noqa: E402
+from litbook.quantization import precision_losses  # noqa: E402
 from transformer_lit.translation import from_pretrained, save_pretrained  # noqa: E402
 
 MIXTURES = ("mixture-fr",)

@@ -261,11 +261,9 @@ def precisions() -> list[str]:
     "What is worth timing here."
     if GPU:
         return ["bf16"]
-    from transformer_lit.runtime.precision import (
-        precision_here,
-    )  # wants more libraries than the machine with the GPU may have
+    from transformer_lit.runtime.devices import resolve_precision  # wants more libraries than the machine with the GPU may have
 
-    return sorted({"fp32", precision_here()}, reverse=True)
+    return sorted({"fp32", resolve_precision()}, reverse=True)
 
 
 def main():

@@ -22,7 +22,7 @@ from common import BENCH, command, keep, kept_runs, where  # noqa: E402
 
 from transformer_lit import wmt  # noqa: E402
 from transformer_lit.recipes import experiments, mixing  # noqa: E402
-from transformer_lit.runtime.precision import precision_here  # noqa: E402
+from transformer_lit.runtime.devices import resolve_precision  # noqa: E402
 from transformer_lit.corpora.store import TokenStore  # noqa: E402
 from transformer_lit.recipes.training_sets import GENERAL  # noqa: E402
 
@@ -42,7 +42,7 @@ def trained(store: TokenStore, temperature: float, seed: int, steps: int) -> dic
         "ours",
         "tiny",
         training=dict(
-            max_tokens=2048, warmup=max(1, steps // 10), seed=seed, precision=precision_here()
+            max_tokens=2048, warmup=max(1, steps // 10), seed=seed, precision=resolve_precision()
         ),
         steps=steps,
         look_every=steps,

@@ -220,7 +220,7 @@ def pretended(costs: dict[str, float] | None = None):
     "A machine with one GPU; yields its `Device`."
     from transformer_lit.runtime import batches as prefetch
 
-    ahead = prefetch.ahead
+    ahead = prefetch.prefetch
 
     def in_thread(make, items, depth=2):
         def inside(item):

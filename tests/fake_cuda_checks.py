@@ -27,7 +27,7 @@ from litbook.live import looks
 from transformer_lit.recipes import experiments
 from transformer_lit.runs import checkpoints as checkpoint
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.runtime.precision import precision_losses
+from litbook.quantization import precision_losses
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, validation_loss
 from translators import PAIRS, joint
 
@@ -63,7 +63,7 @@ def steps(place, precision, norm, accumulate, muon, tied, clip, n=2):
     "Losses and norms of some steps on a device, and the waits in them."
     model = a_model(norm=norm, tied=tied).to(place)
     with_muon = patch(
-        "transformer_lit.runtime.optimizers.precision_here", lambda device: "fp32"
+        "transformer_lit.runtime.optimizers.resolve_precision", lambda *_: "fp32"
     )  # on both devices alike
     run = Trainer(
         model,
@@ -209,7 +209,7 @@ def whole_run(store, corpus):
             tempfile.TemporaryDirectory() as folder,
             brief,
             patch.object(Trainer, "train_step", step),
-            patch.object(experiments, "matmul_rate", lambda *_: 1e12),
+            patch.object(experiments, "matmul_flops", lambda *_: 1e12),
             patch.object(experiments, "micro_batches_that_fit", lambda *_: 1),
         ):
 
@@ -294,7 +294,7 @@ def kept():
     "Weights on the GPU go to a file; spoilt ones don't."
     with tempfile.TemporaryDirectory() as folder, pretended():
         path, model = Path(folder) / "step-1.safetensors", a_model().to("cuda")
-        checkpoint.keep_weights(path, model)
+        checkpoint.save_weights(path, model)
         other = a_model(tied=True)
         torch.nn.init.zeros_(other.output.weight)
         checkpoint.average_files(other, [path])
@@ -305,7 +305,7 @@ def kept():
         with torch.no_grad():
             model.output.weight[3, 3] = float("nan")
         try:
-            checkpoint.keep_weights(path, model)
+            checkpoint.save_weights(path, model)
             said = ""
         except ValueError as error:
             said = str(error)

@@ -32,7 +32,6 @@ LATE = {
     "evaluation": "test_evaluation.py",
     "attention_maps": "test_attention_maps.py",
     "translation": "test_translation.py",
-    "transformer_lit/runtime/precision": "test_precision.py",
     "transformer_lit/runtime/optimizers": "test_optimizers.py",
     "transformer_lit/recipes/recipes": "test_recipes.py",
     "data": "test_data.py",
@@ -428,7 +427,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ),
     (
         "one scale for a whole matrix",
-        "transformer_lit/runtime/precision",
+        "transformer_lit/runtime/devices",
         "weight.abs().amax(1, keepdim=True) / 127",
         "weight.abs().amax().expand(len(weight), 1) / 127",
         "each row needs its own step",
@@ -833,7 +832,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ),
     (
         "a graph for the first shape alone",
-        "transformer_lit/runtime/compiling",
+        "transformer_lit/runtime/devices",
         "dynamic=dynamic is not False",
         "dynamic=dynamic",
         "from the first one on",
@@ -868,7 +867,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ),
     (
         "ids stay on the processor",
-        "transformer_lit/runtime/precision",
+        "transformer_lit/runtime/devices",
         "(side.to(device) for side in collate(ids[:32]))",
         "collate(ids[:32])",
         "tensors of two devices",

@@ -15,12 +15,7 @@ from transformer_lit.corpora import files
 from transformer_lit.runs import checkpoints as checkpoint
 from transformer_lit.runtime import distributed as processes
 from transformer_lit.runs.checkpoints import (
-    load_random_state,
-    mean_of,
-    named_tensors,
-    random_states,
-    read_checkpoint,
-)
+    load_random_state, mean_of, model_tensors, rng_tensors, read_file)
 from transformer_lit.training import load_checkpoint, save_checkpoint
 
 
@@ -140,16 +135,16 @@ def test_what_is_stored(tmp_path):
     ), "tied matrices are stored once"
     assert kinds.count("random") == 1
     norm = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
-    assert "model.1.running_mean" in named_tensors(norm), "buffers that last belong to the model"
+    assert "model.1.running_mean" in model_tensors(norm), "buffers that last belong to the model"
 
 
 def test_weights_alone_are_read_without_the_rest(tmp_path):
     model, optimizer = trained()
     step(model, optimizer)
     save_checkpoint(tmp_path / "c.safetensors", model, optimizer, {"step": 2})
-    held, progress = read_checkpoint(tmp_path / "c.safetensors")
+    held, progress = read_file(tmp_path / "c.safetensors")
     assert progress == {"step": 2} and {name[:6] for name in held} == {"model."}
-    held, _ = read_checkpoint(tmp_path / "c.safetensors", everything=True)
+    held, _ = read_file(tmp_path / "c.safetensors", everything=True)
     assert "random.cpu.0" in held and "optimizer.0.exp_avg" in held
 
 
@@ -162,7 +157,7 @@ def test_a_truncated_checkpoint_is_one_sentence(tmp_path, kept):
         ValueError,
         match="no whole checkpoint .*: put a whole one in its place, or use another folder",
     ):
-        read_checkpoint(path)
+        read_file(path)
 
 
 @contextlib.contextmanager
@@ -207,12 +202,12 @@ def test_the_first_process_writes_and_all_wait(tmp_path, monkeypatch):
 
     assert as_process(0, tmp_path / "one") == [True] and as_process(1, tmp_path / "two") == [False]
     assert not (tmp_path / "two").exists()
-    held, _ = read_checkpoint(tmp_path / "one", everything=True)
+    held, _ = read_file(tmp_path / "one", everything=True)
     assert torch.equal(
         held["random.cpu.1"], held["random.cpu.0"].flip(0)
     ), "each process has its own random state"
     torch.manual_seed(3)
-    assert torch.equal(random_states(torch.device("cpu"))["random.cpu.0"], torch.get_rng_state())
+    assert torch.equal(rng_tensors(torch.device("cpu"))["random.cpu.0"], torch.get_rng_state())
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])
@@ -220,7 +215,7 @@ def test_a_gpu_keeps_its_own_random_state(device, monkeypatch):
     module, own = Mock(), torch.arange(3)
     module.get_rng_state.return_value = own
     monkeypatch.setattr(torch, "get_device_module", lambda device: module)
-    held = random_states(torch.device(device))
+    held = rng_tensors(torch.device(device))
     assert held.keys() == {f"random.{device}.0"} and held[f"random.{device}.0"] is own
     load_random_state(held, torch.device("cpu"))
     module.set_rng_state.assert_not_called()
@@ -237,9 +232,9 @@ def test_weights_that_do_not_fit_change_nothing():
         {"model.weight": torch.zeros(2, 2), "model.bias": torch.zeros(3)},
     ):
         with pytest.raises(ValueError, match="another shape"):
-            checkpoint.fill_weights(model, held)
+            checkpoint.load_weights(model, held)
     assert torch.equal(model.weight, before)
-    checkpoint.fill_weights(
+    checkpoint.load_weights(
         model,
         {
             "model.weight": torch.ones(2, 2),
@@ -266,7 +261,7 @@ def test_the_mean_of_several_weights(tmp_path):
         and alone["weight"].data_ptr() != models[0].weight.data_ptr()
     ), "one alone is a copy"
     for n, model in enumerate(models):
-        checkpoint.keep_weights(tmp_path / f"step-{n}.safetensors", model)
+        checkpoint.save_weights(tmp_path / f"step-{n}.safetensors", model)
     checkpoint.average_files(models[0], sorted(tmp_path.glob("step-*")))
     torch.testing.assert_close(models[0].weight.detach(), mean["weight"])
     with pytest.raises(ValueError, match="no weights to average"):
@@ -275,7 +270,7 @@ def test_the_mean_of_several_weights(tmp_path):
 
 def test_only_the_first_process_keeps_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "process", lambda: (1, 2))
-    checkpoint.keep_weights(tmp_path / "step-1", nn.Linear(1, 1))
+    checkpoint.save_weights(tmp_path / "step-1", nn.Linear(1, 1))
     assert not list(tmp_path.iterdir())
 
 
@@ -320,6 +315,6 @@ def test_a_checkpoint_can_forget_a_part(tmp_path):
     ):
         save_checkpoint(path, model, optimizer, {"at": {"step": 7, "batch": 3}})
         checkpoint.forget(path, part)
-        held, progress = read_checkpoint(path, everything=True)
+        held, progress = read_file(path, everything=True)
         assert {name.split(".")[0] for name in held} == {"model", "optimizer", "random"} - gone
         assert progress["at"] == {"step": 7, "batch": 0 if part == "batch" else 3}

@@ -297,7 +297,7 @@ def test_train_passes_on_what_was_typed(untrained, threads, capsys):
     )
     threads.assert_called_once_with(3)
     assert dataclasses.replace(recipe, training=words.training) == words
-    assert untrained["train_translator"].call_args.kwargs == {"device": devices.device_here()}
+    assert untrained["train_translator"].call_args.kwargs == {"device": devices.default_device()}
     assert vars(parse(again.split(" ", 1)[1])) == vars(options) | {
         "threads": None,
         "recipe": "words",
@@ -328,7 +328,7 @@ def test_a_recipe_trains_on_the_gpu_where_there_is_one(gpu, monkeypatch, tmp_pat
         raise Reached({weight.device.type for weight in translator.model.parameters()}.pop())
 
     device = torch.device("meta" if gpu else "cpu")
-    monkeypatch.setattr(devices, "device_here", lambda *_: device)
+    monkeypatch.setattr(devices, "default_device", lambda *_: device)
     monkeypatch.setattr(recipes, "prepare_training", prepare)
     some = {name: data.load("pocket")[name][:200] for name in ("train", "valid", "test")}
     monkeypatch.setattr(data, "load", lambda *_: some)

@@ -25,7 +25,7 @@ from transformer_lit.decoding import (
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.corpora.files import shipped
-from transformer_lit.runtime.kernels import for_any_length
+from transformer_lit.runtime.devices import without_cudnn_attention
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_no_plan_is_made_for_a_length_that_comes_once(model, source, monkeypatch
         greedy_decode(model, source)
     assert allowed(), "after an error cuDNN is not given back"
     torch.backends.cuda.enable_cudnn_sdp(False)
-    with for_any_length():
+    with without_cudnn_attention():
         pass
     assert not allowed(), "who had it off finds it on"
     torch.backends.cuda.enable_cudnn_sdp(True)

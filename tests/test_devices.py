@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from transformer_lit import options
-from transformer_lit.runtime import devices
-from transformer_lit.runtime.devices import answers_in, device_here, join_processes
+from transformer_lit.runtime import devices, distributed
+from transformer_lit.runtime.devices import decoding_precision, default_device
+from transformer_lit.runtime.distributed import init_process_group
 
 
 @pytest.fixture
@@ -27,22 +28,22 @@ def machine(monkeypatch):
 )
 def test_nobody_asked(cuda, mps, kind, machine):
     machine(cuda, mps)
-    assert device_here().type == device_here("auto").type == kind
+    assert default_device().type == default_device("auto").type == kind
 
 
 def test_what_is_asked_for_is_taken_where_it_is_there(machine):
     machine(cuda=True, mps=True)
-    assert [device_here(name).type for name in options.DEVICE["choices"]] == [
+    assert [default_device(name).type for name in options.DEVICE["choices"]] == [
         "cuda",
         "cpu",
         "cuda",
         "mps",
     ]
     machine()
-    assert device_here("cpu").type == "cpu"
+    assert default_device("cpu").type == "cpu"
     for name, words in ("cuda", "no NVIDIA GPU"), ("mps", "no Apple GPU"):
         try:
-            device_here(name)
+            default_device(name)
         except ValueError as error:
             assert (
                 f"{words} on this machine: leave --device {name} out, or take --device cpu" in str(
@@ -59,16 +60,16 @@ def test_under_torchrun_the_processes_meet_on_the_device_that_was_asked_for(mach
         Mock(side_effect=lambda **_: chosen.assert_called_with(torch.device("cuda", 1))),
         Mock(),
     )
-    monkeypatch.setattr(devices.dist, "init_process_group", met)
-    monkeypatch.setattr(devices.dist, "is_initialized", lambda: False)
+    monkeypatch.setattr(distributed.dist, "init_process_group", met)
+    monkeypatch.setattr(distributed.dist, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "set_device", chosen)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert join_processes("auto") == torch.device("cuda", 1)
+    assert init_process_group("auto") == torch.device("cuda", 1)
     chosen.assert_called_once_with(torch.device("cuda", 1))
     met.assert_not_called()
     monkeypatch.setenv("RANK", "1")
-    assert join_processes("cuda") == torch.device(
+    assert init_process_group("cuda") == torch.device(
         "cuda", 1
     ), "the GPU is chosen before they meet, or each begins on the first one"
     assert (met.call_args.kwargs["backend"], met.call_args.kwargs["device_id"]) == (
@@ -76,24 +77,24 @@ def test_under_torchrun_the_processes_meet_on_the_device_that_was_asked_for(mach
         torch.device("cuda", 1),
     )
     assert (
-        join_processes("cpu") == torch.device("cpu") and met.call_args.kwargs["backend"] == "gloo"
+        init_process_group("cpu") == torch.device("cpu") and met.call_args.kwargs["backend"] == "gloo"
     )
     assert "device_id" not in met.call_args.kwargs
     monkeypatch.setenv("LOCAL_RANK", "2")
     with pytest.raises(
         ValueError, match="more processes than there are GPUs: --nproc-per-node 2 is the most here"
     ):
-        join_processes("cuda")
+        init_process_group("cuda")
     monkeypatch.setenv("WORLD_SIZE", "2")
     machine(mps=True)
     with pytest.raises(ValueError, match="an Apple GPU works for one process"):
-        join_processes("mps")
+        init_process_group("mps")
 
 
 def test_answers_are_the_same_on_any_processor(monkeypatch):
-    monkeypatch.setattr(devices, "precision_here", lambda device: "bf16")
+    monkeypatch.setattr(devices, "supports_bf16", lambda device: True)
     assert (
-        answers_in(torch.device("cuda")),
-        answers_in(torch.device("cpu")),
-        answers_in(torch.device("mps")),
+        decoding_precision(torch.device("cuda")),
+        decoding_precision(torch.device("cpu")),
+        decoding_precision(torch.device("mps")),
     ) == ("bf16", "fp32", "fp32")

@@ -29,9 +29,9 @@ from tokenizers import Tokenizer
 from transformer_lit import attention_maps
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD
-from transformer_lit.runs.checkpoints import fill_weights, named_tensors
+from transformer_lit.runs.checkpoints import load_weights, model_tensors
 from transformer_lit.corpora.files import shipped
-from transformer_lit.runtime.precision import pack, unpack
+from transformer_lit.runs.checkpoints import quantize, dequantize
 from transformer_lit.pocket import load_pocket
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import collate
@@ -110,7 +110,7 @@ def random_one(norm):
     with torch.no_grad():
         for weight in one.model.parameters():
             weight.add_(torch.randn_like(weight) * 0.3)
-    fill_weights(one.model, unpack(pack(named_tensors(one.model))))
+    load_weights(one.model, dequantize(quantize(model_tensors(one.model))))
     return Translator(one.model.eval(), one.source, one.target, one.languages)
 
 

@@ -252,14 +252,14 @@ def test_a_record_names_the_gpu_that_was_used(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device=None: "NVIDIA Test 9")
     gpu, cpu = torch.device("cuda"), torch.device("cpu")
     assert (
-        records.hardware().startswith("NVIDIA Test 9, ")
-        and records.hardware(gpu) == records.hardware()
+        records.hardware_name().startswith("NVIDIA Test 9, ")
+        and records.hardware_name(gpu) == records.hardware_name()
     ), "the record must name its GPU"
-    assert "NVIDIA" not in records.hardware(
+    assert "NVIDIA" not in records.hardware_name(
         cpu
     ), "a run on the processor names a GPU that it didn't use"
     monkeypatch.setattr(records, "process", lambda: (0, 8))
-    assert records.hardware(gpu).startswith("8 × NVIDIA Test 9, ")
+    assert records.hardware_name(gpu).startswith("8 × NVIDIA Test 9, ")
 
 
 def test_static_shapes_come_in_a_bounded_number():

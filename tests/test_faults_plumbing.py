@@ -409,33 +409,33 @@ def a_repository(folder):
 
 def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
     from transformer_lit.recipes import experiments, recipes
-    from transformer_lit.runs.records import PACKAGE, commit
+    from transformer_lit.runs.records import PACKAGE, git_commit
 
-    own = commit()
+    own = git_commit()
     stranger = a_repository(tmp_path / "another")
     monkeypatch.chdir(tmp_path / "another")
     assert (
-        commit() == own != stranger
+        git_commit() == own != stranger
     ), "the current folder's repository was asked, which may be a stranger's"
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "another" / ".git"))
-    assert commit() == own, "a hook's GIT_DIR was asked"
+    assert git_commit() == own, "a hook's GIT_DIR was asked"
     monkeypatch.delenv("GIT_DIR")
     inside = tmp_path / "another" / ".venv" / "transformer_lit"
     inside.mkdir(parents=True)
     (inside / "__init__.py").touch()
     assert (
-        commit(inside) == ""
+        git_commit(inside) == ""
     ), "a package that is installed inside somebody's repository has no commit"
     (tmp_path / "mine" / "transformer_lit").mkdir(parents=True)
     (tmp_path / "mine" / "transformer_lit" / "__init__.py").touch()
     mine = a_repository(tmp_path / "mine")
-    assert commit(tmp_path / "mine" / "transformer_lit") == mine, "in its own checkout it has one"
+    assert git_commit(tmp_path / "mine" / "transformer_lit") == mine, "in its own checkout it has one"
     (tmp_path / "mine" / "file").write_text("2")
     assert (
-        commit(tmp_path / "mine" / "transformer_lit") == mine + "-dirty"
+        git_commit(tmp_path / "mine" / "transformer_lit") == mine + "-dirty"
     ), "files were changed and the commit doesn't say so"
     assert (
-        experiments.records.commit is recipes.records.commit is commit
+        experiments.records.commit is recipes.records.commit is git_commit
         and PACKAGE == Path(data.__file__).parent
     ), "one function, one place"
 
@@ -443,7 +443,7 @@ def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
         raise FileNotFoundError("git")
 
     monkeypatch.setattr(subprocess, "run", no_git)
-    assert commit() == "", "without git there is none"
+    assert git_commit() == "", "without git there is none"
 
 
 def test_the_record_names_machine_and_speed():
@@ -455,7 +455,7 @@ def test_the_record_names_machine_and_speed():
         4.0,
         250,
     )
-    assert f"{torch.get_num_threads()} thread" in records.hardware()
+    assert f"{torch.get_num_threads()} thread" in records.hardware_name()
 
 
 def test_threads_on_the_command_line(corpus, tmp_path, monkeypatch):

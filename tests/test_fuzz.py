@@ -206,7 +206,7 @@ def run(command, home, stdin=b""):
 
 def child(group, folder):
     "Run all cases of a group; results to results.json."
-    from transformer_lit.runtime.memory import peak_memory
+    from transformer_lit.runtime.memory import peak_memory_mb
 
     signal.signal(signal.SIGALRM, late)
     patched()
@@ -228,7 +228,7 @@ def child(group, folder):
             spoil(now / file, how)
         result = run(command, now, stdin)
         found.append({"name": name, **result})
-    most = peak_memory()["own_megabytes"]
+    most = peak_memory_mb()["own_megabytes"]
     (folder / "results.json").write_text(json.dumps({"memory": most, "cases": found}))
 
 

@@ -154,7 +154,7 @@ def test_the_processor_of_a_machine_with_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (8, 0))
     monkeypatch.setattr(
-        large_runs, "precision_here", lambda device: {"cpu": "fp32", "cuda": "bf16"}[device]
+        large_runs, "resolve_precision", lambda _, device: {"cpu": "fp32", "cuda": "bf16"}[device]
     )
     for device, precision in ("cpu", "fp32"), ("cuda", "bf16"):
         training = large_runs.experiment_of(options(f"--device {device}")).training

@@ -68,12 +68,12 @@ def test_the_best_of_six_products(monkeypatch):
     clock = iter([0, 9, 0, 2, 0, 4, 0, 9, 0, 9, 0, 9])
     with monkeypatch.context() as patch:
         patch.setattr(memory.time, "perf_counter", lambda: next(clock))
-        assert memory.matmul_rate(torch.device("cpu")) == 2 * 1024**3 / 2
-    assert memory.matmul_rate(torch.device("cpu"), "bf16") > 1e8
+        assert memory.matmul_flops(torch.device("cpu")) == 2 * 1024**3 / 2
+    assert memory.matmul_flops(torch.device("cpu"), "bf16") > 1e8
 
 
 def test_memory_that_was_held():
-    found = memory.peak_memory()
+    found = memory.peak_memory_mb()
     assert 50 < found["own_megabytes"] < 20_000 and len(found) == 2
 
 

@@ -20,7 +20,7 @@ from transformer_lit.corpora import files
 from transformer_lit.recipes import recipes
 from transformer_lit.runs import limits, lock, plan, records, stops, weights
 from transformer_lit.runtime import progress
-from transformer_lit.runs.checkpoints import named_tensors, read_checkpoint, write_tensors
+from transformer_lit.runs.checkpoints import model_tensors, read_file, write_file
 from transformer_lit.corpora.files import write_atomic
 from transformer_lit.recipes.recipes import Recipe, train_translator
 from transformer_lit.tokens import Subwords
@@ -223,7 +223,7 @@ def test_stop_at_saves_where_it_stops(tmp_path):
     r = recipe({"checkpoint_every": 0})
     whole = train_translator(tmp_path / "whole", r, PARTS, [])[1].log
     train_translator(tmp_path / "stopped", r, PARTS, [], stop_at=1)
-    assert read_checkpoint(tmp_path / "stopped/checkpoint.safetensors", False)[1]["at"]["step"] == 1
+    assert read_file(tmp_path / "stopped/checkpoint.safetensors", False)[1]["at"]["step"] == 1
     run = train_translator(tmp_path / "stopped", r, PARTS, [])[1]
     assert [e.get("loss") for e in run.log] == [e.get("loss") for e in whole]
 
@@ -264,7 +264,7 @@ def test_a_signal_saves_between_two_steps_and_says_so(
     )
     assert status is None or stop.value.code == status
     assert (
-        read_checkpoint(tmp_path / "stopped/checkpoint.safetensors", False)[1]["at"]["step"] == 2
+        read_file(tmp_path / "stopped/checkpoint.safetensors", False)[1]["at"]["step"] == 2
     ), "the message must be true"
     assert [signal.getsignal(s) for s in stops.SIGNALS] == before, "the handlers are put back"
     monkeypatch.undo()
@@ -536,8 +536,8 @@ def test_nan_and_inf_are_refused(trained, tmp_path):
         with pytest.raises(ValueError, match="nan or inf in model.encoder"):
             save_pretrained(translator, tmp_path, "fp32")
         assert (tmp_path / "model.safetensors").read_bytes() == good, "a good file was written over"
-        write_tensors(
-            tmp_path / "model.safetensors", named_tensors(translator.model), {"precision": "fp32"}
+        write_file(
+            tmp_path / "model.safetensors", model_tensors(translator.model), {"precision": "fp32"}
         )
         with pytest.raises(ValueError, match="nan or inf in model.encoder"):
             from_pretrained(tmp_path)
@@ -656,7 +656,7 @@ def test_the_commit_is_the_books_and_not_the_folders(tmp_path, monkeypatch):
     strange = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True
     ).stdout.strip()
-    assert strange and records.commit() != strange
+    assert strange and records.git_commit() != strange
 
 
 # Progress -----------------------------------------------------------------------------------------
@@ -714,9 +714,9 @@ def test_an_older_checkpoint_without_sums_is_read(tmp_path):
     from safetensors.torch import save_file
 
     save_file({"model.x": torch.ones(2)}, tmp_path / "old", {"progress": "{}"})
-    assert read_checkpoint(tmp_path / "old", True)[1] == {}
+    assert read_file(tmp_path / "old", True)[1] == {}
     model = torch.nn.Linear(2, 2)
     save_checkpoint(
         tmp_path / "new", model, torch.optim.Adam(model.parameters()), {"ids": [BOS, EOS]}
     )
-    assert read_checkpoint(tmp_path / "new", True)[1] == {"ids": [BOS, EOS]}
+    assert read_file(tmp_path / "new", True)[1] == {"ids": [BOS, EOS]}

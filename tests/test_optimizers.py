@@ -9,7 +9,8 @@ from torch import nn
 from translators import PAIRS, joint
 
 from transformer_lit.runtime import optimizers
-from transformer_lit.runtime.optimizers import AdamWAndAdam, Muon, MuonAndAdam, TwoAsOne, orthogonal
+from transformer_lit.runtime.optimizers import (
+    AdamWAndAdam, Muon, MuonAndAdam, CombinedOptimizer, orthogonal)
 from transformer_lit.training import Trainer, TrainingConfig, collate
 
 
@@ -113,7 +114,7 @@ def test_muon_without_a_gradient_and_with_decay_alone():
 
 def test_muon_takes_what_the_machine_is_good_at(monkeypatch):
     asked = []
-    monkeypatch.setattr(optimizers, "precision_here", lambda device: asked.append(device) or "bf16")
+    monkeypatch.setattr(optimizers, "resolve_precision", lambda _, device: asked.append(device) or "bf16")
     w = torch.nn.Parameter(torch.eye(3))
     w.grad = torch.ones(3, 3)
     Muon([w]).step()
@@ -123,7 +124,7 @@ def test_muon_takes_what_the_machine_is_good_at(monkeypatch):
 
 def test_two_optimisers_look_like_one():
     one, two = (nn.Parameter(torch.ones(1)) for _ in range(2))
-    both = TwoAsOne(
+    both = CombinedOptimizer(
         1, [torch.optim.SGD([one], 0.1, momentum=0.9), torch.optim.SGD([two], 0.5, momentum=0.9)]
     )
     (one + two).sum().backward()

@@ -1,4 +1,4 @@
-"""`runtime.precision`: which numbers to compute with, and weights in fewer bits."""
+"""`runtime.devices`: which numbers to compute with, and weights in fewer bits."""
 
 import math
 
@@ -8,16 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from translators import PAIRS, joint, words
 
-from transformer_lit.runs.checkpoints import fill_weights
-from transformer_lit.runtime.precision import (
-    MANY,
-    pack,
-    precision_for,
-    precision_here,
-    precision_losses,
-    unpack,
-)
-from transformer_lit.runs.checkpoints import named_tensors
+from litbook.quantization import precision_losses
+from transformer_lit.runs.checkpoints import dequantize, load_weights, model_tensors, quantize
+from transformer_lit.runtime.devices import MANY_ROWS, resolve_precision
 from transformer_lit.training import validation_loss
 
 
@@ -51,36 +44,32 @@ def test_a_processor_computes_in_bf16_where_it_has_products_of_it_and_may_use_th
     amx, products, capability, name, monkeypatch
 ):
     processor(monkeypatch, amx, products, capability)
-    assert precision_here() == name
-    model = torch.nn.Linear(1, 1)
-    assert [precision_for(model, n) for n in (1, MANY - 1, MANY, 256)] == [
-        "fp32",
-        "fp32",
-        name,
-        name,
-    ] and MANY == 128
+    assert resolve_precision() == name
+    rows = 1, MANY_ROWS - 1, MANY_ROWS, 256
+    assert [resolve_precision(None, "cpu", n) for n in rows] == ["fp32", "fp32", name, name]
+    assert resolve_precision("bf16", "cpu", 1) == "bf16", "what is asked for is not decided again"
 
 
 @pytest.mark.parametrize("capability, name", [((7, 5), "fp32"), ((8, 0), "bf16"), ((9, 0), "bf16")])
 def test_a_gpu_computes_in_bf16_from_8_0_on(capability, name, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
-    assert precision_here("cuda") == name
+    assert resolve_precision("auto", "cuda") == name
 
 
 def test_other_devices_compute_in_fp32(monkeypatch):
     processor(monkeypatch, True, True, "AVX512")
     assert (
-        precision_here("mps") == "fp32"
+        resolve_precision("auto", "mps") == "fp32"
     ), "what the processor beside it can multiply says nothing of it"
 
 
 def test_int8_by_hand():
     row = torch.tensor([[0.3, -1.27, 0.004], [0.0, 0.0, 0.0]])
-    kept = pack({"w": row, "b": row[0]})
+    kept = quantize({"w": row, "b": row[0]})
     assert kept["w"].tolist() == [[30, -127, 0], [0, 0, 0]] and kept["w"].dtype == torch.int8
-    back = unpack(kept)
+    back = dequantize(kept)
     torch.testing.assert_close(back["w"], torch.tensor([[0.3, -1.27, 0.0], [0.0, 0.0, 0.0]]))
-    assert torch.equal(back["b"], row[0]) and pack.__defaults__ == ("int8",)
+    assert torch.equal(back["b"], row[0]) and quantize.__defaults__ == ("int8",)
 
 
 @given(
@@ -90,7 +79,7 @@ def test_int8_by_hand():
 )
 def test_each_row_has_its_own_step(rows):
     weight = torch.tensor(rows)
-    away = (unpack(pack({"w": weight}))["w"] - weight).abs()
+    away = (dequantize(quantize({"w": weight}))["w"] - weight).abs()
     assert (
         away <= weight.abs().amax(1, keepdim=True) * (0.5 / 127 + 1e-5) + 1e-10
     ).all(), "each row needs its own step"
@@ -99,47 +88,47 @@ def test_each_row_has_its_own_step(rows):
 def test_the_bound_holds_for_rows_of_any_size():
     torch.manual_seed(1)
     w = torch.randn(50, 40) * 10 ** (-30 * torch.rand(50, 1))
-    back = unpack(pack({"w": w}))["w"]
+    back = dequantize(quantize({"w": w}))["w"]
     assert ((back - w).abs().amax(1) / w.abs().amax(1)).max() <= 0.5 / 127 + 1e-6
     for kind, tolerance in ("fp32", 0.0), ("bf16", 2**-8):
-        kept = pack({"w": w, "b": w[0]}, kind)
+        kept = quantize({"w": w, "b": w[0]}, kind)
         assert set(kept) == {"w", "b"} and kept["b"].dtype == torch.float32
-        torch.testing.assert_close(unpack(kept)["w"], w, rtol=tolerance, atol=0.0)
+        torch.testing.assert_close(dequantize(kept)["w"], w, rtol=tolerance, atol=0.0)
     assert kept["w"].dtype == torch.bfloat16
 
 
 def test_another_precision_is_refused():
     with pytest.raises(ValueError, match='precision=\'int4\': choose "fp32", "bf16" or "int8"'):
-        pack({}, "int4")
+        quantize({}, "int4")
 
 
 def test_weights_fill_a_model_only_if_all_of_them_fit():
     one, other = joint(), joint()
     with torch.no_grad():
-        for weight in named_tensors(other.model).values():
+        for weight in model_tensors(other.model).values():
             weight.zero_()
-    fill_weights(other.model, named_tensors(one.model))
+    load_weights(other.model, model_tensors(one.model))
     assert all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters()))
-    own = dict(named_tensors(one.model))
+    own = dict(model_tensors(one.model))
     for wrong in (
-        named_tensors(words().model),
+        model_tensors(words().model),
         dict(list(own.items())[1:]),
         own | {"model.more": torch.zeros(1)},
     ):
         with pytest.raises(ValueError, match="model of another shape"):
-            fill_weights(other.model, wrong)
+            load_weights(other.model, wrong)
 
 
 def test_measuring_precision_leaves_the_weights_alone():
     translator = joint()
-    before = {name: weight.clone() for name, weight in named_tensors(translator.model).items()}
+    before = {name: weight.clone() for name, weight in model_tensors(translator.model).items()}
     rows = precision_losses(translator, PAIRS)
     assert [row["precision"] for row in rows] == ["fp32", "bf16", "int8"] and [
         row["logit"] > 0 for row in rows
     ] == [False, True, True]
     assert all(
         torch.equal(before[name], weight)
-        for name, weight in named_tensors(translator.model).items()
+        for name, weight in model_tensors(translator.model).items()
     )
     assert math.isclose(
         rows[0]["loss"],

@@ -16,7 +16,7 @@ from transformer_lit.recipes import recipes
 from transformer_lit.runs import records
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.runtime.precision import precision_here
+from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.recipes.recipes import (
     RECIPES,
     Recipe,
@@ -30,7 +30,7 @@ from transformer_lit.recipes.recipes import (
     train_translator,
     vocabulary_costs,
 )
-from transformer_lit.runs.checkpoints import named_tensors, read_checkpoint
+from transformer_lit.runs.checkpoints import model_tensors, read_file
 from transformer_lit.training import TrainingConfig, token_batches, validation_loss
 from transformer_lit.translation import from_pretrained
 
@@ -49,7 +49,7 @@ def test_the_rate_rises_and_falls_and_never_below_zero():
 
 def test_the_recipe_that_ships_is_the_one_that_ran():
     r = RECIPES["tatoeba-fr"]
-    assert r.training == TrainingConfig(8, 2048, 400, 1.0, 0.1, 1.0, 1, precision_here(), 1, 500)
+    assert r.training == TrainingConfig(8, 2048, 400, 1.0, 0.1, 1.0, 1, resolve_precision(), 1, 500)
     assert (r.peak, r.optimizer, r.gain, r.pairs, r.words, r.size) == (
         4e-3,
         "muon",
@@ -66,7 +66,7 @@ def test_the_other_recipes_are_as_they_were():
     assert (
         r.training
         == recipes.FIRST
-        == TrainingConfig(epochs=5, max_tokens=1024, precision=precision_here())
+        == TrainingConfig(epochs=5, max_tokens=1024, precision=resolve_precision())
     )
     assert [*recipes.SMALL.values()] == [256, 4, 512, 3, 3], "D, H, FF, N, N"
     assert r == Recipe(
@@ -231,9 +231,9 @@ def test_a_gpu_trains_where_there_is_one(tmp_path, monkeypatch):
     class Card:  # stands for the GPU where there is none: the processor, under another name
         type = "cuda"
 
-    monkeypatch.setattr(recipes, "device_here", Card)
+    monkeypatch.setattr(recipes, "default_device", Card)
     monkeypatch.setattr(
-        recipes, "precision_here", lambda device="cpu": asked.append(device) or "bf16"
+        recipes, "resolve_precision", lambda _, device="cpu": asked.append(device) or "bf16"
     )
     monkeypatch.setattr(
         torch.nn.Module, "to", lambda model, device: moved.append((model, device)) or model
@@ -265,9 +265,9 @@ def test_without_a_gpu_the_recipe_stays_as_it_is(tmp_path, monkeypatch):
 
 def test_the_mean_of_the_last_ends_is_kept(tmp_path):
     translator, run = train_translator(tmp_path, recipe(average=2), PARTS, [])
-    last = read_checkpoint(tmp_path / "epoch-3.safetensors", False)[0]
-    before = read_checkpoint(tmp_path / "epoch-2.safetensors", False)[0]
-    for name, weight in named_tensors(from_pretrained(tmp_path).model).items():
+    last = read_file(tmp_path / "epoch-3.safetensors", False)[0]
+    before = read_file(tmp_path / "epoch-2.safetensors", False)[0]
+    for name, weight in model_tensors(from_pretrained(tmp_path).model).items():
         torch.testing.assert_close(weight, (last[name] + before[name]) / 2)
 
     assert not (tmp_path / "epoch-1.safetensors").exists()
@@ -355,7 +355,7 @@ def test_a_finished_run_is_scored_and_recorded(tmp_path):
     assert record["data"] == describe(parts, file) and record["data"]["leak_by_sentence"] == 0
     assert (record["seed"], record["commit"], record["recipe"]) == (
         1,
-        records.commit(),
+        records.git_commit(),
         dataclasses.asdict(recipe()),
     )
     assert records.effort(translator.model, run).items() <= record.items()

@@ -12,15 +12,8 @@ from litbook import seen
 from transformer_lit.runs import records
 from transformer_lit.corpora.files import shipped
 from transformer_lit.runs.records import (
-    LICENCES,
-    effort,
-    hardware,
-    model_card,
-    outcome,
-    recorded,
-    score_lines,
-    write_record,
-)
+    LICENCES, effort, hardware_name, model_card, outcome, load_record, score_lines,
+    write_record)
 from transformer_lit.recipes.recipes import Recipe
 
 RECORD = {
@@ -101,7 +94,7 @@ def test_a_card_tells_data_licence_training_scores_and_limits():
 def test_effort_counts_six_operations_per_weight_and_token():
     model = torch.nn.Linear(3, 2, bias=False)
     assert effort(model, types.SimpleNamespace(tokens=1000, seconds=2.3456)) == {
-        "hardware": hardware(),
+        "hardware": hardware_name(),
         "torch": torch.__version__.partition("+")[0],
         "parameters": 6,
         "tokens": 1000,
@@ -126,7 +119,7 @@ def test_one_writer_for_all_records(tmp_path):
         "steps",
         "scores",
     ]
-    assert record["commit"] == records.commit() and record["seconds"] == 1
+    assert record["commit"] == records.git_commit() and record["seconds"] == 1
 
 
 # Which sentences were seen ------------------------------------------------------------------------
@@ -159,26 +152,26 @@ BY_SENTENCE, BY_PAIR = "laptop-by-sentence", "laptop-by-pair"
 
 
 def best(name):
-    return min(recorded(name)[1], key=lambda line: line["valid_smoothed"])
+    return min(load_record(name)[1], key=lambda line: line["valid_smoothed"])
 
 
 def test_the_leak_flatters_the_loss_and_hides_learning_by_heart():
     groups = json.loads(shipped(f"results/{BY_PAIR}/groups.json").read_text("utf-8"))
     assert groups[-1]["seen"] < groups[0]["seen"] and groups[-1]["unseen"] > groups[0]["unseen"]
     assert (
-        recorded(BY_SENTENCE)[1][0]["epoch"] == 1
-        and recorded(BY_SENTENCE)[0]["data"]["leak"] < recorded(BY_PAIR)[0]["data"]["leak"]
+        load_record(BY_SENTENCE)[1][0]["epoch"] == 1
+        and load_record(BY_SENTENCE)[0]["data"]["leak"] < load_record(BY_PAIR)[0]["data"]["leak"]
     )
     assert (
         max(best(name)["epoch"] for name in (BY_SENTENCE, BY_PAIR)) < 15
     ), "both are best earlier than the article's"
     for epoch, name in (10, BY_SENTENCE), (15, BY_PAIR):
-        assert abs(recorded(name)[1][epoch - 1]["valid_smoothed"] - TOLD[epoch]) < 0.01
+        assert abs(load_record(name)[1][epoch - 1]["valid_smoothed"] - TOLD[epoch]) < 0.01
 
 
 def test_our_recipe_gets_there_earlier():
-    goal, spent = best(BY_SENTENCE)["valid_smoothed"], recorded(BY_SENTENCE)[1][-1]["cpu_seconds"]
-    below = next(line for line in recorded("ours-by-sentence")[1] if line["valid_smoothed"] < goal)
+    goal, spent = best(BY_SENTENCE)["valid_smoothed"], load_record(BY_SENTENCE)[1][-1]["cpu_seconds"]
+    below = next(line for line in load_record("ours-by-sentence")[1] if line["valid_smoothed"] < goal)
     assert below["cpu_seconds"] < spent / 4
 
 

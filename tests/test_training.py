@@ -26,10 +26,10 @@ from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import noam
 from transformer_lit.runs import checkpoints as checkpoint, run_log, stops
-from transformer_lit.runtime import batches as prefetch, compiling, distributed as processes
+from transformer_lit.runtime import batches as prefetch, devices, distributed as processes
 from transformer_lit.runtime.patch import patch_to
-from transformer_lit.runtime.batches import ahead, moved, upcoming
-from transformer_lit.runtime.distributed import add_over_processes, same_start, torchrun
+from transformer_lit.runtime.batches import prefetch, to_device, iterate_batches
+from transformer_lit.runtime.distributed import all_reduce_gradients, broadcast_parameters, torchrun
 from transformer_lit.training import (
     PairBatches,
     Trainer,
@@ -170,7 +170,7 @@ def test_a_stop_at_the_last_step_is_an_end(monkeypatch):
 def test_a_checkpoint_waits_for_all_processes(monkeypatch, tmp_path):
     waited = []
     monkeypatch.setattr(
-        training, "wait_for_all", lambda: waited.append((tmp_path / checkpoint.NAME).exists())
+        training, "barrier", lambda: waited.append((tmp_path / checkpoint.NAME).exists())
     )
     Trainer(small_model().float(), CONFIG, folder=tmp_path).save()
     assert waited == [True]
@@ -242,15 +242,15 @@ def test_pair_batches():
 
 def test_ahead_is_in_order_and_not_too_early():
     made = []
-    squares = ahead(lambda n: made.append(n) or n * n, range(9))
+    squares = prefetch(lambda n: made.append(n) or n * n, range(9))
     assert (
         next(squares) == 0
         and len(made) <= 3
         and list(squares) == [1, 4, 9, 16, 25, 36, 49, 64]
         and made == list(range(9))
     )
-    assert list(ahead(str, [7])) == ["7"] and list(ahead(str, [])) == []
-    held = ahead(lambda n: 1 / n, [2, 1, 0, 3])
+    assert list(prefetch(str, [7])) == ["7"] and list(prefetch(str, [])) == []
+    held = prefetch(lambda n: 1 / n, [2, 1, 0, 3])
     assert next(held) == 0.5 and next(held) == 1
     with pytest.raises(ZeroDivisionError):
         next(held)
@@ -263,7 +263,7 @@ def test_batches_come_in_order_from_a_place_on(monkeypatch):
     monkeypatch.setattr(
         prefetch, "ahead", lambda make, items: early.append(len(items)) or map(make, items)
     )
-    coming = upcoming(batches, 0, n - 2, CPU)
+    coming = iterate_batches(batches, 0, n - 2, CPU)
     for epoch, k in (0, n - 2), (0, n - 1), (1, 0):
         source, target, labels, last = next(coming)
         wanted = batches.make(batches.epoch(epoch)[k], CPU)
@@ -275,7 +275,7 @@ def test_batches_come_in_order_from_a_place_on(monkeypatch):
         )
     assert not early, "a CPU has no use for the second thread"
     monkeypatch.setattr(batches, "make", lambda batch, device: (batch, device.type))
-    assert next(upcoming(batches, 1, 1, torch.device("cuda"))) == (
+    assert next(iterate_batches(batches, 1, 1, torch.device("cuda"))) == (
         batches.epoch(1)[1],
         "cuda",
         False,
@@ -290,9 +290,9 @@ def test_tensors_move_to_a_gpu_through_pinned_memory():
         def to(self, device):
             return device
 
-    assert list(moved([Side()], CPU)) == [CPU]
+    assert list(to_device([Side()], CPU)) == [CPU]
     with pytest.raises(AttributeError, match="tuple"):  # the pinned one is asked to move
-        list(moved([Side()], torch.device("cuda")))
+        list(to_device([Side()], torch.device("cuda")))
 
 
 def test_patch_to_makes_one_class():
@@ -420,26 +420,26 @@ def test_who_we_are(monkeypatch):
     assert (
         processes.process() == (0, 1)
         and processes.largest(3, CPU) == 3
-        and processes.each("x") == ["x"]
+        and processes.all_gather_objects("x") == ["x"]
     )
     for name, value in dict(is_initialized=True, get_rank=1, get_world_size=2).items():
         monkeypatch.setattr(processes.dist, name, lambda value=value: value)
     assert processes.process() == (1, 2)
     waits = []
     monkeypatch.setattr(processes.dist, "barrier", lambda: waits.append("waited"))
-    assert processes.first_alone(lambda: waits.append("done")) is None and waits == [
+    assert processes.run_on_main(lambda: waits.append("done")) is None and waits == [
         "waited"
     ], "only the first does it, all wait"
 
 
 def test_the_first_process_sends_its_weights(monkeypatch):
     line, sent = nn.Linear(2, 2), []
-    same_start(line)  # alone there is nobody to send to
+    broadcast_parameters(line)  # alone there is nobody to send to
     monkeypatch.setattr(processes, "process", lambda: (1, 2))
     monkeypatch.setattr(
         processes.dist, "broadcast", lambda weight, rank: sent.append((weight.shape, rank))
     )
-    same_start(line)
+    broadcast_parameters(line)
     assert sent == [((2, 2), 0), ((2,), 0)]
 
 
@@ -447,7 +447,7 @@ def test_gradients_and_loss_are_added(monkeypatch):
     line = nn.Linear(2, 2)
     line.weight.grad, loss = torch.full((2, 2), 10.0), torch.tensor(0.5)
     monkeypatch.setattr(processes.dist, "all_reduce", lambda flat: flat.add_(torch.arange(1.0, 8)))
-    add_over_processes(line, loss)
+    all_reduce_gradients(line, loss)
     assert (
         loss == 1.5
         and line.weight.grad.tolist() == [[12, 13], [14, 15]]
@@ -461,7 +461,7 @@ def test_a_process_without_a_row_adds_zeros(monkeypatch):
     monkeypatch.setattr(
         processes.dist, "all_reduce", lambda flat: sent.append(flat.tolist()) or flat.add_(2)
     )
-    add_over_processes(line, loss)
+    all_reduce_gradients(line, loss)
     assert (
         sent == [[0.0] * 5]
         and loss == 2
@@ -503,7 +503,7 @@ def test_shares_of_all_processes_add_up(world, accumulate, monkeypatch):
     whole = small_model().float()
     loss = backward(whole, *a_batch(), TrainingConfig())
     losses, grads, sums = [], [], []
-    monkeypatch.setattr(training, "add_over_processes", lambda *what: sums.append(what))
+    monkeypatch.setattr(training, "all_reduce_gradients", lambda *what: sums.append(what))
     for rank in range(world):
         monkeypatch.setattr(training, "process", lambda: (rank, world))
         model = small_model().float()
@@ -516,7 +516,7 @@ def test_shares_of_all_processes_add_up(world, accumulate, monkeypatch):
 
 def test_a_process_without_a_row(monkeypatch):
     monkeypatch.setattr(training, "process", lambda: (3, 4))
-    monkeypatch.setattr(training, "add_over_processes", lambda *what: None)
+    monkeypatch.setattr(training, "all_reduce_gradients", lambda *what: None)
     model = small_model().float()
     assert backward(model, *a_batch(2), TrainingConfig()) == 0 and model.output.weight.grad is None
 
@@ -532,7 +532,7 @@ def graphs(choice, widths, monkeypatch):
         name = f.__name__
         if name not in counters:
             counter = CompileCounterWithBackend("eager")
-            counters[name] = counter, compiling.compiled.__wrapped__(f, dynamic, counter)
+            counters[name] = counter, devices.compiled.__wrapped__(f, dynamic, counter)
         return counters[name][1]
 
     torch._dynamo.reset()
@@ -568,12 +568,12 @@ def test_each_static_shape_has_a_graph_of_its_own(monkeypatch):
 def test_compiled_once(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        compiling.torch, "compile", lambda f, **how: asked.append(how["dynamic"]) or f
+        devices.torch, "compile", lambda f, **how: asked.append(how["dynamic"]) or f
     )
-    compiling.compiled.cache_clear()
+    devices.compiled.cache_clear()
     for _ in range(2):
-        compiling.compiled(len), compiling.compiled(len, None)
-    compiling.compiled.cache_clear()
+        devices.compiled(len), devices.compiled(len, None)
+    devices.compiled.cache_clear()
     assert asked == [
         False,
         True,
@@ -842,7 +842,7 @@ def test_a_gpu_is_not_waited_for(monkeypatch, tmp_path):
         and there.log_every == 10
     )
     spoilt = Trainer(broken(), config, folder=tmp_path)
-    checkpoint.write_tensors(tmp_path / checkpoint.NAME, {}, {})
+    checkpoint.write_file(tmp_path / checkpoint.NAME, {}, {})
     good = (tmp_path / checkpoint.NAME).read_bytes()
     spoilt.train_step(*a_batch())
     assert spoilt.model.output.weight.isnan().any()
@@ -944,10 +944,10 @@ def test_a_checkpoint_of_before_that_stands_at_an_epochs_end(tmp_path):
     was written."""
     whole, n = run(), len(PairBatches(pairs(), CONFIG).epoch(0))
     run(tmp_path, until=n)
-    held, progress = checkpoint.read_checkpoint(tmp_path / checkpoint.NAME, everything=True)
+    held, progress = checkpoint.read_file(tmp_path / checkpoint.NAME, everything=True)
     progress["at"] |= {"epoch": 0, "batch": n}
     progress["lines"] -= 1
-    checkpoint.write_tensors(tmp_path / checkpoint.NAME, held, progress)
+    checkpoint.write_file(tmp_path / checkpoint.NAME, held, progress)
     assert story(run(tmp_path)) == story(whole)
 
 
@@ -1003,7 +1003,7 @@ def test_somebody_elses_log_stays(tmp_path):
 
 def test_weights_alone_are_no_checkpoint_to_go_on_from(tmp_path):
     run(tmp_path, until=4)
-    checkpoint.keep_weights(tmp_path / "checkpoint.safetensors", small_model().float())
+    checkpoint.save_weights(tmp_path / "checkpoint.safetensors", small_model().float())
     with pytest.raises(ValueError, match="holds weights alone"):
         run(tmp_path)
 
@@ -1150,8 +1150,8 @@ def test_a_run_of_before_goes_on(tmp_path):
         atol=1e-4,
     )
     assert (tmp_path / "run/plan.json").read_text() == (BEFORE / "plan.json").read_text()
-    names, progress = checkpoint.read_checkpoint(BEFORE / checkpoint.NAME, everything=True)
-    held, now = checkpoint.read_checkpoint(tmp_path / "run" / checkpoint.NAME, everything=True)
+    names, progress = checkpoint.read_file(BEFORE / checkpoint.NAME, everything=True)
+    held, now = checkpoint.read_file(tmp_path / "run" / checkpoint.NAME, everything=True)
     assert (
         set(held) == set(names)
         and set(now) == set(progress)
@@ -1209,7 +1209,7 @@ def test_killed_breaks_a_run_off_without_saving(tmp_path):
     )
     assert (
         len(run_log.first_lines(tmp_path, 5)) == 5
-        and checkpoint.read_checkpoint(tmp_path / checkpoint.NAME)[1]["at"]["step"] == 3
+        and checkpoint.read_file(tmp_path / checkpoint.NAME)[1]["at"]["step"] == 3
     )
     stops.killed(
         Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path),

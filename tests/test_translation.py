@@ -19,7 +19,7 @@ from transformer_lit.masks import UNK
 from transformer_lit.model import TransformerConfig
 from transformer_lit.runs.limits import WIDEST, search_bounds
 from transformer_lit.tokens import Subwords, Vocabulary
-from transformer_lit.runs.checkpoints import named_tensors
+from transformer_lit.runs.checkpoints import model_tensors
 from transformer_lit.training import save_checkpoint
 from transformer_lit.translation import (
     Translator,
@@ -344,7 +344,7 @@ def test_a_packed_translator_comes_back(make, precision, most, tmp_path):
     translator = make()
     save_pretrained(translator, tmp_path, precision)
     again = from_pretrained(tmp_path)
-    back, own = named_tensors(again.model), named_tensors(translator.model)
+    back, own = model_tensors(again.model), model_tensors(translator.model)
     for name, weight in own.items():
         away = (back[name] - weight).abs()
         bound = weight.abs().amax(-1, keepdim=True) * most if weight.ndim == 2 else 0 * weight

@@ -28,7 +28,7 @@ from transformer_lit import training, translation, wmt
 from transformer_lit.recipes import prepare
 from transformer_lit.recipes import answers, experiments, large_runs
 from transformer_lit.runs import checkpoints as checkpoint
-from transformer_lit.runtime import compiling
+from transformer_lit.runtime import devices
 from transformer_lit.runtime.distributed import LOOPBACK
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.training import Trainer, collate, token_batches
@@ -337,7 +337,7 @@ def test_shapes_stay_few_for_a_large_corpus():
     assert sorted(np.concatenate(batches).tolist()) == list(
         range(len(lengths))
     ), "each pair must come exactly once"
-    assert len({wmt.static_shape(lengths, b, 25_000, 4) for b in batches}) <= 64 < compiling.GRAPHS
+    assert len({wmt.static_shape(lengths, b, 25_000, 4) for b in batches}) <= 64 < devices.GRAPHS
     assert all(len(b) * lengths[b].max() <= 25_000 for b in batches)
 
 
@@ -385,7 +385,7 @@ def test_a_compiled_run_has_a_graph_for_each_shape(store, monkeypatch):
     from helpers import small_model
     from torch._dynamo import lookup_backend
 
-    from transformer_lit.runtime.compiling import compiled
+    from transformer_lit.runtime.devices import compiled
 
     graphs = []
 
@@ -585,9 +585,9 @@ def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, ca
         "step-12.safetensors",
     ], "other weights than the last ones are averaged"
     held = [
-        checkpoint.read_checkpoint(folder / f"step-{n}.safetensors", False)[0] for n in (10, 12)
+        checkpoint.read_file(folder / f"step-{n}.safetensors", False)[0] for n in (10, 12)
     ]
-    mean = checkpoint.read_checkpoint(folder / "model.safetensors", False)[0]
+    mean = checkpoint.read_file(folder / "model.safetensors", False)[0]
     for name, weight in mean.items():
         assert torch.allclose(
             weight, (held[0][name] + held[1][name]) / 2, atol=1e-6
@@ -661,7 +661,7 @@ def test_stopped_and_resumed_gives_the_same_losses(
         tmp_path / "whole"
     ), "a resumed run reaches other losses"
     held = [
-        checkpoint.read_checkpoint(tmp_path / n / "model.safetensors", False)[0]
+        checkpoint.read_file(tmp_path / n / "model.safetensors", False)[0]
         for n in ("cut", "whole")
     ]
     assert all(torch.equal(held[0][name], held[1][name]) for name in held[0])

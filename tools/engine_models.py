@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transformer_lit.runs.checkpoints import named_tensors, read_checkpoint
+from transformer_lit.runs.checkpoints import model_tensors, read_file
 from transformer_lit.corpora.files import shipped
-from transformer_lit.runtime.precision import pack
+from transformer_lit.runs.checkpoints import quantize
 from transformer_lit.tokens import BYTES, SPECIAL, Subwords
 from transformer_lit.translation import Translator
 
@@ -109,14 +109,14 @@ def write_model(folder: Path, name: str, file: bytes) -> None:
 def shipped_model(name: str) -> bytes:
     "A translator of data/checkpoints, with the very bytes that model.safetensors holds."
     folder = shipped(f"data/checkpoints/{name}")
-    held, _ = read_checkpoint(folder / "model.safetensors", True)
+    held, _ = read_file(folder / "model.safetensors", True)
     return packed(name, Translator.from_pretrained(folder), held)
 
 
 def any_model(name: str, translator: Translator) -> bytes:
     "Any translator; its weights are rounded to one byte first."
     with torch.no_grad():
-        return packed(name, translator, pack(named_tensors(translator.model), "int8"))
+        return packed(name, translator, quantize(model_tensors(translator.model), "int8"))
 
 
 def write(folder: Path, names: tuple[str, ...] = NAMES) -> None:

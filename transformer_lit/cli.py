@@ -339,10 +339,10 @@ def run_train(options: argparse.Namespace) -> int:
     from transformer_lit import data
     from transformer_lit.corpora import published as corpora
     from transformer_lit.recipes import recipes
-    from transformer_lit.runtime.devices import device_here
+    from transformer_lit.runtime.devices import default_device
     from transformer_lit.corpora.files import shipped
 
-    device = device_here(options.device)
+    device = default_device(options.device)
     torch.set_num_threads(types.threads(options.threads))
     if files:
         return train_own(options, files, folder, device)
@@ -467,9 +467,9 @@ def load_translator(folder: Path | None, device: str) -> "Translator":
     """The translator of a folder, or the shipped one, on a device. A device that isn't there is
     refused before anything is loaded."""
     from transformer_lit.translation import Translator
-    from transformer_lit.runtime.devices import device_here
+    from transformer_lit.runtime.devices import default_device
 
-    place = device_here(device)
+    place = default_device(device)
     translator = Translator.from_pretrained(folder)
     translator.model.to(place)
     return translator

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from .masks import BOS, EOS, PAD
-from .runtime.kernels import for_any_length
+from .runtime.devices import (
+    without_cudnn_attention as for_any_length)
 
 # %% ../book/13_decoding.ipynb #penalty
 def penalty(length: int | Tensor, alpha: float = 0.6) -> float | Tensor:

@@ -23,11 +23,12 @@ from .masks import PAD
 from .schedule import noam
 from .runs import (
     checkpoints, limits, lock, plan, run_log, stops)
-from .runtime.compiling import compiled
+from .runtime.devices import compiled
 from .runtime.patch import patch_to
-from .runtime.batches import Batches, moved, upcoming
+from .runtime.batches import (
+    Batches, iterate_batches, to_device)
 from .runtime.distributed import (
-    add_over_processes, process, same_start, wait_for_all)
+    all_reduce_gradients, barrier, broadcast_parameters, process)
 from .runtime.progress import bar
 
 # %% ../book/12_training.ipynb #token-batches
@@ -106,7 +107,7 @@ class PairBatches:
              ) -> tuple[Tensor, Tensor, int]:
         sides = collate([self.pairs[i] for i in batch])
         labels = int((shift_right(sides[1])[1] != PAD).sum())
-        return *moved(sides, device), labels
+        return *to_device(sides, device), labels
 
     def digest(self) -> str:
         return plan.digest(self.pairs)
@@ -166,7 +167,7 @@ def backward(model: nn.Module, source: Tensor, target: Tensor,
             total += add_gradient(model, some_source, some_target,
                                   config, count)
     if world > 1:
-        add_over_processes(model, total)
+        all_reduce_gradients(model, total)
     return total
 
 # %% ../book/12_training.ipynb #trainer
@@ -247,7 +248,8 @@ def validation_loss(model: nn.Module, pairs: Sequence[Pair],
     model.eval()
     total, count = 0.0, 0
     for batch in token_batches(pairs, max_tokens):
-        source, target = moved(collate([pairs[i] for i in batch]), device)
+        rows = collate([pairs[i] for i in batch])
+        source, target = to_device(rows, device)
         read, say = shift_right(target)  # two of (n, T)
         total += smoothed_cross_entropy(model(source, read), say,
                                         smoothing, reduction="sum").item()
@@ -266,8 +268,8 @@ def fit(self: Trainer, batches: Batches,
     folder's checkpoint; ValueError if that was begun with another plan."""
     with lock.only_training(self.folder), stops.heard() as asked:
         self.go_on(batches, on_step)
-        coming = upcoming(batches, self.epoch, self.batch,
-                          self.weights[0].device)
+        coming = iterate_batches(batches, self.epoch, self.batch,
+                                 self.weights[0].device)
         with bar(batches.steps, "training", done=self.step,
                  quiet=process()[0] > 0) as shown:
             while not asked.over(self, batches.steps, until):
@@ -325,7 +327,7 @@ def go_on(self: Trainer, batches: Batches,
         torch.manual_seed(self.config.seed + process()[0])
     if self.folder is not None:
         self.resume(batches)
-    same_start(self.model)
+    broadcast_parameters(self.model)
     self.model.train()
     if self.batch and self.batch == len(batches.epoch(self.epoch)):
         self.after_step({}, on_step, last=True)  # stopped just before
@@ -352,12 +354,12 @@ def save_checkpoint(path: str | Path, model: nn.Module,
                     optimizer: torch.optim.Optimizer, progress: dict,
                     ) -> None:
     "Everything into one file, whole or not at all; all processes call."
-    tensors = (checkpoints.named_tensors(model)
+    tensors = (checkpoints.model_tensors(model)
                | checkpoints.optimizer_tensors(optimizer)
-               | checkpoints.random_states(next(model.parameters()).device))
+               | checkpoints.rng_tensors(next(model.parameters()).device))
     if process()[0] == 0:
-        checkpoints.write_tensors(path, tensors, progress)
-    wait_for_all()  # nobody reads it before it is there
+        checkpoints.write_file(path, tensors, progress)
+    barrier()  # nobody reads it before it is there
 
 
 def load_checkpoint(path: str | Path, model: nn.Module,
@@ -366,8 +368,8 @@ def load_checkpoint(path: str | Path, model: nn.Module,
     """Fill model, optimiser, random state; returns the progress.
 
     None: the weights alone. ValueError: damaged, or of another shape."""
-    held, progress = checkpoints.read_checkpoint(path, optimizer is not None)
-    checkpoints.fill_weights(model, held, checkpoints.other_shape(path))
+    held, progress = checkpoints.read_file(path, optimizer is not None)
+    checkpoints.load_weights(model, held, checkpoints.other_shape(path))
     if optimizer is not None:
         checkpoints.load_optimizer(optimizer, held)
         checkpoints.load_random_state(held, next(model.parameters()).device)

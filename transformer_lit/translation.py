@@ -21,12 +21,14 @@ from .masks import BOS, UNK
 from .model import Transformer, TransformerConfig
 from .runs import weights
 from .serving import saved
-from .runs.checkpoints import (
-    fill_weights, named_tensors, read_checkpoint, write_tensors)
+from transformer_lit.runs.checkpoints import (
+    dequantize, load_weights, model_tensors, quantize, read_file,
+    write_file)
 from .corpora.files import shipped, write_atomic, write_text
 from .runs.limits import askable, search_bounds
 from .serving.parts import check_parts
-from .runtime.precision import pack, precision_for, unpack
+from transformer_lit.runtime.devices import (
+    device_of, resolve_precision)
 from .runtime.progress import bar
 from .tokens import Subwords, Vocabulary
 from .training import collate, load_checkpoint
@@ -112,7 +114,7 @@ class Translator:
         rows = beam_size * min(batch_size, len(ids))
         said = map(self.target.decode, answers(
             self.model.eval(), ids, beam_size, batch_size,
-            precision or precision_for(self.model, rows)))
+            resolve_precision(precision, device_of(self.model), rows)))
         return [" ".join(next(said) for _ in some) for some in parts]
 
 # %% ../book/18_translation.ipynb #create-translator
@@ -168,9 +170,9 @@ def save_translator(translator: Translator, folder: str | Path) -> None:
 def save_pretrained(translator: Translator, folder: str | Path,
                     precision: str = "int8") -> None:
     "Everything that translating needs, in as few bytes as `precision`."
-    kept = pack(named_tensors(translator.model), precision)
+    kept = quantize(model_tensors(translator.model), precision)
     save_translator(translator, folder)
-    write_tensors(Path(folder) / "model.safetensors", kept,
+    write_file(Path(folder) / "model.safetensors", kept,
                   {"precision": precision})
 
 # %% ../book/18_translation.ipynb #from-pretrained
@@ -194,7 +196,7 @@ def from_pretrained(folder: str | Path | None = None) -> Translator:
     model = Transformer(config)
     if file == packed:
         weights.must_be(file, kept.get("sha256"))
-        fill_weights(model, unpack(read_checkpoint(packed, True)[0]))
+        load_weights(model, dequantize(read_file(packed, True)[0]))
     else:
         load_checkpoint(file, model)
     return Translator(

@@ -16,7 +16,7 @@ from .masks import BOS, EOS, PAD
 from .model import TransformerConfig
 from .runs import plan
 from .runtime.patch import patch_to
-from .runtime.batches import moved
+from .runtime.batches import to_device
 from .runtime.distributed import process
 from .recipes.recipes import SMALL, Recipe
 from .corpora.store import TokenStore
@@ -136,7 +136,7 @@ def tensors(self: StoreBatches, batch: np.ndarray,
 def make(self: StoreBatches, batch: np.ndarray, device: torch.device,
          ) -> tuple[Tensor, Tensor, int]:
     "A batch on the device, and how many labels it holds."
-    sides = moved(self.tensors(batch), device)
+    sides = to_device(self.tensors(batch), device)
     labels = self.store.lengths[batch, 1].sum(dtype=int) - len(batch)
     return *sides, int(labels)
 

@@ -31,10 +31,10 @@ from transformer_lit.corpora.texts import (
     read_columns,
     read_lines,
 )
-from transformer_lit.runtime.devices import device_here
+from transformer_lit.runtime.devices import default_device
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.custom_pair.noise import language_faults, letters_in, look_swapped
-from transformer_lit.runtime.precision import precision_here
+from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.runtime.progress import tell
 from transformer_lit.recipes.recipes import LONGEST as MOST_TOKENS
 from transformer_lit.recipes.recipes import (
@@ -117,7 +117,7 @@ def recipe_of(size: Size, languages: tuple[str, str], text: str = "") -> OwnReci
         epochs=size.epochs,
         max_tokens=size.max_tokens,
         warmup=size.warmup,
-        precision=precision_here(),
+        precision=resolve_precision(),
     )
     return OwnRecipe(
         language=languages[1],
@@ -575,7 +575,7 @@ def train(
         files, reverse, more, without, not keep_languages
     )
     recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs, lost)
-    device = device or device_here()
+    device = device or default_device()
     written = (
         own_report.TEST,
         own_report.REPORT,

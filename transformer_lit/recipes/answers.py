@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from transformer_lit.translation import Translator
-from transformer_lit.runtime.devices import answers_in
+from transformer_lit.runtime.devices import decoding_precision
 from transformer_lit.runtime.progress import bar
 
 
@@ -34,7 +34,7 @@ def translate_lines(
     part = path.with_name(path.name + ".part")
     if not path.exists():
         done, total = len(whole_lines(part)), len(english)
-        precision = answers_in(next(translator.model.parameters()).device)
+        precision = decoding_precision(next(translator.model.parameters()).device)
         with bar(total, path.stem, unit="sentence", done=done) as shown:
             for k in range(done, total, size):
                 if time.monotonic() > until:

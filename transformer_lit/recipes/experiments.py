@@ -19,14 +19,15 @@ from transformer_lit.translation import Translator, save_pretrained, save_transl
 from transformer_lit.wmt import Experiment, StoreBatches, kept_steps
 from transformer_lit.runs import lock, plan, records
 from transformer_lit.recipes.answers import translate_lines
-from transformer_lit.runs.checkpoints import average_files, keep_weights
+from transformer_lit.runs.checkpoints import average_files, save_weights
 from transformer_lit.commands import nothing_left
-from transformer_lit.runtime.devices import answers_in, join_processes
-from transformer_lit.runtime.memory import matmul_rate, micro_batches_that_fit, peak_memory
+from transformer_lit.runtime.devices import decoding_precision
+from transformer_lit.runtime.distributed import init_process_group
+from transformer_lit.runtime.memory import matmul_flops, micro_batches_that_fit, peak_memory_mb
 from transformer_lit.recipes.mixing import Mixture, batches_of
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.recipes.prepare import PreparationConfig, prepare_store
-from transformer_lit.runtime.distributed import first_alone, largest, process
+from transformer_lit.runtime.distributed import run_on_main, largest, process
 from transformer_lit.recipes.recipes import begin_translator, nothing_there, rise_and_fall
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.corpora.store import TokenStore
@@ -84,12 +85,12 @@ class Looks:
     def __call__(self, trainer: Trainer) -> dict | None:
         e, step = self.experiment, trainer.step
         if step in kept_steps(e):
-            keep_weights(trainer.folder / f"step-{step}.safetensors", trainer.model)
+            save_weights(trainer.folder / f"step-{step}.safetensors", trainer.model)
         if step < e.steps and step % e.look_every:
             return None
         if any((entry["kind"], entry["step"]) == ("look", step) for entry in trainer.log[-3:]):
             return None  # before a stop
-        return {"kind": "look", **(first_alone(self.look) or {})}
+        return {"kind": "look", **(run_on_main(self.look) or {})}
 
     def look(self) -> dict:
         "Held-out loss; BLEU of greedy answers, its signature, an answer."
@@ -98,7 +99,7 @@ class Looks:
         said = translator.translate(
             [english for english, _ in some],
             beam_size=1,
-            precision=answers_in(next(model.parameters()).device),
+            precision=decoding_precision(next(model.parameters()).device),
         )
         bleu = evaluation.scores(said, [[other] for _, other in some])[0]
         most = min(4096, self.experiment.training.max_tokens)
@@ -210,8 +211,8 @@ def conclude(
         steps=trainer.step,
         accumulate=config.accumulate,
         processes=process()[1],
-        matmul_per_second=matmul_rate(device, config.precision),
-        own_megabytes=peak_memory().get("own_megabytes"),
+        matmul_per_second=matmul_flops(device, config.precision),
+        own_megabytes=peak_memory_mb().get("own_megabytes"),
     )
 
 
@@ -264,7 +265,7 @@ def begin(
         plan.agree(folder, kept)
         save_translator(translator, folder)
 
-    first_alone(may_begin)
+    run_on_main(may_begin)
     translator = begin_translator(e, [], store.tokenizer().parent, keep=False)
     translator.limits = 2 * (store.manifest["wanted"]["tokens"],)
     if isinstance(e, Mixture) and e.begin_with:
@@ -278,7 +279,7 @@ def begin(
             return rise_and_fall(step, e.steps, e.peak, e.training.warmup)
 
     config = fit_to_memory(model, batches_of(store, e.training, e), device)
-    first_alone(fill_folder)  # only now: what was refused leaves no plan
+    run_on_main(fill_folder)  # only now: what was refused leaves no plan
     trainer = Trainer(
         model,
         config,
@@ -304,13 +305,13 @@ def run_experiment(
     """From archives to a scored model, going on wherever it stopped.
 
     Returns run.json's record, or None if `until` came first."""
-    e, folder, place = experiment, Path(folder), join_processes(device)
+    e, folder, place = experiment, Path(folder), init_process_group(device)
     settings = PreparationConfig(e.corpus, e.size, e.sample, pairs=e.pairs)
     if isinstance(e, Mixture) and e.begin_with:
         may_begin_as(
             e.begin_with, e.model
         )  # a mistyped name or another size is told before the corpus is prepared
-    first_alone(lambda: prepare_store(settings, store, workers, until))
+    run_on_main(lambda: prepare_store(settings, store, workers, until))
     if not (Path(store) / "manifest.json").exists():
         return None
     held = TokenStore(store)
@@ -322,4 +323,4 @@ def run_experiment(
         )
         if trainer.step < e.steps:
             return None
-        return first_alone(lambda: conclude(trainer, translator, e, held, command, until))
+        return run_on_main(lambda: conclude(trainer, translator, e, held, command, until))

@@ -12,10 +12,10 @@ from transformer_lit.wmt import Experiment, experiment_for
 from transformer_lit import options as types
 from transformer_lit.runs import plan
 from transformer_lit.commands import DONE, LATER, command_again, folder_or_new, guarded, may_write
-from transformer_lit.runtime.devices import device_here
+from transformer_lit.runtime.devices import default_device
 from transformer_lit.recipes.experiments import run_experiment
 from transformer_lit.recipes.mixing import Mixture
-from transformer_lit.runtime.precision import precision_here
+from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.runtime.distributed import process
 from transformer_lit.runtime.progress import tell
 from transformer_lit.recipes.run_options import ASIDE, RUN_OPTIONS, field
@@ -65,8 +65,8 @@ def experiment_of(options: argparse.Namespace) -> Experiment:
         }
 
     training = given("max_tokens", "warmup", "seed", "precision", "checkpoint_every")
-    device = device_here(options.device).type
-    training.setdefault("precision", precision_here(device))
+    device = default_device(options.device).type
+    training.setdefault("precision", resolve_precision("auto", device))
     compiled = compile_choice(options, device)
     if compiled is not None:
         training["compile"] = compiled

@@ -28,7 +28,7 @@ from transformer_lit.runs import lock
 from transformer_lit.corpora.texts import TextSource, TextPair
 from transformer_lit.commands import new_folder, nothing_left
 from transformer_lit.corpora.files import sha256_file, write_json
-from transformer_lit.runtime.memory import peak_memory
+from transformer_lit.runtime.memory import peak_memory_mb
 from transformer_lit.runs.plan import differences
 from transformer_lit.corpora.texts import fields, json_file
 from transformer_lit.corpora.store import Chunk, ShardWriter, TokenStore, fill_shards
@@ -293,7 +293,7 @@ def write_store(
             "learning_seconds": writer.state["learning_seconds"],
             "encoding_seconds": seconds,
             "pairs_per_second": counts.get("given", 0) / seconds,
-            **peak_memory(),
+            **peak_memory_mb(),
         },
     }
 

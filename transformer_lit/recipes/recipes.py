@@ -12,11 +12,11 @@ from torch import nn
 from transformer_lit.data import grouped, load, shared_english
 from transformer_lit.masks import UNK
 from transformer_lit.runs import lock, plan, records
-from transformer_lit.runs.checkpoints import average_files, keep_weights
-from transformer_lit.runtime.devices import device_here
+from transformer_lit.runs.checkpoints import average_files, save_weights
+from transformer_lit.runtime.devices import default_device
 from transformer_lit.corpora.files import sha256_file, write_text
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.runtime.precision import precision_here
+from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.custom_pair.spaceless import scores_by
 from transformer_lit.tokens import Subwords, Vocabulary
 from transformer_lit.training import (
@@ -83,7 +83,7 @@ class Recipe:
 
 
 SMALL = dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
-FIRST = TrainingConfig(epochs=5, max_tokens=1024, precision=precision_here())
+FIRST = TrainingConfig(epochs=5, max_tokens=1024, precision=resolve_precision())
 SHIPPED = dict(
     d_model=256,
     n_heads=4,
@@ -93,7 +93,7 @@ SHIPPED = dict(
     norm="pre",
     dropout=0.1,
 )
-LONGER = TrainingConfig(epochs=8, max_tokens=2048, precision=precision_here())
+LONGER = TrainingConfig(epochs=8, max_tokens=2048, precision=resolve_precision())
 RECIPES = {
     "words": Recipe(pairs=50_000, words=15, tokens="words", model=SMALL, training=FIRST),
     "tatoeba-fr": Recipe(model=SHIPPED, training=LONGER, peak=4e-3, optimizer="muon", gain=1.0),
@@ -264,7 +264,7 @@ def for_device(recipe: Recipe, device: torch.device, folder: Path | None = None)
 
     In a folder that was begun before, perhaps on another machine, it goes on in that run's numbers:
     other ones would be another run."""
-    precision = precision_here("cuda") if device.type == "cuda" else recipe.training.precision
+    precision = resolve_precision("auto", "cuda") if device.type == "cuda" else recipe.training.precision
     if folder:
         precision = plan.settings_in(folder).get("precision", precision)
     return replace(recipe, training=replace(recipe.training, precision=precision))
@@ -280,13 +280,13 @@ def train_translator(
     begin: Callable[[], object] = lambda: None,
     limits: tuple[int, int] | None = None,
 ) -> tuple[Translator, Trainer]:
-    """Train by `recipe` into `folder`, going on where it stopped; device: None is `device_here`'s;
+    """Train by `recipe` into `folder`, going on where it stopped; device: None is `default_device`'s;
     begin() once the folder is this run's; limits: the translator's, if not the usual ones.
 
     After each epoch the log gets the validation loss, in nats per token, and how `samples` are
     translated. None is RECIPES["words"]. Raises ValueError if `folder` was begun otherwise; it
     stays as it was."""
-    folder, device = Path(folder), device or device_here()
+    folder, device = Path(folder), device or default_device()
     recipe = for_device(recipe or RECIPES["words"], device, folder)
     may_train(folder, recipe)
     parts = parts or load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
@@ -303,13 +303,13 @@ def train_translator(
     def look(trainer: Trainer) -> dict:
         end = folder / f"epoch-{trainer.epoch}.safetensors"
         if end in ends:
-            keep_weights(end, trainer.model)
+            save_weights(end, trainer.model)
         loss = validation_loss(translator.model, valid)
         said = translator.translate(list(samples))
         return {
             "valid_loss": loss,
             "samples": dict(zip(samples, said)),
-            "hardware": records.hardware(device),
+            "hardware": records.hardware_name(device),
         }
 
     with lock.only_training(folder):

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from transformer_lit.runs import run_log, weights
 from transformer_lit.corpora.files import write_atomic
-from transformer_lit.runtime.distributed import each, first_alone, process
+from transformer_lit.runtime.distributed import all_gather_objects, run_on_main, process
 
 NAME = "checkpoint.safetensors"
 OTHER_RUN = (
@@ -42,7 +42,7 @@ def other_shape(path: str | Path) -> str:
 # What goes in -------------------------------------------------------------------------------------
 
 
-def named_tensors(model: nn.Module) -> dict[str, Tensor]:
+def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and lasting buffers by name, each tied one once: safetensors refuses two names for
     one memory."""
     named: dict[str, Tensor] = {}
@@ -61,20 +61,20 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     }
 
 
-def random_states(device: torch.device) -> dict[str, Tensor]:
+def rng_tensors(device: torch.device) -> dict[str, Tensor]:
     "Each process's random state by name; all processes must call this."
     own = (
         torch.get_rng_state()
         if device.type == "cpu"
         else torch.get_device_module(device).get_rng_state()
     )
-    return {f"random.{device.type}.{i}": state for i, state in enumerate(each(own))}
+    return {f"random.{device.type}.{i}": state for i, state in enumerate(all_gather_objects(own))}
 
 
 # To disk ------------------------------------------------------------------------------------------
 
 
-def write_tensors(path: str | Path, tensors: dict[str, Tensor], progress: dict) -> None:
+def write_file(path: str | Path, tensors: dict[str, Tensor], progress: dict) -> None:
     """One safetensors file, whole or not at all, with checksums: a disk can change a few bytes and
     say nothing."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -100,16 +100,16 @@ def stand_in(path: Path) -> None:
         if before.exists() and not path.exists():
             os.replace(before, path)
 
-    first_alone(put_back)
+    run_on_main(put_back)
 
 
 def forget(path: str | Path, part: str | None) -> None:
     """Write a checkpoint again without its `part`: `optimizer` or `random`, or a number of its
     place set to 0, as `batch`."""
-    held, progress = read_checkpoint(path, everything=True)
+    held, progress = read_file(path, everything=True)
     if part in progress["at"]:
         progress["at"][part] = 0
-    write_tensors(
+    write_file(
         path,
         {name: tensor for name, tensor in held.items() if name.split(".")[0] != part},
         progress,
@@ -119,7 +119,7 @@ def forget(path: str | Path, part: str | None) -> None:
 # And back -----------------------------------------------------------------------------------------
 
 
-def read_checkpoint(path: str | Path, everything: bool = False) -> tuple[dict[str, Tensor], dict]:
+def read_file(path: str | Path, everything: bool = False) -> tuple[dict[str, Tensor], dict]:
     """Tensors by name, and the progress; the model's alone, or all.
 
     Raises ValueError if the file is no whole checkpoint, or was changed since it was written, or
@@ -145,10 +145,10 @@ def read_checkpoint(path: str | Path, everything: bool = False) -> tuple[dict[st
 
 
 @torch.no_grad()
-def fill_weights(model: nn.Module, held: dict[str, Tensor], words: str = OTHER_RUN) -> None:
+def load_weights(model: nn.Module, held: dict[str, Tensor], words: str = OTHER_RUN) -> None:
     """Put weights into a model, by name. ValueError(words) if names or shapes differ; nothing is
     changed then."""
-    own = named_tensors(model)
+    own = model_tensors(model)
     if {n: w.shape for n, w in own.items()} != {
         n: w.shape for n, w in held.items() if n.startswith("model.")
     }:
@@ -185,6 +185,42 @@ def load_random_state(held: dict[str, Tensor], device: torch.device) -> None:
         torch.get_device_module(device).set_rng_state(state)
 
 
+# int8, for a file alone ---------------------------------------------------------------------------
+
+PRECISIONS = "fp32", "bf16", "int8"
+
+
+def quantize(weights: dict[str, Tensor], precision: str = "int8") -> dict[str, Tensor]:
+    """Matrices in fewer bits; vectors stay fp32. int8: each row has its own scale, name.scale.
+
+    A row's step is s = max|w| / 127 and w is kept as round(w / s), so no weight moves by more than
+    s / 2. One step for the whole matrix would lose the rows with small weights beside one with
+    large ones."""
+    if precision not in PRECISIONS:
+        raise ValueError(f'precision={precision!r}: choose "fp32", "bf16" or "int8"')
+    packed = {}
+    for name, weight in weights.items():
+        weight = weight.detach().float()
+        if weight.ndim == 2 and precision == "bf16":
+            weight = weight.to(torch.bfloat16)
+        if weight.ndim == 2 and precision == "int8":
+            scale = weight.abs().amax(1, keepdim=True) / 127  # (rows, 1)
+            scale = scale.clamp(min=torch.finfo(torch.float32).tiny)  # a row of zeros
+            weight = (weight / scale).round().to(torch.int8)
+            packed[name + ".scale"] = scale
+        packed[name] = weight.contiguous()
+    return packed
+
+
+def dequantize(packed: dict[str, Tensor]) -> dict[str, Tensor]:
+    "fp32 again: int8 rows times their scales."
+    return {
+        name: weight.float() * packed.get(name + ".scale", 1.0)
+        for name, weight in packed.items()
+        if not name.endswith(".scale")
+    }
+
+
 # Several as one -----------------------------------------------------------------------------------
 
 
@@ -202,22 +238,22 @@ def mean_of(states: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
     return {name: tensor / count for name, tensor in total.items()}
 
 
-def keep_weights(path: str | Path, model: nn.Module) -> None:
+def save_weights(path: str | Path, model: nn.Module) -> None:
     """The model's weights alone, for an average; the first process writes.
 
     ValueError, and no file, if there is nan or inf in them: on a GPU a loss is looked at seldom,
     and may not have been since."""
     if process()[0] == 0:
-        held = named_tensors(model)
+        held = model_tensors(model)
         for name, tensor in held.items():
             if not torch.isfinite(tensor).all():
                 raise ValueError(
                     f"there is nan or inf in {name}, and {path} was not written: the last"
                     " checkpoint stands; lower the learning rate, or look for a garbled pair"
                 )
-        write_tensors(path, held, {})
+        write_file(path, held, {})
 
 
 def average_files(model: nn.Module, paths: Iterable[str | Path]) -> None:
-    "Fill the model with the mean of what `keep_weights` wrote."
-    fill_weights(model, mean_of(read_checkpoint(path)[0] for path in paths))
+    "Fill the model with the mean of what `save_weights` wrote."
+    load_weights(model, mean_of(read_file(path)[0] for path in paths))

@@ -19,7 +19,7 @@ from transformer_lit.runtime.distributed import process
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def commit(package: Path = PACKAGE) -> str:
+def git_commit(package: Path = PACKAGE) -> str:
     """The commit of the checkout that this package belongs to, with -dirty where files were
     changed; "" without one.
 
@@ -43,7 +43,7 @@ def commit(package: Path = PACKAGE) -> str:
         return ""
 
 
-def hardware(device: torch.device | None = None) -> str:
+def hardware_name(device: torch.device | None = None) -> str:
     """GPU, if `device` is one (None: if there is one), how many of them, threads and processor, as
     far as the system tells."""
     n, gpus = torch.get_num_threads(), process()[1]
@@ -62,7 +62,7 @@ def effort(model: nn.Module, run) -> dict:
     """
     parameters = sum(w.numel() for w in model.parameters())
     return {
-        "hardware": hardware(next(model.parameters()).device),
+        "hardware": hardware_name(next(model.parameters()).device),
         "torch": torch.__version__.split("+")[0],
         "parameters": parameters,
         "tokens": run.tokens,
@@ -88,7 +88,7 @@ def write_record(
     goes between effort and scores. The commit is that of the package's own checkout."""
     record = {
         "command": command,
-        "commit": commit(),
+        "commit": git_commit(),
         "seed": seed,
         "recipe": asdict(recipe),
         "data": data,
@@ -100,7 +100,7 @@ def write_record(
     return record
 
 
-def recorded(name: str) -> tuple[dict, list[dict]]:
+def load_record(name: str) -> tuple[dict, list[dict]]:
     """The record of a run that comes with the book, by its folder's name, and its log, one
     dictionary per line."""
     folder = shipped(f"results/{name}")
@@ -113,7 +113,7 @@ def recorded(name: str) -> tuple[dict, list[dict]]:
 def outcome(name: str) -> dict:
     """Size and outcome of a recorded training, as a row of a table: pairs, parameters, perplexity,
     BLEU with the first reference."""
-    record, _ = recorded(name)
+    record, _ = load_record(name)
     loss, bleu = (
         next(s["value"] for s in record["scores"] if s["metric"].startswith(metric))
         for metric in ("cross-entropy", "BLEU")

@@ -32,7 +32,7 @@ class Batches(Protocol):
         "A hash of the data: a run must go on with the same."
 
 
-def ahead(make: Callable[[Item], Made], items: Iterable[Item], depth: int = 2) -> Iterator[Made]:
+def prefetch(make: Callable[[Item], Made], items: Iterable[Item], depth: int = 2) -> Iterator[Made]:
     """make(item) of each item, in order, up to `depth` made early.
 
     One thread makes them, one after the other; an error there comes out here, in its place."""
@@ -46,14 +46,14 @@ def ahead(make: Callable[[Item], Made], items: Iterable[Item], depth: int = 2) -
             yield waiting.popleft().result()
 
 
-def upcoming(
+def iterate_batches(
     batches: Batches, epoch: int, done: int, device: torch.device
 ) -> Iterator[tuple[Tensor, Tensor, int, bool]]:
     """(source, target, labels, is it the epoch's last?) without end, from `epoch` on, without its
     first `done` batches.
 
     A second thread makes them early for a GPU. On a CPU it would only take time from the step."""
-    early = ahead if device.type == "cuda" else map
+    early = prefetch if device.type == "cuda" else map
     while True:
         todo = batches.epoch(epoch)
         for k, made in enumerate(
@@ -63,7 +63,7 @@ def upcoming(
         epoch, done = epoch + 1, 0
 
 
-def moved(sides: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
+def to_device(sides: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
     """Tensors on their device; to a GPU through pinned memory, which it fetches from while the
     processor goes on."""
     for side in sides:

@@ -1,63 +1,94 @@
-"""The one place that decides where to compute: the device of this process, and what to decode with
-there."""
+"""Where to compute, in which numbers, with which kernels: decided here, and nowhere else."""
 
-import os
-from datetime import timedelta
+# bf16 has the range of fp32 and eight bits of mantissa. It pays on processors that multiply it by
+# themselves: NVIDIA's from compute capability 8.0 on, those with AMX (Intel) or AVX-512's bf16
+# products (AMD from Zen 4 on). Elsewhere it is imitated, and slower.
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 
 import torch
-import torch.distributed as dist
+from torch import nn
 
-from transformer_lit.runtime.precision import precision_here
-
+MANY_ROWS = 128  # from here on bf16 pays, found by trying: 32 sentences, beam 4
 MISSING = {
     "cuda": "PyTorch sees no NVIDIA GPU on this machine",
     "mps": "PyTorch sees no Apple GPU on this machine",
 }
 
 
-def device_here(asked: str = "auto") -> torch.device:
-    """ "auto": the GPU, if PyTorch can use one of NVIDIA's, else the processor; or the one that is
-    asked for.
+def default_device(name: str = "auto") -> torch.device:
+    """The device of this name; "auto" is NVIDIA's GPU where there is one, else the processor.
 
-    ValueError with one sentence if that one isn't there."""
-    there = {
+    ValueError with one sentence if it isn't there."""
+    available = {
         "cpu": True,
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
     }
-    device = asked if asked != "auto" else "cuda" if there["cuda"] else "cpu"
-    if not there[device]:
-        raise ValueError(f"{MISSING[device]}: leave --device {device} out, or take --device cpu")
-    return torch.device(device)
+    if name == "auto":
+        name = "cuda" if available["cuda"] else "cpu"
+    if not available[name]:
+        raise ValueError(f"{MISSING[name]}: leave --device {name} out, or take --device cpu")
+    return torch.device(name)
 
 
-def join_processes(asked: str = "auto") -> torch.device:
-    "This process's device, as `device_here` finds it; under torchrun it also meets the others."
-    device, place, several = (
-        device_here(asked),
-        int(os.environ.get("LOCAL_RANK", 0)),
-        int(os.environ.get("WORLD_SIZE", 1)) > 1,
-    )
-    if device.type == "cuda" and place >= torch.cuda.device_count():
-        raise ValueError(
-            "torchrun asks for more processes than there are GPUs: --nproc-per-node"
-            f" {torch.cuda.device_count()} is the most here"
-        )
-    if device.type == "mps" and several:
-        raise ValueError(
-            "an Apple GPU works for one process: leave torchrun out, or take --device cpu"
-        )
-    how: dict = dict(backend="gloo")
-    if device.type == "cuda":  # chosen before they meet: else each opens its first channel on GPU 0
-        device = torch.device("cuda", place)
-        torch.cuda.set_device(device)
-        how = dict(backend="nccl", device_id=device)
-    if "RANK" in os.environ and not dist.is_initialized():
-        dist.init_process_group(timeout=timedelta(days=1), **how)
-    return device
+def device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
 
 
-def answers_in(device: torch.device) -> str:
-    """The precision to translate in: bf16 on a GPU that has it; on a CPU fp32, so that the answers
-    are the same on any machine."""
-    return precision_here("cuda") if device.type == "cuda" else "fp32"
+def supports_bf16(device: str | torch.device = "cpu") -> bool:
+    "Has it instructions for products in bf16, and may use them (ATEN_CPU_CAPABILITY forbids some)?"
+    kind = torch.device(device).type
+    if kind == "cuda":
+        return torch.cuda.get_device_capability() >= (8, 0)
+    if kind != "cpu" or torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2"):
+        return False
+    # PyTorch has no public name for these questions
+    checks = (getattr(torch.cpu, f"_is_{k}_supported", None) for k in ("amx_tile", "avx512_bf16"))
+    return any(check and check() for check in checks)
+
+
+def resolve_precision(
+    precision: str | None = "auto", device: str | torch.device = "cpu", rows: int | None = None
+) -> str:
+    """ "fp32" or "bf16": what is asked for; for "auto" or None what is faster there.
+
+    rows: how many a batch has. Every number is converted on its way into a product and out of it,
+    which with few rows takes longer than the product saves."""
+    if precision not in ("auto", None):
+        return precision
+    few = rows is not None and rows < MANY_ROWS
+    return "bf16" if not few and supports_bf16(device) else "fp32"
+
+
+def decoding_precision(device: torch.device) -> str:
+    "For test sets: bf16 on a GPU that has it; on a processor fp32, the same answers on any machine."
+    return resolve_precision("auto", device) if device.type == "cuda" else "fp32"
+
+
+def autocast(device: torch.device, precision: str) -> torch.autocast:
+    "Products in bf16 inside the block; with fp32 nothing changes."
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+
+
+@cache
+def compiled(
+    f: Callable, dynamic: bool | None = True, backend: str | Callable = "inductor"
+) -> Callable:
+    "The one compiled form of `f`, a graph for all shapes."
+    return torch.compile(f, dynamic=dynamic is not False, backend=backend)
+
+
+@contextmanager
+def without_cudnn_attention() -> Iterator[None]:
+    """Attention by PyTorch's other kernels while the block runs; on a CPU nothing changes.
+
+    cuDNN plans each new shape, in some tens of milliseconds, and decoding has a new length at each
+    step. Flash and memory-efficient attention take any length as they are."""
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)

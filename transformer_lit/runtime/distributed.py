@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +13,35 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from transformer_lit.runtime.devices import default_device
+
 Found = TypeVar("Found")
+
+
+def init_process_group(name: str = "auto") -> torch.device:
+    "This process's device, as `default_device` finds it; under torchrun it also meets the others."
+    device, place, several = (
+        default_device(name),
+        int(os.environ.get("LOCAL_RANK", 0)),
+        int(os.environ.get("WORLD_SIZE", 1)) > 1,
+    )
+    if device.type == "cuda" and place >= torch.cuda.device_count():
+        raise ValueError(
+            "torchrun asks for more processes than there are GPUs: --nproc-per-node"
+            f" {torch.cuda.device_count()} is the most here"
+        )
+    if device.type == "mps" and several:
+        raise ValueError(
+            "an Apple GPU works for one process: leave torchrun out, or take --device cpu"
+        )
+    how: dict = dict(backend="gloo")
+    if device.type == "cuda":  # chosen before they meet: else each opens its first channel on GPU 0
+        device = torch.device("cuda", place)
+        torch.cuda.set_device(device)
+        how = dict(backend="nccl", device_id=device)
+    if "RANK" in os.environ and not dist.is_initialized():
+        dist.init_process_group(timeout=timedelta(days=1), **how)
+    return device
 
 
 def process() -> tuple[int, int]:
@@ -22,16 +51,16 @@ def process() -> tuple[int, int]:
     return 0, 1
 
 
-def wait_for_all() -> None:
+def barrier() -> None:
     "Nobody goes on before all are here."
     if process()[1] > 1:
         dist.barrier()
 
 
-def first_alone(do: Callable[[], Found]) -> Found | None:
+def run_on_main(do: Callable[[], Found]) -> Found | None:
     "The first process does it, and the others wait; None to them."
     found = do() if process()[0] == 0 else None
-    wait_for_all()
+    barrier()
     return found
 
 
@@ -44,7 +73,7 @@ def largest(number: float, device: torch.device) -> float:
     return found.item()
 
 
-def each(own: object) -> list:
+def all_gather_objects(own: object) -> list:
     "What every process brings, in the order of their ranks; all must ask."
     world = process()[1]
     if world == 1:
@@ -57,14 +86,14 @@ def each(own: object) -> list:
 # A model that all of them hold --------------------------------------------------------------------
 
 
-def same_start(model: nn.Module) -> None:
+def broadcast_parameters(model: nn.Module) -> None:
     "Every process takes the first one's weights."
     if process()[1] > 1:
         for tensor in model.state_dict().values():
             dist.broadcast(tensor, 0)
 
 
-def add_over_processes(model: nn.Module, loss: Tensor) -> None:
+def all_reduce_gradients(model: nn.Module, loss: Tensor) -> None:
     """Sum gradients and loss over the processes, in place.
 
     All in one message, since each costs a round of waiting. A process without a row of the batch

@@ -50,7 +50,7 @@ def micro_batches_that_fit(
     return parts
 
 
-def peak_memory() -> dict[str, float]:
+def peak_memory_mb() -> dict[str, float]:
     """Most megabytes held so far: by this process, and by its largest worker. Empty on Windows.
 
     The worker's may include what this process held when it started it."""
@@ -77,7 +77,7 @@ def peak_memory() -> dict[str, float]:
     return {"own_megabytes": round(own), "worker_megabytes": round(workers)}
 
 
-def matmul_rate(device: torch.device, precision: str = "fp32") -> float:
+def matmul_flops(device: torch.device, precision: str = "fp32") -> float:
     "Operations per second in a product of two (n, n) matrices: the best of six tries."
     n = 8192 if device.type == "cuda" else 1024
     kind = torch.bfloat16 if precision == "bf16" else torch.float32

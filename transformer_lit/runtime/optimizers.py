@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from transformer_lit.runtime.precision import precision_here
+from transformer_lit.runtime.devices import resolve_precision
 
 
 def orthogonal(g: Tensor, rounds: int = 5, precision: str = "fp32") -> Tensor:
@@ -44,7 +44,7 @@ class Muon(torch.optim.Optimizer):
     """Momentum made orthogonal, for matrices (Jordan et al. 2024).
 
     torch.optim.Muon with adjust_lr_fn="match_rms_adamw", which has precision="bf16" and needs
-    PyTorch 2.9. None is `precision_here`: a processor that has to imitate bf16 takes dozens of
+    PyTorch 2.9. None is `resolve_precision`'s: a processor that has to imitate bf16 takes dozens of
     times as long in it.
 
     On a GPU matrices of one shape are stacked and stepped together: a model has many layers and few
@@ -73,7 +73,7 @@ class Muon(torch.optim.Optimizer):
                 mixed = torch._foreach_lerp(grads, means, ahead)
                 steps = orthogonal(
                     torch.stack(mixed) if len(mixed) > 1 else mixed[0],
-                    precision=group["precision"] or precision_here(same[0].device.type),
+                    precision=group["precision"] or resolve_precision("auto", same[0].device),
                 )
                 torch._foreach_mul_(same, 1 - rate * group["weight_decay"])
                 size = 0.2 * max(same[0].shape) ** 0.5  # of a step of Adam's
@@ -88,7 +88,7 @@ class Muon(torch.optim.Optimizer):
         return self.state[w]["momentum_buffer"]
 
 
-class TwoAsOne:
+class CombinedOptimizer:
     """Two optimisers, `parts`, that step, save and load as one.
 
     `first` is how many parameters the first one has: in a saved state the second one's are counted
@@ -128,7 +128,7 @@ class TwoAsOne:
             part.load_state_dict({**part.state_dict(), "state": state})
 
 
-def hidden_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+def split_hidden_matrices(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """The matrices inside the encoder's and the decoder's layers, and all other parameters:
     embeddings, output, biases, norms."""
     stacks = [*model.encoder.parameters(), *model.decoder.parameters()]
@@ -137,14 +137,14 @@ def hidden_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Param
     return hidden, [w for w in model.parameters() if id(w) not in chosen]
 
 
-class MuonAndAdam(TwoAsOne):
+class MuonAndAdam(CombinedOptimizer):
     """Muon for the hidden matrices, Adam for all the rest, as one.
 
     Both take the same rate: Muon's steps are scaled to Adam's size. precision: of Muon's products,
     None for the machine's."""
 
     def __init__(self, model: nn.Module, decay: float = 0.1, precision: str | None = None):
-        hidden, rest = hidden_and_rest(model)
+        hidden, rest = split_hidden_matrices(model)
         super().__init__(
             len(hidden),
             [
@@ -154,11 +154,11 @@ class MuonAndAdam(TwoAsOne):
         )
 
 
-class AdamWAndAdam(TwoAsOne):
+class AdamWAndAdam(CombinedOptimizer):
     "AdamW with decay for the hidden matrices, Adam for all the rest, as one."
 
     def __init__(self, model: nn.Module, decay: float = 0.1):
-        hidden, rest = hidden_and_rest(model)
+        hidden, rest = split_hidden_matrices(model)
         how = dict(lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
         super().__init__(
             len(hidden),

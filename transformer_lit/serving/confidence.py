@@ -19,7 +19,7 @@ from transformer_lit.training import collate
 from transformer_lit.translation import Translator, answers, pieces, readable
 from transformer_lit.corpora.files import write_json
 from transformer_lit.runs.limits import askable
-from transformer_lit.runtime.precision import precision_for
+from transformer_lit.runtime.devices import device_of, resolve_precision
 from transformer_lit.runtime.progress import bar
 from transformer_lit.corpora.texts import fields, json_file
 
@@ -92,7 +92,9 @@ def translate_surely(
         sources,
         beam_size,
         batch_size,
-        precision_for(translator.model, beam_size * min(batch_size, len(sources))),
+        resolve_precision(
+            "auto", device_of(translator.model), beam_size * min(batch_size, len(sources))
+        ),
     )
     sums = iter(log_probabilities(translator, list(zip(sources, said)), batch_size))
     ids, found = iter(said), []
