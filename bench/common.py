@@ -3,8 +3,10 @@ step, a clock."""
 
 import argparse
 import json
+import shlex
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -15,7 +17,6 @@ BENCH = ROOT / "book/results/bench"
 sys.path.insert(0, str(ROOT))
 from transformer_lit.loss import shift_right  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
-from transformer_lit.commands import command_again  # noqa: E402
 from transformer_lit.corpora.files import write_json  # noqa: E402
 from transformer_lit.runs.records import git_commit, hardware_name  # noqa: E402
 
@@ -31,6 +32,20 @@ def where() -> dict:
         "hardware": hardware_name() + cores,
         "torch": torch.__version__.split("+")[0],
     }
+
+
+def command_again(program: str, options: Mapping[str, object]) -> str:
+    "What to type for the same once more: the program, and each option that has a value."
+    words = program.split()
+    for name, value in options.items():
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        elif isinstance(value, (list, tuple)):
+            words += [f"--{option}", *map(str, value)]
+        elif value is not None:
+            words += [f"--{option}", str(value)]
+    return shlex.join(words)
 
 
 def command(parser: argparse.ArgumentParser, *places: str, **instead) -> str:

@@ -20,7 +20,7 @@ from publish import keep_log
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from transformer_lit.recipes import recipes as t  # noqa: E402
-from transformer_lit.data import load, tatoeba_archive  # noqa: E402
+from transformer_lit.data import load  # noqa: E402
 from transformer_lit.corpora.files import shipped  # noqa: E402
 
 BASE = t.RECIPES["tatoeba-fr"]
@@ -67,9 +67,7 @@ def main():
         done = t.train_translator(work, recipe, parts)
         command = f"python bench/experiments.py {name}"
         if not (work / "run.json").exists():
-            t.score_and_record(
-                work, command, recipe, *done, parts, tatoeba_archive(recipe.language)
-            )
+            t.evaluate_and_record(work, command, recipe, *done, parts)
         kept.mkdir(parents=True, exist_ok=True)
         for file in "run.json", "hypotheses.txt":
             shutil.copyfile(work / file, kept / file)

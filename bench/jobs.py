@@ -22,7 +22,7 @@ import torch
 
 from transformer_lit.equal_cost import MeteredTrainer
 from transformer_lit.runs import lock
-from transformer_lit.commands import guarded
+from transformer_lit.cli import exit_status
 from transformer_lit.corpora.files import write_json, write_text
 from transformer_lit.runs.records import git_commit
 
@@ -313,4 +313,4 @@ def command(o: argparse.Namespace, do: Mapping[str, Callable[[], int]]) -> int:
         unpack(o.packed, o.home)
         return do[o.what]()
 
-    return guarded(what, "the same command goes on with the job that it was in")
+    return exit_status(what)

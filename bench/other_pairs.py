@@ -31,7 +31,6 @@ from common import BENCH, where  # noqa: E402
 from transformer_lit import data  # noqa: E402
 from transformer_lit import cli  # noqa: E402
 from transformer_lit.corpora.texts import TextPair, read_columns  # noqa: E402
-from transformer_lit.commands import guarded  # noqa: E402
 from transformer_lit.corpora.files import write_json, write_text  # noqa: E402
 from transformer_lit.runs.records import git_commit  # noqa: E402
 from transformer_lit.corpora.texts import take_evenly  # noqa: E402
@@ -105,7 +104,7 @@ def run(names: list[str], home: Path, trial: bool) -> int:
             "--languages",
             pair.languages,
             *["--reverse"] * pair.reverse,
-            "--folder",
+            "--output-dir",
             name,
             "--threads",
             "1",
@@ -180,12 +179,12 @@ def main(args: list[str] | None = None) -> int:
     o = p.parse_args(args)
     home = ROOT / ".run/other-trial" if o.trial and o.home == HOME else o.home.resolve()
     if o.what == "collect":
-        return guarded(
+        return cli.exit_status(
             lambda: collect(
                 home, home / RECORD.name if o.trial and o.out == RECORD else o.out, o.trial
             )
         )
-    return guarded(lambda: run(o.only, home, o.trial), "the same command goes on")
+    return cli.exit_status(lambda: run(o.only, home, o.trial))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from transformer_lit.corpora.files import shipped, write_atomic
 from transformer_lit.custom_pair.noise import language_faults
 from transformer_lit.custom_pair.own_pairs import Size
 from transformer_lit.runtime.devices import device_of, resolve_precision
-from transformer_lit.recipes.recipes import begin_translator, prepare_training
+from transformer_lit.recipes.recipes import build_trainer, build_translator
 from transformer_lit.runs.records import git_commit, hardware_name
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.tokens import Subwords
@@ -360,10 +360,10 @@ def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Tr
     recipe.peak /= 4 if begin else 1
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / "tokenizer.json", vocabulary(job, pairs).save)
-    translator = begin_translator(recipe, pairs, folder, keep=False)
+    translator = build_translator(recipe, pairs, folder)
     if begin:
         load_weights(translator.model, begin)
-    trainer, batches = prepare_training(translator, pairs, recipe, folder)
+    trainer, batches = build_trainer(translator, pairs, recipe, folder)
     epoch = len(batches.epoch(0))
     if job.text == "general":
         labels = sum(len(target) - 1 for _, target in batches.pairs) / epoch

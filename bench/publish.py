@@ -21,12 +21,11 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from transformer_lit.data import load, tatoeba_archive  # noqa: E402
+from transformer_lit.data import load  # noqa: E402
 from litbook import seen  # noqa: E402
 from litbook.live import looks  # noqa: E402
 from transformer_lit.recipes import recipes  # noqa: E402
 from transformer_lit.runs import records  # noqa: E402
-from transformer_lit.commands import command_again  # noqa: E402
 from transformer_lit.serving.confidence import NAME  # noqa: E402
 from transformer_lit.corpora.files import sha256_file, shipped, write_json  # noqa: E402
 from litbook.quantization import precision_losses  # noqa: E402
@@ -72,12 +71,7 @@ def publish(name, run, parts, training, translator, command, root=ROOT):
     sealed(box)
     seen.save_seen(parts["train"], box)
     packed = from_pretrained(box)  # what the book ships is what is scored
-    archive = (
-        shipped("data/pocket.tsv.gz")
-        if recipe.corpus == "pocket"
-        else tatoeba_archive(recipe.language)
-    )
-    record = recipes.score_and_record(run, command, recipe, packed, training, parts, archive)
+    record = recipes.evaluate_and_record(run, command, recipe, packed, training, parts)
     for file in "run.json", "hypotheses.txt":
         shutil.copyfile(run / file, results / file)
     (box / "README.md").write_text(records.model_card(record, name), encoding="utf-8")
@@ -139,7 +133,7 @@ def main():
         translator, training = recipes.train_translator(
             o.run, recipe, parts
         )  # a finished run is only read
-        command = command_again("transformer-lit train", {"recipe": o.name, "folder": o.run})
+        command = f"transformer-lit train --recipe {o.name} --output-dir {o.run}"
         record = publish(o.name, o.run, parts, training, translator, command)
     for score in record["scores"]:
         print(score["set"], score.get("references", ""), score["metric"], round(score["value"], 3))

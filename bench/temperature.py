@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from common import BENCH, command, keep, kept_runs, where  # noqa: E402
 
 from transformer_lit import wmt  # noqa: E402
-from transformer_lit.recipes import experiments, mixing  # noqa: E402
+from transformer_lit.recipes import large, mixture  # noqa: E402
 from transformer_lit.runtime.devices import resolve_precision  # noqa: E402
 from transformer_lit.corpora.store import TokenStore  # noqa: E402
 from transformer_lit.recipes.training_sets import GENERAL  # noqa: E402
@@ -39,7 +39,7 @@ def trained(store: TokenStore, temperature: float, seed: int, steps: int) -> dic
     "One run, and what it has come to."
     plain = wmt.experiment_for(
         "mixture-en-fr",
-        "ours",
+        "modern",
         "tiny",
         training=dict(
             max_tokens=2048, warmup=max(1, steps // 10), seed=seed, precision=resolve_precision()
@@ -48,13 +48,14 @@ def trained(store: TokenStore, temperature: float, seed: int, steps: int) -> dic
         look_every=steps,
         lines=10,
     )
-    e, apart = mixing.Mixture(**vars(plain), temperature=temperature), store.held_out()
+    e, apart = mixture.MixtureExperiment(**vars(plain), temperature=temperature), store.held_out()
     with tempfile.TemporaryDirectory() as folder:
-        translator, trainer, batches = experiments.begin(
+        translator, trainer, batches = large.build_run(
             e, store, Path(folder), torch.device("cpu")
         )
         trainer.fit(batches, lambda trainer: False)
-        found = experiments.Looks(translator, e, apart["valid"], experiments.of_kinds(apart)).look()
+        kinds = {part[6:]: pairs for part, pairs in apart.items() if part.startswith("valid-")}
+        found = large.EvaluationCallback(translator, e, apart["valid"], kinds).evaluate()
     losses = {"news": found["valid_loss"], **found["losses"]}
     return {
         "temperature": temperature,
@@ -82,7 +83,7 @@ if __name__ == "__main__":
     o = parser.parse_args()
     torch.set_num_threads(1)
     store = TokenStore(o.store)
-    kinds = mixing.kinds_of(store)
+    kinds = mixture.kinds_in(store.manifest["counts"])
     head = {
         "command": command(parser, out=None),
         "steps": o.steps,
@@ -95,7 +96,7 @@ if __name__ == "__main__":
             if not any((run["temperature"], run["seed"]) == (temperature, seed) for run in runs):
                 runs.append(
                     trained(store, temperature, seed, o.steps) | {
-                        "shares": mixing.shares_at(kinds, temperature)
+                        "shares": mixture.sampling_rates(kinds, temperature)
                     }
                 )
                 keep(o.out, where() | head | {"runs": runs})

@@ -1,702 +1,459 @@
-"""The command `transformer-lit`: corpora, training, translation, scores and export, as one tree of
-commands."""
+"""The command `transformer-lit`: data, train, translate, evaluate and export, in one tree."""
 
-# `--help` answers at once: whatever imports torch is imported inside the command that needs it.
-# That is why names which belong to heavier modules stand here a second time (RECIPES, TEST_SETS,
-# QUANTIZATIONS, OWN_TEST); tests hold them equal.
+# `--help` is fast because whatever imports torch is imported in the command that needs it. Options
+# have no defaults here. What was typed is passed by name to the function that runs the command, or
+# becomes a setting of the recipe, and what neither takes is refused: no option can be forgotten.
+#
+# Exit statuses: 0 done; 1 a mistake, in one sentence on standard error; 2 a wrong option; 75 time
+# is up (--max-minutes), the same command resumes; 130 Ctrl-C. Anything else is a fault of ours and
+# shows its traceback.
 import argparse
 import contextlib
+import inspect
+import math
 import os
+import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from transformer_lit import __version__
-from transformer_lit import options as types
-from transformer_lit.commands import DONE, MISTAKE, command_again, guarded, may_write, new_folder
-from transformer_lit.runs.limits import LONGEST, WIDEST
-from transformer_lit.custom_pair.own_command import own_files, own_name, train_own
-from transformer_lit.runtime.progress import bar, tell
-from transformer_lit.corpora.texts import json_file, readable_text, standard_input, text_lines
-from transformer_lit.recipes.run_options import RUN_OPTIONS, TRAINING_SETS, field
 
-if TYPE_CHECKING:
-    from transformer_lit.translation import Translator
-    from transformer_lit.recipes.recipes import Recipe
-
-COMMANDS = {
-    "data": "Fetch corpora, list them, verify them.",
-    "train": "Train by a recipe; run again to go on.",
-    "translate": "Translate sentences.",
-    "evaluate": "Score a translator on a test set.",
-    "export": "Write a translator for CTranslate2.",
-}
-OWN, OWN_TEST = (
-    "own",
-    "test.tsv",
-)  # the test that a translator of one's own pair keeps in its folder
-RECIPES = ("words", "tatoeba-fr", "tatoeba-de", "pocket")
-TEST_SETS = ("tatoeba", "multi30k", "newstest2014", "pocket")
-QUANTIZATIONS = ("float32", "bfloat16", "int8")
-
-Translate = Callable[[list[str]], list[str]]
-
-# The options --------------------------------------------------------------------------------------
-
-FOLDER_HELP = (
-    "a trained translator's folder, or the name of one that comes with the book (default:"
-    " tatoeba-fr)"
-)
-FOLDER = dict(type=types.translator, help=FOLDER_HELP)
-LANGUAGE = dict(choices=["fr", "de"], help="the other language")
-BEAM = dict(
-    type=types.whole(1, WIDEST),
-    default=4,
-    help=f"beam size, at most {WIDEST} (default: %(default)s)",
-)
-OPTIONS: dict[str, dict[str, dict[str, Any]]] = (
-    {  # command -> option -> what argparse's add_argument is given
-        "data": {
-            "action": dict(nargs="?", default="list", choices=["fetch", "list", "verify"]),
-            "names": dict(nargs="*", metavar="corpus", help="pocket, tatoeba, multi30k or wmt14"),
-            "--language": LANGUAGE,
-        },
-        "train": {
-            "--recipe": dict(
-                choices=RECIPES + TRAINING_SETS,
-                metavar="NAME",
-                help=f"what to train: {', '.join(RECIPES + TRAINING_SETS)} (default: words)",
-            ),
-            "--folder": dict(
-                type=types.path, help="default: runs/RECIPE, or runs/en-de for a pair of your own"
-            ),
-            "--epochs": dict(type=types.whole(1, 10_000), help="default: the recipe's"),
-            "--pairs": dict(
-                type=types.number_or_path,
-                nargs="+",
-                action=types.NumberOrPaths,
-                metavar="N|FILE",
-                help=(
-                    "training pairs (default: the recipe's); or your own: a file of two columns, or"
-                    " two parallel texts"
-                ),
-            ),
-            "--train-only": dict(
-                type=types.path,
-                nargs="+",
-                action=types.Paths,
-                metavar="FILE",
-                help=(
-                    "more pairs of your own for training only (back-translated ones, or another"
-                    " subject), columns in the same order"
-                ),
-            ),
-            "--without": dict(
-                type=types.path,
-                nargs="+",
-                action=types.Paths,
-                metavar="FILE",
-                help=(
-                    "leave these pairs out of training: the doubted.tsv of a translator of the same"
-                    " pairs, from which you may delete what is right"
-                ),
-            ),
-            "--languages": dict(
-                type=types.two_languages,
-                help="the languages of your own pairs, first and second column, such as en-de",
-            ),
-            "--reverse": dict(
-                action="store_true", help="with --languages: translate the second into the first"
-            ),
-            "--keep-languages": dict(
-                action="store_true",
-                help=(
-                    "keep pairs of your own that look like another language: for closely related"
-                    " languages, or one written in two scripts"
-                ),
-            ),
-            "--device": types.DEVICE,
-            "--threads": dict(type=types.whole(1, types.THREADS), help=types.THREADS_HELP),
-        },
-        "translate": {
-            "sentences": dict(nargs="*", help="sentences; none: lines from standard input"),
-            "--file": dict(type=types.path, help="a text, one sentence per line"),
-            "--interactive": dict(action="store_true", help="ask for one sentence after the other"),
-            "--show-confidence": dict(
-                action="store_true",
-                help=(
-                    "after each answer print a tab and the chrF, 0 to 100, that equally confident "
-                    "answers had on held-out sentences"
-                ),
-            ),
-            "--folder": FOLDER,
-            "--beam": BEAM,
-            "--device": types.DEVICE,
-        },
-        "evaluate": {
-            "--set": dict(
-                choices=(*TEST_SETS, OWN),
-                help="the test set (default: the translator's own, if it keeps one, else tatoeba)",
-            ),
-            "--language": LANGUAGE | dict(help="the other language (default: fr)"),
-            "--folder": FOLDER | dict(help=FOLDER_HELP[:-1] + "; pocket for --set pocket)"),
-            "--beam": BEAM,
-            "--device": types.DEVICE,
-            "--out": dict(
-                type=types.path,
-                default=Path("scores.json"),
-                help="where the report goes (default: %(default)s)",
-            ),
-        },
-        "export": {
-            "out": dict(type=types.path, metavar="FOLDER", help="a new folder, for CTranslate2"),
-            "--folder": FOLDER,
-            "--quantization": dict(
-                choices=QUANTIZATIONS,
-                default="float32",
-                help="how weights are written (default: %(default)s)",
-            ),
-        },
-    }
-)
-LARGE_ONLY = {
-    option: settings
-    for option, settings in RUN_OPTIONS.items()
-    if option not in ("--corpus", *OPTIONS["train"])
-}
+MISTAKE, TIME_UP, INTERRUPTED = 1, 75, 130
 
 
-def parser() -> argparse.ArgumentParser:
+def number(kind: Callable, low: float, high: float) -> Callable[[str], float]:
+    "A type for argparse: an int or a float from `low` to `high`."
+
+    def parse(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if low <= (value := kind(text)) <= high:
+                return value
+        name = "an integer" if kind is int else "a number"
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not {name} from {low:,} to {high:,}")
+
+    return parse
+
+
+def path(text: str) -> Path:
+    "A type for argparse; an empty path is mostly a shell variable that nobody has set."
+    if not text.strip() or not text.isprintable():
+        raise argparse.ArgumentTypeError("a path was expected, in printable UTF-8")
+    return Path(text)
+
+
+def language_pair(text: str) -> tuple[str, str]:
+    "A type for argparse: en-de."
+    if not (tags := re.fullmatch(r"([a-z]{2,8})-(?!\1$)([a-z]{2,8})", text.lower())):
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a pair of two languages, as en-de")
+    return tags[1], tags[2]
+
+
+def setting(key: str = "", parse: Callable = str) -> dict:
+    "What `add_argument` is given for a field of the recipe: `key`, or what is typed as KEY=VALUE."
+
+    def pair(text: str) -> tuple[str, object]:
+        name, equals, value = (key, "=", text) if key else text.partition("=")
+        if not equals:
+            raise argparse.ArgumentTypeError(f"{text[:40]} is not KEY=VALUE, as seed=2")
+        return name, parse(value)
+
+    return dict(dest="settings", action="append", type=pair, metavar="N" if key else "KEY=VALUE")
+
+
+def build_parser() -> argparse.ArgumentParser:
     "The commands and their options; nothing heavy is imported."
-    top = argparse.ArgumentParser(
-        prog="transformer-lit", description="A small translator: use it, train it, score it."
-    )
+    about = "Train, use and evaluate a small Transformer."
+    top = argparse.ArgumentParser(prog="transformer-lit", description=about)
     top.add_argument("--version", action="version", version=__version__)
-    commands = top.add_subparsers(dest="command", required=True)
-    made = {
-        name: commands.add_parser(name, help=text, description=text)
-        for name, text in COMMANDS.items()
-    }
-    for name, options in OPTIONS.items():
-        for option, settings in options.items():
-            made[name].add_argument(option, **settings)
-    large = made["train"].add_argument_group("large runs", f"For {', '.join(TRAINING_SETS)} only.")
-    for (
-        option,
-        settings,
-    ) in (
-        LARGE_ONLY.items()
-    ):  # one that isn't typed leaves no trace, so that one that is can be refused
-        default = str(settings.get("default"))
-        large.add_argument(
-            option,
-            **settings | {
-                "default": argparse.SUPPRESS,
-                "help": settings["help"].replace("%(default)s", default),
-            },
-        )
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(run: Callable[..., int], text: str) -> argparse.ArgumentParser:
+        more = dict(help=text, description=text, argument_default=argparse.SUPPRESS)
+        parser = commands.add_parser(run.__name__.removeprefix("run_"), **more)
+        parser.set_defaults(run=run)
+        return parser
+
+    count, folder = partial(number, int, 1), dict(type=path, metavar="DIR")
+    files = dict(type=path, nargs="+", action="extend", metavar="FILE")
+
+    add = command(run_data, "Download, list and verify datasets.").add_argument
+    add("action", nargs="?", default="list", choices=["download", "list", "verify"])
+    add("names", nargs="*", metavar="DATASET", help="pocket, tatoeba, multi30k or wmt14")
+    add("--language", metavar="fr|de", help="target language (default: both)")
+
+    train = command(run_train, "Train a model; rerun to resume.")
+    add = train.add_argument
+    text = (
+        "words (default), tatoeba-fr, tatoeba-de or pocket; a training set of chapter 21, such as"
+        " wmt14-en-de; or a folder of texts, such as my-texts-nl"
+    )
+    add("--recipe", metavar="NAME", help=text)
+    add("--output-dir", **folder, help="default: runs/RECIPE, or runs/en-de for your own pairs")
+    add("--epochs", **setting("epochs", count(10_000)), help="default: the recipe's")
+    text = "CPU threads (default: OMP_NUM_THREADS, or half of the cores)"
+    add("--threads", type=count(256), metavar="N", help=text)
+    text = (
+        "any other field of the recipe, its model or its training, as seed=2; an unknown key is"
+        " answered with the list"
+    )
+    add("--with", **setting(), help=text)
+    add = train.add_argument_group("pairs of your own").add_argument
+    add("--pairs", **files, help="a file of two columns, or two parallel texts")
+    add("--languages", type=language_pair, help="of first and second column, as en-de")
+    add("--reverse", action="store_true", help="translate the second column into the first")
+    add("--extra-train", **files, help="more pairs, for training only")
+    add("--exclude", **files, help="pairs to leave out, as an earlier low_confidence.tsv")
+    text = "keep pairs that look like another language: for close ones, or two scripts in one"
+    add("--no-langid-filter", action="store_true", help=text)
+    add = train.add_argument_group("training sets of chapter 21").add_argument
+    text = "hyperparameters: the paper's (default), or chapter 18's"
+    add("--preset", choices=["paper", "modern"], help=text)
+    add("--size", choices=["tiny", "small", "base", "big"], help="of the model (default: base)")
+    steps = count(10**7)
+    add("--max-steps", **setting("steps", steps), help="training steps (default: 100,000)")
+    add("--eval-every", **setting("look_every", steps), help="steps (default: 2,000)")
+    text = "save and stop after this time, with exit status 75"
+    add("--max-minutes", type=number(float, 0, math.inf), metavar="N", help=text)
+    add("--workers", type=count(256), metavar="N", help="to prepare the corpus (default: 1)")
+    add("--data-dir", **folder, help="the tokenized corpus (default: runs/store-RECIPE)")
+    text = "for a mixture: a trained model to start from (default: random weights)"
+    add("--init-from", **setting("begin_with") | {"metavar": "MODEL"}, help=text)
+    text = "for a mixture: 1 samples in proportion to size, higher more evenly (default: 9)"
+    temperature = setting("temperature", number(float, 0.1, 100))
+    add("--sampling-temperature", **temperature, help=text)
+
+    translate = command(run_translate, "Translate sentences.")
+    add = translate.add_mutually_exclusive_group().add_argument
+    add("sentences", nargs="*", default=[], help="none: read lines from stdin")
+    add("--file", type=path, help="a text, one sentence per line")
+    add("--interactive", action="store_true", help="ask for one sentence after the other")
+    text = "add a tab and the chrF, 0 to 100, of equally confident held-out translations"
+    translate.add_argument("--show-confidence", action="store_true", help=text)
+
+    evaluate = command(run_evaluate, "Score a model on a test set.")
+    text = (
+        "tatoeba, multi30k, newstest2014, pocket, or own: what a model of your own pairs holds out"
+        " (default: own if there is one, else tatoeba)"
+    )
+    evaluate.add_argument("--test-set", metavar="NAME", help=text)
+    text = "the report (default: scores.json)"
+    evaluate.add_argument("--output", type=path, metavar="FILE", help=text)
+
+    export = command(run_export, "Convert a model for CTranslate2.")
+    export.add_argument("output", **folder, help="a new folder")
+    text = "weight precision: float32 (default), bfloat16 or int8"
+    export.add_argument("--quantization", metavar="TYPE", help=text)
+
+    for parser in translate, evaluate, export:
+        text = "a trained model's folder, or one of the book's (default: tatoeba-fr)"
+        parser.add_argument("--model", type=path, help=text)
+    for parser in translate, evaluate:
+        parser.add_argument("--beam-size", type=count(64), metavar="N", help="(default: 4)")
+    for parser in train, translate, evaluate:
+        text = "default: an NVIDIA GPU if PyTorch finds one, else the CPU"
+        parser.add_argument("--device", choices=["auto", "cpu", "cuda", "mps"], help=text)
     return top
 
 
-# data ---------------------------------------------------------------------------------------------
-
-
-def asked_corpora(options: argparse.Namespace) -> list[tuple[str, str]]:
-    """The (corpus, language) pairs that were asked for: all of them if none was named, but not for
-    fetch."""
+def run_data(action: str, names: Sequence[str] = (), language: str | None = None) -> int:
+    "Download, list or verify; 1 if a file is damaged, which doesn't end the round."
     from transformer_lit.data import CORPORA
 
-    wrong = [name for name in options.names if name not in CORPORA]
-    if wrong or (options.action == "fetch" and not options.names):
-        what = f"there is no {wrong[0]}" if wrong else "fetch what"
-        raise ValueError(f"{what}; there are: {', '.join(CORPORA)}")
-    found = [
-        (name, language)
-        for name in options.names or CORPORA
-        for language in CORPORA[name]
-        if options.language in (None, language)
-    ]
-    if not found:
-        raise ValueError(f"none of the corpora named has {options.language}")
-    return found
-
-
-def describe_place(name: str, language: str) -> str:
-    "Where a corpus lies, or the command that gets it. No file is opened."
-    from transformer_lit.corpora import download, published as corpora
-
-    files = corpora.files_of(name, language)
-    found = [path for path in map(download.find_cached, files) if path]
-    if not files:
-        return "comes with the book"
-    if len(found) == len(files):
-        return f"in {found[0].parent}"
-    some = f"{len(found)} of {len(files)} files here" if found else "not here"
-    return f"{some}; transformer-lit data fetch {name} --language {language}"
-
-
-def fetch_corpus(name: str, language: str) -> Iterator[str]:
-    """Find or fetch a corpus; lines with its size, its files' hashes, and what is too large to be
-    fetched unasked."""
-    from transformer_lit import data
-    from transformer_lit.corpora import download, published as corpora
-    from transformer_lit.corpora.files import sha256_file
-
-    parts = data.load(name, language)
-    yield f"{name} {language}: " + ", ".join(
-        f"{part} {len(pairs):,}" for part, pairs in parts.items()
-    )
-    for file in corpora.files_of(name, language):
-        if path := download.find_cached(file):
-            yield f"  {sha256_file(path)}  {path}"
-    for archive, (size, languages, _) in corpora.WMT14.items():
-        if name == "wmt14" and language in languages:
-            yield f"  not fetched, {size:,} MB: {corpora.STATMT[0]}{archive}"
-
-
-def check_files(name: str, language: str) -> dict[str, str]:
-    "File -> what it is: not here, as published, damaged."
-    from transformer_lit import data
-    from transformer_lit.corpora import published as corpora
-
-    if name == "pocket":
-        parts = data.load("pocket")
-        return {"pocket": f"whole, {sum(map(len, parts.values())):,} pairs"}
-    return {file: corpora.state(file, language) for file in corpora.files_of(name, language)}
-
-
-def run_data(options: argparse.Namespace) -> int:
-    "Fetch, list or verify; 1 if a file is damaged. A damaged file doesn't end the round."
-    damaged = 0
-    for name, language in asked_corpora(options):
-        if options.action == "list":
-            print(f"{name:9} {language}  {describe_place(name, language)}")
-        elif options.action == "fetch":
-            print("\n".join(fetch_corpus(name, language)), flush=True)
-        else:
-            for file, state in check_files(name, language).items():
-                print(f"{file}: {state}")
-                damaged += state.startswith(("DAMAGED", "CHANGED"))
-    return MISTAKE if damaged else DONE
-
-
-# train --------------------------------------------------------------------------------------------
-
-
-def refuse_unused(options: argparse.Namespace) -> None:
-    "Raises ValueError for an option that the recipe would forget."
-    if options.recipe in TRAINING_SETS:
-        if options.epochs:
-            raise ValueError(f"{options.recipe} is trained for --steps and not for --epochs")
-        return
-    for option in LARGE_ONLY:
-        if hasattr(options, field(option)):
-            what = (
-                "a pair of your own"
-                if isinstance(options.pairs, list)
-                else options.recipe or "words"
-            )
-            raise ValueError(
-                f"{option} belongs to the large runs ({', '.join(TRAINING_SETS)}), and {what} is"
-                " none of them"
-            )
-
-
-def train_large(options: argparse.Namespace, began: float) -> int:
-    "A run of chapter 21 with its own options; 75: not done yet."
-    from transformer_lit.recipes import large_runs
-
-    given = {
-        field(option): getattr(options, field(option), settings.get("default"))
-        for option, settings in RUN_OPTIONS.items()
+    languages = {
+        name: [tag for tag in CORPORA.get(name, ()) if language in (None, tag)]
+        for name in names or CORPORA
     }
-    given |= {"corpus": options.recipe, "folder": options.folder or Path("runs") / options.recipe}
-    return large_runs.run(argparse.Namespace(**given), began)
+    if not all(languages.values() if names else [action != "download", any(languages.values())]):
+        known = ", ".join(f"{name} ({' or '.join(tags)})" for name, tags in CORPORA.items())
+        raise ValueError(f"choose from the datasets that there are: {known}")
+    damaged = False
+    for name, tag in ((name, tag) for name, tags in languages.items() for tag in tags):
+        for line in data_lines(action, name, tag):
+            print(line, flush=True)
+            damaged |= "DAMAGED" in line or "CHANGED" in line
+    return MISTAKE if damaged else 0
 
 
-def adapt_recipe(recipe: "Recipe", epochs: int | None, pairs: int | None) -> "Recipe":
-    "The recipe with other epochs or pairs, where they were given."
-    training = replace(recipe.training, epochs=epochs or recipe.training.epochs)
-    return replace(recipe, training=training, pairs=pairs or recipe.pairs)
+def data_lines(action: str, name: str, language: str) -> Iterator[str]:
+    "Where a dataset lies; or whether its files are as published; or its sizes and hashes."
+    from transformer_lit import data
+    from transformer_lit.corpora import download, files, published
+
+    names = published.files_of(name, language)
+    if action == "list":  # no file is opened
+        paths = [path for path in map(download.find_cached, names) if path]
+        place = f"in {paths[0].parent}" if paths else "comes with the book"
+        if len(paths) < len(names):
+            again = f"transformer-lit data download {name} --language {language}"
+            place = f"{len(paths)} of {len(names)} files here; {again}"
+        yield f"{name:9} {language}  {place}"
+    elif action == "verify" and names:
+        yield from (f"{file}: {published.state(file, language)}" for file in names)
+    else:
+        parts = data.load(name, language)
+        sizes = ", ".join(f"{part} {len(pairs):,}" for part, pairs in parts.items())
+        yield f"{name} {language}: {sizes}"
+        for path in map(download.find_cached, names):
+            yield f"  {files.sha256_file(path)}  {path}"
+        for archive, (size, languages, _) in published.WMT14.items():
+            if name == "wmt14" and language in languages:
+                yield f"  not downloaded, {size:,} MB: {published.STATMT[0]}{archive}"
 
 
-def run_train(options: argparse.Namespace) -> int:
-    "Train, and leave run.json beside the model."
-    began = time.monotonic()
-    refuse_unused(options)
-    files, name = own_files(options), options.recipe or "words"
-    if name in TRAINING_SETS:
-        return train_large(options, began)
-    folder = options.folder or Path("runs") / (own_name(options) if files else name)
-    may_write(folder)
+def run_train(threads: int | None = None, **typed) -> int:
+    "Train by a recipe, on pairs of one's own, or on a training set of chapter 21."
     import torch
 
+    from transformer_lit.recipes.recipes import RECIPES
+
+    recipe = typed.get("recipe", "words")
+    train = train_recipe if recipe in RECIPES else train_at_scale
+    if "pairs" in typed:
+        train, recipe = train_on_pairs, "--pairs"
+    if unused := typed.keys() - inspect.signature(train).parameters:
+        option = f"--{min(unused).replace('_', '-')}"
+        raise ValueError(f"{option} has no effect with {recipe}: leave it out")
+    if threads or "OMP_NUM_THREADS" not in os.environ:  # one a core is slow if others compute, too
+        cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
+        torch.set_num_threads(threads or max(1, len(cores) // 2))
+    return train(**typed)
+
+
+def train_recipe(command, recipe="words", output_dir=None, settings=(), device="auto") -> int:
+    "A recipe of chapter 18; its scores go to run.json, beside the model."
     from transformer_lit import data
-    from transformer_lit.corpora import published as corpora
-    from transformer_lit.recipes import recipes
+    from transformer_lit.recipes import recipes, settings as fields
     from transformer_lit.runtime.devices import default_device
-    from transformer_lit.corpora.files import shipped
 
-    device = default_device(options.device)
-    torch.set_num_threads(types.threads(options.threads))
-    if files:
-        return train_own(options, files, folder, device)
-    recipe = adapt_recipe(recipes.RECIPES[name], options.epochs, options.pairs)
-    parts = data.load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
-    translator, trainer = recipes.train_translator(folder, recipe, parts, device=device)
-    archive = (
-        shipped("data/pocket.tsv.gz")
-        if recipe.corpus == "pocket"
-        else corpora.tatoeba_archive(recipe.language)
-    )
-    again = command_again(
-        "transformer-lit train", {"recipe": name, "epochs": options.epochs, "pairs": options.pairs}
-    )
-    record = recipes.score_and_record(folder, again, recipe, translator, trainer, parts, archive)
-    tell(*map(score_line, record["scores"]))
-    return DONE
+    chosen = fields.change_settings(recipes.RECIPES[recipe], dict(settings), recipe)
+    place, folder = default_device(device), output_dir or Path("runs") / recipe
+    parts = data.load(chosen.corpus, chosen.language, chosen.words, chosen.pairs)
+    translator, trainer = recipes.train_translator(folder, chosen, parts, device=place)
+    print_scores(recipes.evaluate_and_record(folder, command, chosen, translator, trainer, parts))
+    return 0
 
 
-def score_line(score: dict) -> str:
-    "Set, measure, value, and which references were counted."
-    which = {"first": ", first reference only", "all": ", all references"}.get(
-        score.get("references", ""), ""
-    )
-    metric = score["metric"].replace("nats a token", "nats per token")  # as older records have it
-    return f"{score['set']}: {metric}{which} {score['value']:.3f}"
+def print_scores(record: dict) -> None:
+    "Test set, metric, value, and which references were counted."
+    for score in record["scores"]:
+        which = {"first": ", first reference only", "all": ", all references"}
+        metric = score["metric"] + which.get(score.get("references"), "")
+        print(f"{score['set']}: {metric} {score['value']:.3f}")
 
 
-# translate ----------------------------------------------------------------------------------------
+def train_on_pairs(
+    command, pairs, languages=None, reverse=False, extra_train=(), exclude=(),
+    no_langid_filter=False, output_dir=None, settings=(), device="auto",
+) -> int:  # fmt: skip
+    "Pairs of one's own; report.md and lists of pairs go beside the model."
+    for option, files in ("--pairs", pairs), ("--extra-train", extra_train):
+        if len(files) > 2 or len(set(files)) < len(files):
+            raise ValueError(f"{option} takes one file of two columns, or two parallel texts")
+    for file in (*pairs, *extra_train, *exclude):
+        open(file).close()
+        if not file.is_file():  # a pipe
+            raise ValueError(f"{file} is no regular file, and it is read more than once")
+    if languages is None:
+        raise ValueError(f"what is in {pairs[0]}? Give both languages, as --languages en-de")
+    if unused := dict(settings).keys() - {"epochs"}:
+        raise ValueError(f"{min(unused)} has no effect with --pairs: leave it out")
+    from transformer_lit.custom_pair import own_pairs
+    from transformer_lit.runtime.devices import default_device
+
+    place, epochs = default_device(device), dict(settings).get("epochs")
+    folder = output_dir or Path("runs") / "-".join(languages[::-1] if reverse else languages)
+    lists = extra_train, exclude, no_langid_filter
+    own_pairs.train(pairs, languages, folder, command, reverse, epochs, place, *lists)
+    return 0
 
 
-def check_source(options: argparse.Namespace) -> None:
-    "Raises ValueError if sentences were given in two ways, OSError for a file that can't be read."
-    ways = {
-        "a typed sentence": options.sentences,
-        "--file": options.file,
-        "--interactive": options.interactive,
-    }
-    given = [name for name, value in ways.items() if value]
-    if len(given) > 1:
-        raise ValueError(f"{given[0]} and {given[1]} were given: choose one of them")
-    if options.file:
-        readable_text(options.file)
+def train_at_scale(
+    command, recipe, output_dir=None, data_dir=None, preset="paper", size="base", settings=(),
+    max_minutes=math.inf, workers=1, device="auto",
+) -> int:  # fmt: skip
+    "A training set of chapter 21; 75 if --max-minutes were over first."
+    deadline = time.monotonic() + 60 * max_minutes
+    from transformer_lit.recipes import large
+    from transformer_lit.runtime.distributed import process
+
+    experiment = large.build_experiment(recipe, preset, size, dict(settings), device)
+    folder = output_dir or Path("runs") / Path(recipe).name
+    store = data_dir or Path("runs") / f"store-{Path(recipe).name}"
+    record = large.run_experiment(experiment, folder, store, workers, deadline, command, device)
+    if process()[0]:
+        return 0
+    if record is None:
+        print(f"time is up; the same command resumes {folder}", file=sys.stderr)
+        return TIME_UP
+    print_scores(record)
+    return 0
 
 
-def input_lines(options: argparse.Namespace) -> Iterator[str]:
-    """The sentences: typed ones, a file's lines, or those of standard input.
+def load_translator(model: Path, device: str):
+    "The translator of a folder, or one that comes with the book, on a device; and its folder."
+    import torch
 
-    Bytes are UTF-8 wherever they come from. Raises ValueError for other bytes, and for a line of
-    over 20,000 characters."""
-    for text in options.sentences:
-        if any("\ud800" <= sign <= "\udfff" for sign in text):
-            raise ValueError("what was typed is not UTF-8 text")
-        yield text
-    if options.sentences:
-        return
-    name = str(options.file or "standard input")
-    with open(options.file, "rb") if options.file else standard_input() as file:
-        for line in text_lines(file, name, LONGEST):
-            yield line.strip()
-
-
-def next_batch(
-    lines: Iterator[str], size: int, letters: int = 20_000
-) -> tuple[list[str], ValueError | None]:
-    """The next `size` lines; fewer where they hold over `letters`, or where a line can't be read:
-    then that error as well."""
-    batch: list[str] = []
-    held = 0
-    try:
-        for line in lines:
-            batch.append(line)
-            held += len(line)
-            if len(batch) == size or held > letters:
-                break
-    except ValueError as error:
-        return batch, error
-    return batch, None
-
-
-def translate_lines(translate: Translate, lines: Iterable[str], size: int = 256) -> Iterator[str]:
-    """The answers to `lines`, in their order, batch by batch, so that a text of any length takes
-    the same memory."""
-    total = len(lines) if isinstance(lines, Sized) else None
-    lines = iter(lines)
-    with bar(
-        total, "translating", unit="sentence", quiet=sys.stdout is not None and sys.stdout.isatty()
-    ) as shown:
-        while True:
-            batch, error = next_batch(lines, size)
-            if batch:
-                yield from translate(batch)
-                shown.update(len(batch))
-            if error:  # the lines before it have their answers
-                raise error
-            if not batch:
-                return
-
-
-def converse(translate: Translate) -> None:
-    "Ask, answer, ask again; ends with the input or with Ctrl-C."
-    print("One sentence per line; Ctrl-D ends.", file=sys.stderr)
-    while True:
-        try:
-            line = input("> ").strip()
-        except (EOFError, KeyboardInterrupt):
-            print(file=sys.stderr)
-            return
-        except UnicodeDecodeError:
-            print("that line isn't UTF-8 text", file=sys.stderr)
-            continue
-        try:
-            if any("\ud800" <= sign <= "\udfff" for sign in line):
-                raise ValueError("that line isn't UTF-8 text")
-            if line:
-                print(translate([line])[0], flush=True)
-        except ValueError as error:  # too long, for one: the next line may be shorter
-            print(error, file=sys.stderr)
-
-
-def load_translator(folder: Path | None, device: str) -> "Translator":
-    """The translator of a folder, or the shipped one, on a device. A device that isn't there is
-    refused before anything is loaded."""
+    from transformer_lit.recipes.warm_start import model_folder
+    from transformer_lit.runtime.devices import default_device
     from transformer_lit.translation import Translator
-    from transformer_lit.runtime.devices import default_device
 
-    place = default_device(device)
+    torch.set_num_threads(1)  # on busy cores more threads are slower
+    place, folder = default_device(device), model_folder(model)
     translator = Translator.from_pretrained(folder)
     translator.model.to(place)
-    return translator
+    return translator, folder
 
 
-def with_beam(translator: "Translator", beam: int, precision: str | None = None) -> Translate:
-    """Its `translate` with a beam. Memory grows with the beam, so a wide one takes fewer sentences
-    at a time.
-
-    precision: None for the faster one, which depends on the machine."""
-    how = {"precision": precision} if precision else {}
-    return partial(
-        translator.translate, beam_size=beam, batch_size=max(1, min(64, 256 // beam)), **how
-    )
-
-
-def with_confidence(translator: "Translator", folder: Path | None, beam: int) -> Translate:
-    """Answers, each with a tab and how good it may be expected to be. FileNotFoundError if the
-    folder doesn't say what sureness is worth."""
-    from transformer_lit.serving import confidence
-    from transformer_lit.corpora.files import shipped
-
-    worth = confidence.load_calibration(folder or shipped("data/checkpoints/tatoeba-fr"))
-
-    def translate(lines: list[str]) -> list[str]:
-        said = confidence.translate_surely(translator, lines, beam, max(1, min(64, 256 // beam)))
-        return [f"{one.text}\t{worth(one.log_probability):.0f}" if one.text else "" for one in said]
-
-    return translate
+def input_lines(sentences: Sequence[str], file: Path | None) -> Iterator[str]:
+    "What was typed, or the lines of a file or of stdin; ValueError for what isn't UTF-8."
+    if sentences:
+        yield from sentences
+        return
+    with open(file, "rb") if file else sys.stdin.buffer as lines:
+        for n, line in enumerate(lines, 1):
+            try:
+                yield line.decode("utf-8-sig" if n == 1 else "utf-8").strip()
+            except UnicodeDecodeError:
+                name = file or "standard input"
+                raise ValueError(f"line {n} of {name} isn't UTF-8: convert it first") from None
 
 
-def run_translate(options: argparse.Namespace) -> int:
+def typed_lines() -> Iterator[str]:
+    "Lines typed at a prompt, until Ctrl-D or Ctrl-C."
+    print("One sentence per line; Ctrl-D ends.", file=sys.stderr)
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        while True:
+            yield input("> ").strip()
+    print(file=sys.stderr)
+
+
+def translate_lines(translate: Callable, lines: Iterable[str], size: int = 256) -> Iterator[str]:
+    "Translations in order, batch by batch: a long text takes no more memory than a short one."
+    lines = iter(lines)
+    while batch := list(islice(lines, size)):
+        yield from translate(batch)
+
+
+def run_translate(
+    sentences=(), file=None, interactive=False, show_confidence=False, model=Path("tatoeba-fr"),
+    beam_size=4, device="auto",
+) -> int:  # fmt: skip
     "One line per sentence, or a conversation."
-    check_source(options)
-    if options.interactive and sys.stdin is None:
-        raise ValueError("there is no standard input to ask from: type a sentence, or give --file")
-    import torch
+    if file:
+        open(file, "rb").close()  # before a model is loaded
+    translator, folder = load_translator(model, device)
+    search = dict(beam_size=beam_size, batch_size=256 // beam_size)  # memory grows with both
+    translate = partial(translator.translate, **search)
+    if show_confidence:
+        from transformer_lit.serving import confidence
 
-    torch.set_num_threads(1)  # busy cores: more threads are slower
-    translator = load_translator(options.folder, options.device)
-    translate = (
-        with_confidence(translator, options.folder, options.beam)
-        if options.show_confidence
-        else with_beam(translator, options.beam)
-    )
-    if (
-        options.interactive
-        or not (options.sentences or options.file)
-        and sys.stdin is not None
-        and sys.stdin.isatty()
-    ):
-        converse(translate)
-        return DONE
-    for answer in translate_lines(translate, input_lines(options)):
-        print(answer, flush=True)
-    return DONE
+        expected_chrf = confidence.load_calibration(folder)
 
+        def translate(lines: list[str]) -> list[str]:
+            scored = confidence.translate_surely(translator, lines, **search)
+            chrf = [f"{expected_chrf(t.log_probability):.0f}" for t in scored]
+            return [f"{t.text}\t{value}" if t.text else "" for t, value in zip(scored, chrf)]
 
-# evaluate -----------------------------------------------------------------------------------------
-
-
-def check_writable(path: Path) -> None:
-    "Raises OSError now if the report could not be written later."
-    if not path.parent.is_dir():
-        raise NotADirectoryError(
-            f"{path.parent} is no folder, so {path.name} can't be written there"
-        )
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"{path} can't be written")
-    if path.is_symlink() or path.exists() and not path.is_file():
-        raise PermissionError(
-            f"{path} is no regular file, and writing would replace it: name another"
-        )
-    if path.exists():
-        with contextlib.suppress(OSError, ValueError):
-            if {"set", "one"} <= json_file(path).keys():
-                return
-        raise FileExistsError(
-            f"{path} is there and is no report of scores, and writing would replace it: name"
-            " another"
-        )
-
-
-def check_language(folder: Path | None, language: str) -> None:
-    """Raises ValueError if the folder's translator doesn't translate English into `language`. None
-    is the shipped one, into French."""
-    read, found = "en", "fr" if folder is None else None
-    for path in [folder / name for name in ("run.json", "translator.json")] if folder else []:
-        with contextlib.suppress(
-            OSError, ValueError, AttributeError, TypeError
-        ):  # what is wrong there, loading says
-            kept = json_file(path)
-            kept = kept.get("recipe", kept)
-            found = kept.get("language") or found
-            read, found = kept.get("languages", [read, found])
-    if read != "en" or found not in (None, *LANGUAGE["choices"]):
-        raise ValueError(
-            f"this translator reads {read} and says {found}, and no corpus has a test set for that:"
-            f" --set {OWN} scores it on its own test, if it keeps one"
-        )
-    if found is not None and found != language:
-        raise ValueError(
-            f"this translator says {found} and not {language}: evaluate it with --language {found}"
-        )
-
-
-def test_asked(options: argparse.Namespace) -> str:
-    """The name of the test set: what was typed, else the translator's own, else Tatoeba's. Raises
-    ValueError if it has none of its own."""
-    own = bool(options.folder) and (options.folder / OWN_TEST).is_file()
-    name = options.set or (OWN if own and not options.language else "tatoeba")
-    if name != OWN:
-        check_language(options.folder, options.language or "fr")
-    elif not own:
-        raise ValueError(
-            f"--set {OWN} is for a translator of your own pair, and there is no {OWN_TEST} in "
-            f"{options.folder or 'the shipped one'}"
-        )
-    elif options.language:
-        raise ValueError(f"--set {OWN} is in the translator's own language: leave --language out")
-    return name
-
-
-def run_evaluate(options: argparse.Namespace) -> int:
-    """Translate a test set, score it, write the report. What can go wrong is asked before the
-    translation."""
-    check_writable(options.out)
-    name, language = test_asked(options), options.language or "fr"
-    import torch
-
-    from transformer_lit import data
-    from transformer_lit.custom_pair import own_report
-    from transformer_lit.corpora.files import shipped, write_json
-    from transformer_lit.reports import all_reports
-
-    torch.set_num_threads(1)
-    pocket = name == "pocket"
-    translator = load_translator(
-        options.folder or (shipped("data/checkpoints/pocket") if pocket else None), options.device
-    )
-    beam = with_beam(translator, options.beam, "fp32")  # the same scores on every machine
-
-    def translate(lines: list[str]) -> list[str]:
-        return list(translate_lines(beam, lines))
-
-    if name == OWN:
-        report = own_report.score_again(translate, options.folder)
+    if interactive or not (sentences or file) and sys.stdin.isatty():
+        answers = translate_lines(translate, typed_lines(), size=1)
     else:
-        test = data.test_set(name, language)
-        train = data.load("pocket" if pocket else "tatoeba", language)["train"]
-        report = all_reports(translate, {name: test}, train, key=data.sentence_key)[name]
+        answers = translate_lines(translate, input_lines(sentences, file))
+    for answer in answers:
+        print(answer, flush=True)
+    return 0
+
+
+def run_evaluate(
+    test_set=None, output=Path("scores.json"), model=None, beam_size=4, device="auto"
+) -> int:
+    "Translate a test set, score it, write the report; what can go wrong is checked first."
+    if output.suffix != ".json" or output.is_dir() or not os.access(output.parent, os.W_OK):
+        raise ValueError(f"{output} can't be written: name a .json file in a folder that is there")
+    from transformer_lit import data, evaluation
+    from transformer_lit.corpora.files import write_json
+    from transformer_lit.custom_pair import own_report
+
+    usual = "pocket" if test_set == "pocket" else "tatoeba-fr"
+    translator, folder = load_translator(model or Path(usual), device)
+    search = dict(beam_size=beam_size, batch_size=256 // beam_size, precision="fp32")
+    translate = partial(translator.translate, **search)
+    own = (folder / own_report.TEST).is_file()
+    test_set = test_set or ("own" if own else "tatoeba")
+    if test_set == "own":
+        if not own:
+            raise ValueError(f"{folder} has no test set of its own, {own_report.TEST}")
+        report = own_report.score_again(translate, folder)
+    else:
+        source, target = translator.languages or ("en", "fr")
+        if source != "en":
+            raise ValueError(f"{folder} translates {source}-{target}, and {test_set} is English")
+        sources, references = data.test_set(test_set, target)
+        train = data.load("pocket" if test_set == "pocket" else "tatoeba", target)["train"]
+        known = evaluation.word_counts(english for english, _ in train)
+        rarity, seen = evaluation.rarest(sources, known), [other for _, other in train]
+        report = evaluation.report(translate(sources), references, sources, rarity, seen)
     for score in report["one"]:  # first, so that a full disk doesn't cost them
-        print(f"{name}: {score['metric']} {score['value']:.1f}  {score['signature']}")
-    write_json(options.out, {"set": name, "beam": options.beam, **report})
-    return DONE
+        print(f"{test_set}: {score['metric']} {score['value']:.1f}  {score['signature']}")
+    write_json(output, {"set": test_set, "beam": beam_size, **report})
+    return 0
 
 
-# export -------------------------------------------------------------------------------------------
+def run_export(output: Path, model=Path("tatoeba-fr"), quantization="float32") -> int:
+    "A folder for CTranslate2; the model card goes with it, because the data's license does."
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ValueError(f"{output} is there already: name a new folder")
+    from transformer_lit.serving import ctranslate
+
+    translator, folder = load_translator(model, "cpu")
+    card = folder / "README.md"
+    ctranslate.export(translator, output, quantization, card if card.exists() else None)
+    script = shlex.join(["python", str(output / "translate.py")])
+    print(f'{output}: ctranslate2.Translator reads it; {script} "..." tries it')
+    return 0
 
 
-def run_export(options: argparse.Namespace) -> int:
-    """A folder for CTranslate2. The card of a translator goes with it, because the licence of its
-    data does."""
-    from transformer_lit.translation import Translator
-    from transformer_lit.serving import ctranslate as serving
-    from transformer_lit.corpora.files import shipped
-
-    new_folder(options.out)
-    serving.engine_library()
-    home = options.folder or shipped("data/checkpoints/tatoeba-fr")
-    card = home / "README.md"
-    out = serving.export(
-        Translator.from_pretrained(home),
-        options.out,
-        options.quantization,
-        card if card.exists() else None,
-    )
-    print(
-        f"{out}: ctranslate2.Translator reads it;"
-        f" {shlex.join(['python', str(out / 'translate.py')])} \"...\" tries it"
-    )
-    return DONE
-
-
-# The command --------------------------------------------------------------------------------------
-
-RUN = {
-    "data": run_data,
-    "train": run_train,
-    "translate": run_translate,
-    "evaluate": run_evaluate,
-    "export": run_export,
-}
-AFTER_STOP = {
-    "train": "the same command goes on from the last checkpoint",
-    "data": "the same command goes on from where it was",
-    "translate": "the answers so far stand",
-}
+def exit_status(run: Callable[[], int]) -> int:
+    "Run a command: a mistake is one sentence and status 1, Ctrl-C 130; anything else is raised."
+    try:
+        status = run()
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader is gone, as after `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("\ntransformer-lit: interrupted; train resumes by the same command", file=sys.stderr)
+        return INTERRUPTED
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is missing: pip install {error.name}"
+    except (OSError, ValueError, MemoryError) as error:
+        message = str(error) or "out of memory"
+        if isinstance(error, OSError) and error.filename is not None:
+            message = f"{error.filename}: {str(error.strerror).lower()}"
+    except RuntimeError as error:
+        if "out of memory" not in str(error):
+            raise
+        message = "out of memory; on a GPU, try --device cpu"
+    print(f"transformer-lit: {' '.join(message.split())}", file=sys.stderr)
+    return MISTAKE
 
 
 def main(arguments: list[str] | None = None) -> int:
-    "Run one command; a mistake is one sentence and exit status 1."
+    "Run one command, and return its exit status."
+    arguments = sys.argv[1:] if arguments is None else arguments
     for stream in sys.stdout, sys.stderr:
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # an encoding without é is no reason to stop
-    if (
-        hasattr(sys.stdout, "reconfigure")
-        and not sys.stdout.isatty()
-        and not os.environ.get("PYTHONIOENCODING")
-    ):
-        sys.stdout.reconfigure(
-            encoding="utf-8"
-        )  # into a file or a pipe as it comes in, whatever the locale
-    options: argparse.Namespace | None = None
-
-    def parse() -> int:
-        nonlocal options
-        options = parser().parse_args(arguments)
-        return DONE
-
-    guarded(parse)
-    if options is None:  # nobody was left to read the help
-        return DONE
-    return guarded(
-        partial(RUN[options.command], options),
-        AFTER_STOP.get(options.command, "nothing was written"),
-    )
+        if hasattr(stream, "reconfigure"):  # into a file as it came, whatever the locale
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
+    typed = vars(build_parser().parse_args(arguments))
+    run = typed.pop("run")
+    if run is run_train:
+        typed["command"] = shlex.join(["transformer-lit", *arguments])
+    return exit_status(partial(run, **typed))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from litbook.commands import typed_today
 from litbook import figures
 from transformer_lit.corpora.files import shipped
 from litbook.seen import was_seen
 
-MOVED = {"python tests/bench/": "python bench/"}  # as records have it, as it is today
 FORMS = {"torch": "nn.Transformer"}
 RECIPES = {
     "laptop": "the article's, book's model",
@@ -24,10 +24,7 @@ def recorded(name: str) -> dict:
 
 def command_of(record: dict) -> str:
     "The command of a record as it is typed today; the record keeps the words that were typed."
-    typed = record["command"]
-    for then, now in MOVED.items():
-        typed = typed.replace(then, now)
-    return typed
+    return typed_today(record["command"])
 
 
 def made_by(record: dict) -> str:

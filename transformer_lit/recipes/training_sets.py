@@ -22,7 +22,17 @@ from transformer_lit.recipes.augmentation import (
     without_near_duplicates,
 )
 from transformer_lit.corpora.files import sha256_file
-from transformer_lit.recipes.run_options import TRAINING_SETS
+
+TRAINING_SETS = (
+    "wmt14-en-de",
+    "wmt14-en-fr",
+    "general-en-fr",
+    "general-en-de",
+    "mixture-en-fr",
+    "mixture-en-de",
+    "multi30k-en-de",
+    "multi30k-en-fr",
+)
 
 
 def family_of(corpus: str) -> str:

@@ -1,0 +1,287 @@
+"""One large run from archives to scores: prepared, trained with evaluations on the way, averaged,
+evaluated. The same call resumes it wherever it was stopped."""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from transformer_lit import evaluation
+from transformer_lit.corpora.files import write_text
+from transformer_lit.corpora.store import TokenStore
+from transformer_lit.corpora.texts import take_evenly
+from transformer_lit.recipes.mixture import MixtureBatches, MixtureExperiment
+from transformer_lit.recipes.prepare import PreparationConfig, prepare_store
+from transformer_lit.recipes.recipes import (
+    RECIPES,
+    build_translator,
+    nothing_there,
+    rise_and_fall,
+)
+from transformer_lit.recipes.settings import change_settings
+from transformer_lit.recipes.training_sets import TRAINING_SETS, family_of, held_names
+from transformer_lit.recipes.warm_start import initialize_from, weights_hash
+from transformer_lit.runs import lock, plan, records
+from transformer_lit.runs.checkpoints import average_files, save_weights
+from transformer_lit.runtime.devices import decoding_precision, default_device, resolve_precision
+from transformer_lit.runtime.distributed import init_process_group, largest, process, run_on_main
+from transformer_lit.runtime.memory import matmul_flops, peak_memory_mb
+from transformer_lit.runtime.optimizers import MuonAndAdam
+from transformer_lit.training import Trainer, TrainingConfig, validation_loss
+from transformer_lit.translation import Translator, save_pretrained, save_translator
+from transformer_lit.wmt import Experiment, StoreBatches, experiment_for, kept_steps
+
+LOG_EVERY = 10  # steps
+
+
+def build_experiment(
+    corpus: str, preset: str, size: str, settings: Mapping[str, object], device: str = "auto"
+) -> Experiment:
+    "What the command line describes: a preset and a model size, with some fields changed."
+    if corpus not in TRAINING_SETS and not Path(corpus).is_dir():
+        names = ", ".join((*RECIPES, *TRAINING_SETS))
+        raise ValueError(f"unknown recipe {corpus}; choose from {names}, or name a folder of texts")
+    experiment = experiment_for(corpus, preset, size)
+    if family_of(corpus) == "mixture":
+        experiment = MixtureExperiment(**vars(experiment))
+    training = replace(experiment.training, precision=resolve_precision("auto", default_device(device)))
+    return change_settings(replace(experiment, training=training), settings, corpus)
+
+
+def batches_of(store: TokenStore, config: TrainingConfig, experiment: Experiment) -> StoreBatches:
+    if isinstance(experiment, MixtureExperiment):
+        return MixtureBatches(store, config, experiment.steps, experiment.temperature)
+    return StoreBatches(store, config, experiment.steps)
+
+
+@dataclass
+class EvaluationCallback:
+    "An `on_step` that evaluates and keeps weights at the steps where they are due."
+
+    translator: Translator
+    experiment: Experiment
+    valid: Sequence[tuple[str, str]]
+    valid_by_kind: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+
+    def __call__(self, trainer: Trainer) -> dict | None:
+        e, step = self.experiment, trainer.step
+        if step in kept_steps(e):
+            save_weights(trainer.folder / f"step-{step}.safetensors", trainer.model)
+        if step < e.steps and step % e.look_every:
+            return None
+        if any((entry["kind"], entry["step"]) == ("look", step) for entry in trainer.log[-3:]):
+            return None  # before a stop
+        return {"kind": "look", **(run_on_main(self.evaluate) or {})}
+
+    def evaluate(self) -> dict:
+        "Validation losses; BLEU of greedy search on some lines, its signature, a translation."
+        translator, model = self.translator, self.translator.model
+        sources, references = zip(*take_evenly(self.valid, self.experiment.lines))
+        precision = decoding_precision(next(model.parameters()).device)
+        outputs = translator.translate(sources, beam_size=1, precision=precision)
+        bleu = evaluation.scores(outputs, [[reference] for reference in references])[0]
+
+        def loss(pairs: Sequence[tuple[str, str]]) -> float:
+            ids = translator.encode_pairs(pairs)  # uncut, unlike those of training
+            longest = max(len(side) for pair in ids for side in pair)
+            max_tokens = min(4096, self.experiment.training.max_tokens)
+            return validation_loss(model, ids, max(max_tokens, longest))
+
+        by_kind = {kind: loss(pairs) for kind, pairs in self.valid_by_kind.items()}
+        return {
+            "valid_loss": loss(self.valid),
+            **({"losses": by_kind} if by_kind else {}),
+            "bleu": bleu["value"],
+            "signature": bleu["signature"],
+            "lines": len(sources),
+            "said": outputs[0],
+        }
+
+
+# After the last step ------------------------------------------------------------------------------
+
+
+def load_averaged(translator: Translator, experiment: Experiment, folder: Path) -> Translator:
+    "The translator with its averaged weights (§6.1), which are written once."
+    if not (folder / "model.safetensors").exists():
+        if steps := kept_steps(experiment):
+            average_files(translator.model, [folder / f"step-{n}.safetensors" for n in steps])
+        save_pretrained(translator, folder, "fp32")
+    averaged = Translator.from_pretrained(folder)
+    averaged.model.to(next(translator.model.parameters()).device)
+    return averaged
+
+
+def translate_to_file(
+    translator: Translator, sources: Sequence[str], path: Path, deadline: float, size: int = 256
+) -> list[str] | None:
+    """Beam 4, α = 0.6 (§6.1), a line each; None if the deadline (time.monotonic()) came first: the
+    next call resumes."""
+    precision = decoding_precision(next(translator.model.parameters()).device)
+    lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
+    while len(lines) < len(sources):
+        if time.monotonic() > deadline:
+            return None
+        chunk = list(sources[len(lines) : len(lines) + size])
+        outputs = translator.translate(chunk, precision=precision)
+        lines += [" ".join(output.split()) for output in outputs]
+        write_text(path, "".join(line + "\n" for line in lines))
+    return lines
+
+
+def evaluate_test_sets(
+    translator: Translator, sets: Mapping[str, Sequence[tuple[str, str]]], folder: Path, end: float
+) -> list[dict] | None:
+    "Every score of chapter 19 on each set; None if `end` came first."
+    rows = []
+    for name, pairs in sets.items():
+        sources, references = zip(*pairs)
+        path = folder / f"hypotheses-{name}.txt"
+        if (outputs := translate_to_file(translator, sources, path, end)) is None:
+            return None
+        columns = [[reference] for reference in references]
+        bleu, *others = evaluation.scores(outputs, columns)
+        interval = evaluation.interval(evaluation.line_counts(outputs, columns))
+        variants = [
+            {"metric": f"BLEU, {variant}", "value": value, "signature": "chapter 19's ways"}
+            for variant, value in evaluation.ways(outputs, columns).items()
+        ]
+        bleu |= {key: value for key, value in interval.items() if key != "value"}
+        rows += [{"set": name, **row} for row in (bleu, *others, *variants)]
+    return rows
+
+
+def conclude(
+    trainer: Trainer,
+    translator: Translator,
+    experiment: Experiment,
+    store: TokenStore,
+    command: str,
+    deadline: float = math.inf,
+) -> dict | None:
+    """Average, evaluate, write run.json; None if the deadline came first.
+
+    A mixture is for many kinds of text: bench/domains.py scores it on each of them."""
+    e, folder, config = experiment, trainer.folder, trainer.config
+    averaged, scores = load_averaged(translator, e, folder), []
+    if not isinstance(e, MixtureExperiment):
+        names = held_names(e.corpus, store.manifest["wanted"]["inputs"])
+        sets = {name: store.held_out()[part] for part, name in names.items()}
+        scores = evaluate_test_sets(averaged, sets, folder, deadline)
+    if scores is None:
+        return None
+    device = next(trainer.model.parameters()).device
+    return records.write_record(
+        folder,
+        command,
+        config.seed,
+        e,
+        store.record(e.corpus),
+        records.effort(trainer.model, trainer),
+        scores,
+        **start_of(e),
+        steps=trainer.step,
+        accumulate=config.accumulate,
+        processes=process()[1],
+        matmul_per_second=matmul_flops(device, config.precision),
+        own_megabytes=peak_memory_mb().get("own_megabytes"),
+    )
+
+
+# The whole run ------------------------------------------------------------------------------------
+
+
+def start_of(experiment: Experiment) -> dict:
+    "The hash of the weights that it starts from, if it does."
+    start = getattr(experiment, "begin_with", "")
+    return {"first_weights": weights_hash(start)} if start else {}
+
+
+def time_is_up(until: float) -> Callable[[Trainer], bool]:
+    "For `fit`: is the time over, for all processes alike?"
+
+    def late(trainer: Trainer) -> bool:
+        device = next(trainer.model.parameters()).device
+        if process()[1] > 1 and device.type == "cuda" and trainer.step % 10:
+            return False  # several GPUs ask each other seldom
+        return largest(time.monotonic() > until, device) > 0
+
+    return late
+
+
+def build_run(
+    experiment: Experiment, store: TokenStore, folder: Path, device: torch.device
+) -> tuple[Translator, Trainer, StoreBatches]:
+    "Model, trainer and batches of an experiment, in the folder of the run."
+    e = experiment
+    kept = {
+        **asdict(e),
+        **start_of(e),
+        "tokenizer": store.manifest["tokenizer"],
+        "shards": [shard["ids"] for shard in store.manifest["shards"]],
+    }
+
+    def may_begin() -> None:
+        if not plan.compare(folder / plan.NAME, kept):
+            nothing_there(folder, [path.name for path in folder.glob("hypotheses-*.txt")])
+
+    def fill_folder() -> None:
+        plan.agree(folder, kept)
+        save_translator(translator, folder)
+
+    run_on_main(may_begin)
+    translator = build_translator(e, [], store.tokenizer().parent)
+    translator.limits = 2 * (store.manifest["wanted"]["tokens"],)
+    if getattr(e, "begin_with", ""):
+        initialize_from(translator, e.begin_with)
+    model, optimizer, schedule = translator.model.to(device), None, None
+    if e.optimizer == "muon":
+        optimizer = MuonAndAdam(model)
+    if e.rate == "fall":
+
+        def schedule(step: int) -> float:
+            return rise_and_fall(step, e.steps, e.peak, e.training.warmup)
+
+    run_on_main(fill_folder)  # only now: what was refused leaves no plan
+    trainer = Trainer(
+        model,
+        e.training,
+        optimizer=optimizer,
+        folder=folder,
+        schedule=schedule,
+        plan=kept,
+        spare=True,
+        log_every=LOG_EVERY,
+    )
+    return translator, trainer, batches_of(store, e.training, e)
+
+
+def run_experiment(
+    experiment: Experiment,
+    folder: str | Path,
+    store: str | Path,
+    workers: int = 1,
+    deadline: float = math.inf,
+    command: str = "",
+    device: str = "auto",
+) -> dict | None:
+    "From archives to the record of a scored model; None if the deadline came first."
+    e, folder, place = experiment, Path(folder), init_process_group(device)
+    start_of(e)  # a mistyped name is told before the corpus is prepared
+    preparation = PreparationConfig(e.corpus, e.size, e.sample, pairs=e.pairs)
+    run_on_main(lambda: prepare_store(preparation, store, workers, deadline))
+    if not (Path(store) / "manifest.json").exists():
+        return None
+    tokens = TokenStore(store)
+    valid = tokens.held_out()
+    by_kind = {part[6:]: pairs for part, pairs in valid.items() if part.startswith("valid-")}
+    with lock.only_training(None if process()[0] else folder):
+        translator, trainer, batches = build_run(e, tokens, folder, place)
+        evaluate = EvaluationCallback(translator, e, valid["valid"], by_kind)
+        trainer.fit(batches, time_is_up(deadline), evaluate)
+        if trainer.step < e.steps:
+            return None
+        return run_on_main(lambda: conclude(trainer, translator, e, tokens, command, deadline))

@@ -1,0 +1,80 @@
+"""Several kinds of text in one training set, sampled by temperature."""
+
+# There is forty times as much of one kind of text as of another. At temperature 1 each kind is
+# sampled in proportion to its size, and the largest is nearly everything; the higher the
+# temperature, the more even.
+from dataclasses import dataclass
+
+import numpy as np
+
+from transformer_lit.corpora.store import TokenStore
+from transformer_lit.training import TrainingConfig
+from transformer_lit.wmt import Experiment, StoreBatches, length_batches
+
+
+@dataclass
+class MixtureExperiment(Experiment):
+    """An `Experiment` on several kinds of text. Temperature 9 was best of 1, 3 and 9
+    (bench/temperature.py)."""
+
+    temperature: float = 9.0
+    begin_with: str = ""  # a trained model whose weights training starts from
+
+
+def kinds_in(counts: dict[str, int]) -> dict[str, int]:
+    "How many pairs come from each kind of text, by the counts of a preparation, in their order."
+    return {name.removeprefix("from "): n for name, n in counts.items() if name.startswith("from ")}
+
+
+def sampling_rates(sizes: dict[str, int], temperature: float) -> dict[str, float]:
+    "The share of each kind in an epoch: proportional to its size to the power of 1 / temperature."
+    weights = {kind: n ** (1 / temperature) if n else 0.0 for kind, n in sizes.items()}
+    return {kind: weight / sum(weights.values()) for kind, weight in weights.items()}
+
+
+def sample_epoch(sizes: dict[str, int], temperature: float, seed: int) -> np.ndarray:
+    """The pairs of an epoch, kind after kind: about as many as there are in all.
+
+    A kind that is due k times comes k times whole; of a rest, pairs are drawn without replacement.
+    """
+    rng, epoch, start, total = np.random.default_rng(seed), [], 0, sum(sizes.values())
+    for kind, rate in sampling_rates(sizes, temperature).items():
+        n = sizes[kind]
+        repeats, rest = divmod(round(rate * total), n) if n else (0, 0)
+        epoch += [np.tile(np.arange(n), repeats) + start, rng.permutation(n)[:rest] + start]
+        start += n
+    return np.concatenate(epoch)
+
+
+def split_repeats(epoch: np.ndarray, seed: int, max_parts: int = 16) -> list[np.ndarray]:
+    """The positions of an epoch in parts, so that a pair occurs once in a part if it has no more
+    than `max_parts` occurrences.
+
+    Batches hold pairs of similar length, so all occurrences of a pair would meet in one batch."""
+    counts = np.bincount(epoch)  # (pairs,)
+    n_parts, first = min(int(counts.max()), max_parts), np.cumsum(counts) - counts
+    by_pair = np.argsort(epoch, kind="stable")
+    occurrence = np.empty(len(epoch), dtype=np.int64)  # 0 for the first of its pair, 1, ...
+    occurrence[by_pair] = np.arange(len(epoch)) - first[epoch[by_pair]]
+    offset = np.random.default_rng(seed).integers(n_parts, size=len(counts))
+    part = (offset[epoch] + occurrence) % n_parts
+    return [np.flatnonzero(part == k) for k in range(n_parts)]
+
+
+class MixtureBatches(StoreBatches):
+    "A store's batches: kinds of text sampled by temperature, and no pair twice in a batch."
+
+    def __init__(self, store: TokenStore, config: TrainingConfig, steps: int, temperature: float):
+        super().__init__(store, config, steps)
+        self.sizes, self.temperature = kinds_in(store.manifest["counts"]), temperature
+        if sum(self.sizes.values()) != len(store):
+            raise ValueError(f"{store.folder} doesn't count its kinds of text: prepare it again")
+
+    def epoch(self, n: int) -> list[np.ndarray]:
+        c, seed, batches = self.config, self.config.seed + 1000 * n, []
+        epoch = sample_epoch(self.sizes, self.temperature, seed)
+        for k, positions in enumerate(split_repeats(epoch, seed)):
+            part = epoch[positions]
+            for batch in length_batches(self.store.lengths[part], c.max_tokens, seed + k):
+                batches.append(part[batch])
+        return [batches[k] for k in np.random.default_rng(seed).permutation(len(batches))]

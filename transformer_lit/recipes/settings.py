@@ -1,0 +1,80 @@
+"""Other values for the fields of a recipe, as `--with key=value` types them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import NoneType
+from typing import get_args, get_type_hints
+
+from transformer_lit.model import TransformerConfig
+from transformer_lit.recipes.recipes import Recipe
+from transformer_lit.training import TrainingConfig
+
+FIXED = {"corpus", "language", "model", "training", "source_vocab", "target_vocab"}
+MAY_BE_0 = {"average", "clip", "smoothing", "checkpoint_every", "seed", "dropout"}
+CHOICES = {
+    "tokens": ("words", "subwords"),
+    "optimizer": ("adam", "muon"),
+    "rate": ("noam", "fall"),
+    "norm": ("post", "pre"),
+}
+KINDS = {
+    int: "an integer over 0",
+    float: "a number over 0",
+    str: "a word",
+    bool: "true or false",
+    NoneType: "none",
+}
+READERS: dict[type, Callable] = {
+    NoneType: {"none": None}.__getitem__,
+    bool: {"true": True, "false": False}.__getitem__,
+}
+
+
+def change_settings(recipe: Recipe, settings: Mapping[str, object], name: str) -> Recipe:
+    """The recipe with other values, given or typed, of fields of its own, its training, its model.
+
+    ValueError for a value that can't be meant, and for a field that changes nothing here."""
+    classes = {"recipe": type(recipe), "training": TrainingConfig, "model": TransformerConfig}
+    fields = {
+        key: (part, kind)
+        for part, cls in classes.items()
+        for key, kind in get_type_hints(cls).items()
+    }
+    changes: dict[str, dict] = {part: {} for part in classes}
+    for key in settings.keys() & fields.keys():
+        part, kind = fields[key]
+        changes[part][key] = read_value(key, settings[key], kind)
+    model = recipe.model | changes["model"]
+    training = replace(recipe.training, **changes["training"])
+    changed = replace(recipe, **changes["recipe"], model=model, training=training)
+    usable = fields.keys() - FIXED - unused_fields(changed)
+    if wrong := settings.keys() - usable:
+        choices = ", ".join(sorted(usable))
+        raise ValueError(f"{min(wrong)} has no effect with {name}: choose from {choices}")
+    return changed
+
+
+def read_value(key: str, value: object, kind: type) -> object:
+    "What was typed, as the type of a field; most numbers are positive."
+    kinds = get_args(kind) or (kind,)
+    for cls in kinds:
+        try:
+            result = READERS.get(cls, cls)(value)
+        except (KeyError, ValueError):
+            continue
+        is_number = cls in (int, float)
+        if is_number and not (result > 0 or key in MAY_BE_0 and result == 0):
+            continue
+        if result in CHOICES.get(key, (result,)):
+            return result
+    expected = CHOICES.get(key) or [KINDS[cls] for cls in kinds]
+    raise ValueError(f"{key}={value}: expected {' or '.join(expected)}")
+
+
+def unused_fields(recipe: Recipe) -> set[str]:
+    "Fields that change nothing in this recipe."
+    unused = {"size"} if recipe.tokens == "words" else {"at_least"}
+    if not hasattr(recipe, "steps"):  # it counts epochs
+        return unused | {"factor"}
+    unused |= {"epochs", "words", "tokens"} | ({"peak"} if recipe.rate == "noam" else {"factor"})
+    return unused if recipe.average else unused | {"keep_every"}
