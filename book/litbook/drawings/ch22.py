@@ -1,0 +1,379 @@
+"""Tables and figures of part IV's comparisons, from recorded runs: chapters 22 to 25 and what the
+runs cannot tell."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from litbook import figures
+from litbook import results as recorded
+from litbook.results import FULL, gap_texts, over_seeds, with_commands
+from transformer_lit.equal_cost import loss_at
+
+REFERENCE = "transformer"
+AGAINST = {"muon": "adamw", "pre-norm-muon": "pre-norm-adamw"}  # else the reference
+MACHINES = "¹ On a machine with bf16 products; its seconds can't be set against the others. "
+
+
+def setting_text(setting: recorded.Setting) -> str:
+    "A setting in words: `0.006, 10%`."
+    return f"{setting[0]:g}, {setting[1]:.0%}"
+
+
+def search_maps(names: Mapping[str, str]) -> figures.Picture:
+    """Recorded searches as maps: peaks from left to right, warm-ups upwards, the loss in each cell
+    that was tried. names: label -> design."""
+    found = {label: recorded.trials(name) for label, name in names.items()}
+    peaks, warmups = (sorted({s[i] for tried in found.values() for s in tried}) for i in (0, 1))
+    losses = [loss for tried in found.values() for loss in tried.values()]
+    text = "; ".join(
+        f"{label} {min(tried.values()):.2f} at {setting_text(recorded.best_of(tried))}"
+        for label, tried in found.items()
+    )
+    lines = recorded.beside(part="valid", budget=recorded.SEARCH["tatoeba"])
+    return with_commands(
+        figures.heatmaps(
+            [
+                {
+                    "matrix": [[tried.get((p, w), np.nan) for p in peaks] for w in warmups[::-1]],
+                    "title": label,
+                }
+                for label, tried in found.items()
+            ],
+            rows=[f"{warmup:.0%}" for warmup in warmups[::-1]],
+            cols=[f"{peak:g}" for peak in peaks],
+            xlabel="peak of the rate",
+            ylabel="warm-up",
+            annotate=True,
+            cmap="cividis_r",
+            vmin=min(losses),
+            vmax=min(max(losses), min(losses) + 2.5),
+            bar=False,
+            caption=f"Lowest loss, with its peak and warm-up: {text}. {lines}",
+            alt=(
+                "Validation loss over the peak of the learning rate and the share of the warm-up."
+                f" Lowest: {text}."
+            ),
+        )
+    )
+
+
+def peak_table(names: Sequence[str], caption: str) -> figures.Picture:
+    """The peaks of the search's second part, a row for each design and peak: the loss in the first
+    part, with a quarter of the budget, and with all."""
+    rows = []
+    for name in names:
+        tried, (chosen, warmup) = recorded.trials(name), recorded.choice(name)
+        short = recorded.best_of(tried)[0]
+        for k, (peak, loss) in enumerate(sorted(recorded.peaks(name).items())):
+            by = ["the quarter"] * (peak == short) + ["the full"] * (peak == chosen)
+            quarter = tried.get((peak, warmup))
+            rows.append(
+                {
+                    "": "" if k else name,
+                    "peak": f"{peak:g}",
+                    "a quarter of the budget": "" if quarter is None else f"{quarter:.2f}",
+                    "the full budget": f"{loss:.2f}",
+                    "chosen by": ", ".join(by),
+                }
+            )
+    caption += " " + recorded.beside(part="valid")
+    return with_commands(figures.table(rows, caption=caption))
+
+
+def standing(
+    names: Sequence[str], ground: str = "tatoeba", against: str = REFERENCE, ranked: bool = True
+) -> figures.Picture:
+    """The table of a comparison: ranks, losses, differences; what costs nothing to look up later is
+    folded below it.
+
+    A rank is 1 plus the number of designs shown that are better by a decided difference, so designs
+    that can't be told apart may share one. against: whose loss the differences count from."""
+    runs = {name: recorded.results(name, ground) for name in names}
+    order = sorted(names, key=lambda name: runs[name].test_loss.mean())
+    rows, more = [], []
+    for place, name in enumerate(order):
+        ours = runs[name]
+        loss, bleu = ("", "") if name == against else gap_texts(ours, runs[against])
+        ahead = order[:place] if ranked else []
+        rank = 1 + sum(recorded.gap(ours, runs[better])["decided"] for better in ahead)
+        rows.append(
+            {"": name}
+            | ({"rank": rank} if ranked else {})
+            | {
+                "loss": f"{ours.test_loss.mean():.3f}",
+                f"more than {against}": loss,
+                "BLEU": f"{ours.bleu.mean():.1f}",
+                f"BLEU, more than {against}": bleu,
+            }
+        )
+        first = ours.iloc[0]
+        more.append(
+            {
+                "": name,
+                "loss": over_seeds(ours.test_loss, 3),
+                "BLEU": over_seeds(ours.bleu, 1),
+                "chrF": over_seeds([chrf["value"] for chrf in ours.chrf], 1),
+                "parameters": int(first.parameters),
+                "tokens": int(first.tokens),
+                "operations, 10⁹": round(ours.flops.mean() / 1e9),
+                "cpu s": f"{ours.cpu_seconds.mean():.0f}" + "¹" * (first.muon == "bf16"),
+                "peak": f"{first.peak:g}",
+                "warm-up": f"{first.warmup:.0%}",
+            }
+        )
+    rows += [
+        {"": f"{name} of French alone", "rank": "", "loss": f"{line:.3f}"}
+        for name, line in recorded.ngrams(ground).items()
+    ]
+    caption = (
+        f"{ground}, test sentences; BLEU of {first.lines:,.0f} with"
+        f" {first.signature.replace('|', ' ')}"
+    )
+    note = f"chrF with {first.chrf['signature'].replace('|', ' ')}. " + MACHINES * any(
+        "¹" in row["cpu s"] for row in more
+    )
+    shown = figures.table(rows, list(rows[0]), caption, wide=True)
+    return with_commands(
+        figures.folded(shown, figures.table(more, caption=note, wide=True), "the other columns")
+    )
+
+
+def pair_rows(pairs: Mapping[str, tuple[str, str]]) -> list[dict]:
+    "Named pairs of designs: by how much loss and BLEU of the first are above those of the second."
+    gaps = {what: gap_texts(*map(recorded.results, pair)) for what, pair in pairs.items()}
+    return [{"": what, "nats per token": loss, "BLEU": bleu} for what, (loss, bleu) in gaps.items()]
+
+
+def points(name: str) -> dict[int, float]:
+    """Target tokens -> loss on the test. Where a design stands is taken from all seeds, how fast it
+    falls with the tokens from those that ran with the other budget as well."""
+    runs = recorded.by_budget(name)
+    full = runs[FULL].set_index("seed").test_loss
+    return {
+        budget: full.mean() + (some.set_index("seed").test_loss - full).mean()
+        for budget, some in runs.items()
+    }
+
+
+def currencies(names: Sequence[str], caption: str) -> figures.Picture:
+    "Each design's loss with the reference's tokens, operations and seconds."
+    seconds, costs, losses = recorded.clock(), {}, {}
+    for name in {*names, REFERENCE}:
+        runs = recorded.results(name)
+        costs[name] = (runs.flops / runs.tokens).mean(), seconds[name]
+        losses[name] = points(name)
+    rows = []
+    for name in sorted(names, key=lambda name: losses[name][FULL]):
+        row = {"": name, "tokens": f"{losses[name][FULL]:.3f}"}
+        for kind, ours, theirs in zip(("operations", "seconds"), costs[name], costs[REFERENCE]):
+            loss, beyond = loss_at(losses[name], theirs / ours * FULL)
+            row[kind] = f"{loss:.3f}" + " *" * beyond
+        rows.append(row)
+    return with_commands(figures.table(rows, caption=f"{caption} {recorded.beside()}"))
+
+
+def measured_rows(
+    name: str, kinds: Sequence[str] = ("tokens", "operations", "seconds")
+) -> list[dict]:
+    """A design at as many tokens, operations, seconds as another had: what its runs took, over the
+    other's, and the difference. Muon against AdamW, streams against the Transformer.
+
+    By the runs' clocks: what the runs themselves took, all of Muon's and AdamW's on one machine,
+    which isn't that of the seconds."""
+    other = AGAINST.get(name, REFERENCE)
+    theirs, seconds, found = recorded.results(other), recorded.clock(), []
+    for budget, ours in recorded.by_budget(name).items():
+        if len(ours) == len(theirs):
+            found.append(
+                {
+                    "runs": ours,
+                    "budget": budget,
+                    "tokens": budget / FULL,
+                    "operations": ours.flops.mean() / theirs.flops.mean(),
+                    "seconds": budget * seconds[name] / (FULL * seconds[other]),
+                    "cpu": ours.cpu_seconds.mean() / theirs.cpu_seconds.mean(),
+                }
+            )
+    rows = []
+    for kind in kinds:
+        row = min(found, key=lambda row: abs(row[kind] - 1))
+        loss, bleu = gap_texts(row["runs"], theirs)
+        rows.append(
+            {
+                "as many": (
+                    f"{kind} ({row['budget'] / 1e6:.2f}M{' tokens' * (kind != 'tokens')})"
+                ),
+                **{of: f"{row[of]:.2f}" for of in ("operations", "seconds")},
+                **({"by the runs' clocks": f"{row['cpu']:.2f}"} if name in AGAINST else {}),
+                "loss": loss,
+                "BLEU": bleu,
+            }
+        )
+    return rows
+
+
+def crossing_table() -> figures.Picture:
+    "RNN with attention and Transformer at each budget that both ran with all seeds."
+    rnn, whole = map(recorded.by_budget, ("rnn-attention", "transformer"))
+    rows = []
+    for budget in sorted(rnn.keys() & whole.keys()):
+        pair = rnn[budget], whole[budget]
+        loss, bleu = gap_texts(*pair)
+        rows.append(
+            {
+                "target tokens": budget,
+                "RNN with attention": f"{pair[0].test_loss.mean():.3f}",
+                "Transformer": f"{pair[1].test_loss.mean():.3f}",
+                "RNN − Transformer": loss,
+                "BLEU": "\u00a0/\u00a0".join(f"{runs.bleu.mean():.1f}" for runs in pair),
+                "BLEU, RNN − Transformer": bleu,
+            }
+        )
+    lines = ", ".join(f"{name} {loss:.2f}" for name, loss in recorded.ngrams().items())
+    caption = (
+        "Loss on the test, and BLEU of RNN and Transformer. With two million tokens, n-grams that"
+        f" see the French alone: {lines}."
+    )
+    return with_commands(figures.table(rows, caption=caption))
+
+
+# Figures of chapters 23 to 25 ---------------------------------------------------------------------
+
+TITLES = {
+    "transformer": "Transformer",
+    "rnn": "RNN",
+    "rnn-attention": "RNN with attention",
+    "shipped transformer": "shipped Transformer",
+    "rope": "RoPE",
+}
+
+
+def titled(found: Mapping) -> dict:
+    "What was found of each competitor, under the names that figures have for them."
+    return {TITLES.get(name, name): one for name, one in found.items()}
+
+
+def losses_of(name: str, ground: str = "tatoeba", since: int = 0, each: float = 1e-6):
+    "Validation losses along the runs that count, by target tokens or what each of them costs."
+    looks = recorded.along(name, "curve", ground, since)
+    return recorded.band((looks[:, 0, 0] * each).tolist(), looks[:, :, 2])
+
+
+def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
+    "Validation losses along the runs on Tatoeba, by tokens and by operations."
+    tokens = titled({name: losses_of(name, since=since) for name in names})
+    operations = {}
+    for name in names:
+        runs = recorded.results(name)
+        cost = (runs.flops / runs.tokens).mean() / 1e12
+        operations[name] = losses_of(name, since=since, each=cost)
+    operations = titled(operations)
+    ends = ", ".join(f"{name} {line[1][-1]:.2f}" for name, line in tokens.items())
+    spent = ", ".join(f"{name} {line[0][-1]:.0f}" for name, line in operations.items())
+    lines = recorded.ngrams(part="valid")
+    told = ", ".join(f"{name} {loss:.2f}" for name, loss in lines.items())
+    trigram = {"hline": (lines["trigram"], "trigram")}
+    return with_commands(
+        figures.curve_panels(
+            [
+                {
+                    "series": tokens,
+                    "title": "by tokens",
+                    "xlabel": "millions of target tokens",
+                    **trigram,
+                },
+                {
+                    "series": operations,
+                    "title": "by operations",
+                    "xlabel": "operations, 10¹²",
+                    **trigram,
+                },
+            ],
+            logx=True,
+            ylabel="loss, nats per token",
+            alt=(
+                f"Validation loss of {len(names)} models along their runs. At the end: {ends}."
+                f" Operations, 10¹²: {spent}."
+            ),
+            caption=(
+                f"Tatoeba. At the end: {ends}. Operations, 10¹²: {spent}. Dotted: a trigram that"
+                f" sees the French alone. All such n-grams: {told}."
+            ),
+        )
+    )
+
+
+def pocket_curves(names: Sequence[str], aligned: bool = True) -> figures.Picture:
+    """Along the recorded runs on the pocket corpus: the loss on validation pairs and, if `aligned`,
+    the alignment error rate; the losses alone have a logarithmic axis."""
+    losses = titled({name: losses_of(name, "pocket") for name in names})
+    errors = {}
+    for name in names if aligned else ():
+        looks = recorded.along(name, "alignment", "pocket")
+        errors[name] = recorded.band((looks[:, 0, 0] / 1e6).tolist(), looks[:, :, 1])
+    errors = titled(errors)
+    text = "; ".join(
+        f"{name} {line[1][-1]:.2f}"
+        + (f" and {errors[name][1][-1]:.0%} errors" if name in errors else "")
+        for name, line in losses.items()
+    )
+    lines = recorded.ngrams("pocket", "valid")
+    options = dict(
+        logx=True,
+        xlabel="millions of target tokens",
+        caption=f"Pocket corpus. At the end: {text}. {recorded.ngrams_text(lines)}",
+        alt=(
+            f"Loss {'and alignment error rate ' * aligned}of {len(names)} models along their runs."
+            f" At the end: {text}."
+        ),
+    )
+    axis = {"ylabel": "loss, nats per token", "hline": (lines["trigram"], "trigram")}
+    return with_commands(
+        figures.curve_panels(
+            [{"series": losses, **axis}, {"series": errors, "ylabel": "alignment error rate"}],
+            **options,
+        )
+        if aligned
+        else figures.curves(losses, logy=True, **axis, **options)
+    )
+
+
+def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
+    """Recorded BLEU on Tatoeba against the number of English words; groups of fewer than `least`
+    sentences are left out.
+
+    The caption says what share of the last model's BLEU the others have, for the shortest sentences
+    and the longest."""
+    lines = {}
+    for name in names:
+        groups = [
+            rows
+            for rows in zip(*recorded.results(name).by_length)
+            if rows[0]["sentences"] >= least
+        ]
+        lines[name] = recorded.band(
+            [rows[0]["group"] for rows in groups], [[row["BLEU"] for row in rows] for rows in groups]
+        )
+    lines = titled(lines)
+    *others, last = lines
+    most = lines[last][1]
+    ends = "; ".join(
+        f"{name}: from {line[1][0]:.0f} to {line[1][-1]:.0f}" for name, line in lines.items()
+    )
+    shares = ", ".join(
+        f"{name} from {lines[name][1][0] / most[0]:.0%} to {lines[name][1][-1] / most[-1]:.0%}"
+        for name in others
+    )
+    return with_commands(
+        figures.curves(
+            lines,
+            xlabel="English words, from",
+            ylabel="BLEU",
+            alt=f"BLEU against the number of English words. {ends}.",
+            caption=(
+                f"BLEU as a share of that of {last}, from the shortest sentences to the longest:"
+                f" {shares}."
+            ),
+        )
+    )

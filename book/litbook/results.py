@@ -1,0 +1,347 @@
+"""Recorded runs as tables: what trainings and the scripts of bench/ left under book/results."""
+
+# runs/TABLE.jsonl has a line a run. What is kept of each test sentence is beside it, in
+# TABLE-sentences.npz under RUN/WHAT, and what was said in TABLE-outputs.tsv.xz. Part IV's rule is
+# chapter 22's: a design's setting is the search's choice, by the loss on validation pairs.
+import hashlib
+import json
+import lzma
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from IPython import get_ipython
+
+from litbook import figures
+from transformer_lit.corpora.files import shipped
+from transformer_lit.data import sentence_key, tidy
+from transformer_lit.equal_cost import SCALES, difference, gap_of
+from transformer_lit.evaluation import bleu_of
+
+Setting = tuple[float, float]  # peak of the learning rate, share of the warm-up
+Band = tuple[list, list[float], list[float], list[float]]  # places; mean, lowest, highest
+SEEDS, SEARCH_SEEDS = SCALES["tatoeba"].seeds, SCALES["tatoeba"].search_seeds
+FULL, SEARCH = 2_000_000, {"tatoeba": 500_000, "pocket": 300_000}  # target tokens
+SETTING = ["peak", "warmup"]
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+@cache
+def load_sentences(table: str) -> Mapping[str, np.ndarray]:
+    "RUN/WHAT -> an array over the test sentences."
+    return np.load(shipped(f"results/runs/{table}-sentences.npz"))
+
+
+@cache
+def load_runs(table: str) -> pd.DataFrame:
+    """A row a run: tatoeba, pocket, own, trainings.
+
+    losses: nats of each test sentence; counts: what BLEU is computed from; None where a run was
+    only to choose a setting."""
+    text = shipped(f"results/runs/{table}.jsonl").read_text("utf-8")
+    runs = pd.DataFrame(map(json.loads, text.splitlines()))
+    if table in SEARCH:
+        kept = load_sentences(table)
+        for column, what in (("losses", "losses"), ("counts", "bleu")):
+            names = runs.run + "/" + what
+            # losses are kept with three digits
+            runs[column] = [kept[n].astype(float).round(3) if n in kept else None for n in names]
+    return runs
+
+
+def load_outputs(table: str, run: str) -> list[str]:
+    "What a run said, a line for each test sentence."
+    with lzma.open(shipped(f"results/runs/{table}-outputs.tsv.xz"), "rt", encoding="utf-8") as file:
+        return [line[len(run) + 1 : -1] for line in file if line.startswith(run + "\t")]
+
+
+def load_bench(name: str) -> dict:
+    "What one script of bench/ left."
+    return json.loads(shipped(f"results/bench/{name}.json").read_text("utf-8"))
+
+
+def load_training(run: str) -> dict:
+    "A training: its command, recipe, data, effort, scores, and what else was measured of it."
+    return load_runs("trainings").set_index("run").loc[run].dropna().to_dict()
+
+
+def load_log(run: str) -> list[dict]:
+    "The entries of a training's log."
+    text = shipped("results/runs/trainings-logs.jsonl").read_text("utf-8")
+    start = f'{{"run": "{run}", '
+    return [
+        json.loads("{" + line[len(start) :]) for line in text.splitlines() if line.startswith(start)
+    ]
+
+
+def outcome(run: str) -> dict:
+    "A training as a row: pairs, parameters, perplexity, BLEU with the first reference."
+    record = load_training(run)
+    loss, bleu = (
+        next(s["value"] for s in record["scores"] if s["metric"].startswith(metric))
+        for metric in ("cross-entropy", "BLEU")
+    )
+    return {
+        "pairs": record["data"]["train"],
+        "parameters": record["parameters"],
+        "perplexity": np.exp(loss),
+        "BLEU": bleu,
+    }
+
+
+# Commands -----------------------------------------------------------------------------------------
+
+
+def command_of(record: Mapping) -> str:
+    "The command of a record as it is typed today; the record keeps the words that were typed."
+    return record["command"].replace("python tests/bench/", "python bench/")
+
+
+def made_by(record: Mapping) -> str:
+    "Where a record was made, and by which command: the end of a caption."
+    where = f"{record['hardware']}, torch {record['torch']}; " if "hardware" in record else ""
+    return f"{where}made by {command_of(record)}"
+
+
+READ: dict[str, None] = {}  # the runs that the cell which runs now has read
+CELL = [0]
+
+
+def read(runs: pd.DataFrame) -> pd.DataFrame:
+    "The same runs; `with_commands` names them."
+    cell = getattr(get_ipython(), "execution_count", 0)
+    if CELL[0] != cell:
+        READ.clear()
+        CELL[0] = cell
+    READ.update(dict.fromkeys(runs.run))
+    return runs
+
+
+def commands(names: Iterable[str]) -> list[str]:
+    """What to type for these runs. A search is one command, and runs that differ in the seed alone
+    are one: a shell expands the braces."""
+    searches, found = set(), {}
+    for name in sorted(names):
+        start, _, seed = name.rpartition("-s")
+        if int(seed) in SEARCH_SEEDS and f"-{2 * FULL // 1000}k-" not in name:
+            ground, design = re.match(r"(\w+)-(.+)-\d+k-p", start).groups()
+            searches.add(f"python bench/fair --ground {ground} --search {design}")
+        else:
+            found.setdefault(start, []).append(seed)
+    return sorted(searches) + [
+        f"python bench/fair {start}-s" + ("{%s}" % ",".join(s) if len(s) > 1 else s[0])
+        for start, s in found.items()
+    ]
+
+
+def with_commands(shown: figures.Picture) -> figures.Picture:
+    "A table or a figure, and folded below it what to type for every run that its cell has read."
+    rows = [{"made by": line} for line in commands(READ)]
+    caption = "A run that book/results/runs has already is not made again: see bench/fair"
+    return figures.folded(shown, figures.table(rows, caption=caption, wide=True), "the commands")
+
+
+# A design's search and its runs -------------------------------------------------------------------
+
+
+def select(design: str, ground: str = "tatoeba", **where) -> pd.DataFrame:
+    "The runs of a design whose columns have these values, in the order of seeds."
+    runs = load_runs(ground)
+    chosen = runs.design == design
+    for column, value in where.items():
+        chosen &= runs[column].isin(value) if np.ndim(value) else runs[column] == value
+    return runs[chosen].sort_values("seed", kind="stable")
+
+
+def searched(design: str, ground: str) -> pd.DataFrame:
+    "The trials of the search's first part."
+    return select(design, ground, budget=SEARCH[ground], seed=SEARCH_SEEDS)
+
+
+def by_setting(runs: pd.DataFrame) -> dict[Setting, float]:
+    "(peak, warm-up) -> mean validation loss of the trials that trained."
+    losses = runs.groupby(SETTING).valid_loss
+    return losses.apply(lambda loss: loss.mean(skipna=False)).dropna().to_dict()
+
+
+def best_of(tried: Mapping) -> Setting:
+    "The setting, or the peak, with the lowest loss."
+    return min(tried, key=tried.__getitem__)
+
+
+def second_part(design: str, ground: str, budget: int = FULL) -> pd.DataFrame:
+    "The trials of the search's second part: peaks with the full budget, or another."
+    warmup = best_of(by_setting(searched(design, ground)))[1]
+    return select(design, ground, budget=budget, warmup=warmup, seed=SEARCH_SEEDS[0])
+
+
+def choice(design: str, ground: str = "tatoeba") -> Setting:
+    "What the search chose."
+    tried = second_part(design, ground).set_index("peak").valid_loss.dropna().to_dict()
+    return best_of(tried), best_of(by_setting(searched(design, ground)))[1]
+
+
+def trials(design: str, ground: str = "tatoeba") -> dict[Setting, float]:
+    "The search's first part: (peak, warm-up) -> mean validation loss."
+    return by_setting(read(searched(design, ground)))
+
+
+def peaks(design: str, ground: str = "tatoeba", budget: int = FULL) -> dict[float, float]:
+    "Its second part: peak -> validation loss with the full budget, or another."
+    runs = read(second_part(design, ground, budget))
+    return runs.set_index("peak").valid_loss.to_dict()
+
+
+def results(design: str, ground: str = "tatoeba") -> pd.DataFrame:
+    "The runs that count: the full budget, the search's choice, one for each seed."
+    peak, warmup = choice(design, ground)
+    return read(select(design, ground, budget=FULL, peak=peak, warmup=warmup, seed=SEEDS))
+
+
+def by_budget(design: str, ground: str = "tatoeba") -> dict[int, pd.DataFrame]:
+    """Target tokens -> a design's runs with that budget. Away from the full one: of the settings
+    with most seeds the one with the lowest validation loss."""
+    found = {
+        budget: max(
+            (group for _, group in runs.groupby(SETTING)),
+            key=lambda group: (len(group), -group.valid_loss.mean()),
+        )
+        for budget, runs in select(design, ground, seed=SEEDS).groupby("budget")
+        if budget != FULL
+    }
+    found = {budget: read(runs) for budget, runs in found.items()} | {
+        FULL: results(design, ground)
+    }
+    return dict(sorted(found.items()))
+
+
+def designs(ground: str = "tatoeba") -> list[str]:
+    "All designs with a search and a full run for each seed."
+    runs = load_runs(ground)
+    searched = runs[runs.seed.isin(SEARCH_SEEDS)].design
+    full = runs[(runs.budget == FULL) & runs.seed.isin(SEEDS) & runs.design.isin(searched)]
+    seeds = full.groupby("design").seed.nunique()
+    return sorted(seeds[seeds == len(SEEDS)].index)
+
+
+# Beside them, and between them --------------------------------------------------------------------
+
+
+def ngrams(ground: str = "tatoeba", part: str = "test", budget: int = FULL) -> dict[str, float]:
+    """trigram, bigram, unigram of the French alone -> nats per token on "test" or "valid", counted
+    on the batches of a run with that budget."""
+    runs = load_runs(ground)
+    line = read(runs[(runs.kind == "ngrams") & (runs.budget == budget)])[part].item()
+    return dict(reversed(line.items()))
+
+
+def ngrams_text(lines: Mapping[str, float]) -> str:
+    "N-grams as the last sentence of a caption."
+    told = ", ".join(f"{name} {loss:.2f}" for name, loss in lines.items())
+    return f"N-grams that see the French alone: {told}."
+
+
+def beside(ground: str = "tatoeba", part: str = "test", budget: int = FULL) -> str:
+    "That sentence for these runs."
+    return ngrams_text(ngrams(ground, part, budget))
+
+
+def clock() -> dict[str, float]:
+    "Design -> processor seconds of a target token, with all designs in turns."
+    runs = load_runs("tatoeba")
+    return read(runs[runs.kind == "clock"])["cpu_seconds_per_token"].iloc[0]
+
+
+def bleu_difference(ours: Sequence, theirs: Sequence, samples: int = 1000, seed: int = 1) -> dict:
+    """BLEU that `ours` has more, as chapter 22's `difference` has it for losses.
+
+    ours, theirs: for each seed the counts of each sentence, (n, 10). each: of each seed. Of one
+    seed there is no `half`, and nothing is decided."""
+    draw = np.random.default_rng(seed).multinomial
+    seeds, n = len(ours), len(ours[0])
+    sentences = np.vstack([np.ones(n, int), draw(n, np.full(n, 1 / n), samples)])
+    each = np.array(
+        [
+            [bleu_of(a, True) - bleu_of(b, True) for a, b in zip(sentences @ x, sentences @ y)]
+            for x, y in zip(ours, theirs)
+        ]
+    )  # (seeds, 1 + samples); the first: as the sentences are
+    weights = draw(seeds, np.full(seeds, 1 / seeds), samples) / seeds
+    low, high = np.quantile((each[:, 1:] * weights.T).sum(0), (0.025, 0.975)).tolist()
+    gap = {"value": each[:, 0].mean(), "low": low, "high": high, "each": each[:, 0].tolist()}
+    if seeds > 1:
+        gap["half"] = gap_of(gap["each"], [0.0] * seeds)[1]
+    return gap | {"decided": seeds > 1 and low * high > 0 and abs(gap["value"]) > gap["half"]}
+
+
+@cache
+def gap_between(column: str, ours: tuple[str, ...], theirs: tuple[str, ...]) -> dict:
+    "The difference between runs with these names."
+    ground = ours[0].partition("-")[0]
+    kept = load_runs(ground).set_index("run")[column]
+    sides = [list(kept[list(names)]) for names in (ours, theirs)]
+    if column == "counts":
+        return bleu_difference(*sides)
+    tokens = load_sentences(ground)[f"{ground}-ngrams-{FULL}-p0-s1/tokens"].astype(int)
+    return difference(*sides, tokens)
+
+
+def gap(ours: pd.DataFrame, theirs: pd.DataFrame, column: str = "losses") -> dict:
+    'What the runs of one design have more than those of another: nats per token, or "counts": BLEU.'
+    return gap_between(column, tuple(ours.run), tuple(theirs.run))
+
+
+def gap_text(gap: Mapping, digits: int = 3, verdict: bool = True) -> str:
+    "A difference with its interval, and a word where that decides nothing."
+    value, low, high = (f"{gap[key]:+.{digits}f}" for key in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]" + ", undecided" * (verdict and not gap["decided"])
+
+
+def gap_texts(ours: pd.DataFrame, theirs: pd.DataFrame) -> tuple[str, str]:
+    "Differences in loss and in BLEU."
+    return gap_text(gap(ours, theirs)), gap_text(gap(ours, theirs, "counts"), 1)
+
+
+def over_seeds(values: Sequence[float], digits: int = 2) -> str:
+    "The mean, and in brackets the lowest and the highest."
+    values = np.array(values)
+    mean, low, high = (f"{f():.{digits}f}" for f in (values.mean, values.min, values.max))
+    return mean if len(values) == 1 else f"{mean} ({low} to {high})"
+
+
+def band(places: Sequence, values: Sequence[Sequence[float]]) -> Band:
+    "Places and, of each, the mean, the lowest and the highest of its values."
+    values = np.array(values)
+    return list(places), *(f(1).tolist() for f in (values.mean, values.min, values.max))
+
+
+def along(design: str, column: str, ground: str = "tatoeba", since: int = 0) -> np.ndarray:
+    "(looks, seeds, numbers) of the runs that count, by target tokens, from so many on."
+    looks = np.array(list(zip(*results(design, ground)[column])))
+    return looks[looks[:, 0, 0] >= since]
+
+
+# What a translator has seen -----------------------------------------------------------------------
+
+
+def fingerprint(english: str) -> bytes:
+    "Four bytes of a sentence's hash; case and end marks don't count."
+    return hashlib.sha256(sentence_key(tidy(english)).encode()).digest()[:4]
+
+
+@cache
+def fingerprints(folder: Path) -> frozenset[bytes]:
+    "Those of all English sentences that a translator has trained on, kept in its folder."
+    held = (folder / "seen.bin").read_bytes()
+    return frozenset(held[i : i + 4] for i in range(0, len(held), 4))
+
+
+def was_seen(english: str, folder: str | Path | None = None) -> bool:
+    "Did the translator in `folder` train on this English sentence? None: the one that ships."
+    folder = folder or shipped("data/checkpoints/tatoeba-fr")
+    return fingerprint(english) in fingerprints(Path(folder))
