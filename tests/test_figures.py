@@ -4,7 +4,6 @@ given."""
 import re
 from itertools import combinations
 
-import ipywidgets
 import matplotlib
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from matplotlib.colors import to_rgb
 
 from litbook import figures
 from litbook.prose import Prose
-from litbook.figures import diagram, drawing, explorers, plots, style, tables
+from litbook.figures import diagram, drawing, heat_maps, plots, style, tables
 from litbook.figures.style import (
     BRIDGE,
     CYCLE,
@@ -26,6 +25,7 @@ from litbook.figures.style import (
     STYLE,
     VALUE,
 )
+from litbook.live import explore
 
 ALT = "A sentence of some words."
 
@@ -257,43 +257,34 @@ def test_as_array_takes_tensors_and_lists():
 # Heat maps ----------------------------------------------------------------------------------------
 
 
-def test_an_image_panel_has_the_range_and_the_bar_it_was_given(axes):
-    plots.image_panel(axes.figure, axes, np.eye(40), "cividis", 0, 2, True)
-    assert len(axes.figure.axes) == 2, "the bar has axes of its own"
-    assert axes.images[0].get_clim() == (0, 2) and axes.images[0].get_interpolation() == "none"
-    figure, bare = style.panel(200, 100)
-    plots.image_panel(figure, bare, np.eye(40), "cividis", 0, 1, False)
-    assert len(figure.axes) == 1
-
-
 def test_heat_labels(axes):
-    plots.label_heat(axes, "title", "across", None, ["a" * 40])
+    heat_maps.label_heat(axes, "title", "across", None, ["a" * 40])
     assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == (
         "title",
         "across",
         "",
     ), "no name is an empty name"
     assert axes.get_xticklabels()[0].get_rotation() == 45, "long words would collide"
-    plots.label_heat(axes, None, None, None, ["word"] * 20, 330)
+    heat_maps.label_heat(axes, None, None, None, ["word"] * 20, 330)
     assert (
         axes.get_xticklabels()[0].get_rotation() == 90
     ), "twenty of them would run into each other slanted"
-    plots.label_heat(axes, None, None, "down", ["a"])
+    heat_maps.label_heat(axes, None, None, "down", ["a"])
     assert axes.get_xticklabels()[0].get_rotation() == 0 and axes.get_ylabel() == "down"
 
 
 def test_words_slant_where_the_scale_takes_their_room():
     words = "it was too tired pad pad".split()
-    assert "rotate(-60" not in plots.heat_panel(np.eye(6), cols=words, width=264, bar=False)
-    assert "rotate(-60" in plots.heat_panel(np.eye(6), cols=words, width=224, bar=True)
+    assert "rotate(-60" not in heat_maps.heat_panel(np.eye(6), cols=words, width=264, bar=False)
+    assert "rotate(-60" in heat_maps.heat_panel(np.eye(6), cols=words, width=224, bar=True)
 
 
 def test_numbers_get_smaller_where_the_cells_do():
     assert (
-        plots.number_size(np.array([-4.1, 1]), ".1f", 60) == 10.5
-        and 8.5 < plots.number_size(np.array([-4.1, 1]), ".1f", 21) < 10
+        heat_maps.number_size(np.array([-4.1, 1]), ".1f", 60) == 10.5
+        and 8.5 < heat_maps.number_size(np.array([-4.1, 1]), ".1f", 21) < 10
     )
-    assert plots.number_size(np.array([1.0]), ".2f", 1) == 8.5
+    assert heat_maps.number_size(np.array([1.0]), ".2f", 1) == 8.5
 
 
 def test_whole_steps_have_no_half_ticks():
@@ -303,7 +294,7 @@ def test_whole_steps_have_no_half_ticks():
 
 def test_numbers_in_cells_stand_out(axes):
     values = np.linspace(0, 1, 12).reshape(3, 4)
-    plots.square_panel(
+    heat_maps.draw_squares(
         axes,
         values,
         list("abc"),
@@ -326,27 +317,22 @@ def test_numbers_in_cells_stand_out(axes):
 
 def test_the_height_of_a_heat_map():
     assert (
-        plots.heat_height(4, 4, 704) == 64 * 4 + 62
+        heat_maps.heat_height(4, 4, 704) == 64 * 4 + 62
     ), "a small matrix has cells of at most 64 pixels"
-    assert plots.heat_height(900, 2, 330) == 480 + 62, "too tall for a page"
-    assert [plots.heat_width(np.zeros((2, n))) for n in (2, 8, 40)] == [
-        470,
-        538,
-        704,
-    ], "at least two thirds of the column"
-    assert plots.heat_height(1, 26, 330) == 60 + 62, "too flat to be seen"
-    assert plots.heat_height(31, 31, 330) == int(260 / 31 * 31) + 62
+    assert heat_maps.heat_height(900, 2, 330) == 480 + 62, "too tall for a page"
+    assert heat_maps.heat_height(1, 26, 330) == 60 + 62, "too flat to be seen"
+    assert heat_maps.heat_height(31, 31, 330) == int(260 / 31 * 31) + 62
 
 
 def test_small_heat_maps_are_squares_and_large_ones_one_picture():
-    one = plots.heat_panel(np.eye(2), annotate=True, title="one", bar=False)
+    one = heat_maps.heat_panel(np.eye(2), annotate=True, title="one", bar=False)
     assert (
         one.count("<svg") == 1
         and one.count(">1.00<") == 2
         and ">one<" in one
         and "<image" not in one
     )
-    assert "<image" not in plots.heat_panel(np.eye(30), bar=False) and "<image" in plots.heat_panel(
+    assert "<image" not in heat_maps.heat_panel(np.eye(30), bar=False) and "<image" in heat_maps.heat_panel(
         np.eye(31), bar=False
     )
     large = figures.heatmap(np.zeros((31, 31)), alt=ALT)
@@ -413,10 +399,10 @@ def end(label, y=0.0, colour=KEY):
 
 
 def test_when_names_stand_at_the_ends():
-    assert plots.direct([end("x" * 14)]) and plots.direct([end("a")] * 5)
-    assert not plots.direct([end("x" * 15)]), "long names need a key"
-    assert not plots.direct([end("a")] * 6), "six names would collide"
-    assert plots.direct([end("x" * 7)], 224) and not plots.direct(
+    assert plots.fit_beside([end("x" * 14)]) and plots.fit_beside([end("a")] * 5)
+    assert not plots.fit_beside([end("x" * 15)]), "long names need a key"
+    assert not plots.fit_beside([end("a")] * 6), "six names would collide"
+    assert plots.fit_beside([end("x" * 7)], 224) and not plots.fit_beside(
         [end("x" * 8)], 224
     ), "a narrow panel keeps its width for the curves"
 
@@ -428,32 +414,25 @@ def test_names_get_a_key_when_the_references_name_is_long():
     assert shown.count("white-space:nowrap") == 2 and "a reference with a long name" in shown
 
 
-def test_the_dress_of_curves(axes):
-    plots.dress_curves(axes, None, "y", "t", (0.5, "half"))
-    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_title(loc="left")) == ("", "y", "t")
-    assert axes.texts[0].get_text() == "half" and list(axes.lines[0].get_ydata()) == [0.5, 0.5]
-    assert axes.texts[0].get_ha() == "right"
-
-
 def test_a_references_name_stands_where_the_curves_are_far_from_it(axes):
     falls, rises = [9.0, 2.0, 0.11], [0.1, 1.0, 5.0]
-    assert plots.free_at_first(axes, [falls, falls], (0.1, "floor")) and not plots.free_at_first(
-        axes, [rises], (0.1, "floor")
-    )
-    assert not plots.free_at_first(
-        axes, [falls, rises], (0.1, "floor")
-    ) and not plots.free_at_first(axes, [falls], None)
-    plots.dress_curves(axes, None, None, None, (0.1, "floor"), first=True)
-    assert axes.texts[0].get_ha() == "left"
+    assert plots.free_at_first(axes, [falls, falls], 0.1)
+    assert not plots.free_at_first(axes, [rises], 0.1)
+    assert not plots.free_at_first(axes, [falls, rises], 0.1)
+    plots.draw_level(axes, 0.1, "floor", left=True)
+    plots.draw_level(axes, 0.5, "half", left=False)
+    assert [text.get_ha() for text in axes.texts] == ["left", "right"]
+    assert list(axes.lines[1].get_ydata()) == [0.5, 0.5]
 
 
-def test_where_curves_end(axes):
+def test_names_stand_where_curves_end(axes):
     axes.set_ylim(0, 4)
-    found = plots.end_heights(axes, [end("a", 1), end("b", np.nan, QUERY)])
-    assert np.allclose(
-        [y for y, *_ in found], [0.25, 1]
-    ), "a curve that ends in nan is named on top"
-    assert [rest for _, *rest in found] == [["a", KEY], ["b", QUERY]]
+    plots.name_ends(axes, [end("a", 1), end("b", np.nan, QUERY)])
+    assert {text.get_text(): text.xy[1] for text in axes.texts} == {
+        "a": 0.25,
+        "b": 1,
+    }, "a curve that ends in nan is named on top"
+    assert [line.get_color() for line in axes.lines] == [KEY, QUERY]
 
 
 def test_names_at_the_ends_do_not_collide(axes):
@@ -461,13 +440,6 @@ def test_names_at_the_ends_do_not_collide(axes):
     heights = {text.get_text(): text.xy[1] for text in axes.texts}
     assert heights["b"] - heights["a"] > 0.08, "names collide"
     assert list(heights) == ["a", "b", "c"] and len(axes.lines) == 3
-
-
-def test_a_curve_and_its_band(axes):
-    assert plots.draw_curve(axes, ([1, 2], [3, 4], [2, 3], [4, 5]), KEY, "-") == (2, 4)
-    assert len(axes.collections) == len(axes.lines) == 1
-    assert plots.draw_curve(axes, [5, 6], QUERY, ":") == (1, 6) and len(axes.collections) == 1
-    assert axes.lines[1].get_linestyle() == ":" and axes.lines[1].get_color() == QUERY
 
 
 def test_long_names_go_into_a_key():
@@ -577,26 +549,6 @@ def test_bars():
     assert html.index(">one<") < html.index(">two<") and KEY.lower() in html
     one, two = (float(re.search(rf'y="?([\d.]+)[^>]*>{name}<', html)[1]) for name in ("one", "two"))
     assert one < two, "the first stands on top"
-
-
-def test_dots_show_every_run_and_join_the_pairs():
-    runs = {"with": [1.0, 2.0, 3.0], "without": [2.0, 2.5, 4.0]}
-    html, apart = (
-        figures.dots(runs, xlabel="loss", alt=ALT).html,
-        figures.dots(runs, paired=False, alt=ALT).html,
-    )
-    assert ">with<" in html and ">loss<" in html and html.count("<use") >= 6
-    grey = style.GREY.lower()
-    assert (
-        html.count(f"stroke: {grey}") == apart.count(f"stroke: {grey}") + 6
-    ), "a line joins each seed's two runs, at the desk and on a phone"
-    assert html.index(">with<") < html.index(">without<")
-
-
-def test_dots_that_are_no_pairs_are_refused():
-    with pytest.raises(ValueError, match="can't be paired"):
-        figures.dots({"a": [1, 2], "b": [1]}, alt=ALT)
-    assert "<svg" in figures.dots({"a": [1, 2], "b": [1]}, paired=False, alt=ALT).html
 
 
 # Tables -------------------------------------------------------------------------------------------
@@ -945,86 +897,37 @@ def test_every_box_names_a_chapter():
 # Something to turn --------------------------------------------------------------------------------
 
 
-def test_a_control_draws_again():
-    slider = ipywidgets.IntSlider(2, 0, 9)
-    view = explorers.live({"n": slider}, lambda n: "|" * n).children[-1]
-    assert view.value == "||"
-    slider.value = 5
-    assert view.value == "|||||", "the slider is dead"
-
-
 @pytest.mark.parametrize(
-    "make, name, control, value",
+    "make, name, control, value, alt",
     [
-        (figures.explore_softmax, "tl-softmax", 0, 3),
-        (figures.explore_masks, "tl-masks", 0, False),
-        (figures.explore_masks, "tl-masks", 1, False),
-        (figures.explore_masks, "tl-masks", 2, 1),
-        (figures.explore_masks, "tl-masks", 3, False),
-        (figures.explore_noam, "tl-noam", 0, 7),
-        (figures.explore_noam, "tl-noam", 1, 8000),
-        (figures.explore_noam, "tl-noam", 2, True),
+        (explore.softmax, "tl-softmax", 0, 8, "at dₖ = 256"),
+        (explore.learning_rate, "tl-noam", 1, 800, "base 1.75e-07 and 0.000313"),
+        (explore.masks, "tl-masks", 2, 3, "light is open"),
     ],
 )
-def test_the_books_explorers(make, name, control, value):
-    turned = make()
-    kinds = turned._repr_mimebundle_()
+def test_a_slider_draws_again(make, name, control, value, alt):
+    view = make()
+    kinds = view._repr_mimebundle_()
     assert (
         len(kinds) == 3
         and f'id="{name}"' in kinds["text/html"]
         and "window.tlView =" in kinds["text/html"]
     ), "a page that works alone, a widget, and plain words"
-    before = turned.widget.children[-1].value
-    turned.widget.children[control].value = value
-    assert turned.widget.children[-1].value != before, "the control is dead"
+    before = view.widget.result.html
+    view.widget.children[control].value = value
+    assert view.widget.result.html != before, "the slider is dead"
+    assert alt in view.widget.result.alt
 
 
-def test_softmax_bars():
-    assert explorers.softmax_bars(6).count(
-        "<figure"
-    ) == 2 and "dₖ = 64, not divided" in explorers.softmax_bars(6)
-    assert "About 5.6 of 8 keys" in explorers.softmax_bars(
-        2
-    ) and "About 1.0 of 8 keys" in explorers.softmax_bars(10), "the division holds the upper row"
-    assert (
-        np.isclose(explorers.softmax(explorers.DRAWS * 4).max(), 0.91, atol=0.005)
-        and explorers.softmax(explorers.DRAWS * 8**0.5).max() < 0.9
-    )
-    assert (
-        np.isclose(explorers.keys_used(np.full(4, 0.25)), 4)
-        and explorers.keys_used(np.eye(3)[0]) == 1
-    )
-
-
-def test_the_mask_of_five():
-    assert "&lt;pad&gt;" in explorers.mask_of_five(
-        True, True, 2, False
-    ) and "&lt;pad&gt;" not in explorers.mask_of_five(True, True, 0, False)
-    assert explorers.mask_of_five(True, True, 0, False) == explorers.mask_of_five(
-        True, False, 0, True
-    )
-    cases = {
-        (True, True, 1, False): 20,
-        (False, True, 1, False): 30,
-        (True, False, 1, False): 21,
-        (False, False, 1, False): 36,
-        (True, True, 1, True): 15,
-    }
-    assert {
-        case: explorers.mask_of_five(*case).count("#e8e8e8") / 2 for case in cases
-    } == cases, "drawn for a desk and for a phone"
-    assert "nowhere: 2." in explorers.mask_of_five(
-        True, True, 2, True
-    ) and "nowhere: 0." in explorers.mask_of_five(True, True, 2, False)
-
-
-def test_the_noam_curve():
-    assert "d_model 512" in explorers.noam_curve(9, 4000, False) and explorers.noam_curve(
-        9, 4000, True
-    ) != explorers.noam_curve(9, 8000, True)
-    assert "2.21\u00a0·\u00a010<sup>−3</sup>" in explorers.noam_curve(
-        9, 400, False
-    ) and ">base<" in explorers.noam_curve(9, 400, False)
+@pytest.mark.parametrize(
+    "causal, padding, pads, left, cells",
+    [(1, 1, 1, 0, 20), (0, 1, 1, 0, 30), (1, 0, 1, 0, 21), (0, 0, 1, 0, 36), (1, 1, 1, 1, 15)],
+)
+def test_the_mask_to_turn_has_its_cells_open(causal, padding, pads, left, cells):
+    view = explore.masks().widget
+    for control, value in zip(view.children, (bool(causal), bool(padding), pads, bool(left))):
+        control.value = value
+    assert view.result.html.count("#e8e8e8") == 2 * cells, "drawn for a desk and for a phone"
 
 
 def test_no_two_settings_of_a_figure_have_one_colour():

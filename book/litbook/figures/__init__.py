@@ -3,8 +3,8 @@ can't see it."""
 
 from .diagram import architecture
 from .drawing import Drawing, attention_lines
-from .explorers import Explorer, explore_masks, explore_noam, explore_softmax
-from .plots import bars, curve_panels, curves, dots, heatmap, heatmaps, heights, spread
+from .heat_maps import heatmap, heatmaps
+from .plots import bars, curve_panels, curves, heights, spread
 from .style import (
     BRIDGE,
     COLUMN,
@@ -55,17 +55,12 @@ __all__ = [
     "TEAL",
     "VALUE",
     "Drawing",
-    "Explorer",
     "Picture",
     "architecture",
     "attention_lines",
     "bars",
     "curve_panels",
     "curves",
-    "dots",
-    "explore_masks",
-    "explore_noam",
-    "explore_softmax",
     "folded",
     "heatmap",
     "heatmaps",

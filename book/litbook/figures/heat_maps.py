@@ -1,0 +1,160 @@
+"""Heat maps, each one call that gives a `Picture`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+from .style import (
+    COLUMN,
+    GREY,
+    MASK,
+    SIGNED,
+    STYLE,
+    Picture,
+    as_array,
+    ink_on,
+    panel,
+    panel_width,
+    responsive,
+    to_svg,
+    wrap,
+)
+
+SMALL = 900  # cells: a larger matrix becomes one small picture inside the SVG
+
+
+def number_size(array, fmt: str, cell: float) -> float:
+    """Pixels for letters with which every number of the matrix fits a cell that is `cell` wide; at
+    least 8.5."""
+    longest = max(len(format(float(value), fmt)) for value in array.ravel())
+    return max(8.5, min(10.5, 10.5 * cell / (6 * longest)))
+
+
+def draw_squares(axes, array, rows, cols, size: float = 10.5, **options) -> None:
+    """A small matrix through seaborn, with a line between cells; size: of the numbers in them;
+    `options` are seaborn.heatmap's."""
+    import seaborn
+
+    # an open cell of a mask needs a line on a light page
+    width, color = (0.9, GREY) if options.get("cmap") is MASK else (0.4, "#99999966")
+    seaborn.heatmap(
+        array.astype(float),
+        ax=axes,
+        linewidths=width,
+        linecolor=color,
+        annot_kws={"size": size},
+        xticklabels="auto" if cols is None else cols,
+        yticklabels="auto" if rows is None else rows,
+        cbar_kws={"shrink": 0.8, "aspect": 14, "pad": 0.02},
+        **options,
+    )
+    paints = axes.collections[0].get_facecolors()
+    for text in axes.texts:  # seaborn's own choice is too pale on tan
+        j, i = map(int, text.get_position())
+        text.set_color(ink_on(paints[i * array.shape[1] + j]))
+        text.set_text(re.sub("^-", "−", text.get_text()))
+
+
+def label_heat(axes, title, xlabel, ylabel, cols, width: int = 330) -> None:
+    "Title, axis names, and words slanted where they would collide in `width` pixels."
+    axes.set(title=title or "", xlabel=xlabel or "", ylabel=ylabel or "")
+    axes.tick_params(length=0, rotation=0)
+    if sum(len(str(word)) for word in cols or ()) <= (width - 60) / 8:
+        return
+    for label in axes.get_xticklabels():
+        if len(cols) > 8 and (width - 90) / len(cols) < 15:
+            label.set(rotation=90)  # slanted ones would run into each other
+        else:  # steeper where columns are narrow; each word ends below its own column
+            angle = 45 if (width - 110) / len(cols) > 18 else 60
+            label.set(rotation=angle, ha="right", rotation_mode="anchor")
+
+
+def heat_height(t: int, s: int, width: int) -> int:
+    "Pixels for (T, S) cells: squares, but of a small matrix no slab."
+    cell = (width - 70) / s
+    if t * s <= SMALL:
+        cell = min(64, cell)
+    return int(min(max(cell * t, 60), 480)) + 62
+
+
+def heat_panel(
+    matrix: Any,
+    rows: Sequence | None = None,
+    cols: Sequence | None = None,
+    title: str | None = None,
+    xlabel: str | None = None,
+    ylabel: str | None = None,
+    annotate: bool | Sequence[Sequence[str]] = False,
+    vmin: float | None = None,
+    vmax: float | None = None,
+    cmap: Any = "cividis",
+    fmt: str = ".2f",
+    width: int = 330,
+    bar: bool = True,
+    turned: bool = False,
+) -> str:
+    """One heat map of a (T, S) matrix as SVG.
+
+    rows, cols: words for its lines and columns. annotate: the numbers in their cells, formatted by
+    `fmt`, or words for each cell. cmap: "mask" for booleans, True light; "signed" for numbers on
+    both sides of zero. bar: the scale of colours beside it. turned: a wide map changes rows and
+    columns on a phone, where its numbers would collide."""
+    array = as_array(matrix)
+    if cmap == "mask":
+        array, cmap, vmin, vmax, bar = array.astype(int), MASK, 0, 1, False
+    if cmap == "signed":
+        most = float(np.abs(array.astype(float)).max()) or 1.0
+        cmap, vmin, vmax = SIGNED, -most if vmin is None else vmin, most if vmax is None else vmax
+    desk = width
+
+    def draw(width: int) -> str:
+        shown, down, across, names = array, rows, cols, (xlabel, ylabel)
+        if turned and width < desk:
+            shown, down, across, names = array.T, cols, rows, (ylabel, xlabel)
+        height, count = shown.shape
+        figure, axes = panel(width, heat_height(height, count, width))
+        color = {"cmap": cmap, "vmin": vmin, "vmax": vmax}
+        with matplotlib.rc_context(STYLE):
+            if shown.size <= SMALL:
+                size = (
+                    number_size(shown, fmt, (width - 70 - 48 * bar) / count) if annotate else 10.5
+                )
+                draw_squares(
+                    axes, shown, down, across, size, annot=annotate, fmt=fmt, cbar=bar, **color
+                )
+            else:
+                image = axes.imshow(
+                    shown.astype(float), aspect="auto", interpolation="none", **color
+                )
+                if bar:
+                    figure.colorbar(image, ax=axes, shrink=0.8, aspect=14, pad=0.02)
+            label_heat(axes, title, *names, across, width - 48 * bar)
+        return to_svg(figure, width)
+
+    return responsive(draw, width)
+
+
+def heatmap(matrix: Any, alt: str, caption: str | None = None, **options: Any) -> Picture:
+    """A (T, S) matrix; options as in `heat_panel`. It is wider for more columns, at least two
+    thirds of the text's column."""
+    width = int(min(max(90 + 56 * as_array(matrix).shape[1], 470), COLUMN))
+    return Picture(heat_panel(matrix, **{"width": width, **options}), alt, caption)
+
+
+def heatmaps(
+    panels: Sequence[Mapping[str, Any]],
+    alt: str,
+    caption: str | None = None,
+    across: int = 0,
+    **options: Any,
+) -> Picture:
+    """Several heat maps, each a dictionary of `heat_panel`'s options; what they share is said once,
+    as `options`. across: at most so many in a row."""
+    shared = {"width": panel_width(across or len(panels)), **options}
+    svgs = [
+        heat_panel(**{"bar": i == len(panels), **shared, **own}) for i, own in enumerate(panels, 1)
+    ]
+    return Picture(wrap(svgs, across), alt, caption)
