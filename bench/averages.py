@@ -4,16 +4,16 @@
 
 ENDS holds the checkpoint of a training at several ends of epochs, as epoch-N.safetensors (copied while it ran, or kept by a
 recipe with `average`). The held-out loss of each end, of means over neighbours and of means with the last go to
-book/results/NAME/averages.json. A mean of epochs 5 and 6 is compared with epoch 6: that is what averaging does while the rate
+NAME's line among the trainings of book/results/runs. A mean of epochs 5 and 6 is compared with epoch 6: that is what averaging does while the rate
 is still high. One thread; half a minute each.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 import torch
+from records import measure
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -60,8 +60,7 @@ def main():
             }
         )
         print(rows[-1], flush=True)
-    kept = ROOT / "book/results" / o.name / "averages.json"
-    kept.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    measure(o.name, averages=rows)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 [NAME ...]
 
 Each trains for about as many steps as one epoch of the whole corpus has (5,000 pairs: half of
-them), and leaves book/results/exp-NAME/run.json (and hypotheses.txt); a stopped run goes on from
+them), and becomes exp-NAME among the trainings of book/results/runs; a stopped run goes on from
 runs/exp-NAME. All cut words as the shipped translator does, so that losses compare. Tied embeddings
 and smoothing are tried at the small size. The recorded runs took half an hour at the large size and
 eight to fourteen minutes at the small, less with 5,000 pairs. Needs the corpus
@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from publish import keep_log
+from records import add_training
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -58,7 +58,7 @@ def main():
     for name in o.names:
         recipe = RUNS[name]
         parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
-        work, kept = ROOT / "runs" / f"exp-{name}", ROOT / "book/results" / f"exp-{name}"
+        work = ROOT / "runs" / f"exp-{name}"
         if not (work / "tokenizer.json").exists():
             work.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(
@@ -68,10 +68,7 @@ def main():
         command = f"python bench/experiments.py {name}"
         if not (work / "run.json").exists():
             t.evaluate_and_record(work, command, recipe, *done, parts)
-        kept.mkdir(parents=True, exist_ok=True)
-        for file in "run.json", "hypotheses.txt":
-            shutil.copyfile(work / file, kept / file)
-        keep_log(done[1], kept)
+        add_training(f"exp-{name}", work, every=10)
         print(name, "done", flush=True)
 
 

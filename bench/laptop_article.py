@@ -15,7 +15,7 @@ the machine has instructions for bf16. `ours` changes the recipe: token batches,
 six epochs and once more in a seventh, embeddings that shrink a little with each step, more dropout. It was found by
 some ten trials. All run one thread, in bf16 where the machine has instructions for its products (elsewhere fp32:
 there bf16 is imitated, and slower); `cpu_seconds` is processor time, which a busy machine does not stretch. Each
-epoch is a line of FOLDER/log.jsonl; a stopped run goes on. `time` takes steps of `laptop` and `twin` in turns, keeps
+epoch is a line of FOLDER/log.jsonl; a stopped run goes on; bench/records.py takes it over when it is done. `time` takes steps of `laptop` and `twin` in turns, keeps
 what its record holds from other machines, and reads from the recorded runs how long each took to the lowest validation
 loss of `laptop`; minutes compare only where machine and precision are the same. With --trial all is tiny and the corpus
 is the pocket corpus: seconds.
@@ -39,7 +39,8 @@ from transformer_lit.loss import shift_right, smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import noam
-from transformer_lit.corpora.files import sha256_file, shipped, write_atomic
+from litbook.results import load_record
+from transformer_lit.corpora.files import sha256_file, write_atomic
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.recipes.recipes import rise_and_fall
@@ -401,14 +402,16 @@ def from_elsewhere(file: Path) -> list[dict]:
     return [row for row in held["steps"] if row["hardware"] != where()["hardware"]]
 
 
-def to_loss(folders: dict) -> dict:
+def to_loss(runs: dict) -> dict:
     """Processor seconds of recorded runs to the lowest validation loss of `laptop`, or to the end
     if they don't get there."""
     found = {}
-    for name, folder in folders.items():
-        if (folder / "run.json").exists():
-            lines = (folder / "log.jsonl").read_text("utf-8").splitlines()
-            found[name] = json.loads((folder / "run.json").read_text("utf-8")), [
+    for name, run in runs.items():
+        if not isinstance(run, Path):
+            found[name] = load_record(run)
+        elif (run / "run.json").exists():  # of a trial
+            lines = (run / "log.jsonl").read_text("utf-8").splitlines()
+            found[name] = json.loads((run / "run.json").read_text("utf-8")), [
                 json.loads(line) for line in lines
             ]
     if "laptop" not in found:
@@ -419,7 +422,7 @@ def to_loss(folders: dict) -> dict:
         rows.append(
             {
                 "name": name,
-                "run": folders[name].name,
+                "run": run.name if isinstance(run := runs[name], Path) else run,
                 "epochs": log[-1]["epoch"],
                 "planned_epochs": kept["recipe"]["epochs"],
                 "hardware": kept["hardware"],
@@ -466,11 +469,11 @@ def main():
     torch.set_num_threads(1)
     data = Data(o.split, o.trial)
     if o.recipe == "time":
-        out, home = o.out or BENCH / "to_loss.json", (
-            o.out.parent if o.trial else shipped("results/")
-        )
+        out = o.out or BENCH / "to_loss.json"
         steps = from_elsewhere(out) + take_turns(data, o.steps or (3 if o.trial else 50), o.trial)
-        runs = to_loss({name: home / folder for name, folder in RUNS.items()})
+        runs = to_loss(
+            {name: out.parent / folder for name, folder in RUNS.items()} if o.trial else RUNS
+        )
         for row in [*steps, *runs["rows"]]:
             print(row)
         return keep(
@@ -513,7 +516,7 @@ def main():
             return print(run.losses(data.valid_ids))
         run.look(train_loss)
         run.save(o.out)
-    typed = command(p, "recipe", out=Path("book/results") / o.out.name)
+    typed = command(p, "recipe", out=Path("runs") / o.out.name)
     keep(o.out / "run.json", record(run, o, typed))
 
 

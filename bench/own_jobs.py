@@ -5,7 +5,6 @@ A training is `own_pairs.recipe_of` a row of the sizing table, in a folder, so t
 nothing. At each look, as many as the row has epochs, the loss on validation pairs is taken; the
 weights of the least one are tested."""
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from jobs import Resumable, clean, keep_row, row_of
 from tokenizers import AddedToken, Tokenizer
 from torch import nn
 
+from litbook.results import load_record
 from transformer_lit import data
 from transformer_lit.equal_cost import cost
 from transformer_lit.evaluation import checksum, line_counts
@@ -413,7 +413,7 @@ def shipped_translator(job: Job) -> Trained:
     """The translator that comes with the book: this row's recipe, all pairs of the corpus, weights
     in 8 bits; and what its training's record tells."""
     t, name = texts(SCALE), "tatoeba-fr" if SCALE.corpus == "tatoeba" else "pocket"
-    record = json.loads(shipped(f"results/{name}/run.json").read_text("utf-8"))
+    record, _ = load_record(name)
     translator, valid = from_pretrained(shipped(f"data/checkpoints/{name}")), t.valid["tatoeba"]
     held, epochs = translator.encode_pairs(valid), record["recipe"]["training"]["epochs"]
     loss = validation_loss(translator.model, held)

@@ -5,24 +5,24 @@
     python bench/publish.py mixture-fr --run runs/mixture-fourth --before mixture-fr-first mixture-fr-second mixture-fr-third
 
 Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them as packed on the
-test part, and writes run.json, hypotheses.txt, log.jsonl (every tenth step), precision.json and, of tatoeba-fr, try_it.json to
-book/results/NAME. The corpus must be at hand ($TRANSFORMER_LIT_DATA). Takes minutes. Of a mixture
-weights, card, run.json and log.jsonl are taken over; bench/domains.py scores it as packed. --before names the records of the
+test part, and keeps record, log (every tenth step) and what it said among the trainings of book/results/runs and, of
+tatoeba-fr, bench/try_it.json. The corpus must be at hand ($TRANSFORMER_LIT_DATA). Takes minutes. Of a mixture
+weights, card, record and log are taken over; bench/domains.py scores it as packed. --before names the records of the
 runs that it went on from: the card tells of them, too.
 """
 
 import argparse
 import json
-import shutil
 import sys
 from pathlib import Path
 
 import torch
+from records import add_training, rows_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from transformer_lit.data import load  # noqa: E402
-from litbook import seen  # noqa: E402
+from litbook.results import fingerprint, fingerprints, was_seen  # noqa: E402
 from litbook.live import looks  # noqa: E402
 from transformer_lit.recipes import recipes  # noqa: E402
 from transformer_lit.runs import records  # noqa: E402
@@ -34,16 +34,11 @@ from transformer_lit.translation import from_pretrained, save_pretrained  # noqa
 MIXTURES = ("mixture-fr",)
 
 
-def keep_log(training, results):
-    "Every tenth step and each epoch, to `results`/log.jsonl."
-    (results / "log.jsonl").write_text(
-        "".join(
-            json.dumps(e, ensure_ascii=False) + "\n"
-            for e in training.log
-            if e["kind"] == "epoch" or e["step"] % 10 == 0
-        ),
-        encoding="utf-8",
-    )
+def save_seen(pairs, box):
+    "The fingerprints of all English sentences, to `box`/seen.bin."
+    marks = {fingerprint(english) for english, _ in pairs}
+    (box / "seen.bin").write_bytes(b"".join(sorted(marks)))
+    fingerprints.cache_clear()
 
 
 def sealed(box):
@@ -57,32 +52,24 @@ def sealed(box):
 
 def publish(name, run, parts, training, translator, command, root=ROOT):
     "`translator` and `training` as `train_translator` returns them; results into `root`."
-    recipe, box, results = (
-        recipes.RECIPES[name],
-        root / "data/checkpoints" / name,
-        root / "book/results" / name,
-    )
-    results.mkdir(parents=True, exist_ok=True)
-    (results / "precision.json").write_text(
-        json.dumps(precision_losses(translator, parts["valid"]), indent=1)
-    )
+    recipe, box = recipes.RECIPES[name], root / "data/checkpoints" / name
+    results = root / "book/results"
+    precision = precision_losses(translator, parts["valid"])
     save_pretrained(translator, box)
     (box / "model.safetensors").chmod(0o644)
     sealed(box)
-    seen.save_seen(parts["train"], box)
+    save_seen(parts["train"], box)
     packed = from_pretrained(box)  # what the book ships is what is scored
     record = recipes.evaluate_and_record(run, command, recipe, packed, training, parts)
-    for file in "run.json", "hypotheses.txt":
-        shutil.copyfile(run / file, results / file)
     (box / "README.md").write_text(records.model_card(record, name), encoding="utf-8")
-    keep_log(training, results)
+    add_training(name, run, results / "runs", every=10, precision=precision)
     if name == "tatoeba-fr":
         rows = [
             line.split("\t") for line in shipped("data/try_it.tsv").read_text("utf-8").splitlines()
         ]
-        (results / "try_it.json").write_text(
+        (results / "bench/try_it.json").write_text(
             json.dumps(
-                looks.try_it(packed, rows, lambda english: seen.was_seen(english, box)),
+                looks.try_it(packed, rows, lambda english: was_seen(english, box)),
                 ensure_ascii=False,
             ),
             encoding="utf-8",
@@ -94,20 +81,16 @@ def publish_mixture(name, run, root=ROOT, before=()):
     """A finished run of `train --recipe mixture-...`, which went on from those `before`: packed,
     with its card and its record; into `root`."""
     record = json.loads((run / "run.json").read_text("utf-8"))
-    box, results = root / "data/checkpoints" / name, root / "book/results" / name
-    earlier = [
-        json.loads((root / "book/results" / part / "run.json").read_text("utf-8"))
-        for part in before
-    ]
-    card = records.model_card(record, name, earlier)  # all is read before anything is written
-    results.mkdir(parents=True, exist_ok=True)
+    box, runs = root / "data/checkpoints" / name, root / "book/results/runs"
+    known = rows_of("trainings", runs)
+    # all is read before anything is written
+    card = records.model_card(record, name, [known[part] for part in before])
     save_pretrained(from_pretrained(run), box)
     (box / "model.safetensors").chmod(0o644)
     sealed(box)
     (box / NAME).unlink(missing_ok=True)  # other weights: bench/confidence.py writes it anew
     (box / "README.md").write_text(card, encoding="utf-8")
-    for file in "run.json", "log.jsonl":
-        shutil.copyfile(run / file, results / file)
+    add_training(name, run, runs)
     return record
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers import one_sentence
+from litbook.results import load_record
 from web_server import BODIES, archive, server  # noqa: F401
 
 from transformer_lit import data
@@ -271,7 +272,7 @@ def test_what_chapters_17_and_18_say_of_tatoeba():
     "run, words, pairs", [("tatoeba-fr", None, None), ("tatoeba-fr-words", 15, 50_000)]
 )
 def test_the_tatoeba_parts_are_those_of_the_recorded_runs(run, words, pairs):
-    record = json.loads(shipped(f"results/{run}/run.json").read_text(encoding="utf-8"))["data"]
+    record = load_record(run)[0]["data"]
     if sha256_file(data.tatoeba_archive()) != record["sha256"]:
         pytest.skip("another release of Tatoeba than the one that the run was trained on")
     parts = data.load("tatoeba", "fr", words, pairs)
@@ -441,12 +442,8 @@ def test_an_answer_that_training_knows_is_counted():
 
 
 def test_the_two_recorded_losses_part_as_the_page_says():
-    def log(name):
-        text = shipped(f"results/laptop-by-{name}/log.jsonl").read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.splitlines()]
-
-    sentence, pair = log("sentence"), log("pair")
-    groups = json.loads(shipped("results/laptop-by-pair/groups.json").read_text(encoding="utf-8"))
+    (_, sentence), (run, pair) = (load_record(f"laptop-by-{name}") for name in ("sentence", "pair"))
+    groups = run["groups"]
     assert (
         max(
             abs(a["train_smoothed"] - b["train_smoothed"])
@@ -460,7 +457,7 @@ def test_the_two_recorded_losses_part_as_the_page_says():
     assert (
         groups[-1]["seen"] < groups[0]["seen"] and groups[-1]["unseen"] > groups[0]["unseen"] + 0.03
     )
-    leaks = json.loads(shipped("results/tatoeba-fr/run.json").read_text(encoding="utf-8"))["data"]
+    leaks = load_record("tatoeba-fr")[0]["data"]
     assert (
         leaks["leak_by_sentence"] == 0 and 0.49 < leaks["leak_by_pair"] < 0.51
     ), "half of the test, says the page"

@@ -202,7 +202,7 @@ def test_what_the_book_names_as_shipped_is_there(name):
 
 
 def test_the_names_of_shipped_files_are_found():
-    assert len(SHIPPED) > 20 and {"data/pocket.tsv.gz", "results/tatoeba-fr/scores.json"} <= set(
+    assert len(SHIPPED) > 20 and {"data/pocket.tsv.gz", "results/bench/scores.json"} <= set(
         SHIPPED
     )
 

@@ -11,7 +11,7 @@ from transformer_lit.decoding import beam_search
 from transformer_lit.masks import BOS
 from transformer_lit.corpora.files import shipped
 from litbook.live.looks import LETTERS, beam_steps, looked_at, try_it, try_it_page
-from litbook.seen import was_seen
+from litbook.results import was_seen
 
 
 def test_a_page_shows_where_the_later_layers_looked():

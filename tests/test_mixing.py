@@ -293,4 +293,5 @@ def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(
         "mixture-fr", tmp_path / "run", tmp_path / "published", before=["mixture-fr"]
     )
     assert (box / "README.md").read_text("utf-8").count("as typed") == 2
-    assert (tmp_path / "published/book/results/mixture-fr/run.json").exists()
+    line = (tmp_path / "published/book/results/runs/trainings.jsonl").read_text("utf-8")
+    assert json.loads(line)["command"] == "as typed"

@@ -1,14 +1,13 @@
 """The whole model's settings: sizes, starts, and what decoding and the loss in blocks take from it.
 """
 
-import json
 
 import pytest
 import torch
 from helpers import sentences, small_model
+from litbook.results import load_record
 
 from transformer_lit.model import TransformerConfig, TransformerParts
-from transformer_lit.corpora.files import shipped
 from transformer_lit.recipes.recipes import RECIPES
 
 
@@ -94,6 +93,6 @@ def test_translators_for_use_start_with_a_gain_of_one():
         recipe.gain == 1.0 for recipe in RECIPES.values() if recipe.model.get("norm") == "pre"
     )
     for name in ("general-en-fr", "exp-data-all-large", "ours-by-sentence"):
-        recipe = json.loads(shipped(f"results/{name}/run.json").read_text("utf-8"))["recipe"]
+        recipe = load_record(name)[0]["recipe"]
         flat = recipe | recipe.get("training", {}) | recipe.get("model", {})
         assert (flat["norm"], flat["gain"]) == ("pre", 1.0) and flat["warmup"] > 1

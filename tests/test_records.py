@@ -1,18 +1,21 @@
-"""`runs.records` and `litbook.seen`: what a run leaves, and that pages say of recorded runs only
+"""`runs.records` and `litbook.results`: what a run leaves, and that pages say of recorded runs only
 what they hold."""
 
 import dataclasses
 import json
+import sys
 import types
+from pathlib import Path
 
 import pytest
 import torch
 
-from litbook import seen
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+import publish
+from litbook import results
 from transformer_lit.runs import records
-from transformer_lit.corpora.files import shipped
 from transformer_lit.runs.records import (
-    LICENCES, effort, hardware_name, model_card, outcome, load_record, score_lines,
+    LICENCES, effort, hardware_name, model_card, score_lines,
     write_record)
 from transformer_lit.recipes.recipes import Recipe
 
@@ -127,19 +130,19 @@ def test_one_writer_for_all_records(tmp_path):
 
 def test_seen_sentences_are_known_by_four_bytes(tmp_path):
     pairs = [(f"See {i} of it.", "") for i in range(30)]
-    seen.save_seen(pairs * 2, tmp_path)
+    publish.save_seen(pairs * 2, tmp_path)
     held = (tmp_path / "seen.bin").read_bytes()
     assert len(held) == 4 * 30 and held == b"".join(
         sorted(held[i : i + 4] for i in range(0, 120, 4))
     )
     assert all(
-        seen.was_seen(english.upper().rstrip("."), tmp_path) for english, _ in pairs
+        results.was_seen(english.upper().rstrip("."), tmp_path) for english, _ in pairs
     ), "case and end marks don't count"
-    assert not any(seen.was_seen(f"See {i} of it.", tmp_path) for i in range(30, 500))
-    assert len(seen.fingerprint("a")) == 4 and seen.fingerprint("It’s  so") == seen.fingerprint(
+    assert not any(results.was_seen(f"See {i} of it.", tmp_path) for i in range(30, 500))
+    assert len(results.fingerprint("a")) == 4 and results.fingerprint("It’s  so") == results.fingerprint(
         "It's so."
     )
-    assert seen.was_seen("I love you.") and not seen.was_seen(
+    assert results.was_seen("I love you.") and not results.was_seen(
         "The blicket is white."
     ), "None: the translator that ships"
 
@@ -152,31 +155,31 @@ BY_SENTENCE, BY_PAIR = "laptop-by-sentence", "laptop-by-pair"
 
 
 def best(name):
-    return min(load_record(name)[1], key=lambda line: line["valid_smoothed"])
+    return min(results.load_record(name)[1], key=lambda line: line["valid_smoothed"])
 
 
 def test_the_leak_flatters_the_loss_and_hides_learning_by_heart():
-    groups = json.loads(shipped(f"results/{BY_PAIR}/groups.json").read_text("utf-8"))
+    groups = results.load_record(BY_PAIR)[0]["groups"]
     assert groups[-1]["seen"] < groups[0]["seen"] and groups[-1]["unseen"] > groups[0]["unseen"]
     assert (
-        load_record(BY_SENTENCE)[1][0]["epoch"] == 1
-        and load_record(BY_SENTENCE)[0]["data"]["leak"] < load_record(BY_PAIR)[0]["data"]["leak"]
+        results.load_record(BY_SENTENCE)[1][0]["epoch"] == 1
+        and results.load_record(BY_SENTENCE)[0]["data"]["leak"] < results.load_record(BY_PAIR)[0]["data"]["leak"]
     )
     assert (
         max(best(name)["epoch"] for name in (BY_SENTENCE, BY_PAIR)) < 15
     ), "both are best earlier than the article's"
     for epoch, name in (10, BY_SENTENCE), (15, BY_PAIR):
-        assert abs(load_record(name)[1][epoch - 1]["valid_smoothed"] - TOLD[epoch]) < 0.01
+        assert abs(results.load_record(name)[1][epoch - 1]["valid_smoothed"] - TOLD[epoch]) < 0.01
 
 
 def test_our_recipe_gets_there_earlier():
-    goal, spent = best(BY_SENTENCE)["valid_smoothed"], load_record(BY_SENTENCE)[1][-1]["cpu_seconds"]
-    below = next(line for line in load_record("ours-by-sentence")[1] if line["valid_smoothed"] < goal)
+    goal, spent = best(BY_SENTENCE)["valid_smoothed"], results.load_record(BY_SENTENCE)[1][-1]["cpu_seconds"]
+    below = next(line for line in results.load_record("ours-by-sentence")[1] if line["valid_smoothed"] < goal)
     assert below["cpu_seconds"] < spent / 4
 
 
 def test_neighbouring_epochs_are_better_averaged_until_the_rate_is_zero():
-    rows = json.loads(shipped("results/tatoeba-fr/averages.json").read_text("utf-8"))
+    rows = results.load_record("tatoeba-fr")[0]["averages"]
     held = {tuple(row["epochs"]): row["loss"] for row in rows}
     assert all(held[n - 1, n] < min(held[n - 1,], held[n,]) for n in (4, 5, 6)) and held[8,] == min(
         held.values()
@@ -185,7 +188,7 @@ def test_neighbouring_epochs_are_better_averaged_until_the_rate_is_zero():
 
 def test_what_the_experiments_found():
     def row(name):
-        return types.SimpleNamespace(**outcome(f"exp-{name}"))
+        return types.SimpleNamespace(**results.outcome(f"exp-{name}"))
 
     for size in "small", "large":
         assert (
@@ -204,10 +207,10 @@ def test_what_the_experiments_found():
 
 def test_fewer_bits_answer_as_well_within_the_interval():
     for name in "bf16", "int8":
-        for row in json.loads(shipped(f"results/bench/{name}.json").read_text("utf-8"))["rows"]:
+        for row in results.load_bench(name)["rows"]:
             assert row["difference"]["low"] <= 0 <= row["difference"]["high"]
 
 
 @pytest.mark.parametrize("name, spoiled", [("tatoeba-fr", False), ("tatoeba-fr-words", True)])
 def test_only_word_lists_leave_words_unknown(name, spoiled):
-    assert ("<unk>" in shipped(f"results/{name}/hypotheses.txt").read_text("utf-8")) == spoiled
+    assert ("<unk>" in "".join(results.load_outputs("trainings", name))) == spoiled

@@ -9,7 +9,7 @@ import pytest
 from litbook import rivals
 from transformer_lit.corpora.files import shipped
 from transformer_lit.recipes.recipes import SAMPLES
-from litbook.seen import was_seen
+from litbook.results import was_seen
 
 ROOT = Path(__file__).parents[1]
 

@@ -15,7 +15,7 @@ WIDE = "The animal didn't cross the street because it was too wide."
 
 @pytest.fixture(scope="module")
 def rows():
-    return json.loads(shipped("results/tatoeba-fr/try_it.json").read_text("utf-8"))
+    return json.loads(shipped("results/bench/try_it.json").read_text("utf-8"))
 
 
 def test_the_record_holds_the_forty_sentences_and_its_judgements(rows):

@@ -16,6 +16,7 @@ import pandas as pd
 from IPython import get_ipython
 
 from litbook import figures
+from litbook.commands import typed_today
 from transformer_lit.corpora.files import shipped
 from transformer_lit.data import sentence_key, tidy
 from transformer_lit.equal_cost import SCALES, difference, gap_of
@@ -39,7 +40,7 @@ def load_sentences(table: str) -> Mapping[str, np.ndarray]:
 
 @cache
 def load_runs(table: str) -> pd.DataFrame:
-    """A row a run: tatoeba, pocket, own, trainings.
+    """A row a run: of tatoeba, pocket or own.
 
     losses: nats of each test sentence; counts: what BLEU is computed from; None where a run was
     only to choose a setting."""
@@ -65,23 +66,25 @@ def load_bench(name: str) -> dict:
     return json.loads(shipped(f"results/bench/{name}.json").read_text("utf-8"))
 
 
-def load_training(run: str) -> dict:
-    "A training: its command, recipe, data, effort, scores, and what else was measured of it."
-    return load_runs("trainings").set_index("run").loc[run].dropna().to_dict()
-
-
-def load_log(run: str) -> list[dict]:
-    "The entries of a training's log."
-    text = shipped("results/runs/trainings-logs.jsonl").read_text("utf-8")
+def lines_of(file: str, run: str) -> list[dict]:
+    "The lines that a run has in a file of JSON lines."
     start = f'{{"run": "{run}", '
+    text = shipped(f"results/runs/{file}").read_text("utf-8")
     return [
         json.loads("{" + line[len(start) :]) for line in text.splitlines() if line.startswith(start)
     ]
 
 
+def load_record(run: str) -> tuple[dict, list[dict]]:
+    """A training: its command, recipe, data, effort, scores, and what else was measured of it; and
+    the entries of its log."""
+    (record,) = lines_of("trainings.jsonl", run)
+    return record, lines_of("trainings-logs.jsonl", run)
+
+
 def outcome(run: str) -> dict:
     "A training as a row: pairs, parameters, perplexity, BLEU with the first reference."
-    record = load_training(run)
+    record, _ = load_record(run)
     loss, bleu = (
         next(s["value"] for s in record["scores"] if s["metric"].startswith(metric))
         for metric in ("cross-entropy", "BLEU")
@@ -99,7 +102,7 @@ def outcome(run: str) -> dict:
 
 def command_of(record: Mapping) -> str:
     "The command of a record as it is typed today; the record keeps the words that were typed."
-    return record["command"].replace("python tests/bench/", "python bench/")
+    return typed_today(record["command"])
 
 
 def made_by(record: Mapping) -> str:

@@ -1,12 +1,9 @@
 """What the scripts of bench/ recorded, as bars and as rows of tables."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from litbook.commands import typed_today
 from litbook import figures
-from transformer_lit.corpora.files import shipped
-from litbook.seen import was_seen
+from litbook.results import command_of, load_bench as recorded, made_by, was_seen  # noqa: F401
 
 FORMS = {"torch": "nn.Transformer"}
 RECIPES = {
@@ -15,22 +12,6 @@ RECIPES = {
     "ours": "ours",
 }
 Row = dict[str, object]
-
-
-def recorded(name: str) -> dict:
-    "What one script left in book/results/bench."
-    return json.loads(shipped(f"results/bench/{name}.json").read_text("utf-8"))
-
-
-def command_of(record: dict) -> str:
-    "The command of a record as it is typed today; the record keeps the words that were typed."
-    return typed_today(record["command"])
-
-
-def made_by(record: dict) -> str:
-    "Where a record was made, and by which command: the end of a caption."
-    where = f"{record['hardware']}, torch {record['torch']}; " if "hardware" in record else ""
-    return f"{where}made by {command_of(record)}"
 
 
 def step_rows(record: dict) -> list[Row]:

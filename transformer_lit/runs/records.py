@@ -1,8 +1,6 @@
 """What a run leaves behind: run.json, with the commit, the machine and the effort, and a page of
 words about the weights."""
 
-import json
-import math
 import os
 import platform
 import subprocess
@@ -13,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from transformer_lit.corpora.files import shipped, write_json
+from transformer_lit.corpora.files import write_json
 from transformer_lit.runtime.distributed import process
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -98,32 +96,6 @@ def write_record(
     }
     write_json(Path(folder) / "run.json", record)
     return record
-
-
-def load_record(name: str) -> tuple[dict, list[dict]]:
-    """The record of a run that comes with the book, by its folder's name, and its log, one
-    dictionary per line."""
-    folder = shipped(f"results/{name}")
-    record = json.loads((folder / "run.json").read_text("utf-8"))
-    return record, [
-        json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()
-    ]
-
-
-def outcome(name: str) -> dict:
-    """Size and outcome of a recorded training, as a row of a table: pairs, parameters, perplexity,
-    BLEU with the first reference."""
-    record, _ = load_record(name)
-    loss, bleu = (
-        next(s["value"] for s in record["scores"] if s["metric"].startswith(metric))
-        for metric in ("cross-entropy", "BLEU")
-    )
-    return {
-        "pairs": record["data"]["train"],
-        "parameters": record["parameters"],
-        "perplexity": math.exp(loss),
-        "BLEU": bleu,
-    }
 
 
 # A page about weights, for whoever finds them without the book ------------------------------------

@@ -1,7 +1,6 @@
 """What a trained translator shows of itself: the steps of its beam, where it looked, and the page
 on which to try it."""
 
-import json
 from collections.abc import Callable
 from unittest.mock import patch
 
@@ -10,9 +9,8 @@ import torch
 from transformer_lit import decoding
 from transformer_lit.attention_maps import record
 from transformer_lit.masks import BOS, EOS
-from transformer_lit.corpora.files import shipped
 from litbook.live.pages import live_view, script
-from litbook.seen import was_seen
+from litbook.results import load_bench, was_seen
 from transformer_lit.translation import Translator, answers, readable
 
 # right answers to the forty sentences of data/try_it.tsv besides our own, found by reading; any
@@ -112,5 +110,5 @@ def try_it_page(rows: list[dict] | None = None) -> str:
     """The page in book/web/views with these sentences, as HTML; None: the recorded ones of the
     translator that ships."""
     if rows is None:
-        rows = json.loads(shipped("results/tatoeba-fr/try_it.json").read_text("utf-8"))
+        rows = load_bench("try_it")
     return live_view("try_it", data=script(rows))

@@ -1,0 +1,119 @@
+"""What scripts leave under book/results/runs, the tables that `litbook.results` reads.
+
+    python bench/records.py runs/words tatoeba-fr-words     # a training's folder becomes a line
+
+A run has one line in TABLE.jsonl; what is kept of each test sentence is beside it in
+TABLE-sentences.npz, under RUN/WHAT, and what was said in TABLE-outputs.tsv.xz. A run that is there
+already is replaced."""
+
+import argparse
+import json
+import lzma
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from transformer_lit.corpora.files import write_atomic  # noqa: E402
+
+RUNS = ROOT / "book/results/runs"
+
+
+def rows_of(table: str, folder: Path = RUNS) -> dict[str, dict]:
+    "Run -> its line."
+    path = folder / f"{table}.jsonl"
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    return {row["run"]: row for row in map(json.loads, lines)}
+
+
+def outputs_of(table: str, run: str, folder: Path = RUNS) -> list[str]:
+    "What a run said."
+    with lzma.open(folder / f"{table}-outputs.tsv.xz", "rt", encoding="utf-8") as file:
+        return [line[len(run) + 1 : -1] for line in file if line.startswith(f"{run}\t")]
+
+
+def arrays_of(table: str, folder: Path = RUNS) -> dict[str, np.ndarray]:
+    "RUN/WHAT -> an array over sentences."
+    path = folder / f"{table}-sentences.npz"
+    return dict(np.load(path)) if path.exists() else {}
+
+
+def put_lines(path: Path, start: str, lines: Iterable[str]) -> None:
+    "These lines in place of those that begin so. The file is compressed if its name ends in .xz."
+    packed = path.suffix == ".xz"
+    old = path.read_bytes() if path.exists() else b""
+    text = (lzma.decompress(old) if packed and old else old).decode()
+    kept = [line for line in text.split("\n")[:-1] if not line.startswith(start)]
+    new = "".join(f"{line}\n" for line in [*kept, *lines]).encode()
+    write_atomic(path, lambda to: Path(to).write_bytes(lzma.compress(new) if packed else new))
+
+
+def add_run(
+    table: str,
+    run: str,
+    row: Mapping,
+    arrays: Mapping[str, np.ndarray] | None = None,
+    outputs: Iterable[str] | None = None,
+    log: Iterable[Mapping] | None = None,
+    folder: Path = RUNS,
+) -> None:
+    "A run with all that is kept of it. Its line comes last: a run that has one is whole."
+
+    def line(row: Mapping) -> str:
+        return json.dumps({"run": run, **row}, ensure_ascii=False)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    start = f'{{"run": "{run}", '
+    with FileLock(ROOT / ".run/records.lock"):
+        if arrays:
+            held = arrays_of(table, folder) | {f"{run}/{k}": v for k, v in arrays.items()}
+            path = folder / f"{table}-sentences.npz"
+            np.savez_compressed(part := path.with_suffix(".part.npz"), **held)
+            part.replace(path)
+        if outputs is not None:
+            lines = [f"{run}\t{text}" for text in outputs]
+            put_lines(folder / f"{table}-outputs.tsv.xz", f"{run}\t", lines)
+        if log is not None:
+            put_lines(folder / f"{table}-logs.jsonl", start, map(line, log))
+        put_lines(folder / f"{table}.jsonl", start, [line(row)])
+
+
+def add_training(run: str, made: Path, folder: Path = RUNS, every: int = 1, **measured) -> None:
+    """A training's folder becomes a line: its record, with what else was measured of it, its log,
+    of which each step that `every` divides is kept, and what it said."""
+    record = json.loads((made / "run.json").read_text("utf-8"))
+    lines = (made / "log.jsonl").read_text("utf-8").splitlines()
+    log = [
+        entry
+        for entry in map(json.loads, lines)
+        if entry.get("kind") != "step" or entry["step"] % every == 0
+    ]
+    if (made / "groups.json").exists():
+        measured["groups"] = json.loads((made / "groups.json").read_text("utf-8"))
+    said = made / "hypotheses.txt"
+    outputs = said.read_text("utf-8").split("\n")[:-1] if said.exists() else None
+    add_run("trainings", run, record | measured, outputs=outputs, log=log, folder=folder)
+
+
+def measure(run: str, **measured) -> None:
+    "Something else that was measured of a training that has its line."
+    row = rows_of("trainings")[run]
+    add_run("trainings", row.pop("run"), row | measured)
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument("folder", type=Path)
+    p.add_argument("name")
+    o = p.parse_args()
+    add_training(o.name, o.folder)
+
+
+if __name__ == "__main__":
+    main()
