@@ -103,9 +103,9 @@ def site(tmp_path_factory, translator, shipped_one, other_one):
         (folder / "_static").mkdir(exist_ok=True)
         shutil.copy(static / name, folder / "_static")
     views = first_page.running_sentence(
-        (static / "first.html").read_text("utf-8"), translator, "3 MB"
+        (static.parent / "templates" / "first.html").read_text("utf-8"), translator, "3 MB"
     ) + first_page.any_sentence(
-        (static / "ask.html").read_text("utf-8"),
+        (static.parent / "templates" / "ask.html").read_text("utf-8"),
         {"tatoeba-fr": (shipped_one, "13 MB"), "mixture-fr": (other_one, "14 MB")},
     )
     (folder / "book").mkdir()

@@ -3,6 +3,7 @@ numbers of figures, the glossary's words in the text, formulas and a Colab butto
 host's help."""
 
 import html
+import itertools
 import re
 from importlib.metadata import files
 from pathlib import Path
@@ -18,120 +19,50 @@ from litbook import figures
 MATHJAX = "tex-svg.js"  # one file, fonts inside
 LONGEST_WHOLE = 32  # letters of code that fit a line of a phone
 CHECK = re.compile(r"^\s*assert\b|\bassert_close\(|\bassert_equal\(", re.M)
-ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")
-EVERYDAY = {
-    "look",
-    "frame",
-    "hook",
-    "tag",
-    "patch",
-    "surprise",
-    "prefix",
-    "leak",
-    "memory",
-    "merge",
-    "reference",
-    "recipe",
-    "signature",
-    "split",
-    "stream",
-    "gate",
-    "kernel",
-    "binding",
-    "head",
-    "byte",
-    "cache",
-    "mask",
-    "corpus",
-    "attention",
-    "token",
-    "value",
-    "score",
-    "state",
-    "open",
-    "closed",
-    "confidence",
-    "key",
-    "decided",
-    "chain rule",
-}  # also words of every day: no link is made of them
-LIT = {  # what each chapter lights in the drawing of its margin
-    1: ("all",),
-    2: ATTENTIONS,
-    3: ("decoder_attention",),
-    4: ATTENTIONS,
-    5: ("positions", "source_embedding", "target_embedding"),
-    6: ("encoder_feed_forward", "encoder_norm", "decoder_feed_forward", "decoder_norm"),
-    7: ("encoder",),
-    8: ("decoder", "bridge"),
-    9: ("all",),
-    10: ("output", "softmax"),
-    11: ("all",),
-    12: ("all",),
-    13: ("decoder", "output", "softmax"),
-    14: ("all",),
-    15: ("source_embedding", "target_embedding"),
-    18: ("all",),
-    20: ATTENTIONS,
-    23: ("encoder", "decoder"),
-    24: ("decoder_attention", "decoder_feed_forward"),
-    25: ("encoder", "decoder", "source_embedding", "target_embedding"),
-    26: ("encoder", "decoder"),
-}
+UNLINKED = (nodes.title, nodes.reference, nodes.literal, nodes.literal_block, nodes.math, nodes.raw)
+UNLINKED += (nodes.table, nodes.caption)
 
 
-def module_of(path: Path) -> str | None:
+def notebook_of(app, docname: str) -> nbformat.NotebookNode | None:
+    path = Path(app.env.doc2path(docname)) if docname in app.env.found_docs else Path()
+    return nbformat.read(path, 4) if path.suffix == ".ipynb" else None
+
+
+def module_of(notebook) -> str | None:
     "The module that a notebook exports, from its `#| default_exp`."
-    if path.suffix != ".ipynb":
-        return None
-    for cell in nbformat.read(path, 4).cells:
-        for line in cell.source.split("\n"):
-            if line.startswith("#| default_exp "):
-                return line.split()[2]
-    return None
+    code = "\n".join(cell.source for cell in notebook.cells) if notebook else ""
+    found = re.search(r"^#\| default_exp (\S+)", code, re.M)
+    return found and found[1]
+
+
+def add_above(block, *children, classes: list[str]) -> None:
+    badge = nodes.paragraph("", "", *children, classes=classes)
+    block.parent.insert(block.parent.index(block), badge)
 
 
 def dress_cells(app, doctree) -> None:
-    """Take nbdev's `#|` lines out of the code in view; exported cells get a badge that links to
-    their file."""
+    """Take nbdev's `#|` lines out of the code in view. Exported cells get a badge that links to
+    their file, checks a mark."""
     docname = app.env.docname
-    module = module_of(Path(app.env.doc2path(docname)))
+    module = module_of(notebook_of(app, docname))
     for block in list(doctree.findall(nodes.literal_block)):
-        lines = block.astext().split("\n")
-        marks = []
-        while lines and lines[0].startswith("#|"):
-            marks.append(lines.pop(0))
-        if not marks:
-            continue
-        text = "\n".join(lines).strip("\n")
-        block.rawsource = text
-        block.children = []
-        block += nodes.Text(text)
-        exported = any(mark.startswith("#| export") for mark in marks)
-        if exported and module and text:
+        marks, code = re.match(r"((?:#\|.*(?:\n|$))*)(.*)", block.astext(), re.S).groups()
+        exported = "#| export" in marks and module
+        if marks:
+            code = code.strip("\n")
+            block.rawsource, block.children = code, []
+            block += nodes.Text(code)
+        if not code:
+            block.parent.remove(block)
+        elif exported:
             target = app.builder.get_relative_uri(docname, f"book/source/{module}")
             link = nodes.reference("", f"transformer_lit/{module}.py", refuri=target, internal=True)
-            badge = nodes.paragraph("", "exported to ", link, classes=["tl-badge"])
-            block.parent.insert(block.parent.index(block), badge)
-        if not text:
-            block.parent.remove(block)
-    for block in list(doctree.findall(nodes.literal_block)):
-        if (
-            is_plain_input(block)
-            and CHECK.search(block.astext())
-            and not re.search(r"^(def|class) ", block.astext(), re.M)
-        ):
-            long = (
-                len(block.astext().partition("\n")[0]) > 64
-            )  # the mark would lie on the first line
-            block.parent.insert(
-                block.parent.index(block),
-                nodes.paragraph(
-                    "",
-                    "✓ checked",
-                    classes=["tl-check", "tl-check-above"] if long else ["tl-check"],
-                ),
-            )
+            add_above(block, nodes.Text("exported to "), link, classes=["tl-badge"])
+        elif "cell_input" in block.parent.get("classes", []) and CHECK.search(code):
+            if not re.search(r"^(def|class) ", code, re.M):
+                wide = len(code.partition("\n")[0]) > 64  # the mark would lie on the first line
+                classes = ["tl-check", *(["tl-check-above"] if wide else [])]
+                add_above(block, nodes.Text("✓ checked"), classes=classes)
 
 
 def hold_punctuation(app, doctree) -> None:
@@ -148,35 +79,37 @@ def hold_punctuation(app, doctree) -> None:
             held += [formula, nodes.Text(mark[0])]
 
 
-def is_plain_input(block) -> bool:
-    "Is the block the input of a cell, and not an exported one?"
-    return "cell_input" in block.parent.get("classes", []) and not any(
-        "tl-badge" in node.get("classes", []) for node in block.parent.children
-    )
-
-
 def glossary_lines(app) -> dict[str, tuple[str, str, str]]:
-    """Each name in the glossary with its line, the chapter that builds it, and the entry it stands
-    in."""
+    """Each name in the glossary that links are made of, with its line, the chapter that builds it,
+    and the entry it stands in."""
     text = (Path(app.srcdir) / "book" / "glossary.md").read_text(encoding="utf-8")
+    everyday = re.search(r"^% Also words of every day.*?: (.*)\.$", text, re.M)[1].split(", ")
     block = text.partition("```{glossary}")[2].partition("```")[0]
     found = {}
     for entry in re.split(r"\n\s*\n", block.strip()):
         term, _, line = entry.strip().partition("\n")
         home = re.search(r"\]\(([\w]+)\.ipynb\)", line)
-        words = re.sub(
-            r",?\s*\[[^\]]*\]\([^)]*\)", "", line.strip()
-        )  # every link there points to a page
-        for name in re.sub(r" \(.*\)", "", term.strip()).split(
-            ", "
-        ):  # "byte-pair encoding, BPE" goes by both
-            if name not in EVERYDAY and len(name) > 1:
-                found[name] = (
-                    re.sub(r"[*`$]|\\", "", words),
-                    home[1] if home else "",
-                    term.strip(),
-                )
+        words = re.sub(r",?\s*\[[^\]]*\]\([^)]*\)", "", line.strip())  # a link leads to a page
+        words = re.sub(r"[*`$]|\\", "", words)
+        names = re.sub(r" \(.*\)", "", term.strip()).split(", ")  # "byte-pair encoding, BPE"
+        for name in names:
+            if name not in everyday and len(name) > 1:
+                found[name] = words, home[1] if home else "", term.strip()
     return found
+
+
+def takes_links(text) -> bool:
+    "Is it running text, and no code, title or link?"
+    above = [text.parent]
+    while above[-1] is not None:
+        above.append(above[-1].parent)
+    above = [node for node in above if isinstance(node, nodes.Element)]
+    classes = {name for node in above for name in node.get("classes", [])}
+    return (
+        any(isinstance(node, nodes.paragraph) for node in above)
+        and not any(isinstance(node, UNLINKED) for node in above)
+        and not classes & {"cell", "tl-badge"}
+    )
 
 
 def link_terms(app, doctree, docname: str) -> None:
@@ -184,62 +117,28 @@ def link_terms(app, doctree, docname: str) -> None:
     shows when one points at it."""
     if not re.match(r"book/\d\d_|book/preface", docname):
         return
-    anchors = {
-        name.lower(): anchor
-        for (kind, name), (_, anchor) in app.env.get_domain("std").objects.items()
-        if kind == "term"
-    }
+    objects = app.env.get_domain("std").objects.items()
+    anchors = {name.lower(): anchor for (kind, name), (_, anchor) in objects if kind == "term"}
     here, target = docname.split("/")[-1], app.builder.get_relative_uri(docname, "book/glossary")
     left = {
         name: (line, anchors[entry.lower()])
         for name, (line, home, entry) in app.env.glossary_lines.items()
         if home != here
     }
-    names = "|".join(
-        f"[{name[0]}{name[0].upper()}]{re.escape(name[1:])}"
-        for name in sorted(left, key=len, reverse=True)
-    )
+    longest = sorted(left, key=len, reverse=True)
+    names = "|".join(f"[{n[0]}{n[0].upper()}]{re.escape(n[1:])}" for n in longest)
     pattern = re.compile(rf"(?<![\w-])({names})s?(?![\w-])")
 
     def name_of(match: re.Match) -> str:
         return match[1] if match[1] in left else match[1][0].lower() + match[1][1:]
 
-    for text in list(doctree.findall(nodes.Text)):
-        above, node = [], text.parent
-        while node is not None:
-            above.append(node)
-            node = node.parent
-        if not any(isinstance(n, nodes.paragraph) for n in above) or any(
-            isinstance(
-                n,
-                (
-                    nodes.title,
-                    nodes.reference,
-                    nodes.literal,
-                    nodes.literal_block,
-                    nodes.math,
-                    nodes.raw,
-                    nodes.table,
-                    nodes.caption,
-                ),
-            )
-            or {"cell", "tl-badge"}
-            & set(n.get("classes", []) if isinstance(n, nodes.Element) else [])
-            for n in above
-        ):
-            continue
+    for text in filter(takes_links, list(doctree.findall(nodes.Text))):
         rest, made = text.astext(), []
         while match := next((m for m in pattern.finditer(rest) if name_of(m) in left), None):
             line, anchor = left.pop(name_of(match))
-            made += [
-                nodes.Text(rest[: match.start()]),
-                nodes.raw(
-                    "",
-                    f'<a class="tl-term" href="{target}#{anchor}"'
-                    f' data-line="{html.escape(line, quote=True)}">{html.escape(match[0])}</a>',
-                    format="html",
-                ),
-            ]
+            link = f"""<a class="tl-term" href="{target}#{anchor}" \
+data-line="{html.escape(line)}">{html.escape(match[0])}</a>"""
+            made += [nodes.Text(rest[: match.start()]), nodes.raw("", link, format="html")]
             rest = rest[match.end() :]
         if made:
             text.parent.replace(text, [*made, nodes.Text(rest)])
@@ -256,9 +155,7 @@ def hold_words(app, doctree) -> None:
 def parts_of_book(app) -> dict[str, str]:
     "The part that each page stands in."
     toc = yaml.safe_load((Path(app.srcdir) / "_toc.yml").read_text(encoding="utf-8"))
-    return {
-        chapter["file"]: part["caption"] for part in toc["parts"] for chapter in part["chapters"]
-    }
+    return {c["file"]: part["caption"] for part in toc["parts"] for c in part["chapters"]}
 
 
 def prepare(app) -> None:
@@ -267,33 +164,24 @@ def prepare(app) -> None:
 
 def number_figures(body: str, chapter: int | None) -> str:
     "Each caption begins with its figure's number, and each figure can be linked."
-    count = iter(range(1, 1000))
+    numbers = itertools.count(1)
 
     def number(match: re.Match) -> str:
-        label = f"{chapter}.{next(count)}" if chapter else f"{next(count)}"
-        return (
-            f'<figure id="fig-{label.replace(".", "-")}" class="tl-figure"{match[1]}'
-            f'<figcaption class="tl-caption"{match[2]}><span class="tl-number">Fig {label}</span>'
-        )
+        label = f"{chapter}.{next(numbers)}" if chapter else f"{next(numbers)}"
+        return f"""<figure id="fig-{label.replace(".", "-")}" class="tl-figure"{match[1]}\
+<figcaption class="tl-caption"{match[2]}><span class="tl-number">Fig {label}</span>"""
 
-    return re.sub(
-        r'<figure class="tl-figure"(.*?)<figcaption class="tl-caption"([^>]*)>',
-        number,
-        body,
-        flags=re.S,
-    )
+    figure = r'<figure class="tl-figure"(.*?)<figcaption class="tl-caption"([^>]*)>'
+    return re.sub(figure, number, body, flags=re.S)
 
 
 def hold_options(body: str) -> str:
     "In a caption --an-option stays on one line."
-    return re.sub(
-        r"<(figcaption|caption)\b.*?</\1>",
-        lambda found: re.sub(
-            r"(?<=\s)--[a-z][a-z-]*", r'<span class="tl-hold">\g<0></span>', found[0]
-        ),
-        body,
-        flags=re.S,
-    )
+
+    def held(found: re.Match) -> str:
+        return re.sub(r"(?<=\s)--[a-z][a-z-]*", r'<span class="tl-hold">\g<0></span>', found[0])
+
+    return re.sub(r"<(figcaption|caption)\b.*?</\1>", held, body, flags=re.S)
 
 
 def link_boxes(app, pagename: str, body: str) -> str:
@@ -305,19 +193,11 @@ def link_boxes(app, pagename: str, body: str) -> str:
 
     linked = re.sub(r'<g data-chapter="(\w+)">(.*?)</g><!--box-->', link, body, flags=re.S)
     if linked != body:  # what holds links is no picture
-        linked = re.sub(
-            r'<div role="img"( aria-label="[^"]*")>(?=<div'
-            r' class="tl-desk"><svg[^>]*aria-hidden="true"[^>]*>(?:(?!</svg>).)*<a )',
-            r'<div role="group"\1>',
-            linked,
-            flags=re.S,
-        )
-        linked = re.sub(
-            r'(<svg[^>]*) aria-hidden="true"([^>]*>(?:(?!</svg>).)*?<a href)',
-            r"\1\2",
-            linked,
-            flags=re.S,
-        )
+        drawing = r'class="tl-desk"><svg[^>]*aria-hidden="true"[^>]*>(?:(?!</svg>).)*<a '
+        picture = rf'<div role="img"( aria-label="[^"]*")>(?=<div {drawing})'
+        linked = re.sub(picture, r'<div role="group"\1>', linked, flags=re.S)
+        hidden = r'(<svg[^>]*) aria-hidden="true"([^>]*>(?:(?!</svg>).)*?<a href)'
+        linked = re.sub(hidden, r"\1\2", linked, flags=re.S)
     return linked
 
 
@@ -326,47 +206,55 @@ def chapter_number(body: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def dress_body(app, pagename, context) -> None:
+def margin_map(lit: list[str]) -> str:
+    "The architecture with a chapter's parts lit: a map, no numbered figure."
+    parts = ", ".join(lit).replace("_", " ")
+    whole = "The whole Transformer, lit."
+    alt = whole if "all" in lit else f"The Transformer; this chapter's parts are lit: {parts}."
+    drawn = figures.architecture(lit, alt=alt).html
+    drawn = re.sub(r"<figcaption.*?</figcaption>|<title>.*?</title>", "", drawn)
+    drawn = re.sub(r"<figure[^>]*>(.*)</figure>", r"\1", drawn, flags=re.S)
+    drawn = re.sub(r'<div class="tl-desk">.*?</div>', "", drawn, count=1)
+    drawn = drawn.replace(' class="tl-phone" style="display:none"', "")
+    return re.sub(r"</?g[^>]*>|<!--box-->", "", drawn)
+
+
+def lit_by(notebook) -> list[str]:
+    "What a chapter lights in its margin: the tags lit-... of its first cell."
+    tags = notebook.cells[0].metadata.get("tags", []) if notebook else []
+    return [tag.removeprefix("lit-") for tag in tags if tag.startswith("lit-")]
+
+
+def dress_body(app, pagename, context, notebook) -> None:
     "Head, margin, numbers of figures."
-    body = context.get("body")
-    if not body:
-        return
+    body = context.get("body") or ""
     chapter = chapter_number(body)
     body = link_boxes(app, pagename, hold_options(number_figures(body, chapter)))
     if chapter or "<h1>Workshop: " in body:
         part = app.env.book_parts.get(pagename, "")
         body = body.replace("<h1>", f'<p class="tl-part">Part {html.escape(part)}</p>\n<h1>', 1)
-        if lit := LIT.get(chapter or 0):
-            drawn = re.sub(
-                r"<figcaption.*?</figcaption>|<title>.*?</title>",
-                "",
-                figures.architecture(
-                    lit,
-                    alt=(
-                        "The whole Transformer, lit."
-                        if "all" in lit
-                        else "The Transformer; this chapter's parts are lit: "
-                        + ", ".join(lit).replace("_", " ")
-                        + "."
-                    ),
-                ).html,
-            )
-            drawn = re.sub(
-                r"<figure[^>]*>(.*)</figure>", r"\1", drawn, flags=re.S
-            )  # a map, no numbered figure
-            drawn = re.sub(r'<div class="tl-desk">.*?</div>', "", drawn, count=1).replace(
-                ' class="tl-phone" style="display:none"', ""
-            )
-            context["secondary_sidebar_items"] = [
-                "map.html",
-                *context.get("secondary_sidebar_items", []),
-            ]
-            context["tl_map"] = re.sub(r"</?g[^>]*>|<!--box-->", "", drawn)
+        if lit := lit_by(notebook):
+            context["tl_map"] = margin_map(lit)
+            more = context.get("secondary_sidebar_items", [])
+            context["secondary_sidebar_items"] = ["map.html", *more]
     context["body"] = body
 
 
 def asks_thebe(file) -> bool:
     return "thebe" in f"{getattr(file, 'filename', file)} {getattr(file, 'attributes', '')}".lower()
+
+
+def colab_button(app, pagename, pathto) -> dict:
+    slug = "/".join(app.config.repository_address.split("/")[3:])
+    there = f"https://colab.research.google.com/github/{slug}/blob/main/{pagename}.ipynb"
+    return {
+        "type": "link",
+        "text": "Open in Colab",
+        "tooltip": "Open this chapter in Colab",
+        "icon": "fas fa-play",
+        "label": "colab-button",
+        "url": there if slug else f"{pathto('book/preface')}#in-colab",
+    }
 
 
 def dress_page(app, pagename, templatename, context, doctree) -> None:
@@ -375,28 +263,14 @@ def dress_page(app, pagename, templatename, context, doctree) -> None:
     the notebook as it is in the repository."""
     for kind in ("script_files", "css_files"):
         context[kind] = [file for file in context.get(kind, []) if not asks_thebe(file)]
-    dress_body(app, pagename, context)
-    source = app.env.doc2path(pagename) if pagename in app.env.found_docs else ""
-    if str(source).endswith(".ipynb") and "header_buttons" in context:
-        slug = "/".join(app.config.repository_address.split("/")[3:])
-        context["header_buttons"].insert(
-            0,
-            {
-                "type": "link",
-                "text": "Open in Colab",
-                "tooltip": "Open this chapter in Colab",
-                "icon": "fas fa-play",
-                "label": "colab-button",
-                "url": (
-                    f"https://colab.research.google.com/github/{slug}/blob/main/{pagename}.ipynb"
-                    if slug
-                    else f"{context['pathto']('book/preface')}#in-colab"
-                ),
-            },
-        )
+    notebook = notebook_of(app, pagename)
+    dress_body(app, pagename, context, notebook)
+    if notebook and "header_buttons" in context:
+        context["header_buttons"].insert(0, colab_button(app, pagename, context["pathto"]))
         for button in (b for group in context["header_buttons"] for b in group.get("buttons", [])):
             if button.get("label") == "download-source-button":
-                button["url"] = context["pathto"](f"downloads/{Path(source).name}", 1)
+                name = f"downloads/{pagename.split('/')[-1]}.ipynb"
+                button["url"] = context["pathto"](name, 1)
 
 
 def copy_mathjax(app, error) -> None:
