@@ -294,16 +294,10 @@ def test_a_recorded_run_says_what_it_was(folder):
     ), "a path of one machine"
 
 
-def test_contributing_lists_the_time_of_every_chapter():
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    for path in (ROOT / "book").glob("[0-9]*.ipynb"):
-        assert f"`{path.stem}`" in text, f"{path.stem} is missing from the table of times"
-
-
 def test_each_chapter_has_a_cell_whose_figure_stands_on_its_card():
     import build
 
-    for path in build.chapters(1, 26):
+    for path in build.chapters("1", "26"):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         shown = [cell["id"] for cell in cells if "card" in cell["metadata"].get("tags", [])]
         assert len(shown) == 1, f"{path.stem}: the tag `card` stands on {shown or 'no cell'}"
