@@ -5,7 +5,6 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from transformer_lit import options
 from transformer_lit.runtime import devices, distributed
 from transformer_lit.runtime.devices import decoding_precision, default_device
 from transformer_lit.runtime.distributed import init_process_group
@@ -33,7 +32,7 @@ def test_nobody_asked(cuda, mps, kind, machine):
 
 def test_what_is_asked_for_is_taken_where_it_is_there(machine):
     machine(cuda=True, mps=True)
-    assert [default_device(name).type for name in options.DEVICE["choices"]] == [
+    assert [default_device(name).type for name in ("auto", "cpu", "cuda", "mps")] == [
         "cuda",
         "cpu",
         "cuda",

@@ -18,7 +18,7 @@ from helpers import one_sentence
 from transformer_lit import data
 from transformer_lit.corpora import download, files
 from transformer_lit.recipes import prepare, training_sets
-from transformer_lit.recipes import large_runs
+from transformer_lit import cli
 from transformer_lit.runs import lock
 from transformer_lit.corpora import store as store_
 
@@ -311,26 +311,10 @@ def test_a_killed_worker_is_one_sentence_and_the_shards_are_kept(
 
 
 def test_the_command_stops_in_time_while_it_prepares(small, own, tmp_path, capsys):
-    given = [
-        "--corpus",
-        small.corpus,
-        "--store",
-        str(tmp_path / "store"),
-        "--folder",
-        str(tmp_path / "run"),
-        "--minutes",
-        "0",
-        "--vocabulary",
-        "400",
-        "--sample",
-        "400",
-        "--size",
-        "tiny",
-    ]
-    assert (
-        large_runs.run_command(given) == 75
-        and "goes on with the same command" in capsys.readouterr().out
-    )
+    given = f"train --recipe {small.corpus} --data-dir {tmp_path / 'store'} --max-minutes 0"
+    given += f" --output-dir {tmp_path / 'run'} --with size=400 --with sample=400 --size tiny"
+    assert cli.main(given.split()) == 75
+    assert "the same command resumes" in capsys.readouterr().err
     assert (tmp_path / "store.part" / "progress.json").exists() and not (
         tmp_path / "store"
     ).exists()
@@ -366,19 +350,9 @@ def test_a_preparation_that_is_refused_leaves_nothing(own, tmp_path, content, ca
     folder.mkdir()
     (folder / ("x.tsv.gz" if content[:1] == b"\x1f" else "x.tsv")).write_bytes(content)
     before = sorted(tmp_path.rglob("*"))
-    given = [
-        "--corpus",
-        str(folder),
-        "--store",
-        str(tmp_path / "runs" / "store"),
-        "--folder",
-        str(tmp_path / "runs" / "run"),
-        "--vocabulary",
-        "300",
-        "--size",
-        "tiny",
-    ]
-    assert large_runs.run_command(given) == 1
+    given = f"train --recipe {folder} --data-dir {tmp_path / 'runs' / 'store'} --size tiny"
+    given += f" --output-dir {tmp_path / 'runs' / 'run'} --with size=300"
+    assert cli.main(given.split()) == 1
     said = capsys.readouterr()
     assert one_sentence(said.err) and not said.out, said
     assert sorted(tmp_path.rglob("*")) == before, "a refused command has changed something"

@@ -347,7 +347,7 @@ def run_translate(
     if file:
         open(file, "rb").close()  # before a model is loaded
     translator, folder = load_translator(model, device)
-    search = dict(beam_size=beam_size, batch_size=256 // beam_size)  # memory grows with both
+    search = dict(beam_size=beam_size, batch_size=min(64, 256 // beam_size))  # a matter of memory
     translate = partial(translator.translate, **search)
     if show_confidence:
         from transformer_lit.serving import confidence
@@ -380,7 +380,7 @@ def run_evaluate(
 
     usual = "pocket" if test_set == "pocket" else "tatoeba-fr"
     translator, folder = load_translator(model or Path(usual), device)
-    search = dict(beam_size=beam_size, batch_size=256 // beam_size, precision="fp32")
+    search = dict(beam_size=beam_size, batch_size=min(64, 256 // beam_size), precision="fp32")
     translate = partial(translator.translate, **search)
     own = (folder / own_report.TEST).is_file()
     test_set = test_set or ("own" if own else "tatoeba")
@@ -419,13 +419,16 @@ def run_export(output: Path, model=Path("tatoeba-fr"), quantization="float32") -
 
 def exit_status(run: Callable[[], int]) -> int:
     "Run a command: a mistake is one sentence and status 1, Ctrl-C 130; anything else is raised."
+    status = 0
     try:
-        status = run()
-        sys.stdout.flush()
+        try:
+            status = run()
+        finally:  # here a reader that is gone, as after `| head`, is no mistake
+            sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader is gone, as after `| head`
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return status
     except KeyboardInterrupt:
         print("\ntransformer-lit: interrupted; train resumes by the same command", file=sys.stderr)
         return INTERRUPTED
@@ -449,11 +452,15 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in sys.stdout, sys.stderr:
         if hasattr(stream, "reconfigure"):  # into a file as it came, whatever the locale
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
-    typed = vars(build_parser().parse_args(arguments))
-    run = typed.pop("run")
-    if run is run_train:
-        typed["command"] = shlex.join(["transformer-lit", *arguments])
-    return exit_status(partial(run, **typed))
+
+    def run_command() -> int:
+        typed = vars(build_parser().parse_args(arguments))
+        run = typed.pop("run")
+        if run is run_train:
+            typed["command"] = shlex.join(["transformer-lit", *arguments])
+        return run(**typed)
+
+    return exit_status(run_command)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,10 @@ def build_experiment(
     experiment = experiment_for(corpus, preset, size)
     if family_of(corpus) == "mixture":
         experiment = MixtureExperiment(**vars(experiment))
-    training = replace(experiment.training, precision=resolve_precision("auto", default_device(device)))
+    place = default_device(device)
+    precision = resolve_precision("auto", place)
+    compiled = "dynamic" if place.type == "cuda" and precision == "bf16" else False
+    training = replace(experiment.training, precision=precision, compile=compiled)
     return change_settings(replace(experiment, training=training), settings, corpus)
 
 

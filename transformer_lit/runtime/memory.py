@@ -1,53 +1,12 @@
-"""How much fits: micro-batches that a device has room for, the most memory that was held, and what
-a processor can multiply."""
+"""The most memory that was held, and what a processor can multiply."""
 
 import contextlib
 import math
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
-
-from transformer_lit.training import TrainingConfig, add_gradient
-from transformer_lit.runtime.distributed import process
-
-
-def fits(model: nn.Module, source: Tensor, target: Tensor, config: TrainingConfig) -> bool:
-    """Is there memory for a step with these rows, Adam's two means for each weight included? Leaves
-    no gradient behind."""
-    try:
-        means = [torch.empty_like(weight) for weight in model.parameters() for _ in range(2)]
-        add_gradient(model, source, target, config)
-        return len(means) > 0  # held until here
-    except torch.OutOfMemoryError:
-        return False
-    finally:
-        model.zero_grad()
-
-
-def micro_batches_that_fit(
-    model: nn.Module, hardest: Iterable[tuple[Tensor, Tensor]], config: TrainingConfig
-) -> int:
-    """Into how many micro-batches each batch must be cut to fit this device: 1, 2, 4, ...
-
-    hardest: source (n, S) and target (n, T) of the batches that need most memory. This process
-    takes its share of their rows. MemoryError if one row alone has no room."""
-    device, (_, world) = next(model.parameters()).device, process()
-    parts = 1
-    for source, target in hardest:
-        while True:
-            rows = max(1, math.ceil(len(source) / (world * parts)))
-            if fits(model, source[:rows].to(device), target[:rows].to(device), config):
-                break
-            parts *= 2
-            if parts >= 2 * len(source):
-                raise MemoryError(
-                    "one sentence alone is too much for this device: take a smaller model"
-                )
-    return parts
 
 
 def peak_memory_mb() -> dict[str, float]:
