@@ -189,7 +189,7 @@ def from_pretrained(folder: str | Path | None = None) -> Translator:
     if not (path.exists() and file.exists()):
         raise FileNotFoundError(
             f"no trained translator in {folder}: train one with "
-            f"transformer-lit train --folder {folder}")
+            f"transformer-lit train --output-dir {folder}")
     kept = saved.described(path)
     config = saved.configuration(TransformerConfig, kept["config"], path)
     weights.must_fit(file, config)

@@ -7,6 +7,7 @@ import re
 OLD_OPTIONS = {
     "python tests/bench/": "python bench/",
     "python -m transformer_lit.wmt --corpus": "transformer-lit train --recipe",
+    "-m transformer_lit.wmt --corpus": "-m transformer_lit train --recipe",
     "--data tatoeba --pairs 50000": "--recipe words",
     "--way ours": "--preset modern",
     "--way paper": "--preset paper",
