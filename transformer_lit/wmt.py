@@ -50,7 +50,7 @@ def gather(store: TokenStore, batch: np.ndarray) -> tuple[Tensor, Tensor]:
     source, target = (np.full((len(batch), n), PAD, np.int64)
                       for n in (S, T))
     for row, i in enumerate(batch.tolist()):
-        source_ids, target_ids = store.sides(i)
+        source_ids, target_ids = store.ids(i)
         source[row, :len(source_ids)] = source_ids
         target[row, :len(target_ids)] = target_ids
     return torch.from_numpy(source), torch.from_numpy(target)
