@@ -10,12 +10,14 @@ export PYTHONDONTWRITEBYTECODE = 1
 export OMP_NUM_THREADS = $(THREADS)
 
 # `alone` wants another 1 GB and the time of all chapters, so `make test` leaves it out.
-.PHONY: help book test test-fast chapter alone mutants faults replicate serve pdf epub export text notebook address wheel clean
+.PHONY: help book test test-fast chapter alone mutants faults replicate serve pdf epub export text notebook exercise address wheel check ci clean
 
 help:
 	@echo "make book            execute what changed and build the book"
 	@echo "make pdf             the built book on A4: _build/paper/the-literate-transformer.pdf; wants Chromium"
 	@echo "make epub            the built book for an e-reader, beside it"
+	@echo "make check           a minute: style, directions of imports, types, notebooks as files"
+	@echo "make ci              what the README says, on a clean checkout: make clean, then make test"
 	@echo "make test            the book, every chapter, every test"
 	@echo "make test-fast       the fast tests, some minutes on two cores"
 	@echo "make chapter N=03    execute one chapter"
@@ -25,6 +27,7 @@ help:
 	@echo "make alone           each chapter as Colab runs it: an empty folder, the notebook, the wheel"
 	@echo "make serve           look at the book on http://localhost:8000"
 	@echo "make text N=03       a chapter as text, to edit; make notebook N=03 takes it back"
+	@echo "make exercise N=03   one more exercise in that text, to be filled in"
 	@echo "make export          chapters to package"
 	@echo "make wheel           the package as one file, in dist/"
 	@echo "make address URL=... set the repository's address everywhere"
@@ -49,6 +52,15 @@ book: execute
 pdf epub: $(VENV)/ready
 	@test -f _build/html/index.html || $(MAKE) book
 	@$(BIN)/python tools/$@.py
+
+check: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/python -m mypy
+	$(BIN)/python -m pytest tests/test_book.py tests/test_budget.py
+
+ci: clean test
+	@test -z "$$(git status --porcelain)" || { git status --short; echo "the build has changed the working tree: it must not"; exit 1; }
 
 test: book
 	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal
@@ -81,6 +93,9 @@ export: $(VENV)/ready
 text: $(VENV)/ready
 	@$(BIN)/python tools/text.py out $(N)
 
+exercise: $(VENV)/ready
+	@$(BIN)/python tools/text.py exercise $(N)
+
 notebook: $(VENV)/ready
 	@$(BIN)/python tools/text.py in $$(ls .run/text/$(N)*.py)
 
@@ -92,6 +107,6 @@ wheel: $(VENV)/ready
 	@$(BIN)/python -c 'import sys; sys.path.insert(0, "tools"); import build; print(build.make_wheel(build.ROOT / "dist"))'
 
 clean:
-	rm -rf .run/out .run/work .run/site .run/peek _build dist $(if $(ALL),.run)
+	rm -rf .run/out .run/work .run/site .run/look _build dist $(if $(ALL),.run)
 	$(if $(ALL),test ! -e "$(VENV)/ready" || rm -rf "$(VENV)")
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

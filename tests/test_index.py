@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_lit.corpora.files import sha256_file
+from litbook.results import load_record, load_runs
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -151,15 +151,13 @@ def undeclared(thing, where="") -> list[str]:
 
 
 def test_every_record_names_its_commit_or_says_why_it_has_none():
-    held = sorted((ROOT / "book" / "results").glob("**/*.json"))
-    assert len(held) > 55, "the records are not where they were"
-    nameless = [
-        said
-        for path in held
-        for said in undeclared(
-            json.loads(path.read_text(encoding="utf-8")), path.relative_to(ROOT).as_posix()
-        )
-    ]
+    results = ROOT / "book" / "results"
+    held = {path.name: path.read_text(encoding="utf-8") for path in results.glob("**/*.json")}
+    for path in set(results.glob("*/*.jsonl")) - set(results.glob("*/*-logs.jsonl")):
+        lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        held |= {f"{path.name}:{number}": line for number, line in lines}
+    assert len(held) > 500, "the records are not where they were"
+    nameless = [said for name, text in held.items() for said in undeclared(json.loads(text), name)]
     assert not nameless, "commit, then record again from there:\n" + "\n".join(nameless)
     for card in (ROOT / "data" / "checkpoints").glob("*/README.md"):
         text = card.read_text(encoding="utf-8")
@@ -202,96 +200,44 @@ def test_what_the_book_names_as_shipped_is_there(name):
 
 
 def test_the_names_of_shipped_files_are_found():
-    assert len(SHIPPED) > 20 and {"data/pocket.tsv.gz", "results/bench/scores.json"} <= set(
-        SHIPPED
-    )
+    assert {"data/pocket.tsv.gz", "data/checksums.tsv"} <= set(SHIPPED)
 
 
-RUNS = sorted(
-    p
-    for p in (ROOT / "book" / "results").iterdir()
-    if p.is_dir() and p.name not in ("bench", "fair")
-)
+def test_every_record_of_the_table_is_there_and_every_record_stands_in_it():
+    results = ROOT / "book" / "results"
+    rows = re.findall(r"^\| (`.*?) \|", (results / "README.md").read_text("utf-8"), re.M)
+    names = {name for row in rows for name in re.findall(r"`([\w./-]+)`", row)}
+    trainings = (results / "runs" / "trainings.jsonl").read_text("utf-8").splitlines()
+    runs = {json.loads(line)["run"] for line in trainings}
+    missing = [n for n in names if "NAME" not in n and n[0] != "-"]
+    missing = [n for n in missing if n not in runs and not (results / n).exists()]
+    assert len(names) > 10 and not missing, f"the table names {missing}"
+    patterns = [re.escape(name).replace("NAME", ".*") for name in names]
+    files = {f"bench/{path.name}" for path in (results / "bench").iterdir()}
+    unknown = {n for n in files | runs if not any(re.match(p, n) for p in patterns)}
+    assert not unknown, f"by which commands were {unknown} made? book/results/README.md"
 
 
-def test_every_recorded_run_of_the_table_is_there():
-    table = re.search(
-        r"^\| record \| chapter.*?\n\n",
-        (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
-        re.M | re.S,
-    )[0]
-    names = set(
-        re.findall(
-            r"`([\w./-]+)`",
-            "\n".join(line.split("|")[1] for line in table.strip().splitlines()[2:]),
-        )
-    )
-    missing = [
-        n
-        for n in names
-        if "NAME" not in n and n[0] != "." and not (ROOT / "book" / "results" / n).exists()
-    ]
-    assert (
-        len(names) > 10 and not missing
-    ), f"CONTRIBUTING's table of records names {missing}, and they are missing"
+FACTS = "command commit seed data hardware torch parameters tokens flops seconds tokens_per_second"
 
 
-@pytest.mark.parametrize("folder", RUNS, ids=lambda p: p.name)
-def test_a_recorded_run_says_what_it_was(folder):
-    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    for key in (
-        "command",
-        "commit",
-        "seed",
-        "data",
-        "hardware",
-        "torch",
-        "parameters",
-        "tokens",
-        "flops",
-        "seconds",
-        "tokens_per_second",
-        "scores",
-    ):
-        if key == "scores" and folder.name.startswith(
-            "mixture-"
-        ):  # scored as it is packed, on each kind of text
-            box = (
-                folder.name.removesuffix("-first").removesuffix("-second").removesuffix("-third")
-            )  # what went on from it is scored, and not the part itself
-            told = json.loads(
-                (ROOT / f"book/results/bench/domains-{box}.json").read_text(encoding="utf-8")
-            )
-            assert (
-                told["weights"] == sha256_file(ROOT / "data/checkpoints" / box / "model.safetensors")
-                and len(told["tests"]) == 8
-            )
-        else:
-            assert run.get(key), f"{folder.name}/run.json lacks {key}"
+@pytest.mark.parametrize("run", load_runs("trainings").to_dict("records"), ids=lambda r: r["run"])
+def test_a_recorded_training_says_what_it_was(run):
+    facts = FACTS.split() + ([] if run["run"].startswith("mixture-") else ["scores"])
+    assert not [fact for fact in facts if not run[fact]], f"{run['run']} lacks a fact"
     assert re.fullmatch(r"[0-9a-f]{64}", run["data"]["sha256"])
-    assert (
-        run["flops"] == 6 * run["parameters"] * run["tokens"]
-    ), "flops are six a parameter and token"
-    assert all(
-        "signature" in s for s in run["scores"] if s["metric"] == "BLEU"
-    ), "a BLEU without a signature can't be compared"
-    log = [
-        json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
-    steps = [e["step"] for e in log if e["kind"] == "step"]
-    epochs = [e["epoch"] for e in log if e["kind"] == "epoch"]
-    if steps:
-        assert steps == list(
-            range(steps[0], steps[-1] + 1, steps[0])
-        ), "a step is missing from the log, or stands there twice"
-    else:
-        assert (
-            epochs == list(range(1, len(epochs) + 1)) != []
-        ), "an epoch is missing from the log, or stands there twice"
+    assert run["flops"] == 6 * run["parameters"] * run["tokens"], "six a parameter and token"
+    bleu = [score for score in run["scores"] or [] if score["metric"] == "BLEU"]
+    assert all("signature" in s for s in bleu), "a BLEU without a signature can't be compared"
+    _, log = load_record(run["run"])
+    for kind, number in (("step", "step"), ("epoch", "epoch")):
+        places = [entry[number] for entry in log if entry["kind"] == kind]
+        if places:
+            whole = list(range(places[0], places[-1] + 1, places[0]))
+            assert places == whole, f"of {kind}s one is missing from the log, or stands there twice"
+            break
     assert log[-1]["tokens"] == run["tokens"]
-    assert not re.search(
-        r"/(home|root|tmp|Users|work)/", (folder / "run.json").read_text()
-    ), "a path of one machine"
+    assert not re.search(r"/(home|root|tmp|Users|work)/", json.dumps(run)), "a path of one machine"
 
 
 def test_each_chapter_has_a_cell_whose_figure_stands_on_its_card():
