@@ -62,7 +62,7 @@ check: $(VENV)/ready
 ci: clean test
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "the build has changed the working tree: it must not"; exit 1; }
 
-test: book
+test: check book
 	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal
 
 test-fast: $(VENV)/ready
