@@ -83,16 +83,10 @@ def test_a_file_that_cant_be_written_leaves_the_old_one(tmp_path, monkeypatch):
         part.write_text("ha")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(OSError, match="the old one stands: the disk is full"):
+    with pytest.raises(OSError, match="can't be written: .*No space left"):
         files.write_atomic(path, full)
     with pytest.raises(TypeError):
         files.write_json(path, {"no JSON": object()})
-    with pytest.raises(OSError) as caught:
-        files.write_atomic(tmp_path / "new.json", full)
-    assert str(caught.value).endswith(
-        "new.json can't be written: the disk is full"
-    ), "there was no old one"
-
     def stopped(part):
         part.write_text("ha")
         raise KeyboardInterrupt
@@ -102,15 +96,9 @@ def test_a_file_that_cant_be_written_leaves_the_old_one(tmp_path, monkeypatch):
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["run.json"]
 
 
-def test_it_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
-    order = []
-    sync, move = os.fsync, os.replace
-    monkeypatch.setattr(os, "fsync", lambda handle: (order.append("on the disk"), sync(handle)))
-    monkeypatch.setattr(
-        os, "replace", lambda one, other: (order.append("its name"), move(one, other))
-    )
-    files.write_text(tmp_path / "a", "x")
-    assert order == [
-        "on the disk",
-        "its name",
-    ], "a power cut would leave an empty file under the real name"
+@pytest.mark.parametrize("text", ["", "{", "[1]", "[" * 100_000, b"\xff"])
+def test_another_file_than_an_object_is_named(text, tmp_path):
+    path = tmp_path / "translator.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match="translator.json"):
+        files.read_json(path)

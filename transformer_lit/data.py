@@ -19,7 +19,7 @@ from .corpora.published import (
     AGAIN, MULTI30K_PARTS, OLDER_NEWS, multi30k_file, newstest_files,
     news_sides, tatoeba_archive, tatoeba_text)
 from .corpora.download import find_cached
-from .corpora.texts import damage, unpacked
+from .corpora.texts import damage, read_all
 
 TextPair = tuple[str, str]  # English, the other language
 
@@ -52,7 +52,7 @@ def read_lines(path: Path) -> list[str]:
     "The tidied lines of a gzipped text."
     try:
         with damage(path, AGAIN), gzip.open(path) as file:
-            text = unpacked(file, path).decode("utf-8-sig")
+            text = read_all(file, path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} can't be read ({error}): "
                          f"{AGAIN}") from None

@@ -1,10 +1,9 @@
 """Files: what comes with the book, their hashes, and files that are written whole or not at all."""
 
-import hashlib
 import errno
+import hashlib
 import json
 import os
-import re
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -15,21 +14,21 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 def shipped(name: str) -> Path:
     """A file or folder that comes with the book: "results/...", "web/views/..." or "data/...", in a
     checkout and in an installed package."""
-    here = Path(str(files("transformer_lit")))
+    package = Path(str(files("transformer_lit")))
     folder, _, rest = name.partition("/")
-    checkout = here.parent / (f"book/{folder}" if folder in ("results", "web") else folder)
-    root = here / "_shipped" / folder
-    return (root if root.exists() else checkout) / rest
+    installed = package / "_shipped" / folder
+    if installed.exists():
+        return installed / rest
+    return package.parent / (f"book/{folder}" if folder in ("results", "web") else folder) / rest
 
 
 def sha256_file(path: Path | str) -> str:
-    """SHA-256 of a file, as 64 hexadecimal digits, read in pieces so that two gigabytes need no
-    memory."""
-    found = hashlib.sha256()
+    "SHA-256 of a file, as 64 hexadecimal digits, read in pieces."
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def cache_dir() -> Path:
@@ -39,31 +38,20 @@ def cache_dir() -> Path:
 
 
 def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
-    """`write` a file beside `path`, then put it in its place at once.
-
-    A stop or a full disk on the way leaves the old file as it was. Raises OSError if the new one
-    can't be written."""
+    """`write` a file beside `path`, then put it in its place at once: whatever goes wrong on the
+    way, the old file stands."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     try:
         part.touch()
-        mode = part.stat().st_mode  # as any new file has it
+        mode = part.stat().st_mode  # as any new file has it; safetensors gives it another
         write(part)
         part.chmod(mode)
-        with part.open("r+b") as file:
-            os.fsync(file.fileno())  # on the disk, not on its way there
         os.replace(part, path)
-    except BaseException as error:
+    except Exception as error:
+        raise OSError(f"{path} can't be written: {error}") from error
+    finally:
         part.unlink(missing_ok=True)
-        if not isinstance(error, Exception):
-            raise  # Ctrl-C
-        full = getattr(error, "errno", None) in FULL or re.search(
-            "No space left|os error 28", str(error)
-        )  # safetensors keeps the words alone
-        why = "the disk is full" if full else str(error)
-        raise OSError(
-            f"{path} can't be written{', the old one stands' * path.exists()}: {why}"
-        ) from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -74,3 +62,14 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, record: object, indent: int | None = 1) -> None:
     "A record as JSON with a line feed at its end, whole or not at all."
     write_text(path, json.dumps(record, indent=indent, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> dict:
+    "The object in a JSON file. ValueError names the file if it holds something else."
+    try:
+        record = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"{path} holds JSON, and not an object")
+    return record
