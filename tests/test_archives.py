@@ -1,6 +1,7 @@
 """Parallel text as it comes: plain, packed, inside a tar, whole and damaged."""
 
 import gzip
+import io
 import lzma
 import tarfile
 import tracemalloc
@@ -73,6 +74,14 @@ def test_a_line_ends_at_the_newline_byte_and_nowhere_else(tmp_path):
         ("B\ufffdd.", "Mal."),
         ("Alone.", ""),
     ]
+
+
+def test_a_line_without_end_is_no_text(monkeypatch):
+    monkeypatch.setattr(texts, "MAX_LINE", 20)
+    for end in b"", b"\n", b"\r\n":
+        assert list(texts.text_lines(io.BytesIO(b"x" * 20 + end), "text")) == ["x" * 20]
+        with pytest.raises(ValueError, match="line 2 of text has over 20 bytes"):
+            list(texts.text_lines(io.BytesIO(b"Go.\n" + b"x" * 21 + end), "text"))
 
 
 def test_texts_are_found_in_any_folder_of_a_tar_and_unpacked_twice(tmp_path):

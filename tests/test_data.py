@@ -21,7 +21,7 @@ from web_server import BODIES, archive, server  # noqa: F401
 
 from transformer_lit import data
 from transformer_lit import cli
-from transformer_lit.corpora import published as corpora, texts
+from transformer_lit.corpora import published as corpora
 from transformer_lit.corpora.files import sha256_file, shipped
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -530,12 +530,10 @@ def pretend(folder=None):
 @pytest.mark.parametrize(
     "spoilt, words",
     [
-        ("é".encode("latin-1"), "standard input is not UTF-8 text"),
-        ("Good morning.".encode("utf-16"), "standard input is not UTF-8 text"),
-        ("Hi.\n".encode("utf-16-le"), "zero bytes"),
-        (b"x" * 20_001, "over 20,000 characters"),
+        ("é".encode("latin-1"), "standard input isn't UTF-8"),
+        ("Good morning.".encode("utf-16"), "standard input isn't UTF-8"),
     ],
-    ids=["latin-1", "utf-16", "utf-16 without a mark", "one long line"],
+    ids=["latin-1", "utf-16"],
 )
 def test_standard_input_is_utf_8_whatever_the_locale(spoilt, words, capsys, monkeypatch):
     monkeypatch.setattr(
@@ -557,28 +555,9 @@ def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text), encoding="utf-8"))
     assert cli.main(["translate"]) == 0
     assert capsys.readouterr().out == "I'M HUNGRY.\nHI.\n" * 2
-    lone = list(texts.text_lines(io.BytesIO(b"One\rtwo.\r\nThree.\n"), "text"))
-    assert lone == ["One\rtwo.", "Three."], "as many lines go out as came in"
-    with pytest.raises(ValueError, match="carriage returns alone"):
-        list(texts.text_lines(io.BytesIO(b"One.\rTwo.\r"), "text"))
-    good = texts.text_lines(io.BytesIO(b"One.\nTwo\xe9.\n"), "text")
-    assert next(good) == "One.", "a line has its answer before a bad one comes"
-    with pytest.raises(ValueError, match="line 2 of text is not UTF-8"):
-        next(good)
-    for end in b"", b"\n", b"\r\n":
-        assert [
-            len(line) for line in texts.text_lines(io.BytesIO(b"x" * 20 + end), "text", 20)
-        ] == [20]
-        for strict in True, False:
-            with pytest.raises(ValueError, match="line 1 of .* over 20 "):
-                list(texts.text_lines(io.BytesIO(b"x" * 21 + end), "text", 20, strict))
     path = tmp_path / "fra-eng.zip"
     path.write_bytes(archive("\ufeffGo.\tVa !\n"))
     assert data.read_tatoeba(path) == [("Go.", "Va !")]
-
-
-def loaded(folder=None):
-    raise AssertionError("the model is loaded before the mistake is said")
 
 
 @pytest.mark.parametrize("language", ["fr", "de"])
@@ -620,31 +599,6 @@ def test_a_reader_that_goes_away_is_no_error():
     assert done.stdout.readline() == "0\n"
     done.stdout.close()
     assert done.stderr.read() == "" and done.wait() == 0
-
-
-def test_evaluate_writes_a_report(made_up, tmp_path, capsys, monkeypatch):
-    pytest.importorskip("sacrebleu")
-    monkeypatch.setattr(
-        "transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend)
-    )
-    out = tmp_path / "scores.json"
-    out.write_text("a diary")
-    assert (
-        cli.main(["evaluate", "--set", "multi30k", "--out", str(out)]) == 1
-        and out.read_text() == "a diary"
-    )
-    assert "no report of scores" in capsys.readouterr().err
-    out.write_text('{"set": "an older report", "one": []}')
-    assert cli.main(["evaluate", "--set", "multi30k", "--out", str(out), "--beam", "1"]) == 0
-    report = json.loads(out.read_text(encoding="utf-8"))
-    assert report["set"] == "multi30k" and report["beam"] == 1 and report["sentences"] == 2
-    assert {score["metric"] for score in report["one"]} == {"BLEU", "chrF"}
-    said = capsys.readouterr().out
-    assert "BLEU" in said and "nrefs:1" in said and not list(tmp_path.glob("*.part"))
-
-
-def stop(error, options):
-    raise error
 
 
 def test_a_first_sentence_waits_for_nothing_that_it_does_not_need():

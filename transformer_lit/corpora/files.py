@@ -1,14 +1,11 @@
 """Files: what comes with the book, their hashes, and files that are written whole or not at all."""
 
-import errno
 import hashlib
 import json
 import os
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def shipped(name: str) -> Path:

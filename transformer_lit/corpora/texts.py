@@ -4,13 +4,9 @@ stream, with limits, and whatever is wrong with a file is one sentence that name
 # A line ends at the newline byte and nowhere else: Python's own idea of a line also ends at
 # characters that stand inside sentences of Common Crawl, and one such character would shift
 # everything below it.
-import errno
 import gzip
-import io
 import lzma
-import os
 import re
-import sys
 import tarfile
 import zipfile
 import zlib
@@ -25,7 +21,7 @@ from transformer_lit.corpora.files import read_json
 
 TextPair = tuple[str, str]  # English, other
 TEXTS = (".tsv", ".tsv.gz", ".tsv.xz", ".txt", ".txt.gz", ".txt.xz")
-MAX_LINE = 1_000_000  # characters: more is no text of sentences
+MAX_LINE = 1_000_000  # bytes: more is no text of sentences
 MAX_TEXT = 1 << 29  # bytes unpacked; the largest that the book reads whole has a tenth of them
 
 
@@ -102,35 +98,25 @@ def open_text(path: Path):
     return open(path, "rb")
 
 
-def text_lines(
-    file, name: Path | str, longest: int = MAX_LINE, strict: bool = True
-) -> Iterator[str]:
+def text_lines(file, name: Path | str) -> Iterator[str]:
     """The lines of an open binary file, without their ends and without a byte-order mark.
 
-    ValueError for a line over `longest` characters. strict: also for what is no UTF-8 text with
-    line feeds; otherwise a byte that is no UTF-8 becomes U+FFFD, and cleaning counts it."""
-    limit = 4 * longest + 2  # bytes; the end of a line may be two
-    for n, line in enumerate(iter(partial(file.readline, limit), b""), 1):
-        encoding = "utf-8-sig" if n == 1 else "utf-8"
-        try:
-            text = line.decode(encoding, "strict" if strict else "replace").rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise ValueError(f"line {n} of {name} is not UTF-8 text: convert it first") from None
-        if len(text) > longest:
+    A byte that is no UTF-8 becomes U+FFFD, and cleaning counts it. ValueError for a line that is
+    too long to be a sentence."""
+    for n, line in enumerate(iter(partial(file.readline, MAX_LINE + 2), b""), 1):
+        if len(line.rstrip(b"\r\n")) > MAX_LINE:
             raise ValueError(
-                f"line {n} of {name} has over {longest:,} characters: put each sentence on a line"
-                " of its own"
+                f"line {n} of {name} has over {MAX_LINE:,} bytes: put each sentence on a line of"
+                " its own"
             )
-        if strict and ("\0" in text or not line.endswith(b"\n") and n == 1):
-            require_text([text], name)
-        yield text
+        yield line.decode("utf-8-sig" if n == 1 else "utf-8", "replace").rstrip("\r\n")
 
 
 def read_lines(path: Path) -> Iterator[str]:
     "The lines of a text, plain, .gz or .xz; a byte that is no UTF-8 becomes U+FFFD."
     advice = "is it packed as its name says? Rename it, or put a whole one in its place"
     with damage(path, advice), open_text(path) as file:
-        yield from text_lines(file, path, strict=False)
+        yield from text_lines(file, path)
 
 
 def read_columns(path: Path) -> Iterator[TextPair]:
@@ -154,9 +140,8 @@ def member_lines(path: Path, name: str) -> Iterator[str]:
         for member in archive:
             if member.isfile() and Path(member.name).name in (name, name + ".gz"):
                 file = archive.extractfile(member)
-                yield from text_lines(
-                    gzip.open(file) if member.name.endswith(".gz") else file, path, strict=False
-                )
+                packed = member.name.endswith(".gz")
+                yield from text_lines(gzip.open(file) if packed else file, path)
                 return
     raise ValueError(f"{path} holds no {name}: {advice}")
 
@@ -185,26 +170,6 @@ def folder_sources(folder: Path) -> list[TextSource]:
     for path in paths:
         require_two_columns(list(islice(read_columns(path), 1000)), path)
     return [TextSource(path.name, (path,), partial(read_columns, path)) for path in paths]
-
-
-def standard_input():
-    "Standard input as bytes, so that no locale decides what they mean. ValueError if it is closed."
-    if sys.stdin is None:
-        raise ValueError("there is no standard input: type a sentence, or give --file")
-    return getattr(sys.stdin, "buffer", None) or io.BytesIO(
-        sys.stdin.read().encode("utf-8", "surrogatepass")
-    )
-
-
-def readable_text(path: Path) -> Path:
-    """The path, if a file lies there that can be opened; OSError now and not after a model was
-    loaded. It is not opened: it may be a pipe."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    path.stat()
-    if not os.access(path, os.R_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    return path
 
 
 # What a user's file must be -----------------------------------------------------------------------
