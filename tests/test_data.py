@@ -7,7 +7,6 @@ data/README.md."""
 import gzip
 import hashlib
 import io
-import json
 import os
 import subprocess
 import sys
