@@ -332,9 +332,8 @@ def test_small_heat_maps_are_squares_and_large_ones_one_picture():
         and ">one<" in one
         and "<image" not in one
     )
-    assert "<image" not in heat_maps.heat_panel(np.eye(30), bar=False) and "<image" in heat_maps.heat_panel(
-        np.eye(31), bar=False
-    )
+    assert "<image" not in heat_maps.heat_panel(np.eye(30), bar=False)
+    assert "<image" in heat_maps.heat_panel(np.eye(31), bar=False)
     large = figures.heatmap(np.zeros((31, 31)), alt=ALT)
     assert "<image" in large.html and "max-width:845px" in large.html and repr(large) == ALT
 

@@ -1,10 +1,8 @@
 """Drawings of single chapters: the numbers and words that they show, and alt texts made from them.
 """
 
-import ast
 import html
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +10,25 @@ import torch
 
 from litbook import figures
 from litbook import prose
-from litbook.drawings import ch10, ch12, ch13, ch15, ch16, ch17, ch20, ch21, sketches
+from litbook.drawings import (
+    ch01,
+    ch02,
+    ch03,
+    ch04,
+    ch05,
+    ch06,
+    ch07,
+    ch09,
+    ch10,
+    ch12,
+    ch13,
+    ch15,
+    ch16,
+    ch17,
+    ch20,
+    ch21,
+    ch23,
+)
 
 TREE = {
     "": {"elle": 0.55, "il": 0.45},
@@ -69,7 +85,7 @@ def test_each_true_word_goes_back_in():
 
 
 def test_the_chosen_row_is_filled():
-    picture = sketches.one_matrix(("a", "b", "c"), chosen=2, vocab=1_000_000, d_model=4)
+    picture = ch09.one_matrix(("a", "b", "c"), chosen=2, vocab=1_000_000, d_model=4)
     html = picture._repr_html_()
     assert html.count(f'fill="{figures.GREY}"') == 2 * 8 and html.count("<rect") == 2 * (
         3 + 3 * 8
@@ -85,7 +101,7 @@ def test_areas_are_in_proportion():
         "cross-attention": 80,
         "LayerNorm": 40,
     }
-    picture = sketches.parameter_areas({**parts, "feed-forward": 296}, layers=1)
+    picture = ch09.parameter_areas({**parts, "feed-forward": 296}, layers=1)
     parts |= {"encoder feed-forward": 148, "decoder feed-forward": 148}
     areas = [
         float(w) * float(h)
@@ -129,18 +145,16 @@ def test_rows_count_from_one_and_say_the_next_word():
     )
 
 
-
-
 def test_a_loop_shows_every_state_under_its_word():
     states = torch.arange(12.0).view(4, 3) / 8
-    picture = sketches.unrolled("a b c d".split(), states)
+    picture = ch01.unrolled("a b c d".split(), states)
     shown = words(picture)
     assert all(f"{n:.4f}" in shown for n in states.flatten().tolist())
     assert shown.count("U") == 3 and shown.count("W") == 4 and "h₄" in shown and "h₀" not in shown
 
 
 def test_a_look_joins_all_words_at_one_tick():
-    picture = sketches.loop_and_look("a b c".split())
+    picture = ch01.loop_and_look("a b c".split())
     shown, html = words(picture), picture._repr_html_()
     assert 'viewBox="0 0 234 ' in html, "a phone has no need to scroll"
     assert {"loop: 3 ticks", "look: 1 tick", "tick 3", "h₃", "y₃"} <= set(shown)
@@ -159,7 +173,7 @@ def test_a_look_joins_all_words_at_one_tick():
 
 def test_ones_pick_out_the_rows_that_add_up():
     x, eye = torch.tensor([0.0, 1, 0, 1]), torch.eye(4)
-    picture = sketches.query_key_value(
+    picture = ch02.query_key_value(
         "dog", x, (2 * eye, eye, 3 * eye), "cat", torch.tensor([0.0, 1, 0, 3])
     )
     shown = words(picture)
@@ -180,7 +194,7 @@ def test_ones_pick_out_the_rows_that_add_up():
 def test_a_sheet_of_attention_names_the_largest_weights():
     eye = torch.eye(3, 4)
     weights = torch.tensor([[0.2, 0.5, 0.3], [0.1, 0.1, 0.8], [0.6, 0.2, 0.2]])
-    picture = sketches.attention_sheet(
+    picture = ch02.attention_sheet(
         "a b c".split(), (eye, eye, eye), 4 * eye[:, :3], weights, weights @ eye
     )
     assert (
@@ -193,7 +207,7 @@ def test_a_sheet_of_attention_names_the_largest_weights():
 
 def test_two_masks_leave_open_what_both_leave_open():
     padding, causal = torch.tensor([True, True, False]), torch.ones(3, 3).tril() == 1
-    picture = sketches.two_masks("a b pad".split(), padding, causal)
+    picture = ch03.two_masks("a b pad".split(), padding, causal)
     html = picture._repr_html_()
     desk, phone = html.split('class="tl-phone"')
     for drawn in (desk, phone):
@@ -211,29 +225,19 @@ def test_two_masks_leave_open_what_both_leave_open():
     )
 
 
-def test_a_last_state_waits_for_all():
-    assert (
-        sketches.unrolled("a b".split(), torch.ones(2, 3)).caption
-        == "The last of the 2 states waits for all the others."
-    )
-
-
 def test_heads_count_from_one():
     x = torch.arange(12).view(3, 4)
-    shown = words(sketches.heads_apart(x, x.unflatten(-1, (2, 2)).transpose(0, 1)))
+    shown = words(ch04.heads_apart(x, x.unflatten(-1, (2, 2)).transpose(0, 1)))
     assert shown.count("head 1") == 2 and shown.count("head 2") == 2 and "head 0" not in shown
     assert all(shown.count(str(n)) == 2 for n in range(12))
 
 
 def test_every_word_reaches_the_chosen_one():
-    picture = sketches.across_then_alone(["on", "the", "bank"], "bank")
-    html = picture._repr_html_()
-    assert (
-        html.count("<rect") == 2 * 9 and html.count("<polygon") == 2 * 2 * 3
-    ), "for a desk and for a phone"
-    assert (
-        html.count('x2="619.333" y2="139"') == html.count('x2="298.333" y2="163"') == 3
-    ), "three arrows end at the third word"
+    picture = ch07.across_then_alone(["on", "the", "bank"], "bank")
+    for drawn in picture.html.split('class="tl-phone"'):
+        assert drawn.count("<rect") == 9 and drawn.count("<polygon") == 2 * 3
+        ends = re.findall(rf'x2="(\S+)" y2="(\S+)" stroke="{figures.VALUE}"', drawn)
+        assert len(ends) == 3 and len(set(ends)) == 1, "three arrows end at one word"
     assert "to bank" in repr(picture)
 
 
@@ -244,8 +248,6 @@ def test_slots_show_what_elision_changed():
         repr(picture).endswith("where le animal became l' animal.")
         and picture._repr_html_().count("stroke-dasharray") == 1
     )
-
-
 
 
 def test_pairs_go_to_their_part():
@@ -261,20 +263,6 @@ def test_pairs_go_to_their_part():
     )
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 def test_a_mapping_becomes_two_columns():
     table = prose.two_columns(
         {"a": 0.5, "b": 2}, "word", "share", fmt="{:.1f}", caption="two"
@@ -285,12 +273,8 @@ def test_a_mapping_becomes_two_columns():
     )
 
 
-
-
-
-
 def test_two_readers_differ_in_where_the_words_are_looked_for():
-    picture = sketches.two_readers()
+    picture = ch23.two_readers()
     said = words(picture)
     assert said.count("it") == said.count("fatigué") == 2 and {
         "one summary",
@@ -333,7 +317,7 @@ def test_a_killed_run_writes_its_last_lines_again():
 def test_over_clocks_draws_the_clocks_that_the_columns_are():
     angle = np.array([0.0, np.pi / 2])
     table = np.array([[0.0, 1.0, 1.0, 0.0]])
-    shown = sketches.over_clocks(
+    shown = ch05.over_clocks(
         table,
         {"one": angle},
         annotate=True,
@@ -345,7 +329,7 @@ def test_over_clocks_draws_the_clocks_that_the_columns_are():
     desk = shown.html
     assert desk.count(">1.00<") == 2 and ">0.00<" not in desk, "a zero is an empty cell"
     assert ">here<" in desk and ">one<" in desk and ">clock<" in desk
-    plain = sketches.over_clocks(
+    plain = ch05.over_clocks(
         np.zeros((30, 4)), {"a": angle, "b": angle}, alt="thirty rows of zeros", caption="found"
     ).html.split("tl-phone")[0]
     assert (
@@ -358,27 +342,16 @@ def test_table_of_clocks_is_the_papers(monkeypatch):
 
     seen = {}
     monkeypatch.setattr(
-        sketches.positions,
+        ch05,
         "over_clocks",
-        lambda table, hands, **words: seen.update(table=table, hands=hands, **words),
+        lambda table, hands, alt, caption, **_: seen.update(
+            table=table, hands=hands, caption=caption
+        ),
     )
-    sketches.table_of_clocks(60, 16, (10, 40))
+    ch05.table_of_clocks(60, 16, (10, 40))
     assert np.allclose(seen["table"], sinusoids(60, 32), atol=1e-4)
     assert list(seen["hands"]) == ["at 10", "at 40"] and np.isclose(seen["hands"]["at 40"][0], 40)
     assert "turned 6.4 times" in seen["caption"] and "0.4 degrees" in seen["caption"]
-
-
-def test_moved_by_layer_tells_what_moved():
-    shown = sketches.moved_by_layer(
-        {"embedding": [0.0, 0.0, 5.0], "layer 1": [1.0, 2.0, 4.0]},
-        ["a", "b", "x/y"],
-        [True, True, False],
-    )
-    assert (
-        "the shared words are the same; after layer 1 each of them differs, by 1.0% to 2.0%"
-        in shown.caption
-        and "layer 1 1.0 to 2.0" in shown.alt
-    )
 
 
 def test_each_head_is_a_dot_with_what_it_costs():
@@ -471,7 +444,7 @@ def test_a_tree_without_an_end_says_so():
 
 
 def test_shift_by_tells_turns_and_what_lies_outside():
-    shown = sketches.shift_by(3, np.eye(4) + 0.001, [np.pi, np.pi / 2])
+    shown = ch05.shift_by(3, np.eye(4) + 0.001, [np.pi, np.pi / 2])
     assert (
         "180.0°, 90.0°" in shown.caption
         and "exceeds 1e-03" in shown.caption
@@ -480,56 +453,8 @@ def test_shift_by_tells_turns_and_what_lies_outside():
     )
 
 
-def test_windows_read_says_how_far_both_go_together():
-    right = np.stack([np.linspace(1, 0.5, 61)] * 2)
-    assert "correlation of 1.00" in sketches.windows_read(right, right, 0.1).caption
-    shown = sketches.windows_read(right, 1 - right, 0.1)
-    assert (
-        "correlation of -1.00" in shown.caption
-        and f"{right[0, 44]:.0%} are right in sentences that start at 44" in shown.caption
-    )
-
-
-def test_joined_clocks_leaves_a_clock_with_itself_out():
-    pairs = np.array([[1.0, 0.1, 0.3], [0.1, 0.9, 0.4], [0.3, 0.6, 0.9]])
-    assert (
-        "itself has size 1.00. The other clocks' blocks average 0.50 with one another and 0.20 with"
-        " clock 0"
-        in sketches.joined_clocks(pairs).caption
-    )
-
-
-def test_residual_or_none_draws_the_fault_dashed():
-    half = {True: np.ones((3, 2)), False: np.full((3, 2), 0.25)}
-    shown = sketches.residual_or_none([1, 64], half, [2, 32], half)
-    assert (
-        "32 layers the stack learns 100% of the phrases with residuals and 25% without"
-        in shown.caption
-    )
-    assert (
-        "stroke-dasharray" in shown.html
-        and figures.FAULT.lower() in shown.html.lower()
-        and "residual 1e+00 and 1e+00" in shown.alt
-    )
-
-
-def test_post_or_pre_compares_at_the_highest_rate():
-    gradients = {"post-norm": np.full((3, 12), 0.5), "pre-norm": np.full((3, 12), 0.125)}
-    losses = {
-        0.003: {"post-norm": np.ones((3, 20))},
-        0.01: {"post-norm": np.full((3, 20), 2.0), "pre-norm": np.ones((3, 20))},
-    }
-    shown = sketches.post_or_pre(gradients, losses)
-    assert (
-        "4.0 times as large" in shown.caption
-        and "rate 0.01: post-norm 2.00, pre-norm 1.00" in shown.caption
-        and "rate 0.003, post-norm 1.00" in shown.alt
-    )
-    assert "layer of 12" in shown.html
-
-
 def test_a_mean_is_taken_over_a_row_or_a_column():
-    picture = sketches.norm_axes(["on", "the", "bank", "<pad>"], 3)
+    picture = ch06.norm_axes(["on", "the", "bank", "<pad>"], 3)
     for drawn in picture.html.split('class="tl-phone"'):
         assert (
             drawn.count("<rect") == 2 * 4 * 4 and drawn.count(f'fill="{figures.TEAL}"') == 4 + 4
@@ -540,69 +465,12 @@ def test_a_mean_is_taken_over_a_row_or_a_column():
 
 
 def test_pre_norm_leaves_the_thick_line_alone():
-    desk, phone = sketches.norm_orders().html.split('class="tl-phone"')
+    desk, phone = ch06.norm_orders().html.split('class="tl-phone"')
     for drawn in (desk, phone):
         assert (
             drawn.count('stroke-width="3.2"') == 3 + 2
         ), "behind a post-norm the word's line goes on, a pre-norm stands beside it"
         assert drawn.count(">norm</text>") == 2 and ">x + f(norm(x))</text>" in drawn
-
-
-def test_leaning_on_follows_the_last_word():
-    shown = sketches.leaning_on(
-        torch.tensor([[0.5, 0.25], [1.0, 0.0]]), ["both", "causal"], ["bank", "river"], "bank"
-    )
-    assert (
-        shown.caption == "Share of river in the gradient at bank: both 25%, causal 0%."
-        and "causal: bank 1.00, river 0.00" in shown.alt
-    )
-
-
-def test_who_reads_counts_what_is_read():
-    own, across = torch.ones(2, 2).tril().bool(), torch.tensor([[True, True, False]] * 2)
-    shown = sketches.who_reads(own, across, ["BOS", "a"], ["x", "y", "pad"])
-    assert (
-        "reads 2 of the 3 source words, and no row reads the other 1. No target word"
-        in shown.caption
-    )
-    assert (
-        "1 target word is read" in sketches.who_reads(
-            own.mT, across, ["BOS", "a"], ["x", "y", "pad"]
-        ).caption
-    )
-
-
-def test_known_and_found_keeps_fixed_words_apart():
-    known = torch.tensor([[1, 0], [0, 1], [0, 1]])
-    weights = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]])
-    shown = sketches.known_and_found(
-        known, weights, ["a", "b", "c"], ["x", "y"], torch.tensor([False, False, True])
-    )
-    assert (
-        "in 2 of 2 rows that need the source, and in 0 of 1 whose" in shown.caption
-        and "a 0.90, b 0.80, c 0.30" in shown.alt
-    )
-
-
-
-
-# Chapter 14 ---------------------------------------------------------------------------------------
-
-RESULTS = {
-    "everything": [(0.1, 0.99, 90), (0.2, 0.97, 95), (0.15, 1.0, 99)],
-    "no mask": [(0.1, 0.0, 80), (0.3, 0.6, 70), (0.2, 0.1, float("inf"))],
-    "no ramp": [(2.0, 0.0, float("inf"))] * 3,
-}
-
-
-
-
-
-
-
-
-
-
 
 
 # Chapters 15 to 18 --------------------------------------------------------------------------------
@@ -647,8 +515,6 @@ def test_a_word_grows_to_one_token():
     )
 
 
-
-
 def test_words_stand_in_a_row():
     assert [prose.in_a_row(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "",
@@ -656,25 +522,6 @@ def test_words_stand_in_a_row():
         "a and b",
         "a, b and c",
     ]
-
-
-
-
-def test_the_package_hands_on_what_its_modules_draw():
-    modules = {
-        path.stem: ast.parse(path.read_text(encoding="utf-8"))
-        for path in Path(sketches.__file__).parent.glob("[a-z]*.py")
-    }
-    drawn = {
-        node.name
-        for tree in modules.values()
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and ast.unparse(node.returns) == "figures.Picture"
-    }
-    assert len(drawn) > 20 and drawn <= set(
-        sketches.__all__
-    ), f"sketches/__init__.py doesn't hand on {drawn - set(sketches.__all__)}"
-    assert all(hasattr(sketches, name) for name in sketches.__all__)
 
 
 def test_losses_by_epoch_tell_where_they_end_and_are_best():

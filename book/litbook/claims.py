@@ -263,7 +263,8 @@ def surprise(effect: float, record: dict) -> float:
 def allowed(chances: Sequence[float]) -> int:
     """The most claims that may come out otherwise: with these chances of doing so, more happens
     less than once in a thousand (the exact distribution of a sum of independent trials)."""
-    failing = reduce(np.convolve, [[1 - p, p] for p in chances], [1.0])  # P(0 fail), P(1 fails), ...
+    # P(0 fail), P(1 fails), ...
+    failing = reduce(np.convolve, [[1 - p, p] for p in chances], [1.0])
     return int(np.searchsorted(np.cumsum(failing), 1 - UNLIKELY))
 
 

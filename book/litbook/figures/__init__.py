@@ -29,6 +29,7 @@ from .style import (
     Picture,
     panel,
     powers,
+    sketch,
     to_svg,
 )
 from .tables import folded, table
@@ -67,6 +68,7 @@ __all__ = [
     "heights",
     "panel",
     "powers",
+    "sketch",
     "spread",
     "table",
     "to_svg",

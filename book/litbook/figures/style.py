@@ -282,6 +282,13 @@ def responsive(draw: Callable[[int], str], width: int) -> str:
     )
 
 
+def sketch(
+    draw: Callable[[int], str], alt: str, caption: str | None = None, width: int = COLUMN
+) -> Picture:
+    "What `draw(width)` makes for a desk and for a phone, as a figure."
+    return Picture(responsive(draw, width), alt, caption)
+
+
 # Letters on a coloured ground ---------------------------------------------------------------------
 
 
