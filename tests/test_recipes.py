@@ -11,27 +11,21 @@ import torch
 from translators import PAIRS, PARTS, joint, recipe
 
 from transformer_lit.data import load, shared_english
-from transformer_lit.model import TransformerConfig
 from transformer_lit.recipes import recipes
 from transformer_lit.runs import records
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.recipes.recipes import (
-    RECIPES,
-    Recipe,
-    accepted,
-    begin_translator,
+    build_trainer,
+    build_translator,
     describe,
-    prepare_training,
+    evaluate_and_record,
     rise_and_fall,
-    score_and_record,
     scored,
     train_translator,
-    vocabulary_costs,
 )
 from transformer_lit.runs.checkpoints import model_tensors, read_file
-from transformer_lit.training import TrainingConfig, token_batches, validation_loss
+from transformer_lit.training import token_batches, validation_loss
 from transformer_lit.translation import from_pretrained
 
 
@@ -44,65 +38,6 @@ def test_the_rate_rises_and_falls_and_never_below_zero():
     assert (
         rise_and_fall(1, 1, 1.0, 1) == 1 == rise_and_fall(5, 5, 1.0, 5)
     ), "the peak is the last step"
-    assert rise_and_fall.__defaults__ == (1e-3, 400)
-
-
-def test_the_recipe_that_ships_is_the_one_that_ran():
-    r = RECIPES["tatoeba-fr"]
-    assert r.training == TrainingConfig(8, 2048, 400, 1.0, 0.1, 1.0, 1, resolve_precision(), 1, 500)
-    assert (r.peak, r.optimizer, r.gain, r.pairs, r.words, r.size) == (
-        4e-3,
-        "muon",
-        1.0,
-        None,
-        None,
-        8000,
-    )
-    assert dataclasses.replace(r, language="de") == RECIPES["tatoeba-de"]
-
-
-def test_the_other_recipes_are_as_they_were():
-    r = RECIPES["words"]
-    assert (
-        r.training
-        == recipes.FIRST
-        == TrainingConfig(epochs=5, max_tokens=1024, precision=resolve_precision())
-    )
-    assert [*recipes.SMALL.values()] == [256, 4, 512, 3, 3], "D, H, FF, N, N"
-    assert r == Recipe(
-        pairs=50_000, words=15, tokens="words", model=recipes.SMALL, training=recipes.FIRST
-    )
-    assert Recipe() == Recipe(
-        "tatoeba",
-        "fr",
-        None,
-        None,
-        "subwords",
-        8000,
-        2,
-        {},
-        TrainingConfig(),
-        1e-3,
-        "adam",
-        None,
-        0,
-    )
-    assert TransformerConfig.small(8000, norm="pre") == TransformerConfig(
-        8000, **RECIPES["tatoeba-fr"].model
-    )
-    r = RECIPES["pocket"]
-    assert (r.corpus, r.tokens, r.at_least, r.model["d_model"], r.optimizer) == (
-        "pocket",
-        "words",
-        1,
-        128,
-        "muon",
-    )
-
-
-def test_a_final_mark_is_no_mistake():
-    assert accepted("I love you.", "Je t'aime !") and accepted("I love you.", "Je t'aime.")
-    assert not accepted("I love you.", "Je t'aime bien.") and len(recipes.SAMPLES) == 12
 
 
 # Data ---------------------------------------------------------------------------------------------
@@ -146,14 +81,16 @@ def test_the_pocket_corpus_is_loaded_alike():
 
 def test_a_translator_begins_as_its_recipe_says(tmp_path):
     r = recipe(gain=0.5)
-    begun = begin_translator(r, PAIRS, tmp_path)
+    begun = build_translator(r, PAIRS, tmp_path)
     assert (begun.model.decoder.norm.weight == 0.5).all()
-    again = begin_translator(r, PAIRS[:3], tmp_path)
+    (tmp_path / "kept").mkdir()
+    begun.source.save(tmp_path / "kept" / "tokenizer.json")
+    again = build_translator(r, PAIRS[:3], tmp_path / "kept")
     assert len(again.source) == len(begun.source), "tokens that were kept are taken again"
     assert all(
         torch.equal(a, b) for a, b in zip(begun.model.parameters(), again.model.parameters())
     ), "the seed decides"
-    worded = begin_translator(
+    worded = build_translator(
         recipe(tokens="words", at_least=1, gain=None), PAIRS, tmp_path / "words"
     )
     assert (
@@ -161,26 +98,25 @@ def test_a_translator_begins_as_its_recipe_says(tmp_path):
         and "vois" in worded.target.words
         and "see" in map(str.lower, worded.source.words)
     )
-    begin_translator(r, PAIRS, tmp_path / "not", keep=False)
-    assert not (tmp_path / "not").exists()
+    assert not (tmp_path / "words").exists(), "nothing is written"
 
 
 def test_a_training_is_prepared_as_its_recipe_says(tmp_path):
     translator = joint()
     r = recipe(peak=1e-3)
-    made, batches = prepare_training(translator, PAIRS + [("e " * 200, "e")], r, tmp_path)
+    made, batches = build_trainer(translator, PAIRS + [("e " * 200, "e")], r, tmp_path)
     assert len(batches) == len(PAIRS), "pairs over 128 tokens are left out"
     last = 3 * len(token_batches(batches.pairs, 64))
     assert made.schedule(1) == 1e-3 / 400 and made.schedule(last) > 0 == made.schedule(last + 1)
     assert type(made.optimizer) is torch.optim.Adam
     assert (
         type(
-            prepare_training(translator, PAIRS, replace(r, optimizer="muon"), tmp_path)[0].optimizer
+            build_trainer(translator, PAIRS, replace(r, optimizer="muon"), tmp_path)[0].optimizer
         )
         is MuonAndAdam
     )
     with pytest.raises(ValueError, match="no pairs to train on"):
-        prepare_training(translator, [], r, tmp_path)
+        build_trainer(translator, [], r, tmp_path)
 
 
 def test_a_run_notes_what_it_sees_after_each_epoch(tmp_path):
@@ -238,9 +174,9 @@ def test_a_gpu_trains_where_there_is_one(tmp_path, monkeypatch):
     monkeypatch.setattr(
         torch.nn.Module, "to", lambda model, device: moved.append((model, device)) or model
     )
-    kept = recipes.prepare_training
+    kept = recipes.build_trainer
     monkeypatch.setattr(
-        recipes, "prepare_training", lambda *how: moved.append("prepared") or kept(*how)
+        recipes, "build_trainer", lambda *how: moved.append("prepared") or kept(*how)
     )
     translator, run = train_translator(tmp_path, recipe(), PARTS, [], 1)
     assert [
@@ -294,10 +230,11 @@ def test_scores_with_the_first_reference_and_with_all():
     )
 
 
-def test_a_corpus_is_described_with_what_it_leaks(tmp_path):
+def test_a_corpus_is_described_with_what_it_leaks(tmp_path, monkeypatch):
     file = tmp_path / "archive"
     file.write_bytes(b"pairs")
-    told = describe(PARTS, file)
+    monkeypatch.setattr(recipes, "tatoeba_archive", lambda language: file)
+    told = describe(PARTS, recipe())
     assert (
         told["name"],
         told["sha256"],
@@ -307,13 +244,13 @@ def test_a_corpus_is_described_with_what_it_leaks(tmp_path):
     ) == ("tatoeba", sha256_file(file), 18, 12, 18)
     assert (
         told["leak_by_sentence"] == 0 == told["leak_by_pair"]
-        and describe(PARTS, file, "pocket")["name"] == "pocket"
+        and describe(PARTS, recipe(corpus="pocket"))["name"] == "pocket"
     )
     twice = [(str(i // 2), str(i)) for i in range(80)]
     dealt = {"train": twice[:50], "valid": [], "test": twice[49:]}
     mixed = torch.randperm(81, generator=torch.Generator().manual_seed(1)).tolist()
     mixed = [(dealt["test"] + dealt["train"])[i] for i in mixed]
-    told = describe(dealt, file)
+    told = describe(dealt, recipe())
     assert told["leak_by_pair"] == shared_english(mixed[31:], mixed[:31]) and (
         told["distinct_english"],
         told["pairs"],
@@ -321,38 +258,21 @@ def test_a_corpus_is_described_with_what_it_leaks(tmp_path):
     assert told["leak_by_sentence"] == 1 / 31 < told["leak_by_pair"]
 
 
-def test_a_shorter_list_of_words_knows_less():
-    learnt = " ".join("abcdef"[k] for k in range(6) for _ in range(4**k))
-    rows = vocabulary_costs({"train": [("", learnt)], "valid": [("", "a c z"), ("", "c' f")]})
-    assert [r["at_least"] for r in rows] == [1, 2, 3, 5, 10, 20] and [r["words"] for r in rows] == [
-        10,
-        9,
-        9,
-        8,
-        8,
-        7,
-    ]
-    assert [r["unknown"] for r in rows] == [2 / 5, 3 / 5, 3 / 5, 3 / 5, 3 / 5, 4 / 5]
-    for valid, share in ([("", "z")], 1), ([], 0):
-        assert {
-            row["unknown"] for row in vocabulary_costs({"train": [("", "a")], "valid": valid})
-        } == {share}
-
-
-def test_a_finished_run_is_scored_and_recorded(tmp_path):
+def test_a_finished_run_is_scored_and_recorded(tmp_path, monkeypatch):
     file = tmp_path / "archive"
     file.write_bytes(b"pairs")
+    monkeypatch.setattr(recipes, "tatoeba_archive", lambda language: file)
     parts = {**PARTS, "test": PARTS["test"] * 2}
     translator, run = train_translator(tmp_path, recipe(), parts, ["I SEE A CATS", "unseen"])
-    record = score_and_record(tmp_path, "né", recipe(), translator, run, parts, file)
+    record = evaluate_and_record(tmp_path, "né", recipe(), translator, run, parts)
     text = (tmp_path / "run.json").read_text("utf-8")
     assert record == json.loads(text) and text.startswith('{\n "command": "né",\n "commit": ')
     said = (tmp_path / "hypotheses.txt").read_text("utf-8").splitlines()
     assert said == translator.translate(
         [english for english, _ in PARTS["test"]], precision="fp32"
     ), "a line for each distinct sentence"
-    assert record["seen"] == {"I SEE A CATS": True, "unseen": False} and "vocabulary" not in record
-    assert record["data"] == describe(parts, file) and record["data"]["leak_by_sentence"] == 0
+    assert record["seen"] == {"I SEE A CATS": True, "unseen": False}
+    assert record["data"] == describe(parts, recipe()) and record["data"]["leak_by_sentence"] == 0
     assert (record["seed"], record["commit"], record["recipe"]) == (
         1,
         records.git_commit(),
@@ -379,12 +299,3 @@ def test_a_finished_run_is_scored_and_recorded(tmp_path):
     ):
         assert part in card, f"the card lacks {part!r}"
 
-
-def test_a_run_with_words_records_what_its_list_costs(tmp_path):
-    file = tmp_path / "archive"
-    file.write_bytes(b"pairs")
-    r = recipe(tokens="words", at_least=1)
-    done = train_translator(tmp_path, r, PARTS, [])
-    assert score_and_record(tmp_path, "none", r, *done, PARTS, file)[
-        "vocabulary"
-    ] == vocabulary_costs(PARTS)

@@ -9,7 +9,7 @@ import torch
 
 from transformer_lit import wmt
 from transformer_lit.recipes import prepare
-from transformer_lit.recipes import experiments, large_runs, mixing, warm_start
+from transformer_lit.recipes import large, mixture, warm_start
 from transformer_lit.corpora.texts import TextSource
 from transformer_lit.tokens import Subwords
 from transformer_lit.translation import create_joint, create_translator, save_pretrained
@@ -28,7 +28,7 @@ def translator_of(tokens, **changes):
 
 def test_a_token_that_both_have_keeps_its_vector_and_a_new_one_begins_between_its_pieces():
     table = torch.randn(len(FEW), 8)
-    rows, shared = warm_start.carried_over(table, FEW, MORE)
+    rows, shared = warm_start.transfer_embeddings(table, FEW, MORE)
     assert rows.shape == (len(MORE), 8)
     assert (
         shared == len(set(MORE.tokenizer.get_vocab()) & set(FEW.tokenizer.get_vocab())) == 264
@@ -50,7 +50,7 @@ def test_with_the_same_subwords_it_begins_as_the_other_ended(tmp_path):
     for parameter in given.model.parameters():
         torch.nn.init.normal_(parameter)
     save_pretrained(given, tmp_path, "fp32")
-    assert warm_start.begin_as(fresh, str(tmp_path)) == len(FEW)
+    assert warm_start.initialize_from(fresh, str(tmp_path)) == len(FEW)
     for (name, one), two in zip(
         given.model.state_dict().items(), fresh.model.state_dict().values()
     ):
@@ -65,32 +65,13 @@ def test_what_cannot_be_taken_is_one_sentence(tmp_path):
         tmp_path / "words",
         "fp32",
     )
-    with pytest.raises(
-        ValueError, match="its model has another size: d_ff 8 and 16, norm pre and post"
-    ):
-        warm_start.begin_as(translator_of(MORE, d_ff=16, norm="post"), str(tmp_path / "joint"))
-    with pytest.raises(
-        ValueError, match="another size: d_model 8 and 512, n_heads .*norm pre and post"
-    ):
-        warm_start.may_begin_as(str(tmp_path / "joint"), {})
-    warm_start.may_begin_as(str(tmp_path / "joint"), TINY)
-    with pytest.raises(ValueError, match="it has no joint subwords"):
-        warm_start.begin_as(translator_of(MORE, tied=False), str(tmp_path / "words"))
-    with pytest.raises(
-        FileNotFoundError,
-        match='no trained translator in nowhere: name a folder that holds one, or "book"',
-    ):
+    for change in {"d_ff": 16}, {"norm": "post"}, {"n_heads": 1}:
+        with pytest.raises(ValueError, match="can't start from .*joint: it has Transformer"):
+            warm_start.initialize_from(translator_of(MORE, **change), tmp_path / "joint")
+    with pytest.raises(ValueError, match="both need joint subwords"):
+        warm_start.initialize_from(translator_of(MORE, tied=False), tmp_path / "words")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
         warm_start.weights_hash("nowhere")
-    with pytest.raises(
-        ValueError, match="--begin-with is for a mixture of texts, and wmt14-en-de is none"
-    ):
-        large_runs.experiment_of(large_runs.parser().parse_args(["--begin-with", "book"]))
-
-
-def test_the_book_is_the_shipped_translator():
-    assert json.loads((warm_start.folder_of("book") / "translator.json").read_text())[
-        "sha256"
-    ] == warm_start.weights_hash("book")
 
 
 def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
@@ -105,29 +86,29 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
     given = create_joint(FEW, "fr", **wmt.model_sizes("tiny") | {"norm": "pre"})
     save_pretrained(given, tmp_path / "given", "fp32")
     plain = wmt.experiment_for(
-        "mixture-en-fr", "ours", "tiny", 270, dict(precision="fp32", max_tokens=64), steps=2
+        "mixture-en-fr", "modern", "tiny", 270, dict(precision="fp32", max_tokens=64), steps=2
     )
-    e = mixing.Mixture(**vars(plain), begin_with=str(tmp_path / "given"))
-    translator, _, _ = experiments.begin(e, store, tmp_path / "run", torch.device("cpu"))
+    e = mixture.MixtureExperiment(**vars(plain), begin_with=str(tmp_path / "given"))
+    translator, _, _ = large.build_run(e, store, tmp_path / "run", torch.device("cpu"))
     assert torch.equal(
         translator.model.encoder.layers[0].attention.query.weight,
         given.model.encoder.layers[0].attention.query.weight,
     )
-    expected, _ = warm_start.carried_over(
+    expected, _ = warm_start.transfer_embeddings(
         given.model.source.tokens.weight.detach(), FEW, store.tokens()
     )
     assert torch.equal(translator.model.source.tokens.weight, expected)
     assert json.loads((tmp_path / "run" / "plan.json").read_text())[
         "first_weights"
     ] == warm_start.weights_hash(e.begin_with)
-    drawn, _, _ = experiments.begin(
+    drawn, _, _ = large.build_run(
         replace(e, begin_with=""), store, tmp_path / "drawn", torch.device("cpu")
     )
     assert not torch.equal(drawn.model.source.tokens.weight, expected)
     torch.nn.init.zeros_(given.model.output.weight)
     save_pretrained(given, tmp_path / "given2", "fp32")
     with pytest.raises(ValueError, match="was begun with.*begin_with"):
-        experiments.begin(
+        large.build_run(
             replace(e, begin_with=str(tmp_path / "given2")),
             store,
             tmp_path / "run",
@@ -138,8 +119,8 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
         tmp_path / "other",
         "fp32",
     )
-    with pytest.raises(ValueError, match="another size: d_model"):
-        experiments.begin(
+    with pytest.raises(ValueError, match="can't start from"):
+        large.build_run(
             replace(e, begin_with=str(tmp_path / "other")),
             store,
             tmp_path / "again",
@@ -148,10 +129,10 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
     assert not (
         tmp_path / "again"
     ).exists(), "what was refused leaves no plan that would refuse the right command"
-    experiments.begin(e, store, tmp_path / "again", torch.device("cpu"))
+    large.build_run(e, store, tmp_path / "again", torch.device("cpu"))
     before = {path.name: path.read_bytes() for path in (tmp_path / "given").iterdir()}
     with pytest.raises(FileExistsError, match="given holds a translator and no plan.json"):
-        experiments.begin(e, store, tmp_path / "given", torch.device("cpu"))
+        large.build_run(e, store, tmp_path / "given", torch.device("cpu"))
     assert before == {
         path.name: path.read_bytes() for path in (tmp_path / "given").iterdir()
     }, "another translator was written over"

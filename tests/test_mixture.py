@@ -18,7 +18,7 @@ import temperature as on_temperature
 
 from transformer_lit import wmt
 from transformer_lit.recipes import prepare, training_sets
-from transformer_lit.recipes import experiments, large_runs, mixing
+from transformer_lit.recipes import large, mixture
 from transformer_lit.corpora.texts import TextSource
 from transformer_lit.recipes.augmentation import VARIANTS
 from transformer_lit.corpora.files import sha256_file
@@ -62,16 +62,16 @@ def store(tmp_path, monkeypatch):
 
 
 def test_shares_by_temperature():
-    assert mixing.shares_at(KINDS, 1) == pytest.approx({"few": 10 / 1010, "many": 1000 / 1010})
-    assert mixing.shares_at(KINDS, 2) == pytest.approx(
+    assert mixture.sampling_rates(KINDS, 1) == pytest.approx({"few": 10 / 1010, "many": 1000 / 1010})
+    assert mixture.sampling_rates(KINDS, 2) == pytest.approx(
         {"few": 1 / 11, "many": 10 / 11}
     )  # roots: 1 to 10
-    assert mixing.shares_at(KINDS, 1e9) == pytest.approx({"few": 0.5, "many": 0.5})
-    assert mixing.shares_at({"none": 0, "some": 5}, 3) == {"none": 0.0, "some": 1.0}
+    assert mixture.sampling_rates(KINDS, 1e9) == pytest.approx({"few": 0.5, "many": 0.5})
+    assert mixture.sampling_rates({"none": 0, "some": 5}, 3) == {"none": 0.0, "some": 1.0}
 
 
 def test_a_kind_that_is_due_k_times_comes_k_times():
-    order = mixing.mixed_order(KINDS, 2, 1)  # 1010 / 11 = 92 of the few, 918 of the many
+    order = mixture.sample_epoch(KINDS, 2, 1)  # 1010 / 11 = 92 of the few, 918 of the many
     seen = Counter(order.tolist())
     assert len(order) == 92 + 918
     assert (
@@ -89,8 +89,8 @@ def test_a_kind_that_is_due_k_times_comes_k_times():
 )
 def test_an_epoch_holds_each_kind_evenly(sizes, temperature, seed):
     kinds = {str(k): n for k, n in enumerate(sizes)}
-    order = mixing.mixed_order(kinds, temperature, seed)
-    assert np.array_equal(order, mixing.mixed_order(kinds, temperature, seed))
+    order = mixture.sample_epoch(kinds, temperature, seed)
+    assert np.array_equal(order, mixture.sample_epoch(kinds, temperature, seed))
     assert abs(len(order) - sum(sizes)) <= len(sizes) and order.max() < sum(sizes)
     start = 0
     for n in sizes:
@@ -102,21 +102,21 @@ def test_an_epoch_holds_each_kind_evenly(sizes, temperature, seed):
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=200), st.integers(0, 9))
 def test_no_part_holds_a_pair_twice(pairs, seed):
     order = np.array(pairs)
-    parts = mixing.in_passes(order, seed, 200)
+    parts = mixture.split_repeats(order, seed, 200)
     assert sorted(np.concatenate(parts)) == list(range(len(order))), "each entry once"
     assert (
         all(len(set(order[part])) == len(part) for part in parts)
         and len(parts) == np.bincount(order).max()
     )
     assert (
-        len(mixing.in_passes(np.zeros(50, dtype=int), seed)) == 16
+        len(mixture.split_repeats(np.zeros(50, dtype=int), seed)) == 16
     ), "a pair that comes all the time isn't worth a part each time"
 
 
 def test_no_batch_of_a_mixture_holds_a_pair_twice(store):
     config = wmt.TrainingConfig(max_tokens=64)
-    epoch = mixing.MixedBatches(store, config, 9, 3.0).epoch(0)
-    order = mixing.mixed_order(mixing.kinds_of(store), 3.0, config.seed)
+    epoch = mixture.MixtureBatches(store, config, 9, 3.0).epoch(0)
+    order = mixture.sample_epoch(mixture.kinds_in(store.manifest["counts"]), 3.0, config.seed)
     assert (
         Counter(np.concatenate(epoch).tolist()) == Counter(order.tolist())
         and max(Counter(order.tolist()).values()) > 1
@@ -125,7 +125,7 @@ def test_no_batch_of_a_mixture_holds_a_pair_twice(store):
 
 
 def test_a_store_says_which_pairs_are_of_which_kind(store):
-    kinds = mixing.kinds_of(store)
+    kinds = mixture.kinds_in(store.manifest["counts"])
     assert kinds == {"tatoeba": 29, "caption": 5, "law": 60}, "one held out, one a repeat"
     words = [store.tokens().decode(source) for source, _ in store]
     assert all(line.startswith("tatoeba") for line in words[:29]) and all(
@@ -136,18 +136,16 @@ def test_a_store_says_which_pairs_are_of_which_kind(store):
 
 def test_a_store_that_does_not_say_is_refused(store):
     store.manifest["counts"].pop("from law")
-    with pytest.raises(
-        ValueError, match="doesn't say which of its pairs come from where: delete it"
-    ):
-        mixing.kinds_of(store)
+    with pytest.raises(ValueError, match="doesn't count its kinds of text: prepare it again"):
+        mixture.MixtureBatches(store, wmt.TrainingConfig(), 9, 3.0)
 
 
 def test_batches_of_a_mixture(store):
-    e = mixing.Mixture(
-        **vars(wmt.experiment_for("mixture-en-fr", "ours", "tiny", 300)), temperature=1e6
+    e = mixture.MixtureExperiment(
+        **vars(wmt.experiment_for("mixture-en-fr", "modern", "tiny", 300)), temperature=1e6
     )
     config = replace(e.training, max_tokens=128)
-    batches = mixing.batches_of(store, config, e)
+    batches = large.batches_of(store, config, e)
     epochs = [batches.epoch(n) for n in range(2)]
     assert (
         [list(map(list, epoch)) for epoch in epochs][0]
@@ -159,24 +157,7 @@ def test_batches_of_a_mixture(store):
         kind = np.digitize(every, [29, 34])
         assert np.bincount(kind).tolist() == [31, 31, 31], "three kinds, alike"
         assert all(store.lengths[batch].max() * len(batch) <= 128 for batch in epoch)
-    fixed = mixing.batches_of(store, replace(config, compile=True), e)
-    assert len(
-        {tuple(side.shape) for batch in fixed.epoch(0) for side in fixed.tensors(batch)[:1]}
-    ) <= len(set(wmt.steady_width(store.lengths.max(1)))), "few shapes"
-    assert type(mixing.batches_of(store, config, wmt.experiment_for())) is wmt.StoreBatches
-
-
-def test_the_option():
-    def asked(*typed):
-        return large_runs.experiment_of(large_runs.parser().parse_args(typed))
-
-    mixed = asked("--corpus", "mixture-en-de", "--temperature", "2")
-    assert isinstance(mixed, mixing.Mixture) and mixed.temperature == 2 and mixed.language == "de"
-    assert asked("--corpus", "mixture-en-fr").temperature == 9
-    with pytest.raises(
-        ValueError, match="--temperature is for a mixture of texts, and wmt14-en-de is none"
-    ):
-        asked("--temperature", "2")
+    assert type(large.batches_of(store, config, wmt.experiment_for())) is wmt.StoreBatches
 
 
 def test_what_a_mixture_is_made_of(monkeypatch):
@@ -247,7 +228,7 @@ def test_the_experiment_on_temperature(store):
 def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(store, tmp_path):
     plain = wmt.experiment_for(
         "mixture-en-fr",
-        "ours",
+        "modern",
         "tiny",
         300,
         dict(precision="fp32", max_tokens=128),
@@ -255,8 +236,8 @@ def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(
         look_every=2,
         lines=1,
     )
-    record = experiments.run_experiment(
-        mixing.Mixture(**vars(plain)),
+    record = large.run_experiment(
+        mixture.MixtureExperiment(**vars(plain)),
         tmp_path / "run",
         tmp_path / "store",
         command="as typed",
@@ -275,8 +256,8 @@ def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(
         if entry["kind"] == "look"
     ][-1]
     assert set(look["losses"]) == {"law"} and look["losses"]["law"] > 0
-    further = mixing.Mixture(**vars(plain), begin_with=str(tmp_path / "run"))
-    went_on = experiments.run_experiment(
+    further = mixture.MixtureExperiment(**vars(plain), begin_with=str(tmp_path / "run"))
+    went_on = large.run_experiment(
         further, tmp_path / "further", tmp_path / "store", device="cpu"
     )
     assert (
