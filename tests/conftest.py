@@ -15,7 +15,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import pytest
 import torch
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import chromium  # noqa: E402
@@ -37,7 +37,24 @@ settings.register_profile(
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+settings.register_profile(  # the first counterexample, not the smallest: that can take minutes
+    "first", settings.get_profile("book"), phases=[Phase.explicit, Phase.generate]
+)
 settings.load_profile("book")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    "Sizes that don't fit get a sentence, wherever in a model they meet."
+    try:
+        return (yield)
+    except RuntimeError as error:
+        if "size of tensor" in str(error) or "shapes cannot be multiplied" in str(error):
+            error.add_note(
+                "Has a mask or a projection lost an axis, or taken the queries' for the keys'? The"
+                " first failure in test_parity.py names the mistake."
+            )
+        raise
 
 
 def pytest_configure(config):
