@@ -1,0 +1,256 @@
+"""What the page asks: the ward, charts, probes, hints, and the verdict on a check and a mend."""
+
+from collections.abc import Callable
+from functools import cache
+
+from transformer_lit.training import collate
+from litbook import figures
+from litbook.exercises import unwritten
+from litbook.prose import Prose, in_a_row
+
+from .patients import (
+    FAULTS,
+    LEARNED,
+    SENTENCES,
+    STEPS,
+    Patient,
+    admitted,
+    floor,
+    longer,
+    patient,
+    plain,
+    ward,
+)
+from .probes import PROBES, Reading, in_words, reading, symptoms, unwell
+
+BUDGET = 3  # probes for each case
+SPENT: dict[int, list[str]] = {}  # case -> the probes asked for
+LINES = {
+    "first": "loss at step 1",
+    "quarter": f"loss at step {STEPS // 4 + 1}",
+    "last": f"loss at step {STEPS}",
+    "evaluation": "the same loss, in evaluation mode",
+    "right": f"right answers of {SENTENCES}, by greedy decoding",
+    "greedy": "two answers: words by greedy decoding",
+    "beam": "two answers: words by a beam of 4",
+}
+
+
+@cache
+def seen(fault: str) -> dict[str, float]:
+    "The symptoms of a fault; made once."
+    return symptoms(admitted(fault))
+
+
+def shown(value: float | str) -> str:
+    "A number with three decimals; a whole one, and words, as they are."
+    if isinstance(value, str):
+        return value
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.3f}"
+
+
+def beside(case: Reading, healthy: Reading, caption: str) -> figures.Picture:
+    "A patient's lines beside a healthy model's."
+    return figures.table(
+        [
+            {"": name, "this case": shown(value), "a healthy model": shown(healthy[name])}
+            for name, value in case.items()
+        ],
+        caption=caption,
+    )
+
+
+def round_of_the_ward() -> figures.Picture:
+    "Every case in one row, and a healthy model in the last."
+    names = {f"case {n}": fault for n, fault in enumerate(ward()) if n} | {"healthy": ""}
+    return figures.table(
+        {
+            name: {
+                "loss": f"{seen(fault)['last']:.3f}",
+                "in evaluation": f"{seen(fault)['evaluation']:.3f}",
+                f"right of {SENTENCES}": f"{seen(fault)['right']:.0f}",
+                "words by greedy": f"{seen(fault)['greedy']:.0f}",
+                "by a beam": f"{seen(fault)['beam']:.0f}",
+            }
+            for name, fault in names.items()
+        },
+        caption="Loss after training, right answers, and two answers to one source",
+    )
+
+
+# Probes and hints ---------------------------------------------------------------------------------
+def read(n: int, name: str) -> figures.Picture:
+    "The reading of a probe, of a case and of a healthy model; it isn't counted."
+    return beside(reading(name, ward()[n]), reading(name, ""), f"Case {n} · {PROBES[name].title}")
+
+
+def probe(n: int, name: str) -> figures.Picture | Prose:
+    "The reading of a probe; three for each case, the same one again is free."
+    if name not in PROBES:
+        return Prose(f"There is no probe `{name}`. There are {quoted(list(PROBES))}.")
+    spent = SPENT.setdefault(n, [])
+    if name not in spent and len(spent) == BUDGET:
+        return Prose(
+            f"Three probes are spent on case {n}: {quoted(spent)}. "
+            f"Write a check with what they said, or take a hint: `hint({n}, 1)`."
+        )
+    spent += [] if name in spent else [name]
+    return read(n, name)
+
+
+def quoted(names: list[str]) -> str:
+    "Names in a row, as code."
+    return in_a_row([f"`{name}`" for name in names])
+
+
+def hints(n: int) -> list[str]:
+    "Where to look; with which probe; in which part."
+    fault = FAULTS[ward()[n]]
+    told = fault["look"], fault["probe"], f"The fault is in `{fault['part']}`."
+    return [" ".join(text.split()) for text in told]
+
+
+def hint(n: int, grade: int = 1) -> Prose:
+    "Of grade 1, where to look; 2, with which probe; 3, in which part."
+    return Prose(f"Case {n}, hint {grade}: {hints(n)[grade - 1]}")
+
+
+# Charts -------------------------------------------------------------------------------------------
+def answers(n: int) -> figures.Picture:
+    "What a case says to three sentences, wrong answers first."
+    source, _ = collate([*plain(), longer()])
+    rows = [
+        {"expected": in_words(target[1:-1]), "said": in_words(said)}
+        for (_, target), said in zip(plain(), patient(n).greedy(source))
+    ]
+    rows.sort(key=lambda row: row["expected"] == row["said"])
+    return figures.table(rows[:3], caption=f"Case {n} · answers, wrong ones first")
+
+
+def curves(n: int) -> figures.Picture:
+    "The training loss of a case and of the healthy model."
+    case, well = patient(n).losses, admitted("").losses
+    if max(abs(a - b) for a, b in zip(case, well)) < 0.005:
+        told = (
+            f"the loss is that of a healthy model, from {well[0]:.2f} to {well[-1]:.3f}, so the two"
+            " lines coincide"
+        )
+    else:
+        told = (
+            f"the loss goes from {case[0]:.2f} to {case[-1]:.3f}, a healthy model's from"
+            f" {well[0]:.2f} to {well[-1]:.3f}"
+        )
+    return figures.curves(
+        {"a healthy model": well, f"case {n}": case},
+        xlabel="step",
+        ylabel="nats per token",
+        logy=True,
+        colors={"a healthy model": figures.GREY, f"case {n}": figures.FAULT},
+        hline=(floor(), "chance"),
+        height=250,
+        alt=(
+            f"Training loss by step of case {n} and of a healthy model. After {STEPS} steps: case"
+            f" {n} {case[-1]:.3f}, the healthy model {well[-1]:.3f}. A dotted line at"
+            f" {floor():.3f}: what chance allows."
+        ),
+        caption=f"Case {n}: {told}. Chance allows no less than {floor():.3f}.",
+    )
+
+
+def fold(summary: str, inside: str) -> str:
+    "HTML behind a line that opens by mouse and by keyboard."
+    return (
+        '<details class="tl-more" style="margin:.2em 0"><summary'
+        f' style="cursor:pointer;font-size:.85em">{summary}</summary>{inside}</details>'
+    )
+
+
+def chart(n: int) -> figures.Picture:
+    "A case's sheet: its curve, its symptoms, some answers; recorded probes and hints behind folds."
+    case, well = (
+        {LINES[name]: value for name, value in seen(fault).items()} for fault in (ward()[n], "")
+    )
+    parts = [curves(n).html, beside(case, well, f"Case {n} · symptoms").html, answers(n).html]
+    parts += [fold(f"Probe: {kind.title}", read(n, name).html) for name, kind in PROBES.items()]
+    parts += [
+        fold(f"Hint {grade}", f"<p>{text.replace('`', '')}</p>")
+        for grade, text in enumerate(hints(n), 1)
+    ]
+    return figures.Picture("".join(parts), None)
+
+
+# The verdict --------------------------------------------------------------------------------------
+def passes(check: Callable, case: Patient) -> bool:
+    "Does a check say yes? It returns True or False, or asserts."
+    try:
+        answer = check(case)
+    except AssertionError:
+        return False
+    return answer is None or bool(answer)
+
+
+def judged_check(check: Callable, fault: str) -> str:
+    "What is wrong with a check, in a sentence; nothing if it tells the healthy from the ill."
+    try:
+        if not passes(check, admitted("")):
+            return "Your check fails a healthy model: what it demands isn't true there."
+    except Exception as error:
+        return f"On a healthy model your check stops with {type(error).__name__}: {error}."
+    try:
+        if passes(check, admitted(fault)):
+            return "Your check passes the patient: what it tests is not what is wrong here."
+    except Exception as error:
+        return f"On the patient your check stops with {type(error).__name__}: {error}."
+    return ""
+
+
+def judged_mend(check: Callable, mend: Callable, fault: str) -> str:
+    "What is wrong with a mend, in a sentence; the model is trained again if the part asks for it."
+    case = admitted(fault)
+    mend(case)
+    changed = case.changed()
+    if not changed:
+        return "Your mend changes none of the nine parts."
+    if len(changed) > 1:
+        return f"Your mend changes {len(changed)} parts. The fault is in one; say in which."
+    if changed[0] in LEARNED:
+        case = case.fresh().learn(*case.batch())
+    if not passes(check, case):
+        return "After your mend your own check still fails."
+    ill = unwell(symptoms(case)) or [
+        f"the probe {kind.title} still differs from a healthy model's"
+        for kind in PROBES.values()
+        if kind.trouble(kind.run(case))
+    ]
+    return ill and f"Your check passes after your mend, but the model isn't well: {in_a_row(ill)}."
+
+
+def judged(n: int, check: Callable, mend: Callable) -> str:
+    "The verdict on a check and a mend, in a sentence or two that give nothing away."
+    fault = ward()[n]
+    if unwritten(check):
+        return "The check is not written yet."
+    if wrong := judged_check(check, fault):
+        return wrong
+    if unwritten(mend):
+        return (
+            "The check is right: a healthy model passes it and the patient doesn't. The mend is not"
+            " written yet."
+        )
+    try:
+        wrong = judged_mend(check, mend, fault)
+    except Exception as error:
+        return f"With your mend the model stops with {type(error).__name__}: {error}."
+    return wrong or (
+        "Right. A healthy model passes your check and the patient doesn't. After your mend it"
+        f" passes too, its symptom is gone, and all {len(PROBES)} probes are quiet."
+        f" {' '.join(FAULTS[fault]['origin'].split())}"
+    )
+
+
+def verdict(n: int, check: Callable, mend: Callable) -> Prose:
+    """On case n: check(case) must be true of a healthy model and not of the patient; mend(case)
+    replaces one part.
+
+    After a mend the model is trained again if the part takes part in training."""
+    return Prose(f"**Case {n}.** {judged(n, check, mend)}")

@@ -1,0 +1,254 @@
+"""What one sees of a patient: its symptoms, and eight probes, to compare with a healthy model."""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+from unittest.mock import patch
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from transformer_lit.decoding import greedy_decode, penalty
+from transformer_lit.masks import BOS, EOS, PAD, target_mask
+from transformer_lit.training import collate
+
+from .patients import (
+    LIMIT,
+    SENTENCES,
+    STEPS,
+    UM,
+    VOCAB,
+    WORDS,
+    Begun,
+    Patient,
+    admitted,
+    after,
+    floor,
+    longer,
+    plain,
+    two_answers,
+)
+
+Reading = dict[str, float | str]
+SPECIAL = {PAD: "PAD", BOS: "BOS", EOS: "EOS", UM: "um"}
+
+
+def in_words(ids: list[int]) -> str:
+    "Ids as a reader sees them; the special ones by name."
+    return " ".join(SPECIAL.get(i, str(i)) for i in ids) or "nothing"
+
+
+# Symptoms -----------------------------------------------------------------------------------------
+@torch.no_grad()
+def symptoms(case: Patient) -> dict[str, float]:
+    "What one sees of a patient without any probe."
+    source, target = case.batch()
+    case.model.eval()
+    read, say = case.shift(target)
+    together, _ = collate([*plain(), longer()])
+    asked, _ = collate(two_answers()[:1])
+    return {
+        "first": case.losses[0],
+        "quarter": case.losses[STEPS // 4],
+        "last": case.losses[-1],
+        "evaluation": case.loss(case.model(source, read), say).item(),
+        "right": sum(
+            said == wanted[1:-1] for said, (_, wanted) in zip(case.greedy(together), plain())
+        ),
+        "greedy": len(case.greedy(asked)[0]),
+        "beam": len(case.beam(asked)[0]),
+    }
+
+
+def unwell(seen: dict[str, float]) -> list[str]:
+    "Which of the symptoms are none of a healthy model's."
+    signs = {
+        "it learns too slowly": seen["quarter"] > 0.6 or seen["last"] > 2.5 * floor(),
+        "its loss in training is lower than it can be": seen["first"] < 0.95 * math.log(VOCAB)
+        or seen["last"] < 0.95 * floor(),
+        "its losses in training and in evaluation mode disagree": abs(
+            seen["evaluation"] - seen["last"]
+        )
+        > floor(),
+        "it gives wrong answers": seen["right"] < SENTENCES,
+        "the beam's answer is too short": seen["beam"] < min(seen["greedy"], WORDS),
+    }
+    return [sign for sign, there in signs.items() if there]
+
+
+# Probes -------------------------------------------------------------------------------------------
+def overfit(case: Patient) -> Reading:
+    "A fresh copy, eight sentences, again and again."
+    losses = case.fresh().learn(*collate(plain()[:8]), 50).losses
+    return {f"loss at step {n}": losses[n - 1] for n in (1, 10, 25, 50)}
+
+
+@torch.no_grad()
+def future(case: Patient, t: int = 2) -> Reading:
+    "How much the logits up to position t change with the words after it."
+    source, target = collate(plain()[:8])
+    read, _ = case.shift(target)
+    later = torch.arange(read.size(1)) > t
+    other = torch.where(later & (read > UM), after(read), read)
+    changes: Reading = {}
+    for mode in ("training", "evaluation"):
+        case.model.train(mode == "training")
+        change = (case.model(source, other) - case.model(source, read))[:, : t + 1]
+        changes[f"largest change before it, in {mode} mode"] = change.abs().max().item()
+    case.model.eval()
+    return changes
+
+
+@torch.no_grad()
+def batch(case: Patient) -> Reading:
+    """The sentence with the shortest answer: by itself, and beside seven others, padded to their
+    widths."""
+    short = min(plain(), key=lambda pair: len(pair[1]))
+    case.model.eval()
+    (one, target), (eight, targets) = collate([short]), collate([short, *plain()[:6], longer()])
+    read, say = case.shift(target)  # the same words in both, so that only the company differs
+    alone, among = case.model(one, read), case.model(eight, read.expand(len(eight), -1))[:1]
+    wide = targets.size(1) - target.size(1)
+    padded = case.loss(F.pad(among, (0, 0, 0, wide)), F.pad(say, (0, wide), value=PAD))
+    return {
+        "largest difference of its logits": (alone - among).abs().max().item(),
+        "its loss, alone": case.loss(alone, say).item(),
+        "its loss, in the batch": padded.item(),
+    }
+
+
+@torch.no_grad()
+def cached(case: Patient) -> Reading:
+    """Feeds in the right words twice: one by one with the cache, and all at once. Both with the
+    book's causal mask."""
+    source, target = collate(plain()[::6])  # four without um: no padding
+    case.model.eval()
+    with patch.object(case, "self_mask", target_mask):
+        whole = case.model(source, target[:, :-1])
+    state, steps = case.model.start(source), []
+    for tokens in target[:, :-1].T:
+        logits, state = case.model.step(tokens, state)
+        steps.append(logits)
+    gaps = (torch.stack(steps, 1) - whole).abs().amax((0, 2))
+    return {f"largest difference at word {t + 1}": gaps[t].item() for t in (0, 1, 4, 7)}
+
+
+def gradients(case: Patient) -> Reading:
+    "The gradient's norm at five steps on one batch, at a learning rate of 0."
+    other, pairs = case.fresh(), collate(plain()[:8])
+    other.optimizer.param_groups[0]["lr"] = 0.0
+    return {f"norm at step {n}": other.train_step(*pairs)["norm"] for n in range(1, 6)}
+
+
+@torch.no_grad()
+def ids(case: Patient) -> Reading:
+    "One sentence: what goes in and what must come out, in training and when decoding."
+    source, target = collate(plain()[3:4])
+    read, say = case.shift(target)
+    begun = Begun(case)
+    greedy_decode(begun, source, LIMIT)
+    lines = {
+        "the source": source[0],
+        "the decoder reads": read[0],
+        "and must say": say[0],
+        "when decoding it reads": torch.cat(begun.fed),
+    }
+    return {name: in_words(line.tolist()) for name, line in lines.items()}
+
+
+@torch.no_grad()
+def attention(case: Patient) -> Reading:
+    """An untrained copy: how many of nine keys get a share of the attention. Equal weights count as
+    nine, a single one as one."""
+    other, spread = case.fresh(), []
+    attend = other.attend
+
+    def noted(*inputs):
+        x, w = attend(*inputs)
+        spread.append((-(w * w.clamp(min=1e-30).log()).sum(-1)).exp().mean().item())
+        return x, w
+
+    other.attend = noted
+    source, target = collate(plain()[::6])
+    other.model(source, other.shift(target)[0])
+    return {"keys used in the encoder": spread[0], "keys used in cross-attention": spread[2]}
+
+
+@torch.no_grad()
+def log_probability(case: Patient, source: Tensor, answer: list[int]) -> float:
+    "The sum over an answer's tokens, EOS included, as decoding sees it."
+    begun, total, tokens = Begun(case), 0.0, [BOS, *answer, EOS]
+    state = begun.start(source)
+    for before, after_it in zip(tokens, tokens[1:]):
+        logits, state = begun.step(torch.tensor([before]), state)
+        total += logits.log_softmax(-1)[0, after_it].item()
+    return total
+
+
+def search(case: Patient) -> Reading:
+    """Two answers to one source, greedy's and the beam's: their words, their log-probabilities, and
+    these over the book's penalty."""
+    source, _ = collate(two_answers()[:1])
+    found: Reading = {}
+    for name, (answer,) in (("greedy", case.greedy(source)), ("beam", case.beam(source))):
+        total = log_probability(case, source, answer)
+        found[f"{name}: words"] = float(len(answer))
+        found[f"{name}: log-probability"] = total
+        found[f"{name}: over the penalty"] = total / penalty(len(answer) + 1)
+    return found
+
+
+class Probe(NamedTuple):
+    "What a button runs, and when its reading is no healthy model's."
+
+    run: Callable[[Patient], Reading]
+    title: str
+    trouble: Callable[[Reading], bool]
+
+    @property
+    def what(self) -> str:
+        return " ".join(self.run.__doc__.split())
+
+
+PROBES = {
+    "overfit": Probe(overfit, "Overfit one batch", lambda r: r["loss at step 25"] > 0.6),
+    "future": Probe(future, "Change a future token", lambda r: max(r.values()) > 1e-3),
+    "batch": Probe(
+        batch,
+        "A batch of 1 against 8",
+        lambda r: r["largest difference of its logits"] > 1e-3
+        or not math.isclose(r["its loss, alone"], r["its loss, in the batch"], rel_tol=0.05),
+    ),
+    "cache": Probe(cached, "Cached against uncached", lambda r: max(r.values()) > 1e-3),
+    "gradients": Probe(
+        gradients,
+        "Gradient norms at a rate of 0",
+        lambda r: r["norm at step 5"] > 1.5 * r["norm at step 1"],
+    ),
+    "ids": Probe(
+        ids,
+        "Read the ids",
+        lambda r: not r["the decoder reads"].startswith("BOS")
+        or not r["when decoding it reads"].startswith("BOS")
+        or not r["and must say"].endswith("EOS"),
+    ),
+    "attention": Probe(
+        attention,
+        "Attention before training",
+        lambda r: r["keys used in cross-attention"] < 4.5,
+    ),
+    "search": Probe(
+        search,
+        "Beam against greedy",
+        lambda r: r["beam: words"] < r["greedy: words"]
+        and r["beam: over the penalty"] < r["greedy: over the penalty"] - 1e-3,
+    ),
+}
+
+
+@cache
+def reading(name: str, fault: str) -> Reading:
+    "What a probe reads of a patient with this fault; made once."
+    return PROBES[name].run(admitted(fault))
