@@ -1,12 +1,13 @@
 """The first page: the running sentence as the book's small translator says it, and four sentences
 as each of the two shipped ones does.
 
-What is recorded here when the page is built, `book/web/static/first.js` does again in the page, on any
-sentence, once its reader has asked for it."""
+What is recorded here when the page is built, `book/web/static/first.js` does again in the page, on
+any sentence, once its reader has asked for it."""
 
 import html
-import json
 from typing import Any
+
+from torch import Tensor
 
 from transformer_lit.attention_maps import piece_names, read_pairs
 from transformer_lit.pocket import PocketPair, frames, it_nouns
@@ -15,6 +16,7 @@ from transformer_lit.translation import Translator
 
 from transformer_lit.serving.confidence import Calibration, load_calibration, translate_surely
 from transformer_lit.corpora.files import shipped
+from litbook.live.pages import attribute, compact, filled
 from litbook.word_maps import cross_weights, maps_of
 
 RUNNING = "The animal didn't cross the street because it was too {}."
@@ -51,37 +53,31 @@ def looks_of(translator: Any, adjective: str) -> dict:
     pronoun = next((i for i, word in enumerate(said) if word in ("il", "elle")), None)
     if pronoun is None:
         raise ValueError(f"{french!r} has neither il nor elle to show")
-    weights = maps["cross"][
-        0, 0
-    ]  # heads, rows, English pieces; row i reads piece i and says piece i + 1
-    mean, first = weights.mean(0), maps["cross"][-1, 0, 0, pronoun]
-    links = []
-    for row in range(len(said)):
-        if row != pronoun:
-            word = int(mean[row, : len(read)].argmax())
-            if mean[row, word] >= FAINT:
-                links.append(
-                    {
-                        "row": row,
-                        "word": word,
-                        "weight": round(float(mean[row, word]), 2),
-                        "pronoun": False,
-                    }
-                )
-    looked = int(first[: len(read)].argmax())
-    links.append(
-        {"row": pronoun, "word": looked, "weight": round(float(first[looked]), 2), "pronoun": True}
-    )
+    # row i reads piece i and says piece i + 1
+    first, last = (layer[0][..., : len(read)] for layer in maps["cross"][[0, -1]])  # (H, T, S)
+    mean, looks = first.mean(0), last[0, pronoun]
+    links = [
+        link(row, mean[row])
+        for row in range(len(said))
+        if row != pronoun and mean[row].max() >= FAINT
+    ]
+    links.append(link(pronoun, looks) | {"pronoun": True})
     return {
         "english": read,
         "french": said,
         "links": links,
         "pronoun": pronoun,
         "note": (
-            f"While it says {said[pronoun]}, one head of the last layer puts {first[looked]:.0%} of"
-            f" its attention on {read[looked]}."
+            f"While it says {said[pronoun]}, one head of the last layer puts {looks.max():.0%} of"
+            f" its attention on {read[links[-1]['word']]}."
         ),
     }
+
+
+def link(row: int, weights: Tensor) -> dict:
+    "From a French piece to the English one that it looks at most."
+    word = int(weights.argmax())
+    return {"row": row, "word": word, "weight": round(float(weights[word]), 2), "pronoun": False}
 
 
 def menus() -> dict[str, list]:
@@ -141,27 +137,17 @@ def spans(words: list[str]) -> str:
     return "".join(f"<span>{html.escape(word)}</span>" for word in words)
 
 
-def filled(template: str, data: Any, values: dict[str, str]) -> str:
-    "`template` with `data` as an attribute and each {{name}} replaced."
-    said = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    for name, value in {"data": html.escape(said, quote=True), **values}.items():
-        template = template.replace(f"{{{{{name}}}}}", value)
-    return template
-
-
 def running_sentence(template: str, translator: Any, size: str) -> str:
     """`template` with both sentences; the first can be read without a script. size: what the
     translator weighs, in words."""
     cases = [looks_of(translator, adjective) for adjective in WORDS]
     return filled(
         template,
-        {"cases": cases, "menus": menus()},
-        {
-            "english": spans(cases[0]["english"]),
-            "french": spans(cases[0]["french"]),
-            "note": html.escape(cases[0]["note"]),
-            "pocket": size,
-        },
+        data=attribute(compact({"cases": cases, "menus": menus()})),
+        english=spans(cases[0]["english"]),
+        french=spans(cases[0]["french"]),
+        note=html.escape(cases[0]["note"]),
+        pocket=size,
     )
 
 
@@ -193,15 +179,13 @@ def any_sentence(template: str, translators: dict[str, tuple[Translator, str]]) 
     )
     return filled(
         template,
-        {"translators": told, "layer": LAYER, "doubt": DOUBT},
-        {
-            "english": spans(cases[0]["english"]),
-            "french": spans(cases[0]["french"]),
-            "buttons": buttons,
-            "which": which,
-            "shipped": told[first]["size"],
-            "chrf": f"{cases[0]['chrf']:.0f}",
-            "layer": f"layer {LAYER + 1}",
-            "faint": f"{FAINT:.0%}",
-        },
+        data=attribute(compact({"translators": told, "layer": LAYER, "doubt": DOUBT})),
+        english=spans(cases[0]["english"]),
+        french=spans(cases[0]["french"]),
+        buttons=buttons,
+        which=which,
+        shipped=told[first]["size"],
+        chrf=f"{cases[0]['chrf']:.0f}",
+        layer=f"layer {LAYER + 1}",
+        faint=f"{FAINT:.0%}",
     )

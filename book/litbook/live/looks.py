@@ -2,9 +2,11 @@
 on which to try it."""
 
 from collections.abc import Callable
+from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch import Tensor, nn
 
 from transformer_lit import decoding
 from transformer_lit.attention_maps import record
@@ -27,35 +29,38 @@ LETTERS = (  # 64 steps of a weight, one letter per step
 )
 
 
+def candidates(
+    model: nn.Module, source: list[int], k: int, *options: Any
+) -> list[list[tuple[float, int, int]]]:
+    """What `beam_search` ranks while it translates a sentence: of each step the best 2k.
+
+    Each is (log-probability so far, beam that it continues, token); options: `beam_search`'s."""
+    steps, grow = [], decoding.grow_beams
+
+    def watched(*inputs: Tensor) -> tuple[Tensor, ...]:
+        grown = grow(*inputs)
+        steps.append(list(zip(*(part[0].tolist() for part in grown))))
+        return grown
+
+    device = next(model.parameters()).device
+    with patch.object(decoding, "grow_beams", watched):
+        decoding.beam_search(model, torch.tensor([source], device=device), k, *options)
+    return steps
+
+
 def beam_steps(
     translator: Translator, english: str, beam_size: int = 2
 ) -> list[list[tuple[float, int, str]]]:
-    """What `decoding.beam_search` ranks while it translates a sentence.
-
-    Of each step the best 2 · beam_size candidates, as (log-probability so far, beam that it
-    continues, word)."""
-    steps, grow = [], decoding.grow_beams
-
-    def watched(*args: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        found = grow(*args)
-        scores, beams, tokens = (one[0].tolist() for one in found)
-        steps.append(
-            [
-                (p, beam, "EOS" if i == EOS else translator.target.decode([i]).strip())
-                for p, beam, i in zip(scores, beams, tokens)
-                if p > -torch.inf
-            ]
-        )
-        return found
-
-    device = next(translator.model.parameters()).device
-    with patch.object(decoding, "grow_beams", watched):
-        decoding.beam_search(
-            translator.model,
-            torch.tensor([translator.source.encode(readable(english))], device=device),
-            beam_size,
-        )
-    return steps
+    "`candidates` with words in place of tokens, without those that no sentence can begin with."
+    source = translator.source.encode(readable(english))
+    return [
+        [
+            (p, beam, "EOS" if i == EOS else translator.target.decode([i]).strip())
+            for p, beam, i in step
+            if p > -torch.inf
+        ]
+        for step in candidates(translator.model, source, beam_size)
+    ]
 
 
 @torch.no_grad()
@@ -74,9 +79,8 @@ def looked_at(translator: Translator, english: str) -> dict:
         translator.model(
             torch.tensor([ids], device=device), torch.tensor([[BOS] + said], device=device)
         )
-    later = seen["cross"][len(seen["cross"]) // 2 :]
-    mean = torch.stack([layer[0].mean(0) for layer in later]).mean(0)[: len(said)]  # (T, S)
-    steps = (mean * 63).round().long().flatten().tolist()
+    later = torch.stack(seen["cross"][len(seen["cross"]) // 2 :])  # (N / 2, 1, H, T, S)
+    steps = (later[:, 0].mean((0, 1))[: len(said)] * 63).round().long().flatten().tolist()
     return {
         "said": target.decode(said),
         "s": [source.decode([i]) for i in ids[:-1]] + ["⟨end⟩"],
@@ -92,18 +96,13 @@ def try_it(
     training held it.
 
     An answer is right that is the reference or in `ALSO_RIGHT`."""
-    looks = [
-        {
-            "en": english,
-            "ref": reference,
-            "seen": bool(seen(english)),
-            **looked_at(translator, english),
-        }
-        for english, reference in rows
-    ]
-    return [
-        {**row, "right": row["said"] == row["ref"] or row["said"] in ALSO_RIGHT} for row in looks
-    ]
+    shown = []
+    for english, reference in rows:
+        look = looked_at(translator, english)
+        right = look["said"] == reference or look["said"] in ALSO_RIGHT
+        about = {"en": english, "ref": reference, "seen": bool(seen(english))}
+        shown.append({**about, **look, "right": right})
+    return shown
 
 
 def try_it_page(rows: list[dict] | None = None) -> str:
