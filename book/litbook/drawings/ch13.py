@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from litbook import figures
 
+Candidate = tuple[float, int, str]  # log-probability so far, beam of the step before, word
+
 
 def word_tree(tree: Mapping[str, Mapping[str, float]], said: str) -> figures.Picture:
     """Two words after `said`, with their probabilities.
@@ -14,6 +16,9 @@ def word_tree(tree: Mapping[str, Mapping[str, float]], said: str) -> figures.Pic
     whole = {(word, end): p * q for word, p in tree[""].items() for end, q in tree[word].items()}
     best = max(whole, key=whole.__getitem__)
 
+    def stroke(strong: bool) -> dict:
+        return {"width": 2.4} if strong else {"color": figures.GREY}
+
     def draw(width: int) -> str:
         wide = width > figures.PHONE
         size, first, then, at, product = (
@@ -21,30 +26,25 @@ def word_tree(tree: Mapping[str, Mapping[str, float]], said: str) -> figures.Pic
         )
         drawing, top = figures.Drawing(704 if wide else 344, 40 + 42 * len(whole)), 24.0
         start, stem = drawing.height / 2 - 7, 92 if wide else 64
-        drawing.text(at, 10, "probability", size=size).text(product, 10, "product", size=size).box(
-            2, start, stem, 30, said, size=size
-        )
+        drawing.text(at, 10, "probability", size).text(product, 10, "product", size)
+        drawing.box(2, start, stem, 30, said, size=size)
         for word, p in tree[""].items():
             middle = top + 21 * len(tree[word]) - 6
-            how = (None, 2.4) if word == best[0] else (figures.GREY, 1.3)
-            drawing.arrow(stem + 2, start + 15, first[0] - 2, middle, how[0], width=how[1]).box(
-                first[0], middle - 15, first[1], 30, word, color=how[0], size=size
-            )
-            drawing.text(
-                (stem + first[0]) / 2 - 5,
-                middle + (10 if middle > start + 15 else -6),
-                f"{p:.2f}",
-                size=size,
-            )
+            ink = None if word == best[0] else figures.GREY
+            above = 10 if middle > start + 15 else -6
+            drawing.arrow(
+                stem + 2, start + 15, first[0] - 2, middle, **stroke(word == best[0])
+            ).box(first[0], middle - 15, first[1], 30, word, color=ink, size=size)
+            drawing.text((stem + first[0]) / 2 - 5, middle + above, f"{p:.2f}", size)
             for end, q in tree[word].items():
-                how, bold = (
-                    ((None, 2.4), "bold") if (word, end) == best else ((figures.GREY, 1.3), None)
+                strong = (word, end) == best
+                ink = None if strong else figures.GREY
+                drawing.arrow(sum(first), middle, then[0] - 2, top + 15, **stroke(strong))
+                drawing.box(then[0], top, then[1], 30, end, color=ink, size=size)
+                drawing.text(at, top + 15, f"{q:.2f}", size).text(
+                    product, top + 15, f"{whole[word, end]:.4f}", size,
+                    weight="bold" if strong else None,
                 )
-                drawing.arrow(sum(first), middle, then[0] - 2, top + 15, how[0], width=how[1])
-                drawing.box(then[0], top, then[1], 30, end, color=how[0], size=size).text(
-                    at, top + 15, f"{q:.2f}", size=size
-                )
-                drawing.text(product, top + 15, f"{whole[word, end]:.4f}", size=size, weight=bold)
                 top += 42
             top += 8
         return drawing.svg()
@@ -67,59 +67,50 @@ def staying(lengths: Mapping[str, int]) -> figures.Picture:
     order, most = sorted(lengths, key=lambda name: -lengths[name]), max(lengths.values())
 
     def draw(width: int) -> str:
-        drawing, left = figures.Drawing(width, 46 + 22 * len(order)), 82
+        drawing, left, below = figures.Drawing(width, 46 + 22 * len(order)), 82, 22 * len(order)
         unit = (width - left - 8) / most
         for i, name in enumerate(order):
-            drawing.text(left - 6, 13 + 22 * i, name, 12, "end").box(
-                left, 4 + 22 * i, unit * lengths[name], 18, fill=figures.SLATE, color=figures.SLATE
-            )
-            if lengths[name] < most:
-                drawing.box(
-                    left + unit * lengths[name],
-                    4 + 22 * i,
-                    unit * (most - lengths[name]),
-                    18,
-                    color=figures.GREY,
-                    dash=True,
-                )
-        for step in range(1, most + 1):
-            drawing.text(left + unit * (step - 0.5), 14 + 22 * len(order), step, 11)
-        drawing.text(left + unit * most / 2, 34 + 22 * len(order), "step", 12)
-        return drawing.svg()
+            steps, y = lengths[name], 4 + 22 * i
+            drawing.text(left - 6, y + 9, name, 12, "end")
+            drawing.box(left, y, unit * steps, 18, fill=figures.SLATE, color=figures.SLATE)
+            if steps < most:
+                rest = unit * (most - steps)
+                drawing.box(left + unit * steps, y, rest, 18, color=figures.GREY, dash=True)
+        for step in range(most):
+            drawing.text(left + unit * (step + 0.5), 14 + below, step + 1, 11)
+        return drawing.text(left + unit * most / 2, 34 + below, "step", 12).svg()
 
-    told, steps = ", ".join(f"{name} {lengths[name]} steps" for name in order), sum(
-        lengths.values()
-    )
+    told = ", ".join(f"{name} {lengths[name]} steps" for name in order)
     return figures.Picture(
         figures.style.responsive(draw, figures.COLUMN),
         f"Bars for the steps that each sentence stays in the batch: {told}. Dashed: work that is"
         " saved.",
-        f"Of {most * len(order)} rows, {len(order)} in each of {most} steps, {steps} are computed;"
-        " the dashed ones are saved.",
+        f"Of {most * len(order)} rows, {len(order)} in each of {most} steps,"
+        f" {sum(lengths.values())} are computed; the dashed ones are saved.",
     )
 
 
 def cached_rows(steps: int = 4) -> figures.Picture:
     "The scores computed at the last of some steps, without and with a cache."
+    panels = (
+        ("without a cache", f"{steps} rows computed"),
+        ("with a cache", f"1 row computed, k1 to k{steps - 1} kept"),
+    )
 
     def draw(width: int) -> str:
         wide = width > figures.PHONE
         cell = 40 if wide else 28
-        high = 88 + cell * steps
+        side, high = cell * steps, 88 + cell * steps
         drawing = figures.Drawing(width, high if wide else 2 * high)
-        for i, (cached, title, note) in enumerate(
-            (
-                (False, f"without a cache, step {steps}", f"{steps} rows computed"),
-                (True, f"with a cache, step {steps}", f"1 row computed, k1 to k{steps - 1} kept"),
-            )
-        ):
-            middle, top = (width * (1 + 2 * i) / 4, 0) if wide else (width / 2, high * i)
-            x = middle - cell * steps / 2
-            drawing.text(middle, top + 16, title, size=13)
+        for cached, (title, note) in enumerate(panels):
+            middle = width * (1 + 2 * cached) / 4 if wide else width / 2
+            x, top = middle - side / 2, 0 if wide else high * cached
+            drawing.text(middle, top + 16, f"{title}, step {steps}", 13)
             for row in range(steps):
+                last = row == steps - 1
                 for col in range(steps):
-                    empty = col > row or (cached and row < steps - 1)
-                    colour = figures.DECODER if row == steps - 1 else figures.GREY
+                    empty = col > row or (cached and not last)
+                    colour = figures.DECODER if last else figures.GREY
                     drawing.box(
                         x + cell * col,
                         top + 36 + cell * row,
@@ -129,21 +120,19 @@ def cached_rows(steps: int = 4) -> figures.Picture:
                         color=figures.GREY if empty else None,
                         dash=empty,
                     )
-                drawing.text(x - 18, top + 35 + cell * (row + 0.5), f"q{row + 1}", size=12)
-                drawing.text(
-                    x + cell * (row + 0.5) - 1, top + 46 + cell * steps, f"k{row + 1}", size=12
-                )
-            drawing.text(middle, top + 68 + cell * steps, note, size=12)
+                at = cell * (row + 0.5)
+                drawing.text(x - 18, top + 35 + at, f"q{row + 1}")
+                drawing.text(x + at - 1, top + 46 + side, f"k{row + 1}")
+            drawing.text(middle, top + 68 + side, note)
         return drawing.svg()
 
-    without = steps * (steps + 1) // 2
     return figures.Picture(
         figures.style.responsive(draw, figures.COLUMN),
         f"Two triangles of attention scores, {steps} by {steps}. Without a cache all {steps} rows"
         f" are filled at step {steps}; with it only the last row, and {steps - 1} of the {steps}"
         " keys come from before.",
-        f"At step {steps} the cache leaves {steps} of {without} scores to compute: the new word's"
-        " row.",
+        f"At step {steps} the cache leaves {steps} of {steps * (steps + 1) // 2} scores to compute:"
+        " the new word's row.",
     )
 
 
@@ -161,154 +150,106 @@ class Node(NamedTuple):
 
 
 def beam_nodes(
-    steps: Sequence[Sequence[tuple[float, int, str]]],
-    beam_size: int,
-    length_penalty: float,
-    end: str,
+    steps: Sequence[Sequence[Candidate]], beam_size: int, length_penalty: float, end: str
 ) -> list[list[Node]]:
     """The candidates of each step, best first, each with its fate: the best `beam_size` that
     haven't said `end` go on."""
-    found: list[list[Node]] = []
-    open_: list[Node] = []
+    nodes: list[list[Node]] = []
+    going: list[Node] = []
     for t, candidates in enumerate(steps):
-        left, column = 0, []
+        column, alive = [], 0
         for rank, (log_p, beam, word) in enumerate(candidates):
-            going = word != end and left < beam_size
-            left += going
-            fate = (
-                "done"
-                if word == end and rank < beam_size
-                else "open" if going and t < len(steps) - 1 else "cut"
-            )
-            column.append(
-                Node(
-                    t,
-                    rank,
-                    open_[beam] if t else None,
-                    word,
-                    log_p,
-                    fate,
-                    log_p / ((6 + t) / 6) ** length_penalty,
-                )
-            )
-        open_ = [node for node in column if node.word != end][:beam_size]
-        found.append(column)
-    return found
+            fate = "cut"
+            if word == end:
+                fate = "done" if rank < beam_size else "cut"
+            else:
+                alive += 1
+                fate = "open" if alive <= beam_size and t < len(steps) - 1 else "cut"
+            score = log_p / ((6 + t) / 6) ** length_penalty
+            column.append(Node(t, rank, going[beam] if t else None, word, log_p, fate, score))
+        going = [node for node in column if node.word != end][:beam_size]
+        nodes.append(column)
+    return nodes
 
 
 def beam_tree(
-    steps: Sequence[Sequence[tuple[float, int, str]]],
+    steps: Sequence[Sequence[Candidate]],
     beam_size: int,
     length_penalty: float = 0.6,
     end: str = "EOS",
 ) -> figures.Picture:
     """A beam search as a tree, one row for each step: kept solid, dropped dashed and pale, finished
-    in a double box with its penalised score.
-
-    steps: of each step the candidates, best first, as (log-probability so far, beam of the step
-    before, word)."""
-    nodes = beam_nodes(steps, beam_size, length_penalty, end)
-    done = sorted(
-        (node for column in nodes for node in column if node.fate == "done"),
-        key=lambda node: -node.score,
-    )
-    path: list[Node] = []
-    at = done[0] if done else None
-    while at is not None:
-        path.insert(0, at)
-        at = at.parent
-    most = max(map(len, nodes))
+    in a double box with its penalised score. steps: of each step the candidates, best first."""
+    rows = beam_nodes(steps, beam_size, length_penalty, end)
+    nodes = [node for row in rows for node in row]
+    done = sorted((node for node in nodes if node.fate == "done"), key=lambda node: -node.score)
+    path = ancestry(done[0]) if done else []
+    most = max(map(len, rows))
 
     def draw(width: int) -> str:
         wide = width > figures.PHONE
         left, row, high, gap = (58, 52, 30, 16) if wide else (22, 60, 32, 8)
         pitch = (width - left - 4) / most
-        drawing, w = figures.Drawing(width, row * len(nodes)), pitch - gap
+        drawing, w = figures.Drawing(width, row * len(rows)), pitch - gap
 
         def corner(node: Node) -> tuple[float, float]:
             return left + pitch * node.rank, 6 + row * node.step
 
-        for t in range(len(nodes)):
-            drawing.text(
-                0 if wide else 9,
-                corner(nodes[t][0])[1] + high / 2,
-                f"step {t + 1}" if wide else t + 1,
-                13 if wide else 12,
-                "start" if wide else "middle",
-            )
-        for node in (
-            node for column in nodes for node in column
-        ):  # lines first: boxes stand on them
-            if node.parent is not None:
-                (x1, y1), (x2, y2) = corner(node.parent), corner(node)
-                drawing.line(
-                    x1 + w / 2,
-                    y1 + high,
-                    x2 + w / 2,
-                    y2,
-                    figures.GREY if node.fate == "cut" else None,
-                    node.fate == "cut",
-                    2.6 if node in path else 1.3,
-                )
-        for node in (node for column in nodes for node in column):
-            x, y = corner(node)
-            cut, last = node.fate == "cut", len(drawing.parts)
-            drawing.box(
-                x,
-                y,
-                w,
-                high,
-                "",
-                "#dddddd" if node in path else "none",
-                figures.GREY if cut else None,
-                cut,
-            )
-            ink = "#111111" if node in path else None
-            if wide:  # all in a row: the word, its sum, the score
-                word, total = (0.16, 0.46) if node.fate == "done" else (0.34, 0.76)
-                drawing.text(x + word * w, y + 15, node.word, 14.5, color=ink).text(
-                    x + total * w, y + 15, minus(node.log_p), 12.5, color=ink
-                )
+        for t in range(len(rows)):
+            y = 6 + row * t + high / 2
+            if wide:
+                drawing.text(0, y, f"step {t + 1}", 13, "start")
             else:
-                drawing.text(
-                    x + w / 2,
-                    y + 10,
-                    node.word,
-                    max(9, min(11.5, 1.6 * w / max(len(node.word), 1))),
-                    color=ink,
-                ).text(x + w / 2, y + 24, minus(node.log_p), 10, color=ink)
+                drawing.text(9, y, t + 1, 12)
+        for node in nodes:  # lines first: boxes stand on them
+            if node.parent:
+                (x1, y1), (x2, y2), cut = corner(node.parent), corner(node), node.fate == "cut"
+                ends = x1 + w / 2, y1 + high, x2 + w / 2, y2
+                drawing.line(
+                    *ends, figures.GREY if cut else None, cut, 2.6 if node in path else 1.3
+                )
+        for node in nodes:
+            (x, y), cut, begun = corner(node), node.fate == "cut", len(drawing.parts)
+            fill, ink = ("#dddddd", "#111111") if node in path else ("none", None)
+            drawing.box(x, y, w, high, "", fill, figures.GREY if cut else None, cut)
+            if wide:  # all in a row: the word, its sum, the score
+                at, total = (0.16, 0.46) if node.fate == "done" else (0.34, 0.76)
+                drawing.text(x + at * w, y + 15, node.word, 14.5, color=ink)
+                drawing.text(x + total * w, y + 15, minus(node.log_p), 12.5, color=ink)
+            else:
+                size = max(9, min(11.5, 1.6 * w / max(len(node.word), 1)))
+                drawing.text(x + w / 2, y + 10, node.word, size, color=ink)
+                drawing.text(x + w / 2, y + 24, minus(node.log_p), 10, color=ink)
             if node.fate == "done":
                 drawing.box(x - 3, y - 3, w + 6, high + 6)
-                drawing.text(
-                    x + (0.8 if wide else 0.5) * w,
-                    y + (15 if wide else 44),
-                    minus(node.score),
-                    13 if wide else 12,
-                    color=ink if wide else None,
-                    weight="bold",
-                )
+                at, down, size, ink = (0.8, 15, 13, ink) if wide else (0.5, 44, 12, None)
+                score = minus(node.score)
+                drawing.text(x + at * w, y + down, score, size, color=ink, weight="bold")
             if cut:  # pale words, but still at 4.5 to the page
-                drawing.parts[last:] = [
-                    part.replace("<text ", '<text opacity="0.7" ') for part in drawing.parts[last:]
+                drawing.parts[begun:] = [
+                    part.replace("<text ", '<text opacity="0.7" ') for part in drawing.parts[begun:]
                 ]
         return drawing.svg()
 
     told = "; ".join(f"'{ended(node)}' with {minus(node.score)}" for node in done)
+    caption = f"{len(done)} of the beginnings finished; the best of them was ahead at every step."
     behind = next((node for node in path if node.rank and node.fate == "open"), None)
-    ahead = nodes[behind.step][0].word if behind else ""
+    if behind:
+        caption = (
+            f"At step {behind.step + 1} '{behind.word}' is behind '{rows[behind.step][0].word}'."
+            f" The beam keeps both, and '{ended(path[-1])}' wins with {minus(path[-1].score)}."
+        )
     return figures.Picture(
         figures.style.responsive(draw, figures.COLUMN),
-        f"A tree of {len(nodes)} steps with up to {most} candidates each, {beam_size} of which go"
+        f"A tree of {len(rows)} steps with up to {most} candidates each, {beam_size} of which go"
         f" on. Finished, with their penalised scores: {told or 'none'}.",
-        (
-            f"At step {behind.step + 1} '{behind.word}' is behind '{ahead}'. The beam keeps both,"
-            f" and '{ended(path[-1])}' wins with {minus(path[-1].score)}."
-            if behind
-            else (
-                f"{len(done)} of the beginnings finished; the best of them was ahead at every step."
-            )
-        ),
+        caption,
     )
+
+
+def ancestry(node: Node | None) -> list[Node]:
+    "A candidate and all that it continues, the first first."
+    return [*ancestry(node.parent), node] if node else []
 
 
 def minus(number: float) -> str:
@@ -318,9 +259,5 @@ def minus(number: float) -> str:
 
 def ended(node: Node) -> str:
     "The last two words of a finished hypothesis, without its end and without signs."
-    words: list[str] = []
-    at = node.parent
-    while at is not None and len(words) < 2:
-        words[:0] = [at.word] if any(map(str.isalnum, at.word)) else []
-        at = at.parent
-    return " ".join(words)
+    words = [one.word for one in ancestry(node.parent) if any(map(str.isalnum, one.word))]
+    return " ".join(words[-2:])
