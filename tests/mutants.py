@@ -299,22 +299,23 @@ class Nothing:
 
 
 def stub_figures() -> None:
-    """Every call of `figures`, and every function of support/ that returns a picture, does nothing;
+    """Every call of `figures`, and every function of litbook that returns a picture, does nothing;
     but what reckons for captions stays."""
     import pkgutil
 
-    from transformer_lit import support
+    import litbook
     from litbook import figures
+    from litbook.live.explore import Explorer
 
-    picture, modules = figures.Picture, [
-        importlib.import_module(found.name)
-        for found in pkgutil.walk_packages(support.__path__, f"{support.__name__}.")
+    modules = [
+        importlib.import_module(module.name)
+        for module in pkgutil.walk_packages(litbook.__path__, "litbook.")
     ]
     for module in modules:
         for name, value in list(vars(module).items()):
-            if (
-                isinstance(value, types.FunctionType)
-                and value.__annotations__.get("return") is picture
+            if isinstance(value, types.FunctionType) and value.__annotations__.get("return") in (
+                figures.Picture,
+                Explorer,
             ):
                 setattr(module, name, lambda *_, **__: None)
             elif getattr(value, "__name__", None) == "Prose":

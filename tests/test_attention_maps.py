@@ -19,7 +19,10 @@ from hypothesis import strategies as st
 from transformer_lit.attention_maps import (
     alignment_error_rate,
     attention_modules,
+    distance,
+    entropy,
     habit_places,
+    heads_differ,
     overheard,
     piece_names,
     read_pairs,
@@ -33,7 +36,6 @@ from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from litbook.live import pages
 from transformer_lit.corpora.files import shipped
 from litbook.live.map_view import attention_page, packed, show_attention
-from litbook.spread import distance, entropy, heads_differ
 from transformer_lit.tokens import Subwords, Vocabulary
 from litbook.live.looks import try_it_page
 from transformer_lit.translation import Translator
