@@ -30,8 +30,8 @@ def shifted(words: Sequence[str]) -> figures.Picture:
                 sheet.arrow(back, 90, back, 127, figures.GREY, dash=True)
         return sheet.svg()
 
-    return figures.Picture(
-        figures.style.responsive(draw, figures.COLUMN),
+    return figures.sketch(
+        draw,
         f"The decoder reads {', '.join(words[:-1])} and is asked for {', '.join(words[1:])}; dashed"
         " lines carry each true word back as the next input.",
         f"One pass asks for {last + 1} words at once: each position reads a true word and must say"

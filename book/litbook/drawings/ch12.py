@@ -10,62 +10,43 @@ def padded(sentences: Sequence[str], orders: Mapping[str, Sequence[int]]) -> fig
     its own width, words light, padding dark."""
     lengths = [len(text.split()) + 1 for text in sentences]
     batches = {
-        name: [order[k : k + 2] for k in range(0, len(order), 2)] for name, order in orders.items()
+        name: [(order[k : k + 2], max(lengths[i] for i in order[k : k + 2])) for k in (0, 2)]
+        for name, order in orders.items()
     }
-    told = []
+    counts = []
     for name, pairs in batches.items():
-        places = sum(len(pair) * max(lengths[i] for i in pair) for pair in pairs)
-        told.append(
-            f"{name.lower()}, {places - sum(lengths)} of {places} places"
-            f" {'is' if places - sum(lengths) == 1 else 'are'} padding"
-        )
-    found = "; ".join(told)
+        places = sum(2 * across for _, across in pairs)
+        padding = places - sum(lengths)
+        verb = "is" if padding == 1 else "are"
+        counts.append(f"{name.lower()}, {padding} of {places} places {verb} padding")
+    told = "; ".join(counts)
 
     def draw(width: int) -> str:
         wide, label = width > figures.PHONE, 92
-        room = (width - 24) / 2 if wide else width
-        cell, below = (room - label - 4) / max(lengths), 24
-        high = 26 + sum(len(pair) * 22 + below for pair in next(iter(batches.values()))) + 8
-        drawing = figures.Drawing(width, high if wide else high * len(batches))
+        room, high = (width - 24) / 2 if wide else width, 170
+        cell = (room - label - 4) / max(lengths)
+        drawing = figures.Drawing(width, high if wide else 2 * high)
         for k, (name, pairs) in enumerate(batches.items()):
-            left, y = ((room + 24) * k, 10.0) if wide else (0.0, 10.0 + high * k)
-            drawing.text(left + label, y, name, 13, "start", weight="bold")
-            y += 16
-            for pair in pairs:
-                across = max(lengths[i] for i in pair)
+            left, y = ((room + 24) * k + label, 10) if wide else (label, 10 + high * k)
+            drawing.text(left, y, name, 13, "start", weight="bold")
+            for pair, across in pairs:
                 for i in pair:
-                    drawing.text(
-                        left + label - 8,
-                        y + 11,
-                        " ".join(sentences[i].split()[:2]) + " …",
-                        12,
-                        "end",
-                    )
-                    for place in range(across):
-                        drawing.box(
-                            left + label + cell * place,
-                            y + 1,
-                            cell - 2,
-                            20,
-                            fill="#dddddd" if place < lengths[i] else "#555555",
-                            color=figures.GREY,
-                        )
                     y += 22
-                drawing.text(
-                    left + label,
-                    y + 8,
-                    f"{len(pair)} · {across} = {len(pair) * across} places",
-                    12,
-                    "start",
-                )
-                y += below
+                    words = " ".join(sentences[i].split()[:2])
+                    drawing.text(left - 8, y + 5, f"{words} …", 12, "end")
+                    for place in range(across):
+                        fill = "#dddddd" if place < lengths[i] else "#555555"
+                        x = left + cell * place
+                        drawing.box(x, y - 5, cell - 2, 20, fill=fill, color=figures.GREY)
+                y += 24
+                drawing.text(left, y, f"2 · {across} = {2 * across} places", 12, "start")
         return drawing.svg()
 
-    return figures.Picture(
-        figures.style.responsive(draw, figures.COLUMN),
+    return figures.sketch(
+        draw,
         f"{len(sentences)} sentences as rows, words light, padding dark, two rows to a batch, each"
-        f" batch as wide as its longer row: {found}.",
-        f"{found[0].upper()}{found[1:]}.",
+        f" batch as wide as its longer row: {told}.",
+        f"{told[0].upper()}{told[1:]}.",
     )
 
 
@@ -113,8 +94,8 @@ def killed_and_resumed(killed: int, saved: Sequence[int], end: int) -> figures.P
         )
         return drawing.svg()
 
-    return figures.Picture(
-        figures.style.responsive(draw, figures.COLUMN),
+    return figures.sketch(
+        draw,
         f"A run goes to step {killed} with checkpoints at {', '.join(map(str, saved))} and is"
         f" killed. It resumes at {last}; the log's lines {last + 1} to {killed} are cut and written"
         " again.",

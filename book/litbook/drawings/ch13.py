@@ -51,8 +51,8 @@ def word_tree(tree: Mapping[str, Mapping[str, float]], said: str) -> figures.Pic
 
     first = max(tree[""], key=tree[""].__getitem__)
     below = max(p for (word, _), p in whole.items() if word == first)
-    return figures.Picture(
-        figures.style.responsive(draw, figures.COLUMN),
+    return figures.sketch(
+        draw,
         f"A tree of two words. '{first}' begins with {tree[''][first]:.2f}, and with no second word"
         f" is the product above {below:.4f}; '{best[0]}' with {tree[''][best[0]]:.2f} and then"
         f" '{best[1]}' make {whole[best]:.4f}, the strong line.",
@@ -81,8 +81,8 @@ def staying(lengths: Mapping[str, int]) -> figures.Picture:
         return drawing.text(left + unit * most / 2, 34 + below, "step", 12).svg()
 
     told = ", ".join(f"{name} {lengths[name]} steps" for name in order)
-    return figures.Picture(
-        figures.style.responsive(draw, figures.COLUMN),
+    return figures.sketch(
+        draw,
         f"Bars for the steps that each sentence stays in the batch: {told}. Dashed: work that is"
         " saved.",
         f"Of {most * len(order)} rows, {len(order)} in each of {most} steps,"
@@ -126,8 +126,8 @@ def cached_rows(steps: int = 4) -> figures.Picture:
             drawing.text(middle, top + 68 + side, note)
         return drawing.svg()
 
-    return figures.Picture(
-        figures.style.responsive(draw, figures.COLUMN),
+    return figures.sketch(
+        draw,
         f"Two triangles of attention scores, {steps} by {steps}. Without a cache all {steps} rows"
         f" are filled at step {steps}; with it only the last row, and {steps - 1} of the {steps}"
         " keys come from before.",
@@ -239,8 +239,8 @@ def beam_tree(
             f"At step {behind.step + 1} '{behind.word}' is behind '{rows[behind.step][0].word}'."
             f" The beam keeps both, and '{ended(path[-1])}' wins with {minus(path[-1].score)}."
         )
-    return figures.Picture(
-        figures.style.responsive(draw, figures.COLUMN),
+    return figures.sketch(
+        draw,
         f"A tree of {len(rows)} steps with up to {most} candidates each, {beam_size} of which go"
         f" on. Finished, with their penalised scores: {told or 'none'}.",
         caption,
