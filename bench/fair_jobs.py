@@ -41,7 +41,7 @@ from transformer_lit.masks import PAD
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.pocket import load_pocket
 from litbook import word_maps
-from transformer_lit.runs import plan
+from transformer_lit.runs.run import fingerprint
 from transformer_lit.runs.checkpoints import save_weights
 from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.runs.records import git_commit, hardware_name
@@ -92,7 +92,7 @@ def field_of(name: str, longest: int = 100) -> Field:
     text = ground(GROUNDS[name].corpus, longest)
     valid = [pair for pair in text.valid if max(map(len, pair)) <= longest]
     return Field(
-        **vars(text) | {"valid": valid, "digest": plan.digest([*text.train, *valid, *text.test])}
+        **vars(text) | {"valid": valid, "digest": fingerprint([*text.train, *valid, *text.test])}
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from transformer_lit.equal_cost import MeteredTrainer
-from transformer_lit.runs import lock
+from transformer_lit.runs.run import only_run
 from transformer_lit.cli import exit_status
 from transformer_lit.corpora.files import write_json, write_text
 from transformer_lit.runs.records import git_commit
@@ -84,7 +84,7 @@ def keep_row(
     with (folder / "commits.txt").open("a", encoding="utf-8") as file:
         file.write(git_commit + "\n")
     try:
-        with lock.only_training(folder):
+        with only_run(folder):
             found, said = work(folder)
     except ValueError as error:
         if "lower the learning rate" not in str(
@@ -165,7 +165,7 @@ def run(
         print("        ", *words, row.get("failed", ""), f"{row['wall_seconds']:.0f} s", flush=True)
         return row
 
-    with lock.only_training(home):
+    with only_run(home):
         try:
             for part in plan.values():
                 walk(part, row_for)

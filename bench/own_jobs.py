@@ -27,7 +27,7 @@ from transformer_lit.equal_cost import cost
 from transformer_lit.evaluation import checksum, line_counts
 from transformer_lit.recipes import training_sets
 from transformer_lit.custom_pair import own_pairs, own_report
-from transformer_lit.runs import plan
+from transformer_lit.runs.run import fingerprint
 from transformer_lit.corpora.texts import TextPair
 from transformer_lit.runs.checkpoints import load_weights, save_weights, model_tensors, read_file
 from transformer_lit.serving.confidence import pair_scores
@@ -165,7 +165,7 @@ def texts(scale: Scale) -> Texts:
         "tatoeba": tuple(side[: scale.held] for side in data.grouped(parts["test"])),
         "multi30k": tuple(side[: scale.held] for side in data.grouped(captions["test"])),
     }
-    digest = plan.digest(
+    digest = fingerprint(
         [*train, *others[: scale.captions], *valid["tatoeba"], *map(str, tests.values())]
     )
     return Texts(train, others[: scale.captions], german, valid, tests, digest)
@@ -355,7 +355,7 @@ def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Tr
         valid = valid[: SCALE.held // 2] + t.valid["multi30k"][: SCALE.held // 2]
     if job.text == "reverse":
         languages, valid = ("fr", "en"), [pair[::-1] for pair in valid]
-    recipe = own_pairs.recipe_of(size, languages, plan.digest(pairs))
+    recipe = own_pairs.recipe_of(size, languages, fingerprint(pairs))
     recipe.training = replace(recipe.training, seed=job.seed)
     recipe.peak /= 4 if begin else 1
     folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from torch import nn
 from transformer_lit.copy_task import CopyBatches, copy_batch, exact_copies, train_copy
 from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.runs.checkpoints import mean_of
+from transformer_lit.runs.checkpoints import average_weights as mean_of
 from transformer_lit.training import Trainer, TrainingConfig
 
 

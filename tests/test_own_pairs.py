@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from random import Random
 
 import pytest
+from filelock import FileLock
 import torch
 from unspoken import line
 
@@ -18,7 +19,7 @@ from transformer_lit.data import load, sentence_key
 from transformer_lit import cli
 from transformer_lit.custom_pair import own_pairs, own_report
 from transformer_lit.recipes import recipes
-from transformer_lit.runs import lock
+from transformer_lit.runs.run import LOCK
 from transformer_lit.corpora.files import shipped
 from transformer_lit.custom_pair.noise import OTHER, THIRD
 from transformer_lit.custom_pair.own_pairs import (
@@ -64,8 +65,7 @@ def tsv(path, pairs=PAIRS):
 @contextmanager
 def lock_of_another(folder):
     "The lock of a folder, held as another process would hold it."
-    with open(folder / lock.NAME, "a+b") as file:
-        lock.take(file)
+    with FileLock(folder / LOCK):
         yield
 
 
@@ -1011,7 +1011,7 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_stopped(small, tmp_path):
     assert same(whole) == same(resumed)
     one, other = (from_pretrained(tmp_path / name).model.state_dict() for name in "ab")
     assert all(torch.equal(one[name], other[name]) for name in one)
-    for name in "hypotheses.txt", "test.tsv", "tokenizer.json", "plan.json":
+    for name in "hypotheses.txt", "test.tsv", "tokenizer.json", "config.json":
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
 

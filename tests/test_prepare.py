@@ -12,6 +12,7 @@ import types
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, text  # noqa: F401
 from helpers import one_sentence
 
@@ -19,7 +20,7 @@ from transformer_lit import data
 from transformer_lit.corpora import download, files
 from transformer_lit.recipes import prepare, training_sets
 from transformer_lit import cli
-from transformer_lit.runs import lock
+from transformer_lit.runs.run import LOCK
 from transformer_lit.corpora import store as store_
 
 
@@ -502,8 +503,7 @@ def test_chunks_come_back_in_order(own, store):
 def test_a_store_is_prepared_by_one_at_a_time(small, tmp_path):
     place = tmp_path / ".store.lock"
     place.mkdir()
-    with open(place / lock.NAME, "a+b") as file:
-        lock.take(file)
+    with FileLock(place / LOCK):
         with pytest.raises(BlockingIOError, match="another command prepares .*store: let it end"):
             prepare.prepare_store(small, tmp_path / "store")
     assert prepare.prepare_store(small, tmp_path / "store") is not None and not place.exists()

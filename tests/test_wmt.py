@@ -29,7 +29,7 @@ from transformer_lit.recipes import prepare
 from transformer_lit.recipes import answers, experiments, large_runs
 from transformer_lit.runs import checkpoints as checkpoint
 from transformer_lit.runtime import devices
-from transformer_lit.runtime.distributed import LOOPBACK
+from helpers import LOOPBACK
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.training import Trainer, collate, token_batches
 
@@ -180,7 +180,7 @@ def test_a_damaged_store_is_one_sentence(store, own, tmp_path, name, spoil, word
     assert (
         one_sentence(str(caught.value)) and words in str(caught.value) and name in str(caught.value)
     )
-    assert not (tmp_path / "run" / "plan.json").exists(), "a refused run must not fix a plan"
+    assert not (tmp_path / "run" / "config.json").exists(), "a refused run must not fix a plan"
 
 
 def test_a_batch_that_is_too_small_does_not_spoil_the_folder(own, store, tmp_path):
@@ -467,10 +467,10 @@ def test_a_run_goes_with_the_folder_of_a_run_before(own, store, tmp_path, monkey
     short_answers(monkeypatch)
     e = experiment(own, steps=4)
     experiments.run_experiment(e, tmp_path / "run", own / "store")
-    kept = json.loads((tmp_path / "run" / "plan.json").read_text())
+    kept = json.loads((tmp_path / "run" / "config.json").read_text())
     assert set(kept) == {*dataclasses.asdict(e), "tokenizer", "shards"}
     assert {path.name for path in (tmp_path / "run").iterdir()} >= {
-        "plan.json",
+        "config.json",
         "checkpoint.safetensors",
         "log.jsonl",
         "tokenizer.json",

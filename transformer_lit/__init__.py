@@ -1,7 +1,3 @@
-"""The Literate Transformer: the package that the book's notebooks export
-
-Modules:
-
-- `transformer_lit.recipes.experiments`: One large run from archives to a score: prepared, planned, trained with looks on the way, averaged, translated, scored."""
+"""The Literate Transformer: the package that the book's notebooks export"""
 
 __version__ = "0.1.0"

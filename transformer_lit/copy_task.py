@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from .decoding import greedy_decode
 from .masks import BOS, EOS, UNK
-from .runs.checkpoints import mean_of
+from transformer_lit.runs.checkpoints import (
+    average_weights as mean_of)
 from .training import Trainer, TrainingConfig
 
 # %% ../book/14_copy_task.ipynb #copy-batch

@@ -9,7 +9,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,14 +21,12 @@ from .loss import (
     loss_in_blocks, shift_right, smoothed_cross_entropy)
 from .masks import PAD
 from .schedule import noam
-from .runs import (
-    checkpoints, limits, lock, plan, run_log, stops)
-from .runtime.devices import compiled
-from .runtime.patch import patch_to
+from .runs import checkpoints, limits
+from .runs.run import Run, fingerprint, run_config
+from .runtime import devices, distributed
 from .runtime.batches import (
     Batches, iterate_batches, to_device)
-from .runtime.distributed import (
-    all_reduce_gradients, barrier, broadcast_parameters, process)
+from .runtime.patch import patch_to
 from .runtime.progress import bar
 
 # %% ../book/12_training.ipynb #token-batches
@@ -77,10 +75,10 @@ class TrainingConfig:
     smoothing: float = 0.1  # of the labels (0.1)
     clip: float = 1.0  # the gradient's largest norm, 0 for none (0)
     accumulate: int = 1  # micro-batches per batch (1)
-    precision: str = "fp32"  # or "bf16"
+    precision: str = "fp32"  # or "bf16", or "auto"
     seed: int = 1
     checkpoint_every: int = 500  # steps, 0 for each epoch
-    compile: bool | str = False  # True: a graph per shape; "dynamic": one
+    compile: bool = False  # by torch.compile, one graph for all shapes
 
     def __post_init__(self):
         limits.training_bounds(self)
@@ -110,7 +108,7 @@ class PairBatches:
         return *to_device(sides, device), labels
 
     def digest(self) -> str:
-        return plan.digest(self.pairs)
+        return fingerprint(self.pairs)
 
 # %% ../book/12_training.ipynb #loss-parts
 def last_states(model: nn.Module, source: Tensor, read: Tensor) -> Tensor:
@@ -121,8 +119,7 @@ def last_states(model: nn.Module, source: Tensor, read: Tensor) -> Tensor:
 def summed_loss(output: Callable, x: Tensor, labels: Tensor,
                 smoothing: float, precision: str = "fp32") -> Tensor:
     "The loss of the logits output(x), added up over labels, in fp32."
-    with torch.autocast(x.device.type, torch.bfloat16,
-                        enabled=precision == "bf16"):
+    with devices.autocast(x.device, precision):
         logits = output(x)  # (..., V)
     return smoothed_cross_entropy(logits.float(), labels, smoothing,
                                   reduction="sum")
@@ -132,23 +129,14 @@ def add_gradient(model: nn.Module, source: Tensor, target: Tensor,
                  config: TrainingConfig, count: Tensor | int = 1) -> Tensor:
     "Add the gradient of these rows' summed loss over `count`; that loss."
     read, say = shift_right(target)  # two of (B, T)
-    half = torch.autocast(source.device.type, torch.bfloat16,
-                          enabled=config.precision == "bf16")
-    how = dict(smoothing=config.smoothing, precision=config.precision)
-    if not hasattr(model, "hidden"):
-        with half:
-            logits = model(source, read)  # (B, T, V)
-        loss = summed_loss(lambda x: x, logits, say, **how) / count
-        loss.backward()
-        return loss.detach()
     states, block = last_states, summed_loss
     if config.compile:
-        each_shape = None if config.compile == "dynamic" else False
-        states, block = compiled(states, each_shape), compiled(block, None)
-    with half:
+        states, block = devices.compiled(states), devices.compiled(block)
+    with devices.autocast(source.device, config.precision):
         x = states(model, source, read)  # (B, T, D)
-    return loss_in_blocks(x, say, partial(block, model.output, **how),
-                          count)
+    return loss_in_blocks(x, say, partial(
+        block, model.output, smoothing=config.smoothing,
+        precision=config.precision), count)
 
 # %% ../book/12_training.ipynb #backward
 def backward(model: nn.Module, source: Tensor, target: Tensor,
@@ -158,7 +146,7 @@ def backward(model: nn.Module, source: Tensor, target: Tensor,
     source (B, S), target (B, T+1). Each process takes its rows, in
     `accumulate` micro-batches; all divide by the WHOLE batch's labels."""
     count = (shift_right(target)[1] != PAD).sum().clamp(min=1)
-    rank, world = process()
+    rank, world = distributed.rank(), distributed.world_size()
     sources = source[rank::world].chunk(config.accumulate)
     targets = target[rank::world].chunk(config.accumulate)
     total = torch.zeros((), device=source.device)
@@ -166,8 +154,7 @@ def backward(model: nn.Module, source: Tensor, target: Tensor,
         if len(some_source):  # a small batch may have no row for us
             total += add_gradient(model, some_source, some_target,
                                   config, count)
-    if world > 1:
-        all_reduce_gradients(model, total)
+    distributed.all_reduce_gradients(model, total)  # sum over processes
     return total
 
 # %% ../book/12_training.ipynb #trainer
@@ -175,28 +162,27 @@ class Trainer:
     """A training run: all that stands between two of its steps.
 
     gradient(trainer, source, target) replaces `backward`; plan stands in
-    for `plan_for`. spare: also keep the checkpoint before the last."""
+    for `run_config`, which may not change while a run goes on."""
 
     def __init__(self, model: nn.Module, config: TrainingConfig, *,
                  optimizer: torch.optim.Optimizer | None = None,  # Adam
                  schedule: Callable[[int], float] | None = None,  # noam
                  folder: str | Path | None = None,  # log, checkpoints
                  plan: dict | None = None, gradient: Callable | None = None,
-                 log_every: int | None = None,  # 1, or 10 on a GPU
-                 spare: bool = False, reseed: bool = True):
-        self.model, self.config = model, config
-        self.weights = list(model.parameters())
+                 log_every: int | None = None):  # 1, or 10 on a GPU
+        self.model, self.weights = model, list(model.parameters())
+        self.config = replace(config, precision=devices.resolve_precision(
+            config.precision, devices.device_of(model)))
         self.optimizer = optimizer or paper_adam(model)
         self.schedule = schedule or (lambda step: noam(
             step, model.config.d_model, config.warmup, config.factor))
         self.folder = None if folder is None else Path(folder)
         self.plan, self.gradient = plan, gradient
-        self.spare, self.reseed = spare, reseed
         self.log_every = log_every or (10 if self.on_gpu() else 1)
         self.step, self.epoch, self.batch = 0, 0, 0
         self.tokens, self.seconds, self.log = 0, 0.0, []
         self.last = {"loss": 0.0, "norm": 0.0}  # of the last step
-        self.n_pairs, self.saved = 0, 0  # saved: at which step
+        self.n_pairs = 0
 
     def on_gpu(self) -> bool:
         return self.weights[0].is_cuda
@@ -218,7 +204,7 @@ def train_step(self: Trainer, source: Tensor, target: Tensor) -> dict:
                                     self.config.clip or math.inf)
     self.last = {"loss": loss, "norm": norm}
     if not self.on_gpu():
-        self.metrics("the weights are as they were")
+        self.metrics()
     self.step += 1
     for group in self.optimizer.param_groups:
         group["lr"] = self.schedule(self.step)
@@ -227,15 +213,12 @@ def train_step(self: Trainer, source: Tensor, target: Tensor) -> dict:
 
 
 @patch_to(Trainer)
-def metrics(self: Trainer, stands: str = "the last checkpoint stands",
-            ) -> dict[str, float]:
+def metrics(self: Trainer) -> dict[str, float]:
     "The last step's numbers; ValueError if one is nan or inf."
     self.last = {name: float(x) for name, x in self.last.items()}
-    loss, norm = self.last.values()
-    if not math.isfinite(loss + norm):
-        raise ValueError(f"loss {loss}, gradient norm {norm} after step "
-                         f"{self.step}: {stands}; lower the learning rate,"
-                         " or look for a garbled pair")
+    if not all(map(math.isfinite, self.last.values())):
+        raise ValueError(f"{self.last} after step {self.step}: lower the "
+                         "learning rate, or look for a garbled pair")
     return self.last
 
 # %% ../book/12_training.ipynb #validation-loss
@@ -259,49 +242,47 @@ def validation_loss(model: nn.Module, pairs: Sequence[Pair],
 
 # %% ../book/12_training.ipynb #fit
 @patch_to(Trainer)
-def fit(self: Trainer, batches: Batches,
-        until: int | Callable | None = None,
+def fit(self: Trainer, batches: Batches, until: int | None = None,
         on_step: Callable | None = None) -> list[dict]:
-    """Train on all batches, or until a step or until(trainer); the log.
+    """Train on all batches, or until this step; returns the log.
 
     on_step(trainer) may return a dictionary for it. Goes on from the
-    folder's checkpoint; ValueError if that was begun with another plan."""
-    with lock.only_training(self.folder), stops.heard() as asked:
-        self.go_on(batches, on_step)
+    folder's checkpoint; ValueError if another run was begun there."""
+    steps = batches.steps if until is None else min(until, batches.steps)
+    self.n_pairs = len(batches)
+    config = self.plan or run_config(self, batches)
+    with Run(self.folder, config, self.log) as self.run:
+        self.resume()
         coming = iterate_batches(batches, self.epoch, self.batch,
                                  self.weights[0].device)
         with bar(batches.steps, "training", done=self.step,
-                 quiet=process()[0] > 0) as shown:
-            while not asked.over(self, batches.steps, until):
+                 quiet=distributed.rank() > 0) as self.bar:
+            while self.step < steps and not self.run.should_stop():
                 began = time.perf_counter()
                 source, target, labels, last = next(coming)
+                self.model.train()
                 self.train_step(source, target)
-                self.batch += 1
-                self.tokens += labels
-                due = last or self.step % self.log_every == 0
-                found = self.metrics() if due else {}  # waits for a GPU
-                self.seconds += time.perf_counter() - began
-                shown.update(note=f"epoch {self.epoch + 1}, loss "
-                             f"{found['loss']:.3f}" if found else "")
-                self.after_step(found, on_step, last)
-        if self.step > self.saved:
-            self.save()
-        if asked and self.step < batches.steps:
-            asked.leave(self.step, self.folder)
+                self.after_step(labels, last, began, on_step)
+        self.save()
     return self.log
 
 # %% ../book/12_training.ipynb #after-step
 @patch_to(Trainer)
-def after_step(self: Trainer, found: dict, on_step: Callable | None,
-               last: bool) -> None:
-    "Log the step, end the epoch, ask `on_step`, save if it is time."
+def after_step(self: Trainer, labels: int, last: bool, began: float,
+               on_step: Callable | None) -> None:
+    "Count and log the step, ask `on_step`, save if it is time."
+    self.batch, self.tokens = self.batch + 1, self.tokens + labels
+    due = last or self.step % self.log_every == 0
+    found = self.metrics() if due else {}  # waits for a GPU
+    self.seconds += time.perf_counter() - began
     if found:
         self.note(kind="step", **found)
+        self.bar.set_postfix_str(f"epoch {self.epoch + 1}, loss "
+                                 f"{found['loss']:.3f}", refresh=False)
+    self.bar.update()
     if last:
         self.epoch, self.batch = self.epoch + 1, 0
     said = on_step(self) if on_step else None
-    if not self.model.training:
-        self.model.train()
     told, every = last or said is not None, self.config.checkpoint_every
     if told:
         self.note(**{"kind": "epoch" if last else "look"} | (said or {}))
@@ -315,22 +296,20 @@ def note(self: Trainer, **entry) -> None:
     where = {"step": self.step, "epoch": self.epoch, "tokens": self.tokens,
              "seconds": round(self.seconds, 3),
              "lr": self.schedule(max(self.step, 1))}
-    self.log.append(run_log.add_line(self.folder, where | entry))
+    self.run.log(**where, **entry)
 
 # %% ../book/12_training.ipynb #go-on
 @patch_to(Trainer)
-def go_on(self: Trainer, batches: Batches,
-          on_step: Callable | None) -> None:
+def resume(self: Trainer) -> None:
     "Begin from the seed, or where the folder's checkpoint stands."
-    self.n_pairs = len(batches)
-    if self.step == 0 and self.reseed:
-        torch.manual_seed(self.config.seed + process()[0])
-    if self.folder is not None:
-        self.resume(batches)
-    broadcast_parameters(self.model)
-    self.model.train()
-    if self.batch and self.batch == len(batches.epoch(self.epoch)):
-        self.after_step({}, on_step, last=True)  # stopped just before
+    if self.step == 0:
+        torch.manual_seed(self.config.seed + distributed.rank())
+    if self.run.has_checkpoint():
+        kept = load_checkpoint(self.folder / checkpoints.NAME, self.model,
+                               self.optimizer)
+        self.run.rewind_log(kept["lines"])
+        vars(self).update(kept["at"])
+    distributed.broadcast_parameters(self.model)
 
 
 def each_epoch(look: Callable[[Trainer], dict]) -> Callable:
@@ -343,11 +322,8 @@ def save(self: Trainer) -> None:
     "A checkpoint, if there is a folder; all processes call this."
     self.metrics()
     if self.folder is not None:
-        path = self.folder / checkpoints.NAME
-        if self.spare:
-            checkpoints.set_aside(path)  # it becomes the one before
-        save_checkpoint(path, self.model, self.optimizer, self.progress())
-    self.saved = self.step
+        save_checkpoint(self.folder / checkpoints.NAME, self.model,
+                        self.optimizer, self.progress())
 
 # %% ../book/12_training.ipynb #save-checkpoint
 def save_checkpoint(path: str | Path, model: nn.Module,
@@ -356,10 +332,9 @@ def save_checkpoint(path: str | Path, model: nn.Module,
     "Everything into one file, whole or not at all; all processes call."
     tensors = (checkpoints.model_tensors(model)
                | checkpoints.optimizer_tensors(optimizer)
-               | checkpoints.rng_tensors(next(model.parameters()).device))
-    if process()[0] == 0:
-        checkpoints.write_file(path, tensors, progress)
-    barrier()  # nobody reads it before it is there
+               | checkpoints.rng_tensors(devices.device_of(model)))
+    distributed.run_on_main(
+        lambda: checkpoints.write_file(path, tensors, progress))
 
 
 def load_checkpoint(path: str | Path, model: nn.Module,
@@ -369,36 +344,16 @@ def load_checkpoint(path: str | Path, model: nn.Module,
 
     None: the weights alone. ValueError: damaged, or of another shape."""
     held, progress = checkpoints.read_file(path, optimizer is not None)
-    checkpoints.load_weights(model, held, checkpoints.other_shape(path))
+    checkpoints.load_weights(model, held)
     if optimizer is not None:
         checkpoints.load_optimizer(optimizer, held)
-        checkpoints.load_random_state(held, next(model.parameters()).device)
+        checkpoints.load_rng(held, devices.device_of(model))
     return progress
 
-# %% ../book/12_training.ipynb #resume
+# %% ../book/12_training.ipynb #progress
 @patch_to(Trainer)
 def progress(self: Trainer) -> dict:
-    "Where the run stands, and what must not change under it."
+    "Where the run stands, for its checkpoint."
     at = ("step", "epoch", "batch", "tokens", "seconds")
     return {"at": {name: getattr(self, name) for name in at},
-            "lines": len(self.log),
-            "plan": [self.n_pairs, self.config.seed,
-                     self.config.max_tokens]}
-
-
-@patch_to(Trainer)
-def resume(self: Trainer, batches: Batches) -> None:
-    "Go on from the folder's checkpoint; ValueError: another plan."
-    if begun := (self.folder / plan.NAME).exists():
-        plan.keep_to(self, batches)
-    path = self.folder / checkpoints.NAME
-    if self.spare:
-        checkpoints.stand_in(path)
-    if path.exists():
-        kept = load_checkpoint(path, self.model, self.optimizer)
-        plan.same_order(path, kept["plan"], self.progress()["plan"])
-        self.log = run_log.first_lines(self.folder, kept["lines"])
-        vars(self).update(kept["at"], saved=kept["at"]["step"])
-    if not begun:  # only now: what was refused leaves no plan
-        plan.keep_to(self, batches)
-    run_log.write_lines(self.folder, self.log)
+            "lines": len(self.log)}

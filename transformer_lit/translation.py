@@ -19,12 +19,12 @@ from .data import tidy
 from .decoding import beam_search
 from .masks import BOS, UNK
 from .model import Transformer, TransformerConfig
-from .runs import weights
 from .serving import saved
 from transformer_lit.runs.checkpoints import (
     dequantize, load_weights, model_tensors, quantize, read_file,
     write_file)
-from .corpora.files import shipped, write_atomic, write_text
+from .corpora.files import (
+    sha256_file, shipped, write_atomic, write_text)
 from .runs.limits import askable, search_bounds
 from .serving.parts import check_parts
 from transformer_lit.runtime.devices import (
@@ -192,10 +192,11 @@ def from_pretrained(folder: str | Path | None = None) -> Translator:
             f"transformer-lit train --output-dir {folder}")
     kept = saved.described(path)
     config = saved.configuration(TransformerConfig, kept["config"], path)
-    weights.must_fit(file, config)
     model = Transformer(config)
     if file == packed:
-        weights.must_be(file, kept.get("sha256"))
+        if kept.get("sha256") not in (None, sha256_file(file)):
+            raise ValueError(f"{file} is not the file that belongs to "
+                             f"{path}: take both again")
         load_weights(model, dequantize(read_file(packed, True)[0]))
     else:
         load_checkpoint(file, model)

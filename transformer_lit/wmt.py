@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .masks import PAD
 from .model import TransformerConfig
-from .runs import plan
+from .runs.run import fingerprint
 from .runtime.batches import to_device
 from .recipes.recipes import SMALL, Recipe
 from .corpora.store import TokenStore
@@ -68,7 +68,7 @@ class StoreBatches:
         return len(self.store)
 
     def digest(self) -> str:
-        return plan.digest(shard["ids"]
+        return fingerprint(shard["ids"]
                            for shard in self.store.manifest["shards"])
 
     def epoch(self, n: int) -> list[np.ndarray]:

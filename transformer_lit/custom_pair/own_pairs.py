@@ -21,7 +21,8 @@ from transformer_lit.data import grouped, sentence_key, shared_english, split_by
 from transformer_lit.training import TrainingConfig
 from transformer_lit.translation import ENDS, Translator
 from transformer_lit.custom_pair import own_report
-from transformer_lit.runs import plan, records
+from transformer_lit.runs import records
+from transformer_lit.runs.run import fingerprint
 from transformer_lit.serving import confidence
 from transformer_lit.corpora.texts import (
     TextPair,
@@ -34,7 +35,6 @@ from transformer_lit.corpora.texts import (
 from transformer_lit.runtime.devices import default_device
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.custom_pair.noise import language_faults, letters_in, look_swapped
-from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.runtime.progress import tell
 from transformer_lit.recipes.recipes import LONGEST as MOST_TOKENS
 from transformer_lit.recipes.recipes import (
@@ -117,7 +117,7 @@ def recipe_of(size: Size, languages: tuple[str, str], text: str = "") -> OwnReci
         epochs=size.epochs,
         max_tokens=size.max_tokens,
         warmup=size.warmup,
-        precision=resolve_precision(),
+        precision="auto",
     )
     return OwnRecipe(
         language=languages[1],
@@ -143,7 +143,7 @@ def recipe_for(
     besides: pairs that were left out because they are doubted. They count for the row, so that
     models with and without can be compared."""
     size = size_for(len(parts["train"]) + besides)
-    text = plan.digest(pair for part in parts.values() for pair in part)
+    text = fingerprint(pair for part in parts.values() for pair in part)
     return recipe_of(replace(size, epochs=epochs or size.epochs), languages, text)
 
 

@@ -3,7 +3,7 @@ evaluated. The same call resumes it wherever it was stopped."""
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -24,10 +24,11 @@ from transformer_lit.recipes.recipes import (
 from transformer_lit.recipes.settings import change_settings
 from transformer_lit.recipes.training_sets import TRAINING_SETS, family_of, held_names
 from transformer_lit.recipes.warm_start import initialize_from, weights_hash
-from transformer_lit.runs import lock, plan, records
+from transformer_lit.runs import records
 from transformer_lit.runs.checkpoints import average_files, save_weights
+from transformer_lit.runs.run import keep_config, load_config, only_run
 from transformer_lit.runtime.devices import decoding_precision, default_device, resolve_precision
-from transformer_lit.runtime.distributed import init_process_group, largest, process, run_on_main
+from transformer_lit.runtime.distributed import init_process_group, process, run_on_main
 from transformer_lit.runtime.memory import matmul_flops, peak_memory_mb
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.training import Trainer, TrainingConfig, validation_loss
@@ -203,18 +204,6 @@ def start_of(experiment: Experiment) -> dict:
     return {"first_weights": weights_hash(start)} if start else {}
 
 
-def time_is_up(until: float) -> Callable[[Trainer], bool]:
-    "For `fit`: is the time over, for all processes alike?"
-
-    def late(trainer: Trainer) -> bool:
-        device = next(trainer.model.parameters()).device
-        if process()[1] > 1 and device.type == "cuda" and trainer.step % 10:
-            return False  # several GPUs ask each other seldom
-        return largest(time.monotonic() > until, device) > 0
-
-    return late
-
-
 def build_run(
     experiment: Experiment, store: TokenStore, folder: Path, device: torch.device
 ) -> tuple[Translator, Trainer, StoreBatches]:
@@ -228,11 +217,13 @@ def build_run(
     }
 
     def may_begin() -> None:
-        if not plan.compare(folder / plan.NAME, kept):
+        if load_config(folder) is None:
             nothing_there(folder, [path.name for path in folder.glob("hypotheses-*.txt")])
+        else:
+            keep_config(folder, kept)
 
     def fill_folder() -> None:
-        plan.agree(folder, kept)
+        keep_config(folder, kept)
         save_translator(translator, folder)
 
     run_on_main(may_begin)
@@ -256,7 +247,6 @@ def build_run(
         folder=folder,
         schedule=schedule,
         plan=kept,
-        spare=True,
         log_every=LOG_EVERY,
     )
     return translator, trainer, batches_of(store, e.training, e)
@@ -281,10 +271,15 @@ def run_experiment(
     tokens = TokenStore(store)
     valid = tokens.held_out()
     by_kind = {part[6:]: pairs for part, pairs in valid.items() if part.startswith("valid-")}
-    with lock.only_training(None if process()[0] else folder):
+    with only_run(folder):
         translator, trainer, batches = build_run(e, tokens, folder, place)
         evaluate = EvaluationCallback(translator, e, valid["valid"], by_kind)
-        trainer.fit(batches, time_is_up(deadline), evaluate)
+
+        def on_step(trainer: Trainer) -> dict | None:
+            trainer.run.stop_requested |= time.monotonic() > deadline
+            return evaluate(trainer)
+
+        trainer.fit(batches, on_step=on_step)
         if trainer.step < e.steps:
             return None
         return run_on_main(lambda: conclude(trainer, translator, e, tokens, command, deadline))

@@ -24,12 +24,11 @@ import numpy as np
 from transformer_lit.data import clean, sentence_key, tidy, without
 from transformer_lit.masks import BOS, EOS
 from transformer_lit.tokens import Subwords
-from transformer_lit.runs import lock
 from transformer_lit.corpora.texts import TextSource, TextPair
 from transformer_lit.commands import new_folder, nothing_left
 from transformer_lit.corpora.files import sha256_file, write_json
 from transformer_lit.runtime.memory import peak_memory_mb
-from transformer_lit.runs.plan import differences
+from transformer_lit.runs.run import LOCK, changes, only_run
 from transformer_lit.corpora.texts import fields, json_file
 from transformer_lit.corpora.store import Chunk, ShardWriter, TokenStore, fill_shards
 from transformer_lit.recipes.training_sets import (
@@ -208,7 +207,7 @@ def growing_folder(folder: Path, wanted: dict) -> Path:
     if kept and kept != wanted and any(part.glob("ids-*.bin")):
         raise ValueError(
             f"{part} holds a preparation that isn't done, begun with"
-            f" {', '.join(differences(kept, wanted))}: keep to it, take another folder for the"
+            f" {changes(kept, wanted)}: keep to it, take another folder for the"
             " store, or delete it"
         )
     if kept != wanted:
@@ -229,7 +228,7 @@ def only_one(folder: Path) -> Iterator[None]:
     "Nobody else prepares this store meanwhile. BlockingIOError if somebody does."
     with ExitStack() as ours:
         try:
-            ours.enter_context(lock.only_training(lock_of(folder)))
+            ours.enter_context(only_run(lock_of(folder)))
         except BlockingIOError:
             raise BlockingIOError(
                 f"another command prepares {folder}: let it end, or take another folder for the"
@@ -308,9 +307,9 @@ def open_store(folder: Path, settings: PreparationConfig) -> TokenStore:
         store.manifest, folder / "manifest.json", {"wanted": dict, "counts": dict, "effort": dict}
     )["wanted"]
     wanted = asdict(settings) | {"inputs": inputs_here(settings.corpus) or kept.get("inputs")}
-    if found := differences(kept, wanted):
+    if kept != wanted:
         raise ValueError(
-            f"{folder} was prepared with {', '.join(found)}: take another folder, or delete"
+            f"{folder} was prepared with {changes(kept, wanted)}: take another folder, or delete"
             " this one"
         )
     return store
@@ -337,7 +336,7 @@ def prepare_store(
     wanted = asdict(settings) | {"inputs": inputs_of(sources + held_sources(settings.corpus))}
     part = folder.with_name(folder.name + ".part")
     with (
-        nothing_left(lock_of(folder), lock.NAME),
+        nothing_left(lock_of(folder), LOCK),
         only_one(folder),
         enough_room(folder),
         nothing_left(part, "progress.json"),

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from transformer_lit.data import grouped, load, shared_english
-from transformer_lit.runs import lock, plan, records
+from transformer_lit.runs import records
 from transformer_lit.runs.checkpoints import average_files, save_weights
+from transformer_lit.runs.run import CONFIG, keep_config, load_config, only_run, run_config
 from transformer_lit.runtime.devices import default_device
 from transformer_lit.corpora.files import sha256_file, shipped, write_text
 from transformer_lit.corpora.published import tatoeba_archive
@@ -78,7 +79,7 @@ class Recipe:
 
 
 SMALL = dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
-FIRST = TrainingConfig(epochs=5, max_tokens=1024, precision=resolve_precision())
+FIRST = TrainingConfig(epochs=5, max_tokens=1024, precision="auto")
 SHIPPED = dict(
     d_model=256,
     n_heads=4,
@@ -88,7 +89,7 @@ SHIPPED = dict(
     norm="pre",
     dropout=0.1,
 )
-LONGER = TrainingConfig(epochs=8, max_tokens=2048, precision=resolve_precision())
+LONGER = TrainingConfig(epochs=8, max_tokens=2048, precision="auto")
 RECIPES = {
     "words": Recipe(pairs=50_000, words=15, tokens="words", model=SMALL, training=FIRST),
     "tatoeba-fr": Recipe(model=SHIPPED, training=LONGER, peak=4e-3, optimizer="muon", gain=1.0),
@@ -166,8 +167,11 @@ def may_train(folder: Path, recipe: Recipe, more: Sequence[str] = ()) -> None:
     written over; more: names besides WRITTEN."""
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file: name a folder")
-    if not plan.compare(folder / plan.NAME, {"recipe": in_plan(recipe)}, part=True):
+    begun = load_config(folder)
+    if begun is None:
         nothing_there(folder, more)
+    else:
+        keep_config(folder, begun | {"recipe": in_plan(recipe)})
 
 
 def nothing_there(folder: Path, more: Sequence[str] = ()) -> None:
@@ -178,7 +182,7 @@ def nothing_there(folder: Path, more: Sequence[str] = ()) -> None:
         for name in ("translator.json", "checkpoint.safetensors", "model.safetensors")
     ):
         raise FileExistsError(
-            f"{folder} holds a translator and no {plan.NAME} to compare with: use another folder"
+            f"{folder} holds a translator and no {CONFIG} to compare with: use another folder"
             " (--folder)"
         )
     if found := [name for name in (*WRITTEN, *more) if (folder / name).exists()]:
@@ -210,7 +214,7 @@ def build_trainer(
     batches = PairBatches(short, config)
     warmup = min(config.warmup, max(1, batches.steps // 10)) if own else config.warmup
     optimizer = (
-        MuonAndAdam(model, precision=config.precision if own else None)
+        MuonAndAdam(model, precision=config.precision if own else "auto")
         if recipe.optimizer == "muon"
         else paper_adam(model)
     )
@@ -220,19 +224,20 @@ def build_trainer(
         optimizer=optimizer,
         folder=folder,
         schedule=lambda step: rise_and_fall(step, batches.steps, recipe.peak, warmup),
-        plan=plan.plan_for(model, config, optimizer, batches, recipe=in_plan(recipe)),
     )
+    trainer.plan = run_config(trainer, batches, recipe=in_plan(recipe))
     return trainer, batches
 
 
 def for_device(recipe: Recipe, device: torch.device, folder: Path | None = None) -> Recipe:
-    """The recipe in the numbers that a GPU is good at; on the processor it is as it was.
+    """The recipe in the numbers that the device is good at.
 
     In a folder that was begun before, perhaps on another machine, it goes on in that run's numbers:
     other ones would be another run."""
-    precision = resolve_precision("auto", "cuda") if device.type == "cuda" else recipe.training.precision
-    if folder:
-        precision = plan.settings_in(folder).get("precision", precision)
+    precision = resolve_precision(recipe.training.precision, device)
+    begun = folder and load_config(folder)
+    if begun:
+        precision = begun.get("training", {}).get("precision", precision)
     return replace(recipe, training=replace(recipe.training, precision=precision))
 
 
@@ -278,8 +283,8 @@ def train_translator(
             "hardware": records.hardware_name(device),
         }
 
-    with lock.only_training(folder):
-        plan.keep_to(trainer, batches)
+    with only_run(folder):
+        keep_config(folder, trainer.plan)
         begin()
         save_translator(translator, folder)
         trainer.fit(batches, stop_at, each_epoch(look))

@@ -1,17 +1,14 @@
-"""Weights and what belongs to them, to disk and back: whole files with checksums, checked before
-they are believed."""
+"""Weights and what belongs to them, to disk and back."""
 
 # The format is safetensors and not a pickle, since a pickle may run any code when it is opened.
 # Names of tensors:
 #
 # model.NAME            a parameter or lasting buffer; tied ones once, under their first name
-# optimizer.I.SLOT      what the optimiser keeps of parameter I: exp_avg, exp_avg_sq, step,
-# momentum_buffer random.DEVICE.RANK    a process's random state
+# optimizer.I.SLOT      of parameter I: exp_avg, exp_avg_sq, step, momentum_buffer
+# random.DEVICE.RANK    a process's random state
 #
-# The header holds "progress" (JSON) and "sums" (a checksum for each tensor; files from before these
-# have none).
+# The header holds "progress" as JSON (and in older files checksums, which nobody asks any more).
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,23 +17,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from transformer_lit.runs import run_log, weights
 from transformer_lit.corpora.files import write_atomic
-from transformer_lit.runtime.distributed import all_gather_objects, run_on_main, process
+from transformer_lit.runtime.distributed import all_gather_objects, rank
 
 NAME = "checkpoint.safetensors"
-OTHER_RUN = (
-    "these weights are for a model of another shape: translator.json and the weights must be from"
-    " the same run"
-)
-
-
-def other_shape(path: str | Path) -> str:
-    "What to say where a training's own checkpoint doesn't fit its model."
-    return (
-        f"{path} holds a model of another shape: use the configuration it was trained with, or"
-        " another folder"
-    )
 
 
 # What goes in -------------------------------------------------------------------------------------
@@ -45,15 +29,15 @@ def other_shape(path: str | Path) -> str:
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and lasting buffers by name, each tied one once: safetensors refuses two names for
     one memory."""
-    named: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if all(tensor is not other for other in named.values()):
-            named["model." + name] = tensor
-    return named
+        if all(tensor is not other for other in tensors.values()):
+            tensors["model." + name] = tensor
+    return tensors
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    "What an optimiser keeps of each parameter; Adam two running means and a count of steps."
+    "What an optimizer keeps of each parameter; Adam two running means and a count of steps."
     return {
         f"optimizer.{i}.{name}": torch.as_tensor(slot)
         for i, slots in optimizer.state_dict()["state"].items()
@@ -63,126 +47,71 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 def rng_tensors(device: torch.device) -> dict[str, Tensor]:
     "Each process's random state by name; all processes must call this."
-    own = (
-        torch.get_rng_state()
-        if device.type == "cpu"
-        else torch.get_device_module(device).get_rng_state()
-    )
-    return {f"random.{device.type}.{i}": state for i, state in enumerate(all_gather_objects(own))}
+    on_gpu = device.type != "cpu"
+    state = (torch.get_device_module(device) if on_gpu else torch).get_rng_state()
+    return {f"random.{device.type}.{i}": x for i, x in enumerate(all_gather_objects(state))}
 
 
-# To disk ------------------------------------------------------------------------------------------
+# To disk, and back --------------------------------------------------------------------------------
 
 
 def write_file(path: str | Path, tensors: dict[str, Tensor], progress: dict) -> None:
-    """One safetensors file, whole or not at all, with checksums: a disk can change a few bytes and
-    say nothing."""
+    "One safetensors file, whole or not at all."
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    kept = {"progress": json.dumps(progress), "sums": weights.sums(tensors)}
-    if "lines" in progress:  # of the log
-        run_log.settle(Path(path).parent)
-    write_atomic(Path(path), lambda part: save_file(tensors, part, kept))
-
-
-def set_aside(path: Path) -> None:
-    """The file becomes the one before the last, under the same name with .before; the first process
-    moves it."""
-    if path.exists() and process()[0] == 0:
-        os.replace(path, path.with_suffix(".before"))
-
-
-def stand_in(path: Path) -> None:
-    """Where the file is gone, the one before the last takes its place; the first process moves it,
-    and all wait."""
-    before = path.with_suffix(".before")
-
-    def put_back() -> None:
-        if before.exists() and not path.exists():
-            os.replace(before, path)
-
-    run_on_main(put_back)
-
-
-def forget(path: str | Path, part: str | None) -> None:
-    """Write a checkpoint again without its `part`: `optimizer` or `random`, or a number of its
-    place set to 0, as `batch`."""
-    held, progress = read_file(path, everything=True)
-    if part in progress["at"]:
-        progress["at"][part] = 0
-    write_file(
-        path,
-        {name: tensor for name, tensor in held.items() if name.split(".")[0] != part},
-        progress,
-    )
-
-
-# And back -----------------------------------------------------------------------------------------
+    header = {"progress": json.dumps(progress)}
+    write_atomic(Path(path), lambda part: save_file(tensors, part, header))
 
 
 def read_file(path: str | Path, everything: bool = False) -> tuple[dict[str, Tensor], dict]:
     """Tensors by name, and the progress; the model's alone, or all.
 
-    Raises ValueError if the file is no whole checkpoint, or was changed since it was written, or
-    holds a weight that is nan."""
+    ValueError if the file is no whole one."""
     with open(path, "rb"):  # what can't be opened says so with its name
         pass
     try:
         with safe_open(str(path), "pt") as file:
-            held = {
-                name: file.get_tensor(name)
-                for name in file.keys()
-                if everything or name.startswith("model.")
-            }
-            kept = file.metadata()
-            progress = json.loads(kept["progress"])
-    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+            names = [name for name in file.keys() if everything or name.startswith("model.")]
+            progress = json.loads((file.metadata() or {}).get("progress", "{}"))
+            return {name: file.get_tensor(name) for name in names}, progress
+    except (SafetensorError, ValueError) as error:
         raise ValueError(
             f"{path} is no whole checkpoint ({error}): put a whole one in its place, or use another"
             " folder"
         ) from None
-    weights.verify(path, held, kept.get("sums"))
-    return held, progress
 
 
 @torch.no_grad()
-def load_weights(model: nn.Module, held: dict[str, Tensor], words: str = OTHER_RUN) -> None:
-    """Put weights into a model, by name. ValueError(words) if names or shapes differ; nothing is
-    changed then."""
+def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    "Put weights into a model, by name. ValueError, and no change, if a name or a shape differs."
     own = model_tensors(model)
-    if {n: w.shape for n, w in own.items()} != {
-        n: w.shape for n, w in held.items() if n.startswith("model.")
-    }:
-        raise ValueError(words)
+    names = dict.fromkeys([*own, *(name for name in tensors if name.startswith("model."))])
+    for name in names:
+        shapes = [list(held[name].shape) if name in held else None for held in (own, tensors)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"these weights are for a model of another shape: {name} is {shapes[1] or 'missing'}"
+                f" there and {shapes[0] or 'missing'} in the model"
+            )
     for name, weight in own.items():
-        weight.copy_(held[name])
+        weight.copy_(tensors[name])
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, held: dict[str, Tensor]) -> None:
-    "What `optimizer_tensors` gave goes back, weight by weight. ValueError for weights alone."
-    if not any(name.startswith(("optimizer.", "random.")) for name in held):
-        raise ValueError(
-            f"the {NAME} there holds weights alone, and a run goes on from all that it kept: put"
-            " the whole file back, or use another folder"
-        )
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    "What `optimizer_tensors` gave goes back, weight by weight."
     slots: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in held.items():
+    for name, tensor in tensors.items():
         if name.startswith("optimizer."):
             _, i, slot = name.split(".")
             slots.setdefault(int(i), {})[slot] = tensor
-    optimizer.load_state_dict(
-        {"state": slots, "param_groups": optimizer.state_dict()["param_groups"]}
-    )
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": slots, "param_groups": groups})
 
 
-def load_random_state(held: dict[str, Tensor], device: torch.device) -> None:
+def load_rng(tensors: dict[str, Tensor], device: torch.device) -> None:
     "This process's random state, if the file has one for it."
-    state = held.get(f"random.{device.type}.{process()[0]}")
-    if state is None:
-        return
-    if device.type == "cpu":
-        torch.set_rng_state(state)
-    else:
-        torch.get_device_module(device).set_rng_state(state)
+    state = tensors.get(f"random.{device.type}.{rank()}")
+    if state is not None:
+        (torch if device.type == "cpu" else torch.get_device_module(device)).set_rng_state(state)
 
 
 # int8, for a file alone ---------------------------------------------------------------------------
@@ -224,10 +153,10 @@ def dequantize(packed: dict[str, Tensor]) -> dict[str, Tensor]:
 # Several as one -----------------------------------------------------------------------------------
 
 
-def mean_of(states: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
+def average_weights(states: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of several sets of weights, tensor by tensor (§6.1), read one after the other.
 
-    Raises ValueError if there are none."""
+    ValueError if there are none."""
     total: dict[str, Tensor] = {}
     count = 0
     for count, state in enumerate(states, 1):
@@ -239,21 +168,11 @@ def mean_of(states: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def save_weights(path: str | Path, model: nn.Module) -> None:
-    """The model's weights alone, for an average; the first process writes.
-
-    ValueError, and no file, if there is nan or inf in them: on a GPU a loss is looked at seldom,
-    and may not have been since."""
-    if process()[0] == 0:
-        held = model_tensors(model)
-        for name, tensor in held.items():
-            if not torch.isfinite(tensor).all():
-                raise ValueError(
-                    f"there is nan or inf in {name}, and {path} was not written: the last"
-                    " checkpoint stands; lower the learning rate, or look for a garbled pair"
-                )
-        write_file(path, held, {})
+    "The model's weights alone, for an average; the first process writes."
+    if rank() == 0:
+        write_file(path, model_tensors(model), {})
 
 
 def average_files(model: nn.Module, paths: Iterable[str | Path]) -> None:
     "Fill the model with the mean of what `save_weights` wrote."
-    load_weights(model, mean_of(read_file(path)[0] for path in paths))
+    load_weights(model, average_weights(read_file(path)[0] for path in paths))

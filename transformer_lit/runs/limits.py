@@ -1,28 +1,18 @@
-"""What is refused before it begins, each in one sentence that says what to do instead: by a
-translator, and by a training."""
+"""What is refused before it begins, each in one sentence: by a translator, and by a training."""
 
 from collections.abc import Sequence
-from typing import Any
 
 LONGEST = 20_000  # characters in one line
 WIDEST = 64  # hypotheses: a wider beam costs more and soon finds nothing better
-LEAST = {
-    "epochs": 1,
-    "max_tokens": 1,
-    "warmup": 1,
-    "accumulate": 1,
-    "smoothing": 0,
-    "clip": 0,
-    "checkpoint_every": 0,
-}
-CHOICES: dict[str, tuple] = {"precision": ("fp32", "bf16"), "compile": (False, True, "dynamic")}
+LEAST = dict(
+    epochs=1, max_tokens=1, warmup=1, accumulate=1, smoothing=0, clip=0, checkpoint_every=0
+)
 
 
-def training_bounds(config: Any) -> None:
+def training_bounds(config) -> None:
     "ValueError for settings of a training that can't be meant; nan is none."
-    for name, allowed in CHOICES.items():
-        if (value := getattr(config, name)) not in allowed:
-            raise ValueError(f"{name}={value!r}: choose " + " or ".join(map(repr, allowed)))
+    if config.precision not in ("fp32", "bf16", "auto"):
+        raise ValueError(f'precision={config.precision!r}: choose "fp32", "bf16" or "auto"')
     for name, least in LEAST.items():
         if not (value := getattr(config, name)) >= least:
             raise ValueError(f"{name}={value}: {least} is the least")
@@ -39,20 +29,10 @@ def search_bounds(beam_size: int, batch_size: int, precision: str) -> None:
 
 
 def askable(sentences: Sequence[str]) -> None:
-    """TypeError for a single text, or for what can be read only once; ValueError for a line without
-    end.
-
-    To Python a string is a list of letters: without brackets one sentence would be translated
-    letter by letter."""
-    if isinstance(sentences, str):
-        raise TypeError(
-            f"translate takes a list of sentences: write translate([{sentences[:200]!r}])"
-        )
-    if not hasattr(sentences, "__len__"):
-        raise TypeError(
-            "translate takes a list of sentences, and this can be read only once: write"
-            " translate(list(...))"
-        )
+    """TypeError for a single text, which to Python is a list of letters, and for what can be read
+    only once; ValueError for a line without end."""
+    if isinstance(sentences, str) or not hasattr(sentences, "__len__"):
+        raise TypeError("translate takes a list of sentences: write translate([...])")
     longest = max(map(len, sentences), default=0)
     if longest > LONGEST:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The most memory that was held, and what a processor can multiply."""
+"The most memory that was held, and what a processor can multiply."
 
 import contextlib
 import math
@@ -22,17 +22,11 @@ def peak_memory_mb() -> dict[str, float]:
         resource.getrusage(who).ru_maxrss / unit
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    with contextlib.suppress(
-        OSError
-    ):  # Linux counts into ru_maxrss what the process that started this one held
-        own = next(
-            (
-                int(line.split()[1]) / 1e3
-                for line in Path("/proc/self/status").read_text().splitlines()
-                if line.startswith("VmHWM:")
-            ),
-            own,
-        )
+    # Linux counts into ru_maxrss what the process that started this one held
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                own = int(line.split()[1]) / 1e3
     return {"own_megabytes": round(own), "worker_megabytes": round(workers)}
 
 
@@ -42,9 +36,9 @@ def matmul_flops(device: torch.device, precision: str = "fp32") -> float:
     kind = torch.bfloat16 if precision == "bf16" else torch.float32
     a, best = torch.randn(n, n, device=device, dtype=kind), math.inf
     for _ in range(6):
-        began = time.perf_counter()
+        started = time.perf_counter()
         a @ a
         if device.type != "cpu":
             torch.get_device_module(device).synchronize()
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.perf_counter() - started)
     return 2 * n**3 / best

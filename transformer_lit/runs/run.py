@@ -1,0 +1,194 @@
+"""The folder that one training owns: its configuration, its log, its lock, and whether a stop was
+asked for."""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from transformer_lit.corpora.files import write_text
+from transformer_lit.runs import checkpoints
+from transformer_lit.runtime import distributed
+
+CONFIG, LOG, LOCK = "config.json", "log.jsonl", ".training.lock"
+BEFORE = "plan.json"  # what the second edition called config.json
+MAY_CHANGE = "epochs", "checkpoint_every"  # a finished run can be prolonged, and saved more often
+
+
+def fingerprint(items: Iterable) -> str:
+    "SHA-256 of lists and tuples of numbers and texts, the training pairs above all."
+    digest = hashlib.sha256()
+    for item in items:
+        digest.update(repr(item).encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()
+
+
+def run_config(trainer, batches, **more) -> dict:
+    "What may not change while a run goes on: sizes, settings, optimizer, rates, data, and `more`."
+    sizes, settings = getattr(trainer.model, "config", None), asdict(trainer.config)
+    rates = {f"rate at step {n}": trainer.schedule(n) for n in (1, 10, 100, 1000, 10_000)}
+    return {
+        "model": asdict(sizes) if is_dataclass(sizes) else type(trainer.model).__name__,
+        "training": {name: x for name, x in settings.items() if name not in MAY_CHANGE},
+        "optimizer": type(trainer.optimizer).__name__,
+        "pairs": len(batches),
+        "data": batches.digest(),
+        **rates,
+        **more,
+    }
+
+
+# The configuration -------------------------------------------------------------------------------
+
+
+def load_config(folder: Path) -> dict | None:
+    "What the run in a folder was begun with; None if none was."
+    for path in folder / CONFIG, folder / BEFORE:
+        if path.exists():
+            try:
+                return dict(json.loads(path.read_text("utf-8")))
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"{path} can't be read ({error}): use another folder (--folder)"
+                ) from None
+    return None
+
+
+def changes(config: dict, other: dict) -> dict:
+    "The entries of a configuration that another one has otherwise or not at all."
+    return {
+        name: changes(x, other[name]) if isinstance(x, dict) and name in other else x
+        for name, x in config.items()
+        if name not in other or other[name] != x
+    }
+
+
+def keep_config(folder: Path, config: dict) -> None:
+    """Compare the configuration with the folder's, or write it if none was begun there.
+
+    ValueError with what differs. A file of the second edition is compared in what it holds."""
+    old, new = load_config(folder), json.loads(json.dumps(config))
+    if old is None:
+        if (folder / LOG).exists():
+            raise ValueError(f"{folder} has a log and no {CONFIG}: use another folder (--folder)")
+        text = json.dumps(new, indent=1, ensure_ascii=False, sort_keys=True)
+        write_text(folder / CONFIG, text + "\n")
+        return
+    if not (folder / CONFIG).exists():
+        new = {name: value for name, value in new.items() if name in old}
+    if old != new:
+        raise ValueError(
+            f"{folder} was begun with {changes(old, new)}, and this run has {changes(new, old)}:"
+            " keep to it, or use another folder (--folder)"
+        )
+
+
+@contextmanager
+def only_run(folder: Path) -> Iterator[None]:
+    """Nobody else trains in `folder` inside the block; the same thread may ask again.
+
+    BlockingIOError if the folder is taken. The lock is the system's, which frees it when the
+    process ends, however it ends. Of several processes the first one holds it for all."""
+    if distributed.rank():
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder.resolve() / LOCK, timeout=0, is_singleton=True)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise BlockingIOError(
+            f"another training is at work in {folder}: let it end, or use another folder (--folder)"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+class Run:
+    """with Run(folder, config, log) as run:
+        while not run.should_stop():
+            ...
+            run.log(loss=2.3)
+
+    Ctrl-C and SIGTERM set `stop_requested`, and act at the end of the block, when all is saved; the
+    second one acts at once. None for a folder: nothing is written. ValueError if the folder was
+    begun with another configuration, BlockingIOError if another training is at work in it."""
+
+    def __init__(self, folder: Path | None, config: dict, entries: list[dict]):
+        self.folder, self.config, self.entries = folder, config, entries
+        self.stop_requested, self.signal, self.n_calls = False, None, 0
+        self.writes = folder is not None and distributed.rank() == 0
+        self.handlers, self.exit = {}, ExitStack()
+
+    def __enter__(self) -> "Run":
+        if self.writes:
+            self.exit.enter_context(only_run(self.folder))
+            keep_config(self.folder, self.config)
+            if not self.has_checkpoint():
+                self.rewind_log(0)
+        if threading.current_thread() is threading.main_thread():  # Python allows it to no other
+            for number in signal.SIGINT, signal.SIGTERM:
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    self.handlers[number] = signal.signal(number, self.on_signal)
+        return self
+
+    def __exit__(self, error, *rest) -> None:
+        self.restore_handlers()
+        self.exit.close()
+        if error is None and self.signal is not None:
+            place = f"saved in {self.folder}: the same command goes on there"
+            words = f"stopped, and {place if self.folder else 'nothing is saved without a folder'}"
+            if self.signal == signal.SIGINT:
+                raise KeyboardInterrupt(words)
+            print(words, file=sys.stderr)
+            raise SystemExit(128 + self.signal)
+
+    def on_signal(self, number: int, frame) -> None:
+        self.stop_requested, self.signal = True, number
+        self.restore_handlers()
+        os.write(2, b"\nstopping after this step; once more stops at once\n")
+
+    def restore_handlers(self) -> None:
+        while self.handlers:
+            signal.signal(*self.handlers.popitem())
+
+    def should_stop(self) -> bool:
+        "Was any process of this training asked to stop? GPUs are waited for, and seldom asked."
+        self.n_calls += 1
+        if distributed.world_size() == 1:
+            return self.stop_requested
+        seldom = distributed.group_device().type == "cuda" and self.n_calls % 10
+        return not seldom and distributed.largest(self.stop_requested) > 0
+
+    def has_checkpoint(self) -> bool:
+        return self.folder is not None and (self.folder / checkpoints.NAME).exists()
+
+    def log(self, **entry) -> None:
+        "One more line, at once, so that another program can follow."
+        self.entries.append(entry)
+        if self.writes:
+            with open(self.folder / LOG, "a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+
+    def rewind_log(self, length: int) -> None:
+        "Drop what was logged after the checkpoint. ValueError if even that isn't there."
+        path = self.folder / LOG
+        lines = path.read_text("utf-8").splitlines()[:length] if path.exists() else []
+        try:
+            self.entries[:] = map(json.loads, lines)
+        except ValueError as error:
+            raise ValueError(f"{path} is no log of a training ({error})") from None
+        if len(lines) < length:
+            raise ValueError(f"{path} has {len(lines)} lines, and the checkpoint counts {length}")
+        if self.writes:
+            write_text(path, "".join(line + "\n" for line in lines))
