@@ -1,6 +1,7 @@
 """Every figure of the book is one call: an SVG in the page's own ink, with a sentence for those who
 can't see it."""
 
+# ruff: noqa: F401  what pages draw with
 from .diagram import architecture
 from .drawing import Drawing, attention_lines
 from .heat_maps import heatmap, heatmaps
@@ -33,43 +34,3 @@ from .style import (
     to_svg,
 )
 from .tables import folded, table
-
-__all__ = [
-    "BRIDGE",
-    "COLUMN",
-    "CYCLE",
-    "DECODER",
-    "ENCODER",
-    "FAULT",
-    "GREY",
-    "INK",
-    "KEY",
-    "MASK",
-    "NAMED",
-    "OCHRE",
-    "OLIVE",
-    "PHONE",
-    "PLUM",
-    "QUERY",
-    "SLATE",
-    "STYLE",
-    "TEAL",
-    "VALUE",
-    "Drawing",
-    "Picture",
-    "architecture",
-    "attention_lines",
-    "bars",
-    "curve_panels",
-    "curves",
-    "folded",
-    "heatmap",
-    "heatmaps",
-    "heights",
-    "panel",
-    "powers",
-    "sketch",
-    "spread",
-    "table",
-    "to_svg",
-]

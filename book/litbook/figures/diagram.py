@@ -5,17 +5,28 @@ leaves the others grey."""
 # its sublayer, curves round it and meets it again at a plus. Under an attention stand three arrows,
 # Q, K and V, in their colours. One drawing, two widths: the column of a desk and a phone's.
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from .style import BRIDGE, COLUMN, DECODER, ENCODER, GREY, KEY, PHONE, QUERY, VALUE, Picture, ink_on
+from .style import (
+    BRIDGE,
+    DECODER,
+    ENCODER,
+    GREY,
+    KEY,
+    PHONE,
+    QUERY,
+    VALUE,
+    Picture,
+    ink_on,
+    sketch,
+)
 
 HEIGHT = 580
 BOX, BAR, RING = 30, 14, 8  # heights of a box and of a norm, radius of a plus
 GROUND, EMBEDDING = 452, 510  # where the layers begin, the top of the embeddings
 PORTS = (("Q", QUERY), ("K", KEY), ("V", VALUE))
 FADED = 0.65  # opacity of what isn't lit
-On = Callable[[str], bool]
 
 
 class Part(NamedTuple):
@@ -53,148 +64,106 @@ def is_lit(name: str, lit: set[str]) -> bool:
 
 
 class Sheet:
-    """An SVG of one width: half the boxes' width, the middle of both stacks, and the parts drawn so
-    far."""
+    """An SVG of one width: half the boxes' width, the middle of both stacks, the distance from
+    there to the residual's lane, and the parts drawn so far."""
 
-    def __init__(self, width: int, on: On):
-        self.width, self.on = width, on
-        self.half = 86 if width > PHONE else 58
+    def __init__(self, width: int, lit: set[str]):
+        self.width, self.lit, self.wide = width, lit, width > PHONE
+        self.half = 86 if self.wide else 58
         self.middle = {"encoder": width * 0.26, "decoder": width * 0.745}
-        self.reach = self.half + (
-            24 if width > PHONE else 18
-        )  # from the middle to the residual's lane
+        self.reach = self.half + (24 if self.wide else 18)
         self.parts: list[str] = []
 
-    def text(
-        self,
-        x: float,
-        y: float,
-        words: str,
-        size: float = 12,
-        anchor: str = "middle",
-        lit: bool = True,
-        colour: str = "currentColor",
-        bold: bool = False,
-    ) -> None:
+    def on(self, name: str) -> bool:
+        return is_lit(name, self.lit)
+
+    def text(self, x, y, words, size=12, anchor="middle", lit=True, ink="currentColor", bold=False):
         weight = ' font-weight="600"' if bold else ""
         self.parts.append(
             f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}"'
-            f' dominant-baseline="central" font-family="sans-serif" fill="{colour}"'
+            f' dominant-baseline="central" font-family="sans-serif" fill="{ink}"'
             f' opacity="{1 if lit else FADED}"{weight}>{html.escape(words)}</text>'
         )
 
-    def path(
-        self,
-        d: str,
-        colour: str = "currentColor",
-        width: float = 1.4,
-        dash: bool = False,
-        lit: bool = True,
-    ) -> None:
+    def path(self, d, colour="currentColor", width=1.4, dash=False, lit=True):
         dashes = ' stroke-dasharray="4 3"' if dash else ""
         self.parts.append(
             f'<path d="{d}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashes}'
             f' opacity="{1 if lit else FADED}"/>'
         )
 
-    def head(
-        self,
-        x: float,
-        y: float,
-        towards: str = "up",
-        colour: str = "currentColor",
-        lit: bool = True,
-    ) -> None:
+    def head(self, x, y, towards="up", colour="currentColor", lit=True):
         "A small arrow head whose point is (x, y)."
         dx, dy = {"up": (0, 1), "left": (1, 0), "right": (-1, 0)}[towards]
-        corners = [
-            (x, y),
-            (x + 7 * dx - 3.6 * dy, y + 7 * dy - 3.6 * dx),
-            (x + 7 * dx + 3.6 * dy, y + 7 * dy + 3.6 * dx),
-        ]
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in corners)
+        left, right = (
+            f"{x + 7 * dx + side * dy:.1f},{y + 7 * dy + side * dx:.1f}" for side in (-3.6, 3.6)
+        )
         self.parts.append(
-            f'<polygon points="{points}" fill="{colour}" opacity="{1 if lit else FADED}"/>'
+            f'<polygon points="{x:.1f},{y:.1f} {left} {right}" fill="{colour}"'
+            f' opacity="{1 if lit else FADED}"/>'
         )
 
-    def box(self, name: str, side: str, top: float, height: float = BOX) -> None:
-        "A part with its words; the built book makes a link to its chapter of it."
-        part, lit, x = PARTS[name], self.on(name), self.middle[side] - self.half
-        fill, line = (part.colour, part.colour) if lit else ("none", GREY)
+    def frame(self, side, top, height, fill, line, width, chapter, title, words, size, aside=0):
+        "A box with its words; the built book makes a link to its chapter of it."
+        x = self.middle[side]
         self.parts.append(
-            f'<g data-chapter="{part.chapter}"><title>{html.escape(part.words)}</title><rect'
-            f' x="{x:g}" y="{top:g}" width="{2 * self.half}" height="{height:g}" rx="5"'
-            f' fill="{fill}" stroke="{line}" stroke-width="1.4"/>'
+            f'<g data-chapter="{chapter}"><title>{title}</title><rect x="{x - self.half:g}"'
+            f' y="{top:g}" width="{2 * self.half}" height="{height:g}" rx="5" fill="{fill}"'
+            f' stroke="{line}" stroke-width="{width}"/>'
         )
-        words = part.words if self.width > PHONE else part.words.replace("masked self-", "masked ")
-        masked = "masked" in words  # its triangle stands before the words
-        size = 13 if self.width > PHONE else 11 if masked else 11.5
-        self.text(
-            self.middle[side] + (6 if masked else 0),
-            top + height / 2 + 0.5,
-            words,
-            size,
-            lit=lit,
-            colour=ink_on(fill) if lit else "currentColor",
-        )
+        lit = fill != "none"
+        ink = ink_on(fill) if lit else "currentColor"
+        self.text(x + aside, top + height / 2 + 0.5, words, size, lit=lit, ink=ink)
         self.parts.append("</g><!--box-->")
 
-    def plus(self, x: float, y: float, lit: bool, colour: str) -> None:
+    def box(self, name: str, side: str, top: float, height: float = BOX) -> None:
+        part = PARTS[name]
+        words = part.words if self.wide else part.words.replace("masked self-", "masked ")
+        masked = "masked" in words  # its triangle stands before the words
+        size = 13 if self.wide else 11 if masked else 11.5
+        fill, line = (part.colour, part.colour) if self.on(name) else ("none", GREY)
+        about = part.chapter, part.words, words, size, 6 if masked else 0
+        self.frame(side, top, height, fill, line, 1.4, *about)
+
+    def norm(self, side: str, top: float) -> None:
+        "A layer norm: a thin bar."
+        fill, line = (COLOURS[side],) * 2 if self.on(f"{side}_norm") else ("none", GREY)
+        about = "06_residual_and_norm", "layer norm", "norm", 10
+        self.frame(side, top, BAR, fill, line, 1.2, *about)
+
+    def plus(self, x: float, y: float, side: str, lit: bool) -> None:
         "The ring where two streams are added."
-        line, r = (colour if lit else GREY), RING * 0.55
+        fill, line = (COLOURS[side],) * 2 if lit else ("none", GREY)
+        r = RING * 0.55
         self.parts.append(
-            f'<circle cx="{x:g}" cy="{y:g}" r="{RING}" fill="{colour if lit else "none"}"'
+            f'<circle cx="{x:g}" cy="{y:g}" r="{RING}" fill="{fill}"'
             f' stroke="{line}" stroke-width="1.4"/>'
         )
-        ink = ink_on(colour) if lit else "currentColor"
+        ink = ink_on(fill) if lit else "currentColor"
         self.path(
             f"M{x - r:.1f} {y:g}H{x + r:.1f}M{x:g} {y - r:.1f}V{y + r:.1f}", ink, 1.5, lit=lit
         )
 
-    def norm(self, side: str, top: float, lit: bool) -> None:
-        "A layer norm: a thin bar."
-        colour = COLOURS[side] if lit else GREY
-        x, words = self.middle[side] - self.half, "norm"
-        self.parts.append(
-            f'<g data-chapter="06_residual_and_norm"><title>layer norm</title><rect x="{x:g}"'
-            f' y="{top:g}" width="{2 * self.half}" height="{BAR}" rx="5"'
-            f' fill="{colour if lit else "none"}" stroke="{colour}" stroke-width="1.2"/>'
-        )
-        self.text(
-            self.middle[side],
-            top + BAR / 2 + 0.3,
-            words,
-            10,
-            lit=lit,
-            colour=ink_on(colour) if lit else "currentColor",
-        )
-        self.parts.append("</g><!--box-->")
-
     def svg(self, top: float) -> str:
         "Everything below `top`."
-        most = round(1.2 * self.width)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {top:g} {self.width}'
-            f' {HEIGHT - top:g}" aria-hidden="true" '
-            f'style="display:block;width:100%;max-width:{most}px;height:auto">{"".join(self.parts)}</svg>'
+            f' {HEIGHT - top:g}" aria-hidden="true" style="display:block;width:100%;'
+            f'max-width:{round(1.2 * self.width)}px;height:auto">{"".join(self.parts)}</svg>'
         )
 
 
-def draw_ports(
-    sheet: Sheet, side: str, name: str, below: float, top: float, memory: float | None
-) -> None:
+def draw_ports(sheet: Sheet, side: str, name: str, below: float, top: float, memory) -> None:
     """Query, key and value under an attention: all three from the stem, or two of them from the
     memory."""
-    x, step, lit = sheet.middle[side], sheet.half * 0.55, sheet.on(name)
-    for i, (letter, colour) in enumerate(PORTS):
-        shown = colour if lit else GREY
-        at = (
-            x + (i - 1) * step if memory is None else x + (1 - i) * step
-        )  # from the memory, K and V stand on its side
-        start = below if memory is None or letter == "Q" else memory
-        sheet.path(f"M{at:g} {start:g}V{top + 7:g}", shown, 2, lit=lit)
-        sheet.head(at, top, colour=shown, lit=lit)
-        sheet.text(at + 9, top + 11, letter, 11.5, lit=lit, bold=True)
+    lit = sheet.on(name)
+    for i, (letter, colour) in enumerate(PORTS, -1):
+        # from the memory, K and V stand on its side
+        x = sheet.middle[side] + (i if memory is None else -i) * sheet.half * 0.55
+        start, ink = below if memory is None or letter == "Q" else memory, colour if lit else GREY
+        sheet.path(f"M{x:g} {start:g}V{top + 7:g}", ink, 2, lit=lit)
+        sheet.head(x, top, colour=ink, lit=lit)
+        sheet.text(x + 9, top + 11, letter, 11.5, lit=lit, bold=True)
 
 
 def draw_sublayer(
@@ -203,16 +172,14 @@ def draw_sublayer(
     """One sublayer with its residual, plus and norm above `ground`; returns where the next one
     begins."""
     x, attention, lit = sheet.middle[side], name.endswith("attention"), sheet.on(f"{side}_norm")
-    out = -1 if side == "encoder" else 1
-    lane, tap = x + out * sheet.reach, ground - 8
-    level = tap
+    out, step, tap = -1 if side == "encoder" else 1, sheet.half * 0.55, ground - 8
+    start, level = ground, tap
     if pre_norm:
         sheet.path(f"M{x:g} {ground:g}V{level - 6:g}")
-        sheet.norm(side, level - 6 - BAR, lit)
-        level -= BAR + 4
+        sheet.norm(side, level - 6 - BAR)
+        start = level = level - BAR - 4
     split = level - 10
     top = split - (28 if attention else 10)
-    start, step = level if pre_norm else ground, sheet.half * 0.55
     if not attention:
         sheet.path(f"M{x:g} {start:g}V{top:g}")
     elif memory is None:
@@ -222,9 +189,8 @@ def draw_sublayer(
     if attention:
         draw_ports(sheet, side, name, split, top, memory)
     box = top - BOX
-    ring = box - 6 - RING
+    ring, r, lane = box - 6 - RING, 9, x + out * sheet.reach
     sheet.path(f"M{x:g} {box:g}V{ring + RING:g}")
-    r = 9
     turn = lane - out * r
     sheet.path(
         f"M{x:g} {tap:g}H{turn:g}Q{lane:g} {tap:g} {lane:g} {tap - r:g}V{ring + r:g}Q{lane:g}"
@@ -234,55 +200,46 @@ def draw_sublayer(
     sheet.head(x + out * RING, ring, "right" if side == "encoder" else "left")
     sheet.box(name, side, box)
     if name == "decoder_attention":
-        left, foot, size = (
-            (x - sheet.half + 8, box + BOX - 9, 12)
-            if sheet.width > PHONE
-            else (x - sheet.half + 4, box + BOX - 11, 8)
-        )
-        sheet.path(
-            f"M{left:g} {foot:g}v{-size}l{size} {size}z",
-            ink_on(DECODER) if sheet.on(name) else "currentColor",
-            1.2,
-            lit=sheet.on(name),
-        )
-    sheet.plus(x, ring, lit, COLOURS[side])
+        inset, rise, size = (8, 9, 12) if sheet.wide else (4, 11, 8)
+        triangle = f"M{x - sheet.half + inset:g} {box + BOX - rise:g}v{-size}l{size} {size}z"
+        ink = ink_on(DECODER) if sheet.on(name) else "currentColor"
+        sheet.path(triangle, ink, 1.2, lit=sheet.on(name))
+    sheet.plus(x, ring, side, lit)
     end = ring - RING
     if not pre_norm:
         sheet.path(f"M{x:g} {end:g}V{end - 5:g}")
-        sheet.norm(side, end - 5 - BAR, lit)
         end -= 5 + BAR
+        sheet.norm(side, end)
     return end
 
 
-def draw_entrance(sheet: Sheet, side: str, name: str, words: str) -> None:
+def draw_entrance(sheet: Sheet, side: str) -> None:
     "Words, their embedding, and the plus with the sine of the positions."
-    x, positions = sheet.middle[side], sheet.on("positions")
-    sheet.text(x, HEIGHT - 8, words, 12)
+    x, lit = sheet.middle[side], sheet.on("positions")
+    name, words, out, anchor = {
+        "encoder": ("source_embedding", "source words", -1, "end"),
+        "decoder": ("target_embedding", "target, shifted right", 1, "start"),
+    }[side]
+    sheet.text(x, HEIGHT - 8, words)
     sheet.path(f"M{x:g} {HEIGHT - 17:g}V{EMBEDDING + 26:g}")
     sheet.head(x, EMBEDDING + 24)
     sheet.box(name, side, EMBEDDING, 24)
-    ring = EMBEDDING - 20
+    ring, far = EMBEDDING - 20, x + out * (sheet.half - 2)
     sheet.path(f"M{x:g} {EMBEDDING:g}V{ring + RING:g}M{x:g} {ring - RING:g}V{GROUND:g}")
-    out = -1 if side == "encoder" else 1
-    far = x + out * (sheet.half - 2)
-    wave = x + out * (sheet.half - 34) if out > 0 else far
-    colour = COLOURS[side] if positions else "currentColor"
-    sheet.path(f"M{x + out * RING:g} {ring:g}H{(wave if out > 0 else wave + 32):g}", lit=positions)
-    sheet.path(f"M{wave:g} {ring:g}q8 -14 16 0t16 0", colour, 2, lit=positions)
-    if sheet.width > PHONE:
-        sheet.text(
-            far + out * 6, ring, "positions", 11, "start" if out > 0 else "end", lit=positions
-        )
-    sheet.plus(x, ring, positions, COLOURS[side])
+    wave, edge = (far - 32, far - 32) if out > 0 else (far, far + 32)
+    sheet.path(f"M{x + out * RING:g} {ring:g}H{edge:g}", lit=lit)
+    ink = COLOURS[side] if lit else "currentColor"
+    sheet.path(f"M{wave:g} {ring:g}q8 -14 16 0t16 0", ink, 2, lit=lit)
+    if sheet.wide:
+        sheet.text(far + out * 6, ring, "positions", 11, anchor, lit=lit)
+    sheet.plus(x, ring, side, lit)
 
 
 def draw_frame(sheet: Sheet, side: str, top: float) -> None:
     "The stack's frame and how often it is repeated."
-    x, w = sheet.middle[side] - sheet.reach - 8, 2 * sheet.reach + 16
-    if side == "encoder":
-        w -= sheet.reach - sheet.half - 8
-    else:
-        x, w = x + (sheet.reach - sheet.half - 8), w - (sheet.reach - sheet.half - 8)
+    lane, edge = sheet.reach + 8, sheet.half + 16  # from the middle, with the residual or without
+    left, right = (lane, edge) if side == "encoder" else (edge, lane)
+    x, w = sheet.middle[side] - left, left + right
     sheet.parts.append(
         f'<rect x="{x:g}" y="{top:g}" width="{w:g}" height="{GROUND - 2 - top:g}" rx="8"'
         f' fill="none" stroke="{GREY}" stroke-dasharray="4 3"/>'
@@ -291,43 +248,37 @@ def draw_frame(sheet: Sheet, side: str, top: float) -> None:
     sheet.text(far, top - 9, f"{side} × N", 12, anchor)
 
 
-def draw(width: int, on: On, pre_norm: bool) -> str:
+def draw(width: int, lit: set[str], pre_norm: bool) -> str:
     "The whole drawing, `width` pixels wide."
-    sheet = Sheet(width, on)
-    wide, tops, memory = width > PHONE, {}, 0.0
-    for side, words in (("encoder", "source words"), ("decoder", "target, shifted right")):
-        draw_entrance(
-            sheet, side, "source_embedding" if side == "encoder" else "target_embedding", words
-        )
+    sheet = Sheet(width, lit)
+    wide, tops, memory = sheet.wide, {}, 0.0
+    for side, names in STACKS.items():
+        draw_entrance(sheet, side)
         level = float(GROUND)
-        for name in STACKS[side]:
-            if name == "cross_attention":
+        for name in names:
+            crossing = name == "cross_attention"
+            if crossing:
                 memory = level - 18 - (BAR + 4 if pre_norm else 0)
-            level = draw_sublayer(
-                sheet, side, name, level, memory if name == "cross_attention" else None, pre_norm
-            )
+            source = memory if crossing else None
+            level = draw_sublayer(sheet, side, name, level, source, pre_norm)
         tops[side] = level
         draw_frame(sheet, side, level - 8)
     left, right = sheet.middle["encoder"], sheet.middle["decoder"]
     if pre_norm:  # the stream leaves the stack unnormalised: one more norm
         for side in STACKS:
             sheet.path(f"M{sheet.middle[side]:g} {tops[side]:g}v-26")
-            sheet.norm(side, tops[side] - 26 - BAR, on(f"{side}_norm"))
             tops[side] -= 26 + BAR
-    carried = on("bridge") or on("cross_attention")
-    colour, high, lane = (
-        BRIDGE if carried else GREY,
-        tops["encoder"] - 26,
-        (left + right) / 2 - (2 if wide else 4),
-    )
+            sheet.norm(side, tops[side])
+    colour = BRIDGE if sheet.on("bridge") or sheet.on("cross_attention") else GREY
+    high, lane = tops["encoder"] - 26, (left + right) / 2 - (2 if wide else 4)
     sheet.path(
         f"M{left:g} {tops['encoder']:g}V{high + 9:g}q0 -9 9 -9H{lane - 9:g}q9 0 9"
         f" 9V{memory - 9:g}q0 9 9 9H{right:g}",
         colour,
         2.2,
     )
-    sheet.text((left + lane) / 2 + 4, high - 10, "memory (B, S, D)" if wide else "memory", 12)
-    linear = tops["decoder"] - 26 - 24
+    sheet.text((left + lane) / 2 + 4, high - 10, "memory (B, S, D)" if wide else "memory")
+    linear = tops["decoder"] - 50
     sheet.path(
         f"M{right:g} {tops['decoder']:g}V{linear + 24:g}M{right:g} {linear:g}v-16M{right:g}"
         f" {linear - 40:g}v-12"
@@ -335,12 +286,11 @@ def draw(width: int, on: On, pre_norm: bool) -> str:
     sheet.head(right, linear - 53)
     sheet.box("output", "decoder", linear, 24)
     sheet.box("softmax", "decoder", linear - 40, 24)
-    sheet.text(right, linear - 64, "probabilities of the next word" if wide else "next word", 12)
+    sheet.text(right, linear - 64, "probabilities of the next word" if wide else "next word")
     edge, tie = right + sheet.half, min(right + sheet.reach + (46 if wide else 15), width - 4)
     sheet.path(
         f"M{edge:g} {EMBEDDING + 12:g}H{tie - 8:g}q8 0 8 -8V{linear + 20:g}q0 -8 -8 -8H{edge:g}",
         GREY,
-        1.4,
         dash=True,
     )
     if wide:
@@ -361,13 +311,4 @@ def architecture(
 
     lit: the names in PARTS, and positions, bridge, encoder, decoder, encoder_norm, decoder_norm,
     all. pre_norm: the norm stands before each sublayer, and one more above each stack."""
-    names = set(lit)
-
-    def on(name: str) -> bool:
-        return is_lit(name, names)
-
-    body = (
-        f'<div class="tl-desk">{draw(COLUMN, on, pre_norm)}</div>'
-        f'<div class="tl-phone" style="display:none">{draw(PHONE, on, pre_norm)}</div>'
-    )
-    return Picture(body, alt, caption)
+    return sketch(lambda width: draw(width, set(lit), pre_norm), alt, caption)

@@ -13,15 +13,18 @@ from matplotlib.colors import to_hex
 from .style import COLUMN, MASK, PHONE, QUERY, Picture, as_array, ink_on
 
 
-def arrow_head(x1: float, y1: float, x2: float, y2: float, color: str | None = None) -> str:
+def arrow_head(x1, y1, x2, y2, color=None) -> str:
     "A small triangle at the end of the line from (x1, y1) to (x2, y2)."
-    length = max(((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5, 1e-9)
+    length = max(np.hypot(x2 - x1, y2 - y1), 1e-9)
     u, v = (x2 - x1) / length * 7, (y2 - y1) / length * 7
     points = (
         f"{x2:g},{y2:g} {x2 - u - v / 2:.1f},{y2 - v + u / 2:.1f} "
         f"{x2 - u + v / 2:.1f},{y2 - v - u / 2:.1f}"
     )
     return f'<polygon points="{points}" fill="{color or "currentColor"}"/>'
+
+
+DASHES = ' stroke-dasharray="4 3"'
 
 
 def square_colours(value: float, cmap: str | None) -> tuple[str, str | None]:
@@ -44,45 +47,26 @@ class Drawing:
         self.parts: list[str] = []
 
     def text(
-        self,
-        x: float,
-        y: float,
-        text: object,
-        size: float = 12,
-        anchor: str = "middle",
-        color: str | None = None,
-        weight: str | None = None,
-        mono: bool = False,
+        self, x, y, text, size=12, anchor="middle", color=None, weight="normal", mono=False
     ) -> "Drawing":
         'Words at a point; anchor: "start", "middle" or "end" of them stands there.'
+        words = html.escape(re.sub(r"^-(?=[0-9])", "−", str(text)))
         self.parts.append(
             f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}"'
             ' dominant-baseline="central" '
-            f'font-family="{"monospace" if mono else "sans-serif"}"'
-            f' font-weight="{weight or "normal"}" '
-            f'fill="{color or "currentColor"}">{html.escape(re.sub(r"^-(?=[0-9])", "−", str(text)))}</text>'
+            f'font-family="{"monospace" if mono else "sans-serif"}" font-weight="{weight}" '
+            f'fill="{color or "currentColor"}">{words}</text>'
         )
         return self
 
     def box(
-        self,
-        x: float,
-        y: float,
-        w: float,
-        h: float,
-        text: object = "",
-        fill: str = "none",
-        color: str | None = None,
-        dash: bool = False,
-        size: float = 12,
-        sub: object = None,
+        self, x, y, w, h, text="", fill="none", color=None, dash=False, size=12, sub=None
     ) -> "Drawing":
         """A rounded box; words on a fill are as dark or light as it asks. sub: a second, smaller
         line of words."""
-        dashes = ' stroke-dasharray="4 3"' if dash else ""
         self.parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="4" fill="{fill}" '
-            f'stroke="{color or "currentColor"}" stroke-width="1.3"{dashes}/>'
+            f'stroke="{color or "currentColor"}" stroke-width="1.3"{DASHES * dash}/>'
         )
         ink = ink_on(fill) if fill != "none" else None
         middle = y + h / 2 - (7 if sub else 0)
@@ -91,54 +75,29 @@ class Drawing:
             self.text(x + w / 2, middle + 15, sub, size - 2, color=ink)
         return self
 
-    def line(
-        self,
-        x1: float,
-        y1: float,
-        x2: float,
-        y2: float,
-        color: str | None = None,
-        dash: bool = False,
-        width: float = 1.3,
-        opacity: float = 1.0,
-    ) -> "Drawing":
+    def line(self, x1, y1, x2, y2, color=None, dash=False, width=1.3, opacity=1.0) -> "Drawing":
         "A straight line."
-        dashes = ' stroke-dasharray="4 3"' if dash else ""
         self.parts.append(
             f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}"'
             f' stroke="{color or "currentColor"}" opacity="{opacity:.3g}"'
-            f' stroke-width="{width:.3g}"{dashes}/>'
+            f' stroke-width="{width:.3g}"{DASHES * dash}/>'
         )
         return self
 
     def arrow(
-        self,
-        x1: float,
-        y1: float,
-        x2: float,
-        y2: float,
-        color: str | None = None,
-        label: object = None,
-        dash: bool = False,
-        width: float = 1.3,
+        self, x1, y1, x2, y2, color=None, label=None, dash=False, width=1.3
     ) -> "Drawing":
         "A line with a head at (x2, y2); the label stands above its middle."
         self.line(x1, y1, x2, y2, color, dash, width)
         self.parts.append(arrow_head(x1, y1, x2, y2, color))
-        if label:
-            self.text((x1 + x2) / 2 + 5, (y1 + y2) / 2 - 8, label, 11)
-        return self
+        return self.text((x1 + x2) / 2 + 5, (y1 + y2) / 2 - 8, label, 11) if label else self
 
     def path(
-        self,
-        points: Sequence[tuple[float, float]],
-        color: str | None = None,
-        width: float = 1.3,
-        head: bool = True,
+        self, points: Sequence[tuple[float, float]], color=None, width=1.3, head=True
     ) -> "Drawing":
         "Lines from point to point, with an arrow head at the last one."
-        for (x1, y1), (x2, y2) in zip(points, points[1:]):
-            self.line(x1, y1, x2, y2, color, width=width)
+        for start, end in zip(points, points[1:]):
+            self.line(*start, *end, color, width=width)
         if head:
             self.parts.append(arrow_head(*points[-2], *points[-1], color))
         return self
@@ -162,38 +121,29 @@ class Drawing:
         for (i, j), value in np.ndenumerate(array):
             fill, ink = square_colours(float(value), cmap)
             left, top = x + j * cell, y + i * cell
+            number = "−∞" if value == -np.inf else fmt.format(value)
             self.box(left, top, cell, cell, "", fill)
-            self.text(
-                left + cell / 2,
-                top + cell / 2,
-                "−∞" if value == -np.inf else fmt.format(value),
-                size,
-                color=ink,
-            )
+            self.text(left + cell / 2, top + cell / 2, number, size, color=ink)
         for i, label in enumerate(rows or []):
             self.text(x - 6, y + (i + 0.5) * cell, label, size, "end")
         for j, label in enumerate(cols or []):
             self.text(x + (j + 0.5) * cell, y - 9, label, size)
         if title:
-            self.text(
-                x + array.shape[1] * cell / 2, y - (24 if cols else 11), title, 12, weight="bold"
-            )
+            middle = x + array.shape[1] * cell / 2
+            self.text(middle, y - (24 if cols else 11), title, 12, weight="bold")
         return self
 
     def svg(self) -> str:
         """The sheet alone. It fills the column as far as its letters stay letters: a sheet made for
         a phone grows by a quarter."""
-        shown = (
-            min(COLUMN, max(round(1.25 * self.width), 440)) if self.width <= COLUMN else self.width
-        )
+        most = max(round(1.25 * self.width), 440)
+        shown = min(COLUMN, most) if self.width <= COLUMN else self.width
         least = 0 if self.width <= PHONE + 30 else round(0.85 * self.width)
         stop = ' tabindex="0"' if least else ""  # what can't scroll needn't be reached
         return (
             f'<div style="overflow-x:auto"{stop}><svg xmlns="http://www.w3.org/2000/svg" viewBox="0'
-            f' 0 {self.width} {self.height}" '
-            'aria-hidden="true"'
-            f' style="display:block;width:100%;min-width:{least}px;max-width:{shown}px;height:auto">{"".join(self.parts)}'
-            "</svg></div>"
+            f' 0 {self.width} {self.height}" aria-hidden="true" style="display:block;width:100%;'
+            f'min-width:{least}px;max-width:{shown}px;height:auto">{"".join(self.parts)}</svg></div>'
         )
 
     def show(self, alt: str, caption: str | None = None) -> Picture:
@@ -223,15 +173,8 @@ def attention_lines(
     sheet = Drawing(340, 24 * max(array.shape) + 40)
     for (i, j), weight in np.ndenumerate(array):
         if weight > 0.02:
-            sheet.line(
-                112,
-                40 + i * 24,
-                228,
-                40 + j * 24,
-                QUERY,
-                width=0.6 + 4 * weight,
-                opacity=0.35 + 0.65 * weight,
-            )
+            thick, dark = 0.6 + 4 * weight, 0.35 + 0.65 * weight
+            sheet.line(112, 40 + i * 24, 228, 40 + j * 24, QUERY, width=thick, opacity=dark)
     for words, x, anchor, head in ((queries, 106, "end", heads[0]), (keys, 234, "start", heads[1])):
         for i, word in enumerate(words):
             sheet.text(x, 40 + i * 24, word, 12, anchor)

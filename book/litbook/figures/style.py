@@ -73,18 +73,14 @@ STYLE: dict[str, Any] = {
     "axes.labelsize": 11,
     "xtick.labelsize": 10.5,
     "ytick.labelsize": 10.5,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    **dict.fromkeys(
+        ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"], INK
+    ),
     "axes.linewidth": 0.7,
     "lines.linewidth": 1.8,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
+    **dict.fromkeys(["figure.facecolor", "axes.facecolor", "savefig.facecolor"], "none"),
 }
 
 
@@ -97,43 +93,36 @@ def colour_of(label: str, i: int, colors: Mapping[str, str] | None = None) -> st
 def colours_of(labels: Iterable[str], colors: Mapping[str, str] | None = None) -> list[str]:
     """Of all settings of a figure: as `colour_of`; where the cycle would repeat a colour that is
     taken, the next free one."""
-    labels = list(labels)
-    given = [(colors or {}).get(label) or NAMED.get(label) for label in labels]
-    taken = {colour for colour in given if colour}
-    found = []
-    for i, colour in enumerate(given):
-        start = i % len(CYCLE)
-        found.append(
-            colour
-            or next((c for c in CYCLE[start:] + CYCLE[:start] if c not in taken), CYCLE[start])
-        )
-        taken.add(found[-1])
-    return found
+    named = [(colors or {}).get(label) or NAMED.get(label) for label in labels]
+    taken, paints = set(named), []
+    for i, colour in enumerate(named):
+        turned = CYCLE[i % len(CYCLE) :] + CYCLE[: i % len(CYCLE)]
+        free = [paint for paint in turned if paint not in taken]
+        paints.append(colour or (free or turned)[0])
+        taken.add(paints[-1])
+    return paints
+
+
+def minus(text: str) -> str:
+    "Text in which numbers below zero have a minus: a hyphen isn't read aloud."
+    return re.sub(r"(?:(?<=[\s(\[])|^)-(?=\d)", "−", text)
 
 
 def powers(text: str) -> str:
     """HTML or Markdown in which 3e-07 is written as people write it, 3 · 10<sup>−7</sup>, and -0.5
     with a minus; `code` is left alone."""
 
-    def one(found: re.Match[str]) -> str:
-        number, exponent = found[1], int(found[2])
+    def raise_power(match: re.Match[str]) -> str:
+        number, exponent = match[1], int(match[2])
         if not exponent or not float(number):
             return number if float(number) else "0"
         power = f"10<sup>{exponent}</sup>".replace("-", "−")
         return power if number == "1" else f"{number}\u00a0·\u00a0{power}"
 
-    parts = re.split(r"(`[^`]*`)", text)
+    number = r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]\d+)\b"
     return "".join(
-        (
-            part
-            if part.startswith("`")
-            else re.sub(
-                r"(?:(?<=[\s(\[])|^)-(?=\d)",
-                "−",
-                re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]\d+)\b", one, part),
-            )
-        )
-        for part in parts
+        part if part.startswith("`") else minus(re.sub(number, raise_power, part))
+        for part in re.split(r"(`[^`]*`)", text)
     )
 
 
@@ -148,9 +137,7 @@ class Picture:
     def __init__(self, body: str, alt: str | None, caption: str | None = None):
         if alt is not None and len(alt.split()) < 4:
             raise ValueError(f"alt={alt!r}: say in a sentence what one sees")
-        alt = (
-            alt if alt is None else re.sub(r"(?:(?<=[\s(\[])|^)-(?=\d)", "−", alt)
-        )  # a hyphen isn't read aloud
+        alt = alt and minus(alt)
         self.alt, self.caption = alt, caption or alt
         if alt is None:
             self.html = f'<div class="tl-figure">{body}</div>'
@@ -240,33 +227,21 @@ def cleaned(text: str) -> str:
     return IDS.sub("", text).replace("<image ", '<image style="image-rendering:pixelated" ')
 
 
-def headed(text: str) -> str:
-    "The SVG with an opening tag that lets it fill its panel: a view box without a size."
-    box = re.search(r'viewBox="([^"]+)"', text)
-    if box is None:
-        raise ValueError("this SVG has no viewBox")
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box[1]}" '
+def to_svg(figure: Figure, width: int) -> str:
+    """A matplotlib figure as SVG that takes the page's text colour, in a panel that fills its
+    place, up to a fifth more than the `width` that it was drawn for."""
+    file = io.StringIO()
+    with matplotlib.rc_context(STYLE):  # whether letters or outlines is chosen while it is saved
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    text = cleaned(file.getvalue())
+    box = re.search(r'viewBox="[^"]+"', text)[0]
+    return (
+        f'<div style="min-width:0;width:100%;max-width:{round(1.2 * width)}px">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" {box} '
         'xmlns:xlink="http://www.w3.org/1999/xlink" '
         'aria-hidden="true" style="width:100%;height:auto;font-family:sans-serif">'
+        f'{text[text.index(">") + 1 :]}</div>'
     )
-    return head + text[text.index(">") + 1 :]
-
-
-def framed(svg: str, width: int) -> str:
-    """The SVG in a panel that fills its place, up to a fifth more than the `width` that it was
-    drawn for."""
-    return f'<div style="min-width:0;width:100%;max-width:{round(1.2 * width)}px">{svg}</div>'
-
-
-def to_svg(figure: Figure, width: int) -> str:
-    "A matplotlib figure as SVG that takes the page's text colour, in a panel of `width` pixels."
-    file = io.StringIO()
-    with matplotlib.rc_context(
-        STYLE
-    ):  # matplotlib chooses between letters and outlines while it saves
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    return framed(headed(cleaned(file.getvalue())), width)
 
 
 def responsive(draw: Callable[[int], str], width: int) -> str:

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -49,39 +49,18 @@ def table_cell(value: object, fmt: str, head: bool = False) -> str:
     )
 
 
-def table_head(columns: Sequence[Any], numbers: Collection[Any] = ()) -> str:
-    "The names of the columns; those in `numbers` stand to the right, over their numbers."
-    sides = ["right" if name in numbers else "left" for name in columns]
-    return "".join(
-        f'<th scope="col" style="text-align:{side};padding:2px 10px">{html.escape(str(name))}</th>'
-        for name, side in zip(columns, sides)
-    )
-
-
-def table_row(row: Mapping, columns: Sequence[Any], fmt: str) -> str:
-    """One row; a column that it lacks is empty. A column without a name has those of the rows: who
-    listens hears them with each number."""
-    return (
-        "<tr>"
-        + "".join(table_cell(row.get(name, ""), fmt, name == "") for name in columns)
-        + "</tr>"
-    )
-
-
-def table_caption(caption: str | None, wide: bool = False) -> str:
+def table_caption(caption: str, wide: bool) -> str:
     """The caption, on one line where a phone has room for it; over a wide table it stays in view
     while the table scrolls."""
-    if not caption:
-        return ""
+    words = powers(html.escape(caption))
     if wide:
         return (
             '<caption style="text-align:left;white-space:normal">'
             '<span style="display:inline-block;position:sticky;left:0;'
-            'max-width:min(38rem,76vw);overflow-wrap:anywhere">'
-            f"{powers(html.escape(caption))}</span></caption>"
+            f'max-width:min(38rem,76vw);overflow-wrap:anywhere">{words}</span></caption>'
         )
     whole = ' style="white-space:nowrap"' if len(caption) <= 44 else ""
-    return f"<caption{whole}>{powers(html.escape(caption))}</caption>"
+    return f"<caption{whole}>{words}</caption>"
 
 
 def folded(first: Picture, more: Picture, summary: str) -> Picture:
@@ -107,18 +86,25 @@ def table(
     rows: a list of rows, or {name: row}, where the names become the first column. columns: which,
     in which order; without it all that occur. fmt: for floats; whole numbers get commas. wide:
     nothing breaks, the table scrolls and its first column stays."""
-    listed: list[Mapping] = (
-        [{"": name, **row} for name, row in rows.items()]
-        if isinstance(rows, Mapping)
-        else list(rows)
+    if isinstance(rows, Mapping):
+        rows = [{"": name, **row} for name, row in rows.items()]
+    columns = columns or list(dict.fromkeys(key for row in rows for key in row))
+
+    def head(name) -> str:
+        side = "right" if all(is_number(row.get(name)) for row in rows) else "left"
+        text = html.escape(str(name))
+        return f'<th scope="col" style="text-align:{side};padding:2px 10px">{text}</th>'
+
+    heads = "".join(map(head, columns))
+    # a column without a name has those of the rows: who listens hears them with each number
+    lines = (
+        "".join(table_cell(row.get(name, ""), fmt, name == "") for name in columns) for row in rows
     )
-    columns = columns or list(dict.fromkeys(key for row in listed for key in row))
-    numbers = [name for name in columns if all(is_number(row.get(name)) for row in listed)]
-    head = f"<thead><tr>{table_head(columns, numbers)}</tr></thead>"
-    body = "".join(table_row(row, columns, fmt) for row in listed)
-    how = ' class="tl-wide" style="white-space:nowrap"' if wide else ""
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    style = ' class="tl-wide" style="white-space:nowrap"' if wide else ""
     return Picture(
-        f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="Table"><table{how}>'
-        f"{table_caption(caption, wide)}{head}<tbody>{body}</tbody></table></div>",
+        f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="Table"><table{style}>'
+        f"{table_caption(caption, wide) if caption else ''}<thead><tr>{heads}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>",
         None,
     )
