@@ -35,13 +35,13 @@ from litbook.workshop.patients import (
     LEARNED,
     SENTENCES,
     SOUND,
+    WARD,
     Patient,
     admitted,
     floor,
     patient,
     plain,
     two_answers,
-    ward,
 )
 from litbook.workshop.probes import PROBES, reading, unwell
 
@@ -174,12 +174,9 @@ def test_patients_are_copies():
     assert again.changed() == [] and next(again.model.parameters()).abs().sum() > 0
 
 
-def test_the_ward_is_shuffled_and_whole():
-    assert (
-        ward()[0] == "eos"
-        and sorted(ward()) == sorted(FAULTY)
-        and list(ward()[1:]) != [name for name in FAULTY if name != "eos"]
-    )
+def test_every_fault_has_a_case_and_its_text():
+    assert WARD[0] == "eos" and sorted(WARD) == sorted(FAULTY)
+    assert all(set(FAULTS[name]) == {"part", "probes", "look", "probe", "origin"} for name in WARD)
 
 
 def test_training_leaves_the_random_state():
@@ -208,10 +205,11 @@ def test_the_fourth_probe_is_refused_and_a_repeated_one_is_free():
 
 
 def test_hints_come_in_three_grades():
-    for n, fault in enumerate(ward()):
+    for n, fault in enumerate(WARD):
         first, second, third = (repr(hint(n, grade)) for grade in (1, 2, 3))
         assert (
-            any(f"`{name}`" in second for name in FAULTS[fault]["probes"].split()) or fault == "training"
+            any(f"`{name}`" in second for name in FAULTS[fault]["probes"].split())
+            or fault == "training"
         ), f"{fault}: which probe?"
         assert (
             f"`{FAULTS[fault]['part']}`" in third
@@ -239,14 +237,16 @@ def solutions() -> dict[int, tuple]:
 def test_the_pages_answer_is_right(n):
     assert judged(n, *solutions()[n]).startswith(
         "Right."
-    ), f"case {n}, {ward()[n]}: {judged(n, *solutions()[n])}"
+    ), f"case {n}, {WARD[n]}: {judged(n, *solutions()[n])}"
 
 
 @pytest.mark.parametrize("n", range(11))
 def test_another_cases_mend_is_refused_and_a_check_that_asks_for_nothing(n):
     check, mend = solutions()[n]
     other = next(
-        m for m in range(1, 11) if FAULTS[ward()[m]]["part"] not in (*LEARNED, FAULTS[ward()[n]]["part"])
+        m
+        for m in range(1, 11)
+        if FAULTS[WARD[m]]["part"] not in (*LEARNED, FAULTS[WARD[n]]["part"])
     )
     assert "your own check still fails" in judged(n, check, solutions()[other][1])
     assert "passes the patient" in judged(
@@ -255,7 +255,7 @@ def test_another_cases_mend_is_refused_and_a_check_that_asks_for_nothing(n):
 
 
 def case_of(fault):
-    return ward().index(fault)
+    return WARD.index(fault)
 
 
 def test_what_is_wrong_is_told_in_one_sentence():

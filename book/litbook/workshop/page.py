@@ -13,13 +13,13 @@ from .patients import (
     LEARNED,
     SENTENCES,
     STEPS,
+    WARD,
     Patient,
     admitted,
     floor,
     longer,
     patient,
     plain,
-    ward,
 )
 from .probes import PROBES, Reading, in_words, reading, symptoms, unwell
 
@@ -62,7 +62,7 @@ def beside(case: Reading, healthy: Reading, caption: str) -> figures.Picture:
 
 def round_of_the_ward() -> figures.Picture:
     "Every case in one row, and a healthy model in the last."
-    names = {f"case {n}": fault for n, fault in enumerate(ward()) if n} | {"healthy": ""}
+    names = {f"case {n}": fault for n, fault in enumerate(WARD) if n} | {"healthy": ""}
     return figures.table(
         {
             name: {
@@ -81,7 +81,7 @@ def round_of_the_ward() -> figures.Picture:
 # Probes and hints ---------------------------------------------------------------------------------
 def read(n: int, name: str) -> figures.Picture:
     "The reading of a probe, of a case and of a healthy model; it isn't counted."
-    return beside(reading(name, ward()[n]), reading(name, ""), f"Case {n} · {PROBES[name].title}")
+    return beside(reading(name, WARD[n]), reading(name, ""), f"Case {n} · {PROBES[name].title}")
 
 
 def probe(n: int, name: str) -> figures.Picture | Prose:
@@ -105,7 +105,7 @@ def quoted(names: list[str]) -> str:
 
 def hints(n: int) -> list[str]:
     "Where to look; with which probe; in which part."
-    fault = FAULTS[ward()[n]]
+    fault = FAULTS[WARD[n]]
     told = fault["look"], fault["probe"], f"The fault is in `{fault['part']}`."
     return [" ".join(text.split()) for text in told]
 
@@ -148,11 +148,6 @@ def curves(n: int) -> figures.Picture:
         colors={"a healthy model": figures.GREY, f"case {n}": figures.FAULT},
         hline=(floor(), "chance"),
         height=250,
-        alt=(
-            f"Training loss by step of case {n} and of a healthy model. After {STEPS} steps: case"
-            f" {n} {case[-1]:.3f}, the healthy model {well[-1]:.3f}. A dotted line at"
-            f" {floor():.3f}: what chance allows."
-        ),
         caption=f"Case {n}: {told}. Chance allows no less than {floor():.3f}.",
     )
 
@@ -168,7 +163,7 @@ def fold(summary: str, inside: str) -> str:
 def chart(n: int) -> figures.Picture:
     "A case's sheet: its curve, its symptoms, some answers; recorded probes and hints behind folds."
     case, well = (
-        {LINES[name]: value for name, value in seen(fault).items()} for fault in (ward()[n], "")
+        {LINES[name]: value for name, value in seen(fault).items()} for fault in (WARD[n], "")
     )
     parts = [curves(n).html, beside(case, well, f"Case {n} · symptoms").html, answers(n).html]
     parts += [fold(f"Probe: {kind.title}", read(n, name).html) for name, kind in PROBES.items()]
@@ -191,16 +186,15 @@ def passes(check: Callable, case: Patient) -> bool:
 
 def judged_check(check: Callable, fault: str) -> str:
     "What is wrong with a check, in a sentence; nothing if it tells the healthy from the ill."
+    name = "a healthy model"
     try:
         if not passes(check, admitted("")):
             return "Your check fails a healthy model: what it demands isn't true there."
-    except Exception as error:
-        return f"On a healthy model your check stops with {type(error).__name__}: {error}."
-    try:
+        name = "the patient"
         if passes(check, admitted(fault)):
             return "Your check passes the patient: what it tests is not what is wrong here."
     except Exception as error:
-        return f"On the patient your check stops with {type(error).__name__}: {error}."
+        return f"On {name} your check stops with {type(error).__name__}: {error}."
     return ""
 
 
@@ -227,7 +221,7 @@ def judged_mend(check: Callable, mend: Callable, fault: str) -> str:
 
 def judged(n: int, check: Callable, mend: Callable) -> str:
     "The verdict on a check and a mend, in a sentence or two that give nothing away."
-    fault = ward()[n]
+    fault = WARD[n]
     if unwritten(check):
         return "The check is not written yet."
     if wrong := judged_check(check, fault):

@@ -4,7 +4,6 @@
 # another function in the place of one of them, and a mend puts one back. Task, sizes and seed are
 # the same for all, so that faults of decoding share their weights.
 import configparser
-import hashlib
 import math
 from collections.abc import Callable
 from functools import cache, partial
@@ -127,16 +126,7 @@ FAULTY: dict[str, Callable] = {  # what stands in the place of the part that fau
 }
 FAULTS = configparser.ConfigParser(interpolation=None)
 FAULTS.read(Path(__file__).with_name("faults.ini"), encoding="utf-8")
-
-
-@cache
-def ward() -> tuple[str, ...]:
-    """The fault of each case: case 0 is the one that the page goes through; the ten others are
-    shuffled, on every machine alike."""
-    ten = sorted(
-        set(FAULTY) - {"eos"}, key=lambda name: hashlib.sha256(f"case {name}".encode()).hexdigest()
-    )
-    return "eos", *ten
+WARD = FAULTS.sections()  # the fault of each case; the page goes through case 0 itself
 
 
 # A patient ----------------------------------------------------------------------------------------
@@ -288,4 +278,4 @@ def admitted(fault: str) -> Patient:
 
 def patient(n: int) -> Patient:
     "Case 0 to 10, trained; each call gives another copy."
-    return admitted(ward()[n])
+    return admitted(WARD[n])

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from transformer_lit.attention_maps import entropy, record
 from transformer_lit.decoding import greedy_decode, penalty
 from transformer_lit.masks import BOS, EOS, PAD, target_mask
 from transformer_lit.training import collate
@@ -162,18 +163,12 @@ def ids(case: Patient) -> Reading:
 def attention(case: Patient) -> Reading:
     """An untrained copy: how many of nine keys get a share of the attention. Equal weights count as
     nine, a single one as one."""
-    other, spread = case.fresh(), []
-    attend = other.attend
-
-    def noted(*inputs):
-        x, w = attend(*inputs)
-        spread.append((-(w * w.clamp(min=1e-30).log()).sum(-1)).exp().mean().item())
-        return x, w
-
-    other.attend = noted
+    other = case.fresh()
     source, target = collate(plain()[::6])
-    other.model(source, other.shift(target)[0])
-    return {"keys used in the encoder": spread[0], "keys used in cross-attention": spread[2]}
+    with record(other.model) as weights:
+        other.model(source, other.shift(target)[0])
+    places = {"keys used in the encoder": "encoder", "keys used in cross-attention": "cross"}
+    return {name: entropy(weights[kind][0]).exp().mean().item() for name, kind in places.items()}
 
 
 @torch.no_grad()
