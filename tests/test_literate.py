@@ -125,6 +125,25 @@ def test_every_chapter_stands_in_a_part_and_lights_what_there_is():
             assert literate.margin_map(lit) != literate.margin_map([]), f"{lit} lights nothing"
 
 
+def test_an_exported_cell_loses_its_mark_and_gets_a_badge_and_a_check_its_tick():
+    code = ("#| export\ndef f():\n    return 1", "assert f() == 1\nx = 2", "#| default_exp masks", "y")
+    blocks = [nodes.literal_block(text, text) for text in code]
+    document = nodes.section("", *(nodes.container("", b, classes=["cell_input"]) for b in blocks))
+    env = SimpleNamespace(
+        docname="book/03_masks",
+        found_docs=["book/03_masks"],
+        doc2path=lambda name: ROOT / f"{name}.ipynb",
+    )
+    literate.dress_cells(SimpleNamespace(env=env, builder=APP.builder), document)
+    assert [child.astext() for cell in document for child in cell] == [
+        "exported to transformer_lit/masks.py",
+        "def f():\n    return 1",
+        "✓ checked",
+        code[1],
+        "y",
+    ]
+
+
 def test_each_part_page_names_its_chapters_and_they_follow_it():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     for number, part in enumerate(toc["parts"][1:5], 1):

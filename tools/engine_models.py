@@ -1,5 +1,5 @@
-"""The shipped translators for the engine in the page, as scripts: `engine_models.py FOLDER [NAME ...]`
-writes engine.js and model-NAME-0.js, model-NAME-1.js and so on.
+"""The shipped translators for the engine in the page, as scripts: `engine_models.py FOLDER [NAME
+...]` writes engine.js and model-NAME-0.js, model-NAME-1.js and so on.
 
 A page that was opened from a folder may read no files, but it may run scripts; so the weights come
 as base64 in calls of tlEngine.part, in pieces of a megabyte, one after the other, which shows how

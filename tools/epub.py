@@ -2,8 +2,8 @@
 _build/paper/the-literate-transformer.epub, an EPUB 3, from the built book.
 
 Each page goes through Chromium, which puts MathML in place of every formula and writes the page as
-XML. A reader's device may know little: book/web/paper/reader.css has plain selectors and plain colours, and
-there are no scripts. Hints and solutions are a page at the end."""
+XML. A reader's device may know little: book/web/paper/reader.css has plain selectors and plain
+colors, and there are no scripts. Hints and solutions are a page at the end."""
 
 import html
 import re
@@ -85,10 +85,8 @@ def navigation(pages: list[still.Page], more: list[tuple[str, str]]) -> str:
     "Parts, chapters, sections; the reader's table of contents."
 
     def entry(page: still.Page, title: str, below: str = "") -> str:
-        return (
-            "<li><a"
-            f' href="{page.key}.xhtml">{html.escape(title)}</a>{f"<ol>{below}</ol>" if below else ""}</li>'
-        )
+        inner = f"<ol>{below}</ol>" if below else ""
+        return f'<li><a href="{page.key}.xhtml">{html.escape(title)}</a>{inner}</li>'
 
     def chapter(page: still.Page) -> str:
         sections = [
@@ -104,11 +102,8 @@ def navigation(pages: list[still.Page], more: list[tuple[str, str]]) -> str:
             lines.append(entry(page, page.title))
         elif page.part != part:
             within = [other for other in pages if other.part == page.part]
-            first = within[0]
-            lines.append(
-                "<li><a"
-                f' href="{first.key}.xhtml">{html.escape(page.part)}</a><ol>{"".join(map(chapter, within[1:] if first.opens_part else within))}</ol></li>'
-            )
+            below = "".join(map(chapter, within[within[0].opens_part :]))
+            lines.append(entry(within[0], page.part, below))
         part = page.part
     lines += [f'<li><a href="{name}.xhtml">{title}</a></li>' for name, title in more]
     return f'<nav epub:type="toc" id="toc"><h1>Contents</h1><ol>{"".join(lines)}</ol></nav>'
@@ -173,12 +168,14 @@ def package(about: dict, files: dict[str, bytes], spine: list[str]) -> str:
 
     order = "".join(f'<itemref idref="i-{name}"/>' for name in spine)
     title, author = html.escape(about["title"]), html.escape(about["author"])
+    number = uuid5(NAMESPACE_URL, about["title"] + about["version"])
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<package xmlns="http://www.idpf.org/2007/opf"'
         ' version="3.0" unique-identifier="id" xml:lang="en">'
         '<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:identifier'
-        f' id="id">urn:uuid:{uuid5(NAMESPACE_URL, about["title"] + about["version"])}</dc:identifier>'
-        f'<dc:title>{title}</dc:title><dc:creator>{author}</dc:creator><dc:language>en</dc:language><dc:date>{about["released"]}</dc:date>'
+        f' id="id">urn:uuid:{number}</dc:identifier>'
+        f"<dc:title>{title}</dc:title><dc:creator>{author}</dc:creator>"
+        f'<dc:language>en</dc:language><dc:date>{about["released"]}</dc:date>'
         "<dc:rights>Text and figures: CC BY 4.0. Code: MIT.</dc:rights><meta"
         f' property="dcterms:modified">{about["released"]}T00:00:00Z</meta>'
         '<meta property="schema:accessMode">textual</meta><meta'

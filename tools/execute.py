@@ -81,7 +81,7 @@ def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str
         child = subprocess.Popen(
             command.split(), cwd=work, env=environment, stdout=file, stderr=file
         )
-        _, status, used = os.wait4(child.pid, 0)  # `used` has the most memory that it or a child took
+        _, status, used = os.wait4(child.pid, 0)  # `used`: the most memory that any of them took
     seconds, notebook = time.time() - began, nbformat.read(copy, 4)
     if status:
         return "FAILED", failure(notebook) + log.read_text(encoding="utf-8")[-6000:]

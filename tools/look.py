@@ -1,7 +1,7 @@
-"""How the built pages look: `look.py [NN ...]` opens each page in Chromium on a desk and on a phone.
+"""How the built pages look: `look.py [NN ...]` opens each in Chromium, on a desk and on a phone.
 
-Prints for each: figures, those narrower than 60% of the column, those without a number, outputs that
-are a bare repr, the pixels to the first heading, and the page's kB. `--pictures` also writes
+Prints for each: figures, those narrower than 60% of the column, those without a number, outputs
+that are a bare repr, the pixels to the first heading, and the page's kB. `--pictures` also writes
 .run/look/PAGE_{desk,phone}_{light,dark}_K.png, in pieces of 15,000 pixels."""
 
 import argparse
@@ -44,7 +44,7 @@ def photograph(page, path: Path, device: str, width: int, theme: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("pages", nargs="*", help="how their names begin, as in 03; none: every page")
+    parser.add_argument("pages", nargs="*", help="how their names begin, as in 03")
     parser.add_argument("--pictures", action="store_true")
     options = parser.parse_args()
     LOOK.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,7 @@ def name_for(cell) -> str:
 
 
 def with_ids(notebook):
-    "The notebook with ids moved from the metadata, where py:percent keeps them, each of them unique."
+    "The notebook with unique ids, moved from the metadata, where py:percent keeps them."
     taken: set[str] = set()
     for cell in notebook.cells:
         cell.metadata.pop("lines_to_next_cell", None)

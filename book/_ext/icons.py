@@ -10,12 +10,7 @@ from pathlib import Path
 
 from fontTools import subset, ttLib
 
-FAMILY = "Font Awesome 6 Free"
-STYLE = """@font-face {font-family: "%(family)s"; font-weight: 900; font-display: block; src: url("icons.woff") format("woff")}
-:root {--fa-style-family-classic: "%(family)s"; --fa-font-solid: normal 900 1em/1 "%(family)s"; --fa-font-regular: var(--fa-font-solid)}
-.fa, .fas, .fa-solid {display: inline-block; font: var(--fa-font-solid); text-rendering: auto; -webkit-font-smoothing: antialiased}
-.fa-lg {font-size: 1.25em; line-height: .05em; vertical-align: -.075em}
-"""
+STYLE = Path(__file__).parent.parent / "web" / "templates" / "icons.css"
 
 
 def codes(sheet: str) -> dict[str, int]:
@@ -83,9 +78,8 @@ def slim_icons(app, error) -> None:
     font.flavor = "woff"
     font.save(static / "icons.woff")
     rules = [f'.fa-{name}::before {{content: "\\{all_codes[name]:x}"}}' for name in sorted(names)]
-    (static / "icons.css").write_text(
-        STYLE % {"family": FAMILY} + "\n".join(rules) + "\n", encoding="utf-8"
-    )
+    sheet = STYLE.read_text(encoding="utf-8") + "\n".join(rules)
+    (static / "icons.css").write_text(f"{sheet}\n", encoding="utf-8")
     for folder in "js", "css", "webfonts":
         shutil.rmtree(vendor / folder)  # its licence stays
     for path, text in pages.items():

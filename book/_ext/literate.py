@@ -46,7 +46,7 @@ def dress_cells(app, doctree) -> None:
     docname = app.env.docname
     module = module_of(notebook_of(app, docname))
     for block in list(doctree.findall(nodes.literal_block)):
-        marks, code = re.match(r"((?:#\|.*(?:\n|$))*)(.*)", block.astext(), re.S).groups()
+        marks, code = re.match(r"((?:#\|[^\n]*(?:\n|$))*)(.*)", block.astext(), re.S).groups()
         exported = "#| export" in marks and module
         if marks:
             code = code.strip("\n")
