@@ -1,27 +1,21 @@
-"""From text to a token store: what it holds, that it can be stopped anywhere, and that memory stays
-flat."""
+"""From text to a token store: what it holds, what a stop leaves, and that memory stays flat."""
 
 import dataclasses
-import errno
 import gzip
 import lzma
-import os
-import shutil
 import time
-import types
 
 import numpy as np
 import pytest
-from filelock import FileLock
 from made_up import HELD, PAIRS, Statmt, here, own, served, settings, store, text  # noqa: F401
 from helpers import one_sentence
 
 from transformer_lit import data
-from transformer_lit.corpora import download, files
 from transformer_lit.recipes import prepare, training_sets
 from transformer_lit import cli
-from transformer_lit.runs.run import LOCK
-from transformer_lit.corpora import store as store_
+from transformer_lit.corpora.store import write_tokens
+from transformer_lit.corpora.texts import TextSource
+from transformer_lit.tokens import Subwords
 
 
 @pytest.mark.parametrize("served", ["de", "fr"], indirect=True)
@@ -35,7 +29,7 @@ def test_from_the_archives_to_a_store(served, tmp_path):
     store = prepare.prepare_store(settings, tmp_path / "store")
     asked = [start for name, start in Statmt.asked if name.endswith("commoncrawl.tgz")]
     assert len(asked) == 2 and asked[1] > 0, "the next try must go on where the last one broke off"
-    tokens = store.tokens()
+    tokens = Subwords.load(store.tokenizer())
     seen = {(tokens.decode(source), tokens.decode(target[1:])) for source, target in store}
     assert seen <= {
         (data.tidy(e), data.tidy(o)) for e, o in [*PAIRS, *HELD["valid"], *HELD["test"]]
@@ -56,14 +50,8 @@ def test_from_the_archives_to_a_store(served, tmp_path):
     assert len(Statmt.asked) == before, "what is here is not fetched again"
 
 
-def test_plain_gz_and_xz_make_one_corpus(own):
-    assert (
-        list(prepare.stream_pairs(training_sets.sources_of(str(own / "mine-fr")))) == PAIRS[:1200]
-    )
-
-
 def test_the_store_holds_what_direct_encoding_gives(own, store):
-    tokens = store.tokens()
+    tokens = Subwords.load(store.tokenizer())
     kept, _ = data.clean(PAIRS[:1200])
     direct = [
         (tokens.encode(e), [1] + tokens.encode(o))
@@ -71,40 +59,7 @@ def test_the_store_holds_what_direct_encoding_gives(own, store):
     ]
     assert list(store) == direct, "the store holds something else than the translator would encode"
     assert store.lengths.tolist() == [[len(s), len(t)] for s, t in direct]
-    assert all(isinstance(ids, np.memmap) and ids.dtype == np.uint16 for ids, _ in store.parts)
-
-
-def test_words_looked_up_are_words_encoded(store):
-    tokens = store.tokens()
-    encode = prepare.WordEncoder(tokens, most=5)
-    for line in [
-        "",
-        "a",
-        "l'été, c'est (très) beau !",
-        "<eos> <pad> 12,5 %",
-        "naïve café 東京 🙂 a-b",
-        *[e for e, _ in PAIRS[:50]],
-    ]:
-        assert encode(data.tidy(line)) == tokens.encode(data.tidy(line)), line
-
-
-def test_several_processes_and_small_shards_give_the_same(own, store, tmp_path, monkeypatch):
-    part = tmp_path / "part"
-    part.mkdir()
-    monkeypatch.setattr(prepare.chunks_of, "__defaults__", (100,))
-    monkeypatch.setattr(store_.ShardWriter.__init__, "__defaults__", (3000, 1 << 12))
-    sources = training_sets.sources_of(str(own / "mine-fr"))
-    made = prepare.write_store(part, settings(own), sources, HELD, workers=2)
-    files.write_json(part / "manifest.json", {"wanted": {}, **made})
-    other = store_.TokenStore(part)
-    assert len(other.parts) > 3 and list(other) == list(
-        store
-    ), "several processes make another store"
-    assert (
-        np.array_equal(other.lengths, store.lengths) and made["counts"] == store.manifest["counts"]
-    )
-    with pytest.raises(IndexError):
-        other[len(other)]
+    assert all(isinstance(side, np.memmap) for side in store.ids(0))
 
 
 def test_a_second_run_reuses_and_a_changed_one_is_refused(own, store, monkeypatch):
@@ -112,9 +67,7 @@ def test_a_second_run_reuses_and_a_changed_one_is_refused(own, store, monkeypatc
     assert list(prepare.prepare_store(settings(own), own / "store")) == list(store)
     with pytest.raises(ValueError) as caught:
         prepare.prepare_store(settings(own, vocabulary=500), own / "store")
-    assert one_sentence(str(caught.value)) and "vocabulary=400; now vocabulary=500" in str(
-        caught.value
-    )
+    assert one_sentence(str(caught.value)) and "with vocabulary 400:" in str(caught.value)
 
 
 def test_a_changed_input_is_refused(own, store, monkeypatch):
@@ -122,13 +75,13 @@ def test_a_changed_input_is_refused(own, store, monkeypatch):
     before = path.read_bytes()
     path.write_bytes(before + b"One more.\tEncore un.\n")
     try:
-        with pytest.raises(ValueError, match="prepared with other inputs"):
+        with pytest.raises(ValueError, match="prepared with other texts"):
             prepare.prepare_store(settings(own), own / "store")
     finally:
         path.write_bytes(before)
 
 
-def test_a_store_can_be_carried_to_where_its_corpus_is_not(own, tmp_path, monkeypatch):
+def test_a_store_can_be_carried_to_where_its_corpus_is_not(own, tmp_path):
     "The machine with the GPU may have neither the corpus nor a network."
     import shutil
 
@@ -138,187 +91,87 @@ def test_a_store_can_be_carried_to_where_its_corpus_is_not(own, tmp_path, monkey
     before = list(prepare.prepare_store(wanted, tmp_path / "store"))
     shutil.rmtree(corpus)
     assert list(prepare.prepare_store(wanted, tmp_path / "store")) == before
-    with pytest.raises(ValueError, match="vocabulary=400; now vocabulary=500"):
+    with pytest.raises(ValueError, match="with vocabulary 400:"):
         prepare.prepare_store(dataclasses.replace(wanted, vocabulary=500), tmp_path / "store")
-    monkeypatch.setattr(download, "cached_file", None)
-    assert (
-        training_sets.inputs_here("wmt14-en-de") is None
-    ), "nothing may be fetched only to compare hashes"
 
 
-# A preparation that is stopped --------------------------------------------------------------------
+def test_plain_gz_and_xz_make_one_corpus(own):
+    sources = training_sets.find_training_set(str(own / "mine-fr")).sources()
+    assert list(prepare.stream_pairs(sources)) == PAIRS[:1200]
 
-SIZES = (prepare.chunks_of, (50,)), (store_.ShardWriter.__init__, (3000, 1 << 12))
+
+def test_words_looked_up_are_words_encoded(own, store):
+    encoder = prepare.ChunkEncoder(store.tokenizer(), settings(own), [])
+    tokens = Subwords.load(store.tokenizer())
+    for line in [
+        "",
+        "a",
+        "l'été, c'est (très) beau !",
+        "<eos> <pad> 12,5 %",
+        "naïve café 東京 🙂 a-b",
+        *[e for e, _ in PAIRS[:50]],
+    ]:
+        assert [*encoder.encode(data.tidy(line)), 2] == tokens.encode(data.tidy(line)), line
+    hits = encoder.word.cache_info().hits
+    encoder.encode("a")
+    assert encoder.word.cache_info().hits == hits + 1, "words are encoded again and again"
 
 
-@pytest.fixture(scope="module")
-def unbroken(own):
-    """Settings, and the store that nothing stopped: many small shards of a corpus in which a third
-    of the pairs come again."""
-    corpus = own / "again-fr"
+@pytest.mark.parametrize("workers", [1, 2])
+def test_small_chunks_and_several_processes_give_the_same(
+    own, store, tmp_path, monkeypatch, workers
+):
+    monkeypatch.setattr(prepare, "CHUNK", 50)
+    other = prepare.prepare_store(settings(own), tmp_path / "store", workers)
+    assert list(other) == list(store) and other.manifest["counts"] == store.manifest["counts"]
+
+
+def test_a_repeat_is_dropped_wherever_it_stands(own, tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, "CHUNK", 50)
+    corpus = tmp_path / "again-fr"
     corpus.mkdir()
-    (corpus / "a.tsv").write_bytes(
-        text(f"{e}\t{o}" for e, o in PAIRS[:800] + PAIRS[:400] + PAIRS[800:1000])
-    )
-    again = prepare.PreparationConfig(str(corpus), vocabulary=400, sample=400)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRANSFORMER_LIT_DATA", str(own))
-        for function, sizes in SIZES:
-            patch.setattr(function, "__defaults__", sizes)
-        store = prepare.prepare_store(again, own / "unbroken")
-    assert store.manifest["counts"]["repeated"] > 300 and len(store.parts) > 5
-    return again, store
+    once = PAIRS[:800] + PAIRS[800:1000]
+    (corpus / "a.tsv").write_bytes(text(f"{e}\t{o}" for e, o in PAIRS[:800] + PAIRS[:400]))
+    (corpus / "b.tsv").write_bytes(text(f"{e}\t{o}" for e, o in PAIRS[800:1000]))
+    config = prepare.PreparationConfig(str(corpus), vocabulary=400, sample=400)
+    store = prepare.prepare_store(config, tmp_path / "store")
+    tokens, counts = Subwords.load(store.tokenizer()), store.manifest["counts"]
+    held_out = [e for part in HELD.values() for e, _ in part]
+    direct = data.without(data.clean(once)[0], held_out)
+    assert [tokens.decode(source) for source, _ in store] == [e for e, _ in direct]
+    assert counts["repeated"] > 300 and counts["kept"] == len(store)
+    assert counts["from a.tsv"] + counts["from b.tsv"] == len(store)
 
 
-@pytest.fixture
-def small(monkeypatch, unbroken):
-    for function, sizes in SIZES:
-        monkeypatch.setattr(function, "__defaults__", sizes)
-    return unbroken[0]
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_a_stop_leaves_nothing_half(own, store, tmp_path, monkeypatch, error):
+    real, calls = prepare.ChunkEncoder.__call__, []
 
-
-def same_store(store, other, shards=True):
-    for name in ("counts", "tokenizer", "wanted", *["shards"] * shards):
-        assert store.manifest[name] == other.manifest[name], f"a stop changes the store: {name}"
-    assert list(store) == list(other), "a stop changes the store"
-    assert not store.folder.with_name(store.folder.name + ".part").exists()
-    assert len(list(store.folder.iterdir())) == 3 + 2 * len(
-        store.parts
-    ), "what was for going on is left"
-
-
-@pytest.mark.parametrize("workers, cycle", [(1, 3), (2, 13)])
-def test_a_preparation_stops_in_time_and_goes_on(
-    small, unbroken, tmp_path, monkeypatch, workers, cycle
-):
-    calls, asked = 0, []
-    clock = types.SimpleNamespace(
-        **{**vars(time), "monotonic": lambda: asked.append(1) or len(asked) % cycle}
-    )
-    monkeypatch.setattr(store_, "time", clock)
-    while (store := prepare.prepare_store(small, tmp_path / "store", workers, until=cycle - 2)) is None:
-        calls += 1
-        assert not (tmp_path / "store").exists()
-        assert calls < 50, "a stopped preparation never ends: does it read past what is done?"
-    assert calls == 29 // cycle, "each call must do what its time allows, and none of it again"
-    same_store(store, unbroken[1], shards=False)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        KeyboardInterrupt(),
-        OSError(errno.ENOSPC, "No space left on device"),
-        OSError("9 requested and 4 written"),
-        Exception("No space left on device (os error 28)"),
-    ],
-    ids=["stopped", "errno", "numpy", "tokenizers"],
-)
-@pytest.mark.parametrize(
-    "where",
-    [
-        "prepare.Subwords.save",
-        "store.Shard.close",
-        "store.ShardWriter.close",
-        "store.Shard.add",
-        "store.write_json",
-        "prepare.write_json",
-    ],
-)
-def test_a_full_disk_or_a_stop_anywhere_and_the_same_store(
-    small, unbroken, tmp_path, monkeypatch, error, where
-):
-    calls = []
-    module, *inside, name = where.split(".")
-    owner = {"prepare": prepare, "store": store_}[module]
-    owner = getattr(owner, inside[0]) if inside else owner
-    real = getattr(owner, name)
-
-    def harmed(*given):
+    def stopped(encoder, pairs):
         calls.append(1)
-        if len(calls) in (1, 3, 4, 9):
+        if len(calls) == 3:
             raise error
-        return real(*given)
+        return real(encoder, pairs)
 
-    monkeypatch.setattr(owner, name, harmed)
-    for _ in range(9):
-        try:
-            store = prepare.prepare_store(small, tmp_path / "store")
-            break
-        except (OSError, KeyboardInterrupt) as caught:
-            assert not (tmp_path / "store").exists(), "half a store has the name of a whole one"
-            if isinstance(caught, OSError):
-                assert (
-                    one_sentence(str(caught))
-                    and "the disk is full" in str(caught)
-                    and "goes on" in str(caught)
-                )
-    same_store(store, unbroken[1])
+    monkeypatch.setattr(prepare, "CHUNK", 50)
+    monkeypatch.setattr(prepare.ChunkEncoder, "__call__", stopped)
+    with pytest.raises(type(error)):
+        prepare.prepare_store(settings(own), tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    assert list(prepare.prepare_store(settings(own), tmp_path / "store")) == list(store)
 
 
-def test_a_shard_that_is_whole_is_not_made_again(small, unbroken, tmp_path, monkeypatch):
-    real, made = store_.Shard.close, []
-
-    def close(shard):
-        made.append(shard.files["ids"].name)
-        if len(made) == 4:
-            raise KeyboardInterrupt
-        return real(shard)
-
-    monkeypatch.setattr(store_.Shard, "close", close)
-    monkeypatch.setattr(
-        prepare.Subwords,
-        "build",
-        lambda *a, real=prepare.Subwords.build: made.append("subwords") or real(*a),
-    )
-    with pytest.raises(KeyboardInterrupt):
-        prepare.prepare_store(small, tmp_path / "store")
-    same_store(prepare.prepare_store(small, tmp_path / "store"), unbroken[1])
-    assert made == ["subwords"] + [
-        f"ids-{n:03d}.bin" for n in (0, 1, 2, 2, *range(3, len(unbroken[1].parts)))
-    ]
+def test_a_preparation_that_was_killed_starts_anew(own, store, tmp_path):
+    (tmp_path / "ids.bin").write_bytes(b"half")
+    (tmp_path / "tokenizer.json").write_text("{")
+    assert list(prepare.prepare_store(settings(own), tmp_path)) == list(store)
 
 
-def test_other_settings_begin_anew(small, tmp_path, monkeypatch):
-    assert prepare.prepare_store(small, tmp_path / "store", until=0) is None
-    other = dataclasses.replace(small, vocabulary=350)
-    begun = sorted(path.name for path in (tmp_path / "store.part").glob("ids-*.bin"))
-    assert begun
-    with pytest.raises(
-        ValueError,
-        match="a preparation that isn't done, begun with vocabulary=.*take another folder",
-    ):
-        prepare.prepare_store(other, tmp_path / "store")
-    assert (
-        sorted(path.name for path in (tmp_path / "store.part").glob("ids-*.bin")) == begun
-    ), "what took hours was thrown away"
-    shutil.rmtree(tmp_path / "store.part")
-    assert len(prepare.prepare_store(other, tmp_path / "store").tokens()) == 350
-
-
-def killed(given):
-    os.kill(os.getpid(), 9)
-
-
-def test_a_killed_worker_is_one_sentence_and_the_shards_are_kept(
-    small, unbroken, tmp_path, monkeypatch
-):
-    with monkeypatch.context() as patch:
-        patch.setattr(prepare, "encode_chunk", killed)
-        with pytest.raises(ChildProcessError) as caught:
-            prepare.prepare_store(small, tmp_path / "store", workers=2)
-    assert one_sentence(str(caught.value)) and "a worker was killed" in str(caught.value)
-    same_store(prepare.prepare_store(small, tmp_path / "store", workers=2), unbroken[1])
-
-
-def test_the_command_stops_in_time_while_it_prepares(small, own, tmp_path, capsys):
-    given = f"train --recipe {small.corpus} --data-dir {tmp_path / 'store'} --max-minutes 0"
-    given += f" --output-dir {tmp_path / 'run'} --with size=400 --with sample=400 --size tiny"
-    assert cli.main(given.split()) == 75
-    assert "the same command resumes" in capsys.readouterr().err
-    assert (tmp_path / "store.part" / "progress.json").exists() and not (
-        tmp_path / "store"
-    ).exists()
+def test_a_folder_of_something_else_is_left_alone(own, tmp_path):
+    (tmp_path / "thesis.txt").write_text("x")
+    with pytest.raises(FileExistsError, match="holds thesis.txt: take a new folder"):
+        prepare.prepare_store(settings(own), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.parametrize(
@@ -337,7 +190,8 @@ def test_a_bad_file_is_one_sentence(tmp_path, name, content, words):
     folder.mkdir()
     (folder / name).write_bytes(content)
     with pytest.raises((ValueError, OSError)) as caught:
-        prepare.prepare_store(prepare.PreparationConfig(str(folder), vocabulary=300), tmp_path / "store")
+        config = prepare.PreparationConfig(str(folder), vocabulary=300)
+        prepare.prepare_store(config, tmp_path / "store")
     assert one_sentence(str(caught.value)) and words in str(caught.value)
 
 
@@ -351,8 +205,8 @@ def test_a_preparation_that_is_refused_leaves_nothing(own, tmp_path, content, ca
     folder.mkdir()
     (folder / ("x.tsv.gz" if content[:1] == b"\x1f" else "x.tsv")).write_bytes(content)
     before = sorted(tmp_path.rglob("*"))
-    given = f"train --recipe {folder} --data-dir {tmp_path / 'runs' / 'store'} --size tiny"
-    given += f" --output-dir {tmp_path / 'runs' / 'run'} --with size=300"
+    given = f"train --recipe {folder} --data-dir {tmp_path / 'store'} --size tiny"
+    given += f" --output-dir {tmp_path / 'run'} --with size=300"
     assert cli.main(given.split()) == 1
     said = capsys.readouterr()
     assert one_sentence(said.err) and not said.out, said
@@ -365,7 +219,8 @@ def test_bytes_that_are_no_text_are_counted(own, tmp_path):
     (folder / "x.tsv").write_bytes(
         b"".join(b"Good %d.\tBon %d.\n" % (n, n) for n in range(20)) + b"B\xe9d.\tMal.\n"
     )
-    store = prepare.prepare_store(prepare.PreparationConfig(str(folder), vocabulary=300), tmp_path / "store")
+    config = prepare.PreparationConfig(str(folder), vocabulary=300)
+    store = prepare.prepare_store(config, tmp_path / "store")
     assert len(store) == 20 and store.manifest["counts"]["garbled"] == 1
 
 
@@ -390,11 +245,9 @@ def test_memory_stays_flat(own, tmp_path):
         folder.mkdir()
         gc.collect()
         tracemalloc.start()
-        shards = store_.ShardWriter(folder, 20_000, 1 << 12)
-        how = (tokenizer, settings(own), [])
-        store_.fill_shards(
-            shards, prepare.encode_chunks(prepare.chunks_of(islice(endless(), n), 500), how)
-        )
+        source = TextSource("endless", (), lambda: islice(endless(), n))
+        chunks = prepare.source_chunks([source])
+        write_tokens(folder, prepare.encode_chunks(chunks, (tokenizer, settings(own), [])))
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
@@ -408,15 +261,18 @@ def test_memory_stays_flat(own, tmp_path):
 
 
 def test_a_sample_is_spread_evenly():
-    counting = prepare.TextSource("n", (), lambda: [(f" {n}", f"{n}") for n in range(10)])
+    counting = TextSource("n", (), lambda: [(f" {n}", f"{n}") for n in range(10)])
     assert list(prepare.sample_lines([counting], 3)) == ["0", "0", "4", "4", "7", "7"]
     assert len(list(prepare.sample_lines([counting], 99))) == 20
     assert len(list(prepare.sample_lines([counting], 99, pairs=4))) == 8
 
 
-def test_chunks_have_one_size():
-    assert list(map(len, prepare.chunks_of(iter(PAIRS[:10]), 4))) == [4, 4, 2]
-    assert len(next(prepare.chunks_of(iter(PAIRS * 2)))) == 4096
+def test_chunks_know_their_source_and_have_one_size(monkeypatch):
+    monkeypatch.setattr(prepare, "CHUNK", 4)
+    sources = [TextSource(name, (), lambda: PAIRS[:6]) for name in "ab"]
+    chunks = [(name, len(chunk)) for name, chunk in prepare.source_chunks(sources)]
+    assert chunks == [("a", 4), ("a", 2), ("b", 4), ("b", 2)]
+    assert [len(chunk) for _, chunk in prepare.source_chunks(sources, 7)] == [4, 2, 1]
 
 
 def test_a_key_is_the_same_everywhere_and_tells_the_sides_apart():
@@ -448,7 +304,7 @@ def test_every_pair_that_falls_is_counted(own):
 
 
 def test_a_chunk_is_encoded_as_the_translator_would(own, store):
-    tokens = store.tokens()
+    tokens = Subwords.load(store.tokenizer())
     encoder = prepare.ChunkEncoder(store.tokenizer(), settings(own), ["a cat"])
     some = encoder([*PAIRS[:3], ("A cat!", "Un chat."), ("x" * 400, "y" * 200)])
     assert (
@@ -461,12 +317,8 @@ def test_a_chunk_is_encoded_as_the_translator_would(own, store):
         for e, o in PAIRS[:3]
         for i in tokens.encode(data.tidy(e)) + [1] + tokens.encode(data.tidy(o))
     ]
-    assert (some.counts["too many tokens"], some.counts["held out"], some.counts["kept"]) == (
-        1,
-        1,
-        3,
-    )
-    assert some.keys.tolist() == [
+    assert (some.counts["too many tokens"], some.counts["held out"]) == (1, 1)
+    assert some.keys == [
         prepare.pair_key(tuple(map(data.tidy, pair))) for pair in PAIRS[:3]
     ]
     none = encoder([("", "")])
@@ -477,70 +329,13 @@ def test_a_chunk_is_encoded_as_the_translator_would(own, store):
     assert len(exactly(PAIRS[:3]).lengths) == 3, "a side may have exactly so many tokens"
 
 
-def test_a_common_word_is_looked_up(store):
-    encode = prepare.WordEncoder(store.tokens())
-    assert (
-        encode.word.cache_info().maxsize == 1 << 16
-        and prepare.WordEncoder(store.tokens(), most=2).word.cache_info().maxsize == 2
-    )
-    for english, _ in PAIRS:
-        encode(english)
-    hits, misses = encode.word.cache_info()[:2]
-    assert hits > misses, "words are encoded again and again"
-
-
-def test_chunks_come_back_in_order(own, store):
-    how = (store.tokenizer(), settings(own), [])
-    alone = list(prepare.encode_chunks(prepare.chunks_of(iter(PAIRS[:50]), 20), how))
-    assert [len(chunk.lengths) for chunk in alone] == [20, 20, 10]
-    prepare.begin_worker(*how)
-    assert (
-        prepare.encode_chunk(PAIRS[:20]).ids.tolist() == alone[0].ids.tolist()
-        and len(prepare.WORKER) == 1
-    )
-
-
-def test_a_store_is_prepared_by_one_at_a_time(small, tmp_path):
-    place = tmp_path / ".store.lock"
-    place.mkdir()
-    with FileLock(place / LOCK):
-        with pytest.raises(BlockingIOError, match="another command prepares .*store: let it end"):
-            prepare.prepare_store(small, tmp_path / "store")
-    assert prepare.prepare_store(small, tmp_path / "store") is not None and not place.exists()
-
-
-def test_a_folder_of_somebody_elses_is_not_grown_in(tmp_path):
-    (tmp_path / "store.part").mkdir()
-    (tmp_path / "store.part" / "thesis.txt").write_text("x")
-    with pytest.raises(FileExistsError, match="holds something else: move it"):
-        prepare.growing_folder(tmp_path / "store", {"a": 1})
-    assert (tmp_path / "store.part" / "thesis.txt").exists()
-
-
-def test_a_folder_grows_under_another_name(tmp_path):
-    part = prepare.growing_folder(tmp_path / "grows", {"a": [1, None]})
-    (part / "x").write_text("x")
-    assert (
-        part.name == "grows.part"
-        and (prepare.growing_folder(tmp_path / "grows", {"a": [1, None]}) / "x").exists()
-    )
-    assert (
-        not (prepare.growing_folder(tmp_path / "grows", {"a": [2]}) / "x").exists()
-        and not (tmp_path / "grows").exists()
-    )
-
-
-def test_a_full_disk_is_told_from_other_errors(tmp_path):
-    with pytest.raises(KeyError), prepare.enough_room(tmp_path):
-        raise KeyError("x")
-    with prepare.enough_room(tmp_path):
-        pass
-
-
 def test_a_preparation_counts_its_time(own, tmp_path, monkeypatch):
     began = time.perf_counter()
     made = prepare.write_store(
-        tmp_path, settings(own), training_sets.sources_of(str(own / "mine-fr")), HELD
+        tmp_path,
+        settings(own),
+        training_sets.find_training_set(str(own / "mine-fr")).sources(),
+        HELD,
     )
     whole, cost = time.perf_counter() - began, made["effort"]
     assert made["counts"]["given"] == 1200 and cost["workers"] == 1

@@ -22,7 +22,7 @@ from transformer_lit.recipes.recipes import (
     rise_and_fall,
 )
 from transformer_lit.recipes.settings import change_settings
-from transformer_lit.recipes.training_sets import TRAINING_SETS, family_of, held_names
+from transformer_lit.recipes.training_sets import TRAINING_SETS
 from transformer_lit.recipes.warm_start import initialize_from, weights_hash
 from transformer_lit.runs import records
 from transformer_lit.runs.checkpoints import average_files, save_weights
@@ -46,7 +46,7 @@ def build_experiment(
         names = ", ".join((*RECIPES, *TRAINING_SETS))
         raise ValueError(f"unknown recipe {corpus}; choose from {names}, or name a folder of texts")
     experiment = experiment_for(corpus, preset, size)
-    if family_of(corpus) == "mixture":
+    if corpus in TRAINING_SETS and corpus.startswith("mixture-"):
         experiment = MixtureExperiment(**vars(experiment))
     place = default_device(device)
     precision = resolve_precision("auto", place)
@@ -172,7 +172,7 @@ def conclude(
     e, folder, config = experiment, trainer.folder, trainer.config
     averaged, scores = load_averaged(translator, e, folder), []
     if not isinstance(e, MixtureExperiment):
-        names = held_names(e.corpus, store.manifest["wanted"]["inputs"])
+        names = store.manifest["held_out"]
         sets = {name: store.held_out()[part] for part, name in names.items()}
         scores = evaluate_test_sets(averaged, sets, folder, deadline)
     if scores is None:
@@ -213,7 +213,7 @@ def build_run(
         **asdict(e),
         **start_of(e),
         "tokenizer": store.manifest["tokenizer"],
-        "shards": [shard["ids"] for shard in store.manifest["shards"]],
+        "ids": store.manifest["ids"],
     }
 
     def may_begin() -> None:
@@ -228,7 +228,7 @@ def build_run(
 
     run_on_main(may_begin)
     translator = build_translator(e, [], store.tokenizer().parent)
-    translator.limits = 2 * (store.manifest["wanted"]["tokens"],)
+    translator.limits = 2 * (store.manifest["config"]["tokens"],)
     if getattr(e, "begin_with", ""):
         initialize_from(translator, e.begin_with)
     model, optimizer, schedule = translator.model.to(device), None, None
@@ -265,9 +265,7 @@ def run_experiment(
     e, folder, place = experiment, Path(folder), init_process_group(device)
     start_of(e)  # a mistyped name is told before the corpus is prepared
     preparation = PreparationConfig(e.corpus, e.size, e.sample, pairs=e.pairs)
-    run_on_main(lambda: prepare_store(preparation, store, workers, deadline))
-    if not (Path(store) / "manifest.json").exists():
-        return None
+    run_on_main(lambda: prepare_store(preparation, store, workers))
     tokens = TokenStore(store)
     valid = tokens.held_out()
     by_kind = {part[6:]: pairs for part, pairs in valid.items() if part.startswith("valid-")}

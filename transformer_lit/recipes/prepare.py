@@ -1,43 +1,29 @@
-"""From text to a token store: cleaned, learned subwords, encoded by several processes, and stopped
-and gone on with at any moment."""
+"""From text to a token store: cleaned, subwords learned, encoded by several processes.
 
-import errno
+What was stopped starts anew: the 4.5 million pairs of WMT14 take some minutes."""
+
 import hashlib
-import math
 import multiprocessing
-import os
-import re
 import shutil
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import islice, tee
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from transformer_lit.corpora.files import sha256_file, write_json
+from transformer_lit.corpora.store import FILES, EncodedChunk, TokenStore, write_tokens
+from transformer_lit.corpora.texts import TextPair, TextSource
 from transformer_lit.data import clean, sentence_key, tidy, without
 from transformer_lit.masks import BOS, EOS
-from transformer_lit.tokens import Subwords
-from transformer_lit.corpora.texts import TextSource, TextPair
-from transformer_lit.commands import new_folder, nothing_left
-from transformer_lit.corpora.files import sha256_file, write_json
+from transformer_lit.recipes.training_sets import find_training_set
 from transformer_lit.runtime.memory import peak_memory_mb
-from transformer_lit.runs.run import LOCK, changes, only_run
-from transformer_lit.corpora.texts import fields, json_file
-from transformer_lit.corpora.store import Chunk, ShardWriter, TokenStore, fill_shards
-from transformer_lit.recipes.training_sets import (
-    held_out,
-    held_sources,
-    inputs_here,
-    inputs_of,
-    sources_of,
-)
+from transformer_lit.tokens import Subwords
 
 CHUNK = 4096  # pairs
 WORDS = 1 << 16  # that an encoder remembers
@@ -65,7 +51,9 @@ def stream_pairs(sources: Iterable[TextSource], pairs: int | None = None) -> Ite
     return islice((pair for source in sources for pair in source.read()), pairs)
 
 
-def sample_lines(sources: Sequence[TextSource], sample: int, pairs: int | None = None) -> Iterator[str]:
+def sample_lines(
+    sources: Sequence[TextSource], sample: int, pairs: int | None = None
+) -> Iterator[str]:
     """Both sides of `sample` pairs, or of all, evenly over the corpus. It is read twice: once to
     count."""
     total = sum(1 for _ in stream_pairs(sources, pairs))
@@ -75,19 +63,13 @@ def sample_lines(sources: Sequence[TextSource], sample: int, pairs: int | None =
             yield from map(tidy, pair)
 
 
-def chunks_of(pairs: Iterator[TextPair], size: int = CHUNK) -> Iterator[list[TextPair]]:
-    "Lists of `size` pairs, the last one shorter."
-    while chunk := list(islice(pairs, size)):
-        yield chunk
-
-
 def source_chunks(
     sources: Iterable[TextSource], pairs: int | None = None
 ) -> Iterator[tuple[str, list[TextPair]]]:
-    """The chunks of source after source, each with its source's name: the first `pairs` pairs, or
-    all."""
+    "The first `pairs` pairs, or all, in chunks, each with its source's name."
     for source in sources:
-        for chunk in chunks_of(islice(source.read(), pairs)):
+        stream = islice(source.read(), pairs)
+        while chunk := list(islice(stream, CHUNK)):
             yield source.name, chunk
             pairs = None if pairs is None else pairs - len(chunk)
 
@@ -99,258 +81,156 @@ def pair_key(pair: TextPair) -> int:
 
 
 def clean_pairs(
-    given: Sequence[TextPair], settings: PreparationConfig, held: Iterable[str]
+    pairs: Sequence[TextPair], config: PreparationConfig, held_out: Iterable[str]
 ) -> tuple[list[TextPair], Counter]:
     """Chapter 17's `clean`, then two more reasons to leave a pair out: bytes that were no UTF-8,
     and English that is held out."""
-    kept, counts = clean(given, settings.words, settings.ratio)
-    whole = [pair for pair in kept if "\ufffd" not in pair[0] + pair[1]]
-    good = without(whole, held)
+    cleaned, counts = clean(pairs, config.words, config.ratio)
+    whole = [pair for pair in cleaned if "\ufffd" not in pair[0] + pair[1]]
+    good = without(whole, held_out)
     return good, Counter(counts) + Counter(
-        {"garbled": len(kept) - len(whole), "held out": len(whole) - len(good)}
+        {"garbled": len(cleaned) - len(whole), "held out": len(whole) - len(good)}
     )
 
 
-class WordEncoder:
-    """`Subwords.encode`, with each word and its space looked up first.
-
-    Exact where single spaces part the words, as `tidy` leaves them: no piece of chapter 15 goes on
-    past a space."""
-
-    def __init__(self, tokens: Subwords, most: int = WORDS):
-        self.word = lru_cache(most)(lambda word: tokens.encode(word)[:-1])
-
-    def __call__(self, text: str) -> list[int]:
-        first, *rest = text.split(" ")
-        words = [first] + [" " + word for word in rest]
-        return [i for word in words for i in self.word(word)] + [EOS]
-
-
 class ChunkEncoder:
-    "What is done to a chunk: clean it, keep the tests out, encode what is left."
+    """Clean a chunk, keep the tests out, encode what is left.
 
-    def __init__(self, tokenizer: Path, settings: PreparationConfig, held: Sequence[str]):
-        self.encode = WordEncoder(Subwords.load(tokenizer))
-        self.settings, self.held = settings, held
+    `Subwords.encode` is asked for each word and its space once. That is exact where single spaces
+    part the words, as `tidy` leaves them: no piece of chapter 15 goes on past a space."""
 
-    def __call__(self, given: Sequence[TextPair]) -> Chunk:
-        good, counts = clean_pairs(given, self.settings, self.held)
-        ids, keys = [], []
+    def __init__(self, tokenizer: Path, config: PreparationConfig, held_out: Sequence[str]):
+        subwords = Subwords.load(tokenizer)
+        self.word = lru_cache(WORDS)(lambda word: subwords.encode(word)[:-1])
+        self.config, self.held_out = config, held_out
+
+    def encode(self, text: str) -> list[int]:
+        first, *rest = text.split(" ")
+        return [i for word in (first, *(" " + word for word in rest)) for i in self.word(word)]
+
+    def __call__(self, pairs: Sequence[TextPair]) -> EncodedChunk:
+        good, counts = clean_pairs(pairs, self.config, self.held_out)
+        sides: list[list[int]] = []
+        keys = []
         for pair in good:
-            source, target = self.encode(pair[0]), [BOS, *self.encode(pair[1])]
-            if max(len(source), len(target)) <= self.settings.tokens:
-                ids.append((source, target))
+            source, target = [*self.encode(pair[0]), EOS], [BOS, *self.encode(pair[1]), EOS]
+            if max(len(source), len(target)) <= self.config.tokens:
+                sides += [source, target]
                 keys.append(pair_key(pair))
-        counts["too many tokens"] = len(good) - len(ids)
-        counts["kept"] = len(ids)
-        return Chunk(
-            np.array([i for pair in ids for side in pair for i in side], np.uint16),
-            np.array([[len(source), len(target)] for source, target in ids], np.int64).reshape(
-                -1, 2
-            ),
-            np.array(keys, np.uint64),
-            counts,
-        )
+        counts["too many tokens"] = len(good) - len(keys)
+        ids = np.array([i for side in sides for i in side], np.uint16)
+        lengths = np.array([len(side) for side in sides], np.int64).reshape(-1, 2)
+        return EncodedChunk(ids, lengths, keys, counts)
 
 
 WORKER: list[ChunkEncoder] = []  # of this process
 
 
-def begin_worker(*how) -> None:
+def start_worker(*arguments) -> None:
     "A worker process loads its encoder once."
-    WORKER[:] = [ChunkEncoder(*how)]
+    WORKER[:] = [ChunkEncoder(*arguments)]
 
 
-def encode_chunk(given: list[TextPair]) -> Chunk:
+def encode_chunk(pairs: list[TextPair]) -> EncodedChunk:
     "What a worker process does."
-    return WORKER[0](given)
+    return WORKER[0](pairs)
 
 
-def encode_chunks(given: Iterator[list[TextPair]], how: tuple, workers: int = 1) -> Iterator[Chunk]:
-    """Chunk after chunk, in order, by `workers` processes; how: what a `ChunkEncoder` is made of.
+def encode_chunks(
+    chunks: Iterable[tuple[str, list[TextPair]]], arguments: tuple, workers: int = 1
+) -> Iterator[tuple[str, EncodedChunk]]:
+    """Chunk after chunk, in order, by `workers` processes; arguments: of a `ChunkEncoder`.
 
     At most four chunks for each worker are on their way: a reader that is faster than its workers
-    would pile up the corpus. Raises ChildProcessError if a worker was killed."""
+    would pile up the corpus."""
     if workers == 1:
-        yield from map(ChunkEncoder(*how), given)
+        encode = ChunkEncoder(*arguments)
+        yield from ((source, encode(pairs)) for source, pairs in chunks)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, begin_worker, how) as pool:
-        waiting: deque[Future] = deque()
-        try:
-            for chunk in given:
-                waiting.append(pool.submit(encode_chunk, chunk))
-                if len(waiting) >= 4 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        except BrokenProcessPool:
-            raise ChildProcessError(
-                "a worker was killed, perhaps for its memory: start again with fewer workers, the"
-                " shards so far are kept"
-            ) from None
-
-
-def growing_folder(folder: Path, wanted: dict) -> Path:
-    """Where a store grows until it is whole: `folder`.part. What an earlier call left is there if
-    that one wanted the same.
-
-    ValueError if it wanted something else and is not done: what took hours isn't thrown away
-    unasked."""
-    part = folder.with_name(folder.name + ".part")
-    note = part / "wanted.json"
-    if part.exists() and not note.exists() and any(part.iterdir()):
-        raise FileExistsError(
-            f"{part} holds something else: move it, or take another folder for the store"
-        )
-    kept = json_file(note, advice=f"delete {part}") if note.exists() else None
-    if kept and kept != wanted and any(part.glob("ids-*.bin")):
-        raise ValueError(
-            f"{part} holds a preparation that isn't done, begun with"
-            f" {changes(kept, wanted)}: keep to it, take another folder for the"
-            " store, or delete it"
-        )
-    if kept != wanted:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        write_json(note, wanted)
-    return part
-
-
-def lock_of(folder: Path) -> Path:
-    """Where the lock of a store lies while it is made: beside it, for what is inside may be thrown
-    away."""
-    return folder.with_name(f".{folder.name}.lock")
-
-
-@contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    "Nobody else prepares this store meanwhile. BlockingIOError if somebody does."
-    with ExitStack() as ours:
-        try:
-            ours.enter_context(only_run(lock_of(folder)))
-        except BlockingIOError:
-            raise BlockingIOError(
-                f"another command prepares {folder}: let it end, or take another folder for the"
-                " store"
-            ) from None
-        ours.callback(shutil.rmtree, lock_of(folder), ignore_errors=True)
-        yield
-
-
-@contextmanager
-def enough_room(folder: Path) -> Iterator[None]:
-    "Raises OSError with one sentence if the disk is full."
-    try:
-        yield
-    except Exception as error:  # tokenizers has an Exception of its own
-        full = getattr(error, "errno", None) == errno.ENOSPC
-        if not full and not re.search("No space left|requested and", str(error)):  # numpy's words
-            raise
-        raise OSError(
-            f"the disk is full, {folder} is not whole yet: make room, the same command goes on"
-        ) from None
+    with ProcessPoolExecutor(workers, context, start_worker, arguments) as pool:
+        waiting: deque[tuple[str, Future]] = deque()
+        for source, pairs in chunks:
+            waiting.append((source, pool.submit(encode_chunk, pairs)))
+            if len(waiting) == 4 * workers:
+                source, future = waiting.popleft()
+                yield source, future.result()
+        yield from ((source, future.result()) for source, future in waiting)
 
 
 def write_store(
-    part: Path,
-    settings: PreparationConfig,
+    folder: Path,
+    config: PreparationConfig,
     sources: Sequence[TextSource],
-    apart: dict,
+    held_out: dict[str, list[TextPair]],
     workers: int = 1,
-    until: float = math.inf,
-) -> dict | None:
-    """Subwords, shards and held-out pairs into a folder; the manifest. Goes on with what is there;
-    None if `until` came first.
-
-    Only the learning of the subwords is one piece. Of a corpus that was begun it reads past the
-    chunks that are done."""
-    tokenizer, writer = part / "tokenizer.json", ShardWriter(part)
-    if "learning_seconds" not in writer.state:
-        Subwords.build(
-            sample_lines(sources, settings.sample, settings.pairs), settings.vocabulary
-        ).save(tokenizer)
-        now = time.perf_counter()
-        writer.state["learning_seconds"] = now - writer.began
-        writer.began = now
-        writer.close()  # so that it is not learned again
-    english = sorted({sentence_key(english) for pairs in apart.values() for english, _ in pairs})
-    names, left = tee(islice(source_chunks(sources, settings.pairs), writer.state["chunks"], None))
-    encoded = encode_chunks((chunk for _, chunk in left), (tokenizer, settings, english), workers)
-    if not fill_shards(
-        writer, (replace(chunk, source=name) for chunk, (name, _) in zip(encoded, names)), until
-    ):
-        return None
-    write_json(part / "held_out.json", apart)
-    counts, seconds = writer.state["counts"], writer.state["seconds"]
+) -> dict:
+    "Subwords, tokens and held-out pairs into a folder. What was counted and measured on the way."
+    tokenizer, started = folder / "tokenizer.json", time.perf_counter()
+    lines = sample_lines(sources, config.sample, config.pairs)
+    Subwords.build(lines, config.vocabulary).save(tokenizer)
+    learned = time.perf_counter()
+    english = sorted({sentence_key(english) for pairs in held_out.values() for english, _ in pairs})
+    chunks = source_chunks(sources, config.pairs)
+    counts = write_tokens(folder, encode_chunks(chunks, (tokenizer, config, english), workers))
+    seconds = time.perf_counter() - learned
+    write_json(folder / "held_out.json", held_out)
     return {
         "counts": counts,
-        "shards": writer.state["shards"],
+        "ids": sha256_file(folder / "ids.bin"),
         "tokenizer": sha256_file(tokenizer),
         "effort": {
             "workers": workers,
-            "learning_seconds": writer.state["learning_seconds"],
+            "learning_seconds": learned - started,
             "encoding_seconds": seconds,
-            "pairs_per_second": counts.get("given", 0) / seconds,
+            "pairs_per_second": counts["given"] / seconds,
             **peak_memory_mb(),
         },
     }
 
 
-def open_store(folder: Path, settings: PreparationConfig) -> TokenStore:
-    """The store that is there. ValueError if it was made with other settings, or of other files,
-    where they are at hand.
-
-    To overwrite a store that trainings depend on would be the worse surprise."""
+def open_store(folder: Path, config: PreparationConfig) -> TokenStore:
+    """The store that is there. ValueError if it was made with other settings, or if the texts of
+    your folder have changed."""
     store = TokenStore(folder)
-    kept = fields(
-        store.manifest, folder / "manifest.json", {"wanted": dict, "counts": dict, "effort": dict}
-    )["wanted"]
-    wanted = asdict(settings) | {"inputs": inputs_here(settings.corpus) or kept.get("inputs")}
-    if kept != wanted:
+    made, wanted = store.manifest["config"], asdict(config)
+    differences = [f"{key} {made[key]}" for key in made if made[key] != wanted[key]]
+    if Path(config.corpus).is_dir():
+        inputs = find_training_set(config.corpus).inputs()
+        differences += ["other texts"] * (inputs != store.manifest["inputs"])
+    if differences:
         raise ValueError(
-            f"{folder} was prepared with {changes(kept, wanted)}: take another folder, or delete"
+            f"{folder} was prepared with {', '.join(differences)}: take another folder, or delete"
             " this one"
         )
     return store
 
 
 def prepare_store(
-    settings: PreparationConfig,
+    config: PreparationConfig,
     folder: str | Path,
     workers: int = 1,
-    until: float = math.inf,
-    held: dict[str, list[TextPair]] | None = None,
-) -> TokenStore | None:
+    held_out: dict[str, list[TextPair]] | None = None,
+) -> TokenStore:
     """The token store of a corpus: made, or the one that is there.
 
-    held: pairs to keep out, "valid" and "test"; None for the corpus' own. None if `until`
-    (time.monotonic()) came first: the next call goes on. The folder gets its name when all of it is
-    there."""
+    held_out: pairs to keep out, "valid" and "test"; None for the corpus' own."""
     folder = Path(folder)
     if (folder / "manifest.json").exists():
-        return open_store(folder, settings)
-    new_folder(folder)
-    sources = sources_of(settings.corpus)  # fetched, if need be
-    apart = held or held_out(settings.corpus)
-    wanted = asdict(settings) | {"inputs": inputs_of(sources + held_sources(settings.corpus))}
-    part = folder.with_name(folder.name + ".part")
-    with (
-        nothing_left(lock_of(folder), LOCK),
-        only_one(folder),
-        enough_room(folder),
-        nothing_left(part, "progress.json"),
-    ):
-        if (folder / "manifest.json").exists():  # another process made it meanwhile
-            return open_store(folder, settings)
-        made = write_store(growing_folder(folder, wanted), settings, sources, apart, workers, until)
-        if made is None:
-            return None
-        if not made["counts"].get("kept"):
-            (part / "progress.json").unlink()  # nothing to go on with
-            raise ValueError(f"{settings.corpus} holds no pair that is left after cleaning")
-        write_json(part / "manifest.json", {"wanted": wanted, **made})
-        os.replace(part, folder)
-    for path in [*folder.glob("keys-*.bin"), folder / "progress.json", folder / "wanted.json"]:
-        path.unlink()  # were for going on
+        return open_store(folder, config)
+    training_set = find_training_set(config.corpus)
+    inputs = training_set.inputs()  # fetched, if need be, before a folder is made
+    held_out = held_out or training_set.held_out()
+    folder.mkdir(parents=True, exist_ok=True)
+    if others := {path.name for path in folder.iterdir()}.difference(FILES):
+        raise FileExistsError(f"{folder} holds {min(others)}: take a new folder for the store")
+    try:
+        made = write_store(folder, config, training_set.sources(), held_out, workers)
+        if not made["counts"]["kept"]:
+            raise ValueError(f"{config.corpus} holds no pair that is left after cleaning")
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    settings = {"config": asdict(config), "inputs": inputs, "held_out": training_set.held_names}
+    write_json(folder / "manifest.json", settings | made)
     return TokenStore(folder)
