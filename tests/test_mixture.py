@@ -22,6 +22,7 @@ from transformer_lit.recipes import large, mixture
 from transformer_lit.corpora.texts import TextSource
 from transformer_lit.recipes.augmentation import VARIANTS
 from transformer_lit.corpora.files import sha256_file
+from transformer_lit.tokens import Subwords
 from transformer_lit.translation import from_pretrained
 
 KINDS = {"few": 10, "many": 1000}
@@ -50,15 +51,16 @@ def store(tmp_path, monkeypatch):
         replace(caption, read=lambda: [*caption.read(), ("tatoeba red red 0.", "le red 0")]),
         text("law", 60),
     ]
-    monkeypatch.setattr(prepare, "sources_of", lambda corpus: sources)
-    monkeypatch.setattr(prepare, "inputs_here", lambda corpus: None)
-    monkeypatch.setattr(prepare.chunks_of, "__defaults__", (7,))
+    made_up = replace(training_sets.TRAINING_SETS["mixture-en-fr"], sources=lambda: sources)
+    monkeypatch.setitem(training_sets.TRAINING_SETS, "mixture-en-fr", made_up)
+    monkeypatch.setattr(prepare, "CHUNK", 7)
     held = {
         "valid": [("tatoeba green red 2.", "le green 2")],
         "valid-law": [("law red.", "le red")],
         "test": [("y", "z")],
     }
-    return prepare.prepare_store(prepare.PreparationConfig("mixture-en-fr", 300), tmp_path / "store", held=held)
+    config = prepare.PreparationConfig("mixture-en-fr", 300)
+    return prepare.prepare_store(config, tmp_path / "store", held_out=held)
 
 
 def test_shares_by_temperature():
@@ -127,7 +129,7 @@ def test_no_batch_of_a_mixture_holds_a_pair_twice(store):
 def test_a_store_says_which_pairs_are_of_which_kind(store):
     kinds = mixture.kinds_in(store.manifest["counts"])
     assert kinds == {"tatoeba": 29, "caption": 5, "law": 60}, "one held out, one a repeat"
-    words = [store.tokens().decode(source) for source, _ in store]
+    words = [Subwords.load(store.tokenizer()).decode(source) for source, _ in store]
     assert all(line.startswith("tatoeba") for line in words[:29]) and all(
         line.startswith("caption") for line in words[29:34]
     )
@@ -182,9 +184,9 @@ def test_what_a_mixture_is_made_of(monkeypatch):
         lambda name, language: {"valid": [("T 1!", "x")], "test": [("M 2", "x")]},
     )
     training_sets.mixture_held_out.cache_clear()
-    training_sets.near_copies.cache_clear()
+    training_sets.near_duplicates.cache_clear()
     try:
-        held = training_sets.held_out("mixture-en-fr")
+        held = training_sets.TRAINING_SETS["mixture-en-fr"].held_out()
         assert list(held) == [
             part + kind
             for part in ("valid", "test")
@@ -193,7 +195,7 @@ def test_what_a_mixture_is_made_of(monkeypatch):
         assert len(held["valid-law"]) == 300 and len(held["test-law"]) == 1000
         found = {
             source.name: [english for english, _ in source.read()]
-            for source in training_sets.sources_of("mixture-en-fr")
+            for source in training_sets.TRAINING_SETS["mixture-en-fr"].sources()
         }
         assert {
             name: lines for name, lines in found.items() if name not in ("general", "copying")
@@ -206,7 +208,7 @@ def test_what_a_mixture_is_made_of(monkeypatch):
         }
     finally:
         training_sets.mixture_held_out.cache_clear()
-        training_sets.near_copies.cache_clear()
+        training_sets.near_duplicates.cache_clear()
 
 
 def test_the_experiment_on_temperature(store):

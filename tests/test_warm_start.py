@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from transformer_lit import wmt
-from transformer_lit.recipes import prepare
+from transformer_lit.recipes import prepare, training_sets
 from transformer_lit.recipes import large, mixture, warm_start
 from transformer_lit.corpora.texts import TextSource
 from transformer_lit.tokens import Subwords
@@ -76,12 +76,15 @@ def test_what_cannot_be_taken_is_one_sentence(tmp_path):
 
 def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
     text = [(f"low {k} lower", f"bas {k}") for k in range(20)]
-    monkeypatch.setattr(prepare, "sources_of", lambda corpus: [TextSource("t", (), lambda: text)])
-    monkeypatch.setattr(prepare, "inputs_here", lambda corpus: None)
+    made_up = replace(
+        training_sets.TRAINING_SETS["mixture-en-fr"],
+        sources=lambda: [TextSource("t", (), lambda: text)],
+    )
+    monkeypatch.setitem(training_sets.TRAINING_SETS, "mixture-en-fr", made_up)
     store = prepare.prepare_store(
         prepare.PreparationConfig("mixture-en-fr", 270),
         tmp_path / "store",
-        held={"valid": text[:1], "test": text[:1]},
+        held_out={"valid": text[:1], "test": text[:1]},
     )
     given = create_joint(FEW, "fr", **wmt.model_sizes("tiny") | {"norm": "pre"})
     save_pretrained(given, tmp_path / "given", "fp32")
@@ -95,7 +98,7 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
         given.model.encoder.layers[0].attention.query.weight,
     )
     expected, _ = warm_start.transfer_embeddings(
-        given.model.source.tokens.weight.detach(), FEW, store.tokens()
+        given.model.source.tokens.weight.detach(), FEW, Subwords.load(store.tokenizer())
     )
     assert torch.equal(translator.model.source.tokens.weight, expected)
     assert json.loads((tmp_path / "run" / "config.json").read_text())[

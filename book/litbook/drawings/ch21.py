@@ -4,7 +4,7 @@ from litbook import figures
 
 
 def tokens_on_disk() -> figures.Picture:
-    "Two pairs as they lie in a shard: ids in a row, and offsets that say where each side begins."
+    "Two pairs as they lie in a store: ids in a row, and offsets that say where each side begins."
     ids, offsets = (5, 9, 2, 1, 8, 2, 7, 2, 1, 6, 2), (0, 3, 6, 8, 11)
     sheet = figures.Drawing(350, 178)
     for side, (start, end) in enumerate(zip(offsets, offsets[1:])):
