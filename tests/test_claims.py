@@ -411,7 +411,7 @@ def test_a_spoilt_experiment_is_found(name, old, new, monkeypatch, capsys):
 
 
 def test_the_page_shows_every_claim_and_every_run():
-    page, kinds = what_held.all_claims().data, what_held.counts()
+    page = what_held.all_claims().data
     assert all(f'id="{claims.anchor(name)}"' in page for name in claims.records())
     titles = re.findall('class="tl-claimed">(.)', page)
     assert len(titles) == len(claims.records()) and not any(
@@ -425,4 +425,4 @@ def test_the_page_shows_every_claim_and_every_run():
     assert page.count(f'stroke="{FAULT}"') == sum(
         not run["held"] for run in drawn
     ), "brick is what came out otherwise, and nothing else"
-    assert page.count("<title>") == len(drawn) and sum(row["runs"] for row in kinds) == len(runs)
+    assert page.count("<title>") == len(drawn)

@@ -1,4 +1,4 @@
-"""The page that shows every claim with every run: a table, and a dot for each run."""
+"""The page that shows every claim with every run: its words, and a mark for each run."""
 
 import html
 from collections.abc import Sequence
@@ -17,65 +17,51 @@ OUTLINES = {  # by instruction set, round (0, 0); runs on two threads are hollow
 WIDTH, HEIGHT = 300, 36
 
 
-def order(record: dict) -> tuple:
-    "Failures first, then the least share, then by name."
-    shares = [s["held"] / s["tried"] for s in map(summary, by_processor(record["runs"]).values())]
-    return (min(shares) if shares else 0.0, record["chapter"])
-
-
-def run_words(run: dict, unit: str) -> str:
-    seeds = f"seeds +{run['shift']}" if run["shift"] else "the book's own seeds"
-    return (
-        f"{number(run['effect'])} {unit}".strip()
-        + ("" if run["held"] else ", otherwise")
-        + f": {seeds}, {run['instructions']}, "
-        f"{run['threads']} thread{'s' * (run['threads'] > 1)}, torch {run['torch']}"
-    )
-
-
 def mark(run: dict, x: float, y: float, unit: str) -> str:
     """One run: its outline says the instruction set, hollow two threads, brick that it came out
     otherwise."""
     colour = "currentColor" if run["held"] else FAULT
     fill = "none" if run["threads"] > 1 else colour
     outline = OUTLINES.get(run["instructions"], OUTLINES["best"])
+    words = (
+        f"{number(run['effect'])} {unit}".strip()
+        + ("" if run["held"] else ", otherwise")
+        + (f": seeds +{run['shift']}, " if run["shift"] else ": the book's own seeds, ")
+        + f"{run['instructions']}, {run['threads']} thread{'s' * (run['threads'] > 1)},"
+        f" torch {run['torch']}"
+    )
     return (
         f'{outline} transform="translate({x:.1f} {y})" fill="{fill}" fill-opacity=".75"'
-        f' stroke="{colour}" stroke-width="1.2" '
-        f'pointer-events="all"><title>{html.escape(run_words(run, unit))}</title></{outline[1:outline.index(" ")]}>'
+        f' stroke="{colour}" stroke-width="1.2" pointer-events="all">'
+        f"<title>{html.escape(words)}</title></{outline[1:outline.index(' ')]}>"
     )
 
 
-def strip(runs: Sequence[dict], record: dict, unit: str) -> str:
+def strip(runs: Sequence[dict], record: dict) -> str:
     """Every run as a mark at its effect, the bounds of the claim as lines; runs that didn't reach
-    the claim are counted beside it."""
-    effects = [run["effect"] for run in runs if run["effect"] is not None] or [0.0]
-    reach = (
-        4 * (max(effects) - min(effects)) + max(map(abs, effects)) / 4
-    )  # a bound far away would press the runs into a corner
+    the claim have none."""
+    reached = [run for run in runs if run["effect"] is not None]
+    s, unit = summary(runs), record["unit"]
+    least, greatest = s["least"] or 0.0, s["greatest"] or 0.0
+    # a bound far away would press the runs into a corner
+    reach = 4 * (greatest - least) + max(abs(least), abs(greatest)) / 4
     bounds = [
-        b
-        for b in (record["low"], record["high"])
-        if b is not None and min(effects) - reach <= b <= max(effects) + reach
+        bound
+        for bound in (record["low"], record["high"])
+        if bound is not None and least - reach <= bound <= greatest + reach
     ]
-    low, high = min([*effects, *bounds]), max([*effects, *bounds])
+    low, high = min([least, *bounds]), max([greatest, *bounds])
     room = (high - low or abs(high) or 1.0) * 0.08
-    low, high = low - room, high + room
 
     def at(value: float) -> float:
-        return 6 + (WIDTH - 12) * (value - low) / (high - low)
+        return 6 + (WIDTH - 12) * (value - low + room) / (high - low + 2 * room)
 
-    marks = [
-        mark(run, at(run["effect"]), 8 + 7 * (n % 3), unit)
-        for n, run in enumerate(runs)
-        if run["effect"] is not None
-    ]
+    marks = [mark(run, at(run["effect"]), 8 + 7 * (n % 3), unit) for n, run in enumerate(reached)]
     lines = "".join(
         f'<line x1="{at(b):.1f}" x2="{at(b):.1f}" y1="1" y2="{HEIGHT}" stroke="{GREY}"'
         ' stroke-width="1.6" stroke-dasharray="4 3"/>'
         for b in bounds
     )
-    s = summary(runs)
     alt = (
         f"{len(marks)} runs from {number(s['least'])} to {number(s['greatest'])} {unit}, median"
         f" {number(s['median'])}; {s['held']} of {s['tried']} on the claimed side"
@@ -97,20 +83,19 @@ def claimed(record: dict) -> str:
 
 
 def block(name: str, record: dict) -> str:
-    "One claim: its words, its threshold, and a line with dots for each kind of processor."
+    "One claim: its words, its threshold, and a line with marks for each kind of processor."
     rows, words = [], record["words"]
     for kind, runs in by_processor(record["runs"]).items():
         s = summary(runs)
         short = "" if s["held"] >= NEEDED * s["tried"] else ' class="tl-short"'
+        median, *ends = (powers(number(s[key])) for key in ("median", "least", "greatest"))
         rows.append(
             '<div style="display:flex;flex-wrap:wrap;gap:.1em 1.2em;align-items:center"><div'
             ' style="flex:1 1 17em">'
             f'<b{short}>{s["held"]} of {s["tried"]}</b> on {html.escape(kind)} (95%:'
-            f' {100 * s["low"]:.0f} to {100 * s["high"]:.0f}%); median '
-            f'{powers(number(s["median"]))}, from {powers(number(s["least"]))} to'
-            f' {powers(number(s["greatest"]))}</div>'
-            '<div style="flex:1 1'
-            f' {WIDTH}px;max-width:{round(1.2 * WIDTH)}px">{strip(runs, record, record["unit"])}</div></div>'
+            f' {100 * s["low"]:.0f} to {100 * s["high"]:.0f}%); median {median}, from {ends[0]} to'
+            f' {ends[1]}</div><div style="flex:1 1 {WIDTH}px;max-width:{round(1.2 * WIDTH)}px">'
+            f"{strip(runs, record)}</div></div>"
         )
     return (
         f'<div id="{anchor(name)}" style="border-top:1px solid rgba(128,128,128,.4);padding:.6em'
@@ -121,28 +106,12 @@ def block(name: str, record: dict) -> str:
 
 
 def all_claims() -> HTML:
-    "Every claim with every run, failures first."
-    found = sorted(records().items(), key=lambda item: (order(item[1]), item[0]))
-    return HTML(
-        f'<div class="tl-claims">{"".join(block(name, record) for name, record in found)}</div>'
-    )
+    "Every claim with every run: failures first, then the least share, then by chapter."
 
+    def order(item: tuple[str, dict]) -> tuple:
+        name, record = item
+        kinds = map(summary, by_processor(record["runs"]).values())
+        return min((s["held"] / s["tried"] for s in kinds), default=0.0), record["chapter"], name
 
-def counts() -> list[dict]:
-    """One row for each kind of processor: claims, runs, and how many claims held in all, in nine of
-    ten, in fewer."""
-    kinds: dict[str, list[dict]] = {}
-    for record in records().values():
-        for kind, runs in by_processor(record["runs"]).items():
-            kinds.setdefault(kind, []).append(summary(runs))
-    return [
-        {
-            "processor": kind,
-            "claims": len(all_),
-            "runs": sum(s["tried"] for s in all_),
-            "held in every run": sum(s["held"] == s["tried"] for s in all_),
-            "in nine of ten": sum(NEEDED * s["tried"] <= s["held"] < s["tried"] for s in all_),
-            "in fewer": sum(s["held"] < NEEDED * s["tried"] for s in all_),
-        }
-        for kind, all_ in kinds.items()
-    ]
+    blocks = (block(*item) for item in sorted(records().items(), key=order))
+    return HTML(f'<div class="tl-claims">{"".join(blocks)}</div>')
