@@ -15,16 +15,16 @@ import pytest
 import torch
 
 from transformer_lit import training
-from transformer_lit.masks import BOS, EOS
 from transformer_lit.corpora import files
 from transformer_lit.recipes import recipes
-from transformer_lit.runs import limits, lock, plan, records, stops, weights
-from transformer_lit.runtime import progress
-from transformer_lit.runs.checkpoints import model_tensors, read_file, write_file
+from transformer_lit.runs import limits, records
+from transformer_lit.runs.run import CONFIG as CONFIG_FILE, LOCK, Run, changes, only_run
+from transformer_lit.runtime import distributed, progress
+from transformer_lit.runs.checkpoints import read_file
 from transformer_lit.corpora.files import write_atomic
 from transformer_lit.recipes.recipes import Recipe, train_translator
 from transformer_lit.tokens import Subwords
-from transformer_lit.training import PairBatches, Trainer, TrainingConfig, save_checkpoint
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig
 from transformer_lit.translation import (
     create_joint,
     create_translator,
@@ -63,7 +63,7 @@ def held(folder):
     return {
         path.relative_to(folder): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.name != LOCK
     }
 
 
@@ -95,11 +95,6 @@ def permuted():
     }
 
 
-def test_a_plan_that_differs_is_noticed():
-    for other in {"a": 2}, {"b": 1}, {"a": 1, "b": 1}:
-        assert plan.differences({"a": 1}, other), "a difference of plans isn't noticed"
-
-
 def test_a_run_that_pauses_is_saved(tmp_path):
     made = create_translator(PAIRS, at_least=1, **TINY)
     config = TrainingConfig(epochs=2, max_tokens=64, checkpoint_every=0)
@@ -110,29 +105,20 @@ def test_a_run_that_pauses_is_saved(tmp_path):
 
 
 OTHERWISE = {
-    "epochs=3; now epochs=2": (recipe({"epochs": 2}), PARTS),
-    "n_heads=2; now n_heads=4": (recipe(model=TINY | {"n_heads": 4}), PARTS),
-    "d_ff=16; now d_ff=8": (recipe(model=TINY | {"d_ff": 8}), PARTS),
-    "dropout=0.1; now dropout=0.0": (recipe(model=TINY | {"dropout": 0.0}), PARTS),
-    "optimizer=adam; now optimizer=muon": (recipe(optimizer="muon"), PARTS),
-    "peak=0.02; now peak=0.01": (recipe(peak=0.01), PARTS),
-    "warmup=400; now warmup=3": (recipe({"warmup": 3}), PARTS),
-    "smoothing=0.1; now smoothing=0.2": (recipe({"smoothing": 0.2}), PARTS),
-    "seed=1; now seed=2": (recipe({"seed": 2}), PARTS),
-    "max_tokens=64; now max_tokens=60": (recipe({"max_tokens": 60}), PARTS),
-    "language=fr; now language=de": (recipe(language="de", tokens="subwords"), PARTS),
-    "tokens=words; now tokens=subwords": (recipe(tokens="subwords"), PARTS),
-    "pairs=none; now pairs=11": (recipe(pairs=11), {**PARTS, "train": PAIRS[:11]}),
-    "corpus=tatoeba; now corpus=pocket": (recipe(corpus="pocket"), PARTS),
-    "other data": (recipe(), permuted()),
-    "pairs=12; now pairs=11": (recipe(), {**PARTS, "train": PAIRS[:11]}),
+    "'epochs': 2": (recipe({"epochs": 2}), PARTS),
+    "'n_heads': 4": (recipe(model=TINY | {"n_heads": 4}), PARTS),
+    "'optimizer': 'muon'": (recipe(optimizer="muon"), PARTS),
+    "'peak': 0.01": (recipe(peak=0.01), PARTS),
+    "'seed': 2": (recipe({"seed": 2}), PARTS),
+    "'data': ": (recipe(), permuted()),
+    "'pairs': 11": (recipe(), {**PARTS, "train": PAIRS[:11]}),
 }
 
 
 def test_a_run_goes_on_in_its_own_precision(trained, tmp_path):
     "On another machine the recipe may ask for another one."
     folder = copied(trained, tmp_path)
-    begun = json.loads((folder / "plan.json").read_text("utf-8"))["training"]["precision"]
+    begun = json.loads((folder / CONFIG_FILE).read_text("utf-8"))["training"]["precision"]
     run = train_translator(
         folder, recipe({"precision": {"fp32": "bf16", "bf16": "fp32"}[begun]}), PARTS, []
     )[1]
@@ -161,17 +147,18 @@ def test_the_same_training_goes_on_and_is_not_repeated(trained, tmp_path):
 
 def test_a_folder_that_was_begun_by_something_else_is_left_alone(trained, tmp_path):
     folder = copied(trained, tmp_path)
-    (folder / plan.NAME).unlink()
+    (folder / CONFIG_FILE).unlink()
     before = held(folder)
-    with pytest.raises(OSError, match="no plan.json to compare with"):
+    with pytest.raises(OSError, match="no config.json to compare with"):
         train_translator(folder, recipe(), PARTS, ASKED)
-    (folder / plan.NAME).write_text('{"steps": 5}')
-    with pytest.raises(ValueError, match="begun by another command"):
+    (folder / CONFIG_FILE).write_text('{"steps": 5}')
+    with pytest.raises(ValueError, match="was begun with .*, and this run has .*'recipe'"):
         train_translator(folder, recipe(), PARTS, ASKED)
-    (folder / plan.NAME).write_text("[1, 2")
-    with pytest.raises(ValueError, match="plan.json can't be read"):
-        train_translator(folder, recipe(), PARTS, ASKED)
-    (folder / plan.NAME).unlink()
+    for garbage in "[1, 2", "7", "":
+        (folder / CONFIG_FILE).write_text(garbage)
+        with pytest.raises(ValueError, match="config.json can't be read"):
+            train_translator(folder, recipe(), PARTS, ASKED)
+    (folder / CONFIG_FILE).unlink()
     assert held(folder) == before
     (tmp_path / "a file").write_text("here")
     with pytest.raises(OSError, match="is a file: name a folder"):
@@ -190,9 +177,9 @@ def test_training_alone_compares_its_plan_too(tmp_path):
     job()
     before = held(tmp_path)
     for other, words in (
-        (dict(heads=4), "n_heads=2; now n_heads=4"),
-        (dict(warmup=9), "rate at step 1"),
-        (dict(pairs=PAIRS[1:13]), "other data"),
+        (dict(heads=4), "'n_heads': 2"),
+        (dict(warmup=9), "'rate at step 1'"),
+        (dict(pairs=PAIRS[1:13]), "'data'"),
     ):
         with pytest.raises(ValueError) as refusal:
             job(**other)
@@ -203,17 +190,10 @@ def test_training_alone_compares_its_plan_too(tmp_path):
     ), "with a rate that doesn't depend on them, more epochs go on where the run ended"
 
 
-def test_differences_are_named_by_their_path_where_a_name_stands_twice():
-    assert plan.differences(
-        {"a": {"n": 1}, "b": {"n": 1}, "c": "x" * 64}, {"a": {"n": 2}, "b": {"n": 1}, "c": "y" * 64}
-    ) == ["a.n=1; now a.n=2", "other c"]
-    assert (
-        plan.differences({"a": [1, 2]}, {"a": (1, 2)}) == []
-    ), "a tuple comes back from JSON as a list"
-    assert plan.differences({"gone": 1}, {"new": None}) == [
-        "no new; now new=none",
-        "gone=1; now no gone",
-    ]
+def test_a_refusal_shows_what_differs_and_nothing_else():
+    one, other = {"a": {"n": 1, "m": 2}, "b": [1], "c": 3}, {"a": {"n": 1, "m": 4}, "b": [1], "d": 5}
+    assert changes(one, other) == {"a": {"m": 2}, "c": 3}
+    assert changes(other, one) == {"a": {"m": 4}, "d": 5} and not changes(one, one)
 
 
 # A stop saves -------------------------------------------------------------------------------------
@@ -233,7 +213,6 @@ def test_stop_at_saves_where_it_stops(tmp_path):
     [
         (signal.SIGINT, KeyboardInterrupt, None),
         (signal.SIGTERM, SystemExit, 143),
-        (signal.SIGHUP, SystemExit, 129),
     ],
 )
 def test_a_signal_saves_between_two_steps_and_says_so(
@@ -244,8 +223,8 @@ def test_a_signal_saves_between_two_steps_and_says_so(
     outside = signal.getsignal(number)
     signal.signal(
         number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler
-    )  # under nohup SIGHUP is ignored, and stays so
-    step, before = Trainer.train_step, [signal.getsignal(s) for s in stops.SIGNALS]
+    )
+    step, before = Trainer.train_step, signal.getsignal(number)
 
     def interrupted(run, *batch):
         steps.append(run.step)
@@ -259,14 +238,14 @@ def test_a_signal_saves_between_two_steps_and_says_so(
         train_translator(tmp_path / "stopped", r, PARTS, [])
     said = str(stop.value) if ends is KeyboardInterrupt else capsys.readouterr().err
     assert (
-        f"stopped at step 2, saved in {tmp_path / 'stopped'}: the same command goes on there"
+        f"stopped, and saved in {tmp_path / 'stopped'}: the same command goes on there"
         in said
     )
     assert status is None or stop.value.code == status
     assert (
         read_file(tmp_path / "stopped/checkpoint.safetensors", False)[1]["at"]["step"] == 2
     ), "the message must be true"
-    assert [signal.getsignal(s) for s in stops.SIGNALS] == before, "the handlers are put back"
+    assert signal.getsignal(number) == before, "the handlers are put back"
     monkeypatch.undo()
     signal.signal(number, outside)
     run = train_translator(tmp_path / "stopped", r, PARTS, [])[1]
@@ -275,45 +254,50 @@ def test_a_signal_saves_between_two_steps_and_says_so(
     ], "the stop changed the run"
 
 
-def test_a_signal_in_the_last_look_is_heard_too(tmp_path, monkeypatch):
-    loss = recipes.validation_loss
-
-    def interrupted(*some):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)
-        return loss(*some)
-
-    monkeypatch.setattr(recipes, "validation_loss", interrupted)
-    with pytest.raises(KeyboardInterrupt, match="the same command goes on there"):
-        train_translator(tmp_path, recipe({"checkpoint_every": 0, "epochs": 1}), PARTS, [])
-    monkeypatch.undo()
-    assert (
-        train_translator(tmp_path, recipe({"checkpoint_every": 0, "epochs": 1}), PARTS, [])[1].log[
-            -1
-        ]["kind"]
-        == "epoch"
-    )
-
-
 def test_a_second_signal_acts_at_once_and_other_threads_are_left_alone():
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), stops.heard() as asked:
+    with pytest.raises(KeyboardInterrupt), Run(None, {}, []) as run:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
-        assert asked
+        assert run.should_stop()
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
     assert signal.getsignal(signal.SIGINT) == before
     seen = []
 
     def elsewhere():
-        with stops.heard() as asked:
-            seen.append((bool(asked), signal.getsignal(signal.SIGINT)))
+        with Run(None, {}, []) as run:
+            seen.append((run.should_stop(), signal.getsignal(signal.SIGINT)))
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
     assert seen == [(False, before)]
+
+
+def test_a_stop_that_nobody_signalled_is_an_end(tmp_path):
+    "As a time limit sets it: the run is saved, and the log comes back."
+    made = create_translator(PAIRS, at_least=1, **TINY)
+    config = TrainingConfig(epochs=2, max_tokens=64)
+    trainer = Trainer(made.model, config, folder=tmp_path)
+
+    def on_step(trainer):
+        trainer.run.stop_requested = trainer.step == 2
+
+    assert trainer.fit(PairBatches(made.encode_pairs(PAIRS), config), on_step=on_step)[-1]["step"] == 2
+    assert read_file(tmp_path / "checkpoint.safetensors")[1]["at"]["step"] == 2
+
+
+def test_processes_stop_together(monkeypatch):
+    "One of them was asked; GPUs, which would be waited for, ask each other at every tenth step."
+    monkeypatch.setattr(distributed, "world_size", lambda: 2)
+    votes = []
+    monkeypatch.setattr(distributed, "largest", lambda number: votes.append(number) or 1.0)
+    for kind, steps in ("cpu", 1), ("cuda", 10):
+        monkeypatch.setattr(distributed, "group_device", lambda: torch.device(kind))
+        run, votes[:] = Run(None, {}, []), []
+        assert [run.should_stop() for _ in range(steps)] == [False] * (steps - 1) + [True]
+        assert votes == [False]
 
 
 def test_a_stop_in_the_middle_of_writing_leaves_the_old_file(tmp_path):
@@ -333,8 +317,9 @@ def test_a_stop_in_the_middle_of_writing_leaves_the_old_file(tmp_path):
 
 HOLD ="""
 import sys, time
-from transformer_lit.runs import lock
-with lock.only_training(sys.argv[1]):
+from pathlib import Path
+from transformer_lit.runs.run import only_run
+with only_run(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -360,47 +345,23 @@ def test_a_folder_has_one_training_and_a_dead_process_holds_no_lock(tmp_path):
     ), "a process that died keeps no lock"
 
 
-def test_two_threads_are_two_trainings_and_one_may_ask_twice(tmp_path):
-    found = []
+def test_one_thread_may_ask_twice(tmp_path):
+    errors = []
 
     def other():
-        try:
-            with lock.only_training(tmp_path):
-                found.append("taken")
-        except OSError as error:
-            found.append(str(error))
+        with pytest.raises(BlockingIOError, match="another training is at work") as error:
+            with only_run(tmp_path):
+                pass
+        errors.append(error)
 
-    with lock.only_training(tmp_path), lock.only_training(tmp_path / "."):
+    with only_run(tmp_path), only_run(tmp_path / "."):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-    assert "another training is at work" in found[0]
-    with lock.only_training(tmp_path), lock.only_training(None):
-        pass
+    assert errors
 
 
 # What is read is looked at ------------------------------------------------------------------------
-
-
-def test_a_config_is_compared_with_the_header_before_memory_is_taken(trained, tmp_path):
-    folder = copied(trained, tmp_path)
-    kept = json.loads((folder / "translator.json").read_text("utf-8"))
-    for packed in False, True:
-        if packed:
-            save_pretrained(from_pretrained(trained), folder)
-        for name, value in (
-            ("d_model", 200_000),
-            ("d_ff", 10**9),
-            ("n_encoder_layers", 10**8),
-            ("n_decoder_layers", 10**8),
-        ):
-            (folder / "translator.json").write_text(
-                json.dumps(kept | {"config": kept["config"] | {name: value}})
-            )
-            began = time.monotonic()
-            with pytest.raises(ValueError, match=f"{name}={value} and .* holds {name}="):
-                from_pretrained(folder)
-            assert time.monotonic() - began < 60, "refused in a moment"
 
 
 CONFIG = {"source_vocab": 10, "target_vocab": 10, "d_model": 8, "n_heads": 2}
@@ -475,74 +436,6 @@ def test_subwords_are_there_whole_and_the_models(tmp_path):
     assert from_pretrained(tmp_path).languages == ("en", "fr")
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_every_changed_byte_of_the_weights_is_noticed(packed, trained, tmp_path):
-    folder, name = copied(trained, tmp_path), (
-        "model.safetensors" if packed else "checkpoint.safetensors"
-    )
-    if packed:
-        save_pretrained(from_pretrained(trained), folder)
-    whole = (folder / name).read_bytes()
-    start = 8 + int.from_bytes(whole[:8], "little")
-    model = [
-        i
-        for i in range(start, len(whole), 97)
-        if any(n.startswith("model.") for n in read_names(folder / name, i - start))
-    ]
-    for i in model[:: max(1, len(model) // 12)]:
-        (folder / name).write_bytes(whole[:i] + bytes([255 - whole[i]]) + whole[i + 1 :])
-        with pytest.raises(ValueError, match="is damaged|nan or inf"):
-            from_pretrained(folder)
-    for cut in whole[:-5], whole[:start], whole[:3], b"", b"\x80\x05pickle", b"<html>no</html>":
-        (folder / name).write_bytes(cut)
-        with pytest.raises(ValueError, match="no whole checkpoint"):
-            from_pretrained(folder)
-
-
-def read_names(path, at):
-    "The tensors whose bytes lie at `at` in the file's data."
-    raw = path.read_bytes()
-    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
-    return [
-        name
-        for name, told in header.items()
-        if "data_offsets" in told and told["data_offsets"][0] <= at < told["data_offsets"][1]
-    ]
-
-
-def test_a_damaged_optimizer_state_is_refused_at_resuming(trained, tmp_path):
-    folder = copied(trained, tmp_path)
-    path = folder / "checkpoint.safetensors"
-    raw = bytearray(path.read_bytes())
-    start = 8 + int.from_bytes(raw[:8], "little")
-    at = next(
-        i
-        for i in range(0, len(raw) - start, 8)
-        if any("exp_avg_sq" in name for name in read_names(path, i))
-    )
-    raw[start + at] ^= 255
-    path.write_bytes(raw)
-    with pytest.raises(ValueError, match="is damaged: optimizer"):
-        train_translator(folder, recipe(), PARTS, ASKED)
-
-
-def test_nan_and_inf_are_refused(trained, tmp_path):
-    for value in math.nan, math.inf:
-        translator = from_pretrained(trained)
-        save_pretrained(translator, tmp_path, "fp32")
-        good = (tmp_path / "model.safetensors").read_bytes()
-        with torch.no_grad():
-            translator.model.encoder.layers[0].feed_forward[0].bias[3] = value
-        with pytest.raises(ValueError, match="nan or inf in model.encoder"):
-            save_pretrained(translator, tmp_path, "fp32")
-        assert (tmp_path / "model.safetensors").read_bytes() == good, "a good file was written over"
-        write_file(
-            tmp_path / "model.safetensors", model_tensors(translator.model), {"precision": "fp32"}
-        )
-        with pytest.raises(ValueError, match="nan or inf in model.encoder"):
-            from_pretrained(tmp_path)
-
-
 def test_the_shipped_weights_have_their_sums(tmp_path):
     for name in "tatoeba-fr", "pocket", "mixture-fr":
         folder = files.shipped(f"data/checkpoints/{name}")
@@ -554,7 +447,7 @@ def test_the_shipped_weights_have_their_sums(tmp_path):
             (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
         raw[-300_000:-100_000] = bytes(255 - b for b in raw[-300_000:-100_000])  # 200 KB, inverted
         (tmp_path / "model.safetensors").write_bytes(raw)
-        with pytest.raises(ValueError, match="is damaged"):
+        with pytest.raises(ValueError, match="is not the file that"):
             from_pretrained(tmp_path)
         assert from_pretrained(folder).languages == ("en", "fr")
 
@@ -570,12 +463,11 @@ def test_a_log_full_of_garbage_is_one_sentence(trained, tmp_path):
         log.replace(b"{", b"", 1),
     ):
         (folder / "log.jsonl").write_bytes(garbage)
-        with pytest.raises(ValueError, match="log.jsonl is not the log"):
+        with pytest.raises(ValueError, match="log.jsonl"):
             train_translator(folder, recipe(), PARTS, ASKED)
         assert (folder / "log.jsonl").read_bytes() == garbage
-    (folder / "log.jsonl").write_bytes(
-        log + b"half a li"
-    )  # beyond the checkpoint: cut, as after kill -9
+    # beyond the checkpoint: cut, as after kill -9
+    (folder / "log.jsonl").write_bytes(log + b"half a li")
     train_translator(folder, recipe(), PARTS, ASKED)
     assert (folder / "log.jsonl").read_bytes() == log
 
@@ -636,11 +528,7 @@ def test_languages_are_kept(trained, tmp_path):
 def test_every_file_has_the_mode_of_any_other_file(tmp_path):
     old = os.umask(0o022)
     try:
-        translator, run = train_translator(tmp_path, recipe(average=1), PARTS, ASKED)
-        (tmp_path / "archive").write_bytes(b"pairs")
-        recipes.score_and_record(
-            tmp_path, "by hand", recipe(average=1), translator, run, PARTS, tmp_path / "archive"
-        )
+        train_translator(tmp_path, recipe(average=1), PARTS, ASKED)
     finally:
         os.umask(old)
     assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {"0o644"}
@@ -662,61 +550,12 @@ def test_the_commit_is_the_books_and_not_the_folders(tmp_path, monkeypatch):
 # Progress -----------------------------------------------------------------------------------------
 
 
-def test_off_a_terminal_a_line_each_half_minute(monkeypatch, capsys):
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+def test_off_a_terminal_progress_is_seldom_and_in_a_notebook_absent(monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     with progress.bar(200, "epoch 2", done=50) as shown:
-        for _ in range(100):
-            now[0] += 1.0
-            shown.update(note="loss 1.5")
-    lines = capsys.readouterr().err.splitlines()
-    assert (
-        lines[0] == "epoch 2: 80 of 200 steps, 1 per second, 2 minutes left, loss 1.5"
-        and len(lines) == 3
-    )
+        assert shown.mininterval == 30 and shown.n == 50
+        shown.update(150)
+    assert capsys.readouterr().err == "", "what is over at once shows nothing"
     for quiet in True, False:
         monkeypatch.setitem(sys.modules, "ipykernel", object())
-        with progress.bar(None, "x", quiet=quiet) as shown:
-            now[0] += 99
-            shown.update()
-    assert capsys.readouterr().err == "", "asked to be quiet, or in a notebook"
-
-
-def test_training_shows_that_it_lives(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-    train_translator(tmp_path, recipe(), PARTS, ASKED)
-    said = capsys.readouterr().err
-    assert (
-        "training: 1 of 6 steps" in said
-        and "epoch 1, loss" in said
-        and "translating: 2 of 2 parts" in said
-    )
-
-
-def test_sums_are_of_the_bytes(tmp_path):
-    held_ = {
-        "a": torch.ones(3, dtype=torch.bfloat16),
-        "b": torch.tensor(2.0),
-        "c": torch.zeros(0, 4),
-        "d": torch.ones(2, 3).T,
-    }
-    for tensor in held_.values():
-        assert weights.checksum(tensor) == weights.checksum(tensor.clone())
-    assert weights.checksum(torch.tensor([1.0])) != weights.checksum(torch.tensor([2.0]))
-    weights.verify("here", held_, weights.sums(held_))
-    with pytest.raises(ValueError, match="here is damaged: a"):
-        weights.verify("here", {"a": held_["a"] * 2}, weights.sums(held_))
-
-
-def test_an_older_checkpoint_without_sums_is_read(tmp_path):
-    from safetensors.torch import save_file
-
-    save_file({"model.x": torch.ones(2)}, tmp_path / "old", {"progress": "{}"})
-    assert read_file(tmp_path / "old", True)[1] == {}
-    model = torch.nn.Linear(2, 2)
-    save_checkpoint(
-        tmp_path / "new", model, torch.optim.Adam(model.parameters()), {"ids": [BOS, EOS]}
-    )
-    assert read_file(tmp_path / "new", True)[1] == {"ids": [BOS, EOS]}
+        assert progress.bar(None, "x", quiet=quiet).disable

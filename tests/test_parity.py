@@ -26,7 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from transformer_lit import training
+from transformer_lit.runtime import devices
 from transformer_lit.attention import attention_here, scaled_dot_product_attention
 from transformer_lit.decoder import Decoder, DecoderLayer
 from transformer_lit.embeddings import Embedding, sinusoids
@@ -607,10 +607,8 @@ def test_the_loss_in_blocks_is_the_whole_loss(seed, size, smoothing, count):
 
 @pytest.mark.slow
 def test_compiling_changes_no_loss(monkeypatch):
-    form = functools.partial(
-        training.compiled, backend="aot_eager"
-    )  # traces as always, and needs no C++ compiler
-    monkeypatch.setattr(training, "compiled", form)
+    form = functools.partial(torch.compile, dynamic=True, backend="aot_eager")
+    monkeypatch.setattr(devices, "compiled", form)  # traces as always, and needs no C++ compiler
     source, target = sentences(5, 6, 0), sentences(5, 7, 1)
     found = {}
     for choice in False, True:

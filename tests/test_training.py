@@ -2,20 +2,17 @@
 
 import contextlib
 import dataclasses
-import inspect
 import io
 import json
 import math
 import random
 import shutil
 import time
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import same, sentences, small_model
+from helpers import LOOPBACK, same, sentences, small_model, torchrun
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -25,11 +22,12 @@ from transformer_lit.loss import shift_right
 from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import noam
-from transformer_lit.runs import checkpoints as checkpoint, run_log, stops
-from transformer_lit.runtime import batches as prefetch, devices, distributed as processes
+from transformer_lit.runs import checkpoints as checkpoint
+from transformer_lit.runs.run import LOG
+from transformer_lit.runtime import batches as streams, devices, distributed as processes
+from transformer_lit.runtime.batches import iterate_batches, prefetch, to_device
+from transformer_lit.runtime.distributed import all_reduce_gradients, broadcast_parameters
 from transformer_lit.runtime.patch import patch_to
-from transformer_lit.runtime.batches import prefetch, to_device, iterate_batches
-from transformer_lit.runtime.distributed import all_reduce_gradients, broadcast_parameters, torchrun
 from transformer_lit.training import (
     PairBatches,
     Trainer,
@@ -38,142 +36,12 @@ from transformer_lit.training import (
     backward,
     collate,
     each_epoch,
-    load_checkpoint,
     summed_loss,
     token_batches,
     validation_loss,
 )
 
 CPU = torch.device("cpu")
-
-
-# What is taken unless it is told otherwise --------------------------------------------------------
-
-
-def test_defaults_and_where_a_run_begins(monkeypatch):
-    taken = {
-        call.__name__: {
-            name: one.default
-            for name, one in inspect.signature(call).parameters.items()
-            if one.default is not one.empty
-        }
-        for call in (token_batches, add_gradient, validation_loss, summed_loss)
-    }
-    assert taken == {
-        "token_batches": {"max_tokens": 2048, "seed": 0},
-        "add_gradient": {"count": 1},
-        "summed_loss": {"precision": "fp32"},
-        "validation_loss": {"max_tokens": 4096, "smoothing": 0.0},
-    }
-    job = Trainer(nn.Linear(1, 1), CONFIG)
-    assert (
-        job.step,
-        job.epoch,
-        job.batch,
-        job.tokens,
-        job.seconds,
-        job.log,
-        job.n_pairs,
-        job.saved,
-    ) == (0, 0, 0, 0, 0.0, [], 0, 0)
-    assert (
-        job.last == {"loss": 0.0, "norm": 0.0}
-        and job.log_every == 1
-        and not job.spare
-        and job.reseed
-        and job.on_gpu() is False
-    )
-    adam = job.optimizer.param_groups[0]
-    assert (adam["lr"], adam["betas"], adam["eps"], adam["fused"]) == (0.0, (0.9, 0.98), 1e-9, True)
-    job.schedule, job.seconds = lambda step: step / 10, 1.23456
-    job.note()
-    assert job.log == [
-        {"step": 0, "epoch": 0, "tokens": 0, "seconds": 1.235, "lr": 0.1}
-    ], "before the first step the first step's rate"
-    monkeypatch.setattr(Trainer, "on_gpu", lambda self: True)
-    assert Trainer(nn.Linear(1, 1), CONFIG).log_every == 10
-
-
-def test_the_seed_of_a_run_is_set_once_and_each_process_has_its_own(monkeypatch):
-    job = Trainer(nn.Linear(1, 1), CONFIG)
-    for rank, reseed, step, wanted in (
-        (0, True, 0, CONFIG.seed),
-        (2, True, 0, CONFIG.seed + 2),
-        (0, False, 0, 99),
-        (0, True, 1, 99),
-    ):
-        monkeypatch.setattr(training, "process", lambda: (rank, 1))
-        torch.manual_seed(99)
-        job.step, job.reseed = step, reseed
-        job.model.eval()
-        job.go_on(PairBatches(pairs(), CONFIG), None)
-        assert torch.initial_seed() == wanted and job.model.training and job.n_pairs == 24
-
-
-def test_what_the_bar_is_told(monkeypatch, tmp_path):
-    told, notes = [], []
-
-    @contextlib.contextmanager
-    def bar(total, name, **how):
-        told.append((total, name, how))
-        yield SimpleNamespace(update=lambda **how: notes.append(how["note"]))
-
-    monkeypatch.setattr(training, "bar", bar)
-    batches = PairBatches(pairs(), CONFIG)
-    for until, rank in (2, 0), (3, 1):
-        monkeypatch.setattr(training, "process", lambda: (rank, 1))
-        job = Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path)
-        job.fit(batches, until)
-    assert told == [
-        (batches.steps, "training", {"done": 0, "quiet": False}),
-        (batches.steps, "training", {"done": 2, "quiet": True}),
-    ]
-    assert notes[0] == f"epoch 1, loss {job.log[0]['loss']:.3f}" and len(notes) == 3
-    assert job.tokens == sum(batches.make(batch, CPU)[2] for batch in batches.epoch(0)[:3])
-
-
-def test_a_run_that_ends_is_saved_once_and_one_that_was_saved_not_again(monkeypatch, tmp_path):
-    saved, save = [], Trainer.save
-    monkeypatch.setattr(Trainer, "save", lambda run: saved.append(run.step) or save(run))
-    job, batches = Trainer(small_model().float(), CONFIG, folder=tmp_path), PairBatches(
-        pairs(), CONFIG
-    )
-    job.fit(batches, 4)
-    assert saved == [3, 4] and job.saved == 4
-    again = Trainer(small_model().float(), CONFIG, folder=tmp_path)
-    again.fit(batches, 4)
-    assert saved == [3, 4] and again.saved == again.step == 4 and again.tokens == job.tokens
-
-
-def test_a_stop_at_the_last_step_is_an_end(monkeypatch):
-    """Who asks for a stop in the last step gets the log; who asks before is told where the run
-    stands."""
-    batches = PairBatches(pairs(), CONFIG, steps=2)
-
-    def stop_at(step):
-        asked = stops.Asked()
-
-        @contextlib.contextmanager
-        def heard():
-            yield asked
-
-        monkeypatch.setattr(stops, "heard", heard)
-        return Trainer(small_model().float(), CONFIG).fit(
-            batches, on_step=lambda run: setattr(asked, "signal", 2 if run.step == step else None)
-        )
-
-    assert [e["step"] for e in stop_at(2) if e["kind"] == "step"] == [1, 2]
-    with pytest.raises(KeyboardInterrupt, match="stopped at step 1"):
-        stop_at(1)
-
-
-def test_a_checkpoint_waits_for_all_processes(monkeypatch, tmp_path):
-    waited = []
-    monkeypatch.setattr(
-        training, "barrier", lambda: waited.append((tmp_path / checkpoint.NAME).exists())
-    )
-    Trainer(small_model().float(), CONFIG, folder=tmp_path).save()
-    assert waited == [True]
 
 
 # Settings and batches -----------------------------------------------------------------------------
@@ -193,10 +61,8 @@ def test_settings_and_their_limits():
         500,
         False,
     )
-    assert TrainingConfig(precision="bf16", compile="dynamic").compile == "dynamic"
     for wrong, words in (
-        (dict(precision="half"), "choose 'fp32' or 'bf16'"),
-        (dict(compile="fast"), "choose False or True"),
+        (dict(precision="half"), 'choose "fp32", "bf16" or "auto"'),
         (dict(epochs=0), "epochs=0: 1 is the least"),
         (dict(clip=-1), "clip=-1: 0 is the least"),
         (dict(clip=math.nan), "clip=nan"),
@@ -261,7 +127,7 @@ def test_batches_come_in_order_from_a_place_on(monkeypatch):
     batches = PairBatches(pairs(), TrainingConfig(max_tokens=40))
     n, early = len(batches.epoch(0)), []
     monkeypatch.setattr(
-        prefetch, "ahead", lambda make, items: early.append(len(items)) or map(make, items)
+        streams, "prefetch", lambda make, items: early.append(len(items)) or map(make, items)
     )
     coming = iterate_batches(batches, 0, n - 2, CPU)
     for epoch, k in (0, n - 2), (0, n - 1), (1, 0):
@@ -319,14 +185,6 @@ def a_batch(rows=5):
     return source, target
 
 
-class Whole(nn.Module):
-    "A model that shows its logits and nothing else."
-
-    def __init__(self, model):
-        super().__init__()
-        self.forward, self.parts = model.forward, model
-
-
 def gradients(model):
     return torch.cat(
         [
@@ -334,21 +192,6 @@ def gradients(model):
             for w in model.parameters()
         ]
     )
-
-
-@pytest.mark.parametrize("precision, near", [("fp32", 2e-6), ("bf16", 2e-2)])
-def test_a_model_without_hidden_gets_the_same_gradient(precision, near, monkeypatch):
-    monkeypatch.setattr(
-        training, "loss_in_blocks", partial(training.loss_in_blocks, size=9)
-    )  # several blocks
-    found = []
-    for wrap in Whole, lambda model: model:
-        model = small_model(d_model=16).float()
-        for _ in range(2):  # gradients are added
-            loss = add_gradient(wrap(model), *a_batch(), TrainingConfig(precision=precision), 50)
-        found.append((loss, gradients(model)))
-    (loss, grad), (other, its) = found
-    assert (grad - its).norm() < near * its.norm() and abs(loss - other) < near * loss
 
 
 def test_the_loss_is_computed_in_fp32():
@@ -419,7 +262,7 @@ def test_validation_may_smooth_and_draws_nothing():
 def test_who_we_are(monkeypatch):
     assert (
         processes.process() == (0, 1)
-        and processes.largest(3, CPU) == 3
+        and processes.largest(3) == 3
         and processes.all_gather_objects("x") == ["x"]
     )
     for name, value in dict(is_initialized=True, get_rank=1, get_world_size=2).items():
@@ -446,6 +289,7 @@ def test_the_first_process_sends_its_weights(monkeypatch):
 def test_gradients_and_loss_are_added(monkeypatch):
     line = nn.Linear(2, 2)
     line.weight.grad, loss = torch.full((2, 2), 10.0), torch.tensor(0.5)
+    monkeypatch.setattr(processes, "world_size", lambda: 2)
     monkeypatch.setattr(processes.dist, "all_reduce", lambda flat: flat.add_(torch.arange(1.0, 8)))
     all_reduce_gradients(line, loss)
     assert (
@@ -458,6 +302,7 @@ def test_gradients_and_loss_are_added(monkeypatch):
 def test_a_process_without_a_row_adds_zeros(monkeypatch):
     line, loss, sent = nn.Linear(2, 2), torch.tensor(0.0), []
     line.bias.requires_grad_(False)
+    monkeypatch.setattr(processes, "world_size", lambda: 2)
     monkeypatch.setattr(
         processes.dist, "all_reduce", lambda flat: sent.append(flat.tolist()) or flat.add_(2)
     )
@@ -470,53 +315,26 @@ def test_a_process_without_a_row_adds_zeros(monkeypatch):
     )
 
 
-def test_a_script_in_several_processes(monkeypatch, tmp_path):
-    asked = []
-
-    class Done:
-        returncode, stdout, stderr = 0, "said", "it broke"
-
-    monkeypatch.setattr(
-        processes.subprocess, "run", lambda words, **how: asked.append((words, how)) or Done
-    )
-    assert (
-        torchrun("print(1)", tmp_path, 3) == "said"
-        and (tmp_path / "script.py").read_text() == "print(1)"
-    )
-    ((words, how),) = asked
-    assert (
-        words[words.index("--nproc-per-node") + 1] == "3"
-        and how["cwd"] == tmp_path
-        and how["env"]["OMP_NUM_THREADS"] == "1"
-    )
-    assert (
-        Path(how["env"]["PYTHONPATH"].split(":")[0]) / "transformer_lit"
-    ).is_dir(), "the script must find the package"
-    Done.returncode = 1
-    with pytest.raises(RuntimeError, match="it broke"):
-        torchrun("print(1)", tmp_path)
-
-
 @pytest.mark.parametrize("world", [1, 2, 3])
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_shares_of_all_processes_add_up(world, accumulate, monkeypatch):
     whole = small_model().float()
     loss = backward(whole, *a_batch(), TrainingConfig())
     losses, grads, sums = [], [], []
-    monkeypatch.setattr(training, "all_reduce_gradients", lambda *what: sums.append(what))
+    monkeypatch.setattr(processes, "all_reduce_gradients", lambda *what: sums.append(what))
     for rank in range(world):
-        monkeypatch.setattr(training, "process", lambda: (rank, world))
+        monkeypatch.setattr(processes, "process", lambda: (rank, world))
         model = small_model().float()
         losses.append(backward(model, *a_batch(), TrainingConfig(accumulate=accumulate)))
         grads.append(gradients(model))
-    assert len(sums) == (world if world > 1 else 0), "one sum over the processes"
+    assert len(sums) == world, "one sum over the processes"
     torch.testing.assert_close(sum(losses), loss)
     torch.testing.assert_close(sum(grads), gradients(whole), atol=1e-5, rtol=1e-4)
 
 
 def test_a_process_without_a_row(monkeypatch):
-    monkeypatch.setattr(training, "process", lambda: (3, 4))
-    monkeypatch.setattr(training, "all_reduce_gradients", lambda *what: None)
+    monkeypatch.setattr(processes, "process", lambda: (3, 4))
+    monkeypatch.setattr(processes, "all_reduce_gradients", lambda *what: None)
     model = small_model().float()
     assert backward(model, *a_batch(2), TrainingConfig()) == 0 and model.output.weight.grad is None
 
@@ -524,75 +342,31 @@ def test_a_process_without_a_row(monkeypatch):
 # torch.compile ------------------------------------------------------------------------------------
 
 
-def graphs(choice, widths, monkeypatch):
-    "How many graphs some batches of these widths need, of the model's states and of the loss."
-    counters = {}
-
-    def counting(f, dynamic=False):
-        name = f.__name__
-        if name not in counters:
-            counter = CompileCounterWithBackend("eager")
-            counters[name] = counter, devices.compiled.__wrapped__(f, dynamic, counter)
-        return counters[name][1]
-
-    torch._dynamo.reset()
-    monkeypatch.setattr(training, "compiled", counting)
-    model = small_model(n_encoder_layers=1, n_decoder_layers=1).float()
-    for width in widths:
-        source, target = sentences(4, width, 0, pads=None), sentences(4, width + 1, 1, pads=None)
-        add_gradient(model, source, target, TrainingConfig(compile=choice))
-    return {name: counter.frame_count for name, (counter, _) in counters.items()}
-
-
 @pytest.mark.slow
-def test_each_static_shape_has_a_graph_of_its_own(monkeypatch):
-    widths = [
-        *range(6, 22),
-        6,
-        9,
-    ]  # sixteen, and torch alone would give up after eight; none is the number of rows
-    found = graphs(True, widths, monkeypatch)
-    assert (
-        found["last_states"] == 16
-    ), "compile=True: a graph for each shape, and none is made twice"
-    assert (
-        found["summed_loss"] == 1
-    ), "the loss of a block has rows without number: one graph must do for them"
-    found = graphs("dynamic", widths[:4], monkeypatch)
-    assert found == {
-        "last_states": 1,
-        "summed_loss": 1,
-    }, 'compile="dynamic": one for all shapes, and none for the first alone'
+def test_one_graph_for_all_shapes(monkeypatch):
+    counters = {f: CompileCounterWithBackend("eager") for f in ("last_states", "summed_loss")}
+    made = {
+        f: torch.compile(getattr(training, f), dynamic=True, backend=counter)
+        for f, counter in counters.items()
+    }
+    torch._dynamo.reset()
+    monkeypatch.setattr(devices, "compiled", lambda f: made[f.__name__])
+    model = small_model(n_encoder_layers=1, n_decoder_layers=1).float()
+    for width in 6, 7, 9, 8:  # none is the number of rows
+        source, target = sentences(4, width, 0, pads=None), sentences(4, width + 1, 1, pads=None)
+        loss = add_gradient(model, source, target, TrainingConfig(compile=True))
+        torch.testing.assert_close(loss, add_gradient(model, source, target, TrainingConfig()))
+    assert [counter.frame_count for counter in counters.values()] == [1, 1]
 
 
-def test_compiled_once(monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        devices.torch, "compile", lambda f, **how: asked.append(how["dynamic"]) or f
-    )
+def test_a_function_is_compiled_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(torch, "compile", lambda f, **options: calls.append(options) or f)
     devices.compiled.cache_clear()
     for _ in range(2):
-        devices.compiled(len), devices.compiled(len, None)
+        devices.compiled(len)
     devices.compiled.cache_clear()
-    assert asked == [
-        False,
-        True,
-    ], "what is not static has one graph for all shapes, from the first one on"
-    used = []
-    monkeypatch.setattr(
-        training, "compiled", lambda f, dynamic: used.append((f.__name__, dynamic)) or f
-    )
-    losses = [
-        add_gradient(small_model().float(), *a_batch(), TrainingConfig(compile=c))
-        for c in (False, True, "dynamic")
-    ]
-    assert used == [
-        ("last_states", False),
-        ("summed_loss", None),
-        ("last_states", None),
-        ("summed_loss", None),
-    ]
-    assert losses[0] == losses[1] == losses[2]
+    assert calls == [{"dynamic": True}]
 
 
 # Steps, stops and going on ------------------------------------------------------------------------
@@ -734,7 +508,7 @@ def test_processes_reach_the_single_process_result(tmp_path, world, monkeypatch)
 
     alone = Trainer(small_model().float(), TWO_EPOCHS)
     alone.fit(PairBatches(uneven_pairs(), TWO_EPOCHS))
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", processes.LOOPBACK)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", LOOPBACK)
     mp.start_processes(join, (world, tmp_path), nprocs=world, start_method="spawn")
     log, weights = torch.load(tmp_path / "result.pt", weights_only=False)
     for a, b in zip(log, alone.log):
@@ -766,37 +540,6 @@ def test_bf16_keeps_the_loss_in_float32():
     assert (target[:, 1:] == PAD).any()
 
 
-def test_a_trainer_at_its_start():
-    start = Trainer(small_model(), TrainingConfig())
-    assert not any(
-        (
-            start.step,
-            start.epoch,
-            start.batch,
-            start.tokens,
-            start.seconds,
-            start.log,
-            start.folder,
-            start.saved,
-        )
-    )
-    kept, optimizer = {}, torch.optim.SGD(small_model().parameters(), lr=1.0)
-    given = Trainer(
-        small_model(),
-        TrainingConfig(),
-        optimizer=optimizer,
-        schedule=math.sqrt,
-        plan=kept,
-        log_every=7,
-    )
-    assert (
-        given.optimizer is optimizer
-        and given.schedule(4) == 2
-        and given.plan is kept
-        and given.log_every == 7
-    )
-
-
 def test_a_gradient_of_ones_own():
     seen = []
 
@@ -820,9 +563,7 @@ def broken():
 def test_nan_stops_before_the_weights_on_a_cpu():
     model = broken()
     before = model.output.weight.clone()
-    with pytest.raises(
-        ValueError, match="after step 0: the weights are as they were; lower the learning rate"
-    ):
+    with pytest.raises(ValueError, match="after step 0: lower the learning rate"):
         Trainer(model, CONFIG).train_step(*a_batch())
     assert torch.equal(before, model.output.weight)
 
@@ -846,7 +587,7 @@ def test_a_gpu_is_not_waited_for(monkeypatch, tmp_path):
     good = (tmp_path / checkpoint.NAME).read_bytes()
     spoilt.train_step(*a_batch())
     assert spoilt.model.output.weight.isnan().any()
-    with pytest.raises(ValueError, match="the last checkpoint stands"):
+    with pytest.raises(ValueError, match="after step 1: lower the learning rate"):
         spoilt.save()
     assert (tmp_path / checkpoint.NAME).read_bytes() == good
 
@@ -881,9 +622,8 @@ def test_on_step_is_asked_after_every_step_and_its_words_are_logged(tmp_path):
     assert seen == [(k, 0, k) for k in range(1, n)] + [(n, 1, 0), (n + 1, 1, 1)]
     others = [(e["kind"], e["step"], e.get("valid_loss")) for e in job.log if e["kind"] != "step"]
     assert others == [("look", 2, 1.5), ("epoch", n, 1.5)]
-    assert job.saved == n + 1
     assert [
-        json.loads(line) for line in (tmp_path / run_log.NAME).read_text().splitlines()
+        json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()
     ] == job.log
 
 
@@ -901,14 +641,6 @@ def test_a_kind_of_its_own_and_a_checkpoint_after_a_look(tmp_path, monkeypatch):
         ("seen", n),
     ]
     assert saved == [2, n, n + 2]
-
-
-def test_until_a_step_or_until_the_trainer_says(tmp_path):
-    asked = []
-    by_word = Trainer(small_model(dropout=0.1).float(), CONFIG)
-    by_word.fit(PairBatches(pairs(), CONFIG), lambda run: asked.append(run.step) or run.tokens > 40)
-    by_number = run(until=by_word.step)
-    assert story(by_word) == story(by_number) and asked == list(range(by_word.step + 1))
 
 
 class Killed(Exception):
@@ -935,120 +667,15 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, dies):
     resumed = run(tmp_path)
     assert story(resumed) == story(whole)
     assert [
-        json.loads(line)["step"] for line in (tmp_path / run_log.NAME).read_text().splitlines()
+        json.loads(line)["step"] for line in (tmp_path / LOG).read_text().splitlines()
     ] == [e["step"] for e in whole.log]
-
-
-def test_a_checkpoint_of_before_that_stands_at_an_epochs_end(tmp_path):
-    """The first edition could save after an epoch's last step and be killed before the epoch's line
-    was written."""
-    whole, n = run(), len(PairBatches(pairs(), CONFIG).epoch(0))
-    run(tmp_path, until=n)
-    held, progress = checkpoint.read_file(tmp_path / checkpoint.NAME, everything=True)
-    progress["at"] |= {"epoch": 0, "batch": n}
-    progress["lines"] -= 1
-    checkpoint.write_file(tmp_path / checkpoint.NAME, held, progress)
-    assert story(run(tmp_path)) == story(whole)
-
-
-def test_the_one_before_the_last_checkpoint_is_kept_if_asked(tmp_path):
-    whole, batches = run(), PairBatches(pairs(), CONFIG)
-    job = Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path, spare=True)
-    job.fit(batches, 7)
-    before = tmp_path / "checkpoint.before"
-    assert load_checkpoint(before, small_model(dropout=0.1).float())["at"]["step"] == 6
-    (tmp_path / checkpoint.NAME).unlink()
-    steps = []
-    again = Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path, spare=True)
-    again.fit(batches, on_step=lambda run: steps.append(run.step))
-    assert steps[0] == 7 and story(again) == story(whole)
-
-
-def test_only_the_first_process_writes_the_log(tmp_path, monkeypatch):
-    job = run(tmp_path, until=2)
-    lines = len((tmp_path / run_log.NAME).read_text().splitlines())
-    monkeypatch.setattr(run_log, "process", lambda: (1, 2))
-    job.note(kind="step")
-    run_log.write_lines(tmp_path, [])
-    assert len((tmp_path / run_log.NAME).read_text().splitlines()) == lines == len(job.log) - 1
-
-
-def test_a_log_that_is_not_whole(tmp_path):
-    run(tmp_path, until=4)
-    log = tmp_path / run_log.NAME
-    log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
-    with pytest.raises(
-        ValueError, match="is not the log that the checkpoint tells of .2 lines of 4."
-    ):
-        run(tmp_path)
-
-
-def test_other_pairs_are_refused_without_a_plan_as_well(tmp_path):
-    run(tmp_path, until=4)
-    (tmp_path / "plan.json").unlink()
-    with pytest.raises(ValueError, match="was planned with pairs, seed, max_tokens"):
-        run(tmp_path, config=dataclasses.replace(CONFIG, seed=2))
 
 
 def test_somebody_elses_log_stays(tmp_path):
     (tmp_path / "log.jsonl").write_text("mine\n")
-    with pytest.raises(FileExistsError, match="log.jsonl belongs to another run"):
+    with pytest.raises(ValueError, match="has a log and no config.json"):
         run(tmp_path)
-    assert (
-        not list(tmp_path.glob("*.safetensors"))
-        and not (tmp_path / "plan.json").exists()
-        and (tmp_path / "log.jsonl").read_text() == "mine\n"
-    )
-
-
-def test_weights_alone_are_no_checkpoint_to_go_on_from(tmp_path):
-    run(tmp_path, until=4)
-    checkpoint.save_weights(tmp_path / "checkpoint.safetensors", small_model().float())
-    with pytest.raises(ValueError, match="holds weights alone"):
-        run(tmp_path)
-
-
-def test_processes_stop_together(monkeypatch):
-    job, batches = Trainer(small_model().float(), CONFIG), PairBatches(pairs(), CONFIG, steps=99)
-    heard, quiet = stops.Asked(), stops.Asked()
-    heard.signal = 2
-    assert not quiet.over(job, batches.steps) and heard.over(job, batches.steps)
-    monkeypatch.setattr(stops, "process", lambda: (0, 2))
-    asked = []
-    monkeypatch.setattr(stops, "largest", lambda number, device: asked.append(number) or 1.0)
-    on_gpu = SimpleNamespace(
-        step=9,
-        folder=None,
-        model=SimpleNamespace(
-            parameters=lambda: iter([SimpleNamespace(device=torch.device("cuda"))])
-        ),
-    )
-    assert (
-        not heard.over(on_gpu, batches.steps) and not asked
-    ), "GPUs ask each other at every tenth step only"
-    on_gpu.step = 10
-    assert quiet.over(on_gpu, batches.steps) and asked.pop() is False
-    job.step = 9
-    assert quiet.over(job, batches.steps) and asked == [
-        False
-    ], "one of the others was asked to stop"
-    job.step = 10
-    assert (
-        quiet.over(job, batches.steps, 10)
-        and quiet.over(job, batches.steps, lambda run: run is job)
-        and len(asked) == 1
-    )
-    job.step = 99
-    assert quiet.over(job, batches.steps) and len(asked) == 1
-
-
-def test_a_stop_without_a_folder_says_that_nothing_is_saved():
-    asked = stops.Asked()
-    asked.signal = 2
-    with pytest.raises(
-        KeyboardInterrupt, match="stopped at step 7, nothing is saved, because no folder was given"
-    ):
-        asked.leave(7, None)
+    assert (tmp_path / "log.jsonl").read_text() == "mine\n"
 
 
 class Terminal(io.StringIO):
@@ -1154,26 +781,15 @@ def test_a_run_of_before_goes_on(tmp_path):
     held, now = checkpoint.read_file(tmp_path / "run" / checkpoint.NAME, everything=True)
     assert (
         set(held) == set(names)
-        and set(now) == set(progress)
+        and set(now) == {"at", "lines"} < set(progress)
         and set(now["at"]) == set(progress["at"])
     )
 
 
 def test_a_run_of_before_refuses_another_plan(tmp_path):
     shutil.copytree(BEFORE, tmp_path / "run")
-    with pytest.raises(ValueError, match="was begun with .*warmup=10; now warmup=11"):
+    with pytest.raises(ValueError, match="was begun with .*warmup.: 10.*and this run has .*warmup.: 11"):
         begun_before(tmp_path / "run", warmup=11)
-
-
-def test_few_frames_from_fit_to_the_update(monkeypatch):
-    depth = []
-    monkeypatch.setattr(
-        torch.optim.Adam, "step", lambda self: depth.append([f.function for f in inspect.stack()])
-    )
-    Trainer(small_model().float(), CONFIG).fit(PairBatches(pairs(), CONFIG, steps=1))
-    assert (
-        depth[0].index("fit") == depth[0].index("train_step") + 1
-    ), f"fit calls train_step itself: {depth[0][:6]}"
 
 
 def test_four_steps_by_hand():
@@ -1199,24 +815,6 @@ def test_four_steps_by_hand():
             found, {"loss": loss.item(), "norm": norm.item()}, atol=1e-3, rtol=0
         )
     torch.testing.assert_close(job.model.output.weight, model.output.weight, atol=1e-3, rtol=1e-3)
-
-
-def test_killed_breaks_a_run_off_without_saving(tmp_path):
-    stops.killed(
-        Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path),
-        PairBatches(pairs(), CONFIG),
-        step=5,
-    )
-    assert (
-        len(run_log.first_lines(tmp_path, 5)) == 5
-        and checkpoint.read_file(tmp_path / checkpoint.NAME)[1]["at"]["step"] == 3
-    )
-    stops.killed(
-        Trainer(small_model(dropout=0.1).float(), CONFIG, folder=tmp_path),
-        PairBatches(pairs(), CONFIG),
-        step=10**9,
-    )
-    assert story(run(tmp_path)) == story(run()), "a step that never comes breaks nothing off"
 
 
 STOPPED_TWICE ="""
@@ -1246,7 +844,7 @@ def test_processes_that_are_stopped_reach_the_very_same_losses(tmp_path):
     lines = [
         [
             json.loads(line)["loss"]
-            for line in (tmp_path / name / run_log.NAME).read_text().splitlines()
+            for line in (tmp_path / name / LOG).read_text().splitlines()
             if "loss" in line
         ]
         for name in ("whole", "stopped")

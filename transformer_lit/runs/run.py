@@ -178,12 +178,12 @@ class Run:
         self.entries.append(entry)
         if self.writes:
             with open(self.folder / LOG, "a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
+                file.write(json.dumps(entry, default=float) + "\n")
 
     def rewind_log(self, length: int) -> None:
         "Drop what was logged after the checkpoint. ValueError if even that isn't there."
         path = self.folder / LOG
-        lines = path.read_text("utf-8").splitlines()[:length] if path.exists() else []
+        lines = path.read_text("utf-8", "replace").splitlines()[:length] if path.exists() else []
         try:
             self.entries[:] = map(json.loads, lines)
         except ValueError as error:

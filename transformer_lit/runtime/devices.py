@@ -73,11 +73,9 @@ def autocast(device: torch.device, precision: str) -> torch.autocast:
 
 
 @cache
-def compiled(
-    f: Callable, dynamic: bool | None = True, backend: str | Callable = "inductor"
-) -> Callable:
-    "The one compiled form of `f`, a graph for all shapes."
-    return torch.compile(f, dynamic=dynamic is not False, backend=backend)
+def compiled(f: Callable) -> Callable:
+    "The one compiled form of `f`, with one graph for all shapes from the first one on."
+    return torch.compile(f, dynamic=True)
 
 
 @contextmanager
