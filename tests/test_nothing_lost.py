@@ -16,7 +16,6 @@ import torch
 
 from transformer_lit import training
 from transformer_lit.corpora import files
-from transformer_lit.recipes import recipes
 from transformer_lit.runs import limits, records
 from transformer_lit.runs.run import CONFIG as CONFIG_FILE, LOCK, Run, changes, only_run
 from transformer_lit.runtime import distributed, progress
