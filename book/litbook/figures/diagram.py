@@ -166,26 +166,19 @@ def draw_ports(sheet: Sheet, side: str, name: str, below: float, top: float, mem
         sheet.text(x + 9, top + 11, letter, 11.5, lit=lit, bold=True)
 
 
-def draw_sublayer(
-    sheet: Sheet, side: str, name: str, ground: float, memory: float | None, pre_norm: bool
-) -> float:
+def draw_sublayer(sheet: Sheet, side: str, name: str, ground: float, memory) -> float:
     """One sublayer with its residual, plus and norm above `ground`; returns where the next one
     begins."""
     x, attention, lit = sheet.middle[side], name.endswith("attention"), sheet.on(f"{side}_norm")
     out, step, tap = -1 if side == "encoder" else 1, sheet.half * 0.55, ground - 8
-    start, level = ground, tap
-    if pre_norm:
-        sheet.path(f"M{x:g} {ground:g}V{level - 6:g}")
-        sheet.norm(side, level - 6 - BAR)
-        start = level = level - BAR - 4
-    split = level - 10
+    split = tap - 10
     top = split - (28 if attention else 10)
     if not attention:
-        sheet.path(f"M{x:g} {start:g}V{top:g}")
+        sheet.path(f"M{x:g} {ground:g}V{top:g}")
     elif memory is None:
-        sheet.path(f"M{x:g} {start:g}V{split:g}M{x - step:g} {split:g}H{x + step:g}")
+        sheet.path(f"M{x:g} {ground:g}V{split:g}M{x - step:g} {split:g}H{x + step:g}")
     else:  # the query leaves the stem below the memory's line
-        sheet.path(f"M{x:g} {start:g}V{split + (6 if pre_norm else 10):g}H{x + step:g}V{split:g}")
+        sheet.path(f"M{x:g} {ground:g}V{split + 10:g}H{x + step:g}V{split:g}")
     if attention:
         draw_ports(sheet, side, name, split, top, memory)
     box = top - BOX
@@ -205,11 +198,9 @@ def draw_sublayer(
         ink = ink_on(DECODER) if sheet.on(name) else "currentColor"
         sheet.path(triangle, ink, 1.2, lit=sheet.on(name))
     sheet.plus(x, ring, side, lit)
-    end = ring - RING
-    if not pre_norm:
-        sheet.path(f"M{x:g} {end:g}V{end - 5:g}")
-        end -= 5 + BAR
-        sheet.norm(side, end)
+    end = ring - RING - 5 - BAR
+    sheet.path(f"M{x:g} {end + 5 + BAR:g}V{end + BAR:g}")
+    sheet.norm(side, end)
     return end
 
 
@@ -248,7 +239,7 @@ def draw_frame(sheet: Sheet, side: str, top: float) -> None:
     sheet.text(far, top - 9, f"{side} × N", 12, anchor)
 
 
-def draw(width: int, lit: set[str], pre_norm: bool) -> str:
+def draw(width: int, lit: set[str]) -> str:
     "The whole drawing, `width` pixels wide."
     sheet = Sheet(width, lit)
     wide, tops, memory = sheet.wide, {}, 0.0
@@ -257,18 +248,11 @@ def draw(width: int, lit: set[str], pre_norm: bool) -> str:
         level = float(GROUND)
         for name in names:
             crossing = name == "cross_attention"
-            if crossing:
-                memory = level - 18 - (BAR + 4 if pre_norm else 0)
-            source = memory if crossing else None
-            level = draw_sublayer(sheet, side, name, level, source, pre_norm)
+            memory = level - 18 if crossing else memory
+            level = draw_sublayer(sheet, side, name, level, memory if crossing else None)
         tops[side] = level
         draw_frame(sheet, side, level - 8)
     left, right = sheet.middle["encoder"], sheet.middle["decoder"]
-    if pre_norm:  # the stream leaves the stack unnormalised: one more norm
-        for side in STACKS:
-            sheet.path(f"M{sheet.middle[side]:g} {tops[side]:g}v-26")
-            tops[side] -= 26 + BAR
-            sheet.norm(side, tops[side])
     colour = BRIDGE if sheet.on("bridge") or sheet.on("cross_attention") else GREY
     high, lane = tops["encoder"] - 26, (left + right) / 2 - (2 if wide else 4)
     sheet.path(
@@ -305,10 +289,9 @@ def architecture(
     lit: Sequence[str] = ("all",),
     alt: str = "The architecture of the Transformer.",
     caption: str | None = None,
-    pre_norm: bool = False,
 ) -> Picture:
     """The whole Transformer, its parts in `lit` in colour.
 
     lit: the names in PARTS, and positions, bridge, encoder, decoder, encoder_norm, decoder_norm,
-    all. pre_norm: the norm stands before each sublayer, and one more above each stack."""
-    return sketch(lambda width: draw(width, set(lit), pre_norm), alt, caption)
+    all."""
+    return sketch(lambda width: draw(width, set(lit)), alt, caption)

@@ -13,17 +13,6 @@ from matplotlib.colors import to_hex
 from .style import COLUMN, MASK, PHONE, QUERY, Picture, as_array, ink_on
 
 
-def arrow_head(x1, y1, x2, y2, color=None) -> str:
-    "A small triangle at the end of the line from (x1, y1) to (x2, y2)."
-    length = max(np.hypot(x2 - x1, y2 - y1), 1e-9)
-    u, v = (x2 - x1) / length * 7, (y2 - y1) / length * 7
-    points = (
-        f"{x2:g},{y2:g} {x2 - u - v / 2:.1f},{y2 - v + u / 2:.1f} "
-        f"{x2 - u + v / 2:.1f},{y2 - v - u / 2:.1f}"
-    )
-    return f'<polygon points="{points}" fill="{color or "currentColor"}"/>'
-
-
 DASHES = ' stroke-dasharray="4 3"'
 
 
@@ -84,23 +73,23 @@ class Drawing:
         )
         return self
 
-    def arrow(
-        self, x1, y1, x2, y2, color=None, label=None, dash=False, width=1.3
-    ) -> "Drawing":
-        "A line with a head at (x2, y2); the label stands above its middle."
+    def arrow(self, x1, y1, x2, y2, color=None, dash=False, width=1.3) -> "Drawing":
+        "A line with a head at (x2, y2)."
         self.line(x1, y1, x2, y2, color, dash, width)
-        self.parts.append(arrow_head(x1, y1, x2, y2, color))
-        return self.text((x1 + x2) / 2 + 5, (y1 + y2) / 2 - 8, label, 11) if label else self
-
-    def path(
-        self, points: Sequence[tuple[float, float]], color=None, width=1.3, head=True
-    ) -> "Drawing":
-        "Lines from point to point, with an arrow head at the last one."
-        for start, end in zip(points, points[1:]):
-            self.line(*start, *end, color, width=width)
-        if head:
-            self.parts.append(arrow_head(*points[-2], *points[-1], color))
+        length = max(np.hypot(x2 - x1, y2 - y1), 1e-9)
+        u, v = (x2 - x1) / length * 7, (y2 - y1) / length * 7
+        left = f"{x2 - u - v / 2:.1f},{y2 - v + u / 2:.1f}"
+        right = f"{x2 - u + v / 2:.1f},{y2 - v - u / 2:.1f}"
+        self.parts.append(
+            f'<polygon points="{x2:g},{y2:g} {left} {right}" fill="{color or "currentColor"}"/>'
+        )
         return self
+
+    def path(self, points: Sequence[tuple[float, float]], color=None, width=1.3) -> "Drawing":
+        "Lines from point to point, with an arrow head at the last one."
+        for start, end in zip(points, points[1:-1]):
+            self.line(*start, *end, color, width=width)
+        return self.arrow(*points[-2], *points[-1], color, width=width)
 
     def matrix(
         self,
@@ -156,7 +145,6 @@ def attention_lines(
     queries: Sequence,
     keys: Sequence,
     alt: str,
-    title: str | None = None,
     caption: str | None = None,
     heads: tuple[str, str] = ("query", "key"),
 ) -> Picture:
@@ -179,4 +167,4 @@ def attention_lines(
         for i, word in enumerate(words):
             sheet.text(x, 40 + i * 24, word, 12, anchor)
         sheet.text(x, 14, head, 11, anchor, weight="bold")
-    return sheet.text(170, 14, title or "", 11).show(alt, caption)
+    return sheet.show(alt, caption)
