@@ -13,6 +13,7 @@ runs that it went on from: the card tells of them, too.
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -25,7 +26,6 @@ from transformer_lit.data import load  # noqa: E402
 from litbook.results import fingerprint, fingerprints, was_seen  # noqa: E402
 from litbook.live import looks  # noqa: E402
 from transformer_lit.recipes import recipes  # noqa: E402
-from transformer_lit.runs import records  # noqa: E402
 from transformer_lit.serving.confidence import NAME  # noqa: E402
 from transformer_lit.corpora.files import sha256_file, shipped, write_json  # noqa: E402
 from litbook.quantization import precision_losses  # noqa: E402
@@ -50,6 +50,39 @@ def sealed(box):
     )
 
 
+def score_lines(record):
+    "The record's scores as lines of Markdown, signatures with them."
+    lines = []
+    for score in record["scores"]:
+        which = f", {score['references']}" if "references" in score else ""
+        sign = f" (`{score['signature']}`)" if "signature" in score else ""
+        lines.append(f"- {score['set']}, {score['metric']}{which}: {score['value']:.3f}{sign}")
+    return "\n".join(lines)
+
+
+def effort_lines(record):
+    "The command of a run and what it took, as lines of Markdown."
+    n = record.get("processes", 1)
+    return f"""    {record["command"]}
+
+{record["parameters"]:,} parameters, {record["tokens"]:,} target tokens, {record["seconds"] / 60:.0f} minutes
+on {record["hardware"]}{f" in each of {n} processes" * (n > 1)}, torch {record["torch"]}, seed {record["seed"]},
+commit {record["commit"] or "unknown"}."""
+
+
+def card(text, record, before=()):
+    """The page beside the weights with this run's data, training and scores; whose the data is, and
+    what the weights can't do, stays as a person wrote it. before: the runs that it went on from."""
+    counts = rf"{record['data']['train']:,} pairs to train; SHA-256 of the \1 {record['data']['sha256']}."
+    text = re.sub(r"[\d,]+ pairs to train; SHA-256 of the (.*) \w+\.", counts, text)
+    parts = {"Training": "\n\nThen:\n\n".join(map(effort_lines, [*before, record]))}
+    if record["scores"]:
+        parts["Scores"] = score_lines(record)
+    for title, lines in parts.items():
+        text = re.sub(rf"(?s)(## {title}\n\n).*?(?=\n\n## )", lambda m: m[1] + lines, text)
+    return text
+
+
 def publish(name, run, parts, training, translator, command, root=ROOT):
     "`translator` and `training` as `train_translator` returns them; results into `root`."
     recipe, box = recipes.RECIPES[name], root / "data/checkpoints" / name
@@ -61,7 +94,8 @@ def publish(name, run, parts, training, translator, command, root=ROOT):
     save_seen(parts["train"], box)
     packed = from_pretrained(box)  # what the book ships is what is scored
     record = recipes.evaluate_and_record(run, command, recipe, packed, training, parts)
-    (box / "README.md").write_text(records.model_card(record, name), encoding="utf-8")
+    page = box / "README.md"
+    page.write_text(card(page.read_text("utf-8"), record), encoding="utf-8")
     add_training(name, run, results / "runs", every=10, precision=precision)
     if name == "tatoeba-fr":
         rows = [
@@ -84,12 +118,12 @@ def publish_mixture(name, run, root=ROOT, before=()):
     box, runs = root / "data/checkpoints" / name, root / "book/results/runs"
     known = rows_of("trainings", runs)
     # all is read before anything is written
-    card = records.model_card(record, name, [known[part] for part in before])
+    page = card((box / "README.md").read_text("utf-8"), record, [known[part] for part in before])
     save_pretrained(from_pretrained(run), box)
     (box / "model.safetensors").chmod(0o644)
     sealed(box)
     (box / NAME).unlink(missing_ok=True)  # other weights: bench/confidence.py writes it anew
-    (box / "README.md").write_text(card, encoding="utf-8")
+    (box / "README.md").write_text(page, encoding="utf-8")
     add_training(name, run, runs)
     return record
 

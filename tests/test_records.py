@@ -14,9 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import publish
 from litbook import results
 from transformer_lit.runs import records
-from transformer_lit.runs.records import (
-    LICENCES, effort, hardware_name, model_card, score_lines,
-    write_record)
+from transformer_lit.runs.records import effort, hardware_name, write_record
 from transformer_lit.recipes.recipes import Recipe
 
 RECORD = {
@@ -38,60 +36,25 @@ RECORD = {
 
 
 def test_scores_are_lines_with_their_signatures():
-    assert score_lines(RECORD) == "- a, BLEU, first: 1.000 (`nrefs:1`)\n- b, m: 2.500"
+    assert publish.score_lines(RECORD) == "- a, BLEU, first: 1.000 (`nrefs:1`)\n- b, m: 2.500"
 
 
-def test_a_card_tells_data_licence_training_scores_and_limits():
-    card = model_card(RECORD, "toy")
+def test_a_card_keeps_its_words_and_takes_the_runs_numbers():
+    written = (
+        "# toy\n\n## Data\n\nMine.\n1 pairs to train; SHA-256 of the list of files 00.\nApart.\n\n"
+        "## Training\n\n    old\n\nold\n\n## Scores\n\n- old\n\n## Limits\n\nMany.\n"
+    )
+    card = publish.card(written, RECORD | {"processes": 2}, [RECORD | {"command": "begin"}])
     for part in (
-        "# toy",
-        "CC BY 2.0 FR",
-        "30 pairs",
-        "    train it",
-        "2 minutes",
-        "SHA-256 of the archive abc",
-        "## Limits",
-        "- b, m: 2.500",
-        "commit unknown",
-        "1,234 parameters",
-        "English into French",
+        "Mine.\n30 pairs to train; SHA-256 of the list of files abc.\nApart.",
+        "    begin\n\n1,234 parameters, 5,678 target tokens, 2 minutes\non 1 thread, torch 2.9",
+        "Then:\n\n    train it",
+        "on 1 thread in each of 2 processes",
+        "commit unknown.\n\n## Scores\n\n- a, BLEU",
+        "- b, m: 2.500\n\n## Limits\n\nMany.",
     ):
         assert part in card, f"the card lacks {part!r}"
-    pocket = model_card(RECORD | {"data": RECORD["data"] | {"name": "pocket"}, "commit": "fe"})
-    assert (
-        LICENCES["pocket"] in pocket and "commit fe" in pocket and pocket.startswith("# tatoeba-fr")
-    )
-
-    mixed = model_card(
-        RECORD | {"data": RECORD["data"] | {"name": "mixture-en-fr", "inputs": []}}, "mixture-fr"
-    )
-    assert (
-        "SHA-256 of the list of files abc" in mixed
-        and "research and education and no more" in mixed
-        and "captions, old news" in mixed
-    )
-    assert "Then:" not in mixed
-    further = model_card(RECORD | {"command": "train on", "tokens": 77}, "toy", [RECORD])
-    third = RECORD | {
-        "processes": 2,
-        "command": "python -m there --peak 1",
-        "recipe": RECORD["recipe"] | {"begin_with": "runs/one"},
-    }
-    chained = model_card(third, "toy", [RECORD])
-    assert (
-        RECORD["command"] + " --folder runs/one\n" in chained
-        and "    torchrun --standalone --nproc-per-node 2 -m there --peak 1\n" in chained
-    )
-    assert (
-        "on 1 thread, torch" in further
-        and "on 1 thread in each of 2 processes, torch" in model_card(
-            RECORD | {"processes": 2}, "toy"
-        )
-    )
-    assert (
-        further.index("    train it") < further.index("Then:") < further.index("    train on")
-        and "77 target tokens" in further
-    )
+    assert "old" not in card and "- old" in publish.card(written, RECORD | {"scores": []})
 
 
 def test_effort_counts_six_operations_per_weight_and_token():

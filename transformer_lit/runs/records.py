@@ -1,10 +1,8 @@
-"""What a run leaves behind: run.json, with the commit, the machine and the effort, and a page of
-words about the weights."""
+"What a run leaves behind: run.json, with the commit, the machine and the effort."
 
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,7 +10,8 @@ import torch
 from torch import nn
 
 from transformer_lit.corpora.files import write_json
-from transformer_lit.runtime.distributed import process
+from transformer_lit.runtime.devices import device_of
+from transformer_lit.runtime.distributed import world_size
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -44,7 +43,7 @@ def git_commit(package: Path = PACKAGE) -> str:
 def hardware_name(device: torch.device | None = None) -> str:
     """GPU, if `device` is one (None: if there is one), how many of them, threads and processor, as
     far as the system tells."""
-    n, gpus = torch.get_num_threads(), process()[1]
+    n, gpus = torch.get_num_threads(), world_size()
     words = f"{n} thread{'s' * (n > 1)}, {platform.machine()}"
     if device is not None and device.type == "mps":
         return f"Apple GPU, {words}"
@@ -60,7 +59,7 @@ def effort(model: nn.Module, run) -> dict:
     """
     parameters = sum(w.numel() for w in model.parameters())
     return {
-        "hardware": hardware_name(next(model.parameters()).device),
+        "hardware": hardware_name(device_of(model)),
         "torch": torch.__version__.split("+")[0],
         "parameters": parameters,
         "tokens": run.tokens,
@@ -96,122 +95,3 @@ def write_record(
     }
     write_json(Path(folder) / "run.json", record)
     return record
-
-
-# A page about weights, for whoever finds them without the book ------------------------------------
-
-LICENCES = {  # corpus -> whose it is, what it allows
-    "tatoeba": (
-        "Tatoeba, https://tatoeba.org, through manythings.org/anki; CC BY 2.0 FR. The sentences are"
-        " by Tatoeba's contributors, who must be named."
-    ),
-    "pocket": "The book's own grammar (chapter 16); CC BY 4.0.",
-    "mixture-en-fr": (
-        """- Tatoeba, https://tatoeba.org, through manythings.org/anki; CC BY 2.0 FR. By Tatoeba's contributors.
-- Captions of Multi30k (Elliott et al. 2016, 2017), with Flickr30k's terms; for non-commercial research and education.
-- The news tests of 2008 to 2012, WMT shared tasks; for research.
-- Statutes of Canada; Open Government Licence. Debian's web pages; MIT and GPL-2+. Documentation of PHP (CC BY 3.0), of
-  Python (CC0 and PSF) and of GNOME (CC BY-SA 3.0), manual pages (GPL-3+).
-
-The second and third allow research and education and no more, the second only where that isn't commercial. So do these weights. `tatoeba-fr` has no such limit."""
-    ),
-}
-CARD = """# {name}
-
-A small Transformer that translates English into {language}, trained by
-the book The Literate Transformer with its own package.
-
-## Data
-
-{licence}
-{train:,} pairs to train; SHA-256 of the {files} {sha256}.
-{apart}
-
-## Training
-
-{training}
-
-## Scores
-
-{scores}
-
-## Limits
-
-{limits}
-"""
-TRAINING = """    {command}
-
-{parameters:,} parameters, {tokens:,} target tokens, {minutes:.0f} minutes
-on {hardware}{processes}, torch {torch}, seed {seed}, commit {commit}."""
-LIMITS = {
-    "tatoeba": (
-        """Trained on short everyday sentences: idioms, rare words,
-names, numbers and long sentences come out badly, and gender follows the
-defaults of its data. Chapter 18 shows each with its cause. It says
-something for any input, also where it knows nothing. Not for use where
-a wrong translation does harm."""
-    ),
-    "pocket": (
-        """It knows the words and the patterns of one grammar and
-nothing else; any other word is unknown to it. Made for experiments."""
-    ),
-    "mixture-en-fr": (
-        """It has read captions, old news, law and manuals besides everyday
-sentences, and little of each. Chapter 18 has its scores beside those of
-`tatoeba-fr`, text by text. It says something for any input, also where it
-knows nothing. Not for use where a wrong translation does harm."""
-    ),
-}
-APART = "No English sentence of the test is in the training data."
-MIXED_APART = """No English sentence of a test is in the training data, and no near-copy of one of eight words or more.
-From the text of the weights that it began with no near-copies were taken out (chapter 18)."""
-LANGUAGES = {"fr": "French", "de": "German"}
-
-
-def score_lines(record: dict) -> str:
-    "The record's scores as lines of Markdown, signatures with them."
-    lines = []
-    for score in record["scores"]:
-        which = f", {score['references']}" if "references" in score else ""
-        sign = f" (`{score['signature']}`)" if "signature" in score else ""
-        lines.append(f"- {score['set']}, {score['metric']}{which}: {score['value']:.3f}{sign}")
-    return "\n".join(lines)
-
-
-def effort_lines(record: dict, folder: str = "") -> str:
-    "The command of a run, which goes to `folder`, and what it took, as lines of Markdown."
-    told, n = {
-        key: record[key] for key in ("parameters", "tokens", "hardware", "torch", "seed")
-    }, record.get("processes", 1)
-    command = record["command"] + f" --folder {folder}" * bool(folder)
-    if n > 1:
-        command = command.replace("python -m", f"torchrun --standalone --nproc-per-node {n} -m", 1)
-    return TRAINING.format(
-        minutes=record["seconds"] / 60,
-        commit=record["commit"] or "unknown",
-        command=command,
-        processes=f" in each of {n} processes" * (n > 1),
-        **told,
-    )
-
-
-def model_card(record: dict, name: str = "tatoeba-fr", before: Sequence[dict] = ()) -> str:
-    """Data, licence, training, scores and limits of the run that `write_record` wrote, as Markdown.
-
-    before: the records of the runs that it went on from, in their order."""
-    data, parts = record["data"], [*before, record]
-    folders = [part["recipe"].get("begin_with", "") for part in parts[1:]] + [
-        ""
-    ]  # each goes on from where the one before it went
-    return CARD.format(
-        name=name,
-        language=LANGUAGES[record["recipe"]["language"]],
-        licence=LICENCES[data["name"]],
-        train=data["train"],
-        files="list of files" if "inputs" in data else "archive",
-        sha256=data["sha256"],
-        limits=LIMITS[data["name"]],
-        scores=score_lines(record) or "Chapter 18 has them, text by text (`bench/domains.py`).",
-        apart=MIXED_APART if before else APART,
-        training="\n\nThen:\n\n".join(map(effort_lines, parts, folders)),
-    )
