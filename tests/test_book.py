@@ -356,7 +356,7 @@ def test_the_prose_is_plain_markdown(path):
     assert not images, f"a picture without a description: {images}"
     for cell in cells(path, "code"):
         for call in re.findall(
-            r"\bfigures\.(heatmaps?|curves|curve_panels|bars|attention_lines)\(", cell["source"]
+            r"\bfigures\.(heatmaps?|curve_panels|attention_lines)\(", cell["source"]
         ):
             assert (
                 "alt=" in cell["source"]
