@@ -123,7 +123,8 @@ def test_small_chunks_and_several_processes_give_the_same(
 ):
     monkeypatch.setattr(prepare, "CHUNK", 50)
     other = prepare.prepare_store(settings(own), tmp_path / "store", workers)
-    assert list(other) == list(store) and other.manifest["counts"] == store.manifest["counts"]
+    assert list(other) == list(store), "several processes make another store"
+    assert other.manifest["counts"] == store.manifest["counts"]
 
 
 def test_a_repeat_is_dropped_wherever_it_stands(own, tmp_path, monkeypatch):

@@ -29,6 +29,7 @@ def test_pairs_lie_on_the_disk_as_the_chapter_draws_them(tmp_path):
         Counter(given=3, kept=2, empty=1),
     )
     counts = write_tokens(tmp_path, [("a", first), ("b", more)])
+    assert counts["kept"] == 3, "a repeat is kept"
     assert np.load(tmp_path / "offsets.npy").tolist() == [0, 3, 6, 8, 11, 13, 15]
     assert np.fromfile(tmp_path / "ids.bin", np.uint16).tolist() == [*ids, 4, 2, 1, 2]
     assert counts == {
