@@ -173,11 +173,9 @@ def keep_apart(parts: dict[str, list[TextPair]]) -> dict:
         name: parts[name] for name in parts if name.startswith("test")}
 
 # %% ../book/17_data.ipynb #parts-of-tatoeba
-def parts_of_tatoeba(language: str, words: int | None = None) -> dict:
-    "Split here, by English sentence."
-    pairs = read_tatoeba(tatoeba_archive(language), language)
-    return split_by_english(
-        shorter_than(pairs, words) if words else pairs)
+def parts_of_tatoeba(language: str) -> dict:
+    "One part, which `load` splits by English sentence."
+    return {"all": read_tatoeba(tatoeba_archive(language), language)}
 
 
 def parts_of_multi30k(language: str) -> dict:
@@ -213,18 +211,23 @@ def load(name: str, language: str = "fr", words: int | None = None,
          pairs: int | None = None) -> dict[str, list[TextPair]]:
     """A corpus as {"train": pairs, "valid": pairs, "test": pairs}.
 
-    No English sentence stands in two parts. words: of Tatoeba, only
-    pairs with fewer words per side; pairs: only so many to train on,
-    the first in the corpus's order (Tatoeba: that of its hashes). For
-    "wmt14" train holds the older news tests, and only where they lie
-    in your own folder."""
+    No English sentence stands in two parts. words: only pairs with
+    fewer words per side, in every part; pairs: only so many to train
+    on, the first in the corpus's order (Tatoeba: that of its hashes).
+    For "wmt14" train holds the older news tests, and only where they
+    lie in your own folder."""
     if language not in CORPORA.get(name, ()):
         known = ", ".join(f"{corpus} ({' or '.join(languages)})"
                           for corpus, languages in CORPORA.items())
         raise ValueError(f"there is no {name} in {language}; there are: "
                          f"{known}")
-    parts = keep_apart(parts_of_tatoeba(language, words)
-                       if name == "tatoeba" else READERS[name](language))
+    parts = READERS[name](language)
+    if words:
+        parts = {part: shorter_than(whole, words)
+                 for part, whole in parts.items()}
+    if "all" in parts:
+        parts = split_by_english(parts["all"])
+    parts = keep_apart(parts)
     return parts | {"train": parts["train"][:pairs]}
 
 # %% ../book/17_data.ipynb #grouped
