@@ -1,17 +1,18 @@
-"""Other pairs of languages, by the command that a reader types: `transformer-lit train --pairs FILE.tsv --languages ...`.
+"""Other pairs of languages, by the command that a reader types: `transformer-lit train --pairs
+FILE.tsv --languages ...`.
 
-    python bench/other_pairs.py run                   # what is left of five trainings of 25 minutes on one thread; goes on after a stop
-    python bench/other_pairs.py run --only de-en      # one of them
-    python bench/other_pairs.py collect               # what is done becomes book/results/bench/other-pairs.json
-    python bench/other_pairs.py run --trial           # 60 pairs of the pocket corpus, one epoch; measures nothing
+    python bench/other_pairs.py              # five trainings of 25 minutes on one thread
+    python bench/other_pairs.py de-en        # one of them; goes on after a stop
+    python bench/other_pairs.py --trial      # 60 pairs of the pocket corpus; measures nothing
 
-Each file has the first 12,500 pairs of one list of everyday sentences from Tatoeba, as two columns. The command does the rest: it
-cleans, splits, chooses the model, trains, scores. English to German and back, English to French and back, and English to French in a
-made-up script without spaces: each letter is another sign. BLEU counts signs there; chrF can nearly be compared with that of French, for
-cleaning by lengths keeps some other pairs.
+Each file has the first 12,500 pairs of one list of everyday sentences from Tatoeba, as two columns.
+The command does the rest: it cleans, splits, chooses the model, trains, scores. English to German
+and back, English to French and back, and English to French in a made-up script without spaces: each
+letter is another sign. BLEU counts signs there; chrF can nearly be compared with that of French,
+for cleaning by lengths keeps some other pairs.
 
-`run` needs a clean checkout. Files and folders are under .run/other-pairs. Needs $TRANSFORMER_LIT_DATA or a download.
-"""
+What is done stands in book/results/bench/other-pairs.json. Needs a clean checkout, and
+$TRANSFORMER_LIT_DATA or a download. Files and folders are under .run/other-pairs."""
 
 import argparse
 import json
@@ -25,17 +26,15 @@ from typing import NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-import jobs  # noqa: E402
 from common import BENCH, where  # noqa: E402
+from records import clean_commit  # noqa: E402
 
 from transformer_lit import data  # noqa: E402
 from transformer_lit import cli  # noqa: E402
 from transformer_lit.corpora.texts import TextPair, read_columns  # noqa: E402
 from transformer_lit.corpora.files import write_json, write_text  # noqa: E402
-from transformer_lit.runs.records import git_commit  # noqa: E402
 from transformer_lit.corpora.texts import take_evenly  # noqa: E402
 
-HOME, RECORD = ROOT / ".run/other-pairs", BENCH / "other-pairs.json"
 # of which the command leaves out some and puts a tenth aside for each test: about 10,000 train
 PAIRS = 12_500
 MARKS = str.maketrans(".,?!:;", "。，？！：；")
@@ -84,36 +83,15 @@ def pairs_for(file: str, trial: bool) -> list[TextPair]:
     return [tuple(pair[:2]) for pair in pairs]
 
 
-def run(names: list[str], home: Path, trial: bool) -> int:
-    "Write each file and train on it, or go on; the command's status if it fails."
-    if not trial:
-        jobs.clean(git_commit())
-    home.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        pair = KNOWN[name]
-        if (home / name / "report.md").exists():
-            continue
-        write_text(
-            home / pair.file,
-            "".join(f"{one}\t{other}\n" for one, other in pairs_for(pair.file, trial)),
-        )
-        typed = [
-            "train",
-            "--pairs",
-            pair.file,
-            "--languages",
-            pair.languages,
-            *["--reverse"] * pair.reverse,
-            "--output-dir",
-            name,
-            "--threads",
-            "1",
-            *(["--epochs", "1"] if trial else []),
-        ]
-        with chdir(home):
-            if status := cli.main(typed):
-                return status
-    return 0
+def train(name: str, home: Path, trial: bool) -> int:
+    "Write the file and train on it, or go on; the command's status."
+    pair = KNOWN[name]
+    lines = (f"{one}\t{other}\n" for one, other in pairs_for(pair.file, trial))
+    write_text(home / pair.file, "".join(lines))
+    typed = f"train --pairs {pair.file} --languages {pair.languages}" + " --reverse" * pair.reverse
+    typed += f" --output-dir {name} --threads 1" + " --epochs 1" * trial
+    with chdir(home):
+        return cli.main(typed.split())
 
 
 def shown(folder: Path, number: int = 20) -> list[list[str]]:
@@ -130,36 +108,25 @@ def shown(folder: Path, number: int = 20) -> list[list[str]]:
     )
 
 
-def collect(home: Path, out: Path, trial: bool) -> int:
-    "Write the record of all that is done. ValueError if a training's commit isn't known whole."
-    found = {}
-    for name in KNOWN:
-        if (home / name / "report.md").exists():
-            record = json.loads((home / name / "run.json").read_text("utf-8"))
-            if len(record["commit"]) != 40 and not trial:
-                raise ValueError(
-                    f"{home / name} was made from a tree that no commit says: {record['commit']}"
-                )
-            found[name] = {
-                key: record[key]
-                for key in (
-                    "command",
-                    "commit",
-                    "hardware",
-                    "torch",
-                    "seed",
-                    "recipe",
-                    "data",
-                    "parameters",
-                    "tokens",
-                    "seconds",
-                    "scores",
-                    "interval",
-                    "copied_answers",
-                )
-            } | {"shown": shown(home / name)}
-    write_json(out, {"command": "python bench/other_pairs.py run", **where(), "pairs": found})
-    print(f"{len(found)} pairs in {out}")
+FACTS = """command commit hardware torch seed recipe data parameters tokens seconds scores interval
+    copied_answers""".split()
+
+
+def run(names: list[str], home: Path, out: Path, trial: bool) -> int:
+    "Train what isn't done and add it to the record; the command's status if it fails."
+    if not trial:
+        clean_commit()
+    home.mkdir(parents=True, exist_ok=True)
+    record = json.loads(out.read_text("utf-8")) if out.exists() else {"pairs": {}}
+    for name in names:
+        if name in record["pairs"]:
+            continue
+        if status := train(name, home, trial):
+            return status
+        made = json.loads((home / name / "run.json").read_text("utf-8"))
+        facts = {key: made[key] for key in FACTS} | {"shown": shown(home / name)}
+        record["pairs"][name] = facts
+        write_json(out, {"command": "python bench/other_pairs.py", **where(), **record})
     return 0
 
 
@@ -167,24 +134,14 @@ def main(args: list[str] | None = None) -> int:
     p = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    p.add_argument("what", choices=["run", "collect"])
-    p.add_argument(
-        "--only", nargs="+", choices=list(KNOWN), default=list(KNOWN), help="some of the pairs"
-    )
-    p.add_argument("--home", type=Path, default=HOME, help="default: %(default)s")
-    p.add_argument("--out", type=Path, default=RECORD, help="default: %(default)s")
-    p.add_argument(
-        "--trial", action="store_true", help="some seconds, in .run/other-trial; measures nothing"
-    )
+    p.add_argument("names", nargs="*", help=f"of {', '.join(KNOWN)}; none: all")
+    p.add_argument("--home", type=Path, help="default: .run/other-pairs")
+    p.add_argument("--out", type=Path, help="default: book/results/bench/other-pairs.json")
+    p.add_argument("--trial", action="store_true", help="some seconds, in .run/other-trial")
     o = p.parse_args(args)
-    home = ROOT / ".run/other-trial" if o.trial and o.home == HOME else o.home.resolve()
-    if o.what == "collect":
-        return cli.exit_status(
-            lambda: collect(
-                home, home / RECORD.name if o.trial and o.out == RECORD else o.out, o.trial
-            )
-        )
-    return cli.exit_status(lambda: run(o.only, home, o.trial))
+    home = (o.home or ROOT / (".run/other-trial" if o.trial else ".run/other-pairs")).resolve()
+    out = o.out or (home if o.trial else BENCH) / "other-pairs.json"
+    return cli.exit_status(lambda: run(o.names or list(KNOWN), home, out, o.trial))
 
 
 if __name__ == "__main__":

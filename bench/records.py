@@ -9,16 +9,25 @@ already is replaced."""
 import argparse
 import json
 import lzma
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import torch
 from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from transformer_lit.corpora.files import write_atomic  # noqa: E402
+from transformer_lit.equal_cost import MeteredTrainer  # noqa: E402
+from transformer_lit.runs.records import git_commit, hardware_name  # noqa: E402
+from transformer_lit.runtime.devices import resolve_precision  # noqa: E402
 
 RUNS = ROOT / "book/results/runs"
 
@@ -103,6 +112,97 @@ def measure(run: str, **measured) -> None:
     "Something else that was measured of a training that has its line."
     row = rows_of("trainings")[run]
     add_run("trainings", row.pop("run"), row | measured)
+
+
+# A run that is made here -------------------------------------------------------------------------
+
+
+class Dirty(ValueError):
+    "The checkout is not what a commit says."
+
+
+@cache
+def clean_commit() -> str:
+    """The commit of the code that this process has loaded. Raises Dirty if the checkout isn't as it
+    was committed; the tables themselves may have new lines."""
+    status = ["git", "-C", str(ROOT), "status", "--porcelain", "--", ":!book/results/runs"]
+    changed = subprocess.run(status, capture_output=True, text=True)
+    if changed.returncode or changed.stdout:
+        raise Dirty(
+            "a record names the commit that it was made from, and this checkout has changed:"
+            f" {(changed.stdout or changed.stderr).splitlines()[0].strip()}: commit first"
+        )
+    return git_commit().removesuffix("-dirty")
+
+
+class Resumable(MeteredTrainer):
+    """A trainer that counts operations and seconds as chapter 22's does, and has the counts in its
+    checkpoint too."""
+
+    @classmethod
+    def of(cls, run: MeteredTrainer, **more) -> "Resumable":
+        "Take over a prepared run."
+        made = cls.__new__(cls)
+        vars(made).update(vars(run), **more)
+        return made
+
+    def progress(self) -> dict:
+        found = super().progress()
+        counts = "flops", "counted", "timed", "wall", "cpu"
+        found["at"] |= {name: getattr(self, name) for name in counts}
+        return found
+
+
+def where() -> dict:
+    "Machine and torch; Muon's products are in bf16 where the processor has units for it."
+    return {
+        "hardware": hardware_name(),
+        "torch": torch.__version__,
+        "muon": resolve_precision(),
+    }
+
+
+@dataclass
+class Made:
+    "What a run leaves: its line, arrays over sentences, what it said."
+
+    row: dict
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    outputs: list[str] | None = None
+
+
+def make_run(
+    table: str,
+    run: str,
+    facts: Mapping,
+    work: Callable[[Path], Made],
+    home: Path,
+    folder: Path = RUNS,
+    commit: str | None = None,
+) -> dict:
+    """Make a run or go on with it, and add it to its table; returns its line.
+
+    It works in HOME/RUN, which goes when the run is whole. A training that ends in nan has a line
+    with "failed". Raises Dirty unless the tree is clean, filelock.Timeout if another process is at
+    work on this run."""
+    commit, begun, place = commit or clean_commit(), time.time(), home / run
+    place.mkdir(parents=True, exist_ok=True)
+    with FileLock(home / f".{run}.lock", timeout=0):
+        with (place / "commits.txt").open("a", encoding="utf-8") as file:
+            file.write(commit + "\n")
+        try:
+            made = work(place)
+        except ValueError as error:  # chapter 12's trainer stops at nan with these words
+            if "lower the learning rate" not in str(error) or isinstance(error, Dirty):
+                raise
+            made = Made({"failed": str(error)})
+        commits = list(dict.fromkeys((place / "commits.txt").read_text("utf-8").split()))
+        # a run that was gone on with took longer than this call
+        wall = max(time.time() - begun, made.row.get("cpu_seconds", 0.0))
+        row = {**facts, "commits": commits, **where(), "wall_seconds": round(wall, 1), **made.row}
+        add_run(table, run, row, made.arrays, made.outputs, folder=folder)
+        shutil.rmtree(place)
+    return row
 
 
 def main() -> None:

@@ -331,7 +331,7 @@ def test_our_forty_sentences():
 
 
 def test_recorded_scores():
-    path = shipped("results/bench/scores.json")
+    path = shipped("results/tatoeba-fr/scores.json")
     sets = json.loads(path.read_text(encoding="utf-8"))["sets"]
     assert {"tatoeba", "multi30k", "newstest2014", "try-it"} <= set(sets)
     own = sets["try-it"]
@@ -350,7 +350,7 @@ def test_recorded_scores():
 
 def test_neither_length_nor_rarity_explains_the_domain():
     "The page says so of 9 to 11 words and of words seen 100 to 999 times."
-    sets = json.loads(shipped("results/bench/scores.json").read_text(encoding="utf-8"))["sets"]
+    sets = json.loads(shipped("results/tatoeba-fr/scores.json").read_text(encoding="utf-8"))["sets"]
     for by, group in (("by_length", 9), ("by_rarity", 100)):
         home, *away = [
             g["BLEU"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
-import ngrams
+from fair import ngrams
 
 BOS, EOS, A, B = 1, 2, 3, 4  # V = 5 with PAD
 SEEN = [[BOS, A, B, EOS], [BOS, A, A, EOS]]

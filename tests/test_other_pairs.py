@@ -7,6 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import other_pairs
+import records
 
 from transformer_lit.corpora import texts
 from transformer_lit.custom_pair.spaceless import without_spaces
@@ -25,13 +26,10 @@ def test_each_letter_becomes_a_sign_of_its_own():
 
 def test_a_trial_of_the_command_becomes_a_record(tmp_path, capsys):
     home, out = tmp_path / "home", tmp_path / "record.json"
+    typed = ["fr-en", "en-signs", "--trial", "--home", str(home), "--out", str(out)]
     for _ in range(2):  # the second time there is nothing to do
-        assert (
-            other_pairs.main(["run", "--trial", "--home", str(home), "--only", "fr-en", "en-signs"])
-            == 0
-        )
+        assert other_pairs.main(typed) == 0
     assert capsys.readouterr().out.count("test sentences, none of them in training") == 2
-    assert other_pairs.main(["collect", "--trial", "--home", str(home), "--out", str(out)]) == 0
     found = json.loads(out.read_text(encoding="utf-8"))["pairs"]
     assert found["fr-en"]["command"].startswith(
         "transformer-lit train --pairs french.tsv --languages en-fr --reverse"
@@ -62,23 +60,10 @@ def test_kept_answers_are_spread_over_the_whole_test(tmp_path):
     assert other_pairs.shown(tmp_path) == [[*pairs[k], f"answer {k:02}"] for k in range(0, 60, 3)]
 
 
-def test_a_tree_that_no_commit_says_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(other_pairs, "commit", lambda: "a" * 40 + "-dirty")
-    assert (
-        other_pairs.main(["run", "--home", str(tmp_path)]) == 1
-        and "commit first" in capsys.readouterr().err
-    )
-    assert not list(tmp_path.iterdir())
-    (tmp_path / "de-en").mkdir()
-    (tmp_path / "de-en" / "report.md").write_text("", encoding="utf-8")
-    (tmp_path / "de-en" / "run.json").write_text(
-        json.dumps({"commit": "51dd799-dirty"}), encoding="utf-8"
-    )
-    assert (
-        other_pairs.main(["collect", "--home", str(tmp_path), "--out", str(tmp_path / "out.json")])
-        == 1
-    )
-    assert (
-        "a tree that no commit says" in capsys.readouterr().err
-        and not (tmp_path / "out.json").exists()
-    )
+def test_a_changed_tree_is_refused(tmp_path, monkeypatch, capsys):
+    def dirty():
+        raise records.Dirty("commit first")
+
+    monkeypatch.setattr(other_pairs, "clean_commit", dirty)
+    assert other_pairs.main(["--home", str(tmp_path)]) == 1
+    assert "commit first" in capsys.readouterr().err and not list(tmp_path.iterdir())

@@ -1,7 +1,6 @@
 """The ground of "Your own pair": the test stays apart, noise is what it says, compared runs have
-equally many updates, rows travel."""
+equally many updates."""
 
-import json
 import os
 import sys
 from dataclasses import asdict, replace
@@ -11,13 +10,12 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
-import jobs
-import own
-import own_jobs
-from own_jobs import BACK, NOISE, TAG, TRIAL, Job, Scale
+import records
+from own import __main__ as command
+from own import runs as own_jobs
+from own.runs import BACK, DOMAIN, NOISE, TAG, TRIAL, Job, Scale
 
 from transformer_lit.data import sentence_key
-from transformer_lit.evaluation import line_counts
 from transformer_lit.masks import EOS
 
 real_corpora = pytest.mark.skipif(
@@ -30,89 +28,31 @@ def trial(monkeypatch):
     monkeypatch.setattr(own_jobs, "SCALE", TRIAL)
 
 
-# The plan -----------------------------------------------------------------------------------------
+# The names ----------------------------------------------------------------------------------------
 
 
-def planned(guess):
-    found = {}
-    for title, part in own.plan().items():
-        found[title] = []
-        jobs.walk(part, lambda job: found[title].append(job) or guess(job))
-    return found
+def test_a_name_says_all_of_a_run():
+    for name, row in records.rows_of("own").items():
+        job = Job.of(name)
+        assert job.name == name
+        assert asdict(job) == {key: row[key] for key in asdict(job)}
+    for wrong in ("10000-nothing-s1", "many-real-s1", "10000-real"):
+        with pytest.raises(ValueError, match="is no run"):
+            Job.of(wrong)
 
 
-@pytest.mark.parametrize("wins", ["", "dropout=0.1", "layers=4"])
-def test_the_plan_ends_and_names_every_job_once(wins):
-    found = planned(lambda job: {"valid_per_character": 1.0 - 0.5 * (job.change == wins)})
-    every = {job for part in found.values() for job in part}
-    assert len({job.name for job in every}) == len(every) < 150
-    assert all(job.size.layers > 0 and job.size.vocabulary > 260 for job in every)
-    assert list(found)[:5] == [
-        "sizing, 2k",
-        "sizing, 10k",
-        "sizing, 50k",
-        "around 50k",
-        "back-translation, 10k",
-    ]
-    for pairs in (2_000, 10_000, 50_000):
-        assert {job.seed for job in every if job == Job(pairs, seed=job.seed)} == {1, 2, 3}
-        assert len({job.change for job in every if job.pairs == pairs and job.seed == 1}) >= 8
-    if wins == "dropout=0.1":
-        assert all(
-            Job(pairs, seed=seed, change=wins) in every
-            for pairs in (2_000, 10_000, 50_000)
-            for seed in (1, 2, 3)
-        )
-
-
-def test_what_a_text_needs_was_done_before_and_is_compared_with_what_was_done():
-    order = [job for part in planned(own.guess).values() for job in part]
-    first = {job: order.index(job) for job in order}
-    for job in first:
-        kind, _, way = job.text.partition("+")
-        if kind in BACK:
-            assert first[Job(job.pairs, "reverse")] < first[job]
-        if way == "filtered":
-            assert first[replace(job, text=kind)] < first[job]
-        for pairs, text, change, epochs in own.against(
-            (job.pairs, job.text, job.change, job.epochs)
-        )[:1]:
-            assert (
-                job.text in ("general", "shipped")
-                or Job(pairs, text, job.seed, change, epochs) in first
-            ), job
-
-
-def test_nothing_is_trained_without_what_a_rule_does_not_find(trial):
-    def seen(job):
-        rule = {"recall": 0.05 if job.text == "misaligned" else 0.5}
-        return (
-            {"found": {"all rules": rule, "own score": {"recall": 0.5}}}
-            if job.text in NOISE
-            else {}
-        )
-
-    done = []
-    jobs.walk(lambda: own.noise([1]), lambda job: done.append(job.text) or seen(job))
-    assert done == [
-        "real",
-        *NOISE,
-        *(f"{kind}+filtered" for kind in NOISE),
-        *(f"{kind}+cleaned" for kind in NOISE[1:]),
-    ]
+def test_what_a_text_needs():
+    assert Job(40, "greedy+tagged", 2).needs == Job(40, "reverse")
+    assert Job(80, "misaligned+filtered", 2, epochs=1).needs == Job(80, "misaligned", 2, epochs=1)
+    for text in ("real", "reverse", "misaligned", "misaligned+cleaned", *DOMAIN, "shipped"):
+        assert Job(80, text).needs is None
 
 
 def test_a_change_is_one_field():
     changed = Job(10_000, change="dropout=0.4").size
-    assert (
-        changed == replace(Job(10_000).size, dropout=0.4)
-        and Job(10_000, change="layers=4").size.layers == 4
-    )
-    assert (
-        Job(50_000, epochs=4).size.epochs == 4
-        and len(own.changes(2_000)) == 8
-        and "dropout=0.4" not in own.changes(50_000)
-    )
+    assert changed == replace(Job(10_000).size, dropout=0.4)
+    assert Job(10_000, change="layers=4").size.layers == 4
+    assert Job(50_000, epochs=4).size.epochs == 4
 
 
 # The text -----------------------------------------------------------------------------------------
@@ -216,57 +156,14 @@ def test_made_up_text_and_noise_bring_no_more_updates(trial):
     assert own_jobs.updates(Job(80, "mixed", epochs=1)) == short + TRIAL.tune
 
 
-# From rows to the record --------------------------------------------------------------------------
-
-
-def test_the_gain_and_its_interval():
-    said = [f"le chat dort dans la maison {k} fois par jour" for k in range(30)]
-    right = line_counts(said, [[one] for one in said])
-    worse = line_counts(
-        [one.replace("dort", "mange") if k % 3 else one for k, one in enumerate(said)],
-        [[one] for one in said],
-    )
-    assert own.gain([right], [right]) == {"value": 0.0, "low": 0.0, "high": 0.0, "each": [0.0]}
-    one = own.gain([right], [worse])
-    assert 0 < one["low"] < one["value"] < one["high"] and one == own.gain([right], [worse])
-    three = own.gain([right, right, worse], [worse, worse, worse])
-    assert three["value"] == pytest.approx(2 / 3 * one["value"]) and three["each"][2] == 0
-    assert three["low"] < one["low"], "seeds are drawn too"
-
-
-def test_a_dirty_tree_makes_no_row(monkeypatch, tmp_path, capsys):
-    for found in ("", "b" * 40 + "-dirty"):
-        monkeypatch.setattr(own, "commit", lambda: found)
-        assert own.main(["run", "--home", str(tmp_path), "--packed", str(tmp_path / "packed")]) == 1
-        assert "commit first" in capsys.readouterr().err and not (tmp_path / "done").exists()
-
-
-@pytest.mark.parametrize(
-    "change, words",
-    [({"commits": ["a" * 40 + "-dirty"]}, "no commit says"), ({"data": "other"}, "other pairs")],
-)
-def test_rows_that_do_not_belong_together_make_no_record(tmp_path, change, words, capsys):
-    (tmp_path / "done").mkdir()
-    for name, more in (("one", {}), ("two", change)):
-        (tmp_path / f"done/{name}.json").write_text(
-            json.dumps({"commits": ["a" * 40], "data": "d"} | more)
-        )
-    out = tmp_path / "record.json"
-    assert (
-        own.main(
-            [
-                "collect",
-                "--home",
-                str(tmp_path),
-                "--packed",
-                str(tmp_path / "packed"),
-                "--out",
-                str(out),
-            ]
-        )
-        == 1
-    )
-    assert words in capsys.readouterr().err and not out.exists()
+def test_a_changed_tree_makes_no_record(monkeypatch, tmp_path, capsys):
+    records.clean_commit.cache_clear()
+    changed = type("Done", (), {"returncode": 0, "stdout": " M a.py\n", "stderr": ""})
+    monkeypatch.setattr(records.subprocess, "run", lambda *_, **__: changed)
+    monkeypatch.setattr(own_jobs, "given", lambda *_: [])
+    typed = ["2000-real-s1", "--home", str(tmp_path), "--out", str(tmp_path)]
+    assert command.main(typed) == 1
+    assert "commit first" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 # Runs of a second ---------------------------------------------------------------------------------
@@ -287,100 +184,49 @@ MORE = [
     Job(80, "reverse"),
     Job(80, "greedy"),
     Job(100, "general"),
-    *(Job(80, text, epochs=1) for text in ("misaligned+cleaned", *NOISE[1:], *own_jobs.DOMAIN)),
+    *(Job(80, text, epochs=1) for text in ("misaligned+cleaned", *NOISE[1:], *DOMAIN)),
 ]
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    "The command in a trial, twice; its folder, and what was said."
-    top = tmp_path_factory.mktemp("own")
-    return top, runs(top, FEW)
+    "The command in a trial; its folder, and the lines by job."
+    return make(tmp_path_factory.mktemp("own"), FEW)
 
 
-def runs(top, some):
-    "Do these jobs, pack, go on elsewhere from what was packed, collect there."
-    typed = ["--trial", "--packed", str(top / "packed"), "--out", str(top / "record.json")]
+def make(top, some):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own_jobs, "SCALE", TRIAL)
-        patch.setattr(own_jobs, "commit", lambda: "a" * 40)
-        patch.setattr(own, "plan", lambda: {"some": lambda: iter(some)})
-        patch.setattr(jobs, "walk", lambda part, row_for: [row_for(job) for job in part()])
-        for home, what, *most in (
-            ("here", "run", "--most", "2"),
-            ("here", "pack"),
-            ("there", "run"),
-            ("there", "pack"),
-            ("last", "collect"),
-        ):
-            assert own.main([what, "--home", str(top / home), *most, *typed]) == 0
-    return {job: jobs.row_of(job, top / "last") for job in some}
+        names = [job.name for job in some]
+        typed = ["--trial", "--home", str(top / "home"), "--out", str(top)]
+        assert command.main([*names[:2], *typed]) == 0
+        first = (top / "own.jsonl").read_bytes()
+        assert command.main([*names, *typed]) == 0
+        assert (top / "own.jsonl").read_bytes().startswith(first), "what is there isn't done again"
+    rows = records.rows_of("own", top)
+    return top, {job: rows[job.name] for job in some}
 
 
-def test_rows_travel_and_are_collected(ran):
+def test_what_stands_beside_the_lines(ran):
     top, rows = ran
-    assert (
-        all(rows.values())
-        and not list((top / "there/jobs").iterdir())
-        and len(list((top / "there/done").glob("*.json"))) == len(FEW)
-    )
-    first = (top / "here/done" / f"{FEW[0].name}.json").read_bytes()
-    assert (
-        first == (top / "last/done" / f"{FEW[0].name}.json").read_bytes()
-    ), "what was packed isn't done again"
-    record = json.loads((top / "record.json").read_text())
-    assert (
-        record["command"] == "python bench/own.py run"
-        and record["commits"] == ["a" * 40]
-        and len(record["runs"]) == len(FEW)
-    )
-    assert "counts" not in json.dumps(record["runs"]) and not any(
-        "dropped" in run for run in record["runs"]
-    )
-    cells = {(cell["pairs"], cell["text"]): cell for cell in record["cells"]}
-    assert [(one["text"], one["seeds"]) for one in cells[40, "greedy+tagged"]["more_than"]] == [
-        ("real", [1])
-    ]
-    assert [one["text"] for one in cells[80, "misaligned+filtered"]["more_than"]] == [
-        "real",
-        "misaligned",
-    ]
-    assert "more_than" not in cells[40, "real"] and set(cells[80, "real"]["bleu"]) == {
-        "tatoeba",
-        "multi30k",
-    }
-    told = {(run["pairs"], run["text"]): run for run in record["runs"]}
-    assert (
-        all(0 <= told[key]["repeats"] < 1 for key in ((40, "real"), (80, "misaligned")))
-        and "repeats" not in told[40, "reverse"]
-    )
-    assert len(told[40, "reverse"]["shown"]) == 20 and all(
-        len(one) == 3 for one in told[40, "reverse"]["shown"]
-    )
-    assert told[40, "reverse"]["in_test"] == [0, 0]
-
-
-def test_answers_beside_a_row(trial, tmp_path):
-    "Repeated sentences are counted; answers to other sentences are refused."
-    t = own_jobs.texts(TRIAL)
-    english = t.tests["tatoeba"][0]
-    row = asdict(Job(40)) | {"data": t.digest}
-    assert own.beside(row, tmp_path) == {}
-    (tmp_path / "done").mkdir()
-    path = tmp_path / "done" / f"{Job(40).name}.txt"
-    path.write_text(
-        "".join(f"{line}\n" for line in ["Non.", *english[1:3], *["Oui."] * (len(english) - 3)]),
-        "utf-8",
-    )
-    assert own.beside(row, tmp_path) == {"repeats": 2 / len(english)}
-    with pytest.raises(ValueError, match="other pairs"):
-        own.beside(row | {"data": "another"}, tmp_path)
+    kept = records.arrays_of("own", top)
+    assert set(rows) == set(map(Job.of, records.rows_of("own", top)))
+    assert not any((top / "home" / job.name).exists() for job in FEW)
+    assert not [name for name in kept if name.partition("/")[0] not in {job.name for job in rows}]
+    assert len(records.outputs_of("own", Job(40).name, top)) == TRIAL.held
+    reverse = rows[Job(40, "reverse")]
+    lines = records.outputs_of("own", Job(40, "reverse").name, top)
+    assert len(lines) == reverse["monolingual"] and all(line.count("\t") == 1 for line in lines)
+    assert len(reverse["shown"]) == 20 and all(len(one) == 3 for one in reverse["shown"])
+    assert reverse["in_test"] == [0, 0] and "repeats" not in reverse
+    assert all(0 <= rows[job]["repeats"] < 1 for job in (Job(40), Job(80, "misaligned", epochs=1)))
 
 
 def test_a_row_has_all_that_is_reported(ran):
-    _, rows = ran
+    top, rows = ran
+    kept = records.arrays_of("own", top)
     for job, row in rows.items():
-        assert row["commits"] == ["a" * 40] and row["size"]["pairs"] == job.pairs
+        assert row["commits"] and row["size"]["pairs"] == job.pairs
         assert (
             row["tokens"] > 0
             and row["cpu_seconds"] > 0
@@ -391,7 +237,7 @@ def test_a_row_has_all_that_is_reported(ran):
             assert row["steps"] == row["curve"][-1][0] and row["best_step"] <= row["steps"]
         assert row["recipe"]["training"]["seed"] == 1 and row["hardware"] and row["muon"]
         for test in row["tests"].values():
-            assert len(test["counts"]) == TRIAL.held and len(test["sha256"]) == 64
+            assert test["sentences"] == TRIAL.held and len(test["sha256"]) == 64
             assert all(
                 "version:" in test[refs][name]["signature"]
                 for refs in ("first", "all")
@@ -415,13 +261,13 @@ def test_a_row_has_all_that_is_reported(ran):
     assert noisy["steps"] == rows[FEW[3]]["steps"] == filtered["steps"]
     assert (
         set(noisy["found"]) == {"copied", "lopsided", "languages", "all rules", "own score"}
-        and len(noisy["dropped"]) == 8
+        and len(kept[f"{FEW[4].name}/dropped"]) == 8
     )
     assert filtered["train_pairs"] == 80
     ours = rows[FEW[6]]
     assert (
         ours["train_pairs"] == 46_000
-        and ours["record"] == "results/pocket/run.json"
+        and ours["record"] == "pocket"
         and len(ours["shown"]) == TRIAL.held
     )
     assert (
@@ -434,7 +280,7 @@ def test_the_weights_of_the_least_loss_are_tested(trial, tmp_path, monkeypatch):
     "Where the loss only rises, those of the first look; what the last ones say is kept too."
     losses = iter((1.0, 2.0))
     monkeypatch.setattr(own_jobs, "validation_loss", lambda *_: next(losses))
-    row, _ = own_jobs.work(Job(40), tmp_path, tmp_path / "job")
+    row = own_jobs.work(Job(40), tmp_path, tmp_path / "job", tmp_path).row
     assert (
         row["best_step"] == row["curve"][0][0] < row["steps"]
         and row["valid_loss"] == 1.0
@@ -445,11 +291,9 @@ def test_the_weights_of_the_least_loss_are_tested(trial, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_every_kind_of_job(tmp_path):
-    rows = runs(tmp_path, FEW + MORE)
-    assert all(rows.values()) and {row["data"] for row in rows.values()} == {rows[FEW[0]]["data"]}
-    cells = {
-        (cell["pairs"], cell["text"]): cell
-        for cell in json.loads((tmp_path / "record.json").read_text())["cells"]
-    }
-    for text in own_jobs.DOMAIN:
-        assert set(cells[80, text]["more_than"][0]) > {"tatoeba", "multi30k"}
+    top, rows = make(tmp_path, FEW + MORE)
+    assert {row["data"] for row in rows.values()} == {rows[FEW[0]]["data"]}
+    kept = records.arrays_of("own", top)
+    for text in DOMAIN:
+        name = Job(80, text, epochs=1).name
+        assert {f"{name}/bleu/{test}" for test in ("tatoeba", "multi30k")} <= set(kept)

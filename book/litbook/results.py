@@ -17,15 +17,13 @@ from IPython import get_ipython
 
 from litbook import figures
 from litbook.commands import typed_today
+from litbook.search import FULL, SEARCH, SEARCH_SEEDS, SEEDS, search, walk
 from transformer_lit.corpora.files import shipped
 from transformer_lit.data import sentence_key, tidy
-from transformer_lit.equal_cost import SCALES, difference, gap_of
+from transformer_lit.equal_cost import Setting, difference, gap_of
 from transformer_lit.evaluation import bleu_of
 
-Setting = tuple[float, float]  # peak of the learning rate, share of the warm-up
 Band = tuple[list, list[float], list[float], list[float]]  # places; mean, lowest, highest
-SEEDS, SEARCH_SEEDS = SCALES["tatoeba"].seeds, SCALES["tatoeba"].search_seeds
-FULL, SEARCH = 2_000_000, {"tatoeba": 500_000, "pocket": 300_000}  # target tokens
 SETTING = ["peak", "warmup"]
 
 
@@ -125,20 +123,39 @@ def read(runs: pd.DataFrame) -> pd.DataFrame:
     return runs
 
 
+@cache
+def search_names(ground: str, design: str) -> frozenset[str]:
+    "The runs that a search makes, walked through what is recorded."
+    runs = select(design, ground, seed=SEARCH_SEEDS)
+    key = ["budget", "peak", "warmup", "seed"]
+    kept = dict(zip(map(tuple, runs[key].values), zip(runs.run, runs.valid_loss.fillna(np.inf))))
+    made = set()
+
+    def loss_of(trial):
+        made.add(kept[trial][0])
+        return kept[trial][1]
+
+    walk(search(ground), loss_of)
+    return frozenset(made)
+
+
 def commands(names: Iterable[str]) -> list[str]:
     """What to type for these runs. A search is one command, and runs that differ in the seed alone
     are one: a shell expands the braces."""
     searches, found = set(), {}
     for name in sorted(names):
         start, _, seed = name.rpartition("-s")
-        if int(seed) in SEARCH_SEEDS and f"-{2 * FULL // 1000}k-" not in name:
+        if int(seed) in SEARCH_SEEDS:
             ground, design = re.match(r"(\w+)-(.+)-\d+k-p", start).groups()
-            searches.add(f"python bench/fair --ground {ground} --search {design}")
-        else:
-            found.setdefault(start, []).append(seed)
+            if name in search_names(ground, design):
+                where = f" --ground {ground}" * (ground != "tatoeba")
+                searches.add(f"python bench/fair --search {design}{where}")
+                continue
+        found.setdefault(start, []).append(seed)
     return sorted(searches) + [
-        f"python bench/fair {start}-s" + ("{%s}" % ",".join(s) if len(s) > 1 else s[0])
-        for start, s in found.items()
+        f"python bench/{'own' if start[0].isdigit() else 'fair'} {start}-s"
+        + ("{%s}" % ",".join(seeds) if len(seeds) > 1 else seeds[0])
+        for start, seeds in found.items()
     ]
 
 
@@ -217,9 +234,7 @@ def by_budget(design: str, ground: str = "tatoeba") -> dict[int, pd.DataFrame]:
         for budget, runs in select(design, ground, seed=SEEDS).groupby("budget")
         if budget != FULL
     }
-    found = {budget: read(runs) for budget, runs in found.items()} | {
-        FULL: results(design, ground)
-    }
+    found = {budget: read(runs) for budget, runs in found.items()} | {FULL: results(design, ground)}
     return dict(sorted(found.items()))
 
 
@@ -295,7 +310,7 @@ def gap_between(column: str, ours: tuple[str, ...], theirs: tuple[str, ...]) -> 
 
 
 def gap(ours: pd.DataFrame, theirs: pd.DataFrame, column: str = "losses") -> dict:
-    'What the runs of one design have more than those of another: nats per token, or "counts": BLEU.'
+    "What some runs have more than others with the same seeds: nats per token or, counts, BLEU."
     return gap_between(column, tuple(ours.run), tuple(theirs.run))
 
 

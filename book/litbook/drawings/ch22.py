@@ -201,9 +201,7 @@ def measured_rows(
         loss, bleu = gap_texts(row["runs"], theirs)
         rows.append(
             {
-                "as many": (
-                    f"{kind} ({row['budget'] / 1e6:.2f}M{' tokens' * (kind != 'tokens')})"
-                ),
+                "as many": (f"{kind} ({row['budget'] / 1e6:.2f}M{' tokens' * (kind != 'tokens')})"),
                 **{of: f"{row[of]:.2f}" for of in ("operations", "seconds")},
                 **({"by the runs' clocks": f"{row['cpu']:.2f}"} if name in AGAINST else {}),
                 "loss": loss,
@@ -348,12 +346,11 @@ def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
     lines = {}
     for name in names:
         groups = [
-            rows
-            for rows in zip(*recorded.results(name).by_length)
-            if rows[0]["sentences"] >= least
+            rows for rows in zip(*recorded.results(name).by_length) if rows[0]["sentences"] >= least
         ]
         lines[name] = recorded.band(
-            [rows[0]["group"] for rows in groups], [[row["BLEU"] for row in rows] for rows in groups]
+            [rows[0]["group"] for rows in groups],
+            [[row["BLEU"] for row in rows] for rows in groups],
         )
     lines = titled(lines)
     *others, last = lines

@@ -1,0 +1,88 @@
+"""What the target alone gives away: unigram, bigram and trigram, interpolated after Witten and Bell
+(1991).
+
+A translator that predicts French worse than a trigram that never saw the English hasn't learnt to
+translate yet. So these three lines stand in every table and figure of losses. They count on the
+same batches, in the same vocabulary, as the models, and are measured on the same held-out pairs, in
+nats per target token:
+
+    p_0(w)     = 1 / V
+    p_n(w | h) = (c(h w) + t(h) p_n-1(w | h')) / (c(h) + t(h))
+
+h is the n - 1 tokens before w, and h' is h without its first one. c counts, t(h) is how many
+different tokens stood after h. After an h that was never seen p_n is p_n-1. EOS is a token like any
+other; BOS is read and never predicted."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+NAMES = ("unigram", "bigram", "trigram")
+
+
+class WittenBell:
+    """Counts of all runs of up to `order` tokens, 2 or more, in sentences of ids, each with BOS
+    first and EOS last."""
+
+    def __init__(self, sentences: Iterable[Sequence[int]], vocabulary: int, order: int = 3):
+        self.vocabulary, self.order = vocabulary, order
+        self.runs: Counter = Counter()  # (*h, w) -> c(h w)
+        for ids in sentences:
+            ids = self.padded(ids)
+            for n in range(1, order + 1):
+                self.runs.update(
+                    zip(*(ids[order - 1 - k : len(ids) - k] for k in reversed(range(n))))
+                )
+        self.after: Counter = Counter()  # h -> c(h)
+        self.kinds: Counter = Counter()  # h -> t(h)
+        for run, count in self.runs.items():
+            self.after[run[:-1]] += count
+            self.kinds[run[:-1]] += 1
+
+    def padded(self, ids: Sequence[int]) -> list[int]:
+        "BOS as often as the longest h needs it."
+        return [ids[0]] * (self.order - 2) + list(ids)
+
+    def probabilities(self, past: tuple, word: int) -> list[float]:
+        "p_1 to p_order of `word` after `past`, which has order - 1 tokens."
+        found, p = [], 1 / self.vocabulary
+        for n in range(self.order):
+            h = past[len(past) - n :]
+            if h in self.after:
+                kinds = self.kinds[h]
+                p = (self.runs.get((*h, word), 0) + kinds * p) / (self.after[h] + kinds)
+            found.append(p)
+        return found
+
+    def losses(self, ids: Sequence[int]) -> list[float]:
+        "Nats of one sentence, added up over its tokens: by p_1, ..., by p_order."
+        ids, before = self.padded(ids), self.order - 1
+        total = [0.0] * self.order
+        for at in range(before, len(ids)):
+            for n, p in enumerate(self.probabilities(tuple(ids[at - before : at]), ids[at])):
+                total[n] -= math.log(p)
+        return total
+
+
+def lines(seen: Iterable[Sequence[int]], held: Sequence[Sequence[int]], vocabulary: int) -> dict:
+    """unigram, bigram, trigram -> {"loss": nats per token, "sentences": nats of each sentence}.
+
+    seen, held: targets, BOS first. A target counts once for each pair that has it, however many
+    epochs there were."""
+    model = WittenBell(seen, vocabulary)
+    rows, tokens = [model.losses(ids) for ids in held], sum(len(ids) - 1 for ids in held)
+    return {
+        name: {
+            "loss": sum(row[n] for row in rows) / tokens,
+            "sentences": [row[n] for row in rows],
+        }
+        for n, name in enumerate(NAMES)
+    }
+
+
+def targets(pairs: Sequence[tuple], batches: Iterable[Sequence[int]] | None = None) -> list:
+    "The targets of all pairs, or of those in `batches`, each pair once."
+    chosen = (
+        range(len(pairs)) if batches is None else sorted({i for batch in batches for i in batch})
+    )
+    return [pairs[i][1] for i in chosen]

@@ -1,0 +1,387 @@
+"""One run of the comparisons: a training with its scores, the losses of n-grams, the clock, or
+chapter 26's families.
+
+A training is chapter 22's run (`training_for`) in a folder, so that a stop loses nothing: it goes
+on from its checkpoint and ends with the same losses, bit by bit. Its line has the loss on all
+validation pairs, by which the search chooses, and, for the seeds that count, what is reported: the
+loss of each test sentence, BLEU and chrF with signatures, what was said."""
+
+import hashlib
+import json
+import math
+import re
+import statistics
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import records
+import torch
+from fair import families, ngrams
+from records import Made, Resumable
+
+from litbook import word_maps
+from litbook.search import FULL, SEARCH, SEARCH_SEEDS
+from transformer_lit import decoder_only, equal_cost, rnn, since_2017
+from transformer_lit.equal_cost import (
+    SCALES,
+    Design,
+    Ground,
+    MeteredTrainer,
+    Scale,
+    batches_for,
+    cost,
+    count_parameters,
+    fit_size,
+    ground,
+    labels,
+    score,
+    training_for,
+)
+from transformer_lit.evaluation import line_counts, scores
+from transformer_lit.loss import shift_right
+from transformer_lit.masks import PAD
+from transformer_lit.model import Transformer, TransformerConfig
+from transformer_lit.pocket import load_pocket
+from transformer_lit.runs.run import fingerprint
+from transformer_lit.tokens import Subwords
+from transformer_lit.training import PairBatches, collate, token_batches, validation_loss
+
+# Where --------------------------------------------------------------------------------------------
+
+GROUNDS: dict[str, Scale] = SCALES | {
+    "pocket": replace(SCALES["pocket"], tokens=FULL, search=SEARCH["pocket"])
+}
+# thousands of target tokens
+LOOKS = [
+    *(25, 50, 100, 150, 200, 300, 400, 500, 700, 1000, 1300, 1650),
+    *(2000, 2500, 3000, 3500, 4000, 5000, 6000),
+]
+LOOK_PAIRS = 600
+
+
+@dataclass
+class Field(Ground):
+    "Chapter 22's text of a ground, and the digest of all its pairs."
+
+    digest: str
+
+
+@cache
+def field_of(name: str, longest: int = 100) -> Field:
+    """The text of a ground in ids. Its digest covers every pair, so that records tell whether they
+    belong together."""
+    text = ground(GROUNDS[name].corpus, longest)
+    valid = [pair for pair in text.valid if max(map(len, pair)) <= longest]
+    return Field(
+        **vars(text) | {"valid": valid, "digest": fingerprint([*text.train, *valid, *text.test])}
+    )
+
+
+# Who ----------------------------------------------------------------------------------------------
+
+
+def build_untied(vocab: int, sizes: dict, parameters: int) -> Transformer:
+    """Three matrices of embeddings where the others have one. At the same number of parameters that
+    leaves narrower layers."""
+
+    def of(d_model: int, d_ff: int) -> Transformer:
+        model = Transformer(
+            TransformerConfig(vocab, **sizes | dict(d_model=d_model, d_ff=d_ff, tied=False))
+        )
+        torch.nn.init.ones_(model.decoder.norm.weight)
+        return model
+
+    least = sizes["d_ff"] // sizes["d_model"]
+    for d_model in range(
+        sizes["d_model"], 0, -2 * sizes["n_heads"]
+    ):  # the widest that leaves a feed-forward its share
+        with torch.device("meta"):
+            fits = count_parameters(of(d_model, least * d_model)) <= parameters
+        if fits:
+            return of(
+                d_model, fit_size(partial(of, d_model), parameters, range(8, 4 * sizes["d_ff"], 8))
+            )
+    raise ValueError(f"{parameters} parameters are too few for untied embeddings of {vocab} tokens")
+
+
+def without_order(design: Design) -> Design:
+    """The same, but the words of each source come sorted by number: a bag. EOS and pads have the
+    lowest numbers, so they stay last."""
+
+    def build(vocab: int, sizes: dict, parameters: int) -> torch.nn.Module:
+        model = design.build(vocab, sizes, parameters)
+        read = model.encode
+        model.encode = lambda source: read(source.sort(1, descending=True).values)
+        return model
+
+    return replace(design, build=build)
+
+
+UNORDERED = {name: f"{name}-unordered" for name in ("rnn-attention", "transformer")}
+COMPETITORS: dict[str, Design] = {
+    **equal_cost.DESIGNS,
+    **rnn.DESIGNS,
+    **decoder_only.DESIGNS,
+    **since_2017.DESIGNS,
+}
+DESIGNS: dict[str, Design] = (
+    COMPETITORS
+    | {"untied": Design(build_untied)}
+    | {bag: without_order(COMPETITORS[name]) for name, bag in UNORDERED.items()}
+)
+TIMED = [name for name in DESIGNS if name not in UNORDERED.values()]  # by the clock, in turns
+
+
+# What ---------------------------------------------------------------------------------------------
+
+
+KINDS = "ngrams", "clock", "families"
+NAME = r"(tatoeba|pocket)-(.+)-(\d+)(k?)-p([\d.e-]+?)(?:-w([\d.]+))?-s(\d+)"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training; or of the kind "ngrams", "clock" or "families", which have no design; tokens of
+    the last are steps. Its name says all of it."""
+
+    kind: str
+    ground: str
+    design: str = ""
+    tokens: int = 0
+    peak: float = 0.0
+    warmup: float = 0.0  # share of the steps
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        if self.kind != "train":
+            return f"{self.ground}-{self.kind}-{self.tokens}-p{self.peak:g}-s{self.seed}"
+        return (
+            f"{self.ground}-{self.design}-{self.tokens // 1000}k-p{self.peak:g}"
+            f"-w{self.warmup:g}-s{self.seed}"
+        )
+
+    @classmethod
+    def of(cls, name: str) -> "Job":
+        "The run with this name. ValueError if none has it."
+        found = re.fullmatch(NAME, name)
+        if not found:
+            raise ValueError(f"{name} is no run: as tatoeba-transformer-2000k-p0.012-w0.6-s1")
+        place, design, tokens, thousands, peak, warmup, seed = found.groups()
+        kind = design if design in KINDS and not warmup else "train"
+        if kind == "train" and design not in DESIGNS:
+            raise ValueError(f"no design is called {design}: {', '.join(DESIGNS)}")
+        tokens = int(tokens) * (1000 if thousands else 1)
+        return cls(
+            kind,
+            place,
+            design if kind == "train" else "",
+            tokens,
+            float(peak),
+            float(warmup or 0),
+            int(seed),
+        )
+
+    @property
+    def counts(self) -> bool:
+        "Is it a result, or does it only choose a setting?"
+        return self.seed not in SEARCH_SEEDS
+
+
+# A training ---------------------------------------------------------------------------------------
+
+
+class OneEpoch(PairBatches):
+    "A run's batches as one epoch. It draws no random numbers, so a run can go on in the middle."
+
+    def __init__(self, pairs: list, run: MeteredTrainer, batches: list[list[int]]):
+        super().__init__(pairs, run.config, steps=len(batches))
+        self.batches = batches
+
+    def epoch(self, n: int) -> list[list[int]]:
+        return self.batches
+
+
+def look_steps(pairs: list, batches: list) -> list[int]:
+    "The first step at which each of LOOKS is reached, and the last step."
+    count = list(accumulate(labels(pairs, batch) for batch in batches))
+    found = {
+        next(step for step, n in enumerate(count, 1) if n >= 1000 * look)
+        for look in LOOKS
+        if 1000 * look <= count[-1]
+    }
+    return sorted(found | {len(batches)})
+
+
+def without_source(pairs: list) -> list:
+    """Each target with another's source, half the list away: neighbours may share one. The loss
+    rises by what the right one is worth."""
+    half = len(pairs) // 2
+    return [(other, target) for (_, target), (other, _) in zip(pairs, pairs[half:] + pairs[:half])]
+
+
+@torch.no_grad()
+def sentence_losses(model: torch.nn.Module, pairs: list) -> list[float]:
+    "Nats of each target, added up over its tokens."
+    model.eval()
+    found = [0.0] * len(pairs)
+    for batch in token_batches(pairs, 4096):
+        source, target = collate([pairs[i] for i in batch])
+        read, say = shift_right(target)  # two of (n, T)
+        nats = -model(source, read).log_softmax(-1).gather(-1, say[..., None])[..., 0]
+        for i, value in zip(batch, nats.masked_fill(say == PAD, 0.0).sum(1).tolist()):
+            found[i] = value
+    return found
+
+
+ATTENDS = "transformer", "2017", "rnn-attention"  # on pocket, their words are aligned
+
+
+@torch.no_grad()
+def alignment_error(model: torch.nn.Module, tokens: Subwords) -> float:
+    """Chapter 23's: of the map of cross-attention that aligns best on validation pairs, the error
+    on test pairs. The pocket corpus knows the links."""
+    model.eval()
+    parts = load_pocket()
+    chosen, tested = parts["valid"][:100], parts["test"][:200]
+    weights = getattr(model, "alignment", None) or word_maps.cross_weights(model)
+    return word_maps.best_map(
+        word_maps.maps_of(weights, chosen, tokens),
+        chosen,
+        word_maps.maps_of(weights, tested, tokens),
+        tested,
+    )[1]
+
+
+def train(job: Job, folder: Path) -> tuple[Resumable, Field]:
+    "The finished run, begun or gone on with in `folder`. ValueError if the loss is nan."
+    field, scale = field_of(job.ground), replace(GROUNDS[job.ground], tokens=job.tokens)
+    batches = batches_for(field.train, scale.max_tokens, job.tokens, job.seed)
+    design = replace(DESIGNS[job.design], warmup=job.warmup)
+    prepared = training_for(design, scale, len(field.tokens), job.peak, len(batches), job.seed)
+    run = Resumable.of(
+        prepared,
+        folder=folder,
+        every=max(2, len(batches) // 6),
+        plan={**asdict(job), "scale": asdict(scale), "data": field.digest, **records.where()},
+    )
+    run.config.checkpoint_every = 200
+    at, held = set(look_steps(field.train, batches)), field.valid[:LOOK_PAIRS]
+
+    def look(run: Resumable) -> dict | None:
+        if run.step in at:
+            found = {
+                "valid": validation_loss(run.model, held),
+                "other": validation_loss(run.model, without_source(held)),
+                "cpu": round(run.cpu, 2),
+            }
+            if job.ground == "pocket" and job.counts and job.design in ATTENDS:
+                found["alignment"] = alignment_error(run.model, field.tokens)
+            return found
+
+    run.fit(OneEpoch(field.train, run, batches), on_step=look)
+    run.model.eval()
+    return run, field
+
+
+def train_and_score(job: Job, folder: Path) -> Made:
+    "A training and, for the seeds that count, its scores."
+    run, field = train(job, folder)
+    steps = [entry["loss"] for entry in run.log if entry["kind"] == "step"]
+    looks = [entry for entry in run.log if "valid" in entry]
+    row = {
+        "steps": run.step,
+        **cost(run),
+        "valid_loss": validation_loss(run.model, field.valid),
+        "data": field.digest,
+        "losses_sha256": hashlib.sha256(json.dumps(steps).encode()).hexdigest(),
+        "curve": [[look[key] for key in ("tokens", "cpu", "valid", "other")] for look in looks],
+    }
+    if not job.counts:
+        return Made(row)
+    if links := [[look["tokens"], look["alignment"]] for look in looks if "alignment" in look]:
+        row["alignment"] = links
+    nats = sentence_losses(run.model, field.test)
+    found, said = score(run.model, field)
+    row |= found | {
+        "chrf": scores(said, field.references)[1],
+        "test_loss": sum(nats) / sum(len(t) - 1 for _, t in field.test),
+    }
+    counts = np.array(line_counts(said, field.references), np.uint16)
+    return Made(row, {"losses": np.array(nats, np.float32), "bleu": counts}, said)
+
+
+# N-grams and the clock ----------------------------------------------------------------------------
+
+
+def count_ngrams(job: Job) -> Made:
+    "Losses of the three n-grams that counted on the batches of a run with that budget and seed."
+    field, scale = field_of(job.ground), GROUNDS[job.ground]
+    seen = ngrams.targets(
+        field.train, batches_for(field.train, scale.max_tokens, job.tokens, job.seed)
+    )
+    found = {
+        part: ngrams.lines(seen, ngrams.targets(pairs), len(field.tokens))
+        for part, pairs in (("valid", field.valid), ("test", field.test))
+    }
+    row = {
+        part: {name: line["loss"] for name, line in lines.items()} for part, lines in found.items()
+    }
+    arrays = {
+        f"losses/{name}": np.array(line["sentences"], np.float32)
+        for name, line in found["test"].items()
+    }
+    arrays["tokens"] = np.array([len(target) - 1 for _, target in field.test], np.uint16)
+    return Made(row | {"pairs": len(seen), "data": field.digest}, arrays)
+
+
+def clock(job: Job, rounds: int = 30) -> Made:
+    """Processor seconds per target token of each design, steps interleaved: in each round every
+    design takes the same batch."""
+    field, scale = field_of(job.ground), GROUNDS[job.ground]
+    batches = batches_for(field.train, scale.max_tokens, 10**5, 1)[: rounds + 2]
+    runs = {
+        name: training_for(DESIGNS[name], scale, len(field.tokens), 1e-4, 1000, 1) for name in TIMED
+    }
+    spent: dict[str, list] = {name: [] for name in TIMED}
+    for batch in batches:
+        source, target = collate([field.train[i] for i in batch])
+        for name, run in runs.items():
+            run.every, before = 10**9, (run.cpu, run.wall)
+            run.model.train()
+            run.train_step(source, target)
+            count = labels(field.train, batch)
+            spent[name].append(((run.cpu - before[0]) / count, (run.wall - before[1]) / count))
+    timed = {name: list(zip(*rows[2:])) for name, rows in spent.items()}  # the first two warm up
+    seconds = {
+        key: {name: statistics.median(clocks[k]) for name, clocks in timed.items()}
+        for k, key in enumerate(("cpu_seconds_per_token", "seconds_per_token"))
+    }
+    return Made({"rounds": rounds, "data": field.digest, **seconds})
+
+
+# All alike ----------------------------------------------------------------------------------------
+
+
+def loss_of(row: dict) -> float:
+    "The loss by which the search chooses; infinite for a run that didn't train."
+    loss = row.get("valid_loss", math.inf)
+    return loss if math.isfinite(loss) else math.inf
+
+
+def make(job: Job, home: Path, folder: Path = records.RUNS) -> dict:
+    "Make a run or go on with it; returns its line. What a table has already is only read."
+
+    def work(place: Path) -> Made:
+        if job.kind == "train":
+            return train_and_score(job, place)
+        if job.kind == "families":
+            return Made(*families.run(job.tokens, job.seed, job.peak))
+        return {"ngrams": count_ngrams, "clock": clock}[job.kind](job)
+
+    known = records.rows_of(job.ground, folder).get(job.name)
+    facts = asdict(job) | {"budget": job.tokens}
+    return known or records.make_run(job.ground, job.name, facts, work, home, folder)

@@ -1,0 +1,78 @@
+"""The runs of "Your own pair": how to train on few pairs, what back-translation, noise and another
+domain do. On one thread.
+
+    python bench/own 10000-real-s1                   # real pairs, what becomes of them, seed
+    python bench/own 10000-greedy+tagged-s{1,2,3}    # the shell writes three names
+    python bench/own 2000-real-dropout=0.4-s1        # one change of the row of the sizing table
+    python bench/own 50000-misaligned+filtered-e4-s1 # four epochs
+    python bench/own --trial 40-real-s1              # the pocket corpus at sizes of a second
+
+English to French, from Tatoeba. Subsets are nested: the first 2,000, 10,000, ... pairs in one
+order. The test is 1,000 sentences whose English is in no training text, but for what a reverse
+model happened to write (its line counts it), and whose French is in no monolingual text; validation
+has 1,000 pairs. Weights are those of the least validation loss at the end of an epoch, and where it
+isn't the last epoch, a run on real pairs is scored at its end too. A seed is the training's, for
+weights, order and dropout. Runs that are compared have equally many updates, but for changes of the
+vocabulary or the batch, which have equally many epochs, and for captions.
+
+Back-translation: monolingual French, 4 sentences for each pair, through a reverse model of seed 1.
+Greedily, with and without a tag (Caswell et al. 2019), and sampled: that costs no more than greedy,
+a beam costs four times as much, and Edunov et al. (2018) found sampling better with much text and
+worse with little. At 50,000 pairs only greedy. Noise: after Khayrallah and Koehn (2018) a tenth of
+the clean pairs' number is ADDED. Own score: the worst tenth by the mean log-probability of the
+model that trained on it. Domain: 10,000 captions mixed in; or 500 more updates on them alone, at a
+quarter of the rate; or captions alone.
+
+150,000 pairs is the book's own translator as it comes along, in 8 bits, which has this row's recipe
+and one seed; 1M pairs see 4M target tokens, an eighth of an epoch, and are mostly law and manuals.
+
+Each run becomes a line of book/results/runs/own.jsonl and names its commit, so the checkout must be
+clean but for these tables; a run that is there already is only read, and what a run needs (a
+reverse model's text, another model's score) is made before it. Checkpoints are under .run/own. It
+stops at Ctrl-C or SIGTERM after the step that it is in, and the same command goes on. Needs
+$TRANSFORMER_LIT_DATA or a download, and `general` only for 1M pairs."""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "book"), str(ROOT / "bench")]
+import torch  # noqa: E402
+from own import runs  # noqa: E402
+from records import RUNS  # noqa: E402
+
+from transformer_lit.cli import exit_status  # noqa: E402
+
+
+def main(args: list[str] | None = None) -> int:
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument("names", nargs="+", metavar="NAME", help="runs by their names")
+    p.add_argument("--home", type=Path, help="default: .run/own")
+    p.add_argument("--out", type=Path, help="default: book/results/runs")
+    p.add_argument("--trial", action="store_true", help="some seconds, in .run/own-trial")
+    o = p.parse_args(args)
+    home = o.home or ROOT / (".run/own-trial" if o.trial else ".run/own")
+    if o.trial:
+        runs.SCALE = runs.TRIAL
+
+    def work() -> int:
+        torch.set_num_threads(1)
+        for job in map(runs.Job.of, o.names):
+            print(f"{time.strftime('%H:%M:%S')} {job.name}", flush=True)
+            row = runs.make(job, home, o.out or (home if o.trial else RUNS))
+            scores = [key for key in ("valid_per_character", "bleu") if key in row]
+            print("        ", *(f"{key} {row[key]:.3f}" for key in scores), flush=True)
+        return 0
+
+    return exit_status(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""Recorded runs as tables: what readers give, intervals by hand, and commands below everything that
+a page makes of them."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+import records
+
+from litbook import figures, results
+from transformer_lit.evaluation import line_counts
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["22", "23", "24", "25", "26", "94", "96"]
+
+
+@pytest.mark.parametrize("table", ["tatoeba", "pocket", "own"])
+def test_a_table_is_whole(table):
+    runs, kept = results.load_runs(table), results.load_sentences(table)
+    assert runs.run.is_unique and {name.partition("/")[0] for name in kept.files} <= set(runs.run)
+    assert all(len(c) == 40 for commits in runs.commits for c in commits), "a commit is cut short"
+    assert runs.data.dropna().nunique() == 1, "runs of one table belong to one text"
+    if table != "own":
+        scored = runs[runs.bleu.notna()]
+        assert scored.losses.notna().all() or table == "tatoeba"
+        assert {len(counts) for counts in scored.counts} == {scored.lines.iloc[0]}
+
+
+def test_runs_that_count_have_one_setting_and_all_seeds():
+    for ground in results.SEARCH:
+        for design in results.designs(ground):
+            runs = results.results(design, ground)
+            assert list(runs.seed) == list(results.SEEDS) and len(runs.losses.dropna()) == 3
+            assert {tuple(x) for x in runs[results.SETTING].values} == {
+                results.choice(design, ground)
+            }
+            assert list(results.by_budget(design, ground)) == sorted(
+                results.by_budget(design, ground)
+            )
+
+
+def test_a_difference_in_bleu_by_hand():
+    said = [f"le chat dort dans la maison {k} fois par jour" for k in range(30)]
+    right = line_counts(said, [[one] for one in said])
+    mixed = [one.replace("dort", "mange") if k % 3 else one for k, one in enumerate(said)]
+    worse = line_counts(mixed, [[one] for one in said])
+    same = results.bleu_difference([right], [right])
+    assert same["value"] == same["low"] == same["high"] == 0 and not same["decided"]
+    one = results.bleu_difference([right], [worse])
+    assert 0 < one["low"] < one["value"] < one["high"] and not one["decided"], "one seed"
+    three = results.bleu_difference([right, right, worse], [worse] * 3)
+    assert three["value"] == pytest.approx(2 / 3 * one["value"]) and three["each"][2] == 0
+    assert three["low"] < one["low"], "seeds are drawn too"
+    assert not three["decided"] and results.bleu_difference([right] * 3, [worse] * 3)["decided"]
+
+
+def test_texts():
+    gap = {"value": -0.1234, "low": -0.2, "high": 0.01, "decided": False}
+    assert results.gap_text(gap) == "-0.123 [-0.200, +0.010], undecided"
+    assert results.gap_text(gap, 1, verdict=False) == "-0.1 [-0.2, +0.0]"
+    assert results.over_seeds([1.0, 2.0]) == "1.50 (1.00 to 2.00)"
+    assert results.over_seeds([1.0]) == "1.00"
+    assert results.ngrams_text({"trigram": 3.0}).endswith("alone: trigram 3.00.")
+
+
+def test_commands_name_every_run_once():
+    names = [f"tatoeba-rnn-2000k-p0.006-w0-s{seed}" for seed in (1, 2, 3)]
+    assert results.commands([*names, "10000-greedy+tagged-s1"]) == [
+        "python bench/own 10000-greedy+tagged-s1",
+        "python bench/fair tatoeba-rnn-2000k-p0.006-w0-s{1,2,3}",
+    ]
+    assert results.commands(["pocket-families-800-p0.006-s1"]) == [
+        "python bench/fair pocket-families-800-p0.006-s1"
+    ]
+
+
+def test_what_a_cell_reads_stands_below_it():
+    results.READ.clear()
+    runs = results.results("rnn")
+    shown = results.with_commands(figures.table([{"loss": runs.test_loss.mean()}]))
+    assert "tatoeba-rnn-2000k-p0.006-w0-s{1,2,3}" in shown.html and "--search" not in shown.html
+    assert set(results.READ) == set(runs.run)
+
+
+def test_a_run_is_added_whole_and_replaced(tmp_path):
+    for value in (1, 2):
+        for run in ("a-s1", "b-s1"):
+            records.add_run(
+                "t",
+                run,
+                {"value": value},
+                {"losses": np.array([value])},
+                [f"says {value}", "é\tx"],
+                [{"step": value}],
+                tmp_path,
+            )
+    assert records.rows_of("t", tmp_path) == {r: {"run": r, "value": 2} for r in ("a-s1", "b-s1")}
+    assert records.outputs_of("t", "a-s1", tmp_path) == ["says 2", "é\tx"]
+    assert records.arrays_of("t", tmp_path)["b-s1/losses"].tolist() == [2]
+    log = (tmp_path / "t-logs.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["step"] for line in log] == [2, 2]
+    assert not [path for path in tmp_path.iterdir() if "part" in path.name]
+
+
+def test_a_training_becomes_a_line(tmp_path):
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "run.json").write_text('{"command": "train", "seed": 1}')
+    steps = [{"kind": "step", "step": step} for step in range(1, 21)]
+    log = [*steps, {"kind": "epoch"}]
+    (made / "log.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in log))
+    (made / "hypotheses.txt").write_text("Oui.\n")
+    records.add_training("it", made, tmp_path, every=10, precision=[1])
+    assert records.rows_of("trainings", tmp_path)["it"]["precision"] == [1]
+    assert len((tmp_path / "trainings-logs.jsonl").read_text().splitlines()) == 3
+    assert records.outputs_of("trainings", "it", tmp_path) == ["Oui."]
+
+
+READS = re.compile(
+    r"results\.(trials|peaks|results|by_budget|along|ngrams|beside|clock)\(|"
+    r"\bown\.(cell|row|change_rows)\(|ch26\.(french_alone|beside)\(|"
+    r"\b(standing|search_maps|peak_table|currencies|crossing_table)\(|"
+    r"ch23\.losses_by_budget|ch25\.(against_2017|today)|ch26\.(intervals|gains|with_more|three)"
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_everything_made_of_runs_has_its_commands(page):
+    (source,) = (ROOT / "book").glob(f"{page}_*.ipynb")
+    executed = ROOT / ".run/out" / source.name
+    if not executed.exists():
+        pytest.skip("not executed: make book")
+    checked = 0
+    for cell in json.loads(executed.read_text("utf-8"))["cells"]:
+        shown = json.dumps(cell.get("outputs", []))
+        if "text/html" in shown and READS.search("".join(cell["source"])):
+            assert "python bench/" in shown, f"{cell['id']}: no command below it"
+            checked += 1
+    assert checked >= 5
