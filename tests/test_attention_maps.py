@@ -819,18 +819,24 @@ def test_on_a_phone_lines_and_map_are_tabs(hand, page):
 
 
 CONTRASTS = """root => {
-  const ctx = Object.assign(document.createElement("canvas"), {width: 1, height: 1}).getContext("2d", {willReadFrequently: true});
+  const pixel = Object.assign(document.createElement("canvas"), {width: 1, height: 1});
+  const ctx = pixel.getContext("2d", {willReadFrequently: true});
   const ground = getComputedStyle(document.body).backgroundColor;
   function light(...paints) {
     for (const p of paints) { ctx.fillStyle = p; ctx.fillRect(0, 0, 1, 1); }
-    const rgb = [...ctx.getImageData(0, 0, 1, 1).data].slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    const linear = v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    const bytes = [...ctx.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    const rgb = bytes.map(v => linear(v / 255));
     return 0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2] + 0.05;
   }
   const found = [];
-  for (const e of root.querySelectorAll("text, line:not([stroke=transparent]), [data-part] path, small, p")) {
+  const marks = "text, line:not([stroke=transparent]), [data-part] path, small, p";
+  for (const e of root.querySelectorAll(marks)) {
     const style = getComputedStyle(e), svg = e.ownerSVGElement, word = e.tagName == "text" || !svg;
-    if (e.classList.contains("tl-k") || (!word && e.tagName == "path" && !e.getAttribute("d"))) continue;
-    const paint = !svg ? style.color : e.tagName == "line" ? style.stroke : style.fill, a = light(ground, paint), b = light(ground);
+    const empty = !word && e.tagName == "path" && !e.getAttribute("d");
+    if (empty || e.classList.contains("tl-k")) continue;
+    const paint = !svg ? style.color : e.tagName == "line" ? style.stroke : style.fill;
+    const a = light(ground, paint), b = light(ground);
     found.push([word, Math.max(a, b) / Math.min(a, b), e.outerHTML.slice(0, 80), +style.opacity]);
   }
   return found;

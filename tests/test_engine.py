@@ -200,7 +200,10 @@ def tokens(page, name, texts):
     return page.evaluate(
         """async ({name, texts}) => {
       const engine = await tlEngine.open(name), all = [];
-      for (const text of texts) all.push((await engine.tokens(text)).parts.map(part => [part.text, part.ids]));
+      for (const text of texts) {
+        const {parts} = await engine.tokens(text);
+        all.push(parts.map(part => [part.text, part.ids]));
+      }
       return all;
     }""",
         {"name": name, "texts": texts},
@@ -280,7 +283,10 @@ def test_tokens_are_the_packages(page, name):
 
 def test_half_a_character_becomes_a_question_mark(page):
     found = page.evaluate(
-        """async () => (await (await tlEngine.open("tatoeba-fr")).tokens("a" + String.fromCharCode(0xd800) + "b")).parts[0].text"""
+        """async () => {
+      const engine = await tlEngine.open("tatoeba-fr"), half = String.fromCharCode(0xd800);
+      return (await engine.tokens(`a${half}b`)).parts[0].text;
+    }"""
     )
     assert found == "a?b" == readable("a\ud800b")
 
@@ -325,9 +331,12 @@ def read(page, name, source, target, plain=False, **options):
     the engine has them."""
     found = page.evaluate(
         """async ({name, plain, source, target, options}) => {
-      const engine = await tlEngine.open(name, {plain}), found = await engine.read(source, target, options), maps = {};
-      const text = floats => { let all = ""; for (const byte of new Uint8Array(floats.buffer)) all += String.fromCharCode(byte); return btoa(all); };
-      for (const kind in found.attention) maps[kind] = found.attention[kind].map(layer => layer.map(map => [map.rows, map.columns, text(map.weights)]));
+      const engine = await tlEngine.open(name, {plain}), maps = {};
+      const found = await engine.read(source, target, options);
+      const text = floats =>
+        btoa(Array.from(new Uint8Array(floats.buffer), byte => String.fromCharCode(byte)).join(""));
+      for (const kind in found.attention) maps[kind] = found.attention[kind].map(layer =>
+        layer.map(map => [map.rows, map.columns, text(map.weights)]));
       return [text(found.logits), maps];
     }""",
         {"name": name, "plain": plain, "source": source, "target": target, "options": options},
@@ -473,7 +482,8 @@ def test_an_answer_says_whether_it_found_its_end(page, beam):
     ended = page.evaluate(
         """async ([ids, beam]) => {
       const engine = await tlEngine.open("pocket", {}), all = [];
-      for (const maxLength of [null, 2]) all.push((await engine.answer(ids, {beam, maxLength})).ended);
+      for (const maxLength of [null, 2])
+        all.push((await engine.answer(ids, {beam, maxLength})).ended);
       const given = await engine.answer(ids, {beam, maxLength: 2, prefix: [5, 6]});
       return [...all, given.ended, given.ids];
     }""",
@@ -539,9 +549,11 @@ def test_events_tell_what_happens_meanwhile(page):
     found = page.evaluate(
         """async text => {
       const engine = await tlEngine.open("pocket"), greedy = [], beam = [];
-      const answer = await engine.translate(text, {beam: 1, top: 5, attention: true}, event => greedy.push(event));
+      const options = {beam: 1, top: 5, attention: true};
+      const answer = await engine.translate(text, options, event => greedy.push(event));
       await engine.translate(text, {}, event => beam.push(event));
-      return {greedy, beam, ids: answer.parts[0].ids, last: answer.parts[0].attention.cross[0][0].rows};
+      const [part] = answer.parts;
+      return {greedy, beam, ids: part.ids, last: part.attention.cross[0][0].rows};
     }""",
         SENTENCES[0],
     )
@@ -581,10 +593,12 @@ def test_an_answer_goes_on_from_what_was_given(page, beam):
 
 def test_progress_is_told_and_the_same_engine_is_given_again(page):
     found = page.evaluate("""async () => {
-      const told = [], engine = await tlEngine.open("pocket", {inPage: true, progress: one => told.push(one)});
+      const told = [], progress = one => told.push(one);
+      const engine = await tlEngine.open("pocket", {inPage: true, progress});
       const again = await tlEngine.open("pocket", {inPage: true});
       const answer = await engine.translate("The dog is old.");
-      return {told, same: engine === again, worker: engine.about.worker, bytes: engine.about.bytes, text: answer.text};
+      const {worker, bytes} = engine.about;
+      return {told, same: engine === again, worker, bytes, text: answer.text};
     }""")
     told = found["told"]
     assert (
@@ -638,7 +652,11 @@ def test_a_site_that_refuses_workers_has_its_translator_in_the_page(browser, sit
     page = browser.new_page()
     page.goto((site / "page.html").as_uri())
     found = page.evaluate("""async () => {
-      window.Worker = class { constructor() { setTimeout(() => this.onerror({message: "refused"})); } postMessage() {} terminate() {} };
+      window.Worker = class {
+        constructor() { setTimeout(() => this.onerror({message: "refused"})); }
+        postMessage() {}
+        terminate() {}
+      };
       const engine = await tlEngine.open("pocket");
       return [engine.about.worker, (await engine.translate("The dog is old.")).text];
     }""")
@@ -703,8 +721,14 @@ def test_a_long_text_can_be_stopped_and_never_holds_up_the_page(page):
     found = page.evaluate("""async () => {
       const engine = await tlEngine.open("tatoeba-fr"), start = performance.now();
       let ticks = 0, longest = 0, last = start;
-      const clock = setInterval(() => { const now = performance.now(); longest = Math.max(longest, now - last); last = now; ticks++; }, 10);
-      const asked = engine.translate("They were too tired to go home, and it was late. ".repeat(300)).catch(error => error.name);
+      const clock = setInterval(() => {
+        const now = performance.now();
+        longest = Math.max(longest, now - last);
+        last = now;
+        ticks++;
+      }, 10);
+      const long = "They were too tired to go home, and it was late. ".repeat(300);
+      const asked = engine.translate(long).catch(error => error.name);
       await new Promise(go => setTimeout(go, 1500));
       engine.stop();
       const name = await asked;

@@ -468,7 +468,13 @@ def test_a_long_text_can_be_stopped(visit):
     page.wait_for_function("document.querySelector('[data-out=all]').textContent.length > 100")
     slowest = page.evaluate(
         """() => new Promise(done => { let last = performance.now(), slowest = 0, n = 0;
-        (function tick() { const now = performance.now(); slowest = Math.max(slowest, now - last); last = now; n++ < 60 ? setTimeout(tick, 10) : done(slowest); })(); })"""
+        (function tick() {
+          const now = performance.now();
+          slowest = Math.max(slowest, now - last);
+          last = now;
+          n++ < 60 ? setTimeout(tick, 10) : done(slowest);
+        })();
+      })"""
     )
     assert slowest < 10_000, "the page was held up"
     page.get_by_role("button", name="Stop").click()
@@ -504,7 +510,10 @@ def test_a_reader_who_goes_on_keeps_the_focus(visit):
     page = visit()
     page.evaluate(
         """() => { const engine = tlLive.engine; tlLive.engine = async (...given) => {
-        const found = await engine(...given); await new Promise(go => { window.arrive = go; }); return found; }; }"""
+        const found = await engine(...given);
+        await new Promise(go => { window.arrive = go; });
+        return found;
+      }; }"""
     )
     page.locator(".tl-first [data-do=load]").click()
     page.locator("textarea").focus()
@@ -538,7 +547,8 @@ def test_by_keyboard_alone(visit):
     page = visit(motion="no-preference")
     page.evaluate(
         """() => { window.heard = []; for (const one of document.querySelectorAll('[role=status]'))
-        new MutationObserver(() => heard.push(one.textContent)).observe(one, {childList: true, characterData: true, subtree: true}); }"""
+        const changes = {childList: true, characterData: true, subtree: true};
+        new MutationObserver(() => heard.push(one.textContent)).observe(one, changes); }"""
     )
 
     def tab_to(name):

@@ -22,10 +22,11 @@ THEME = (
     / "vendor"
     / "fontawesome"
 )
-PAGE = """<link href="../_static/vendor/fontawesome/6.5.2/css/all.min.css?digest=1" rel="stylesheet" />
-  <link rel="preload" as="font" type="font/woff2" crossorigin href="../_static/vendor/fontawesome/6.5.2/webfonts/fa-solid-900.woff2" />
-  <script src="../_static/vendor/fontawesome/6.5.2/js/all.min.js?digest=1"></script>
-    <script>window.MathJax = {"options": {}}</script>
+VENDOR = "../_static/vendor/fontawesome/6.5.2"
+PAGE = f"""<link href="{VENDOR}/css/all.min.css?digest=1" rel="stylesheet" />
+  <link rel="preload" as="font" crossorigin href="{VENDOR}/webfonts/fa-solid-900.woff2" />
+  <script src="{VENDOR}/js/all.min.js?digest=1"></script>
+    <script>window.MathJax = {{"options": {{}}}}</script>
     <script defer="defer" src="../_static/mathjax/tex-svg.js"></script>
 <body><i class="fa-solid fa-sun fa-lg"></i><i class="fas fa-download"></i>%s</body>"""
 

@@ -336,7 +336,11 @@ def test_every_switch_of_the_engine_says_what_the_package_says(opened, translato
     found = page.evaluate(
         """async ({asked, most, pads}) => {
       const engine = await tlLive.engine("pocket"), all = [];
-      for (const [ids, broken] of asked) all.push((await engine.answer(ids, {beam: 1, maxLength: most, broken, pads: broken.noSourceMask ? pads : 0})).ids);
+      for (const [ids, broken] of asked) {
+        const added = broken.noSourceMask ? pads : 0;
+        const options = {beam: 1, maxLength: most, broken, pads: added};
+        all.push((await engine.answer(ids, options)).ids);
+      }
       return all;
     }""",
         {"asked": asked, "most": inside.MOST, "pads": inside.PADS},
@@ -511,7 +515,10 @@ def test_the_other_translator_has_other_heads(opened):
             [
                 page.evaluate(
                     """
-      async () => (await (await tlLive.engine("tatoeba-fr")).tokens("My old umbrella is broken.")).parts[0].ids"""
+      async () => {
+        const engine = await tlLive.engine("tatoeba-fr");
+        return (await engine.tokens("My old umbrella is broken.")).parts[0].ids;
+      }"""
                 )
             ]
         ),

@@ -126,7 +126,8 @@ def test_every_chapter_stands_in_a_part_and_lights_what_there_is():
 
 
 def test_an_exported_cell_loses_its_mark_and_gets_a_badge_and_a_check_its_tick():
-    code = ("#| export\ndef f():\n    return 1", "assert f() == 1\nx = 2", "#| default_exp masks", "y")
+    code = ["#| export\ndef f():\n    return 1", "assert f() == 1\nx = 2"]
+    code += ["#| default_exp masks", "y"]
     blocks = [nodes.literal_block(text, text) for text in code]
     document = nodes.section("", *(nodes.container("", b, classes=["cell_input"]) for b in blocks))
     env = SimpleNamespace(

@@ -34,22 +34,45 @@ QUESTION = (
     ' class="expanded">Hide</p></summary><div class="cell_input"><div class="highlight"><pre>told ='
     " {n}</pre></div></div></details></div>"
 )
-FIRST = """<section id="a-small-book"><h1>A small book<a class="headerlink" href="#a-small-book">#</a></h1><p>Begin with <a href="01_small.html#the-end">the end</a>.</p></section>"""
-SMALL = f"""<section id="small"><p class="tl-part">Part I · One</p><h1>1 · Small<a class="headerlink" href="#small">#</a></h1><p>What it promises.</p>
-<ul class="simple"><li><p><strong>Paper</strong> §3</p></li><li><p><a href="../downloads/x.ipynb" download>this notebook</a></p></li></ul>
-<section id="formulas"><h2>Formulas</h2><p>With <span class="math">\\(\\sqrt{{d_k}}\\)</span> and &lt;pad&gt;,</p><div class="math">\\[\\sum_{{i=1}}^{{n}} \\frac{{a_i}}{{b_i}} = \\mathrm{{softmax}}(x)\\]</div>
-<p><a href="source/small.html">A file</a>, <a href="index.html">the first page</a>, <a href="01_small.html#nowhere">gone</a>, <a href="https://arxiv.org/abs/1706.03762">the paper</a>.</p>
-<figure class="tl-figure"><div class="tl-desk"><svg width="200" height="40" viewBox="0 0 200 40">{MARK}<text fill="var(--tl-line)">desk</text></svg></div>
-<div class="tl-phone" style="display:none"><svg width="90" height="40">{MARK}<text>phone</text></svg></div><figcaption class="tl-caption">A figure.</figcaption></figure>
+CODE = "    x = x + 1\n" + "    x = x * 2\n" * 30
+CELLS = "".join(CELL.format(name=name, body=CODE) for name in ("first", "second", "third"))
+QUESTIONS = "".join(QUESTION.format(n=n) for n in (1, 2))
+FIRST = """<section id="a-small-book">
+<h1>A small book<a class="headerlink" href="#a-small-book">#</a></h1>
+<p>Begin with <a href="01_small.html#the-end">the end</a>.</p></section>"""
+SMALL = f"""<section id="small"><p class="tl-part">Part I · One</p>
+<h1>1 · Small<a class="headerlink" href="#small">#</a></h1><p>What it promises.</p>
+<ul class="simple"><li><p><strong>Paper</strong> §3</p></li><li><p>
+<a href="../downloads/x.ipynb" download>this notebook</a></p></li></ul>
+<section id="formulas"><h2>Formulas</h2>
+<p>With <span class="math">\\(\\sqrt{{d_k}}\\)</span> and &lt;pad&gt;,</p>
+<div class="math">\\[\\sum_{{i=1}}^{{n}} \\frac{{a_i}}{{b_i}} = \\mathrm{{softmax}}(x)\\]</div>
+<p><a href="source/small.html">A file</a>, <a href="index.html">the first page</a>,
+<a href="01_small.html#nowhere">gone</a>,
+<a href="https://arxiv.org/abs/1706.03762">the paper</a>.</p>
+<figure class="tl-figure"><div class="tl-desk">
+<svg width="200" height="40" viewBox="0 0 200 40">{MARK}<text fill="var(--tl-line)">desk</text>
+</svg></div>
+<div class="tl-phone" style="display:none"><svg width="90" height="40">{MARK}<text>phone</text>
+</svg></div><figcaption class="tl-caption">A figure.</figcaption></figure>
 <svg width="50" height="9" viewBox="0 0 50 9">{MARK}</svg>
-<div class="tl-explore" role="group" aria-label="A view of one number"><style>.tl-explore b {{ color: red }}</style><b>seven</b><button data-do="try">Try this</button><p data-out="say">It is seven.</p></div><script>1 < 2</script>
-<details class="tl-more"><summary>More</summary><table><tr><td>{"</td><td>".join(f"word{i}" for i in range(40))}</td></tr></table></details></section>
-<section id="cells"><h2>Cells</h2>{"".join(CELL.format(name=name, body="    x = x + 1" + chr(10) * 2 * 0 + chr(10) + ("    x = x * 2" + chr(10)) * 30) for name in ("first", "second", "third"))}
-<div class="cell"><div class="cell_input"><div class="highlight"><pre>{"wide = " + "1 + " * 60}</pre></div></div></div></section>
-<section id="exercise-1-1"><h3>Exercise 1.1 · One</h3><p>Do it.</p><div class="cell"><div class="cell_input"><div class="highlight"><pre>chart(1)</pre></div></div>
-<div class="cell_output"><div class="tl-figure"><p>The chart.</p><details><summary>Hint: 1</summary><p>Look there.</p></details></div></div></div><details><summary>Hint</summary><p>Think.</p></details>
-<div class="cell tag_solution"><details class="hide"><summary><p class="collapsed">Solution</p><p class="expanded">Hide</p></summary><div class="cell_input"><div class="highlight"><pre>answer = 42</pre></div></div></details></div></section>
-<section id="three-questions"><h2>Three questions</h2>{"".join(QUESTION.format(n=n) for n in (1, 2))}</section>
+<div class="tl-explore" role="group" aria-label="A view of one number">
+<style>.tl-explore b {{ color: red }}</style><b>seven</b><button data-do="try">Try this</button>
+<p data-out="say">It is seven.</p></div><script>1 < 2</script>
+<details class="tl-more"><summary>More</summary><table><tr>
+<td>{"</td><td>".join(f"word{i}" for i in range(40))}</td></tr></table></details></section>
+<section id="cells"><h2>Cells</h2>{CELLS}
+<div class="cell"><div class="cell_input"><div class="highlight">
+<pre>{"wide = " + "1 + " * 60}</pre></div></div></div></section>
+<section id="exercise-1-1"><h3>Exercise 1.1 · One</h3><p>Do it.</p><div class="cell">
+<div class="cell_input"><div class="highlight"><pre>chart(1)</pre></div></div>
+<div class="cell_output"><div class="tl-figure"><p>The chart.</p><details>
+<summary>Hint: 1</summary><p>Look there.</p></details></div></div></div><details>
+<summary>Hint</summary><p>Think.</p></details>
+<div class="cell tag_solution"><details class="hide"><summary><p class="collapsed">Solution</p>
+<p class="expanded">Hide</p></summary><div class="cell_input"><div class="highlight">
+<pre>answer = 42</pre></div></div></details></div></section>
+<section id="three-questions"><h2>Three questions</h2>{QUESTIONS}</section>
 <section id="the-end"><h2>The end</h2><p>Done.</p></section></section>"""
 
 

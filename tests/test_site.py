@@ -355,7 +355,8 @@ SPOILT = {  # what is done to a page -> the rule that must see it
     "document.querySelector('article').insertAdjacentHTML('beforeend', '<img src=x.png>')": (
         "image-alt"
     ),
-    "document.querySelector('.tl-figure').insertAdjacentHTML('beforeend', '<p style=\"color:#eee;background:#fff\">pale</p>')": (
+    "document.querySelector('.tl-figure').insertAdjacentHTML('beforeend',"
+    " '<p style=\"color:#eee;background:#fff\">pale</p>')": (
         "color-contrast"
     ),
     "document.querySelector('article').insertAdjacentHTML('beforeend', '<button></button>')": (

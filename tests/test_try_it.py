@@ -66,7 +66,8 @@ class View:
         self.page.on("pageerror", lambda e: self.errors.append(str(e)))
         self.page.set_content(
             "<!doctype html><html lang='en'"
-            f" data-theme='{theme}'><title>t</title><style>{css}body{{margin:0;background:var(--pst-color-background);color:var(--pst-color-text-base)}}</style><main"
+            f" data-theme='{theme}'><title>t</title><style>{css}body{{margin:0;"
+            "background:var(--pst-color-background);color:var(--pst-color-text-base)}</style><main"
             " class='bd-article' style='max-width:704px;margin:0"
             f" auto'><h1>t</h1>{try_it_page(rows)}</main>"
         )
@@ -283,10 +284,17 @@ def test_lines_stand_out_from_the_page(browser, theme):
     with View(browser, theme=theme) as view:
         for mark in ("path.tl-on", "path:not(.tl-on)", ".tl-off"):
             colour, ground = view.page.evaluate(
-                """mark => { const paint = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-                const e = document.querySelector(mark), of = getComputedStyle(e), ground = getComputedStyle(document.body).backgroundColor;
-                return [ground, of.stroke == 'none' ? of.textDecorationColor : of.stroke].map(c => { paint.fillStyle = ground; paint.fillRect(0, 0, 1, 1);
-                    paint.fillStyle = c; paint.fillRect(0, 0, 1, 1); return [...paint.getImageData(0, 0, 1, 1).data].slice(0, 3); }).reverse(); }""",
+                """mark => {
+                  const canvas = document.createElement("canvas");
+                  const paint = canvas.getContext("2d", {willReadFrequently: true});
+                  const of = getComputedStyle(document.querySelector(mark));
+                  const ground = getComputedStyle(document.body).backgroundColor;
+                  const colour = of.stroke == "none" ? of.textDecorationColor : of.stroke;
+                  return [colour, ground].map(c => {
+                    for (paint.fillStyle of [ground, c]) paint.fillRect(0, 0, 1, 1);
+                    return [...paint.getImageData(0, 0, 1, 1).data].slice(0, 3);
+                  });
+                }""",
                 mark,
             )
             low, high = sorted((brightness(colour) + 0.05, brightness(ground) + 0.05))
