@@ -49,7 +49,7 @@ def tried(worth: confidence.Calibration, sure: list[float], chrf: list[float]) -
     expected = [worth(value) for value in sure]
     groups = [
         {"expected": x, "chrf": y, "answers": n}
-        for x, y, n in confidence.in_groups(expected, chrf, 10)
+        for x, y, n in confidence.group_means(expected, chrf, 10)
     ]
     return {
         "answers": len(sure),
@@ -83,7 +83,7 @@ if __name__ == "__main__":
         )
         sure += own
         chrf += confidence.sentence_chrf(said, [refs for _, refs in some])
-    worth = confidence.calibrate(sure, chrf)
+    worth = confidence.fit_calibration(sure, chrf)
     confidence.save_calibration(worth, folder)
     rows, known = {}, tests()
     for name in TRIED:

@@ -32,7 +32,7 @@ from transformer_lit import data  # noqa: E402
 from transformer_lit.attention_maps import record  # noqa: E402
 from transformer_lit.masks import PAD  # noqa: E402
 from transformer_lit.recipes import training_sets  # noqa: E402
-from transformer_lit.serving.confidence import translate_surely  # noqa: E402
+from transformer_lit.serving.confidence import translate_with_scores  # noqa: E402
 from transformer_lit.corpora.files import sha256_file, shipped, write_json  # noqa: E402
 from transformer_lit.recipes.recipes import SAMPLES  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
@@ -198,8 +198,8 @@ def answered(
     for k in range(len(kept), len(sentences), size):
         some = sentences[k : k + size]
         kept += [
-            [sentence, said.text, said.log_probability]
-            for sentence, said in zip(some, translate_surely(translator, some))
+            [sentence, said.text, said.log_prob]
+            for sentence, said in zip(some, translate_with_scores(translator, some))
         ]
         place.parent.mkdir(parents=True, exist_ok=True)
         write_json(place, kept)

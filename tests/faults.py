@@ -477,8 +477,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "loading forgets the limits",
         "translation",
-        'saved.languages(kept), kept.get("limits", (100, 20)))',
-        "saved.languages(kept))",
+        'kept.get("limits", (100, 20)))',
+        "(100, 20))",
         "cuts text as the run that trained it did",
     ),
     (
@@ -583,8 +583,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "the engine's penalty ranks",
         "transformer_lit/serving/ctranslate",
-        "return total / penalty(n, length_penalty)",
-        "return score",
+        "return row[1] * length**alpha / penalty(length, alpha)",
+        "return row[1]",
         "and not the paper's",
     ),
     (

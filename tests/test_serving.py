@@ -5,6 +5,7 @@ What needs the engine is skipped where ctranslate2 is not installed (`pip instal
 tree is also read back by a few lines that know nothing but the engine's names for its nodes."""
 
 import math
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,29 +24,30 @@ from transformer_lit.decoding import greedy_decode, penalty
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.since_2017 import SwiGLU
 from transformer_lit import cli
-from transformer_lit.serving import ctranslate as serving
+from transformer_lit.serving import served_translate
 from transformer_lit.corpora.files import shipped
 from transformer_lit.serving.ctranslate import (
     QUANTIZATIONS,
-    best_by_penalty,
+    build_spec,
     engine_answers,
     engine_library,
     export,
     fill_attention,
     fill_linear,
     fill_side,
-    specification,
+    rerank,
     token_names,
     weight_copy,
-    write_script,
 )
-from transformer_lit.tokens import SPECIAL, Subwords
+from transformer_lit.tokens import SPECIAL, Subwords, join_words, split_words
 from transformer_lit.training import collate
 from transformer_lit.translation import (
     Translator,
     answers,
     create_joint,
     create_translator,
+    pieces,
+    readable,
     save_translator,
 )
 
@@ -290,12 +292,10 @@ class Later(DecoderLayer):
 
 
 def test_a_model_with_another_part_is_refused(no_engine):
-    serving.check_parts(made(True).model)
     odd = made(True)
     odd.model.decoder.layers[1] = Later(16, 4, 24)
-    for refuse in (lambda: serving.check_parts(odd.model)), (lambda: specification(odd)):
-        with pytest.raises(ValueError, match="Later: only the Transformer"):
-            refuse()
+    with pytest.raises(ValueError, match="Later: only the Transformer"):
+        build_spec(odd)
     assert not no_engine, "a tree was begun for it"
 
 
@@ -312,7 +312,7 @@ def test_a_part_inside_a_layer_is_refused_too(where, part, no_engine):
     odd = made(True)
     setattr(*where(odd.model), part)
     with pytest.raises(ValueError, match=f"{type(part).__name__}: only the Transformer"):
-        specification(odd)
+        build_spec(odd)
     assert not no_engine, "a tree was begun for it"
 
 
@@ -325,7 +325,7 @@ def test_the_trees_logits_are_the_models(place, joint, tied, no_engine):
         [[BOS, 4, 6], [BOS, 7, PAD]]
     )
     with torch.no_grad():
-        gap = read_tree(specification(translator), source, target, 4) - translator.model(
+        gap = read_tree(build_spec(translator), source, target, 4) - translator.model(
             source, target
         )
     assert gap[target != PAD].abs().max() < 1e-5
@@ -334,7 +334,7 @@ def test_the_trees_logits_are_the_models(place, joint, tied, no_engine):
 @pytest.mark.parametrize("place", ["pre", "post"])
 def test_what_the_library_is_told(place, no_engine):
     translator = made(False, norm=place)
-    spec = specification(translator)
+    spec = build_spec(translator)
     assert spec.asked == ((1, 3), 4, place == "pre")
     assert vars(spec.config) == {
         "bos_token": "<bos>",
@@ -358,19 +358,18 @@ def card(tmp_path):
     return path
 
 
-def test_the_script_is_python_and_the_card_goes_along(tmp_path, card):
-    for words, some, middle in (
-        (True, card, serving.text_rules() + serving.word_rules() + serving.WORDS),
-        (False, None, serving.text_rules() + serving.SUBWORDS),
-    ):
-        folder = tmp_path / str(words)
-        folder.mkdir()
-        write_script(folder, words, some)
-        script = (folder / "translate.py").read_text("utf-8")
-        compile(script, "translate.py", "exec")
-        assert script == serving.BEGIN + middle + serving.END and (
-            folder / "README.md"
-        ).exists() is bool(some)
+def test_the_script_treats_text_as_the_book_does():
+    texts = ["", " ", "It’s  here.\u00a0Now!", "l’été (oui) : c'est-à-dire...", "a\ud800b", "Mr. A. B? C!"]
+    texts += ["One. " * 60, "word " * 150, "x" * 250, "Is it? “Yes!” he said; I don't know, 3.5 km."]
+    for text in texts:
+        assert served_translate.clean_input(text) == readable(text)
+        parts = served_translate.split_long_text(text, len, 9, 6), pieces(text, len, 9, 6)
+        assert parts[0] == parts[1]
+        for language in "en", "fr", "eo":
+            words = split_words(readable(text), language)
+            assert served_translate.split_words(readable(text), language) == words
+            assert served_translate.join_words(words, language) == join_words(words, language)
+    assert served_translate.split_long_text.__defaults__ == pieces.__defaults__
 
 
 def test_an_export_is_whole_and_alone_in_its_place(tmp_path, card, no_engine):
@@ -402,14 +401,6 @@ def test_a_folder_of_a_like_name_stays(tmp_path, no_engine):
         and (tmp_path / "half.part" / "old").exists()
     )
     assert not (plain / "README.md").exists()
-    middles = (
-        serving.text_rules() + serving.SUBWORDS,
-        serving.text_rules() + serving.word_rules() + serving.WORDS,
-    )
-    for folder, middle in zip((whole, plain), middles):
-        assert (folder / "translate.py").read_text(
-            encoding="utf-8"
-        ) == serving.BEGIN + middle + serving.END
 
 
 def test_an_export_is_refused_with_what_to_do(tmp_path, card, no_engine):
@@ -431,9 +422,9 @@ def test_the_books_penalty_ranks():
     """α = 1: sums -4 at three tokens, -6 at seven. The engine's scores are -4/4 and -6/8, the
     book's -4/(9/6) and -6/(13/6)."""
     short, long = [5] * 3, [5] * 7
-    assert best_by_penalty([long, short], [-0.75, -1.0], 1.0) == short
-    assert best_by_penalty([long, short], [-0.65, -1.0], 1.0) == long
-    assert best_by_penalty([short, long], [-4.0, -3.9], 0.0) == long
+    assert rerank([long, short], [-0.75, -1.0], 1.0) == short
+    assert rerank([long, short], [-0.65, -1.0], 1.0) == long
+    assert rerank([short, long], [-4.0, -3.9], 0.0) == long
     assert [round(total / penalty(n, 1.0), 2) for total, n in ((-4.0, 4), (-6.0, 8))] == [
         -2.67,
         -2.77,
@@ -624,7 +615,7 @@ def test_the_books_penalty_ranks_what_the_engine_found():
     """α = 1: sums -4 at three tokens and -6 at seven; the engine divides by 4 and 8, the book by
     9/6 and 13/6 (EOS counts)."""
     assert (
-        best_by_penalty([[5] * 7, [5] * 3], [-6 / 8, -4 / 4], 1.0) == [5] * 3
+        rerank([[5] * 7, [5] * 3], [-6 / 8, -4 / 4], 1.0) == [5] * 3
     ), "the engine's penalty ranks, and not the paper's"
 
 
@@ -678,7 +669,7 @@ def test_the_script_needs_neither_torch_nor_the_book_and_reads_standard_input(wo
     "With a double for the engine, which says each sentence again."
     translator = made(not words)
     save_translator(translator, tmp_path)
-    write_script(tmp_path, words, None)
+    shutil.copyfile(served_translate.__file__, tmp_path / "translate.py")
     (tmp_path / "ctranslate2.py").write_text(ENGINE_OF_CAPITALS)
 
     def run(*given, **how):

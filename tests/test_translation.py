@@ -98,7 +98,7 @@ def test_answers_do_not_depend_on_the_company(make):
     ), "answers must come back in the order of the sentences"
     assert together[3] == translator.translate([asked[3]])[0]
     assert translator.translate([]) == []
-    with pytest.raises(TypeError, match=r"translate\(\['I am\.'\]\)"):
+    with pytest.raises(TypeError, match="takes a list of sentences"):
         translator.translate("I am.")
 
 
@@ -167,15 +167,6 @@ def test_limits_belong_to_the_translator_and_are_kept(limits, parts, tmp_path):
     assert (
         from_pretrained(tmp_path).limits == limits
     ), "whoever loads a translator cuts text as the run that trained it did"
-
-
-@pytest.mark.parametrize("limits", [3, [1], [1, 0], [1, 2.5], ["a", "b"], [1, 2, 3]])
-def test_impossible_limits_are_one_sentence(limits, tmp_path):
-    save_pretrained(words(), tmp_path)
-    path = tmp_path / "translator.json"
-    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"limits": limits}))
-    with pytest.raises(ValueError, match="limits are two numbers of tokens"):
-        from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize("units", [True, False])

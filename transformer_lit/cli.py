@@ -255,20 +255,20 @@ def train_on_pairs(
         if len(files) > 2 or len(set(files)) < len(files):
             raise ValueError(f"{option} takes one file of two columns, or two parallel texts")
     for file in (*pairs, *extra_train, *exclude):
-        open(file).close()
-        if not file.is_file():  # a pipe
+        if file.exists() and not file.is_file():  # a pipe, which would wait to be written
             raise ValueError(f"{file} is no regular file, and it is read more than once")
+        open(file).close()
     if languages is None:
         raise ValueError(f"what is in {pairs[0]}? Give both languages, as --languages en-de")
     if unused := dict(settings).keys() - {"epochs"}:
         raise ValueError(f"{min(unused)} has no effect with --pairs: leave it out")
-    from transformer_lit.custom_pair import own_pairs
+    from transformer_lit.custom_pair.train import train_on_files
     from transformer_lit.runtime.devices import default_device
 
     place, epochs = default_device(device), dict(settings).get("epochs")
     folder = output_dir or Path("runs") / "-".join(languages[::-1] if reverse else languages)
     lists = extra_train, exclude, no_langid_filter
-    own_pairs.train(pairs, languages, folder, command, reverse, epochs, place, *lists)
+    train_on_files(pairs, languages, folder, command, reverse, epochs, place, *lists)
     return 0
 
 
@@ -298,13 +298,12 @@ def load_translator(model: Path, device: str):
     "The translator of a folder, or one that comes with the book, on a device; and its folder."
     import torch
 
-    from transformer_lit.recipes.warm_start import model_folder
     from transformer_lit.runtime.devices import default_device
-    from transformer_lit.translation import Translator
+    from transformer_lit.serving import files
 
     torch.set_num_threads(1)  # on busy cores more threads are slower
-    place, folder = default_device(device), model_folder(model)
-    translator = Translator.from_pretrained(folder)
+    place, folder = default_device(device), files.find_translator(model)
+    translator = files.load_translator(folder)
     translator.model.to(place)
     return translator, folder
 
@@ -355,8 +354,8 @@ def run_translate(
         expected_chrf = confidence.load_calibration(folder)
 
         def translate(lines: list[str]) -> list[str]:
-            scored = confidence.translate_surely(translator, lines, **search)
-            chrf = [f"{expected_chrf(t.log_probability):.0f}" for t in scored]
+            scored = confidence.translate_with_scores(translator, lines, **search)
+            chrf = [f"{expected_chrf(t.log_prob):.0f}" for t in scored]
             return [f"{t.text}\t{value}" if t.text else "" for t, value in zip(scored, chrf)]
 
     if interactive or not (sentences or file) and sys.stdin.isatty():
@@ -376,7 +375,7 @@ def run_evaluate(
         raise ValueError(f"{output} can't be written: name a .json file in a folder that is there")
     from transformer_lit import data, evaluation
     from transformer_lit.corpora.files import write_json
-    from transformer_lit.custom_pair import own_report
+    from transformer_lit.custom_pair import report as own_report
 
     usual = "pocket" if test_set == "pocket" else "tatoeba-fr"
     translator, folder = load_translator(model or Path(usual), device)

@@ -27,14 +27,15 @@ from transformer_lit import data
 from transformer_lit.equal_cost import cost
 from transformer_lit.evaluation import checksum, line_counts
 from transformer_lit.recipes import training_sets
-from transformer_lit.custom_pair import own_pairs, own_report
+from transformer_lit.custom_pair import clean as cleaning
 from transformer_lit.runs.run import fingerprint
 from transformer_lit.corpora.texts import TextPair
 from transformer_lit.runs.checkpoints import load_weights, save_weights, model_tensors, read_file
 from transformer_lit.serving.confidence import pair_scores
 from transformer_lit.corpora.files import shipped, write_atomic
-from transformer_lit.custom_pair.noise import language_faults
-from transformer_lit.custom_pair.own_pairs import Size
+from transformer_lit.custom_pair.languages import wrong_language_reasons
+from transformer_lit.custom_pair.report import leaked_references
+from transformer_lit.custom_pair.train import SIZES, ModelSize, recipe_of
 from transformer_lit.runtime.devices import device_of, resolve_precision
 from transformer_lit.recipes.recipes import build_trainer, build_translator
 from transformer_lit.runs.records import git_commit
@@ -60,7 +61,7 @@ class Scale:
     largest row; share: of noise."""
 
     corpus: str = "tatoeba"
-    sizes: tuple[Size, ...] = own_pairs.SIZES
+    sizes: tuple[ModelSize, ...] = SIZES
     short: int = 4
     held: int = 1000
     captions: int = 10_000
@@ -73,7 +74,7 @@ class Scale:
 
 TRIAL = Scale(
     "pocket",
-    tuple(Size(pairs, 400, 2, 64, 0.1, 1024, 2, 5) for pairs in (20, 40, 80, 90, 100)),
+    tuple(ModelSize(pairs, 400, 2, 64, 0.1, 1024, 2, 5) for pairs in (20, 40, 80, 90, 100)),
     short=1,
     held=6,
     captions=10,
@@ -133,7 +134,7 @@ class Job:
         return replace(self, text=kind) if way == "filtered" else None
 
     @property
-    def size(self) -> Size:
+    def size(self) -> ModelSize:
         row = next(size for size in SCALE.sizes if size.pairs == self.pairs)
         field, _, value = self.change.partition("=")
         changed = replace(row, **{field: type(getattr(row, field))(value)}) if field else row
@@ -248,15 +249,15 @@ def planted(kind: str, pairs: int) -> tuple[Pairs, list[bool]]:
 
 def found_by(pairs: Pairs) -> dict[str, list[bool]]:
     "For each rule of the package's cleaning, and for all of them, which pairs it throws out."
-    kept = set(own_pairs.clean_pairs(pairs)[0])
+    kept = set(cleaning.clean_pairs(pairs)[0])
     per, usual = (
         median(len(french) / len(english) for english, french in pairs),
         median(len(french) for _, french in pairs),
     )
     return {
-        "copied": [own_pairs.fault(pair) == "copied" for pair in pairs],
-        "lopsided": [own_pairs.lopsided(pair, per, usual) for pair in pairs],
-        "languages": [bool(why) for why in language_faults(pairs)],
+        "copied": [cleaning.rejection_reason(pair) == "copied" for pair in pairs],
+        "lopsided": [cleaning.has_extreme_length_ratio(pair, per, usual) for pair in pairs],
+        "languages": [bool(why) for why in wrong_language_reasons(pairs)],
         "all rules": [pair not in kept for pair in pairs],
     }
 
@@ -286,7 +287,7 @@ def given(job: Job, folder: Path = records.RUNS) -> Pairs:
     if kind in NOISE:
         pairs, _ = planted(kind, job.pairs)
         if way == "cleaned":
-            return own_pairs.clean_pairs(pairs)[0]
+            return cleaning.clean_pairs(pairs)[0]
         dropped: set[int] = set()
         if way == "filtered":
             dropped.update(records.arrays_of("own", folder)[f"{job.needs.name}/dropped"].tolist())
@@ -372,7 +373,7 @@ def train(job: Job, folder: Path, pairs: Pairs, begin: dict | None = None) -> Tr
         valid = valid[: SCALE.held // 2] + t.valid["multi30k"][: SCALE.held // 2]
     if job.text == "reverse":
         languages, valid = ("fr", "en"), [pair[::-1] for pair in valid]
-    recipe = own_pairs.recipe_of(size, languages, fingerprint(pairs))
+    recipe = recipe_of(size, languages, fingerprint(pairs))
     recipe.training = replace(recipe.training, seed=job.seed)
     recipe.peak /= 4 if begin else 1
     folder.mkdir(parents=True, exist_ok=True)
@@ -568,7 +569,7 @@ def work(job: Job, home: Path, place: Path, folder: Path) -> Made:
     row |= {
         "tests": {name: scored for name, (scored, *_) in found.items()},
         "bleu": found["tatoeba"][0]["all"]["bleu"]["value"],
-        "copied_answers": own_report.known(references, pairs),
+        "copied_answers": leaked_references(references, pairs),
     }
     if job.seed == 1 and (row_itself or job.text in ("general", "shipped")):
         firsts = [refs[0] for refs in references]

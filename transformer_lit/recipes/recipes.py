@@ -16,7 +16,7 @@ from transformer_lit.corpora.files import sha256_file, shipped, write_text
 from transformer_lit.corpora.published import tatoeba_archive
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.runtime.devices import resolve_precision
-from transformer_lit.custom_pair.spaceless import scores_by
+from transformer_lit.evaluation import scores
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import (
     PairBatches,
@@ -297,14 +297,13 @@ def train_translator(
 # Scores and records -------------------------------------------------------------------------------
 
 
-def scored(said: list[str], references: list[list[str]], name: str, cut: str = "13a") -> list[dict]:
-    """Every score of chapter 19, with the first reference and with all; cut: how BLEU cuts text
-    into words."""
+def scored(said: list[str], references: list[list[str]], name: str) -> list[dict]:
+    "Every score of chapter 19, with the first reference and with all."
     both = {"first": [some[:1] for some in references], "all": references}
     return [
         {"set": name, "references": which, **row}
         for which, some in both.items()
-        for row in scores_by(said, some, cut)
+        for row in scores(said, some)
     ]
 
 

@@ -14,7 +14,7 @@ from transformer_lit.pocket import PocketPair, frames, it_nouns
 from transformer_lit.tokens import split_words
 from transformer_lit.translation import Translator
 
-from transformer_lit.serving.confidence import Calibration, load_calibration, translate_surely
+from transformer_lit.serving.confidence import Calibration, load_calibration, translate_with_scores
 from transformer_lit.corpora.files import shipped
 from litbook.live.pages import attribute, compact, filled
 from litbook.word_maps import cross_weights, maps_of
@@ -105,7 +105,7 @@ def recorded(translator: Translator, worth: Calibration, english: str) -> dict:
 
     links: the weights from FAINT on between words, in the mean of the heads of one layer of
     cross-attention. chrf: what answers as sure as this one had on sentences kept aside."""
-    (answer,) = translate_surely(translator, [english])
+    (answer,) = translate_with_scores(translator, [english])
     french = answer.text
     (maps,) = maps_of(
         cross_weights(translator.model),
@@ -129,7 +129,7 @@ def recorded(translator: Translator, worth: Calibration, english: str) -> dict:
         "links": links,
         "text": english,
         "said": french,
-        "chrf": round(worth(answer.log_probability), 1),
+        "chrf": round(worth(answer.log_prob), 1),
     }
 
 

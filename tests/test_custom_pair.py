@@ -17,23 +17,27 @@ from unspoken import line
 
 from transformer_lit.data import load, sentence_key
 from transformer_lit import cli
-from transformer_lit.custom_pair import own_pairs, own_report
+from transformer_lit.custom_pair import clean, report, train
 from transformer_lit.recipes import recipes
 from transformer_lit.runs.run import LOCK
 from transformer_lit.corpora.files import shipped
-from transformer_lit.custom_pair.noise import OTHER, THIRD
-from transformer_lit.custom_pair.own_pairs import (
-    Size,
+from transformer_lit.custom_pair.languages import OTHER, THIRD
+from transformer_lit.custom_pair.clean import (
     clean_pairs,
+    matching_key,
     prepare_pairs,
     read_pairs,
-    recipe_for,
-    size_for,
     split_pairs,
+)
+from transformer_lit.custom_pair.train import (
+    ModelSize,
+    choose_size,
+    recipe_for,
+    train_on_files,
 )
 from transformer_lit.translation import from_pretrained
 
-TINY = Size(100, 300, 1, 64, 0.1, 256, 2, 400)
+TINY = ModelSize(100, 300, 1, 64, 0.1, 256, 2, 400)
 WHO, DOES, WHAT = (
     (("Tom", "Tomo"), ("Mary", "Maria"), ("Ann", "Anna"), ("The king", "La rego")),
     (("sees", "vidas"), ("wants", "volas"), ("has", "havas"), ("loves", "amas")),
@@ -71,7 +75,7 @@ def lock_of_another(folder):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(own_pairs, "SIZES", (TINY,))
+    monkeypatch.setattr(train, "SIZES", (TINY,))
 
 
 @pytest.fixture
@@ -91,162 +95,50 @@ def typed(tmp_path, monkeypatch, capsys):
 # What is refused ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "line, words",
-    [
-        ("--pairs none.tsv --languages en-eo", "none.tsv is not there"),
-        ("--pairs folder --languages en-eo", "folder is a folder, and a file was asked for"),
-        (
-            "--pairs own.tsv",
-            "what is in own.tsv? Give the languages of both sides, as --languages en-de",
-        ),
-        ("--languages en-eo", "--languages is for pairs of your own: give their file as well"),
-        ("--pairs 300 --languages en-eo", "--languages is for pairs of your own"),
-        ("--recipe multi30k-en-de --languages en-eo", "--languages is for pairs of your own"),
-        ("--reverse", "--reverse is for pairs of your own"),
-        ("--train-only own.tsv", "--train-only is for pairs of your own"),
-        ("--pairs own.tsv --languages en-eo --train-only none.tsv", "none.tsv is not there"),
-        (
-            "--pairs own.tsv --languages en-eo --train-only own.tsv own.tsv",
-            "own.tsv was given twice",
-        ),
-        (
-            "--pairs own.tsv --languages en-eo --train-only a b c",
-            "--train-only takes one file of two columns, or two parallel texts, and 3 files",
-        ),
-        ("--pairs own.tsv --languages en-eo --train-only one.txt", "one.txt has no second column"),
-        (
-            "--pairs own.tsv --languages en-eo --train-only bad.tsv",
-            "no pair of bad.tsv is left after cleaning: empty 2",
-        ),
-        ("--without own.tsv", "--without is for pairs of your own"),
-        ("--keep-languages", "--keep-languages is for pairs of your own"),
-        (
-            "--pairs mac.tsv --languages en-eo",
-            "the lines of mac.tsv end in carriage returns alone: save it with line feeds",
-        ),
-        (
-            "--pairs table.tsv --languages en-eo",
-            (
-                "line 2 of table.tsv opens a quote and doesn't close it: a table program put a cell"
-                " there"
-            ),
-        ),
-        (
-            "--pairs wide.txt one.txt --languages en-eo",
-            "wide.txt: this is not UTF-8 text, it holds zero bytes",
-        ),
-        ("--pairs own.tsv --languages en-eo --without none.tsv", "none.tsv is not there"),
-        (
-            "--pairs own.tsv --languages en-eo --without own.tsv",
-            "line 1 of own.tsv isn't a number, a sentence and its translation",
-        ),
-        (
-            "--pairs own.tsv --languages en-eo --without other.tsv",
-            "none of the 1 pairs in other.tsv would be trained on",
-        ),
-        (
-            "--pairs own.tsv --languages en-eo --recipe pocket",
-            "pocket has pairs of its own, and own.tsv holds yours: leave --recipe out, or --pairs",
-        ),
-        (
-            "--pairs own.tsv --languages en-eo --recipe multi30k-en-de",
-            "multi30k-en-de has pairs of its own",
-        ),
-        (
-            "--pairs own.tsv b c --languages en-eo",
-            "one file of two columns, or two parallel texts, and 3 files were given",
-        ),
-        (
-            "--pairs own.tsv 300 --languages en-eo",
-            "--pairs is one number, or one or two files, and not both",
-        ),
-        ("--pairs own.tsv own.tsv --languages en-eo", "own.tsv was given twice"),
-        ("--pairs own.tsv --languages en-eo --steps 5", "--steps belongs to the large runs"),
-        (
-            "--pairs own.tsv --languages en-eo --folder own.tsv",
-            "own.tsv is a file, and a folder was asked for",
-        ),
-        (
-            "--pairs one.txt --languages en-eo",
-            "one.txt has no second column: a line is a sentence, a tab and its translation",
-        ),
-        (
-            "--pairs one.txt two.txt --languages en-eo",
-            "one.txt has 2 lines and two.txt 3: line by line they must say the same",
-        ),
-        (
-            "--pairs wide.tsv --languages en-eo",
-            "wide.tsv: this is not UTF-8 text, it holds zero bytes",
-        ),
-        (
-            "--pairs latin.tsv --languages en-eo",
-            "latin.tsv: 16 of 80 lines are not UTF-8 text: convert it first",
-        ),
-        ("--pairs half.tsv.gz --languages en-eo", "half.tsv.gz can't be read"),
-        (
-            "--pairs empty.tsv --languages en-eo",
-            "no pair of empty.tsv is left after cleaning: there is no line",
-        ),
-        ("--pairs bad.tsv --languages en-eo", "no pair of bad.tsv is left after cleaning: empty 2"),
-        (
-            "--pairs few.tsv --languages en-eo",
-            "49 different sentences are left in the first column, and 50 are the fewest",
-        ),
-    ],
-)
-def test_whatever_does_not_fit_is_one_sentence_and_leaves_nothing(
-    line, words, typed, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(recipes, "train_translator", None)
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "one.txt").write_text("a\nb\n")
-    (tmp_path / "mac.tsv").write_bytes(b"A cat.\tKato.\rA dog.\tHundo.\r")
-    (tmp_path / "table.tsv").write_text('"He said ""no""."\tNe.\n"One\nline"\tLinio.\n')
-    (tmp_path / "wide.txt").write_bytes("上 a\n上 b\n".encode("utf-16"))
-    (tmp_path / "two.txt").write_text("a\nb\nc")
-    (tmp_path / "wide.tsv").write_text("a\tb\n" * 90, encoding="utf-16")
-    (tmp_path / "latin.tsv").write_bytes(
-        "".join(f"{a}\t{b}\n" for a, b in PAIRS).replace("ŝ", "é").encode("latin-1")
-    )
-    (tmp_path / "half.tsv.gz").write_bytes(gzip.compress(b"a\tb\n" * 9999)[:-20])
-    (tmp_path / "empty.tsv").touch()
-    tsv(tmp_path / "bad.tsv", [("a", ""), ("", "b")])
-    (tmp_path / "other.tsv").write_text("-9.00\tNobody said this.\tNeniu.\n", encoding="utf-8")
-    tsv(tmp_path / "few.tsv", PAIRS[:49] + [("tom sees a cat!", "Ĉu?")])
-    before = sorted(tmp_path.iterdir())
-    status, said = typed(f"train {line}")
-    assert (
-        status == 1
-        and said.startswith("transformer-lit: ")
-        and words in said
-        and said.count("\n") == 1
-    ), said
-    assert sorted(tmp_path.iterdir()) == before
+LATIN = "".join("\t".join(pair) + "\n" for pair in PAIRS).replace("ŝ", "é").encode("latin-1")
+FILES = {
+    "own.tsv": "".join("\t".join(pair) + "\n" for pair in PAIRS).encode(),
+    "one.txt": b"a\nb\n",
+    "two.txt": b"a\nb\nc",
+    "mac.tsv": b"A cat.\tKato.\rA dog.\tHundo.\r",
+    "table.tsv": b'"He said ""no""."\tNe.\n"One\nline\tLinio.\n',
+    "wide.txt": "上 a\n上 b\n".encode("utf-16"),
+    "latin.tsv": LATIN,
+    "half.tsv.gz": gzip.compress(b"a\tb\n" * 9999)[:-20],
+    "empty.tsv": b"",
+    "bad.tsv": b"a\t\n\tb\n",
+    "other.tsv": b"-9.00\tNobody said this.\tNeniu.\n",
+    "few.tsv": "".join("\t".join(pair) + "\n" for pair in PAIRS[:49]).encode(),
+}
 
 
 @pytest.mark.parametrize(
     "line, words",
     [
-        ("--pairs own.tsv --languages en", "en is not a pair of two languages, as en-de"),
-        ("--pairs a --languages en-en", "not a pair"),
-        ("--pairs a --languages en-d3", "not a pair"),
-        ("--pairs a --languages en-pt-br", "not a pair"),
-        ("--pairs 0", "0 is not a whole number"),
-        ("--pairs", "expected at least one argument"),
+        ("mac.tsv", "mac.tsv end in carriage returns"),
+        ("table.tsv", "line 3 of table.tsv opens a quote"),
+        ("wide.txt one.txt", "wide.txt: this is not UTF-8 text"),
+        ("one.txt", "one.txt has no second column"),
+        ("one.txt two.txt", "one.txt has 2 lines and two.txt 3"),
+        ("own.tsv other.tsv", "own.tsv has two columns already"),
+        ("latin.tsv", "latin.tsv: 16 of 80 lines are not UTF-8"),
+        ("half.tsv.gz", "half.tsv.gz can't be read"),
+        ("empty.tsv", "no pair of empty.tsv is left after cleaning: there is no line"),
+        ("bad.tsv", "no pair of bad.tsv is left after cleaning: empty 2"),
+        ("few.tsv", "49 different sentences are left in the first column, and 50"),
+        ("own.tsv --extra-train one.txt", "one.txt has no second column"),
+        ("own.tsv --extra-train bad.tsv", "no pair of bad.tsv is left"),
+        ("own.tsv --exclude own.tsv", "line 1 of own.tsv isn't a number, a sentence"),
+        ("own.tsv --exclude other.tsv", "none of the 1 pairs in other.tsv"),
     ],
 )
-def test_a_wrong_option_is_status_2(line, words, capsys):
-    with pytest.raises(SystemExit) as end:
-        cli.parser().parse_args(["train", *line.split()])
-    assert end.value.code == 2 and words in capsys.readouterr().err
-
-
-def test_a_number_stays_a_number_and_a_path_may_look_like_one():
-    asked = lambda line: cli.parser().parse_args(f"train {line}".split())
-    assert asked("--pairs 300").pairs == 300
-    assert [str(path) for path in asked("--pairs ./300").pairs] == ["300"]
-    assert asked("--pairs a.en b.xx --languages EN-haw").languages == ("en", "haw")
+def test_files_that_do_not_fit_are_one_sentence_and_leave_nothing(line, words, typed, tmp_path):
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    status, said = typed(f"train --languages en-eo --pairs {line}")
+    assert status == 1 and said.startswith("transformer-lit: ") and said.count("\n") == 1
+    assert words in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
 
 
 # Reading and cleaning -----------------------------------------------------------------------------
@@ -262,7 +154,7 @@ def test_two_texts_and_packed_columns_say_the_same_as_a_plain_file(tmp_path):
     for k, side in enumerate(sides):
         side.write_text("\ufeff" * k + "\n".join(pair[k] for pair in PAIRS), encoding="utf-8")
     assert plain == PAIRS == read_pairs([packed]) == read_pairs(sides)
-    assert prepare_pairs(sides)[0] == prepare_pairs([packed])[0]
+    assert prepare_pairs(sides) == prepare_pairs([packed])
 
 
 def test_every_pair_is_kept_or_has_a_reason():
@@ -300,9 +192,9 @@ def test_every_pair_is_kept_or_has_a_reason():
         odd[8],
         ("No's", "Ne's x"),
     ], "20 characters may be the same, and a short sentence has some room"
-    assert own_pairs.fault(
+    assert clean.rejection_reason(
         ("我很爱我的老猫", "我很爱我的老猫")
-    ) == "copied" and not own_pairs.fault(("我爱我的猫", "我爱我的猫")), (
+    ) == "copied" and not clean.rejection_reason(("我爱我的猫", "我爱我的猫")), (
         "a sign is more than a letter"
     )
     assert (
@@ -315,11 +207,11 @@ def test_what_is_left_out_is_listed_with_its_reason(tmp_path):
     spoiled = PAIRS[:60] + [("  ", "Vorto."), PAIRS[3], ("Word.", "Vorto " * 50), ("x", "y\ufffd")]
     for reverse in (False, True):
         prepared = prepare_pairs([tsv(tmp_path / "own.tsv", spoiled)], reverse)
-        assert len(prepared.left_out) == 4 == prepared.counts["given"] - prepared.counts["kept"]
-        own_report.write_left_out(tmp_path, prepared.left_out)
+        assert len(prepared.rejected) == 4 == prepared.counts["given"] - prepared.counts["kept"]
+        report.write_tsv(tmp_path / report.FILTERED, ((why, *pair) for pair, why in prepared.rejected if why != "repeated"))
         rows = [
             line.split("\t")
-            for line in (tmp_path / "left_out.tsv").read_text(encoding="utf-8").splitlines()
+            for line in (tmp_path / "filtered.tsv").read_text(encoding="utf-8").splitlines()
         ]
         assert [reason for reason, *_ in rows] == [
             "empty",
@@ -344,33 +236,26 @@ def test_the_corpus_itself_says_how_long_a_side_should_be():
 
 def test_sides_in_another_language_are_left_out_where_there_are_pairs_enough():
     rng = Random(1)
-    given = [(line("a", rng), line("b", rng)) for _ in range(own_pairs.JUDGED)]
+    given = [(line("a", rng), line("b", rng)) for _ in range(clean.MIN_PAIRS_FOR_LANGUAGES)]
     spoiled = [
         (one, line("c", rng)) if k % 20 == 0 else (one, one[:18]) if k % 20 == 1 else (one, other)
         for k, (one, other) in enumerate(given)
     ]
-    kept, counts = own_pairs.clean_pairs(spoiled)
+    kept, counts = clean_pairs(spoiled)
     assert counts[THIRD] >= 45 and counts[OTHER] >= 45 and len(kept) == counts["kept"] <= 905
-    few = own_pairs.clean_pairs(spoiled[:900])[1]
+    few = clean_pairs(spoiled[:900])[1]
     assert THIRD not in few and OTHER not in few, "of so few too little is known"
     assert not any(
-        why for _, why in own_pairs.judge_pairs(spoiled, languages=False)
+        why for _, why in clean.reject_pairs(spoiled, by_language=False)
     ), "asked not to"
-    assert own_report.warnings(counts, 0.02) == [
-        (
-            f"{counts[THIRD] + counts[OTHER]} pairs were left out as perhaps in another language:"
-            " read left_out.tsv, and if they are right, train with --keep-languages into another"
-            " folder"
-        ),
-        (
-            "2% of the pairs hold HTML, as &amp; or <b>, and are trained on as they stand: convert"
-            " them first"
-        ),
-    ]
-    assert own_report.warnings({"given": 1000, THIRD: 30}, 0.01) == []
-    assert own_report.html_share(
-        [("a &amp; b", "c"), ("d", "<i>e</i>"), ("1 < 2", "f & g;")]
-    ) == pytest.approx(2 / 3)
+    html = [("a &amp; b", "c"), ("d", "<i>e</i>"), ("1 < 2", "f & g;")]
+    corpus = clean.CleanedCorpus({"train": html}, counts)
+    languages, markup = report.warnings(corpus)
+    assert languages.startswith(f"{counts[THIRD] + counts[OTHER]} pairs were left out")
+    assert "filtered.tsv" in languages and "--no-langid-filter" in languages
+    assert markup.startswith("67% of the pairs hold HTML")
+    corpus = clean.CleanedCorpus({"train": html[2:]}, {"given": 1000, THIRD: 30})
+    assert report.warnings(corpus) == []
 
 
 @pytest.mark.parametrize(
@@ -384,6 +269,10 @@ def test_sides_in_another_language_are_left_out_where_there_are_pairs_enough():
         (
             [('"Oh, go."', '"Ho, iru."'), ("A cat.", '"Kato"')] * 9,
             [("Oh, go.", "Ho, iru."), ("A cat.", "Kato")] * 9,
+        ),
+        (
+            [('"One\nline"', "Linio."), ("No.", '"Diru ""ne""."')],
+            [("One\nline", "Linio."), ("No.", 'Diru "ne".')],
         ),
     ],
 )
@@ -401,12 +290,12 @@ def test_sentences_of_the_same_letters_stay_together():
         and len(parts["test"]) == len(parts["valid"]) == 12
     )
     assert (
-        own_pairs.letters_alike("Ｉ’m naïve,  isn't it")
-        == own_pairs.letters_alike("I'm naive; isn't it?")
-        and own_pairs.letters_alike("...") == "..."
+        matching_key("Ｉ’m naïve,  isn't it")
+        == matching_key("I'm naive; isn't it?")
+        and matching_key("...") == "..."
     )
     assert (
-        own_pairs.but_for_numbers(["Order 12 is here.", "A cat."], [("Order 7 is here!", "x")])
+        report.leaked_but_for_numbers(["Order 12 is here.", "A cat."], [("Order 7 is here!", "x")])
         == 0.5
     )
 
@@ -419,7 +308,8 @@ def test_no_sentence_of_the_test_is_in_training_whichever_way(tmp_path):
         + [(a, f"{b[:-1]} nun.") for a, b in PAIRS],
     )
     for reverse in False, True:
-        parts, counts, *_ = prepare_pairs([file], reverse)
+        corpus = prepare_pairs([file], reverse)
+        parts, counts = corpus.parts, corpus.counts
         assert {name: len({sentence_key(a) for a, _ in part}) for name, part in parts.items()} == (
             {"test": 16, "valid": 16, "train": 128}
             if reverse
@@ -449,7 +339,7 @@ def test_both_directions_hold_out_the_same_pairs(tmp_path):
         or sides["test"] & sides["valid"]
         or sides["valid"] & sides["train"]
     )
-    lost = [pair for pair, reason in back.left_out if reason == "held out"]
+    lost = [pair for pair, reason in back.rejected if reason == "held out"]
     assert back.counts == forward.counts | {"kept": 160 - len(lost), "held out": len(lost)} and lost
     seen = {pair[::-1] for part in forward.parts.values() for pair in part}
     assert {*lost, *(pair for part in back.parts.values() for pair in part)} == seen
@@ -489,9 +379,9 @@ def test_a_second_column_of_few_sentences_has_no_other_direction(tmp_path):
 )
 def test_marks_and_invisible_signs_make_no_second_sentence(one, other):
     assert (
-        own_pairs.spelled_alike(one)
-        == own_pairs.spelled_alike(other)
-        != own_pairs.spelled_alike(other + "x")
+        matching_key(one)
+        == matching_key(other)
+        != matching_key(other + "x")
     )
 
 
@@ -499,7 +389,7 @@ def test_swapped_columns_are_refused(tmp_path):
     rng = Random(1)
     given = [(line("a", rng), line("b", rng)) for _ in range(400)]
     file, fine = tsv(tmp_path / "own.tsv", given[:300]), tsv(tmp_path / "more.tsv", given[300:])
-    assert prepare_pairs([file], more=[fine]).more["kept"] == 100
+    assert prepare_pairs([file], train_only=[fine]).train_only_counts["kept"] == 100
     with pytest.raises(
         ValueError,
         match=(
@@ -525,11 +415,11 @@ def test_more_pairs_are_trained_on_and_never_tested_with(tmp_path, reverse):
         in_train,
     ]
     with_more = prepare_pairs([file], reverse, [tsv(tmp_path / "more.tsv", [*new, *near])])
-    assert with_more.counts == alone.counts and alone.more == {}
+    assert with_more.counts == alone.counts and alone.train_only_counts == {}
     assert with_more.parts == alone.parts | {
         "train": alone.parts["train"] + [order(pair) for pair in new]
     }
-    assert with_more.more == {
+    assert with_more.train_only_counts == {
         "given": 6,
         "respelled": 0,
         "kept": 2,
@@ -537,7 +427,7 @@ def test_more_pairs_are_trained_on_and_never_tested_with(tmp_path, reverse):
         "empty": 1,
         "repeated": 1,
     }
-    assert with_more.left_out == [
+    assert with_more.rejected == [
         (order(near[0]), "held out"),
         (order(near[1]), "held out"),
         (order(near[2]), "empty"),
@@ -551,7 +441,7 @@ def test_the_report_tells_pairs_for_training_alone(small, typed, tmp_path):
         [("A bird flies.", "Birdo flugas."), (PAIRS[0][0], PAIRS[0][1]), ("", "Nenio.")],
     )
     status, said = typed(
-        "train --pairs own.tsv --train-only made.tsv --languages en-eo --epochs 1 --device cpu"
+        "train --pairs own.tsv --extra-train made.tsv --languages en-eo --epochs 1 --device cpu"
         " --threads 1"
     )
     assert (
@@ -565,8 +455,8 @@ def test_the_report_tells_pairs_for_training_alone(small, typed, tmp_path):
     ).read_text(encoding="utf-8")
     assert (
         record["command"]
-        == "transformer-lit train --pairs own.tsv --train-only made.tsv --languages en-eo"
-        " --epochs 1"
+        == "transformer-lit train --pairs own.tsv --extra-train made.tsv --languages en-eo"
+        " --epochs 1 --device cpu --threads 1"
     )
     assert (
         record["data"]["train_only"]["cleaning"]["kept"] == 1
@@ -578,9 +468,9 @@ def test_the_report_tells_pairs_for_training_alone(small, typed, tmp_path):
         and "| kept | 80 |" in page
     )
     assert "made.tsv" in page and "Birdo" not in (folder / "test.tsv").read_text(encoding="utf-8")
-    assert "empty\t\tNenio.\n" in (folder / "left_out.tsv").read_text(encoding="utf-8")
+    assert "empty\t\tNenio.\n" in (folder / "filtered.tsv").read_text(encoding="utf-8")
     again = (
-        "train --pairs own.tsv --train-only made.tsv --languages en-eo --epochs 1 --device cpu"
+        "train --pairs own.tsv --extra-train made.tsv --languages en-eo --epochs 1 --device cpu"
         " --threads 1"
     )
     assert (
@@ -602,21 +492,21 @@ def test_the_report_tells_pairs_for_training_alone(small, typed, tmp_path):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_what_is_doubted_is_left_out_of_training_alone(tmp_path, reverse):
-    file, list_of = tsv(tmp_path / "own.tsv"), tmp_path / "doubted.tsv"
+    file, list_of = tsv(tmp_path / "own.tsv"), tmp_path / "low_confidence.tsv"
     alone = prepare_pairs([file], reverse)
     doubted = [*alone.parts["train"][3:6], alone.parts["test"][0], alone.parts["valid"][0]]
     list_of.write_text(
         "".join(f"-7.25\t{source}\t{target}\n" for source, target in doubted), encoding="utf-8"
     )
-    less = prepare_pairs([file], reverse, without=[list_of])
+    less = prepare_pairs([file], reverse, exclude=[list_of])
     assert (
         less.parts == alone.parts | {"train": alone.parts["train"][:3] + alone.parts["train"][6:]}
-        and less.doubted == 3
+        and less.n_excluded == 3
     )
     assert (
-        less.left_out == alone.left_out + [(pair, "doubted") for pair in doubted[:3]]
+        less.rejected == alone.rejected + [(pair, "low confidence") for pair in doubted[:3]]
         and less.counts == alone.counts
-        and less.listed == 5
+        and less.n_listed == 5
     )
     more = tsv(
         tmp_path / "more.tsv",
@@ -627,7 +517,7 @@ def test_what_is_doubted_is_left_out_of_training_alone(tmp_path, reverse):
     )
     both = prepare_pairs([file], reverse, [more], [list_of])
     assert (
-        both.doubted == 3
+        both.n_excluded == 3
         and not {*doubted[:3]} & {*both.parts["train"]}
         and len(both.parts["train"]) == len(less.parts["train"]) + 1
     )
@@ -642,24 +532,24 @@ def test_what_is_doubted_is_left_out_of_training_alone(tmp_path, reverse):
         + lines[2].replace("-7.25", "-7"),
         encoding="utf-8",
     )
-    assert prepare_pairs([file], reverse, without=halves).parts == less.parts
+    assert prepare_pairs([file], reverse, exclude=halves).parts == less.parts
     quoted = tsv(tmp_path / "quoted.tsv", [*PAIRS, ('He said "no".', 'Li diris "ne".')])
     list_of.write_text(
         '-7.25\t"He said ""no""."\t"Li diris ""ne""."\n', encoding="utf-8"
     )  # as a table program writes quotes
     assert (
-        prepare_pairs([quoted], reverse=False, without=[list_of]).doubted == 1
-        and own_pairs.unquoted('"Go," he said, "go."') == '"Go," he said, "go."'
+        prepare_pairs([quoted], reverse=False, exclude=[list_of]).n_excluded == 1
+        and clean.unquote('"Go," he said, "go."') == '"Go," he said, "go."'
     )
     list_of.write_text(
         "".join(f"-7.25\t{source}\t{target}\n" for source, target in alone.parts["train"]),
         encoding="utf-8",
     )
-    with pytest.raises(ValueError, match="doubted.tsv lists all training pairs"):
-        prepare_pairs([file], reverse, without=[list_of])
+    with pytest.raises(ValueError, match="low_confidence.tsv lists all training pairs"):
+        prepare_pairs([file], reverse, exclude=[list_of])
     list_of.write_text("\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="doubted.tsv lists no pair"):
-        prepare_pairs([file], reverse, without=[list_of])
+    with pytest.raises(ValueError, match="low_confidence.tsv lists no pair"):
+        prepare_pairs([file], reverse, exclude=[list_of])
 
 
 def test_lines_are_translated_as_they_were_trained_on():
@@ -667,21 +557,21 @@ def test_lines_are_translated_as_they_were_trained_on():
         "He saw it. She did, too.",
         "Li vidis ĝin. Ŝi ankaŭ.",
     )
-    assert own_pairs.limits_for([one] * 99 + [two]) == (
+    assert train.length_limits_for([one] * 99 + [two]) == (
         128,
         128,
     ), "lines of several sentences were learned whole"
     assert (
-        own_pairs.limits_for([one] * 100 + [two])
-        == own_pairs.limits_for([("汤姆来了。玛丽走了。", "Tom came.")] * 9)
+        train.length_limits_for([one] * 100 + [two])
+        == train.length_limits_for([("汤姆来了。玛丽走了。", "Tom came.")] * 9)
         == (128, 20)
     )
 
 
 def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path):
     recipe = recipes.replace(
-        own_pairs.recipe_of(TINY, ("en", "eo")),
-        training=recipes.replace(own_pairs.recipe_of(TINY, ("en", "eo")).training, epochs=20),
+        train.recipe_of(TINY, ("en", "eo")),
+        training=recipes.replace(train.recipe_of(TINY, ("en", "eo")).training, epochs=20),
     )
     translator = recipes.begin_translator(recipe, PAIRS, tmp_path, keep=False)
     trainer, batches = recipes.prepare_training(translator, PAIRS, recipe, tmp_path)
@@ -706,8 +596,8 @@ def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path):
 def test_the_model_is_as_large_without_what_is_doubted():
     parts = {"train": [("a", "b")] * 4400, "valid": [], "test": []}
     assert (
-        own_pairs.recipe_for(parts, ("en", "eo")).size == 1000
-        and own_pairs.recipe_for(parts, ("en", "eo"), besides=200).size == 2000
+        recipe_for(parts, ("en", "eo")).size == 1000
+        and recipe_for(parts, ("en", "eo"), n_excluded=200).size == 2000
     )
 
 
@@ -717,30 +607,26 @@ def test_a_translator_learns_without_what_another_doubts(small, typed, tmp_path)
         "train --pairs own.tsv --languages en-eo --epochs 1 --device cpu --threads 1",
     )
     assert typed(plain)[0] == 0
-    listed = (with_all / "doubted.tsv").read_text(encoding="utf-8").splitlines()
-    status, said = typed(f"{plain} --without runs/en-eo/doubted.tsv --folder runs/less")
+    listed = (with_all / "low_confidence.tsv").read_text(encoding="utf-8").splitlines()
+    status, said = typed(f"{plain} --exclude runs/en-eo/low_confidence.tsv --output-dir runs/less")
     assert (
         status == 0
-        and f"\nruns/en-eo/doubted.tsv: {len(listed)} of {len(listed)} listed pairs left out of training\nen to eo: train {64 - len(listed)}, valid 8, test 8\n"
+        and f"\nruns/en-eo/low_confidence.tsv: {len(listed)} of {len(listed)} listed pairs left out of training\nen to eo: train {64 - len(listed)}, valid 8, test 8\n"
         in said
     )
     less = tmp_path / "runs" / "less"
     record, page = json.loads((less / "run.json").read_text(encoding="utf-8")), (
         less / "report.md"
     ).read_text(encoding="utf-8")
-    assert (
-        record["command"]
-        == "transformer-lit train --pairs own.tsv --without runs/en-eo/doubted.tsv --languages"
-        " en-eo --epochs 1"
-    )
+    assert "--exclude runs/en-eo/low_confidence.tsv" in record["command"]
     assert record["data"]["without"]["pairs"] == len(listed) == 6 and record["data"]["train"] == 58
-    assert "| left out of training: listed in runs/en-eo/doubted.tsv | 6 |" in page
+    assert "| left out of training: listed in runs/en-eo/low_confidence.tsv | 6 |" in page
     assert (less / "test.tsv").read_bytes() == (
         with_all / "test.tsv"
     ).read_bytes(), "so that the scores can be compared"
-    left = (less / "left_out.tsv").read_text(encoding="utf-8").splitlines()
-    assert sorted(left) == sorted("doubted\t" + line.split("\t", 1)[1] for line in listed)
-    status, why = typed(f"{plain} --folder runs/less")
+    left = (less / "filtered.tsv").read_text(encoding="utf-8").splitlines()
+    assert sorted(left) == sorted("low confidence\t" + line.split("\t", 1)[1] for line in listed)
+    status, why = typed(f"{plain} --output-dir runs/less")
     assert status == 1 and "was begun with other text" in why and why.count("\n") == 1
 
 
@@ -757,9 +643,9 @@ def test_how_many_are_held_out():
 
 
 def test_a_model_has_the_size_of_its_pairs():
-    rows, ours = own_pairs.SIZES, recipes.RECIPES["tatoeba-fr"]
+    rows, ours = train.SIZES, recipes.RECIPES["tatoeba-fr"]
     assert [
-        size_for(n).pairs for n in (1, 4000, 5000, 20_000, 25_000, 100_000, 400_000, 10**8)
+        choose_size(n).pairs for n in (1, 4000, 5000, 20_000, 25_000, 100_000, 400_000, 10**8)
     ] == [2000, 2000, 10_000, 10_000, 50_000, 150_000, 1_000_000, 1_000_000]
     for small, large in itertools.pairwise(rows):
         assert (
@@ -772,7 +658,7 @@ def test_a_model_has_the_size_of_its_pairs():
     assert all(
         size.width % 64 == 0 and size.max_tokens >= 128 and size.vocabulary > 260 for size in rows
     )
-    shipped, row = own_pairs.recipe_of(
+    shipped, row = train.recipe_of(
         rows[3], ("en", "fr")
     ), ours.model | ours.training.__dict__ | {"size": ours.size}
     assert row == shipped.model | shipped.training.__dict__ | {
@@ -805,12 +691,12 @@ def test_what_is_left_out_can_be_read_while_it_trains(small, tmp_path, monkeypat
         ), "nothing is written before the folder is this run's"
         begin()
         assert len((folder / "test.tsv").read_text("utf-8").splitlines()) == 8
-        assert (folder / "left_out.tsv").read_text("utf-8") == "empty\tA line.\t\n"
+        assert (folder / "filtered.tsv").read_text("utf-8") == "empty\tA line.\t\n"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(own_pairs, "train_translator", stopped)
+    monkeypatch.setattr(train, "train_translator", stopped)
     with pytest.raises(KeyboardInterrupt):
-        own_pairs.train(
+        train_on_files(
             [tsv(tmp_path / "own.tsv", [*PAIRS, ("A line.", "")])], ("en", "eo"), folder, "again"
         )
 
@@ -821,7 +707,7 @@ def test_a_file_of_ones_own_is_never_written_over(small, typed, tmp_path):
         kept = tmp_path / name
         kept.touch()
         before = kept.read_bytes()
-        status, said = typed("train --pairs own.tsv --languages en-eo --folder . --epochs 1")
+        status, said = typed("train --pairs own.tsv --languages en-eo --output-dir . --epochs 1")
         assert (
             status == 1
             and "would write over it: use another folder" in said
@@ -832,12 +718,12 @@ def test_a_file_of_ones_own_is_never_written_over(small, typed, tmp_path):
 
 
 def test_a_folder_that_another_trains_in_stays_as_it_is(small, typed, tmp_path):
-    assert typed("train --pairs own.tsv --languages en-eo --folder run --epochs 1")[0] == 0
+    assert typed("train --pairs own.tsv --languages en-eo --output-dir run --epochs 1")[0] == 0
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
     with (tmp_path / "own.tsv").open("a", encoding="utf-8") as file:
         file.write("\tno source\n")
     with lock_of_another(tmp_path / "run"):
-        status, said = typed("train --pairs own.tsv --languages en-eo --folder run --epochs 1")
+        status, said = typed("train --pairs own.tsv --languages en-eo --output-dir run --epochs 1")
     assert status == 1 and "another training is at work" in said
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
 
@@ -862,34 +748,34 @@ def test_ids_and_scores_are_no_sentences(number, small, typed, tmp_path):
 def test_a_pipe_is_refused_before_it_is_opened(small, typed, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     status, said = typed("train --pairs pipe --languages en-eo")
-    assert status == 1 and "pipe is a pipe, and --pairs reads a file more than once" in said
+    assert status == 1 and "pipe is no regular file" in said
 
 
 # From the command to the report -------------------------------------------------------------------
 
 
 def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path, monkeypatch):
-    monkeypatch.setattr(own_pairs.records, "hardware", lambda device=None: "a GPU")
-    monkeypatch.setattr(own_report, "FEW", 8)
+    monkeypatch.setattr(train.records, "hardware_name", lambda device=None: "a GPU")
+    monkeypatch.setattr(report, "MIN_FOR_INTERVAL", 8)
     status, said = typed("train --pairs own.tsv --languages en-eo --device cpu --threads 1")
     folder = tmp_path / "runs" / "en-eo"
     assert status == 0 and said.startswith(
         "own.tsv: 80 pairs, 80 kept\nen to eo: train 64, valid 8, test 8\nat most 300 subwords, 1 +"
         " 1 layers of width 64"
     )
-    monkeypatch.setattr(own_report, "FEW", 9)
+    monkeypatch.setattr(report, "MIN_FOR_INTERVAL", 9)
     assert (
         "(too few sentences for an interval)"
-        in own_report.bleu_lines(json.loads((folder / "run.json").read_text("utf-8")))[0]
+        in report.score_lines(json.loads((folder / "run.json").read_text("utf-8")))[0]
     )
-    monkeypatch.setattr(own_report, "FEW", 8)
+    monkeypatch.setattr(report, "MIN_FOR_INTERVAL", 8)
     assert (
         "8 test sentences, none of them in training:\nBLEU " in said
         and "(95% interval " in said
         and "tok:13a" in said
     )
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    assert record["command"] == "transformer-lit train --pairs own.tsv --languages en-eo"
+    assert record["command"].startswith("transformer-lit train --pairs own.tsv --languages en-eo")
     assert (
         record["data"]["cleaning"] == {"given": 80, "respelled": 0, "kept": 80}
         and record["data"]["leak_by_sentence"] == 0
@@ -904,7 +790,7 @@ def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path
     page = (folder / "report.md").read_text(encoding="utf-8")
     assert page.startswith(
         "# A translator from en to eo\n\n    transformer-lit train --pairs own.tsv --languages"
-        " en-eo\n"
+        " en-eo --device cpu"
     )
     assert (
         "| given | 80 |" in page
@@ -918,31 +804,31 @@ def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path
     assert (
         len(tested) == 8 and [page.count(f"\n| {source} | ") for source in tested].count(1) == 6
     ), "the nearest four and two of the other half"
-    assert (folder / "left_out.tsv").read_text(
+    assert (folder / "filtered.tsv").read_text(
         encoding="utf-8"
-    ) == "" and "Every pair that was left out, except repeated ones, is in left_out.tsv" in page
+    ) == "" and "except repeated ones, is in filtered.tsv" in page
     rows = [
         line.split("\t")
-        for line in (folder / "doubted.tsv").read_text(encoding="utf-8").splitlines()
+        for line in (folder / "low_confidence.tsv").read_text(encoding="utf-8").splitlines()
     ]
     assert (
         len(rows) == 6
         and [float(row[0]) for row in rows] == sorted(float(row[0]) for row in rows)
-        and "doubted.tsv lists" in page
+        and "low_confidence.tsv lists" in page
     )
     assert {tuple(row[1:]) for row in rows} <= set(PAIRS) and not {row[1] for row in rows} & set(
         tested
     )
     assert from_pretrained(folder).languages == ("en", "eo")
-    monkeypatch.setattr(own_pairs.records, "hardware", lambda device=None: "no GPU")
+    monkeypatch.setattr(train.records, "hardware_name", lambda device=None: "no GPU")
     assert (
         typed("train --pairs own.tsv --languages en-eo --device cpu --threads 1")[0] == 0
     ), "a finished run is tested again"
     assert (
         json.loads((folder / "run.json").read_text(encoding="utf-8"))["hardware"] == "a GPU"
     ), "where it was trained"
-    assert typed(f"translate --folder {folder} Hello. --beam 1")[0] == 0
-    status, again = typed(f"evaluate --folder {folder} --out scores.json")
+    assert typed(f"translate --model {folder} Hello. --beam-size 1")[0] == 0
+    status, again = typed(f"evaluate --model {folder} --output scores.json")
     assert (
         status == 0
         and again.startswith(f"own: BLEU {record['scores'][1]['value']:.1f}  ")
@@ -951,21 +837,14 @@ def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path
     assert json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))[
         "interval"
     ].keys() == {"value", "low", "high"}
-    for line, words in (
-        ("--set tatoeba", "reads en and says eo, and no corpus has a test set for that: --set own"),
-        ("--language de", "says eo"),
-        ("--set own --language de", "leave --language out"),
-    ):
-        status, why = typed(f"evaluate --folder {folder} {line} --out scores.json")
-        assert status == 1 and words in why and why.count("\n") == 1, why
     tsv(tmp_path / "own.tsv", PAIRS[1:])
-    for line, words in (
+    for options, words in (
         ("--languages en-eo", "was begun with other text"),
         ("--languages de-eo", "was begun with source=en; now source=de"),
         ("--languages en-eo --epochs 7", "epochs=2; now epochs=7"),
     ):
         kept = (folder / "report.md").stat().st_mtime_ns, (folder / "test.tsv").read_bytes()
-        status, why = typed(f"train --pairs own.tsv {line} --folder {folder} --threads 1")
+        status, why = typed(f"train --pairs own.tsv {options} --output-dir {folder} --threads 1")
         assert status == 1 and words in why and why.count("\n") == 1, why
         assert kept == (
             (folder / "report.md").stat().st_mtime_ns,
@@ -981,7 +860,7 @@ def test_a_script_without_spaces_in_either_direction(small, tmp_path, capsys):
         side.write_text("\n".join(pair[k] for pair in signs) + "\n", encoding="utf-8")
     for reverse, cut, order in (False, "tok:char", ("en", "zh")), (True, "tok:13a", ("zh", "en")):
         folder = tmp_path / order[0]
-        record = own_pairs.train(
+        record = train_on_files(
             sides, ("en", "zh"), folder, "by hand", reverse, epochs=1, device=torch.device("cpu")
         )
         assert cut in record["scores"][1]["signature"] and cut in capsys.readouterr().out
@@ -998,13 +877,14 @@ def test_a_script_without_spaces_in_either_direction(small, tmp_path, capsys):
 
 def test_a_stopped_training_goes_on_as_if_it_had_not_stopped(small, tmp_path):
     file, cpu = [tsv(tmp_path / "own.tsv")], torch.device("cpu")
-    whole = own_pairs.train(file, ("en", "eo"), tmp_path / "a", "by hand", device=cpu)
+    whole = train_on_files(file, ("en", "eo"), tmp_path / "a", "by hand", device=cpu)
     parts = prepare_pairs(file).parts
+    looks = [source for source, _ in parts["valid"]]
     recipes.train_translator(
-        tmp_path / "b", recipe_for(parts, ("en", "eo")), parts, own_pairs.looked_at(parts), 3, cpu
+        tmp_path / "b", recipe_for(parts, ("en", "eo")), parts, looks, 3, cpu
     )
     assert not (tmp_path / "b" / "report.md").exists()
-    resumed = own_pairs.train(file, ("en", "eo"), tmp_path / "b", "by hand", device=cpu)
+    resumed = train_on_files(file, ("en", "eo"), tmp_path / "b", "by hand", device=cpu)
     same = lambda record: [
         record[name] for name in ("scores", "recipe", "data", "tokens", "interval")
     ]
@@ -1022,14 +902,14 @@ def test_the_least_likely_pairs_are_doubted():
     translator = from_pretrained(shipped("data/checkpoints/pocket"))
     fine = [(pair[0], pair[1]) for pair in load("pocket")["train"][:38]]
     swapped = [(fine[0][0], fine[20][1]), (fine[20][0], fine[0][1])]
-    found = own_pairs.doubted(translator, fine[:20] + swapped + fine[20:])
+    found = train.least_likely_pairs(translator, fine[:20] + swapped + fine[20:])
     assert (
         len(found) == 4
         and {pair for _, pair in found[:2]} == set(swapped)
         and found == sorted(found)
     )
     assert (
-        own_pairs.doubted(translator, [*fine[:9], ("long " * 200, "long " * 200)]) == []
+        train.least_likely_pairs(translator, [*fine[:9], ("long " * 200, "long " * 200)]) == []
     ), "what isn't trained on isn't judged"
 
 
@@ -1038,7 +918,7 @@ def test_right_and_wrong_answers_are_chosen_over_the_whole_range():
         [f"abcdefghij{k:02d}", f"other {k}"] for k in range(60)
     ]
     said = [f"other {k}" if k < 24 else "abcdefghij"[: k % 11] + "xyz" for k in range(60)]
-    found = own_report.examples(sources, references, said)
+    found = report.choose_examples(sources, references, said)
     assert [row.source for row in found["right"]] == [
         "s0",
         "s2",
@@ -1052,7 +932,7 @@ def test_right_and_wrong_answers_are_chosen_over_the_whole_range():
         "s21",
     ]
     assert all(
-        row.right and row.reference == row.said and row.chrf == pytest.approx(100)
+        row.is_right and row.reference == row.translation and row.chrf == pytest.approx(100)
         for row in found["right"]
     )
     wrong = [row.chrf for row in found["wrong"]]
@@ -1060,61 +940,38 @@ def test_right_and_wrong_answers_are_chosen_over_the_whole_range():
         len(wrong) == 10
         and wrong == sorted(wrong)
         and wrong[0] < 5 < wrong[-1]
-        and not any(row.right for row in found["wrong"])
+        and not any(row.is_right for row in found["wrong"])
     )
-    few = own_report.examples(sources, references, ["other 0", *said[30:60], *said[30:59]])
-    assert [row.right for row in few["right"]] == [True] + [False] * 9
+    few = report.choose_examples(sources, references, ["other 0", *said[30:60], *said[30:59]])
+    assert [row.is_right for row in few["right"]] == [True] + [False] * 9
     assert not {row.source for row in few["right"]} & {row.source for row in few["wrong"]}
-    assert own_report.examples(["a"], [["b"]], ["b"])["wrong"] == []
+    assert report.choose_examples(["a"], [["b"]], ["b"])["wrong"] == []
 
 
 def test_what_would_break_a_table_does_not():
     assert (
-        own_report.table(("a", "b"), [("x|y", "\\")])
+        report.table(("a", "b"), [("x|y", "\\")])
         == "| a | b |\n| --- | --- |\n| x\\|y | \\\\ |\n"
     )
     assert (
-        own_report.table(("a",), [("<b>&amp;\nend",)]).splitlines()[2] == "| &lt;b>&amp;amp; end |"
+        report.table(("a",), [("<b>&amp;\nend",)]).splitlines()[2] == "| &lt;b>&amp;amp; end |"
     )
 
 
 def test_answers_are_counted_by_their_own_references(tmp_path):
     pairs = [("One.", "Unu."), ("One.", "Unua."), ("Two.", "Du.")]
-    own_report.write_test(tmp_path, pairs)
-    found = own_report.score_again(
+    report.write_tsv(tmp_path / report.TEST, pairs)
+    found = report.score_again(
         lambda lines: ["Unua." if line == "One." else "Tri." for line in lines], tmp_path
     )
     assert found["sentences"] == 2 and found["all"][1]["value"] > found["one"][1]["value"]
     assert (
-        own_report.known([["Unu."], ["Du.", "Tri."]], [("x", "Tri.")]) == 0.5
-        and own_report.known([], []) == 0
+        report.leaked_references([["Unu."], ["Du.", "Tri."]], [("x", "Tri.")]) == 0.5
+        and report.leaked_references([], []) == 0
     )
     assert (
-        own_report.reasons(
+        clean.rejection_summary(
             {"given": 9, "kept": 5, "respelled": 2, "empty": 1, "copied": 3, "garbled": 0}
         )
         == "copied 3, empty 1"
     )
-
-
-def test_the_set_of_ones_own_wants_a_folder_that_keeps_it(typed, tmp_path):
-    for folder in ("", "--folder runs"):
-        status, said = typed(f"evaluate --set own {folder}")
-        assert status == 1 and "there is no test.tsv in" in said and said.count("\n") == 1
-
-
-def test_a_list_that_somebody_worked_on_stays(tmp_path):
-    assert own_report.write_doubted(
-        tmp_path, lambda: [(-1.0, ("a", "b"))]
-    ) and own_report.read_doubted(tmp_path / own_report.DOUBTED) == [("a", "b")]
-    assert not own_report.write_doubted(
-        tmp_path, lambda: 1 / 0
-    ), "hours of reading were lost by giving the command again"
-    assert own_report.read_doubted(tmp_path / own_report.DOUBTED) == [("a", "b")]
-
-
-def test_two_files_of_two_columns_are_no_parallel_text(tmp_path):
-    for name in "one.tsv", "two.tsv":
-        (tmp_path / name).write_text("a dog\tein Hund\n" * 3, "utf-8")
-    with pytest.raises(ValueError, match="one.tsv has two columns already"):
-        read_pairs([tmp_path / "one.tsv", tmp_path / "two.tsv"])

@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 from unspoken import line
 
 from transformer_lit import data
-from transformer_lit.custom_pair import noise
-from transformer_lit.custom_pair.noise import Letters, language_faults, letters_of, strangers
+from transformer_lit.custom_pair import languages
+from transformer_lit.custom_pair.languages import (
+    CharacterModel,
+    bleu_tokenizer,
+    letters_of,
+    third_language,
+    wrong_language_reasons,
+)
 
 
 def pairs(n, seed=1):
@@ -23,7 +29,7 @@ def test_only_letters_count():
 
 def test_a_line_is_likelier_in_its_own_language():
     rng = Random(2)
-    models = {language: Letters(line(language, rng) for _ in range(50)) for language in "abc"}
+    models = {language: CharacterModel(line(language, rng) for _ in range(50)) for language in "abc"}
     for language in "abc":
         text = line(language, rng)
         assert max(models, key=lambda name: models[name].score(text)) == language
@@ -32,7 +38,7 @@ def test_a_line_is_likelier_in_its_own_language():
 
 @given(st.text(max_size=20))
 def test_probabilities_of_what_follows_stay_below_one(text):
-    model = Letters(["kato mira", "mira neko"])
+    model = CharacterModel(["kato mira", "mira neko"])
     assert model.score(text) <= 0
     assert (
         sum(2.718281828 ** model["ka" + letter] for letter in "abcdefghijklmnopqrstuvwxyz ")
@@ -43,17 +49,17 @@ def test_probabilities_of_what_follows_stay_below_one(text):
 @pytest.mark.parametrize(
     "spoil, told",
     [
-        (lambda pair, rng: (pair[0], pair[0]), noise.OTHER),
-        (lambda pair, rng: (pair[1], pair[1]), noise.OTHER),
-        (lambda pair, rng: pair[::-1], noise.OTHER),
-        (lambda pair, rng: (pair[0], line("c", rng)), noise.THIRD),
-        (lambda pair, rng: (line("c", rng), pair[1]), noise.THIRD),
+        (lambda pair, rng: (pair[0], pair[0]), languages.OTHER),
+        (lambda pair, rng: (pair[1], pair[1]), languages.OTHER),
+        (lambda pair, rng: pair[::-1], languages.OTHER),
+        (lambda pair, rng: (pair[0], line("c", rng)), languages.THIRD),
+        (lambda pair, rng: (line("c", rng), pair[1]), languages.THIRD),
     ],
 )
 def test_planted_faults_are_found_and_few_others(spoil, told):
     rng, given_ = Random(3), pairs(600)
     bad = [rng.random() < 0.1 for _ in given_]
-    found = language_faults(
+    found = wrong_language_reasons(
         [spoil(pair, rng) if wrong else pair for pair, wrong in zip(given_, bad)]
     )
     assert sum(fault == told for fault, wrong in zip(found, bad) if wrong) >= 0.95 * sum(bad)
@@ -61,11 +67,11 @@ def test_planted_faults_are_found_and_few_others(spoil, told):
 
 
 def test_a_clean_text_loses_next_to_nothing():
-    assert sum(map(bool, language_faults(pairs(600)))) <= 6
-    assert language_faults([]) == [] and language_faults([("ka", "bru")]) == [
+    assert sum(map(bool, wrong_language_reasons(pairs(600)))) <= 6
+    assert wrong_language_reasons([]) == [] and wrong_language_reasons([("ka", "bru")]) == [
         ""
     ], "too short to be judged"
-    assert strangers(["", "ka to", "42"]) == [False] * 3
+    assert third_language(["", "ka to", "42"]) == [False] * 3
 
 
 def test_a_column_of_signs_that_are_words_loses_nothing(monkeypatch):
@@ -81,36 +87,60 @@ def test_a_column_of_signs_that_are_words_loses_nothing(monkeypatch):
         for _ in range(1500)
     ]
     given_ = [(" ".join(rng.choices(words, k=rng.randint(5, 12))), one) for one in lines]
-    assert language_faults(given_) == [""] * 1500
-    monkeypatch.setattr(noise, "RARE", 1.0)
-    assert sum(fault == noise.THIRD for fault in language_faults(given_)) > 100
-    assert noise.letters_in("我爱你") == 9 and noise.letters_in("abc") == 3
+    assert wrong_language_reasons(given_) == [""] * 1500
+    monkeypatch.setattr(languages, "MAX_SINGLETONS", 1.0)
+    assert sum(fault == languages.THIRD for fault in wrong_language_reasons(given_)) > 100
+    assert languages.count_letters("我爱你") == 9 and languages.count_letters("abc") == 3
 
 
 def test_real_text():
     """English and French of the corpus that comes with the book, with French that was not
     translated in between."""
     some = data.load("pocket")["test"][:1000]
-    assert sum(map(bool, language_faults(some))) <= 0.03 * len(some)
+    assert sum(map(bool, wrong_language_reasons(some))) <= 0.03 * len(some)
     copied = [
         (english, english) if k % 10 == 0 else (english, french)
         for k, (english, french) in enumerate(some)
     ]
-    found = language_faults(copied)
+    found = wrong_language_reasons(copied)
     long = [
-        k for k in range(0, len(copied), 10) if len(letters_of(copied[k][0])) > noise.LEAST + 10
+        k for k in range(0, len(copied), 10) if len(letters_of(copied[k][0])) > languages.MIN_LETTERS + 10
     ]
-    assert len(long) > 50 and sum(found[k] == noise.OTHER for k in long) >= 0.8 * len(long)
+    assert len(long) > 50 and sum(found[k] == languages.OTHER for k in long) >= 0.8 * len(long)
 
 
 def test_what_was_not_counted_is_not_kept():
-    own = Letters(["kato mira"])
-    model, held = Letters(["neko mira"], own), len(own)
+    own = CharacterModel(["kato mira"])
+    model, held = CharacterModel(["neko mira"], own), len(own)
     assert (
         held == 0
-        and model["xyz"] == Letters(["neko mira"], own)["xyz"]
+        and model["xyz"] == CharacterModel(["neko mira"], own)["xyz"]
         and not {"xyz"} & {*model, *own}
     )
     assert (
         model["mir"] == model.pop("mir") and model["xyz"] < model["kat"] < model["mir"]
     ), "its prior has met kat and not xyz"
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("我愛你。", True),
+        ("猫が好きです。", True),
+        ("カタカナ", True),
+        ("ฉันรักคุณ", True),
+        ("ខ្ញុំស្រលាញ់អ្នក", True),
+        ("ငါမင်းကိုချစ်တယ်", True),
+        ("나는 너를 사랑해.", False),
+        ("Я тебя люблю.", False),
+        ("मैं तुमसे प्यार करता हूँ।", False),
+        ("أحبك", False),
+        ("I love 北京 and Tokyo.", False),
+        ("我愛 Tom", False),
+        ("我愛湯姆和 Tom", True),
+        ("12 + 3", False),
+        ("", False),
+    ],
+)
+def test_most_letters_decide_how_bleu_splits(text, found):
+    assert bleu_tokenizer([text, text]) == ("char" if found else "13a")

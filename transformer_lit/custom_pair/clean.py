@@ -1,0 +1,357 @@
+"""Pairs of your own, from two columns of a file or two parallel texts: read, cleaned and split."""
+
+# Nothing here knows which languages these are. Lengths are compared in characters, because not
+# every script has spaces between words; the corpus itself says how many characters of one language
+# are as much as one of the other.
+import csv
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+from transformer_lit.corpora.texts import (
+    TextPair,
+    require_two_columns,
+    require_sentences,
+    require_text,
+    read_lines,
+)
+from transformer_lit.custom_pair.languages import (
+    columns_look_swapped,
+    count_letters,
+    wrong_language_reasons,
+)
+from transformer_lit.data import split_by_english, tidy
+
+Parts = dict[str, list[TextPair]]
+Judged = list[tuple[TextPair, str]]  # each pair with the reason to leave it out, or ""
+
+
+def names_of(paths: Iterable[Path]) -> str:
+    "For a message."
+    return " and ".join(map(str, paths))
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+QUOTED = re.compile(r'"([^"]|"")*"')  # a cell as a table program writes one with quotes or commas
+
+
+def is_quoted_table(lines: Sequence[str]) -> bool:
+    """Did a table program write these lines? A quoted cell has doubled quotes inside, or nearly all
+    cells with a comma are quoted; what somebody said stands in quotes, too."""
+    cells = [cell for line in lines for cell in line.split("\t")[:2]]
+    with_comma = [cell for cell in cells if "," in cell]
+    quoted = sum(bool(QUOTED.fullmatch(cell)) for cell in with_comma)
+    return any('""' in cell[1:-1] and QUOTED.fullmatch(cell) for cell in cells) or (
+        len(with_comma) > 9 and 10 * quoted > 9 * len(with_comma)
+    )
+
+
+def unquote(cell: str) -> str:
+    "A cell without a table program's quotes."
+    return cell[1:-1].replace('""', '"') if QUOTED.fullmatch(cell) else cell
+
+
+def read_table(path: Path) -> list[TextPair]:
+    "The first two columns of a file. ValueError for a quote that a table program never closed."
+    lines = list(read_lines(path))
+    rows: Iterable[list[str]] = [line.split("\t") for line in lines]
+    if is_quoted_table(lines):
+        reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t", strict=True)
+        try:
+            rows = list(reader)
+        except csv.Error:
+            raise ValueError(
+                f"a cell that ends in line {reader.line_num} of {path} opens a quote and doesn't"
+                " close it: mend it in the table, and save it again"
+            ) from None
+    pairs = [(row[0], row[1]) if len(row) > 1 else ("".join(row), "") for row in rows]
+    require_two_columns(pairs, path)
+    return pairs
+
+
+def read_pairs(paths: Sequence[Path]) -> list[TextPair]:
+    """The lines of one file with two columns, or of two parallel texts, as they stand.
+
+    Raises ValueError with one sentence if the columns or the sides don't fit, or if it is no text.
+    """
+    if len(paths) == 1:
+        pairs = read_table(paths[0])
+    else:
+        sources, targets = (list(read_lines(path)) for path in paths)
+        for lines, path in zip((sources, targets), paths):
+            require_text(lines, path)
+            if 2 * sum("\t" in line for line in lines) > len(lines):
+                raise ValueError(
+                    f"{path} has two columns already, and two files are one side each: join such"
+                    " files with cat, or name one"
+                )
+        if len(sources) != len(targets):
+            raise ValueError(
+                f"{paths[0]} has {len(sources):,} lines and {paths[1]} {len(targets):,}: line by"
+                " line they must say the same"
+            )
+        pairs = list(zip(sources, targets))
+        require_sentences(pairs, names_of(paths))
+    return pairs
+
+
+# Cleaning -----------------------------------------------------------------------------------------
+
+MAX_CHARACTERS = 600  # of a side, some hundred words of English
+MAX_RATIO = 3.0  # a side may be so many times as long as the corpus leads one to expect
+SLACK = 0.2  # of the usual length, added to the shorter side: "Go." may have four words
+MIN_PAIRS_FOR_LANGUAGES = 1000  # of fewer, too little is known of either language
+MIN_COPIED = 20  # letters; names and numbers are the same in both languages, sentences aren't
+
+
+def rejection_reason(pair: TextPair) -> str:
+    "Why a tidied pair is of no use, whatever the rest of the corpus looks like, or nothing."
+    if not all(pair):
+        return "empty"
+    if "\ufffd" in pair[0] + pair[1]:
+        return "garbled"
+    if max(map(len, pair)) > MAX_CHARACTERS:
+        return "too long"
+    if count_letters(pair[0]) > MIN_COPIED and pair[0].casefold() == pair[1].casefold():
+        return "copied"
+    return ""
+
+
+def has_extreme_length_ratio(pair: TextPair, ratio: float, usual: float) -> bool:
+    """Is one side far longer than the other? ratio: target characters for one of the source; usual:
+    characters of a target."""
+    short, long = sorted((len(pair[0]) * ratio, float(len(pair[1]))))
+    return long > MAX_RATIO * (short + SLACK * usual)
+
+
+def reject_pairs(given: Sequence[TextPair], by_language: bool = True) -> Judged:
+    """Every pair, tidied, and why it is left out, or an empty string. What is lopsided or in
+    another language, the corpus decides.
+
+    by_language: leave out what looks like another one."""
+    pairs = [(tidy(source), tidy(target)) for source, target in given]
+    reasons, seen = [], set[TextPair]()
+    for pair in pairs:
+        reasons.append("repeated" if pair in seen else rejection_reason(pair))
+        if not reasons[-1]:
+            seen.add(pair)
+    fine = [k for k, reason in enumerate(reasons) if not reason]
+    if fine:
+        ratio = median(len(pairs[k][1]) / len(pairs[k][0]) for k in fine)
+        usual = median(len(pairs[k][1]) for k in fine)
+        for k in fine:
+            reasons[k] = "lopsided" * has_extreme_length_ratio(pairs[k], ratio, usual)
+        fine = [k for k in fine if not reasons[k]]
+    if by_language and len(fine) >= MIN_PAIRS_FOR_LANGUAGES:
+        for k, reason in zip(fine, wrong_language_reasons([pairs[k] for k in fine])):
+            reasons[k] = reason
+    return list(zip(pairs, reasons))
+
+
+def count_reasons(given: Sequence[TextPair], judged: Judged) -> dict[str, int]:
+    "How many pairs were given, written otherwise, kept, and left out for each reason."
+    counts = Counter(reason or "kept" for _, reason in judged)
+    respelled = sum(pair != tuple(raw) for raw, (pair, _) in zip(given, judged))
+    return {"given": len(given), "respelled": respelled, "kept": 0} | dict(counts)
+
+
+def rejection_summary(counts: dict[str, int]) -> str:
+    "Why pairs were left out, and how many for each reason, most first."
+    rejected = Counter({k: n for k, n in counts.items() if k not in ("given", "respelled", "kept")})
+    return ", ".join(f"{reason} {n:,}" for reason, n in (+rejected).most_common())
+
+
+def clean_pairs(given: Sequence[TextPair]) -> tuple[list[TextPair], dict[str, int]]:
+    "The useful pairs, each once and tidied, and how many fell to which rule."
+    judged = reject_pairs(given)
+    return [pair for pair, reason in judged if not reason], count_reasons(given, judged)
+
+
+# Splitting ----------------------------------------------------------------------------------------
+
+MAX_TEST = 2000  # source sentences for the test, and as many for validation
+MAX_TEST_SHARE = 10  # at most one in so many for each
+MIN_SENTENCES = 50  # different source sentences
+
+
+@cache
+def matching_key(sentence: str) -> str:
+    """What two spellings share of which one may have other case, spaces, marks, accents or widths:
+    its letters and digits."""
+    letters = "".join(
+        c
+        for c in unicodedata.normalize("NFKD", sentence.casefold())
+        if unicodedata.category(c)[0] not in "PZ"
+        and unicodedata.category(c) not in ("Mn", "Cf", "Cc")
+    )
+    return letters or sentence  # a line of marks alone is its own
+
+
+def split_pairs(pairs: list[TextPair]) -> Parts:
+    """Training, validation and test, without a common sentence in the first column. ValueError if
+    there are too few.
+
+    Sentences whose letters are the same stay together."""
+    keys = [matching_key(source) for source, _ in pairs]
+    n_sentences = len(set(keys))
+    if n_sentences < MIN_SENTENCES:
+        raise ValueError(
+            f"{n_sentences} different sentences are left in the first column, and {MIN_SENTENCES}"
+            " are the fewest that can be split into training and test"
+        )
+    n_test = min(MAX_TEST, n_sentences // MAX_TEST_SHARE)
+    parts = split_by_english([(key, str(k)) for k, key in enumerate(keys)], n_test, n_test)
+    return {name: [pairs[int(k)] for _, k in part] for name, part in parts.items()}
+
+
+def separate_targets(parts: Parts) -> tuple[Parts, list[TextPair]]:
+    """The parts without a common sentence in the second column either, for the other direction; and
+    the pairs that this costs.
+
+    The test is the same in both directions. So a reverse model never saw what the forward one is
+    tested with, and may translate for it."""
+    held_out, kept, removed = set[str](), {"test": parts["test"]}, []
+    for name, previous in (("valid", "test"), ("train", "valid")):
+        held_out |= {matching_key(target) for _, target in kept[previous]}
+        kept[name] = [pair for pair in parts[name] if matching_key(pair[1]) not in held_out]
+        removed += [pair for pair in parts[name] if matching_key(pair[1]) in held_out]
+    return kept, removed
+
+
+def reject_held_out(judged: Judged, parts: Parts) -> Judged:
+    """More pairs for training: those are left out, too, that training already has, and those with
+    a sentence of validation or test on either side."""
+    train, held_out = set(parts["train"]), [
+        {matching_key(pair[side]) for name in ("valid", "test") for pair in parts[name]}
+        for side in (0, 1)
+    ]
+
+    def reason(pair: TextPair) -> str:
+        if pair in train:
+            return "repeated"
+        return "held out" * any(matching_key(text) in keys for text, keys in zip(pair, held_out))
+
+    return [(pair, why or reason(pair)) for pair, why in judged]
+
+
+def read_low_confidence(path: Path) -> list[TextPair]:
+    """The pairs of low_confidence.tsv, or of what somebody kept of it, perhaps with a table
+    program. ValueError if a line has no number and two sentences."""
+    pairs = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        score, *pair = line.rstrip("\t").split("\t")
+        if len(pair) != 2 or not re.fullmatch(r"\ufeff?-?\d+([.,]\d+)?", score):
+            raise ValueError(
+                f"line {number} of {path} isn't a number, a sentence and its translation, with tabs"
+                " between: give a low_confidence.tsv as training leaves it, less the lines of pairs"
+                " that are right"
+            )
+        pairs.append((pair[0], pair[1]))
+    return pairs
+
+
+def exclude_pairs(train: list[TextPair], paths: Sequence[Path]) -> tuple[list[TextPair], int]:
+    """Those training pairs that files like low_confidence.tsv list, and how many are listed.
+    ValueError if these are none, or all."""
+    known, listed = set(train), set[TextPair]()
+    for pair in (pair for path in paths for pair in read_low_confidence(path)):
+        tidied, plain = ((tidy(f(pair[0])), tidy(f(pair[1]))) for f in (str, unquote))
+        listed.add(tidied if tidied in known else plain)
+    if not listed:
+        raise ValueError(f"{names_of(paths)} lists no pair: leave it out")
+    excluded = [pair for pair in train if pair in listed]
+    if not excluded:
+        raise ValueError(
+            f"none of the {len(listed):,} pairs in {names_of(paths)} would be trained on: it must"
+            " come from a translator of the same pairs, in the same direction"
+        )
+    if len(excluded) == len(train):
+        raise ValueError(
+            f"{names_of(paths)} lists all training pairs: keep in it only those that you doubt"
+        )
+    return excluded, len(listed)
+
+
+@dataclass
+class CleanedCorpus:
+    """The parts; what cleaning did, by reason; each rejected pair with its reason; what cleaning
+    did to the pairs for training only; pairs that were excluded by a list, and how many it has."""
+
+    parts: Parts
+    counts: dict[str, int]
+    rejected: Judged = field(default_factory=list)
+    train_only_counts: dict[str, int] = field(default_factory=dict)
+    n_excluded: int = 0
+    n_listed: int = 0
+
+
+def prepare_pairs(
+    paths: Sequence[Path],
+    reverse: bool = False,
+    train_only: Sequence[Path] = (),
+    exclude: Sequence[Path] = (),
+    by_language: bool = True,
+) -> CleanedCorpus:
+    """What lies in `paths`, cleaned and split; reverse: the second column is the one to translate.
+
+    train_only: files of pairs for training only, columns in the same order; none of their sentences
+    is in validation or test, on either side. exclude: files like low_confidence.tsv, whose pairs
+    are left out of training; validation and test stay as they are. by_language: leave out what
+    looks like another language. Raises ValueError if nothing is left, or if the columns of
+    `train_only` look swapped."""
+
+    def kept(judged: Judged, counts: dict[str, int], paths: Sequence[Path]) -> list[TextPair]:
+        if not counts["kept"]:
+            raise ValueError(
+                f"no pair of {names_of(paths)} is left after cleaning:"
+                f" {rejection_summary(counts) or 'there is no line'}"
+            )
+        return [pair for pair, reason in judged if not reason]
+
+    given = read_pairs(paths)
+    judged = reject_pairs(given, by_language)
+    counts = count_reasons(given, judged)
+    corpus = CleanedCorpus(split_pairs(kept(judged, counts, paths)), counts)
+    if reverse:
+        corpus.parts, shared = separate_targets(corpus.parts)
+        if not (corpus.parts["train"] and corpus.parts["valid"]):
+            raise ValueError(
+                "too few different sentences are in the second column to be split into training and"
+                " test with --reverse"
+            )
+        judged += [(pair, "held out") for pair in shared]
+        counts |= {"kept": counts["kept"] - len(shared), "held out": len(shared)}
+    if train_only:
+        given = read_pairs(train_only)
+        more = reject_pairs(given, by_language)
+        usable = [pair for pair, reason in more if not reason]
+        if columns_look_swapped(usable, corpus.parts["train"]):
+            raise ValueError(
+                f"the columns of {names_of(train_only)} look swapped: write its languages in the"
+                f" order of {names_of(paths)}"
+            )
+        more = reject_held_out(more, corpus.parts)
+        corpus.train_only_counts = count_reasons(given, more)
+        corpus.parts["train"] += kept(more, corpus.train_only_counts, train_only)
+        judged += more
+    corpus.rejected = [row for row in judged if row[1]]
+    if reverse:
+        corpus.parts = {
+            name: [pair[::-1] for pair in part] for name, part in corpus.parts.items()
+        }
+        corpus.rejected = [(pair[::-1], reason) for pair, reason in corpus.rejected]
+    if exclude:
+        excluded, corpus.n_listed = exclude_pairs(corpus.parts["train"], exclude)
+        corpus.n_excluded, out = len(excluded), set(excluded)
+        corpus.parts["train"] = [pair for pair in corpus.parts["train"] if pair not in out]
+        corpus.rejected += [(pair, "low confidence") for pair in excluded]
+    return corpus

@@ -1,0 +1,163 @@
+"""Languages, told by the text itself: a side that wasn't translated, swapped columns, a script
+without spaces."""
+
+# No list of languages and no download: two models of letters, one of each column, are learned from
+# the corpus that they judge. A library that knows 176 languages knows nothing of the 177th, and a
+# wrong line is rare enough not to spoil the model of its column.
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from transformer_lit.corpora.texts import TextPair
+from transformer_lit.corpora.texts import take_evenly
+
+SAMPLE_SIZE = 50_000  # lines that a model of letters learns from
+MIN_LETTERS = 12  # that a line must have to be judged
+PRIOR_COUNT = 2000  # trigrams that every model is given beside the counted ones
+N_TRIGRAMS = 20_000  # how many a language may use
+OTHER, THIRD = "perhaps the other column's language", "perhaps a third language"
+MARGIN = 0.1  # nats a trigram by which the other column's language must be likelier
+# share of trigrams that occur once from which on a column tells too little: Chinese, Japanese and
+# Korean, or very few lines
+MAX_SINGLETONS = 0.1
+# Chinese characters, kana, Korean syllables
+CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U000323af]")
+UNSPACED_SCRIPTS = (  # as the names of their letters begin in Unicode
+    *("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"),
+    *("YI ", "TAI ", "NEW TAI", "JAVANESE", "BALINESE"),
+)
+
+
+def letters_of(text: str) -> str:
+    "Lower case, one space for everything that is no letter, a space at both ends."
+    words = re.findall(r"[^\W\d_]+", unicodedata.normalize("NFC", text).casefold())
+    return f" {' '.join(words)} "
+
+
+def is_long_enough(text: str) -> bool:
+    "Does it have letters enough to be judged?"
+    return len(letters_of(text)) - 2 >= MIN_LETTERS
+
+
+def count_letters(text: str) -> int:
+    "How long a text is in letters: a sign that is a syllable or a word counts as three."
+    return len(text) + 2 * len(CJK.findall(text))
+
+
+def bleu_tokenizer(lines: Iterable[str]) -> str:
+    """How sacreBLEU shall split these lines: "char" if most letters are of a script without spaces
+    between words, else its usual "13a", which would take a Chinese sentence for one word."""
+    letters = Counter(c for line in lines for c in line if unicodedata.category(c)[0] in "LM")
+    unspaced = sum(
+        count
+        for letter, count in letters.items()
+        if unicodedata.name(letter, "").startswith(UNSPACED_SCRIPTS)
+    )
+    return "char" if 2 * unspaced > letters.total() else "13a"
+
+
+class CharacterModel(dict[str, float]):
+    """How frequent three letters are in some lines: {trigram: the log of its share}.
+
+    Their share, and not how likely the third is after the two before: those would be the same
+    however few of the lines are in that language. To what was counted come PRIOR_COUNT trigrams
+    that are shared out as in `prior`, another such model, or take_evenly."""
+
+    def __init__(self, lines: Iterable[str], prior: "CharacterModel | None" = None):
+        super().__init__()
+        self.prior, self.counts = prior, Counter[str]()
+        for line in map(letters_of, lines):
+            self.counts.update(line[i : i + 3] for i in range(len(line) - 2))
+        self.total = self.counts.total()
+
+    def __missing__(self, trigram: str) -> float:
+        share = math.exp(self.prior[trigram]) if self.prior is not None else 1 / N_TRIGRAMS
+        value = math.log((self.counts[trigram] + PRIOR_COUNT * share) / (self.total + PRIOR_COUNT))
+        if trigram in self.counts:  # the others would fill the memory, in a text with many signs
+            self[trigram] = value
+        return value
+
+    def score(self, line: str) -> float:
+        "The mean over the line; 0 for a line without letters."
+        text = letters_of(line)
+        return sum(self[text[i : i + 3]] for i in range(len(text) - 2)) / max(len(text) - 2, 1)
+
+
+def third_language(
+    lines: Sequence[str],
+    sample_size: int = SAMPLE_SIZE,
+    share: float = 0.15,
+    margin: float = 1.5,
+    rounds: int = 4,
+) -> list[bool]:
+    """True for each line that is in another language than most.
+
+    A model of the column has learned the wrong lines too. So the column is parted in two, over and
+    over: at first the `share` least likely lines from the rest, then each line to the model, of the
+    one part or of the other, that finds it likelier; at last by over `margin` nats a trigram. A
+    column of one language parts as well, into usual and unusual lines, but not by so much. Where
+    many trigrams occur once, a line knows itself again in the part that counted it: then nothing is
+    told apart."""
+    nothing = [False] * len(lines)
+    sample = take_evenly([line for line in lines if is_long_enough(line)], sample_size)
+    column = CharacterModel(sample)
+    singletons = sum(count == 1 for count in column.counts.values())
+    if not sample or singletons > MAX_SINGLETONS * column.total:
+        return nothing
+    scores = [column.score(line) for line in sample]
+    threshold = sorted(scores)[int(share * len(scores))]
+    for k in range(rounds):
+        usual, unusual = (
+            CharacterModel((x for x, y in zip(sample, scores) if (y < threshold) is below), column)
+            for below in (False, True)
+        )
+        scores = [usual.score(line) - unusual.score(line) for line in sample]
+        threshold = -margin if k >= rounds - 2 else 0.0
+        if min(scores) >= threshold:
+            return nothing
+    return [
+        is_long_enough(line) and usual.score(line) - unusual.score(line) < -margin
+        for line in lines
+    ]
+
+
+def wrong_language_reasons(
+    pairs: Sequence[TextPair], sample_size: int = SAMPLE_SIZE
+) -> list[str]:
+    """For each pair "" or why its languages can't be right.
+
+    OTHER: a side is likelier in the other column's language, so it wasn't translated, or the sides
+    are swapped. THIRD: see `third_language`. Neither is sure: some lines in a thousand are unusual
+    and right, of close languages and of a language in two scripts many more. Lines of fewer than
+    MIN_LETTERS letters are not judged, nor THIRD in a column of Chinese, Japanese or Korean."""
+    sample = take_evenly(pairs, sample_size)
+    first, second = (CharacterModel(pair[side] for pair in sample) for side in (0, 1))
+    third = [third_language([pair[side] for pair in pairs], sample_size) for side in (0, 1)]
+
+    def is_other(text: str, own: CharacterModel, other: CharacterModel) -> bool:
+        return is_long_enough(text) and other.score(text) > own.score(text) + MARGIN
+
+    return [
+        OTHER
+        if is_other(source, first, second) or is_other(target, second, first)
+        else THIRD * (third[0][k] or third[1][k])
+        for k, (source, target) in enumerate(pairs)
+    ]
+
+
+def columns_look_swapped(
+    pairs: Sequence[TextPair], reference: Sequence[TextPair], sample_size: int = 1000
+) -> bool:
+    """Are most of these pairs surely likelier with their sides swapped, by the letters of
+    `reference`'s columns? False if few are long enough."""
+    sample = take_evenly(reference, SAMPLE_SIZE)
+    first, second = (CharacterModel(pair[side] for pair in sample) for side in (0, 1))
+    votes = [
+        second.score(source) + first.score(target)
+        > first.score(source) + second.score(target) + 2 * MARGIN
+        for source, target in take_evenly(pairs, sample_size)
+        if is_long_enough(source) and is_long_enough(target)
+    ]
+    return len(votes) >= 10 and 2 * sum(votes) > len(votes)

@@ -1,0 +1,374 @@
+"""What a translator of your own pair learned: a page in its folder, some lines on the screen, and
+its held-out test, to be scored again."""
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from transformer_lit import evaluation
+from transformer_lit.corpora.texts import TextPair, require_two_columns, read_columns
+from transformer_lit.corpora.files import write_text
+from transformer_lit.corpora.texts import take_evenly
+from transformer_lit.custom_pair.clean import (
+    CleanedCorpus,
+    matching_key,
+    names_of,
+    rejection_summary,
+)
+from transformer_lit.custom_pair.languages import bleu_tokenizer
+from transformer_lit.data import grouped, known_answers
+from transformer_lit.recipes.augmentation import NearDuplicates
+
+TEST, REPORT = "test.tsv", "report.md"
+FILTERED, LOW_CONFIDENCE = "filtered.tsv", "low_confidence.tsv"
+MIN_FOR_INTERVAL = 20  # sentences of a test below which a bootstrap says nothing
+References = Sequence[Sequence[str]]
+
+
+def write_tsv(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    "A line for each row."
+    write_text(path, "".join("\t".join(row) + "\n" for row in rows))
+
+
+# What is measured ---------------------------------------------------------------------------------
+
+
+def score(hypotheses: Sequence[str], references: References) -> tuple[list[dict], dict]:
+    """BLEU and chrF, and BLEU with its 95% interval. Where the references put no spaces between
+    words, BLEU is of characters: its signature says so."""
+    bleu, chrf = evaluation.scores(hypotheses, references)
+    tokenize = bleu_tokenizer(ref for refs in references for ref in refs)
+    if tokenize == "13a":
+        counts = evaluation.line_counts(hypotheses, references)
+    else:
+        import sacrebleu
+
+        metric, streams = sacrebleu.BLEU(tokenize=tokenize), evaluation.columns(references)
+        bleu["value"] = metric.corpus_score(list(hypotheses), streams).score
+        bleu["signature"] = str(metric.get_signature())
+        split = metric.tokenizer
+        counts = evaluation.np.array([
+            evaluation.counts(split(text).split(), [split(ref).split() for ref in refs])
+            for text, refs in zip(hypotheses, references)
+        ])
+    return [bleu, chrf], evaluation.interval(counts)
+
+
+def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> dict:
+    """A report of the folder's own test: scores with the first reference and with all, and BLEU's
+    interval."""
+    pairs = list(read_columns(folder / TEST))
+    require_two_columns(pairs, folder / TEST)
+    sources, references = grouped(pairs)
+    if not sources:
+        raise ValueError(f"{folder / TEST} is empty: only another training writes it again")
+    hypotheses = translate(sources)
+    scores, interval = score(hypotheses, [refs[:1] for refs in references])
+    return {
+        "sentences": len(sources),
+        "sha256": evaluation.checksum(sources, references),
+        "one": scores,
+        "interval": interval,
+        "all": score(hypotheses, references)[0],
+    }
+
+
+def leaked_references(references: References, train: Iterable[TextPair]) -> float:
+    """The share of test sentences with a reference that training holds too, as the translation of
+    another sentence."""
+    known = known_answers(references, train)
+    return sum(known) / max(len(known), 1)
+
+
+def leaked_but_for_numbers(sources: Sequence[str], train: Iterable[TextPair]) -> float:
+    """The share of test sentences that training holds with other numbers: lines made from templates
+    flatter a score."""
+
+    def frame(sentence: str) -> str:
+        return re.sub(r"\d+", "0", matching_key(sentence))
+
+    frames = {frame(source) for source, _ in train}
+    return sum(frame(source) in frames for source in sources) / max(len(sources), 1)
+
+
+def leaked_near_copies(sources: Sequence[str], train: Iterable[TextPair]) -> float:
+    """The share of test sentences that a training sentence nearly repeats: the same words, or for
+    one of eight words or more most runs of four."""
+    near = NearDuplicates(sources)
+    repeated = {k for source, _ in train for k in near.of(source)}
+    return len(repeated) / max(len(sources), 1)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence of the test, a reference, its translation, and how near the two are (chrF, 0 to
+    100)."""
+
+    source: str
+    reference: str
+    translation: str
+    chrf: float
+
+    @property
+    def is_right(self) -> bool:
+        return self.translation == self.reference
+
+
+def choose_examples(
+    sources: Sequence[str], references: References, translations: Sequence[str], n: int = 10
+) -> dict[str, list[Example]]:
+    """Translations to look at: at most `n` "right" and `n` "wrong" ones.
+
+    Right is what equals a reference; where too few do, the nearest ones by chrF. Wrong ones are
+    spread over the half of the others that is farthest from its references: the very worst alone
+    would show only what no reader doubts."""
+    import sacrebleu
+
+    metric = sacrebleu.CHRF()
+    rows = [
+        Example(
+            source,
+            text if text in refs else refs[0],
+            text,
+            metric.sentence_score(text, list(refs)).score,
+        )
+        for source, refs, text in zip(sources, references, translations, strict=True)
+    ]
+    right = [row for row in rows if row.is_right]
+    others = sorted((row for row in rows if not row.is_right), key=lambda row: row.chrf)
+    n_near = max(0, min(n - len(right), len(others) // 2))
+    far, near = others[: len(others) - n_near], others[len(others) - n_near :]
+    return {
+        "right": take_evenly(right, n) + near[::-1],
+        "wrong": take_evenly(far[: (len(far) + 1) // 2], n),
+    }
+
+
+# In words -----------------------------------------------------------------------------------------
+
+
+def model_summary(recipe: Mapping) -> str:
+    "The size of the model and how it is trained, in a line; recipe: as a record has it."
+    return (
+        "at most {size:,} subwords, {model[n_encoder_layers]} + {model[n_decoder_layers]} layers of"
+        " width {model[d_model]}, dropout {model[dropout]}, {training[epochs]} epoch{s} in batches"
+        " of {training[max_tokens]:,} tokens"
+    ).format(**recipe, s="s" * (recipe["training"]["epochs"] > 1))
+
+
+MARKUP = re.compile(r"&(#\d+|[a-z]+);|<[a-z/][^>]*>", re.I)  # of HTML
+
+
+def warnings(corpus: CleanedCorpus) -> list[str]:
+    "What to look at before one goes on."
+    counts, train = corpus.counts, corpus.parts["train"]
+    n_other = sum(n for reason, n in counts.items() if reason.startswith("perhaps"))
+    html = sum(bool(MARKUP.search("\t".join(pair))) for pair in train) / max(len(train), 1)
+    return [
+        f"{n_other:,} pairs were left out as perhaps in another language: read {FILTERED}, and if"
+        " they are right, train with --no-langid-filter into another folder"
+    ] * (100 * n_other > 3 * counts["given"]) + [
+        f"{html:.0%} of the pairs hold HTML, as &amp; or <b>, and are trained on as they stand:"
+        " convert them first"
+    ] * (html > 0.01)
+
+
+def lines_before(
+    paths: Sequence[Path],
+    corpus: CleanedCorpus,
+    recipe,
+    train_only: Sequence[Path] = (),
+    exclude: Sequence[Path] = (),
+) -> list[str]:
+    """What is printed before the training: pairs, also those for training only and excluded ones,
+    parts, model."""
+
+    def summary(paths: Sequence[Path], counts: dict[str, int], use: str = "") -> str:
+        rejected = rejection_summary(counts)
+        return (
+            f"{names_of(paths)}: {counts['given']:,} pairs, {counts['kept']:,} kept{use}"
+            + f"; left out: {rejected}" * bool(rejected)
+        )
+
+    lines = [summary(paths, corpus.counts), *warnings(corpus)]
+    if train_only:
+        lines.append(summary(train_only, corpus.train_only_counts, " for training only"))
+    if exclude:
+        lines.append(
+            f"{names_of(exclude)}: {corpus.n_excluded:,} of {corpus.n_listed:,} listed pairs left"
+            " out of training"
+        )
+    sizes = ", ".join(f"{name} {len(corpus.parts[name]):,}" for name in ("train", "valid", "test"))
+    return [
+        *lines,
+        f"{recipe.source} to {recipe.language}: {sizes}",
+        model_summary(asdict(recipe)),
+    ]
+
+
+def score_lines(record: Mapping) -> list[str]:
+    """The scores of the test, each with its signature, BLEU with its interval; twice where some
+    sentences have several references."""
+    data = record["data"]
+    scores = [row for row in record["scores"] if "references" in row]
+    several = data["distinct_test"] < data["test"]
+    which = {"first": ", first reference only", "all": ", all references"}
+    lines = []
+    for row in scores if several else scores[:2]:
+        low, high = (record["interval"][row["references"]][end] for end in ("low", "high"))
+        interval = f" (95% interval {low:.1f} to {high:.1f})"
+        if data["distinct_test"] < MIN_FOR_INTERVAL:
+            interval = " (too few sentences for an interval)"
+        lines.append(
+            f"{row['metric']} {row['value']:.1f}{interval * (row['metric'] == 'BLEU')}"
+            f"{which[row['references']] * several}  {row['signature']}"
+        )
+    return lines
+
+
+def too_long_line(record: Mapping) -> str:
+    "What was left out for its tokens, as a sentence; empty if nothing was."
+    n = record["data"]["too_many_tokens"]
+    return f"{n:,} training pairs were left out because a side has over 128 tokens." * bool(n)
+
+
+def lines_after(
+    folder: Path, record: Mapping, examples: Mapping[str, Sequence[Example]], n: int = 3
+) -> list[str]:
+    "What is printed at the end: scores, some translations, where the rest stands."
+    lines = [too_long_line(record)] if too_long_line(record) else []
+    lines += [
+        f"{record['data']['distinct_test']:,} test sentences, none of them in training:",
+        *score_lines(record),
+    ]
+    for name, rows in examples.items():
+        for row in take_evenly(rows, n):
+            label = "right" if row.is_right else "near" if name == "right" else name
+            reference = f"  (reference: {row.reference})" * (not row.is_right)
+            lines.append(f"{label}: {row.source} → {row.translation or 'nothing'}{reference}")
+    return lines + [
+        f"more in {folder / REPORT}; to use it: transformer-lit translate --model"
+        f' {shlex.quote(str(folder))} "..."'
+    ]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    "A table of Markdown."
+
+    def safe(cell: str) -> str:
+        for character, escape in ("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"):
+            cell = cell.replace(character, escape)
+        return " ".join(cell.splitlines())
+
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(safe, line)) + " |" for line in lines) + "\n"
+
+
+def count_rows(counts: Mapping[str, int], use: str = "") -> list[tuple[str, str]]:
+    """What was given, kept, and left out for which reason, as a table's rows; use: what these pairs
+    are for."""
+    labels = {"given": f"given{use}", "kept": f"kept{use}"} | {
+        reason: f"left out{use}: {reason}"
+        for reason in counts
+        if reason not in ("given", "kept", "respelled")
+    }
+    return [(label, f"{counts[reason]:,}") for reason, label in labels.items()]
+
+
+CHARACTERS = """
+BLEU is counted on characters (`tok:char`), because words aren't separated by spaces here.
+Published scores for such languages often use another tokenizer (`zh`, `ja-mecab`, `flores200`) and
+can't be compared with these.
+"""
+PAGE = """# A translator from {recipe[source]} to {recipe[language]}
+
+    {command}
+
+## Pairs
+
+{pairs}
+{respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters. Every pair
+that was left out, except repeated ones, is in filtered.tsv with its reason: "perhaps" marks a guess
+from the letters alone, "held out" a training pair that shares a sentence with the test or
+validation part, and "low confidence" a pair that a list excluded.
+low_confidence.tsv lists the training pairs that the trained model finds least likely, each with its
+mean log-probability per token: look there for wrong translations.
+
+{parts}
+No two parts share a source sentence, not even one with other punctuation, spaces or accents. Of the
+test sentences, {copied_answers:.0%} have a reference that also occurs in training, as the
+translation of another sentence, {but_for_numbers:.0%} occur in training with other numbers, and
+{near_copies:.0%} are nearly repeated by a training sentence (of eight words or more: most runs of
+four words are the same). Such sentences inflate the scores.
+
+{too_long}
+
+## Model
+
+{model}; {parameters:,} parameters. Trained {minutes:.1f} minutes on {hardware}, torch {torch}, seed
+{seed}.
+
+## Scores
+
+On {data[distinct_test]:,} test sentences, kept in test.tsv:
+
+{score_list}{characters}
+Validation loss: {valid_loss:.3f} nats per token.
+
+## Right
+
+{right_text}
+
+{right}
+## Wrong
+
+A sample from the half of the other translations that is farthest from the references.
+
+{wrong}"""
+
+
+def write_report(
+    folder: Path, record: Mapping, examples: Mapping[str, Sequence[Example]]
+) -> None:
+    "All of it as a page, to `folder`/report.md."
+    data, pairs = record["data"], count_rows(record["data"]["cleaning"])
+    respelled = data["cleaning"]["respelled"]
+    if more := data.get("train_only"):
+        pairs += count_rows(more["cleaning"], " (training only)")
+        respelled += more["cleaning"]["respelled"]
+    if excluded := data.get("without"):
+        label = f"left out of training: listed in {names_of(excluded['files'])}"
+        pairs.append((label, f"{excluded['pairs']:,}"))
+    n_right = sum(row.is_right for row in examples["right"])
+    right_text = (
+        "Each equals a reference."
+        if n_right == len(examples["right"])
+        else f"{n_right} of these equal a reference; the others come nearest to theirs by chrF."
+    )
+    tables = {
+        name: table(
+            ("source", "reference", "translation", "chrF"),
+            [(row.source, row.reference, row.translation, f"{row.chrf:.0f}") for row in rows],
+        )
+        for name, rows in examples.items()
+    }
+    sizes = [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]
+    write_text(
+        folder / REPORT,
+        PAGE.format(
+            **record,
+            **tables,
+            pairs=table(("pairs", "number"), pairs),
+            respelled=respelled,
+            parts=table(("part", "pairs"), sizes),
+            too_long=too_long_line(record),
+            model=model_summary(record["recipe"]),
+            minutes=record["seconds"] / 60,
+            score_list="".join(f"- {line}\n" for line in score_lines(record)),
+            characters=CHARACTERS * ("tok:char" in str(record["scores"])),
+            valid_loss=record["scores"][0]["value"],
+            right_text=right_text,
+        ),
+    )

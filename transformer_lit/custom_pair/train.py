@@ -1,0 +1,283 @@
+"""A translator of your own pair: a model of the size that its pairs are good for, trained, tested
+and reported."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from transformer_lit.corpora.texts import TextPair
+from transformer_lit.corpora.files import sha256_file
+from transformer_lit.corpora.texts import take_evenly
+from transformer_lit.custom_pair import report
+from transformer_lit.custom_pair.clean import CleanedCorpus, Parts, prepare_pairs
+from transformer_lit.data import grouped, shared_english
+from transformer_lit.recipes.recipes import (
+    LONGEST,
+    Recipe,
+    for_device,
+    may_train,
+    tested,
+    train_translator,
+)
+from transformer_lit.runs import records
+from transformer_lit.runs.run import fingerprint
+from transformer_lit.runtime.devices import default_device
+from transformer_lit.runtime.progress import tell
+from transformer_lit.serving import confidence
+from transformer_lit.training import TrainingConfig
+from transformer_lit.translation import ENDS, Translator
+
+# The model ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """How to train on about so many pairs.
+
+    vocabulary: joint subwords; layers: of the encoder, and as many of the decoder; width: d_model,
+    with a head for each 64 of it and a feed-forward layer four times as wide; max_tokens: of a
+    batch, each side; warmup: steps, a tenth of all or less."""
+
+    pairs: int
+    vocabulary: int
+    layers: int
+    width: int
+    dropout: float
+    max_tokens: int
+    epochs: int
+    warmup: int
+
+
+# the fewer the pairs, the fewer the tokens (each must be met often), the more dropout, the more
+# epochs
+SIZES = (
+    ModelSize(2_000, 1_000, 2, 128, 0.3, 512, 40, 100),
+    ModelSize(10_000, 2_000, 3, 192, 0.3, 1024, 25, 200),
+    ModelSize(50_000, 4_000, 3, 256, 0.2, 1024, 12, 400),
+    ModelSize(150_000, 8_000, 4, 256, 0.1, 2048, 8, 400),
+    ModelSize(1_000_000, 16_000, 6, 384, 0.1, 4096, 5, 400),
+)
+
+
+def choose_size(n_pairs: int) -> ModelSize:
+    "The row of the table that is nearest by ratio."
+    return min(SIZES, key=lambda size: abs(math.log(max(n_pairs, 1) / size.pairs)))
+
+
+@dataclass
+class PairRecipe(Recipe):
+    """A recipe for text that somebody brings.
+
+    source: the language that it reads; text: the SHA-256 of all pairs that were kept, so that a
+    folder goes on with no other ones."""
+
+    corpus: str = "own"
+    source: str = "en"
+    text: str = ""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.source, self.language
+
+
+def recipe_of(size: ModelSize, languages: tuple[str, str], text: str = "") -> PairRecipe:
+    """How to train by a row of the table, from the first language to the second, with the rates of
+    the book's own translators."""
+    model = dict(
+        d_model=size.width,
+        n_heads=size.width // 64,
+        d_ff=4 * size.width,
+        n_encoder_layers=size.layers,
+        n_decoder_layers=size.layers,
+        norm="pre",
+        dropout=size.dropout,
+    )
+    training = TrainingConfig(
+        epochs=size.epochs,
+        max_tokens=size.max_tokens,
+        warmup=size.warmup,
+        precision="auto",
+    )
+    return PairRecipe(
+        language=languages[1],
+        source=languages[0],
+        size=size.vocabulary,
+        model=model,
+        training=training,
+        peak=4e-3,
+        optimizer="muon",
+        gain=1.0,
+        text=text,
+    )
+
+
+def recipe_for(
+    parts: Parts, languages: tuple[str, str], epochs: int | None = None, n_excluded: int = 0
+) -> PairRecipe:
+    """How to train on these pairs: by the table's row for so many. Excluded pairs count for the
+    row, so that models with and without them can be compared."""
+    size = choose_size(len(parts["train"]) + n_excluded)
+    text = fingerprint(pair for part in parts.values() for pair in part)
+    return recipe_of(replace(size, epochs=epochs or size.epochs), languages, text)
+
+
+def length_limits_for(pairs: Sequence[TextPair], preferred: int = 20) -> tuple[int, int]:
+    """The translator's limits: lines as long as those of training are translated whole.
+
+    Where hardly one line in a hundred has several sentences, training held too few of them, and
+    `pieces` cuts them as it does for the book's own translators."""
+    several = sum(bool(re.search(ENDS, source)) for source, _ in pairs)
+    return LONGEST, LONGEST if 100 * several >= len(pairs) else preferred
+
+
+# What its probabilities tell ----------------------------------------------------------------------
+
+
+def least_likely_pairs(
+    translator: Translator, pairs: list[TextPair]
+) -> list[tuple[float, TextPair]]:
+    """The tenth of the training pairs that the trained model finds least likely, the least likely
+    first.
+
+    Wrong translations of the right length are among them, and right ones of rare words; copies
+    aren't, where there were enough to learn them."""
+    encoded = zip(translator.encode_pairs(pairs), pairs)
+    short = [(ids, pair) for ids, pair in encoded if max(map(len, ids)) <= LONGEST]
+    scores = confidence.pair_scores(translator, [ids for ids, _ in short])
+    rows = sorted(zip(scores, (pair for _, pair in short)))
+    return rows[: len(rows) // 10]
+
+
+def write_calibration(translator: Translator, pairs: list[TextPair], folder: Path) -> None:
+    """What the translator's probabilities are worth, from at most 500 validation sentences, for
+    `translate --show-confidence`; nothing if they are too few."""
+    sources, references = zip(*take_evenly(list(zip(*grouped(pairs))), 500))
+    if len(sources) >= 2 * confidence.MIN_GROUP_SIZE:
+        scored = confidence.translate_with_scores(translator, sources)
+        chrf = confidence.sentence_chrf([row.text for row in scored], references)
+        confidence.save_calibration(
+            confidence.fit_calibration([row.log_prob for row in scored], chrf), folder
+        )
+
+
+# Training -----------------------------------------------------------------------------------------
+
+
+def data_record(
+    paths: Sequence[Path],
+    corpus: CleanedCorpus,
+    train_only: Sequence[Path],
+    exclude: Sequence[Path],
+) -> dict:
+    "What a record says of the pairs."
+
+    def files(paths: Sequence[Path]) -> list[dict]:
+        return [{"file": path.name, "sha256": sha256_file(path)} for path in paths]
+
+    parts = corpus.parts
+    record = {
+        "name": PairRecipe.corpus,
+        "files": files(paths),
+        "cleaning": corpus.counts,
+        **{name: len(part) for name, part in parts.items()},
+        "leak_by_sentence": shared_english(parts["train"], parts["test"]),
+    }
+    if train_only:
+        record["train_only"] = {"files": files(train_only), "cleaning": corpus.train_only_counts}
+    if exclude:
+        record["without"] = {
+            "files": list(map(str, exclude)),
+            "listed": corpus.n_listed,
+            "pairs": corpus.n_excluded,
+        }
+    return record
+
+
+def train_on_files(
+    paths: Sequence[Path],
+    languages: tuple[str, str],
+    folder: Path,
+    command: str,
+    reverse: bool = False,
+    epochs: int | None = None,
+    device: torch.device | None = None,
+    train_only: Sequence[Path] = (),
+    exclude: Sequence[Path] = (),
+    keep_languages: bool = False,
+) -> dict:
+    """Train a translator on `paths` into `folder`, or go on; then test it. Returns the record.
+
+    It leaves run.json and report.md, and pairs: test.tsv; filtered.tsv, by cleaning;
+    low_confidence.tsv, of the training, by the trained model. languages: of the first and the
+    second column; reverse: from the second to the first; the other arguments: see
+    `prepare_pairs`."""
+    corpus = prepare_pairs(paths, reverse, train_only, exclude, not keep_languages)
+    parts = corpus.parts
+    recipe = recipe_for(
+        parts, languages[::-1] if reverse else languages, epochs, corpus.n_excluded
+    )
+    device = device or default_device()
+    names = report.TEST, report.REPORT, report.FILTERED, report.LOW_CONFIDENCE, confidence.NAME
+    may_train(folder, for_device(recipe, device, folder), names)  # before anything is written
+    data = data_record(paths, corpus, train_only, exclude)
+    tell(*report.lines_before(paths, corpus, recipe, train_only, exclude))
+
+    def begin() -> None:  # to be read while it trains
+        report.write_tsv(folder / report.TEST, parts["test"])
+        rejected = ((why, *pair) for pair, why in corpus.rejected if why != "repeated")
+        report.write_tsv(folder / report.FILTERED, rejected)
+
+    translator, trainer = train_translator(
+        folder,
+        recipe,
+        parts,
+        list(dict.fromkeys(source for source, _ in take_evenly(parts["valid"], 10))),
+        device=device,
+        begin=begin,
+        limits=length_limits_for(parts["train"]),
+    )
+    sources, references, hypotheses, valid_loss = tested(folder, recipe, translator, trainer, parts)
+    write_calibration(translator, parts["valid"], folder)
+    effort = records.effort(translator.model, trainer)
+    looks = [row for row in trainer.log if row["kind"] == "epoch"]
+    effort["hardware"] = ", then ".join(  # where it was trained, and not where it is tested
+        dict.fromkeys(row.get("hardware", effort["hardware"]) for row in looks)
+    )
+    scores, intervals = [valid_loss], {}
+    for which, some in {"first": [refs[:1] for refs in references], "all": references}.items():
+        rows, intervals[which] = report.score(hypotheses, some)
+        scores += [{"set": "own-test", "references": which, **row} for row in rows]
+    record = records.write_record(
+        folder,
+        command,
+        trainer.config.seed,
+        replace(recipe, training=trainer.config),
+        data
+        | {
+            "distinct_test": len(sources),
+            "too_many_tokens": len(parts["train"]) - trainer.n_pairs,
+        },
+        effort,
+        scores,
+        interval=intervals,
+        copied_answers=report.leaked_references(references, parts["train"]),
+        but_for_numbers=report.leaked_but_for_numbers(sources, parts["train"]),
+        near_copies=report.leaked_near_copies(sources, parts["train"]),
+    )
+    path = folder / report.LOW_CONFIDENCE
+    if path.exists():
+        tell(
+            f"{path} stays as it is, you may have worked on it; once you have moved it, the same"
+            " command writes it anew"
+        )
+    else:
+        rows = least_likely_pairs(translator, parts["train"])
+        report.write_tsv(path, ((f"{score:.2f}", *pair) for score, pair in rows))
+    examples = report.choose_examples(sources, references, hypotheses)
+    report.write_report(folder, record, examples)
+    tell(*report.lines_after(folder, record, examples))
+    return record
