@@ -88,7 +88,7 @@ serve: $(VENV)/ready
 	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory _build/html
 
 export: $(VENV)/ready
-	$(BIN)/nbdev-export
+	$(BIN)/python tools/export.py
 
 text: $(VENV)/ready
 	@$(BIN)/python tools/text.py out $(N)
@@ -101,7 +101,7 @@ notebook: $(VENV)/ready
 
 address: $(VENV)/ready
 	@$(BIN)/python tools/address.py $(URL)
-	@$(BIN)/nbdev-export
+	@$(BIN)/python tools/export.py
 
 wheel: $(VENV)/ready
 	@$(BIN)/python -c 'import sys; sys.path.insert(0, "tools"); import build; print(build.make_wheel(build.ROOT / "dist"))'

@@ -100,8 +100,9 @@ def test_the_package_is_the_export(tmp_path):
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "transformer_lit").mkdir()
     shutil.copy(PACKAGE / "__init__.py", tmp_path / "transformer_lit")
-    done = subprocess.run([TOOLS / "nbdev-export"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, f"nbdev-export fails: {done.stderr[-500:]}"
+    command = [sys.executable, ROOT / "tools" / "export.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, f"the export fails: {done.stderr[-500:]}"
     ours, fresh = (
         {path.name: text for path in folder.glob("*.py") if MADE in (text := path.read_bytes())}
         for folder in (PACKAGE, tmp_path / "transformer_lit")
@@ -112,7 +113,7 @@ def test_the_package_is_the_export(tmp_path):
     )
     stale = [name for name in ours if ours[name] != fresh[name]]
     assert not stale, (
-        f"{stale} differ from what the notebooks export: run nbdev-export, and never edit the"
+        f"{stale} differ from what the notebooks export: make export, and never edit the"
         " package by hand"
     )
 
