@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parent.parent
 BOOK, PACKAGE = ROOT / "book", ROOT / "transformer_lit"
 NOTEBOOKS = sorted(BOOK.glob("*.ipynb"))
 CHAPTERS = [path for path in NOTEBOOKS if path.name[:2].isdigit() and int(path.name[:2]) < 90]
-TOOLS = Path(sys.executable).parent  # nbdev and ruff of this environment
 ADDRESS = re.search(
     r'^Repository = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M
 )[1]
@@ -116,13 +115,6 @@ def test_the_package_is_the_export(tmp_path):
         f"{stale} differ from what the notebooks export: make export, and never edit the"
         " package by hand"
     )
-
-
-def test_ruff_is_content():
-    done = subprocess.run(
-        [TOOLS / "ruff", "check", "--no-cache", PACKAGE], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout
 
 
 def bootstrap(path):

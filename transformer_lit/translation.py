@@ -2,7 +2,8 @@
 
 # %% auto #0
 __all__ = ['ENDS', 'readable', 'pieces', 'answers', 'Translator', 'create_translator',
-           'create_joint', 'save_translator', 'save_pretrained', 'from_pretrained']
+           'create_joint', 'require_standard_layers', 'save_translator',
+           'save_pretrained', 'from_pretrained']
 
 # %% ../book/18_translation.ipynb #imports
 import json
@@ -19,16 +20,13 @@ from .data import tidy
 from .decoding import beam_search
 from .masks import BOS, UNK
 from .model import Transformer, TransformerConfig
-from .serving import saved
-from transformer_lit.runs.checkpoints import (
-    dequantize, load_weights, model_tensors, quantize, read_file,
-    write_file)
+from .runs.checkpoints import (
+    dequantize, load_weights,
+    model_tensors, quantize, read_file, write_file)
 from .corpora.files import (
     sha256_file, shipped, write_atomic, write_text)
 from .runs.limits import askable, search_bounds
-from .serving.parts import check_parts
-from transformer_lit.runtime.devices import (
-    device_of, resolve_precision)
+from .runtime.devices import device_of, resolve_precision
 from .runtime.progress import bar
 from .tokens import Subwords, Vocabulary
 from .training import collate, load_checkpoint
@@ -142,6 +140,22 @@ def create_joint(tokens: Subwords, language: str | None = None,
                       language and ("en", language))
 
 # %% ../book/18_translation.ipynb #keep-translator
+def require_standard_layers(model: nn.Module) -> None:
+    """ValueError if a layer isn't of the kind that chapter 9 builds.
+
+    Another kind may have weights of the same names and shapes: they
+    would be read into these."""
+    built = nn.Identity()
+    if type(model) is Transformer:
+        with torch.random.fork_rng(devices=[]):  # costs no draw
+            built = Transformer(model.config)
+    for layer, wanted in zip(model.modules(), built.modules()):
+        if type(layer) is not type(wanted):
+            raise ValueError(
+                f"this model has a {type(layer).__name__}: only the "
+                "Transformer of chapter 9 can be saved or exported")
+
+
 def save_translator(translator: Translator, folder: str | Path) -> None:
     "Sizes and tokens: translator.json, and tokenizer.json if joint."
     folder, target = Path(folder), translator.target
@@ -149,7 +163,7 @@ def save_translator(translator: Translator, folder: str | Path) -> None:
             side, Vocabulary) for side in (translator.source, target)):
         raise ValueError("only two lists of words can be saved, or one "
                          "list of subwords for both sides")
-    check_parts(translator.model, "saved as a translator")
+    require_standard_layers(translator.model)
     folder.mkdir(parents=True, exist_ok=True)
     kept = {"config": asdict(translator.model.config)}
     if translator.languages:
@@ -181,7 +195,7 @@ def from_pretrained(folder: str | Path | None = None) -> Translator:
 
     Reads model.safetensors, else the checkpoint of a training. Raises
     FileNotFoundError with what to type if there is none, ValueError if
-    a file is damaged or is another model's."""
+    the weights are damaged or another model's."""
     folder = Path(folder or shipped("data/checkpoints/tatoeba-fr"))
     path, packed = folder / "translator.json", folder / "model.safetensors"
     file = packed if packed.exists() else (
@@ -190,19 +204,29 @@ def from_pretrained(folder: str | Path | None = None) -> Translator:
         raise FileNotFoundError(
             f"no trained translator in {folder}: train one with "
             f"transformer-lit train --output-dir {folder}")
-    kept = saved.described(path)
-    config = saved.configuration(TransformerConfig, kept["config"], path)
-    model = Transformer(config)
+    kept = json.loads(path.read_text("utf-8"))
+    model = Transformer(TransformerConfig(**kept["config"]))
     if file == packed:
         if kept.get("sha256") not in (None, sha256_file(file)):
-            raise ValueError(f"{file} is not the file that belongs to "
-                             f"{path}: take both again")
+            raise ValueError(f"{file} is damaged: it is not the file "
+                             f"that {path.name} was written for")
         load_weights(model, dequantize(read_file(packed, True)[0]))
     else:
         load_checkpoint(file, model)
+    language = kept.get("language")
+    if "source" in kept:
+        source = Vocabulary(kept["source"],
+                            kept.get("source_language", "en"))
+        target = Vocabulary(kept["target"], language)
+    else:
+        source = target = Subwords.load(folder / "tokenizer.json")
+    if (len(source), len(target)) != (
+            model.source.tokens.num_embeddings, model.output.out_features):
+        raise ValueError(f"the tokens in {folder} are not its model's")
     return Translator(
-        model.eval(), *saved.read_tokens(kept, config, path),
-        saved.languages(kept), kept.get("limits", (100, 20)))
+        model.eval(), source, target,
+        kept.get("languages", language and ("en", language)),
+        kept.get("limits", (100, 20)))
 
 
 Translator.from_pretrained = staticmethod(from_pretrained)
