@@ -32,26 +32,26 @@ sys.path.insert(0, str(ROOT))
 from common import BENCH, command, keep, kept_runs, where  # noqa: E402
 from transformer_lit.attention_maps import attention_modules, without_heads  # noqa: E402
 from transformer_lit.masks import BOS  # noqa: E402
-from transformer_lit.pocket import (
+from transformer_lit.pocket import (  # noqa: E402
     CELLS,
+    NoCandidate,
+    Noun,
     PocketPair,
+    Slots,
+    adjectives,
     antecedents,
     frames,
     it_nouns,
     load_pocket,
+    noun_phrase,
     part_of,
+    pick,
     realise,
     refer,
-    two_nouns,
-)  # noqa: E402
-from transformer_lit.grammar.slots import (
-    Slots,
-    NoCandidate,
-    adjectives_for,
-    pick,
     triple_of,
-)  # noqa: E402
-from transformer_lit.grammar.french import noun_phrase, words_of  # noqa: E402
+    two_nouns,
+    words_of,
+)
 from transformer_lit.recipes.recipes import RECIPES, train_translator  # noqa: E402
 from transformer_lit.tokens import split_words  # noqa: E402
 from transformer_lit.training import collate  # noqa: E402
@@ -66,18 +66,23 @@ LAST = (
 
 
 # Sentences ----------------------------------------------------------------------------------------
+def graded(noun: Noun) -> list:
+    "Adjectives that fit a noun and that a thing can be too much of."
+    classes = {noun.english, *noun.classes.split()}
+    return [
+        x
+        for x in adjectives()
+        if x.place in "bacp" and "graded" in x.remarks and classes & set(x.classes.split())
+    ]
+
+
 def one(rng: Random, cell: tuple, first: str) -> PocketPair:
     """Genders and who is meant as in `CELLS`; `first`, S or O, is described first. NoCandidate
-    where
-    nothing fits."""
+    where nothing fits."""
     a_gender, b_gender, who = cell
     frame = pick(rng, frames())
     a, b = pick(rng, it_nouns(frame.first, a_gender)), pick(rng, it_nouns(frame.second, b_gender))
-    both = [
-        x
-        for x in adjectives_for(a.classes, a.english, remark="graded")
-        if x in adjectives_for(b.classes, b.english, remark="graded")
-    ]
+    both = [x for x in graded(a) if x in graded(b)]
     if a == b or len(both) < 2:
         raise NoCandidate
     named = pick(rng, both)

@@ -1,5 +1,5 @@
-"""Who fills the slots of a pattern: each chooser draws what fits, and says NoCandidate where nothing
-does."""
+"""Who fills the slots of a pattern: each chooser draws what fits, and raises NoCandidate where
+nothing does."""
 
 from collections import Counter
 from random import Random
@@ -8,6 +8,7 @@ import pytest
 
 from transformer_lit import pocket
 from transformer_lit.grammar import slots as choosers
+from transformer_lit.grammar.patterns import slot_order, triple_of, weighted_patterns
 from transformer_lit.grammar.slots import (
     SLOT_FILLERS,
     PLACED,
@@ -15,14 +16,12 @@ from transformer_lit.grammar.slots import (
     adjectives_for,
     names,
     pick,
-    slot_order,
     pronouns,
     some_adjectives,
     some_determiner,
     some_noun,
     suits,
     verbs_of,
-    weighted_patterns,
     with_determiner,
 )
 from transformer_lit.grammar.french import (
@@ -169,7 +168,8 @@ def test_people():
         for p in draws("folk", {"S": noun_phrase(nouns_of("doctor")[0], "the")}, n=400)
     )
     assert (
-        plain(SLOT_FILLERS["who"](None, {}).french) == "qui" and SLOT_FILLERS["us"](None, {}).lemma == "we"
+        plain(SLOT_FILLERS["who"](None, {}).french) == "qui"
+        and SLOT_FILLERS["us"](None, {}).lemma == "we"
     )
     assert not {p.lemma for p in draws("guest", {})} & set(pronouns()) and any(
         p in names() for p in draws("guest", {})
@@ -380,7 +380,7 @@ def test_every_pattern_can_be_filled():
                     assert isinstance(slots[slot], (Phrase, Verb, Adjective)), (name, kind)
             except NoCandidate:
                 continue
-            assert pocket.realise(name, slots, en, fr, choosers.triple_of(slots)).french
+            assert pocket.realise(name, slots, en, fr, triple_of(slots)).french
             break
         else:
             raise AssertionError(f"the pattern {name} is never filled")
@@ -388,16 +388,7 @@ def test_every_pattern_can_be_filled():
 
 def test_the_triple_of_a_sentence():
     tree, fall = noun_phrase(nouns_of("tree")[0], "the"), VERB["fall"]
-    assert choosers.triple_of({"S": tree, "V": fall, "O": STREET}) == "tree|fall|street"
-    assert choosers.triple_of({"S": tree, "V": fall}) == "tree|fall|-"
+    assert triple_of({"S": tree, "V": fall, "O": STREET}) == "tree|fall|street"
+    assert triple_of({"S": tree, "V": fall}) == "tree|fall|-"
     old = next(a for a in adjectives() if a.english == "old")
-    assert choosers.triple_of({"S": tree, "A": old}) == "tree|be|old"
-
-
-def test_how_somebody_is_spoken_to():
-    assert [tuple(row.values()) for row in choosers.said_to("Dad", "madam", "girls")] == [
-        ("Dad", "tu", "m", False),
-        ("madam", "vous", "f", False),
-        ("girls", "vous", "f", True),
-    ]
-    assert choosers.said_to("nobody") == []
+    assert triple_of({"S": tree, "A": old}) == "tree|be|old"

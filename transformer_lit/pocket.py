@@ -17,12 +17,14 @@ from random import Random
 from typing import NamedTuple
 
 from .grammar.slots import (
-    SLOT_FILLERS, NoCandidate, Slots, pick,
+    SLOT_FILLERS, NoCandidate, Slots, pick)
+from .grammar.patterns import (
     slot_order, triple_of, weighted_patterns)
 from .corpora.files import shipped
+from .grammar.english import english_verb
 from .grammar.french import (
-    Adjective, Noun, Phrase, Verb, adjectives, conjugate, english_verb,
-    lexicon, noun_phrase, nouns, nouns_of, starts_with_vowel, words_of)
+    Adjective, Noun, Phrase, Verb, adjectives, conjugate, lexicon,
+    noun_phrase, nouns, nouns_of, starts_with_vowel, words_of)
 from .grammar.file import (
     known_words_filter, read_pairs, write_pairs)
 from .tokens import join_words, split_words

@@ -9,9 +9,8 @@ from pathlib import Path
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.tokens import split_words
 
-Row = tuple[
-    str, str, tuple[tuple[int, int], ...], str, str
-]  # English, French, links, pattern, triple
+# English, French, links, pattern, triple
+Row = tuple[str, str, tuple[tuple[int, int], ...], str, str]
 
 
 def write_pairs(path: Path | str, parts: Mapping[str, Iterable[Row]]) -> str:
@@ -50,15 +49,15 @@ def read_pairs(path: Path | str, sha256: str | None = None) -> dict[str, list[Ro
 def known_words_filter(train: Sequence[Row], at_least: int = 3) -> Callable[[Row], bool]:
     """A test for pairs: does training hold each of their words, English and French, `at_least` so
     often?"""
-    counts: tuple[Counter, Counter] = Counter(), Counter()
+    counts: dict[str, Counter] = {"en": Counter(), "fr": Counter()}
     for pair in train:
-        for language, text, count in zip(("en", "fr"), pair, counts):
-            count.update(split_words(str(text), language))
+        for language, text in zip(counts, pair):
+            counts[language].update(split_words(str(text), language))
 
     def known(pair: Row) -> bool:
         return all(
-            count[word] >= at_least
-            for language, text, count in zip(("en", "fr"), pair, counts)
+            counts[language][word] >= at_least
+            for language, text in zip(counts, pair)
             for word in split_words(str(text), language)
         )
 

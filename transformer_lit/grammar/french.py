@@ -11,23 +11,13 @@ phrases in both languages."""
 # A star before an h, as in "*hibou", says that no vowel drops before it: le hibou, but l'homme.
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from transformer_lit.corpora.files import shipped
+from transformer_lit.grammar.english import an_or_a, english_plural, english_verb
 from transformer_lit.tokens import split_words
 
 Spoken = tuple[tuple[str, str], ...]  # (word, what it says)
-
-
-class Subject(Protocol):
-    "What a verb or an adjective agrees with; person is 0 to 5: I, you, he, we, you (vous), they."
-
-    @property
-    def person(self) -> int: ...
-    @property
-    def gender(self) -> str: ...
-    @property
-    def plural(self) -> bool: ...
 
 
 @cache
@@ -118,14 +108,8 @@ def imperfect(verb: str) -> list[str]:
     stem = "ét" if verb == "être" else present(verb)[3][:-3]
     soft = {"ge": "g"}.get(stem[-2:], stem[-2:].replace("ç", "c"))
     before_i = stem[:-2] + soft
-    return [
-        stem + "ais",
-        stem + "ais",
-        stem + "ait",
-        before_i + "ions",
-        before_i + "iez",
-        stem + "aient",
-    ]
+    singular = [stem + ending for ending in ("ais", "ais", "ait")]
+    return [*singular, before_i + "ions", before_i + "iez", stem + "aient"]
 
 
 @cache
@@ -155,7 +139,7 @@ def agree(word: str, gender: str, plural: bool) -> str:
     return french_plural(word) if plural else word
 
 
-def conjugate(verb: str, form: str, subject: Subject | None) -> str:
+def conjugate(verb: str, form: str, subject: "Phrase | None") -> str:
     """A form of `verb` that goes with a subject; without one, the form of il.
 
     `form`: inf, pres, imp, fut, order, aux and part of the passé composé, or agreed, a participle
@@ -172,43 +156,6 @@ def conjugate(verb: str, form: str, subject: Subject | None) -> str:
         assert subject is not None, f"{verb} must agree with somebody"
         return agree(participle(verb), subject.gender, subject.plural)
     return participle(verb) if form == "part" else TENSES[form](verb)[person]
-
-
-# English ------------------------------------------------------------------------------------------
-FORMS_OF_BE = {"pres": "am are is are are are", "past": "was were was were were were"}
-
-
-def english_plural(word: str) -> str:
-    "By rule: boxes, cherries, keys, dogs."
-    if word.endswith(("s", "x", "ch", "sh")):
-        return word + "es"
-    if word.endswith("y") and word[-2] not in "aeou":
-        return word[:-1] + "ies"
-    return word + "s"
-
-
-def third_person(base: str) -> str:
-    "eats, goes, washes, tries, has."
-    return {"have": "has", "go": "goes", "do": "does"}.get(base, english_plural(base))
-
-
-def english_verb(base: str, form: str, subject: Subject) -> list[str]:
-    "The words of be or of a regular verb: pres, past or either with -not."
-    form, _, negative = form.partition("-")
-    if base == "be":
-        word = FORMS_OF_BE[form].split()[subject.person]
-    else:
-        word = third_person(base) if subject.person == 2 else base
-    if word == "am" and negative:
-        return ["am", "not"]
-    return [word + "n't" if negative else word]
-
-
-def an_or_a(word: str) -> str:
-    "By sound: an hour, a uniform."
-    sound = word.startswith(("hour", "honest"))
-    other = word.startswith(("uni", "use"))
-    return "an" if (word[0] in "aeiou" and not other) or sound else "a"
 
 
 # The words of the table ---------------------------------------------------------------------------
@@ -252,7 +199,7 @@ class Adjective(NamedTuple):
             word = self.vowel or word
         return french_plural(word) if plural else word
 
-    def say(self, language: str, form: str, subject: Subject) -> Spoken:
+    def say(self, language: str, form: str, subject: "Phrase") -> Spoken:
         "Its word in a pattern, where it agrees with a subject."
         return (
             (self.english if language == "en" else self.agree(subject.gender, subject.plural), ""),
@@ -284,7 +231,7 @@ class Verb(NamedTuple):
         silent = self.base[-1] == "e" and self.base[-2] != "e"
         return self.ing_form or (self.base[:-1] if silent else self.base) + "ing"
 
-    def say(self, language: str, form: str, subject: Subject) -> Spoken:
+    def say(self, language: str, form: str, subject: "Phrase") -> Spoken:
         "Its word in a pattern: a form of the French verb, or the English pres, base, past or ing."
         if language == "fr":
             return ((conjugate(self.infinitive, form, subject), ""),)
@@ -336,7 +283,7 @@ class Phrase(NamedTuple):
         "More than one: vous may be one."
         return self.person in (3, 5) or self.number == "p"
 
-    def say(self, language: str, form: str, subject: Subject) -> Spoken:
+    def say(self, language: str, form: str, subject: "Phrase") -> Spoken:
         "Its words in a pattern; form not: as the object of a negation."
         if form == "not":
             return after_not(self, language)
@@ -417,22 +364,3 @@ def noun_phrase(
     return Phrase(
         tuple(english), tuple(french), 5 if plural else 2, noun.gender, noun.english, noun.classes
     )
-
-
-# tu and vous --------------------------------------------------------------------------------------
-OTHER_YOU = {
-    "as-tu": "avez-vous",
-    "As-tu": "Avez-vous",
-    "Tu aurais": "Vous auriez",
-    "ton ": "votre ",
-    "t'appellera": "vous appellera",
-    "Pourriez-vous": "Pourrais-tu",
-}  # the forms of data/try_it.tsv
-
-
-def other_you(line: str) -> str:
-    """One of the book's own sentences with vous for tu, or tu for vous; the same sentence if it
-    says neither."""
-    for one, form in OTHER_YOU.items():
-        line = line.replace(one, form)
-    return line

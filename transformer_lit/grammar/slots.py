@@ -4,8 +4,8 @@ which a pattern chooses."""
 # A pattern of data/pocket_lexicon.tsv says for its slots which chooser fills them: `V=tv past;
 # Y=vocative` draws a transitive verb that has a past of its own, and somebody who is spoken to. A
 # chooser is called with the random generator, the slots that are filled already and its arguments,
-# and returns a Phrase, a Verb or an Adjective. What makes no sense raises NoCandidate. The draws decide
-# what the corpus is: another order of them gives another corpus.
+# and returns a Phrase, a Verb or an Adjective. What makes no sense raises NoCandidate. The draws
+# decide what the corpus is: another order of them gives another corpus.
 from collections.abc import Callable, Sequence
 from functools import cache
 from random import Random
@@ -31,11 +31,10 @@ from transformer_lit.tokens import split_words
 Slots = dict[str, Any]  # a slot's letter -> Phrase, Verb or Adjective
 One = TypeVar("One")
 
-THINGS = (
-    "animal thing clothes text container furniture vehicle boat building room plant instrument show"
-    " food cover pair food2 drink road waters height"
-)
+THINGS = "animal thing clothes text container furniture vehicle boat building room plant instrument"
+THINGS += " show food cover pair food2 drink road waters height"
 PLACED = "small clothes pair text food fragile toy"  # what lies about
+BARE = "small clothes pair text food animal"
 SEEN = "animal thing clothes text container furniture vehicle"
 MY = ["my", "his", "her", "our", "their"]
 
@@ -129,20 +128,17 @@ def with_determiner(rng: Random, classes: str, dets: list[str], plural: float = 
 def alike(rng: Random, slots: Slots, name: str) -> Phrase:
     "Another noun of the class of slot `name`."
     classes = slots[name].classes
-    return some_noun(
-        rng, classes.split()[-1 if "mass" in classes else 0], "sure", but=slots[name].lemma
-    )
+    kind = classes.split()[-1 if "mass" in classes else 0]
+    return some_noun(rng, kind, "sure", but=slots[name].lemma)
 
 
 def what_a(rng: Random, slots: Slots) -> Phrase:
     "what a big house, quelle grande maison: without the what, which the pattern says."
     noun = pick(rng, nouns_of("animal building plant clothes land"))
-    phrase = noun_phrase(
-        noun, "a", False, pick(rng, adjectives_for(noun.classes, noun.english, "b"))
-    )
-    return phrase._replace(
-        french=(("quelle" if noun.gender == "f" else "quel", "d"),) + phrase.french[1:]
-    )
+    adjective = pick(rng, adjectives_for(noun.classes, noun.english, "b"))
+    phrase = noun_phrase(noun, "a", False, adjective)
+    what = "quelle" if noun.gender == "f" else "quel"
+    return phrase._replace(french=((what, "d"), *phrase.french[1:]))
 
 
 def place(rng: Random, slots: Slots, remark: str = "out") -> Phrase:
@@ -218,22 +214,6 @@ def you(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
     return spoken_to._replace(english=words_of("you"), french=words_of(word), lemma="you")
 
 
-def said_to(*whom: str) -> list[dict[str, Any]]:
-    "How French says you to each of them, given by an English word of the lexicon."
-    rows = []
-    for en, fr, gender, code in (
-        row for word in whom for row in lexicon()["vocative"] if row[0] == word
-    ):
-        spoken_to = Phrase(
-            words_of(en), words_of(fr, language="fr"), int(code[0]), gender, en, "person", code[1:]
-        )
-        found = you(Random(0), {"Y": spoken_to})
-        rows.append(
-            {"to": en, "you": found.french[0][0], "gender": found.gender, "plural": found.plural}
-        )
-    return rows
-
-
 def yours(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
     "Your thing: ton, ta, tes or votre, vos, as the one spoken to has it."
     forms = ("ton", "ta", "tes") if slots[whom].person == 1 else ("votre", "votre", "vos")
@@ -257,9 +237,8 @@ def them(rng: Random, slots: Slots, name: str) -> Phrase:
     "The object pronoun for slot `name`: it, them; le, la, les."
     known = slots[name]
     french = "les" if known.plural else "le" if known.gender == "m" else "la"
-    return known._replace(
-        english=words_of("them" if known.plural else "it"), french=words_of(french)
-    )
+    english = "them" if known.plural else "it"
+    return known._replace(english=words_of(english), french=words_of(french))
 
 
 # Verbs, and what they ask for ---------------------------------------------------------------------
@@ -331,9 +310,8 @@ def quality(
 ) -> Adjective:
     "An adjective that slot `name` can be said to have, other than the one of slot `but`."
     known = slots[name]
-    fitting = adjectives_for(
-        known.classes, known.lemma, "bacp", "graded" if remark == "long" else remark
-    )
+    graded = "graded" if remark == "long" else remark
+    fitting = adjectives_for(known.classes, known.lemma, "bacp", graded)
     if remark == "long":
         fitting = [a for a in fitting if len(a.english) > 7]
     chosen = pick(rng, fitting)
@@ -344,24 +322,21 @@ def quality(
 
 def item(rng: Random, slots: Slots, kind: str, *wanted: str) -> Phrase:
     "A fixed expression of the lexicon, such as `tomorrow`."
-    en, fr, *_ = pick(
-        rng, [row for row in lexicon()[kind] if all(w in row[2:] for w in wanted if w != "first")]
-    )
+    rows = [row for row in lexicon()[kind] if all(w in row[2:] for w in wanted if w != "first")]
+    en, fr, *_ = pick(rng, rows)
     return Phrase(words_of(en), words_of(fr, language="fr"), lemma=en)
 
 
 def marked(text: str, language: str) -> Spoken:
     "The words of an expression: all linked to each other, its marks to themselves."
-    return tuple(
-        (word, "" if word[0].isalpha() else "^" + word) for word in split_words(text, language)
-    )
+    words = split_words(text, language)
+    return tuple((word, "" if word[0].isalpha() else "^" + word) for word in words)
 
 
 def idiom(rng: Random, slots: Slots, whom: str = "") -> Phrase:
     "A fixed expression, for somebody or for itself."
-    en, tu, vous, mark = pick(
-        rng, [row for row in lexicon()["idiom"] if bool(row[3]) == bool(whom)]
-    )
+    rows = [row for row in lexicon()["idiom"] if bool(row[3]) == bool(whom)]
+    en, tu, vous, mark = pick(rng, rows)
     french = vous if whom and slots[whom].person > 1 else tu
     return Phrase(marked(en, "en"), marked(french, "fr"), lemma=en, classes=mark)
 
@@ -387,9 +362,8 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "clitic": clitic,
     "pron": lambda rng, slots: person(rng, slots, "pronoun"),
     "name": lambda rng, slots: person(rng, slots, "name"),
-    "folk": lambda rng, slots: some_noun(
-        rng, "person", "sure", but=lemma_of(slots, "S")
-    ),  # not those of the subject
+    # not those of the subject
+    "folk": lambda rng, slots: some_noun(rng, "person", "sure", but=lemma_of(slots, "S")),
     "us": lambda rng, slots: pronouns()["we"],
     "who": lambda rng, slots: Phrase(words_of("who"), words_of("qui"), lemma="who"),
     "dative": lambda rng, slots, name="S": clitic(rng, slots, name, 4),  # me, lui, nous, leur
@@ -398,25 +372,19 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "like": alike,
     "fine": what_a,
     "place": place,
-    "def": lambda rng, slots, verb_slot, one="": object_of(
-        rng, slots, "sure", one
-    ),  # that the listener knows
+    # that the listener knows
+    "def": lambda rng, slots, verb_slot, one="": object_of(rng, slots, "sure", one),
     "noun": lambda rng, slots: some_noun(rng, "person " + THINGS, "sure"),
     "thing": lambda rng, slots, verb_slot="": some_noun(
         rng, slots[verb_slot].objects if verb_slot else PLACED, "sure"
     ),
     "goal": lambda rng, slots: some_noun(rng, "building", "sure", one=True),
-    "one": lambda rng, slots, name: with_determiner(
-        rng, PLACED + " animal", ["a"]
-    ),  # new to the listener
-    "a": lambda rng, slots, name: with_determiner(
-        rng, PLACED + " animal", ["a"], 0.3
-    ),  # one such, or three
+    # new to the listener; one such, or three
+    "one": lambda rng, slots, name: with_determiner(rng, PLACED + " animal", ["a"]),
+    "a": lambda rng, slots, name: with_determiner(rng, PLACED + " animal", ["a"], 0.3),
     "mine": lambda rng, slots: with_determiner(rng, SEEN, MY + ["a"]),
     "need": lambda rng, slots: with_determiner(rng, PLACED, ["a", "the", "my", "this"]),
-    "bare": lambda rng, slots: noun_phrase(
-        pick(rng, nouns_of("small clothes pair text food animal")), "", True
-    ),
+    "bare": lambda rng, slots: noun_phrase(pick(rng, nouns_of(BARE)), "", True),
     "spot": lambda rng, slots: place(rng, slots, ""),  # indoors or out
     # verbs, adjectives, fixed expressions
     "quality": quality,
@@ -424,82 +392,8 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "idiom": idiom,
     "mark": mark_of,
     "verb": lambda rng, slots, kind, *needs: pick(rng, verbs_of(kind, needs)),
-    "second": lambda rng, slots, name, but: quality(
-        rng, slots, name, "", but
-    ),  # another one for the same slot
-    "state": lambda rng, slots: pick(
-        rng, [a for a in adjectives() if "state" in a.remarks]
-    ),  # how it is at the moment
+    # another one for the same slot; how it is at the moment
+    "second": lambda rng, slots, name, but: quality(rng, slots, name, "", but),
+    "state": lambda rng, slots: pick(rng, [a for a in adjectives() if "state" in a.remarks]),
     "time": lambda rng, slots, *wanted: item(rng, slots, "time", *wanted),
 }
-
-
-# Patterns -----------------------------------------------------------------------------------------
-DEFAULTS = {"S": "subject", "O": "object", "X": "folk"}
-KINDS = (
-    "tv",
-    "tp",
-    "dit",
-    "iv",
-    "go",
-)  # of verbs: transitive, with a preposition, of giving, intransitive, of going
-
-
-@cache
-def slot_order(spec: str, parts: tuple[tuple, ...]) -> list[tuple[str, str, list[str]]]:
-    """Which slots of a pattern to fill, in which order and how: (slot, chooser, arguments).
-
-    `spec` is the third column of a pattern, `parts` its English side taken apart by chapter 16:
-    (head, form, whose, tags)."""
-    negative = any("n" in tags for *_, tags in parts)
-    steps = []
-    for part in spec.split(";"):
-        slot, _, how = part.strip().partition("=")
-        kind, *arguments = how.split()
-        if kind in KINDS + ("verb",):
-            kind, arguments = "verb", [kind, *arguments]
-        steps.append((slot, kind, arguments))
-    given = {slot for slot, *_ in steps}
-    if {kind for slot, kind, _ in steps if slot == "S"} - {
-        "other"
-    }:  # whoever was chosen is a person: the verb must allow it
-        steps = [
-            (
-                slot,
-                kind,
-                arguments + ["by"] if kind == "verb" and arguments[0] in KINDS else arguments,
-            )
-            for slot, kind, arguments in steps
-        ]
-    for head, form, *_ in parts:
-        if head in ("S", "O") and head not in given:
-            sure = form == "def" or head == "S" and negative
-            steps.append(
-                (head, DEFAULTS[head], ["sure" if sure else "not" if form == "not" else ""])
-            )
-            given.add(head)
-    rank = {"Y": 0, "V": 1}
-    return sorted(steps, key=lambda step: rank.get(step[0], 2))
-
-
-@cache
-def weighted_patterns() -> list[tuple[str, str, str, str]]:
-    "(name, spec, English, French) of each pattern, as often as its weight says."
-    return [
-        (name, spec, en, fr)
-        for name, weight, spec, en, fr in lexicon()["pattern"]
-        for _ in range(int(weight))
-    ]
-
-
-# What a sentence is about -------------------------------------------------------------------------
-def triple_of(slots: Slots) -> str:
-    """Subject, verb and object, as in animal|cross|street.
-
-    With the verb be: what the subject is, or where."""
-    who = next(slots[k] for k in "SNIWY" if k in slots)
-    v = slots["V"].base if "V" in slots else "be"
-    order = "NOCXL" if "V" in slots else "ANXPY"
-    what = next((slots[k] for k in order if k in slots and slots[k] is not who), None)
-    last = getattr(what, "lemma", "") or getattr(what, "english", "-")
-    return f"{who.lemma}|{v}|{last}"

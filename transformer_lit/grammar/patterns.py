@@ -1,0 +1,64 @@
+"""Patterns of the pocket corpus: which of their slots are filled first and by whom, and what a
+sentence is about."""
+
+from functools import cache
+
+from transformer_lit.grammar.french import lexicon
+from transformer_lit.grammar.slots import Slots
+
+DEFAULTS = {"S": "subject", "O": "object", "X": "folk"}
+# of verbs: transitive, with a preposition, of giving, intransitive, of going
+KINDS = ("tv", "tp", "dit", "iv", "go")
+
+
+@cache
+def slot_order(spec: str, parts: tuple[tuple, ...]) -> list[tuple[str, str, list[str]]]:
+    """Which slots of a pattern to fill, in which order and how: (slot, chooser, arguments).
+
+    `spec` is the third column of a pattern, `parts` its English side taken apart by chapter 16:
+    (head, form, whose, tags)."""
+    negative = any("n" in tags for *_, tags in parts)
+    steps = []
+    for part in spec.split(";"):
+        slot, _, how = part.strip().partition("=")
+        kind, *arguments = how.split()
+        if kind in KINDS + ("verb",):
+            kind, arguments = "verb", [kind, *arguments]
+        steps.append((slot, kind, arguments))
+    given = {slot for slot, *_ in steps}
+    chosen = {kind for slot, kind, _ in steps if slot == "S"} - {"other"}
+    for _, kind, arguments in steps:
+        if chosen and kind == "verb" and arguments[0] in KINDS:
+            arguments.append("by")  # whoever was chosen is a person: the verb must allow it
+    for head, form, *_ in parts:
+        if head in ("S", "O") and head not in given:
+            sure = form == "def" or head == "S" and negative
+            steps.append(
+                (head, DEFAULTS[head], ["sure" if sure else "not" if form == "not" else ""])
+            )
+            given.add(head)
+    rank = {"Y": 0, "V": 1}
+    return sorted(steps, key=lambda step: rank.get(step[0], 2))
+
+
+@cache
+def weighted_patterns() -> list[tuple[str, str, str, str]]:
+    "(name, spec, English, French) of each pattern, as often as its weight says."
+    return [
+        (name, spec, en, fr)
+        for name, weight, spec, en, fr in lexicon()["pattern"]
+        for _ in range(int(weight))
+    ]
+
+
+# What a sentence is about -------------------------------------------------------------------------
+def triple_of(slots: Slots) -> str:
+    """Subject, verb and object, as in animal|cross|street.
+
+    With the verb be: what the subject is, or where."""
+    who = next(slots[k] for k in "SNIWY" if k in slots)
+    v = slots["V"].base if "V" in slots else "be"
+    order = "NOCXL" if "V" in slots else "ANXPY"
+    what = next((slots[k] for k in order if k in slots and slots[k] is not who), None)
+    last = getattr(what, "lemma", "") or getattr(what, "english", "-")
+    return f"{who.lemma}|{v}|{last}"
