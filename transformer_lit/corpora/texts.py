@@ -17,8 +17,6 @@ from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 
-from transformer_lit.corpora.files import read_json
-
 TextPair = tuple[str, str]  # English, other
 TEXTS = (".tsv", ".tsv.gz", ".tsv.xz", ".txt", ".txt.gz", ".txt.xz")
 MAX_LINE = 1_000_000  # bytes: more is no text of sentences
@@ -219,17 +217,3 @@ def take_evenly(items: Sequence, n: int) -> list:
     "At most `n`, evenly over the whole list."
     step = max(1.0, len(items) / max(n, 1))
     return [items[int(k * step)] for k in range(min(n, len(items)))]
-
-
-must_be_text, must_be_sentences = require_text, require_sentences
-
-
-def json_file(path, kind=dict, advice="", most=0, infinite=False):
-    return read_json(path)
-
-
-def fields(record, path, kinds, advice=""):
-    for name, kind in kinds.items():
-        if not isinstance(record.get(name), kind):
-            raise ValueError(f"{path} has no usable {name!r}: {advice}")
-    return record
