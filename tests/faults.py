@@ -852,8 +852,8 @@ def path_of(module: str) -> str:
 
 
 def gone(fault) -> bool:
-    _, module, old, _, _ = fault
-    return old not in (ROOT / path_of(module)).read_text(encoding="utf-8")
+    path = ROOT / path_of(fault[1])
+    return not path.exists() or fault[2] not in path.read_text(encoding="utf-8")
 
 
 def plant(folder: Path, fault) -> None:
@@ -867,7 +867,8 @@ def failing(text: str) -> list[str]:
 
 
 def fast_tests(folder: Path, *options: str, files=FILES) -> tuple[int, str]:
-    hidden = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    paths = os.pathsep.join(map(str, (folder, folder / "book")))
+    hidden = {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     command = [
         sys.executable,
         "-m",
@@ -899,18 +900,12 @@ def fast_tests(folder: Path, *options: str, files=FILES) -> tuple[int, str]:
 
 
 def copy(folder: Path) -> None:
-    os.symlink(ROOT / "data", folder / "data")
-    shutil.copytree(
-        ROOT / "bench", folder / "bench", ignore=shutil.ignore_patterns("__pycache__")
-    )  # a link would import our own package
-    os.makedirs(folder / "book")
-    os.symlink(ROOT / "book" / "results", folder / "book" / "results")
-    for path in (ROOT / "book").glob("*.ipynb"):  # test_claims.py reads what they claim
-        os.symlink(path, folder / "book" / path.name)
-    for name in "transformer_lit", "tests", "tools":
-        shutil.copytree(
-            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "_shipped")
-        )
+    ignore = shutil.ignore_patterns("__pycache__", "_shipped")
+    for name in ("transformer_lit", "book/litbook", "tests", "tools", "bench"):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignore)  # a link would import our own
+    links = [ROOT / "data", ROOT / "book" / "results", ROOT / "book" / "web"]
+    for path in (*links, *(ROOT / "book").glob("*.ipynb")):  # test_claims.py reads what they claim
+        os.symlink(path, folder / path.relative_to(ROOT))
     shutil.copy(ROOT / "pyproject.toml", folder)
 
 

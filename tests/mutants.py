@@ -31,7 +31,7 @@ from pathlib import Path
 
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", MPLBACKEND="Agg")
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "book"), str(ROOT / "tests")]
 HEAVY = 2.0  # seconds
 ASIDE = {"training", "skip-mutants", "remove-cell"}
 
