@@ -30,6 +30,13 @@ from litbook.live import explore
 ALT = "A sentence of some words."
 
 
+def test_without_a_description_the_numbers_are_told():
+    curve = figures.curves({"a": [1, 2, 4]}, xlabel="step", ylabel="loss")
+    assert curve.alt == "Loss at step 0 and 2: a 1 and 4."
+    bar = figures.bars({"one": 1.0, "two": (2.0, 1.8, 2.3)}, fmt="{:.1f}", xlabel="share")
+    assert bar.alt == "Bars, share: one 1.0; two 2.0."
+
+
 @pytest.fixture
 def axes():
     return style.panel(200, 100)[1]
@@ -528,11 +535,10 @@ def test_bars():
         {"one": 1.0, "two": (2.0, 1.8, 2.3)},
         fmt="{:.1f}",
         xlabel="length",
-        title="name",
         colors={"two": KEY},
         alt=ALT,
     ).html
-    assert html.index(">1.0<") < html.index(">2.0<") and ">length<" in html and ">name<" in html
+    assert html.index(">1.0<") < html.index(">2.0<") and ">length<" in html
     assert html.index(">one<") < html.index(">two<") and KEY.lower() in html
     one, two = (float(re.search(rf'y="?([\d.]+)[^>]*>{name}<', html)[1]) for name in ("one", "two"))
     assert one < two, "the first stands on top"

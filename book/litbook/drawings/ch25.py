@@ -76,9 +76,6 @@ def gap_dots(gaps: Gaps) -> figures.Picture:
             f" {sum(value > 0 for value in decided)} higher. Undecided:"
             f" {len(gaps) - len(decided)}.",
             f"loss minus that of {BASE}, nats per token\nbetter to the left",
-            None,
-            False,
-            figures.COLUMN,
         )
     )
 

@@ -23,6 +23,7 @@ from .style import (
     panel,
     panel_width,
     responsive,
+    sketch,
     to_svg,
     wrap,
 )
@@ -283,9 +284,6 @@ def named_rows(
     alt: str,
     caption: str | None = None,
     xlabel: str | None = None,
-    title: str | None = None,
-    logx: bool = False,
-    width: int = COLUMN,
 ) -> Picture:
     "A panel with one row per name, the first on top; `draw` fills the rows."
     names = list(names)
@@ -293,17 +291,15 @@ def named_rows(
     def draw_panel(width: int) -> str:
         figure, axes = panel(width, 30 * len(names) + 64)
         with matplotlib.rc_context(STYLE):
-            log_axes(axes, logx, False)
             draw(axes)
             axes.set_yticks(range(len(names)), names)
             axes.invert_yaxis()
             axes.margins(x=0.16)
             axes.tick_params(axis="y", length=0)
             axes.set_xlabel(xlabel or "")
-            axes.set_title(title or "", loc="left")
         return to_svg(figure, width)
 
-    return Picture(responsive(draw_panel, width), alt, caption)
+    return sketch(draw_panel, alt, caption)
 
 
 def draw_bar(axes: Axes, i: int, entry: Any, colour: str, fmt: str) -> None:
@@ -329,10 +325,10 @@ def bars(
     caption: str | None = None,
     fmt: str = "{:.2f}",
     colors: Mapping[str, str] | None = None,
-    **options: Any,
+    xlabel: str | None = None,
 ) -> Picture:
     """Horizontal bars with their numbers; a value is a number or (value, low, high), which draws a
-    whisker; options as in `named_rows`. Without `alt`, the description says the numbers."""
+    whisker. Without `alt`, the description says the numbers."""
 
     def draw(axes: Axes) -> None:
         for i, (label, entry) in enumerate(values.items()):
@@ -340,5 +336,5 @@ def bars(
 
     if alt is None:
         ends = {label: [as_array(entry, float).flat[0]] for label, entry in values.items()}
-        alt = f"Bars, {options.get('xlabel') or 'from zero'}: {heights(ends, 0, fmt=fmt)}."
-    return named_rows(values, draw, alt, caption, **options)
+        alt = f"Bars, {xlabel or 'from zero'}: {heights(ends, 0, fmt=fmt)}."
+    return named_rows(values, draw, alt, caption, xlabel)
