@@ -118,11 +118,11 @@ def test_a_calibration_is_kept_and_a_wrong_file_says_what_to_do(tmp_path):
 
 def test_the_command_shows_it(tmp_path, monkeypatch, capsys):
     translator = translators.joint()
-    monkeypatch.setattr(cli, "load_translator", lambda folder, device: translator)
-    assert cli.main(["translate", "A cat.", "--show-confidence", "--folder", str(tmp_path)]) == 1
+    monkeypatch.setattr(cli, "load_translator", lambda *_: (translator, tmp_path))
+    assert cli.main(["translate", "A cat.", "--show-confidence"]) == 1
     assert "what its probabilities are worth" in capsys.readouterr().err
     confidence.save_calibration(Calibration((-20.0, 0.0), (0.0, 100.0)), tmp_path)
-    assert cli.main(["translate", "A cat.", "--show-confidence", "--folder", str(tmp_path)]) == 0
+    assert cli.main(["translate", "A cat.", "--show-confidence"]) == 0
     text, number = capsys.readouterr().out.rstrip("\n").split("\t")
     (said,) = confidence.translate_with_scores(translator, ["A cat."])
     assert (text, number) == (said.text, f"{100 + 5 * said.log_prob:.0f}")

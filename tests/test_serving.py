@@ -27,7 +27,6 @@ from transformer_lit import cli
 from transformer_lit.serving import served_translate
 from transformer_lit.corpora.files import shipped
 from transformer_lit.serving.ctranslate import (
-    QUANTIZATIONS,
     build_spec,
     engine_answers,
     engine_library,
@@ -407,7 +406,7 @@ def test_an_export_is_refused_with_what_to_do(tmp_path, card, no_engine):
     (tmp_path / "new" / "out").mkdir(parents=True)
     for folder, more, error, words in (
         (tmp_path / "new", (), FileExistsError, "new is not empty"),
-        (card, (), FileExistsError, "card.md is not"),
+        (card, (), NotADirectoryError, "card.md"),
         (tmp_path / "x", ("int4",), ValueError, "float32, bfloat16, int8"),
     ):
         with pytest.raises(error, match=words):
@@ -741,11 +740,11 @@ def test_a_full_disk_leaves_no_folder(tmp_path, monkeypatch):
 @ENGINE
 def test_the_command_exports_and_says_where(tmp_path, capsys):
     checkpoint = shipped("data/checkpoints/pocket")
-    line = ["export", str(tmp_path / "out"), "--folder", str(checkpoint), "--quantization", "int8"]
+    line = ["export", str(tmp_path / "out"), "--model", str(checkpoint), "--quantization", "int8"]
     assert cli.main(line) == 0
     assert str(tmp_path / "out") in capsys.readouterr().out
     assert (tmp_path / "out" / "README.md").read_bytes() == (checkpoint / "README.md").read_bytes()
-    assert cli.main(line) == 1 and "not empty" in capsys.readouterr().err
+    assert cli.main(line) == 1 and "name a new folder" in capsys.readouterr().err
 
 
 def test_without_the_library_one_sentence(tmp_path, monkeypatch, capsys):
@@ -754,9 +753,3 @@ def test_without_the_library_one_sentence(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().err.strip()
     assert said.endswith("pip install ctranslate2") and "\n" not in said
     assert not any(tmp_path.iterdir()), "nothing may be written before the library is found"
-
-
-def test_the_command_offers_what_the_package_has():
-    made = cli.parser().parse_args(["export", "out"])
-    assert (made.out, made.folder, made.quantization) == (Path("out"), None, "float32")
-    assert cli.OPTIONS["export"]["--quantization"]["choices"] == QUANTIZATIONS

@@ -361,7 +361,7 @@ def test_a_broken_folder_is_one_sentence(tmp_path):
         save_pretrained(words(), tmp_path)
         (tmp_path / missing).unlink()
         with pytest.raises(
-            FileNotFoundError, match=f"transformer-lit train --folder {re.escape(str(tmp_path))}"
+            FileNotFoundError, match=f"transformer-lit train --output-dir {re.escape(str(tmp_path))}"
         ):
             from_pretrained(tmp_path)
     save_pretrained(words(), tmp_path)
@@ -433,7 +433,7 @@ def test_vocabulary_and_subwords_are_told_apart(tmp_path):
 
 
 def test_what_can_be_read_only_once_is_refused():
-    with pytest.raises(TypeError, match="can be read only once"):
+    with pytest.raises(TypeError, match="takes a list of sentences"):
         words().translate(line for line in ["A cat.", "A dog."])
 
 
