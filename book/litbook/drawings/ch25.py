@@ -1,10 +1,8 @@
-"""Chapter 25's figures and tables: what each change since 2017 did, from recorded runs."""
+"""Chapter 25's first figure: what each change since 2017 did, from recorded runs."""
 
 from collections.abc import Sequence
 
-import torch
 from matplotlib.axes import Axes
-from torch import Tensor
 
 from litbook import figures
 from litbook import results as recorded
@@ -13,23 +11,6 @@ from litbook.figures.plots import named_rows
 Gaps = dict[str, dict]  # value, low, high, decided
 BASE = "2017"
 TITLES = {"transformer": "pre-norm"}  # 2017 with the norm before each sublayer
-TODAY = (  # part, in 2017, today, why it was replaced, our name for the change
-    ("attention", "softmax(QKᵀ/√K) V", "the same", "stayed", ""),
-    ("residuals", "around every part", "the same", "stayed", ""),
-    ("several heads", "yes", "the same", "stayed", ""),
-    ("tokens", "byte pairs", "the same, more of them", "stayed", ""),
-    ("warm-up", "4,000 steps", "still there", "stability", ""),
-    ("place of the norm", "after", "before", "stability", "transformer"),
-    ("norm", "LayerNorm", "RMSNorm", "cost of a step", "rms-norm"),
-    ("keys and values", "a head each", "a group each", "serving", "grouped-query"),
-    ("activation", "ReLU", "SwiGLU", "neither: loss", "swiglu"),
-    ("positions", "added waves", "turned in", "neither: distance", "rope"),
-    ("smoothing", "0.1", "none", "neither: likelihood", "no-smoothing"),
-    ("dropout", "0.1", "none in pre-training", "neither: data seen once", "no-dropout"),
-    ("weight decay", "none", "on the matrices, AdamW", "neither: loss", "adamw"),
-    ("optimiser", "Adam", "mostly AdamW, some Muon", "neither: loss, with Muon", "muon"),
-    ("two stacks", "yes", "mostly one", "chapter 24", ""),
-)
 
 
 def against_2017(names: Sequence[str]) -> Gaps:
@@ -77,53 +58,4 @@ def gap_dots(gaps: Gaps) -> figures.Picture:
             f" {len(gaps) - len(decided)}.",
             f"loss minus that of {BASE}, nats per token\nbetter to the left",
         )
-    )
-
-
-def today() -> figures.Picture:
-    "2017 beside today, part by part, with the reason and the measured loss."
-    gaps = against_2017([name for *_, name in TODAY])
-    texts = {name: recorded.gap_text(gap, 2) for name, gap in gaps.items()}
-    columns = "part", "2017", "today", "reason", "loss here"
-    rows = [
-        dict(zip(columns, (*row, texts.get(TITLES.get(name, name), "")))) for *row, name in TODAY
-    ]
-    caption = "What stayed, what was replaced, and why"
-    return recorded.with_commands(figures.table(rows, caption=caption))
-
-
-def evened(before: Tensor, after: Tensor) -> figures.Picture:
-    """What Muon's five rounds do to singular values from 0.001 to 1; and one gradient's, before and
-    after."""
-    values = torch.logspace(-3, 0, 61)
-    curve = values.clone()
-    for _ in range(5):
-        curve = 3.4445 * curve - 4.775 * curve**3 + 2.0315 * curve**5
-    return figures.curve_panels(
-        [
-            dict(
-                series={"five rounds": (values, curve)},
-                logx=True,
-                xlabel="singular value before",
-                ylabel="after",
-                title="What five rounds do",
-            ),
-            dict(
-                series={
-                    "gradient": before / before[0],
-                    "Muon's step": after.sort(descending=True)[0],
-                },
-                xlabel="direction",
-                ylabel="size",
-                title="A real gradient",
-            ),
-        ],
-        caption=(
-            f"Largest over median: {before[0] / before.median():.1f} in the gradient,"
-            f" {after.max() / after.median():.1f} in Muon's step."
-        ),
-        alt=(
-            "Left: singular values from a thousandth to one, before and after five rounds. Right:"
-            " sizes over the directions of a real gradient and of Muon's step."
-        ),
     )

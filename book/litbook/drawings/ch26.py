@@ -23,15 +23,6 @@ UNITS = {
     "perplexity": "Continuing, nats per word",
     "exact": "Exact translations, %",
 }
-PAIRS = {  # what is measured -> whose difference is taken
-    **dict.fromkeys(GAPS, [(ONE, LOOKS), (ONE, LEFT), (ONE, TWO), (TWO, LOOKS)]),
-    "perplexity": [
-        *((LEFT, EACH), (LEFT, ONCE), (LEFT, TWO), (TWO, EACH), (ONCE, EACH)),
-        *((way, "trigram") for way in (LEFT, EACH, ONCE, TWO)),
-    ],
-    "exact": [(LEFT, EACH), (TWO, EACH), (LEFT, TWO)],
-}
-CHANGES = {"il or elle": FILLERS, "perplexity": SPEAKERS, "exact": SPEAKERS}
 
 
 def runs_with(steps: int) -> pd.DataFrame:
@@ -84,51 +75,6 @@ def gap_rows(kind: str, gaps: Mapping[str, dict], **more: Sequence[str]) -> list
         row = {key: values[k] for key, values in more.items()}
         rows.append({"": name, **row, "difference": text, "decided": gap["decided"]})
     return rows
-
-
-def decided(steps: int) -> list[dict]:
-    "The pairs that the chapter talks about: differences with so many steps."
-    runs = runs_with(steps)
-    return [
-        row
-        for kind, pairs in PAIRS.items()
-        for row in gap_rows(
-            kind,
-            {f"{one} − {two}": gap(kind, (one, runs), (two, runs)) for one, two in pairs},
-        )
-    ]
-
-
-def intervals() -> figures.Picture:
-    """Differences between families after the longer trainings, and those after the shorter ones in
-    a fold."""
-    few, many = STEPS
-    runs = runs_with(many)
-    caption = (
-        f"After {many:,} steps; 95% intervals over {len(runs)} seeds and"
-        f" {runs.unseen.iloc[0]:.0f} unseen sentences. {beside()}"
-    )
-    shown = recorded.with_commands(figures.table(decided(many), caption=caption))
-    short = figures.table(decided(few), caption=f"After {few:,} steps")
-    return figures.folded(shown, short, f"the same after {few:,} steps")
-
-
-def gains() -> figures.Picture:
-    "What more steps change, a row for each way and measure."
-    few, many = map(runs_with, STEPS)
-    rows = []
-    for kind, ways in CHANGES.items():
-        means = [
-            " to ".join(f"{np.mean(measured(kind, way, runs)):.1f}" for runs in (few, many))
-            for way in ways
-        ]
-        gaps = {way: gap(kind, (way, many), (way, few)) for way in ways}
-        rows += gap_rows(kind, gaps, means=means)
-    caption = (
-        f"From {STEPS[0]:,} to {STEPS[1]:,} steps. Means are perplexities where the difference is"
-        f" in nats. {beside()}"
-    )
-    return recorded.with_commands(figures.table(rows, caption=caption))
 
 
 def with_more_steps(kinds: Sequence[str]) -> figures.Picture:
