@@ -51,9 +51,17 @@ def test_without_the_wheel_the_first_cell_says_what_to_upload(borrowed, tmp_path
 def test_the_wheel_carries_what_the_chapters_read(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     package = {p.relative_to(ROOT).as_posix() for p in (ROOT / "transformer_lit").rglob("*.py")}
+    package -= {"transformer_lit/_modidx.py"}  # nbdev's, not of use to anybody
+    package |= {
+        p.relative_to(ROOT / "book").as_posix() for p in (ROOT / "book/litbook").rglob("*.py")
+    }
     shipped = {
         f"transformer_lit/_shipped/{to}/{p.relative_to(ROOT / folder).as_posix()}"
-        for folder, to in (("data", "data"), ("book/results", "results"))
+        for folder, to in (
+            ("data", "data"),
+            ("book/results", "results"),
+            ("book/web/views", "web/views"),
+        )
         for p in (ROOT / folder).rglob("*")
         if p.is_file()
     }

@@ -155,8 +155,9 @@ def read_parallel(english: Iterable[str], other: Iterable[str], name: str) -> It
 
 def two_members(path: Path, text: str, language: str) -> Iterator[TextPair]:
     "English and the other language of a text of a tar; the archive is opened twice."
-    sides = (member_lines(path, f"{Path(text).name}.{side}") for side in ("en", language))
-    return read_parallel(*sides, name=f"{text} in {path}")
+    names = (f"{Path(text).name}.{side}" for side in ("en", language))
+    english, other = (member_lines(path, name) for name in names)
+    return read_parallel(english, other, name=f"{text} in {path}")
 
 
 def folder_sources(folder: Path) -> list[TextSource]:

@@ -36,7 +36,7 @@ def run_config(trainer, batches, **more) -> dict:
     sizes, settings = getattr(trainer.model, "config", None), asdict(trainer.config)
     rates = {f"rate at step {n}": trainer.schedule(n) for n in (1, 10, 100, 1000, 10_000)}
     return {
-        "model": asdict(sizes) if is_dataclass(sizes) else type(trainer.model).__name__,
+        "model": dict(vars(sizes)) if is_dataclass(sizes) else type(trainer.model).__name__,
         "training": {name: x for name, x in settings.items() if name not in MAY_CHANGE},
         "optimizer": type(trainer.optimizer).__name__,
         "pairs": len(batches),
@@ -126,7 +126,8 @@ class Run:
 
     def __init__(self, folder: Path | None, config: dict, entries: list[dict]):
         self.folder, self.config, self.entries = folder, config, entries
-        self.stop_requested, self.signal, self.n_calls = False, None, 0
+        self.signal: int | None = None
+        self.stop_requested, self.n_calls = False, 0
         self.writes = folder is not None and distributed.rank() == 0
         self.handlers, self.exit = {}, ExitStack()
 
