@@ -208,7 +208,8 @@ def test_what_is_left_out_is_listed_with_its_reason(tmp_path):
     for reverse in (False, True):
         prepared = prepare_pairs([tsv(tmp_path / "own.tsv", spoiled)], reverse)
         assert len(prepared.rejected) == 4 == prepared.counts["given"] - prepared.counts["kept"]
-        report.write_tsv(tmp_path / report.FILTERED, ((why, *pair) for pair, why in prepared.rejected if why != "repeated"))
+        rejected = [(why, *pair) for pair, why in prepared.rejected if why != "repeated"]
+        report.write_tsv(tmp_path / report.FILTERED, rejected)
         rows = [
             line.split("\t")
             for line in (tmp_path / "filtered.tsv").read_text(encoding="utf-8").splitlines()
@@ -608,8 +609,8 @@ def test_a_translator_learns_without_what_another_doubts(small, typed, tmp_path)
     status, said = typed(f"{plain} --exclude runs/en-eo/low_confidence.tsv --output-dir runs/less")
     assert (
         status == 0
-        and f"\nruns/en-eo/low_confidence.tsv: {len(listed)} of {len(listed)} listed pairs left out of training\nen to eo: train {64 - len(listed)}, valid 8, test 8\n"
-        in said
+        and f"{len(listed)} of {len(listed)} listed pairs left out of training\n" in said
+        and f"en to eo: train {64 - len(listed)}, valid 8, test 8\n" in said
     )
     less = tmp_path / "runs" / "less"
     record, page = json.loads((less / "run.json").read_text(encoding="utf-8")), (

@@ -358,8 +358,8 @@ def card(tmp_path):
 
 
 def test_the_script_treats_text_as_the_book_does():
-    texts = ["", " ", "It’s  here.\u00a0Now!", "l’été (oui) : c'est-à-dire...", "a\ud800b", "Mr. A. B? C!"]
-    texts += ["One. " * 60, "word " * 150, "x" * 250, "Is it? “Yes!” he said; I don't know, 3.5 km."]
+    texts = ["", " ", "It’s  here.\u00a0Now!", "l’été (oui) : c'est-à-dire...", "a\ud800b"]
+    texts += ["Mr. A. B? C!", "One. " * 60, "word " * 150, "x" * 250, "“Yes!” he said; 3.5 km."]
     for text in texts:
         assert served_translate.clean_input(text) == readable(text)
         parts = served_translate.split_long_text(text, len, 9, 6), pieces(text, len, 9, 6)

@@ -67,7 +67,8 @@ def run(borrowed: Path, wheel: Path, path: Path) -> str | None:
     environment = {key: value for key, value in os.environ.items() if key not in unknown}
     with tempfile.TemporaryDirectory() as rented, tempfile.TemporaryDirectory() as empty:
         command = [rent(Path(rented), borrowed), "-c", EXECUTE, shutil.copy(path, empty)]
-        shutil.copy(wheel, empty)
+        for file in wheel, *wheel.parent.glob("*.zip"):
+            shutil.copy(file, empty)
         streams = {"capture_output": True, "text": True}
         done = subprocess.run(command, cwd=empty, env=environment | SETTINGS, **streams)
         installed = list(Path(rented).glob("lib/python*/site-packages/transformer_lit/__init__.py"))

@@ -26,6 +26,7 @@ from litbook import claims, figures
 from litbook.live import inside
 from litbook.live.first_page import SHIPPED, any_sentence, running_sentence
 from transformer_lit.corpora.files import shipped
+from transformer_lit.serving.files import APART, pack_translator
 from transformer_lit.translation import Translator
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +63,8 @@ def make_wheel(folder: Path) -> Path:
     pip = "-m pip --quiet --disable-pip-version-check wheel --no-deps --no-build-isolation"
     command = [sys.executable, *pip.split(), "--no-cache-dir", "--wheel-dir", folder, ROOT]
     subprocess.run(command, check=True, env={**os.environ, "SOURCE_DATE_EPOCH": "1767225600"})
+    for name in APART:  # translators whose license allows less than the wheel's
+        pack_translator(ROOT / "data/checkpoints" / name, folder / f"{name}.zip")
     return next(folder.glob("transformer_lit-*.whl"))
 
 
@@ -93,6 +96,9 @@ def merged(path: Path, wheel: Path):
     notebook.cells[0].source += f"""
 - **Run it:** {link_to(path, "this notebook")} and {link_to(wheel, "the package")}, \
 <a href="preface.html#in-colab">in five steps</a>"""
+    for file in wheel.parent.glob("*.zip"):
+        if any(file.name in cell.source for cell in notebook.cells):
+            notebook.cells[0].source += f"; beside them {link_to(file, file.name)}"
     return notebook
 
 
