@@ -10,13 +10,13 @@ import other_pairs
 import records
 
 from transformer_lit.corpora import texts
-from transformer_lit.custom_pair.languages import bleu_tokenizer
+from transformer_lit.custom_pair.languages import has_spaces
 
 
 def test_each_letter_becomes_a_sign_of_its_own():
     french = ["Où est la clé ?", "La clé, la voilà !"]
     signs = other_pairs.in_signs(french)
-    assert bleu_tokenizer(signs) and not any(" " in line for line in signs)
+    assert not has_spaces(signs) and not any(" " in line for line in signs)
     assert [len(line) for line in signs] == [len(line.replace(" ", "")) for line in french]
     assert signs[0][-1] == "？" and signs[1][-1] == "！" and "，" in signs[1]
     assert signs[0][-4:-1] == signs[1][2:5], "the same letters, the same signs"

@@ -360,9 +360,8 @@ def test_a_broken_folder_is_one_sentence(tmp_path):
     for missing in "translator.json", "model.safetensors":
         save_pretrained(words(), tmp_path)
         (tmp_path / missing).unlink()
-        with pytest.raises(
-            FileNotFoundError, match=f"transformer-lit train --output-dir {re.escape(str(tmp_path))}"
-        ):
+        words_of = f"transformer-lit train --output-dir {re.escape(str(tmp_path))}"
+        with pytest.raises(FileNotFoundError, match=words_of):
             from_pretrained(tmp_path)
     save_pretrained(words(), tmp_path)
     whole = (tmp_path / "model.safetensors").read_bytes()

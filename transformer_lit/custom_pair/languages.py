@@ -46,16 +46,16 @@ def count_letters(text: str) -> int:
     return len(text) + 2 * len(CJK.findall(text))
 
 
-def bleu_tokenizer(lines: Iterable[str]) -> str:
-    """How sacreBLEU shall split these lines: "char" if most letters are of a script without spaces
-    between words, else its usual "13a", which would take a Chinese sentence for one word."""
+def has_spaces(lines: Iterable[str]) -> bool:
+    """Are the words of these lines separated by spaces, as most letters tell? BLEU's usual rules
+    would take a Chinese sentence for one word."""
     letters = Counter(c for line in lines for c in line if unicodedata.category(c)[0] in "LM")
     unspaced = sum(
         count
         for letter, count in letters.items()
         if unicodedata.name(letter, "").startswith(UNSPACED_SCRIPTS)
     )
-    return "char" if 2 * unspaced > letters.total() else "13a"
+    return 2 * unspaced <= letters.total()
 
 
 class CharacterModel(dict[str, float]):

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import sacrebleu
+
 from transformer_lit import evaluation
 from transformer_lit.corpora.texts import TextPair, require_two_columns, read_columns
 from transformer_lit.corpora.files import write_text
@@ -17,7 +19,7 @@ from transformer_lit.custom_pair.clean import (
     names_of,
     rejection_summary,
 )
-from transformer_lit.custom_pair.languages import bleu_tokenizer
+from transformer_lit.custom_pair.languages import has_spaces
 from transformer_lit.data import grouped, known_answers
 from transformer_lit.recipes.augmentation import NearDuplicates
 
@@ -38,22 +40,14 @@ def write_tsv(path: Path, rows: Iterable[Sequence[str]]) -> None:
 def score(hypotheses: Sequence[str], references: References) -> tuple[list[dict], dict]:
     """BLEU and chrF, and BLEU with its 95% interval. Where the references put no spaces between
     words, BLEU is of characters: its signature says so."""
-    bleu, chrf = evaluation.scores(hypotheses, references)
-    tokenize = bleu_tokenizer(ref for refs in references for ref in refs)
-    if tokenize == "13a":
-        counts = evaluation.line_counts(hypotheses, references)
-    else:
-        import sacrebleu
-
-        metric, streams = sacrebleu.BLEU(tokenize=tokenize), evaluation.columns(references)
-        bleu["value"] = metric.corpus_score(list(hypotheses), streams).score
-        bleu["signature"] = str(metric.get_signature())
-        split = metric.tokenizer
-        counts = evaluation.np.array([
-            evaluation.counts(split(text).split(), [split(ref).split() for ref in refs])
-            for text, refs in zip(hypotheses, references)
-        ])
-    return [bleu, chrf], evaluation.interval(counts)
+    scores = evaluation.scores(hypotheses, references)
+    if not has_spaces(ref for refs in references for ref in refs):
+        metric, streams = sacrebleu.BLEU(tokenize="char"), evaluation.columns(references)
+        scores[0]["value"] = metric.corpus_score(list(hypotheses), streams).score
+        scores[0]["signature"] = str(metric.get_signature())
+        hypotheses = [" ".join(text) for text in hypotheses]
+        references = [[" ".join(ref) for ref in refs] for refs in references]
+    return scores, evaluation.interval(evaluation.line_counts(hypotheses, references))
 
 
 def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> dict:
@@ -124,8 +118,6 @@ def choose_examples(
     Right is what equals a reference; where too few do, the nearest ones by chrF. Wrong ones are
     spread over the half of the others that is farthest from its references: the very worst alone
     would show only what no reader doubts."""
-    import sacrebleu
-
     metric = sacrebleu.CHRF()
     rows = [
         Example(
@@ -269,12 +261,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def count_rows(counts: Mapping[str, int], use: str = "") -> list[tuple[str, str]]:
     """What was given, kept, and left out for which reason, as a table's rows; use: what these pairs
     are for."""
-    labels = {"given": f"given{use}", "kept": f"kept{use}"} | {
-        reason: f"left out{use}: {reason}"
-        for reason in counts
-        if reason not in ("given", "kept", "respelled")
-    }
-    return [(label, f"{counts[reason]:,}") for reason, label in labels.items()]
+    return [
+        (f"{name}{use}" if name in ("given", "kept") else f"left out{use}: {name}", f"{n:,}")
+        for name, n in counts.items()
+        if name != "respelled"
+    ]
 
 
 CHARACTERS = """
@@ -333,12 +324,10 @@ def write_report(
     folder: Path, record: Mapping, examples: Mapping[str, Sequence[Example]]
 ) -> None:
     "All of it as a page, to `folder`/report.md."
-    data, pairs = record["data"], count_rows(record["data"]["cleaning"])
-    respelled = data["cleaning"]["respelled"]
-    if more := data.get("train_only"):
-        pairs += count_rows(more["cleaning"], " (training only)")
-        respelled += more["cleaning"]["respelled"]
-    if excluded := data.get("without"):
+    data = record["data"]
+    counts, more, excluded = data["cleaning"], data["train_only"]["cleaning"], data["without"]
+    pairs = count_rows(counts) + count_rows(more, " (training only)")
+    if excluded["files"]:
         label = f"left out of training: listed in {names_of(excluded['files'])}"
         pairs.append((label, f"{excluded['pairs']:,}"))
     n_right = sum(row.is_right for row in examples["right"])
@@ -361,7 +350,7 @@ def write_report(
             **record,
             **tables,
             pairs=table(("pairs", "number"), pairs),
-            respelled=respelled,
+            respelled=counts["respelled"] + more.get("respelled", 0),
             parts=table(("part", "pairs"), sizes),
             too_long=too_long_line(record),
             model=model_summary(record["recipe"]),

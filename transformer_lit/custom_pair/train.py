@@ -178,23 +178,16 @@ def data_record(
     def files(paths: Sequence[Path]) -> list[dict]:
         return [{"file": path.name, "sha256": sha256_file(path)} for path in paths]
 
-    parts = corpus.parts
-    record = {
+    parts, excluded = corpus.parts, {"listed": corpus.n_listed, "pairs": corpus.n_excluded}
+    return {
         "name": PairRecipe.corpus,
         "files": files(paths),
         "cleaning": corpus.counts,
         **{name: len(part) for name, part in parts.items()},
         "leak_by_sentence": shared_english(parts["train"], parts["test"]),
+        "train_only": {"files": files(train_only), "cleaning": corpus.train_only_counts},
+        "without": {"files": list(map(str, exclude))} | excluded,
     }
-    if train_only:
-        record["train_only"] = {"files": files(train_only), "cleaning": corpus.train_only_counts}
-    if exclude:
-        record["without"] = {
-            "files": list(map(str, exclude)),
-            "listed": corpus.n_listed,
-            "pairs": corpus.n_excluded,
-        }
-    return record
 
 
 def train_on_files(
