@@ -428,8 +428,8 @@ def exit_status(run: Callable[[], int]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return status
-    except KeyboardInterrupt:
-        print("\ntransformer-lit: interrupted; train resumes by the same command", file=sys.stderr)
+    except KeyboardInterrupt as stop:  # a training says where it is saved
+        print(f"\ntransformer-lit: {str(stop) or 'interrupted'}", file=sys.stderr)
         return INTERRUPTED
     except ModuleNotFoundError as error:
         message = f"{error.name} is missing: pip install {error.name}"

@@ -207,7 +207,7 @@ def start_of(experiment: Experiment) -> dict:
 def build_run(
     experiment: Experiment, store: TokenStore, folder: Path, device: torch.device
 ) -> tuple[Translator, Trainer, StoreBatches]:
-    "Model, trainer and batches of an experiment, in the folder of the run."
+    "Model, trainer and batches of an experiment; refuses a folder that holds another one."
     e = experiment
     kept = {
         **asdict(e),
@@ -222,10 +222,6 @@ def build_run(
         else:
             keep_config(folder, kept)
 
-    def fill_folder() -> None:
-        keep_config(folder, kept)
-        save_translator(translator, folder)
-
     run_on_main(may_begin)
     translator = build_translator(e, [], store.tokenizer().parent)
     translator.limits = 2 * (store.manifest["config"]["tokens"],)
@@ -239,7 +235,8 @@ def build_run(
         def schedule(step: int) -> float:
             return rise_and_fall(step, e.steps, e.peak, e.training.warmup)
 
-    run_on_main(fill_folder)  # only now: what was refused leaves no plan
+    batches = batches_of(store, e.training, e)
+    batches.epoch(0)  # raises ValueError if a sentence is longer than a batch
     trainer = Trainer(
         model,
         e.training,
@@ -249,7 +246,7 @@ def build_run(
         plan=kept,
         log_every=LOG_EVERY,
     )
-    return translator, trainer, batches_of(store, e.training, e)
+    return translator, trainer, batches
 
 
 def run_experiment(
@@ -269,14 +266,15 @@ def run_experiment(
     tokens = TokenStore(store)
     valid = tokens.held_out()
     by_kind = {part[6:]: pairs for part, pairs in valid.items() if part.startswith("valid-")}
+    translator, trainer, batches = build_run(e, tokens, folder, place)
+    evaluate = EvaluationCallback(translator, e, valid["valid"], by_kind)
+
+    def on_step(trainer: Trainer) -> dict | None:
+        trainer.run.stop_requested |= time.monotonic() > deadline
+        return evaluate(trainer)
+
     with only_run(folder):
-        translator, trainer, batches = build_run(e, tokens, folder, place)
-        evaluate = EvaluationCallback(translator, e, valid["valid"], by_kind)
-
-        def on_step(trainer: Trainer) -> dict | None:
-            trainer.run.stop_requested |= time.monotonic() > deadline
-            return evaluate(trainer)
-
+        run_on_main(lambda: save_translator(translator, folder))
         trainer.fit(batches, on_step=on_step)
         if trainer.step < e.steps:
             return None

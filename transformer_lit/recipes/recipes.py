@@ -183,12 +183,12 @@ def nothing_there(folder: Path, more: Sequence[str] = ()) -> None:
     ):
         raise FileExistsError(
             f"{folder} holds a translator and no {CONFIG} to compare with: use another folder"
-            " (--folder)"
+            " (--output-dir)"
         )
     if found := [name for name in (*WRITTEN, *more) if (folder / name).exists()]:
         raise FileExistsError(
             f"{folder} holds {found[0]}, and this training would write over it: use another folder"
-            " (--folder)"
+            " (--output-dir)"
         )
 
 

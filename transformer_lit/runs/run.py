@@ -57,7 +57,7 @@ def load_config(folder: Path) -> dict | None:
                 return dict(json.loads(path.read_text("utf-8")))
             except (TypeError, ValueError) as error:
                 raise ValueError(
-                    f"{path} can't be read ({error}): use another folder (--folder)"
+                    f"{path} can't be read ({error}): use another folder (--output-dir)"
                 ) from None
     return None
 
@@ -78,7 +78,7 @@ def keep_config(folder: Path, config: dict) -> None:
     old, new = load_config(folder), json.loads(json.dumps(config))
     if old is None:
         if (folder / LOG).exists():
-            raise ValueError(f"{folder} has a log and no {CONFIG}: use another folder (--folder)")
+            raise ValueError(f"{folder} has a log and no {CONFIG}: use another folder (--output-dir)")
         text = json.dumps(new, indent=1, ensure_ascii=False, sort_keys=True)
         write_text(folder / CONFIG, text + "\n")
         return
@@ -87,7 +87,7 @@ def keep_config(folder: Path, config: dict) -> None:
     if old != new:
         raise ValueError(
             f"{folder} was begun with {changes(old, new)}, and this run has {changes(new, old)}:"
-            " keep to it, or use another folder (--folder)"
+            " keep to it, or use another folder (--output-dir)"
         )
 
 
@@ -106,7 +106,7 @@ def only_run(folder: Path) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise BlockingIOError(
-            f"another training is at work in {folder}: let it end, or use another folder (--folder)"
+            f"another training is at work in {folder}: let it end, or use another folder (--output-dir)"
         ) from None
     try:
         yield
