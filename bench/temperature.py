@@ -53,7 +53,7 @@ def trained(store: TokenStore, temperature: float, seed: int, steps: int) -> dic
         translator, trainer, batches = large.build_run(
             e, store, Path(folder), torch.device("cpu")
         )
-        trainer.fit(batches, lambda trainer: False)
+        trainer.fit(batches)
         kinds = {part[6:]: pairs for part, pairs in apart.items() if part.startswith("valid-")}
         found = large.EvaluationCallback(translator, e, apart["valid"], kinds).evaluate()
     losses = {"news": found["valid_loss"], **found["losses"]}

@@ -1,13 +1,13 @@
 """A training begins with another's weights: nothing is lost where the subwords are the same, and
 new ones begin between their pieces."""
 
-import json
 from dataclasses import replace
 
 import pytest
 import torch
 
 from transformer_lit import wmt
+from transformer_lit.runs.run import keep_config
 from transformer_lit.recipes import prepare, training_sets
 from transformer_lit.recipes import large, mixture, warm_start
 from transformer_lit.corpora.texts import TextSource
@@ -92,7 +92,7 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
         "mixture-en-fr", "modern", "tiny", 270, dict(precision="fp32", max_tokens=64), steps=2
     )
     e = mixture.MixtureExperiment(**vars(plain), begin_with=str(tmp_path / "given"))
-    translator, _, _ = large.build_run(e, store, tmp_path / "run", torch.device("cpu"))
+    translator, trainer, _ = large.build_run(e, store, tmp_path / "run", torch.device("cpu"))
     assert torch.equal(
         translator.model.encoder.layers[0].attention.query.weight,
         given.model.encoder.layers[0].attention.query.weight,
@@ -101,9 +101,9 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
         given.model.source.tokens.weight.detach(), FEW, Subwords.load(store.tokenizer())
     )
     assert torch.equal(translator.model.source.tokens.weight, expected)
-    assert json.loads((tmp_path / "run" / "config.json").read_text())[
-        "first_weights"
-    ] == warm_start.weights_hash(e.begin_with)
+    assert trainer.plan["first_weights"] == warm_start.weights_hash(e.begin_with)
+    (tmp_path / "run").mkdir()
+    keep_config(tmp_path / "run", trainer.plan)
     drawn, _, _ = large.build_run(
         replace(e, begin_with=""), store, tmp_path / "drawn", torch.device("cpu")
     )

@@ -50,7 +50,7 @@ def build_experiment(
         experiment = MixtureExperiment(**vars(experiment))
     place = default_device(device)
     precision = resolve_precision("auto", place)
-    compiled = "dynamic" if place.type == "cuda" and precision == "bf16" else False
+    compiled = place.type == "cuda" and precision == "bf16"
     training = replace(experiment.training, precision=precision, compile=compiled)
     return change_settings(replace(experiment, training=training), settings, corpus)
 

@@ -78,7 +78,7 @@ def keep_config(folder: Path, config: dict) -> None:
     old, new = load_config(folder), json.loads(json.dumps(config))
     if old is None:
         if (folder / LOG).exists():
-            raise ValueError(f"{folder} has a log and no {CONFIG}: use another folder (--output-dir)")
+            raise ValueError(f"{folder} has a log and no {CONFIG}: use another --output-dir")
         text = json.dumps(new, indent=1, ensure_ascii=False, sort_keys=True)
         write_text(folder / CONFIG, text + "\n")
         return
@@ -106,7 +106,7 @@ def only_run(folder: Path) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise BlockingIOError(
-            f"another training is at work in {folder}: let it end, or use another folder (--output-dir)"
+            f"another training is at work in {folder}: let it end, or use another --output-dir"
         ) from None
     try:
         yield
