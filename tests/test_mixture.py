@@ -21,7 +21,7 @@ from transformer_lit.recipes import prepare, training_sets
 from transformer_lit.recipes import large, mixture
 from transformer_lit.corpora.texts import TextSource
 from transformer_lit.recipes.augmentation import VARIANTS
-from transformer_lit.corpora.files import sha256_file
+from transformer_lit.corpora.files import sha256_file, shipped
 from transformer_lit.tokens import Subwords
 from transformer_lit.translation import from_pretrained
 
@@ -266,7 +266,9 @@ def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(
         went_on["first_weights"] == sha256_file(tmp_path / "run/model.safetensors")
         and "first_weights" not in record
     )
-    (tmp_path / "published/data/checkpoints").mkdir(parents=True)
+    (tmp_path / "published/data/checkpoints/mixture-fr").mkdir(parents=True)
+    page = shipped("data/checkpoints/mixture-fr/README.md").read_text("utf-8")
+    (tmp_path / "published/data/checkpoints/mixture-fr/README.md").write_text(page, "utf-8")
     publish.publish_mixture("mixture-fr", tmp_path / "run", tmp_path / "published")
     box = tmp_path / "published/data/checkpoints/mixture-fr"
     assert from_pretrained(box).translate(["law red."]) == from_pretrained(
