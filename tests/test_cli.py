@@ -17,7 +17,7 @@ from transformer_lit import cli, data
 from transformer_lit.corpora.files import shipped
 from transformer_lit.custom_pair import train
 from transformer_lit.recipes import large, recipes, settings
-from transformer_lit.recipes.warm_start import model_folder
+from transformer_lit.serving.files import find_translator
 
 RECORD = {"scores": [{"set": "test", "metric": "BLEU", "value": 30.5, "references": "first"}]}
 COMMANDS = cli.build_parser()._subparsers._group_actions[0].choices
@@ -255,11 +255,11 @@ def test_a_long_command_is_broken_before_an_option():
 
 def test_a_model_of_the_book_is_named_and_ones_own_folder_comes_first(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert model_folder("pocket") == shipped("data/checkpoints/pocket")
-    assert model_folder("nowhere") == Path("nowhere")
-    assert model_folder("../pocket") == Path("../pocket")
+    assert find_translator("pocket") == shipped("data/checkpoints/pocket")
+    assert find_translator("nowhere") == Path("nowhere")
+    assert find_translator("../pocket") == Path("../pocket")
     Path("pocket").mkdir()
-    assert model_folder("pocket") == Path("pocket")
+    assert find_translator("pocket") == Path("pocket")
 
 
 def test_lines_are_typed_or_from_a_file_or_from_stdin(tmp_path, monkeypatch):

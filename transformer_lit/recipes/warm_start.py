@@ -9,23 +9,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from transformer_lit.corpora.files import sha256_file, shipped
+from transformer_lit.corpora.files import sha256_file
+from transformer_lit.serving.files import find_translator, load_translator
 from transformer_lit.tokens import Subwords
-from transformer_lit.translation import Translator, from_pretrained
+from transformer_lit.translation import Translator
 
 EMBEDDINGS = "source.tokens.weight", "target.tokens.weight", "output.weight"  # tied: one tensor
 
 
-def model_folder(name: str | Path) -> Path:
-    "A trained model's folder; or, where there is no such folder, the book's model of that name."
-    folder = Path(name)
-    book = shipped(f"data/checkpoints/{folder.name}")
-    return book if len(folder.parts) == 1 and not folder.exists() and book.is_dir() else folder
-
-
 def weights_hash(name: str | Path) -> str:
     "SHA-256 of the weights that a training starts from."
-    path = model_folder(name) / "model.safetensors"
+    path = find_translator(name) / "model.safetensors"
     return sha256_file(path if path.exists() else path.with_name("checkpoint.safetensors"))
 
 
@@ -44,7 +38,7 @@ def initialize_from(translator: Translator, name: str | Path) -> int:
     """Give a new translator the weights of a trained one; returns how many subwords both have.
 
     ValueError if one hasn't joint subwords, or if their sizes differ."""
-    pretrained = from_pretrained(model_folder(name))
+    pretrained = load_translator(name)
     for side in pretrained, translator:
         if side.source is not side.target or not isinstance(side.source, Subwords):
             raise ValueError(f"training can't start from {name}: both need joint subwords")
