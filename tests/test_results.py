@@ -141,4 +141,4 @@ def test_everything_made_of_runs_has_its_commands(page):
         if "text/html" in shown and READS.search("".join(cell["source"])):
             assert "python bench/" in shown, f"{cell['id']}: no command below it"
             checked += 1
-    assert checked >= 5
+    assert checked >= 4
