@@ -63,17 +63,20 @@ def score_lines(record):
 def effort_lines(record):
     "The command of a run and what it took, as lines of Markdown."
     n = record.get("processes", 1)
-    return f"""    {record["command"]}
-
-{record["parameters"]:,} parameters, {record["tokens"]:,} target tokens, {record["seconds"] / 60:.0f} minutes
-on {record["hardware"]}{f" in each of {n} processes" * (n > 1)}, torch {record["torch"]}, seed {record["seed"]},
-commit {record["commit"] or "unknown"}."""
+    place = record["hardware"] + f" in each of {n} processes" * (n > 1)
+    minutes, commit = record["seconds"] / 60, record["commit"] or "unknown"
+    return (
+        f"    {record['command']}\n\n{record['parameters']:,} parameters, {record['tokens']:,} target"
+        f" tokens, {minutes:.0f} minutes\non {place}, torch {record['torch']}, seed"
+        f" {record['seed']}, commit {commit}."
+    )
 
 
 def card(text, record, before=()):
     """The page beside the weights with this run's data, training and scores; whose the data is, and
     what the weights can't do, stays as a person wrote it. before: the runs that it went on from."""
-    counts = rf"{record['data']['train']:,} pairs to train; SHA-256 of the \1 {record['data']['sha256']}."
+    data = record["data"]
+    counts = rf"{data['train']:,} pairs to train; SHA-256 of the \1 {data['sha256']}."
     text = re.sub(r"[\d,]+ pairs to train; SHA-256 of the (.*) \w+\.", counts, text)
     parts = {"Training": "\n\nThen:\n\n".join(map(effort_lines, [*before, record]))}
     if record["scores"]:

@@ -42,15 +42,15 @@ def test_a_checkpoint_brings_everything_back(tmp_path):
     save_checkpoint(tmp_path / "new" / "c.safetensors", one, optimizer, {"step": 7})
     dice = torch.rand(3)
     assert load_checkpoint(tmp_path / "new" / "c.safetensors", two, other) == {"step": 7}
-    assert torch.equal(
-        torch.rand(3), dice
-    ), "the random state is not restored: dropout would throw other dice"
+    assert torch.equal(torch.rand(3), dice), (
+        "the random state is not restored: dropout would throw other dice"
+    )
     for _ in range(2):
         step(one, optimizer)
         step(two, other)
-    assert all(
-        torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters())
-    ), "after loading, the steps differ: Adam's averages and its count belong in the checkpoint"
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters())), (
+        "after loading, the steps differ: Adam's averages and its count belong in the checkpoint"
+    )
 
 
 def test_without_an_optimiser_the_dice_stay(tmp_path):
@@ -60,9 +60,9 @@ def test_without_an_optimiser_the_dice_stay(tmp_path):
     load_checkpoint(tmp_path / "c.safetensors", model)
     dice = torch.rand(2)
     torch.manual_seed(3)
-    assert torch.equal(
-        torch.rand(2), dice
-    ), "loading weights to translate must not reset the reader's random state"
+    assert torch.equal(torch.rand(2), dice), (
+        "loading weights to translate must not reset the reader's random state"
+    )
 
 
 def test_a_checkpoint_of_another_shape(tmp_path):
@@ -71,9 +71,9 @@ def test_a_checkpoint_of_another_shape(tmp_path):
     before = [w.clone() for w in model.parameters()]
     with pytest.raises(ValueError, match="another shape: model"):
         load_checkpoint(tmp_path / "c.safetensors", model, optimizer)
-    assert all(
-        torch.equal(a, b) for a, b in zip(model.parameters(), before)
-    ), "a refused checkpoint must change nothing"
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before)), (
+        "a refused checkpoint must change nothing"
+    )
 
 
 def test_a_save_that_fails_is_one_sentence(tmp_path, monkeypatch):
@@ -87,12 +87,12 @@ def test_a_save_that_fails_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "save_file", full)
     with pytest.raises(OSError, match="can't be written: No space left"):
         save_checkpoint(path, model, optimizer, {"step": 2})
-    assert (
-        path.exists() and path.read_bytes() == old
-    ), "a full disk destroys the old checkpoint: write beside it, then move"
-    assert [p.name for p in tmp_path.iterdir()] == [
-        path.name
-    ], "a full disk leaves half a new checkpoint"
+    assert path.exists() and path.read_bytes() == old, (
+        "a full disk destroys the old checkpoint: write beside it, then move"
+    )
+    assert [p.name for p in tmp_path.iterdir()] == [path.name], (
+        "a full disk leaves half a new checkpoint"
+    )
 
 
 @pytest.mark.parametrize("where", ["save_file", "replace"])
@@ -115,9 +115,9 @@ def test_an_interrupted_save_leaves_the_old_checkpoint(tmp_path, monkeypatch, wh
     step(model, optimizer)
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(path, model, optimizer, {"step": 2})
-    assert (
-        path.read_bytes() == old
-    ), "a stop in the middle of saving destroys the old checkpoint: write beside it, then move"
+    assert path.read_bytes() == old, (
+        "a stop in the middle of saving destroys the old checkpoint: write beside it, then move"
+    )
     monkeypatch.undo()
     save_checkpoint(path, model, optimizer, {"step": 2})
     assert load_checkpoint(path, model) == {"step": 2} and [p.name for p in tmp_path.iterdir()] == [
@@ -132,12 +132,12 @@ def test_what_is_stored(tmp_path):
     with safe_open(tmp_path / "c.safetensors", "pt") as file:
         kinds = [name.split(".")[0] for name in file.keys()]
         assert json.loads(file.metadata()["progress"]) == {"step": 2}
-    assert kinds.count("optimizer") == 3 * kinds.count(
-        "model"
-    ), "Adam has two means and a count for each weight"
-    assert (
-        kinds.count("model") == len(list(model.parameters())) < len(model.state_dict())
-    ), "tied matrices are stored once"
+    assert kinds.count("optimizer") == 3 * kinds.count("model"), (
+        "Adam has two means and a count for each weight"
+    )
+    assert kinds.count("model") == len(list(model.parameters())) < len(model.state_dict()), (
+        "tied matrices are stored once"
+    )
     assert kinds.count("random") == 1
     norm = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     assert "model.1.running_mean" in model_tensors(norm), "buffers that last belong to the model"
@@ -206,9 +206,9 @@ def test_the_first_process_writes_and_all_wait(tmp_path, monkeypatch):
     assert as_process(0, tmp_path / "one") == [True] and as_process(1, tmp_path / "two") == [False]
     assert not (tmp_path / "two").exists()
     held, _ = read_file(tmp_path / "one", everything=True)
-    assert torch.equal(
-        held["random.cpu.1"], held["random.cpu.0"].flip(0)
-    ), "each process has its own random state"
+    assert torch.equal(held["random.cpu.1"], held["random.cpu.0"].flip(0)), (
+        "each process has its own random state"
+    )
     torch.manual_seed(3)
     assert torch.equal(rng_tensors(torch.device("cpu"))["random.cpu.0"], torch.get_rng_state())
 

@@ -45,9 +45,8 @@ def test_what_is_asked_for_is_taken_where_it_is_there(machine):
             default_device(name)
         except ValueError as error:
             assert (
-                f"{words} on this machine: leave --device {name} out, or take --device cpu" in str(
-                    error
-                )
+                f"{words} on this machine: leave --device {name} out, or take --device cpu"
+                in str(error)
             )
         else:
             pytest.fail("a device that isn't there must be refused")
@@ -68,15 +67,16 @@ def test_under_torchrun_the_processes_meet_on_the_device_that_was_asked_for(mach
     chosen.assert_called_once_with(torch.device("cuda", 1))
     met.assert_not_called()
     monkeypatch.setenv("RANK", "1")
-    assert init_process_group("cuda") == torch.device(
-        "cuda", 1
-    ), "the GPU is chosen before they meet, or each begins on the first one"
+    assert init_process_group("cuda") == torch.device("cuda", 1), (
+        "the GPU is chosen before they meet, or each begins on the first one"
+    )
     assert (met.call_args.kwargs["backend"], met.call_args.kwargs["device_id"]) == (
         "nccl",
         torch.device("cuda", 1),
     )
     assert (
-        init_process_group("cpu") == torch.device("cpu") and met.call_args.kwargs["backend"] == "gloo"
+        init_process_group("cpu") == torch.device("cpu")
+        and met.call_args.kwargs["backend"] == "gloo"
     )
     assert "device_id" not in met.call_args.kwargs
     monkeypatch.setenv("LOCAL_RANK", "2")

@@ -54,9 +54,7 @@ class Waits(TorchDispatchMode):
 
     def __torch_dispatch__(self, f, types, args=(), kwargs=None):
         out, name = f(*args, **kwargs or {}), f.overloadpacket.__name__
-        by_mask = name == "index" and any(
-            x is not None and x.dtype == torch.bool for x in args[1]
-        )
+        by_mask = name == "index" and any(x is not None and x.dtype == torch.bool for x in args[1])
         self.waits += name in WAITS or by_mask
         self.ops.append((name, tuple(getattr(out, "shape", ()))))
         return out
@@ -185,8 +183,8 @@ def test_a_record_names_the_gpu_that_was_used(monkeypatch):
         records.hardware_name().startswith("NVIDIA Test 9, ")
         and records.hardware_name(gpu) == records.hardware_name()
     ), "the record must name its GPU"
-    assert "NVIDIA" not in records.hardware_name(
-        cpu
-    ), "a run on the processor names a GPU that it didn't use"
+    assert "NVIDIA" not in records.hardware_name(cpu), (
+        "a run on the processor names a GPU that it didn't use"
+    )
     monkeypatch.setattr(distributed, "process", lambda: (0, 8))
     assert records.hardware_name(gpu).startswith("8 × NVIDIA Test 9, ")

@@ -185,13 +185,16 @@ def test_training_alone_compares_its_plan_too(tmp_path):
             job(**other)
         assert words in str(refusal.value)
     assert held(tmp_path) == before
-    assert (
-        job(epochs=2)[-1]["epoch"] == 2
-    ), "with a rate that doesn't depend on them, more epochs go on where the run ended"
+    assert job(epochs=2)[-1]["epoch"] == 2, (
+        "with a rate that doesn't depend on them, more epochs go on where the run ended"
+    )
 
 
 def test_a_refusal_shows_what_differs_and_nothing_else():
-    one, other = {"a": {"n": 1, "m": 2}, "b": [1], "c": 3}, {"a": {"n": 1, "m": 4}, "b": [1], "d": 5}
+    one, other = (
+        {"a": {"n": 1, "m": 2}, "b": [1], "c": 3},
+        {"a": {"n": 1, "m": 4}, "b": [1], "d": 5},
+    )
     assert changes(one, other) == {"a": {"m": 2}, "c": 3}
     assert changes(other, one) == {"a": {"m": 4}, "d": 5} and not changes(one, one)
 
@@ -221,9 +224,7 @@ def test_a_signal_saves_between_two_steps_and_says_so(
     r, steps = recipe({"checkpoint_every": 0}), []
     whole = train_translator(tmp_path / "whole", r, PARTS, [])[1].log
     outside = signal.getsignal(number)
-    signal.signal(
-        number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler
-    )
+    signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
     step, before = Trainer.train_step, signal.getsignal(number)
 
     def interrupted(run, *batch):
@@ -237,21 +238,18 @@ def test_a_signal_saves_between_two_steps_and_says_so(
     with pytest.raises(ends) as stop:
         train_translator(tmp_path / "stopped", r, PARTS, [])
     said = str(stop.value) if ends is KeyboardInterrupt else capsys.readouterr().err
-    assert (
-        f"stopped, and saved in {tmp_path / 'stopped'}: the same command goes on there"
-        in said
-    )
+    assert f"stopped, and saved in {tmp_path / 'stopped'}: the same command goes on there" in said
     assert status is None or stop.value.code == status
-    assert (
-        read_file(tmp_path / "stopped/checkpoint.safetensors", False)[1]["at"]["step"] == 2
-    ), "the message must be true"
+    assert read_file(tmp_path / "stopped/checkpoint.safetensors", False)[1]["at"]["step"] == 2, (
+        "the message must be true"
+    )
     assert signal.getsignal(number) == before, "the handlers are put back"
     monkeypatch.undo()
     signal.signal(number, outside)
     run = train_translator(tmp_path / "stopped", r, PARTS, [])[1]
-    assert [e.get("loss") for e in run.log] == [
-        e.get("loss") for e in whole
-    ], "the stop changed the run"
+    assert [e.get("loss") for e in run.log] == [e.get("loss") for e in whole], (
+        "the stop changed the run"
+    )
 
 
 def test_a_second_signal_acts_at_once_and_other_threads_are_left_alone():
@@ -284,7 +282,9 @@ def test_a_stop_that_nobody_signalled_is_an_end(tmp_path):
     def on_step(trainer):
         trainer.run.stop_requested = trainer.step == 2
 
-    assert trainer.fit(PairBatches(made.encode_pairs(PAIRS), config), on_step=on_step)[-1]["step"] == 2
+    assert (
+        trainer.fit(PairBatches(made.encode_pairs(PAIRS), config), on_step=on_step)[-1]["step"] == 2
+    )
     assert read_file(tmp_path / "checkpoint.safetensors")[1]["at"]["step"] == 2
 
 
@@ -315,7 +315,7 @@ def test_a_stop_in_the_middle_of_writing_leaves_the_old_file(tmp_path):
 
 # One folder, one training -------------------------------------------------------------------------
 
-HOLD ="""
+HOLD = """
 import sys, time
 from pathlib import Path
 from transformer_lit.runs.run import only_run
@@ -340,9 +340,9 @@ def test_a_folder_has_one_training_and_a_dead_process_holds_no_lock(tmp_path):
         other.kill()  # as kill -9: no farewell
         other.wait()
         other.stdout.close()
-    assert (
-        train_translator(tmp_path, recipe(), PARTS, [])[1].epoch == 3
-    ), "a process that died keeps no lock"
+    assert train_translator(tmp_path, recipe(), PARTS, [])[1].epoch == 3, (
+        "a process that died keeps no lock"
+    )
 
 
 def test_one_thread_may_ask_twice(tmp_path):

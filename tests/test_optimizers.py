@@ -10,7 +10,12 @@ from translators import PAIRS, joint
 
 from transformer_lit.runtime import devices
 from transformer_lit.runtime.optimizers import (
-    AdamWAndAdam, Muon, MuonAndAdam, CombinedOptimizer, orthogonal)
+    AdamWAndAdam,
+    Muon,
+    MuonAndAdam,
+    CombinedOptimizer,
+    orthogonal,
+)
 from transformer_lit.training import Trainer, TrainingConfig, collate
 
 
@@ -23,9 +28,9 @@ def test_orthogonal_by_hand():
     assert abs(none.item() - (0.34445 - 0.004775 + 0.0000203)) < 1e-5
     torch.manual_seed(1)
     singular = torch.linalg.svdvals(orthogonal(torch.randn(48, 20)))
-    assert (
-        singular.min() > 0.3 and singular.max() < 1.4
-    ), "after five rounds all directions are nearly alike"
+    assert singular.min() > 0.3 and singular.max() < 1.4, (
+        "after five rounds all directions are nearly alike"
+    )
 
 
 def test_orthogonal_is_the_same_on_its_side():
@@ -137,12 +142,12 @@ def test_every_weight_has_one_optimiser(make):
     model = joint().model
     optimizer = make(model)
     muon, adam = ([w for g in part.param_groups for w in g["params"]] for part in optimizer.parts)
-    assert sorted(map(id, muon + adam)) == sorted(
-        map(id, model.parameters())
-    ), "a weight belongs to no optimiser, or to both"
-    assert all(w.ndim == 2 for w in muon) and any(
-        w is model.output.weight for w in adam
-    ), "embeddings belong to Adam"
+    assert sorted(map(id, muon + adam)) == sorted(map(id, model.parameters())), (
+        "a weight belongs to no optimiser, or to both"
+    )
+    assert all(w.ndim == 2 for w in muon) and any(w is model.output.weight for w in adam), (
+        "embeddings belong to Adam"
+    )
 
 
 def test_both_parts_are_set_as_the_recipes_want_them():

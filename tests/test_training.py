@@ -88,9 +88,9 @@ def test_pair_batches():
     assert len(batches) == 24 and batches.steps == 3 * len(batches.epoch(0)) == 3 * len(
         batches.epoch(2)
     )
-    assert (
-        batches.epoch(1) == token_batches(pairs(), 40, 1005) != batches.epoch(0)
-    ), "every epoch deals its own batches"
+    assert batches.epoch(1) == token_batches(pairs(), 40, 1005) != batches.epoch(0), (
+        "every epoch deals its own batches"
+    )
     source, target, labels = batches.make([0, 3], CPU)
     assert torch.equal(source, collate([pairs()[0], pairs()[3]])[0]) and labels == int(
         (target[:, 1:] != PAD).sum()
@@ -212,9 +212,9 @@ def test_the_loss_is_computed_in_fp32():
     seen = []
     model.output.register_forward_hook(lambda part, x, out: seen.append((x[0].dtype, out.dtype)))
     backward(model, *a_batch(), TrainingConfig(precision="bf16"))
-    assert seen == [
-        (torch.float32, torch.bfloat16)
-    ], "the last LayerNorm gives fp32, the product is in bf16"
+    assert seen == [(torch.float32, torch.bfloat16)], (
+        "the last LayerNorm gives fp32, the product is in bf16"
+    )
     assert (
         {w.dtype for w in model.parameters()}
         == {w.grad.dtype for w in model.parameters()}
@@ -229,17 +229,17 @@ def test_one_label_and_none():
         model(tiny[0], tiny[1][:, :1])[:, 0], tiny[1][:, 1], label_smoothing=0.1
     ).item()
     assert abs(backward(model, *tiny, TrainingConfig()) - label) < 1e-5
-    assert (
-        backward(model, tiny[0], tiny[1] * 0, TrainingConfig()) == 0
-    ), "no label: a loss of 0, and not nan"
+    assert backward(model, tiny[0], tiny[1] * 0, TrainingConfig()) == 0, (
+        "no label: a loss of 0, and not nan"
+    )
     logits = model(tiny[0], tiny[1][:, :1])[:, 0]
     seen = []
     model.output.register_forward_hook(lambda part, x, out: seen.append(out.requires_grad))
     found = validation_loss(model.eval(), [([5, EOS], [BOS, 7])])
     assert abs(found - cross_entropy(logits, tiny[1][:, 1]).item()) < 1e-5
-    assert (
-        seen == [False] and not model.training
-    ), "validation needs no gradient, and leaves the mode"
+    assert seen == [False] and not model.training, (
+        "validation needs no gradient, and leaves the mode"
+    )
 
 
 def test_validation_may_smooth_and_draws_nothing():
@@ -270,9 +270,9 @@ def test_who_we_are(monkeypatch):
     assert processes.process() == (1, 2)
     waits = []
     monkeypatch.setattr(processes.dist, "barrier", lambda: waits.append("waited"))
-    assert processes.run_on_main(lambda: waits.append("done")) is None and waits == [
-        "waited"
-    ], "only the first does it, all wait"
+    assert processes.run_on_main(lambda: waits.append("done")) is None and waits == ["waited"], (
+        "only the first does it, all wait"
+    )
 
 
 def test_the_first_process_sends_its_weights(monkeypatch):
@@ -400,12 +400,12 @@ def test_gradients_are_fresh_and_clipped(clip):
     )
     for _ in range(2):
         job.train_step(sentences(2, 4, 0), sentences(2, 5, 1))
-    assert math.isclose(
-        *norms, rel_tol=1e-4
-    ), "gradients pile up from step to step: zero_grad is missing"
-    assert (norms[0] < 0.0101) is (
-        clip == 0.01
-    ), "the gradient's norm must be clipped, and only at `clip`"
+    assert math.isclose(*norms, rel_tol=1e-4), (
+        "gradients pile up from step to step: zero_grad is missing"
+    )
+    assert (norms[0] < 0.0101) is (clip == 0.01), (
+        "the gradient's norm must be clipped, and only at `clip`"
+    )
 
 
 @pytest.mark.parametrize("stop_at", [1, 4, 6, 11])
@@ -422,17 +422,17 @@ def test_an_interrupted_run_reaches_the_very_same_losses(tmp_path, stop_at):
         torch.equal(a, b) for a, b in zip(resumed.model.parameters(), whole.model.parameters())
     )
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [
-        entry["step"] for entry in whole.log
-    ], "one line an entry"
+    assert [json.loads(line)["step"] for line in lines] == [entry["step"] for entry in whole.log], (
+        "one line an entry"
+    )
 
 
 def test_training_switches_dropout_on():
     job = Trainer(small_model(dropout=0.1).float().eval(), CONFIG)
     job.fit(PairBatches(pairs(), CONFIG), on_step=lambda trainer: trainer.model.eval() and None)
-    assert story(job) == story(
-        run()
-    ), "a model that comes in evaluation mode must be trained with its dropout on"
+    assert story(job) == story(run()), (
+        "a model that comes in evaluation mode must be trained with its dropout on"
+    )
 
 
 def test_a_finished_run_is_not_repeated(tmp_path):
@@ -440,16 +440,16 @@ def test_a_finished_run_is_not_repeated(tmp_path):
     again = run(tmp_path, look=lambda trainer: seen.append(trainer.epoch))
     assert story(again) == story(first) and not seen, "a finished run is loaded, not run again"
     longer = run(tmp_path, config=dataclasses.replace(CONFIG, epochs=4))
-    assert longer.epoch == 4 and story(longer)[: len(first.log)] == story(
-        first
-    ), "more epochs go on where the run ended"
+    assert longer.epoch == 4 and story(longer)[: len(first.log)] == story(first), (
+        "more epochs go on where the run ended"
+    )
 
 
 def test_the_log_counts_real_labels_and_keeps_what_an_epoch_says(tmp_path):
     job = run(tmp_path, look=lambda trainer: {"valid_loss": 1.5})
-    assert job.tokens == CONFIG.epochs * sum(
-        len(t) - 1 for _, t in pairs()
-    ), "tokens are the labels that are no pads"
+    assert job.tokens == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs()), (
+        "tokens are the labels that are no pads"
+    )
     epochs = [entry for entry in job.log if entry["kind"] == "epoch"]
     assert [entry["epoch"] for entry in epochs] == [1, 2, 3] and all(
         e["valid_loss"] == 1.5 for e in epochs
@@ -464,9 +464,9 @@ def test_the_rate_is_that_of_the_step():
     source, target = sentences(2, 4, 0), sentences(2, 5, 1)
     for n in 1, 2:
         job.train_step(source, target)
-        assert (
-            job.optimizer.param_groups[0]["lr"] == 0.001 * n
-        ), "the schedule is off by one: the first step is step 1"
+        assert job.optimizer.param_groups[0]["lr"] == 0.001 * n, (
+            "the schedule is off by one: the first step is step 1"
+        )
     assert seen == [1, 2]
     adam = job.optimizer.param_groups[0]
     assert (adam["betas"], adam["eps"]) == (
@@ -521,9 +521,9 @@ def test_processes_reach_the_single_process_result(tmp_path, world, monkeypatch)
             "key.bias"
         ):  # the softmax doesn't feel it: its gradient is rounding, which Adam makes large
             continue
-        assert torch.allclose(
-            weight, weights[name], atol=1e-3
-        ), f"{name} differs between one process and {world}"
+        assert torch.allclose(weight, weights[name], atol=1e-3), (
+            f"{name} differs between one process and {world}"
+        )
 
 
 def test_bf16_keeps_the_loss_in_float32():
@@ -532,9 +532,9 @@ def test_bf16_keeps_the_loss_in_float32():
     for precision in "fp32", "bf16":
         model = small_model(d_model=32).float()
         losses.append(training.backward(model, source, target, TrainingConfig(precision=precision)))
-        assert all(
-            p.grad.dtype == torch.float32 for p in model.parameters()
-        ), "weights and gradients stay in float32"
+        assert all(p.grad.dtype == torch.float32 for p in model.parameters()), (
+            "weights and gradients stay in float32"
+        )
     assert losses[0] != losses[1], 'precision="bf16" changes nothing: is autocast on?'
     assert abs(losses[0] - losses[1]) < 0.05, f"bf16 changes the loss too much: {losses}"
     assert (target[:, 1:] == PAD).any()
@@ -620,17 +620,16 @@ def test_on_step_is_asked_after_every_step_and_its_words_are_logged(tmp_path):
     assert seen == [(k, 0, k) for k in range(1, n)] + [(n, 1, 0), (n + 1, 1, 1)]
     others = [(e["kind"], e["step"], e.get("valid_loss")) for e in job.log if e["kind"] != "step"]
     assert others == [("look", 2, 1.5), ("epoch", n, 1.5)]
-    assert [
-        json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()
-    ] == job.log
+    assert [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()] == job.log
 
 
 def test_a_kind_of_its_own_and_a_checkpoint_after_a_look(tmp_path, monkeypatch):
     saved, save = [], Trainer.save
     monkeypatch.setattr(Trainer, "save", lambda run: saved.append(run.step) or save(run))
     config = dataclasses.replace(CONFIG, checkpoint_every=0)
-    job, batches = Trainer(small_model().float(), config, folder=tmp_path), PairBatches(
-        pairs(), config
+    job, batches = (
+        Trainer(small_model().float(), config, folder=tmp_path),
+        PairBatches(pairs(), config),
     )
     n = len(batches.epoch(0))
     job.fit(batches, n + 2, lambda run: {"kind": "seen"} if run.step in (2, n) else None)
@@ -664,9 +663,9 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, dies):
     torch.manual_seed(99)
     resumed = run(tmp_path)
     assert story(resumed) == story(whole)
-    assert [
-        json.loads(line)["step"] for line in (tmp_path / LOG).read_text().splitlines()
-    ] == [e["step"] for e in whole.log]
+    assert [json.loads(line)["step"] for line in (tmp_path / LOG).read_text().splitlines()] == [
+        e["step"] for e in whole.log
+    ]
 
 
 def test_somebody_elses_log_stays(tmp_path):
@@ -694,9 +693,9 @@ def test_seconds_are_those_of_training_alone():
     job = Trainer(small_model().float(), CONFIG)
     began = time.perf_counter()
     job.fit(PairBatches(pairs(), CONFIG), 2, lambda trainer: time.sleep(0.3))
-    assert (
-        0 < job.seconds < time.perf_counter() - began - 0.55
-    ), "what on_step takes is no time of training"
+    assert 0 < job.seconds < time.perf_counter() - began - 0.55, (
+        "what on_step takes is no time of training"
+    )
 
 
 # A run that was begun before ----------------------------------------------------------------------
@@ -786,7 +785,9 @@ def test_a_run_of_before_goes_on(tmp_path):
 
 def test_a_run_of_before_refuses_another_plan(tmp_path):
     shutil.copytree(BEFORE, tmp_path / "run")
-    with pytest.raises(ValueError, match="was begun with .*warmup.: 10.*and this run has .*warmup.: 11"):
+    with pytest.raises(
+        ValueError, match="was begun with .*warmup.: 10.*and this run has .*warmup.: 11"
+    ):
         begun_before(tmp_path / "run", warmup=11)
 
 
@@ -815,7 +816,7 @@ def test_four_steps_by_hand():
     torch.testing.assert_close(job.model.output.weight, model.output.weight, atol=1e-3, rtol=1e-3)
 
 
-STOPPED_TWICE ="""
+STOPPED_TWICE = """
 import torch.distributed
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig
 

@@ -89,8 +89,8 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
         shapes = [list(held[name].shape) if name in held else None for held in (own, tensors)]
         if shapes[0] != shapes[1]:
             raise ValueError(
-                f"these weights are for a model of another shape: {name} is {shapes[1] or 'missing'}"
-                f" there and {shapes[0] or 'missing'} in the model"
+                f"these weights are for a model of another shape: {name} is"
+                f" {shapes[1] or 'missing'} there and {shapes[0] or 'missing'} in the model"
             )
     for name, weight in own.items():
         weight.copy_(tensors[name])
