@@ -63,7 +63,7 @@ def resolve_precision(
 
 
 def decoding_precision(device: torch.device) -> str:
-    "For test sets: bf16 on a GPU that has it, else fp32, whose answers are the same on any machine."
+    "For test sets: bf16 on a GPU that has it, else fp32, with the same answers on any machine."
     return resolve_precision("auto", device) if device.type == "cuda" else "fp32"
 
 
