@@ -8,30 +8,22 @@ from litbook import figures
 def norm_axes(words: Sequence[str], first: int) -> figures.Picture:
     """Which numbers share a mean: one word's features in LayerNorm, one feature of all words in
     BatchNorm. first: words of the first sentence."""
-
-    def draw(width: int) -> str:
-        wide = width > figures.PHONE
-        left, cell = (70, 52) if wide else (52, 30)
-        bottom = 46 + 28 * len(words)
-        sheet = figures.Drawing(width, bottom + 30)
-        for x, title, below, by_feature in (
-            (left, "LayerNorm", "one mean per word", False),
-            (width - 4 * cell - 20, "BatchNorm", "one mean per feature", True),
-        ):
-            sheet.text(x + 2 * cell, 14, title, 13, weight="bold")
-            sheet.text(x + 2 * cell, bottom + 16, below, 12)
-            for i, word in enumerate(words):
-                top = 34 + 28 * i + (12 if i >= first else 0)
-                if x == left or wide:
-                    sheet.text(x - 8, top + 14, word, 12, "end")
-                for j in range(4):
-                    on = j == 1 if by_feature else i == first - 1
-                    paint = (figures.TEAL, figures.TEAL) if on else ("none", figures.GREY)
-                    sheet.box(x + j * cell, top, cell, 28, "", *paint)
-        return sheet.svg()
-
-    return figures.sketch(
-        draw,
+    bottom = 46 + 28 * len(words)
+    sheet = figures.Drawing(344, bottom + 30)
+    for x, title, below in (
+        (52, "LayerNorm", "one mean per word"),
+        (204, "BatchNorm", "one mean per feature"),
+    ):
+        sheet.text(x + 60, 14, title, 13, weight="bold").text(x + 60, bottom + 16, below)
+        for i, word in enumerate(words):
+            top = 34 + 28 * i + (12 if i >= first else 0)
+            if title == "LayerNorm":
+                sheet.text(x - 8, top + 14, word, 12, "end")
+            for j in range(4):
+                shared = i == first - 1 if title == "LayerNorm" else j == 1
+                paint = (figures.TEAL, figures.TEAL) if shared else ("none", figures.GREY)
+                sheet.box(x + j * 30, top, 30, 28, "", *paint)
+    return sheet.show(
         f"Two grids of {len(words)} words by four features, two sentences and a pad. One row is"
         " coloured in the left grid, one column in the right.",
         "LayerNorm takes its mean over one word's features, BatchNorm over one feature of all"
@@ -41,30 +33,23 @@ def norm_axes(words: Sequence[str], first: int) -> figures.Picture:
 
 def norm_orders() -> figures.Picture:
     "Post-norm and pre-norm, the wires of one sublayer; the word's own line is the thick one."
-
-    def draw(width: int) -> str:
-        box = 84 if width > figures.PHONE else 60
-        sheet = figures.Drawing(width, 268)
-        for name, formula, center, pre in (
-            ("post-norm", "norm(x + f(x))", width / 4, False),
-            ("pre-norm", "x + f(norm(x))", 3 * width / 4, True),
-        ):
-            sheet.text(center, 14, name, 13, weight="bold")
-            sheet.text(center, 256, formula, 12, mono=True)
-            x, branch = center - box / 2 - 12, center + box / 2 + 12
-            sheet.text(x - 10, 222, "x", 13, "end").line(x, 234, x, 116, width=3.2)
-            sheet.arrow(x, 92, x, 34 if pre else 77, width=3.2)
-            sheet.line(x, 210, branch, 210).arrow(branch, 210, branch, 197 if pre else 157)
-            sheet.line(branch, 128, branch, 104).arrow(branch, 104, x + 13, 104)
-            sheet.box(x - 12, 92, 24, 24, "+", "#dddddd", size=13)
-            sheet.box(branch - box / 2, 128, box, 28, "f", size=13)
-            norm, top, end, thick = (branch, 170, 157, 1.3) if pre else (x, 50, 34, 3.2)
-            sheet.box(norm - box / 2, top, box, 26, "norm", "#dddddd", size=13)
-            sheet.arrow(norm, top, norm, end, width=thick)
-        return sheet.svg()
-
-    return figures.sketch(
-        draw,
+    sheet = figures.Drawing(344, 268)
+    for x, name, formula in (
+        (48, "post-norm", "norm(x + f(x))"),
+        (220, "pre-norm", "x + f(norm(x))"),
+    ):
+        pre, branch = name == "pre-norm", x + 84
+        sheet.text(x + 42, 14, name, 13, weight="bold").text(x + 42, 256, formula, mono=True)
+        sheet.text(x - 10, 222, "x", 13, "end").line(x, 234, x, 116, width=3.2)
+        sheet.arrow(x, 92, x, 34 if pre else 77, width=3.2)
+        sheet.line(x, 210, branch, 210).arrow(branch, 210, branch, 197 if pre else 157)
+        sheet.line(branch, 128, branch, 104).arrow(branch, 104, x + 13, 104)
+        sheet.box(x - 12, 92, 24, 24, "+", "#dddddd", size=13)
+        sheet.box(branch - 30, 128, 60, 28, "f", size=13)
+        norm, top, end, thick = (branch, 170, 157, 1.3) if pre else (x, 50, 34, 3.2)
+        sheet.box(norm - 30, top, 60, 26, "norm", "#dddddd", size=13)
+        sheet.arrow(norm, top, norm, end, width=thick)
+    return sheet.show(
         "Two wirings of one sublayer. Post-norm: the word and f of it are added and the sum goes"
         " through the norm. Pre-norm: the norm stands before f.",
         "Post-norm has a norm on the word's own line, the thick one; pre-norm leaves that line"

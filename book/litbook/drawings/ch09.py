@@ -13,38 +13,25 @@ def one_matrix(
 ) -> figures.Picture:
     """Source, target and output over one matrix with a row for each word; vocab, d_model: the sizes
     that the caption counts."""
-
-    def draw(width: int) -> str:
-        wide = width > figures.PHONE
-        w, cell, size = (170, 24, 13) if wide else (100, 15, 11)
-        left, foot = (width - 8 * cell) / 2, 130 + cell * len(words)
-        top = 128 + cell * chosen
-        sheet = figures.Drawing(width, foot + 31)
-        middles = [width * (1 + 2 * i) / 6 for i in range(3)]
-        for x, color, above, name in zip(
-            middles,
-            (figures.ENCODER, figures.DECODER, figures.DECODER),
-            ("source id", "target id", "D numbers"),
-            ("source", "target", "output"),
-        ):
-            sheet.text(x, 12, above, size).arrow(x, 22, x, 40)
-            sheet.box(x - w / 2, 42, w, 28, name, color, size=size + 1)
-        for i, word in enumerate(words):
-            y = 130 + cell * i
-            for j in range(8):
-                fill = figures.GREY if i == chosen else "none"
-                sheet.box(left + cell * j, y, cell, cell, "", fill)
-            sheet.text(left - 8, y + cell / 2, word, size, "end")
-        source, target, output = middles
-        sheet.arrow(source, 70, left + cell, top).arrow(target, 70, target, top)
-        sheet.arrow(output, 70, left + 8 * cell + 3, 128).text(output, 104, "every row", size)
-        sheet.text(source - 6 if wide else source, 104, "its row", size)
-        sheet.text(target + 8, 96, "its row", size, "start")
-        return sheet.text(width / 2, foot + 17, "one Parameter: V rows, D columns", size).svg()
-
+    left, cell, top, foot = 112, 15, 128 + 15 * chosen, 130 + 15 * len(words)
+    sheet = figures.Drawing(344, foot + 31)
+    for x, color, above, name in (
+        (57, figures.ENCODER, "source id", "source"),
+        (172, figures.DECODER, "target id", "target"),
+        (287, figures.DECODER, "D numbers", "output"),
+    ):
+        sheet.text(x, 12, above, 11).arrow(x, 22, x, 40)
+        sheet.box(x - 50, 42, 100, 28, name, color)
+    for i, word in enumerate(words):
+        fill, y = figures.GREY if i == chosen else "none", 130 + cell * i
+        sheet.row(left, y, [""] * 8, cell, cell, cell, fill=fill)
+        sheet.text(left - 8, y + cell / 2, word, 11, "end")
+    sheet.arrow(57, 70, left + cell, top).arrow(172, 70, 172, top)
+    sheet.arrow(287, 70, left + 8 * cell + 3, 128).text(287, 104, "every row", 11)
+    sheet.text(57, 104, "its row", 11).text(180, 96, "its row", 11, "start")
+    sheet.text(172, foot + 17, "one Parameter: V rows, D columns", 11)
     millions = vocab * d_model / 1e6
-    return figures.sketch(
-        draw,
+    return sheet.show(
         "Three boxes, source, target and output, point to one matrix with a row for each word: the"
         " two embeddings read out the row of an id, the output layer multiplies with every row.",
         f"Tied, a model of {vocab:,} tokens and width {d_model} holds {millions:.1f} million"
@@ -52,11 +39,12 @@ def one_matrix(
     )
 
 
-TOWERS = (  # from above
-    (figures.ENCODER, ("encoder feed-forward", "encoder attention")),
-    (figures.DECODER, ("decoder feed-forward", "cross-attention", "decoder attention")),
+TOWERS = (  # from below
+    (figures.ENCODER, ("encoder attention", "encoder feed-forward")),
+    (figures.DECODER, ("decoder attention", "cross-attention", "decoder feed-forward")),
 )
-BOXES = ["embedding", *TOWERS[0][1], *TOWERS[1][1]]
+BOXES = ["embedding", *TOWERS[0][1][::-1], *TOWERS[1][1][::-1]]
+LEFT, RIGHT, TOWER, GROUND = 16, 186, 142, 344.0  # of the drawing, in pixels
 
 
 def parameter_areas(parts: Mapping[str, float], layers: int = 6) -> figures.Picture:
@@ -70,54 +58,38 @@ def parameter_areas(parts: Mapping[str, float], layers: int = 6) -> figures.Pict
     parts = {name: n for name, n in parts.items() if name != "feed-forward"}
     parts |= {"encoder feed-forward": both / 2, "decoder feed-forward": both / 2}
     rest = ", ".join(f"{name} {n / 1e6:.2f} M" for name, n in parts.items() if name not in BOXES)
-
-    def draw(width: int) -> str:
-        wide = width > figures.PHONE
-        tower, gap, size = (220, 76, 13) if wide else (142, 28, 12)
-        base_width = 2 * tower + gap
-        left, right, ground = (width - base_width) / 2, (width + gap) / 2, 344.0
-        tallest = max(sum(parts[name] for name in names) for _, names in TOWERS)
-        per = 300 * tower / tallest  # square pixels for a parameter
-        low = ground + 26 + parts["embedding"] * per / base_width
-        sheet, level = figures.Drawing(width, round(low + 56)), {}
-
-        def stack(x: float, bottom: float, w: float, name: str, color: str, of: str) -> float:
-            height = parts[name] * per / w
-            count = f"{of}{parts[name] / 1e6:.1f} M"
-            sheet.box(x, bottom - height, w, height, name, color, color, size=size, sub=count)
-            level[name] = bottom - height / 2
-            return bottom - height
-
-        tops = []
-        for x, (color, names) in zip((left, right), TOWERS):
-            sheet.arrow(x + tower / 2, ground + 26, x + tower / 2, ground + 1)
-            top = ground
-            for name in reversed(names):
-                paint = figures.BRIDGE if name == "cross-attention" else color
-                of = f"{layers} × {parts[name] / layers / 1e6:.2f} M = "
-                top = stack(x, top, tower, name, paint, of)
-            tops.append(top)
-        stack(left, low, base_width, "embedding", figures.GREY, "one matrix, ")
-        over, lane, cross = left + tower / 2, right - gap / 2, level["cross-attention"]
-        way = [(over, tops[0]), (over, tops[0] - 18), (lane, tops[0] - 18), (lane, cross)]
-        sheet.path([*way, (right - 1, cross)], figures.BRIDGE, 2)
-        sheet.text(over - 6, tops[0] - 29, "memory", 12)
-        out = right + tower / 2
-        sheet.arrow(out, tops[1], out, tops[1] - 18)
-        sheet.text(out, 12, "linear: the embedding again" if wide else "linear: embedding", 12)
-        edge, end = right + tower, out + (88 if wide else 60)
-        tie, matrix = edge + (30 if wide else 12), level["embedding"]
-        way = [(edge, matrix), (tie, matrix), (tie, 12.0), (end, 12.0)]
-        for start, stop in zip(way, way[1:]):
-            sheet.line(*start, *stop, figures.GREY, dash=True)
-        sheet.text(over, low + 16, "source words", 12)
-        sheet.text(out, low + 16, "target, shifted right", 12)
-        return sheet.text(width / 2, low + 42, f"too thin to draw: {rest}", 11.5).svg()
-
+    # pixels of height for a parameter, in a tower
+    per = 300 / max(sum(parts[name] for name in names) for _, names in TOWERS)
+    base = RIGHT + TOWER - LEFT
+    thick = parts["embedding"] * per * TOWER / base
+    low, over, out, edge = GROUND + 26 + thick, LEFT + TOWER / 2, RIGHT + TOWER / 2, RIGHT + TOWER
+    sheet, tops, cross = figures.Drawing(344, round(low + 56)), [], 0.0
+    for x, (color, names) in zip((LEFT, RIGHT), TOWERS):
+        top = GROUND
+        sheet.arrow(x + TOWER / 2, top + 26, x + TOWER / 2, top + 1)
+        for name in names:
+            millions, height = parts[name] / 1e6, parts[name] * per
+            top -= height
+            paint = figures.BRIDGE if name == "cross-attention" else color
+            cross = top + height / 2 if name == "cross-attention" else cross
+            count = f"{layers} × {millions / layers:.2f} M = {millions:.1f} M"
+            sheet.box(x, top, TOWER, height, name, paint, paint, sub=count)
+        tops.append(top)
+    count = f"one matrix, {parts['embedding'] / 1e6:.1f} M"
+    grey = figures.GREY
+    sheet.box(LEFT, low - thick, base, thick, "embedding", grey, grey, sub=count)
+    lane, high, tie = RIGHT - 14, tops[0] - 18, edge + 12
+    way = [(over, tops[0]), (over, high), (lane, high), (lane, cross), (RIGHT - 1, cross)]
+    sheet.path(way, figures.BRIDGE, width=2).text(over - 6, high - 11, "memory")
+    sheet.arrow(out, tops[1], out, tops[1] - 18).text(out, 12, "linear: embedding")
+    middle = low - thick / 2
+    for wire in ((edge, middle, tie, middle), (tie, middle, tie, 12), (tie, 12, out + 60, 12)):
+        sheet.line(*wire, grey, dash=True)
+    sheet.text(over, low + 16, "source words").text(out, low + 16, "target, shifted right")
+    sheet.text(172, low + 42, f"too thin to draw: {rest}", 11.5)
     most = max(BOXES, key=parts.__getitem__)
     attention = sum(parts[name] for name in BOXES if "attention" in name)
-    return figures.sketch(
-        draw,
+    return sheet.show(
         "Boxes with areas in proportion to parameters, in millions: "
         + ", ".join(f"{name} {parts[name] / 1e6:.1f}" for name in BOXES)
         + f". The largest single box is the {most}; the two feed-forward boxes together hold"

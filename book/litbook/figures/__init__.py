@@ -3,7 +3,7 @@ can't see it."""
 
 # ruff: noqa: F401  what pages draw with
 from .diagram import architecture
-from .drawing import Drawing, attention_lines
+from .drawing import Drawing, attention_lines, side_by_side
 from .heat_maps import heatmap, heatmaps
 from .plots import bars, curve_panels, curves, heights, spread
 from .style import (

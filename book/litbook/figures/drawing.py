@@ -10,7 +10,7 @@ import matplotlib
 import numpy as np
 from matplotlib.colors import to_hex
 
-from .style import COLUMN, MASK, PHONE, QUERY, Picture, as_array, ink_on
+from .style import COLUMN, MASK, PHONE, QUERY, Picture, as_array, ink_on, wrap
 
 
 DASHES = ' stroke-dasharray="4 3"'
@@ -26,7 +26,8 @@ def square_colours(value: float, cmap: str | None) -> tuple[str, str | None]:
 
 
 class Drawing:
-    """A sheet of `width` by `height` pixels; a wide one scrolls on a phone.
+    """A sheet of `width` by `height` pixels: one of at most 358 is drawn once, for a desk and for a
+    phone; a wide one scrolls there.
 
     Every call but `show` gives the sheet back, so that calls can be chained. `parts` holds the SVG
     so far."""
@@ -64,6 +65,12 @@ class Drawing:
             self.text(x + w / 2, middle + 15, sub, size - 2, color=ink)
         return self
 
+    def row(self, x, y, words, pitch, w, h=26, **options) -> "Drawing":
+        "Boxes `w` wide with a word each, `pitch` from one to the next; options as in `box`."
+        for i, word in enumerate(words):
+            self.box(x + pitch * i, y, w, h, word, **options)
+        return self
+
     def line(self, x1, y1, x2, y2, color=None, dash=False, width=1.3, opacity=1.0) -> "Drawing":
         "A straight line."
         self.parts.append(
@@ -85,11 +92,13 @@ class Drawing:
         )
         return self
 
-    def path(self, points: Sequence[tuple[float, float]], color=None, width=1.3) -> "Drawing":
+    def path(
+        self, points: Sequence[tuple[float, float]], color=None, dash=False, width=1.3
+    ) -> "Drawing":
         "Lines from point to point, with an arrow head at the last one."
         for start, end in zip(points, points[1:-1]):
-            self.line(*start, *end, color, width=width)
-        return self.arrow(*points[-2], *points[-1], color, width=width)
+            self.line(*start, *end, color, dash, width)
+        return self.arrow(*points[-2], *points[-1], color, dash, width)
 
     def matrix(
         self,
@@ -138,6 +147,11 @@ class Drawing:
     def show(self, alt: str, caption: str | None = None) -> Picture:
         "The sheet as a figure; alt: what one sees, caption: what one learns, each in a sentence."
         return Picture(self.svg(), alt, caption)
+
+
+def side_by_side(sheets: Sequence[Drawing], alt: str, caption: str | None = None) -> Picture:
+    "Sheets as one figure, two in a row; on a phone they stand below each other."
+    return Picture(wrap([sheet.svg() for sheet in sheets], 2), alt, caption)
 
 
 def attention_lines(
