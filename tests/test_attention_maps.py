@@ -535,7 +535,7 @@ def test_nothing_in_the_view_of_sentences_ends_its_script():
 
 def test_a_page_is_filled_in_one_pass():
     assert pages.filled("<p a='{{a}}'>{{b}}{{a}}", a="{{b}}", b="x") == "<p a='{{b}}'>x{{b}}"
-    assert pages.attribute("<'&\">") == "&lt;&#x27;&amp;&quot;&gt;"
+    assert pages.attribute("<'&\"") == "&quot;&lt;&#x27;&amp;\\&quot;&quot;"
     assert pages.script("</&>\u2028") == '"\\u003c/\\u0026\\u003e\\u2028"'
     with pytest.raises(KeyError):
         pages.filled("{{c}}", a="x")

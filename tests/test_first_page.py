@@ -59,12 +59,6 @@ def test_the_pronouns_link_and_note_are_the_weights(cases):
         ), "one link for each word"
 
 
-def test_an_answer_without_a_pronoun_is_refused(translator, monkeypatch):
-    monkeypatch.setattr(translator, "translate", lambda sentences: ["L'animal."])
-    with pytest.raises(ValueError, match="neither il nor elle"):
-        first_page.looks_of(translator, "tired")
-
-
 def test_the_page_can_be_read_without_a_script(translator, cases):
     page = first_page.running_sentence(
         "<p>{{english}}|{{french}}|{{note}}|{{pocket}}</p><i data='{{data}}'></i>",

@@ -7,17 +7,14 @@ any sentence, once its reader has asked for it."""
 import html
 from typing import Any
 
-from torch import Tensor
-
+from litbook.live.pages import attribute, filled
+from litbook.word_maps import cross_weights, maps_of
 from transformer_lit.attention_maps import piece_names, read_pairs
+from transformer_lit.corpora.files import shipped
 from transformer_lit.pocket import PocketPair, frames, it_nouns
+from transformer_lit.serving.confidence import Calibration, load_calibration, translate_with_scores
 from transformer_lit.tokens import split_words
 from transformer_lit.translation import Translator
-
-from transformer_lit.serving.confidence import Calibration, load_calibration, translate_with_scores
-from transformer_lit.corpora.files import shipped
-from litbook.live.pages import attribute, compact, filled
-from litbook.word_maps import cross_weights, maps_of
 
 RUNNING = "The animal didn't cross the street because it was too {}."
 WORDS = ("tired", "wide")
@@ -43,60 +40,52 @@ def looks_of(translator: Any, adjective: str) -> dict:
 
     links: for each French piece the English piece that the first cross-attention layer's heads look
     at most, on average, while it is said; the pronoun's from the last layer's first head. note: one
-    sentence with the pronoun's numbers. Raises ValueError when the answer has no pronoun to
-    show."""
+    sentence with the pronoun's numbers."""
     english = RUNNING.format(adjective)
     (french,) = translator.translate([english])
     maps, source, target = read_pairs(translator, [(english, french)])
     read = piece_names(source[0], translator.source)[:-1]
     said = piece_names(target[0], translator.target)[1:-1]
-    pronoun = next((i for i, word in enumerate(said) if word in ("il", "elle")), None)
-    if pronoun is None:
-        raise ValueError(f"{french!r} has neither il nor elle to show")
+    pronoun = next(i for i, word in enumerate(said) if word in ("il", "elle"))
     # row i reads piece i and says piece i + 1
-    first, last = (layer[0][..., : len(read)] for layer in maps["cross"][[0, -1]])  # (H, T, S)
-    mean, looks = first.mean(0), last[0, pronoun]
+    first, last = (layer[0, :, : len(said), : len(read)] for layer in maps["cross"][[0, -1]])
+    weights = first.mean(0)
+    weights[pronoun] = last[0, pronoun]
     links = [
-        link(row, mean[row])
-        for row in range(len(said))
-        if row != pronoun and mean[row].max() >= FAINT
+        {"row": row, "word": int(at), "weight": round(float(share), 2), "pronoun": row == pronoun}
+        for row, (share, at) in enumerate(zip(*weights.max(-1)))
+        if share >= FAINT
     ]
-    links.append(link(pronoun, looks) | {"pronoun": True})
+    links.sort(key=lambda link: link["pronoun"])
     return {
         "english": read,
         "french": said,
         "links": links,
         "pronoun": pronoun,
         "note": (
-            f"While it says {said[pronoun]}, one head of the last layer puts {looks.max():.0%} of"
-            f" its attention on {read[links[-1]['word']]}."
+            f"While it says {said[pronoun]}, one head of the last layer puts"
+            f" {weights[pronoun].max():.0%} of its attention on {read[links[-1]['word']]}."
         ),
     }
-
-
-def link(row: int, weights: Tensor) -> dict:
-    "From a French piece to the English one that it looks at most."
-    word = int(weights.argmax())
-    return {"row": row, "word": word, "weight": round(float(weights[word]), 2), "pronoun": False}
 
 
 def menus() -> dict[str, list]:
     """Words for the running sentence, from the pocket corpus's frame of crossing: nouns as
     [English, French, gender], adjectives of either noun."""
     frame = next(frame for frame in frames() if frame.name == "cross-road")
-    first, second = (
-        [
+
+    def nouns(classes: Any) -> list[list[str]]:
+        return sorted(
             [noun.english, noun.french.lstrip("*"), noun.gender]
             for gender in "mf"
             for noun in it_nouns(classes, gender)
-        ]
-        for classes in (frame.first, frame.second)
-    )
+        )
+
     return {
-        "first": sorted(first),
-        "second": sorted(second),
-        "ofFirst": [one.english for one in frame.of_first],
-        "ofSecond": [one.english for one in frame.of_second],
+        "first": nouns(frame.first),
+        "second": nouns(frame.second),
+        "ofFirst": [adjective.english for adjective in frame.of_first],
+        "ofSecond": [adjective.english for adjective in frame.of_second],
     }
 
 
@@ -106,86 +95,69 @@ def recorded(translator: Translator, worth: Calibration, english: str) -> dict:
     links: the weights from FAINT on between words, in the mean of the heads of one layer of
     cross-attention. chrf: what answers as sure as this one had on sentences kept aside."""
     (answer,) = translate_with_scores(translator, [english])
-    french = answer.text
-    (maps,) = maps_of(
-        cross_weights(translator.model),
-        [PocketPair(english, french, (), "", "")],
-        translator.source,
-    )
-    config = translator.model.config
-    weights = maps[
-        config.n_decoder_layers * config.n_heads + LAYER
-    ]  # French words and EOS, English words and EOS
+    model, french = translator.model, answer.text
+    pair = PocketPair(english, french, (), "", "")
+    (maps,) = maps_of(cross_weights(model), [pair], translator.source)
     said, read = split_words(french, "fr"), split_words(english, "en")
-    links = [
-        {"row": row, "word": word, "weight": round(float(weights[row, word]), 4)}
-        for row in range(len(said))
-        for word in range(len(read))
-        if weights[row, word] >= FAINT
-    ]
+    weights = maps[LAYER - model.config.n_decoder_layers, : len(said), : len(read)]
     return {
         "english": read,
         "french": said,
-        "links": links,
+        "links": [
+            {"row": row, "word": word, "weight": round(float(weights[row, word]), 4)}
+            for row, word in (weights >= FAINT).nonzero().tolist()
+        ],
         "text": english,
         "said": french,
         "chrf": round(worth(answer.log_prob), 1),
     }
 
 
-def spans(words: list[str]) -> str:
-    return "".join(f"<span>{html.escape(word)}</span>" for word in words)
+def page_of(template: str, cases: list[dict], data: dict, **texts: str) -> str:
+    "`template` with its data, and with the first case as it can be read without a script."
+    english, french = (
+        "".join(f"<span>{html.escape(word)}</span>" for word in cases[0][side])
+        for side in ("english", "french")
+    )
+    return filled(template, data=attribute(data), english=english, french=french, **texts)
 
 
 def running_sentence(template: str, translator: Any, size: str) -> str:
-    """`template` with both sentences; the first can be read without a script. size: what the
-    translator weighs, in words."""
+    "`template` with both sentences. size: what the translator weighs, in words."
     cases = [looks_of(translator, adjective) for adjective in WORDS]
-    return filled(
-        template,
-        data=attribute(compact({"cases": cases, "menus": menus()})),
-        english=spans(cases[0]["english"]),
-        french=spans(cases[0]["french"]),
-        note=html.escape(cases[0]["note"]),
-        pocket=size,
-    )
+    data = {"cases": cases, "menus": menus()}
+    return page_of(template, cases, data, note=html.escape(cases[0]["note"]), pocket=size)
 
 
 def any_sentence(template: str, translators: dict[str, tuple[Translator, str]]) -> str:
-    """`template` with the recorded sentences of each translator; the first can be read without a
-    script.
+    """`template` with the recorded sentences of each translator.
 
     translators: by name as in SHIPPED, each with what it weighs, in words."""
-    told: dict[str, dict] = {}
+    records: dict[str, dict] = {}
     for name, (translator, size) in translators.items():
         worth = load_calibration(shipped(f"data/checkpoints/{name}"))
-        told[name] = {
+        records[name] = {
             "cases": [recorded(translator, worth, english) for english in RECORDED],
             "size": size,
             "worth": [worth.log_probability, worth.chrf],
         }
-    first = next(iter(told))
-    cases = told[first]["cases"]
-    buttons = "".join(
-        f'<button type="button" class="tl-quiet" aria-pressed="{str(not i).lower()}"'
-        f' lang="en">{html.escape(case["text"])}</button>'
-        for i, case in enumerate(cases)
-    )
-    which = "".join(
-        '<label><input type="radio" name="tl-which"'
-        f' value="{name}"{" checked" if name == first else ""}>'
-        f" {html.escape(SHIPPED[name])}</label>"
-        for name in told
-    )
-    return filled(
+    first, *_ = records.values()
+    buttons = [
+        f'<button type="button" class="tl-quiet" aria-pressed="{pressed}" lang="en">{text}</button>'
+        for text, pressed in zip(map(html.escape, RECORDED), ("true", "false", "false", "false"))
+    ]
+    choices = [
+        f'<label><input type="radio" name="tl-which" value="{name}"{checked}> {title}</label>'
+        for (name, title), checked in zip(SHIPPED.items(), (" checked", ""))
+    ]
+    return page_of(
         template,
-        data=attribute(compact({"translators": told, "layer": LAYER, "doubt": DOUBT})),
-        english=spans(cases[0]["english"]),
-        french=spans(cases[0]["french"]),
-        buttons=buttons,
-        which=which,
-        shipped=told[first]["size"],
-        chrf=f"{cases[0]['chrf']:.0f}",
+        first["cases"],
+        {"translators": records, "layer": LAYER, "doubt": DOUBT},
+        buttons="".join(buttons),
+        which="".join(choices),
+        shipped=first["size"],
+        chrf=f"{first['cases'][0]['chrf']:.0f}",
         layer=f"layer {LAYER + 1}",
         faint=f"{FAINT:.0%}",
     )

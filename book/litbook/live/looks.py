@@ -8,12 +8,13 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
-from transformer_lit import decoding
-from transformer_lit.attention_maps import record
-from transformer_lit.masks import BOS, EOS
 from litbook.live.pages import live_view, script
-from litbook.results import load_bench, was_seen
-from transformer_lit.translation import Translator, answers, readable
+from litbook.results import load_bench
+from transformer_lit import decoding
+from transformer_lit.attention_maps import read_pairs
+from transformer_lit.masks import EOS
+from transformer_lit.runtime.devices import device_of
+from transformer_lit.translation import Translator, readable
 
 # right answers to the forty sentences of data/try_it.tsv besides our own, found by reading; any
 # other answer is a failure
@@ -42,9 +43,8 @@ def candidates(
         steps.append(list(zip(*(part[0].tolist() for part in grown))))
         return grown
 
-    device = next(model.parameters()).device
     with patch.object(decoding, "grow_beams", watched):
-        decoding.beam_search(model, torch.tensor([source], device=device), k, *options)
+        decoding.beam_search(model, torch.tensor([source], device=device_of(model)), k, *options)
     return steps
 
 
@@ -52,62 +52,52 @@ def beam_steps(
     translator: Translator, english: str, beam_size: int = 2
 ) -> list[list[tuple[float, int, str]]]:
     "`candidates` with words in place of tokens, without those that no sentence can begin with."
-    source = translator.source.encode(readable(english))
+    steps = candidates(translator.model, translator.source.encode(readable(english)), beam_size)
     return [
         [
             (p, beam, "EOS" if i == EOS else translator.target.decode([i]).strip())
             for p, beam, i in step
             if p > -torch.inf
         ]
-        for step in candidates(translator.model, source, beam_size)
+        for step in steps
     ]
 
 
-@torch.no_grad()
 def looked_at(translator: Translator, english: str) -> dict:
     """What a page needs to show one sentence: the answer, its pieces, and the attention that each
     paid to the English.
 
     w holds one letter per weight, row by row of what was said: the mean over the heads of the later
     half of the layers. Leaves the model in evaluation mode."""
-    source, target = translator.source, translator.target
-    translator.model.eval()
-    ids = source.encode(readable(english))
-    [said] = answers(translator.model, [ids], beam_size=4, batch_size=1)
-    device = next(translator.model.parameters()).device
-    with record(translator.model) as seen:
-        translator.model(
-            torch.tensor([ids], device=device), torch.tensor([[BOS] + said], device=device)
-        )
-    later = torch.stack(seen["cross"][len(seen["cross"]) // 2 :])  # (N / 2, 1, H, T, S)
-    steps = (later[:, 0].mean((0, 1))[: len(said)] * 63).round().long().flatten().tolist()
+    english = readable(english)
+    (answer,) = translator.translate([english])
+    maps, (source,), (target,) = read_pairs(translator, [(english, answer)])
+    later = maps["cross"][len(maps["cross"]) // 2 :, 0]  # (N / 2, H, T, S)
+    weights = later.mean((0, 1))[:-1]  # the last row says EOS
     return {
-        "said": target.decode(said),
-        "s": [source.decode([i]) for i in ids[:-1]] + ["⟨end⟩"],
-        "t": [target.decode([i]) for i in said],
-        "w": "".join(LETTERS[i] for i in steps),
+        "said": answer,
+        "s": [translator.source.decode([i]) for i in source[:-1].tolist()] + ["⟨end⟩"],
+        "t": [translator.target.decode([i]) for i in target[1:-1].tolist()],
+        "w": "".join(LETTERS[i] for i in (weights * 63).round().long().flatten().tolist()),
     }
 
 
 def try_it(
-    translator: Translator, rows: list[tuple[str, str]], seen: Callable[[str], bool] = was_seen
+    translator: Translator, rows: list[tuple[str, str]], was_seen: Callable[[str], bool]
 ) -> list[dict]:
-    """Everything that the page shows, for (English, reference) rows; seen(english) tells whether
-    training held it.
+    """Everything that the page shows, for (English, reference) rows; was_seen(english) tells
+    whether training held it.
 
     An answer is right that is the reference or in `ALSO_RIGHT`."""
-    shown = []
-    for english, reference in rows:
-        look = looked_at(translator, english)
-        right = look["said"] == reference or look["said"] in ALSO_RIGHT
-        about = {"en": english, "ref": reference, "seen": bool(seen(english))}
-        shown.append({**about, **look, "right": right})
-    return shown
+    looks = [(looked_at(translator, english), english, reference) for english, reference in rows]
+    return [
+        {"en": english, "ref": reference, "seen": bool(was_seen(english))}
+        | {**look, "right": look["said"] in {reference, *ALSO_RIGHT}}
+        for look, english, reference in looks
+    ]
 
 
 def try_it_page(rows: list[dict] | None = None) -> str:
     """The page in book/web/views with these sentences, as HTML; None: the recorded ones of the
     translator that ships."""
-    if rows is None:
-        rows = load_bench("try_it")
-    return live_view("try_it", data=script(rows))
+    return live_view("try_it", data=script(load_bench("try_it") if rows is None else rows))

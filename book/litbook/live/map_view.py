@@ -4,12 +4,14 @@ HTML, without a kernel."""
 # The page is book/web/views/attention.html; it draws from one attribute, which holds the words
 # and the weights, a byte each.
 import base64
+import html
+import re
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from litbook.live.pages import attribute, compact, filled
+from litbook.live.pages import attribute, filled
 from transformer_lit.attention_maps import piece_names, read_pairs
 from transformer_lit.corpora.files import shipped
 from transformer_lit.translation import Translator
@@ -30,8 +32,8 @@ class AttentionView:
 
 def packed(weights: Tensor, causal: bool) -> bytes:
     "Weights (N, H, T, S), a byte each; `causal` leaves out the future."
-    kept = torch.ones(weights.shape[-2:], dtype=torch.bool)
-    kept = kept.tril() if causal else kept
+    rows, columns = weights.shape[-2:]
+    kept = torch.ones(rows, columns).tril(0 if causal else columns).bool()
     return (weights.cpu()[..., kept] * 255).round().byte().numpy().tobytes()
 
 
@@ -55,9 +57,8 @@ def attention_page(
         "w": base64.b64encode(raw).decode(),
         "k": show or [list(maps)[-1]],
     }
-    page = shipped("web/views/attention.html").read_text("utf-8")
-    page = "\n".join(line.strip() for line in page.splitlines())
-    return AttentionView(filled(page, alt=attribute(alt), data=attribute(compact(data))), alt)
+    page = re.sub("\n +", "\n", shipped("web/views/attention.html").read_text("utf-8")).strip()
+    return AttentionView(filled(page, alt=html.escape(alt), data=attribute(data)), alt)
 
 
 def show_attention(

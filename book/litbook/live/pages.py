@@ -15,16 +15,15 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def attribute(text: str) -> str:
-    "Text for between the quotes of an attribute, of either kind, or for between two tags."
-    return html.escape(text, quote=True)
+def attribute(value: object) -> str:
+    "A value as JSON, for between the quotes of an attribute."
+    return html.escape(compact(value))
 
 
-def script(value) -> str:
+def script(value: object) -> str:
     """A value as JSON for inside <script>, where entities are not read: the signs of HTML are
     written as \\uXXXX."""
-    text = json.dumps(value, ensure_ascii=False)
-    return re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text)
+    return re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", compact(value))
 
 
 def filled(page: str, **texts: str) -> str:
@@ -39,7 +38,6 @@ def live_view(name: str, **texts: str) -> str:
     """A live view of book/web/views, behind the style and the helpers that all of them share;
     `texts` fill its places."""
     shared, page = (
-        shipped(f"web/views/{one}.html").read_text(encoding="utf-8")
-        for one in ("shared", name)
+        shipped(f"web/views/{file}.html").read_text("utf-8") for file in ("shared", name)
     )
     return shared + filled(page, **texts)
