@@ -1,24 +1,39 @@
-"""What several bench scripts share: what a record begins with, BLEU with interval, the textbook's
-step, a clock."""
+"""What the scripts share: options, records, scores with their intervals, a clock."""
 
 import argparse
 import json
 import shlex
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "book/results/bench"
-sys.path.insert(0, str(ROOT))
-from transformer_lit.loss import shift_right  # noqa: E402
-from transformer_lit.masks import PAD  # noqa: E402
+sys.path[:0] = [str(ROOT), str(ROOT / "book")]
 from transformer_lit.corpora.files import write_json  # noqa: E402
 from transformer_lit.runs.records import git_commit, hardware_name  # noqa: E402
+
+
+def options(doc: str, arguments: dict[str, dict] | None = None, **defaults) -> argparse.Namespace:
+    """What was typed.
+
+    arguments: those without dashes, as argparse describes them. An option has the type of its
+    default; a list takes several values, and None stands for a number that depends on others."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, description in (arguments or {}).items():
+        parser.add_argument(name, **description)
+    for name, default in defaults.items():
+        description = {"default": default, "type": int if default is None else type(default)}
+        if isinstance(default, bool):
+            description = {"action": "store_true"}
+        elif isinstance(default, list):
+            description |= {"nargs": "+", "type": type(default[0])}
+        parser.add_argument(f"--{name.replace('_', '-')}", **description)
+    return parser.parse_args()
 
 
 def where() -> dict:
@@ -34,113 +49,55 @@ def where() -> dict:
     }
 
 
-def command_again(program: str, options: Mapping[str, object]) -> str:
-    "What to type for the same once more: the program, and each option that has a value."
-    words = program.split()
-    for name, value in options.items():
-        option = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{option}" if value else f"--no-{option}")
-        elif isinstance(value, (list, tuple)):
-            words += [f"--{option}", *map(str, value)]
-        elif value is not None:
-            words += [f"--{option}", str(value)]
-    return shlex.join(words)
+class Record(dict):
+    """What a script measured, to be written to `path` (None: nowhere) whenever there is more.
+
+    It begins with the command that was typed, and with where it ran: a checkout that no record has
+    changed yet."""
+
+    def __init__(self, path: Path | None, **settings):
+        script = Path(sys.argv[0]).resolve().relative_to(ROOT)
+        command = shlex.join(["python", str(script), *sys.argv[1:]])
+        super().__init__(command=command, **where(), **settings)
+        self.path, self.settings = path, settings
+
+    def resume(self) -> list[dict]:
+        "The runs in the file; ValueError if they were made with other settings."
+        held = json.loads(self.path.read_text("utf-8")) if self.path.exists() else self.settings
+        for name, value in self.settings.items():
+            if held.get(name) != value:
+                raise ValueError(
+                    f"{self.path} was made with {name} {held.get(name)} and not {value}: take"
+                    " another --out"
+                )
+        return self.setdefault("runs", held.get("runs", []))
+
+    def write(self, **fields) -> None:
+        self.update(fields)
+        if self.path:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(self.path, self)
 
 
-def command(parser: argparse.ArgumentParser, *places: str, **instead) -> str:
-    """What to type for the same once more, from the repository's root: all that was typed and isn't
-    the default.
-
-    places: the arguments that have no option, in their order; instead: other values for some, None
-    for none."""
-    typed = vars(parser.parse_args()) | instead
-    for name, value in typed.items():
-        if isinstance(value, Path) and value.is_absolute() and value.is_relative_to(ROOT):
-            typed[name] = value.relative_to(ROOT)
-    script = Path(sys.argv[0]).resolve().relative_to(ROOT)
-    program = " ".join(["python", str(script), *(str(typed[name]) for name in places)])
-    return command_again(
-        program,
-        {
-            name: value
-            for name, value in typed.items()
-            if name not in places and value != parser.get_default(name)
-        },
-    )
-
-
-def keep(path: Path, record: dict) -> None:
-    write_json(Path(path), record)
-
-
-def kept_runs(path: Path, **must) -> list[dict]:
-    "The runs that a record holds already; ValueError if it was made with other settings."
-    if not Path(path).exists():
-        return []
-    held = json.loads(Path(path).read_text("utf-8"))
-    for name, value in must.items():
-        if held.get(name) != value:
-            raise ValueError(
-                f"{path} was made with {name} {held.get(name)} and not {value}: take another --out"
-            )
-    return held["runs"]
-
-
-def bleu(said: list[str], references: list[str]) -> dict:
-    "sacreBLEU with its signature and chapter 19's interval."
-    from transformer_lit import evaluation
-
-    refs = [[one] for one in references]
-    found = evaluation.scores(said, refs)[0]
-    sure = evaluation.interval(evaluation.line_counts(said, refs))
-    return {
-        "bleu": found["value"],
-        "low": sure["low"],
-        "high": sure["high"],
-        "signature": found["signature"],
-    }
-
-
-def scores(said: list[str], references: list[list[str]]) -> dict[str, dict]:
+def scores(outputs: list[str], references: list[list[str]]) -> dict[str, dict]:
     "BLEU and chrF with all references, each with its signature and 95% interval."
     from sacrebleu import CHRF
     from sacrebleu.significance import _bootstrap_resample
 
     from transformer_lit import evaluation
 
-    bleu, chrf = evaluation.scores(said, references)
-    spread = evaluation.interval(evaluation.line_counts(said, references))
+    bleu, chrf = evaluation.scores(outputs, references)
+    spread = evaluation.interval(evaluation.line_counts(outputs, references))
     metric, streams = CHRF(), evaluation.columns(references)
-    sampled = metric.corpus_score(said, streams)
-    _, drawn = _bootstrap_resample(metric._extract_corpus_statistics(said, streams), metric)
-    for (
-        one
-    ) in drawn:  # a score of 0 is of another type than the rest, and sacrebleu can't add the two
-        one.score = float(one.score)
-    sampled.estimate_ci(drawn)
+    score = metric.corpus_score(outputs, streams)
+    _, draws = _bootstrap_resample(metric._extract_corpus_statistics(outputs, streams), metric)
+    for draw in draws:  # sacrebleu can't add up scores of which one is 0, an int
+        draw.score = float(draw.score)
+    score.estimate_ci(draws)
     return {
         "bleu": bleu | {"low": spread["low"], "high": spread["high"]},
-        "chrf": chrf | {"low": sampled._mean - sampled._ci, "high": sampled._mean + sampled._ci},
+        "chrf": chrf | {"low": score._mean - score._ci, "high": score._mean + score._ci},
     }
-
-
-def textbook_step(
-    model, optimizer, source, target, rate: float, precision: str, smoothing: float = 0.1
-) -> float:
-    "One update as tutorials write it: PyTorch's cross-entropy, no bound on the gradient."
-    read, say = shift_right(target)
-    optimizer.zero_grad()
-    with torch.autocast(source.device.type, torch.bfloat16, enabled=precision == "bf16"):
-        logits = model(source, read)
-    loss = F.cross_entropy(
-        logits.float().flatten(0, 1), say.flatten(), ignore_index=PAD, label_smoothing=smoothing
-    )
-    loss.backward()
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    optimizer.step()
-    return loss.item()
 
 
 class Clock:
@@ -150,9 +107,9 @@ class Clock:
         self.cpu = self.wall = 0.0
 
     def __enter__(self):
-        self.began = time.process_time(), time.perf_counter()
+        self.start = time.process_time(), time.perf_counter()
         return self
 
     def __exit__(self, *_):
-        self.cpu += time.process_time() - self.began[0]
-        self.wall += time.perf_counter() - self.began[1]
+        self.cpu += time.process_time() - self.start[0]
+        self.wall += time.perf_counter() - self.start[1]

@@ -1,5 +1,6 @@
-"""Chapter 18's experiments, one change each to the recipe that ships: python bench/experiments.py
-[NAME ...]
+"""Chapter 18's experiments, one change each to the recipe that ships.
+
+    python bench/experiments.py [NAME ...]
 
 Each trains for about as many steps as one epoch of the whole corpus has (5,000 pairs: half of
 them), and becomes exp-NAME among the trainings of book/results/runs; a stopped run goes on from
@@ -8,31 +9,24 @@ and smoothing are tried at the small size. The recorded runs took half an hour a
 eight to fourteen minutes at the small, less with 5,000 pairs. Needs the corpus
 ($TRANSFORMER_LIT_DATA)."""
 
-import argparse
 import shutil
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import torch
+from common import ROOT, options
 from records import add_training
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-from transformer_lit.recipes import recipes as t  # noqa: E402
-from transformer_lit.data import load  # noqa: E402
-from transformer_lit.corpora.files import shipped  # noqa: E402
+from transformer_lit.corpora.files import shipped
+from transformer_lit.data import load
+from transformer_lit.recipes.recipes import RECIPES, Recipe, evaluate_and_record, train_translator
 
-BASE = t.RECIPES["tatoeba-fr"]
+BASE = RECIPES["tatoeba-fr"]
 TINY = BASE.model | dict(d_model=128, d_ff=512, n_encoder_layers=2, n_decoder_layers=2)
-EPOCHS = {
-    5_000: 16,
-    50_000: 3,
-    None: 1,
-}  # about 900 steps; half of that for 5,000, which are known by heart sooner
+# about 900 steps; half of that for 5,000, which are known by heart sooner
+EPOCHS = {5_000: 16, 50_000: 3, None: 1}
 
 
-def variant(pairs, model, smoothing=0.1):
+def variant(pairs: int | None, model: dict, smoothing: float = 0.1) -> Recipe:
     training = replace(BASE.training, epochs=EPOCHS[pairs], smoothing=smoothing)
     return replace(BASE, pairs=pairs, training=training, model=model)
 
@@ -42,34 +36,23 @@ RUNS = {
     for size, model in (("small", TINY), ("large", BASE.model))
     for label, pairs in (("5k", 5_000), ("50k", 50_000), ("all", None))
 }
-RUNS |= {
-    "tied-no": variant(None, TINY | {"tied": False}),
-    "smoothing-0.0": variant(None, TINY, smoothing=0.0),
-}  # beside data-all-small
+RUNS["tied-no"] = variant(None, TINY | {"tied": False})  # beside data-all-small
+RUNS["smoothing-0.0"] = variant(None, TINY, smoothing=0.0)
 
 
 def main():
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    p.add_argument("names", nargs="*", default=list(RUNS))
-    o = p.parse_args()
+    o = options(__doc__, {"names": dict(nargs="*", default=list(RUNS))})
     torch.set_num_threads(1)
     for name in o.names:
-        recipe = RUNS[name]
+        recipe, folder = RUNS[name], ROOT / "runs" / f"exp-{name}"
         parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
-        work = ROOT / "runs" / f"exp-{name}"
-        if not (work / "tokenizer.json").exists():
-            work.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(
-                shipped("data/checkpoints/tatoeba-fr/tokenizer.json"), work / "tokenizer.json"
-            )
-        done = t.train_translator(work, recipe, parts)
-        command = f"python bench/experiments.py {name}"
-        if not (work / "run.json").exists():
-            t.evaluate_and_record(work, command, recipe, *done, parts)
-        add_training(f"exp-{name}", work, every=10)
-        print(name, "done", flush=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(shipped("data/checkpoints/tatoeba-fr/tokenizer.json"), folder)
+        trained = train_translator(folder, recipe, parts)
+        if not (folder / "run.json").exists():
+            command = f"python bench/experiments.py {name}"
+            evaluate_and_record(folder, command, recipe, *trained, parts)
+        add_training(f"exp-{name}", folder, every=10)
 
 
 if __name__ == "__main__":

@@ -2,34 +2,32 @@
 
     python bench/publish.py tatoeba-fr --run runs/tatoeba-fr
     python bench/publish.py pocket --run runs/pocket
-    python bench/publish.py mixture-fr --run runs/mixture-fourth --before mixture-fr-first mixture-fr-second mixture-fr-third
+    python bench/publish.py mixture-fr --run runs/mixture-fourth --before mixture-fr-first \\
+        mixture-fr-second mixture-fr-third
 
-Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them as packed on the
-test part, and keeps record, log (every tenth step) and what it said among the trainings of book/results/runs and, of
-tatoeba-fr, bench/try_it.json. The corpus must be at hand ($TRANSFORMER_LIT_DATA). Takes minutes. Of a mixture
-weights, card, record and log are taken over; bench/domains.py scores it as packed. --before names the records of the
-runs that it went on from: the card tells of them, too.
-"""
+Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them
+as packed on the test part, and keeps record, log (every tenth step) and outputs among the trainings
+of book/results/runs and, of tatoeba-fr, bench/try_it.json. The corpus must be at hand
+($TRANSFORMER_LIT_DATA). Takes minutes. Of a mixture weights, card, record and log are taken over;
+bench/domains.py scores it as packed. --before names the records of the runs that it went on from:
+the card tells of them, too."""
 
-import argparse
 import json
 import re
-import sys
 from pathlib import Path
 
 import torch
+from common import ROOT, options
 from records import add_training, rows_of
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-from transformer_lit.data import load  # noqa: E402
-from litbook.results import fingerprint, fingerprints, was_seen  # noqa: E402
-from litbook.live import looks  # noqa: E402
-from transformer_lit.recipes import recipes  # noqa: E402
-from transformer_lit.serving.confidence import NAME  # noqa: E402
-from transformer_lit.corpora.files import sha256_file, shipped, write_json  # noqa: E402
-from litbook.quantization import precision_losses  # noqa: E402
-from transformer_lit.translation import from_pretrained, save_pretrained  # noqa: E402
+from litbook.live import looks
+from litbook.quantization import precision_losses
+from litbook.results import fingerprint, fingerprints, was_seen
+from transformer_lit.corpora.files import sha256_file, shipped, write_json
+from transformer_lit.data import load
+from transformer_lit.recipes import recipes
+from transformer_lit.serving.confidence import NAME
+from transformer_lit.translation import Translator, from_pretrained, save_pretrained
 
 MIXTURES = ("mixture-fr",)
 
@@ -41,13 +39,12 @@ def save_seen(pairs, box):
     fingerprints.cache_clear()
 
 
-def sealed(box):
-    "The hash of the weights, into translator.json: they are loaded with it and with no other."
-    path = box / "translator.json"
-    write_json(
-        path,
-        json.loads(path.read_text("utf-8")) | {"sha256": sha256_file(box / "model.safetensors")},
-    )
+def pack(translator: Translator, box: Path) -> None:
+    "Weights and tokens; the weights' hash goes into translator.json: no others are loaded with it."
+    save_pretrained(translator, box)
+    weights, path = box / "model.safetensors", box / "translator.json"
+    weights.chmod(0o644)
+    write_json(path, json.loads(path.read_text("utf-8")) | {"sha256": sha256_file(weights)})
 
 
 def score_lines(record):
@@ -66,8 +63,8 @@ def effort_lines(record):
     place = record["hardware"] + f" in each of {n} processes" * (n > 1)
     minutes, commit = record["seconds"] / 60, record["commit"] or "unknown"
     return (
-        f"    {record['command']}\n\n{record['parameters']:,} parameters, {record['tokens']:,} target"
-        f" tokens, {minutes:.0f} minutes\non {place}, torch {record['torch']}, seed"
+        f"    {record['command']}\n\n{record['parameters']:,} parameters, {record['tokens']:,}"
+        f" target tokens, {minutes:.0f} minutes\non {place}, torch {record['torch']}, seed"
         f" {record['seed']}, commit {commit}."
     )
 
@@ -86,31 +83,22 @@ def card(text, record, before=()):
     return text
 
 
-def publish(name, run, parts, training, translator, command, root=ROOT):
-    "`translator` and `training` as `train_translator` returns them; results into `root`."
-    recipe, box = recipes.RECIPES[name], root / "data/checkpoints" / name
-    results = root / "book/results"
+def publish(name, run, parts, training, translator, command):
+    "`translator` and `training` as `train_translator` returns them."
+    recipe, box = recipes.RECIPES[name], ROOT / "data/checkpoints" / name
     precision = precision_losses(translator, parts["valid"])
-    save_pretrained(translator, box)
-    (box / "model.safetensors").chmod(0o644)
-    sealed(box)
+    pack(translator, box)
     save_seen(parts["train"], box)
     packed = from_pretrained(box)  # what the book ships is what is scored
     record = recipes.evaluate_and_record(run, command, recipe, packed, training, parts)
     page = box / "README.md"
     page.write_text(card(page.read_text("utf-8"), record), encoding="utf-8")
-    add_training(name, run, results / "runs", every=10, precision=precision)
+    add_training(name, run, every=10, precision=precision)
     if name == "tatoeba-fr":
-        rows = [
-            line.split("\t") for line in shipped("data/try_it.tsv").read_text("utf-8").splitlines()
-        ]
-        (results / "bench/try_it.json").write_text(
-            json.dumps(
-                looks.try_it(packed, rows, lambda english: was_seen(english, box)),
-                ensure_ascii=False,
-            ),
-            encoding="utf-8",
-        )
+        lines = shipped("data/try_it.tsv").read_text("utf-8").splitlines()
+        rows = [line.split("\t") for line in lines]
+        view = looks.try_it(packed, rows, lambda english: was_seen(english, box))
+        write_json(ROOT / "book/results/bench/try_it.json", view, indent=None)
     return record
 
 
@@ -122,9 +110,7 @@ def publish_mixture(name, run, root=ROOT, before=()):
     known = rows_of("trainings", runs)
     # all is read before anything is written
     page = card((box / "README.md").read_text("utf-8"), record, [known[part] for part in before])
-    save_pretrained(from_pretrained(run), box)
-    (box / "model.safetensors").chmod(0o644)
-    sealed(box)
+    pack(from_pretrained(run), box)
     (box / NAME).unlink(missing_ok=True)  # other weights: bench/confidence.py writes it anew
     (box / "README.md").write_text(page, encoding="utf-8")
     add_training(name, run, runs)
@@ -132,27 +118,22 @@ def publish_mixture(name, run, root=ROOT, before=()):
 
 
 def main():
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    o = options(
+        __doc__,
+        {
+            "name": dict(choices=[*recipes.RECIPES, *MIXTURES]),
+            "--run": dict(type=Path, required=True),
+            "--before": dict(nargs="+", default=[]),
+        },
     )
-    p.add_argument("name", choices=[*recipes.RECIPES, *MIXTURES])
-    p.add_argument("--run", type=Path, required=True, help="the folder of the training, finished")
-    p.add_argument(
-        "--before",
-        nargs="+",
-        default=[],
-        help="of a mixture: the records of the runs that it went on from, in their order",
-    )
-    o = p.parse_args()
     torch.set_num_threads(1)
     if o.name in MIXTURES:
         record = publish_mixture(o.name, o.run, before=o.before)
     else:
         recipe = recipes.RECIPES[o.name]
         parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
-        translator, training = recipes.train_translator(
-            o.run, recipe, parts
-        )  # a finished run is only read
+        # a finished run is only read
+        translator, training = recipes.train_translator(o.run, recipe, parts)
         command = f"transformer-lit train --recipe {o.name} --output-dir {o.run}"
         record = publish(o.name, o.run, parts, training, translator, command)
     for score in record["scores"]:

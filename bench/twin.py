@@ -1,4 +1,4 @@
-"""The book's model with nn.Transformer inside: what the rivals' tables train and time.
+"""The book's model with nn.Transformer inside, and the step of tutorials: what rivals train.
 
 Around PyTorch's stacks stand the book's own embeddings (times the root of d_model, plus sinusoids),
 its masks and its output, tied as the configuration says, so that only the stacks differ.
@@ -6,17 +6,20 @@ nn.Transformer comes with a last LayerNorm in both stacks and with dropout on at
 inside the feed-forward layer; both stay. `twin_of` fills one with the weights of a model of the
 book: the same logits, as `python bench/twin.py` shows and tests/test_bench.py asks."""
 
+import random
 import sys
 import warnings
-from pathlib import Path
+from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
+from common import ROOT
 from torch import Tensor, nn
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from transformer_lit.embeddings import Embedding  # noqa: E402
-from transformer_lit.masks import PAD, causal_mask  # noqa: E402
-from transformer_lit.model import Transformer, TransformerConfig  # noqa: E402
+from transformer_lit.embeddings import Embedding
+from transformer_lit.loss import shift_right
+from transformer_lit.masks import PAD, causal_mask
+from transformer_lit.model import Transformer, TransformerConfig
 
 
 class Twin(nn.Module):
@@ -34,19 +37,14 @@ class Twin(nn.Module):
         self.target = Embedding(vocab, c.d_model, c.dropout)
         with warnings.catch_warnings():  # with norm_first it announces a fast path that it lacks
             warnings.simplefilter("ignore")
+            layers = c.n_encoder_layers, c.n_decoder_layers
             self.core = nn.Transformer(
-                c.d_model,
-                c.n_heads,
-                c.n_encoder_layers,
-                c.n_decoder_layers,
-                c.d_ff,
-                c.dropout,
+                *(c.d_model, c.n_heads, *layers, c.d_ff, c.dropout),
                 batch_first=True,
                 norm_first=c.norm == "pre",
             )
-        self.core.encoder.enable_nested_tensor = self.core.encoder.use_nested_tensor = (
-            False  # it warns
-        )
+        encoder = self.core.encoder
+        encoder.enable_nested_tensor = encoder.use_nested_tensor = False  # it warns
         self.output = nn.Linear(c.d_model, vocab, bias=False)
         nn.init.xavier_uniform_(self.output.weight)
         if c.tied:
@@ -60,13 +58,11 @@ class Twin(nn.Module):
 
     def hidden(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         "What the output layer is given. (B, T, D)"
-        closed = ~causal_mask(target.size(1), target.device)[
-            0, 0
-        ]  # True where a query may NOT look
+        masked = ~causal_mask(target.size(1), target.device)[0, 0]  # True: it may NOT be read
         return self.core.decoder(
             self.target(target),
             memory,
-            tgt_mask=closed,
+            tgt_mask=masked,
             tgt_is_causal=True,
             tgt_key_padding_mask=target == PAD,
             memory_key_padding_mask=source == PAD,
@@ -79,18 +75,18 @@ class Twin(nn.Module):
         return self.decode(target, self.encode(source), source)
 
     def start(self, source: Tensor) -> dict:
-        return {"source": source, "memory": self.encode(source), "said": source[:, :0]}
+        return {"source": source, "memory": self.encode(source), "prefix": source[:, :0]}
 
     def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
-        said = torch.cat([state["said"], tokens[:, None]], 1)  # (B, t)
-        last = self.hidden(said, state["memory"], state["source"])[:, -1]
-        return self.output(last), {**state, "said": said}
+        prefix = torch.cat([state["prefix"], tokens[:, None]], 1)  # (B, t)
+        last = self.hidden(prefix, state["memory"], state["source"])[:, -1]
+        return self.output(last), {**state, "prefix": prefix}
 
 
 def twin_of(model: Transformer) -> Twin:
     """A twin with the weights of `model`; post-norm, the two last LayerNorms are taken out, which
     the paper lacks."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+    sys.path.insert(0, str(ROOT / "tests"))
     from helpers import copy_layer  # needs what the tests need
 
     twin = Twin(model.config)
@@ -99,14 +95,53 @@ def twin_of(model: Transformer) -> Twin:
         for name in ("source", "target"):
             getattr(twin, name).tokens.weight.copy_(getattr(model, name).tokens.weight)
         twin.output.weight.copy_(model.output.weight)
-        for mine, its in ((model.encoder, twin.core.encoder), (model.decoder, twin.core.decoder)):
-            for a, b in zip(mine.layers, its.layers, strict=True):
-                copy_layer(a, b)
+        for ours, theirs in (
+            (model.encoder, twin.core.encoder),
+            (model.decoder, twin.core.decoder),
+        ):
+            for layers in zip(ours.layers, theirs.layers, strict=True):
+                copy_layer(*layers)
             if model.config.norm == "pre":
-                its.norm.load_state_dict(mine.norm.state_dict())
+                theirs.norm.load_state_dict(ours.norm.state_dict())
             else:
-                its.norm = None
+                theirs.norm = None
     return twin.train(model.training)
+
+
+# As tutorials train -------------------------------------------------------------------------------
+
+
+def random_batches(n: int, seed: int, size: int = 64) -> list[list[int]]:
+    order = list(range(n))
+    random.Random(seed).shuffle(order)
+    return [order[i : i + size] for i in range(0, n, size)]
+
+
+def textbook_adam(model: nn.Module, fused: bool | None = None) -> torch.optim.Adam:
+    return torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=fused)
+
+
+def textbook_loss(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    "PyTorch's cross-entropy on all logits."
+    decoder_input, labels = shift_right(target)
+    logits = model(source, decoder_input).float().flatten(0, 1)
+    return F.cross_entropy(logits, labels.flatten(), ignore_index=PAD, label_smoothing=0.1)
+
+
+def textbook_step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batch: tuple[Tensor, Tensor],
+    precision: str,
+    loss: Callable = textbook_loss,
+) -> Tensor:
+    "One update, with no bound on the gradient."
+    optimizer.zero_grad()
+    with torch.autocast(batch[0].device.type, torch.bfloat16, enabled=precision == "bf16"):
+        value = loss(model, *batch)
+    value.backward()
+    optimizer.step()
+    return value.detach()
 
 
 def difference(norm: str, tied: bool = True) -> float:
@@ -118,8 +153,8 @@ def difference(norm: str, tied: bool = True) -> float:
     source, target = torch.randint(4, 40, (3, 7)), torch.randint(4, 40, (3, 6))
     source[1, 5:] = target[2, 3:] = PAD
     with torch.no_grad():
-        away = (model(source, target) - twin_of(model)(source, target))[target != PAD]
-    return away.abs().max().item()
+        gaps = (model(source, target) - twin_of(model)(source, target))[target != PAD]
+    return gaps.abs().max().item()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""The bench scripts at sizes of a second: they run, what they compare is the same, and chapter 21
-finds its fields.
+"""The bench scripts at sizes of a second: they run, what they compare is the same, and pages find
+their fields.
 
 Nothing here measures anything; timings of a trial mean nothing.
 """
 
-import argparse
 import importlib
 import itertools
 import json
@@ -17,8 +16,8 @@ import torch
 BENCH = Path(__file__).parents[1] / "bench"
 sys.path.insert(0, str(BENCH))
 import common
-import multi30k
 import laptop_article
+import multi30k
 from twin import Twin, difference, twin_of
 
 from transformer_lit.corpora.files import shipped
@@ -27,68 +26,48 @@ from transformer_lit.masks import PAD
 from transformer_lit.model import Transformer, TransformerConfig
 
 WHERE = {"command", "commit", "hardware", "torch"}
-FIELDS = {  # record -> its list, and the fields of a row that chapter 21 reads
-    "step": {"precisions": {"forms"}},
-    "loss": {"forms": {"peak", "seconds"}},
-    "decoding": {"rows": {"name", "case", "batch", "beam", "length", "ratio", "same", "sentences"}},
-    "to_loss": {
-        "steps": {"name", "steps", "ratio", "hardware"},
-        "rows": {
-            "name",
-            "epochs",
-            "planned_epochs",
-            "hardware",
-            "best",
-            "cpu_seconds",
-            "goal_epoch",
-            "goal_cpu_seconds",
-        },
-    },
-    "multi30k": {
-        "runs": {
-            "language",
-            "way",
-            "seed",
-            "steps",
-            "tokens",
-            "epochs",
-            "valid_loss",
-            "bleu",
-            "low",
-            "high",
-            "signature",
-            "set",
-            "lines",
-            "samples",
-            "recipe",
-            "parameters",
-            "cpu_seconds",
-        }
-    },
+FIELDS = {  # record -> its list, and the fields of a row that pages read
+    "step": ("precisions", "ceiling operations tokens forms"),
+    "loss": ("forms", "peak seconds"),
+    "decoding": ("rows", "name case batch beam length ratio same sentences seconds"),
+    "to_loss": (
+        "rows",
+        "name epochs planned_epochs hardware best cpu_seconds goal_epoch goal_cpu_seconds",
+    ),
+    "multi30k": (
+        "runs",
+        "language way seed steps tokens epochs valid_loss bleu low high signature set lines samples"
+        " recipe parameters cpu_seconds",
+    ),
+    "stopping": ("rows", "alpha patient bleu length rows"),
+    "export": ("rows", "translator quantization megabytes largest_gap same_greedy same_beam"),
+}
+TRIALS = {
+    "step": "--rounds 1",
+    "loss": "",
+    "decoding": "--rounds 1 --only 'batch 8, greedy'",
+    "gpu": "--steps 4",
 }
 
 
-def ran(monkeypatch, script: str, *words) -> None:
-    "The script's main, as if typed."
+def ran(monkeypatch, script: str, *words, out: Path) -> dict:
+    "The record of the script's main, as if typed."
     monkeypatch.setattr(sys, "argv", [str(BENCH / f"{script}.py"), *map(str, words)])
     importlib.import_module(script).main()
+    return json.loads(out.read_text("utf-8"))
 
 
-def complete(name: str, file: Path) -> dict:
-    "The record, with all that the chapter reads."
-    record = json.loads(file.read_text("utf-8"))
-    must = (
-        WHERE - {"commit"} if name == "step" else WHERE
-    )  # step.py also runs from a copy, where there is no git
-    assert must <= set(record), f"{file} does not say {must - set(record)}"
-    for precision in record.get("precisions", {}).values():
-        for form in precision["forms"].values():
-            assert {"tokens_per_second", "times_ours", "share_of_ceiling", "breakdown"} <= set(form)
-    for part, fields in FIELDS[name].items():
-        assert record[part], f"{file} has no {part}"
-        for row in record[part].values() if isinstance(record[part], dict) else record[part]:
-            assert fields <= set(row), f"{file}: {part} lack {fields - set(row)}"
-    return record
+def complete(name: str, record: dict) -> None:
+    "It has all that pages read."
+    must = WHERE - ({"commit"} if name == "step" else set())  # it ran from a copy without git
+    assert must <= set(record), f"{name} does not say {must - set(record)}"
+    part, fields = FIELDS[name]
+    rows = record[part].values() if isinstance(record[part], dict) else record[part]
+    assert rows, f"{name} has no {part}"
+    for row in rows:
+        assert set(fields.split()) <= set(row), f"{name}: {set(fields.split()) - set(row)}"
+        for form in row.get("forms", {}).values():
+            assert {"tokens_per_second", "times_ours", "share_of_ceiling"} <= set(form)
 
 
 # The twin -----------------------------------------------------------------------------------------
@@ -100,23 +79,17 @@ def test_the_twin_is_the_same_model(norm, tied):
     assert difference(norm, tied) < 1e-12, "nn.Transformer with our weights says something else"
 
 
-@pytest.fixture
-def pair():
-    "A small model and its twin."
+def test_the_twin_decodes_as_we_do():
     torch.manual_seed(3)
     model = Transformer(TransformerConfig(30, None, 16, 2, 32, 1, 2, norm="pre")).eval()
     torch.nn.init.normal_(model.target.tokens.weight)
-    return model, twin_of(model)
-
-
-def test_the_twin_decodes_as_we_do(pair):
     source = torch.randint(4, 30, (5, 6))
     source[1, 4:] = PAD
     for decode in (
         lambda m: greedy_decode(m, source, 9),
         lambda m: beam_search(m, source, 3, 0.6, 9),
     ):
-        assert decode(pair[0]) == decode(pair[1])
+        assert decode(model) == decode(twin_of(model))
 
 
 def test_the_twin_trains_with_dropout_and_ties():
@@ -128,15 +101,28 @@ def test_the_twin_trains_with_dropout_and_ties():
     assert torch.equal(model(source, source), model(source, source))
 
 
-# Rates --------------------------------------------------------------------------------------------
+# Trials -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRIALS)
+def test_a_trial(monkeypatch, tmp_path, name):
+    out = tmp_path / f"{name}.json"
+    words = [*common.shlex.split(TRIALS[name]), "--out", out]
+    if name == "gpu":
+        words += ["--home", tmp_path / "home", "--store", tmp_path / "store"]
+        monkeypatch.delenv("TRANSFORMER_LIT_DATA", raising=False)
+    record = ran(monkeypatch, name, *words, out=out)
+    if name == "gpu":
+        assert {"correct", "waits", "kernels", "step", "decoding"} <= set(record)
+        assert record["training"]["step"] == 4 and record["training"]["finished"]
+    else:
+        complete(name, record)
 
 
 def test_rates_begin_and_end_at_zero():
     for used, value in ((0.0, 0.0), (0.05, 1.0), (0.525, 0.5), (1.0, 0.0), (1.1, 0.0)):
         assert multi30k.rate_at(used, 1.0, 0.05) == pytest.approx(value)
-
-
-# Trials -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -146,201 +132,56 @@ def test_multi30k(monkeypatch, tmp_path):
     ticks = itertools.count()
     monkeypatch.setattr(common.time, "process_time", lambda: next(ticks) / 100)
     out = tmp_path / "multi30k.json"
-    trial = "--trial", "--budget", "0.3", "--lines", "8", "--out", out
-    ran(monkeypatch, "multi30k", *trial)
-    record = complete("multi30k", out)
+    trial = "--trial", "--budget", "0.3", "--out", out
+    record = ran(monkeypatch, "multi30k", *trial, out=out)
+    complete("multi30k", record)
     ours, textbook = record["runs"]
-    assert record["corpus"] == "pocket" and ours["set"] == "pocket-test"
-    assert (ours["way"], textbook["way"]) == ("ours", "textbook")
-    assert (
-        textbook["parameters"] - ours["parameters"] == 0
-    )  # both stacks end in a LayerNorm, in both
+    assert record["corpus"] == "pocket" and (ours["way"], textbook["way"]) == ("ours", "textbook")
+    assert textbook["parameters"] == ours["parameters"], "both stacks end in a LayerNorm, in both"
     for run in record["runs"]:
         assert 0.28 < run["cpu_seconds"] < 0.3 + 1e-9, "the budget is used, and not more than it"
         assert 20 < run["steps"] < 30, "a step, or the batches of an epoch, take 0.01 seconds here"
-    before = out.read_text()
-    ran(monkeypatch, "multi30k", *trial)
-    assert out.read_text() == before, "what is done is not done again"
+    assert ran(monkeypatch, "multi30k", *trial, out=out) == record, "what is done is done"
     with pytest.raises(ValueError, match="budget 0.3 and not 5"):
-        ran(monkeypatch, "multi30k", "--trial", "--budget", "5", "--out", out)
+        ran(monkeypatch, "multi30k", "--trial", "--budget", "5", "--out", out, out=out)
 
 
 @pytest.mark.slow
-def test_laptop_article(monkeypatch, tmp_path):
-    homes = {name: tmp_path / f"{name}-by-sentence" for name in laptop_article.RECIPES}
-    for name, home in homes.items():
-        ran(monkeypatch, "laptop_article", name, "--trial", "--epochs", "2", "--out", home)
-        record = json.loads((home / "run.json").read_text("utf-8"))
-        assert WHERE <= set(record) and record["epoch"] == 2
-        assert record["planned_epochs"] == laptop_article.RECIPES[name]["epochs"]
-        assert record["data"]["name"] == "pocket" and record["data"]["leak"] == 0.0
-        assert "commit" not in (home / "log.jsonl").read_text("utf-8"), "it stands in run.json"
-    ran(monkeypatch, "laptop_article", "time", "--trial", "--out", tmp_path / "to_loss.json")
-    record = complete("to_loss", tmp_path / "to_loss.json")
-    assert {row["name"] for row in record["rows"]} == set(homes)
-    assert [row["name"] for row in record["steps"]][:2] == ["laptop", "twin, fp32"]
-    there = [
-        {**row, "hardware": "another"} for row in record["steps"]
-    ]  # as if recorded on another machine
-    (tmp_path / "to_loss.json").write_text(json.dumps({**record, "steps": there}), "utf-8")
-    ran(monkeypatch, "laptop_article", "time", "--trial", "--out", tmp_path / "to_loss.json")
-    record = complete("to_loss", tmp_path / "to_loss.json")
-    assert record["steps"][: len(there)] == there and len(record["steps"]) == 2 * len(there)
+@pytest.mark.parametrize("name", laptop_article.RECIPES)
+def test_the_laptop_article_goes_on(monkeypatch, tmp_path, name):
+    def run(folder, epochs):
+        options = "--trial", "--epochs", epochs, "--out", tmp_path / folder
+        out = tmp_path / folder / "run.json"
+        return ran(monkeypatch, "laptop_article", name, *options, out=out)
+
+    whole, _, parts = run("whole", 2), run("parts", 1), run("parts", 2)
+    assert WHERE <= set(whole) and whole["epoch"] == 2 and whole["data"]["leak"] == 0.0
+    assert whole["planned_epochs"] == laptop_article.RECIPES[name]["epochs"]
+    assert [row["seen"] for row in whole["groups"]] == [None, None], "split by sentence"
+    assert whole["scores"] == parts["scores"] and whole["groups"] == parts["groups"]
 
 
-@pytest.mark.slow
-def test_laptop_article_goes_on(monkeypatch, tmp_path):
-    ran(
-        monkeypatch,
-        "laptop_article",
-        "twin",
-        "--trial",
-        "--epochs",
-        "2",
-        "--out",
-        tmp_path / "whole",
-    )
-    for epochs in (1, 2):
-        ran(
-            monkeypatch,
-            "laptop_article",
-            "twin",
-            "--trial",
-            "--epochs",
-            epochs,
-            "--out",
-            tmp_path / "parts",
-        )
-    whole, parts = (
-        [
-            json.loads(line)
-            for line in (tmp_path / name / "log.jsonl").read_text("utf-8").splitlines()
-        ]
-        for name in ("whole", "parts")
-    )
-    for one, other in zip(whole, parts, strict=True):
-        assert {k for k in one if one[k] != other[k]} <= {"cpu_seconds", "seconds"}
-    ran(
-        monkeypatch,
-        "laptop_article",
-        "twin",
-        "--trial",
-        "--out",
-        tmp_path / "groups",
-        "--groups",
-        tmp_path / "whole/checkpoint.pt",
-    )
-    [row] = json.loads((tmp_path / "groups/groups.json").read_text("utf-8"))
-    assert (
-        row["epoch"] == 2 and row["seen"] is None and row["unseen"] > 0
-    ), "split by sentence, nothing is seen"
+# Records ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_decoding(monkeypatch, tmp_path):
-    out = tmp_path / "decoding.json"
-    ran(monkeypatch, "decoding", "--rounds", "1", "--only", "batch 8, greedy", "--out", out)
-    record = complete("decoding", out)
-    assert record["rows"][0]["ratio"] == 1.0
-
-
-@pytest.mark.slow
-def test_step(monkeypatch, tmp_path):
-    ran(monkeypatch, "step", "--rounds", "1", "--steps", "1", "--out", tmp_path / "step.json")
-    record = complete("step", tmp_path / "step.json")
-    assert record["commit"], "where it was made"
-    assert all(
-        set(found["forms"]) == {"ours", "torch", "textbook"}
-        for found in record["precisions"].values()
-    )
-
-
-@pytest.mark.slow
-def test_loss(monkeypatch, tmp_path):
-    ran(
-        monkeypatch,
-        "loss",
-        "--tokens",
-        "200",
-        "--vocab",
-        "500",
-        "--d-model",
-        "16",
-        "--out",
-        tmp_path / "loss.json",
-    )
-    record = complete("loss", tmp_path / "loss.json")
-    assert {"whole, fp32", "blocks, fp32"} <= set(record["forms"]) and record["vocab"] == 500
-
-
-# Switches and profiles of the step ----------------------------------------------------------------
-
-
-def test_a_marked_range_is_not_counted_once_more():
-    from types import SimpleNamespace as Event
-    import step
-
-    events = [
-        Event(
-            key="adam kernel",
-            device_type="DeviceType.CUDA",
-            is_user_annotation=False,
-            self_device_time_total=5.0,
-        ),
-        Event(
-            key="Optimizer.step#Adam.step",
-            device_type="DeviceType.CUDA",
-            is_user_annotation=True,
-            self_device_time_total=5.0,
-        ),
-        Event(key="gemm", device_type="DeviceType.CUDA", self_device_time_total=7.0),
-        Event(
-            key="aten::mm",
-            device_type="DeviceType.CPU",
-            is_user_annotation=False,
-            self_device_time_total=7.0,
-        ),
-    ]
-    found = step.by_kind(events, True)
-    assert (
-        found["optimiser"] == 5.0 and sum(found.values()) == 12.0
-    ), "the optimiser's kernels are counted twice"
+def test_the_times_to_a_loss_are_read_from_the_recorded_runs():
+    record = json.loads(shipped("results/bench/to_loss.json").read_text("utf-8"))
+    assert laptop_article.to_loss() == {name: record[name] for name in ("goal", "rows")}
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_what_was_recorded_can_be_read(name):
-    file = shipped(f"results/bench/{name}.json")
-    assert file.exists(), f"the record of {name} comes with the book and is missing"
-    record = complete(name, file)
+    record = json.loads(shipped(f"results/bench/{name}.json").read_text("utf-8"))
+    complete(name, record)
     assert record.get("corpus") != "pocket", "a trial is no record"
 
 
-# The command --------------------------------------------------------------------------------------
-
-
-def test_the_command_of_a_record_makes_it_again(monkeypatch):
-    parser = argparse.ArgumentParser()
-    parser.add_argument("what")
-    for option, how in {
-        "--out": dict(type=Path),
-        "--steps": dict(type=int, default=5),
-        "--seeds": dict(type=int, nargs="+"),
-        "--trial": dict(action="store_true"),
-    }.items():
-        parser.add_argument(option, **how)
-    out = common.BENCH / "x.json"
-
-    def typed(*words, **instead):
-        monkeypatch.setattr(sys, "argv", [str(BENCH / "step.py"), *map(str, words)])
-        return common.command(parser, "what", **instead)
-
-    whole = typed("depth", "--steps", 7, "--seeds", 1, 2, "--trial", "--out", out)
-    assert (
-        whole
-        == "python bench/step.py depth --out book/results/bench/x.json --steps 7 --seeds 1 2"
-        " --trial"
-    )
-    assert (
-        typed("depth", "--steps", 5) == "python bench/step.py depth"
-    ), "what is the default anyway needn't be typed"
-    assert typed("depth", "--out", out, out=None) == "python bench/step.py depth"
+def test_a_record_says_what_was_typed_and_goes_on_with_the_same_settings(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", [str(BENCH / "step.py"), "depth", "--steps", "7", "a b"])
+    record = common.Record(tmp_path / "new/x.json", steps=7)
+    assert record["command"] == "python bench/step.py depth --steps 7 'a b'"
+    record.resume().append({"loss": 1.0})
+    record.write()
+    assert common.Record(record.path, steps=7).resume() == [{"loss": 1.0}]
+    with pytest.raises(ValueError, match="steps 7 and not 8"):
+        common.Record(record.path, steps=8).resume()

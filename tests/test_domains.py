@@ -89,7 +89,7 @@ def test_what_is_reported_of_a_test(tmp_path):
     assert domains.answered(translator, other, tmp_path / "deep/a.json", 2) == domains.answered(
         translator, other, tmp_path / "b.json"
     ), "other sentences"
-    best = domains.told(translator, (english, references), [refs[0] for refs in references], sure)
+    best = domains.report(translator, (english, references), [refs[0] for refs in references], sure)
     assert (
         best["bleu"]["value"] == pytest.approx(100)
         and best["chrf"]["value"] == pytest.approx(100)
@@ -100,7 +100,7 @@ def test_what_is_reported_of_a_test(tmp_path):
         and 0 <= best["untouched"] <= 1
         and "first" not in best
     )
-    two = domains.told(
+    two = domains.report(
         translator,
         (english, [["Autre chose encore ici.", *refs] for refs in references]),
         [refs[0] for refs in references],
@@ -109,7 +109,7 @@ def test_what_is_reported_of_a_test(tmp_path):
     assert (
         two["bleu"]["value"] == pytest.approx(100) and two["first"]["bleu"]["value"] < 5
     ), "the first reference alone is scored, too"
-    worst = domains.told(translator, (english, references), ["Je", "Je vois " * 8, "Je"], sure)
+    worst = domains.report(translator, (english, references), ["Je", "Je vois " * 8, "Je"], sure)
     assert (worst["short"], worst["long"], worst["repeats"]) == (
         pytest.approx(2 / 3),
         pytest.approx(1 / 3),
@@ -126,7 +126,7 @@ def test_untouched_pieces_are_counted():
 
 def test_an_expectation_is_judged():
     worth = Calibration((-3.0, -1.0), (20.0, 80.0))
-    found = on_confidence.tried(worth, [-3.0, -2.0, -1.0], [20.0, 50.0, 80.0])
+    found = on_confidence.agreement(worth, [-3.0, -2.0, -1.0], [20.0, 50.0, 80.0])
     assert (
         found["rank_correlation"] == pytest.approx(1)
         and found["distance"] == pytest.approx(0)
@@ -137,4 +137,3 @@ def test_an_expectation_is_judged():
         (50, 50, 1),
         (80, 80, 1),
     ]
-    assert on_confidence.rank_correlation([1, 2, 3], [9, 5, 1]) == pytest.approx(-1)

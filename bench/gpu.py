@@ -1,0 +1,181 @@
+"""The first nine minutes on a GPU: what is right there, how fast it is, and a training.
+
+    python bench/gpu.py                              nine minutes; the same command goes on with the
+                                                     training
+    python bench/gpu.py --steps 4 --out FILE         on a CPU: tiny sizes, whose times mean nothing
+
+correct    the gradient of the book's model beside float64 on the processor, in fp32 and bf16, with
+           attention as chapter 2 has it and by PyTorch's kernel
+waits      lines at which a step of training waited for the GPU (torch.cuda.set_sync_debug_mode)
+kernels    attention forward and backward by each of PyTorch's kernels, with each mask: milliseconds
+           and the error beside float64, or why a kernel refuses
+step       bench/step.py: ours beside nn.Transformer, both compiled
+decoding   the translator that comes with the book, greedy and a beam of four: sentences a second,
+           and how many answers are those of the processor
+training   `general-en-fr` until the time is up, resumable, in runs/gpu: --store is its token store,
+           made here from $TRANSFORMER_LIT_DATA or brought along; without either the pocket corpus
+
+The record, book/results/bench/gpu.json, is written after each part."""
+
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from common import BENCH, Record, options
+from step import DEVICE, GPU, our_step, race, random_batch, seconds
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from transformer_lit.corpora.download import find_cached
+from transformer_lit.corpora.files import shipped, write_text
+from transformer_lit.data import load
+from transformer_lit.masks import causal_mask
+from transformer_lit.model import Transformer, TransformerConfig
+from transformer_lit.multi_head import MultiHeadAttention
+from transformer_lit.recipes.large import build_experiment, run_experiment
+from transformer_lit.runtime.devices import decoding_precision
+from transformer_lit.training import TrainingConfig, backward
+from transformer_lit.translation import Translator, answers, readable
+
+SMALL = TransformerConfig(200, None, 64, 2, 128, 2, 2, dropout=0.0)
+KERNELS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
+TINY = dict(d_model=16, d_ff=32, size=300, max_tokens=256, warmup=10, lines=4, precision="fp32")
+
+
+def gradient(device: torch.device, dtype: torch.dtype, precision: str, fused: bool) -> Tensor:
+    "Of a small model on one batch, all of it, in float64 on the processor."
+    torch.manual_seed(0)
+    model = Transformer(SMALL).to(device, dtype)
+    for part in model.modules():
+        if isinstance(part, MultiHeadAttention):
+            part.fused = fused
+    batch = (side.to(device) for side in random_batch(512, 16, 200))
+    backward(model, *batch, TrainingConfig(precision=precision))
+    return torch.cat([w.grad.flatten() for w in model.parameters()]).double().cpu()
+
+
+def gradient_errors() -> dict[str, float]:
+    exact = gradient(torch.device("cpu"), torch.float64, "fp32", fused=False)
+
+    def error(precision: str, fused: bool) -> float:
+        gap = gradient(DEVICE, torch.float32, precision, fused) - exact
+        return (gap.norm() / exact.norm()).item()
+
+    forms = {"explicit": False, "kernel": True}
+    return {f"{p}, {form}": error(p, fused) for p in PRECISIONS for form, fused in forms.items()}
+
+
+def waits() -> list[str]:
+    "Where a step waits for the GPU, once it is compiled; on a CPU nowhere."
+    step = our_step(SMALL, "bf16", random_batch(512, 16, 200))
+    step()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if GPU:
+            torch.cuda.set_sync_debug_mode("warn")
+        step()
+        if GPU:
+            torch.cuda.set_sync_debug_mode("default")
+    return [f"{w.filename}:{w.lineno}" for w in caught if "synchroniz" in str(w.message)]
+
+
+def kernels() -> Iterator[dict]:
+    "Each kernel with each mask at each width."
+    torch.manual_seed(0)
+    for width in (32, 64, 128) if GPU else (8,):
+        shape = (25_000 if GPU else 64) // width, 8, width, 64
+        query = torch.randn(shape, device=DEVICE, dtype=torch.bfloat16, requires_grad=True)
+        lengths = torch.randint(width // 2, width + 1, (len(query), 1, 1, 1), device=DEVICE)
+        padding = torch.arange(width, device=DEVICE) < lengths
+        masks = {
+            "none": {},
+            "padding": {"attn_mask": padding},
+            "causal": {"is_causal": True},
+            "both": {"attn_mask": padding & causal_mask(width, DEVICE)},
+        }
+        few = query[:4].detach().double()
+        for mask, how in masks.items():
+            some = {key: value[:4] if key == "attn_mask" else value for key, value in how.items()}
+            exact = F.scaled_dot_product_attention(few, few, few, **some)
+            for kernel in KERNELS:
+
+                def attend() -> Tensor:
+                    with sdpa_kernel([getattr(SDPBackend, kernel)]):
+                        x = F.scaled_dot_product_attention(query, query, query, **how)
+                    x.sum().backward()
+                    return x
+
+                row = {"width": width, "mask": mask, "kernel": kernel}
+                try:
+                    error = (attend()[:4] - exact).abs().max().item()
+                    yield row | {"error": error, "ms": 1000 * min(seconds(attend) for _ in "123")}
+                except RuntimeError as refusal:
+                    yield row | {"refused": str(refusal).split("\n")[0]}
+
+
+def decoding() -> Iterator[dict]:
+    "Greedy and a beam of four."
+    translator = Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr"))
+    model, lines = translator.model, shipped("data/try_it.tsv").read_text("utf-8").splitlines()
+    ids = [translator.source.encode(readable(line.split("\t")[0])) for line in lines]
+    for beam in (1, 4):
+        expected = answers(model.cpu(), ids, beam, 64)
+        model.to(DEVICE)
+        for precision in dict.fromkeys(("fp32", decoding_precision(DEVICE))):
+            same = sum(map(list.__eq__, answers(model, ids, beam, 64, precision), expected))
+            many = ids * (25 if GPU else 1)
+            spent = seconds(lambda: answers(model, many, beam, 256, precision))
+            row = {"beam": beam, "precision": precision, "same": same, "sentences": len(ids)}
+            yield row | {"sentences_per_second": len(many) / spent}
+
+
+def train(home: Path, store: Path, steps: int, deadline: float) -> dict:
+    "Until the deadline or the last step; the last line of the log."
+    corpus = "general-en-fr"
+    if not (store / "manifest.json").exists() and find_cached("general/en-fr") is None:
+        corpus, store = str(home / "pocket-fr"), home / "store"
+        for part, pairs in load("pocket").items():
+            some = pairs[: 2000 if part == "train" else 20]
+            text = "".join(f"{english}\t{french}\n" for english, french in some)
+            write_text(Path(corpus) / f"{part}.tsv", text)
+    size = "base" if GPU else "tiny"
+    settings = {"steps": steps, "look_every": max(1, steps // 10)} | ({} if GPU else TINY)
+    experiment = build_experiment(corpus, "modern", size, settings)
+    folder = home / Path(corpus).name
+    command = "python bench/gpu.py"
+    result = run_experiment(experiment, folder, store, 16 if GPU else 1, deadline, command)
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
+    evaluations = [entry for entry in log if entry["kind"] == "look"]
+    found = {"corpus": corpus, "evaluations": evaluations, "finished": result is not None}
+    return found | (log[-1] if log else {})
+
+
+def main():
+    o = options(
+        __doc__,
+        minutes=9.0,
+        steps=20_000,
+        home=Path("runs/gpu"),
+        store=Path("runs/store-general-en-fr"),
+        out=BENCH / "gpu.json",
+    )
+    deadline = time.monotonic() + 60 * o.minutes
+    record = Record(o.out)
+    record.write(correct=gradient_errors())
+    record.write(waits=waits())
+    record.write(kernels=list(kernels()))
+    size, precision = ("full", "bf16") if GPU else ("tiny", "fp32")
+    race(size, precision, ["ours", "torch"], 2, lambda rows: record.write(step=rows))
+    record.write(decoding=list(decoding()))
+    print(json.dumps(record, indent=1), flush=True)  # what a training that is cut can't take away
+    record.write(training=train(o.home, o.store, o.steps, deadline))
+    print(record["training"])
+
+
+if __name__ == "__main__":
+    main()
