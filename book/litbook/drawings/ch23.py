@@ -1,10 +1,6 @@
 """Chapter 23: one summary, or a look for each word."""
 
-from collections.abc import Sequence
-
 from litbook import figures
-from litbook import results as recorded
-from litbook.drawings.ch22 import titled
 
 
 def two_readers() -> figures.Picture:
@@ -39,46 +35,4 @@ def two_readers() -> figures.Picture:
         " looks at all three, most at tired.",
         "Above, one summary is all that the decoder gets; below, each word takes a look of its"
         " own.",
-    )
-
-
-def losses_by_budget(names: Sequence[str]) -> figures.Picture:
-    """Recorded test losses on Tatoeba against the budget, each a run of its own, beside the
-    trigram's. Mean, lowest and highest of the seeds."""
-    lines = {}
-    for name in names:
-        runs = recorded.by_budget(name)
-        lines[name] = recorded.band(
-            [budget / 1e6 for budget in runs], [some.test_loss for some in runs.values()]
-        )
-    lines = titled(lines)
-    text = "; ".join(
-        f"{name} {', '.join(f'{loss:.2f} at {budget:g}M' for budget, loss in zip(*line[:2]))}"
-        for name, line in lines.items()
-    )
-    longest = max(line[0][-1] for line in lines.values())
-    ended = "".join(
-        f" {name} was run up to {line[0][-1]:g}M."
-        for name, line in lines.items()
-        if line[0][-1] < longest
-    )
-    counts = recorded.load_runs("tatoeba")
-    counts = recorded.read(counts[counts.kind == "ngrams"].sort_values("budget"))
-    trigram = [test["trigram"] for test in counts.test]
-    told = ", ".join(f"{name} {loss:.2f}" for name, loss in recorded.ngrams().items())
-    return recorded.with_commands(
-        figures.curves(
-            lines | {"trigram": ((counts.budget / 1e6).tolist(), trigram)},
-            logx=True,
-            xlabel="millions of target tokens",
-            ylabel="loss on the test, nats per token",
-            styles={**dict.fromkeys(lines, "o-"), "trigram": "--"},
-            colors={"trigram": figures.GREY},
-            alt=f"Loss on the test against the budget: {text}.",
-            caption=(
-                "Tatoeba; each point is the end of runs of its own, and the bands hold all"
-                f" seeds.{ended} N-grams see the French alone; on the full budget's batches:"
-                f" {told}."
-            ),
-        )
     )

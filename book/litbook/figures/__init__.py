@@ -5,7 +5,7 @@ can't see it."""
 from .diagram import architecture
 from .drawing import Drawing, attention_lines, side_by_side
 from .heat_maps import heatmap, heatmaps
-from .plots import bars, curve_panels, curves, heights, spread
+from .plots import bars, curve_panels, curves, heights, named_rows, spread
 from .style import (
     BRIDGE,
     COLUMN,
