@@ -2,15 +2,13 @@
 opened() as browser`."""
 
 import shutil
+import sys
 from contextlib import contextmanager
 
 
 def program() -> str | None:
-    return (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
+    names = "chromium", "chromium-browser", "google-chrome"
+    return next(filter(None, map(shutil.which, names)), None)
 
 
 @contextmanager
@@ -18,16 +16,13 @@ def opened():
     "A browser of Playwright's that asks nobody on its own."
     from playwright.sync_api import sync_playwright
 
+    if program() is None:
+        sys.exit("no Chromium here: install Debian's package chromium")
     with sync_playwright() as play:
         browser = play.chromium.launch(
             executable_path=program(),
-            args=[
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--disable-sync",
-            ],
+            args="""--no-sandbox --disable-gpu --disable-background-networking
+                --disable-component-update --disable-sync""".split(),
         )
         yield browser
         browser.close()

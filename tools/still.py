@@ -4,7 +4,9 @@ offline, formulas finished, live views as pictures.
 `taken(site, toc, "paper")` keeps formulas as drawings; "reader" makes them MathML and every page
 well-formed XML. tools/pdf.py and tools/epub.py use it."""
 
+import html
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +27,7 @@ class Page:
     name: str  # as in the table of contents: "03_masks"
     key: str  # "c03_masks"; may begin an id
     part: str  # the part's caption, or nothing
-    opens_part: bool
+    outer: bool  # stands beside the parts, or opens one
     title: str
     html: str
     sentence: str  # of the first page, for the cover
@@ -33,24 +35,23 @@ class Page:
     exports: list[dict]  # name, module, id
     answers: list[dict]  # title, of, html: hints and solutions, out of their places
 
-
-def key_of(name: str) -> str:
-    return re.sub(r"^(?=\d)", "c", name)
+    @property
+    def sections(self) -> list[dict]:
+        "What the contents list of a chapter."
+        return [h for h in self.heads if h["level"] == 2 and re.match(r"\d", self.title)]
 
 
 def listed(toc: Path) -> list[tuple[str, str]]:
     "Each page with its part, in reading order."
-    contents = yaml.safe_load(toc.read_text(encoding="utf-8"))
-    return [(contents["root"], "")] + [
-        (chapter["file"], part["caption"])
-        for part in contents.get("parts", [])
-        for chapter in part["chapters"]
-    ]
+    contents = yaml.safe_load(toc.read_text("utf-8"))
+    parts = contents["parts"]
+    pages = [(page["file"], part["caption"]) for part in parts for page in part["chapters"]]
+    return [(contents["root"], ""), *pages]
 
 
 def lives(file: Path) -> bool:
     "May the page have a live view? A tab with fine dots is slow."
-    article = file.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
+    article = file.read_text("utf-8").partition("<article")[2].partition("</article>")[0]
     return bool(
         re.search(r"<(button|input|select|textarea|canvas)|tl-(explore|first|live)", article)
     )
@@ -58,63 +59,62 @@ def lives(file: Path) -> bool:
 
 def pictures_of(tab, key: str, folder: Path) -> list[str]:
     "Photographs the page's live views; their addresses, as seen from beside `folder`."
-    made = []
-    for number in range(tab.evaluate("unfolded()")):
-        made.append(f"{folder.name}/{key}-{number}.png")
-        tab.locator(f"[data-picture='{number}']").screenshot(
-            path=folder / f"{key}-{number}.png", animations="disabled"
-        )
-    return made
+    names = [f"{key}-{number}.png" for number in range(tab.evaluate("unfolded()"))]
+    for number, name in enumerate(names):
+        view = tab.locator(f"[data-picture='{number}']")
+        view.screenshot(path=folder / name, animations="disabled")
+    return [f"{folder.name}/{name}" for name in names]
 
 
 def taken(site: Path, toc: Path, edition: str, folder: Path) -> list[Page]:
     "Every page of the table of contents; pictures go to `folder`/pictures."
-    pictures = folder / "pictures"
-    pictures.mkdir(parents=True, exist_ok=True)
-    names = listed(toc)
-    missing = [name for name, _ in names if not (site / f"{name}.html").exists()]
-    if missing:
-        raise SystemExit(f"not built yet: {', '.join(missing)}; run make book")
-    keys = {name: key_of(Path(name).name) for name, _ in names}
-    pages, seen = [], set()
+    (folder / "pictures").mkdir(parents=True, exist_ok=True)
+    files = {name: site / f"{name}.html" for name, _ in listed(toc)}
+    keys = {name: re.sub(r"^(?=\d)", "c", Path(name).name) for name in files}
+    pages = []
     with chromium.opened() as browser:
-        for name, part in names:
+        for name, part in listed(toc):
             tab = browser.new_page(
                 viewport={"width": 1280, "height": 1000},
-                device_scale_factor=FINER if lives(site / f"{name}.html") else 1,
+                device_scale_factor=FINER if lives(files[name]) else 1,
                 color_scheme="light",
                 reduced_motion="reduce",
                 offline=True,
             )
-            tab.add_init_script(
-                "try { localStorage.setItem('mode', 'light'); localStorage.setItem('theme',"
-                " 'light') } catch (e) {}"
-            )
-            tab.goto((site / f"{name}.html").as_uri())
+            tab.goto(files[name].as_uri())
             tab.evaluate("document.documentElement.dataset.theme = 'light'")
             tab.add_script_tag(content=SCRIPT)
             tab.evaluate("ready()")
-            key = keys[name]
-            shots = pictures_of(tab, key, pictures)
-            opens = bool(part) and part not in seen and Path(name).name.startswith("part_")
-            seen.add(part)
-            outer = not part or opens or part == FIRST
-            found = tab.evaluate(
-                "still",
-                {
-                    "key": key,
-                    "mathml": edition == "reader",
-                    "shift": 0 if outer or edition == "reader" else 1,
-                    "pictures": shots,
-                    "pages": {
-                        (site / f"{n}.html").as_uri().removeprefix("file://"): k
-                        for n, k in keys.items()
-                    },
-                },
-            )
-            pages.append(Page(Path(name).name, key, part, opens, **found))
+            outer = part in ("", FIRST) or Path(name).name.startswith("part_")
+            wish = {
+                "key": keys[name],
+                "mathml": edition == "reader",
+                "shift": int(edition == "paper" and not outer),
+                "pictures": pictures_of(tab, keys[name], folder / "pictures"),
+                "pages": {str(file): keys[name] for name, file in files.items()},
+            }
+            found = tab.evaluate("still", wish)
+            pages.append(Page(Path(name).name, keys[name], part, outer, **found))
             tab.close()
     return pages
+
+
+def answers(pages: list[Page], head: Callable[[Page, dict], str]) -> str:
+    "Hints and solutions of all exercises, chapter by chapter, each under its `head`."
+    made = []
+    for page in pages:
+        if page.answers:
+            made.append(f'<h2 class="tl-h2">{html.escape(page.title)}</h2>')
+        for answer in page.answers:
+            section, _, inner = answer["html"].partition(">")
+            made.append(f'{section}><h3 class="tl-h3">{head(page, answer)}</h3>{inner}')
+    return "".join(made)
+
+
+def names(pages: list[Page]) -> list[tuple[str, str, str, str]]:
+    "Every name that a chapter exports, its module, and the page and the place where it stands."
+    found = [(e["name"], Path(e["module"]).stem, p.key, e["id"]) for p in pages for e in p.exports]
+    return sorted(found, key=lambda name: (name[0].lower(), name))
 
 
 def ids_in(text: str) -> set[str]:
