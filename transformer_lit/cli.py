@@ -433,14 +433,15 @@ def exit_status(run: Callable[[], int]) -> int:
         return INTERRUPTED
     except ModuleNotFoundError as error:
         message = f"{error.name} is missing: pip install {error.name}"
-    except (OSError, ValueError, MemoryError) as error:
-        message = str(error) or "out of memory"
+    except (OSError, ValueError, MemoryError, EOFError, RecursionError) as error:
+        message = re.sub(r"\[Errno \d+\] ", "", str(error)) or "out of memory"
         if isinstance(error, OSError) and error.filename is not None:
             message = f"{error.filename}: {str(error.strerror).lower()}"
-    except RuntimeError as error:
-        if "out of memory" not in str(error):
+    except Exception as error:
+        spoilt = type(error) is Exception or type(error).__name__ == "SafetensorError"  # of a file
+        if not spoilt and "out of memory" not in str(error):
             raise
-        message = "out of memory; on a GPU, try --device cpu"
+        message = str(error) if spoilt else "out of memory; on a GPU, try --device cpu"
     print(f"transformer-lit: {' '.join(message.split())}", file=sys.stderr)
     return MISTAKE
 

@@ -138,7 +138,7 @@ def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
         path = folder / "tokenizer.json"
         tokens = (
             Subwords.load(path)
-            if path.exists()
+            if path.exists() or not pairs
             else Subwords.build((side for pair in pairs for side in pair), recipe.size)
         )
         translator = create_joint(tokens, recipe.language, **recipe.model)
