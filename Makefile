@@ -8,6 +8,7 @@ THREADS ?= 1
 SEEDS ?= 10
 export PYTHONDONTWRITEBYTECODE = 1
 export OMP_NUM_THREADS = $(THREADS)
+export PYDEVD_DISABLE_FILE_VALIDATION = 1
 
 # `alone` wants another 1 GB and the time of all chapters, so `make test` leaves it out.
 .PHONY: help book test test-fast chapter alone mutants faults replicate serve pdf epub export text notebook exercise address wheel check ci clean
@@ -78,7 +79,7 @@ faults: $(VENV)/ready
 	$(BIN)/python tests/faults.py
 
 replicate: $(VENV)/ready
-	$(BIN)/python tools/replicate.py $(N) --seeds $(SEEDS) --jobs $(JOBS)
+	$(BIN)/python tools/replicate.py $(SEEDS) $(JOBS) $(N)
 
 alone: $(VENV)/ready
 	$(BIN)/python tools/alone.py $(N)

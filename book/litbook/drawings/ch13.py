@@ -155,10 +155,9 @@ def beam_tree(
         fill, ink = ("#dddddd", "#111111") if node in path else ("none", None)
         sheet.box(x, y, w, 32, "", fill, figures.GREY if cut else None, cut)
         size = max(9, min(11.5, 1.6 * w / max(len(node.word), 1)))
-        sheet.parts.append(f'<g opacity="{0.7 if cut else 1}">')  # pale, but still at 4.5
-        sheet.text(x + w / 2, y + 10, node.word, size, color=ink)
-        sheet.text(x + w / 2, y + 24, minus(node.log_p), 10, color=ink)
-        sheet.parts.append("</g>")
+        pale = 0.7 if cut else 1  # still at 4.5 to the page
+        sheet.text(x + w / 2, y + 10, node.word, size, color=ink, opacity=pale)
+        sheet.text(x + w / 2, y + 24, minus(node.log_p), 10, color=ink, opacity=pale)
         if node.fate == "done":
             sheet.box(x - 3, y - 3, w + 6, 38)
             sheet.text(x + w / 2, y + 44, minus(node.score), weight="bold")

@@ -4,27 +4,15 @@ leaves the others grey."""
 # Everything goes up: words at the bottom, the next word on top. A residual leaves the stem below
 # its sublayer, curves round it and meets it again at a plus. Under an attention stand three arrows,
 # Q, K and V, in their colours. One drawing, two widths: the column of a desk and a phone's.
-import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .style import (
-    BRIDGE,
-    DECODER,
-    ENCODER,
-    GREY,
-    KEY,
-    PHONE,
-    QUERY,
-    VALUE,
-    Picture,
-    ink_on,
-    sketch,
-)
+from .drawing import Drawing
+from .style import BRIDGE, DECODER, ENCODER, GREY, KEY, PHONE, QUERY, VALUE, Picture, ink_on, sketch
 
-HEIGHT = 580
+HEIGHT = 585
 BOX, BAR, RING = 30, 14, 8  # heights of a box and of a norm, radius of a plus
-GROUND, EMBEDDING = 452, 510  # where the layers begin, the top of the embeddings
+GROUND, EMBEDDING = 457, 515  # where the layers begin, the top of the embeddings
 PORTS = (("Q", QUERY), ("K", KEY), ("V", VALUE))
 FADED = 0.65  # opacity of what isn't lit
 
@@ -47,6 +35,8 @@ PARTS = {
     "encoder_attention": Part("self-attention", ENCODER, "04_multi_head"),
     "source_embedding": Part("embedding", ENCODER, "05_positions"),
     "target_embedding": Part("embedding", DECODER, "05_positions"),
+    "encoder_norm": Part("layer norm", ENCODER, "06_residual_and_norm"),
+    "decoder_norm": Part("layer norm", DECODER, "06_residual_and_norm"),
 }
 STACKS = {
     "encoder": ("encoder_attention", "encoder_feed_forward"),
@@ -63,94 +53,49 @@ def is_lit(name: str, lit: set[str]) -> bool:
     return bool({name, "all"} & lit or (group in lit and inside) or bridge)
 
 
-class Sheet:
-    """An SVG of one width: half the boxes' width, the middle of both stacks, the distance from
-    there to the residual's lane, and the parts drawn so far."""
+class Sheet(Drawing):
+    """A drawing of one width: half the boxes' width, the middle of both stacks, the distance from
+    there to the residual's lane."""
 
     def __init__(self, width: int, lit: set[str]):
-        self.width, self.lit, self.wide = width, lit, width > PHONE
+        super().__init__(width, HEIGHT)
+        self.lit, self.wide = lit, width > PHONE
         self.half = 86 if self.wide else 58
         self.middle = {"encoder": width * 0.26, "decoder": width * 0.745}
         self.reach = self.half + (24 if self.wide else 18)
-        self.parts: list[str] = []
 
     def on(self, name: str) -> bool:
         return is_lit(name, self.lit)
 
-    def text(self, x, y, words, size=12, anchor="middle", lit=True, ink="currentColor", bold=False):
-        weight = ' font-weight="600"' if bold else ""
-        self.parts.append(
-            f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}"'
-            f' dominant-baseline="central" font-family="sans-serif" fill="{ink}"'
-            f' opacity="{1 if lit else FADED}"{weight}>{html.escape(words)}</text>'
-        )
-
-    def path(self, d, colour="currentColor", width=1.4, dash=False, lit=True):
+    def curve(self, d: str, color=None, width=1.4, dash=False) -> None:
+        "A path in SVG's own letters."
         dashes = ' stroke-dasharray="4 3"' if dash else ""
         self.parts.append(
-            f'<path d="{d}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashes}'
-            f' opacity="{1 if lit else FADED}"/>'
+            f'<path d="{d}" fill="none" stroke="{color or "currentColor"}"'
+            f' stroke-width="{width:g}"{dashes}/>'
         )
 
-    def head(self, x, y, towards="up", colour="currentColor", lit=True):
-        "A small arrow head whose point is (x, y)."
-        dx, dy = {"up": (0, 1), "left": (1, 0), "right": (-1, 0)}[towards]
-        left, right = (
-            f"{x + 7 * dx + side * dy:.1f},{y + 7 * dy + side * dx:.1f}" for side in (-3.6, 3.6)
-        )
-        self.parts.append(
-            f'<polygon points="{x:.1f},{y:.1f} {left} {right}" fill="{colour}"'
-            f' opacity="{1 if lit else FADED}"/>'
-        )
-
-    def frame(self, side, top, height, fill, line, width, chapter, title, words, size, aside=0):
+    def part(self, name: str, side: str, top: float, height: float = BOX) -> None:
         "A box with its words; the built book makes a link to its chapter of it."
-        x = self.middle[side]
-        self.parts.append(
-            f'<g data-chapter="{chapter}"><title>{title}</title><rect x="{x - self.half:g}"'
-            f' y="{top:g}" width="{2 * self.half}" height="{height:g}" rx="5" fill="{fill}"'
-            f' stroke="{line}" stroke-width="{width}"/>'
-        )
-        lit = fill != "none"
-        ink = ink_on(fill) if lit else "currentColor"
-        self.text(x + aside, top + height / 2 + 0.5, words, size, lit=lit, ink=ink)
-        self.parts.append("</g><!--box-->")
-
-    def box(self, name: str, side: str, top: float, height: float = BOX) -> None:
-        part = PARTS[name]
+        part, x, lit = PARTS[name], self.middle[side], self.on(name)
         words = part.words if self.wide else part.words.replace("masked self-", "masked ")
-        masked = "masked" in words  # its triangle stands before the words
-        size = 13 if self.wide else 11 if masked else 11.5
-        fill, line = (part.colour, part.colour) if self.on(name) else ("none", GREY)
-        about = part.chapter, part.words, words, size, 6 if masked else 0
-        self.frame(side, top, height, fill, line, 1.4, *about)
-
-    def norm(self, side: str, top: float) -> None:
-        "A layer norm: a thin bar."
-        fill, line = (COLOURS[side],) * 2 if self.on(f"{side}_norm") else ("none", GREY)
-        about = "06_residual_and_norm", "layer norm", "norm", 10
-        self.frame(side, top, BAR, fill, line, 1.2, *about)
+        size = 10 if height == BAR else 12.5 if self.wide else 11
+        self.parts.append(f'<g data-chapter="{part.chapter}"><title>{part.words}</title>')
+        paint = (part.colour, part.colour) if lit else ("none", GREY)
+        self.box(x - self.half, top, 2 * self.half, height, "", *paint)
+        ink, opacity = (ink_on(part.colour), 1) if lit else (None, FADED)
+        self.text(x, top + height / 2 + 0.5, words, size, color=ink, opacity=opacity)
+        self.parts.append("</g><!--box-->")
 
     def plus(self, x: float, y: float, side: str, lit: bool) -> None:
         "The ring where two streams are added."
-        fill, line = (COLOURS[side],) * 2 if lit else ("none", GREY)
-        r = RING * 0.55
+        fill, ring = (COLOURS[side],) * 2 if lit else ("none", GREY)
         self.parts.append(
-            f'<circle cx="{x:g}" cy="{y:g}" r="{RING}" fill="{fill}"'
-            f' stroke="{line}" stroke-width="1.4"/>'
+            f'<circle cx="{x:g}" cy="{y:g}" r="{RING}" fill="{fill}" stroke="{ring}"'
+            ' stroke-width="1.4"/>'
         )
-        ink = ink_on(fill) if lit else "currentColor"
-        self.path(
-            f"M{x - r:.1f} {y:g}H{x + r:.1f}M{x:g} {y - r:.1f}V{y + r:.1f}", ink, 1.5, lit=lit
-        )
-
-    def svg(self, top: float) -> str:
-        "Everything below `top`."
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {top:g} {self.width}'
-            f' {HEIGHT - top:g}" aria-hidden="true" style="display:block;width:100%;'
-            f'max-width:{round(1.2 * self.width)}px;height:auto">{"".join(self.parts)}</svg>'
-        )
+        ink = ink_on(fill) if lit else GREY
+        self.curve(f"M{x - 4.4:.1f} {y:g}h8.8M{x:g} {y - 4.4:.1f}v8.8", ink, 1.5)
 
 
 def draw_ports(sheet: Sheet, side: str, name: str, below: float, top: float, memory) -> None:
@@ -160,10 +105,9 @@ def draw_ports(sheet: Sheet, side: str, name: str, below: float, top: float, mem
     for i, (letter, colour) in enumerate(PORTS, -1):
         # from the memory, K and V stand on its side
         x = sheet.middle[side] + (i if memory is None else -i) * sheet.half * 0.55
-        start, ink = below if memory is None or letter == "Q" else memory, colour if lit else GREY
-        sheet.path(f"M{x:g} {start:g}V{top + 7:g}", ink, 2, lit=lit)
-        sheet.head(x, top, colour=ink, lit=lit)
-        sheet.text(x + 9, top + 11, letter, 11.5, lit=lit, bold=True)
+        start = below if memory is None or letter == "Q" else memory
+        sheet.arrow(x, start, x, top, colour if lit else GREY, width=2)
+        sheet.text(x + 9, top + 11, letter, 11.5, weight="bold", opacity=1 if lit else FADED)
 
 
 def draw_sublayer(sheet: Sheet, side: str, name: str, ground: float, memory) -> float:
@@ -174,33 +118,32 @@ def draw_sublayer(sheet: Sheet, side: str, name: str, ground: float, memory) -> 
     split = tap - 10
     top = split - (28 if attention else 10)
     if not attention:
-        sheet.path(f"M{x:g} {ground:g}V{top:g}")
+        sheet.line(x, ground, x, top)
     elif memory is None:
-        sheet.path(f"M{x:g} {ground:g}V{split:g}M{x - step:g} {split:g}H{x + step:g}")
+        sheet.curve(f"M{x:g} {ground:g}V{split:g}M{x - step:g} {split:g}H{x + step:g}")
     else:  # the query leaves the stem below the memory's line
-        sheet.path(f"M{x:g} {ground:g}V{split + 10:g}H{x + step:g}V{split:g}")
+        sheet.curve(f"M{x:g} {ground:g}V{split + 10:g}H{x + step:g}V{split:g}")
     if attention:
         draw_ports(sheet, side, name, split, top, memory)
     box = top - BOX
     ring, r, lane = box - 6 - RING, 9, x + out * sheet.reach
-    sheet.path(f"M{x:g} {box:g}V{ring + RING:g}")
+    sheet.line(x, box, x, ring + RING)
     turn = lane - out * r
-    sheet.path(
+    sheet.curve(
         f"M{x:g} {tap:g}H{turn:g}Q{lane:g} {tap:g} {lane:g} {tap - r:g}V{ring + r:g}Q{lane:g}"
         f" {ring:g} {turn:g} {ring:g}H{x + out * (RING + 6):g}",
         width=2.2 if lit else 1.4,
     )
-    sheet.head(x + out * RING, ring, "right" if side == "encoder" else "left")
-    sheet.box(name, side, box)
+    sheet.arrow(turn, ring, x + out * RING, ring)
+    sheet.part(name, side, box)
     if name == "decoder_attention":
         inset, rise, size = (8, 9, 12) if sheet.wide else (4, 11, 8)
         triangle = f"M{x - sheet.half + inset:g} {box + BOX - rise:g}v{-size}l{size} {size}z"
-        ink = ink_on(DECODER) if sheet.on(name) else "currentColor"
-        sheet.path(triangle, ink, 1.2, lit=sheet.on(name))
+        sheet.curve(triangle, ink_on(DECODER) if sheet.on(name) else GREY, 1.2)
     sheet.plus(x, ring, side, lit)
     end = ring - RING - 5 - BAR
-    sheet.path(f"M{x:g} {end + 5 + BAR:g}V{end + BAR:g}")
-    sheet.norm(side, end)
+    sheet.line(x, ring - RING, x, end + BAR)
+    sheet.part(f"{side}_norm", side, end, BAR)
     return end
 
 
@@ -211,18 +154,15 @@ def draw_entrance(sheet: Sheet, side: str) -> None:
         "encoder": ("source_embedding", "source words", -1, "end"),
         "decoder": ("target_embedding", "target, shifted right", 1, "start"),
     }[side]
-    sheet.text(x, HEIGHT - 8, words)
-    sheet.path(f"M{x:g} {HEIGHT - 17:g}V{EMBEDDING + 26:g}")
-    sheet.head(x, EMBEDDING + 24)
-    sheet.box(name, side, EMBEDDING, 24)
+    sheet.text(x, HEIGHT - 8, words).arrow(x, HEIGHT - 17, x, EMBEDDING + 24)
+    sheet.part(name, side, EMBEDDING, 24)
     ring, far = EMBEDDING - 20, x + out * (sheet.half - 2)
-    sheet.path(f"M{x:g} {EMBEDDING:g}V{ring + RING:g}M{x:g} {ring - RING:g}V{GROUND:g}")
     wave, edge = (far - 32, far - 32) if out > 0 else (far, far + 32)
-    sheet.path(f"M{x + out * RING:g} {ring:g}H{edge:g}", lit=lit)
-    ink = COLOURS[side] if lit else "currentColor"
-    sheet.path(f"M{wave:g} {ring:g}q8 -14 16 0t16 0", ink, 2, lit=lit)
+    sheet.line(x, EMBEDDING, x, ring + RING).line(x, ring - RING, x, GROUND)
+    sheet.line(x + out * RING, ring, edge, ring)
+    sheet.curve(f"M{wave:g} {ring:g}q8 -14 16 0t16 0", COLOURS[side] if lit else GREY, 2)
     if sheet.wide:
-        sheet.text(far + out * 6, ring, "positions", 11, anchor, lit=lit)
+        sheet.text(far + out * 6, ring, "positions", 11, anchor, opacity=1 if lit else FADED)
     sheet.plus(x, ring, side, lit)
 
 
@@ -255,7 +195,7 @@ def draw(width: int, lit: set[str]) -> str:
     left, right = sheet.middle["encoder"], sheet.middle["decoder"]
     colour = BRIDGE if sheet.on("bridge") or sheet.on("cross_attention") else GREY
     high, lane = tops["encoder"] - 26, (left + right) / 2 - (2 if wide else 4)
-    sheet.path(
+    sheet.curve(
         f"M{left:g} {tops['encoder']:g}V{high + 9:g}q0 -9 9 -9H{lane - 9:g}q9 0 9"
         f" 9V{memory - 9:g}q0 9 9 9H{right:g}",
         colour,
@@ -263,16 +203,13 @@ def draw(width: int, lit: set[str]) -> str:
     )
     sheet.text((left + lane) / 2 + 4, high - 10, "memory (B, S, D)" if wide else "memory")
     linear = tops["decoder"] - 50
-    sheet.path(
-        f"M{right:g} {tops['decoder']:g}V{linear + 24:g}M{right:g} {linear:g}v-16M{right:g}"
-        f" {linear - 40:g}v-12"
-    )
-    sheet.head(right, linear - 53)
-    sheet.box("output", "decoder", linear, 24)
-    sheet.box("softmax", "decoder", linear - 40, 24)
+    sheet.line(right, tops["decoder"], right, linear + 24).line(right, linear, right, linear - 16)
+    sheet.arrow(right, linear - 40, right, linear - 53)
+    sheet.part("output", "decoder", linear, 24)
+    sheet.part("softmax", "decoder", linear - 40, 24)
     sheet.text(right, linear - 64, "probabilities of the next word" if wide else "next word")
     edge, tie = right + sheet.half, min(right + sheet.reach + (46 if wide else 15), width - 4)
-    sheet.path(
+    sheet.curve(
         f"M{edge:g} {EMBEDDING + 12:g}H{tie - 8:g}q8 0 8 -8V{linear + 20:g}q0 -8 -8 -8H{edge:g}",
         GREY,
         dash=True,
@@ -282,7 +219,7 @@ def draw(width: int, lit: set[str]) -> str:
         sheet.text(right + 10, linear - 8, "(B, T, V)", 11, "start")
         sheet.text(left + 10, EMBEDDING - 9, "(B, S, D)", 11, "start")
         sheet.text((edge + tie) / 2, linear + 3, "tied", 11)
-    return sheet.svg(linear - 74)
+    return sheet.image(0, round(1.2 * width))
 
 
 def architecture(

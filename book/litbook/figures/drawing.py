@@ -37,7 +37,8 @@ class Drawing:
         self.parts: list[str] = []
 
     def text(
-        self, x, y, text, size=12, anchor="middle", color=None, weight="normal", mono=False
+        self, x, y, text, size=12, anchor="middle", color=None, weight="normal", mono=False,
+        opacity=1,
     ) -> "Drawing":
         'Words at a point; anchor: "start", "middle" or "end" of them stands there.'
         words = html.escape(re.sub(r"^-(?=[0-9])", "−", str(text)))
@@ -45,7 +46,7 @@ class Drawing:
             f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}"'
             ' dominant-baseline="central" '
             f'font-family="{"monospace" if mono else "sans-serif"}" font-weight="{weight}" '
-            f'fill="{color or "currentColor"}">{words}</text>'
+            f'opacity="{opacity}" fill="{color or "currentColor"}">{words}</text>'
         )
         return self
 
@@ -131,18 +132,22 @@ class Drawing:
             self.text(middle, y - (24 if cols else 11), title, 12, weight="bold")
         return self
 
+    def image(self, least: int, most: int) -> str:
+        "The SVG, from so many to so many pixels wide on its page."
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}"'
+            f' aria-hidden="true" style="display:block;width:100%;min-width:{least}px;'
+            f'max-width:{most}px;height:auto">{"".join(self.parts)}</svg>'
+        )
+
     def svg(self) -> str:
         """The sheet alone. It fills the column as far as its letters stay letters: a sheet made for
         a phone grows by a quarter."""
-        most = max(round(1.25 * self.width), 440)
-        shown = min(COLUMN, most) if self.width <= COLUMN else self.width
+        most = min(COLUMN, max(round(1.25 * self.width), 440))
         least = 0 if self.width <= PHONE + 30 else round(0.85 * self.width)
         stop = ' tabindex="0"' if least else ""  # what can't scroll needn't be reached
-        return (
-            f'<div style="overflow-x:auto"{stop}><svg xmlns="http://www.w3.org/2000/svg" viewBox="0'
-            f' 0 {self.width} {self.height}" aria-hidden="true" style="display:block;width:100%;'
-            f'min-width:{least}px;max-width:{shown}px;height:auto">{"".join(self.parts)}</svg></div>'
-        )
+        image = self.image(least, max(most, self.width))
+        return f'<div style="overflow-x:auto"{stop}>{image}</div>'
 
     def show(self, alt: str, caption: str | None = None) -> Picture:
         "The sheet as a figure; alt: what one sees, caption: what one learns, each in a sentence."
