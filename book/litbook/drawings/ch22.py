@@ -23,22 +23,22 @@ def setting_text(setting: recorded.Setting) -> str:
 def search_maps(names: Mapping[str, str]) -> figures.Picture:
     """Recorded searches as maps: peaks from left to right, warm-ups upwards, the loss in each cell
     that was tried. names: label -> design."""
-    found = {label: recorded.trials(name) for label, name in names.items()}
-    peaks, warmups = (sorted({s[i] for tried in found.values() for s in tried}) for i in (0, 1))
-    losses = [loss for tried in found.values() for loss in tried.values()]
+    tried = {label: recorded.trials(name) for label, name in names.items()}
+    peaks, warmups = (sorted({s[i] for losses in tried.values() for s in losses}) for i in (0, 1))
+    lowest, *_, highest = sorted(loss for losses in tried.values() for loss in losses.values())
     text = "; ".join(
-        f"{label} {min(tried.values()):.2f} at {setting_text(recorded.best_of(tried))}"
-        for label, tried in found.items()
+        f"{label} {min(losses.values()):.2f} at {setting_text(recorded.best_of(losses))}"
+        for label, losses in tried.items()
     )
     lines = recorded.beside(part="valid", budget=recorded.SEARCH["tatoeba"])
     return with_commands(
         figures.heatmaps(
             [
                 {
-                    "matrix": [[tried.get((p, w), np.nan) for p in peaks] for w in warmups[::-1]],
+                    "matrix": [[losses.get((p, w), np.nan) for p in peaks] for w in warmups[::-1]],
                     "title": label,
                 }
-                for label, tried in found.items()
+                for label, losses in tried.items()
             ],
             rows=[f"{warmup:.0%}" for warmup in warmups[::-1]],
             cols=[f"{peak:g}" for peak in peaks],
@@ -46,14 +46,12 @@ def search_maps(names: Mapping[str, str]) -> figures.Picture:
             ylabel="warm-up",
             annotate=True,
             cmap="cividis_r",
-            vmin=min(losses),
-            vmax=min(max(losses), min(losses) + 2.5),
+            vmin=lowest,
+            vmax=min(highest, lowest + 2.5),
             bar=False,
             caption=f"Lowest loss, with its peak and warm-up: {text}. {lines}",
-            alt=(
-                "Validation loss over the peak of the learning rate and the share of the warm-up."
-                f" Lowest: {text}."
-            ),
+            alt="Validation loss over the peak of the learning rate and the share of the warm-up."
+            f" Lowest: {text}.",
         )
     )
 
@@ -66,8 +64,8 @@ def peak_table(names: Sequence[str], caption: str) -> figures.Picture:
         tried, (chosen, warmup) = recorded.trials(name), recorded.choice(name)
         short = recorded.best_of(tried)[0]
         for k, (peak, loss) in enumerate(sorted(recorded.peaks(name).items())):
-            by = ["the quarter"] * (peak == short) + ["the full"] * (peak == chosen)
             quarter = tried.get((peak, warmup))
+            by = ["the quarter"] * (peak == short) + ["the full"] * (peak == chosen)
             rows.append(
                 {
                     "": "" if k else name,
@@ -95,18 +93,14 @@ def standing(
     for place, name in enumerate(order):
         ours = runs[name]
         loss, bleu = ("", "") if name == against else gap_texts(ours, runs[against])
-        ahead = order[:place] if ranked else []
-        rank = 1 + sum(recorded.gap(ours, runs[better])["decided"] for better in ahead)
-        rows.append(
-            {"": name}
-            | ({"rank": rank} if ranked else {})
-            | {
-                "loss": f"{ours.test_loss.mean():.3f}",
-                f"more than {against}": loss,
-                "BLEU": f"{ours.bleu.mean():.1f}",
-                f"BLEU, more than {against}": bleu,
-            }
-        )
+        row = {"": name}
+        if ranked:
+            ahead = (recorded.gap(ours, runs[better]) for better in order[:place])
+            row["rank"] = 1 + sum(gap["decided"] for gap in ahead)
+        row["loss"] = f"{ours.test_loss.mean():.3f}"
+        row[f"more than {against}"] = loss
+        row["BLEU"] = f"{ours.bleu.mean():.1f}"
+        rows.append(row | {f"BLEU, more than {against}": bleu})
         first = ours.iloc[0]
         more.append(
             {
@@ -199,15 +193,12 @@ def measured_rows(
     for kind in kinds:
         row = min(found, key=lambda row: abs(row[kind] - 1))
         loss, bleu = gap_texts(row["runs"], theirs)
-        rows.append(
-            {
-                "as many": (f"{kind} ({row['budget'] / 1e6:.2f}M{' tokens' * (kind != 'tokens')})"),
-                **{of: f"{row[of]:.2f}" for of in ("operations", "seconds")},
-                **({"by the runs' clocks": f"{row['cpu']:.2f}"} if name in AGAINST else {}),
-                "loss": loss,
-                "BLEU": bleu,
-            }
-        )
+        budget = f"{row['budget'] / 1e6:.2f}M{' tokens' * (kind != 'tokens')}"
+        rows.append({"as many": f"{kind} ({budget})"})
+        rows[-1] |= {of: f"{row[of]:.2f}" for of in ("operations", "seconds")}
+        if name in AGAINST:
+            rows[-1]["by the runs' clocks"] = f"{row['cpu']:.2f}"
+        rows[-1] |= {"loss": loss, "BLEU": bleu}
     return rows
 
 
@@ -216,15 +207,15 @@ def crossing_table() -> figures.Picture:
     rnn, whole = map(recorded.by_budget, ("rnn-attention", "transformer"))
     rows = []
     for budget in sorted(rnn.keys() & whole.keys()):
-        pair = rnn[budget], whole[budget]
-        loss, bleu = gap_texts(*pair)
+        ours, theirs = rnn[budget], whole[budget]
+        loss, bleu = gap_texts(ours, theirs)
         rows.append(
             {
                 "target tokens": budget,
-                "RNN with attention": f"{pair[0].test_loss.mean():.3f}",
-                "Transformer": f"{pair[1].test_loss.mean():.3f}",
+                "RNN with attention": f"{ours.test_loss.mean():.3f}",
+                "Transformer": f"{theirs.test_loss.mean():.3f}",
                 "RNN − Transformer": loss,
-                "BLEU": "\u00a0/\u00a0".join(f"{runs.bleu.mean():.1f}" for runs in pair),
+                "BLEU": f"{ours.bleu.mean():.1f}\u00a0/\u00a0{theirs.bleu.mean():.1f}",
                 "BLEU, RNN − Transformer": bleu,
             }
         )
@@ -252,52 +243,45 @@ def titled(found: Mapping) -> dict:
     return {TITLES.get(name, name): one for name, one in found.items()}
 
 
-def losses_of(name: str, ground: str = "tatoeba", since: int = 0, each: float = 1e-6):
-    "Validation losses along the runs that count, by target tokens or what each of them costs."
-    looks = recorded.along(name, "curve", ground, since)
-    return recorded.band((looks[:, 0, 0] * each).tolist(), looks[:, :, 2])
+def lines_along(
+    names: Sequence[str], column="curve", ground="tatoeba", since=0, by_operations=False
+) -> dict:
+    """What each look measured along the runs that count: validation loss, or alignment error
+    rate; by millions of target tokens or by 10¹² operations."""
+    lines = {}
+    for name in names:
+        looks, runs = recorded.along(name, column, ground, since), recorded.results(name, ground)
+        each = (runs.flops / runs.tokens).mean() / 1e12 if by_operations else 1e-6
+        heights = looks[:, :, {"curve": 2, "alignment": 1}[column]]
+        lines[name] = recorded.band((looks[:, 0, 0] * each).tolist(), heights)
+    return titled(lines)
+
+
+def ends(lines: Mapping, digits: str = ".2f") -> str:
+    "Where curves end, in words."
+    return ", ".join(f"{name} {line[1][-1]:{digits}}" for name, line in lines.items())
 
 
 def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
     "Validation losses along the runs on Tatoeba, by tokens and by operations."
-    tokens = titled({name: losses_of(name, since=since) for name in names})
-    operations = {}
-    for name in names:
-        runs = recorded.results(name)
-        cost = (runs.flops / runs.tokens).mean() / 1e12
-        operations[name] = losses_of(name, since=since, each=cost)
-    operations = titled(operations)
-    ends = ", ".join(f"{name} {line[1][-1]:.2f}" for name, line in tokens.items())
+    tokens, operations = (
+        lines_along(names, since=since, by_operations=by) for by in (False, True)
+    )
     spent = ", ".join(f"{name} {line[0][-1]:.0f}" for name, line in operations.items())
+    text = f"At the end: {ends(tokens)}. Operations, 10¹²: {spent}."
     lines = recorded.ngrams(part="valid")
     told = ", ".join(f"{name} {loss:.2f}" for name, loss in lines.items())
-    trigram = {"hline": (lines["trigram"], "trigram")}
+    by_tokens = {"title": "by tokens", "xlabel": "millions of target tokens"}
+    by_operations = {"title": "by operations", "xlabel": "operations, 10¹²"}
     return with_commands(
         figures.curve_panels(
-            [
-                {
-                    "series": tokens,
-                    "title": "by tokens",
-                    "xlabel": "millions of target tokens",
-                    **trigram,
-                },
-                {
-                    "series": operations,
-                    "title": "by operations",
-                    "xlabel": "operations, 10¹²",
-                    **trigram,
-                },
-            ],
+            [{"series": tokens, **by_tokens}, {"series": operations, **by_operations}],
             logx=True,
             ylabel="loss, nats per token",
-            alt=(
-                f"Validation loss of {len(names)} models along their runs. At the end: {ends}."
-                f" Operations, 10¹²: {spent}."
-            ),
-            caption=(
-                f"Tatoeba. At the end: {ends}. Operations, 10¹²: {spent}. Dotted: a trigram that"
-                f" sees the French alone. All such n-grams: {told}."
-            ),
+            hline=(lines["trigram"], "trigram"),
+            alt=f"Validation loss of {len(names)} models along their runs. {text}",
+            caption=f"Tatoeba. {text} Dotted: a trigram that sees the French alone. All such"
+            f" n-grams: {told}.",
         )
     )
 
@@ -305,36 +289,23 @@ def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
 def pocket_curves(names: Sequence[str], aligned: bool = True) -> figures.Picture:
     """Along the recorded runs on the pocket corpus: the loss on validation pairs and, if `aligned`,
     the alignment error rate; the losses alone have a logarithmic axis."""
-    losses = titled({name: losses_of(name, "pocket") for name in names})
-    errors = {}
-    for name in names if aligned else ():
-        looks = recorded.along(name, "alignment", "pocket")
-        errors[name] = recorded.band((looks[:, 0, 0] / 1e6).tolist(), looks[:, :, 1])
-    errors = titled(errors)
-    text = "; ".join(
-        f"{name} {line[1][-1]:.2f}"
-        + (f" and {errors[name][1][-1]:.0%} errors" if name in errors else "")
-        for name, line in losses.items()
-    )
+    losses = lines_along(names, ground="pocket")
     lines = recorded.ngrams("pocket", "valid")
-    options = dict(
-        logx=True,
-        xlabel="millions of target tokens",
-        caption=f"Pocket corpus. At the end: {text}. {recorded.ngrams_text(lines)}",
-        alt=(
-            f"Loss {'and alignment error rate ' * aligned}of {len(names)} models along their runs."
-            f" At the end: {text}."
-        ),
-    )
     axis = {"ylabel": "loss, nats per token", "hline": (lines["trigram"], "trigram")}
-    return with_commands(
-        figures.curve_panels(
-            [{"series": losses, **axis}, {"series": errors, "ylabel": "alignment error rate"}],
-            **options,
-        )
-        if aligned
-        else figures.curves(losses, logy=True, **axis, **options)
-    )
+    axes = {"logx": True, "xlabel": "millions of target tokens"}
+    what, text = "Loss", ends(losses)
+    if aligned:
+        errors = lines_along(names, "alignment", "pocket")
+        what = "Loss and alignment error rate"
+        text += f"; alignment errors: {ends(errors, '.0%')}"
+    words = {
+        "alt": f"{what} of {len(names)} models along their runs. At the end: {text}.",
+        "caption": f"Pocket corpus. At the end: {text}. {recorded.ngrams_text(lines)}",
+    }
+    if not aligned:
+        return with_commands(figures.curves(losses, logy=True, **axis, **axes, **words))
+    panels = [{"series": losses, **axis}, {"series": errors, "ylabel": "alignment error rate"}]
+    return with_commands(figures.curve_panels(panels, **axes, **words))
 
 
 def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
@@ -355,9 +326,6 @@ def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
     lines = titled(lines)
     *others, last = lines
     most = lines[last][1]
-    ends = "; ".join(
-        f"{name}: from {line[1][0]:.0f} to {line[1][-1]:.0f}" for name, line in lines.items()
-    )
     shares = ", ".join(
         f"{name} from {lines[name][1][0] / most[0]:.0%} to {lines[name][1][-1] / most[-1]:.0%}"
         for name in others
@@ -367,10 +335,7 @@ def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
             lines,
             xlabel="English words, from",
             ylabel="BLEU",
-            alt=f"BLEU against the number of English words. {ends}.",
-            caption=(
-                f"BLEU as a share of that of {last}, from the shortest sentences to the longest:"
-                f" {shares}."
-            ),
+            caption=f"BLEU as a share of that of {last}, from the shortest sentences to the"
+            f" longest: {shares}.",
         )
     )
