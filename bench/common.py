@@ -12,7 +12,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "book/results/bench"
 sys.path[:0] = [str(ROOT), str(ROOT / "book")]
-from transformer_lit.corpora.files import write_json  # noqa: E402
+from transformer_lit.corpora.files import shipped, write_json  # noqa: E402
 from transformer_lit.runs.records import git_commit, hardware_name  # noqa: E402
 
 
@@ -34,6 +34,12 @@ def options(doc: str, arguments: dict[str, dict] | None = None, **defaults) -> a
             description |= {"nargs": "+", "type": type(default[0])}
         parser.add_argument(f"--{name.replace('_', '-')}", **description)
     return parser.parse_args()
+
+
+def try_it() -> list[list[str]]:
+    "The forty sentences that come with the book, each with its translation."
+    rows = shipped("data/try_it.tsv").read_text("utf-8").splitlines()
+    return [row.split("\t") for row in rows]
 
 
 def where() -> dict:

@@ -35,9 +35,8 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from common import BENCH, Clock, Record, options
+from common import BENCH, Clock, Record, options, try_it
 
-from transformer_lit.corpora.files import shipped
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.data import test_set
 from transformer_lit.decoding import beam_search, greedy_decode
@@ -47,7 +46,7 @@ from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.serving.ctranslate import engine_answers, engine_library, export
 from transformer_lit.training import collate
-from transformer_lit.translation import Translator, answers, create_joint, readable
+from transformer_lit.translation import Translator, answers, create_joint, from_pretrained, readable
 
 Decoder = Callable[[list[list[int]]], list[list[int]]]
 BF16 = resolve_precision() == "bf16"
@@ -253,7 +252,7 @@ def race(decoders: dict[str, Decoder], batches: list, rounds: int) -> tuple[list
 
 def quality(n: int, rounds: int) -> Iterator[dict]:
     "Each precision on `n` test sentences: answers, BLEU of the first reference, time."
-    translator = Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr"))
+    translator = from_pretrained()
     asked = take_evenly(list(zip(*test_set("tatoeba"))), n)
     ids = [translator.source.encode(readable(sentence)) for sentence, _ in asked]
     references = [several[:1] for _, several in asked]
@@ -275,7 +274,7 @@ def quality(n: int, rounds: int) -> Iterator[dict]:
 
 def tables(full: bool, only: str, rounds: int) -> Iterator[dict]:
     "A row for each case and decoder."
-    translator = Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr"))
+    translator = from_pretrained()
     d, layers = (256, 4) if full else (32, 2)
     sizes = dict(d_model=d, d_ff=4 * d, n_heads=4, n_encoder_layers=layers, n_decoder_layers=layers)
     torch.manual_seed(1)
@@ -284,8 +283,7 @@ def tables(full: bool, only: str, rounds: int) -> Iterator[dict]:
         translator = create_joint(translator.target, norm="pre", **sizes)
     model, post_model = translator.model.eval(), post.model.eval()
     twin = marian(post_model) if VERSIONS["transformers"] else None
-    lines = shipped("data/try_it.tsv").read_text("utf-8").splitlines()
-    ids = [translator.source.encode(readable(line.split("\t")[0])) for line in lines]
+    ids = [translator.source.encode(readable(row[0])) for row in try_it()]
     sizes_of_batches, lengths = ((32, 1), (40, None)) if full else ((8, 1), (12,))
     with tempfile.TemporaryDirectory() as home:
         folders, post_folder = {}, Path(home) / "post"

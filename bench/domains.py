@@ -25,7 +25,7 @@ from random import Random
 from statistics import mean
 
 import torch
-from common import BENCH, ROOT, Record, options, scores
+from common import BENCH, ROOT, Record, options, scores, try_it
 
 from transformer_lit import data
 from transformer_lit.attention_maps import record as record_attention
@@ -226,12 +226,11 @@ def main():
     if o.only_copying:
         return
     record = Record(BENCH / f"domains-{folder.name}.json", weights=weights, copied=copies, tests={})
-    lines = shipped("data/try_it.tsv").read_text("utf-8").splitlines()
     record["spoken"] = {
         name: list(zip(sentences, *answered(translator, sentences, home / f"{name}.json")))
         for name, sentences in (
             ("recipe", SAMPLES),
-            ("own", [line.split("\t")[0] for line in lines]),
+            ("own", [row[0] for row in try_it()]),
         )
     }
     for name, test in tests().items():

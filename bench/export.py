@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from common import BENCH, Record, options
+from common import BENCH, Record, options, try_it
 
 from transformer_lit.corpora.files import shipped
 from transformer_lit.data import load, test_set
@@ -32,8 +32,7 @@ from transformer_lit.translation import Translator, answers, readable
 
 
 def forty() -> list[tuple[str, str]]:
-    rows = shipped("data/try_it.tsv").read_text("utf-8").splitlines()
-    return [tuple(row.split("\t")[:2]) for row in rows]
+    return [tuple(row[:2]) for row in try_it()]
 
 
 def unseen(n: int = 200) -> list[tuple[str, str]]:

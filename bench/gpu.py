@@ -25,13 +25,13 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from common import BENCH, Record, options
+from common import BENCH, Record, options, try_it
 from step import DEVICE, GPU, our_step, race, random_batch, seconds
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from transformer_lit.corpora.download import find_cached
-from transformer_lit.corpora.files import shipped, write_text
+from transformer_lit.corpora.files import write_text
 from transformer_lit.data import load
 from transformer_lit.masks import causal_mask
 from transformer_lit.model import Transformer, TransformerConfig
@@ -39,7 +39,7 @@ from transformer_lit.multi_head import MultiHeadAttention
 from transformer_lit.recipes.large import build_experiment, run_experiment
 from transformer_lit.runtime.devices import decoding_precision
 from transformer_lit.training import TrainingConfig, backward
-from transformer_lit.translation import Translator, answers, readable
+from transformer_lit.translation import answers, from_pretrained, readable
 
 SMALL = TransformerConfig(200, None, 64, 2, 128, 2, 2, dropout=0.0)
 KERNELS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
@@ -73,7 +73,8 @@ def gradient_errors() -> dict[str, float]:
 def waits() -> list[str]:
     "Where a step waits for the GPU, once it is compiled; on a CPU nowhere."
     step = our_step(SMALL, "bf16", random_batch(512, 16, 200))
-    step()
+    for _ in range(3):
+        step()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if GPU:
@@ -120,9 +121,9 @@ def kernels() -> Iterator[dict]:
 
 def decoding() -> Iterator[dict]:
     "Greedy and a beam of four."
-    translator = Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr"))
-    model, lines = translator.model, shipped("data/try_it.tsv").read_text("utf-8").splitlines()
-    ids = [translator.source.encode(readable(line.split("\t")[0])) for line in lines]
+    translator = from_pretrained()
+    model = translator.model
+    ids = [translator.source.encode(readable(row[0])) for row in try_it()]
     for beam in (1, 4):
         expected = answers(model.cpu(), ids, beam, 64)
         model.to(DEVICE)

@@ -30,13 +30,12 @@ from statistics import mean
 
 import torch
 from common import BENCH, Clock, Record, options
-from torch import nn
-from twin import Twin, random_batches
-
 from litbook.results import load_record
+from torch import nn
+from twin import RandomBatches, Twin
+
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.data import load, read_tatoeba, sentence_key, shorter_than, tatoeba_archive
-from transformer_lit.decoding import greedy_decode
 from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.recipes.recipes import rise_and_fall
@@ -48,20 +47,10 @@ from transformer_lit.training import (
     Trainer,
     TrainingConfig,
     backward,
-    collate,
     each_epoch,
     validation_loss,
 )
 
-SHOWN = [
-    "I love you.",
-    "How are you?",
-    "I am a student.",
-    "Where is the bathroom?",
-    "Good morning.",
-    "The food is delicious.",
-    "The animal was too tired.",
-]
 LAPTOP = dict(epochs=20, norm="post", dropout=0.1, heads=8, batch=64, clip=0.0)
 OURS = dict(epochs=7, norm="pre", dropout=0.25, heads=4, tokens=2048, clip=1.0, fall=6, gain=1.0)
 RECIPES = {
@@ -101,14 +90,10 @@ class Words:
     def __init__(self, sentences):
         counts = Counter(w for s in sentences for w in s.lower().split())
         known = sorted((w for w in counts if counts[w] > 1), key=lambda w: (-counts[w], w))
-        self.words = ["<pad>", "<bos>", "<eos>", "<unk>"] + known
-        self.ids = {w: i for i, w in enumerate(self.words)}
+        self.ids = {w: i for i, w in enumerate(known, UNK + 1)}
 
     def encode(self, text: str) -> list[int]:
         return [self.ids.get(w, UNK) for w in text.lower().split()] + [EOS]
-
-    def decode(self, ids: list[int]) -> str:
-        return " ".join(self.words[i] for i in ids if i > EOS)
 
 
 class Data:
@@ -121,23 +106,13 @@ class Data:
             [(self.source.encode(e), [BOS] + self.target.encode(f)) for e, f in part]
             for part in (train, valid)
         )
-        self.known = {sentence_key(e) for e, _ in train}
+        known = {sentence_key(english) for english, _ in train}
         self.groups = {"seen": [], "unseen": []}
         for (english, _), ids in zip(valid, self.valid):
-            self.groups["seen" if self.seen(english) else "unseen"].append(ids)
-
-    def seen(self, english: str) -> bool:
-        return sentence_key(english) in self.known
+            self.groups["seen" if sentence_key(english) in known else "unseen"].append(ids)
 
 
 # Recipes ------------------------------------------------------------------------------------------
-
-
-class RandomBatches(PairBatches):
-    "64 random pairs a batch."
-
-    def epoch(self, n: int) -> list[list[int]]:
-        return random_batches(len(self.pairs), 1 + 1000 * n)
 
 
 class TimedTrainer(Trainer):
@@ -185,7 +160,7 @@ def build_run(recipe: dict, data: Data, folder: Path, trial: bool) -> tuple:
     "The recipe's trainer and its batches."
     torch.manual_seed(1)
     width, layers = (32, 1) if trial else (256, 3)
-    vocab = len(data.source.words), len(data.target.words)
+    vocab = [UNK + 1 + len(words.ids) for words in (data.source, data.target)]
     model = (Twin if "stacks" in recipe else Transformer)(
         TransformerConfig(
             *(*vocab, width, recipe["heads"], 2 * width, layers, layers),
@@ -215,11 +190,8 @@ def build_run(recipe: dict, data: Data, folder: Path, trial: bool) -> tuple:
 
 
 def evaluate(data: Data, trainer: TimedTrainer) -> dict:
-    "An epoch's losses, and some translations."
-    model = trainer.model.eval()
-    source, _ = collate([(data.source.encode(sentence), [BOS]) for sentence in SHOWN])
-    with torch.no_grad():
-        outputs = greedy_decode(model, source, 20)
+    "An epoch's losses."
+    model = trainer.model
     return {
         "train_smoothed": mean(trainer.losses),
         "valid_smoothed": validation_loss(model, data.valid, smoothing=0.1),
@@ -228,7 +200,6 @@ def evaluate(data: Data, trainer: TimedTrainer) -> dict:
             name: validation_loss(model, pairs, smoothing=0.1) if pairs else None
             for name, pairs in data.groups.items()
         },
-        "samples": {sentence: data.target.decode(ids) for sentence, ids in zip(SHOWN, outputs)},
     }
 
 
@@ -250,7 +221,6 @@ def train(recipe: dict, o) -> None:
     words = {"valid": "nats a word", "valid_smoothed": "nats a word, smoothing 0.1"}
     record.write(
         data={**corpus, **sizes, "leak": len(data.groups["seen"]) / len(data.valid)},
-        vocabularies=[len(data.source.words), len(data.target.words)],
         planned_epochs=recipe["epochs"],
         **work | {"hardware": hardware},
         **{name: log[-1][name] for name in ("epoch", "step", "cpu_seconds")},
@@ -258,7 +228,6 @@ def train(recipe: dict, o) -> None:
             {"set": "tatoeba-valid", "metric": f"cross-entropy, {unit}", "value": log[-1][key]}
             for key, unit in words.items()
         ],
-        seen={sentence: data.seen(sentence) for sentence in SHOWN},
         groups=[{"epoch": line["epoch"], **line["groups"]} for line in log],
     )
 

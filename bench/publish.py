@@ -17,13 +17,13 @@ import re
 from pathlib import Path
 
 import torch
-from common import ROOT, options
+from common import ROOT, options, try_it
 from records import add_training, rows_of
 
 from litbook.live import looks
 from litbook.quantization import precision_losses
 from litbook.results import fingerprint, fingerprints, was_seen
-from transformer_lit.corpora.files import sha256_file, shipped, write_json
+from transformer_lit.corpora.files import sha256_file, write_json
 from transformer_lit.data import load
 from transformer_lit.recipes import recipes
 from transformer_lit.serving.confidence import NAME
@@ -95,9 +95,7 @@ def publish(name, run, parts, training, translator, command):
     page.write_text(card(page.read_text("utf-8"), record), encoding="utf-8")
     add_training(name, run, every=10, precision=precision)
     if name == "tatoeba-fr":
-        lines = shipped("data/try_it.tsv").read_text("utf-8").splitlines()
-        rows = [line.split("\t") for line in lines]
-        view = looks.try_it(packed, rows, lambda english: was_seen(english, box))
+        view = looks.try_it(packed, try_it(), lambda english: was_seen(english, box))
         write_json(ROOT / "book/results/bench/try_it.json", view, indent=None)
     return record
 

@@ -15,14 +15,13 @@ from unittest.mock import patch
 import torch
 from common import BENCH, Clock, Record, options
 
-from transformer_lit.corpora.files import shipped
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.data import test_set
 from transformer_lit.decoding import beam_search
 from transformer_lit.evaluation import interval, line_counts, scores
 from transformer_lit.masks import BOS
 from transformer_lit.training import collate
-from transformer_lit.translation import Translator, readable
+from transformer_lit.translation import Translator, from_pretrained, readable
 
 ALPHAS = (0.0, 0.6, 1.0, 1.5)
 
@@ -78,7 +77,7 @@ def main():
     torch.set_num_threads(1)
     pairs = take_evenly(list(zip(*test_set("tatoeba"))), o.sentences)
     record = Record(o.out, sentences=len(pairs), beam=4)
-    translator = Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr"))
+    translator = from_pretrained()
     references = [several[:1] for _, several in pairs]
     rows = compare(translator, [sentence for sentence, _ in pairs], references)
     record.write(rows=list(rows))

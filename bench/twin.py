@@ -20,6 +20,7 @@ from transformer_lit.embeddings import Embedding
 from transformer_lit.loss import shift_right
 from transformer_lit.masks import PAD, causal_mask
 from transformer_lit.model import Transformer, TransformerConfig
+from transformer_lit.training import PairBatches
 
 
 class Twin(nn.Module):
@@ -111,10 +112,13 @@ def twin_of(model: Transformer) -> Twin:
 # As tutorials train -------------------------------------------------------------------------------
 
 
-def random_batches(n: int, seed: int, size: int = 64) -> list[list[int]]:
-    order = list(range(n))
-    random.Random(seed).shuffle(order)
-    return [order[i : i + size] for i in range(0, n, size)]
+class RandomBatches(PairBatches):
+    "64 random pairs a batch."
+
+    def epoch(self, n: int) -> list[list[int]]:
+        order = list(range(len(self.pairs)))
+        random.Random(self.config.seed + 1000 * n).shuffle(order)
+        return [order[i : i + 64] for i in range(0, len(order), 64)]
 
 
 def textbook_adam(model: nn.Module, fused: bool | None = None) -> torch.optim.Adam:
