@@ -5,11 +5,12 @@ As long as the book has no home it is a placeholder under .example, and nothing 
 click leads there: the built pages have no link to it, and the chapters' line "Read it rendered" is
 written when the address is set."""
 
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = {".md", ".ipynb", ".toml", ".cff", ".yml", ".bib", ".py"}
@@ -17,7 +18,7 @@ LINE = "- **Read it rendered** in [the book]({})"
 
 
 def address() -> str:
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
     return re.search(r'^Repository = "([^"]+)"$', text, re.M)[1]
 
 
@@ -29,32 +30,29 @@ def home() -> str | None:
 def carriers() -> list[Path]:
     "Text files that may carry the address: tracked ones, and new ones that git doesn't ignore."
     command = ["git", "ls-files", "-co", "--exclude-standard"]
-    names = subprocess.check_output(command, cwd=ROOT, text=True).splitlines()
-    return [ROOT / name for name in names if Path(name).suffix in KINDS and (ROOT / name).exists()]
+    paths = map(ROOT.joinpath, subprocess.check_output(command, cwd=ROOT, text=True).splitlines())
+    return [path for path in paths if path.suffix in KINDS and path.exists()]
 
 
 def set_line(path: Path) -> None:
     "The line on the rendered book, at the end of the first cell's list; none without a home."
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    cell = notebook["cells"][0]
-    lines = "".join(cell["source"]).split("\n")
-    lines = [line for line in lines if not line.startswith(LINE.partition(" in ")[0])]
-    lines += [LINE.format(home())] if home() else []
-    cell["source"] = "\n".join(lines).splitlines(keepends=True)
-    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    notebook = nbformat.read(path, 4)
+    cell = notebook.cells[0]
+    lines = [line for line in cell.source.split("\n") if not line.startswith(LINE[:21])]
+    cell.source = "\n".join(lines + [LINE.format(home())] * bool(home()))
+    path.write_text(nbformat.writes(notebook, indent=1) + "\n", "utf-8")
 
 
 def main() -> None:
-    old = address()
-    if len(sys.argv) == 1:
-        sys.exit(print(old))
-    new = sys.argv[1].rstrip("/")
+    old, new = address(), "".join(sys.argv[1:]).rstrip("/")
+    if not new:
+        return print(old)
     if not re.fullmatch(r"https://[\w.-]+/[\w.-]+/[\w.-]+", new):
         sys.exit(f"{new!r} is no repository address: write https://host/owner/name")
     for path in carriers():
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text("utf-8")
         if old in text:
-            path.write_text(text.replace(old, new), encoding="utf-8")
+            path.write_text(text.replace(old, new), "utf-8")
             print(path.relative_to(ROOT))
     for path in sorted((ROOT / "book").glob("*.ipynb")):
         set_line(path)

@@ -9,10 +9,10 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from build import ROOT, make_wheel
 
@@ -24,7 +24,6 @@ nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
 """
 SETTINGS = {
     "OMP_NUM_THREADS": "1",
-    "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     "JUPYTER_PREFER_ENV_PATH": "1",
     "PIP_NO_INDEX": "1",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -37,11 +36,10 @@ def libraries() -> Path:
     python = HOME / "venv" / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", HOME / "venv"], check=True)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     needs = sum(project["optional-dependencies"].values(), project["dependencies"])
-    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    pins = ["-c", ROOT / "requirements.txt"]
-    subprocess.run([*pip, "install", *pins, *needs, "nbclient", "ipykernel"], check=True)
+    install = f"-m pip --quiet install nbclient ipykernel -c {ROOT / 'requirements.txt'}".split()
+    subprocess.run([python, *install, *needs], check=True)
     return next((HOME / "venv" / "lib").glob("python*/site-packages"))
 
 
@@ -50,14 +48,13 @@ def rent(folder: Path, borrowed: Path) -> Path:
     Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     packages, python = next((folder / "lib").glob("python*/site-packages")), folder / "bin/python"
-    (packages / "google" / "colab").mkdir(parents=True)
-    (packages / "google" / "colab" / "__init__.py").touch()
-    (packages / "colab.pth").write_text(f"{borrowed}\nimport google.colab\n", encoding="utf-8")
-    kernel = folder / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
-    kernel.parent.mkdir(parents=True)
-    command = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (packages / "google" / "colab").mkdir(parents=True)  # a namespace without files will do
+    (packages / "colab.pth").write_text(f"{borrowed}\nimport google.colab\n", "utf-8")
+    kernel = folder / "share/jupyter/kernels/python3"
+    kernel.mkdir(parents=True)
+    command = f"{python} -m ipykernel_launcher -f {{connection_file}}".split()
     about = {"argv": command, "display_name": "alone", "language": "python"}
-    kernel.write_text(json.dumps(about), encoding="utf-8")
+    (kernel / "kernel.json").write_text(json.dumps(about), "utf-8")
     return python
 
 
@@ -65,7 +62,7 @@ def run(borrowed: Path, wheel: Path, path: Path) -> str | None:
     "None, or why the chapter failed."
     unknown = ("PYTHONPATH", "TRANSFORMER_LIT_DATA")
     environment = {key: value for key, value in os.environ.items() if key not in unknown}
-    with tempfile.TemporaryDirectory() as rented, tempfile.TemporaryDirectory() as empty:
+    with TemporaryDirectory() as rented, TemporaryDirectory() as empty:
         command = [rent(Path(rented), borrowed), "-c", EXECUTE, shutil.copy(path, empty)]
         for file in wheel, *wheel.parent.glob("*.zip"):
             shutil.copy(file, empty)

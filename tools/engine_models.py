@@ -1,5 +1,5 @@
-"""The shipped translators for the engine in the page, as scripts: `engine_models.py FOLDER [NAME
-...]` writes engine.js and model-NAME-0.js, model-NAME-1.js and so on.
+"""The shipped translators for the engine in the page, as scripts: engine.js and model-NAME-0.js,
+model-NAME-1.js and so on.
 
 A page that was opened from a folder may read no files, but it may run scripts; so the weights come
 as base64 in calls of tlEngine.part, in pieces of a megabyte, one after the other, which shows how
@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 import shutil
-import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -33,15 +33,8 @@ def merges(tokens: Subwords) -> np.ndarray:
     """The merges of the library's tokenizer as pairs of ids. Token 260 + i must be what merge i
     makes: then the pairs are all that a tokenizer needs. ValueError where it isn't so."""
     model = json.loads(tokens.tokenizer.to_str())["model"]
-    ids, pairs = model["vocab"], [
-        pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"]
-    ]
-    first = len(SPECIAL) + len(BYTES)
-    if (
-        any(ids[a + b] != first + i for i, (a, b) in enumerate(pairs))
-        or len(ids) != first + len(pairs)
-        or len(ids) > 65_536
-    ):
+    ids, pairs, first = model["vocab"], model["merges"], len(SPECIAL) + len(BYTES)
+    if [ids[a + b] for a, b in pairs] != list(range(first, len(ids))):
         raise ValueError("the ids don't follow the order of the merges")
     return np.array([[ids[a], ids[b]] for a, b in pairs], dtype="<u2")
 
@@ -54,50 +47,33 @@ def packed(name: str, translator: Translator, weights: dict[str, Tensor]) -> byt
     it has. Vectors have 4 bytes an entry and begin at multiples of 4, matrices have one byte an
     entry, and `merges` two. `weights` as `precision.pack` gives them."""
     target, places, numbers = translator.target, {}, bytearray()
-    held = {
-        key.removeprefix("model."): tensor.contiguous().numpy() for key, tensor in weights.items()
-    }
+    arrays = {key.removeprefix("model."): t.contiguous().numpy() for key, t in weights.items()}
+    header = {"name": name, "config": asdict(translator.model.config), "tensors": places}
+    header |= {"languages": translator.languages, "limits": translator.limits}
     if isinstance(target, Subwords):
-        held["merges"] = merges(target)
-        tokens: dict = {}
+        arrays["merges"] = merges(target)
     else:
-        tokens = {
-            "words": {
-                "source": translator.source.words[len(SPECIAL) :],
-                "target": target.words[len(SPECIAL) :],
-                "language": target.language,
-            }
-        }
-    for key, array in held.items():
+        source, own = (words.words[len(SPECIAL) :] for words in (translator.source, target))
+        header["words"] = {"source": source, "target": own, "language": target.language}
+    for key, array in arrays.items():
         numbers += bytes(-len(numbers) % 16)
         places[key] = [len(numbers), array.size]
         numbers += array.astype(array.dtype.newbyteorder("<")).tobytes()
-    c = translator.model.config
-    header = {
-        "name": name,
-        "config": {field: getattr(c, field) for field in c.__dataclass_fields__},
-        "languages": translator.languages,
-        "limits": translator.limits,
-        "tensors": places,
-        "size": len(numbers),
-        **tokens,
-    }
-    said = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-    start = len(said).to_bytes(4, "little") + said
+    header["size"] = len(numbers)
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    start = len(text).to_bytes(4, "little") + text
     assert len(start) < PART, "the page reads the header from the first script"
     return start + bytes(-len(start) % 16) + bytes(numbers)
 
 
 def scripts(name: str, file: bytes) -> list[str]:
     "The file as scripts, in their order."
-    whole = [base64.b64encode(file[at : at + PART]).decode() for at in range(0, len(file), PART)]
-    total, stamp = (
-        sum(map(len, whole)),
-        hashlib.sha256(file).hexdigest()[:16],
-    )  # so that a page doesn't mix it with what an older one left in a cache
+    parts = [base64.b64encode(file[at : at + PART]).decode() for at in range(0, len(file), PART)]
+    total = sum(map(len, parts))
+    stamp = hashlib.sha256(file).hexdigest()[:16]  # an older part in a cache has another one
     return [
-        f'tlEngine.part("{name}",{i},{len(whole)},{total},"{part}","{stamp}");\n'
-        for i, part in enumerate(whole)
+        f'tlEngine.part("{name}",{i},{len(parts)},{total},"{part}","{stamp}");\n'
+        for i, part in enumerate(parts)
     ]
 
 
@@ -109,8 +85,8 @@ def write_model(folder: Path, name: str, file: bytes) -> None:
 def shipped_model(name: str) -> bytes:
     "A translator of data/checkpoints, with the very bytes that model.safetensors holds."
     folder = shipped(f"data/checkpoints/{name}")
-    held, _ = read_file(folder / "model.safetensors", True)
-    return packed(name, Translator.from_pretrained(folder), held)
+    weights, _ = read_file(folder / "model.safetensors", True)
+    return packed(name, Translator.from_pretrained(folder), weights)
 
 
 def any_model(name: str, translator: Translator) -> bytes:
@@ -119,17 +95,9 @@ def any_model(name: str, translator: Translator) -> bytes:
         return packed(name, translator, quantize(model_tensors(translator.model), "int8"))
 
 
-def write(folder: Path, names: tuple[str, ...] = NAMES) -> None:
+def write(folder: Path) -> None:
     "engine.js, and the shipped models beside it."
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(ENGINE, folder)
-    for name in names:
+    for name in NAMES:
         write_model(folder, name, shipped_model(name))
-
-
-if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    write(Path(sys.argv[1]), tuple(sys.argv[2:]) or NAMES)
-    for path in sorted(Path(sys.argv[1]).glob("*.js")):
-        print(f"{path.stat().st_size / 1e6:6.2f} MB  {path.name}")

@@ -33,7 +33,7 @@ EXACT = """\
 def last(path: Path) -> dict:
     "What is known of a chapter's last execution; nothing, if it was broken off."
     try:
-        return json.loads((OUT / f"{path.stem}.json").read_text(encoding="utf-8"))
+        return json.loads((OUT / f"{path.stem}.json").read_text("utf-8"))
     except (OSError, ValueError):
         return {}
 
@@ -57,66 +57,58 @@ def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str
     "(what happened, details) for one chapter; runs in a process of its own."
     if not force and is_fresh(path, threads):
         return "unchanged", ""
-    kept, work = OUT / f"{path.stem}.json", ROOT / ".run" / "work" / path.stem
+    work, about = ROOT / ".run" / "work" / path.stem, OUT / f"{path.stem}.json"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    kept.unlink(missing_ok=True)
+    about.unlink(missing_ok=True)
     copy, log, trace = work / path.name, work / "nbmake.log", work / "opened.txt"
     shutil.copy(path, copy)
     trace.touch()
-    paths = [str(ROOT / "tools" / "traced"), os.environ.get("PYTHONPATH")]
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": str(threads),
-        "MKL_NUM_THREADS": str(threads),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "TRANSFORMER_LIT_CI": "1",
         "TRANSFORMER_LIT_TRACE": str(trace),
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "PYTHONPATH": f"{ROOT / 'tools/traced'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }
     began = time.time()
     with log.open("w") as file:
         command = f"{sys.executable} -m pytest -q -p no:cacheprovider -c {os.devnull} --rootdir ."
         command += f" --nbmake --overwrite --nbmake-timeout={TIMEOUT} {copy.name}"
-        child = subprocess.Popen(
-            command.split(), cwd=work, env=environment, stdout=file, stderr=file
-        )
+        streams = {"stdout": file, "stderr": file}
+        child = subprocess.Popen(command.split(), cwd=work, env=environment, **streams)
         _, status, used = os.wait4(child.pid, 0)  # `used`: the most memory that any of them took
     seconds, notebook = time.time() - began, nbformat.read(copy, 4)
     if status:
-        return "FAILED", failure(notebook) + log.read_text(encoding="utf-8")[-6000:]
-    if warnings := "".join(warnings_in(notebook)):
+        return "FAILED", failure(notebook) + log.read_text("utf-8")[-6000:]
+    if warnings := "".join(out.text for _, out in outputs(notebook) if out.get("name") == "stderr"):
         return "FAILED", "a cell printed a warning:\n" + warnings[:4000]
     megabytes = used.ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10)
-    about = {
+    facts = {
         **here(threads),
         "code": stamps.own_code(path),
-        "opened": stamps.opened(path, trace.read_text(encoding="utf-8")),
+        "opened": stamps.opened(path, trace.read_text("utf-8")),
         "seconds": round(seconds, 1),
         "megabytes": megabytes,
     }
     OUT.mkdir(parents=True, exist_ok=True)
     shutil.copy(copy, OUT / path.name)
-    part = kept.with_suffix(".part")
-    part.write_text(json.dumps(about), encoding="utf-8")
-    os.replace(part, kept)
+    about.write_text(json.dumps(facts), "utf-8")
     return "executed", f"{seconds:.0f} s, {megabytes} MB"
 
 
-def warnings_in(notebook):
-    for cell in notebook.cells:
-        for out in cell.get("outputs", []):
-            if out.output_type == "stream" and out.name == "stderr":
-                yield out.text
+def outputs(notebook) -> list[tuple]:
+    "(a cell's id, output) for all outputs."
+    return [(cell.id, out) for cell in notebook.cells for out in cell.get("outputs", [])]
 
 
 def failure(notebook) -> str:
     "Which cell stopped the chapter, what that means, and what to do; empty when no cell raised."
-    for cell in notebook.cells:
-        for out in cell.get("outputs", []):
-            if out.output_type == "error":
-                line = f"in the cell `{cell.id}`: {out.ename}: {out.evalue}\n"
-                return line + EXACT * (out.ename == "AssertionError")
+    for name, out in outputs(notebook):
+        if out.output_type == "error":
+            line = f"in the cell `{name}`: {out.ename}: {out.evalue}\n"
+            return line + EXACT * (out.ename == "AssertionError")
     return ""
 
 
@@ -127,18 +119,17 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of each")
     parser.add_argument("--all", action="store_true", help="execute unchanged ones too")
     options = parser.parse_args()
-    wanted = tuple(options.chapters) or ""
+    wanted, failed = tuple(options.chapters) or "", 0
     paths = [p for p in sorted((ROOT / "book").glob("[0-9]*.ipynb")) if p.name.startswith(wanted)]
     if not paths:
-        sys.exit(f"no chapter begins with {' or '.join(options.chapters)}")
+        sys.exit(f"no chapter begins with {' or '.join(wanted)}")
     paths.sort(key=lambda p: -last(p).get("seconds", 30))  # long ones first
-    failed, began = 0, time.time()
     with ThreadPoolExecutor(options.jobs) as pool:
         results = pool.map(lambda p: execute(p, options.all, options.threads), paths)
-        for n, (path, (what, details)) in enumerate(zip(paths, results), 1):
-            print(f"[{n}/{len(paths)}] {path.stem}: {what} {details}", flush=True)
+        for path, (what, details) in zip(paths, results):
+            print(f"{path.stem}: {what} {details}", flush=True)
             failed += what == "FAILED"
-    print(f"{len(paths) - failed} passed, {failed} failed, {time.time() - began:.0f} s")
+    print(f"{len(paths) - failed} passed, {failed} failed")
     sys.exit(bool(failed))
 
 

@@ -66,7 +66,7 @@ WORDS = set("words unit alt caption title xlabel ylabel fmt".split())  # what is
 
 
 class Names(NamedTuple):
-    "What a cell reads at once, reads later (inside functions and classes), defines, and changes in place."
+    "What a cell reads at once, reads later (inside functions), defines, and changes in place."
 
     now: set[str]
     later: set[str]

@@ -7,6 +7,7 @@ but for a module whose source the chapter read."""
 import ast
 import hashlib
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +23,7 @@ WORDED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def shows_words(path: Path) -> bool:
-    return bool(SHOWS_WORDS.search(path.read_text(encoding="utf-8")))
+    return bool(SHOWS_WORDS.search(path.read_text("utf-8")))
 
 
 def code_of(source: str, worded: tuple = (ast.Module, *WORDED)) -> str:
@@ -42,18 +43,20 @@ def cell_code(source: str) -> str:
     return f"{code_of(TransformerManager().transform_cell(source), WORDED)} {quiet}"
 
 
+def hashed(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
 @cache
 def content(path: Path, whole: bool) -> str:
     "The hash of a file, or of the names in a folder; nothing where there is none."
     if path.is_dir():
-        data = "\0".join(sorted(p.name for p in path.iterdir() if p.name != "__pycache__")).encode()
-    elif not path.is_file():
+        return hashed(sorted(p.name for p in path.iterdir() if p.name != "__pycache__"))
+    if not path.is_file():
         return ""
-    elif path.suffix == ".py" and not whole:
-        data = code_of(path.read_text(encoding="utf-8")).encode()
-    else:
-        data = path.read_bytes()
-    return hashlib.sha256(data).hexdigest()[:16]
+    if path.suffix == ".py" and not whole:
+        return hashed([code_of(path.read_text("utf-8"))])
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def hash_of(line: str, whole: bool) -> str:
@@ -64,8 +67,7 @@ def own_code(path: Path) -> str:
     "The hash of a chapter's own code."
     cells = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
     code = cell_code if not shows_words(path) else str
-    said = [f"{cell.id} {code(cell.source)}" for cell in cells]
-    return hashlib.sha256("\0".join(said).encode()).hexdigest()[:16]
+    return hashed(f"{cell.id} {code(cell.source)}" for cell in cells)
 
 
 def opened(path: Path, trace: str) -> dict[str, str]:
@@ -74,7 +76,7 @@ def opened(path: Path, trace: str) -> dict[str, str]:
     # safetensors and tokenizers read a translator's files without Python: its whole folder counts
     for folder in {(ROOT / line).parent for line in lines if line.startswith("data/checkpoints/")}:
         lines |= {str(file.relative_to(ROOT)) for file in folder.iterdir() if file.is_file()}
-    if "what_held" not in path.read_text(encoding="utf-8"):
+    if "what_held" not in path.read_text("utf-8"):
         lines = {line for line in lines if not RECORD.match(line)}
     return {line: hash_of(line, whole) for line in sorted(lines)}
 

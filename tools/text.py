@@ -8,6 +8,7 @@ written into book/."""
 import os
 import re
 import sys
+from itertools import chain, count
 from pathlib import Path
 
 import jupytext
@@ -32,10 +33,9 @@ What to write, and what it returns.
 One step, not the answer.
 
 </details>"""
-CHECK = """\
+CHECK = '''\
 def check_{n}_{k}(answer):
-    assert answer(2) == 4, "the likely mistake, as a question"
-    """
+    assert answer(2) == 4, "the likely mistake, as a question"'''
 START = """\
 def exercise_{n}_{k}(x): ...
 
@@ -54,8 +54,8 @@ planted(check_{n}_{k}, exercise_{n}_{k}_solution, {{
 def name_for(cell) -> str:
     "A readable id from what the cell holds."
     named = re.search(r"^(?:#+ +(.+)|(?:def|class) (\w+))", cell.source, re.M)
-    words = (named[1] or named[2]) if named else f"{cell.cell_type} {cell.source[:30]}"
-    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:48].strip("-")
+    words = named[1] or named[2] if named else f"{cell.cell_type} {cell.source[:30]}"
+    return re.sub(r"[^a-z0-9]+", "-", words.lower())[:48].strip("-") or cell.cell_type
 
 
 def with_ids(notebook):
@@ -63,23 +63,21 @@ def with_ids(notebook):
     taken: set[str] = set()
     for cell in notebook.cells:
         cell.metadata.pop("lines_to_next_cell", None)
-        wanted = cell.metadata.pop("id", None) or name_for(cell) or cell.cell_type
-        others = (f"{wanted}-{n}" for n in range(2, len(notebook.cells) + 2))
-        cell["id"] = next(name for name in (wanted, *others) if name not in taken)
+        wanted = cell.metadata.pop("id", "") or name_for(cell)
+        others = (f"{wanted}-{n}" for n in count(2))
+        cell["id"] = next(name for name in chain([wanted], others) if name not in taken)
         taken.add(cell.id)
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
     return notebook
 
 
-def replace(target: Path, text: str, source: Path) -> None:
+def write(target: Path, text: str, source: Path) -> None:
     """Write `text`, made from `source`. Ends with a sentence if what stands there is newer and
     differs: it may hold an edit."""
     newer = target.exists() and target.stat().st_mtime > source.stat().st_mtime
-    if newer and target.read_text(encoding="utf-8") != text and not os.environ.get("FORCE"):
+    if newer and target.read_text("utf-8") != text and not os.environ.get("FORCE"):
         sys.exit(f"{target} is newer than {source} and may hold an edit: FORCE=1 writes over it")
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    target.write_text(text, "utf-8")
     print(target)
 
 
@@ -93,8 +91,7 @@ def as_text(notebook) -> str:
 def from_text(path: Path):
     notebook = with_ids(jupytext.read(path, fmt="py:percent"))
     about = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
-    notebook.metadata = nbformat.from_dict(about)
-    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    notebook |= {"metadata": nbformat.from_dict(about), "nbformat": 4, "nbformat_minor": 5}
     nbformat.validate(notebook)
     return notebook
 
@@ -105,39 +102,32 @@ def with_exercise(notebook, n: int):
     k = len(re.findall(rf"^### Exercise {n}\.", "\n".join(texts), re.M)) + 1
     after = r"^## (Three questions|Further reading)"
     place = next(i for i, text in enumerate(texts) if re.search(after, text, re.M))
-    parts = [
-        (new_markdown_cell, f"exercise-{n}-{k}", TASK, {}),
-        (new_code_cell, f"check-{n}-{k}", CHECK, HIDDEN),
-        (new_code_cell, f"exercise-{n}-{k}-start", START, {}),
-        (new_code_cell, f"solution-{n}-{k}", SOLUTION, FOLDED),
-        (new_code_cell, f"planted-{n}-{k}", PLANTED, HIDDEN),
-    ]
-    notebook.cells[place:place] = [
-        new(text.format(n=n, k=k).rstrip(), id=name, metadata=metadata)
-        for new, name, text, metadata in parts
-    ]
+    cells = [new_markdown_cell(TASK, id=f"exercise-{n}-{k}")]
+    cells.append(new_code_cell(CHECK, id=f"check-{n}-{k}", metadata=HIDDEN))
+    cells.append(new_code_cell(START, id=f"exercise-{n}-{k}-start"))
+    cells.append(new_code_cell(SOLUTION, id=f"solution-{n}-{k}", metadata=FOLDED))
+    cells.append(new_code_cell(PLANTED, id=f"planted-{n}-{k}", metadata=HIDDEN))
+    for cell in cells:
+        cell.source = cell.source.format(n=n, k=k)
+    notebook.cells[place:place] = cells
     return notebook
 
 
 def main() -> None:
-    if len(sys.argv) != 3 or sys.argv[1] not in ("out", "in", "exercise"):
-        sys.exit("text.py out NN, text.py in FILE.py, or text.py exercise NN")
     way, what = sys.argv[1:]
     if way == "in":
         path = Path(what)
-        target = ROOT / "book" / f"{path.stem}.ipynb"
-        replace(target, nbformat.writes(from_text(path), indent=1) + "\n", path)
-        return
+        text = nbformat.writes(from_text(path), indent=1) + "\n"
+        return write(ROOT / "book" / f"{path.stem}.ipynb", text, path)
     found = sorted((ROOT / "book").glob(f"{what}*.ipynb"))
     if len(found) != 1:
         sys.exit(f"{len(found)} chapters begin with {what!r}: name one")
     text = ROOT / ".run" / "text" / f"{found[0].stem}.py"
+    notebook = nbformat.read(found[0], 4)
     if way == "exercise":
-        notebook = from_text(text) if text.exists() else nbformat.read(found[0], 4)
+        notebook = with_exercise(from_text(text) if text.exists() else notebook, int(what))
         text.unlink(missing_ok=True)
-        replace(text, as_text(with_exercise(notebook, int(what))), found[0])
-    else:
-        replace(text, as_text(nbformat.read(found[0], 4)), found[0])
+    write(text, as_text(notebook), found[0])
 
 
 if __name__ == "__main__":

@@ -55,19 +55,15 @@ class Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name not in self.hooks:
             return None
-        hook, spec = self.hooks.pop(name), importlib.machinery.PathFinder.find_spec(
-            name, path, target
-        )
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
+        hook = self.hooks.pop(name)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        execute = spec.loader.exec_module
 
-            def exec_module(module):
-                execute(module)
-                hook(module)
+        def exec_module(module):
+            execute(module)
+            hook(module)
 
-            spec.loader.exec_module = exec_module
-        else:
-            self.hooks[name] = hook
+        spec.loader.exec_module = exec_module
         return spec
 
 

@@ -10,9 +10,8 @@ from importlib.util import source_from_cache
 from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
-CODE = (("transformer_lit",), ("book", "litbook"), ("book", "web"))
-DATA = tuple(os.path.join(ROOT, *name) for name in (("book", "results"), ("data",)))
-OURS = (*DATA, *(os.path.join(ROOT, *name) for name in CODE))
+DATA = f"{ROOT}/book/results", f"{ROOT}/data"
+OURS = *DATA, f"{ROOT}/transformer_lit", f"{ROOT}/book/litbook", f"{ROOT}/book/web"
 seen = set()
 
 
@@ -20,9 +19,8 @@ def note(event, arguments):
     if event not in ("open", "os.listdir", "os.scandir") or not isinstance(arguments[0], str):
         return
     path = os.path.abspath(arguments[0])
-    if not path.startswith(OURS if event == "open" else DATA):
-        return
-    if event == "open" and "r" not in (arguments[1] or "r"):
+    reads = event != "open" or "r" in (arguments[1] or "r")
+    if not reads or not path.startswith(OURS if event == "open" else DATA):
         return
     imports = sys._getframe(1).f_code.co_filename.startswith(("<frozen importlib", "<frozen runpy"))
     path = source_from_cache(path) if path.endswith(".pyc") else path
