@@ -462,7 +462,7 @@ def test_pieces_stand_in_boxes_over_their_numbers():
 def test_words_have_numbers_and_the_unknown_one_is_dashed():
     shown = ch15.numbered_words("a b !", ["a", "b", "!", "<eos>"], [4, 3, 3, 2], unknown=3)
     assert (
-        words(shown) == ["a", "4", "b", "3", "!", "3", "<eos>", "2", "a b !"]
+        words(shown) == ["a b !", "a", "b", "!", "<eos>", "4", "3", "3", "2"]
         and shown.html.count("stroke-dasharray") == 2
     )
     assert (

@@ -157,17 +157,17 @@ def beam_tree(
         size = max(9, min(11.5, 1.6 * w / max(len(node.word), 1)))
         pale = 0.7 if cut else 1  # still at 4.5 to the page
         sheet.text(x + w / 2, y + 10, node.word, size, color=ink, opacity=pale)
-        sheet.text(x + w / 2, y + 24, minus(node.log_p), 10, color=ink, opacity=pale)
+        sheet.text(x + w / 2, y + 24, f"{node.log_p:.2f}", 10, color=ink, opacity=pale)
         if node.fate == "done":
             sheet.box(x - 3, y - 3, w + 6, 38)
-            sheet.text(x + w / 2, y + 44, minus(node.score), weight="bold")
-    told = "; ".join(f"'{ended(node)}' with {minus(node.score)}" for node in done)
+            sheet.text(x + w / 2, y + 44, f"{node.score:.2f}", weight="bold")
+    told = "; ".join(f"'{ended(node)}' with {node.score:.2f}" for node in done)
     caption = f"{len(done)} of the beginnings finished; the best of them was ahead at every step."
     behind = next((node for node in path if node.rank and node.fate == "open"), None)
     if behind:
         caption = (
             f"At step {behind.step + 1} '{behind.word}' is behind '{rows[behind.step][0].word}'."
-            f" The beam keeps both, and '{ended(path[-1])}' wins with {minus(path[-1].score)}."
+            f" The beam keeps both, and '{ended(path[-1])}' wins with {path[-1].score:.2f}."
         )
     return sheet.show(
         f"A tree of {len(rows)} steps with up to {most} candidates each, {beam_size} of which go"
@@ -179,11 +179,6 @@ def beam_tree(
 def ancestry(node: Node | None) -> list[Node]:
     "A candidate and all that it continues, the first first."
     return [*ancestry(node.parent), node] if node else []
-
-
-def minus(number: float) -> str:
-    "Two decimals, and a minus sign instead of a hyphen."
-    return f"{number:.2f}".replace("-", "−")
 
 
 def ended(node: Node) -> str:

@@ -12,11 +12,9 @@ def numbered_words(
     """A sentence, the words that it is cut into, and the number of each; the box of the `unknown`
     number is dashed."""
     sheet = figures.Drawing(20 + 80 * len(words), 150)
-    for i, (word, n) in enumerate(zip(words, ids)):
-        x = 14 + 80 * i
-        sheet.box(x, 40, 70, 26, word).arrow(x + 35, 66, x + 35, 96)
-        sheet.box(x, 98, 70, 26, str(n), dash=n == unknown)
-    sheet.text(40 * len(words), 18, text, 13, weight="bold")
+    sheet.text(40 * len(words), 18, text, 13, weight="bold").row(14, 40, words, 80, 70)
+    for x, n in zip(range(14, sheet.width, 80), ids):
+        sheet.arrow(x + 35, 66, x + 35, 96).box(x, 98, 70, 26, n, dash=n == unknown)
     lost = [word for word, n in zip(words, ids) if n == unknown]
     return sheet.show(
         alt=f"The sentence “{text}” is cut, and each part has a number: "

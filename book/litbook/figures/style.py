@@ -138,7 +138,7 @@ class Picture:
         if alt is not None and len(alt.split()) < 4:
             raise ValueError(f"alt={alt!r}: say in a sentence what one sees")
         alt = alt and minus(alt)
-        self.alt, self.caption = alt, caption or alt
+        self.alt, self.caption = alt, caption and minus(caption) or alt
         if alt is None:
             self.html = f'<div class="tl-figure">{body}</div>'
             return
