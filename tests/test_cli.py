@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -311,6 +312,14 @@ def test_the_shipped_translator_translates_and_is_sure(typed):
     status, out, _ = typed(["translate", "--show-confidence", "I love you."])
     answer, chrf = out.strip().split("\t")
     assert answer == "Je t'aime." and 0 <= int(chrf) <= 100
+
+
+def test_the_model_moves_to_its_device(typed, monkeypatch):
+    translator = Mock(translate=lambda lines, **_: lines)
+    monkeypatch.setattr("transformer_lit.serving.files.load_translator", lambda _: translator)
+    monkeypatch.setattr("transformer_lit.runtime.devices.default_device", lambda name: name)
+    assert typed("translate --device cuda a") == (0, "a\n", "")
+    translator.model.to.assert_called_once_with("cuda")
 
 
 def test_evaluate_writes_what_it_prints(typed, monkeypatch):

@@ -73,8 +73,9 @@ def build_parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(run: Callable[..., int], text: str) -> argparse.ArgumentParser:
-        more = dict(help=text, description=text, argument_default=argparse.SUPPRESS)
-        parser = commands.add_parser(run.__name__.removeprefix("run_"), **more)
+        more = dict(help=text, description=text, allow_abbrev=False)
+        name = run.__name__.removeprefix("run_")
+        parser = commands.add_parser(name, argument_default=argparse.SUPPRESS, **more)
         parser.set_defaults(run=run)
         return parser
 
