@@ -67,12 +67,10 @@ def test_open_and_closed_stand_out_on_both_pages():
 
 
 def test_a_name_keeps_its_colour():
-    assert (
-        style.colour_of("RNN", 0) == style.colour_of("RNN", 4) != style.colour_of("Transformer", 0)
-    )
-    assert [style.colour_of("new", i) for i in range(2)] == CYCLE[:2] and style.colour_of(
-        "RNN", 0, {"RNN": KEY}
-    ) == KEY
+    (alone,), (first, beside) = style.colours_of(["RNN"]), style.colours_of(["Transformer", "RNN"])
+    assert alone == beside != first
+    assert style.colours_of(["new", "newer"]) == CYCLE[:2]
+    assert style.colours_of(["RNN"], {"RNN": KEY}) == [KEY]
     assert (QUERY, KEY, VALUE) == (
         "#0072B2",
         "#E69F00",

@@ -15,10 +15,10 @@ from .style import (
     COLUMN,
     GREY,
     INK,
+    NAMED,
     STYLE,
     Picture,
     as_array,
-    colour_of,
     colours_of,
     panel,
     panel_width,
@@ -332,7 +332,7 @@ def bars(
 
     def draw(axes: Axes) -> None:
         for i, (label, entry) in enumerate(values.items()):
-            draw_bar(axes, i, entry, colour_of(label, 0, colors), fmt)
+            draw_bar(axes, i, entry, {**NAMED, **(colors or {})}.get(label, INK), fmt)
 
     if alt is None:
         ends = {label: [as_array(entry, float).flat[0]] for label, entry in values.items()}

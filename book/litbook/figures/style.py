@@ -84,15 +84,9 @@ STYLE: dict[str, Any] = {
 }
 
 
-def colour_of(label: str, i: int, colors: Mapping[str, str] | None = None) -> str:
-    """The colour of setting `i`: the author's, else its name's in the whole book, else the next of
-    the cycle."""
-    return (colors or {}).get(label) or NAMED.get(label) or CYCLE[i % len(CYCLE)]
-
-
 def colours_of(labels: Iterable[str], colors: Mapping[str, str] | None = None) -> list[str]:
-    """Of all settings of a figure: as `colour_of`; where the cycle would repeat a colour that is
-    taken, the next free one."""
+    """The colour of each setting of a figure: the author's, else its name's in the whole book, else
+    the next of the cycle that isn't taken."""
     named = [(colors or {}).get(label) or NAMED.get(label) for label in labels]
     taken, paints = set(named), []
     for i, colour in enumerate(named):
