@@ -146,7 +146,7 @@ def site(tmp_path_factory, script):
         (folder / "_static" / name).write_bytes((STATIC / name).read_bytes())
     (folder / "_static" / "inside-record.js").write_text(script, "utf-8")
     body = MarkdownIt("commonmark", {"html": True}).render(
-        build.inside_text(PAGE, lambda name: f"{name} MB")
+        build.filled(PAGE, {"size": "{} MB".format, "pads": lambda: "8"})
     )
     (folder / "book").mkdir()
     (folder / "book" / "inside.html").write_text(

@@ -130,12 +130,8 @@ def test_an_exported_cell_loses_its_mark_and_gets_a_badge_and_a_check_its_tick()
     code += ["#| default_exp masks", "y"]
     blocks = [nodes.literal_block(text, text) for text in code]
     document = nodes.section("", *(nodes.container("", b, classes=["cell_input"]) for b in blocks))
-    env = SimpleNamespace(
-        docname="book/03_masks",
-        found_docs=["book/03_masks"],
-        doc2path=lambda name: ROOT / f"{name}.ipynb",
-    )
-    literate.dress_cells(SimpleNamespace(env=env, builder=APP.builder), document)
+    env = SimpleNamespace(docname="book/03_masks")
+    literate.dress_cells(SimpleNamespace(env=env, **vars(APP)), document)
     assert [child.astext() for cell in document for child in cell] == [
         "exported to transformer_lit/masks.py",
         "def f():\n    return 1",

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import engine_models
 import nbformat
-import torch
 import yaml
 from address import home
 
@@ -34,15 +33,16 @@ SITE, OUT, BUILT = ROOT / ".run" / "site", ROOT / ".run" / "out", ROOT / "_build
 TEMPLATES = ROOT / "book" / "web" / "templates"
 STATIC = SITE / "book" / "web" / "static"
 LARGEST = 25_000  # letters of a drawing on a card
+FIGURE = re.compile(  # its words, and the last drawing for a phone, if there is one
+    r'<figure class="tl-figure".*?aria-label="([^"]*)"(?:(?:(?!</figure>).)*class="tl-phone")?.*?'
+    r"(<svg.*?</svg>)",
+    re.S,
+)
 UNREAD = {"solution", "remove-cell", "remove-input", "hide-input"}  # tags of code that is folded
 
 
 def read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
-
-
-def change(path: Path, edit: Callable[[str], str]) -> None:
-    path.write_text(edit(read(path)), encoding="utf-8")
 
 
 # Chapters -----------------------------------------------------------------------------------------
@@ -58,8 +58,7 @@ def measured(name: str) -> str:
 
 def make_wheel(folder: Path) -> Path:
     "The package as one file; the same bytes whenever it is made, and nothing is fetched for it."
-    for older in folder.glob("transformer_lit-*.whl"):
-        older.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
     pip = "-m pip --quiet --disable-pip-version-check wheel --no-deps --no-build-isolation"
     command = [sys.executable, *pip.split(), "--no-cache-dir", "--wheel-dir", folder, ROOT]
     subprocess.run(command, check=True, env={**os.environ, "SOURCE_DATE_EPOCH": "1767225600"})
@@ -78,19 +77,20 @@ def link_to(file: Path, words: str) -> str:
 def merged(path: Path, wheel: Path):
     """The committed chapter with the outputs of its last execution; widgets need a kernel and stay
     out."""
-    notebook, done = nbformat.read(path, 4), nbformat.read(OUT / path.name, 4)
-    outputs = {cell.id: cell.get("outputs", []) for cell in done.cells}
+    notebook, done = nbformat.read(path, 4), OUT / path.name
+    cells = nbformat.read(done, 4).cells if done.exists() else []
+    outputs = {cell.id: cell.get("outputs", []) for cell in cells}
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             line = r"^- \*\*Takes\*\* [^;\n]*"
             cell.source = re.sub(line, lambda _: measured(path.stem), cell.source, flags=re.M)
         elif cell.id not in outputs:
-            sys.exit(f"{path.name} has changed since it was executed: make book")
+            sys.exit(f"{path.name} was not executed as it stands: make book")
         else:
             cell.outputs = outputs[cell.id]
             for out in cell.outputs:
-                for kind in [k for k in out.get("data", {}) if "widget" in k]:
-                    del out["data"][kind]
+                if "data" in out:
+                    out.data = {k: data for k, data in out.data.items() if "widget" not in k}
                 if "claim" in out.get("metadata", {}):  # the record may be newer than the execution
                     out["data"] = claims.rendered(claims.again(out["metadata"]["claim"]))
     notebook.cells[0].source += f"""
@@ -125,22 +125,20 @@ def hours(first: str, last: str) -> str:
 
 def drawing_in(output) -> str:
     "An output's drawing for a phone, with the first sentence of its words: as a card shows it."
-    page = "".join(output.get("data", {}).get("text/html", ""))
-    figure = re.search(r'<figure class="tl-figure".*?aria-label="([^"]*)".*?</figure>', page, re.S)
-    phone = figure[0].rpartition('class="tl-phone"')[2] if figure else ""
-    drawn = re.search(r"<svg.*?</svg>", phone, re.S)
-    if not drawn or "data-chapter" in drawn[0] or len(drawn[0]) >= LARGEST:
+    figure = FIGURE.search(output.get("data", {}).get("text/html", ""))
+    if not figure or "data-chapter" in figure[2] or len(figure[2]) >= LARGEST:
         return ""
     alt = re.match(r".*?[.!?](?= |$)|.*", html.unescape(figure[1]), re.S)[0]
-    small = drawn[0].replace("<svg ", '<svg preserveAspectRatio="xMinYMid" ', 1)
+    small = figure[2].replace("<svg ", '<svg preserveAspectRatio="xMinYMid" ', 1)
     return f'<span class="tl-thumb" role="img" aria-label="{html.escape(alt)}">{small}</span>'
 
 
 def thumbnail(path: Path) -> str:
     "The drawing of the chapter's cell with the tag `card`, else its first one."
-    cells = [cell for cell in nbformat.read(OUT / path.name, 4).cells if cell.get("outputs")]
+    cells = nbformat.read(OUT / path.name, 4).cells
     cells.sort(key=lambda cell: "card" not in cell.metadata.get("tags", []))
-    return next(filter(None, (drawing_in(out) for cell in cells for out in cell.outputs)), "")
+    drawings = (drawing_in(out) for cell in cells for out in cell.get("outputs", []))
+    return next(filter(None, drawings), "")
 
 
 def card(path: Path) -> str:
@@ -158,10 +156,9 @@ def card(path: Path) -> str:
 def modules() -> dict[str, Path]:
     "name -> file, for every module of the package and of the kit of its pages; rooms last."
     found = {}
-    for folder, prefix in (("transformer_lit", ""), ("book/litbook", "litbook/")):
+    for folder, base in (("transformer_lit", "transformer_lit"), ("book/litbook", "book")):
         for path in (ROOT / folder).rglob("[a-z]*.py"):
-            name = path.relative_to(ROOT / folder).with_suffix("").as_posix()
-            found[prefix + name] = path
+            found[path.relative_to(ROOT / base).with_suffix("").as_posix()] = path
     return dict(sorted(found.items(), key=lambda item: ("/" in item[0], item[0])))
 
 
@@ -198,21 +195,22 @@ def table_of_rooms() -> str:
 # Pages --------------------------------------------------------------------------------------------
 
 
-def in_part(text: str) -> str:
-    "A part's page with the drawing of what is lit, and its chapters as cards."
+def architecture(*lit: str) -> str:
+    "The model with a part's chapters lit; with none, as the book's contents."
+    if not lit:
+        alt = """The whole Transformer: the encoder on the left reads, the decoder on the right \
+writes; each box leads to its chapter."""
+        words = "The Transformer of 2017. Each box leads to the chapter that builds it."
+        return figures.architecture(alt=alt, caption=words).html
+    whole = lit == ("all",)
+    words = "This part is about the whole model." if whole else "What this part is about, lit."
+    alt = "The Transformer, with what this part is about in color."
+    return figures.architecture(lit, alt=alt, caption=words).html
 
-    def drawn(found: re.Match) -> str:
-        every = found[1] == "all"
-        words = "This part is about the whole model." if every else "What this part is about, lit."
-        alt = "The Transformer, with what this part is about in color."
-        return figures.architecture(found[1].split(), alt=alt, caption=words).html
 
-    def cards(found: re.Match) -> str:
-        each = "".join(map(card, chapters(found[1], found[2])))
-        return f'<div class="tl-cards tl-cards-wide">{each}</div>'
-
-    text = re.sub(r"<!-- architecture ([\w ]+) -->", drawn, text)
-    return re.sub(r"<!-- cards (\d+) (\d+) -->", cards, text)
+def cards(first: str, last: str) -> str:
+    each = "".join(map(card, chapters(first, last)))
+    return f'<div class="tl-cards tl-cards-wide">{each}</div>'
 
 
 def megabytes(model: str) -> str:
@@ -233,30 +231,29 @@ def versioned(text: str) -> str:
     return re.sub(r'src="\.\./_static/([\w-]+\.js)"', address, text)
 
 
-def first_page(text: str) -> str:
-    """The running sentence, said by the pocket translator, and some said by each of the shipped
-    ones; hours; the architecture as contents."""
-    pocket, *others = (
-        (Translator.from_pretrained(shipped(f"data/checkpoints/{name}")), megabytes(name))
-        for name in ("pocket", *SHIPPED)
-    )
-    sentence = running_sentence(read(TEMPLATES / "first.html"), *pocket)
-    ask = any_sentence(read(TEMPLATES / "ask.html"), dict(zip(SHIPPED, others)))
-    drawn = figures.architecture(
-        alt="""The whole Transformer: the encoder on the left reads, the decoder on the right \
-writes; each box leads to its chapter.""",
-        caption="The Transformer of 2017. Each box leads to the chapter that builds it.",
-    )
-    text = text.replace("<!-- running sentence -->", sentence.strip())
-    text = text.replace("<!-- any sentence -->", ask.strip())
-    text = text.replace("<!-- architecture -->", drawn.html)
-    return re.sub(r"<!-- hours (\d+) (\d+) -->", lambda found: hours(*found.groups()), text)
+def running() -> str:
+    "The running sentence, translated by the pocket translator."
+    words = read(TEMPLATES / "first.html")
+    return running_sentence(words, shipped_translator("pocket"), megabytes("pocket")).strip()
 
 
-def inside_text(text: str, size: Callable[[str], str]) -> str:
-    "The page *Inside the model* with its numbers in their places."
-    text = re.sub(r"{{size ([\w-]+)}}", lambda found: size(found[1]), text)
-    return text.replace("{{pads}}", str(inside.PADS))
+def ask() -> str:
+    "Some sentences, translated by each of the shipped translators."
+    others = {name: (shipped_translator(name), megabytes(name)) for name in SHIPPED}
+    return any_sentence(read(TEMPLATES / "ask.html"), others).strip()
+
+
+def shipped_translator(name: str) -> Translator:
+    return Translator.from_pretrained(shipped(f"data/checkpoints/{name}"))
+
+
+def filled(text: str, makers: dict[str, Callable[..., str]]) -> str:
+    "A page with what the makers make in place of `<!-- name words -->` and `{{name words}}`."
+
+    def made(found: re.Match) -> str:
+        return makers[found[1]](*found[2].split()) if found[1] in makers else found[0]
+
+    return re.sub(r"(?:<!-- |{{)(\w+)((?: [\w-]+)*)(?: -->|}})", made, text)
 
 
 def assemble() -> None:
@@ -270,15 +267,20 @@ def assemble() -> None:
     for path in sorted((ROOT / "book").glob("*.ipynb")):
         shutil.copy(path, wheel.parent)
         nbformat.write(merged(path, wheel), book / path.name)
-    model = Translator.from_pretrained(shipped("data/checkpoints/pocket"))
-    (STATIC / "inside-record.js").write_text(inside.script(model), encoding="utf-8")
-    change(book / "index.md", lambda text: versioned(first_page(text)))
-    change(book / "inside.md", lambda text: versioned(inside_text(text, megabytes)))
-    link = f": {link_to(wheel, wheel.name)}"
-    change(book / "preface.md", lambda text: text.replace("<!-- wheel -->", link))
-    change(book / "api.md", lambda text: text.replace("<!-- rooms -->", table_of_rooms()))
-    for page in book.glob("part_*.md"):
-        change(page, in_part)
+    (STATIC / "inside-record.js").write_text(inside.script(shipped_translator("pocket")), "utf-8")
+    makers = {
+        "architecture": architecture,
+        "ask": ask,
+        "cards": cards,
+        "hours": hours,
+        "pads": lambda: str(inside.PADS),
+        "rooms": table_of_rooms,
+        "sentence": running,
+        "size": megabytes,
+        "wheel": lambda: f": {link_to(wheel, wheel.name)}",
+    }
+    for page in book.glob("*.md"):
+        page.write_text(versioned(filled(read(page), makers)), encoding="utf-8")
     source_pages()
     shutil.copy(ROOT / "CHANGELOG.md", book / "changelog.md")
     toc, config = (yaml.safe_load(read(ROOT / name)) for name in ("_toc.yml", "_config.yml"))
@@ -292,24 +294,14 @@ def assemble() -> None:
 
 
 def main() -> None:
-    missing = [p.name for p in (ROOT / "book").glob("*.ipynb") if not (OUT / p.name).exists()]
-    if missing:
-        sys.exit(f"not executed yet: {', '.join(missing)}; run make book, or tools/execute.py")
-    torch.set_num_threads(1)  # on a busy machine two threads wait for each other
     assemble()
     shutil.rmtree(BUILT / "html", ignore_errors=True)  # a page that was renamed doesn't stay
     program = Path(sys.executable).parent / "jupyter-book"
     flags = "--all --warningiserror --keep-going --path-output".split()
-    environment = {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     with (ROOT / ".run" / "build.log").open("w", encoding="utf-8") as log:
-        done = subprocess.run(
-            [program, "build", *flags, ROOT, SITE], stdout=log, stderr=log, env=environment
-        )
+        done = subprocess.run([program, "build", *flags, ROOT, SITE], stdout=log)
     if done.returncode:
-        lines = read(ROOT / ".run" / "build.log").splitlines()
-        named = [line for line in lines if re.search("WARNING|ERROR|Error|Traceback", line)]
-        print("\n".join(named or lines)[-6000:])
-        sys.exit("the book was not built; the whole log is in .run/build.log")
+        sys.exit("the book was not built; the rest of the log is in .run/build.log")
     print(f"the book: {BUILT / 'html' / 'index.html'}")
 
 

@@ -12,20 +12,19 @@ from shutil import copyfile
 import nbformat
 import yaml
 from docutils import nodes
-from sphinx.util.osutil import ensuredir
 
 from litbook import figures
 
 MATHJAX = "tex-svg.js"  # one file, fonts inside
 LONGEST_WHOLE = 32  # letters of code that fit a line of a phone
 CHECK = re.compile(r"^\s*assert\b|\bassert_close\(|\bassert_equal\(", re.M)
-UNLINKED = (nodes.title, nodes.reference, nodes.literal, nodes.literal_block, nodes.math, nodes.raw)
-UNLINKED += (nodes.table, nodes.caption)
+UNLINKED = {nodes.title, nodes.reference, nodes.literal, nodes.literal_block, nodes.math, nodes.raw}
+UNLINKED |= {nodes.table, nodes.caption}
 
 
 def notebook_of(app, docname: str) -> nbformat.NotebookNode | None:
-    path = Path(app.env.doc2path(docname)) if docname in app.env.found_docs else Path()
-    return nbformat.read(path, 4) if path.suffix == ".ipynb" else None
+    path = Path(app.srcdir) / f"{docname}.ipynb"
+    return nbformat.read(path, 4) if path.exists() else None
 
 
 def module_of(notebook) -> str | None:
@@ -47,21 +46,20 @@ def dress_cells(app, doctree) -> None:
     module = module_of(notebook_of(app, docname))
     for block in list(doctree.findall(nodes.literal_block)):
         marks, code = re.match(r"((?:#\|[^\n]*(?:\n|$))*)(.*)", block.astext(), re.S).groups()
-        exported = "#| export" in marks and module
         if marks:
             code = code.strip("\n")
             block.rawsource, block.children = code, []
             block += nodes.Text(code)
         if not code:
             block.parent.remove(block)
-        elif exported:
+        elif "#| export" in marks and module:
             target = app.builder.get_relative_uri(docname, f"book/source/{module}")
             link = nodes.reference("", f"transformer_lit/{module}.py", refuri=target, internal=True)
             add_above(block, nodes.Text("exported to "), link, classes=["tl-badge"])
         elif "cell_input" in block.parent.get("classes", []) and CHECK.search(code):
             if not re.search(r"^(def|class) ", code, re.M):
                 wide = len(code.partition("\n")[0]) > 64  # the mark would lie on the first line
-                classes = ["tl-check", *(["tl-check-above"] if wide else [])]
+                classes = ["tl-check", "tl-check-above"] if wide else ["tl-check"]
                 add_above(block, nodes.Text("✓ checked"), classes=classes)
 
 
@@ -100,16 +98,11 @@ def glossary_lines(app) -> dict[str, tuple[str, str, str]]:
 
 def takes_links(text) -> bool:
     "Is it running text, and no code, title or link?"
-    above = [text.parent]
-    while above[-1] is not None:
-        above.append(above[-1].parent)
-    above = [node for node in above if isinstance(node, nodes.Element)]
-    classes = {name for node in above for name in node.get("classes", [])}
-    return (
-        any(isinstance(node, nodes.paragraph) for node in above)
-        and not any(isinstance(node, UNLINKED) for node in above)
-        and not classes & {"cell", "tl-badge"}
-    )
+    kinds, classes = set(), set()
+    while text := text.parent:
+        kinds.add(type(text))
+        classes.update(text.get("classes", []))
+    return nodes.paragraph in kinds and not kinds & UNLINKED and not classes & {"cell", "tl-badge"}
 
 
 def link_terms(app, doctree, docname: str) -> None:
@@ -120,28 +113,28 @@ def link_terms(app, doctree, docname: str) -> None:
     objects = app.env.get_domain("std").objects.items()
     anchors = {name.lower(): anchor for (kind, name), (_, anchor) in objects if kind == "term"}
     here, target = docname.split("/")[-1], app.builder.get_relative_uri(docname, "book/glossary")
-    left = {
+    unused = {
         name: (line, anchors[entry.lower()])
         for name, (line, home, entry) in app.env.glossary_lines.items()
         if home != here
     }
-    longest = sorted(left, key=len, reverse=True)
+    longest = sorted(unused, key=len, reverse=True)
     names = "|".join(f"[{n[0]}{n[0].upper()}]{re.escape(n[1:])}" for n in longest)
-    pattern = re.compile(rf"(?<![\w-])({names})s?(?![\w-])")
 
-    def name_of(match: re.Match) -> str:
-        return match[1] if match[1] in left else match[1][0].lower() + match[1][1:]
+    def link(match: re.Match) -> str:
+        word = match[1]
+        name = word if word in unused else word[0].lower() + word[1:]
+        if name not in unused:
+            return match[0]
+        line, anchor = unused.pop(name)
+        return f"""<a class="tl-term" href="{target}#{anchor}" \
+data-line="{html.escape(line)}">{match[0]}</a>"""
 
     for text in filter(takes_links, list(doctree.findall(nodes.Text))):
-        rest, made = text.astext(), []
-        while match := next((m for m in pattern.finditer(rest) if name_of(m) in left), None):
-            line, anchor = left.pop(name_of(match))
-            link = f"""<a class="tl-term" href="{target}#{anchor}" \
-data-line="{html.escape(line)}">{html.escape(match[0])}</a>"""
-            made += [nodes.Text(rest[: match.start()]), nodes.raw("", link, format="html")]
-            rest = rest[match.end() :]
-        if made:
-            text.parent.replace(text, [*made, nodes.Text(rest)])
+        escaped = html.escape(text.astext(), quote=False)
+        linked = re.sub(rf"(?<![\w&-])({names})s?(?![\w-])", link, escaped)
+        if linked != escaped:
+            text.parent.replace(text, nodes.raw("", linked, format="html"))
 
 
 def hold_words(app, doctree) -> None:
@@ -191,19 +184,18 @@ def link_boxes(app, pagename: str, body: str) -> str:
         target = app.builder.get_relative_uri(pagename, f"book/{match[1]}")
         return f'<a href="{target}">{match[2]}</a>'
 
-    linked = re.sub(r'<g data-chapter="(\w+)">(.*?)</g><!--box-->', link, body, flags=re.S)
-    if linked != body:  # what holds links is no picture
-        drawing = r'class="tl-desk"><svg[^>]*aria-hidden="true"[^>]*>(?:(?!</svg>).)*<a '
-        picture = rf'<div role="img"( aria-label="[^"]*")>(?=<div {drawing})'
-        linked = re.sub(picture, r'<div role="group"\1>', linked, flags=re.S)
-        hidden = r'(<svg[^>]*) aria-hidden="true"([^>]*>(?:(?!</svg>).)*?<a href)'
-        linked = re.sub(hidden, r"\1\2", linked, flags=re.S)
-    return linked
+    body = re.sub(r'<g data-chapter="(\w+)">(.*?)</g><!--box-->', link, body, flags=re.S)
+    # what holds links is no picture
+    drawing = r'class="tl-desk"><svg[^>]*aria-hidden="true"[^>]*>(?:(?!</svg>).)*<a href'
+    picture = rf'<div role="img"( aria-label="[^"]*")>(?=<div {drawing})'
+    body = re.sub(picture, r'<div role="group"\1>', body, flags=re.S)
+    hidden = r'(<svg[^>]*) aria-hidden="true"([^>]*>(?:(?!</svg>).)*?<a href)'
+    return re.sub(hidden, r"\1\2", body, flags=re.S)
 
 
 def chapter_number(body: str) -> int | None:
     found = re.search(r"<h1>(\d+) · ", body)
-    return int(found[1]) if found else None
+    return found and int(found[1])
 
 
 def margin_map(lit: list[str]) -> str:
@@ -211,12 +203,10 @@ def margin_map(lit: list[str]) -> str:
     parts = ", ".join(lit).replace("_", " ")
     whole = "The whole Transformer, lit."
     alt = whole if "all" in lit else f"The Transformer; this chapter's parts are lit: {parts}."
-    drawn = figures.architecture(lit, alt=alt).html
-    drawn = re.sub(r"<figcaption.*?</figcaption>|<title>.*?</title>", "", drawn)
-    drawn = re.sub(r"<figure[^>]*>(.*)</figure>", r"\1", drawn, flags=re.S)
-    drawn = re.sub(r'<div class="tl-desk">.*?</div>', "", drawn, count=1)
-    drawn = drawn.replace(' class="tl-phone" style="display:none"', "")
-    return re.sub(r"</?g[^>]*>|<!--box-->", "", drawn)
+    drawn = figures.architecture(lit, alt=alt).html.partition('class="tl-phone"')[2]
+    svg = re.search(r"<svg.*?</svg>", drawn, re.S)[0]
+    svg = re.sub(r"<title>.*?</title>|</?g[^>]*>|<!--box-->", "", svg)
+    return f'<div role="img" aria-label="{alt}">{svg}</div>'
 
 
 def lit_by(notebook) -> list[str]:
@@ -274,11 +264,9 @@ def dress_page(app, pagename, templatename, context, doctree) -> None:
 
 
 def copy_mathjax(app, error) -> None:
-    if error or app.builder.format != "html":
-        return
     found = next(f for f in files("sphinx-mathjax-offline") if f.name == MATHJAX)
     folder = Path(app.outdir) / "_static" / "mathjax"
-    ensuredir(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     copyfile(found.locate(), folder / MATHJAX)
 
 
@@ -291,4 +279,4 @@ def setup(app):
     app.connect("doctree-resolved", link_terms)
     app.connect("html-page-context", dress_page, priority=900)
     app.connect("build-finished", copy_mathjax)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
