@@ -1,0 +1,145 @@
+"""The options of `transformer-lit`. None has a default here: what isn't typed isn't passed on."""
+
+import argparse
+import contextlib
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from transformer_lit import __version__
+
+
+def number(kind: Callable, low: float, high: float) -> Callable[[str], float]:
+    "A type for argparse: an int or a float from `low` to `high`."
+
+    def parse(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if low <= (value := kind(text)) <= high:
+                return value
+        name = "an integer" if kind is int else "a number"
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not {name} from {low:,} to {high:,}")
+
+    return parse
+
+
+def path(text: str) -> Path:
+    "A type for argparse; an empty path is mostly a shell variable that nobody has set."
+    if not text.strip() or not text.isprintable():
+        raise argparse.ArgumentTypeError("a path was expected, in printable UTF-8")
+    return Path(text)
+
+
+def language_pair(text: str) -> tuple[str, str]:
+    "A type for argparse: en-de."
+    if not (tags := re.fullmatch(r"([a-z]{2,8})-(?!\1$)([a-z]{2,8})", text.lower())):
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a pair of two languages, as en-de")
+    return tags[1], tags[2]
+
+
+def setting(key: str = "", parse: Callable = str) -> dict:
+    "What `add_argument` is given for a field of the recipe: `key`, or what is typed as KEY=VALUE."
+
+    def pair(text: str) -> tuple[str, object]:
+        name, equals, value = (key, "=", text) if key else text.partition("=")
+        if not equals:
+            raise argparse.ArgumentTypeError(f"{text[:40]} is not KEY=VALUE, as seed=2")
+        return name, parse(value)
+
+    return dict(dest="settings", action="append", type=pair, metavar="N" if key else "KEY=VALUE")
+
+
+def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.ArgumentParser:
+    "The options of each command; `run` is the function of `commands` that runs it."
+    about = "Train, use and evaluate a small Transformer."
+    top = argparse.ArgumentParser(prog="transformer-lit", description=about)
+    top.add_argument("--version", action="version", version=__version__)
+    parsers = top.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        more = dict(help=text, description=text, allow_abbrev=False)
+        parser = parsers.add_parser(name, argument_default=argparse.SUPPRESS, **more)
+        parser.set_defaults(run=commands[name])
+        return parser
+
+    count, folder = partial(number, int, 1), dict(type=path, metavar="DIR")
+    files = dict(type=path, nargs="+", action="extend", metavar="FILE")
+
+    add = command("data", "Download, list and verify datasets.").add_argument
+    add("action", nargs="?", default="list", choices=["download", "list", "verify"])
+    add("names", nargs="*", metavar="DATASET", help="pocket, tatoeba, multi30k or wmt14")
+    add("--language", metavar="fr|de", help="target language (default: both)")
+
+    train = command("train", "Train a model; rerun to resume.")
+    add = train.add_argument
+    text = (
+        "words (default), tatoeba-fr, tatoeba-de or pocket; a training set of chapter 21, such as"
+        " wmt14-en-de; or a folder of texts, such as my-texts-nl"
+    )
+    add("--recipe", metavar="NAME", help=text)
+    add("--output-dir", **folder, help="default: runs/RECIPE, or runs/en-de for your own pairs")
+    add("--epochs", **setting("epochs", count(10_000)), help="default: the recipe's")
+    text = "CPU threads (default: OMP_NUM_THREADS, or half of the cores)"
+    add("--threads", type=count(256), metavar="N", help=text)
+    text = (
+        "any other field of the recipe, its model or its training, as seed=2; an unknown key is"
+        " answered with the list"
+    )
+    add("--with", **setting(), help=text)
+    add = train.add_argument_group("pairs of your own").add_argument
+    add("--pairs", **files, help="a file of two columns, or two parallel texts")
+    add("--languages", type=language_pair, help="of first and second column, as en-de")
+    add("--reverse", action="store_true", help="translate the second column into the first")
+    add("--extra-train", **files, help="more pairs, for training only")
+    add("--exclude", **files, help="pairs to leave out, as an earlier low_confidence.tsv")
+    text = "keep pairs that look like another language: for close ones, or two scripts in one"
+    add("--no-langid-filter", action="store_true", help=text)
+    add = train.add_argument_group("training sets of chapter 21").add_argument
+    text = "hyperparameters: the paper's (default), or chapter 18's"
+    add("--preset", choices=["paper", "modern"], help=text)
+    add("--size", choices=["tiny", "small", "base", "big"], help="of the model (default: base)")
+    steps = count(10**7)
+    add("--max-steps", **setting("steps", steps), help="training steps (default: 100,000)")
+    add("--eval-every", **setting("look_every", steps), help="steps (default: 2,000)")
+    text = "save and stop after this time, with exit status 75"
+    add("--max-minutes", type=number(float, 0, math.inf), metavar="N", help=text)
+    add("--workers", type=count(256), metavar="N", help="to prepare the corpus (default: 1)")
+    add("--data-dir", **folder, help="the tokenized corpus (default: runs/store-RECIPE)")
+    text = "for a mixture: a trained model to start from (default: random weights)"
+    add("--init-from", **setting("begin_with") | {"metavar": "MODEL"}, help=text)
+    text = "for a mixture: 1 samples in proportion to size, higher more evenly (default: 9)"
+    temperature = setting("temperature", number(float, 0.1, 100))
+    add("--sampling-temperature", **temperature, help=text)
+
+    translate = command("translate", "Translate sentences.")
+    add = translate.add_mutually_exclusive_group().add_argument
+    add("sentences", nargs="*", default=[], help="none: read lines from stdin")
+    add("--file", type=path, help="a text, one sentence per line")
+    add("--interactive", action="store_true", help="ask for one sentence after the other")
+    text = "add a tab and the chrF, 0 to 100, of equally confident held-out translations"
+    translate.add_argument("--show-confidence", action="store_true", help=text)
+
+    evaluate = command("evaluate", "Score a model on a test set.")
+    text = (
+        "tatoeba, multi30k, newstest2014, pocket, or own: what a model of your own pairs holds out"
+        " (default: own if there is one, else tatoeba)"
+    )
+    evaluate.add_argument("--test-set", metavar="NAME", help=text)
+    text = "the report (default: scores.json)"
+    evaluate.add_argument("--output", type=path, metavar="FILE", help=text)
+
+    export = command("export", "Convert a model for CTranslate2.")
+    export.add_argument("output", **folder, help="a new folder")
+    text = "weight precision: float32 (default), bfloat16 or int8"
+    export.add_argument("--quantization", metavar="TYPE", help=text)
+
+    for parser in translate, evaluate, export:
+        text = "a trained model's folder, or one of the book's (default: tatoeba-fr)"
+        parser.add_argument("--model", type=path, help=text)
+    for parser in translate, evaluate:
+        parser.add_argument("--beam-size", type=count(64), metavar="N", help="(default: 4)")
+    for parser in train, translate, evaluate:
+        text = "default: an NVIDIA GPU if PyTorch finds one, else the CPU"
+        parser.add_argument("--device", choices=["auto", "cpu", "cuda", "mps"], help=text)
+    return top
