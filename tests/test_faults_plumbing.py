@@ -381,7 +381,7 @@ def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
     (tmp_path / "mine" / "transformer_lit").mkdir(parents=True)
     (tmp_path / "mine" / "transformer_lit" / "__init__.py").touch()
     mine = a_repository(tmp_path / "mine")
-    assert git_commit(tmp_path / "mine" / "transformer_lit") == mine, "in its own checkout it has one"
+    assert git_commit(tmp_path / "mine" / "transformer_lit") == mine, "its own checkout has one"
     (tmp_path / "mine" / "file").write_text("2")
     assert (
         git_commit(tmp_path / "mine" / "transformer_lit") == mine + "-dirty"

@@ -64,7 +64,8 @@ def store(tmp_path, monkeypatch):
 
 
 def test_shares_by_temperature():
-    assert mixture.sampling_rates(KINDS, 1) == pytest.approx({"few": 10 / 1010, "many": 1000 / 1010})
+    rates = mixture.sampling_rates(KINDS, 1)
+    assert rates == pytest.approx({"few": 10 / 1010, "many": 1000 / 1010})
     assert mixture.sampling_rates(KINDS, 2) == pytest.approx(
         {"few": 1 / 11, "many": 10 / 11}
     )  # roots: 1 to 10
@@ -166,7 +167,7 @@ def test_what_a_mixture_is_made_of(monkeypatch):
     """Near-copies go from every kind; of the general text four kinds are held out by English
     sentence."""
     made = {
-        name: TextSource(name, (), lambda name=name: [(f"{name} {k}", f"{name} {k}") for k in range(3)])
+        name: TextSource(name, (), lambda name=name: [(f"{name} {k}",) * 2 for k in range(3)])
         for name in ("t", "m", "n")
     }
     law = TextSource(

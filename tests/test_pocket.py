@@ -139,7 +139,8 @@ DETERMINERS = {
     **dict.fromkeys(["la", "une", "cette", "ma", "ta", "sa"], ("f", False)),
     **dict.fromkeys(["mon", "ton", "son", "notre", "votre", "leur", "chaque"], (None, False)),
     **dict.fromkeys(
-        "les ces mes tes ses nos vos leurs des aux deux trois quatre cinq plusieurs quelques".split(),
+        """les ces mes tes ses nos vos leurs des aux deux trois quatre cinq plusieurs
+        quelques""".split(),
         (None, True),
     ),
 }

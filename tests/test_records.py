@@ -102,9 +102,8 @@ def test_seen_sentences_are_known_by_four_bytes(tmp_path):
         results.was_seen(english.upper().rstrip("."), tmp_path) for english, _ in pairs
     ), "case and end marks don't count"
     assert not any(results.was_seen(f"See {i} of it.", tmp_path) for i in range(30, 500))
-    assert len(results.fingerprint("a")) == 4 and results.fingerprint("It’s  so") == results.fingerprint(
-        "It's so."
-    )
+    curly, straight = map(results.fingerprint, ("It’s  so", "It's so."))
+    assert len(results.fingerprint("a")) == 4 and curly == straight
     assert results.was_seen("I love you.") and not results.was_seen(
         "The blicket is white."
     ), "None: the translator that ships"
@@ -126,7 +125,8 @@ def test_the_leak_flatters_the_loss_and_hides_learning_by_heart():
     assert groups[-1]["seen"] < groups[0]["seen"] and groups[-1]["unseen"] > groups[0]["unseen"]
     assert (
         results.load_record(BY_SENTENCE)[1][0]["epoch"] == 1
-        and results.load_record(BY_SENTENCE)[0]["data"]["leak"] < results.load_record(BY_PAIR)[0]["data"]["leak"]
+        and results.load_record(BY_SENTENCE)[0]["data"]["leak"]
+        < results.load_record(BY_PAIR)[0]["data"]["leak"]
     )
     assert (
         max(best(name)["epoch"] for name in (BY_SENTENCE, BY_PAIR)) < 15
@@ -136,8 +136,10 @@ def test_the_leak_flatters_the_loss_and_hides_learning_by_heart():
 
 
 def test_our_recipe_gets_there_earlier():
-    goal, spent = best(BY_SENTENCE)["valid_smoothed"], results.load_record(BY_SENTENCE)[1][-1]["cpu_seconds"]
-    below = next(line for line in results.load_record("ours-by-sentence")[1] if line["valid_smoothed"] < goal)
+    goal = best(BY_SENTENCE)["valid_smoothed"]
+    spent = results.load_record(BY_SENTENCE)[1][-1]["cpu_seconds"]
+    ours = results.load_record("ours-by-sentence")[1]
+    below = next(line for line in ours if line["valid_smoothed"] < goal)
     assert below["cpu_seconds"] < spent / 4
 
 

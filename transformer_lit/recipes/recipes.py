@@ -251,7 +251,7 @@ def train_translator(
     begin: Callable[[], object] = lambda: None,
     limits: tuple[int, int] | None = None,
 ) -> tuple[Translator, Trainer]:
-    """Train by `recipe` into `folder`, resuming where it stopped; device: None is `default_device`'s;
+    """Train by `recipe` into `folder`, resuming where it stopped; device: None, the default one;
     begin() once the folder is this run's; limits: the translator's, if not the usual ones.
 
     After each epoch the log gets the validation loss, in nats per token, and how `samples` are
