@@ -96,7 +96,8 @@ def test_a_healthy_model_is_the_books_own_and_shows_nothing():
 
 
 def test_a_full_answer_wins_by_the_penalty_and_loses_without():
-    assert seen("")["beam"] == 8 and seen("length")["beam"] == 1
+    words = "words by a beam of 4"
+    assert seen("")[words] == 8 and seen("length")[words] == 1
 
 
 @every_fault

@@ -11,8 +11,6 @@ from litbook.prose import Prose, in_a_row
 from .patients import (
     FAULTS,
     LEARNED,
-    SENTENCES,
-    STEPS,
     WARD,
     Patient,
     admitted,
@@ -25,57 +23,28 @@ from .probes import PROBES, Reading, in_words, reading, symptoms, unwell
 
 BUDGET = 3  # probes for each case
 SPENT: dict[int, list[str]] = {}  # case -> the probes asked for
-LINES = {
-    "first": "loss at step 1",
-    "quarter": f"loss at step {STEPS // 4 + 1}",
-    "last": f"loss at step {STEPS}",
-    "evaluation": "the same loss, in evaluation mode",
-    "right": f"right answers of {SENTENCES}, by greedy decoding",
-    "greedy": "two answers: words by greedy decoding",
-    "beam": "two answers: words by a beam of 4",
-}
 
 
 @cache
-def seen(fault: str) -> dict[str, float]:
+def seen(fault: str) -> Reading:
     "The symptoms of a fault; made once."
     return symptoms(admitted(fault))
 
 
-def shown(value: float | str) -> str:
-    "A number with three decimals; a whole one, and words, as they are."
-    if isinstance(value, str):
-        return value
-    return f"{value:.0f}" if float(value).is_integer() else f"{value:.3f}"
-
-
 def beside(case: Reading, healthy: Reading, caption: str) -> figures.Picture:
     "A patient's lines beside a healthy model's."
-    return figures.table(
-        [
-            {"": name, "this case": shown(value), "a healthy model": shown(healthy[name])}
-            for name, value in case.items()
-        ],
-        caption=caption,
-    )
+    rows = [
+        {"": name, "this case": value, "a healthy model": healthy[name]}
+        for name, value in case.items()
+    ]
+    return figures.table(rows, caption=caption)
 
 
 def round_of_the_ward() -> figures.Picture:
     "Every case in one row, and a healthy model in the last."
-    names = {f"case {n}": fault for n, fault in enumerate(WARD) if n} | {"healthy": ""}
-    return figures.table(
-        {
-            name: {
-                "loss": f"{seen(fault)['last']:.3f}",
-                "in evaluation": f"{seen(fault)['evaluation']:.3f}",
-                f"right of {SENTENCES}": f"{seen(fault)['right']:.0f}",
-                "words by greedy": f"{seen(fault)['greedy']:.0f}",
-                "by a beam": f"{seen(fault)['beam']:.0f}",
-            }
-            for name, fault in names.items()
-        },
-        caption="Loss after training, right answers, and two answers to one source",
-    )
+    rows = {f"case {n}": seen(fault) for n, fault in enumerate(WARD) if n} | {"healthy": seen("")}
+    caption = "Loss after training, right answers, and two answers to one source"
+    return figures.table(rows, ["", *list(seen(""))[2:]], caption)
 
 
 # Probes and hints ---------------------------------------------------------------------------------
@@ -130,16 +99,7 @@ def answers(n: int) -> figures.Picture:
 def curves(n: int) -> figures.Picture:
     "The training loss of a case and of the healthy model."
     case, well = patient(n).losses, admitted("").losses
-    if max(abs(a - b) for a, b in zip(case, well)) < 0.005:
-        told = (
-            f"the loss is that of a healthy model, from {well[0]:.2f} to {well[-1]:.3f}, so the two"
-            " lines coincide"
-        )
-    else:
-        told = (
-            f"the loss goes from {case[0]:.2f} to {case[-1]:.3f}, a healthy model's from"
-            f" {well[0]:.2f} to {well[-1]:.3f}"
-        )
+    same = case == well
     return figures.curves(
         {"a healthy model": well, f"case {n}": case},
         xlabel="step",
@@ -148,30 +108,24 @@ def curves(n: int) -> figures.Picture:
         colors={"a healthy model": figures.GREY, f"case {n}": figures.FAULT},
         hline=(floor(), "chance"),
         height=250,
-        caption=f"Case {n}: {told}. Chance allows no less than {floor():.3f}.",
-    )
-
-
-def fold(summary: str, inside: str) -> str:
-    "HTML behind a line that opens by mouse and by keyboard."
-    return (
-        '<details class="tl-more" style="margin:.2em 0"><summary'
-        f' style="cursor:pointer;font-size:.85em">{summary}</summary>{inside}</details>'
+        caption=(
+            f"Case {n}: the loss goes from {case[0]:.2f} to {case[-1]:.3f}, a healthy model's"
+            f" from {well[0]:.2f} to {well[-1]:.3f}{', and the two lines coincide' * same}."
+            f" Chance allows no less than {floor():.3f}."
+        ),
     )
 
 
 def chart(n: int) -> figures.Picture:
     "A case's sheet: its curve, its symptoms, some answers; recorded probes and hints behind folds."
-    case, well = (
-        {LINES[name]: value for name, value in seen(fault).items()} for fault in (WARD[n], "")
-    )
-    parts = [curves(n).html, beside(case, well, f"Case {n} · symptoms").html, answers(n).html]
-    parts += [fold(f"Probe: {kind.title}", read(n, name).html) for name, kind in PROBES.items()]
-    parts += [
-        fold(f"Hint {grade}", f"<p>{text.replace('`', '')}</p>")
-        for grade, text in enumerate(hints(n), 1)
-    ]
-    return figures.Picture("".join(parts), None)
+    signs = beside(seen(WARD[n]), seen(""), f"Case {n} · symptoms")
+    sheet = figures.Picture(curves(n).html + signs.html + answers(n).html, None)
+    for name, kind in PROBES.items():
+        sheet = figures.folded(sheet, read(n, name), f"Probe: {kind.title}")
+    for grade, text in enumerate(hints(n), 1):
+        words = figures.Picture(f"<p>{text.replace('`', '')}</p>", None)
+        sheet = figures.folded(sheet, words, f"Hint {grade}")
+    return sheet
 
 
 # The verdict --------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ WARD = FAULTS.sections()  # the fault of each case; the page goes through case 0
 
 # A patient ----------------------------------------------------------------------------------------
 class Parted(Transformer):
-    "The book's Transformer, which asks its patient for masks and positions."
+    "The book's Transformer, which asks its patient for masks."
 
     patient: "Patient"
 
@@ -141,13 +141,6 @@ class Parted(Transformer):
 
     def start(self, source: Tensor) -> dict:
         return {**super().start(source), "source_mask": self.patient.cross_mask(source)}
-
-    def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
-        caches = [dict(layer) for layer in state["caches"]]
-        past = caches[0]["keys"].size(2) if "keys" in caches[0] else 0
-        x = self.target(tokens[:, None], self.patient.position(past))
-        x = self.decoder(x, None, None, state["source_mask"], caches)
-        return self.output(x[:, -1]), {**state, "caches": caches}
 
 
 def attend_as(patient: "Patient", part: MultiHeadAttention, query: Tensor, *keys_values_mask):
@@ -160,7 +153,7 @@ class Begun:
     "A model whose decoding begins with its patient's first token; it writes down what is fed in."
 
     def __init__(self, patient: "Patient"):
-        self.patient, self.start, self.fed = patient, patient.model.start, []
+        self.patient, self.start, self.fed = patient, patient.model.eval().start, []
 
     def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
         self.fed.append(torch.where(tokens == BOS, self.patient.first(tokens), tokens))
@@ -186,30 +179,18 @@ class Patient:
             parts[FAULTS[fault]["part"]] = partial(part, self) if fault == "training" else part
         self._given = {name: unnamed(part) for name, part in parts.items()}
         vars(self).update(self._given)
+        config = TransformerConfig(VOCAB, None, 64, 1, 64, 1, 2, dropout=0.0)
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            self.model = Parted(
-                TransformerConfig(
-                    VOCAB,
-                    d_model=64,
-                    n_heads=1,
-                    d_ff=64,
-                    n_encoder_layers=1,
-                    n_decoder_layers=2,
-                    dropout=0.0,
-                )
-            )
+            self.model = Parted(config)
         self.model.patient = self
+        embed = self.model.target.forward
+        self.model.target.forward = lambda ids, past=0: embed(ids, self.position(past))
         for module in self.model.modules():
             if isinstance(module, MultiHeadAttention):
                 module.attend = partial(attend_as, self, module)
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=RATE, betas=(0.9, 0.98), eps=1e-9
-        )
+        self.optimizer = torch.optim.Adam(self.model.parameters(), betas=(0.9, 0.98), eps=1e-9)
         self.losses: list[float] = []
-
-    def __repr__(self) -> str:
-        return f"a patient after {len(self.losses)} steps of training"
 
     def changed(self) -> list[str]:
         "The parts that are no longer those it came with."
@@ -245,35 +226,32 @@ class Patient:
         self.model.eval()
         return self
 
-    def greedy(self, source: Tensor, max_length: int = LIMIT) -> list[list[int]]:
+    def greedy(self, source: Tensor) -> list[list[int]]:
         "As `greedy_decode`."
-        self.model.eval()
-        return greedy_decode(Begun(self), source, max_length)
+        return greedy_decode(Begun(self), source, LIMIT)
 
-    def beam(self, source: Tensor, max_length: int = LIMIT) -> list[list[int]]:
+    def beam(self, source: Tensor) -> list[list[int]]:
         "As `beam_search`, with four hypotheses that are all waited for."
-        self.model.eval()
         with patch.object(decoding, "penalty", self.penalty):
-            return beam_search(Begun(self), source, 4, 0.6, max_length, patient=True)
+            return beam_search(Begun(self), source, 4, 0.6, LIMIT, patient=True)
 
 
 @cache
-def learned(fault: str) -> tuple[dict[str, Tensor], list[float]]:
-    "Weights and losses after training; faults of decoding share those of the healthy."
-    if fault and FAULTS[fault]["part"] not in LEARNED or fault == "training":
-        return learned("")
-    patient = Patient(fault)
-    patient.learn(*patient.batch())
-    return patient.model.state_dict(), patient.losses
+def trained(fault: str) -> Patient:
+    "A patient after its training, of which `admitted` gives copies."
+    case = Patient(fault)
+    return case.learn(*case.batch())
 
 
 def admitted(fault: str) -> Patient:
-    "A trained patient of one's own, to be changed at will; without a fault it is healthy."
-    one, (weights, losses) = Patient(fault), learned(fault)
-    one.model.load_state_dict(weights)
-    one.model.eval()
-    one.losses = list(losses)
-    return one
+    """A trained patient of one's own, to be changed at will; without a fault it is healthy. Faults
+    of decoding have the weights of the healthy."""
+    part = FAULTS.get(fault, "part", fallback="")
+    copy, case = Patient(fault), trained(fault if part in LEARNED else "")
+    copy.model.load_state_dict(case.model.state_dict())
+    copy.model.eval()
+    copy.losses += case.losses
+    return copy
 
 
 def patient(n: int) -> Patient:

@@ -13,6 +13,7 @@ from torch import Tensor
 from transformer_lit.attention_maps import entropy, record
 from transformer_lit.decoding import greedy_decode, penalty
 from transformer_lit.masks import BOS, EOS, PAD, target_mask
+from transformer_lit.model import Transformer
 from transformer_lit.training import collate
 
 from .patients import (
@@ -43,7 +44,7 @@ def in_words(ids: list[int]) -> str:
 
 # Symptoms -----------------------------------------------------------------------------------------
 @torch.no_grad()
-def symptoms(case: Patient) -> dict[str, float]:
+def symptoms(case: Patient) -> Reading:
     "What one sees of a patient without any probe."
     source, target = case.batch()
     case.model.eval()
@@ -51,30 +52,29 @@ def symptoms(case: Patient) -> dict[str, float]:
     together, _ = collate([*plain(), longer()])
     asked, _ = collate(two_answers()[:1])
     return {
-        "first": case.losses[0],
-        "quarter": case.losses[STEPS // 4],
-        "last": case.losses[-1],
-        "evaluation": case.loss(case.model(source, read), say).item(),
-        "right": sum(
+        "loss at step 1": case.losses[0],
+        f"loss at step {STEPS // 4 + 1}": case.losses[STEPS // 4],
+        f"loss at step {STEPS}": case.losses[-1],
+        "loss in evaluation mode": case.loss(case.model(source, read), say).item(),
+        f"right answers of {SENTENCES}": sum(
             said == wanted[1:-1] for said, (_, wanted) in zip(case.greedy(together), plain())
         ),
-        "greedy": len(case.greedy(asked)[0]),
-        "beam": len(case.beam(asked)[0]),
+        "words by greedy": len(case.greedy(asked)[0]),
+        "words by a beam of 4": len(case.beam(asked)[0]),
     }
 
 
-def unwell(seen: dict[str, float]) -> list[str]:
+def unwell(seen: Reading) -> list[str]:
     "Which of the symptoms are none of a healthy model's."
+    first, quarter, last, evaluation, right, greedy, beam = seen.values()
+    too_low = first < 0.95 * math.log(VOCAB) or last < 0.95 * floor()
+    disagree = abs(evaluation - last) > floor()
     signs = {
-        "it learns too slowly": seen["quarter"] > 0.6 or seen["last"] > 2.5 * floor(),
-        "its loss in training is lower than it can be": seen["first"] < 0.95 * math.log(VOCAB)
-        or seen["last"] < 0.95 * floor(),
-        "its losses in training and in evaluation mode disagree": abs(
-            seen["evaluation"] - seen["last"]
-        )
-        > floor(),
-        "it gives wrong answers": seen["right"] < SENTENCES,
-        "the beam's answer is too short": seen["beam"] < min(seen["greedy"], WORDS),
+        "it learns too slowly": quarter > 0.6 or last > 2.5 * floor(),
+        "its loss in training is lower than it can be": too_low,
+        "its losses in training and in evaluation mode disagree": disagree,
+        "it gives wrong answers": right < SENTENCES,
+        "the beam's answer is too short": beam < min(greedy, WORDS),
     }
     return [sign for sign, there in signs.items() if there]
 
@@ -87,19 +87,20 @@ def overfit(case: Patient) -> Reading:
 
 
 @torch.no_grad()
-def future(case: Patient, t: int = 2) -> Reading:
-    "How much the logits up to position t change with the words after it."
+def future(case: Patient) -> Reading:
+    "How much the logits up to position 2 change with the words after it."
     source, target = collate(plain()[:8])
     read, _ = case.shift(target)
-    later = torch.arange(read.size(1)) > t
+    later = torch.arange(read.size(1)) > 2
     other = torch.where(later & (read > UM), after(read), read)
-    changes: Reading = {}
-    for mode in ("training", "evaluation"):
-        case.model.train(mode == "training")
-        change = (case.model(source, other) - case.model(source, read))[:, : t + 1]
-        changes[f"largest change before it, in {mode} mode"] = change.abs().max().item()
-    case.model.eval()
-    return changes
+
+    def change(model: Transformer) -> float:
+        return (model(source, other) - model(source, read))[:, ~later].abs().max().item()
+
+    return {
+        f"largest change before it, in {mode} mode": change(case.model.train(mode == "training"))
+        for mode in ("training", "evaluation")
+    }
 
 
 @torch.no_grad()
@@ -107,12 +108,10 @@ def batch(case: Patient) -> Reading:
     """The sentence with the shortest answer: by itself, and beside seven others, padded to their
     widths."""
     short = min(plain(), key=lambda pair: len(pair[1]))
-    case.model.eval()
-    (one, target), (eight, targets) = collate([short]), collate([short, *plain()[:6], longer()])
+    (one, target), (eight, _) = collate([short]), collate([short, *plain()[:6], longer()])
     read, say = case.shift(target)  # the same words in both, so that only the company differs
-    alone, among = case.model(one, read), case.model(eight, read.expand(len(eight), -1))[:1]
-    wide = targets.size(1) - target.size(1)
-    padded = case.loss(F.pad(among, (0, 0, 0, wide)), F.pad(say, (0, wide), value=PAD))
+    alone, among = case.model(one, read), case.model(eight, read.expand(8, -1))[:1]
+    padded = case.loss(F.pad(among, (0, 0, 0, 5)), F.pad(say, (0, 5), value=PAD))
     return {
         "largest difference of its logits": (alone - among).abs().max().item(),
         "its loss, alone": case.loss(alone, say).item(),
@@ -120,19 +119,24 @@ def batch(case: Patient) -> Reading:
     }
 
 
+def stepped(model: Begun | Transformer, source: Tensor, read: Tensor) -> Tensor:
+    "Logits (B, T, V) of decoding with the cache, which is given the words to read (B, T)."
+    state, steps = model.start(source), []
+    for tokens in read.T:
+        logits, state = model.step(tokens, state)
+        steps.append(logits)
+    return torch.stack(steps, 1)
+
+
 @torch.no_grad()
 def cached(case: Patient) -> Reading:
     """Feeds in the right words twice: one by one with the cache, and all at once. Both with the
     book's causal mask."""
     source, target = collate(plain()[::6])  # four without um: no padding
-    case.model.eval()
+    read = target[:, :-1]
     with patch.object(case, "self_mask", target_mask):
-        whole = case.model(source, target[:, :-1])
-    state, steps = case.model.start(source), []
-    for tokens in target[:, :-1].T:
-        logits, state = case.model.step(tokens, state)
-        steps.append(logits)
-    gaps = (torch.stack(steps, 1) - whole).abs().amax((0, 2))
+        whole = case.model(source, read)
+    gaps = (stepped(case.model, source, read) - whole).abs().amax((0, 2))
     return {f"largest difference at word {t + 1}": gaps[t].item() for t in (0, 1, 4, 7)}
 
 
@@ -172,26 +176,19 @@ def attention(case: Patient) -> Reading:
 
 
 @torch.no_grad()
-def log_probability(case: Patient, source: Tensor, answer: list[int]) -> float:
-    "The sum over an answer's tokens, EOS included, as decoding sees it."
-    begun, total, tokens = Begun(case), 0.0, [BOS, *answer, EOS]
-    state = begun.start(source)
-    for before, after_it in zip(tokens, tokens[1:]):
-        logits, state = begun.step(torch.tensor([before]), state)
-        total += logits.log_softmax(-1)[0, after_it].item()
-    return total
-
-
 def search(case: Patient) -> Reading:
     """Two answers to one source, greedy's and the beam's: their words, their log-probabilities, and
     these over the book's penalty."""
     source, _ = collate(two_answers()[:1])
     found: Reading = {}
     for name, (answer,) in (("greedy", case.greedy(source)), ("beam", case.beam(source))):
-        total = log_probability(case, source, answer)
-        found[f"{name}: words"] = float(len(answer))
-        found[f"{name}: log-probability"] = total
-        found[f"{name}: over the penalty"] = total / penalty(len(answer) + 1)
+        logits = stepped(Begun(case), source, torch.tensor([[BOS, *answer]]))
+        loss = F.cross_entropy(logits[0], torch.tensor([*answer, EOS]), reduction="sum").item()
+        found |= {
+            f"{name}: words": len(answer),
+            f"{name}: log-probability": -loss,
+            f"{name}: over the penalty": -loss / penalty(len(answer) + 1),
+        }
     return found
 
 
