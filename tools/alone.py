@@ -9,12 +9,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from build import ROOT, make_wheel
+import tomllib
+from build import make_wheel
+from chapters import ROOT, chapters, run_each
 
 HOME = ROOT / ".run" / "alone"
 EXECUTE = """
@@ -76,16 +76,12 @@ def run(borrowed: Path, wheel: Path, path: Path) -> str | None:
 
 def main() -> None:
     wheel, borrowed = make_wheel(HOME / "wheel"), libraries()
-    wanted = tuple(sys.argv[1:]) or ""
-    paths = [p for p in sorted((ROOT / "book").glob("[0-9]*.ipynb")) if p.name.startswith(wanted)]
-    failed = 0
-    with ThreadPoolExecutor(2) as pool:
-        for path, trouble in zip(paths, pool.map(lambda p: run(borrowed, wheel, p), paths)):
-            words = f"FAILED\n{trouble}" if trouble else "alone, it works"
-            print(f"{path.stem}: {words}", flush=True)
-            failed += bool(trouble)
-    print(f"{len(paths) - failed} passed, {failed} failed")
-    sys.exit(bool(failed))
+
+    def tried(path: Path) -> tuple[str, str]:
+        trouble = run(borrowed, wheel, path)
+        return ("FAILED", trouble) if trouble else ("works alone", "")
+
+    run_each(chapters(sys.argv[1:]), tried, 2)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,13 @@ import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
 import stamps
+from chapters import ROOT, chapters, run_each
 
-ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / ".run" / "out"
 TIMEOUT = 600  # seconds a cell
 EXACT = """\
@@ -119,18 +118,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of each")
     parser.add_argument("--all", action="store_true", help="execute unchanged ones too")
     options = parser.parse_args()
-    wanted, failed = tuple(options.chapters) or "", 0
-    paths = [p for p in sorted((ROOT / "book").glob("[0-9]*.ipynb")) if p.name.startswith(wanted)]
-    if not paths:
-        sys.exit(f"no chapter begins with {' or '.join(wanted)}")
+    if not (paths := chapters(options.chapters)):
+        sys.exit(f"no chapter begins with {' or '.join(options.chapters)}")
     paths.sort(key=lambda p: -last(p).get("seconds", 30))  # long ones first
-    with ThreadPoolExecutor(options.jobs) as pool:
-        results = pool.map(lambda p: execute(p, options.all, options.threads), paths)
-        for path, (what, details) in zip(paths, results):
-            print(f"{path.stem}: {what} {details}", flush=True)
-            failed += what == "FAILED"
-    print(f"{len(paths) - failed} passed, {failed} failed")
-    sys.exit(bool(failed))
+    run_each(paths, lambda p: execute(p, options.all, options.threads), options.jobs)
 
 
 if __name__ == "__main__":

@@ -30,12 +30,11 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import nbformat
+from chapters import ROOT, chapters
 from IPython.core.inputtransformer2 import TransformerManager
+from litbook import claims
 from nbclient import NotebookClient
 
-from litbook import claims
-
-ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "book" / "results" / "replication.jsonl"
 # what PyTorch's own kernels, oneDNN and MKL may use; "best": whatever the machine has
 LIMITS = "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"
@@ -214,10 +213,9 @@ def experiments(path: Path) -> dict[str, str]:
     return hashes
 
 
-def chapters(numbers: list[str]) -> list[Path]:
+def claiming(numbers: list[str]) -> list[Path]:
     "The chapters that claim something, all or those whose number was given."
-    paths = sorted((ROOT / "book").glob("[0-9]*.ipynb"))
-    return [p for p in paths if p.name.startswith(tuple(numbers) or "") and slices(p)]
+    return [path for path in chapters(numbers) if slices(path)]
 
 
 # One run ------------------------------------------------------------------------------------------
@@ -338,7 +336,7 @@ def main() -> None:
     jobs = [
         (path, setting)
         for setting in settings_of(range(1, int(seeds) + 1))
-        for path in chapters(numbers)
+        for path in claiming(numbers)
         if due(path, setting, record)
     ]
     replicate([job for job in jobs if job[1]["threads"] == 1], int(at_once), commit)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+from chapters import ROOT, chapters
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-ROOT = Path(__file__).resolve().parent.parent
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 HIDDEN = {"tags": ["remove-cell"]}
 FOLDED = {
@@ -119,7 +119,7 @@ def main() -> None:
         path = Path(what)
         text = nbformat.writes(from_text(path), indent=1) + "\n"
         return write(ROOT / "book" / f"{path.stem}.ipynb", text, path)
-    found = sorted((ROOT / "book").glob(f"{what}*.ipynb"))
+    found = chapters([what])
     if len(found) != 1:
         sys.exit(f"{len(found)} chapters begin with {what!r}: name one")
     text = ROOT / ".run" / "text" / f"{found[0].stem}.py"
