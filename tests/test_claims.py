@@ -151,7 +151,7 @@ def test_within_is_open_at_both_ends(monkeypatch):
 
 
 def test_values_of_other_lengths_are_refused():
-    with pytest.raises(ValueError, match="pair them by seed"):
+    with pytest.raises(ValueError, match="longer"):
         claims.below("00/x", [1.0], [1.0, 2.0], words="w")
 
 

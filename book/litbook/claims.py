@@ -61,15 +61,8 @@ def numbers(values: float | Iterable[float]) -> list[float]:
 
 def below(name: str, lower, upper, *, by: float = 0.0, unit: str = "", words: str) -> None:
     """Claim that `lower` is below `upper` by more than `by`, on the mean of the pairs (one pair:
-    two numbers).
-
-    Raises ValueError when the two have different lengths: pair them by seed."""
-    lows, highs = numbers(lower), numbers(upper)
-    if len(lows) != len(highs):
-        raise ValueError(
-            f"claim {name}: {len(lows)} values against {len(highs)}; pair them by seed"
-        )
-    gaps = [b - a for a, b in zip(lows, highs)]
+    two numbers)."""
+    gaps = [b - a for a, b in zip(numbers(lower), numbers(upper), strict=True)]
     show(Claim(name, "below", words, unit, statistics.fmean(gaps), by, None, gaps))
 
 
@@ -124,10 +117,9 @@ def read_record(text: str) -> dict:
             found[name] = {**line, "runs": found[name]["runs"] if same else {}}
         else:
             found[name]["runs"][tuple(line[key] for key in SETTING)] = line
-    return {
-        name: {**record, "runs": [run for _, run in sorted(record["runs"].items())]}
-        for name, record in sorted(found.items())
-    }
+    for record in found.values():
+        record["runs"] = [run for _, run in sorted(record["runs"].items())]
+    return dict(sorted(found.items()))
 
 
 def by_processor(runs: Sequence[dict]) -> dict[str, list[dict]]:
@@ -141,18 +133,12 @@ def by_processor(runs: Sequence[dict]) -> dict[str, list[dict]]:
 def summary(runs: Sequence[dict]) -> dict:
     """Of one kind's runs: held, tried, exact interval, median, least and greatest effect (null
     where a run stopped before it)."""
-    effects = sorted(run["effect"] for run in runs if run["effect"] is not None)
+    effects = [run["effect"] for run in runs if run["effect"] is not None]
     held = sum(run["held"] for run in runs)
     low, high = interval(held, len(runs))
-    middle = statistics.median(effects) if effects else None
-    return {
-        "held": held,
-        "tried": len(runs),
-        "low": low,
-        "high": high,
-        "median": middle,
-        "least": effects[0] if effects else None,
-        "greatest": effects[-1] if effects else None,
+    measures = {"median": statistics.median, "least": min, "greatest": max}
+    return {"held": held, "tried": len(runs), "low": low, "high": high} | {
+        name: f(effects) if effects else None for name, f in measures.items()
     }
 
 
@@ -178,18 +164,22 @@ def anchor(name: str) -> str:
     return "claim-" + "".join(c if c.isalnum() else "-" for c in name.lower())
 
 
+def threshold(low: float, high: float | None, unit: str) -> str:
+    "What was claimed of an effect, in words."
+    if high is None:
+        return f"above {number(low) if low else 0}"
+    if not unit and -0.01 <= low < 0:  # bounds a hair outside of what a share can be
+        return f"at most {number(high)}"
+    if not unit and 1 < high <= 1.01:
+        return f"at least {number(low)}"
+    return f"between {number(low)} and {number(high)}"
+
+
 def told(claim: Claim) -> str:
     "This run's effect and its threshold, in words."
-    unit = f" {claim.unit}" if claim.unit else ""
-    if claim.kind == "below":
-        margin = f" (more than {number(claim.low)} was claimed)" if claim.low else ""
-        return f"gap here {number(claim.effect)}{unit}{margin}"
-    between = f"between {number(claim.low)} and {number(claim.high)}"
-    if not unit and -0.01 <= claim.low < 0:  # bounds a hair outside of what a share can be
-        between = f"at most {number(claim.high)}"
-    elif not unit and claim.high is not None and 1 < claim.high <= 1.01:
-        between = f"at least {number(claim.low)}"
-    return f"here {number(claim.effect)}{unit} ({between} was claimed)"
+    effect = f"{number(claim.effect)} {claim.unit}".strip()
+    gap = "gap " * (claim.kind == "below")
+    return f"{gap}here {effect} ({threshold(claim.low, claim.high, claim.unit)} was claimed)"
 
 
 def rendered(claim: Claim) -> dict[str, str]:

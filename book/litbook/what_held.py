@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from IPython.display import HTML
 
-from litbook.claims import NEEDED, anchor, by_processor, number, records, summary
+from litbook.claims import NEEDED, anchor, by_processor, number, records, summary, threshold
 from litbook.figures import FAULT, GREY, powers
 
 OUTLINES = {  # by instruction set, round (0, 0); runs on two threads are hollow
@@ -74,17 +74,12 @@ def strip(runs: Sequence[dict], record: dict) -> str:
     )
 
 
-def claimed(record: dict) -> str:
-    "The threshold in words."
-    unit = f" {record['unit']}" if record["unit"] else ""
-    if record["kind"] == "below":
-        return f"gap above {number(record['low'])}{unit}" if record["low"] else "gap above 0"
-    return f"between {number(record['low'])} and {number(record['high'])}{unit}"
-
-
 def block(name: str, record: dict) -> str:
     "One claim: its words, its threshold, and a line with marks for each kind of processor."
-    rows, words = [], record["words"]
+    rows, words, unit = [], record["words"], record["unit"]
+    claimed = f"{threshold(record['low'], record['high'], unit)} {unit}".strip()
+    if record["kind"] == "below":
+        claimed = f"gap {claimed}"
     for kind, runs in by_processor(record["runs"]).items():
         s = summary(runs)
         short = "" if s["held"] >= NEEDED * s["tried"] else ' class="tl-short"'
@@ -101,7 +96,7 @@ def block(name: str, record: dict) -> str:
         f'<div id="{anchor(name)}" style="border-top:1px solid rgba(128,128,128,.4);padding:.6em'
         f' 0"><div class="tl-claimed">{html.escape(words[:1].upper() + words[1:])}</div><div><a'
         f' href="{record["chapter"]}.html">{html.escape(name)}</a> ·'
-        f' {html.escape(claimed(record))}</div>{"".join(rows)}</div>'
+        f' {html.escape(claimed)}</div>{"".join(rows)}</div>'
     )
 
 
