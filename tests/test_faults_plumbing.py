@@ -283,7 +283,8 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert two.splitlines() == translator.translate(
         ["I eat x.", "you see y."]
     ), "one line for each sentence"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(("I eat x.\nyou see y.\n").encode())))
+    lines = io.BytesIO(b"I eat x.\nyou see y.\n")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(lines))
     assert cli.main(["translate", "--model", str(folder)]) == 0
     assert (
         capsys.readouterr().out == two
