@@ -3,7 +3,7 @@ boxes, losses by epoch."""
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import zip_longest
 
 import numpy as np
 
@@ -12,20 +12,19 @@ from litbook import figures
 
 def in_a_row(words: Sequence[str]) -> str:
     "Words as a sentence holds them: a, b and c."
-    return " and ".join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def two_columns(
-    values: Mapping[Any, Any],
+    values: Mapping,
     name: str = "",
     value: str = "",
     fmt: str = "{:.3f}",
     caption: str | None = None,
 ) -> figures.Picture:
     "A mapping as a table of two columns with these names."
-    return figures.table(
-        [{name: key, value: held} for key, held in values.items()], [name, value], caption, fmt
-    )
+    rows = [dict(zip((name, value), item)) for item in values.items()]
+    return figures.table(rows, [name, value], caption, fmt)
 
 
 class Prose:
@@ -57,34 +56,23 @@ def token_boxes(
     """Tokens in boxes, a row for each name, with their `numbers` below them; "" as the only name
     leaves the names out."""
     box = (
-        "<span"
-        ' style="display:inline-flex;flex-direction:column;align-items:center;'
+        '<span style="display:inline-flex;flex-direction:column;align-items:center;'
         'vertical-align:top;margin:2px 3px 2px 0">'
-        '<span style="border:1px solid #888;border-radius:4px;padding:0'
-        " 5px;font-family:var(--tl-code,monospace);font-size:13px;"
-        'line-height:1.6;white-space:nowrap">{}</span>{}</span>'
+        '<span style="border:1px solid #888;border-radius:4px;padding:0 5px;white-space:nowrap;'
+        'font-family:var(--tl-code,monospace);font-size:13px;line-height:1.6">{}</span>'
+        '<span style="font-size:11px;line-height:1.4">{}</span></span>'
     )
-    lines = []
+    lines = ""
     for name, row in rows.items():
-        below = [
-            f'<span style="font-size:11px;line-height:1.4">{n}</span>'
-            for n in (numbers or {}).get(name, [])
-        ]
-        cells = "".join(
-            box.format(
-                html.escape(readable_piece(piece)) or "&nbsp;", below[i] if i < len(below) else ""
-            )
-            for i, piece in enumerate(row)
-        )
-        lines.append(
-            (f"<span>{html.escape(name)}</span>" if any(rows) else "") + f"<span>{cells}</span>"
-        )
-    columns = (
-        "fit-content(8em) " * any(rows) + "minmax(0,1fr)"
-    )  # the rows' tokens begin below each other, also on a phone
+        texts = (html.escape(readable_piece(piece)) or "&nbsp;" for piece in row)
+        below = (numbers or {}).get(name, [])
+        cells = (box.format(*pair) for pair in zip_longest(texts, below, fillvalue=""))
+        lines += f"<span>{html.escape(name)}</span>" * any(rows) + f"<span>{''.join(cells)}</span>"
+    # the rows' tokens begin below each other, also on a phone
+    columns = "fit-content(8em) " * any(rows) + "minmax(0,1fr)"
     return figures.Picture(
-        f'<div style="font-size:14px;display:grid;grid-template-columns:{columns};gap:6px'
-        f' 10px;align-items:baseline">{"".join(lines)}</div>',
+        f'<div style="font-size:14px;display:grid;grid-template-columns:{columns};gap:6px 10px;'
+        f'align-items:baseline">{lines}</div>',
         None,
     )
 
@@ -102,24 +90,18 @@ def validation_by_epoch(
     caption: without one it says after which epoch each run is best."""
     last = "; ".join(f"{name} {losses[-1]:.2f}" for name, (_, losses) in series.items())
     runs = {name: entry for name, entry in series.items() if "," not in name}
-    best = [(name, epochs[int(np.argmin(losses))]) for name, (epochs, losses) in runs.items()]
-    colours = {
-        name: colour for name, colour in ((reference, figures.GREY), (fault, figures.FAULT)) if name
-    }
-    colours |= {
-        name: figures.INK for name in [name for name in runs if name not in colours][:1]
-    }  # the first of ours
+    best = [
+        f"epoch {epochs[int(np.argmin(losses))]} ({name})"
+        for name, (epochs, losses) in runs.items()
+    ]
+    colours = {reference: figures.GREY, fault: figures.FAULT}
+    ours = [name for name in runs if name not in colours]
     return figures.curves(
         dict(series),
         xlabel="epoch",
         ylabel="validation loss, nats per word",
-        colors=colours,
-        styles={
-            name: ":" if "," in name else "--" for name in series if "," in name or name == fault
-        },
+        colors=colours | {name: figures.INK for name in ours[:1]},
+        styles={fault: "--"} | {name: ":" for name in series if name not in runs},
         alt=f"Validation loss by epoch. After the last epoch: {last}.",
-        caption=caption
-        or "The loss is lowest after "
-        + in_a_row([f"epoch {n} ({name})" for name, n in best])
-        + ".",
+        caption=caption or f"The loss is lowest after {in_a_row(best)}.",
     )
