@@ -38,7 +38,7 @@ from transformer_lit.corpora.files import sha256_file
 from transformer_lit.data import load, read_tatoeba, sentence_key, shorter_than, tatoeba_archive
 from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.recipes.recipes import rise_and_fall
+from transformer_lit.schedule import rise_and_fall
 from transformer_lit.runs.records import effort
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.schedule import noam

@@ -45,7 +45,7 @@ from transformer_lit.embeddings import sinusoids
 from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, wanted_parameters
 from transformer_lit.masks import BOS, EOS, PAD, causal_mask, reads_future, reads_padding
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.recipes.recipes import rise_and_fall
+from transformer_lit.schedule import rise_and_fall
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig, backward, validation_loss
 
 PREFIXES = pytest.mark.parametrize("prefix", [False, True], ids=["causal", "prefix"])

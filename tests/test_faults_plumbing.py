@@ -24,6 +24,7 @@ from transformer_lit.multi_head import MultiHeadAttention
 from transformer_lit.schedule import noam
 from transformer_lit.sublayers import Sublayer
 from transformer_lit import cli
+from transformer_lit import schedule
 from transformer_lit.recipes import recipes
 from transformer_lit.runs import records
 from transformer_lit.corpora.files import sha256_file
@@ -260,7 +261,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert record["scores"][0]["value"] == epochs[-1]["valid_loss"] and "validation" not in record
     assert record["torch"] == torch.__version__.split("+")[0] and "thread" in record["hardware"]
     rate = [
-        recipes.rise_and_fall(
+        schedule.rise_and_fall(
             entry["step"], len(steps), recipes.RECIPES["words"].peak, recipes.FIRST.warmup
         )
         for entry in steps
@@ -326,7 +327,7 @@ def iter_parts(parts):
 
 
 def test_the_rate_rises_and_falls():
-    rate = recipes.rise_and_fall
+    rate = schedule.rise_and_fall
     assert math.isclose(rate(400, 2000), 1e-3), "the peak is 1e-3, at step 400"
     assert math.isclose(rate(100, 2000), 0.25e-3) and math.isclose(
         rate(1201, 2001), 1e-3 * 801 / 1602

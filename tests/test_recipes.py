@@ -20,11 +20,11 @@ from transformer_lit.recipes.recipes import (
     build_translator,
     describe,
     evaluate_and_record,
-    rise_and_fall,
     scored,
     train_translator,
 )
 from transformer_lit.runs.checkpoints import model_tensors, read_file
+from transformer_lit.schedule import rise_and_fall
 from transformer_lit.training import token_batches, validation_loss
 from transformer_lit.translation import from_pretrained
 

@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from .runtime.optimizers import AdamWAndAdam, MuonAndAdam
 from .data import grouped as one_a_sentence, load
-from .recipes.recipes import rise_and_fall
+from .schedule import rise_and_fall
 from .evaluation import (
     binned, by_group, interval, line_counts, scores)
 from .masks import PAD

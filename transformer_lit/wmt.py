@@ -5,7 +5,7 @@ __all__ = ['PAPER', 'MODERN', 'PRESETS', 'VOCABULARY', 'length_batches', 'gather
            'Experiment', 'model_sizes', 'experiment_for', 'kept_steps']
 
 # %% ../book/21_wmt.ipynb #imports
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from .masks import PAD
 from .model import TransformerConfig
 from .runs.run import fingerprint
 from .runtime.batches import to_device
-from .recipes.recipes import SMALL, Recipe
 from .corpora.store import TokenStore
 from .corpora.published import language_of
 from .training import TrainingConfig
@@ -84,22 +83,36 @@ class StoreBatches:
 
 # %% ../book/21_wmt.ipynb #experiment
 @dataclass
-class Experiment(Recipe):
-    """A `Recipe` that counts steps, on a training set of this chapter.
+class Experiment:
+    """One large run, counted in steps, on a training set of this chapter.
 
-    size: subwords, learned from `sample` pairs. steps: in all. rate:
-    "noam" (§5.3), or "fall" to 0 at the last step. average: how many of
-    the last weights, `keep_every` steps apart (§6.1). Each look_every
-    steps: held-out loss, and BLEU on `lines` of the development set."""
+    pairs: None for all; size: subwords, learned from `sample` pairs;
+    model: fields of TransformerConfig; rate: "noam" (§5.3), or "fall",
+    from `peak` to 0 at the last step; optimizer: "adam" or "muon"; gain:
+    where the decoder's last LayerNorm starts. average: how many of the
+    last weights, `keep_every` steps apart (§6.1). Each look_every steps:
+    held-out loss, and BLEU on `lines` of the development set."""
     corpus: str = "wmt14-en-de"
+    language: str = "de"
+    pairs: int | None = None
     size: int = 37_000
     sample: int = 1_000_000
+    model: dict = field(default_factory=dict)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
     steps: int = 100_000
     rate: str = "noam"
+    peak: float = 1e-3
+    optimizer: str = "adam"
+    gain: float | None = None
     average: int = 5
     keep_every: int = 1_400
     look_every: int = 2_000
     lines: int = 500
+    tokens = "subwords"  # as a recipe of chapter 18 says it
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return "en", self.language
 
 # %% ../book/21_wmt.ipynb #ways-to-train
 PAPER = TrainingConfig(max_tokens=25_000, warmup=4_000, clip=0.0,
@@ -116,7 +129,8 @@ VOCABULARY = {"wmt14-en-de": 37_000, "wmt14-en-fr": 32_000}
 def model_sizes(name: str) -> dict:
     "The fields of `TransformerConfig` for base, big, small or tiny."
     if name == "tiny":
-        return dict(SMALL)
+        return dict(d_model=256, n_heads=4, d_ff=512,
+                    n_encoder_layers=3, n_decoder_layers=3)
     chosen = asdict(getattr(TransformerConfig, name)(1))
     return {field: value for field, value in chosen.items()
             if field not in ("source_vocab", "target_vocab")}

@@ -19,7 +19,6 @@ from transformer_lit.recipes.recipes import (
     RECIPES,
     build_translator,
     nothing_there,
-    rise_and_fall,
 )
 from transformer_lit.recipes.settings import change_settings
 from transformer_lit.recipes.training_sets import TRAINING_SETS
@@ -31,6 +30,7 @@ from transformer_lit.runtime.devices import decoding_precision, default_device, 
 from transformer_lit.runtime.distributed import init_process_group, process, run_on_main
 from transformer_lit.runtime.memory import matmul_flops, peak_memory_mb
 from transformer_lit.runtime.optimizers import MuonAndAdam
+from transformer_lit.schedule import rise_and_fall
 from transformer_lit.training import Trainer, TrainingConfig, validation_loss
 from transformer_lit.translation import Translator, save_pretrained, save_translator
 from transformer_lit.wmt import Experiment, StoreBatches, experiment_for, kept_steps

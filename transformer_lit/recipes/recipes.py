@@ -17,6 +17,7 @@ from transformer_lit.corpora.published import tatoeba_archive
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.evaluation import scores
+from transformer_lit.schedule import rise_and_fall
 from transformer_lit.tokens import Subwords
 from transformer_lit.training import (
     PairBatches,
@@ -35,17 +36,6 @@ from transformer_lit.translation import (
 )
 
 Pairs = list[tuple[str, str]]
-
-
-def rise_and_fall(step: int, last: int, peak: float = 1e-3, warmup: int = 400) -> float:
-    """A rate that rises in a line to `peak`, then falls in a line and reaches 0 one step after
-    `last`.
-
-    The paper's rate falls with the root of the step and never ends. A run of known length gains
-    from ending slowly."""
-    rise = step / warmup
-    fall = (last + 1 - step) / max(last + 1 - warmup, 1)
-    return peak * max(0.0, min(rise, fall))
 
 
 @dataclass
