@@ -107,6 +107,10 @@ def build_untied(vocab: int, sizes: dict, parameters: int) -> Transformer:
     raise ValueError(f"{parameters} parameters are too few for untied embeddings of {vocab} tokens")
 
 
+def pre_norm_without_dropout(vocab: int, sizes: dict, parameters: int) -> Transformer:
+    return since_2017.at_size("pre")(vocab, sizes | {"dropout": 0.0}, parameters)
+
+
 def without_order(design: Design) -> Design:
     """The same, but the words of each source come sorted by number: a bag. EOS and pads have the
     lowest numbers, so they stay last."""
@@ -127,10 +131,25 @@ COMPETITORS: dict[str, Design] = {
     **decoder_only.DESIGNS,
     **since_2017.DESIGNS,
 }
+STRONG = {  # one factor at a time on a baseline of today, which is "pre-norm-adamw"
+    "rope": since_2017.ROPE,
+    "rms-norm": {"rms": True},
+    "swiglu": {"feed_forward": since_2017.SwiGLU},
+    "grouped-query": since_2017.GROUPED,
+    "all-together": since_2017.PRESENT,
+}
 DESIGNS: dict[str, Design] = (
     COMPETITORS
     | {"untied": Design(build_untied)}
     | {bag: without_order(COMPETITORS[name]) for name, bag in UNORDERED.items()}
+    | {
+        f"strong-{name}": Design(since_2017.at_size("pre", **parts), "adamw")
+        for name, parts in STRONG.items()
+    }
+    | {
+        "strong-no-smoothing": Design(since_2017.at_size("pre"), "adamw", smoothing=0.0),
+        "strong-no-dropout": Design(pre_norm_without_dropout, "adamw"),
+    }
 )
 TIMED = [name for name in DESIGNS if name not in UNORDERED.values()]  # by the clock, in turns
 
