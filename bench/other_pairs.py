@@ -14,7 +14,6 @@ for cleaning by lengths keeps some other pairs.
 What is done stands in book/results/bench/other-pairs.json. Needs a clean checkout, and
 $TRANSFORMER_LIT_DATA or a download. Files and folders are under .run/other-pairs."""
 
-import argparse
 import json
 import os
 import sys
@@ -24,16 +23,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-from common import BENCH, where  # noqa: E402
+from common import BENCH, ROOT, Record, options  # noqa: E402
 from records import clean_commit  # noqa: E402
 
-from transformer_lit import data  # noqa: E402
-from transformer_lit import cli  # noqa: E402
-from transformer_lit.corpora.texts import TextPair, read_columns  # noqa: E402
-from transformer_lit.corpora.files import write_json, write_text  # noqa: E402
-from transformer_lit.corpora.texts import take_evenly  # noqa: E402
+from transformer_lit import cli, data  # noqa: E402
+from transformer_lit.corpora.files import write_text  # noqa: E402
+from transformer_lit.corpora.texts import TextPair, read_columns, take_evenly  # noqa: E402
 
 # of which the command leaves out some and puts a tenth aside for each test: about 10,000 train
 PAIRS = 12_500
@@ -73,13 +68,8 @@ def pairs_for(file: str, trial: bool) -> list[TextPair]:
     else:
         pairs = data.load("tatoeba", "de" if file == "german.tsv" else "fr")["train"][:PAIRS]
     if file == "signs.tsv":
-        return list(
-            zip(
-                (english for english, _ in pairs),
-                in_signs(french for _, french in pairs),
-                strict=True,
-            )
-        )
+        english, french = zip(*(pair[:2] for pair in pairs))
+        return list(zip(english, in_signs(french), strict=True))
     return [tuple(pair[:2]) for pair in pairs]
 
 
@@ -94,54 +84,49 @@ def train(name: str, home: Path, trial: bool) -> int:
         return cli.main(typed.split())
 
 
-def shown(folder: Path, number: int = 20) -> list[list[str]]:
+def shown(folder: Path) -> list[list[str]]:
     """Test sentences that nobody chose, spread evenly over the test: each with its first reference
     and the answer."""
     sources, references = data.grouped(read_columns(folder / "test.tsv"))
     said = (folder / "hypotheses.txt").read_text("utf-8").split("\n")[:-1]
-    return take_evenly(
-        [
-            [source, refs[0], answer]
-            for source, refs, answer in zip(sources, references, said, strict=True)
-        ],
-        number,
-    )
+    rows = zip(sources, references, said, strict=True)
+    return take_evenly([[source, refs[0], answer] for source, refs, answer in rows], 20)
 
 
 FACTS = """command commit hardware torch seed recipe data parameters tokens seconds scores interval
     copied_answers""".split()
 
 
-def run(names: list[str], home: Path, out: Path, trial: bool) -> int:
-    "Train what isn't done and add it to the record; the command's status if it fails."
-    if not trial:
-        clean_commit()
-    home.mkdir(parents=True, exist_ok=True)
-    record = json.loads(out.read_text("utf-8")) if out.exists() else {"pairs": {}}
-    for name in names:
-        if name in record["pairs"]:
-            continue
-        if status := train(name, home, trial):
-            return status
-        made = json.loads((home / name / "run.json").read_text("utf-8"))
-        facts = {key: made[key] for key in FACTS} | {"shown": shown(home / name)}
-        record["pairs"][name] = facts
-        write_json(out, {"command": "python bench/other_pairs.py", **where(), **record})
-    return 0
-
-
-def main(args: list[str] | None = None) -> int:
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def main() -> int:
+    names = dict(nargs="*", help=f"of {', '.join(KNOWN)}; none: all")
+    o = options(
+        __doc__,
+        {"names": names},
+        home=ROOT / ".run/other-pairs",
+        out=BENCH / "other-pairs.json",
+        trial=False,
     )
-    p.add_argument("names", nargs="*", help=f"of {', '.join(KNOWN)}; none: all")
-    p.add_argument("--home", type=Path, help="default: .run/other-pairs")
-    p.add_argument("--out", type=Path, help="default: book/results/bench/other-pairs.json")
-    p.add_argument("--trial", action="store_true", help="some seconds, in .run/other-trial")
-    o = p.parse_args(args)
-    home = (o.home or ROOT / (".run/other-trial" if o.trial else ".run/other-pairs")).resolve()
-    out = o.out or (home if o.trial else BENCH) / "other-pairs.json"
-    return cli.exit_status(lambda: run(o.names or list(KNOWN), home, out, o.trial))
+
+    def work() -> int:
+        "Train what isn't done and add it to the record; the command's status if it fails."
+        if not o.trial:
+            clean_commit()
+        home = o.home.resolve() / ("trial" if o.trial else "")
+        out = home / "record.json" if o.trial else o.out
+        home.mkdir(parents=True, exist_ok=True)
+        record = Record(out)
+        held = json.loads(out.read_text("utf-8"))["pairs"] if out.exists() else {}
+        for name in o.names or KNOWN:
+            if name in held:
+                continue
+            if status := train(name, home, o.trial):
+                return status
+            made = json.loads((home / name / "run.json").read_text("utf-8"))
+            held[name] = {key: made[key] for key in FACTS} | {"shown": shown(home / name)}
+            record.write(command="python bench/other_pairs.py", pairs=held)
+        return 0
+
+    return cli.exit_status(work)
 
 
 if __name__ == "__main__":

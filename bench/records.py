@@ -6,12 +6,10 @@ A run has one line in TABLE.jsonl; what is kept of each test sentence is beside 
 TABLE-sentences.npz, under RUN/WHAT, and what was said in TABLE-outputs.tsv.xz. A run that is there
 already is replaced."""
 
-import argparse
 import json
 import lzma
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,12 +20,12 @@ import numpy as np
 import torch
 from filelock import FileLock
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-from transformer_lit.corpora.files import write_atomic  # noqa: E402
-from transformer_lit.equal_cost import MeteredTrainer  # noqa: E402
-from transformer_lit.runs.records import git_commit, hardware_name  # noqa: E402
-from transformer_lit.runtime.devices import resolve_precision  # noqa: E402
+from common import ROOT, options
+
+from transformer_lit.corpora.files import write_atomic
+from transformer_lit.equal_cost import MeteredTrainer
+from transformer_lit.runs.records import git_commit, hardware_name
+from transformer_lit.runtime.devices import resolve_precision
 
 RUNS = ROOT / "book/results/runs"
 
@@ -53,12 +51,17 @@ def arrays_of(table: str, folder: Path = RUNS) -> dict[str, np.ndarray]:
 
 def put_lines(path: Path, start: str, lines: Iterable[str]) -> None:
     "These lines in place of those that begin so. The file is compressed if its name ends in .xz."
-    packed = path.suffix == ".xz"
-    old = path.read_bytes() if path.exists() else b""
-    text = (lzma.decompress(old) if packed and old else old).decode()
-    kept = [line for line in text.split("\n")[:-1] if not line.startswith(start)]
-    new = "".join(f"{line}\n" for line in [*kept, *lines]).encode()
-    write_atomic(path, lambda to: Path(to).write_bytes(lzma.compress(new) if packed else new))
+    opener = lzma.open if path.suffix == ".xz" else open
+    kept = []
+    if path.exists():
+        with opener(path, "rt", encoding="utf-8", newline="\n") as file:
+            kept = [line for line in file if not line.startswith(start)]
+
+    def write(to: str) -> None:
+        with opener(to, "wt", encoding="utf-8", newline="\n") as file:
+            file.writelines([*kept, *(f"{line}\n" for line in lines)])
+
+    write_atomic(path, write)
 
 
 def add_run(
@@ -72,11 +75,11 @@ def add_run(
 ) -> None:
     "A run with all that is kept of it. Its line comes last: a run that has one is whole."
 
-    def line(row: Mapping) -> str:
-        return json.dumps({"run": run, **row}, ensure_ascii=False)
+    def put(name: str, rows: Iterable[Mapping]) -> None:
+        lines = (json.dumps({"run": run, **row}, ensure_ascii=False) for row in rows)
+        put_lines(folder / f"{table}{name}.jsonl", f'{{"run": "{run}", ', lines)
 
     folder.mkdir(parents=True, exist_ok=True)
-    start = f'{{"run": "{run}", '
     with FileLock(ROOT / ".run/records.lock"):
         if arrays:
             held = arrays_of(table, folder) | {f"{run}/{k}": v for k, v in arrays.items()}
@@ -87,8 +90,8 @@ def add_run(
             lines = [f"{run}\t{text}" for text in outputs]
             put_lines(folder / f"{table}-outputs.tsv.xz", f"{run}\t", lines)
         if log is not None:
-            put_lines(folder / f"{table}-logs.jsonl", start, map(line, log))
-        put_lines(folder / f"{table}.jsonl", start, [line(row)])
+            put("-logs", log)
+        put("", [row])
 
 
 def add_training(run: str, made: Path, folder: Path = RUNS, every: int = 1, **measured) -> None:
@@ -96,11 +99,7 @@ def add_training(run: str, made: Path, folder: Path = RUNS, every: int = 1, **me
     of which each step that `every` divides is kept, and what it said."""
     record = json.loads((made / "run.json").read_text("utf-8"))
     lines = (made / "log.jsonl").read_text("utf-8").splitlines()
-    log = [
-        entry
-        for entry in map(json.loads, lines)
-        if entry.get("kind") != "step" or entry["step"] % every == 0
-    ]
+    log = [x for x in map(json.loads, lines) if x.get("kind") != "step" or x["step"] % every == 0]
     if (made / "groups.json").exists():
         measured["groups"] = json.loads((made / "groups.json").read_text("utf-8"))
     said = made / "hypotheses.txt"
@@ -147,19 +146,15 @@ class Resumable(MeteredTrainer):
         return made
 
     def progress(self) -> dict:
-        found = super().progress()
-        counts = "flops", "counted", "timed", "wall", "cpu"
-        found["at"] |= {name: getattr(self, name) for name in counts}
-        return found
+        progress = super().progress()
+        for name in "flops", "counted", "timed", "wall", "cpu":
+            progress["at"][name] = getattr(self, name)
+        return progress
 
 
 def where() -> dict:
     "Machine and torch; Muon's products are in bf16 where the processor has units for it."
-    return {
-        "hardware": hardware_name(),
-        "torch": torch.__version__,
-        "muon": resolve_precision(),
-    }
+    return dict(hardware=hardware_name(), torch=torch.__version__, muon=resolve_precision())
 
 
 @dataclass
@@ -178,14 +173,13 @@ def make_run(
     work: Callable[[Path], Made],
     home: Path,
     folder: Path = RUNS,
-    commit: str | None = None,
 ) -> dict:
     """Make a run or go on with it, and add it to its table; returns its line.
 
     It works in HOME/RUN, which goes when the run is whole. A training that ends in nan has a line
     with "failed". Raises Dirty unless the tree is clean, filelock.Timeout if another process is at
     work on this run."""
-    commit, begun, place = commit or clean_commit(), time.time(), home / run
+    commit, begun, place = clean_commit(), time.time(), home / run
     place.mkdir(parents=True, exist_ok=True)
     with FileLock(home / f".{run}.lock", timeout=0):
         with (place / "commits.txt").open("a", encoding="utf-8") as file:
@@ -206,12 +200,7 @@ def make_run(
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    p.add_argument("folder", type=Path)
-    p.add_argument("name")
-    o = p.parse_args()
+    o = options(__doc__, {"folder": dict(type=Path), "name": {}})
     add_training(o.name, o.folder)
 
 

@@ -5,7 +5,8 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+BENCH = Path(__file__).parents[1] / "bench"
+sys.path.insert(0, str(BENCH))
 import other_pairs
 import records
 
@@ -24,13 +25,18 @@ def test_each_letter_becomes_a_sign_of_its_own():
     assert len({sign for line in signs for sign in line if sign.isalpha()}) == len(letters)
 
 
-def test_a_trial_of_the_command_becomes_a_record(tmp_path, capsys):
-    home, out = tmp_path / "home", tmp_path / "record.json"
-    typed = ["fr-en", "en-signs", "--trial", "--home", str(home), "--out", str(out)]
+def typed(patch, *words):
+    patch.setattr(sys, "argv", [str(BENCH / "other_pairs.py"), *map(str, words)])
+    return other_pairs.main()
+
+
+def test_a_trial_of_the_command_becomes_a_record(tmp_path, monkeypatch, capsys):
+    home = tmp_path / "trial"
+    words = "fr-en", "en-signs", "--trial", "--home", tmp_path
     for _ in range(2):  # the second time there is nothing to do
-        assert other_pairs.main(typed) == 0
+        assert typed(monkeypatch, *words) == 0
     assert capsys.readouterr().out.count("test sentences, none of them in training") == 2
-    found = json.loads(out.read_text(encoding="utf-8"))["pairs"]
+    found = json.loads((home / "record.json").read_text(encoding="utf-8"))["pairs"]
     assert found["fr-en"]["command"].startswith(
         "transformer-lit train --pairs french.tsv --languages en-fr --reverse"
     )
@@ -65,5 +71,5 @@ def test_a_changed_tree_is_refused(tmp_path, monkeypatch, capsys):
         raise records.Dirty("commit first")
 
     monkeypatch.setattr(other_pairs, "clean_commit", dirty)
-    assert other_pairs.main(["--home", str(tmp_path)]) == 1
+    assert typed(monkeypatch, "--home", tmp_path) == 1
     assert "commit first" in capsys.readouterr().err and not list(tmp_path.iterdir())

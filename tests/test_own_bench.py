@@ -4,28 +4,55 @@ equally many updates."""
 import os
 import sys
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+BENCH = Path(__file__).parents[1] / "bench"
+sys.path.insert(0, str(BENCH))
 import records
 from own import __main__ as command
 from own import runs as own_jobs
-from own.runs import BACK, DOMAIN, NOISE, TAG, TRIAL, Job, Scale
+from own.runs import BACK, DOMAIN, NOISE, TAG, Job
 
-from transformer_lit.data import sentence_key
+from transformer_lit.custom_pair.train import ModelSize
+from transformer_lit.data import load, sentence_key
 from transformer_lit.masks import EOS
 
 real_corpora = pytest.mark.skipif(
     not os.environ.get("TRANSFORMER_LIT_DATA"), reason="the corpora are not here"
 )
+TRIAL = {
+    "SIZES": [ModelSize(pairs, 400, 2, 64, 0.1, 1024, 2, 5) for pairs in (20, 40, 80, 90, 47_000)],
+    **dict(HELD=6, CAPTIONS=10, TUNING=2, MONOLINGUAL=60, TOKENS=2000, SHIPPED="pocket"),
+}
+
+
+def of_the_pocket_corpus(corpus, language="fr"):
+    "Parts of the pocket corpus that play Tatoeba, captions and German."
+    parts = load("pocket")
+    few = parts["train"][1000:1200]
+    if language == "de":
+        return {"train": [(english, french[::-1]) for english, french in few]}
+    if corpus == "multi30k":
+        return {"train": few, "valid": parts["valid"][500:], "test": parts["test_it"]}
+    return parts
+
+
+def patch_trial(patch):
+    for name, value in TRIAL.items():
+        patch.setattr(own_jobs, name, value)
+    patch.setattr(own_jobs, "load", of_the_pocket_corpus)
+    patch.setattr(own_jobs.training_sets, "general_files", lambda _: [])
+    patch.setattr(records, "clean_commit", lambda: "a" * 40)
+    patch.setattr(own_jobs, "texts", cache(own_jobs.texts.__wrapped__))
 
 
 @pytest.fixture
 def trial(monkeypatch):
-    monkeypatch.setattr(own_jobs, "SCALE", TRIAL)
+    patch_trial(monkeypatch)
 
 
 # The names ----------------------------------------------------------------------------------------
@@ -59,67 +86,60 @@ def test_a_change_is_one_field():
 
 
 @pytest.mark.parametrize(
-    "scale",
-    [TRIAL, pytest.param(Scale(), marks=[real_corpora, pytest.mark.slow])],
-    ids=["pocket", "tatoeba"],
+    "real", [False, pytest.param(True, marks=[real_corpora, pytest.mark.slow])]
 )
-def test_subsets_are_nested_and_know_nothing_of_the_test(scale, monkeypatch, tmp_path):
-    monkeypatch.setattr(own_jobs, "SCALE", scale)
-    t = own_jobs.texts(scale)
+def test_subsets_are_nested_and_know_nothing_of_the_test(real, monkeypatch, tmp_path):
+    if not real:
+        patch_trial(monkeypatch)
+    t, sizes = own_jobs.texts(), [size.pairs for size in own_jobs.SIZES]
     held = {sentence_key(one) for sources, _ in t.tests.values() for one in sources} | {
         sentence_key(one) for pairs in t.valid.values() for one, _ in pairs
     }
     before = []
-    for size in scale.sizes[:-1]:
-        now = own_jobs.given(Job(size.pairs), tmp_path)
-        assert len(now) == size.pairs and now[: len(before)] == before
+    for size in sizes[:-1]:
+        now = Job(size).real
+        assert len(now) == size and now[: len(before)] == before
         before = now
-    assert (
-        len(own_jobs.given(Job(scale.sizes[2].pairs, "mixed"), tmp_path))
-        == scale.sizes[2].pairs + scale.captions
-    )
+    mixed = own_jobs.TEXTS["mixed"](Job(sizes[2]), tmp_path)
+    assert len(mixed) == sizes[2] + own_jobs.CAPTIONS
     for pairs in (t.train, t.captions, t.german):
         assert not held & {sentence_key(english) for english, _ in pairs}
-    assert all(len(side) == scale.held for test in t.tests.values() for side in test)
-    answers = {
+    assert all(len(side) == own_jobs.HELD for test in t.tests.values() for side in test)
+    known = {
         sentence_key(one)
         for _, references in t.tests.values()
         for refs in references
         for one in refs
-    }
-    lines = own_jobs.monolingual(scale.sizes[1].pairs)
-    assert not (
-        answers | {sentence_key(french) for _, french in t.train[: scale.sizes[2].pairs]}
-    ) & set(map(sentence_key, lines))
-    assert len(lines) == min(4 * scale.sizes[1].pairs, scale.mono) and lines == list(
-        dict.fromkeys(lines)
-    )
+    } | {sentence_key(french) for _, french in t.train[: sizes[2]]}
+    lines = own_jobs.monolingual(sizes[1])
+    assert not known & set(map(sentence_key, lines))
+    assert len(lines) == min(4 * sizes[1], own_jobs.MONOLINGUAL) == len(set(lines))
 
 
 @pytest.mark.parametrize("kind", NOISE)
 def test_noise_has_the_share_and_is_what_it_says(kind, trial):
-    pairs, n = own_jobs.texts(TRIAL).train, TRIAL.sizes[2].pairs
+    pairs, n = own_jobs.texts().train, TRIAL["SIZES"][2].pairs
     lines, marks = own_jobs.planted(kind, n)
-    assert marks == [False] * n + [True] * round(TRIAL.share * n) and lines[:n] == pairs[:n]
+    assert marks == [False] * n + [True] * round(own_jobs.SHARE * n) and lines[:n] == pairs[:n]
     right = dict(pairs)
     for english, french in lines[n:]:
         assert (english, french) not in pairs
         assert kind != "untranslated" or english == french
         assert kind != "misaligned" or french in right.values()
         assert kind != "misordered" or sorted(french.split()) == sorted(right[english].split())
-        assert kind != "wrong-language" or (english, french) in own_jobs.texts(TRIAL).german
+        assert kind != "wrong-language" or (english, french) in own_jobs.texts().german
     assert own_jobs.planted(kind, n) == (lines, marks), "the same noise each time"
 
 
 def test_what_was_found_of_the_noise():
     flags, marks = [True, True, False, False, True], [True, False, True, False, False]
-    assert own_jobs.told(flags, marks) == {"recall": 0.5, "false_alarms": pytest.approx(2 / 3)}
+    assert own_jobs.hit_rates(flags, marks) == {"recall": 0.5, "false_alarms": pytest.approx(2 / 3)}
 
 
-def test_the_tag_is_one_token_and_takes_nothing_from_the_rest():
-    plain = own_jobs.of_real(TRIAL, 80, 400)
-    tokens = own_jobs.tagged(plain)
-    english = own_jobs.texts(TRIAL).train[0][0]
+def test_the_tag_is_one_token_and_takes_nothing_from_the_rest(trial):
+    plain = own_jobs.vocabulary(Job(80), Job(80).real)
+    tokens = own_jobs.vocabulary(Job(80, "greedy+tagged"), [])
+    english = own_jobs.texts().train[0][0]
     tag, *rest = tokens.encode(TAG + english)
     assert (
         rest == plain.encode(english) == tokens.encode(english)
@@ -153,16 +173,19 @@ def test_made_up_text_and_noise_bring_no_more_updates(trial):
         for kind in NOISE
         for way in ("", "+cleaned", "+filtered")
     } == {short}
-    assert own_jobs.updates(Job(80, "mixed", epochs=1)) == short + TRIAL.tune
+    assert own_jobs.updates(Job(80, "mixed", epochs=1)) == short + TRIAL["TUNING"]
+
+
+def typed(patch, *words):
+    patch.setattr(sys, "argv", [str(BENCH / "own/__main__.py"), *map(str, words)])
+    return command.main()
 
 
 def test_a_changed_tree_makes_no_record(monkeypatch, tmp_path, capsys):
     records.clean_commit.cache_clear()
     changed = type("Done", (), {"returncode": 0, "stdout": " M a.py\n", "stderr": ""})
     monkeypatch.setattr(records.subprocess, "run", lambda *_, **__: changed)
-    monkeypatch.setattr(own_jobs, "given", lambda *_: [])
-    typed = ["2000-real-s1", "--home", str(tmp_path), "--out", str(tmp_path)]
-    assert command.main(typed) == 1
+    assert typed(monkeypatch, "2000-real-s1", "--home", tmp_path, "--out", tmp_path) == 1
     assert "commit first" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
@@ -183,8 +206,8 @@ MORE = [
     Job(40, change="layers=1"),
     Job(80, "reverse"),
     Job(80, "greedy"),
-    Job(100, "general"),
-    *(Job(80, text, epochs=1) for text in ("misaligned+cleaned", *NOISE[1:], *DOMAIN)),
+    Job(47_000, "general"),
+    *(Job(80, text, epochs=1) for text in ("misaligned+cleaned", *list(NOISE)[1:], *DOMAIN)),
 ]
 
 
@@ -196,12 +219,11 @@ def ran(tmp_path_factory):
 
 def make(top, some):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own_jobs, "SCALE", TRIAL)
-        names = [job.name for job in some]
-        typed = ["--trial", "--home", str(top / "home"), "--out", str(top)]
-        assert command.main([*names[:2], *typed]) == 0
+        patch_trial(patch)
+        names, places = [job.name for job in some], ["--home", top / "home", "--out", top]
+        assert typed(patch, *names[:2], *places) == 0
         first = (top / "own.jsonl").read_bytes()
-        assert command.main([*names, *typed]) == 0
+        assert typed(patch, *names, *places) == 0
         assert (top / "own.jsonl").read_bytes().startswith(first), "what is there isn't done again"
     rows = records.rows_of("own", top)
     return top, {job: rows[job.name] for job in some}
@@ -213,7 +235,7 @@ def test_what_stands_beside_the_lines(ran):
     assert set(rows) == set(map(Job.of, records.rows_of("own", top)))
     assert not any((top / "home" / job.name).exists() for job in FEW)
     assert not [name for name in kept if name.partition("/")[0] not in {job.name for job in rows}]
-    assert len(records.outputs_of("own", Job(40).name, top)) == TRIAL.held
+    assert len(records.outputs_of("own", Job(40).name, top)) == TRIAL["HELD"]
     reverse = rows[Job(40, "reverse")]
     lines = records.outputs_of("own", Job(40, "reverse").name, top)
     assert len(lines) == reverse["monolingual"] and all(line.count("\t") == 1 for line in lines)
@@ -237,7 +259,7 @@ def test_a_row_has_all_that_is_reported(ran):
             assert row["steps"] == row["curve"][-1][0] and row["best_step"] <= row["steps"]
         assert row["recipe"]["training"]["seed"] == 1 and row["hardware"] and row["muon"]
         for test in row["tests"].values():
-            assert test["sentences"] == TRIAL.held and len(test["sha256"]) == 64
+            assert test["sentences"] == TRIAL["HELD"] and len(test["sha256"]) == 64
             assert all(
                 "version:" in test[refs][name]["signature"]
                 for refs in ("first", "all")
@@ -247,13 +269,12 @@ def test_a_row_has_all_that_is_reported(ran):
                 test["all"][name]["low"] <= test["all"][name]["high"] for name in ("bleu", "chrf")
             )
     assert (
-        len(rows[FEW[0]]["shown"]) == TRIAL.held
+        len(rows[FEW[0]]["shown"]) == TRIAL["HELD"]
         and all(len(one) == 3 for one in rows[FEW[0]]["shown"])
-        and "shown" not in rows[FEW[2]]
     )
     assert rows[FEW[0]]["steps"] == rows[FEW[2]]["steps"], "the gain isn't more training"
     assert (
-        rows[FEW[2]]["train_pairs"] <= 40 + TRIAL.mono
+        rows[FEW[2]]["train_pairs"] <= 40 + TRIAL["MONOLINGUAL"]
         and rows[FEW[2]]["parameters"] == rows[FEW[0]]["parameters"] + 64
     )
     noisy, filtered = rows[FEW[4]], rows[FEW[5]]
@@ -268,7 +289,7 @@ def test_a_row_has_all_that_is_reported(ran):
     assert (
         ours["train_pairs"] == 46_000
         and ours["record"] == "pocket"
-        and len(ours["shown"]) == TRIAL.held
+        and len(ours["shown"]) == TRIAL["HELD"]
     )
     assert (
         ours["bleu"] > rows[FEW[0]]["bleu"]
@@ -280,7 +301,7 @@ def test_the_weights_of_the_least_loss_are_tested(trial, tmp_path, monkeypatch):
     "Where the loss only rises, those of the first look; what the last ones say is kept too."
     losses = iter((1.0, 2.0))
     monkeypatch.setattr(own_jobs, "validation_loss", lambda *_: next(losses))
-    row = own_jobs.work(Job(40), tmp_path, tmp_path / "job", tmp_path).row
+    row = own_jobs.work(Job(40), tmp_path / "job", tmp_path).row
     assert (
         row["best_step"] == row["curve"][0][0] < row["steps"]
         and row["valid_loss"] == 1.0

@@ -5,13 +5,12 @@ domain do. On one thread.
     python bench/own 10000-greedy+tagged-s{1,2,3}    # the shell writes three names
     python bench/own 2000-real-dropout=0.4-s1        # one change of the row of the sizing table
     python bench/own 50000-misaligned+filtered-e4-s1 # four epochs
-    python bench/own --trial 40-real-s1              # the pocket corpus at sizes of a second
 
 English to French, from Tatoeba. Subsets are nested: the first 2,000, 10,000, ... pairs in one
 order. The test is 1,000 sentences whose English is in no training text, but for what a reverse
 model happened to write (its line counts it), and whose French is in no monolingual text; validation
 has 1,000 pairs. Weights are those of the least validation loss at the end of an epoch, and where it
-isn't the last epoch, a run on real pairs is scored at its end too. A seed is the training's, for
+isn't the last epoch, a run is scored at its end too. A seed is the training's, for
 weights, order and dropout. Runs that are compared have equally many updates, but for changes of the
 vocabulary or the batch, which have equally many epochs, and for captions.
 
@@ -32,7 +31,6 @@ reverse model's text, another model's score) is made before it. Checkpoints are 
 stops at Ctrl-C or SIGTERM after the step that it is in, and the same command goes on. Needs
 $TRANSFORMER_LIT_DATA or a download, and `general` only for 1M pairs."""
 
-import argparse
 import os
 import sys
 import time
@@ -40,33 +38,24 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "book"), str(ROOT / "bench")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch  # noqa: E402
+from common import ROOT, options  # noqa: E402
 from own import runs  # noqa: E402
 from records import RUNS  # noqa: E402
 
 from transformer_lit.cli import exit_status  # noqa: E402
 
 
-def main(args: list[str] | None = None) -> int:
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    p.add_argument("names", nargs="+", metavar="NAME", help="runs by their names")
-    p.add_argument("--home", type=Path, help="default: .run/own")
-    p.add_argument("--out", type=Path, help="default: book/results/runs")
-    p.add_argument("--trial", action="store_true", help="some seconds, in .run/own-trial")
-    o = p.parse_args(args)
-    home = o.home or ROOT / (".run/own-trial" if o.trial else ".run/own")
-    if o.trial:
-        runs.SCALE = runs.TRIAL
+def main() -> int:
+    names = dict(nargs="+", metavar="NAME", help="runs by their names")
+    o = options(__doc__, {"names": names}, home=ROOT / ".run/own", out=RUNS)
 
     def work() -> int:
         torch.set_num_threads(1)
         for job in map(runs.Job.of, o.names):
             print(f"{time.strftime('%H:%M:%S')} {job.name}", flush=True)
-            row = runs.make(job, home, o.out or (home if o.trial else RUNS))
+            row = runs.make(job, o.home, o.out)
             scores = [key for key in ("valid_per_character", "bleu") if key in row]
             print("        ", *(f"{key} {row[key]:.3f}" for key in scores), flush=True)
         return 0
