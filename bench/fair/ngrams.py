@@ -82,7 +82,6 @@ def lines(seen: Iterable[Sequence[int]], held: Sequence[Sequence[int]], vocabula
 
 def targets(pairs: Sequence[tuple], batches: Iterable[Sequence[int]] | None = None) -> list:
     "The targets of all pairs, or of those in `batches`, each pair once."
-    chosen = (
-        range(len(pairs)) if batches is None else sorted({i for batch in batches for i in batch})
-    )
-    return [pairs[i][1] for i in chosen]
+    if batches is not None:
+        pairs = [pairs[i] for i in sorted({i for batch in batches for i in batch})]
+    return [target for _, target in pairs]

@@ -11,6 +11,7 @@ import json
 import math
 import re
 import statistics
+from bisect import bisect_left
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from itertools import accumulate
@@ -88,22 +89,19 @@ def build_untied(vocab: int, sizes: dict, parameters: int) -> Transformer:
     leaves narrower layers."""
 
     def of(d_model: int, d_ff: int) -> Transformer:
-        model = Transformer(
-            TransformerConfig(vocab, **sizes | dict(d_model=d_model, d_ff=d_ff, tied=False))
-        )
+        changed = sizes | dict(d_model=d_model, d_ff=d_ff, tied=False)
+        model = Transformer(TransformerConfig(vocab, **changed))
         torch.nn.init.ones_(model.decoder.norm.weight)
         return model
 
     least = sizes["d_ff"] // sizes["d_model"]
-    for d_model in range(
-        sizes["d_model"], 0, -2 * sizes["n_heads"]
-    ):  # the widest that leaves a feed-forward its share
+    # the widest that leaves a feed-forward its share
+    for d_model in range(sizes["d_model"], 0, -2 * sizes["n_heads"]):
         with torch.device("meta"):
             fits = count_parameters(of(d_model, least * d_model)) <= parameters
         if fits:
-            return of(
-                d_model, fit_size(partial(of, d_model), parameters, range(8, 4 * sizes["d_ff"], 8))
-            )
+            make = partial(of, d_model)
+            return make(fit_size(make, parameters, range(8, 4 * sizes["d_ff"], 8)))
     raise ValueError(f"{parameters} parameters are too few for untied embeddings of {vocab} tokens")
 
 
@@ -125,12 +123,6 @@ def without_order(design: Design) -> Design:
 
 
 UNORDERED = {name: f"{name}-unordered" for name in ("rnn-attention", "transformer")}
-COMPETITORS: dict[str, Design] = {
-    **equal_cost.DESIGNS,
-    **rnn.DESIGNS,
-    **decoder_only.DESIGNS,
-    **since_2017.DESIGNS,
-}
 STRONG = {  # one factor at a time on a baseline of today, which is "pre-norm-adamw"
     "rope": since_2017.ROPE,
     "rms-norm": {"rms": True},
@@ -138,20 +130,20 @@ STRONG = {  # one factor at a time on a baseline of today, which is "pre-norm-ad
     "grouped-query": since_2017.GROUPED,
     "all-together": since_2017.PRESENT,
 }
-DESIGNS: dict[str, Design] = (
-    COMPETITORS
-    | {"untied": Design(build_untied)}
-    | {bag: without_order(COMPETITORS[name]) for name, bag in UNORDERED.items()}
-    | {
-        f"strong-{name}": Design(since_2017.at_size("pre", **parts), "adamw")
-        for name, parts in STRONG.items()
-    }
-    | {
-        "strong-no-smoothing": Design(since_2017.at_size("pre"), "adamw", smoothing=0.0),
-        "strong-no-dropout": Design(pre_norm_without_dropout, "adamw"),
-    }
-)
-TIMED = [name for name in DESIGNS if name not in UNORDERED.values()]  # by the clock, in turns
+DESIGNS: dict[str, Design] = {
+    **equal_cost.DESIGNS,
+    **rnn.DESIGNS,
+    **decoder_only.DESIGNS,
+    **since_2017.DESIGNS,
+    "untied": Design(build_untied),
+    "strong-no-smoothing": Design(since_2017.at_size("pre"), "adamw", smoothing=0.0),
+    "strong-no-dropout": Design(pre_norm_without_dropout, "adamw"),
+}
+for name, parts in STRONG.items():
+    DESIGNS[f"strong-{name}"] = Design(since_2017.at_size("pre", **parts), "adamw")
+TIMED = list(DESIGNS)  # by the clock, in turns
+for name, bag in UNORDERED.items():
+    DESIGNS[bag] = without_order(DESIGNS[name])
 
 
 # What ---------------------------------------------------------------------------------------------
@@ -193,16 +185,8 @@ class Job:
         kind = design if design in KINDS and not warmup else "train"
         if kind == "train" and design not in DESIGNS:
             raise ValueError(f"no design is called {design}: {', '.join(DESIGNS)}")
-        tokens = int(tokens) * (1000 if thousands else 1)
-        return cls(
-            kind,
-            place,
-            design if kind == "train" else "",
-            tokens,
-            float(peak),
-            float(warmup or 0),
-            int(seed),
-        )
+        design, tokens = design * (kind == "train"), int(tokens) * (1000 if thousands else 1)
+        return cls(kind, place, design, tokens, float(peak), float(warmup or 0), int(seed))
 
     @property
     def counts(self) -> bool:
@@ -227,12 +211,8 @@ class OneEpoch(PairBatches):
 def look_steps(pairs: list, batches: list) -> list[int]:
     "The first step at which each of LOOKS is reached, and the last step."
     count = list(accumulate(labels(pairs, batch) for batch in batches))
-    found = {
-        next(step for step, n in enumerate(count, 1) if n >= 1000 * look)
-        for look in LOOKS
-        if 1000 * look <= count[-1]
-    }
-    return sorted(found | {len(batches)})
+    reached = {bisect_left(count, 1000 * look) + 1 for look in LOOKS if 1000 * look <= count[-1]}
+    return sorted(reached | {len(batches)})
 
 
 def without_source(pairs: list) -> list:
