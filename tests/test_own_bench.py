@@ -181,14 +181,6 @@ def typed(patch, *words):
     return command.main()
 
 
-def test_a_changed_tree_makes_no_record(monkeypatch, tmp_path, capsys):
-    records.clean_commit.cache_clear()
-    changed = type("Done", (), {"returncode": 0, "stdout": " M a.py\n", "stderr": ""})
-    monkeypatch.setattr(records.subprocess, "run", lambda *_, **__: changed)
-    assert typed(monkeypatch, "2000-real-s1", "--home", tmp_path, "--out", tmp_path) == 1
-    assert "commit first" in capsys.readouterr().err and not list(tmp_path.iterdir())
-
-
 # Runs of a second ---------------------------------------------------------------------------------
 
 FEW = [
@@ -261,17 +253,8 @@ def test_a_row_has_all_that_is_reported(ran):
         for test in row["tests"].values():
             assert test["sentences"] == TRIAL["HELD"] and len(test["sha256"]) == 64
             assert all(
-                "version:" in test[refs][name]["signature"]
-                for refs in ("first", "all")
-                for name in ("bleu", "chrf")
-            )
-            assert all(
                 test["all"][name]["low"] <= test["all"][name]["high"] for name in ("bleu", "chrf")
             )
-    assert (
-        len(rows[FEW[0]]["shown"]) == TRIAL["HELD"]
-        and all(len(one) == 3 for one in rows[FEW[0]]["shown"])
-    )
     assert rows[FEW[0]]["steps"] == rows[FEW[2]]["steps"], "the gain isn't more training"
     assert (
         rows[FEW[2]]["train_pairs"] <= 40 + TRIAL["MONOLINGUAL"]
