@@ -167,18 +167,11 @@ def may_train(folder: Path, recipe: Recipe, more: Sequence[str] = ()) -> None:
 def nothing_there(folder: Path, more: Sequence[str] = ()) -> None:
     """Raises FileExistsError if a training that begins in `folder` would write over something;
     more: names besides WRITTEN."""
-    if any(
-        (folder / name).exists()
-        for name in ("translator.json", "checkpoint.safetensors", "model.safetensors")
-    ):
+    trained = "translator.json", "checkpoint.safetensors", "model.safetensors"
+    if held := [name for name in (*trained, *WRITTEN, *more) if (folder / name).exists()]:
         raise FileExistsError(
-            f"{folder} holds a translator and no {CONFIG} to compare with: use another folder"
-            " (--output-dir)"
-        )
-    if found := [name for name in (*WRITTEN, *more) if (folder / name).exists()]:
-        raise FileExistsError(
-            f"{folder} holds {found[0]}, and this training would write over it: use another folder"
-            " (--output-dir)"
+            f"{folder} holds {held[0]} and no {CONFIG} to compare with, and this training would"
+            " write over it: use another folder (--output-dir)"
         )
 
 
