@@ -540,8 +540,9 @@ def test_by_keyboard_alone(visit):
     "Every control is reached with Tab; the answer is said once, and not for every token."
     page = visit(motion="no-preference")
     page.evaluate(
-        """() => { window.heard = []; for (const one of document.querySelectorAll('[role=status]'))
+        """() => { window.heard = [];
         const changes = {childList: true, characterData: true, subtree: true};
+        for (const one of document.querySelectorAll('[role=status]'))
         new MutationObserver(() => heard.push(one.textContent)).observe(one, changes); }"""
     )
 

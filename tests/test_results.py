@@ -122,10 +122,10 @@ def test_a_training_becomes_a_line(tmp_path):
 
 
 READS = re.compile(
-    r"results\.(trials|peaks|results|by_budget|along|ngrams|beside|clock)\(|"
-    r"\bown\.(cell|row|change_rows)\(|ch26\.(french_alone|beside)\(|"
+    r"results\.(trials|peaks|results|by_budget|along|ngrams|beside|clock|read)\(|"
+    r"\b(change_rows|scores_of|runs_of|same_seeds|french_alone|over_seeds|gap_text)\(|"
     r"\b(standing|search_maps|peak_table|currencies|crossing_table)\(|"
-    r"ch23\.losses_by_budget|ch25\.(against_2017|today)|ch26\.(intervals|gains|with_more|three)"
+    r"ch23\.losses_by_budget|ch25\.(against_2017|today)"
 )
 
 
