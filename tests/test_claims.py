@@ -1,7 +1,6 @@
 """Claims: each has a record that supports it, this machine's run fits its record, and a spoilt
 experiment is found."""
 
-import ast
 import functools
 import json
 import math
@@ -276,11 +275,8 @@ CELLS = (
         (3, "lost[0] = 5", True),
         (3, "lost.append(5)", True),
         (3, "print(lost[0])", False),
-        (4, "figure = max(lost)\nlen(lost), {'first': lost[0]}", False),
         (4, "figure = max(lost)\nlost.append(5), 2", True),
         (3, "other = lost.copy()\nother.append(3)", False),
-        (2, "lost = [train(s) for s in (1, 2)]\nhue = {'x': figures.INK}", False),
-        (2, "lost = [train(s) for s in (1, 2)]\nhue = figures.spread(lost)", True),
         (3, "other = random.Random(1)", False),
         (4, "figures.curve(lost, caption='falls')", False),
         (5, "claims.below('00/x', lost, [9, 9], words='lower', unit='')", False),
@@ -385,8 +381,7 @@ def test_a_spoilt_experiment_is_found(name, old, new, monkeypatch, capsys):
     for source in cells, [cell.replace(old, new) for cell in cells]:
         got, names = [], {"__name__": "chapter", "claims": claims}
         monkeypatch.setattr(claims, "show", got.append)
-        for cell in map(ast.parse, source):
-            cell.body = [line for line in cell.body if not replicate.only_shows(line)]
+        for cell in map(replicate.experiment_in, source):
             exec(compile(cell, name, "exec"), names)
         (claim,) = [one for one in got if one.name == name]
         verdicts.append(

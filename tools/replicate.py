@@ -8,8 +8,7 @@ must be clean: a record names the commit that it was made from.
 
 A record belongs to its experiment: the cells that the claim's cell depends on. When one of them
 changes, in code and not in words, the runs before are dropped and fall due again. Lines that only
-print or draw are words, too, and so are colors and an expression that stands on a line alone to be
-seen."""
+print or draw are words, too."""
 
 import ast
 import hashlib
@@ -21,10 +20,11 @@ import re
 import subprocess
 import symtable
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from importlib.metadata import version
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -47,6 +47,8 @@ SETS = {
 FLAGS = {"avx2": "avx2", "avx512": "avx512f"}  # without it, a set would run as a lesser one
 SETTINGS = [("best", 1), ("avx2", 1), ("default", 1), ("avx512", 1), ("best", 2), ("default", 2)]
 SETTINGS += [("avx2", 2)]
+CPU = Path("/proc/cpuinfo")
+CPU_WORDS = re.findall(r"\w+", CPU.read_text("utf-8")) if CPU.exists() else []
 
 
 # The experiment behind a claim --------------------------------------------------------------------
@@ -59,8 +61,6 @@ SHOWS = re.compile(  # a line that calls these only shows; ch05.shift_by(...) dr
     """print|figures|sketches|pictures|views|show_attention|Prose|two_columns|token_boxes|\
 validation_by_epoch|HTML|ch\\d\\d"""
 )
-READS = set("tuple len list round sorted item tolist".split())  # calls that change nothing
-MODULES = set("torch nn F np math".split())
 WORDS = set("words unit alt caption title xlabel ylabel fmt".split())  # what is said, not done
 
 
@@ -84,17 +84,17 @@ def changed_by(node: ast.AST) -> str:
     "The name that a node changes in place, or nothing."
     if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
         return root_of(node)
-    if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in CHANGES:
-        return root_of(node)
     if isinstance(node, ast.Call) and root_of(node) == "patch_to":  # another cell's class
         return root_of(node.args[0])
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in CHANGES:
+        return root_of(node)
     return ""
 
 
 def reads(table: symtable.SymbolTable, inside: bool = False) -> Iterator[tuple[str, bool]]:
     "The global names that a piece of code reads, and whether inside a function or class."
     for symbol in table.get_symbols():
-        if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):
+        if symbol.is_referenced() and symbol.is_global():
             yield symbol.get_name(), inside
     for child in table.get_children():
         at_once = child.get_name() in ("listcomp", "setcomp", "dictcomp", "genexpr")
@@ -107,8 +107,7 @@ def names_of(source: str) -> Names:
     tree = experiment_in(source)
     for line in tree.body:
         table = symtable.symtable(ast.unparse(line), "cell", "exec")
-        symbols = table.get_symbols()
-        made = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
+        made = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_local()}
         makes |= made
         if isinstance(line, ast.For):  # its body runs with the loop's own names
             bound |= {node.id for node in ast.walk(line.target) if isinstance(node, ast.Name)}
@@ -117,30 +116,22 @@ def names_of(source: str) -> Names:
         later |= {name for name, inside in read if inside}
         if isinstance(line, (ast.FunctionDef, ast.ClassDef, ast.Assign)):
             bound |= made
-    # names of a function are its own; torch.ones(1).double() changes nothing
-    changes = set(map(changed_by, ast.walk(tree))) & (now | makes) - MODULES
+    changes = set(map(changed_by, ast.walk(tree))) & (now | makes)  # a function's names are its own
     return Names(now, later, makes, changes)
 
 
 def experiment_in(source: str) -> ast.Module:
-    "A cell without the lines that take no part in the experiment."
-    return ast.Module([line for line in ast.parse(source).body if not only_shows(line)], [])
+    "A cell without the lines that only print or draw."
+    lines = ast.parse(source).body
+    shows = [isinstance(x, ast.Expr) and SHOWS.fullmatch(root_of(x.value)) for x in lines]
+    return ast.Module([line for line, only in zip(lines, shows) if not only], [])
 
 
-def only_shows(line: ast.stmt) -> bool:
-    """Whether a line only prints or draws, gives a name to colors, or was put there to be seen and
-    changes nothing."""
-    if not isinstance(line, (ast.Assign, ast.Expr)):
-        return False
-    value = line.value
-    attributes = [node for node in ast.walk(value) if isinstance(node, ast.Attribute)]
-    if isinstance(line, ast.Assign):
-        return any(node.attr.isupper() and root_of(node) == "figures" for node in attributes)
-    if SHOWS.fullmatch(root_of(value)):
-        return True
-    if any(node.attr in CHANGES for node in attributes):
-        return False
-    return not isinstance(value, ast.Call) or ast.unparse(value.func).split(".")[-1] in READS
+def only_words(line: ast.stmt) -> bool:
+    "An import or a docstring."
+    return isinstance(line, (ast.Import, ast.ImportFrom)) or (
+        isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
+    )
 
 
 def without_words(tree: ast.AST) -> ast.AST:
@@ -153,13 +144,6 @@ def without_words(tree: ast.AST) -> ast.AST:
             node.args = node.args[root_of(node) == "claims" :]  # a chapter may get another number
             node.keywords = [word for word in node.keywords if word.arg not in WORDS]
     return tree
-
-
-def only_words(line: ast.stmt) -> bool:
-    "An import or a docstring."
-    if isinstance(line, ast.Expr):
-        return isinstance(line.value, ast.Constant)
-    return isinstance(line, (ast.Import, ast.ImportFrom))
 
 
 def claims_in(tree: ast.AST) -> list[ast.Call]:
@@ -213,40 +197,40 @@ def experiments(path: Path) -> dict[str, str]:
     return hashes
 
 
-def claiming(numbers: list[str]) -> list[Path]:
-    "The chapters that claim something, all or those whose number was given."
-    return [path for path in chapters(numbers) if slices(path)]
-
-
 # One run ------------------------------------------------------------------------------------------
-
-
-@cache
-def processor_words() -> list[str]:
-    cpus = Path("/proc/cpuinfo")
-    return re.findall(r"\w+", cpus.read_text("utf-8")) if cpus.exists() else []
 
 
 def processor() -> str:
     "The kind of processor, as far as rounding depends on it: who made it, and its widest units."
     makers = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
-    units = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 with bf16", "avx512f": "AVX-512"}
-    units |= {"avx2": "AVX2", "asimd": "NEON"}
-    words = processor_words()
-    maker = next((makers[word] for word in words if word in makers), platform.machine())
-    return ", ".join([maker, *[unit for flag, unit in units.items() if flag in words][:1]])
+    units = {
+        "amx_bf16": "AMX",
+        "avx512_bf16": "AVX-512 with bf16",
+        "avx512f": "AVX-512",
+        "avx2": "AVX2",
+        "asimd": "NEON",
+    }
+    maker = next((makers[word] for word in CPU_WORDS if word in makers), platform.machine())
+    return ", ".join([maker, *[units[flag] for flag in units if flag in CPU_WORDS][:1]])
+
+
+def settings_of(shifts: range) -> list[dict]:
+    "Each shift of the seeds under one setting after the other, so that few runs meet all of them."
+    able = cycle([s for s in SETTINGS if FLAGS.get(s[0]) in (None, *CPU_WORDS)])
+    where = {"processor": processor(), "torch": version("torch")}
+    each = zip(shifts, able)
+    return [{"shift": n, "instructions": i, "threads": t, **where} for n, (i, t) in each]
 
 
 def run(path: Path, setting: dict) -> tuple[list[dict], list[str]]:
     "One run of one chapter: the claims that it reached, and what cells raised."
-    paths = [str(ROOT / folder) for folder in ("tools/shifted", "", "book")]
     environment = {
         **os.environ,
         **dict(zip(LIMITS, SETS[setting["instructions"]])),
         "OMP_NUM_THREADS": str(setting["threads"]),
         "TRANSFORMER_LIT_SEED_SHIFT": str(setting["shift"]),
         "TRANSFORMER_LIT_CI": "1",
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": os.pathsep.join(f"{ROOT}/{place}" for place in ("tools/shifted", "", "book")),
     }
     notebook = nbformat.read(path, 4)
     with TemporaryDirectory() as folder:
@@ -258,33 +242,24 @@ def run(path: Path, setting: dict) -> tuple[list[dict], list[str]]:
     return claims.shown(notebook), errors
 
 
-def settings_of(shifts: range) -> list[dict]:
-    "Each shift of the seeds under one setting after the other, so that few runs meet all of them."
-    able = [s for s in SETTINGS if FLAGS.get(s[0]) in (None, *processor_words())]
-    where = {"processor": processor(), "torch": version("torch")}
-    each = ((shift, *able[(shift - 1) % len(able)]) for shift in shifts)
-    return [{"shift": s, "instructions": i, "threads": t, **where} for s, i, t in each]
-
-
 # The record ---------------------------------------------------------------------------------------
 
 
-def lines_of(path: Path, where: dict, reached: list[dict], record: dict) -> list[dict]:
+def lines_of(path: Path, where: dict, reached: list[dict], record: dict) -> Iterator[dict]:
     """What a run adds to the record: what a claim is, where that is new, and what it measured. A
     known claim that the run didn't reach didn't hold."""
-    found, lines = {claim["name"]: claim for claim in reached}, []
+    measured = {claim["name"]: claim for claim in reached}
     for name, experiment in experiments(path).items():
         old = record.get(name, {})
-        if name not in found and old.get("experiment") != experiment:
+        if name not in measured and old.get("experiment") != experiment:
             continue
-        claim = {**old, "effect": math.nan, "held": False, **found.get(name, {})}
+        claim = {**old, "effect": math.nan, "held": False, **measured.get(name, {})}
         about = {"chapter": path.stem, "experiment": experiment}
         about |= {key: claim[key] for key in ("kind", "words", "unit", "low", "high")}
         if not about.items() <= old.items():
-            lines.append({"claim": name, **about})
+            yield {"claim": name, **about}
         effect = claim["effect"] if math.isfinite(claim["effect"]) else None
-        lines.append({"claim": name, **where, "effect": effect, "held": claim["held"]})
-    return lines
+        yield {"claim": name, **where, "effect": effect, "held": claim["held"]}
 
 
 def due(path: Path, setting: dict, record: dict) -> bool:
@@ -300,7 +275,7 @@ def read_record() -> dict:
     return claims.read_record(RECORD.read_text("utf-8"))
 
 
-def add(lines: list[dict]) -> None:
+def add(lines: Iterable[dict]) -> None:
     with RECORD.open("a", encoding="utf-8") as file:
         for line in lines:
             print(json.dumps(line, ensure_ascii=False, allow_nan=False), file=file)
@@ -317,30 +292,25 @@ def committed() -> str:
     return git("rev-parse", "HEAD")
 
 
-def replicate(jobs: list[tuple[Path, dict]], at_once: int, commit: str) -> None:
-    "Run chapters, each in its setting, and add what they measured to the record of a commit."
-    with ThreadPoolExecutor(at_once) as pool:
-        runs = {pool.submit(run, *job): job for job in jobs}
-        for done in as_completed(runs):
-            (path, setting), (reached, errors) = runs[done], done.result()
-            add(lines_of(path, {**setting, "commit": commit}, reached, read_record()))
-            failed = [f"otherwise: {claim['name']}" for claim in reached if not claim["held"]]
-            print(path.stem, *setting.values(), *failed, *errors, flush=True)
-
-
 def main() -> None:
     seeds, at_once, *numbers = sys.argv[1:]
     commit, record = committed(), read_record()
     known = {name for path in chapters([]) for name in slices(path)}
-    add([{"claim": name, "withdrawn": True} for name in record if name not in known])
+    add({"claim": name, "withdrawn": True} for name in record if name not in known)
     jobs = [
         (path, setting)
         for setting in settings_of(range(1, int(seeds) + 1))
-        for path in claiming(numbers)
+        for path in chapters(numbers)
         if due(path, setting, record)
     ]
-    replicate([job for job in jobs if job[1]["threads"] == 1], int(at_once), commit)
-    replicate([job for job in jobs if job[1]["threads"] > 1], 1, commit)
+    for threads, workers in (1, int(at_once)), (2, 1):
+        with ThreadPoolExecutor(workers) as pool:
+            runs = {pool.submit(run, *job): job for job in jobs if job[1]["threads"] == threads}
+            for done in as_completed(runs):
+                (path, setting), (reached, errors) = runs[done], done.result()
+                add(lines_of(path, {**setting, "commit": commit}, reached, read_record()))
+                failed = [f"otherwise: {claim['name']}" for claim in reached if not claim["held"]]
+                print(path.stem, *setting.values(), *failed, *errors, flush=True)
 
 
 if __name__ == "__main__":
