@@ -684,12 +684,8 @@ def test_lines_and_arrows():
 
 
 def test_square_colours():
-    assert drawing.square_colours(0.5, None) == ("none", None)
-    assert (
-        drawing.square_colours(0.0, "cividis")[1] == "#ffffff"
-        and drawing.square_colours(1.0, "cividis")[1] == "#030303"
-    )
-    assert drawing.square_colours(1.0, "mask") == ("#e8e8e8", "#030303")
+    assert drawing.square_colour(0.5, None) == "none"
+    assert drawing.square_colour(1.0, "mask") == "#e8e8e8"
 
 
 def test_a_matrix_and_its_labels():
@@ -755,18 +751,6 @@ def boxes(svg):
 
 def fills(*names):
     return [fill for *_, fill, _ in boxes(drawn(*names))]
-
-
-def test_what_is_lit():
-    assert diagram.is_lit("encoder_norm", {"encoder"}) and diagram.is_lit("softmax", {"all"})
-    assert diagram.is_lit("cross_attention", {"decoder"}) and diagram.is_lit(
-        "cross_attention", {"bridge"}
-    )
-    assert (
-        not diagram.is_lit("source_embedding", {"source"})
-        and not diagram.is_lit("output", {"decoder"})
-        and not diagram.is_lit("softmax", {"output"})
-    )
 
 
 def test_the_architecture_lights_what_it_is_asked():

@@ -73,7 +73,7 @@ def attention_sheet(
     ):
         sheet.text(x, y, step, 12, "start", weight="bold")
     for i, (name, matrix) in enumerate(zip("QKV", qkv)):
-        rows = None if i else words
+        rows = () if i else words
         sheet.matrix(50 + 100 * i, 46, matrix, 22, "{:.0f}", rows=rows, title=name)
     sheet.matrix(50, 176, scores, 22, "{:.0f}", rows=words, title="Q Kᵀ")
     sheet.matrix(148, 176, scores / root, 22, "{:.0f}", title=f"÷ √{qkv[0].shape[1]}")

@@ -4,10 +4,10 @@ leaves the others grey."""
 # Everything goes up: words at the bottom, the next word on top. A residual leaves the stem below
 # its sublayer, curves round it and meets it again at a plus. Under an attention stand three arrows,
 # Q, K and V, in their colours. One drawing, two widths: the column of a desk and a phone's.
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from .drawing import Drawing
+from .drawing import DASHES, Drawing
 from .style import BRIDGE, DECODER, ENCODER, GREY, KEY, PHONE, QUERY, VALUE, Picture, ink_on, sketch
 
 HEIGHT = 585
@@ -45,46 +45,44 @@ STACKS = {
 COLOURS = {"encoder": ENCODER, "decoder": DECODER}
 
 
-def is_lit(name: str, lit: set[str]) -> bool:
-    "Is the part lit by its own name, by its stack's, or by all?"
-    group = name.split("_")[0]
-    inside = name not in ("output", "softmax") and not name.endswith("embedding")
-    bridge = name == "cross_attention" and {"bridge", "decoder"} & lit
-    return bool({name, "all"} & lit or (group in lit and inside) or bridge)
+GROUPS = {  # more names of what can be lit
+    "encoder": {*STACKS["encoder"], "encoder_norm"},
+    "decoder": {*STACKS["decoder"], "decoder_norm"},
+    "bridge": {"bridge", "cross_attention"},
+    "all": {*PARTS, "bridge", "positions"},
+}
 
 
 class Sheet(Drawing):
     """A drawing of one width: half the boxes' width, the middle of both stacks, the distance from
     there to the residual's lane."""
 
-    def __init__(self, width: int, lit: set[str]):
+    def __init__(self, width: int, lit: Iterable[str]):
         super().__init__(width, HEIGHT)
-        self.lit, self.wide = lit, width > PHONE
+        self.lit = set().union(*(GROUPS.get(name, {name}) for name in lit))
+        self.wide = width > PHONE
         self.half = 86 if self.wide else 58
         self.middle = {"encoder": width * 0.26, "decoder": width * 0.745}
         self.reach = self.half + (24 if self.wide else 18)
 
-    def on(self, name: str) -> bool:
-        return is_lit(name, self.lit)
+    def opacity(self, name: str) -> float:
+        return 1 if name in self.lit else FADED
 
-    def curve(self, d: str, color=None, width=1.4, dash=False) -> None:
+    def curve(self, d: str, color="currentColor", width=1.4, more="") -> None:
         "A path in SVG's own letters."
-        dashes = ' stroke-dasharray="4 3"' if dash else ""
         self.parts.append(
-            f'<path d="{d}" fill="none" stroke="{color or "currentColor"}"'
-            f' stroke-width="{width:g}"{dashes}/>'
+            f'<path d="{d}" fill="none" stroke="{color}" stroke-width="{width:g}"{more}/>'
         )
 
     def part(self, name: str, side: str, top: float, height: float = BOX) -> None:
         "A box with its words; the built book makes a link to its chapter of it."
-        part, x, lit = PARTS[name], self.middle[side], self.on(name)
+        part, left = PARTS[name], self.middle[side] - self.half
         words = part.words if self.wide else part.words.replace("masked self-", "masked ")
         size = 10 if height == BAR else 12.5 if self.wide else 11
+        paint = (part.colour,) * 2 if name in self.lit else ("none", GREY)
+        style = {"size": size, "opacity": self.opacity(name)}
         self.parts.append(f'<g data-chapter="{part.chapter}"><title>{part.words}</title>')
-        paint = (part.colour, part.colour) if lit else ("none", GREY)
-        self.box(x - self.half, top, 2 * self.half, height, "", *paint)
-        ink, opacity = (ink_on(part.colour), 1) if lit else (None, FADED)
-        self.text(x, top + height / 2 + 0.5, words, size, color=ink, opacity=opacity)
+        self.box(left, top, 2 * self.half, height, words, *paint, **style)
         self.parts.append("</g><!--box-->")
 
     def plus(self, x: float, y: float, side: str, lit: bool) -> None:
@@ -101,19 +99,18 @@ class Sheet(Drawing):
 def draw_ports(sheet: Sheet, side: str, name: str, below: float, top: float, memory) -> None:
     """Query, key and value under an attention: all three from the stem, or two of them from the
     memory."""
-    lit = sheet.on(name)
     for i, (letter, colour) in enumerate(PORTS, -1):
         # from the memory, K and V stand on its side
         x = sheet.middle[side] + (i if memory is None else -i) * sheet.half * 0.55
         start = below if memory is None or letter == "Q" else memory
-        sheet.arrow(x, start, x, top, colour if lit else GREY, width=2)
-        sheet.text(x + 9, top + 11, letter, 11.5, weight="bold", opacity=1 if lit else FADED)
+        sheet.arrow(x, start, x, top, colour if name in sheet.lit else GREY, width=2)
+        sheet.text(x + 9, top + 11, letter, 11.5, weight="bold", opacity=sheet.opacity(name))
 
 
 def draw_sublayer(sheet: Sheet, side: str, name: str, ground: float, memory) -> float:
     """One sublayer with its residual, plus and norm above `ground`; returns where the next one
     begins."""
-    x, attention, lit = sheet.middle[side], name.endswith("attention"), sheet.on(f"{side}_norm")
+    x, attention, lit = sheet.middle[side], name.endswith("attention"), f"{side}_norm" in sheet.lit
     out, step, tap = -1 if side == "encoder" else 1, sheet.half * 0.55, ground - 8
     split = tap - 10
     top = split - (28 if attention else 10)
@@ -139,7 +136,7 @@ def draw_sublayer(sheet: Sheet, side: str, name: str, ground: float, memory) -> 
     if name == "decoder_attention":
         inset, rise, size = (8, 9, 12) if sheet.wide else (4, 11, 8)
         triangle = f"M{x - sheet.half + inset:g} {box + BOX - rise:g}v{-size}l{size} {size}z"
-        sheet.curve(triangle, ink_on(DECODER) if sheet.on(name) else GREY, 1.2)
+        sheet.curve(triangle, ink_on(DECODER) if name in sheet.lit else GREY, 1.2)
     sheet.plus(x, ring, side, lit)
     end = ring - RING - 5 - BAR
     sheet.line(x, ring - RING, x, end + BAR)
@@ -149,7 +146,7 @@ def draw_sublayer(sheet: Sheet, side: str, name: str, ground: float, memory) -> 
 
 def draw_entrance(sheet: Sheet, side: str) -> None:
     "Words, their embedding, and the plus with the sine of the positions."
-    x, lit = sheet.middle[side], sheet.on("positions")
+    x, lit = sheet.middle[side], "positions" in sheet.lit
     name, words, out, anchor = {
         "encoder": ("source_embedding", "source words", -1, "end"),
         "decoder": ("target_embedding", "target, shifted right", 1, "start"),
@@ -162,7 +159,8 @@ def draw_entrance(sheet: Sheet, side: str) -> None:
     sheet.line(x + out * RING, ring, edge, ring)
     sheet.curve(f"M{wave:g} {ring:g}q8 -14 16 0t16 0", COLOURS[side] if lit else GREY, 2)
     if sheet.wide:
-        sheet.text(far + out * 6, ring, "positions", 11, anchor, opacity=1 if lit else FADED)
+        opacity = sheet.opacity("positions")
+        sheet.text(far + out * 6, ring, "positions", 11, anchor, opacity=opacity)
     sheet.plus(x, ring, side, lit)
 
 
@@ -171,15 +169,12 @@ def draw_frame(sheet: Sheet, side: str, top: float) -> None:
     lane, edge = sheet.reach + 8, sheet.half + 16  # from the middle, with the residual or without
     left, right = (lane, edge) if side == "encoder" else (edge, lane)
     x, w = sheet.middle[side] - left, left + right
-    sheet.parts.append(
-        f'<rect x="{x:g}" y="{top:g}" width="{w:g}" height="{GROUND - 2 - top:g}" rx="8"'
-        f' fill="none" stroke="{GREY}" stroke-dasharray="4 3"/>'
-    )
+    sheet.box(x, top, w, GROUND - 2 - top, color=GREY, dash=True)
     far, anchor = (x + 2, "start") if side == "encoder" else (x + w - 2, "end")
     sheet.text(far, top - 9, f"{side} × N", 12, anchor)
 
 
-def draw(width: int, lit: set[str]) -> str:
+def draw(width: int, lit: Iterable[str]) -> str:
     "The whole drawing, `width` pixels wide."
     sheet = Sheet(width, lit)
     wide, tops, memory = sheet.wide, {}, 0.0
@@ -193,7 +188,7 @@ def draw(width: int, lit: set[str]) -> str:
         tops[side] = level
         draw_frame(sheet, side, level - 8)
     left, right = sheet.middle["encoder"], sheet.middle["decoder"]
-    colour = BRIDGE if sheet.on("bridge") or sheet.on("cross_attention") else GREY
+    colour = BRIDGE if {"bridge", "cross_attention"} & sheet.lit else GREY
     high, lane = tops["encoder"] - 26, (left + right) / 2 - (2 if wide else 4)
     sheet.curve(
         f"M{left:g} {tops['encoder']:g}V{high + 9:g}q0 -9 9 -9H{lane - 9:g}q9 0 9"
@@ -212,7 +207,7 @@ def draw(width: int, lit: set[str]) -> str:
     sheet.curve(
         f"M{edge:g} {EMBEDDING + 12:g}H{tie - 8:g}q8 0 8 -8V{linear + 20:g}q0 -8 -8 -8H{edge:g}",
         GREY,
-        dash=True,
+        more=DASHES,
     )
     if wide:
         sheet.text(right - 10, tops["decoder"] - 17, "(B, T, D)", 11, "end")
@@ -223,7 +218,7 @@ def draw(width: int, lit: set[str]) -> str:
 
 
 def architecture(
-    lit: Sequence[str] = ("all",),
+    lit: Iterable[str] = ("all",),
     alt: str = "The architecture of the Transformer.",
     caption: str | None = None,
 ) -> Picture:
@@ -231,4 +226,4 @@ def architecture(
 
     lit: the names in PARTS, and positions, bridge, encoder, decoder, encoder_norm, decoder_norm,
     all."""
-    return sketch(lambda width: draw(width, set(lit)), alt, caption)
+    return sketch(lambda width: draw(width, lit), alt, caption)

@@ -16,13 +16,12 @@ from .style import COLUMN, MASK, PHONE, QUERY, Picture, as_array, ink_on, wrap
 DASHES = ' stroke-dasharray="4 3"'
 
 
-def square_colours(value: float, cmap: str | None) -> tuple[str, str | None]:
-    """Fill and letters of one square of a matrix; cmap: a name that matplotlib knows, "mask", or
-    None for no fill."""
+def square_colour(value: float, cmap: str | None) -> str:
+    """Fill of one square of a matrix; cmap: a name that matplotlib knows, "mask", or None for no
+    fill."""
     if cmap is None:
-        return "none", None
-    paint = (MASK if cmap == "mask" else matplotlib.colormaps[cmap])(value)
-    return to_hex(paint), ink_on(paint)
+        return "none"
+    return to_hex((MASK if cmap == "mask" else matplotlib.colormaps[cmap])(value))
 
 
 class Drawing:
@@ -51,7 +50,7 @@ class Drawing:
         return self
 
     def box(
-        self, x, y, w, h, text="", fill="none", color=None, dash=False, size=12, sub=None
+        self, x, y, w, h, text="", fill="none", color=None, dash=False, size=12, sub=None, opacity=1
     ) -> "Drawing":
         """A rounded box; words on a fill are as dark or light as it asks. sub: a second, smaller
         line of words."""
@@ -61,9 +60,9 @@ class Drawing:
         )
         ink = ink_on(fill) if fill != "none" else None
         middle = y + h / 2 - (7 if sub else 0)
-        self.text(x + w / 2, middle, text, size, color=ink)
+        self.text(x + w / 2, middle, text, size, color=ink, opacity=opacity)
         if sub:
-            self.text(x + w / 2, middle + 15, sub, size - 2, color=ink)
+            self.text(x + w / 2, middle + 15, sub, min(size, 10), color=ink, opacity=opacity)
         return self
 
     def row(self, x, y, words, pitch, w, h=26, **options) -> "Drawing":
@@ -102,30 +101,18 @@ class Drawing:
         return self.arrow(*points[-2], *points[-1], color, dash, width)
 
     def matrix(
-        self,
-        x: float,
-        y: float,
-        array: Any,
-        cell: float = 28,
-        fmt: str = "{:.1f}",
-        cmap: str | None = None,
-        rows: Sequence | None = None,
-        cols: Sequence | None = None,
-        title: str | None = None,
-        size: float = 11,
+        self, x, y, array, cell=28, fmt="{:.1f}", cmap=None, rows=(), cols=(), title=None, size=11
     ) -> "Drawing":
         """An array as squares, labels left (rows) and above (cols); (x, y) is the corner of the
         first square."""
         array = as_array(array, float)
         for (i, j), value in np.ndenumerate(array):
-            fill, ink = square_colours(float(value), cmap)
-            left, top = x + j * cell, y + i * cell
-            number = "−∞" if value == -np.inf else fmt.format(value)
-            self.box(left, top, cell, cell, "", fill)
-            self.text(left + cell / 2, top + cell / 2, number, size, color=ink)
-        for i, label in enumerate(rows or []):
+            number = fmt.format(value).replace("-inf", "−∞")
+            fill = square_colour(value, cmap)
+            self.box(x + j * cell, y + i * cell, cell, cell, number, fill, size=size)
+        for i, label in enumerate(rows):
             self.text(x - 6, y + (i + 0.5) * cell, label, size, "end")
-        for j, label in enumerate(cols or []):
+        for j, label in enumerate(cols):
             self.text(x + (j + 0.5) * cell, y - 9, label, size)
         if title:
             middle = x + array.shape[1] * cell / 2

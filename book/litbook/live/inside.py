@@ -17,7 +17,7 @@ from unittest.mock import patch
 import torch
 
 import transformer_lit.model
-from litbook.live.looks import candidates
+from litbook.live.looks import candidates, followed
 from litbook.live.map_view import packed
 from litbook.live.pages import compact
 from transformer_lit.attention_maps import attention_modules, read_pairs, without_heads
@@ -113,26 +113,6 @@ def greedy_steps(
     return steps
 
 
-def beam_rows(model: Any, source: list[int]) -> list[list[tuple[int, int, float, list[int], str]]]:
-    """Beam search step by step: of each step the 2k best, best first, as (parent, token, score,
-    answer so far, state).
-
-    state is "open", "ended" or "cut"; parent counts the open rows of the step before."""
-    answers, steps = [[]], []
-    for ranked in candidates(model, source, BEAM, ALPHA, MOST):
-        rows, going = [], []
-        for i, (score, parent, token) in enumerate(ranked):
-            if token == EOS:
-                ids, state = answers[parent], "ended" if i < BEAM else "cut"
-            else:
-                ids, state = [*answers[parent], token], "open" if len(going) < BEAM else "cut"
-            going += [ids] * (state == "open")
-            rows.append((parent, token, score, ids, state))
-        answers = going
-        steps.append(rows)
-    return steps
-
-
 def single_breaks(config: Any) -> dict[str, dict]:
     "Every switch of the page by itself: its name there -> what `broken` takes."
     encoder, decoder = config.n_encoder_layers, config.n_decoder_layers
@@ -171,7 +151,8 @@ def recorded(translator: Translator) -> dict:
     "All that the page shows before its reader asks for the model itself."
     model, target, c = translator.model.eval(), translator.target, translator.model.config
     source = translator.source.encode(RUNNING)
-    steps, beam = greedy_steps(model, source), beam_rows(model, source)
+    steps = greedy_steps(model, source)
+    beam = followed(candidates(model, source, BEAM, ALPHA, MOST), BEAM, EOS)
     answer = target.decode([token for token, _ in steps])
     maps, _, _ = read_pairs(translator, [(RUNNING, answer)])
     singles = single_breaks(c)

@@ -48,6 +48,27 @@ def candidates(
     return steps
 
 
+def followed(
+    steps: list[list[tuple[float, int, Any]]], k: int, end: Any
+) -> list[list[tuple[int, Any, float, list, str]]]:
+    """Of each step's candidates, best first: (parent, token, score, answer so far, state).
+
+    state is "open", "ended" or "cut"; parent counts the open rows of the step before."""
+    answers, rows = [[]], []
+    for ranked in steps:
+        row, going = [], []
+        for i, (score, parent, token) in enumerate(ranked):
+            if token == end:
+                answer, state = answers[parent], "ended" if i < k else "cut"
+            else:
+                answer, state = [*answers[parent], token], "open" if len(going) < k else "cut"
+            going += [answer] * (state == "open")
+            row.append((parent, token, score, answer, state))
+        answers = going
+        rows.append(row)
+    return rows
+
+
 def beam_steps(
     translator: Translator, english: str, beam_size: int = 2
 ) -> list[list[tuple[float, int, str]]]:
