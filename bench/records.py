@@ -28,6 +28,7 @@ from transformer_lit.runs.records import git_commit, hardware_name
 from transformer_lit.runtime.devices import resolve_precision
 
 RUNS = ROOT / "book/results/runs"
+SHOWN = "valid_loss", "valid_per_character", "test_loss", "bleu", "failed", "wall_seconds"
 
 
 def rows_of(table: str, folder: Path = RUNS) -> dict[str, dict]:
@@ -174,11 +175,16 @@ def make_run(
     home: Path,
     folder: Path = RUNS,
 ) -> dict:
-    """Make a run or go on with it, and add it to its table; returns its line.
+    """Make a run or go on with it, and add it to its table; returns its line. What the table has
+    already is only read.
 
     It works in HOME/RUN, which goes when the run is whole. A training that ends in nan has a line
     with "failed". Raises Dirty unless the tree is clean, filelock.Timeout if another process is at
     work on this run."""
+    row = rows_of(table, folder).get(run)
+    print(f"{time.strftime('%H:%M:%S')} {run}", "is there" * bool(row), flush=True)
+    if row:
+        return row
     commit, begun, place = clean_commit(), time.time(), home / run
     place.mkdir(parents=True, exist_ok=True)
     with FileLock(home / f".{run}.lock", timeout=0):
@@ -196,6 +202,7 @@ def make_run(
         row = {**facts, "commits": commits, **where(), "wall_seconds": round(wall, 1), **made.row}
         add_run(table, run, row, made.arrays, made.outputs, folder=folder)
         shutil.rmtree(place)
+    print("        ", {key: row[key] for key in SHOWN if key in row}, flush=True)
     return row
 
 

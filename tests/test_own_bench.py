@@ -14,8 +14,8 @@ BENCH = Path(__file__).parents[1] / "bench"
 sys.path.insert(0, str(BENCH))
 import records
 from own import __main__ as command
-from own import runs as own_jobs
-from own.runs import BACK, DOMAIN, NOISE, TAG, Job
+from own import runs, text
+from own.text import BACK, DOMAIN, NOISE, TAG, Job
 
 from transformer_lit.custom_pair.train import ModelSize
 from transformer_lit.data import load, sentence_key
@@ -26,8 +26,9 @@ real_corpora = pytest.mark.skipif(
 )
 TRIAL = {
     "SIZES": [ModelSize(pairs, 400, 2, 64, 0.1, 1024, 2, 5) for pairs in (20, 40, 80, 90, 47_000)],
-    **dict(HELD=6, CAPTIONS=10, TUNING=2, MONOLINGUAL=60, TOKENS=2000, SHIPPED="pocket"),
+    **dict(HELD=6, CAPTIONS=10, MONOLINGUAL=60),
 }
+TRAINED = dict(TUNING=2, TOKENS=2000, SHIPPED="pocket")
 
 
 def of_the_pocket_corpus(corpus, language="fr"):
@@ -42,12 +43,13 @@ def of_the_pocket_corpus(corpus, language="fr"):
 
 
 def patch_trial(patch):
-    for name, value in TRIAL.items():
-        patch.setattr(own_jobs, name, value)
-    patch.setattr(own_jobs, "load", of_the_pocket_corpus)
-    patch.setattr(own_jobs.training_sets, "general_files", lambda _: [])
+    for module, values in (text, TRIAL), (runs, TRAINED):
+        for name, value in values.items():
+            patch.setattr(module, name, value)
+    patch.setattr(text, "load", of_the_pocket_corpus)
+    patch.setattr(text.training_sets, "general_files", lambda _: [])
     patch.setattr(records, "clean_commit", lambda: "a" * 40)
-    patch.setattr(own_jobs, "texts", cache(own_jobs.texts.__wrapped__))
+    patch.setattr(text, "corpora", cache(text.corpora.__wrapped__))
 
 
 @pytest.fixture
@@ -91,7 +93,7 @@ def test_a_change_is_one_field():
 def test_subsets_are_nested_and_know_nothing_of_the_test(real, monkeypatch, tmp_path):
     if not real:
         patch_trial(monkeypatch)
-    t, sizes = own_jobs.texts(), [size.pairs for size in own_jobs.SIZES]
+    t, sizes = text.corpora(), [size.pairs for size in text.SIZES]
     held = {sentence_key(one) for sources, _ in t.tests.values() for one in sources} | {
         sentence_key(one) for pairs in t.valid.values() for one, _ in pairs
     }
@@ -100,46 +102,41 @@ def test_subsets_are_nested_and_know_nothing_of_the_test(real, monkeypatch, tmp_
         now = Job(size).real
         assert len(now) == size and now[: len(before)] == before
         before = now
-    mixed = own_jobs.TEXTS["mixed"](Job(sizes[2]), tmp_path)
-    assert len(mixed) == sizes[2] + own_jobs.CAPTIONS
+    mixed = text.TEXTS["mixed"](Job(sizes[2]), tmp_path)
+    assert len(mixed) == sizes[2] + text.CAPTIONS
     for pairs in (t.train, t.captions, t.german):
         assert not held & {sentence_key(english) for english, _ in pairs}
-    assert all(len(side) == own_jobs.HELD for test in t.tests.values() for side in test)
+    assert all(len(side) == text.HELD for test in t.tests.values() for side in test)
     known = {
         sentence_key(one)
         for _, references in t.tests.values()
         for refs in references
         for one in refs
     } | {sentence_key(french) for _, french in t.train[: sizes[2]]}
-    lines = own_jobs.monolingual(sizes[1])
+    lines = text.monolingual(sizes[1])
     assert not known & set(map(sentence_key, lines))
-    assert len(lines) == min(4 * sizes[1], own_jobs.MONOLINGUAL) == len(set(lines))
+    assert len(lines) == min(4 * sizes[1], text.MONOLINGUAL) == len(set(lines))
 
 
 @pytest.mark.parametrize("kind", NOISE)
 def test_noise_has_the_share_and_is_what_it_says(kind, trial):
-    pairs, n = own_jobs.texts().train, TRIAL["SIZES"][2].pairs
-    lines, marks = own_jobs.planted(kind, n)
-    assert marks == [False] * n + [True] * round(own_jobs.SHARE * n) and lines[:n] == pairs[:n]
+    pairs, n = text.corpora().train, TRIAL["SIZES"][2].pairs
+    lines = text.with_noise(kind, n)
+    assert len(lines) == n + round(text.SHARE * n) and lines[:n] == pairs[:n]
     right = dict(pairs)
     for english, french in lines[n:]:
         assert (english, french) not in pairs
         assert kind != "untranslated" or english == french
         assert kind != "misaligned" or french in right.values()
         assert kind != "misordered" or sorted(french.split()) == sorted(right[english].split())
-        assert kind != "wrong-language" or (english, french) in own_jobs.texts().german
-    assert own_jobs.planted(kind, n) == (lines, marks), "the same noise each time"
-
-
-def test_what_was_found_of_the_noise():
-    flags, marks = [True, True, False, False, True], [True, False, True, False, False]
-    assert own_jobs.hit_rates(flags, marks) == {"recall": 0.5, "false_alarms": pytest.approx(2 / 3)}
+        assert kind != "wrong-language" or (english, french) in text.corpora().german
+    assert text.with_noise(kind, n) == lines, "the same noise each time"
 
 
 def test_the_tag_is_one_token_and_takes_nothing_from_the_rest(trial):
-    plain = own_jobs.vocabulary(Job(80), Job(80).real)
-    tokens = own_jobs.vocabulary(Job(80, "greedy+tagged"), [])
-    english = own_jobs.texts().train[0][0]
+    plain = runs.vocabulary(Job(80), Job(80).real)
+    tokens = runs.vocabulary(Job(80, "greedy+tagged"), [])
+    english = text.corpora().train[0][0]
     tag, *rest = tokens.encode(TAG + english)
     assert (
         rest == plain.encode(english) == tokens.encode(english)
@@ -157,23 +154,23 @@ def test_draws_follow_the_model():
             return torch.tensor([0.5, 0.3, 0.2]).log().expand(len(tokens), 3), state
 
     torch.manual_seed(0)
-    logits, _ = own_jobs.Sampling(Says()).step(torch.zeros(20_000), {})
+    logits, _ = runs.Sampling(Says()).step(torch.zeros(20_000), {})
     assert torch.bincount(logits.argmax(1)).div(20_000).tolist() == pytest.approx(
         [0.5, 0.3, 0.2], abs=0.02
     )
 
 
 def test_made_up_text_and_noise_bring_no_more_updates(trial):
-    full, short = own_jobs.updates(Job(40)), own_jobs.updates(Job(80, epochs=1))
-    assert {own_jobs.updates(Job(40, text)) for text in (*BACK, "greedy+tagged", "reverse")} == {
+    full, short = runs.updates(Job(40)), runs.updates(Job(80, epochs=1))
+    assert {runs.updates(Job(40, text)) for text in (*BACK, "greedy+tagged", "reverse")} == {
         full
     } and full > 1
     assert {
-        own_jobs.updates(Job(80, kind + way, epochs=1))
+        runs.updates(Job(80, kind + way, epochs=1))
         for kind in NOISE
         for way in ("", "+cleaned", "+filtered")
     } == {short}
-    assert own_jobs.updates(Job(80, "mixed", epochs=1)) == short + TRIAL["TUNING"]
+    assert runs.updates(Job(80, "mixed", epochs=1)) == short + TRAINED["TUNING"]
 
 
 def typed(patch, *words):
@@ -230,7 +227,7 @@ def test_what_stands_beside_the_lines(ran):
     assert len(records.outputs_of("own", Job(40).name, top)) == TRIAL["HELD"]
     reverse = rows[Job(40, "reverse")]
     lines = records.outputs_of("own", Job(40, "reverse").name, top)
-    assert len(lines) == reverse["monolingual"] and all(line.count("\t") == 1 for line in lines)
+    assert lines and all(line.count("\t") == 1 for line in lines)
     assert len(reverse["shown"]) == 20 and all(len(one) == 3 for one in reverse["shown"])
     assert reverse["in_test"] == [0, 0] and "repeats" not in reverse
     assert all(0 <= rows[job]["repeats"] < 1 for job in (Job(40), Job(80, "misaligned", epochs=1)))
@@ -261,7 +258,6 @@ def test_a_row_has_all_that_is_reported(ran):
         and rows[FEW[2]]["parameters"] == rows[FEW[0]]["parameters"] + 64
     )
     noisy, filtered = rows[FEW[4]], rows[FEW[5]]
-    assert noisy["planted"] == {"kind": "misaligned", "lines": 8, "clean": 80}
     assert noisy["steps"] == rows[FEW[3]]["steps"] == filtered["steps"]
     assert (
         set(noisy["found"]) == {"copied", "lopsided", "languages", "all rules", "own score"}
@@ -283,14 +279,14 @@ def test_a_row_has_all_that_is_reported(ran):
 def test_the_weights_of_the_least_loss_are_tested(trial, tmp_path, monkeypatch):
     "Where the loss only rises, those of the first look; what the last ones say is kept too."
     losses = iter((1.0, 2.0))
-    monkeypatch.setattr(own_jobs, "validation_loss", lambda *_: next(losses))
-    row = own_jobs.work(Job(40), tmp_path / "job", tmp_path).row
+    monkeypatch.setattr(runs, "validation_loss", lambda *_: next(losses))
+    row = runs.work(Job(40), tmp_path / "job", tmp_path).row
     assert (
         row["best_step"] == row["curve"][0][0] < row["steps"]
         and row["valid_loss"] == 1.0
         and row["best_epoch"] == pytest.approx(1)
     )
-    assert set(row["last"]) == {"first", "all"}
+    assert {"first", "all"} <= set(row["last"])
 
 
 @pytest.mark.slow

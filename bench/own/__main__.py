@@ -31,13 +31,9 @@ reverse model's text, another model's score) is made before it. Checkpoints are 
 stops at Ctrl-C or SIGTERM after the step that it is in, and the same command goes on. Needs
 $TRANSFORMER_LIT_DATA or a download, and `general` only for 1M pairs."""
 
-import os
 import sys
-import time
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch  # noqa: E402
 from common import ROOT, options  # noqa: E402
@@ -50,14 +46,11 @@ from transformer_lit.cli import exit_status  # noqa: E402
 def main() -> int:
     names = dict(nargs="+", metavar="NAME", help="runs by their names")
     o = options(__doc__, {"names": names}, home=ROOT / ".run/own", out=RUNS)
+    torch.set_num_threads(1)
 
     def work() -> int:
-        torch.set_num_threads(1)
-        for job in map(runs.Job.of, o.names):
-            print(f"{time.strftime('%H:%M:%S')} {job.name}", flush=True)
-            row = runs.make(job, o.home, o.out)
-            scores = [key for key in ("valid_per_character", "bleu") if key in row]
-            print("        ", *(f"{key} {row[key]:.3f}" for key in scores), flush=True)
+        for name in o.names:
+            runs.make(runs.Job.of(name), o.home, o.out)
         return 0
 
     return exit_status(work)
