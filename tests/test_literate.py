@@ -28,51 +28,38 @@ TWO = "".join(
 
 
 @pytest.mark.parametrize(
-    "chapter, first, label", [(3, "Fig 3.1", "fig-3-2"), (None, "Fig 1", "fig-2")]
+    "chapter, first, label", [("3.", "Fig 3.1", "fig-3-2"), ("", "Fig 1", "fig-2")]
 )
 def test_figures_are_numbered_in_their_order(chapter, first, label):
-    body = literate.number_figures(TWO, chapter)
+    body = literate.dress_figures(TWO, chapter)
     assert f'<span class="tl-number">{first}</span>One thing' in body and f'id="{label}"' in body
     assert body.count("tl-number") == 2 == len(set(re.findall(r'id="(fig[-\d]+)"', body)))
 
 
-def test_an_option_in_a_caption_stays_on_one_line():
-    body = (
-        '<figcaption style="font:var(--tl-ui)">made by x --only en-fr</figcaption><p>x --beam 4</p>'
-    )
-    assert literate.hold_options(body) == body.replace(
-        "--only", '<span class="tl-hold">--only</span>'
-    )
+MATH = '<span class="math notranslate">\\(x\\)</span>'
 
 
 @pytest.mark.parametrize(
-    "after, held, left",
-    [(", and more", ",", " and more"), (").", ").", ""), (" more, then", "", " more, then")],
+    "text, held",
+    [
+        ('<caption style="x">made by x --only en-fr</caption><p>x --beam 4</p>', "--only"),
+        (f"<p>with {MATH}, and {MATH} more, then</p>", f"{MATH},"),
+        (f"<p>(with {MATH}). Then</p>", f"{MATH})."),
+    ],
 )
-def test_no_line_breaks_between_a_formula_and_its_comma(after, held, left):
-    paragraph = nodes.paragraph(
-        "", "", nodes.Text("with "), nodes.math("x", "x"), nodes.Text(after)
-    )
-    literate.hold_punctuation(None, nodes.section("", paragraph))
-    kept = [node.astext() for node in paragraph.findall(nodes.inline)]
-    assert (
-        kept == ([f"x{held}"] if held else [])
-        and paragraph.astext() == f"with x{after}"
-        and paragraph[-1].astext() == left
-    )
+def test_options_and_a_formula_with_its_comma_stay_on_one_line(text, held):
+    assert literate.hold_marks(text) == text.replace(held, f'<span class="tl-hold">{held}</span>')
 
 
-def test_a_chapters_number_stands_in_its_title():
-    assert (
-        literate.chapter_number("<h1>12 · Training<a></a></h1>") == 12
-        and literate.chapter_number("<h1>Glossary</h1>") is None
-    )
+def test_a_chapters_part_stands_above_its_title():
+    dressed = literate.dress_body(APP, "book/12_training", "<h1>12 · Training</h1>" + TWO)
+    assert '<p class="tl-part">Part II' in dressed and "Fig 12.1" in dressed
+    assert literate.dress_body(APP, "book/glossary", "<h1>Glossary</h1>") == "<h1>Glossary</h1>"
 
 
 def test_every_box_becomes_a_link_that_a_reader_of_screens_can_reach():
-    body = literate.link_boxes(
-        APP, "book/x", figures.architecture(alt="Each box leads to its chapter.").html + TWO
-    )
+    body = figures.architecture(alt="Each box leads to its chapter.").html + TWO
+    body = literate.dress_figures(body, "")
     assert (
         "data-chapter" not in body
         and "<!--box-->" not in body

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 
 import engine_models
@@ -32,6 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SITE, OUT, BUILT = ROOT / ".run" / "site", ROOT / ".run" / "out", ROOT / "_build"
 TEMPLATES = ROOT / "book" / "web" / "templates"
 STATIC = SITE / "book" / "web" / "static"
+MATHJAX = resources.files("sphinx-mathjax-offline") / "static/mathjax/tex-svg.js"  # fonts inside
 LARGEST = 25_000  # letters of a drawing on a card
 FIGURE = re.compile(  # its words, and the last drawing for a phone, if there is one
     r'<figure class="tl-figure".*?aria-label="([^"]*)"(?:(?:(?!</figure>).)*class="tl-phone")?.*?'
@@ -267,6 +269,8 @@ def assemble() -> None:
     for path in sorted((ROOT / "book").glob("*.ipynb")):
         shutil.copy(path, wheel.parent)
         nbformat.write(merged(path, wheel), book / path.name)
+    (STATIC / "mathjax").mkdir()
+    shutil.copy(MATHJAX, STATIC / "mathjax")
     (STATIC / "inside-record.js").write_text(inside.script(shipped_translator("pocket")), "utf-8")
     makers = {
         "architecture": architecture,
