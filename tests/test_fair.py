@@ -148,21 +148,28 @@ def test_a_name_says_all_of_a_run():
             Job.of(wrong)
 
 
-def test_the_command_makes_what_is_not_there(tiny, tmp_path, capsys):
-    typed = ["--home", str(tmp_path / "home"), "--out", str(tmp_path), a_job().name]
-    assert command.main(typed) == 0 and "bleu" in capsys.readouterr().out
+def run_command(patch, folder, *words):
+    typed = "bench/fair", *words, "--home", str(folder / "home"), "--out", str(folder)
+    patch.setattr(sys, "argv", list(typed))
+    return command.main()
+
+
+def test_the_command_makes_what_is_not_there(tiny, tmp_path, monkeypatch, capsys):
+    assert run_command(monkeypatch, tmp_path, a_job().name) == 0
+    assert "bleu" in capsys.readouterr().out
     before = (tmp_path / "pocket.jsonl").read_bytes()
-    assert command.main([*typed, a_job(seed=4).name]) == 0
+    assert run_command(monkeypatch, tmp_path, a_job().name, a_job(seed=4).name) == 0
     after = (tmp_path / "pocket.jsonl").read_bytes()
     assert after.startswith(before) and len(after.splitlines()) == 2
-    assert command.main([*typed, "nobody"]) == 1 and "is no run" in capsys.readouterr().err
+    assert run_command(monkeypatch, tmp_path, "nobody") == 1
+    assert "is no run" in capsys.readouterr().err
 
 
 def test_a_changed_tree_makes_no_record(tmp_path, monkeypatch, capsys):
     records.clean_commit.cache_clear()
     changed = type("Done", (), {"returncode": 0, "stdout": " M a.py\n", "stderr": ""})
     monkeypatch.setattr(records.subprocess, "run", lambda *_, **__: changed)
-    assert command.main([a_job().name, "--home", str(tmp_path), "--out", str(tmp_path)]) == 1
+    assert run_command(monkeypatch, tmp_path, a_job().name) == 1
     assert "commit first" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
@@ -256,7 +263,7 @@ def test_words_are_aligned_by_the_map_that_chapter_23_takes(tiny, tmp_path, desi
 
 def test_the_losses_of_sentences_are_the_models(tiny):
     model = DESIGNS["transformer"].build(len(tiny.tokens), TINY.sizes, 0).eval()
-    total = sum(runs.sentence_losses(model, tiny.test)) / sum(len(t) - 1 for _, t in tiny.test)
+    total = sum(runs.sentence_losses(model, tiny)) / sum(len(t) - 1 for _, t in tiny.test)
     assert total == pytest.approx(validation_loss(model, tiny.test), rel=1e-5)
 
 

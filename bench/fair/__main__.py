@@ -18,17 +18,12 @@ be clean but for these tables; a run that is there already is only read. Checkpo
 .run/fair. It stops at Ctrl-C or SIGTERM after the step that it is in, and the same command goes on
 with it. Two commands may run beside each other. Needs $TRANSFORMER_LIT_DATA or a download."""
 
-import argparse
-import os
 import sys
-import time
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "book"), str(ROOT / "bench")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch  # noqa: E402
+from common import ROOT, options  # noqa: E402
 from fair.runs import DESIGNS, GROUNDS, Job, loss_of, make  # noqa: E402
 from records import RUNS  # noqa: E402
 
@@ -36,43 +31,32 @@ from litbook.search import FULL, SEEDS, search, walk  # noqa: E402
 from transformer_lit.cli import exit_status  # noqa: E402
 
 
-def main(args: list[str] | None = None) -> int:
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    p.add_argument("names", nargs="*", metavar="NAME", help="runs by their names")
-    p.add_argument("--search", nargs="+", default=[], choices=DESIGNS, metavar="DESIGN")
-    p.add_argument("--design", nargs="+", default=[], choices=DESIGNS, metavar="DESIGN")
-    p.add_argument("--ground", choices=GROUNDS, default="tatoeba", help="default: %(default)s")
-    p.add_argument("--tokens", type=int, default=0, help="--search: walk on with so large a budget")
-    p.add_argument("--home", type=Path, default=ROOT / ".run/fair", help="default: %(default)s")
-    p.add_argument("--out", type=Path, default=RUNS, help="default: %(default)s")
-    o = p.parse_args(args)
-
-    def line_of(job: Job) -> dict:
-        print(f"{time.strftime('%H:%M:%S')} {job.name}", flush=True)
-        row = make(job, o.home, o.out)
-        scores = [key for key in ("valid_loss", "test_loss", "bleu") if key in row]
-        print(
-            "        ",
-            *(f"{key} {row[key]:.3f}" for key in scores),
-            row.get("failed", ""),
-            f"{row['wall_seconds']:.0f} s",
-            flush=True,
-        )
-        return row
+def main() -> int:
+    designs = dict(nargs="+", default=[], choices=DESIGNS, metavar="DESIGN")
+    arguments = {
+        "names": dict(nargs="*", metavar="NAME", help="runs by their names"),
+        "--search": designs,
+        "--design": designs,
+        "--ground": dict(choices=GROUNDS, default="tatoeba", help="default: %(default)s"),
+        "--tokens": dict(type=int, default=0, help="--search: walk on with so large a budget"),
+    }
+    o = options(__doc__, arguments, home=ROOT / ".run/fair", out=RUNS)
+    torch.set_num_threads(1)
 
     def work() -> int:
-        torch.set_num_threads(1)
-        for job in map(Job.of, o.names):
-            line_of(job)
+        for name in o.names:
+            make(Job.of(name), o.home, o.out)
         for design in o.search + o.design:
+
+            def job(*trial) -> Job:
+                return Job("train", o.ground, design, *trial)
+
             setting = walk(
                 search(o.ground, o.tokens),
-                lambda trial: loss_of(line_of(Job("train", o.ground, design, *trial))),
+                lambda trial: loss_of(make(job(*trial), o.home, o.out)),
             )
             for seed in SEEDS if setting and design in o.design else ():
-                line_of(Job("train", o.ground, design, o.tokens or FULL, *setting, seed))
+                make(job(o.tokens or FULL, *setting, seed), o.home, o.out)
         return 0
 
     return exit_status(work)

@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 import re
-import statistics
 from bisect import bisect_left
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -18,8 +17,10 @@ from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import records
 import torch
+from common import Clock
 from fair import families, ngrams
 from records import Made, Resumable
 
@@ -30,7 +31,7 @@ from transformer_lit.equal_cost import (
     SCALES,
     Design,
     Ground,
-    MeteredTrainer,
+    RunBatches,
     Scale,
     batches_for,
     cost,
@@ -42,13 +43,13 @@ from transformer_lit.equal_cost import (
     training_for,
 )
 from transformer_lit.evaluation import line_counts, scores
-from transformer_lit.loss import shift_right
-from transformer_lit.masks import PAD
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.pocket import load_pocket
 from transformer_lit.runs.run import fingerprint
+from transformer_lit.serving.confidence import log_probabilities
 from transformer_lit.tokens import Subwords
-from transformer_lit.training import PairBatches, collate, token_batches, validation_loss
+from transformer_lit.training import collate, validation_loss
+from transformer_lit.translation import Translator
 
 # Where --------------------------------------------------------------------------------------------
 
@@ -63,22 +64,16 @@ LOOKS = [
 LOOK_PAIRS = 600
 
 
-@dataclass
-class Field(Ground):
-    "Chapter 22's text of a ground, and the digest of all its pairs."
-
-    digest: str
-
-
 @cache
-def field_of(name: str, longest: int = 100) -> Field:
-    """The text of a ground in ids. Its digest covers every pair, so that records tell whether they
-    belong together."""
-    text = ground(GROUNDS[name].corpus, longest)
-    valid = [pair for pair in text.valid if max(map(len, pair)) <= longest]
-    return Field(
-        **vars(text) | {"valid": valid, "digest": fingerprint([*text.train, *valid, *text.test])}
-    )
+def field_of(name: str) -> Ground:
+    "Chapter 22's text of a ground in ids; long pairs don't validate either."
+    text = ground(GROUNDS[name].corpus)
+    return replace(text, valid=[pair for pair in text.valid if max(map(len, pair)) <= 100])
+
+
+def digest(field: Ground) -> str:
+    "Of every pair, so that records tell whether they belong together."
+    return fingerprint([*field.train, *field.valid, *field.test])
 
 
 # Who ----------------------------------------------------------------------------------------------
@@ -197,12 +192,8 @@ class Job:
 # A training ---------------------------------------------------------------------------------------
 
 
-class OneEpoch(PairBatches):
+class OneEpoch(RunBatches):
     "A run's batches as one epoch. It draws no random numbers, so a run can go on in the middle."
-
-    def __init__(self, pairs: list, run: MeteredTrainer, batches: list[list[int]]):
-        super().__init__(pairs, run.config, steps=len(batches))
-        self.batches = batches
 
     def epoch(self, n: int) -> list[list[int]]:
         return self.batches
@@ -222,18 +213,11 @@ def without_source(pairs: list) -> list:
     return [(other, target) for (_, target), (other, _) in zip(pairs, pairs[half:] + pairs[:half])]
 
 
-@torch.no_grad()
-def sentence_losses(model: torch.nn.Module, pairs: list) -> list[float]:
-    "Nats of each target, added up over its tokens."
-    model.eval()
-    found = [0.0] * len(pairs)
-    for batch in token_batches(pairs, 4096):
-        source, target = collate([pairs[i] for i in batch])
-        read, say = shift_right(target)  # two of (n, T)
-        nats = -model(source, read).log_softmax(-1).gather(-1, say[..., None])[..., 0]
-        for i, value in zip(batch, nats.masked_fill(say == PAD, 0.0).sum(1).tolist()):
-            found[i] = value
-    return found
+def sentence_losses(model: torch.nn.Module, field: Ground) -> list[float]:
+    "Nats of each target of the test, added up over its tokens."
+    translator = Translator(model, field.tokens, field.tokens)
+    pairs = [(source, target[1:-1]) for source, target in field.test]
+    return [-total for total in log_probabilities(translator, pairs)]
 
 
 ATTENDS = "transformer", "2017", "rnn-attention"  # on pocket, their words are aligned
@@ -255,7 +239,7 @@ def alignment_error(model: torch.nn.Module, tokens: Subwords) -> float:
     )[1]
 
 
-def train(job: Job, folder: Path) -> tuple[Resumable, Field]:
+def train(job: Job, folder: Path) -> tuple[Resumable, Ground]:
     "The finished run, begun or gone on with in `folder`. ValueError if the loss is nan."
     field, scale = field_of(job.ground), replace(GROUNDS[job.ground], tokens=job.tokens)
     batches = batches_for(field.train, scale.max_tokens, job.tokens, job.seed)
@@ -265,7 +249,7 @@ def train(job: Job, folder: Path) -> tuple[Resumable, Field]:
         prepared,
         folder=folder,
         every=max(2, len(batches) // 6),
-        plan={**asdict(job), "scale": asdict(scale), "data": field.digest, **records.where()},
+        plan={**asdict(job), "scale": asdict(scale), "data": digest(field), **records.where()},
     )
     run.config.checkpoint_every = 200
     at, held = set(look_steps(field.train, batches)), field.valid[:LOOK_PAIRS]
@@ -295,7 +279,7 @@ def train_and_score(job: Job, folder: Path) -> Made:
         "steps": run.step,
         **cost(run),
         "valid_loss": validation_loss(run.model, field.valid),
-        "data": field.digest,
+        "data": run.plan["data"],
         "losses_sha256": hashlib.sha256(json.dumps(steps).encode()).hexdigest(),
         "curve": [[look[key] for key in ("tokens", "cpu", "valid", "other")] for look in looks],
     }
@@ -303,7 +287,7 @@ def train_and_score(job: Job, folder: Path) -> Made:
         return Made(row)
     if links := [[look["tokens"], look["alignment"]] for look in looks if "alignment" in look]:
         row["alignment"] = links
-    nats = sentence_losses(run.model, field.test)
+    nats = sentence_losses(run.model, field)
     found, said = score(run.model, field)
     row |= found | {
         "chrf": scores(said, field.references)[1],
@@ -319,47 +303,45 @@ def train_and_score(job: Job, folder: Path) -> Made:
 def count_ngrams(job: Job) -> Made:
     "Losses of the three n-grams that counted on the batches of a run with that budget and seed."
     field, scale = field_of(job.ground), GROUNDS[job.ground]
-    seen = ngrams.targets(
-        field.train, batches_for(field.train, scale.max_tokens, job.tokens, job.seed)
+    batches = batches_for(field.train, scale.max_tokens, job.tokens, job.seed)
+    train = ngrams.targets(field.train, batches)
+    valid, test = (
+        ngrams.lines(train, ngrams.targets(pairs), len(field.tokens))
+        for pairs in (field.valid, field.test)
     )
-    found = {
-        part: ngrams.lines(seen, ngrams.targets(pairs), len(field.tokens))
-        for part, pairs in (("valid", field.valid), ("test", field.test))
-    }
-    row = {
-        part: {name: line["loss"] for name, line in lines.items()} for part, lines in found.items()
+    losses = {
+        part: {name: line["loss"] for name, line in lines.items()}
+        for part, lines in (("valid", valid), ("test", test))
     }
     arrays = {
-        f"losses/{name}": np.array(line["sentences"], np.float32)
-        for name, line in found["test"].items()
+        f"losses/{name}": np.array(line["sentences"], np.float32) for name, line in test.items()
     }
     arrays["tokens"] = np.array([len(target) - 1 for _, target in field.test], np.uint16)
-    return Made(row | {"pairs": len(seen), "data": field.digest}, arrays)
+    return Made(losses | {"pairs": len(train), "data": digest(field)}, arrays)
 
 
 def clock(job: Job, rounds: int = 30) -> Made:
-    """Processor seconds per target token of each design, steps interleaved: in each round every
-    design takes the same batch."""
+    """Median seconds per target token of each design, steps interleaved: in each round every design
+    takes the same batch."""
     field, scale = field_of(job.ground), GROUNDS[job.ground]
     batches = batches_for(field.train, scale.max_tokens, 10**5, 1)[: rounds + 2]
     runs = {
         name: training_for(DESIGNS[name], scale, len(field.tokens), 1e-4, 1000, 1) for name in TIMED
     }
-    spent: dict[str, list] = {name: [] for name in TIMED}
+    rows = []
     for batch in batches:
         source, target = collate([field.train[i] for i in batch])
+        count = labels(field.train, batch)
         for name, run in runs.items():
-            run.every, before = 10**9, (run.cpu, run.wall)
+            run.every = 10**9
             run.model.train()
-            run.train_step(source, target)
-            count = labels(field.train, batch)
-            spent[name].append(((run.cpu - before[0]) / count, (run.wall - before[1]) / count))
-    timed = {name: list(zip(*rows[2:])) for name, rows in spent.items()}  # the first two warm up
-    seconds = {
-        key: {name: statistics.median(clocks[k]) for name, clocks in timed.items()}
-        for k, key in enumerate(("cpu_seconds_per_token", "seconds_per_token"))
-    }
-    return Made({"rounds": rounds, "data": field.digest, **seconds})
+            with Clock() as spent:
+                run.train_step(source, target)
+            rows.append((name, spent.cpu / count, spent.wall / count))
+    columns = ["design", "cpu_seconds_per_token", "seconds_per_token"]
+    timed = pd.DataFrame(rows[2 * len(TIMED) :], columns=columns)  # the first two warm up
+    medians = timed.groupby("design", sort=False).median()
+    return Made({"rounds": rounds, "data": digest(field), **medians.to_dict()})
 
 
 # All alike ----------------------------------------------------------------------------------------
@@ -381,6 +363,5 @@ def make(job: Job, home: Path, folder: Path = records.RUNS) -> dict:
             return Made(*families.run(job.tokens, job.seed, job.peak))
         return {"ngrams": count_ngrams, "clock": clock}[job.kind](job)
 
-    known = records.rows_of(job.ground, folder).get(job.name)
     facts = asdict(job) | {"budget": job.tokens}
-    return known or records.make_run(job.ground, job.name, facts, work, home, folder)
+    return records.make_run(job.ground, job.name, facts, work, home, folder)
