@@ -3,7 +3,6 @@ both?
 
     python bench/binding.py                     # three seeds, an hour and a half on one thread; the
                                                 # same command goes on after a stop
-    python bench/binding.py --generate          # a second: some sentences, and what tables know
 
 In the corpus's own *it* sentences verb and adjective say which noun is meant (chapter 16). Here two
 sentences go before that say how each noun was, in either order, and the adjective that comes back
@@ -210,7 +209,6 @@ def main() -> None:
         train=12_000,  # binding sentences
         pocket=None,  # pairs of the pocket corpus beside them
         test=1_000,
-        generate=False,
         home=ROOT / ".run/binding",
         out=BENCH / "binding.json",
     )
@@ -219,11 +217,6 @@ def main() -> None:
     held_out = {couple for pair in ours["test"] for couple in two_nouns(pair)}
     train = [pair for pair in corpus["train"][: o.pocket] if not two_nouns(pair) & held_out]
     train += ours["train"]
-    known = tables(ours["train"], ours["test"])
-    if o.generate:
-        for pair in ours["test"][:8]:
-            print(pair.english, pair.french, sep="\n  ")
-        return print(known)
     tests = {"binding": ours["test"], "the corpus's own": corpus["test_it"][: o.test]}
     record = Record(
         o.out,
@@ -231,7 +224,7 @@ def main() -> None:
         binding=o.train,
         pairs=len(train),
         test=o.test,
-        tables=known,
+        tables=tables(ours["train"], ours["test"]),
         shipped=measured(Translator.from_pretrained(ROOT / "data/checkpoints/pocket"), tests),
     )
     runs, base = record.resume(), RECIPES["pocket"]

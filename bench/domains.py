@@ -4,7 +4,6 @@ leaves out.
     python bench/domains.py                                # the shipped translator; the same
                                                            # command goes on after a stop
     python bench/domains.py --folder runs/mixture-en-fr    # another one
-    python bench/domains.py --only-copying                 # some seconds; records nothing
 
 The tests: Tatoeba's, Multi30k 2016, newstest2013 and 2014, and a thousand sentences each of law,
 web pages and two manuals that `mixture-en-fr` holds out; where a sentence has several references,
@@ -218,13 +217,11 @@ def copied(translator: Translator, home: Path, n: int = 200) -> dict[str, float]
 
 
 def main():
-    o = options(__doc__, {"--folder": dict(type=Path)}, only_copying=False)
+    o = options(__doc__, {"--folder": dict(type=Path)})
     torch.set_num_threads(1)
     translator, folder, weights, home = english_french(o.folder)
     copies = copied(translator, home)
     print(copies)
-    if o.only_copying:
-        return
     record = Record(BENCH / f"domains-{folder.name}.json", weights=weights, copied=copies, tests={})
     record["spoken"] = {
         name: list(zip(sentences, *answered(translator, sentences, home / f"{name}.json")))

@@ -18,7 +18,6 @@ the record holds is not repeated."""
 
 import time
 from collections.abc import Iterator
-from statistics import mean
 
 import torch
 from common import BENCH, Record, options, scores, where
@@ -116,7 +115,7 @@ def run(way: str, language: str, warmup: int | None, o) -> dict:
     else:
         trainer, batches, recipe = textbook(tokens, sizes, ids, warmup)
     budget.start = time.process_time()
-    log = trainer.fit(batches, on_step=budget)
+    trainer.fit(batches, on_step=budget)
     model, (english, references) = trainer.model.eval(), zip(*parts["test"])
     outputs = answers(model, [tokens.encode(text) for text in english], 4, 64)
     texts = [tokens.decode(row) for row in outputs]
@@ -127,19 +126,14 @@ def run(way: str, language: str, warmup: int | None, o) -> dict:
         "seed": SEED,
         **where(),
         "recipe": recipe | {"precision": trainer.config.precision},
-        "sizes": sizes,
-        "vocabulary": len(tokens),
         "parameters": sum(w.numel() for w in model.parameters()),
-        "train": len(ids),
         "steps": trainer.step,
         "tokens": trainer.tokens,
         "epochs": trainer.epoch + trainer.batch / len(batches.epoch(0)),
         "cpu_seconds": budget.used,
-        "train_smoothed": mean(e["loss"] for e in log[-50:] if e["kind"] == "step"),
         "valid_loss": validation_loss(model, valid),
         "set": "pocket-test" if o.trial else "multi30k-test2016",
         "lines": len(english),
-        "beam": 4,
         "bleu": bleu["value"],
         **{key: bleu[key] for key in ("low", "high", "signature")},
         "samples": texts[:6],  # the captions may not be published

@@ -10,37 +10,35 @@ against the references, answers that differ from those of the other rule, rows t
 computed, and processor time."""
 
 from collections.abc import Iterator
+from functools import partial
 from unittest.mock import patch
 
 import torch
 from common import BENCH, Clock, Record, options
 
+from transformer_lit import translation
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.data import test_set
 from transformer_lit.decoding import beam_search
 from transformer_lit.evaluation import interval, line_counts, scores
-from transformer_lit.masks import BOS
-from transformer_lit.training import collate
 from transformer_lit.translation import Translator, from_pretrained, readable
 
 ALPHAS = (0.0, 0.6, 1.0, 1.5)
 
 
 def decode(model, ids: list[list[int]], alpha: float, patient: bool) -> tuple[list, int, float]:
-    "Answers as ids in the given order, rows that `step` computed, processor seconds."
-    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-    outputs, rows, step = {}, [], model.step
+    "Answers as ids, rows that `step` computed, processor seconds."
+    rows, step = [], model.step
 
     def counted(tokens, state):
         rows.append(len(tokens))
         return step(tokens, state)
 
-    with patch.object(model, "step", counted), Clock() as clock:
-        for k in range(0, len(order), 64):
-            batch = order[k : k + 64]
-            source, _ = collate([(ids[i], [BOS]) for i in batch])
-            outputs |= zip(batch, beam_search(model, source, 4, alpha, patient=patient))
-    return [outputs[i] for i in range(len(ids))], sum(rows), clock.cpu
+    search = partial(beam_search, length_penalty=alpha, patient=patient)
+    with patch.object(model, "step", counted), patch.object(translation, "beam_search", search):
+        with Clock() as clock:
+            outputs = translation.answers(model, ids, 4, 64)
+    return outputs, sum(rows), clock.cpu
 
 
 def compare(translator: Translator, asked: list, references: list) -> Iterator[dict]:

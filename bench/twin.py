@@ -3,23 +3,21 @@
 Around PyTorch's stacks stand the book's own embeddings (times the root of d_model, plus sinusoids),
 its masks and its output, tied as the configuration says, so that only the stacks differ.
 nn.Transformer comes with a last LayerNorm in both stacks and with dropout on attention weights and
-inside the feed-forward layer; both stay. `twin_of` fills one with the weights of a model of the
-book: the same logits, as `python bench/twin.py` shows and tests/test_bench.py asks."""
+inside the feed-forward layer; both stay. With the weights of a model of the book it has the same
+logits, as tests/test_bench.py asks."""
 
 import random
-import sys
 import warnings
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from common import ROOT
 from torch import Tensor, nn
 
 from transformer_lit.embeddings import Embedding
 from transformer_lit.loss import shift_right
 from transformer_lit.masks import PAD, causal_mask
-from transformer_lit.model import Transformer, TransformerConfig
+from transformer_lit.model import TransformerConfig
 from transformer_lit.training import PairBatches
 
 
@@ -84,31 +82,6 @@ class Twin(nn.Module):
         return self.output(last), {**state, "prefix": prefix}
 
 
-def twin_of(model: Transformer) -> Twin:
-    """A twin with the weights of `model`; post-norm, the two last LayerNorms are taken out, which
-    the paper lacks."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from helpers import copy_layer  # needs what the tests need
-
-    twin = Twin(model.config)
-    twin.to(next(model.parameters()))
-    with torch.no_grad():
-        for name in ("source", "target"):
-            getattr(twin, name).tokens.weight.copy_(getattr(model, name).tokens.weight)
-        twin.output.weight.copy_(model.output.weight)
-        for ours, theirs in (
-            (model.encoder, twin.core.encoder),
-            (model.decoder, twin.core.decoder),
-        ):
-            for layers in zip(ours.layers, theirs.layers, strict=True):
-                copy_layer(*layers)
-            if model.config.norm == "pre":
-                theirs.norm.load_state_dict(ours.norm.state_dict())
-            else:
-                theirs.norm = None
-    return twin.train(model.training)
-
-
 # As tutorials train -------------------------------------------------------------------------------
 
 
@@ -146,21 +119,3 @@ def textbook_step(
     value.backward()
     optimizer.step()
     return value.detach()
-
-
-def difference(norm: str, tied: bool = True) -> float:
-    """The largest difference of a logit between a model and its twin, in evaluation mode, with pads
-    on both sides."""
-    torch.manual_seed(0)
-    config = TransformerConfig(50, None if tied else 40, 16, 4, 32, 2, 3, norm=norm, tied=tied)
-    model = Transformer(config).double().eval()
-    source, target = torch.randint(4, 40, (3, 7)), torch.randint(4, 40, (3, 6))
-    source[1, 5:] = target[2, 3:] = PAD
-    with torch.no_grad():
-        gaps = (model(source, target) - twin_of(model)(source, target))[target != PAD]
-    return gaps.abs().max().item()
-
-
-if __name__ == "__main__":
-    for norm in ("post", "pre"):
-        print(norm, [difference(norm, tied) for tied in (True, False)])
