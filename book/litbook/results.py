@@ -23,7 +23,6 @@ from transformer_lit.data import sentence_key, tidy
 from transformer_lit.equal_cost import Setting, difference, gap_of
 from transformer_lit.evaluation import bleu_of
 
-Band = tuple[list, list[float], list[float], list[float]]  # places; mean, lowest, highest
 SETTING = ["peak", "warmup"]
 
 
@@ -330,12 +329,6 @@ def over_seeds(values: Sequence[float], digits: int = 2) -> str:
     values = np.array(values)
     mean, low, high = (f"{f():.{digits}f}" for f in (values.mean, values.min, values.max))
     return mean if len(values) == 1 else f"{mean} ({low} to {high})"
-
-
-def band(places: Sequence, values: Sequence[Sequence[float]]) -> Band:
-    "Places and, of each, the mean, the lowest and the highest of its values."
-    values = np.array(values)
-    return list(places), *(f(1).tolist() for f in (values.mean, values.min, values.max))
 
 
 def along(design: str, column: str, ground: str = "tatoeba", since: int = 0) -> np.ndarray:

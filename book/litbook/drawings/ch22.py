@@ -91,17 +91,15 @@ def standing(
     order = sorted(names, key=lambda name: runs[name].test_loss.mean())
     rows, more = [], []
     for place, name in enumerate(order):
-        ours = runs[name]
+        ours, first = runs[name], runs[name].iloc[0]
         loss, bleu = ("", "") if name == against else gap_texts(ours, runs[against])
-        row = {"": name}
-        if ranked:
-            ahead = (recorded.gap(ours, runs[better]) for better in order[:place])
-            row["rank"] = 1 + sum(gap["decided"] for gap in ahead)
-        row["loss"] = f"{ours.test_loss.mean():.3f}"
-        row[f"more than {against}"] = loss
-        row["BLEU"] = f"{ours.bleu.mean():.1f}"
-        rows.append(row | {f"BLEU, more than {against}": bleu})
-        first = ours.iloc[0]
+        ahead = [recorded.gap(ours, runs[better])["decided"] for better in order[:place] if ranked]
+        rows.append(
+            {"": name}
+            | ({"rank": 1 + sum(ahead)} if ranked else {})
+            | {"loss": f"{ours.test_loss.mean():.3f}", f"more than {against}": loss}
+            | {"BLEU": f"{ours.bleu.mean():.1f}", f"BLEU, more than {against}": bleu}
+        )
         more.append(
             {
                 "": name,
@@ -117,7 +115,7 @@ def standing(
             }
         )
     rows += [
-        {"": f"{name} of French alone", "rank": "", "loss": f"{line:.3f}"}
+        {"": f"{name} of French alone", "loss": f"{line:.3f}"}
         for name, line in recorded.ngrams(ground).items()
     ]
     caption = (
@@ -127,7 +125,7 @@ def standing(
     note = f"chrF with {first.chrf['signature'].replace('|', ' ')}. " + MACHINES * any(
         "¹" in row["cpu s"] for row in more
     )
-    shown = figures.table(rows, list(rows[0]), caption, wide=True)
+    shown = figures.table(rows, caption=caption, wide=True)
     return with_commands(
         figures.folded(shown, figures.table(more, caption=note, wide=True), "the other columns")
     )
@@ -253,7 +251,7 @@ def lines_along(
         looks, runs = recorded.along(name, column, ground, since), recorded.results(name, ground)
         each = (runs.flops / runs.tokens).mean() / 1e12 if by_operations else 1e-6
         heights = looks[:, :, {"curve": 2, "alignment": 1}[column]]
-        lines[name] = recorded.band((looks[:, 0, 0] * each).tolist(), heights)
+        lines[name] = figures.spread(heights.T, looks[:, 0, 0] * each)
     return titled(lines)
 
 
@@ -269,8 +267,6 @@ def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
     )
     spent = ", ".join(f"{name} {line[0][-1]:.0f}" for name, line in operations.items())
     text = f"At the end: {ends(tokens)}. Operations, 10¹²: {spent}."
-    lines = recorded.ngrams(part="valid")
-    told = ", ".join(f"{name} {loss:.2f}" for name, loss in lines.items())
     by_tokens = {"title": "by tokens", "xlabel": "millions of target tokens"}
     by_operations = {"title": "by operations", "xlabel": "operations, 10¹²"}
     return with_commands(
@@ -278,10 +274,9 @@ def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
             [{"series": tokens, **by_tokens}, {"series": operations, **by_operations}],
             logx=True,
             ylabel="loss, nats per token",
-            hline=(lines["trigram"], "trigram"),
+            hline=(recorded.ngrams(part="valid")["trigram"], "trigram"),
             alt=f"Validation loss of {len(names)} models along their runs. {text}",
-            caption=f"Tatoeba. {text} Dotted: a trigram that sees the French alone. All such"
-            f" n-grams: {told}.",
+            caption=f"Tatoeba. {text} Dotted: the trigram. {recorded.beside(part='valid')}",
         )
     )
 
@@ -316,12 +311,13 @@ def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
     and the longest."""
     lines = {}
     for name in names:
-        groups = [
-            rows for rows in zip(*recorded.results(name).by_length) if rows[0]["sentences"] >= least
+        seeds = [
+            [group for group in groups if group["sentences"] >= least]
+            for groups in recorded.results(name).by_length
         ]
-        lines[name] = recorded.band(
-            [rows[0]["group"] for rows in groups],
-            [[row["BLEU"] for row in rows] for rows in groups],
+        lines[name] = figures.spread(
+            [[group["BLEU"] for group in groups] for groups in seeds],
+            [group["group"] for group in seeds[0]],
         )
     lines = titled(lines)
     *others, last = lines

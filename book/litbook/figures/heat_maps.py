@@ -23,6 +23,7 @@ from .style import (
     wrap,
 )
 
+SCALE = {"shrink": 0.8, "aspect": 14, "pad": 0.02}  # the colours' scale beside a map
 SMALL = 900  # cells: a larger matrix becomes one small picture inside the SVG
 
 
@@ -30,7 +31,7 @@ def number_size(array, fmt: str, cell: float) -> float:
     """Pixels for letters with which every number of the matrix fits a cell that is `cell` wide; at
     least 8.5."""
     longest = max(len(format(float(value), fmt)) for value in array.ravel())
-    return max(8.5, min(10.5, 10.5 * cell / (6 * longest)))
+    return float(np.clip(1.75 * cell / longest, 8.5, 10.5))
 
 
 def draw_squares(axes, array, rows, cols, size: float = 10.5, **options) -> None:
@@ -41,14 +42,14 @@ def draw_squares(axes, array, rows, cols, size: float = 10.5, **options) -> None
     # an open cell of a mask needs a line on a light page
     width, color = (0.9, GREY) if options.get("cmap") is MASK else (0.4, "#99999966")
     seaborn.heatmap(
-        array.astype(float),
+        array,
         ax=axes,
         linewidths=width,
         linecolor=color,
         annot_kws={"size": size},
         xticklabels="auto" if cols is None else cols,
         yticklabels="auto" if rows is None else rows,
-        cbar_kws={"shrink": 0.8, "aspect": 14, "pad": 0.02},
+        cbar_kws=SCALE,
         **options,
     )
     paints = axes.collections[0].get_facecolors()
@@ -60,7 +61,7 @@ def draw_squares(axes, array, rows, cols, size: float = 10.5, **options) -> None
 
 def label_heat(axes, title, xlabel, ylabel, cols, width: int = 330) -> None:
     "Title, axis names, and words slanted where they would collide in `width` pixels."
-    axes.set(title=title or "", xlabel=xlabel or "", ylabel=ylabel or "")
+    axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axes.tick_params(length=0, rotation=0)
     if sum(len(str(word)) for word in cols or ()) <= (width - 60) / 8:
         return
@@ -74,9 +75,7 @@ def label_heat(axes, title, xlabel, ylabel, cols, width: int = 330) -> None:
 
 def heat_height(t: int, s: int, width: int) -> int:
     "Pixels for (T, S) cells: squares, but of a small matrix no slab."
-    cell = (width - 70) / s
-    if t * s <= SMALL:
-        cell = min(64, cell)
+    cell = min((width - 70) / s, 64 if t * s <= SMALL else width)
     return int(min(max(cell * t, 60), 480)) + 62
 
 
@@ -84,9 +83,9 @@ def heat_panel(
     matrix: Any,
     rows: Sequence | None = None,
     cols: Sequence | None = None,
-    title: str | None = None,
-    xlabel: str | None = None,
-    ylabel: str | None = None,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
     annotate: bool | Sequence[Sequence[str]] = False,
     vmin: float | None = None,
     vmax: float | None = None,
@@ -102,11 +101,11 @@ def heat_panel(
     `fmt`, or words for each cell. cmap: "mask" for booleans, True light; "signed" for numbers on
     both sides of zero. bar: the scale of colours beside it. turned: a wide map changes rows and
     columns on a phone, where its numbers would collide."""
-    array = as_array(matrix)
+    array = as_array(matrix, float)
     if cmap == "mask":
-        array, cmap, vmin, vmax, bar = array.astype(int), MASK, 0, 1, False
+        cmap, vmin, vmax, bar = MASK, 0, 1, False
     if cmap == "signed":
-        most = float(np.abs(array.astype(float)).max()) or 1.0
+        most = np.abs(array).max() or 1.0
         cmap, vmin, vmax = SIGNED, -most if vmin is None else vmin, most if vmax is None else vmax
     desk = width
 
@@ -114,24 +113,18 @@ def heat_panel(
         shown, down, across, names = array, rows, cols, (xlabel, ylabel)
         if turned and width < desk:
             shown, down, across, names = array.T, cols, rows, (ylabel, xlabel)
-        height, count = shown.shape
-        figure, axes = panel(width, heat_height(height, count, width))
-        color = {"cmap": cmap, "vmin": vmin, "vmax": vmax}
+        figure, axes = panel(width, heat_height(*shown.shape, width))
+        color, room = {"cmap": cmap, "vmin": vmin, "vmax": vmax}, width - 48 * bar
         with matplotlib.rc_context(STYLE):
             if shown.size <= SMALL:
-                size = (
-                    number_size(shown, fmt, (width - 70 - 48 * bar) / count) if annotate else 10.5
-                )
-                draw_squares(
-                    axes, shown, down, across, size, annot=annotate, fmt=fmt, cbar=bar, **color
-                )
+                size = number_size(shown, fmt, (room - 70) / shown.shape[1]) if annotate else None
+                options = {"annot": annotate, "fmt": fmt, "cbar": bar, **color}
+                draw_squares(axes, shown, down, across, size, **options)
             else:
-                image = axes.imshow(
-                    shown.astype(float), aspect="auto", interpolation="none", **color
-                )
+                image = axes.imshow(shown, aspect="auto", interpolation="none", **color)
                 if bar:
-                    figure.colorbar(image, ax=axes, shrink=0.8, aspect=14, pad=0.02)
-            label_heat(axes, title, *names, across, width - 48 * bar)
+                    figure.colorbar(image, ax=axes, **SCALE)
+            label_heat(axes, title, *names, across, room)
         return to_svg(figure, width)
 
     return responsive(draw, width)

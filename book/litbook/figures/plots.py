@@ -1,7 +1,6 @@
 """Curves and bars, each one call that gives a `Picture`."""
 
 import html
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from .style import (
     Picture,
     as_array,
     colours_of,
+    minus,
     panel,
     panel_width,
     responsive,
@@ -33,12 +33,10 @@ from .style import (
 
 def log_axes(axes: Axes, logx: bool, logy: bool) -> None:
     "Logarithmic where asked, numbers in full: raised ones get too small."
-    for wanted, set_scale, axis in (
-        (logx, axes.set_xscale, axes.xaxis),
-        (logy, axes.set_yscale, axes.yaxis),
-    ):
+    for letter, wanted in (("x", logx), ("y", logy)):
         if wanted:
-            set_scale("log")
+            axes.set(**{f"{letter}scale": "log"})
+            axis = getattr(axes, f"{letter}axis")
             axis.set_major_formatter(lambda value, _: tick_label(value))
             axis.set_minor_formatter(partial(minor_label, axis))
 
@@ -80,12 +78,10 @@ class End(NamedTuple):
     colour: str
 
 
-def series(entry: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
-    "ys, (xs, ys) or (xs, ys, low, high) -> all four, None where absent."
+def points(entry: Any) -> list[np.ndarray]:
+    "ys, (xs, ys) or (xs, ys, low, high) as arrays, xs from 0 where there are none."
     xs, ys, *band = entry if isinstance(entry, tuple) else (None, entry)
-    ys = as_array(ys, float)
-    low, high = [as_array(edge, float) for edge in band] or (None, None)
-    return np.arange(len(ys)) if xs is None else as_array(xs, float), ys, low, high
+    return [as_array(part, float) for part in (range(len(ys)) if xs is None else xs, ys, *band)]
 
 
 def fit_beside(ends: Sequence[End], width: int = 330) -> bool:
@@ -98,8 +94,8 @@ def fit_beside(ends: Sequence[End], width: int = 330) -> bool:
 def free_at_first(axes: Axes, entries: Iterable[Any], level: float) -> bool:
     "Whether the curves begin further from the level than they end, as losses above a floor do."
     scale = np.log if axes.get_yscale() == "log" else np.asarray
-    away = [abs(scale(ys) - scale(level)) for _, ys, *_ in map(series, entries) if len(ys)]
-    return min((ys[0] for ys in away), default=0) > min((ys[-1] for ys in away), default=0)
+    away = [abs(scale(points(entry)[1]) - scale(level)) for entry in entries]
+    return min(ys[0] for ys in away) > min(ys[-1] for ys in away)
 
 
 def draw_level(axes: Axes, level: float, name: str, left: bool) -> None:
@@ -170,10 +166,10 @@ def keyed(svg: str, ends: Sequence[End], styles: Mapping[str, str] | None = None
 
 
 def curve_panel(
-    series_by_label: Mapping[str, Any],
-    xlabel: str | None = None,
-    ylabel: str | None = None,
-    title: str | None = None,
+    series: Mapping[str, Any],
+    xlabel: str = "",
+    ylabel: str = "",
+    title: str = "",
     logx: bool = False,
     logy: bool = False,
     colors: Mapping[str, str] | None = None,
@@ -194,26 +190,24 @@ def curve_panel(
     def draw(width: int) -> str:
         figure, axes = panel(width, height if width > 500 else min(height, 260))
         log_axes(axes, logx, logy)
-        if ylim is not None:
-            axes.set_ylim(*ylim)
+        if ylim:
+            axes.set_ylim(ylim)
         ends: list[End] = []
         with matplotlib.rc_context(STYLE):
-            for (label, entry), colour in zip(
-                series_by_label.items(), colours_of(series_by_label, colors)
-            ):
-                xs, ys, low, high = series(entry)
+            for (label, entry), colour in zip(series.items(), colours_of(series, colors)):
+                xs, ys, *band = points(entry)
                 axes.plot(xs, ys, styles.get(label, "-"), color=colour)
-                if low is not None:
-                    axes.fill_between(xs, low, high, color=colour, alpha=0.35, linewidth=0)
-                ends.append(End(float(xs[-1]), float(ys[-1]), label, colour))
-            axes.set(xlabel=xlabel or "", ylabel=ylabel or "")
-            axes.set_title(title or "", loc="left")
+                if band:
+                    axes.fill_between(xs, *band, color=colour, alpha=0.35, linewidth=0)
+                ends.append(End(xs[-1], ys[-1], label, colour))
+            axes.set(xlabel=xlabel, ylabel=ylabel)
+            axes.set_title(title, loc="left")
             axes.grid(alpha=0.25, linewidth=0.5, color=GREY)
             place_ticks(axes, np.unique(np.concatenate([line.get_xdata() for line in axes.lines])))
             named = [*ends, End(ends[0].x, *hline, GREY)] if hline and hline[1] else ends
             beside = fit_beside(named, width) and len(named) > 1
             if hline:
-                left = free_at_first(axes, series_by_label.values(), hline[0])
+                left = free_at_first(axes, series.values(), hline[0])
                 draw_level(axes, hline[0], "" if beside else hline[1], left)
             if beside:
                 dotted = {hline[1]: ":"} if hline else {}
@@ -225,20 +219,17 @@ def curve_panel(
 
 
 def curves(
-    series_by_label: Mapping[str, Any],
-    alt: str | None = None,
-    caption: str | None = None,
-    **options: Any,
+    series: Mapping[str, Any], alt: str | None = None, caption: str | None = None, **options: Any
 ) -> Picture:
     """Curves in one panel; options as in `curve_panel`. Without `alt`, the description says where
     they begin and end."""
     if alt is None:
-        xs = np.concatenate([series(entry)[0] for entry in series_by_label.values()])
-        what, along = options.get("ylabel") or "height", options.get("xlabel") or "x"
-        told = heights(series_by_label, xs.min(), xs.max(), fmt="{:.3g}")
-        alt = f"{what} at {along} {xs.min():g} and {xs.max():g}: {told}."
+        xs = np.concatenate([points(entry)[0] for entry in series.values()])
+        what, along = options.get("ylabel", "height"), options.get("xlabel", "x")
+        ends = heights(series, xs.min(), xs.max(), fmt="{:.3g}")
+        alt = f"{what} at {along} {xs.min():g} and {xs.max():g}: {ends}."
         alt = alt[0].upper() + alt[1:]
-    return Picture(curve_panel(series_by_label, **options), alt, caption)
+    return Picture(curve_panel(series, **options), alt, caption)
 
 
 def curve_panels(
@@ -246,33 +237,27 @@ def curve_panels(
 ) -> Picture:
     "Panels of curves, each a dictionary: `series`, its curves, and options of `curve_panel`."
     shared = {"width": panel_width(len(panels)), **options}
-    svgs = [
-        curve_panel(own["series"], **{k: v for k, v in {**shared, **own}.items() if k != "series"})
-        for own in panels
-    ]
+    svgs = [curve_panel(**{**shared, **own}) for own in panels]
     return Picture(wrap(svgs), alt, caption)
 
 
-def spread(runs: Any, xs: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def spread(runs: Any, xs: Any = None) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     "(runs, n) numbers -> xs, mean, least, most: the entry of a curve whose band holds all runs."
     rows = np.stack([as_array(run, float) for run in runs])
-    places = np.arange(rows.shape[1]) if xs is None else as_array(xs, float)
-    return places, rows.mean(0), rows.min(0), rows.max(0)
+    return xs, rows.mean(0), rows.min(0), rows.max(0)
 
 
-def heights(series_by_label: Mapping[str, Any], *places: float, fmt: str = "{:.2f}") -> str:
+def heights(series: Mapping[str, Any], *places: float, fmt: str = "{:.2f}") -> str:
     """How high curves stand at some places, in words for an alt text: "post 0.33 and 0.54; pre 0.35
     and 0.13".
 
     Each height is that of the curve's point nearest to the place."""
-    told = []
-    for label, entry in series_by_label.items():
-        xs, ys, *_ = series(entry)
-        *most, last = [
-            re.sub("^-", "−", fmt.format(ys[np.abs(xs - place).argmin()])) for place in places
-        ]
-        told.append(f"{label} " + (f"{', '.join(most)} and {last}" if most else last))
-    return "; ".join(told)
+    lines = []
+    for label, entry in series.items():
+        xs, ys, *_ = points(entry)
+        *first, last = [minus(fmt.format(ys[np.abs(xs - place).argmin()])) for place in places]
+        lines.append(f"{label} {', '.join(first)}{' and ' * bool(first)}{last}")
+    return "; ".join(lines)
 
 
 # Bars ---------------------------------------------------------------------------------------------
@@ -283,7 +268,7 @@ def named_rows(
     draw: Callable[[Axes], None],
     alt: str,
     caption: str | None = None,
-    xlabel: str | None = None,
+    xlabel: str = "",
 ) -> Picture:
     "A panel with one row per name, the first on top; `draw` fills the rows."
     names = list(names)
@@ -296,27 +281,10 @@ def named_rows(
             axes.invert_yaxis()
             axes.margins(x=0.16)
             axes.tick_params(axis="y", length=0)
-            axes.set_xlabel(xlabel or "")
+            axes.set_xlabel(xlabel)
         return to_svg(figure, width)
 
     return sketch(draw_panel, alt, caption)
-
-
-def draw_bar(axes: Axes, i: int, entry: Any, colour: str, fmt: str) -> None:
-    "Bar `i`, its whisker if it has one, and its number at the end, clear of the whisker."
-    value, *band = map(float, entry if isinstance(entry, tuple) else (entry,))
-    axes.barh(i, value, height=0.62, color=colour)
-    if band:  # half of it lies on the bar
-        ink = GREY if colour == INK else INK
-        axes.plot(band, [i, i], color=ink, linewidth=1.6, marker="|", markersize=7)
-    axes.annotate(
-        fmt.format(value),
-        (max(value, *band, 0), i),
-        xytext=(4, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=10.5,
-    )
 
 
 def bars(
@@ -325,16 +293,29 @@ def bars(
     caption: str | None = None,
     fmt: str = "{:.2f}",
     colors: Mapping[str, str] | None = None,
-    xlabel: str | None = None,
+    xlabel: str = "",
 ) -> Picture:
     """Horizontal bars with their numbers; a value is a number or (value, low, high), which draws a
     whisker. Without `alt`, the description says the numbers."""
 
     def draw(axes: Axes) -> None:
         for i, (label, entry) in enumerate(values.items()):
-            draw_bar(axes, i, entry, {**NAMED, **(colors or {})}.get(label, INK), fmt)
+            value, *band = np.atleast_1d(entry)
+            colour = {**NAMED, **(colors or {})}.get(label, INK)
+            axes.barh(i, value, height=0.62, color=colour)
+            if band:  # half of it lies on the bar
+                ink = GREY if colour == INK else INK
+                axes.plot(band, [i, i], color=ink, linewidth=1.6, marker="|", markersize=7)
+            axes.annotate(
+                fmt.format(value),
+                (max(value, *band, 0), i),  # clear of the whisker
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=10.5,
+            )
 
     if alt is None:
-        ends = {label: [as_array(entry, float).flat[0]] for label, entry in values.items()}
+        ends = {label: np.atleast_1d(entry) for label, entry in values.items()}
         alt = f"Bars, {xlabel or 'from zero'}: {heights(ends, 0, fmt=fmt)}."
     return named_rows(values, draw, alt, caption, xlabel)

@@ -30,31 +30,18 @@ FAULT = "#C2503C"  # brick
 TEAL, PLUM, OCHRE, SLATE, OLIVE = "#2A8C82", "#9A5FB0", "#B07D1A", "#5B7DB1", "#74882B"
 CYCLE = [INK, TEAL, PLUM, OCHRE, SLATE, OLIVE, GREY]
 NAMED = {  # what comes in several chapters has the same colour in all of them
-    "Transformer": INK,
-    "ours": INK,
-    "post-norm": INK,
-    "Adam": INK,
-    "AdamW": INK,
-    "with attention": TEAL,
-    "RNN with attention": TEAL,
-    "RNN": OCHRE,
-    "decoder-only": PLUM,
-    "encoder-only": TEAL,
-    "encoder-decoder": INK,
-    "pre-norm": SLATE,
-    "Muon": TEAL,
-    "reference": GREY,
-    "PyTorch": GREY,
-    "sacreBLEU": GREY,
-    "2017": OLIVE,
-    "adamw": OCHRE,
-    "RoPE": PLUM,
-    "unigram": GREY,
-    "bigram": GREY,
-    "trigram": GREY,
-    "transformer": INK,
-    "rnn": OCHRE,
-    "rnn-attention": TEAL,
+    name: colour
+    for colour, names in (
+        (INK, ["Transformer", "transformer", "encoder-decoder", "ours", "post-norm"]),
+        (INK, ["Adam", "AdamW"]),
+        (TEAL, ["RNN with attention", "rnn-attention", "encoder-only", "Muon"]),
+        (OCHRE, ["RNN", "rnn", "adamw"]),
+        (PLUM, ["decoder-only", "RoPE"]),
+        (SLATE, ["pre-norm"]),
+        (OLIVE, ["2017"]),
+        (GREY, ["reference", "PyTorch", "sacreBLEU", "trigram"]),
+    )
+    for name in names
 }
 COLUMN, PHONE = 704, 358  # pixels that a figure may fill on a desk and on a phone
 MASK = ListedColormap(
@@ -87,13 +74,11 @@ STYLE: dict[str, Any] = {
 def colours_of(labels: Iterable[str], colors: Mapping[str, str] | None = None) -> list[str]:
     """The colour of each setting of a figure: the author's, else its name's in the whole book, else
     the next of the cycle that isn't taken."""
-    named = [(colors or {}).get(label) or NAMED.get(label) for label in labels]
-    taken, paints = set(named), []
-    for i, colour in enumerate(named):
+    paints = [{**NAMED, **(colors or {})}.get(label) for label in labels]
+    for i, colour in enumerate(paints):
         turned = CYCLE[i % len(CYCLE) :] + CYCLE[: i % len(CYCLE)]
-        free = [paint for paint in turned if paint not in taken]
-        paints.append(colour or (free or turned)[0])
-        taken.add(paints[-1])
+        free = [paint for paint in turned if paint not in paints]
+        paints[i] = colour or (free or turned)[0]
     return paints
 
 
@@ -261,16 +246,11 @@ def sketch(
 # Letters on a coloured ground ---------------------------------------------------------------------
 
 
-def brightness(paint: Any) -> float:
-    "WCAG's relative luminance: 0 for black, 1 for white."
-    rgb = np.array(to_rgb(paint))
-    bent = ((rgb + 0.055) / 1.055) ** 2.4
-    return float(np.where(rgb <= 0.04045, rgb / 12.92, bent) @ [0.2126, 0.7152, 0.0722])
-
-
 def contrast(one: Any, other: Any) -> float:
     "WCAG's contrast of two colours, from 1 to 21; text needs 4.5."
-    low, high = sorted(brightness(paint) + 0.05 for paint in (one, other))
+    from seaborn.utils import relative_luminance
+
+    low, high = sorted(relative_luminance(paint) + 0.05 for paint in (one, other))
     return high / low
 
 
