@@ -112,7 +112,7 @@ def test_a_calibration_is_kept_and_a_wrong_file_says_what_to_do(tmp_path):
         [],
     ):
         (tmp_path / "confidence.json").write_text(json.dumps(wrong))
-        with pytest.raises(ValueError, match="writes it anew"):
+        with pytest.raises(ValueError, match="put a whole one"):
             confidence.load_calibration(tmp_path)
 
 

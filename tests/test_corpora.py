@@ -140,30 +140,17 @@ def test_an_archive_that_cant_be_read_says_what_to_do(text, member, tmp_path):
 
 def test_who_is_asked_for_the_archive_and_how_large_it_must_be():
     with mock.patch.object(corpora, "cached_file") as given:
-        corpora.tatoeba_archive(), corpora.tatoeba_archive("de"), corpora.tatoeba_archive(
-            "fr", "x/"
-        )
-    french, german, other = [call.args for call in given.call_args_list]
+        corpora.tatoeba_archive(), corpora.tatoeba_archive("de")
+    french, german = [call.args for call in given.call_args_list]
     assert french[:2] == (
         "tatoeba/fra-eng.zip",
         [corpora.TATOEBA + "fra-eng.zip", *corpora.MIRRORS["fr"]],
     )
-    assert german[:2] == ("tatoeba/deu-eng.zip", [corpora.TATOEBA + "deu-eng.zip"]) and other[
-        1
-    ] == ["x/fra-eng.zip"]
+    assert german[:2] == ("tatoeba/deu-eng.zip", [corpora.TATOEBA + "deu-eng.zip"])
     assert (
         french[2].keywords == {"language": "fr", "fewest": 150_000}
         and german[2].keywords["language"] == "de"
     )
-    assert other[2].keywords["fewest"] == 1
-
-
-def test_what_was_fetched_is_not_fetched_again(server):  # noqa: F811
-    path = corpora.tatoeba_archive("fr", f"{server}/good/")
-    assert corpora.tatoeba_archive() == path and len(Answers.asked) == 1
-    assert corpora.state("tatoeba/fra-eng.zip") == "whole, 4,000 pairs"
-    path.write_bytes(WHOLE[:500])
-    assert corpora.state("tatoeba/fra-eng.zip").startswith("DAMAGED")
 
 
 def test_the_publishers_archive_must_be_large_and_has_a_mirror(server, monkeypatch):  # noqa: F811
@@ -174,12 +161,17 @@ def test_the_publishers_archive_must_be_large_and_has_a_mirror(server, monkeypat
         {"fr": [f"{server}/mirror/fra-eng.zip#sha1={hashlib.sha1(WHOLE).hexdigest()}"]},
     )
     with pytest.raises(FileNotFoundError) as caught:
-        corpora.tatoeba_archive("fr", corpora.TATOEBA)
+        corpora.tatoeba_archive()
     assert (
         str(caught.value).count("150,000 were expected") == 2
     ), "4,000 lines are too few, also at the mirror"
     monkeypatch.setattr(corpora, "FEWEST", 4000)
-    assert corpora.tatoeba_archive("fr", corpora.TATOEBA).exists()
+    n_asked, path = len(Answers.asked), corpora.tatoeba_archive()
+    assert corpora.tatoeba_archive() == path, "what was fetched is not fetched again"
+    assert len(Answers.asked) == n_asked + 1
+    assert corpora.state("tatoeba/fra-eng.zip") == "whole, 4,000 pairs"
+    path.write_bytes(WHOLE[:500])
+    assert corpora.state("tatoeba/fra-eng.zip").startswith("DAMAGED")
 
 
 # Multi30k and the news ----------------------------------------------------------------------------

@@ -569,7 +569,7 @@ def test_lines_are_translated_as_they_were_trained_on():
     )
 
 
-def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path):
+def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path, monkeypatch):
     recipe = recipes.replace(
         train.recipe_of(TINY, ("en", "eo")),
         training=recipes.replace(train.recipe_of(TINY, ("en", "eo")).training, epochs=20),
@@ -588,7 +588,8 @@ def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path):
             "each of the 80 training pairs has over 2 tokens on a side: put one sentence on a line"
         ),
     ):
-        recipes.build_trainer(translator, PAIRS, recipe, tmp_path, longest=2)
+        monkeypatch.setattr(recipes, "LONGEST", 2)
+        recipes.build_trainer(translator, PAIRS, recipe, tmp_path)
 
 
 def test_the_model_is_as_large_without_what_is_doubted():

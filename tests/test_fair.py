@@ -19,7 +19,7 @@ from fair import families, ngrams, runs
 from fair.runs import DESIGNS, UNORDERED, Job
 
 from litbook import results
-from litbook.search import MOST_PEAKS, SEARCH_SEEDS, first_part, search, second_part, walk
+from litbook.search import MOST_PEAKS, SEARCH_SEEDS, first_part, search, second_part
 from transformer_lit.equal_cost import (
     SMALL_SIZES,
     TRIALS,
@@ -61,10 +61,10 @@ def a_job(design="transformer", **changes):
 # The search ---------------------------------------------------------------------------------------
 
 
-def asked_of(part, loss):
+def asked_of(loss, part, *start):
     "The trials of a part whose losses are a function of (tokens, peak, warm-up, seed); its result."
     asked = []
-    return asked, walk(part, lambda trial: asked.append(trial) or loss(*trial))
+    return asked, part(*start, lambda trial: asked.append(trial) or loss(*trial))
 
 
 def away_from(best, warmup=0.3):
@@ -74,7 +74,7 @@ def away_from(best, warmup=0.3):
 
 
 def test_two_seeds_choose_and_a_hopeless_trial_has_one():
-    asked, tried = asked_of(first_part(500), away_from(6e-3, 0.1))
+    asked, tried = asked_of(away_from(6e-3, 0.1), first_part, 500)
     seeds = {cell: [seed for _, *at, seed in asked if tuple(at) == cell] for cell in tried}
     assert seeds[6e-3, 0.1] == list(SEARCH_SEEDS) and seeds[1.2e-2, 0.1] == [4]
     assert tried[6e-3, 0.1] == pytest.approx(0.045) and {tokens for tokens, *_ in asked} == {500}
@@ -89,7 +89,7 @@ def test_a_trial_that_the_first_seed_leaves_behind_is_no_best():
         unlucky = (seed == 5 and warmup == 0.1) + (peak != 3e-3)
         return 3.0 + unlucky + 0.2 * (warmup == 0.03) - 0.1 * (warmup == 0.3)
 
-    _, tried = asked_of(first_part(500), loss)
+    _, tried = asked_of(loss, first_part, 500)
     assert tried[3e-3, 0.1] == 3.5 and math.isinf(tried[3e-3, 0.03])
     assert min(tried, key=tried.get) == (3e-3, 0.3), "so the walk went on to the other side"
 
@@ -98,19 +98,21 @@ def test_the_second_part_walks_to_the_peak_of_the_full_budget():
     "Short runs like 0.012, long ones a quarter of it, longer ones half of that."
     best = {500_000: 1.2e-2, 2_000_000: 3e-3, 4_000_000: 1.5e-3}
     asked, found = asked_of(
-        search("tatoeba", 4_000_000), lambda tokens, *at: away_from(best[tokens])(tokens, *at)
+        lambda tokens, *at: away_from(best[tokens])(tokens, *at),
+        lambda loss_of: search("tatoeba", loss_of, 4_000_000),
     )
     assert found == (1.5e-3, 0.3)
     full = [trial for trial in asked if trial[0] == 2_000_000]
     assert full == [(2_000_000, peak, 0.3, 4) for peak in (1.2e-2, 6e-3, 3e-3, 1.5e-3)]
-    _, tried = asked_of(second_part(500, (1.0, 0.1)), lambda tokens, peak, *_: peak)
+    _, tried = asked_of(lambda tokens, peak, *_: peak, second_part, 500, (1.0, 0.1))
     assert len(tried) == MOST_PEAKS and next_peak(tried) is not None, "an open end"
 
 
 def test_what_does_not_train_is_not_chosen():
-    asked, found = asked_of(search("pocket"), lambda *_: math.inf)
+    asked, found = asked_of(lambda *_: math.inf, search, "pocket")
     assert found is None and {tokens for tokens, *_ in asked} == {300_000}
-    _, tried = asked_of(first_part(500), lambda _, peak, *__: math.inf if peak > 3e-3 else peak)
+    far = lambda _, peak, *__: math.inf if peak > 3e-3 else peak  # noqa: E731
+    _, tried = asked_of(far, first_part, 500)
     assert min(tried, key=tried.get)[0] < 3e-3 and tried[6e-3, 0.1] == math.inf
     assert runs.loss_of({"failed": "nan"}) == math.inf
 
@@ -124,9 +126,9 @@ def test_every_recorded_search_is_closed_and_the_commands_make_what_was_read(gro
     def loss_of(trial):
         return runs.loss_of(rows[Job("train", ground, design, *trial).name])
 
-    _, tried = asked_of(first_part(results.SEARCH[ground]), lambda *at: loss_of(at))
+    tried = first_part(results.SEARCH[ground], loss_of)
     assert is_closed(tried) and next_peak(results.peaks(design, ground)) is None
-    assert walk(search(ground), loss_of) == results.choice(design, ground)
+    assert search(ground, loss_of) == results.choice(design, ground)
     read = results.searched(design, ground).run
     by_search = results.search_names(ground, design)
     typed = " ".join(results.commands(read))

@@ -1,8 +1,10 @@
 """What draws: every figure reads on light and dark, says what it shows, and shows what it was
 given."""
 
+import json
 import re
 from itertools import combinations
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -25,9 +27,11 @@ from litbook.figures.style import (
     STYLE,
     VALUE,
 )
-from litbook.live import explore
+from litbook.live.explore import Explorer
+from transformer_lit import masks, schedule
 
 ALT = "A sentence of some words."
+BOOK = Path(__file__).resolve().parents[1] / "book"
 
 
 def test_without_a_description_the_numbers_are_told():
@@ -838,16 +842,27 @@ def test_every_box_names_a_chapter():
 # Something to turn --------------------------------------------------------------------------------
 
 
+def explorer(chapter):
+    "What the chapter's own cell shows."
+    (path,) = BOOK.glob(f"{chapter}_*.ipynb")
+    sources = ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"]]
+    (source,) = [source for source in sources if "\nExplorer(" in source]
+    names = {**vars(masks), **vars(schedule), "figures": figures, "torch": torch}
+    names["Explorer"] = Explorer
+    exec(source.replace("\nExplorer(", "\nview = Explorer("), names)
+    return names["view"]
+
+
 @pytest.mark.parametrize(
-    "make, name, control, value, alt",
+    "chapter, name, control, value, alt",
     [
-        (explore.softmax, "tl-softmax", 0, 8, "at dₖ = 256"),
-        (explore.learning_rate, "tl-noam", 1, 800, "base 1.75e-07 and 0.000313"),
-        (explore.masks, "tl-masks", 2, 3, "light is open"),
+        ("02", "tl-softmax", 0, 8, "at dₖ = 256"),
+        ("11", "tl-noam", 1, 800, "base 1.75e-07 and 0.000313"),
+        ("03", "tl-masks", 2, 3, "light is open"),
     ],
 )
-def test_a_slider_draws_again(make, name, control, value, alt):
-    view = make()
+def test_a_slider_draws_again(chapter, name, control, value, alt):
+    view = explorer(chapter)
     kinds = view._repr_mimebundle_()
     assert (
         len(kinds) == 3
@@ -865,7 +880,7 @@ def test_a_slider_draws_again(make, name, control, value, alt):
     [(1, 1, 1, 0, 20), (0, 1, 1, 0, 30), (1, 0, 1, 0, 21), (0, 0, 1, 0, 36), (1, 1, 1, 1, 15)],
 )
 def test_the_mask_to_turn_has_its_cells_open(causal, padding, pads, left, cells):
-    view = explore.masks().widget
+    view = explorer("03").widget
     for control, value in zip(view.children, (bool(causal), bool(padding), pads, bool(left))):
         control.value = value
     assert view.result.html.count("#e8e8e8") == 2 * cells, "drawn for a desk and for a phone"

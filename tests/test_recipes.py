@@ -162,15 +162,12 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(optimizer, tokens, tmp_p
 
 def test_a_gpu_trains_where_there_is_one(tmp_path, monkeypatch):
     "`train --recipe tatoeba-fr` stayed on the processor of a machine with a GPU."
-    moved, asked = [], []
+    moved = []
 
     class Card:  # stands for the GPU where there is none: the processor, under another name
         type = "cuda"
 
     monkeypatch.setattr(recipes, "default_device", Card)
-    monkeypatch.setattr(
-        recipes, "resolve_precision", lambda _, device="cpu": asked.append(device) or "bf16"
-    )
     monkeypatch.setattr(
         torch.nn.Module, "to", lambda model, device: moved.append((model, device)) or model
     )
@@ -178,7 +175,7 @@ def test_a_gpu_trains_where_there_is_one(tmp_path, monkeypatch):
     monkeypatch.setattr(
         recipes, "build_trainer", lambda *how: moved.append("prepared") or kept(*how)
     )
-    translator, run = train_translator(tmp_path, recipe(), PARTS, [], 1)
+    translator, _ = train_translator(tmp_path, recipe(), PARTS, [], 1)
     assert [
         what if isinstance(what, str) else (what[0] is translator.model, what[1].type)
         for what in moved[:2]
@@ -186,9 +183,6 @@ def test_a_gpu_trains_where_there_is_one(tmp_path, monkeypatch):
         (True, "cuda"),
         "prepared",
     ], "the weights move to the GPU, before the optimiser takes hold of them"
-    assert (
-        asked[0].type == "cuda" and run.config.precision == "bf16"
-    ), "in the numbers that the GPU is good at"
 
 
 def test_without_a_gpu_the_recipe_stays_as_it_is(tmp_path, monkeypatch):

@@ -405,8 +405,8 @@ def test_a_folder_of_a_like_name_stays(tmp_path, no_engine):
 def test_an_export_is_refused_with_what_to_do(tmp_path, card, no_engine):
     (tmp_path / "new" / "out").mkdir(parents=True)
     for folder, more, error, words in (
-        (tmp_path / "new", (), FileExistsError, "new is not empty"),
-        (card, (), NotADirectoryError, "card.md"),
+        (tmp_path / "new", (), FileExistsError, "new is there already"),
+        (card, (), FileExistsError, "card.md"),
         (tmp_path / "x", ("int4",), ValueError, "float32, bfloat16, int8"),
     ):
         with pytest.raises(error, match=words):

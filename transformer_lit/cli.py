@@ -271,8 +271,6 @@ def run_evaluate(
 
 def run_export(output: Path, model=Path("tatoeba-fr"), quantization="float32") -> int:
     "A folder for CTranslate2; the model card goes with it, because the data's license does."
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ValueError(f"{output} is there already: name a new folder")
     from transformer_lit.serving import ctranslate
 
     translator, folder = load_translator(model, "cpu")

@@ -27,7 +27,7 @@ from common import ROOT, options  # noqa: E402
 from fair.runs import DESIGNS, GROUNDS, Job, loss_of, make  # noqa: E402
 from records import RUNS  # noqa: E402
 
-from litbook.search import FULL, SEEDS, search, walk  # noqa: E402
+from litbook.search import FULL, SEEDS, search  # noqa: E402
 from transformer_lit.cli import exit_status  # noqa: E402
 
 
@@ -51,9 +51,10 @@ def main() -> int:
             def job(*trial) -> Job:
                 return Job("train", o.ground, design, *trial)
 
-            setting = walk(
-                search(o.ground, o.tokens),
+            setting = search(
+                o.ground,
                 lambda trial: loss_of(make(job(*trial), o.home, o.out)),
+                o.tokens,
             )
             for seed in SEEDS if setting and design in o.design else ():
                 make(job(o.tokens or FULL, *setting, seed), o.home, o.out)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import lzma
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from IPython import get_ipython
 
 from litbook import figures
 from litbook.commands import typed_today
-from litbook.search import FULL, SEARCH, SEARCH_SEEDS, SEEDS, search, walk
+from litbook.search import FULL, SEARCH, SEARCH_SEEDS, SEEDS, search
 from transformer_lit.corpora.files import shipped
 from transformer_lit.data import sentence_key, tidy
 from transformer_lit.equal_cost import Setting, difference, gap_of
@@ -108,34 +109,32 @@ def made_by(record: Mapping) -> str:
     return f"{where}made by {command_of(record)}"
 
 
-READ: dict[str, None] = {}  # the runs that the cell which runs now has read
-CELL = [0]
+READ: dict[int, set[str]] = defaultdict(set)  # a cell's number -> the runs that it has read
+
+
+def runs_of_cell() -> set[str]:
+    "The runs that the cell which runs now has read."
+    return READ[getattr(get_ipython(), "execution_count", 0)]
 
 
 def read(runs: pd.DataFrame) -> pd.DataFrame:
     "The same runs; `with_commands` names them."
-    cell = getattr(get_ipython(), "execution_count", 0)
-    if CELL[0] != cell:
-        READ.clear()
-        CELL[0] = cell
-    READ.update(dict.fromkeys(runs.run))
+    runs_of_cell().update(runs.run)
     return runs
 
 
 @cache
-def search_names(ground: str, design: str) -> frozenset[str]:
+def search_names(ground: str, design: str) -> list[str]:
     "The runs that a search makes, walked through what is recorded."
-    runs = select(design, ground, seed=SEARCH_SEEDS)
-    key = ["budget", "peak", "warmup", "seed"]
-    kept = dict(zip(map(tuple, runs[key].values), zip(runs.run, runs.valid_loss.fillna(np.inf))))
-    made = set()
+    runs = select(design, ground, seed=SEARCH_SEEDS).fillna({"valid_loss": np.inf})
+    trials, made = runs.set_index(["budget", *SETTING, "seed"]), []
 
-    def loss_of(trial):
-        made.add(kept[trial][0])
-        return kept[trial][1]
+    def loss_of(trial: tuple) -> float:
+        made.append(trials.run[trial])
+        return trials.valid_loss[trial]
 
-    walk(search(ground), loss_of)
-    return frozenset(made)
+    search(ground, loss_of)
+    return made
 
 
 def commands(names: Iterable[str]) -> list[str]:
@@ -160,7 +159,7 @@ def commands(names: Iterable[str]) -> list[str]:
 
 def with_commands(shown: figures.Picture) -> figures.Picture:
     "A table or a figure, and folded below it what to type for every run that its cell has read."
-    rows = [{"made by": line} for line in commands(READ)]
+    rows = [{"made by": line} for line in commands(runs_of_cell())]
     caption = "A run that book/results/runs has already is not made again: see bench/fair"
     return figures.folded(shown, figures.table(rows, caption=caption, wide=True), "the commands")
 
@@ -201,13 +200,13 @@ def second_part(design: str, ground: str, budget: int = FULL) -> pd.DataFrame:
 
 def choice(design: str, ground: str = "tatoeba") -> Setting:
     "What the search chose."
-    tried = second_part(design, ground).set_index("peak").valid_loss.dropna().to_dict()
-    return best_of(tried), best_of(by_setting(searched(design, ground)))[1]
+    peak = second_part(design, ground).set_index("peak").valid_loss.idxmin()
+    return peak, best_of(by_setting(searched(design, ground)))[1]
 
 
-def trials(design: str, ground: str = "tatoeba") -> dict[Setting, float]:
+def trials(design: str) -> dict[Setting, float]:
     "The search's first part: (peak, warm-up) -> mean validation loss."
-    return by_setting(read(searched(design, ground)))
+    return by_setting(read(searched(design, "tatoeba")))
 
 
 def peaks(design: str, ground: str = "tatoeba", budget: int = FULL) -> dict[float, float]:
@@ -225,16 +224,17 @@ def results(design: str, ground: str = "tatoeba") -> pd.DataFrame:
 def by_budget(design: str, ground: str = "tatoeba") -> dict[int, pd.DataFrame]:
     """Target tokens -> a design's runs with that budget. Away from the full one: of the settings
     with most seeds the one with the lowest validation loss."""
-    found = {
-        budget: max(
-            (group for _, group in runs.groupby(SETTING)),
-            key=lambda group: (len(group), -group.valid_loss.mean()),
+    others = {
+        budget: read(
+            max(
+                (group for _, group in runs.groupby(SETTING)),
+                key=lambda group: (len(group), -group.valid_loss.mean()),
+            )
         )
         for budget, runs in select(design, ground, seed=SEEDS).groupby("budget")
         if budget != FULL
     }
-    found = {budget: read(runs) for budget, runs in found.items()} | {FULL: results(design, ground)}
-    return dict(sorted(found.items()))
+    return dict(sorted({**others, FULL: results(design, ground)}.items()))
 
 
 def designs(ground: str = "tatoeba") -> list[str]:
@@ -277,8 +277,8 @@ def clock() -> dict[str, float]:
 def bleu_difference(ours: Sequence, theirs: Sequence, samples: int = 1000, seed: int = 1) -> dict:
     """BLEU that `ours` has more, as chapter 22's `difference` has it for losses.
 
-    ours, theirs: for each seed the counts of each sentence, (n, 10). each: of each seed. Of one
-    seed there is no `half`, and nothing is decided."""
+    ours, theirs: for each seed the counts of each sentence, (n, 10). By one seed nothing is
+    decided."""
     draw = np.random.default_rng(seed).multinomial
     seeds, n = len(ours), len(ours[0])
     sentences = np.vstack([np.ones(n, int), draw(n, np.full(n, 1 / n), samples)])
@@ -290,10 +290,9 @@ def bleu_difference(ours: Sequence, theirs: Sequence, samples: int = 1000, seed:
     )  # (seeds, 1 + samples); the first: as the sentences are
     weights = draw(seeds, np.full(seeds, 1 / seeds), samples) / seeds
     low, high = np.quantile((each[:, 1:] * weights.T).sum(0), (0.025, 0.975)).tolist()
-    gap = {"value": each[:, 0].mean(), "low": low, "high": high, "each": each[:, 0].tolist()}
-    if seeds > 1:
-        gap["half"] = gap_of(gap["each"], [0.0] * seeds)[1]
-    return gap | {"decided": seeds > 1 and low * high > 0 and abs(gap["value"]) > gap["half"]}
+    value = each[:, 0].mean()
+    decided = seeds > 1 and low * high > 0 and abs(value) > gap_of(each[:, 0], [0.0] * seeds)[1]
+    return {"value": value, "low": low, "high": high, "decided": decided}
 
 
 @cache

@@ -95,16 +95,14 @@ def tatoeba_shape(path: Path, language: str = "fr", fewest: int = 1) -> int:
     return pairs
 
 
-def tatoeba_archive(language: str = "fr", url: str = TATOEBA) -> Path:
+def tatoeba_archive(language: str = "fr") -> Path:
     """The zip of English-`language` pairs: found, or downloaded.
 
     Looks in $TRANSFORMER_LIT_DATA/tatoeba, then in the cache, then downloads. Raises
     FileNotFoundError."""
     name, _ = ARCHIVES[language]
-    official = url == TATOEBA
-    validate = partial(tatoeba_shape, language=language, fewest=FEWEST if official else 1)
-    mirrors = MIRRORS.get(language, []) if official else []
-    return cached_file(f"tatoeba/{name}", [url + name, *mirrors], validate)
+    validate = partial(tatoeba_shape, language=language, fewest=FEWEST)
+    return cached_file(f"tatoeba/{name}", [TATOEBA + name, *MIRRORS.get(language, [])], validate)
 
 
 # Multi30k and the news tests of WMT ---------------------------------------------------------------

@@ -10,14 +10,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from transformer_lit.corpora.texts import TextPair
-from transformer_lit.corpora.texts import take_evenly
+from transformer_lit.corpora.texts import TextPair, take_evenly
 
 SAMPLE_SIZE = 50_000  # lines that a model of letters learns from
 MIN_LETTERS = 12  # that a line must have to be judged
 PRIOR_COUNT = 2000  # trigrams that every model is given beside the counted ones
 N_TRIGRAMS = 20_000  # how many a language may use
 OTHER, THIRD = "perhaps the other column's language", "perhaps a third language"
+UNUSUAL, THIRD_MARGIN = 0.15, 1.5  # a share of lines, and nats a trigram: see `third_language`
 MARGIN = 0.1  # nats a trigram by which the other column's language must be likelier
 # share of trigrams that occur once from which on a column tells too little: Chinese, Japanese and
 # Korean, or very few lines
@@ -85,56 +85,48 @@ class CharacterModel(dict[str, float]):
         return sum(self[text[i : i + 3]] for i in range(len(text) - 2)) / max(len(text) - 2, 1)
 
 
-def third_language(
-    lines: Sequence[str],
-    sample_size: int = SAMPLE_SIZE,
-    share: float = 0.15,
-    margin: float = 1.5,
-    rounds: int = 4,
-) -> list[bool]:
+def third_language(lines: Sequence[str]) -> list[bool]:
     """True for each line that is in another language than most.
 
     A model of the column has learned the wrong lines too. So the column is parted in two, over and
-    over: at first the `share` least likely lines from the rest, then each line to the model, of the
-    one part or of the other, that finds it likelier; at last by over `margin` nats a trigram. A
+    over: at first the UNUSUAL least likely lines from the rest, then each line to the model, of the
+    one part or of the other, that finds it likelier; at last by over THIRD_MARGIN nats a trigram. A
     column of one language parts as well, into usual and unusual lines, but not by so much. Where
     many trigrams occur once, a line knows itself again in the part that counted it: then nothing is
     told apart."""
     nothing = [False] * len(lines)
-    sample = take_evenly([line for line in lines if is_long_enough(line)], sample_size)
+    sample = take_evenly([line for line in lines if is_long_enough(line)], SAMPLE_SIZE)
     column = CharacterModel(sample)
     singletons = sum(count == 1 for count in column.counts.values())
     if not sample or singletons > MAX_SINGLETONS * column.total:
         return nothing
     scores = [column.score(line) for line in sample]
-    threshold = sorted(scores)[int(share * len(scores))]
-    for k in range(rounds):
+    threshold = sorted(scores)[int(UNUSUAL * len(scores))]
+    for final in (False, False, True, True):
         usual, unusual = (
             CharacterModel((x for x, y in zip(sample, scores) if (y < threshold) is below), column)
             for below in (False, True)
         )
         scores = [usual.score(line) - unusual.score(line) for line in sample]
-        threshold = -margin if k >= rounds - 2 else 0.0
+        threshold = -THIRD_MARGIN if final else 0.0
         if min(scores) >= threshold:
             return nothing
     return [
-        is_long_enough(line) and usual.score(line) - unusual.score(line) < -margin
+        is_long_enough(line) and usual.score(line) - unusual.score(line) < -THIRD_MARGIN
         for line in lines
     ]
 
 
-def wrong_language_reasons(
-    pairs: Sequence[TextPair], sample_size: int = SAMPLE_SIZE
-) -> list[str]:
+def wrong_language_reasons(pairs: Sequence[TextPair]) -> list[str]:
     """For each pair "" or why its languages can't be right.
 
     OTHER: a side is likelier in the other column's language, so it wasn't translated, or the sides
     are swapped. THIRD: see `third_language`. Neither is sure: some lines in a thousand are unusual
     and right, of close languages and of a language in two scripts many more. Lines of fewer than
     MIN_LETTERS letters are not judged, nor THIRD in a column of Chinese, Japanese or Korean."""
-    sample = take_evenly(pairs, sample_size)
+    sample = take_evenly(pairs, SAMPLE_SIZE)
     first, second = (CharacterModel(pair[side] for pair in sample) for side in (0, 1))
-    third = [third_language([pair[side] for pair in pairs], sample_size) for side in (0, 1)]
+    third = [third_language([pair[side] for pair in pairs]) for side in (0, 1)]
 
     def is_other(text: str, own: CharacterModel, other: CharacterModel) -> bool:
         return is_long_enough(text) and other.score(text) > own.score(text) + MARGIN
@@ -147,9 +139,7 @@ def wrong_language_reasons(
     ]
 
 
-def columns_look_swapped(
-    pairs: Sequence[TextPair], reference: Sequence[TextPair], sample_size: int = 1000
-) -> bool:
+def columns_look_swapped(pairs: Sequence[TextPair], reference: Sequence[TextPair]) -> bool:
     """Are most of these pairs surely likelier with their sides swapped, by the letters of
     `reference`'s columns? False if few are long enough."""
     sample = take_evenly(reference, SAMPLE_SIZE)
@@ -157,7 +147,7 @@ def columns_look_swapped(
     votes = [
         second.score(source) + first.score(target)
         > first.score(source) + second.score(target) + 2 * MARGIN
-        for source, target in take_evenly(pairs, sample_size)
+        for source, target in take_evenly(pairs, 1000)
         if is_long_enough(source) and is_long_enough(target)
     ]
     return len(votes) >= 10 and 2 * sum(votes) > len(votes)

@@ -10,9 +10,8 @@ from pathlib import Path
 import sacrebleu
 
 from transformer_lit import evaluation
-from transformer_lit.corpora.texts import TextPair, require_two_columns, read_columns
 from transformer_lit.corpora.files import write_text
-from transformer_lit.corpora.texts import take_evenly
+from transformer_lit.corpora.texts import TextPair, read_columns, require_two_columns, take_evenly
 from transformer_lit.custom_pair.clean import (
     CleanedCorpus,
     matching_key,
@@ -171,8 +170,8 @@ def lines_before(
     paths: Sequence[Path],
     corpus: CleanedCorpus,
     recipe,
-    train_only: Sequence[Path] = (),
-    exclude: Sequence[Path] = (),
+    train_only: Sequence[Path],
+    exclude: Sequence[Path],
 ) -> list[str]:
     """What is printed before the training: pairs, also those for training only and excluded ones,
     parts, model."""
@@ -227,7 +226,7 @@ def too_long_line(record: Mapping) -> str:
 
 
 def lines_after(
-    folder: Path, record: Mapping, examples: Mapping[str, Sequence[Example]], n: int = 3
+    folder: Path, record: Mapping, examples: Mapping[str, Sequence[Example]]
 ) -> list[str]:
     "What is printed at the end: scores, some translations, where the rest stands."
     lines = [too_long_line(record)] if too_long_line(record) else []
@@ -236,7 +235,7 @@ def lines_after(
         *score_lines(record),
     ]
     for name, rows in examples.items():
-        for row in take_evenly(rows, n):
+        for row in take_evenly(rows, 3):
             label = "right" if row.is_right else "near" if name == "right" else name
             reference = f"  (reference: {row.reference})" * (not row.is_right)
             lines.append(f"{label}: {row.source} → {row.translation or 'nothing'}{reference}")

@@ -9,23 +9,14 @@ from pathlib import Path
 
 import torch
 
-from transformer_lit.corpora.texts import TextPair
 from transformer_lit.corpora.files import sha256_file
-from transformer_lit.corpora.texts import take_evenly
+from transformer_lit.corpora.texts import TextPair, take_evenly
 from transformer_lit.custom_pair import report
 from transformer_lit.custom_pair.clean import CleanedCorpus, Parts, prepare_pairs
 from transformer_lit.data import grouped, shared_english
-from transformer_lit.recipes.recipes import (
-    LONGEST,
-    Recipe,
-    for_device,
-    may_train,
-    tested,
-    train_translator,
-)
+from transformer_lit.recipes.recipes import LONGEST, Recipe, in_plan, tested, train_translator
 from transformer_lit.runs import records
-from transformer_lit.runs.run import fingerprint
-from transformer_lit.runtime.devices import default_device
+from transformer_lit.runs.run import check_folder, fingerprint
 from transformer_lit.runtime.progress import tell
 from transformer_lit.serving import confidence
 from transformer_lit.training import TrainingConfig
@@ -125,13 +116,13 @@ def recipe_for(
     return recipe_of(replace(size, epochs=epochs or size.epochs), languages, text)
 
 
-def length_limits_for(pairs: Sequence[TextPair], preferred: int = 20) -> tuple[int, int]:
+def length_limits_for(pairs: Sequence[TextPair]) -> tuple[int, int]:
     """The translator's limits: lines as long as those of training are translated whole.
 
     Where hardly one line in a hundred has several sentences, training held too few of them, and
     `pieces` cuts them as it does for the book's own translators."""
     several = sum(bool(re.search(ENDS, source)) for source, _ in pairs)
-    return LONGEST, LONGEST if 100 * several >= len(pairs) else preferred
+    return LONGEST, LONGEST if 100 * several >= len(pairs) else 20
 
 
 # What its probabilities tell ----------------------------------------------------------------------
@@ -213,9 +204,8 @@ def train_on_files(
     recipe = recipe_for(
         parts, languages[::-1] if reverse else languages, epochs, corpus.n_excluded
     )
-    device = device or default_device()
     names = report.TEST, report.REPORT, report.FILTERED, report.LOW_CONFIDENCE, confidence.NAME
-    may_train(folder, for_device(recipe, device, folder), names)  # before anything is written
+    check_folder(folder, {"recipe": in_plan(recipe)}, names)  # before anything is written
     data = data_record(paths, corpus, train_only, exclude)
     tell(*report.lines_before(paths, corpus, recipe, train_only, exclude))
 

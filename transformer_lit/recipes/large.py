@@ -15,18 +15,19 @@ from transformer_lit.corpora.store import TokenStore
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.recipes.mixture import MixtureBatches, MixtureExperiment
 from transformer_lit.recipes.prepare import PreparationConfig, prepare_store
-from transformer_lit.recipes.recipes import (
-    RECIPES,
-    build_translator,
-    nothing_there,
-)
+from transformer_lit.recipes.recipes import RECIPES, build_translator
 from transformer_lit.recipes.settings import change_settings
 from transformer_lit.recipes.training_sets import TRAINING_SETS
 from transformer_lit.recipes.warm_start import initialize_from, weights_hash
 from transformer_lit.runs import records
 from transformer_lit.runs.checkpoints import average_files, save_weights
-from transformer_lit.runs.run import keep_config, load_config, only_run
-from transformer_lit.runtime.devices import decoding_precision, default_device, resolve_precision
+from transformer_lit.runs.run import check_folder, only_run
+from transformer_lit.runtime.devices import (
+    decoding_precision,
+    default_device,
+    device_of,
+    resolve_precision,
+)
 from transformer_lit.runtime.distributed import init_process_group, process, run_on_main
 from transformer_lit.runtime.memory import matmul_flops, peak_memory_mb
 from transformer_lit.runtime.optimizers import MuonAndAdam
@@ -84,7 +85,7 @@ class EvaluationCallback:
         "Validation losses; BLEU of greedy search on some lines, its signature, a translation."
         translator, model = self.translator, self.translator.model
         sources, references = zip(*take_evenly(self.valid, self.experiment.lines))
-        precision = decoding_precision(next(model.parameters()).device)
+        precision = decoding_precision(device_of(model))
         outputs = translator.translate(sources, beam_size=1, precision=precision)
         bleu = evaluation.scores(outputs, [[reference] for reference in references])[0]
 
@@ -115,7 +116,7 @@ def load_averaged(translator: Translator, experiment: Experiment, folder: Path) 
             average_files(translator.model, [folder / f"step-{n}.safetensors" for n in steps])
         save_pretrained(translator, folder, "fp32")
     averaged = Translator.from_pretrained(folder)
-    averaged.model.to(next(translator.model.parameters()).device)
+    averaged.model.to(device_of(translator.model))
     return averaged
 
 
@@ -124,7 +125,7 @@ def translate_to_file(
 ) -> list[str] | None:
     """Beam 4, α = 0.6 (§6.1), a line each; None if the deadline (time.monotonic()) came first: the
     next call resumes."""
-    precision = decoding_precision(next(translator.model.parameters()).device)
+    precision = decoding_precision(device_of(translator.model))
     lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
     while len(lines) < len(sources):
         if time.monotonic() > deadline:
@@ -177,7 +178,7 @@ def conclude(
         scores = evaluate_test_sets(averaged, sets, folder, deadline)
     if scores is None:
         return None
-    device = next(trainer.model.parameters()).device
+    device = device_of(trainer.model)
     return records.write_record(
         folder,
         command,
@@ -215,21 +216,13 @@ def build_run(
         "tokenizer": store.manifest["tokenizer"],
         "ids": store.manifest["ids"],
     }
-
-    def may_begin() -> None:
-        if load_config(folder) is None:
-            nothing_there(folder, [path.name for path in folder.glob("hypotheses-*.txt")])
-        else:
-            keep_config(folder, kept)
-
-    run_on_main(may_begin)
+    outputs = [path.name for path in folder.glob("hypotheses-*.txt")]
+    run_on_main(lambda: check_folder(folder, kept, outputs))
     translator = build_translator(e, [], store.tokenizer().parent)
     translator.limits = 2 * (store.manifest["config"]["tokens"],)
     if getattr(e, "begin_with", ""):
         initialize_from(translator, e.begin_with)
-    model, optimizer, schedule = translator.model.to(device), None, None
-    if e.optimizer == "muon":
-        optimizer = MuonAndAdam(model)
+    model, schedule = translator.model.to(device), None
     if e.rate == "fall":
 
         def schedule(step: int) -> float:
@@ -240,7 +233,7 @@ def build_run(
     trainer = Trainer(
         model,
         e.training,
-        optimizer=optimizer,
+        optimizer=MuonAndAdam(model) if e.optimizer == "muon" else None,
         folder=folder,
         schedule=schedule,
         plan=kept,

@@ -10,12 +10,11 @@ from torch import nn
 from transformer_lit.data import grouped, load, shared_english
 from transformer_lit.runs import records
 from transformer_lit.runs.checkpoints import average_files, save_weights
-from transformer_lit.runs.run import CONFIG, keep_config, load_config, only_run, run_config
+from transformer_lit.runs.run import check_folder, keep_config, only_run, run_config
 from transformer_lit.runtime.devices import default_device
 from transformer_lit.corpora.files import sha256_file, shipped, write_text
 from transformer_lit.corpora.published import tatoeba_archive
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.evaluation import scores
 from transformer_lit.schedule import rise_and_fall
 from transformer_lit.tokens import Subwords
@@ -80,22 +79,15 @@ SHIPPED = dict(
     dropout=0.1,
 )
 LONGER = TrainingConfig(epochs=8, max_tokens=2048, precision="auto")
+TATOEBA = Recipe(model=SHIPPED, training=LONGER, peak=4e-3, optimizer="muon", gain=1.0)
+POCKET = dict(
+    corpus="pocket", tokens="words", at_least=1, model=SMALL | dict(d_model=128, norm="pre")
+)
 RECIPES = {
     "words": Recipe(pairs=50_000, words=15, tokens="words", model=SMALL, training=FIRST),
-    "tatoeba-fr": Recipe(model=SHIPPED, training=LONGER, peak=4e-3, optimizer="muon", gain=1.0),
-    "tatoeba-de": Recipe(
-        language="de", model=SHIPPED, training=LONGER, peak=4e-3, optimizer="muon", gain=1.0
-    ),
-    "pocket": Recipe(
-        corpus="pocket",
-        tokens="words",
-        at_least=1,
-        model=SMALL | dict(d_model=128, norm="pre"),
-        training=LONGER,
-        peak=4e-3,
-        optimizer="muon",
-        gain=1.0,
-    ),
+    "tatoeba-fr": TATOEBA,
+    "tatoeba-de": replace(TATOEBA, language="de"),
+    "pocket": replace(TATOEBA, **POCKET),
 }
 # Translated after each epoch: chosen before the first run, because a reader can judge them
 SAMPLES = [
@@ -144,54 +136,19 @@ def in_plan(recipe: Recipe) -> dict:
     return {name: value for name, value in kept.items() if name not in ("model", "training")}
 
 
-WRITTEN = (
-    "tokenizer.json",
-    "log.jsonl",
-    "run.json",
-    "hypotheses.txt",
-)  # beside what a translator is known by
-
-
-def may_train(folder: Path, recipe: Recipe, more: Sequence[str] = ()) -> None:
-    """Raises OSError or ValueError if `folder` was begun otherwise, or holds a file that would be
-    written over; more: names besides WRITTEN."""
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file: name a folder")
-    begun = load_config(folder)
-    if begun is None:
-        nothing_there(folder, more)
-    else:
-        keep_config(folder, begun | {"recipe": in_plan(recipe)})
-
-
-def nothing_there(folder: Path, more: Sequence[str] = ()) -> None:
-    """Raises FileExistsError if a training that begins in `folder` would write over something;
-    more: names besides WRITTEN."""
-    trained = "translator.json", "checkpoint.safetensors", "model.safetensors"
-    if held := [name for name in (*trained, *WRITTEN, *more) if (folder / name).exists()]:
-        raise FileExistsError(
-            f"{folder} holds {held[0]} and no {CONFIG} to compare with, and this training would"
-            " write over it: use another folder (--output-dir)"
-        )
-
-
 LONGEST = 128  # tokens of a side that is trained on
 
 
 def build_trainer(
-    translator: Translator,
-    pairs: Pairs,
-    recipe: Recipe,
-    folder: Path,
-    longest: int = LONGEST,
+    translator: Translator, pairs: Pairs, recipe: Recipe, folder: Path
 ) -> tuple[Trainer, PairBatches]:
-    """A trainer by `recipe`, and its batches; pairs over `longest` tokens are left out. ValueError
-    if none are left."""
+    """A trainer by `recipe`, and its batches; pairs over LONGEST tokens are left out. ValueError if
+    none are left."""
     config, model, own = recipe.training, translator.model, recipe.corpus == "own"
-    short = [pair for pair in translator.encode_pairs(pairs) if max(map(len, pair)) <= longest]
+    short = [pair for pair in translator.encode_pairs(pairs) if max(map(len, pair)) <= LONGEST]
     if pairs and not short:
         raise ValueError(
-            f"each of the {len(pairs):,} training pairs has over {longest} tokens on a side: put"
+            f"each of the {len(pairs):,} training pairs has over {LONGEST} tokens on a side: put"
             " one sentence on a line"
         )
     batches = PairBatches(short, config)
@@ -212,21 +169,9 @@ def build_trainer(
     return trainer, batches
 
 
-def for_device(recipe: Recipe, device: torch.device, folder: Path | None = None) -> Recipe:
-    """The recipe in the numbers that the device is good at.
-
-    In a folder that was begun before, perhaps on another machine, it goes on in that run's numbers:
-    other ones would be another run."""
-    precision = resolve_precision(recipe.training.precision, device)
-    begun = folder and load_config(folder)
-    if begun:
-        precision = begun.get("training", {}).get("precision", precision)
-    return replace(recipe, training=replace(recipe.training, precision=precision))
-
-
 def train_translator(
     folder: str | Path,
-    recipe: Recipe | None = None,
+    recipe: Recipe = RECIPES["words"],
     parts: dict[str, Pairs] | None = None,
     samples: Sequence[str] = SAMPLES,
     stop_at: int | None = None,
@@ -238,11 +183,12 @@ def train_translator(
     begin() once the folder is this run's; limits: the translator's, if not the usual ones.
 
     After each epoch the log gets the validation loss, in nats per token, and how `samples` are
-    translated. None is RECIPES["words"]. Raises ValueError if `folder` was begun otherwise; it
-    stays as it was."""
+    translated. In a folder that was begun before, perhaps on another machine, it goes on in that
+    run's numbers. OSError or ValueError if it was begun otherwise; it stays as it was."""
     folder, device = Path(folder), device or default_device()
-    recipe = for_device(recipe or RECIPES["words"], device, folder)
-    may_train(folder, recipe)
+    begun = check_folder(folder, {"recipe": in_plan(recipe)})
+    if precision := begun.get("training", {}).get("precision"):
+        recipe = replace(recipe, training=replace(recipe.training, precision=precision))
     parts = parts or load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator = build_translator(recipe, parts["train"], folder)
     translator.limits = limits or translator.limits
@@ -345,14 +291,11 @@ def evaluate_and_record(
     """Translate the test part, score it, and write run.json; returns the record.
 
     hypotheses.txt has one line per distinct English test sentence."""
-    folder, corpus = Path(folder), recipe.corpus
+    folder = Path(folder)
     end = [entry for entry in trainer.log if entry["kind"] == "epoch"][-1]
     _, references, said, held_out = tested(folder, recipe, translator, trainer, parts)
-    more: dict = {
-        "seen": {
-            english: shared_english(parts["train"], [(english, "")]) > 0
-            for english in end["samples"]
-        }
+    seen = {
+        english: shared_english(parts["train"], [(english, "")]) > 0 for english in end["samples"]
     }
     return records.write_record(
         folder,
@@ -361,6 +304,6 @@ def evaluate_and_record(
         replace(recipe, training=trainer.config),
         describe(parts, recipe),
         records.effort(translator.model, trainer),
-        [held_out] + scored(said, references, corpus + "-test"),
-        **more,
+        [held_out] + scored(said, references, recipe.corpus + "-test"),
+        seen=seen,
     )

@@ -232,11 +232,5 @@ def folder_set(folder: Path) -> TrainingSet:
 
 
 def find_training_set(corpus: str) -> TrainingSet:
-    "A named training set, or a folder of yours. ValueError for another name."
-    if corpus in TRAINING_SETS:
-        return TRAINING_SETS[corpus]
-    if Path(corpus).is_dir():
-        return folder_set(Path(corpus))
-    raise ValueError(
-        f"there is no training set {corpus}; there are {', '.join(TRAINING_SETS)}, or name a folder"
-    )
+    "A named training set, or a folder of yours. OSError if there is neither."
+    return TRAINING_SETS.get(corpus) or folder_set(Path(corpus))

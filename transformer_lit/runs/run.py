@@ -7,19 +7,23 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from transformer_lit.corpora.files import write_text
+from transformer_lit.corpora.files import read_json, write_text
 from transformer_lit.runs import checkpoints
 from transformer_lit.runtime import distributed
 
 CONFIG, LOG, LOCK = "config.json", "log.jsonl", ".training.lock"
 BEFORE = "plan.json"  # what the second edition called config.json
+WRITTEN = (  # by most trainings, beside the configuration
+    "translator.json", "tokenizer.json", checkpoints.NAME, "model.safetensors", LOG, "run.json",
+    "hypotheses.txt",
+)  # fmt: skip
 MAY_CHANGE = "epochs", "checkpoint_every"  # a finished run can be prolonged, and saved more often
 
 
@@ -53,12 +57,7 @@ def load_config(folder: Path) -> dict | None:
     "What the run in a folder was begun with; None if none was."
     for path in folder / CONFIG, folder / BEFORE:
         if path.exists():
-            try:
-                return dict(json.loads(path.read_text("utf-8")))
-            except (TypeError, ValueError) as error:
-                raise ValueError(
-                    f"{path} can't be read ({error}): use another folder (--output-dir)"
-                ) from None
+            return read_json(path)
     return None
 
 
@@ -89,6 +88,23 @@ def keep_config(folder: Path, config: dict) -> None:
             f"{folder} was begun with {changes(old, new)}, and this run has {changes(new, old)}:"
             " keep to it, or use another folder (--output-dir)"
         )
+
+
+def check_folder(folder: Path, config: dict, more: Sequence[str] = ()) -> dict:
+    """What the run in a folder was begun with; {} if none was. Nothing is written.
+
+    config: the part of the configuration that is known already; more: names of files besides
+    WRITTEN. OSError or ValueError if it was begun otherwise, or if a file would be written over."""
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file: name a folder")
+    if begun := load_config(folder):
+        keep_config(folder, begun | config)
+    elif held := [name for name in (*WRITTEN, *more) if (folder / name).exists()]:
+        raise FileExistsError(
+            f"{folder} holds {held[0]} and no {CONFIG} to compare with, and this training would"
+            " write over it: use another folder (--output-dir)"
+        )
+    return begun or {}
 
 
 @contextmanager

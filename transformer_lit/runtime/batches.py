@@ -32,15 +32,15 @@ class Batches(Protocol):
         "A hash of the data: a run must go on with the same."
 
 
-def prefetch(make: Callable[[Item], Made], items: Iterable[Item], depth: int = 2) -> Iterator[Made]:
-    """make(item) of each item, in order, up to `depth` made early.
+def prefetch(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
+    """make(item) of each item, in order, two made early.
 
     One thread makes them, one after the other; an error there comes out here, in its place."""
     with ThreadPoolExecutor(1) as worker:
         waiting: deque[Future] = deque()
         for item in items:
             waiting.append(worker.submit(make, item))
-            if len(waiting) > depth:
+            if len(waiting) > 2:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -15,7 +15,7 @@ from transformer_lit.runtime.devices import default_device
 Result = TypeVar("Result")
 
 
-def init_process_group(name: str = "auto") -> torch.device:
+def init_process_group(name: str) -> torch.device:
     "This process's device, as `default_device` finds it; under torchrun it also meets the others."
     device, number = default_device(name), int(os.environ.get("LOCAL_RANK", 0))
     options: dict = dict(backend="gloo")

@@ -5,9 +5,9 @@ import sys
 from tqdm import tqdm
 
 
-def tell(*lines: str, file=None) -> None:
-    "Lines on standard output, or on `file`, at once."
-    print(*lines, sep="\n", file=file, flush=True)
+def tell(*lines: str) -> None:
+    "Lines on standard output, at once."
+    print(*lines, sep="\n", flush=True)
 
 
 def bar(

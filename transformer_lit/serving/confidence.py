@@ -4,7 +4,6 @@ such translations had on other sentences."""
 # A translator's probability says how sure it is, in a unit of its own. On sentences whose
 # translation is known, outputs are put in order of it, and the mean chrF of outputs alike is what
 # an output of that probability may be expected to have.
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from transformer_lit.corpora.files import write_json
+from transformer_lit.corpora.files import read_json, write_json
 from transformer_lit.loss import shift_right
 from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.runs.limits import askable
@@ -44,7 +43,7 @@ def log_probabilities(
     """Of each (source ids, target ids without BOS and EOS) the sum over the target's tokens and its
     EOS."""
     model, sums = translator.model.eval(), [0.0] * len(pairs)
-    device = next(model.parameters()).device
+    device = device_of(model)
     order = sorted(range(len(pairs)), key=lambda i: sum(map(len, pairs[i])))
     with bar(len(order), "scoring", unit="pair", delay=2.0) as progress:
         for start in range(0, len(order), batch_size):
@@ -123,7 +122,7 @@ def isotonic(values: Sequence[float]) -> list[float]:
 
 
 def group_means(
-    log_probs: Sequence[float], chrf: Sequence[float], n_groups: int = N_GROUPS
+    log_probs: Sequence[float], chrf: Sequence[float], n_groups: int
 ) -> list[tuple[float, float, int]]:
     """Outputs in order of their probability, in groups of like size: mean log-probability, mean
     chrF, how many."""
@@ -132,12 +131,10 @@ def group_means(
     return [(float(x[group].mean()), float(y[group].mean()), len(group)) for group in groups]
 
 
-def fit_calibration(
-    log_probs: Sequence[float], chrf: Sequence[float], n_groups: int = N_GROUPS
-) -> Calibration:
+def fit_calibration(log_probs: Sequence[float], chrf: Sequence[float]) -> Calibration:
     """From outputs whose chrF is known, at least ten in a group. ValueError if there aren't two
     groups of so many."""
-    n_groups = min(n_groups, len(log_probs) // MIN_GROUP_SIZE)
+    n_groups = min(N_GROUPS, len(log_probs) // MIN_GROUP_SIZE)
     if n_groups < 2:
         raise ValueError(
             f"{len(log_probs)} translations are too few to say what a probability is worth: at"
@@ -174,11 +171,10 @@ def load_calibration(folder: str | Path) -> Calibration:
             " and translators of your own pair, once they are trained, if they had sentences enough"
         )
     try:
-        calibration = Calibration(**json.loads(path.read_text("utf-8")))
+        calibration = Calibration(**read_json(path))
         calibration(0.0)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{path} holds no calibration ({error}): python bench/confidence.py --folder {folder}"
-            " writes it anew"
+            f"{path} holds no calibration ({error}): put a whole one in its place"
         ) from None
     return calibration

@@ -136,8 +136,8 @@ def export(
     bfloat16 is for GPUs: a CPU computes with it in float32. `card` goes along as README.md. Raises
     FileExistsError if `folder` holds something, ValueError for another quantization or model."""
     folder = Path(folder)
-    if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder} is not empty: name a new folder")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} is there already: name a new folder")
     if quantization not in QUANTIZATIONS:
         raise ValueError(
             f"quantization {quantization!r}: choose one of " + ", ".join(QUANTIZATIONS)
