@@ -286,6 +286,8 @@ def test_exercises_have_solutions(path):
     assert len(solutions) == len(
         tasks
     ), f"{len(tasks)} exercises and {len(solutions)} cells tagged solution"
+    left = [c["id"] for c in cells(path) if "TODO" in c["source"]]
+    assert not left, f"{left} stand as `make exercise` wrote them: fill them in"
     for cell in solutions:
         assert (
             "hide-cell" in cell["tags"]

@@ -21,7 +21,8 @@ import pdf  # noqa: E402
 import still  # noqa: E402
 
 CHECKER = Path("/usr/share/java/epubcheck.jar")
-ABOUT = {"title": "A small book", "author": "Nobody & Co", "version": "1", "released": "2026-01-01"}
+ABOUT = {"title": "A small book", "author": "Nobody & Co", "version": "1"}
+ABOUT["date-released"] = "2026-01-01"
 MARK = '<defs><path id="m1" d="M0 0h4v4z"/></defs><use href="#m1"/>'
 CELL = (
     '<div class="cell"><div class="cell_input"><p class="tl-badge">exported to <a'

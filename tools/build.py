@@ -19,8 +19,7 @@ from pathlib import Path
 
 import engine_models
 import nbformat
-import yaml
-from address import home
+from chapters import ROOT, chapters
 
 from litbook import claims, figures
 from litbook.live import inside
@@ -29,7 +28,6 @@ from transformer_lit.corpora.files import shipped
 from transformer_lit.serving.files import APART, pack_translator
 from transformer_lit.translation import Translator
 
-ROOT = Path(__file__).resolve().parent.parent
 SITE, OUT, BUILT = ROOT / ".run" / "site", ROOT / ".run" / "out", ROOT / "_build"
 TEMPLATES = ROOT / "book" / "web" / "templates"
 STATIC = SITE / "book" / "web" / "static"
@@ -116,13 +114,12 @@ def minutes(path: Path) -> int:
     return round(words / 200 + lines / 20)
 
 
-def chapters(first: str, last: str) -> list[Path]:
-    paths = sorted((ROOT / "book").glob("[0-9]*.ipynb"))
-    return [path for path in paths if int(first) <= int(path.name[:2]) <= int(last)]
+def between(first: str, last: str) -> list[Path]:
+    return chapters(f"{n:02}" for n in range(int(first), int(last) + 1))
 
 
 def hours(first: str, last: str) -> str:
-    return f"about {round(sum(map(minutes, chapters(first, last))) / 60)} hours of reading"
+    return f"about {round(sum(map(minutes, between(first, last))) / 60)} hours of reading"
 
 
 def drawing_in(output) -> str:
@@ -157,40 +154,31 @@ def card(path: Path) -> str:
 
 def modules() -> dict[str, Path]:
     "name -> file, for every module of the package and of the kit of its pages; rooms last."
-    found = {}
-    for folder, base in (("transformer_lit", "transformer_lit"), ("book/litbook", "book")):
-        for path in (ROOT / folder).rglob("[a-z]*.py"):
-            found[path.relative_to(ROOT / base).with_suffix("").as_posix()] = path
-    return dict(sorted(found.items(), key=lambda item: ("/" in item[0], item[0])))
+    rooms = ("transformer_lit", "transformer_lit"), ("book/litbook", "book")
+    paths = {
+        path.relative_to(ROOT / base).with_suffix("").as_posix(): path
+        for folder, base in rooms
+        for path in (ROOT / folder).rglob("[a-z]*.py")
+    }
+    return dict(sorted(paths.items(), key=lambda item: ("/" in item[0], item[0])))
 
 
-def chapter_of(code: str) -> str | None:
-    "The notebook that a module is exported from."
-    origin = re.search(r"File to edit: \.\./book/([\w.]+\.ipynb)", code)
-    return origin and origin[1]
-
-
-def source_pages() -> None:
-    """One page per module, so that a badge leads to the exported file without leaving the book."""
-    for name, path in modules().items():
-        code = read(path)
-        origin = chapter_of(code)
-        exported = f"Exported from [this chapter](../{origin}).\n\n" if origin else ""
-        page = SITE / "book" / "source" / f"{name}.md"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(f"# `{name}.py`\n\n{exported}```python\n{code.rstrip()}\n```\n", "utf-8")
-
-
-def table_of_rooms() -> str:
-    """The rows of the API page for the modules that no chapter exports: each with the first line of
-    its docstring."""
+def source_pages() -> str:
+    """One page per module, so that a badge leads to the exported file without leaving the book.
+    Returns the rows of the API page for the modules that no chapter exports: each with the first
+    line of its docstring."""
     rows = []
     for name, path in modules().items():
-        code = read(path)
-        if not chapter_of(code):
-            words, _, _ = (ast.get_docstring(ast.parse(code)) or "").partition("\n\n")
+        code, above = read(path), ""
+        if origin := re.search(r"File to edit: \.\./book/([\w.]+\.ipynb)", code):
+            above = f"Exported from [this chapter](../{origin[1]}).\n\n"
+        else:
+            words = (ast.get_docstring(ast.parse(code)) or "").partition("\n\n")[0]
             words = " ".join(words.split()).replace("|", "\\|")
             rows.append(f"| [`{name}.py`](source/{name}.md) | {words} |")
+        page = SITE / "book" / "source" / f"{name}.md"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(f"# `{name}.py`\n\n{above}```python\n{code.rstrip()}\n```\n", "utf-8")
     return "\n".join(rows)
 
 
@@ -199,19 +187,19 @@ def table_of_rooms() -> str:
 
 def architecture(*lit: str) -> str:
     "The model with a part's chapters lit; with none, as the book's contents."
-    if not lit:
+    alt = "The Transformer, with what this part is about in color."
+    words = "What this part is about, lit."
+    if lit == ("all",):
+        words = "This part is about the whole model."
+    elif not lit:
         alt = """The whole Transformer: the encoder on the left reads, the decoder on the right \
 writes; each box leads to its chapter."""
         words = "The Transformer of 2017. Each box leads to the chapter that builds it."
-        return figures.architecture(alt=alt, caption=words).html
-    whole = lit == ("all",)
-    words = "This part is about the whole model." if whole else "What this part is about, lit."
-    alt = "The Transformer, with what this part is about in color."
-    return figures.architecture(lit, alt=alt, caption=words).html
+    return figures.architecture(lit or ("all",), alt=alt, caption=words).html
 
 
 def cards(first: str, last: str) -> str:
-    each = "".join(map(card, chapters(first, last)))
+    each = "".join(map(card, between(first, last)))
     return f'<div class="tl-cards tl-cards-wide">{each}</div>'
 
 
@@ -278,23 +266,16 @@ def assemble() -> None:
         "cards": cards,
         "hours": hours,
         "pads": lambda: str(inside.PADS),
-        "rooms": table_of_rooms,
+        "rooms": source_pages,
         "sentence": running,
         "size": megabytes,
         "wheel": lambda: f": {link_to(wheel, wheel.name)}",
     }
     for page in book.glob("*.md"):
         page.write_text(versioned(filled(read(page), makers)), encoding="utf-8")
-    source_pages()
     shutil.copy(ROOT / "CHANGELOG.md", book / "changelog.md")
-    toc, config = (yaml.safe_load(read(ROOT / name)) for name in ("_toc.yml", "_config.yml"))
-    for chapter in (chapter for part in toc["parts"] for chapter in part["chapters"]):
-        if chapter["file"] == "book/api":
-            chapter["sections"] = [{"file": f"book/source/{name}"} for name in modules()]
-    config["sphinx"]["config"] |= {"repository_address": home() or ""}
-    config["sphinx"]["config"] |= {"html_extra_path": ["beside"]}
-    for name, value in (("_toc.yml", toc), ("_config.yml", config)):
-        (SITE / name).write_text(yaml.safe_dump(value, sort_keys=False), encoding="utf-8")
+    for name in "_toc.yml", "_config.yml":
+        shutil.copy(ROOT / name, SITE)
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def chapters(numbers: Iterable[str]) -> list[Path]:
     "The chapters whose names begin with one of the numbers; all, when there are none."
-    paths = sorted((ROOT / "book").glob("[0-9]*.ipynb"))
-    return [path for path in paths if path.name.startswith(tuple(numbers) or "")]
+    paths, begins = sorted((ROOT / "book").glob("[0-9]*.ipynb")), tuple(numbers) or ""
+    return [path for path in paths if path.name.startswith(begins)]
 
 
 def run_each(paths: list[Path], work: Callable[[Path], tuple[str, str]], at_once: int) -> None:

@@ -7,10 +7,10 @@ colors, and there are no scripts. Hints and solutions are a page at the end."""
 
 import html
 import re
-import zipfile
 from itertools import groupby
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import chromium
 import pdf
@@ -29,7 +29,6 @@ KINDS = {
     ".woff2": "font/woff2",
     ".txt": "text/plain",
 }
-LONG_AGO = (2026, 1, 1, 0, 0, 0)  # the same book makes the same bytes
 CONTAINER = """<?xml version="1.0" encoding="utf-8"?>
 <container version="1.0" xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>
 <rootfile full-path="book/package.opf" media-type="application/oebps-package+xml"/>
@@ -49,20 +48,8 @@ def link(address: str, words: str) -> str:
     return f'<a href="{address}">{html.escape(words)}</a>'
 
 
-def answers(pages: list[still.Page]) -> str:
-    def head(page: still.Page, answer: dict) -> str:
-        return link(f"{page.key}.xhtml#{answer['of']}", answer["title"])
-
-    return f"<h1>Hints and solutions</h1>{still.answers(pages, head)}"
-
-
-def index(pages: list[still.Page]) -> str:
-    rows = [
-        f"<li><code>{link(f'{key}.xhtml#{place}', name)}</code> {html.escape(module)}</li>"
-        for name, module, key, place in still.names(pages)
-    ]
-    return f"""<h1>Exported names</h1><p>What the chapters export into the package
-<code>transformer_lit</code>, with the module.</p><ul class="tl-names">{"".join(rows)}</ul>"""
+NAMES = """<h1>Exported names</h1><p>What the chapters export into the package
+<code>transformer_lit</code>, with the module.</p><ul class="tl-names">"""
 
 
 def navigation(pages: list[still.Page]) -> str:
@@ -86,18 +73,6 @@ def navigation(pages: list[still.Page]) -> str:
             lines.append(entry(f"{first.key}.xhtml", part, [*map(chapter, within)]))
     lines += [entry(f"{name}.xhtml", title) for name, title in BACK.items()]
     return f'<nav epub:type="toc" id="toc"><h1>Contents</h1><ol>{"".join(lines)}</ol></nav>'
-
-
-def whole_links(files: dict[str, str]) -> dict[str, str]:
-    "A link to a place that isn't there leads to the page it would be on."
-    places = {name: still.ids_in(text) for name, text in files.items()}
-
-    def mended(found: re.Match) -> str:
-        name, place = found[1], html.unescape(found[2])
-        return f'href="{name}"' if name in places and place not in places[name] else found[0]
-
-    pattern = r'href="([\w.]+\.xhtml)#([^"]*)"'
-    return {name: re.sub(pattern, mended, text) for name, text in files.items()}
 
 
 def cover_picture(about: dict, pages: list[still.Page], site: Path, file: Path) -> bytes:
@@ -137,9 +112,9 @@ def package(about: dict, files: dict[str, bytes], spine: list[str]) -> str:
 <dc:identifier id="id">urn:uuid:{number}</dc:identifier>
 <dc:title>{html.escape(about["title"])}</dc:title>
 <dc:creator>{html.escape(about["author"])}</dc:creator>
-<dc:language>en</dc:language><dc:date>{about["released"]}</dc:date>
+<dc:language>en</dc:language><dc:date>{about["date-released"]}</dc:date>
 <dc:rights>Text and figures: CC BY 4.0. Code: MIT.</dc:rights>
-<meta property="dcterms:modified">{about["released"]}T00:00:00Z</meta>
+<meta property="dcterms:modified">{about["date-released"]}T00:00:00Z</meta>
 <meta property="schema:accessMode">textual</meta>
 <meta property="schema:accessMode">visual</meta>
 <meta property="schema:accessibilityFeature">MathML</meta>
@@ -150,15 +125,6 @@ def package(about: dict, files: dict[str, bytes], spine: list[str]) -> str:
 """
 
 
-def packed(target: Path, files: dict[str, str | bytes]) -> None:
-    "A zip whose first file says what it is, uncompressed."
-    with zipfile.ZipFile(target, "w") as book:
-        for name, content in files.items():
-            entry = zipfile.ZipInfo(name, LONG_AGO)
-            entry.compress_type = zipfile.ZIP_STORED if name == "mimetype" else zipfile.ZIP_DEFLATED
-            book.writestr(entry, content)
-
-
 def make(site: Path, toc: Path, folder: Path, about: dict) -> Path:
     pages = still.taken(site, toc, "reader", folder)
     title = about["title"]
@@ -166,9 +132,12 @@ def make(site: Path, toc: Path, folder: Path, about: dict) -> Path:
     texts = {"cover.xhtml": file_of(title, cover)}
     texts["nav.xhtml"] = file_of("Contents", navigation(pages))
     texts |= {f"{page.key}.xhtml": file_of(page.title, page.html) for page in pages}
-    texts["answers.xhtml"] = file_of(BACK["answers"], answers(pages))
-    texts["names.xhtml"] = file_of(BACK["names"], index(pages))
-    files = {name: text.encode() for name, text in whole_links(texts).items()}
+    answers = still.answers(pages, '<a href="{key}.xhtml#{of}">{title}</a>')
+    row = '<li><code><a href="{key}.xhtml#{id}">{name}</a></code> {module}</li>'
+    names = NAMES + still.names(pages, row) + "</ul>"
+    texts["answers.xhtml"] = file_of(BACK["answers"], f"<h1>{BACK['answers']}</h1>{answers}")
+    texts["names.xhtml"] = file_of(BACK["names"], names)
+    files = {name: text.encode() for name, text in still.whole_links(texts).items()}
     files["cover.jpg"] = cover_picture(about, pages, site, folder / "cover.html")
     files["book.css"] = style_sheet(site).encode()
     for name in sorted(set(re.findall(r'src="(pictures/[^"]+)"', "".join(texts.values())))):
@@ -178,7 +147,10 @@ def make(site: Path, toc: Path, folder: Path, about: dict) -> Path:
     start = {"mimetype": "application/epub+zip", "META-INF/container.xml": CONTAINER}
     start["book/package.opf"] = package(about, files, list(texts))
     target = folder / f"{pdf.NAME}.epub"
-    packed(target, start | {f"book/{name}": content for name, content in files.items()})
+    with ZipFile(target, "w", ZIP_DEFLATED) as book:
+        for name, content in (start | {f"book/{name}": files[name] for name in files}).items():
+            stored = name == "mimetype"  # the first file says what the zip is, uncompressed
+            book.writestr(ZipInfo(name), content, ZIP_STORED if stored else ZIP_DEFLATED)
     return target
 
 

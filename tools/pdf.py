@@ -24,14 +24,9 @@ BACK = {"answers": "Hints and solutions", "index-of-names": "Exported names"}
 
 
 def facts() -> dict:
-    "Title, authors, version, date of release."
+    "What CITATION.cff says of the book, with its authors in one line."
     cited = yaml.safe_load((still.ROOT / "CITATION.cff").read_text("utf-8"))
-    return {
-        "title": cited["title"],
-        "author": ", ".join(a["name"] for a in cited["authors"]),
-        "version": cited["version"],
-        "released": str(cited["date-released"]),
-    }
+    return cited | {"author": ", ".join(author["name"] for author in cited["authors"])}
 
 
 def cover(about: dict, pages: list[still.Page]) -> str:
@@ -45,7 +40,7 @@ attention to a translator that runs</p>
 
 def imprint(about: dict) -> str:
     return f"""<section class="tl-imprint">
-<p><b>{html.escape(about["title"])}</b>, version {about["version"]}, {about["released"]}.</p>
+<p><b>{html.escape(about["title"])}</b>, version {about["version"]}, {about["date-released"]}.</p>
 <p>Paper edition. Code that is folded in the web edition stands open here, in smaller type. Hints
 and solutions are at the end, each exercise says on which page. What moves in the web edition is a
 picture here, marked “Alive in the web edition”. Links work in this file, inside the book as
@@ -76,25 +71,21 @@ def contents(pages: list[still.Page]) -> str:
 
 
 def answers(pages: list[still.Page]) -> str:
-    def head(page: still.Page, answer: dict) -> str:
-        task = f'<a href="#{answer["of"]}">the task, page</a> {number_of(answer["of"])}'
-        return f"{html.escape(answer['title'])} <small>{task}</small>"
-
+    task = f'<a href="#{{of}}">the task, page</a> {number_of("{of}")}'
     return f"""<section class="tl-answers bd-article" id="answers">
-<h1 class="tl-h1">{BACK["answers"]}</h1>{still.answers(pages, head)}</section>"""
+<h1 class="tl-h1">{BACK["answers"]}</h1>{still.answers(pages, f"{{title}} <small>{task}</small>")}
+</section>"""
 
 
 def index(pages: list[still.Page]) -> str:
     "Every name that a chapter exports, with its module and its page."
-    rows = [
-        f"""<p><a href="#{place}"><code>{html.escape(name)}</code></a>
-<span>{html.escape(module)}</span>{number_of(place)}</p>"""
-        for name, module, _, place in still.names(pages)
-    ]
+    row = """<p><a href="#{id}"><code>{name}</code></a>
+<span>{module}</span>"""
+    rows = still.names(pages, f'{row}{number_of("{id}")}</p>')
     return f"""<section class="tl-index" id="index-of-names">
 <h1 class="tl-h1">{BACK["index-of-names"]}</h1>
 <p>What the chapters export into the package <code>transformer_lit</code>, with the module and the
-page where it is written.</p><div class="tl-names">{"".join(rows)}</div></section>"""
+page where it is written.</p><div class="tl-names">{rows}</div></section>"""
 
 
 def running_heads(pages: list[still.Page]) -> str:
@@ -122,13 +113,7 @@ def whole(site: Path, pages: list[still.Page], about: dict) -> str:
 {page.html}</article>""")
     pieces.append(f'<div style="page:s-answers">{answers(pages)}</div>')
     pieces.append(f'<div style="page:s-index-of-names">{index(pages)}</div>')
-    body = "".join(pieces)
-    places = still.ids_in(body)
-    body = re.sub(
-        r'href="#([^"]+)"',
-        lambda found: found[0] if found[1] in places else f'href="#{found[1].partition("--")[0]}"',
-        body,
-    )
+    body = still.whole_links({"": "".join(pieces)})[""]
     body = re.sub(
         r'<a class="tl-answer-link" href="#([^"]+)">[^<]*</a>',
         lambda found: f"{found[0]}: page {number_of(found[1])}",

@@ -6,7 +6,6 @@ well-formed XML. tools/pdf.py and tools/epub.py use it."""
 
 import html
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +23,7 @@ FINER = 2.5  # dots of a live view's picture for each pixel of the page
 class Page:
     "One page of the book. Every id in it begins with its key."
 
-    name: str  # as in the table of contents: "03_masks"
-    key: str  # "c03_masks"; may begin an id
+    key: str  # of 03_masks "c03_masks"; may begin an id
     part: str  # the part's caption, or nothing
     outer: bool  # stands beside the parts, or opens one
     title: str
@@ -93,29 +91,48 @@ def taken(site: Path, toc: Path, edition: str, folder: Path) -> list[Page]:
                 "pictures": pictures_of(tab, keys[name], folder / "pictures"),
                 "pages": {str(file): keys[name] for name, file in files.items()},
             }
-            found = tab.evaluate("still", wish)
-            pages.append(Page(Path(name).name, keys[name], part, outer, **found))
+            still = tab.evaluate("still", wish)
+            pages.append(Page(keys[name], part, outer, **still))
             tab.close()
     return pages
 
 
-def answers(pages: list[Page], head: Callable[[Page, dict], str]) -> str:
-    "Hints and solutions of all exercises, chapter by chapter, each under its `head`."
-    made = []
+def answers(pages: list[Page], head: str) -> str:
+    """Hints and solutions of all exercises, chapter by chapter, each under its `head`, where
+    {title}, {key} and {of} are filled in."""
+    parts = []
     for page in pages:
         if page.answers:
-            made.append(f'<h2 class="tl-h2">{html.escape(page.title)}</h2>')
+            parts.append(f'<h2 class="tl-h2">{html.escape(page.title)}</h2>')
         for answer in page.answers:
             section, _, inner = answer["html"].partition(">")
-            made.append(f'{section}><h3 class="tl-h3">{head(page, answer)}</h3>{inner}')
-    return "".join(made)
+            title = html.escape(answer["title"])
+            words = head.format(title=title, key=page.key, of=answer["of"])
+            parts.append(f'{section}><h3 class="tl-h3">{words}</h3>{inner}')
+    return "".join(parts)
 
 
-def names(pages: list[Page]) -> list[tuple[str, str, str, str]]:
-    "Every name that a chapter exports, its module, and the page and the place where it stands."
-    found = [(e["name"], Path(e["module"]).stem, p.key, e["id"]) for p in pages for e in p.exports]
-    return sorted(found, key=lambda name: (name[0].lower(), name))
+def names(pages: list[Page], row: str) -> str:
+    """A row for every name that a chapter exports, where {name}, {module}, {key} and {id} of its
+    place are filled in."""
+    exports = [{**e, "key": page.key} for page in pages for e in page.exports]
+    exports.sort(key=lambda e: (e["name"].lower(), e["name"], e["module"]))
+    return "".join(row.format(**e) for e in exports)
 
 
 def ids_in(text: str) -> set[str]:
     return set(re.findall(r'\sid="([^"]+)"', text))
+
+
+def whole_links(texts: dict[str, str]) -> dict[str, str]:
+    "Texts by file; a link to a place that isn't there leads to the page it would be on."
+    places = {name: ids_in(text) for name, text in texts.items()}
+
+    def mended(link: re.Match) -> str:
+        name, place = link[1], html.unescape(link[2])
+        if name not in places or place in places[name]:
+            return link[0]
+        return f'href="{name or "#" + place.partition("--")[0]}"'
+
+    pattern = r'href="([\w.]*)#([^"]*)"'
+    return {name: re.sub(pattern, mended, text) for name, text in texts.items()}

@@ -8,47 +8,13 @@ written into book/."""
 import os
 import re
 import sys
-from itertools import chain, count
 from pathlib import Path
 
 import jupytext
 import nbformat
 from chapters import ROOT, chapters
-from nbformat.v4 import new_code_cell, new_markdown_cell
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-HIDDEN = {"tags": ["remove-cell"]}
-FOLDED = {
-    "cellView": "form",
-    "mystnb": {"code_prompt_show": "Solution"},
-    "tags": ["solution", "hide-cell"],
-}
-TASK = """\
-### Exercise {n}.{k} · A title
-
-What to write, and what it returns.
-
-<details><summary>Hint</summary>
-
-One step, not the answer.
-
-</details>"""
-CHECK = '''\
-def check_{n}_{k}(answer):
-    assert answer(2) == 4, "the likely mistake, as a question"'''
-START = """\
-def exercise_{n}_{k}(x): ...
-
-attempt(check_{n}_{k}, exercise_{n}_{k})"""
-SOLUTION = """\
-def exercise_{n}_{k}_solution(x):
-    return 2 * x
-
-
-attempt(check_{n}_{k}, exercise_{n}_{k}_solution)"""
-PLANTED = """\
-planted(check_{n}_{k}, exercise_{n}_{k}_solution, {{
-    "the likely mistake": lambda x: x}})"""
 
 
 def name_for(cell) -> str:
@@ -63,9 +29,8 @@ def with_ids(notebook):
     taken: set[str] = set()
     for cell in notebook.cells:
         cell.metadata.pop("lines_to_next_cell", None)
-        wanted = cell.metadata.pop("id", "") or name_for(cell)
-        others = (f"{wanted}-{n}" for n in count(2))
-        cell["id"] = next(name for name in chain([wanted], others) if name not in taken)
+        name = cell.metadata.pop("id", "") or name_for(cell)
+        cell["id"] = f"{name}-{len(taken)}" if name in taken else name
         taken.add(cell.id)
     return notebook
 
@@ -96,21 +61,13 @@ def from_text(path: Path):
     return notebook
 
 
-def with_exercise(notebook, n: int):
-    "The notebook with one more exercise behind the others."
-    texts = [cell.source for cell in notebook.cells]
-    k = len(re.findall(rf"^### Exercise {n}\.", "\n".join(texts), re.M)) + 1
-    after = r"^## (Three questions|Further reading)"
-    place = next(i for i, text in enumerate(texts) if re.search(after, text, re.M))
-    cells = [new_markdown_cell(TASK, id=f"exercise-{n}-{k}")]
-    cells.append(new_code_cell(CHECK, id=f"check-{n}-{k}", metadata=HIDDEN))
-    cells.append(new_code_cell(START, id=f"exercise-{n}-{k}-start"))
-    cells.append(new_code_cell(SOLUTION, id=f"solution-{n}-{k}", metadata=FOLDED))
-    cells.append(new_code_cell(PLANTED, id=f"planted-{n}-{k}", metadata=HIDDEN))
-    for cell in cells:
-        cell.source = cell.source.format(n=n, k=k)
-    notebook.cells[place:place] = cells
-    return notebook
+def with_exercise(text: str, n: int) -> str:
+    "The text with one more exercise, a template to be filled in, behind the others."
+    k = len(re.findall(rf"^# ### Exercise {n}\.", text, re.M)) + 1
+    template = (Path(__file__).parent / "exercise.txt").read_text("utf-8")
+    cells = re.sub("N([._-])K", rf"{n}\g<1>{k}", template)
+    end = re.search(r"^# %% .*\n# ## (Three questions|Further reading)", text, re.M).start()
+    return text[:end] + cells + text[end:]
 
 
 def main() -> None:
@@ -119,15 +76,15 @@ def main() -> None:
         path = Path(what)
         text = nbformat.writes(from_text(path), indent=1) + "\n"
         return write(ROOT / "book" / f"{path.stem}.ipynb", text, path)
-    found = chapters([what])
-    if len(found) != 1:
-        sys.exit(f"{len(found)} chapters begin with {what!r}: name one")
-    text = ROOT / ".run" / "text" / f"{found[0].stem}.py"
-    notebook = nbformat.read(found[0], 4)
+    paths = chapters([what])
+    if len(paths) != 1:
+        sys.exit(f"{len(paths)} chapters begin with {what!r}: name one")
+    file = ROOT / ".run" / "text" / f"{paths[0].stem}.py"
+    text = as_text(nbformat.read(paths[0], 4))
     if way == "exercise":
-        notebook = with_exercise(from_text(text) if text.exists() else notebook, int(what))
-        text.unlink(missing_ok=True)
-    write(text, as_text(notebook), found[0])
+        text = with_exercise(file.read_text("utf-8") if file.exists() else text, int(what))
+        file.unlink(missing_ok=True)
+    write(file, text, paths[0])
 
 
 if __name__ == "__main__":

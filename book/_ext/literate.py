@@ -184,7 +184,7 @@ def dress_body(app, pagename: str, body: str) -> str:
 
 
 def colab_button(app, pagename, pathto) -> dict:
-    slug = "/".join(app.config.repository_address.split("/")[3:])
+    host, _, slug = app.config.repository_address.removeprefix("https://").partition("/")
     there = f"https://colab.research.google.com/github/{slug}/blob/main/{pagename}.ipynb"
     return {
         "type": "link",
@@ -192,7 +192,7 @@ def colab_button(app, pagename, pathto) -> dict:
         "tooltip": "Open this chapter in Colab",
         "icon": "fas fa-play",
         "label": "colab-button",
-        "url": there if slug else f"{pathto('book/preface')}#in-colab",
+        "url": f"{pathto('book/preface')}#in-colab" if host.endswith(".example") else there,
     }
 
 

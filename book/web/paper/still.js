@@ -180,7 +180,7 @@ function unfold(box) {
 function exported(article, key) {
   const found = [];
   article.querySelectorAll(".tl-badge").forEach(badge => {
-    const module = badge.textContent.replace("exported to", "").trim(), code = badge.parentElement.querySelector("pre");
+    const module = badge.textContent.trim().replace(/^.*\/|\.py$/g, ""), code = badge.parentElement.querySelector("pre");
     if (!code) return;
     let patched = "";
     code.textContent.split("\n").forEach(line => {
