@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from litbook import figures
 from litbook import prose
-from litbook.drawings import ch01, ch02, ch03, ch04, ch05, ch06, ch09, ch12, ch13, ch15
+from litbook.drawings import ch01, ch02, ch03, ch04, ch05, ch09, ch12, ch13, ch15
 from litbook.live import looks
 
 TREE = {
@@ -47,13 +46,6 @@ def test_the_longest_stays_on_top_and_what_is_saved_is_dashed():
     assert "two 5 steps, three 3 steps, one 2 steps" in repr(
         picture
     ) and picture.caption.startswith("Of 15 rows, 3 in each of 5 steps, 10 are computed")
-
-
-def test_the_chosen_row_is_filled():
-    picture = ch09.one_matrix(("a", "b", "c"), chosen=2, vocab=1_000_000, d_model=4)
-    html = picture._repr_html_()
-    assert html.count(f'fill="{figures.GREY}"') == 8 and html.count("<rect") == 3 + 3 * 8
-    assert "holds 4.0 million numbers here; untied it would hold 12.0" in picture.caption
 
 
 def test_areas_are_in_proportion():
@@ -202,15 +194,6 @@ def test_each_padded_batch_is_as_wide_as_its_longer_sentence():
     assert words(picture).count("2 · 2 = 4 places") == 1
 
 
-def test_a_killed_run_writes_its_last_lines_again():
-    picture = ch12.killed_and_resumed(killed=9, saved=(3, 6), end=12)
-    assert {"3", "6", "9", "12", "7 to 9: cut, then written again"} <= set(words(picture))
-    assert (
-        "killed. It resumes at 6" in repr(picture)
-        and picture._repr_html_().count("stroke-dasharray") == 1 + 3
-    )
-
-
 def test_over_clocks_draws_the_clocks_that_the_columns_are():
     angle = np.array([0.0, np.pi / 2])
     table = np.array([[0.0, 1.0, 1.0, 0.0]])
@@ -231,13 +214,6 @@ def test_over_clocks_draws_the_clocks_that_the_columns_are():
     assert (
         ">20<" in plain and ">+1<" in plain and ">0.00<" not in plain
     ), "every tenth line is numbered, and a scale stands beside it"
-
-
-def test_a_killed_run_tells_how_many_lines_are_written_twice():
-    assert (
-        "Killed at step 9, the run goes on from the checkpoint of step 6: 3 lines"
-        in ch12.killed_and_resumed(9, (3, 6), 12).caption
-    )
 
 
 BEAM = [
@@ -288,23 +264,6 @@ def test_a_tree_of_a_search_tells_the_winner_and_its_score():
 def test_a_tree_without_an_end_says_so():
     picture = ch13.beam_tree(BEAM[:2], 2)
     assert "none" in repr(picture) and picture.caption.startswith("0 of the beginnings finished")
-
-
-def test_a_mean_is_taken_over_a_row_or_a_column():
-    picture = ch06.norm_axes(["on", "the", "bank", "<pad>"], 3)
-    drawn = picture.html
-    assert (
-        drawn.count("<rect") == 2 * 4 * 4 and drawn.count(f'fill="{figures.TEAL}"') == 4 + 4
-    ), "one row of four features, one column of four words"
-    assert words(picture).count("bank") == 1 and "4 words by four features" in repr(picture)
-
-
-def test_pre_norm_leaves_the_thick_line_alone():
-    drawn = ch06.norm_orders().html
-    assert (
-        drawn.count('stroke-width="3.2"') == 3 + 2
-    ), "behind a post-norm the word's line goes on, a pre-norm stands beside it"
-    assert drawn.count(">norm</text>") == 2 and ">x + f(norm(x))</text>" in drawn
 
 
 # Chapters 15 to 18 --------------------------------------------------------------------------------

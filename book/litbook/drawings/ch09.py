@@ -1,42 +1,8 @@
-"""Chapter 9: one matrix in three places, and where a model's parameters stand."""
+"""Chapter 9: where a model's parameters stand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from litbook import figures
-
-
-def one_matrix(
-    words: Sequence[str] = ("the", "animal", "street", "l'", "rue"),
-    chosen: int = 1,
-    vocab: int = 37_000,
-    d_model: int = 512,
-) -> figures.Picture:
-    """Source, target and output over one matrix with a row for each word; vocab, d_model: the sizes
-    that the caption counts."""
-    left, cell, top, foot = 112, 15, 128 + 15 * chosen, 130 + 15 * len(words)
-    sheet = figures.Drawing(344, foot + 31)
-    for x, color, above, name in (
-        (57, figures.ENCODER, "source id", "source"),
-        (172, figures.DECODER, "target id", "target"),
-        (287, figures.DECODER, "D numbers", "output"),
-    ):
-        sheet.text(x, 12, above, 11).arrow(x, 22, x, 40)
-        sheet.box(x - 50, 42, 100, 28, name, color)
-    for i, word in enumerate(words):
-        fill, y = figures.GREY if i == chosen else "none", 130 + cell * i
-        sheet.row(left, y, [""] * 8, cell, cell, cell, fill=fill)
-        sheet.text(left - 8, y + cell / 2, word, 11, "end")
-    sheet.arrow(57, 70, left + cell, top).arrow(172, 70, 172, top)
-    sheet.arrow(287, 70, left + 8 * cell + 3, 128).text(287, 104, "every row", 11)
-    sheet.text(57, 104, "its row", 11).text(180, 96, "its row", 11, "start")
-    sheet.text(172, foot + 17, "one Parameter: V rows, D columns", 11)
-    millions = vocab * d_model / 1e6
-    return sheet.show(
-        "Three boxes, source, target and output, point to one matrix with a row for each word: the"
-        " two embeddings read out the row of an id, the output layer multiplies with every row.",
-        f"Tied, a model of {vocab:,} tokens and width {d_model} holds {millions:.1f} million"
-        f" numbers here; untied it would hold {3 * millions:.1f}.",
-    )
 
 
 TOWERS = (  # from below
