@@ -201,7 +201,7 @@ def second_part(design: str, ground: str, budget: int = FULL) -> pd.DataFrame:
 def choice(design: str, ground: str = "tatoeba") -> Setting:
     "What the search chose."
     peak = second_part(design, ground).set_index("peak").valid_loss.idxmin()
-    return peak, best_of(by_setting(searched(design, ground)))[1]
+    return float(peak), best_of(by_setting(searched(design, ground)))[1]
 
 
 def trials(design: str) -> dict[Setting, float]:

@@ -28,7 +28,7 @@ def product(x, matrix, word: str, name: str, color: str, note: str) -> figures.D
     return sheet.text(right + side / 2, middle + 24, note, 11)
 
 
-def query_key_value(word: str, x, matrices: Sequence, other: str, y) -> figures.Picture:
+def query_key_value(word: str, x, matrices: Sequence, neighbor: str, y) -> figures.Picture:
     """The vector of one word, (D,), times W_Q, W_K and W_V, (D, K) each: the rows that its ones
     pick out are shaded, and their sum is its query, its key or its value. At the end its query
     meets the key of another word, whose vector is `y`."""
@@ -38,7 +38,7 @@ def query_key_value(word: str, x, matrices: Sequence, other: str, y) -> figures.
     sheet = figures.Drawing(138 + 34 * size, 136)
     for top, name, vector, color in (
         (36, f"q of {word}", query, figures.QUERY),
-        (70, f"k of {other}", key, figures.KEY),
+        (70, f"k of {neighbor}", key, figures.KEY),
     ):
         sheet.text(88, top + 13, name, 12, "end", weight="bold")
         sheet.row(96, top, [f"{number:.0f}" for number in vector], 34, 26, color=color)
@@ -51,9 +51,9 @@ def query_key_value(word: str, x, matrices: Sequence, other: str, y) -> figures.
         [*(product(x, matrix, word, *part) for matrix, part in zip(matrices, PARTS)), sheet],
         f"The vector of {word} times three matrices. Its ones pick out rows {rows} of each, and the"
         " sum of these rows is its query, its key and its value. Its query times the key of"
-        f" {other}, number by number, adds up to {score}.",
-        f"Rows {rows} add up to the query of {word}. Its product with the key of {other} is a score"
-        f" of {score}.",
+        f" {neighbor}, number by number, adds up to {score}.",
+        f"Rows {rows} add up to the query of {word}. Its product with the key of {neighbor} is a"
+        f" score of {score}.",
     )
 
 

@@ -20,10 +20,10 @@ def parameter_areas(parts: Mapping[str, float], layers: int = 6) -> figures.Pict
     parts: "embedding", "encoder attention", "decoder attention", "cross-attention" and
     "feed-forward", of which each side has half, each of them in so many layers; what else there is
     stands in the last line."""
-    whole, both = sum(parts.values()), parts["feed-forward"]
+    total, both = sum(parts.values()), parts["feed-forward"]
     parts = {name: n for name, n in parts.items() if name != "feed-forward"}
     parts |= {"encoder feed-forward": both / 2, "decoder feed-forward": both / 2}
-    rest = ", ".join(f"{name} {n / 1e6:.2f} M" for name, n in parts.items() if name not in BOXES)
+    thin = ", ".join(f"{name} {n / 1e6:.2f} M" for name, n in parts.items() if name not in BOXES)
     # pixels of height for a parameter, in a tower
     per = 300 / max(sum(parts[name] for name in names) for _, names in TOWERS)
     base = RIGHT + TOWER - LEFT
@@ -52,15 +52,15 @@ def parameter_areas(parts: Mapping[str, float], layers: int = 6) -> figures.Pict
     for wire in ((edge, middle, tie, middle), (tie, middle, tie, 12), (tie, 12, out + 60, 12)):
         sheet.line(*wire, grey, dash=True)
     sheet.text(over, low + 16, "source words").text(out, low + 16, "target, shifted right")
-    sheet.text(172, low + 42, f"too thin to draw: {rest}", 11.5)
-    most = max(BOXES, key=parts.__getitem__)
+    sheet.text(172, low + 42, f"too thin to draw: {thin}", 11.5)
+    largest = max(BOXES, key=parts.__getitem__)
     attention = sum(parts[name] for name in BOXES if "attention" in name)
     return sheet.show(
         "Boxes with areas in proportion to parameters, in millions: "
         + ", ".join(f"{name} {parts[name] / 1e6:.1f}" for name in BOXES)
-        + f". The largest single box is the {most}; the two feed-forward boxes together hold"
+        + f". The largest single box is the {largest}; the two feed-forward boxes together hold"
         f" {both / 1e6:.1f}.",
-        f"Of {whole / 1e6:.0f} million parameters the feed-forward boxes hold {both / whole:.0%},"
-        f" the embedding {parts['embedding'] / whole:.0%} and the attentions"
-        f" {attention / whole:.0%}.",
+        f"Of {total / 1e6:.0f} million parameters the feed-forward boxes hold {both / total:.0%},"
+        f" the embedding {parts['embedding'] / total:.0%} and the attentions"
+        f" {attention / total:.0%}.",
     )

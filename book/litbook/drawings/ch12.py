@@ -29,10 +29,10 @@ def padded(sentences: Sequence[str], orders: Mapping[str, Sequence[int]]) -> fig
         padding = places - sum(lengths)
         verb = "is" if padding == 1 else "are"
         counts.append(f"{name.lower()}, {padding} of {places} places {verb} padding")
-    told = "; ".join(counts)
+    counted = "; ".join(counts)
     return figures.side_by_side(
         sheets,
         f"{len(sentences)} sentences as rows, words light, padding dark, two rows to a batch, each"
-        f" batch as wide as its longer row: {told}.",
-        f"{told[0].upper()}{told[1:]}.",
+        f" batch as wide as its longer row: {counted}.",
+        f"{counted[0].upper()}{counted[1:]}.",
     )

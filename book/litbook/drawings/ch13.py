@@ -8,14 +8,14 @@ from litbook.live.looks import followed
 ALPHA = 0.6  # of the length penalty
 
 
-def word_tree(tree: Mapping[str, Mapping[str, float]], said: str) -> figures.Picture:
+def word_tree(tree: Mapping[str, Mapping[str, float]], before: str) -> figures.Picture:
     """Two words after `said`, with their probabilities.
 
     `tree[""]` holds the first words, `tree[word]` what may follow each. The likeliest pair is drawn
     strongly, and the product of both probabilities stands at its end."""
-    whole = {(word, end): p * q for word, p in tree[""].items() for end, q in tree[word].items()}
-    best = max(whole, key=whole.get)
-    sheet, top = figures.Drawing(344, 40 + 42 * len(whole)), 39.0
+    products = {(word, end): p * q for word, p in tree[""].items() for end, q in tree[word].items()}
+    best = max(products, key=products.get)
+    sheet, top = figures.Drawing(344, 40 + 42 * len(products)), 39.0
     start = sheet.height / 2 + 8
 
     def branch(x, y, left, to, w, word, strong) -> None:
@@ -24,7 +24,7 @@ def word_tree(tree: Mapping[str, Mapping[str, float]], said: str) -> figures.Pic
         sheet.box(left, to - 15, w, 30, word, color=ink, size=11)
 
     sheet.text(261, 10, "probability", 11).text(318, 10, "product", 11)
-    sheet.box(2, start - 15, 62, 30, said, size=11)
+    sheet.box(2, start - 15, 62, 30, before, size=11)
     for word, p in tree[""].items():
         middle = top + 21 * (len(tree[word]) - 1)
         branch(66, start, 106, middle, 34, word, word == best[0])
@@ -34,39 +34,39 @@ def word_tree(tree: Mapping[str, Mapping[str, float]], said: str) -> figures.Pic
             branch(140, middle, 164, top, 66, end, strong)
             sheet.text(261, top, f"{q:.2f}", 11)
             weight = "bold" if strong else "normal"
-            sheet.text(318, top, f"{whole[word, end]:.4f}", 11, weight=weight)
+            sheet.text(318, top, f"{products[word, end]:.4f}", 11, weight=weight)
             top += 42
         top += 8
     first = max(tree[""], key=tree[""].get)
-    below = max(p for (word, _), p in whole.items() if word == first)
+    below = max(p for (word, _), p in products.items() if word == first)
     return sheet.show(
         f"A tree of two words. '{first}' begins with {tree[''][first]:.2f}, and with no second word"
         f" is the product above {below:.4f}; '{best[0]}' with {tree[''][best[0]]:.2f} and then"
-        f" '{best[1]}' make {whole[best]:.4f}, the strong line.",
+        f" '{best[1]}' make {products[best]:.4f}, the strong line.",
         f"The likelier first word is '{first}', with {tree[''][first]:.2f}; the likeliest sentence"
-        f" is '{' '.join(best)}', {whole[best]:.3f} against {below:.3f}.",
+        f" is '{' '.join(best)}', {products[best]:.3f} against {below:.3f}.",
     )
 
 
 def staying(lengths: Mapping[str, int]) -> figures.Picture:
     """How many steps each sentence stays in a batch: a bar from the first step to its last, the
     longest on top."""
-    order, most = sorted(lengths, key=lambda name: -lengths[name]), max(lengths.values())
-    sheet, unit, foot = figures.Drawing(344, 46 + 22 * len(order)), 254 / most, 22 * len(order)
+    order, longest = sorted(lengths, key=lambda name: -lengths[name]), max(lengths.values())
+    sheet, unit, foot = figures.Drawing(344, 46 + 22 * len(order)), 254 / longest, 22 * len(order)
     for i, name in enumerate(order):
         stay, y = unit * lengths[name], 4 + 22 * i
         sheet.text(76, y + 9, name, 12, "end")
         sheet.box(82, y, stay, 18, fill=figures.SLATE, color=figures.SLATE)
-        if lengths[name] < most:
+        if lengths[name] < longest:
             sheet.box(82 + stay, y, 254 - stay, 18, color=figures.GREY, dash=True)
-    for step in range(most):
+    for step in range(longest):
         sheet.text(82 + unit * (step + 0.5), 14 + foot, step + 1, 11)
     sheet.text(209, 34 + foot, "step")
-    told = ", ".join(f"{name} {lengths[name]} steps" for name in order)
+    listed = ", ".join(f"{name} {lengths[name]} steps" for name in order)
     return sheet.show(
-        f"Bars for the steps that each sentence stays in the batch: {told}. Dashed: work that is"
+        f"Bars for the steps that each sentence stays in the batch: {listed}. Dashed: work that is"
         " saved.",
-        f"Of {most * len(order)} rows, {len(order)} in each of {most} steps,"
+        f"Of {longest * len(order)} rows, {len(order)} in each of {longest} steps,"
         f" {sum(lengths.values())} are computed; the dashed ones are saved.",
     )
 
@@ -82,10 +82,10 @@ def cached_rows(steps: int = 4) -> figures.Picture:
         x = middle - side / 2
         sheet.text(middle, 16, f"{title}, step {steps}").text(middle, 68 + side, note, 11)
         for row in range(steps):
-            last, at = row == steps - 1, 28 * row + 14
+            at_end, at = row == steps - 1, 28 * row + 14
             for col in range(steps):
-                empty = col > row or (title == "with a cache" and not last)
-                fill = "none" if empty else figures.DECODER if last else figures.GREY
+                empty = col > row or (title == "with a cache" and not at_end)
+                fill = "none" if empty else figures.DECODER if at_end else figures.GREY
                 corner, color = (x + 28 * col, 36 + 28 * row), figures.GREY if empty else None
                 sheet.box(*corner, 26, 26, "", fill, color, dash=empty)
             sheet.text(x - 16, 35 + at, f"q{row + 1}").text(x + at - 1, 46 + side, f"k{row + 1}")
@@ -111,8 +111,8 @@ def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int)
         ),
         reverse=True,
     )
-    best, most = done[0][1] if done else [None], max(map(len, rows))
-    pitch, caption, going = 298 / most, "", []
+    best, widest = done[0][1] if done else [None], max(map(len, rows))
+    pitch, caption, going = 298 / widest, "", []
     sheet, w = figures.Drawing(344, 60 * len(rows)), pitch - 8
     for t, row in enumerate(rows):
         y, parents, going = 6 + 60 * t, going, []
@@ -140,10 +140,10 @@ def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int)
                     f"At step {t + 1} '{word}' is behind '{row[0][1]}'. The beam keeps both, and"
                     f" '{ending(best)}' wins with {done[0][0]:.2f}."
                 )
-    told = "; ".join(f"'{ending(words)}' with {score:.2f}" for score, words in done)
+    listed = "; ".join(f"'{ending(words)}' with {score:.2f}" for score, words in done)
     return sheet.show(
-        f"A tree of {len(rows)} steps with up to {most} candidates each, {beam_size} of which go"
-        f" on. Finished, with their penalised scores: {told or 'none'}.",
+        f"A tree of {len(rows)} steps with up to {widest} candidates each, {beam_size} of which go"
+        f" on. Finished, with their penalised scores: {listed or 'none'}.",
         caption
         or f"{len(done)} of the beginnings finished; the best of them was ahead at every step.",
     )

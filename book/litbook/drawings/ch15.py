@@ -53,11 +53,11 @@ def growing_word(grown: Mapping[Sequence[str], int]) -> figures.Picture:
                     x + width - 15, y - 18, x + width / 2, y
                 )
             x += 36 * len(token)
-    last, n = cuts[-1], list(grown.values())[-1]
+    final, n = cuts[-1], list(grown.values())[-1]
     return sheet.show(
         alt=(
-            f"“{''.join(last).strip()}” grows from {len(cuts[0])} bytes to {len(last)}"
-            f" token{'s' * (len(last) > 1)}: in each row two neighbours, joined by lines, become"
+            f"“{''.join(final).strip()}” grows from {len(cuts[0])} bytes to {len(final)}"
+            f" token{'s' * (len(final) > 1)}: in each row two neighbours, joined by lines, become"
             " one box. "
         )
         + "; ".join(
@@ -66,7 +66,7 @@ def growing_word(grown: Mapping[Sequence[str], int]) -> figures.Picture:
         )
         + ".",
         caption=(
-            f"“{''.join(last).strip()}” and its space are {len(cuts[0])} bytes at first, and one"
+            f"“{''.join(final).strip()}” and its space are {len(cuts[0])} bytes at first, and one"
             f" token after {n} merges of the whole text."
         ),
     )

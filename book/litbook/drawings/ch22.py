@@ -89,7 +89,7 @@ def standing(
     that can't be told apart may share one. against: whose loss the differences count from."""
     runs = {name: recorded.results(name, ground) for name in names}
     order = sorted(names, key=lambda name: runs[name].test_loss.mean())
-    rows, more = [], []
+    rows, details = [], []
     for place, name in enumerate(order):
         ours, first = runs[name], runs[name].iloc[0]
         loss, bleu = ("", "") if name == against else gap_texts(ours, runs[against])
@@ -100,7 +100,7 @@ def standing(
             | {"loss": f"{ours.test_loss.mean():.3f}", f"more than {against}": loss}
             | {"BLEU": f"{ours.bleu.mean():.1f}", f"BLEU, more than {against}": bleu}
         )
-        more.append(
+        details.append(
             {
                 "": name,
                 "loss": over_seeds(ours.test_loss, 3),
@@ -123,11 +123,11 @@ def standing(
         f" {first.signature.replace('|', ' ')}"
     )
     note = f"chrF with {first.chrf['signature'].replace('|', ' ')}. " + MACHINES * any(
-        "¹" in row["cpu s"] for row in more
+        "¹" in row["cpu s"] for row in details
     )
     shown = figures.table(rows, caption=caption, wide=True)
     return with_commands(
-        figures.folded(shown, figures.table(more, caption=note, wide=True), "the other columns")
+        figures.folded(shown, figures.table(details, caption=note, wide=True), "the other columns")
     )
 
 
@@ -143,8 +143,8 @@ def points(name: str) -> dict[int, float]:
     runs = recorded.by_budget(name)
     full = runs[FULL].set_index("seed").test_loss
     return {
-        budget: full.mean() + (some.set_index("seed").test_loss - full).mean()
-        for budget, some in runs.items()
+        budget: full.mean() + (group.set_index("seed").test_loss - full).mean()
+        for budget, group in runs.items()
     }
 
 
@@ -173,23 +173,23 @@ def measured_rows(
 
     By the runs' clocks: what the runs themselves took, all of Muon's and AdamW's on one machine,
     which isn't that of the seconds."""
-    other = AGAINST.get(name, REFERENCE)
-    theirs, seconds, found = recorded.results(other), recorded.clock(), []
+    base = AGAINST.get(name, REFERENCE)
+    theirs, seconds, tried = recorded.results(base), recorded.clock(), []
     for budget, ours in recorded.by_budget(name).items():
         if len(ours) == len(theirs):
-            found.append(
+            tried.append(
                 {
                     "runs": ours,
                     "budget": budget,
                     "tokens": budget / FULL,
                     "operations": ours.flops.mean() / theirs.flops.mean(),
-                    "seconds": budget * seconds[name] / (FULL * seconds[other]),
+                    "seconds": budget * seconds[name] / (FULL * seconds[base]),
                     "cpu": ours.cpu_seconds.mean() / theirs.cpu_seconds.mean(),
                 }
             )
     rows = []
     for kind in kinds:
-        row = min(found, key=lambda row: abs(row[kind] - 1))
+        row = min(tried, key=lambda row: abs(row[kind] - 1))
         loss, bleu = gap_texts(row["runs"], theirs)
         budget = f"{row['budget'] / 1e6:.2f}M{' tokens' * (kind != 'tokens')}"
         rows.append({"as many": f"{kind} ({budget})"})
@@ -202,10 +202,10 @@ def measured_rows(
 
 def crossing_table() -> figures.Picture:
     "RNN with attention and Transformer at each budget that both ran with all seeds."
-    rnn, whole = map(recorded.by_budget, ("rnn-attention", "transformer"))
+    rnn, transformer = map(recorded.by_budget, ("rnn-attention", "transformer"))
     rows = []
-    for budget in sorted(rnn.keys() & whole.keys()):
-        ours, theirs = rnn[budget], whole[budget]
+    for budget in sorted(rnn.keys() & transformer.keys()):
+        ours, theirs = rnn[budget], transformer[budget]
         loss, bleu = gap_texts(ours, theirs)
         rows.append(
             {
@@ -236,9 +236,9 @@ TITLES = {
 }
 
 
-def titled(found: Mapping) -> dict:
-    "What was found of each competitor, under the names that figures have for them."
-    return {TITLES.get(name, name): one for name, one in found.items()}
+def titled(values: Mapping) -> dict:
+    "What belongs to each competitor, under the names that figures have for them."
+    return {TITLES.get(name, name): value for name, value in values.items()}
 
 
 def lines_along(
@@ -320,18 +320,15 @@ def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
             [group["group"] for group in seeds[0]],
         )
     lines = titled(lines)
-    *others, last = lines
-    most = lines[last][1]
-    shares = ", ".join(
-        f"{name} from {lines[name][1][0] / most[0]:.0%} to {lines[name][1][-1] / most[-1]:.0%}"
-        for name in others
-    )
+    *others, final = lines
+    bleus = {name: lines[name][1] / lines[final][1] for name in others}
+    shares = ", ".join(f"{name} from {b[0]:.0%} to {b[-1]:.0%}" for name, b in bleus.items())
     return with_commands(
         figures.curves(
             lines,
             xlabel="English words, from",
             ylabel="BLEU",
-            caption=f"BLEU as a share of that of {last}, from the shortest sentences to the"
+            caption=f"BLEU as a share of that of {final}, from the shortest sentences to the"
             f" longest: {shares}.",
         )
     )

@@ -68,10 +68,10 @@ class Sheet(Drawing):
     def opacity(self, name: str) -> float:
         return 1 if name in self.lit else FADED
 
-    def curve(self, d: str, color="currentColor", width=1.4, more="") -> None:
+    def curve(self, d: str, color="currentColor", width=1.4, dashes="") -> None:
         "A path in SVG's own letters."
         self.parts.append(
-            f'<path d="{d}" fill="none" stroke="{color}" stroke-width="{width:g}"{more}/>'
+            f'<path d="{d}" fill="none" stroke="{color}" stroke-width="{width:g}"{dashes}/>'
         )
 
     def part(self, name: str, side: str, top: float, height: float = BOX) -> None:
@@ -207,7 +207,7 @@ def draw(width: int, lit: Iterable[str]) -> str:
     sheet.curve(
         f"M{edge:g} {EMBEDDING + 12:g}H{tie - 8:g}q8 0 8 -8V{linear + 20:g}q0 -8 -8 -8H{edge:g}",
         GREY,
-        more=DASHES,
+        dashes=DASHES,
     )
     if wide:
         sheet.text(right - 10, tops["decoder"] - 17, "(B, T, D)", 11, "end")

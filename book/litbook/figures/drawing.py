@@ -119,21 +119,21 @@ class Drawing:
             self.text(middle, y - (24 if cols else 11), title, 12, weight="bold")
         return self
 
-    def image(self, least: int, most: int) -> str:
+    def image(self, least: int, widest: int) -> str:
         "The SVG, from so many to so many pixels wide on its page."
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}"'
             f' aria-hidden="true" style="display:block;width:100%;min-width:{least}px;'
-            f'max-width:{most}px;height:auto">{"".join(self.parts)}</svg>'
+            f'max-width:{widest}px;height:auto">{"".join(self.parts)}</svg>'
         )
 
     def svg(self) -> str:
         """The sheet alone. It fills the column as far as its letters stay letters: a sheet made for
         a phone grows by a quarter."""
-        most = min(COLUMN, max(round(1.25 * self.width), 440))
+        widest = min(COLUMN, max(round(1.25 * self.width), 440))
         least = 0 if self.width <= PHONE + 30 else round(0.85 * self.width)
         stop = ' tabindex="0"' if least else ""  # what can't scroll needn't be reached
-        image = self.image(least, max(most, self.width))
+        image = self.image(least, max(widest, self.width))
         return f'<div style="overflow-x:auto"{stop}>{image}</div>'
 
     def show(self, alt: str, caption: str | None = None) -> Picture:

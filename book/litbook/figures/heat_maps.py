@@ -105,8 +105,8 @@ def heat_panel(
     if cmap == "mask":
         cmap, vmin, vmax, bar = MASK, 0, 1, False
     if cmap == "signed":
-        most = np.abs(array).max() or 1.0
-        cmap, vmin, vmax = SIGNED, -most if vmin is None else vmin, most if vmax is None else vmax
+        limit = np.abs(array).max() or 1.0
+        cmap, vmin, vmax = SIGNED, -limit if vmin is None else vmin, limit if vmax is None else vmax
     desk = width
 
     def draw(width: int) -> str:

@@ -87,8 +87,8 @@ def points(entry: Any) -> list[np.ndarray]:
 def fit_beside(ends: Sequence[End], width: int = 330) -> bool:
     "Is there room in `width` pixels for the names at the ends of the lines?"
     # a panel of three columns has no width to spare beside its curves
-    most, long = (12, 30) if width > 500 else (5, 14) if width > 250 else (5, 7)
-    return len(ends) <= most and max(len(end.label) for end in ends) <= long
+    count, long = (12, 30) if width > 500 else (5, 14) if width > 250 else (5, 7)
+    return len(ends) <= count and max(len(end.label) for end in ends) <= long
 
 
 def free_at_first(axes: Axes, entries: Iterable[Any], level: float) -> bool:
@@ -255,8 +255,8 @@ def heights(series: Mapping[str, Any], *places: float, fmt: str = "{:.2f}") -> s
     lines = []
     for label, entry in series.items():
         xs, ys, *_ = points(entry)
-        *first, last = [minus(fmt.format(ys[np.abs(xs - place).argmin()])) for place in places]
-        lines.append(f"{label} {', '.join(first)}{' and ' * bool(first)}{last}")
+        *first, final = [minus(fmt.format(ys[np.abs(xs - place).argmin()])) for place in places]
+        lines.append(f"{label} {', '.join(first)}{' and ' * bool(first)}{final}")
     return "; ".join(lines)
 
 

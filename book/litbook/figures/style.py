@@ -185,9 +185,9 @@ IDS = re.compile(
 def raised(power: re.Match[str]) -> str:
     """10¹² with an exponent that is raised by the drawing, since raised letters are too small to
     read; what follows stands on the line again."""
-    exponent, rest = power[1].translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "−0123456789")), power[2]
+    exponent, after = power[1].translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "−0123456789")), power[2]
     return f'10<tspan dy="-4" style="font-size: 8.5px">{exponent}</tspan>' + (
-        f'<tspan dy="4">{rest}</tspan>' if rest else ""
+        f'<tspan dy="4">{after}</tspan>' if after else ""
     )
 
 
@@ -246,11 +246,11 @@ def sketch(
 # Letters on a coloured ground ---------------------------------------------------------------------
 
 
-def contrast(one: Any, other: Any) -> float:
+def contrast(ink: Any, ground: Any) -> float:
     "WCAG's contrast of two colours, from 1 to 21; text needs 4.5."
     from seaborn.utils import relative_luminance
 
-    low, high = sorted(relative_luminance(paint) + 0.05 for paint in (one, other))
+    low, high = sorted(relative_luminance(paint) + 0.05 for paint in (ink, ground))
     return high / low
 
 

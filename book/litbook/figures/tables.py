@@ -39,13 +39,13 @@ def table_cell(value: object, fmt: str, head: bool = False) -> str:
     )
     side = "right" if is_number(value) else "left"
     words = re.search("[a-z]", text.replace("nan", ""), re.I)
-    whole = (
+    nowrap = (
         "" if words or len(text) > 24 else ";white-space:nowrap"
     )  # a row of ids is longer than a phone is wide
-    tag, more = ('th scope="row"', ";font-weight:inherit") if head else ("td", "")
+    tag, details = ('th scope="row"', ";font-weight:inherit") if head else ("td", "")
     return (
         f'<{tag} style="text-align:{side};padding:2px'
-        f' 10px{whole}{more}">{breakable(powers(html.escape(text)))}</{tag[:2]}>'
+        f' 10px{nowrap}{details}">{breakable(powers(html.escape(text)))}</{tag[:2]}>'
     )
 
 
@@ -59,17 +59,17 @@ def table_caption(caption: str, wide: bool) -> str:
             '<span style="display:inline-block;position:sticky;left:0;'
             f'max-width:min(38rem,76vw);overflow-wrap:anywhere">{words}</span></caption>'
         )
-    whole = ' style="white-space:nowrap"' if len(caption) <= 44 else ""
-    return f"<caption{whole}>{words}</caption>"
+    nowrap = ' style="white-space:nowrap"' if len(caption) <= 44 else ""
+    return f"<caption{nowrap}>{words}</caption>"
 
 
-def folded(first: Picture, more: Picture, summary: str) -> Picture:
+def folded(first: Picture, details: Picture, summary: str) -> Picture:
     "A table or a figure, and a table that waits in a fold below it."
     both = copy(first)
     both.html += (
         '<details class="tl-more" style="margin:.2em 0 1em"><summary'
         ' style="cursor:pointer;font-size:.85em">'
-        f"{html.escape(summary)}</summary>{more.html}</details>"
+        f"{html.escape(summary)}</summary>{details.html}</details>"
     )
     return both
 
