@@ -15,7 +15,7 @@ import torch
 from common import ROOT, options
 from records import measure
 
-from transformer_lit.data import load
+from transformer_lit.data import load_corpus
 from transformer_lit.recipes.recipes import RECIPES
 from transformer_lit.runs.checkpoints import load_weights, read_file
 from transformer_lit.training import validation_loss
@@ -26,7 +26,7 @@ def main():
     o = options(__doc__, {"ends": dict(type=Path), "name": dict(choices=RECIPES)})
     torch.set_num_threads(1)
     recipe = RECIPES[o.name]
-    parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
+    parts = load_corpus(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator = from_pretrained(ROOT / "data/checkpoints" / o.name)
     valid = translator.encode_pairs(parts["valid"])
     files = {int(f.stem.split("-")[1]): f for f in o.ends.glob("epoch-*.safetensors")}

@@ -28,30 +28,30 @@ from random import Random
 import torch
 from common import BENCH, ROOT, Record, options
 
-from transformer_lit.attention_maps import attention_modules, without_heads
-from transformer_lit.pocket import (
-    CELLS,
+from transformer_lit.attention_analysis import attention_modules, ablate_heads
+from transformer_lit.pocket_corpus import (
+    CONDITIONS,
     NoCandidate,
     Noun,
     PocketPair,
     adjectives,
-    antecedents,
-    frames,
-    it_nouns,
+    noun_and_pronoun_genders,
+    load_frames,
+    nouns_of_gender,
     load_pocket,
     noun_phrase,
-    part_of,
-    pick,
-    realise,
-    refer,
+    assign_split,
+    rng_choice,
+    realize_pair,
+    subject_pronoun,
     triple_of,
-    two_nouns,
+    noun_pairs,
     words_of,
 )
 from transformer_lit.recipes.recipes import RECIPES, train_translator
-from transformer_lit.tokens import split_words
+from transformer_lit.tokenization import split_words
 from transformer_lit.training import collate
-from transformer_lit.translation import Translator, answers
+from transformer_lit.translation import Translator, translate_ids
 
 STATES = ("{0} =be.past@{0}/s {1}@{0}/y .", "{0} =être.imp@{0}/s {1}@{0}/y .")
 LAST = (
@@ -78,32 +78,34 @@ def sentence(rng: Random, cell: tuple, first: str) -> PocketPair:
     """Genders and who is meant as in `CELLS`; `first`, S or O, is described first. NoCandidate
     where nothing fits."""
     a_gender, b_gender, who = cell
-    frame = pick(rng, frames())
-    a, b = pick(rng, it_nouns(frame.first, a_gender)), pick(rng, it_nouns(frame.second, b_gender))
+    frame = rng_choice(rng, load_frames())
+    a, b = rng_choice(rng, nouns_of_gender(frame.first, a_gender)), rng_choice(
+        rng, nouns_of_gender(frame.second, b_gender)
+    )
     both = [x for x in graded(a) if x in graded(b)]
     if a == b or len(both) < 2:
         raise NoCandidate
-    named = pick(rng, both)
-    other = pick(rng, [x for x in both if x != named])
+    named = rng_choice(rng, both)
+    other = rng_choice(rng, [x for x in both if x != named])
     verb, object_ = frame.verb, noun_phrase(b, "the")
     words = words_of(verb.preposition, "^V"), words_of(verb.prep_fr, "^V", "fr")
     slots = {"V": verb, "S": noun_phrase(a, "the"), "B": object_, "A": named, "Z": other}
     slots["O"] = object_.with_words(*words)
-    slots["R"] = refer(rng, slots, who)
+    slots["R"] = subject_pronoun(rng, slots, who)
     adjectives = {"S": "A", "B": "Z"} if who == "S" else {"S": "Z", "B": "A"}
     order = "SB" if first == "S" else "BS"
     english, french = (
         " ".join([*(state.format(noun, adjectives[noun]) for noun in order), last])
         for state, last in zip(STATES, LAST)
     )
-    return realise(f"binding:{frame.name}", slots, english, french, triple_of(slots))
+    return realize_pair(f"binding:{frame.name}", slots, english, french, triple_of(slots))
 
 
 def binding(seed: int, sizes: dict[str, int]) -> dict[str, list[PocketPair]]:
     """Distinct sentences of both parts; couples of the one are not in the other. In the test all
     cells whose genders differ come equally often, each with either noun described first."""
     rng, parts = Random(seed), {}
-    cases = [(cell, first) for cell in CELLS for first in "SO"]
+    cases = [(cell, first) for cell in CONDITIONS for first in "SO"]
     differing = [case for case in cases if case[0][0] != case[0][1]]
     for part, some_cases in (("train", cases), ("test", differing)):
         pairs: dict[str, PocketPair] = {}
@@ -114,7 +116,7 @@ def binding(seed: int, sizes: dict[str, int]) -> dict[str, list[PocketPair]]:
                 pair = sentence(rng, *case)
             except NoCandidate:
                 continue
-            if part_of(pair.triple) == part and pair.english not in pairs:
+            if assign_split(pair.triple) == part and pair.english not in pairs:
                 pairs[pair.english] = pair
                 case = next(coming)
         parts[part] = list(pairs.values())
@@ -131,7 +133,7 @@ def tables(train: Iterable[PocketPair], test: list[PocketPair]) -> dict[str, flo
     "What tables know: the share of the test that each gets right."
 
     def genders(pair: PocketPair) -> dict[str, str]:
-        subject, object_, _ = antecedents(pair)
+        subject, object_, _ = noun_and_pronoun_genders(pair)
         noun, _, last = pair.triple.split("|")
         gender = {noun: subject, last: object_}
         in_order = [gender[word] for word in split_words(pair.english) if word in gender]
@@ -139,7 +141,7 @@ def tables(train: Iterable[PocketPair], test: list[PocketPair]) -> dict[str, flo
         return dict(zip(names, (*in_order[:2], subject, object_)))
 
     def key(pair: PocketPair) -> tuple:
-        return pair.pattern, split_words(pair.english)[-2], *antecedents(pair)[:2]
+        return pair.pattern, split_words(pair.english)[-2], *noun_and_pronoun_genders(pair)[:2]
 
     pronouns: dict = defaultdict(Counter)
     for pair in train:
@@ -177,7 +179,9 @@ def chosen(translator: Translator, pairs: list[PocketPair]) -> float:
 def written(translator: Translator, pairs: list[PocketPair]) -> float:
     """The share whose greedy translation has the right pronoun; all sentences at once, where
     `translate` would cut a long text apart."""
-    outputs = answers(translator.model, [translator.source.encode(p.english) for p in pairs], 1, 64)
+    outputs = translate_ids(
+        translator.model, [translator.source.encode(p.english) for p in pairs], 1, 64
+    )
     texts = map(translator.target.decode, outputs)
     return sum(pronoun(text) == pronoun(p.french) for text, p in zip(texts, pairs)) / len(pairs)
 
@@ -195,7 +199,7 @@ def measured(translator: Translator, tests: dict[str, list[PocketPair]]) -> dict
     for name, pairs in tests.items():
         ways = {"chosen": chosen, "written": written}
         shares[name] = {way: share(translator, pairs) for way, share in ways.items()}
-        with without_heads(model, heads):
+        with ablate_heads(model, heads):
             for way, share in ways.items():
                 shares[name][f"{way}, no encoder head"] = share(translator, pairs)
     return shares
@@ -214,8 +218,8 @@ def main() -> None:
     )
     torch.set_num_threads(1)
     corpus, ours = load_pocket(), binding(1, {"train": o.train, "test": o.test})
-    held_out = {couple for pair in ours["test"] for couple in two_nouns(pair)}
-    train = [pair for pair in corpus["train"][: o.pocket] if not two_nouns(pair) & held_out]
+    held_out = {couple for pair in ours["test"] for couple in noun_pairs(pair)}
+    train = [pair for pair in corpus["train"][: o.pocket] if not noun_pairs(pair) & held_out]
     train += ours["train"]
     tests = {"binding": ours["test"], "the corpus's own": corpus["test_it"][: o.test]}
     record = Record(

@@ -92,9 +92,9 @@ def scores(outputs: list[str], references: list[list[str]]) -> dict[str, dict]:
 
     from transformer_lit import evaluation
 
-    bleu, chrf = evaluation.scores(outputs, references)
-    spread = evaluation.interval(evaluation.line_counts(outputs, references))
-    metric, streams = CHRF(), evaluation.columns(references)
+    bleu, chrf = evaluation.sacrebleu_scores(outputs, references)
+    spread = evaluation.bootstrap_interval(evaluation.segment_stats(outputs, references))
+    metric, streams = CHRF(), evaluation.reference_streams(references)
     score = metric.corpus_score(outputs, streams)
     _, draws = _bootstrap_resample(metric._extract_corpus_statistics(outputs, streams), metric)
     for draw in draws:  # sacrebleu can't add up scores of which one is 0, an int

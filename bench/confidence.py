@@ -49,7 +49,7 @@ def main():
     record = Record(BENCH / f"confidence-{folder.name}.json", weights=weights)
     held_out, log_probs, chrf = mixture_held_out("fr"), [], []
     for name, part in FITTED.items():
-        pairs = take_evenly(list(zip(*data.grouped(held_out[part]))), o.sentences)
+        pairs = take_evenly(list(zip(*data.group_references(held_out[part]))), o.sentences)
         sentences, references = map(list, zip(*pairs))
         path = home / f"fitted-{o.sentences}-{name}.json"
         outputs, own = answered(translator, sentences, path)

@@ -38,15 +38,21 @@ import torch
 from common import BENCH, Clock, Record, options, try_it
 
 from transformer_lit.corpora.texts import take_evenly
-from transformer_lit.data import test_set
+from transformer_lit.data import load_test_set
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.embeddings import sinusoids
-from transformer_lit.evaluation import interval, line_counts, scores
+from transformer_lit.evaluation import bootstrap_interval, segment_stats, sacrebleu_scores
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.serving.ctranslate import engine_answers, engine_library, export
 from transformer_lit.training import collate
-from transformer_lit.translation import Translator, answers, create_joint, from_pretrained, readable
+from transformer_lit.translation import (
+    Translator,
+    translate_ids,
+    create_joint,
+    from_pretrained,
+    clean_input,
+)
 
 Decoder = Callable[[list[list[int]]], list[list[int]]]
 BF16 = resolve_precision() == "bf16"
@@ -253,23 +259,23 @@ def race(decoders: dict[str, Decoder], batches: list, rounds: int) -> tuple[list
 def quality(n: int, rounds: int) -> Iterator[dict]:
     "Each precision on `n` test sentences: answers, BLEU of the first reference, time."
     translator = from_pretrained()
-    asked = take_evenly(list(zip(*test_set("tatoeba"))), n)
-    ids = [translator.source.encode(readable(sentence)) for sentence, _ in asked]
+    asked = take_evenly(list(zip(*load_test_set("tatoeba"))), n)
+    ids = [translator.source.encode(clean_input(sentence)) for sentence, _ in asked]
     references = [several[:1] for _, several in asked]
     for beam in (1, 4):
-        fp32 = partial(answers, translator.model, beam_size=beam, batch_size=64)
+        fp32 = partial(translate_ids, translator.model, beam_size=beam, batch_size=64)
         decoders = {"fp32": fp32}
         if BF16:
             decoders["bf16"] = partial(fp32, precision="bf16")
         int8 = in_int8(translator.model)
-        decoders["int8"] = partial(answers, int8, beam_size=beam, batch_size=64)
+        decoders["int8"] = partial(translate_ids, int8, beam_size=beam, batch_size=64)
         rows, outputs = race(decoders, [ids], rounds)
         texts = [[translator.target.decode(row) for row in said] for said in outputs.values()]
-        counts = [line_counts(lines, references) for lines in texts]
+        counts = [segment_stats(lines, references) for lines in texts]
         for row, lines, own in zip(rows, texts, counts):
-            bleu = scores(lines, references)[0]
+            bleu = sacrebleu_scores(lines, references)[0]
             row |= {"beam": beam, "bleu": bleu["value"], "signature": bleu["signature"]}
-            yield row | {"difference": interval(own, counts[0])}
+            yield row | {"difference": bootstrap_interval(own, counts[0])}
 
 
 def tables(full: bool, only: str, rounds: int) -> Iterator[dict]:
@@ -283,7 +289,7 @@ def tables(full: bool, only: str, rounds: int) -> Iterator[dict]:
         translator = create_joint(translator.target, norm="pre", **sizes)
     model, post_model = translator.model.eval(), post.model.eval()
     twin = marian(post_model) if VERSIONS["transformers"] else None
-    ids = [translator.source.encode(readable(row[0])) for row in try_it()]
+    ids = [translator.source.encode(clean_input(row[0])) for row in try_it()]
     sizes_of_batches, lengths = ((32, 1), (40, None)) if full else ((8, 1), (12,))
     with tempfile.TemporaryDirectory() as home:
         folders, post_folder = {}, Path(home) / "post"

@@ -27,7 +27,7 @@ import torch
 from common import BENCH, ROOT, Record, options, scores, try_it
 
 from transformer_lit import data
-from transformer_lit.attention_maps import record as record_attention
+from transformer_lit.attention_analysis import record_attention as record_attention
 from transformer_lit.corpora.files import sha256_file, shipped, write_json
 from transformer_lit.masks import PAD
 from transformer_lit.recipes import training_sets
@@ -45,11 +45,11 @@ def tests() -> dict[str, Test]:
     held_out = training_sets.mixture_held_out("fr")
     sentences, references = zip(*held_out["valid"])
     return {
-        "tatoeba": data.test_set("tatoeba"),
-        "multi30k": data.test_set("multi30k"),
+        "tatoeba": data.load_test_set("tatoeba"),
+        "multi30k": data.load_test_set("multi30k"),
         "newstest2013": (list(sentences), [[reference] for reference in references]),
-        "newstest2014": data.test_set("newstest2014"),
-        **{kind: data.grouped(held_out[f"test-{kind}"]) for kind in training_sets.GENERAL},
+        "newstest2014": data.load_test_set("newstest2014"),
+        **{kind: data.group_references(held_out[f"test-{kind}"]) for kind in training_sets.GENERAL},
     }
 
 

@@ -17,7 +17,7 @@ from common import ROOT, options
 from records import add_training
 
 from transformer_lit.corpora.files import shipped
-from transformer_lit.data import load
+from transformer_lit.data import load_corpus
 from transformer_lit.recipes.recipes import RECIPES, Recipe, evaluate_and_record, train_translator
 
 BASE = RECIPES["tatoeba-fr"]
@@ -45,7 +45,7 @@ def main():
     torch.set_num_threads(1)
     for name in o.names:
         recipe, folder = RUNS[name], ROOT / "runs" / f"exp-{name}"
-        parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
+        parts = load_corpus(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(shipped("data/checkpoints/tatoeba-fr/tokenizer.json"), folder)
         trained = train_translator(folder, recipe, parts)

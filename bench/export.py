@@ -17,8 +17,8 @@ import torch
 from common import BENCH, Record, options, try_it
 
 from transformer_lit.corpora.files import shipped
-from transformer_lit.data import load, test_set
-from transformer_lit.evaluation import scores
+from transformer_lit.data import load_corpus, load_test_set
+from transformer_lit.evaluation import sacrebleu_scores
 from transformer_lit.masks import PAD
 from transformer_lit.serving.ctranslate import (
     QUANTIZATIONS,
@@ -28,7 +28,7 @@ from transformer_lit.serving.ctranslate import (
     token_names,
 )
 from transformer_lit.training import collate
-from transformer_lit.translation import Translator, answers, readable
+from transformer_lit.translation import Translator, translate_ids, clean_input
 
 
 def forty() -> list[tuple[str, str]]:
@@ -36,7 +36,7 @@ def forty() -> list[tuple[str, str]]:
 
 
 def unseen(n: int = 200) -> list[tuple[str, str]]:
-    return load("pocket")["test"][:n]
+    return load_corpus("pocket")["test"][:n]
 
 
 @torch.no_grad()
@@ -76,9 +76,9 @@ def count_same(ours, theirs) -> int:
 
 def compare(translator, name, pairs, folders) -> list[dict]:
     "Size, log-probabilities and answers of each export."
-    ids = translator.encode_pairs([(readable(e), readable(f)) for e, f in pairs])
+    ids = translator.encode_pairs([(clean_input(e), clean_input(f)) for e, f in pairs])
     sources, log_probs = [source for source, _ in ids], our_log_probs(translator, ids)
-    outputs = {beam: answers(translator.model, sources, beam, 64) for beam in (1, 4)}
+    outputs = {beam: translate_ids(translator.model, sources, beam, 64) for beam in (1, 4)}
     rows = []
     for quantization, folder in folders.items():
         engine = open_engine(folder)
@@ -104,13 +104,13 @@ def compare(translator, name, pairs, folders) -> list[dict]:
 
 def quality(translator, name, english, references, folders) -> dict:
     "BLEU with the first reference, ours and each export's, from the same ids."
-    ids = [translator.source.encode(readable(text)) for text in english]
-    outputs = {"ours": answers(translator.model, ids, 4, 64)}
+    ids = [translator.source.encode(clean_input(text)) for text in english]
+    outputs = {"ours": translate_ids(translator.model, ids, 4, 64)}
     for q, folder in folders.items():
         outputs[q] = engine_answers(open_engine(folder), translator, ids)
     first = [several[:1] for several in references]
     bleu = {
-        form: scores([translator.target.decode(row) for row in rows], first)[0]
+        form: sacrebleu_scores([translator.target.decode(row) for row in rows], first)[0]
         for form, rows in outputs.items()
     }
     return {
@@ -135,7 +135,7 @@ def main():
         with tempfile.TemporaryDirectory() as home:
             folders = exported(translator, Path(home))
             rows += compare(translator, name, pairs, folders)
-            english, references = test_set(name.removesuffix("-fr"), "fr")
+            english, references = load_test_set(name.removesuffix("-fr"), "fr")
             scored.append(quality(translator, name, english[:n], references[:n], folders))
         print(scored[-1], flush=True)
     record.write(rows=rows, quality=scored)

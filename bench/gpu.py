@@ -32,14 +32,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from transformer_lit.corpora.download import find_cached
 from transformer_lit.corpora.files import write_text
-from transformer_lit.data import load
+from transformer_lit.data import load_corpus
 from transformer_lit.masks import causal_mask
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.multi_head import MultiHeadAttention
-from transformer_lit.recipes.large import build_experiment, run_experiment
+from transformer_lit.multi_head_attention import MultiHeadAttention
+from transformer_lit.recipes.large import configure_experiment, run_experiment
 from transformer_lit.runtime.devices import decoding_precision
-from transformer_lit.training import TrainingConfig, backward
-from transformer_lit.translation import answers, from_pretrained, readable
+from transformer_lit.training import TrainingConfig, compute_gradients
+from transformer_lit.translation import translate_ids, from_pretrained, clean_input
 
 SMALL = TransformerConfig(200, None, 64, 2, 128, 2, 2, dropout=0.0)
 KERNELS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
@@ -55,7 +55,7 @@ def gradient(device: torch.device, dtype: torch.dtype, precision: str, fused: bo
         if isinstance(part, MultiHeadAttention):
             part.fused = fused
     batch = (side.to(device) for side in random_batch(512, 16, 200))
-    backward(model, *batch, TrainingConfig(precision=precision))
+    compute_gradients(model, *batch, TrainingConfig(precision=precision))
     return torch.cat([w.grad.flatten() for w in model.parameters()]).double().cpu()
 
 
@@ -123,14 +123,14 @@ def decoding() -> Iterator[dict]:
     "Greedy and a beam of four."
     translator = from_pretrained()
     model = translator.model
-    ids = [translator.source.encode(readable(row[0])) for row in try_it()]
+    ids = [translator.source.encode(clean_input(row[0])) for row in try_it()]
     for beam in (1, 4):
-        expected = answers(model.cpu(), ids, beam, 64)
+        expected = translate_ids(model.cpu(), ids, beam, 64)
         model.to(DEVICE)
         for precision in dict.fromkeys(("fp32", decoding_precision(DEVICE))):
-            same = sum(map(list.__eq__, answers(model, ids, beam, 64, precision), expected))
+            same = sum(map(list.__eq__, translate_ids(model, ids, beam, 64, precision), expected))
             many = ids * (25 if GPU else 1)
-            spent = seconds(lambda: answers(model, many, beam, 256, precision))
+            spent = seconds(lambda: translate_ids(model, many, beam, 256, precision))
             row = {"beam": beam, "precision": precision, "same": same, "sentences": len(ids)}
             yield row | {"sentences_per_second": len(many) / spent}
 
@@ -140,13 +140,13 @@ def train(home: Path, store: Path, steps: int, deadline: float) -> dict:
     corpus = "general-en-fr"
     if not (store / "manifest.json").exists() and find_cached("general/en-fr") is None:
         corpus, store = str(home / "pocket-fr"), home / "store"
-        for part, pairs in load("pocket").items():
+        for part, pairs in load_corpus("pocket").items():
             some = pairs[: 2000 if part == "train" else 20]
             text = "".join(f"{english}\t{french}\n" for english, french in some)
             write_text(Path(corpus) / f"{part}.tsv", text)
     size = "base" if GPU else "tiny"
     settings = {"steps": steps, "look_every": max(1, steps // 10)} | ({} if GPU else TINY)
-    experiment = build_experiment(corpus, "modern", size, settings)
+    experiment = configure_experiment(corpus, "modern", size, settings)
     folder = home / Path(corpus).name
     command = "python bench/gpu.py"
     result = run_experiment(experiment, folder, store, 16 if GPU else 1, deadline, command)

@@ -35,19 +35,25 @@ from torch import nn
 from twin import RandomBatches, Twin
 
 from transformer_lit.corpora.files import sha256_file
-from transformer_lit.data import load, read_tatoeba, sentence_key, shorter_than, tatoeba_archive
+from transformer_lit.data import (
+    load_corpus,
+    read_tatoeba,
+    sentence_key,
+    filter_by_length,
+    tatoeba_archive,
+)
 from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.schedule import rise_and_fall
+from transformer_lit.schedule import linear_lr
 from transformer_lit.runs.records import effort
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.schedule import noam
+from transformer_lit.schedule import noam_lr
 from transformer_lit.training import (
     PairBatches,
     Trainer,
     TrainingConfig,
-    backward,
-    each_epoch,
+    compute_gradients,
+    on_epoch_end,
     validation_loss,
 )
 
@@ -69,9 +75,9 @@ RUNS = {name: f"{name}-by-sentence" for name in RECIPES} | {
 def split(kind: str, trial: bool = False) -> tuple[list, list]:
     "90% and 10% of 50,000 random short pairs, by sentence or by pair."
     if trial:
-        pairs = load("pocket")["train"][:300]
+        pairs = load_corpus("pocket")["train"][:300]
     else:
-        pairs = shorter_than(read_tatoeba(tatoeba_archive()), 15)
+        pairs = filter_by_length(read_tatoeba(tatoeba_archive()), 15)
         pairs = random.Random(1).sample(pairs, 50_000)
     if kind == "pair":
         return pairs[: len(pairs) * 9 // 10], pairs[len(pairs) * 9 // 10 :]
@@ -142,14 +148,14 @@ def rate(recipe: dict, steps: int, step: int) -> float:
     """Noam; or a rise and a fall to zero over `fall` epochs, and over the rest the end of a fall
     over all of them."""
     if "batch" in recipe:
-        return noam(step, 256, 4000)
+        return noam_lr(step, 256, 4000)
     first = steps * recipe["fall"] // recipe["epochs"]
-    return rise_and_fall(step, first if step <= first else steps, recipe["peak"], recipe["warmup"])
+    return linear_lr(step, first if step <= first else steps, recipe["peak"], recipe["warmup"])
 
 
 def shrinking(recipe: dict, trainer: Trainer, source, target):
     "The gradient; before the step the embeddings shrink, or rare words keep their first noise."
-    loss = backward(trainer.model, source, target, trainer.config)
+    loss = compute_gradients(trainer.model, source, target, trainer.config)
     for name, weight in trainer.model.named_parameters():
         if "tokens." in name or name == "output.weight":
             weight.data.mul_(1 - trainer.schedule(trainer.step + 1) * recipe["shrink"])
@@ -212,7 +218,7 @@ def train(recipe: dict, o) -> None:
     trainer, batches = build_run(recipe, data, folder, o.trial)
     record = Record(folder / "run.json", recipe=recipe, seed=1)
     until = len(batches.epoch(0)) * (o.epochs or recipe["epochs"])
-    log = trainer.fit(batches, until, each_epoch(partial(evaluate, data)))
+    log = trainer.fit(batches, until, on_epoch_end(partial(evaluate, data)))
     corpus = {"name": "pocket"} if o.trial else {"name": "tatoeba"}
     if not o.trial:
         corpus["sha256"] = sha256_file(tatoeba_archive())

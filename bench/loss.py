@@ -21,7 +21,7 @@ import torch
 from common import Record, options
 from step import DEVICE, GPU, seconds
 
-from transformer_lit.loss import loss_in_blocks
+from transformer_lit.loss import chunked_loss_backward
 from transformer_lit.masks import UNK
 from transformer_lit.training import summed_loss
 
@@ -50,7 +50,7 @@ def measure(form: str, precision: str, tokens: int, vocab: int, d_model: int) ->
     def once():
         hidden = states * 1.0  # (tokens, D), as the decoder hands it over
         if form == "blocks":
-            return loss_in_blocks(hidden, labels, summed, tokens)
+            return chunked_loss_backward(hidden, labels, summed, tokens)
         loss = summed(hidden, labels) / tokens
         loss.backward()
         return loss.detach()

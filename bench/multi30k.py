@@ -24,20 +24,20 @@ from common import BENCH, Record, options, scores, where
 from torch import nn
 from twin import RandomBatches, Twin, textbook_loss
 
-from transformer_lit.data import load, read_multi30k
+from transformer_lit.data import load_corpus, read_multi30k
 from transformer_lit.model import TransformerConfig
 from transformer_lit.recipes.recipes import SMALL
 from transformer_lit.runtime.devices import autocast
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.schedule import noam
-from transformer_lit.tokens import Subwords
+from transformer_lit.schedule import noam_lr
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import (
     PairBatches,
     Trainer,
     TrainingConfig,
     validation_loss,
 )
-from transformer_lit.translation import Translator, answers, create_joint
+from transformer_lit.translation import Translator, translate_ids, create_joint
 
 OURS = dict(norm="pre", dropout=0.0, gain=1.0, max_tokens=1024, peak=6e-3, rise=0.05)
 TEXTBOOK = dict(norm="post", dropout=0.1, batch=64)
@@ -61,7 +61,7 @@ class Budget:
         trainer.run.stop_requested |= self.used * (1 + 1 / trainer.step) > self.seconds
 
 
-def ours(tokens: Subwords, sizes: dict, ids: list, budget: Budget) -> tuple:
+def ours(tokens: SubwordTokenizer, sizes: dict, ids: list, budget: Budget) -> tuple:
     "The book's model and loop; the rate follows the budget."
     r = OURS
     model = create_joint(tokens, **sizes, norm=r["norm"], dropout=r["dropout"]).model
@@ -83,7 +83,7 @@ def textbook_gradient(trainer: Trainer, source, target):
     return loss.detach()
 
 
-def textbook(tokens: Subwords, sizes: dict, ids: list, warmup: int) -> tuple:
+def textbook(tokens: SubwordTokenizer, sizes: dict, ids: list, warmup: int) -> tuple:
     "nn.Transformer, Adam, Noam."
     r = TEXTBOOK
     config = TransformerConfig(len(tokens), **sizes, norm=r["norm"], dropout=r["dropout"])
@@ -91,7 +91,7 @@ def textbook(tokens: Subwords, sizes: dict, ids: list, warmup: int) -> tuple:
     trainer = Trainer(
         Twin(config),
         settings,
-        schedule=lambda step: noam(step, config.d_model, warmup),
+        schedule=lambda step: noam_lr(step, config.d_model, warmup),
         gradient=textbook_gradient,
     )
     return trainer, RandomBatches(ids, settings), r | {"optimizer": "adam", "warmup": warmup}
@@ -99,13 +99,13 @@ def textbook(tokens: Subwords, sizes: dict, ids: list, warmup: int) -> tuple:
 
 def run(way: str, language: str, warmup: int | None, o) -> dict:
     if o.trial:
-        parts, sizes = {part: pairs[:400] for part, pairs in load("pocket").items()}, TINY
+        parts, sizes = {part: pairs[:400] for part, pairs in load_corpus("pocket").items()}, TINY
         parts["test"] = parts["test"][:8]
     else:
         parts = {part: read_multi30k(part, language) for part in ("train", "valid", "test")}
         sizes = SMALL
     sides = (side for pair in parts["train"] for side in pair)
-    tokens = Subwords.build(sides, 400 if o.trial else 5000)
+    tokens = SubwordTokenizer.build(sides, 400 if o.trial else 5000)
     empty = Translator(None, tokens, tokens)
     ids, valid = (empty.encode_pairs(parts[part]) for part in ("train", "valid"))
     torch.manual_seed(SEED)
@@ -117,7 +117,7 @@ def run(way: str, language: str, warmup: int | None, o) -> dict:
     budget.start = time.process_time()
     trainer.fit(batches, on_step=budget)
     model, (english, references) = trainer.model.eval(), zip(*parts["test"])
-    outputs = answers(model, [tokens.encode(text) for text in english], 4, 64)
+    outputs = translate_ids(model, [tokens.encode(text) for text in english], 4, 64)
     texts = [tokens.decode(row) for row in outputs]
     bleu = scores(texts, [[text] for text in references])["bleu"]
     return {

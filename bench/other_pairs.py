@@ -63,9 +63,9 @@ def in_signs(lines: Iterable[str]) -> list[str]:
 def pairs_for(file: str, trial: bool) -> list[TextPair]:
     "The lines of a file."
     if trial:
-        pairs = data.load("pocket")["train"][:60]
+        pairs = data.load_corpus("pocket")["train"][:60]
     else:
-        pairs = data.load("tatoeba", "de" if file == "german.tsv" else "fr")["train"][:PAIRS]
+        pairs = data.load_corpus("tatoeba", "de" if file == "german.tsv" else "fr")["train"][:PAIRS]
     if file == "signs.tsv":
         english, french = zip(*(pair[:2] for pair in pairs))
         return list(zip(english, in_signs(french), strict=True))
@@ -86,7 +86,7 @@ def train(name: str, home: Path, trial: bool) -> int:
 def shown(folder: Path) -> list[list[str]]:
     """Test sentences that nobody chose, spread evenly over the test: each with its first reference
     and the answer."""
-    sources, references = data.grouped(read_columns(folder / "test.tsv"))
+    sources, references = data.group_references(read_columns(folder / "test.tsv"))
     said = (folder / "hypotheses.txt").read_text("utf-8").split("\n")[:-1]
     rows = zip(sources, references, said, strict=True)
     return take_evenly([[source, refs[0], answer] for source, refs, answer in rows], 20)

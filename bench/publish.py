@@ -24,7 +24,7 @@ from litbook.live import looks
 from litbook.quantization import precision_losses
 from litbook.results import fingerprint, fingerprints, was_seen
 from transformer_lit.corpora.files import sha256_file, write_json
-from transformer_lit.data import load
+from transformer_lit.data import load_corpus
 from transformer_lit.recipes import recipes
 from transformer_lit.serving.confidence import NAME
 from transformer_lit.translation import Translator, from_pretrained, save_pretrained
@@ -129,7 +129,7 @@ def main():
         record = publish_mixture(o.name, o.run, before=o.before)
     else:
         recipe = recipes.RECIPES[o.name]
-        parts = load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
+        parts = load_corpus(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
         # a finished run is only read
         translator, training = recipes.train_translator(o.run, recipe, parts)
         command = f"transformer-lit train --recipe {o.name} --output-dir {o.run}"

@@ -23,7 +23,7 @@ from filelock import FileLock
 from common import ROOT, options
 
 from transformer_lit.corpora.files import write_atomic
-from transformer_lit.equal_cost import MeteredTrainer
+from transformer_lit.comparison import MeteredTrainer
 from transformer_lit.runs.records import git_commit, hardware_name
 from transformer_lit.runtime.devices import resolve_precision
 

@@ -31,7 +31,7 @@ from twin import Twin, textbook_adam, textbook_loss, textbook_step
 
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.multi_head import MultiHeadAttention
+from transformer_lit.multi_head_attention import MultiHeadAttention
 from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.training import Trainer, TrainingConfig
 

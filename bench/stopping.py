@@ -18,10 +18,10 @@ from common import BENCH, Clock, Record, options
 
 from transformer_lit import translation
 from transformer_lit.corpora.texts import take_evenly
-from transformer_lit.data import test_set
+from transformer_lit.data import load_test_set
 from transformer_lit.decoding import beam_search
-from transformer_lit.evaluation import interval, line_counts, scores
-from transformer_lit.translation import Translator, from_pretrained, readable
+from transformer_lit.evaluation import bootstrap_interval, segment_stats, sacrebleu_scores
+from transformer_lit.translation import Translator, from_pretrained, clean_input
 
 ALPHAS = (0.0, 0.6, 1.0, 1.5)
 
@@ -34,22 +34,24 @@ def decode(model, ids: list[list[int]], alpha: float, patient: bool) -> tuple[li
         rows.append(len(tokens))
         return step(tokens, state)
 
-    search = partial(beam_search, length_penalty=alpha, patient=patient)
+    search = partial(beam_search, alpha=alpha, patient=patient)
     with patch.object(model, "step", counted), patch.object(translation, "beam_search", search):
         with Clock() as clock:
-            outputs = translation.answers(model, ids, 4, 64)
+            outputs = translation.translate_ids(model, ids, 4, 64)
     return outputs, sum(rows), clock.cpu
 
 
 def compare(translator: Translator, asked: list, references: list) -> Iterator[dict]:
     "Two rows for each α: k finished are enough, and patient."
-    ids, model = [translator.source.encode(readable(text)) for text in asked], translator.model
+    ids, model = [translator.source.encode(clean_input(text)) for text in asked], translator.model
     for alpha in ALPHAS:
         outputs, counts = {}, {}
         for patient in (False, True):
             outputs[patient], rows, seconds = decode(model.eval(), ids, alpha, patient)
             texts = [translator.target.decode(row) for row in outputs[patient]]
-            bleu, counts[patient] = scores(texts, references)[0], line_counts(texts, references)
+            bleu, counts[patient] = sacrebleu_scores(texts, references)[0], segment_stats(
+                texts, references
+            )
             words, reference_words = counts[patient][:, :2].sum(0)
             row = {
                 "alpha": alpha,
@@ -64,7 +66,7 @@ def compare(translator: Translator, asked: list, references: list) -> Iterator[d
                 pairs = list(zip(*outputs.values()))
                 row["changed"] = sum(a != b for a, b in pairs)
                 row["longer"] = sum(len(b) > len(a) for a, b in pairs)
-                row["difference"] = interval(counts[True], counts[False])
+                row["difference"] = bootstrap_interval(counts[True], counts[False])
             print(row, flush=True)
             yield row
 
@@ -73,7 +75,7 @@ def main():
     sentences = dict(type=int, nargs="?", default=2000)
     o = options(__doc__, {"sentences": sentences}, out=BENCH / "stopping.json")
     torch.set_num_threads(1)
-    pairs = take_evenly(list(zip(*test_set("tatoeba"))), o.sentences)
+    pairs = take_evenly(list(zip(*load_test_set("tatoeba"))), o.sentences)
     record = Record(o.out, sentences=len(pairs), beam=4)
     translator = from_pretrained()
     references = [several[:1] for _, several in pairs]

@@ -37,7 +37,7 @@ def trained(store: TokenStore, temperature: float, seed: int, steps: int) -> dic
     "One run, and its losses."
     warmup, precision = max(1, steps // 10), resolve_precision()
     training = dict(max_tokens=2048, warmup=warmup, seed=seed, precision=precision)
-    plain = wmt.experiment_for(
+    plain = wmt.build_experiment(
         *("mixture-en-fr", "modern", "tiny"),
         training=training,
         steps=steps,

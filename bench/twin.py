@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transformer_lit.embeddings import Embedding
+from transformer_lit.embeddings import InputEmbedding
 from transformer_lit.loss import shift_right
 from transformer_lit.masks import PAD, causal_mask
 from transformer_lit.model import TransformerConfig
@@ -32,8 +32,8 @@ class Twin(nn.Module):
         super().__init__()
         self.config, c = config, config
         vocab = c.source_vocab if c.target_vocab is None else c.target_vocab
-        self.source = Embedding(c.source_vocab, c.d_model, c.dropout)
-        self.target = Embedding(vocab, c.d_model, c.dropout)
+        self.source = InputEmbedding(c.source_vocab, c.d_model, c.dropout)
+        self.target = InputEmbedding(vocab, c.d_model, c.dropout)
         with warnings.catch_warnings():  # with norm_first it announces a fast path that it lacks
             warnings.simplefilter("ignore")
             layers = c.n_encoder_layers, c.n_decoder_layers

@@ -19,9 +19,7 @@ from torch import nn
 from transformer_lit.masks import PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 
-VOCAB = (
-    13  # words are ids 4 ... 11; id 12 is left free for `reads_future`, which may add 1 to an id
-)
+VOCAB = 13  # words are ids 4 ... 11; `depends_on_future` may add 1 to an id
 SEEDS = st.integers(0, 10_000)
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
 MODES = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])

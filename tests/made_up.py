@@ -15,11 +15,11 @@ import pytest
 from helpers import serving
 from test_data import put
 
-from transformer_lit import pocket
+from transformer_lit import pocket_corpus
 from transformer_lit.corpora import published as corpora
 from transformer_lit.recipes import prepare
 
-PAIRS = [(p.english, p.french) for p in pocket.load_pocket()["train"]][:3000]
+PAIRS = [(p.english, p.french) for p in pocket_corpus.load_pocket()["train"]][:3000]
 HELD = {
     "valid": [(e + " Really?", o) for e, o in PAIRS[:30]],
     "test": [(e + " Truly?", o) for e, o in PAIRS[30:60]],

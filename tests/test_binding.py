@@ -10,10 +10,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import binding
 
-from transformer_lit.pocket import antecedents, two_nouns
+from transformer_lit.pocket_corpus import noun_and_pronoun_genders, noun_pairs
 from transformer_lit.grammar.slots import adjectives_for
 from transformer_lit.grammar.french import nouns
-from transformer_lit.tokens import split_words
+from transformer_lit.tokenization import split_words
 from transformer_lit.translation import Translator
 
 NOUNS = {noun.english: noun for noun in nouns()}
@@ -58,9 +58,11 @@ def test_no_table_knows_the_test(parts):
 
 
 def test_couples_of_the_test_are_in_no_training_sentence(parts):
-    seen = {couple for pair in parts["train"] for couple in two_nouns(pair)}
-    assert not seen & {couple for pair in parts["test"] for couple in two_nouns(pair)}
-    assert all(len(set(antecedents(pair)[:2])) == 2 for pair in parts["test"]), "genders differ"
+    seen = {couple for pair in parts["train"] for couple in noun_pairs(pair)}
+    assert not seen & {couple for pair in parts["test"] for couple in noun_pairs(pair)}
+    assert all(
+        len(set(noun_and_pronoun_genders(pair)[:2])) == 2 for pair in parts["test"]
+    ), "genders differ"
     assert len({pair.english for pair in parts["train"] + parts["test"]}) == 800
     assert binding.binding(1, {"train": 640, "test": 160}) == parts
 
@@ -111,7 +113,9 @@ def test_what_is_written_was_read_as_a_whole(monkeypatch, parts):
     "A translator that cuts long texts apart would lose what the first sentences say."
     read = []
     monkeypatch.setattr(
-        binding, "answers", lambda model, ids, beam, rows: read.extend(ids) or [[] for _ in ids]
+        binding,
+        "translate_ids",
+        lambda model, ids, beam, rows: read.extend(ids) or [[] for _ in ids],
     )
     translator = Translator.from_pretrained(binding.ROOT / "data/checkpoints/pocket")
     pairs = parts["test"][:4]

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from transformer_lit import pocket
+from transformer_lit import pocket_corpus
 from transformer_lit.grammar import slots as choosers
 from transformer_lit.grammar.patterns import slot_order, triple_of, weighted_patterns
 from transformer_lit.grammar.slots import (
@@ -15,7 +15,7 @@ from transformer_lit.grammar.slots import (
     NoCandidate,
     adjectives_for,
     names,
-    pick,
+    rng_choice,
     pronouns,
     some_adjectives,
     some_determiner,
@@ -57,14 +57,14 @@ def draws(kind, slots, *arguments, n=99, seed=3):
 
 
 def test_pick_takes_each_and_none_of_none():
-    assert pick(Random(1), [7]) == 7 and Counter(
-        pick(Random(s), "ab") for s in range(99)
+    assert rng_choice(Random(1), [7]) == 7 and Counter(
+        rng_choice(Random(s), "ab") for s in range(99)
     ).keys() == {*"ab"}
     with pytest.raises(NoCandidate):
-        pick(Random(1), [])
+        rng_choice(Random(1), [])
     rng, twin = Random(5), Random(5)
     assert (
-        pick(rng, range(100)) == int(twin.random() * 100) and rng.random() == twin.random()
+        rng_choice(rng, range(100)) == int(twin.random() * 100) and rng.random() == twin.random()
     ), "one draw, by random() alone"
 
 
@@ -343,7 +343,7 @@ def test_fixed_expressions():
 
 def test_a_plan_fills_what_others_need_first():
     def planned(spec, english):
-        return slot_order(spec, pocket.parse(english))
+        return slot_order(spec, pocket_corpus.parse_template(english))
 
     assert planned("V=tv did", "S didn't/n V.base O.not .") == [
         ("V", "verb", ["tv", "did"]),
@@ -373,14 +373,14 @@ def test_every_pattern_can_be_filled():
         for _ in range(300):
             slots = {}
             try:
-                for slot, kind, arguments in slot_order(spec, pocket.parse(en)):
-                    slots[slot] = (pocket.refer if kind == "it" else SLOT_FILLERS[kind])(
-                        rng, slots, *arguments
-                    )
+                for slot, kind, arguments in slot_order(spec, pocket_corpus.parse_template(en)):
+                    slots[slot] = (
+                        pocket_corpus.subject_pronoun if kind == "it" else SLOT_FILLERS[kind]
+                    )(rng, slots, *arguments)
                     assert isinstance(slots[slot], (Phrase, Verb, Adjective)), (name, kind)
             except NoCandidate:
                 continue
-            assert pocket.realise(name, slots, en, fr, triple_of(slots)).french
+            assert pocket_corpus.realize_pair(name, slots, en, fr, triple_of(slots)).french
             break
         else:
             raise AssertionError(f"the pattern {name} is never filled")

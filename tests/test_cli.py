@@ -129,7 +129,7 @@ def calls(monkeypatch, tmp_path):
 
         return call
 
-    monkeypatch.setattr(data, "load", lambda *given: {"given": given})
+    monkeypatch.setattr(data, "load_corpus", lambda *given: {"given": given})
     monkeypatch.setattr(recipes, "train_translator", stand_in("recipe", (None, None)))
     monkeypatch.setattr(recipes, "evaluate_and_record", lambda *_: RECORD)
     monkeypatch.setattr(train, "train_on_files", stand_in("pairs"))
@@ -212,13 +212,13 @@ def test_settings_are_fields_of_recipe_training_and_model():
 
 
 def test_a_large_run_is_an_experiment(monkeypatch):
-    e = large.build_experiment("wmt14-en-fr", "paper", "big", {"look_every": 6, "sample": "8"})
+    e = large.configure_experiment("wmt14-en-fr", "paper", "big", {"look_every": 6, "sample": "8"})
     assert (e.look_every, e.sample, e.size, e.model["n_heads"]) == (6, 8, 32_000, 16)
     assert (e.language, e.training.warmup, e.training.precision) == ("fr", 4000, "fp32") or (
         e.training.precision == "bf16"
     )
     assert not hasattr(e, "temperature")
-    mixed = large.build_experiment("mixture-en-de", "modern", "tiny", {"temperature": 2.0})
+    mixed = large.configure_experiment("mixture-en-de", "modern", "tiny", {"temperature": 2.0})
     assert (mixed.temperature, mixed.rate, mixed.model["norm"]) == (2, "fall", "pre")
 
 
@@ -328,8 +328,8 @@ def test_the_model_moves_to_its_device(typed, monkeypatch):
 
 
 def test_evaluate_writes_what_it_prints(typed, monkeypatch):
-    few = data.test_set("pocket", "fr")
-    monkeypatch.setattr(data, "test_set", lambda *_: tuple(side[:20] for side in few))
+    few = data.load_test_set("pocket", "fr")
+    monkeypatch.setattr(data, "load_test_set", lambda *_: tuple(side[:20] for side in few))
     status, out, _ = typed("evaluate --test-set pocket --beam-size 1")
     report = json.loads(Path("scores.json").read_text("utf-8"))
     assert status == 0 and out.startswith(f"pocket: BLEU {report['one'][0]['value']:.1f}  nrefs:1")

@@ -1,11 +1,11 @@
-"""The copy task: what is asked, what counts as right, which batches, and what `train_copy` keeps,
+"""The copy task: what is asked, what counts as right, which batches, what `train_on_copying` keeps,
 all at sizes of a second."""
 
 import pytest
 import torch
 from torch import nn
 
-from transformer_lit.copy_task import CopyBatches, copy_batch, exact_copies, train_copy
+from transformer_lit.copy_task import CopyBatches, copy_batch, copy_accuracy, train_on_copying
 from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.runs.checkpoints import average_weights as mean_of
@@ -52,11 +52,11 @@ def test_a_batch_is_words_between_their_marks():
 
 def test_a_thousand_sequences_of_eight_that_no_training_draws():
     echo = Echo()
-    assert exact_copies(echo) == 1.0
+    assert copy_accuracy(echo) == 1.0
     assert torch.equal(
         echo.seen, copy_batch(1000, 8, 84, torch.Generator().manual_seed(1_000_000))[0]
     )
-    assert exact_copies(Echo(range(25)), size=100) == 0.75
+    assert copy_accuracy(Echo(range(25)), size=100) == 0.75
 
 
 def test_batches_by_their_seed():
@@ -96,7 +96,9 @@ def test_batches_as_they_come():
 def test_training_is_the_trainers_and_the_last_five_weights_are_averaged(given):
     steps, told, kept = 130, [], []
     ours, theirs = small(), small()
-    losses = train_copy(ours, steps, watch=told.append, **({"lengths": (3,), "size": 4} | given))
+    losses = train_on_copying(
+        ours, steps, watch=told.append, **({"lengths": (3,), "size": 4} | given)
+    )
     assert told == [20, 40, 60, 80, 100, 120, 130] and len(losses) == steps
 
     def keep(trainer):
@@ -121,5 +123,5 @@ def test_training_is_the_trainers_and_the_last_five_weights_are_averaged(given):
 
 def test_a_schedule_of_ones_own():
     rates = []
-    train_copy(small(), 3, (2,), 2, schedule=lambda step: rates.append(step) or 0.0)
+    train_on_copying(small(), 3, (2,), 2, schedule=lambda step: rates.append(step) or 0.0)
     assert set(rates) >= {1, 2, 3}

@@ -15,7 +15,7 @@ from filelock import FileLock
 import torch
 from unspoken import line
 
-from transformer_lit.data import load, sentence_key
+from transformer_lit.data import load_corpus, sentence_key
 from transformer_lit import cli
 from transformer_lit.custom_pair import clean, report, train
 from transformer_lit.recipes import recipes
@@ -899,7 +899,7 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_stopped(small, tmp_path):
 
 def test_the_least_likely_pairs_are_doubted():
     translator = from_pretrained(shipped("data/checkpoints/pocket"))
-    fine = [(pair[0], pair[1]) for pair in load("pocket")["train"][:38]]
+    fine = [(pair[0], pair[1]) for pair in load_corpus("pocket")["train"][:38]]
     swapped = [(fine[0][0], fine[20][1]), (fine[20][0], fine[0][1])]
     found = train.least_likely_pairs(translator, fine[:20] + swapped + fine[20:])
     assert (

@@ -47,8 +47,8 @@ def zip_at(path, text, member="fra.txt"):
 
 def test_text_is_brought_into_one_spelling():
     assert (
-        data.tidy("J\u2019ai\u202fe\u0301te\u0301 ") == "J'ai \u00e9t\u00e9"
-        and data.tidy(" a  b\n") == "a b"
+        data.normalize_text("J\u2019ai\u202fe\u0301te\u0301 ") == "J'ai \u00e9t\u00e9"
+        and data.normalize_text(" a  b\n") == "a b"
     )
     assert data.parse_pairs("Go.\tVa\u202f!\nGo.\tVa !\nHi.\tJ\u2019ai e\u0301.\tCC-BY") == [
         ("Go.", "Va !"),
@@ -91,9 +91,9 @@ def test_two_files_lie_side_by_side_or_say_so(tmp_path):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match="can't be read.*: delete it"):
             data.read_lines(path)
-    assert data.side_by_side(["A"], ["B"]) == [("A", "B")]
+    assert data.pair_lines(["A"], ["B"]) == [("A", "B")]
     with pytest.raises(ValueError, match="^2 English lines and 1 others"):
-        data.side_by_side(["A", "B"], ["C"])
+        data.pair_lines(["A", "B"], ["C"])
 
 
 def test_the_ten_pairs_keep_their_authors():
@@ -127,7 +127,7 @@ def test_the_ten_pairs_keep_their_authors():
     ],
 )
 def test_a_fault_has_a_name(pair, options, words):
-    assert data.fault(pair, **options) == words
+    assert data.rejection_reason(pair, **options) == words
 
 
 def test_every_pair_is_kept_or_counted():
@@ -138,10 +138,10 @@ def test_every_pair_is_kept_or_counted():
         ("A dog.", "Un\u202fchien."),
         ("I\u2019m.", "Je suis."),
     ]
-    kept, counts = data.clean(iter(given))
+    kept, counts = data.clean_pairs(iter(given))
     assert kept == [("Go.", "a b c d e f"), ("A dog.", "Un chien."), ("I'm.", "Je suis.")]
     assert counts == {"given": 5, "respelled": 2, "empty": 1, "kept": 3, "repeated": 1}
-    assert data.clean(given, 5, 1.0)[1] == {
+    assert data.clean_pairs(given, 5, 1.0)[1] == {
         "given": 5,
         "respelled": 2,
         "empty": 1,
@@ -149,8 +149,8 @@ def test_every_pair_is_kept_or_counted():
         "kept": 2,
         "repeated": 1,
     }
-    assert data.clean([]) == ([], {"given": 0, "respelled": 0})
-    assert [data.clean([("w " * n, "x " * n)])[1].get("too long") for n in (100, 101)] == [
+    assert data.clean_pairs([]) == ([], {"given": 0, "respelled": 0})
+    assert [data.clean_pairs([("w " * n, "x " * n)])[1].get("too long") for n in (100, 101)] == [
         None,
         1,
     ], "a hundred words are not too long"
@@ -161,18 +161,18 @@ def test_a_published_test_set_keeps_its_lines(monkeypatch):
     published with, repeats among them."""
     monkeypatch.setattr(
         data,
-        "load",
+        "load_corpus",
         lambda name, language: {"test": [("Go.", "Va."), ("Go!", "Allez !"), ("No.", "Non.")]},
     )
     for name in "multi30k", "newstest2014":
-        assert data.test_set(name) == (["Go.", "Go!", "No."], [["Va."], ["Allez !"], ["Non."]])
-    assert data.test_set("tatoeba") == (["Go.", "No."], [["Va.", "Allez !"], ["Non."]])
+        assert data.load_test_set(name) == (["Go.", "Go!", "No."], [["Va."], ["Allez !"], ["Non."]])
+    assert data.load_test_set("tatoeba") == (["Go.", "No."], [["Va.", "Allez !"], ["Non."]])
 
 
 def test_short_means_fewer_words_on_both_sides():
     pairs = [("a b", "c"), ("a", "b c d"), ("a b", "c d")]
-    assert data.shorter_than(pairs, 3) == [("a b", "c"), ("a b", "c d")]
-    assert data.shorter_than([("w " * 15, "x"), ("w " * 14, "x")]) == [("w " * 14, "x")]
+    assert data.filter_by_length(pairs, 3) == [("a b", "c"), ("a b", "c d")]
+    assert data.filter_by_length([("w " * 15, "x"), ("w " * 14, "x")]) == [("w " * 14, "x")]
 
 
 # Splitting ----------------------------------------------------------------------------------------
@@ -186,17 +186,17 @@ def test_a_key_forgets_case_and_final_marks():
         == data.sentence_key("STRASSE !?")
         != data.sentence_key("Straßen")
     ), "two spellings of one sentence: the test set leaks into training"
-    assert data.shared_english([("a", "b")], iter([("A!", "c"), ("b", "c")])) == 0.5
-    assert data.shared_english(iter([]), [("a", "b")]) == 0 == data.shared_english([("a", "b")], [])
+    assert data.overlap_rate([("a", "b")], iter([("A!", "c"), ("b", "c")])) == 0.5
+    assert data.overlap_rate(iter([]), [("a", "b")]) == 0 == data.overlap_rate([("a", "b")], [])
 
 
 def test_a_split_uses_every_pair_and_is_the_same_each_time():
-    parts = data.split_by_english(REPEATED, 10, 15)
+    parts = data.split_by_source(REPEATED, 10, 15)
     assert sorted(pair for part in parts.values() for pair in part) == sorted(REPEATED)
-    assert parts == data.split_by_english(iter(REPEATED), 10, 15)
-    assert parts["test"] != data.split_by_english(REPEATED, 10, 15, 2)["test"]
-    assert data.split_by_english.__defaults__ == (2000, 2000, 1)
-    more = data.split_by_english([("Another one", "x")] + REPEATED, 10, 15)
+    assert parts == data.split_by_source(iter(REPEATED), 10, 15)
+    assert parts["test"] != data.split_by_source(REPEATED, 10, 15, 2)["test"]
+    assert data.split_by_source.__defaults__ == (2000, 2000, 1)
+    more = data.split_by_source([("Another one", "x")] + REPEATED, 10, 15)
     left = {e for e, _ in parts["test"]} - {e for e, _ in more["test"]}
     assert len(left) <= 2, "a new sentence moves one group at most, with its two marks"
 
@@ -206,8 +206,8 @@ def test_a_split_leaves_something_to_train_on(valid, test):
     with pytest.raises(
         ValueError, match=f"70 distinct English sentences can't give {valid} and {test}"
     ):
-        data.split_by_english(REPEATED, valid, test)
-    assert len(data.split_by_english(REPEATED, 50, 19)["train"]) >= 4
+        data.split_by_source(REPEATED, valid, test)
+    assert len(data.split_by_source(REPEATED, 50, 19)["train"]) >= 4
 
 
 def test_training_gives_way_and_tests_stay_whole():
@@ -217,7 +217,7 @@ def test_training_gives_way_and_tests_stay_whole():
         "valid": [("a", "5"), ("B!", "6")],
         "test_it": [("d", "8")],
     }
-    parts = data.keep_apart(mixed)
+    parts = data.remove_overlap(mixed)
     assert parts == {
         "train": [("C", "3")],
         "valid": [("B!", "6")],
@@ -225,7 +225,7 @@ def test_training_gives_way_and_tests_stay_whole():
         "test_it": [("d", "8")],
     }, "English sentences stand in validation and test, or in training: the split leaks"
     assert list(parts) == ["train", "valid", "test", "test_it"]
-    assert data.without(mixed["train"], []) == mixed["train"]
+    assert data.exclude_sources(mixed["train"], []) == mixed["train"]
 
 
 def digest(anything):
@@ -241,21 +241,28 @@ TATOEBA = {
 
 
 def test_the_pocket_parts_are_those_of_the_recorded_runs():
-    parts = data.load("pocket")
+    parts = data.load_corpus("pocket")
     assert {name: digest(parts[name]) for name in ("train", "valid", "test")} == POCKET
-    assert digest(data.grouped(parts["test"])) == POCKET_TEST == digest(data.test_set("pocket"))
-    short = data.load("pocket", words=5)
-    assert short["train"] == data.shorter_than(parts["train"], 5) != parts["train"]
-    fewer = data.load("pocket", pairs=10)
+    assert (
+        digest(data.group_references(parts["test"]))
+        == POCKET_TEST
+        == digest(data.load_test_set("pocket"))
+    )
+    short = data.load_corpus("pocket", words=5)
+    assert short["train"] == data.filter_by_length(parts["train"], 5) != parts["train"]
+    fewer = data.load_corpus("pocket", pairs=10)
     assert fewer["train"] == parts["train"][:10] and fewer["test"] == parts["test"]
 
 
 @real_corpora
 def test_what_chapters_17_and_18_say_of_tatoeba():
-    parts = data.load("tatoeba")
+    parts = data.load_corpus("tatoeba")
     held = {french for _, french in parts["train"]}
     known = [
-        len(one.split()) for refs in data.grouped(parts["test"])[1] for one in refs if one in held
+        len(one.split())
+        for refs in data.group_references(parts["test"])[1]
+        for one in refs
+        if one in held
     ]
     assert sum(words > 3 for words in known) > 0.8 * len(known) > 100, "most are whole sentences"
     english = [source.lower() for source, _ in parts["train"]]
@@ -272,7 +279,7 @@ def test_the_tatoeba_parts_are_those_of_the_recorded_runs(run, words, pairs):
     record = load_record(run)[0]["data"]
     if sha256_file(data.tatoeba_archive()) != record["sha256"]:
         pytest.skip("another release of Tatoeba than the one that the run was trained on")
-    parts = data.load("tatoeba", "fr", words, pairs)
+    parts = data.load_corpus("tatoeba", "fr", words, pairs)
     assert (
         len(parts["train"]) == record["train"] and sum(map(len, parts.values())) == record["pairs"]
     )
@@ -322,7 +329,9 @@ def made_up(tmp_path, monkeypatch):
     return tmp_path
 
 
-EVERY = [(name, language) for name, languages in data.CORPORA.items() for language in languages]
+EVERY = [
+    (name, language) for name, languages in data.CORPUS_LANGUAGES.items() for language in languages
+]
 
 
 def disjoint(parts):
@@ -335,34 +344,34 @@ def disjoint(parts):
         assert (
             not leak
         ), f"{len(leak)} English sentences of {name} stand in training: the split leaks"
-        assert data.shared_english(parts["train"], parts[name]) == 0
+        assert data.overlap_rate(parts["train"], parts[name]) == 0
     leak = keys["valid"] & set().union(*(keys[name] for name in keys if name.startswith("test")))
     assert not leak, f"{len(leak)} English sentences stand in validation and test: the split leaks"
 
 
 @pytest.mark.parametrize("name, language", EVERY)
 def test_no_test_sentence_is_in_training(made_up, name, language):
-    disjoint(data.load(name, language))
+    disjoint(data.load_corpus(name, language))
 
 
 def test_the_official_tests_stay_whole(made_up):
     for language in "fr", "de":
-        assert data.test_set("multi30k", language) == (
+        assert data.load_test_set("multi30k", language) == (
             ["A HEN!", "A cow"],
             [["test_2016_flickr 0"], ["test_2016_flickr 1"]],
         )
-        assert data.test_set("newstest2014", language)[0] == ["RAIN", "Sun!"]
-        assert [e for e, _ in data.load("multi30k", language)["train"]] == [
+        assert data.load_test_set("newstest2014", language)[0] == ["RAIN", "Sun!"]
+        assert [e for e, _ in data.load_corpus("multi30k", language)["train"]] == [
             "A dog."
         ], "training gives way to both others"
-        assert [e for e, _ in data.load("wmt14", language)["valid"]] == [
+        assert [e for e, _ in data.load_corpus("wmt14", language)["valid"]] == [
             "peace"
         ], "validation gives way to the test"
 
 
 def test_tatoeba_has_2000_sentences_with_all_their_references(made_up):
-    sources, references = data.test_set("tatoeba")
-    pairs = data.load("tatoeba")["test"]
+    sources, references = data.load_test_set("tatoeba")
+    pairs = data.load_corpus("tatoeba")["test"]
     assert len({data.sentence_key(s) for s in sources}) == len(sources) == len(references) == 2000
     wanted = {}
     for english, other in pairs:
@@ -375,8 +384,8 @@ def test_tatoeba_has_2000_sentences_with_all_their_references(made_up):
 
 def test_what_a_translator_was_trained_on_is_what_load_gives(made_up):
     every = data.read_tatoeba(data.tatoeba_archive())
-    assert data.load("tatoeba") == {
-        k: data.split_by_english(every)[k] for k in ("train", "valid", "test")
+    assert data.load_corpus("tatoeba") == {
+        k: data.split_by_source(every)[k] for k in ("train", "valid", "test")
     }
 
 
@@ -385,30 +394,30 @@ def test_a_corpus_that_is_not_there_is_named(made_up):
         ValueError,
         match="^there is no pocket in de; there are: pocket \\(fr\\), tatoeba \\(fr or de\\)",
     ):
-        data.load("pocket", "de")
+        data.load_corpus("pocket", "de")
     with pytest.raises(ValueError, match="there is no such in fr"):
-        data.load("such")
+        data.load_corpus("such")
     with pytest.raises(
         ValueError, match="there is no test set newstest2019; there are: tatoeba, .*newstest2014"
     ):
-        data.test_set("newstest2019")
+        data.load_test_set("newstest2019")
 
 
 def test_the_news_are_read_from_files_or_from_their_archive(made_up, tmp_path):
     from test_corpora import news_archive
 
-    assert data.read_news("newstest2013", "de") == [
+    assert data.read_newstest("newstest2013", "de") == [
         ("peace", "newstest2013 0"),
         ("Sun.", "newstest2013 1"),
     ]
     for side in "en", "fr":
         (tmp_path / f"newstest/en-fr/newstest2014.{side}.gz").unlink()
     news_archive(tmp_path / "newstest/test-full.tgz")
-    assert data.read_news("newstest2014") == [
+    assert data.read_newstest("newstest2014") == [
         ("Law & order", "Law & order"),
         ("en", "fr"),
     ], "both sides, tidied"
-    assert [e for e, _ in data.load("wmt14")["train"]] == [
+    assert [e for e, _ in data.load_corpus("wmt14")["train"]] == [
         "War.",
         "Rain.",
     ], "the older news, without what is held out"
@@ -416,8 +425,8 @@ def test_the_news_are_read_from_files_or_from_their_archive(made_up, tmp_path):
 
 @pytest.mark.parametrize("name, language", EVERY)
 def test_no_corpus_forgets_how_long_its_sentences_may_be(made_up, name, language, monkeypatch):
-    monkeypatch.setattr(data.split_by_english, "__defaults__", (2, 2, 1))
-    parts = data.load(name, language, words=3)
+    monkeypatch.setattr(data.split_by_source, "__defaults__", (2, 2, 1))
+    parts = data.load_corpus(name, language, words=3)
     assert all(len(side.split()) < 3 for pairs in parts.values() for pair in pairs for side in pair)
 
 
@@ -426,21 +435,24 @@ def test_short_pairs_are_chosen_before_the_split(made_up, monkeypatch):
     monkeypatch.setattr(data, "read_tatoeba", lambda path, language: few)
     monkeypatch.setattr(
         data,
-        "split_by_english",
+        "split_by_source",
         lambda pairs: {"test": pairs[:2], "valid": pairs[2:4], "train": pairs[4:]},
     )
-    parts = data.load("tatoeba", words=3, pairs=7)
+    parts = data.load_corpus("tatoeba", words=3, pairs=7)
     assert parts["test"] == [("0", "y"), ("1 x", "y")] and len(parts["train"]) == 7
     assert max(len(e.split()) for e, _ in parts["valid"] + parts["train"]) == 2
 
 
 def test_references_are_grouped_by_key_and_come_once():
     pairs = [("I see.", "Je vois."), ("Go.", "Va !"), ("I see!", "Ah !"), ("I see.", "Je vois.")]
-    assert data.grouped(iter(pairs)) == (["I see.", "Go."], [["Je vois.", "Ah !"], ["Va !"]])
+    assert data.group_references(iter(pairs)) == (
+        ["I see.", "Go."],
+        [["Je vois.", "Ah !"], ["Va !"]],
+    )
 
 
 def test_an_answer_that_training_knows_is_counted():
-    assert data.known_answers(
+    assert data.seen_in_training(
         [["Merci.", "Merci bien."], ["Un chien."], []], iter([("Thank you.", "Merci bien.")])
     ) == [True, False, False]
 
@@ -472,24 +484,24 @@ def test_the_two_recorded_losses_part_as_the_page_says():
 @pytest.mark.parametrize("language", ["fr", "de"])
 def test_no_real_test_sentence_is_in_training(language):
     everything = {
-        name: data.load(name, language)
-        for name, languages in data.CORPORA.items()
+        name: data.load_corpus(name, language)
+        for name, languages in data.CORPUS_LANGUAGES.items()
         if language in languages
     }
     for parts in everything.values():
         disjoint(parts)
     shown = everything["tatoeba"]["train"]
     for name in "tatoeba", "multi30k", "newstest2014":
-        sources, references = data.test_set(name, language)
+        sources, references = data.load_test_set(name, language)
         assert (
-            data.shared_english(shown, [(s, "") for s in sources]) == 0
+            data.overlap_rate(shown, [(s, "") for s in sources]) == 0
         ), f"{name} meets Tatoeba's training sentences"
         assert (
             len(sources)
             == len(references)
             == {"tatoeba": 2000, "multi30k": 1000, "newstest2014": 3003}[name]
         )
-    known = data.known_answers(data.test_set("tatoeba", language)[1], shown)
+    known = data.seen_in_training(data.load_test_set("tatoeba", language)[1], shown)
     assert (
         0 < sum(known) < 400
     ), "answers that training knows under another sentence are few, and counted"

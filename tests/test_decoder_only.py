@@ -27,26 +27,32 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transformer_lit.decoder import DecoderLayer
 from transformer_lit.decoder_only import (
-    DESIGNS,
-    DecoderOnly,
-    StreamEmbedding,
-    StreamLayer,
-    build_stream,
-    constant_share,
-    falling_share,
-    source_share,
-    stream,
-    stream_gradient,
-    stream_loss,
-    stream_mask,
+    VARIANTS,
+    DecoderOnlyTransformer,
+    PositionedEmbedding,
+    DecoderOnlyLayer,
+    build_decoder_only,
+    constant_source_weight,
+    decaying_source_weight,
+    source_loss_weight,
+    join_pair,
+    joint_gradient_fn,
+    joint_loss_backward,
+    prefix_lm_mask,
 )
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.embeddings import sinusoids
-from transformer_lit.equal_cost import SCALES, SMALL_SIZES, count_parameters, wanted_parameters
-from transformer_lit.masks import BOS, EOS, PAD, causal_mask, reads_future, reads_padding
+from transformer_lit.comparison import SETUPS, SMALL_SIZES, count_parameters, reference_parameters
+from transformer_lit.masks import BOS, EOS, PAD, causal_mask, depends_on_future, depends_on_padding
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.schedule import rise_and_fall
-from transformer_lit.training import PairBatches, Trainer, TrainingConfig, backward, validation_loss
+from transformer_lit.schedule import linear_lr
+from transformer_lit.training import (
+    PairBatches,
+    Trainer,
+    TrainingConfig,
+    compute_gradients,
+    validation_loss,
+)
 
 PREFIXES = pytest.mark.parametrize("prefix", [False, True], ids=["causal", "prefix"])
 
@@ -56,7 +62,7 @@ def small(seed=0, prefix=False, **changes):
     torch.manual_seed(seed)
     sizes = dict(d_model=8, n_heads=2, d_ff=16, n_decoder_layers=2, dropout=0.0, norm="pre")
     return shake(
-        DecoderOnly(TransformerConfig(VOCAB, **{**sizes, **changes}), prefix).double()
+        DecoderOnlyTransformer(TransformerConfig(VOCAB, **{**sizes, **changes}), prefix).double()
     ).eval()
 
 
@@ -75,7 +81,7 @@ def batch(seed, rows=3, s=5, t=5):
 @given(SEEDS)
 def test_the_parts_lie_where_the_stream_says(seed):
     source, target = batch(seed)
-    tokens, positions, tag = stream(source, target, VOCAB)
+    tokens, positions, tag = join_pair(source, target, VOCAB)
     assert (tokens[:, 0] == VOCAB).all() and torch.equal(tokens[:, 1:tag], source)
     assert (tokens[:, tag] == VOCAB + 1).all(), "the target's tag stands where BOS stood"
     assert torch.equal(tokens[:, tag + 1 :], target[:, 1:])
@@ -86,7 +92,7 @@ def test_the_parts_lie_where_the_stream_says(seed):
 
 @pytest.mark.parametrize("last", range(6, 12))
 def test_the_table_of_positions_grows_where_it_ends(last):
-    rows = StreamEmbedding(9, 8, 0.0).eval()
+    rows = PositionedEmbedding(9, 8, 0.0).eval()
     rows.positions = rows.positions[:8].clone()
     where = torch.arange(last + 1)[None]
     want = rows.tokens(torch.full_like(where, 3)) * math.sqrt(8) + sinusoids(last + 1, 8)
@@ -96,7 +102,7 @@ def test_the_table_of_positions_grows_where_it_ends(last):
 @given(SEEDS, st.integers(0, 8))
 def test_the_mask_word_by_word(seed, prefix):
     tokens = sentences(2, 8, seed, "anywhere")
-    mask = stream_mask(tokens, prefix)
+    mask = prefix_lm_mask(tokens, prefix)
     for b in range(2):
         for q in range(8):
             for k in range(8):
@@ -120,7 +126,7 @@ def test_no_target_word_is_seen_before_it_is_said(prefix, training, norm):
     target = sentences(3, 5, 4, None)
     target[:, 0] = BOS
     for t in range(4):
-        assert not reads_future(
+        assert not depends_on_future(
             lambda ids: model(source, ids), target, t
         ), "the prefix leaks the target"
 
@@ -129,9 +135,9 @@ def test_no_target_word_is_seen_before_it_is_said(prefix, training, norm):
 def test_who_sees_the_rest_of_the_source(prefix):
     model, source = small(2, prefix), sentences(1, 5, 5, None)
     target = torch.tensor([[BOS, 5, 6]])
-    seen = reads_future(lambda ids: model.states(ids, target)[:, 1:6], source, 2)
+    seen = depends_on_future(lambda ids: model.states(ids, target)[:, 1:6], source, 2)
     assert seen == prefix, "only a prefix sees the rest of the source"
-    assert not reads_padding(
+    assert not depends_on_padding(
         lambda ids: model.states(ids, target)[:, 1 : 1 + ids.size(1)], source
     ), "pads are read"
 
@@ -222,7 +228,7 @@ def test_the_loss_is_the_target_and_a_share_of_the_source(prefix, seed, share, s
     source, target = batch(seed, t=6)
     target[:, 1] = 5  # a label in every row
     twin = copy.deepcopy(model)
-    loss = stream_loss(model, source, target, share, smoothing)
+    loss = joint_loss_backward(model, source, target, share, smoothing)
     plain = in_one(twin, source, target, share, smoothing)
     plain.backward()
     same(
@@ -237,10 +243,10 @@ def test_the_loss_is_the_target_and_a_share_of_the_source(prefix, seed, share, s
 
 def test_without_a_share_it_is_any_models_loss():
     model, (source, target) = small(11).float(), batch(12, t=6)
-    ours = stream_loss(model, source, target, 0.0)
+    ours = joint_loss_backward(model, source, target, 0.0)
     mine = [w.grad.clone() for w in model.parameters()]
     model.zero_grad()
-    torch.testing.assert_close(ours, backward(model, source, target, TrainingConfig()))
+    torch.testing.assert_close(ours, compute_gradients(model, source, target, TrainingConfig()))
     torch.testing.assert_close(mine, [w.grad for w in model.parameters()])
 
 
@@ -263,11 +269,11 @@ def test_validation_is_over_the_target_alone():
 
 @given(st.integers(2, 3000), st.floats(0.01, 0.99), st.floats(0.05, 0.95))
 def test_the_share_falls_in_two_lines(steps, alpha, bend):
-    shares = [source_share(n, steps, alpha, bend) for n in range(steps + 1)]
+    shares = [source_loss_weight(n, steps, alpha, bend) for n in range(steps + 1)]
     assert shares[0] == 1, "the decay is off by one: the first step has λ = 1"
     assert abs(shares[-1]) < 1e-9, "λ ends at 0"
     assert all(a > b for a, b in zip(shares, shares[1:])), "λ falls in each step"
-    assert abs(source_share(bend * steps, steps, alpha, bend) - alpha) < 1e-9, "at B it is α"
+    assert abs(source_loss_weight(bend * steps, steps, alpha, bend) - alpha) < 1e-9, "at B it is α"
 
 
 def test_the_decay_goes_on_where_a_run_was_stopped(tmp_path):
@@ -277,15 +283,15 @@ def test_the_decay_goes_on_where_a_run_was_stopped(tmp_path):
 
     def trainer(folder, heard):
         def share(step):
-            heard.append(source_share(step, batches.steps))
+            heard.append(source_loss_weight(step, batches.steps))
             return heard[-1]
 
         return Trainer(
             small(15).float(),
             config,
             folder=folder,
-            schedule=lambda n: rise_and_fall(n, batches.steps, 1e-2, 2),
-            gradient=stream_gradient(share),
+            schedule=lambda n: linear_lr(n, batches.steps, 1e-2, 2),
+            gradient=joint_gradient_fn(share),
         )
 
     def losses_of(log):
@@ -294,7 +300,7 @@ def test_the_decay_goes_on_where_a_run_was_stopped(tmp_path):
     heard = [[], [], []]
     losses = losses_of(trainer(tmp_path / "whole", heard[0]).fit(batches))
     assert heard[0] == [
-        source_share(n, batches.steps) for n in range(batches.steps)
+        source_loss_weight(n, batches.steps) for n in range(batches.steps)
     ], "the decay is off by one"
     trainer(tmp_path / "two", heard[1]).fit(batches, until=7)
     assert losses_of(trainer(tmp_path / "two", heard[2]).fit(batches)) == losses
@@ -305,15 +311,15 @@ def test_each_share_is_what_its_name_says():
     source, target = batch(21, t=6)
     target[:, 1] = 5
     for make, share in (
-        (constant_share, lambda n: 1.0),
-        (falling_share, lambda n: source_share(n, 8)),
+        (constant_source_weight, lambda n: 1.0),
+        (decaying_source_weight, lambda n: source_loss_weight(n, 8)),
     ):
         run = Trainer(
             small(22).float(), TrainingConfig(), schedule=lambda n: 0.01, gradient=make(8)
         )
         for n in range(4):
             twin = copy.deepcopy(run.model)
-            expected = stream_loss(twin, source, target, share(n), 0.1)
+            expected = joint_loss_backward(twin, source, target, share(n), 0.1)
             assert float(run.train_step(source, target)["loss"]) == float(
                 expected
             ), "the decay is off by one"
@@ -322,10 +328,10 @@ def test_each_share_is_what_its_name_says():
 # The designs --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", SCALES.values(), ids=list(SCALES))
+@pytest.mark.parametrize("scale", SETUPS.values(), ids=list(SETUPS))
 def test_equal_parameters(scale):
-    wanted = wanted_parameters(scale, scale.vocabulary)
-    for design in DESIGNS.values():
+    wanted = reference_parameters(scale, scale.vocabulary)
+    for design in VARIANTS.values():
         with torch.device("meta"):
             model = design.build(scale.vocabulary, scale.sizes, wanted)
         assert abs(count_parameters(model) / wanted - 1) < 0.02, "parameters differ by more than 2%"
@@ -337,37 +343,37 @@ def test_each_design_is_what_its_name_says():
         name: design.build(
             50, SMALL_SIZES | dict(d_model=16, d_ff=64), 2 * 16 + 84 * 256 + 95 * 16 + 50 * 16
         )
-        for name, design in DESIGNS.items()
+        for name, design in VARIANTS.items()
     }
     assert {name for name, model in built.items() if model.prefix} == {"decoder-only-prefix"}
-    assert {name: design.gradient for name, design in DESIGNS.items()} == {
+    assert {name: design.gradient for name, design in VARIANTS.items()} == {
         "decoder-only": None,
         "decoder-only-prefix": None,
-        "decoder-only-both": constant_share,
-        "decoder-only-decay": falling_share,
+        "decoder-only-both": constant_source_weight,
+        "decoder-only-decay": decaying_source_weight,
     }
     assert all(
         (model.decoder.norm.weight == 1).all() for model in built.values()
     ), "the last norm begins at 1"
     assert all(
-        design.smoothing == 0.1 and design.optimizer == "adam" for design in DESIGNS.values()
+        design.smoothing == 0.1 and design.optimizer == "adam" for design in VARIANTS.values()
     )
 
 
 def test_one_vocabulary_or_a_refusal():
     for wrong in (dict(target_vocab=9), dict(tied=False)):
         with pytest.raises(ValueError, match="one vocabulary"):
-            DecoderOnly(TransformerConfig(9, d_model=8, n_heads=2, **wrong))
+            DecoderOnlyTransformer(TransformerConfig(9, d_model=8, n_heads=2, **wrong))
 
 
 def test_the_source_is_read_in_order_unless_a_prefix_is_asked_for():
-    assert not DecoderOnly(TransformerConfig(9, d_model=8, n_heads=2)).prefix
+    assert not DecoderOnlyTransformer(TransformerConfig(9, d_model=8, n_heads=2)).prefix
 
 
 def test_the_mean_of_a_single_label_is_that_label():
     model, source, target = small(5), torch.tensor([[4, EOS]]), torch.tensor([[BOS, EOS]])
     assert torch.allclose(
-        stream_loss(model, source, target, 0.0, 0.0).double(),
+        joint_loss_backward(model, source, target, 0.0, 0.0).double(),
         F.cross_entropy(model(source, target[:, :1])[:, 0], target[:, 1]),
     )
 
@@ -376,7 +382,7 @@ def test_a_constant_share_and_precision_reach_the_loss():
     model, (source, target) = small(16).float(), batch(17, t=6)
     target[:, 1] = 5
     run = Trainer(
-        model, TrainingConfig(smoothing=0.0, precision="bf16"), gradient=constant_share(8)
+        model, TrainingConfig(smoothing=0.0, precision="bf16"), gradient=constant_source_weight(8)
     )
     half = float(run.gradient(run, source, target))
     whole = float(in_one(model, source, target, 1.0, 0.0).detach())
@@ -384,7 +390,7 @@ def test_a_constant_share_and_precision_reach_the_loss():
 
 
 def test_the_deepest_stack_that_is_looked_at():
-    tall = build_stream(
+    tall = build_decoder_only(
         50,
         dict(d_model=16, n_heads=4, d_ff=64, norm="post", n_encoder_layers=0, n_decoder_layers=1),
         52 * 16 + 2 * (12 * 256 + 13 * 16),
@@ -398,14 +404,14 @@ def test_the_deepest_stack_that_is_looked_at():
 
 
 def test_the_start_is_that_of_the_book():
-    model = DecoderOnly(
+    model = DecoderOnlyTransformer(
         TransformerConfig(
             50, d_model=16, n_heads=4, d_ff=64, n_decoder_layers=3, dropout=0.3, norm="pre"
         )
     )
     assert (
         model.decoder.layers[0].feed_forward[0].bias.abs().max() == 0
-    ), "initialise has been there"
+    ), "init_weights has been there"
     assert model.decoder.norm.weight.unique().item() == 16**-0.5
     layer = model.decoder.layers[2]
     assert layer.around_attention.first and layer.attention.n_heads == 4
@@ -417,9 +423,9 @@ def test_the_start_is_that_of_the_book():
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_the_layer_is_pytorchs_under_a_causal_mask(norm, training):
     torch.manual_seed(0)
-    layer, causal = shake(StreamLayer(16, 4, 32, 0.0, norm).double()).train(training), causal_mask(
-        6
-    )
+    layer, causal = shake(DecoderOnlyLayer(16, 4, 32, 0.0, norm).double()).train(
+        training
+    ), causal_mask(6)
     theirs = (
         nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True, norm_first=norm == "pre")
         .double()
@@ -437,7 +443,10 @@ def test_the_layer_is_pytorchs_under_a_causal_mask(norm, training):
 
 
 def test_parameters_of_a_layer_by_hand():
-    assert sum(w.numel() for w in StreamLayer(512, 8, 2048).parameters()) == 12 * 512**2 + 13 * 512
+    assert (
+        sum(w.numel() for w in DecoderOnlyLayer(512, 8, 2048).parameters())
+        == 12 * 512**2 + 13 * 512
+    )
     assert sum(w.numel() for w in DecoderLayer(512, 8, 2048).parameters()) == 16 * 512**2 + 19 * 512
 
 
@@ -463,7 +472,11 @@ def test_a_step_takes_twice_the_products():
             3 * 14,
             3 * 4 * (12 + 1),
         ),
-        (DecoderOnly(TransformerConfig(50, n_decoder_layers=7, **sizes)), 7 * 12, 7 * 4 * (13 + 1)),
+        (
+            DecoderOnlyTransformer(TransformerConfig(50, n_decoder_layers=7, **sizes)),
+            7 * 12,
+            7 * 4 * (13 + 1),
+        ),
     ):
         model.eval()
         with torch.no_grad():
@@ -480,7 +493,7 @@ def test_both_losses_pay_for_the_output_layer_of_their_labels():
 
     def counted(share):
         with FlopCounterMode(display=False) as counter:
-            stream_loss(model, source, target, share)
+            joint_loss_backward(model, source, target, share)
         return counter.get_total_flops()
 
     assert counted(1.0) - counted(0.0) == 3 * 2 * int((source != PAD).sum()) * VOCAB * 8

@@ -14,13 +14,13 @@ from transformer_lit.decoding import (
     beam_search,
     going_on,
     greedy_decode,
-    grow_beams,
-    in_evaluation,
-    keep_finished,
-    limits,
-    open_ones,
-    penalty,
-    select,
+    expand_beams,
+    evaluation_mode,
+    collect_finished,
+    max_output_lengths,
+    unfinished_beams,
+    length_penalty,
+    reorder_state,
 )
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
@@ -54,24 +54,27 @@ def source():
 
 def test_select_follows_rows_and_what_the_source_gave_follows_sentences():
     a = torch.arange(6).view(3, 2)
-    picked = select({"a": a, "more": [(a + 10,)]}, torch.tensor([2, 0, 0]))
+    picked = reorder_state({"a": a, "more": [(a + 10,)]}, torch.tensor([2, 0, 0]))
     assert picked["a"].tolist() == [[4, 5], [0, 1], [0, 1]]
     assert picked["more"][0][0].tolist() == [[14, 15], [10, 11], [10, 11]] and isinstance(
         picked["more"][0], tuple
     )
     state = [{"memory_keys": a, "source_mask": a, "said": torch.arange(6)}]
-    (kept,) = select(state, torch.tensor([5, 4]), torch.tensor([2]))
+    (kept,) = reorder_state(state, torch.tensor([5, 4]), torch.tensor([2]))
     assert kept["memory_keys"].equal(a[2:]) and kept["source_mask"].equal(
         a[2:]
     ), "a part of the source has a row per sentence"
     assert kept["said"].tolist() == [5, 4], "what a hypothesis has said has a row of its own"
-    assert select(state, ALL, ALL)[0]["memory_keys"] is a, "rows that all stay are copied"
-    assert select(state, ALL, torch.tensor([1]))[0]["memory_keys"].equal(a[1:2])
+    assert reorder_state(state, ALL, ALL)[0]["memory_keys"] is a, "rows that all stay are copied"
+    assert reorder_state(state, ALL, torch.tensor([1]))[0]["memory_keys"].equal(a[1:2])
 
 
 def test_limits_count_no_pads():
     two = torch.tensor([[5, 6, EOS], [5, EOS, PAD]])
-    assert limits(two).tolist() == [53, 52] and limits(two, 7).tolist() == [7, 7]
+    assert max_output_lengths(two).tolist() == [53, 52] and max_output_lengths(two, 7).tolist() == [
+        7,
+        7,
+    ]
 
 
 class Spy(torch.nn.Module):
@@ -79,7 +82,7 @@ class Spy(torch.nn.Module):
 
 
 def test_decoding_evaluates_without_gradients_and_puts_the_mode_back():
-    asked = in_evaluation(
+    asked = evaluation_mode(
         lambda model, *args, **options: (model.training, torch.is_grad_enabled(), args, options)
     )
     spy = Spy()
@@ -95,7 +98,7 @@ def test_decoding_evaluates_without_gradients_and_puts_the_mode_back():
         raise RuntimeError("on purpose")
 
     with pytest.raises(RuntimeError):
-        in_evaluation(fails)(spy.train())
+        evaluation_mode(fails)(spy.train())
     assert spy.training, "after an error the mode is not put back"
 
 
@@ -189,7 +192,7 @@ def test_with_a_cache_the_source_is_projected_once_a_layer(model, source):
 def by_hand():
     "Beginnings of 0.6 and 0.4: EOS and word 3 at 0.5 each, word 3 at 0.9 and EOS at 0.1."
     next_p = torch.tensor([[0, 0, 0.5, 0.5], [0, 0, 0.1, 0.9]])
-    return grow_beams(
+    return expand_beams(
         next_p.log() + 3, torch.tensor([[0.6, 0.4]]).log()
     )  # a constant in the logits changes nothing
 
@@ -199,7 +202,7 @@ def test_growing_by_hand():
     torch.testing.assert_close(top.exp(), torch.tensor([[0.36, 0.3, 0.3, 0.04]]))
     assert beams[0, 0] == 1 and beams[0, 3] == 1 and tokens[0, 0] == 3
     assert sorted(tokens[0, 1:3].tolist()) == [EOS, 3], "the two of 0.3 may come in either order"
-    scores, whose, words = open_ones(top, beams, tokens, 2)
+    scores, whose, words = unfinished_beams(top, beams, tokens, 2)
     assert whose.tolist() == [[1, 0]] and words.tolist() == [[3, 3]]
     torch.testing.assert_close(scores.exp(), torch.tensor([[0.36, 0.3]]))
 
@@ -209,7 +212,7 @@ def test_growing_is_ranking_every_sum(seed):
     torch.manual_seed(seed)
     logits, scores = torch.randn(6, 50), -torch.rand(2, 3)  # B = 2, k = 3
     sums = (scores.view(6, 1) + logits.log_softmax(-1)).view(2, 150)
-    found, whose, word = grow_beams(logits, scores)
+    found, whose, word = expand_beams(logits, scores)
     right, at = sums.topk(6)
     torch.testing.assert_close(found, right)
     assert (whose * 50 + word).equal(at)
@@ -241,14 +244,14 @@ def told(best):
 def test_the_best_finished_one_is_remembered():
     rows, said, scores, ends = finishing()
     best = held((-math.inf, EOS), (-1.0, 8))
-    count = keep_finished(best, rows, said, scores, ends - 1, ends)
+    count = collect_finished(best, rows, said, scores, ends - 1, ends)
     assert told(best) == [(-1.0, [6]), (-1.0, [8])] and count.tolist() == [1, 2]
 
 
 def test_an_end_behind_the_k_best_does_not_count():
     rows, said, scores, ends = finishing()
     none = held((-math.inf, EOS), (-math.inf, EOS))
-    count = keep_finished(none, rows, said, scores, ends - 2, ends.flip(1))
+    count = collect_finished(none, rows, said, scores, ends - 2, ends.flip(1))
     assert told(none) == [(-math.inf, [])] * 2 and count.tolist() == [0, 0]
 
 
@@ -283,10 +286,10 @@ def test_at_the_limit_the_best_open_one_is_taken():
 def test_the_defaults_are_the_papers():
     assert beam_search.__wrapped__.__defaults__ == (4, 0.6, None, False)
     assert (
-        penalty(1) == 1
-        and penalty(7, 1.0) == 2
-        and penalty(9, 0) == 1
-        and math.isclose(penalty(7), 2**0.6)
+        length_penalty(1) == 1
+        and length_penalty(7, 1.0) == 2
+        and length_penalty(9, 0) == 1
+        and math.isclose(length_penalty(7), 2**0.6)
     )
 
 
@@ -316,7 +319,7 @@ def exhaustive(model, source, alpha, longest=4):
     for length in range(1, longest + 1):
         logits, state = model.step(ids[:, -1], state)
         total, tried = scores[:, None] + logits.log_softmax(-1), tried + len(ids)
-        top, at = (total[:, EOS] / penalty(length, alpha)).max(0)
+        top, at = (total[:, EOS] / length_penalty(length, alpha)).max(0)
         best = max(best, (top.item(), ids[at, 1:].tolist()))
         parent = torch.arange(len(ids)).repeat_interleave(len(words))
         scores = total[:, words].flatten()
@@ -359,19 +362,19 @@ def old_order(state, rows, sentences=None):
 
 
 FAULTS = {
-    "the state is not reordered": {"select": old_order},
+    "the state is not reordered": {"reorder_state": old_order},
     "past scores are dropped": {
-        "grow_beams": lambda logits, scores: grow_beams(
+        "expand_beams": lambda logits, scores: expand_beams(
             logits, scores.clamp(min=-1e4).mul(1e-9).where(scores > -torch.inf, scores)
         )
     },
     "all k copies of the start count": {
-        "grow_beams": lambda logits, scores: grow_beams(
+        "expand_beams": lambda logits, scores: expand_beams(
             logits, scores.masked_fill(scores.isinf(), 0)
         )
     },
     "finished ones go on": {
-        "open_ones": lambda top, beams, tokens, k: (top[:, :k], beams[:, :k], tokens[:, :k])
+        "unfinished_beams": lambda top, beams, tokens, k: (top[:, :k], beams[:, :k], tokens[:, :k])
     },
 }
 

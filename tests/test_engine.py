@@ -23,19 +23,19 @@ import numpy as np
 import pytest
 import torch
 import translators
-from test_tokens import known
+from test_tokenization import known
 from tokenizers import Tokenizer
 
-from transformer_lit import attention_maps
+from transformer_lit import attention_analysis
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.runs.checkpoints import load_weights, model_tensors
 from transformer_lit.corpora.files import shipped
 from transformer_lit.runs.checkpoints import quantize, dequantize
-from transformer_lit.pocket import load_pocket
-from transformer_lit.tokens import Subwords
+from transformer_lit.pocket_corpus import load_pocket
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import collate
-from transformer_lit.translation import Translator, answers, pieces, readable
+from transformer_lit.translation import Translator, translate_ids, split_long_text, clean_input
 
 ENGINE = packing.ENGINE
 SENTENCES = [
@@ -182,7 +182,7 @@ def said(page, name, ids, **options):
 def same_answers(page, name, texts, plain):
     "(kernel, equal answers greedy, equal answers of beam 4, of how many)"
     translator, ids = ours(name), [ours(name).source.encode(text) for text in texts]
-    wanted = [[], answers(translator.model, ids, 4, 64)]
+    wanted = [[], translate_ids(translator.model, ids, 4, 64)]
     for start in range(0, len(ids), 64):
         wanted[0] += greedy_decode(
             translator.model, collate([(one, [BOS]) for one in ids[start : start + 64]])[0]
@@ -214,7 +214,7 @@ def our_tokens(name, texts):
     "The same from the package."
     one = ours(name)
     cut = [
-        pieces(readable(text), lambda part: len(one.source.encode(part)), *one.limits)
+        split_long_text(clean_input(text), lambda part: len(one.source.encode(part)), *one.limits)
         for text in texts
     ]
     return [[[part, one.source.encode(part)] for part in parts] for parts in cut]
@@ -266,7 +266,7 @@ def test_merges_out_of_order_are_refused():
     kept = json.loads(tokens.tokenizer.to_str())
     kept["model"]["merges"].reverse()
     with pytest.raises(ValueError, match="order of the merges"):
-        packing.merges(Subwords(Tokenizer.from_str(json.dumps(kept))))
+        packing.merges(SubwordTokenizer(Tokenizer.from_str(json.dumps(kept))))
 
 
 # Tokens -------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ def test_half_a_character_becomes_a_question_mark(page):
       return (await engine.tokens(`a${half}b`)).parts[0].text;
     }"""
     )
-    assert found == "a?b" == readable("a\ud800b")
+    assert found == "a?b" == clean_input("a\ud800b")
 
 
 @pytest.mark.slow
@@ -366,7 +366,7 @@ def check_numbers(page, name, plain):
             translator.target.encode(translator.translate([text])[0])[:-1],
         )
         logits, maps = read(page, name, source, target, plain)
-        with torch.no_grad(), attention_maps.record(translator.model) as seen:
+        with torch.no_grad(), attention_analysis.record_attention(translator.model) as seen:
             wanted = translator.model(torch.tensor([source]), torch.tensor([[BOS] + target]))[0]
         assert logits.shape == wanted.shape and (logits - wanted).abs().max() < 1e-3
         for kind, layers in maps.items():
@@ -427,7 +427,7 @@ def test_what_is_broken_is_what_the_package_says_broken_likewise(page, broken, m
     found, _ = read(page, "pocket", source, target, broken=broken)
     place = contextlib.nullcontext()
     if "noHeads" in broken:
-        place = attention_maps.without_heads(model, broken["noHeads"])
+        place = attention_analysis.ablate_heads(model, broken["noHeads"])
     if "noPositions" in broken:
         model.source.positions.zero_()
         if broken["noPositions"] is True:
@@ -435,7 +435,7 @@ def test_what_is_broken_is_what_the_package_says_broken_likewise(page, broken, m
     if "stuckPosition" in broken:
         model.target.positions[:] = model.target.positions[0].clone()
     if "noScale" in broken:
-        for part in attention_maps.attention_modules(model).values():
+        for part in attention_analysis.attention_modules(model).values():
             part.query.weight.data *= (128 // 4) ** 0.5
             part.query.bias.data *= (128 // 4) ** 0.5
     if "noResidual" in broken:

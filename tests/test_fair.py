@@ -20,19 +20,19 @@ from fair.runs import DESIGNS, UNORDERED, Job
 
 from litbook import results
 from litbook.search import MOST_PEAKS, SEARCH_SEEDS, first_part, search, second_part
-from transformer_lit.equal_cost import (
+from transformer_lit.comparison import (
     SMALL_SIZES,
-    TRIALS,
-    Scale,
+    MAX_TRIALS,
+    Setup,
     count_parameters,
-    is_closed,
-    next_peak,
-    wanted_parameters,
+    is_local_minimum,
+    next_peak_lr,
+    reference_parameters,
 )
 from transformer_lit.training import validation_loss
 
 SIZES = SMALL_SIZES | dict(d_model=16, d_ff=32, n_encoder_layers=1, n_decoder_layers=2)
-TINY = Scale("pocket", 400, SIZES, 3000, 1000, 128, lines=4)
+TINY = Setup("pocket", 400, SIZES, 3000, 1000, 128, lines=4)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_two_seeds_choose_and_a_hopeless_trial_has_one():
     seeds = {cell: [seed for _, *at, seed in asked if tuple(at) == cell] for cell in tried}
     assert seeds[6e-3, 0.1] == list(SEARCH_SEEDS) and seeds[1.2e-2, 0.1] == [4]
     assert tried[6e-3, 0.1] == pytest.approx(0.045) and {tokens for tokens, *_ in asked} == {500}
-    assert is_closed(tried) and len(tried) <= TRIALS
+    assert is_local_minimum(tried) and len(tried) <= MAX_TRIALS
 
 
 def test_a_trial_that_the_first_seed_leaves_behind_is_no_best():
@@ -105,7 +105,7 @@ def test_the_second_part_walks_to_the_peak_of_the_full_budget():
     full = [trial for trial in asked if trial[0] == 2_000_000]
     assert full == [(2_000_000, peak, 0.3, 4) for peak in (1.2e-2, 6e-3, 3e-3, 1.5e-3)]
     _, tried = asked_of(lambda tokens, peak, *_: peak, second_part, 500, (1.0, 0.1))
-    assert len(tried) == MOST_PEAKS and next_peak(tried) is not None, "an open end"
+    assert len(tried) == MOST_PEAKS and next_peak_lr(tried) is not None, "an open end"
 
 
 def test_what_does_not_train_is_not_chosen():
@@ -127,7 +127,7 @@ def test_every_recorded_search_is_closed_and_the_commands_make_what_was_read(gro
         return runs.loss_of(rows[Job("train", ground, design, *trial).name])
 
     tried = first_part(results.SEARCH[ground], loss_of)
-    assert is_closed(tried) and next_peak(results.peaks(design, ground)) is None
+    assert is_local_minimum(tried) and next_peak_lr(results.peaks(design, ground)) is None
     assert search(ground, loss_of) == results.choice(design, ground)
     read = results.searched(design, ground).run
     by_search = results.search_names(ground, design)
@@ -182,7 +182,7 @@ def test_a_changed_tree_makes_no_record(tmp_path, monkeypatch, capsys):
 def test_all_have_as_many_parameters(name):
     for ground in ("tatoeba", "pocket"):
         scale = runs.GROUNDS[ground]
-        wanted = wanted_parameters(scale, scale.vocabulary)
+        wanted = reference_parameters(scale, scale.vocabulary)
         with torch.device("meta"):
             model = DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
         assert abs(count_parameters(model) / wanted - 1) <= 0.02

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer_lit import loss
 from transformer_lit.decoding import beam_search, greedy_decode
-from transformer_lit.masks import BOS, PAD, same_randomness
+from transformer_lit.masks import BOS, PAD, run_seeded
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.runs import records
 from transformer_lit.runtime import devices, distributed, optimizers
@@ -120,7 +120,7 @@ def test_a_step_waits_for_nothing_and_meets_no_tensor_of_another_device(
 def test_the_gradient_of_the_loss_writes_into_no_zeros():
     logits, labels = torch.randn(32, 50, requires_grad=True), torch.randint(0, 50, (32,))
     with Waits() as seen:
-        loss.smoothed_cross_entropy(logits, labels, reduction="sum").backward()
+        loss.label_smoothed_cross_entropy(logits, labels, reduction="sum").backward()
     names = {name for name, shape in seen.ops if shape == (32, 50)}
     assert not names & {
         "scatter_add",
@@ -170,7 +170,7 @@ def test_the_gpus_random_state_is_put_back(monkeypatch):
         manual_seed_all=lambda seed: state.fill_(seed),
     ).items():
         monkeypatch.setattr(torch.cuda, name, value)
-    same_randomness(lambda x: x, torch.zeros(1))
+    run_seeded(lambda x: x, torch.zeros(1))
     message = "same_randomness leaves the GPU with another random state"
     assert state.tolist() == [7, 7], message
 

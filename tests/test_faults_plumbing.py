@@ -17,12 +17,12 @@ import torch
 from helpers import one_sentence, zipped
 
 from transformer_lit import data
-from transformer_lit.attention import attention_here, scaled_dot_product_attention
+from transformer_lit.attention import fused_attention, scaled_dot_product_attention
 from transformer_lit.embeddings import sinusoids
-from transformer_lit.loss import smoothed_cross_entropy
-from transformer_lit.multi_head import MultiHeadAttention
-from transformer_lit.schedule import noam
-from transformer_lit.sublayers import Sublayer
+from transformer_lit.loss import label_smoothed_cross_entropy
+from transformer_lit.multi_head_attention import MultiHeadAttention
+from transformer_lit.schedule import noam_lr
+from transformer_lit.sublayers import SublayerConnection
 from transformer_lit import cli
 from transformer_lit import schedule
 from transformer_lit.recipes import recipes
@@ -47,17 +47,17 @@ x = torch.zeros(1, 2, 4)
         (lambda: scaled_dot_product_attention(x, x, x, torch.ones(2, 2)), "boolean mask"),
         (lambda: sinusoids(3, 5), "even"),
         (lambda: MultiHeadAttention(10, 3), "heads"),
-        (lambda: Sublayer(4, norm="both"), '"post" or "pre"'),
+        (lambda: SublayerConnection(4, norm="both"), '"post" or "pre"'),
         (
-            lambda: smoothed_cross_entropy(x, torch.zeros(1, 2).long(), reduction="none"),
+            lambda: label_smoothed_cross_entropy(x, torch.zeros(1, 2).long(), reduction="none"),
             '"mean" or "sum"',
         ),
-        (lambda: noam(0), "count from 1"),
-        (lambda: noam(1, warmup=0), "count from 1"),
+        (lambda: noam_lr(0), "count from 1"),
+        (lambda: noam_lr(1, warmup=0), "count from 1"),
         (lambda: token_batches([([5] * 9, [6])], 8), "raise max_tokens"),
-        (lambda: data.split_by_english([("a", "b")] * 5, 1, 1), "distinct English sentences"),
+        (lambda: data.split_by_source([("a", "b")] * 5, 1, 1), "distinct English sentences"),
         (
-            lambda: data.split_by_english([(c, "b") for c in "abcd"], 2, 2),
+            lambda: data.split_by_source([(c, "b") for c in "abcd"], 2, 2),
             "distinct English sentences",
         ),  # none left to train
     ],
@@ -74,14 +74,14 @@ def test_a_value_error_says_what_to_do(call, words):
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_attention_drops_nothing_unless_asked(fused):
-    """The default of `attention_here`; every layer passes its own dropout, so nothing else would
+    """The default of `fused_attention`; every layer passes its own dropout, so nothing else would
     notice."""
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 3, 5, 8) for _ in range(3))
     mask = torch.ones(5, 5, dtype=torch.bool).tril()
     for closed in None, mask:
         ours, wanted = (
-            attention_here(q, k, v, closed, fused=fused)[0],
+            fused_attention(q, k, v, closed, fused=fused)[0],
             scaled_dot_product_attention(q, k, v, closed)[0],
         )
         assert torch.allclose(
@@ -202,8 +202,8 @@ def corpus(monkeypatch, tmp_path):
     path.parent.mkdir()
     path.write_bytes(zipped({"fra.txt": "".join(f"{en}\t{fr}\tCC-BY\n" for en, fr in pairs)}))
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path))
-    split = data.split_by_english
-    monkeypatch.setattr(data, "split_by_english", lambda pairs: split(pairs, 3, 3))
+    split = data.split_by_source
+    monkeypatch.setattr(data, "split_by_source", lambda pairs: split(pairs, 3, 3))
     tiny = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1)
     for name, value in tiny.items():
         monkeypatch.setitem(recipes.SMALL, name, value)
@@ -211,12 +211,12 @@ def corpus(monkeypatch, tmp_path):
 
 
 def test_short_pairs_are_kept_and_drawn_alike(corpus):
-    parts = data.load("tatoeba", words=15)
+    parts = data.load_corpus("tatoeba", words=15)
     assert sorted(p for part in parts.values() for p in part) == sorted(
         corpus
     ), "pairs of 15 words or more stay out"
     assert [len(parts[name]) for name in ("train", "valid", "test")] == [90, 3, 3]
-    some = data.load("tatoeba", words=15, pairs=10)
+    some = data.load_corpus("tatoeba", words=15, pairs=10)
     assert (
         some["train"] == parts["train"][:10] and some["test"] == parts["test"]
     ), "fewer training pairs, the same test"
@@ -261,7 +261,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert record["scores"][0]["value"] == epochs[-1]["valid_loss"] and "validation" not in record
     assert record["torch"] == torch.__version__.split("+")[0] and "thread" in record["hardware"]
     rate = [
-        schedule.rise_and_fall(
+        schedule.linear_lr(
             entry["step"], len(steps), recipes.RECIPES["words"].peak, recipes.FIRST.warmup
         )
         for entry in steps
@@ -269,7 +269,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert [
         entry["lr"] for entry in steps
     ] == rate, "the rate isn't the recipe's, or ends at another step than the run"
-    parts = data.load("tatoeba", words=15, pairs=40)
+    parts = data.load_corpus("tatoeba", words=15, pairs=40)
     said = (folder / "hypotheses.txt").read_text(encoding="utf-8").splitlines()
     assert said == translator.translate(
         [en for en, _ in parts["test"]], precision="fp32"
@@ -301,7 +301,7 @@ def test_the_command_line_knows_its_commands(capsys):
 
 
 def test_the_record_says_what_was_seen(corpus, tmp_path):
-    parts = data.load("tatoeba", words=15)
+    parts = data.load_corpus("tatoeba", words=15)
     samples = [parts["train"][0][0].upper(), parts["test"][0][0]]
     config = dataclasses.replace(
         recipes.RECIPES["words"], training=dataclasses.replace(recipes.FIRST, epochs=1)
@@ -327,7 +327,7 @@ def iter_parts(parts):
 
 
 def test_the_rate_rises_and_falls():
-    rate = schedule.rise_and_fall
+    rate = schedule.linear_lr
     assert math.isclose(rate(400, 2000), 1e-3), "the peak is 1e-3, at step 400"
     assert math.isclose(rate(100, 2000), 0.25e-3) and math.isclose(
         rate(1201, 2001), 1e-3 * 801 / 1602

@@ -12,13 +12,13 @@ from pathlib import Path
 import engine_models as packing
 import pytest
 
-from transformer_lit.attention_maps import alignment_error_rate
-from transformer_lit.pocket import load_pocket
+from transformer_lit.attention_analysis import alignment_error_rate
+from transformer_lit.pocket_corpus import load_pocket
 from litbook.live import first_page
 from transformer_lit.serving.confidence import load_calibration, translate_with_scores
 from transformer_lit.corpora.files import shipped
 from litbook.word_maps import cross_weights, maps_of
-from transformer_lit.translation import Translator, pieces, readable
+from transformer_lit.translation import Translator, split_long_text, clean_input
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -435,8 +435,10 @@ def test_odd_texts_get_an_answer_or_one_sentence(visit, shipped_one):
         assert f"French: {shipped_one.translate([text], 1)[0]} " in ask(page, text)
     three = "She has to go home, because they were too late. " * 3
     parts = len(
-        pieces(
-            readable(three), lambda part: len(shipped_one.source.encode(part)), *shipped_one.limits
+        split_long_text(
+            clean_input(three),
+            lambda part: len(shipped_one.source.encode(part)),
+            *shipped_one.limits,
         )
     )
     ask(page, three)

@@ -143,10 +143,10 @@ def patched():
     from transformer_lit import data, translation
     from transformer_lit.recipes import recipes
 
-    data.split_by_english.__defaults__ = (3, 3, 1)
+    data.split_by_source.__defaults__ = (3, 3, 1)
     recipes.SMALL.update(TINY)
     short = lambda model, ids, beam_size, batch_size, precision="fp32", **_: [i[:3] for i in ids]
-    translation.answers = short
+    translation.translate_ids = short
 
 
 def tree(folder):
@@ -252,13 +252,15 @@ def everywhere(files, command, stdin=b"", also=()):
 def translators(home):
     "A word translator and a subword translator; the folder of a training that is done."
     from transformer_lit import cli
-    from transformer_lit.tokens import Subwords
+    from transformer_lit.tokenization import SubwordTokenizer
     from transformer_lit.translation import create_joint, create_translator, save_pretrained
 
     corpora(home / "data")
     save_pretrained(create_translator(PAIRS, **TINY), home / "words")
     save_pretrained(
-        create_joint(Subwords.build((side for pair in PAIRS for side in pair), 300), **TINY),
+        create_joint(
+            SubwordTokenizer.build((side for pair in PAIRS for side in pair), 300), **TINY
+        ),
         home / "joint",
     )
     (home / "text.txt").write_text("I eat x.\nyou see y.\n")

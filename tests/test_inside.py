@@ -13,8 +13,8 @@ import pytest
 import torch
 from markdown_it import MarkdownIt
 
-from transformer_lit import multi_head
-from transformer_lit.attention_maps import read_pairs
+from transformer_lit import multi_head_attention
+from transformer_lit.attention_analysis import compute_attention
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS
 from litbook.live import inside
@@ -79,7 +79,7 @@ def test_the_record_is_what_the_package_says(record, translator, model):
 
 
 def test_recorded_weights_are_those_of_chapter_20(record, translator):
-    maps, _, _ = read_pairs(translator, [(inside.RUNNING, record["text"])])
+    maps, _, _ = compute_attention(translator, [(inside.RUNNING, record["text"])])
     for kind, layers in maps.items():
         assert record["attention"][kind]["shape"] == list(layers[:, 0].shape) and record[
             "attention"
@@ -112,7 +112,7 @@ def test_without_the_scale_is_equation_1_without_its_division(model, record, mon
     with torch.no_grad():
         with inside.broken(model, noScale=True):
             found = model(source, target)
-        monkeypatch.setattr(multi_head, "attention_here", unscaled)
+        monkeypatch.setattr(multi_head_attention, "fused_attention", unscaled)
         assert torch.allclose(found, model(source, target), atol=1e-3)
 
 

@@ -97,7 +97,7 @@ def test_a_column_of_signs_that_are_words_loses_nothing(monkeypatch):
 def test_real_text():
     """English and French of the corpus that comes with the book, with French that was not
     translated in between."""
-    some = data.load("pocket")["test"][:1000]
+    some = data.load_corpus("pocket")["test"][:1000]
     assert sum(map(bool, wrong_language_reasons(some))) <= 0.03 * len(some)
     copied = [
         (english, english) if k % 10 == 0 else (english, french)

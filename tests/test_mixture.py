@@ -22,7 +22,7 @@ from transformer_lit.recipes import large, mixture
 from transformer_lit.corpora.texts import TextSource
 from transformer_lit.recipes.augmentation import VARIANTS
 from transformer_lit.corpora.files import sha256_file, shipped
-from transformer_lit.tokens import Subwords
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.translation import from_pretrained
 
 KINDS = {"few": 10, "many": 1000}
@@ -130,7 +130,7 @@ def test_no_batch_of_a_mixture_holds_a_pair_twice(store):
 def test_a_store_says_which_pairs_are_of_which_kind(store):
     kinds = mixture.kinds_in(store.manifest["counts"])
     assert kinds == {"tatoeba": 29, "caption": 5, "law": 60}, "one held out, one a repeat"
-    words = [Subwords.load(store.tokenizer()).decode(source) for source, _ in store]
+    words = [SubwordTokenizer.load(store.tokenizer()).decode(source) for source, _ in store]
     assert all(line.startswith("tatoeba") for line in words[:29]) and all(
         line.startswith("caption") for line in words[29:34]
     )
@@ -145,7 +145,7 @@ def test_a_store_that_does_not_say_is_refused(store):
 
 def test_batches_of_a_mixture(store):
     e = mixture.MixtureExperiment(
-        **vars(wmt.experiment_for("mixture-en-fr", "modern", "tiny", 300)), temperature=1e6
+        **vars(wmt.build_experiment("mixture-en-fr", "modern", "tiny", 300)), temperature=1e6
     )
     config = replace(e.training, max_tokens=128)
     batches = large.batches_of(store, config, e)
@@ -160,7 +160,7 @@ def test_batches_of_a_mixture(store):
         kind = np.digitize(every, [29, 34])
         assert np.bincount(kind).tolist() == [31, 31, 31], "three kinds, alike"
         assert all(store.lengths[batch].max() * len(batch) <= 128 for batch in epoch)
-    assert type(large.batches_of(store, config, wmt.experiment_for())) is wmt.StoreBatches
+    assert type(large.batches_of(store, config, wmt.build_experiment())) is wmt.StoreBatches
 
 
 def test_what_a_mixture_is_made_of(monkeypatch):
@@ -178,10 +178,12 @@ def test_what_a_mixture_is_made_of(monkeypatch):
     monkeypatch.setattr(training_sets, "general_files", lambda language: [law])
     for name, source in zip(("tatoeba_source", "multi30k_source", "news_source"), made.values()):
         monkeypatch.setattr(training_sets, name, lambda language, source=source: source)
-    monkeypatch.setattr(training_sets.data, "read_news", lambda name, language: [(name[-2:], "x")])
+    monkeypatch.setattr(
+        training_sets.data, "read_newstest", lambda name, language: [(name[-2:], "x")]
+    )
     monkeypatch.setattr(
         training_sets.data,
-        "load",
+        "load_corpus",
         lambda name, language: {"valid": [("T 1!", "x")], "test": [("M 2", "x")]},
     )
     training_sets.mixture_held_out.cache_clear()
@@ -229,7 +231,7 @@ def test_the_experiment_on_temperature(store):
 
 
 def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(store, tmp_path):
-    plain = wmt.experiment_for(
+    plain = wmt.build_experiment(
         "mixture-en-fr",
         "modern",
         "tiny",

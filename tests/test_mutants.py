@@ -53,7 +53,7 @@ def test_the_tests_of_a_module():
     ] and mutants.test_files("transformer_lit.loss") == ["test_faults_plumbing.py", *core]
     assert (
         mutants.test_files("transformer_lit.rnn") == ["test_rnn.py"]
-        and mutants.test_files("transformer_lit.tokens")[0] == "test_tokens.py"
+        and mutants.test_files("transformer_lit.tokenization")[0] == "test_tokenization.py"
     )
 
 

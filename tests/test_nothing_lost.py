@@ -22,7 +22,7 @@ from transformer_lit.runtime import distributed, progress
 from transformer_lit.runs.checkpoints import read_file
 from transformer_lit.corpora.files import write_atomic
 from transformer_lit.recipes.recipes import Recipe, train_translator
-from transformer_lit.tokens import Subwords
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig
 from transformer_lit.serving.files import load_translator
 from transformer_lit.translation import (
@@ -396,7 +396,9 @@ def test_words_must_be_the_models(trained, tmp_path):
 
 
 def test_subwords_are_there_whole_and_the_models(tmp_path):
-    joint = create_joint(Subwords.build((s for pair in PAIRS for s in pair), 300), "fr", **TINY)
+    joint = create_joint(
+        SubwordTokenizer.build((s for pair in PAIRS for s in pair), 300), "fr", **TINY
+    )
     save_pretrained(joint, tmp_path)
     path = tmp_path / "tokenizer.json"
     whole = path.read_text("utf-8")

@@ -18,7 +18,7 @@ from own import runs, text
 from own.text import BACK, DOMAIN, NOISE, TAG, Job
 
 from transformer_lit.custom_pair.train import ModelSize
-from transformer_lit.data import load, sentence_key
+from transformer_lit.data import load_corpus, sentence_key
 from transformer_lit.masks import EOS
 
 real_corpora = pytest.mark.skipif(
@@ -33,7 +33,7 @@ TRAINED = dict(TUNING=2, TOKENS=2000, SHIPPED="pocket")
 
 def of_the_pocket_corpus(corpus, language="fr"):
     "Parts of the pocket corpus that play Tatoeba, captions and German."
-    parts = load("pocket")
+    parts = load_corpus("pocket")
     few = parts["train"][1000:1200]
     if language == "de":
         return {"train": [(english, french[::-1]) for english, french in few]}
@@ -46,7 +46,7 @@ def patch_trial(patch):
     for module, values in (text, TRIAL), (runs, TRAINED):
         for name, value in values.items():
             patch.setattr(module, name, value)
-    patch.setattr(text, "load", of_the_pocket_corpus)
+    patch.setattr(text, "load_corpus", of_the_pocket_corpus)
     patch.setattr(text.training_sets, "general_files", lambda _: [])
     patch.setattr(records, "clean_commit", lambda: "a" * 40)
     patch.setattr(text, "corpora", cache(text.corpora.__wrapped__))

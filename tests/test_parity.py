@@ -27,15 +27,15 @@ from hypothesis import strategies as st
 from torch import nn
 
 from transformer_lit.runtime import devices
-from transformer_lit.attention import attention_here, scaled_dot_product_attention
+from transformer_lit.attention import fused_attention, scaled_dot_product_attention
 from transformer_lit.decoder import Decoder, DecoderLayer
-from transformer_lit.embeddings import Embedding, sinusoids
+from transformer_lit.embeddings import InputEmbedding, sinusoids
 from transformer_lit.encoder import Encoder, EncoderLayer
-from transformer_lit.loss import loss_in_blocks, smoothed_cross_entropy
+from transformer_lit.loss import chunked_loss_backward, label_smoothed_cross_entropy
 from transformer_lit.masks import PAD, causal_mask, padding_mask, target_mask
-from transformer_lit.multi_head import MultiHeadAttention
-from transformer_lit.schedule import noam, noam_schedule
-from transformer_lit.sublayers import FeedForward, Sublayer
+from transformer_lit.multi_head_attention import MultiHeadAttention
+from transformer_lit.schedule import noam_lr, noam_scheduler
+from transformer_lit.sublayers import FeedForward, SublayerConnection
 from transformer_lit.training import TrainingConfig, add_gradient
 
 SIZES = st.integers(1, 5)
@@ -172,9 +172,9 @@ def test_dropout_falls_on_the_weights():
     same(weights.sum(-1), torch.ones(1, 1, 200), "the weights come back before dropout", atol=1e-5)
     assert output.std() > 0.01, "dropout does nothing: is its argument passed on?"
     for mask in None, torch.ones(200, 200, dtype=torch.bool):
-        output, _ = attention_here(q, q, value, mask, dropout=0.5, fused=True)
+        output, _ = fused_attention(q, q, value, mask, dropout=0.5, fused=True)
         assert output.std() > 0.01, "dropout does nothing in the kernel: is its argument passed on?"
-        output, _ = attention_here(q, q, value, mask, fused=True)
+        output, _ = fused_attention(q, q, value, mask, fused=True)
         assert output.std() < 1e-5, "the kernel drops weights although nobody asked for it"
     assert (
         abs(output.mean() - 1) < 0.1
@@ -266,7 +266,7 @@ def test_sinusoids(length, d_model, start):
 
 def test_embedding_scales_then_adds_positions():
     torch.manual_seed(0)
-    embedding = Embedding(VOCAB, 16, dropout=0.0).eval()
+    embedding = InputEmbedding(VOCAB, 16, dropout=0.0).eval()
     tokens, rows = sentences(2, 5, 0, None), sinusoids(9, 16)
     vectors = embedding.tokens(tokens)
     same(
@@ -299,7 +299,7 @@ def test_embedding_scales_then_adds_positions():
 
 def test_embeddings_start_with_variance_one_over_d():
     torch.manual_seed(0)
-    weight = Embedding(2000, 64).tokens.weight
+    weight = InputEmbedding(2000, 64).tokens.weight
     assert (
         abs(weight.std().item() * 8 - 1) < 0.02
     ), "embeddings must start as N(0, 1/D), so that times √D they have variance 1"
@@ -326,7 +326,11 @@ def test_feed_forward():
 @NORMS
 def test_sublayer(norm):
     torch.manual_seed(0)
-    around, f, x = Sublayer(4, 0.0, norm).double(), nn.Linear(4, 4).double(), normal(2, 3, 4)
+    around, f, x = (
+        SublayerConnection(4, 0.0, norm).double(),
+        nn.Linear(4, 4).double(),
+        normal(2, 3, 4),
+    )
     nn.init.normal_(around.norm.weight)
     n = around.norm
     forms = {"post": n(x + f(x)), "pre": x + f(n(x))}
@@ -347,7 +351,7 @@ def test_sublayer(norm):
 
 def test_sublayer_drops_only_what_the_function_says():
     torch.manual_seed(0)
-    around, x = Sublayer(4, 0.999999, "pre"), torch.randn(5, 6, 4)
+    around, x = SublayerConnection(4, 0.999999, "pre"), torch.randn(5, 6, 4)
     same(around(x, lambda y: y), x, "dropout must fall on f(x), never on the residual", atol=1e-5)
 
 
@@ -439,7 +443,7 @@ def test_linear_weights_start_as_xavier():
             bound = math.sqrt(6 / sum(part.weight.shape))
             assert (
                 0.9 * bound < part.weight.abs().max() <= bound
-            ), "linear maps start as Xavier uniform: is `initialise` called?"
+            ), "linear maps start as Xavier uniform: is `init_weights` called?"
             assert (part.bias == 0).all(), "biases start at zero"
 
 
@@ -458,7 +462,7 @@ def test_smoothed_cross_entropy(b, t, vocab, smoothing, reduction, seed):
     torch.manual_seed(seed)
     logits, labels = normal(b, t, vocab), torch.randint(0, vocab, (b, t))
     labels[0, 0] = 3
-    ours = smoothed_cross_entropy(logits, labels, smoothing, reduction=reduction)
+    ours = label_smoothed_cross_entropy(logits, labels, smoothing, reduction=reduction)
 
     def theirs(**changes):
         settings = dict(label_smoothing=smoothing, ignore_index=PAD, reduction=reduction)
@@ -501,7 +505,7 @@ def test_smoothed_cross_entropy(b, t, vocab, smoothing, reduction, seed):
 
 def test_the_mean_of_no_label_is_zero():
     logits = torch.randn(2, 3, 5, requires_grad=True)
-    loss = smoothed_cross_entropy(logits, torch.full((2, 3), PAD))
+    loss = label_smoothed_cross_entropy(logits, torch.full((2, 3), PAD))
     loss.backward()
     assert (
         loss == 0 and logits.grad.isfinite().all()
@@ -519,12 +523,12 @@ def test_noam(step, warmup, d_model, factor):
         factor / math.sqrt(d_model) * (step / warmup**1.5 if step < warmup else 1 / math.sqrt(step))
     )
     assert math.isclose(
-        noam(step, d_model, warmup, factor), right
+        noam_lr(step, d_model, warmup, factor), right
     ), "the rate is not equation 3: is the power of the warm-up -1.5, and of the step -0.5?"
 
 
 def test_noam_peaks_where_the_warm_up_ends():
-    rates = [noam(step, 64, 50) for step in range(1, 201)]
+    rates = [noam_lr(step, 64, 50) for step in range(1, 201)]
     assert (
         rates.index(max(rates)) == 49
     ), "the rate must rise for `warmup` steps and fall after: look at the powers"
@@ -534,7 +538,7 @@ def test_noam_schedule_counts_from_one():
     weight = nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight], lr=1.0)
     try:
-        schedule = noam_schedule(optimizer, 64, 3)
+        schedule = noam_scheduler(optimizer, 64, 3)
     except ValueError as error:
         raise AssertionError(
             f"the schedule is off by one: LambdaLR counts from 0, noam from 1 ({error})"
@@ -542,7 +546,7 @@ def test_noam_schedule_counts_from_one():
     for step in range(1, 8):
         rate = optimizer.param_groups[0]["lr"]
         assert math.isclose(
-            rate, noam(step, 64, 3)
+            rate, noam_lr(step, 64, 3)
         ), f"the schedule is off by one: step {step} gets another step's rate"
         optimizer.step()
         schedule.step()
@@ -555,7 +559,7 @@ def test_the_kernel_equals_the_explicit_form(seed, masked, kind):
     mask = torch.rand(2, 1, 5, 6) < 0.4 if masked else None  # some rows may look nowhere
     found = []
     for fused in False, True:
-        x, weights = attention_here(q, k, v, mask, fused=fused)
+        x, weights = fused_attention(q, k, v, mask, fused=fused)
         found.append([x, *torch.autograd.grad(x.square().sum(), (q, k, v))])
         assert (
             weights is None
@@ -577,7 +581,7 @@ def test_the_loss_in_blocks_is_the_whole_loss(seed, size, smoothing, count):
     source, target = sentences(4, 5, seed), sentences(4, 6, seed + 1)
 
     def summed(x, labels):
-        return smoothed_cross_entropy(model.output(x), labels, smoothing, reduction="sum")
+        return label_smoothed_cross_entropy(model.output(x), labels, smoothing, reduction="sum")
 
     hidden = model.hidden(target, model.encode(source), source)
     same(
@@ -587,7 +591,7 @@ def test_the_loss_in_blocks_is_the_whole_loss(seed, size, smoothing, count):
     )
     whole = summed(hidden, target) / count
     right = torch.autograd.grad(whole, list(model.parameters()))
-    found = loss_in_blocks(
+    found = chunked_loss_backward(
         model.hidden(target, model.encode(source), source), target, summed, count, size
     )
     same(

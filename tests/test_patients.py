@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from transformer_lit import decoding
 from transformer_lit.decoding import beam_search, greedy_decode
-from transformer_lit.loss import smoothed_cross_entropy
+from transformer_lit.loss import label_smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, target_mask
 from transformer_lit.model import Transformer
 from transformer_lit.training import collate
@@ -188,9 +188,9 @@ def test_training_leaves_the_random_state():
 
 
 def test_a_decoding_with_another_penalty_is_over_with_the_call():
-    kept, source = decoding.penalty, admitted("").batch()[0]
+    kept, source = decoding.length_penalty, admitted("").batch()[0]
     admitted("length").beam(source[:1])
-    assert decoding.penalty is kept
+    assert decoding.length_penalty is kept
 
 
 def test_the_fourth_probe_is_refused_and_a_repeated_one_is_free():
@@ -306,7 +306,7 @@ def test_a_mend_that_only_pleases_the_check_is_seen_through():
     n = case_of("mean")
 
     def nearly(case):
-        case.loss = lambda logits, labels: smoothed_cross_entropy(logits, labels, 0.05)
+        case.loss = lambda logits, labels: label_smoothed_cross_entropy(logits, labels, 0.05)
 
     told = judged(
         n,

@@ -15,7 +15,7 @@ from transformer_lit.recipes import prepare, training_sets
 from transformer_lit import cli
 from transformer_lit.corpora.store import write_tokens
 from transformer_lit.corpora.texts import TextSource
-from transformer_lit.tokens import Subwords
+from transformer_lit.tokenization import SubwordTokenizer
 
 
 @pytest.mark.parametrize("served", ["de", "fr"], indirect=True)
@@ -29,10 +29,11 @@ def test_from_the_archives_to_a_store(served, tmp_path):
     store = prepare.prepare_store(settings, tmp_path / "store")
     asked = [start for name, start in Statmt.asked if name.endswith("commoncrawl.tgz")]
     assert len(asked) == 2 and asked[1] > 0, "the next try must go on where the last one broke off"
-    tokens = Subwords.load(store.tokenizer())
+    tokens = SubwordTokenizer.load(store.tokenizer())
     seen = {(tokens.decode(source), tokens.decode(target[1:])) for source, target in store}
     assert seen <= {
-        (data.tidy(e), data.tidy(o)) for e, o in [*PAIRS, *HELD["valid"], *HELD["test"]]
+        (data.normalize_text(e), data.normalize_text(o))
+        for e, o in [*PAIRS, *HELD["valid"], *HELD["test"]]
     } | {("Bad \x00 byte", "x")}, "the two sides don't belong together"
     counts = store.manifest["counts"]
     given = 3005 if served == "fr" else 2505
@@ -43,7 +44,7 @@ def test_from_the_archives_to_a_store(served, tmp_path):
     for source, target in store:
         assert source[-1] == target[-1] == 2 and target[0] == 1
     assert store.held_out() == {
-        part: [tuple(map(data.tidy, p)) for p in HELD[part]] for part in HELD
+        part: [tuple(map(data.normalize_text, p)) for p in HELD[part]] for part in HELD
     }
     before = len(Statmt.asked)
     prepare.prepare_store(settings, tmp_path / "store")
@@ -51,11 +52,11 @@ def test_from_the_archives_to_a_store(served, tmp_path):
 
 
 def test_the_store_holds_what_direct_encoding_gives(own, store):
-    tokens = Subwords.load(store.tokenizer())
-    kept, _ = data.clean(PAIRS[:1200])
+    tokens = SubwordTokenizer.load(store.tokenizer())
+    kept, _ = data.clean_pairs(PAIRS[:1200])
     direct = [
         (tokens.encode(e), [1] + tokens.encode(o))
-        for e, o in data.without(kept, [e for part in HELD.values() for e, _ in part])
+        for e, o in data.exclude_sources(kept, [e for part in HELD.values() for e, _ in part])
     ]
     assert list(store) == direct, "the store holds something else than the translator would encode"
     assert store.lengths.tolist() == [[len(s), len(t)] for s, t in direct]
@@ -102,7 +103,7 @@ def test_plain_gz_and_xz_make_one_corpus(own):
 
 def test_words_looked_up_are_words_encoded(own, store):
     encoder = prepare.ChunkEncoder(store.tokenizer(), settings(own), [])
-    tokens = Subwords.load(store.tokenizer())
+    tokens = SubwordTokenizer.load(store.tokenizer())
     for line in [
         "",
         "a",
@@ -111,7 +112,9 @@ def test_words_looked_up_are_words_encoded(own, store):
         "naïve café 東京 🙂 a-b",
         *[e for e, _ in PAIRS[:50]],
     ]:
-        assert [*encoder.encode(data.tidy(line)), 2] == tokens.encode(data.tidy(line)), line
+        assert [*encoder.encode(data.normalize_text(line)), 2] == tokens.encode(
+            data.normalize_text(line)
+        ), line
     hits = encoder.word.cache_info().hits
     encoder.encode("a")
     assert encoder.word.cache_info().hits == hits + 1, "words are encoded again and again"
@@ -136,9 +139,9 @@ def test_a_repeat_is_dropped_wherever_it_stands(own, tmp_path, monkeypatch):
     (corpus / "b.tsv").write_bytes(text(f"{e}\t{o}" for e, o in PAIRS[800:1000]))
     config = prepare.PreparationConfig(str(corpus), vocabulary=400, sample=400)
     store = prepare.prepare_store(config, tmp_path / "store")
-    tokens, counts = Subwords.load(store.tokenizer()), store.manifest["counts"]
+    tokens, counts = SubwordTokenizer.load(store.tokenizer()), store.manifest["counts"]
     held_out = [e for part in HELD.values() for e, _ in part]
-    direct = data.without(data.clean(once)[0], held_out)
+    direct = data.exclude_sources(data.clean_pairs(once)[0], held_out)
     assert [tokens.decode(source) for source, _ in store] == [e for e, _ in direct]
     assert counts["repeated"] > 300 and counts["kept"] == len(store)
     assert counts["from a.tsv"] + counts["from b.tsv"] == len(store)
@@ -285,7 +288,7 @@ def test_a_key_is_the_same_everywhere_and_tells_the_sides_apart():
 
 
 def test_every_pair_that_falls_is_counted(own):
-    found, why = prepare.clean_pairs(
+    found, why = prepare.filter_pairs(
         [
             ("A dog.", "Un chien."),
             ("A dog.", "Un chien."),
@@ -299,13 +302,13 @@ def test_every_pair_that_falls_is_counted(own):
     assert found == [("A dog.", "Un chien.")]
     assert why == {"given": 5, "kept": 3, "repeated": 1, "empty": 1, "garbled": 1, "held out": 1}
     wide, lopsided = [("a " * 7, "b " * 7)], [("a b c d e", "b")]
-    assert prepare.clean_pairs(wide, settings(own, words=5), [])[0] == []
-    assert prepare.clean_pairs(lopsided, settings(own, ratio=1.0), [])[0] == []
-    assert len(prepare.clean_pairs(lopsided, settings(own), [])[0]) == 1
+    assert prepare.filter_pairs(wide, settings(own, words=5), [])[0] == []
+    assert prepare.filter_pairs(lopsided, settings(own, ratio=1.0), [])[0] == []
+    assert len(prepare.filter_pairs(lopsided, settings(own), [])[0]) == 1
 
 
 def test_a_chunk_is_encoded_as_the_translator_would(own, store):
-    tokens = Subwords.load(store.tokenizer())
+    tokens = SubwordTokenizer.load(store.tokenizer())
     encoder = prepare.ChunkEncoder(store.tokenizer(), settings(own), ["a cat"])
     some = encoder([*PAIRS[:3], ("A cat!", "Un chat."), ("x" * 400, "y" * 200)])
     assert (
@@ -316,11 +319,11 @@ def test_a_chunk_is_encoded_as_the_translator_would(own, store):
     assert some.ids.tolist() == [
         i
         for e, o in PAIRS[:3]
-        for i in tokens.encode(data.tidy(e)) + [1] + tokens.encode(data.tidy(o))
+        for i in tokens.encode(data.normalize_text(e)) + [1] + tokens.encode(data.normalize_text(o))
     ]
     assert (some.counts["too many tokens"], some.counts["held out"]) == (1, 1)
     assert some.keys == [
-        prepare.pair_key(tuple(map(data.tidy, pair))) for pair in PAIRS[:3]
+        prepare.pair_key(tuple(map(data.normalize_text, pair))) for pair in PAIRS[:3]
     ]
     none = encoder([("", "")])
     assert none.ids.size == 0 and none.lengths.shape == (0, 2)

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from transformer_lit.attention import scaled_dot_product_attention
 from transformer_lit.copy_task import copy_batch
-from transformer_lit.data import shared_english, shorter_than, split_by_english
+from transformer_lit.data import overlap_rate, filter_by_length, split_by_source
 from transformer_lit.decoder import DecoderLayer
-from transformer_lit.decoding import beam_search, greedy_decode, penalty, select
-from transformer_lit.loss import shift_right, smoothed_cross_entropy
-from transformer_lit.masks import BOS, EOS, PAD, UNK, reads_future, reads_padding
+from transformer_lit.decoding import beam_search, greedy_decode, length_penalty, reorder_state
+from transformer_lit.loss import shift_right, label_smoothed_cross_entropy
+from transformer_lit.masks import BOS, EOS, PAD, UNK, depends_on_future, depends_on_padding
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.tokens import SPECIAL, Vocabulary, join_words, split_words
+from transformer_lit.tokenization import SPECIAL_TOKENS, WordTokenizer, join_words, split_words
 from transformer_lit.training import (
     TrainingConfig,
-    backward,
+    compute_gradients,
     collate,
     token_batches,
     validation_loss,
@@ -45,7 +45,7 @@ def test_special_ids():
         2,
         3,
     ), "bos and pad are confused: PAD, BOS, EOS, UNK are 0, 1, 2, 3"
-    assert SPECIAL == [
+    assert SPECIAL_TOKENS == [
         "<pad>",
         "<bos>",
         "<eos>",
@@ -98,7 +98,7 @@ def test_the_decoder_never_reads_the_future(training, model, rows, s, t, pads, s
     source, target = sentences(rows, s, seed), sentences(rows, t, seed + 1, pads)
     at = data.draw(st.integers(0, t - 1))
     where = "in training" if training else "in evaluation (is the mask used in training only?)"
-    assert not reads_future(
+    assert not depends_on_future(
         lambda tokens: model.train(training)(source, tokens), target, at
     ), f"the decoder reads the future {where}: is its mask transposed, or its diagonal off by one?"
 
@@ -107,19 +107,19 @@ def test_reads_future_has_teeth():
     tokens = sentences(3, 5, 0, None)
     for t in range(4):
         peek = lambda x, t=t: x.double().roll(-1, 1)  # position t says what stands at t + 1
-        assert reads_future(
+        assert depends_on_future(
             peek, tokens, t
-        ), "reads_future lets a model through that repeats the next token"
-        assert not reads_future(
+        ), "depends_on_future lets a model through that repeats the next token"
+        assert not depends_on_future(
             lambda x: x.double().cumsum(1), tokens, t
-        ), "reads_future accuses a model that looks back"
+        ), "depends_on_future accuses a model that looks back"
 
 
 @given(models(), ROWS, LENGTHS, PADS, SEEDS)
 def test_pads_in_the_source_change_nothing(model, rows, s, pads, seed):
     model.eval()
     source, target = sentences(rows, s, seed, pads), sentences(rows, 3, seed + 1, None)
-    assert not reads_padding(
+    assert not depends_on_padding(
         model.encode, source
     ), "the encoder reads padding: is the padding mask there, and not inverted?"
     more = torch.nn.functional.pad(source, (0, 2), value=PAD)
@@ -134,19 +134,19 @@ def test_pads_in_the_source_change_nothing(model, rows, s, pads, seed):
 def test_pads_in_the_target_change_nothing(model, rows, t, pads, seed):
     model.eval()
     source, target = sentences(rows, 4, seed), sentences(rows, t, seed + 1, pads)
-    assert not reads_padding(
+    assert not depends_on_padding(
         lambda tokens: model(source, tokens), target
     ), "the decoder reads padding in the target"
 
 
 def test_reads_padding_has_teeth():
     tokens = sentences(3, 5, 0)
-    assert reads_padding(
+    assert depends_on_padding(
         lambda x: x.double() - x.double().mean(1, keepdim=True), tokens
-    ), "reads_padding lets a model through that averages over pads"
-    assert not reads_padding(
+    ), "depends_on_padding lets a model through that averages over pads"
+    assert not depends_on_padding(
         lambda x: x.double(), tokens
-    ), "reads_padding accuses a model that reads one token at a time"
+    ), "depends_on_padding accuses a model that reads one token at a time"
 
 
 @given(models(), ROWS, LENGTHS, LENGTHS, SEEDS)
@@ -260,7 +260,7 @@ def test_first_loss_is_near_the_logarithm_of_the_vocabulary(norm, tied):
     read, say = shift_right(target)
     with torch.no_grad():
         logits = model(source, read)
-    loss = smoothed_cross_entropy(logits, say, 0.0).item()
+    loss = label_smoothed_cross_entropy(logits, say, 0.0).item()
     assert loss < math.log(1000) + 1.0, (
         f"the first loss is {loss:.1f}, and ln V is {math.log(1000):.1f}: an untrained model must"
         " not be sure of anything. Does it begin by repeating the word just read?"
@@ -392,8 +392,8 @@ def test_long_sentences_are_helped_by_the_penalty():
     assert beam_search(two_ways(), source, 2, 1.0, 6) == [
         [4]
     ], "scores are not divided by the length penalty: ln 0.36 / (7/6) = -0.88 beats ln 0.4 = -0.92"
-    assert math.isclose(penalty(1, 0.6), 1.0) and math.isclose(
-        penalty(7, 0.6), 2**0.6
+    assert math.isclose(length_penalty(1, 0.6), 1.0) and math.isclose(
+        length_penalty(7, 0.6), 2**0.6
     ), "the penalty is ((5 + length) / 6)^α"
 
 
@@ -551,7 +551,7 @@ def test_decoding_throws_no_dice_and_leaves_the_mode(decode):
 
 def test_select_keeps_the_nest():
     state = {"a": torch.arange(3), "b": [(torch.arange(6).view(3, 2),)]}
-    kept = select(state, torch.tensor([2, 0]))
+    kept = reorder_state(state, torch.tensor([2, 0]))
     assert kept["a"].tolist() == [2, 0] and kept["b"][0][0].tolist() == [[4, 5], [0, 1]]
     assert isinstance(kept["b"], list) and isinstance(kept["b"][0], tuple)
 
@@ -615,7 +615,7 @@ def test_bites_add_up_to_the_whole_batch(accumulate):
     target[:, 0], grads, losses = BOS, [], []
     for bites in 1, accumulate:
         model = small_model()
-        losses.append(backward(model, source, target, TrainingConfig(accumulate=bites)))
+        losses.append(compute_gradients(model, source, target, TrainingConfig(accumulate=bites)))
         grads.append(model.target.tokens.weight.grad)
     hint = "the gradient is divided by each bite's own count of labels: divide by the whole batch's"
     assert math.isclose(
@@ -625,7 +625,7 @@ def test_bites_add_up_to_the_whole_batch(accumulate):
     read, say = shift_right(target)
     same(
         losses[0],
-        smoothed_cross_entropy(small_model()(source, read), say, 0.1).detach().float(),
+        label_smoothed_cross_entropy(small_model()(source, read), say, 0.1).detach().float(),
         "`backward` must return the mean loss a real label",
         atol=1e-5,
     )
@@ -641,7 +641,7 @@ def test_validation_loss_is_the_mean_over_all_labels():
     assert model.training, "validation must leave the model in the mode it found"
     model.eval()
     source, target = collate(pairs)
-    right = smoothed_cross_entropy(model(source, target[:, :-1]), target[:, 1:], 0.0).item()
+    right = label_smoothed_cross_entropy(model(source, target[:, :-1]), target[:, 1:], 0.0).item()
     assert math.isclose(
         loss, right, rel_tol=1e-6
     ), "the mean is over labels, not over batches, with dropout off"
@@ -661,7 +661,7 @@ ENGLISH = st.text("abA.! ?", min_size=1, max_size=4)
 def test_splits_share_no_english_sentence(pairs, valid, test, seed):
     bare = {pair[0].casefold().rstrip(" .!?…") for pair in pairs}
     assume(valid + test < len(bare))
-    parts = split_by_english(pairs, valid, test, seed)
+    parts = split_by_source(pairs, valid, test, seed)
     groups = {
         name: {en.casefold().rstrip(" .!?…") for en, _ in part} for name, part in parts.items()
     }
@@ -676,29 +676,29 @@ def test_splits_share_no_english_sentence(pairs, valid, test, seed):
         valid,
         test,
     ), "valid and test count English sentences"
-    assert parts == split_by_english(
+    assert parts == split_by_source(
         pairs, valid, test, seed
     ), "the same seed must give the same split"
 
 
 def test_split_does_not_depend_on_the_order_of_pairs():
     pairs = [(f"sentence {i}", str(i)) for i in range(50)]
-    one, two = split_by_english(pairs, 5, 5), split_by_english(pairs[::-1], 5, 5)
+    one, two = split_by_source(pairs, 5, 5), split_by_source(pairs[::-1], 5, 5)
     assert {k: sorted(v) for k, v in one.items()} == {k: sorted(v) for k, v in two.items()}
     assert (
-        split_by_english(pairs, 5, 5, 2)["test"] != one["test"]
+        split_by_source(pairs, 5, 5, 2)["test"] != one["test"]
     ), "another seed must give another split"
 
 
 def test_shared_english_is_a_share_of_the_held_out_pairs():
     train, held = [("I see.", "Je vois.")], [("i see!", "Ah !"), ("Go.", "Va !")]
-    assert shared_english(train, iter(held)) == 0.5 and shared_english(iter(train), held[:1]) == 1.0
-    assert shared_english(train, []) == 0, "no pair at all shares nothing"
+    assert overlap_rate(train, iter(held)) == 0.5 and overlap_rate(iter(train), held[:1]) == 1.0
+    assert overlap_rate(train, []) == 0, "no pair at all shares nothing"
 
 
 def test_shorter_than_counts_both_sides():
     pairs = [("a b", "x"), ("a", "x y z"), ("a b c", "x")]
-    assert shorter_than(pairs, 3) == [
+    assert filter_by_length(pairs, 3) == [
         ("a b", "x")
     ], "both sides must have FEWER words than the limit"
 
@@ -715,7 +715,7 @@ def test_words_come_back_as_a_sentence(words, language, mark):
     assert (
         join_words(split_words(text, language), language) == text
     ), "splitting and joining must give the sentence back"
-    vocabulary = Vocabulary.build([text], language, at_least=1)
+    vocabulary = WordTokenizer.build([text], language, at_least=1)
     ids = vocabulary.encode(text)
     assert (
         ids[-1] == EOS
@@ -739,8 +739,8 @@ def test_the_running_sentences_survive():
 
 
 def test_rare_words_are_unknown():
-    vocabulary = Vocabulary.build(["a b", "b a", "b c"], at_least=2)
-    assert vocabulary.words == SPECIAL + [
+    vocabulary = WordTokenizer.build(["a b", "b a", "b c"], at_least=2)
+    assert vocabulary.words == SPECIAL_TOKENS + [
         "b",
         "a",
     ], "the commonest word comes first, and a word seen once stays out"

@@ -10,7 +10,7 @@ import pytest
 import torch
 from translators import PAIRS, PARTS, joint, recipe
 
-from transformer_lit.data import load, shared_english
+from transformer_lit.data import load_corpus, overlap_rate
 from transformer_lit.recipes import recipes
 from transformer_lit.runs import records
 from transformer_lit.corpora.files import sha256_file
@@ -24,19 +24,19 @@ from transformer_lit.recipes.recipes import (
     train_translator,
 )
 from transformer_lit.runs.checkpoints import model_tensors, read_file
-from transformer_lit.schedule import rise_and_fall
+from transformer_lit.schedule import linear_lr
 from transformer_lit.training import token_batches, validation_loss
 from transformer_lit.translation import from_pretrained
 
 
 def test_the_rate_rises_and_falls_and_never_below_zero():
-    assert [round(rise_and_fall(s, 1000, 1.0, 100), 9) for s in (1, 100, 550, 1000)] == [
+    assert [round(linear_lr(s, 1000, 1.0, 100), 9) for s in (1, 100, 550, 1000)] == [
         round(r, 9) for r in (0.01, 1.0, 451 / 901, 1 / 901)
     ]
-    assert rise_and_fall(1001, 1000, 1.0, 100) == 0 == rise_and_fall(1002, 1000, 1.0, 100)
-    assert rise_and_fall(3, 3, 1.0, 6) == 0.5, "too short a run only rises"
+    assert linear_lr(1001, 1000, 1.0, 100) == 0 == linear_lr(1002, 1000, 1.0, 100)
+    assert linear_lr(3, 3, 1.0, 6) == 0.5, "too short a run only rises"
     assert (
-        rise_and_fall(1, 1, 1.0, 1) == 1 == rise_and_fall(5, 5, 1.0, 5)
+        linear_lr(1, 1, 1.0, 1) == 1 == linear_lr(5, 5, 1.0, 5)
     ), "the peak is the last step"
 
 
@@ -58,18 +58,18 @@ def archive(tmp_path_factory):
 
 def test_parts_are_drawn_alike_and_bounded_by_words(archive, monkeypatch):
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(archive.parents[1]))
-    tiny, whole, again = (load("tatoeba", words=15, pairs=n) for n in (150, None, 150))
+    tiny, whole, again = (load_corpus("tatoeba", words=15, pairs=n) for n in (150, None, 150))
     assert {name: len(part) for name, part in tiny.items()} == {
         "test": 2000,
         "valid": 2000,
         "train": 150,
     }
     assert len(whole["train"]) == 200 and again == tiny
-    assert sum(map(len, load("tatoeba").values())) == 4201, "no bound on words"
+    assert sum(map(len, load_corpus("tatoeba").values())) == 4201, "no bound on words"
 
 
 def test_the_pocket_corpus_is_loaded_alike():
-    pocket = load("pocket")
+    pocket = load_corpus("pocket")
     assert set(pocket) >= {"train", "valid", "test"}
     assert not {english for english, _ in pocket["train"]} & {
         english for english, _ in pocket["test"]
@@ -138,7 +138,7 @@ def test_a_run_notes_what_it_sees_after_each_epoch(tmp_path):
 
 def test_the_corpus_is_the_recipes_where_no_parts_are_given(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(recipes, "load", lambda *how: asked.append(how) or PARTS)
+    monkeypatch.setattr(recipes, "load_corpus", lambda *how: asked.append(how) or PARTS)
     train_translator(tmp_path, recipe(pairs=7, language="de"), None, [], 1)
     assert asked == [("tatoeba", "de", None, 7)]
 
@@ -245,7 +245,7 @@ def test_a_corpus_is_described_with_what_it_leaks(tmp_path, monkeypatch):
     mixed = torch.randperm(81, generator=torch.Generator().manual_seed(1)).tolist()
     mixed = [(dealt["test"] + dealt["train"])[i] for i in mixed]
     told = describe(dealt, recipe())
-    assert told["leak_by_pair"] == shared_english(mixed[31:], mixed[:31]) and (
+    assert told["leak_by_pair"] == overlap_rate(mixed[31:], mixed[:31]) and (
         told["distinct_english"],
         told["pairs"],
     ) == (40, 81)

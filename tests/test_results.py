@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import records
 
 from litbook import figures, results
-from transformer_lit.evaluation import line_counts
+from transformer_lit.evaluation import segment_stats
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["22", "23", "24", "25", "26", "94", "96"]
@@ -46,9 +46,9 @@ def test_runs_that_count_have_one_setting_and_all_seeds():
 
 def test_a_difference_in_bleu_by_hand():
     said = [f"le chat dort dans la maison {k} fois par jour" for k in range(30)]
-    right = line_counts(said, [[one] for one in said])
+    right = segment_stats(said, [[one] for one in said])
     mixed = [one.replace("dort", "mange") if k % 3 else one for k, one in enumerate(said)]
-    worse = line_counts(mixed, [[one] for one in said])
+    worse = segment_stats(mixed, [[one] for one in said])
     same = results.bleu_difference([right], [right])
     assert same["value"] == same["low"] == same["high"] == 0 and not same["decided"]
     one = results.bleu_difference([right], [worse])

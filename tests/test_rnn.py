@@ -12,27 +12,27 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from transformer_lit import equal_cost
+from transformer_lit import comparison
 from transformer_lit.decoding import beam_search, greedy_decode
-from transformer_lit.masks import BOS, EOS, PAD, reads_future, reads_padding
+from transformer_lit.masks import BOS, EOS, PAD, depends_on_future, depends_on_padding
 from transformer_lit.rnn import (
-    DESIGNS,
-    RNN,
+    VARIANTS,
+    RNNSeq2Seq,
     AdditiveAttention,
     RNNConfig,
-    fitted,
-    gru_step,
-    both_ends,
-    read_both_ways,
-    word_of_piece,
-    word_weights,
+    rnn_variant,
+    gru_cell,
+    final_states,
+    run_bidirectional,
+    word_ids,
+    merge_subwords,
 )
-from transformer_lit.pocket import load_pocket
+from transformer_lit.pocket_corpus import load_pocket
 from litbook.measuring import Products, timed
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from litbook.word_maps import best_map, diagonal, maps_of
-from transformer_lit.tokens import Subwords, split_words
-from transformer_lit.training import PairBatches, Trainer, TrainingConfig, backward
+from transformer_lit.tokenization import SubwordTokenizer, split_words
+from transformer_lit.training import PairBatches, Trainer, TrainingConfig, compute_gradients
 
 LOOKS = pytest.mark.parametrize("attention", [True, False], ids=["attention", "summary"])
 
@@ -41,7 +41,7 @@ def rnn(attention=True, seed=0, **changes):
     "A model of a few hundred weights, in float64; its output is spread, so that beams differ."
     torch.manual_seed(seed)
     sizes = dict(vocab=VOCAB, d_model=6, hidden=7, dropout=0.0, attention=attention)
-    model = RNN(RNNConfig(**{**sizes, **changes})).double()
+    model = RNNSeq2Seq(RNNConfig(**{**sizes, **changes})).double()
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(2.0)
@@ -51,7 +51,7 @@ def rnn(attention=True, seed=0, **changes):
 def test_what_the_designs_are():
     "Dropout as everywhere in part IV; both are trained by Adam."
     assert RNNConfig(9, 4, 5).dropout == 0.1 and RNNConfig(9, 4, 5).attention
-    assert {name: design.optimizer for name, design in DESIGNS.items()} == {
+    assert {name: design.optimizer for name, design in VARIANTS.items()} == {
         "rnn": "adam",
         "rnn-attention": "adam",
     }
@@ -76,7 +76,7 @@ def test_the_step_is_pytorchs(seed, d, n):
         4, n, dtype=torch.float64, requires_grad=True
     )
     a, u = F.linear(x, cell.weight_ih, cell.bias_ih), F.linear(h, cell.weight_hh, cell.bias_hh)
-    ours, theirs = gru_step(a, u, h), cell(x, h)
+    ours, theirs = gru_cell(a, u, h), cell(x, h)
     z = (a + u).sigmoid()[:, n : 2 * n]
     n_ = (a + (a + u).sigmoid()[:, :n].repeat(1, 3) * u).tanh()[:, 2 * n :]
     same(
@@ -97,7 +97,7 @@ def test_the_step_is_pytorchs(seed, d, n):
 def test_one_step_by_hand():
     word, past = torch.tensor([[0, math.log(3), 0.2], [0, 0, 1.2]])
     assert (
-        abs(gru_step(word, past, torch.tensor([0.8])).item() - (0.25 * math.tanh(0.8) + 0.6)) < 1e-6
+        abs(gru_cell(word, past, torch.tensor([0.8])).item() - (0.25 * math.tanh(0.8) + 0.6)) < 1e-6
     )
 
 
@@ -105,7 +105,7 @@ def test_every_gradient_of_the_step_is_pytorchs():
     torch.manual_seed(0)
     cell = nn.GRUCell(3, 4)
     x, h = (torch.randn(5, n, requires_grad=True) for n in (3, 4))
-    ours = gru_step(
+    ours = gru_cell(
         F.linear(x, cell.weight_ih, cell.bias_ih), F.linear(h, cell.weight_hh, cell.bias_hh), h
     )
     weights, parts = torch.arange(20.0).view(5, 4), [x, h, *cell.parameters()]  # no two count alike
@@ -119,7 +119,7 @@ def test_every_gradient_of_the_step_is_pytorchs():
 def test_a_row_of_pads_alone_is_finite():
     gru = nn.GRU(3, 4, batch_first=True, bidirectional=True)
     assert (
-        read_both_ways(gru, torch.randn(2, 5, 3), torch.zeros(2, 5, dtype=torch.bool))
+        run_bidirectional(gru, torch.randn(2, 5, 3), torch.zeros(2, 5, dtype=torch.bool))
         .isfinite()
         .all()
     )
@@ -131,8 +131,8 @@ def test_reading_is_that_of_each_sentence_alone(seed, rows, length):
     gru = nn.GRU(3, 4, batch_first=True, bidirectional=True).double()
     tokens = sentences(rows, length, seed)
     x, real = torch.randn(rows, length, 3, dtype=torch.float64), tokens != PAD
-    states = read_both_ways(gru, x, real)
-    summary = both_ends(states, real)
+    states = run_bidirectional(gru, x, real)
+    summary = final_states(states, real)
     for b, n in enumerate(real.sum(1).tolist()):
         alone, end = gru(x[b : b + 1, :n])
         same(
@@ -216,7 +216,7 @@ def test_neither_future_nor_padding(attention, training):
     model = rnn(attention, dropout=0.2).train(training)
     source, target = sentences(3, 6, 1), sentences(3, 5, 2, pads=None)
     assert not any(
-        reads_future(lambda y: model(source, y), target, t) for t in range(4)
+        depends_on_future(lambda y: model(source, y), target, t) for t in range(4)
     ), "the decoder reads the future"
     model.eval()  # dropout falls otherwise where there are more pads
 
@@ -224,8 +224,10 @@ def test_neither_future_nor_padding(attention, training):
         return model(tokens, target).flatten(1)[:, None].expand(-1, tokens.size(1), -1)
 
     with torch.no_grad():
-        assert not reads_padding(model.encode, source), "padding leaks into the backward direction"
-        assert not reads_padding(said, source), "the translator reads padding"
+        assert not depends_on_padding(
+            model.encode, source
+        ), "padding leaks into the backward direction"
+        assert not depends_on_padding(said, source), "the translator reads padding"
 
 
 @LOOKS
@@ -277,7 +279,7 @@ def test_the_decoders_loop_is_pytorchs_gru(attention, training):
     else:
         same(
             context,
-            both_ends(memory, source != PAD)[:, None].expand_as(context),
+            final_states(memory, source != PAD)[:, None].expand_as(context),
             "without attention the context is the summary",
         )
 
@@ -311,7 +313,7 @@ def test_each_beam_asks_with_its_own_state():
 
 
 def test_the_embedding_is_tied_and_scaled():
-    model = RNN(RNNConfig(400, 32, 5, dropout=0.0))
+    model = RNNSeq2Seq(RNNConfig(400, 32, 5, dropout=0.0))
     assert model.output.weight is model.tokens.weight, "untied"
     assert abs(model.vectors(torch.arange(400)).var().item() - 1) < 0.05, "√d_model is dropped"
 
@@ -325,7 +327,7 @@ def test_what_a_model_is_made_of():
     assert not hasattr(rnn(False), "attention") and rnn().config == RNNConfig(
         VOCAB, 6, 7, dropout=0.0, attention=True
     )
-    dropped = RNN(RNNConfig(500, 64, 8, dropout=0.5))
+    dropped = RNNSeq2Seq(RNNConfig(500, 64, 8, dropout=0.5))
     assert abs((dropped.vectors(torch.arange(500)) == 0).float().mean() - 0.5) < 0.02
     one, two = MuonAndAdam(rnn()).parts
     sets = [{id(w) for group in part.param_groups for w in group["params"]} for part in (one, two)]
@@ -351,7 +353,7 @@ def test_the_state_holds_what_the_look_needs(attention):
     with torch.no_grad():
         memory = model.encode(source)
         state = model.begin(memory, source)
-        summary = both_ends(memory, source != PAD)
+        summary = final_states(memory, source != PAD)
         same(state["h"], torch.tanh(model.first(summary)), "the decoder begins with the summary")
         context, brought, _ = model.look(state)
         same(brought, model.context(context), "what the context brings is C times the context")
@@ -390,7 +392,7 @@ def test_a_longer_sentence_makes_more_products_of_an_rnn_only():
 def test_the_books_loop_trains_it(attention):
     torch.manual_seed(0)
     pairs = [([i, j, EOS], [BOS, j, i, EOS]) for i in range(4, 10) for j in range(4, 10)]
-    model = RNN(RNNConfig(12, 16, 16, attention=attention, dropout=0.0))
+    model = RNNSeq2Seq(RNNConfig(12, 16, 16, attention=attention, dropout=0.0))
     config = TrainingConfig(epochs=4, max_tokens=48)
     log = Trainer(model, config, schedule=lambda step: 0.01).fit(PairBatches(pairs, config))
     losses = [entry["loss"] for entry in log if entry["kind"] == "step"]
@@ -402,7 +404,7 @@ def test_the_books_loop_trains_it(attention):
 def test_half_precision_and_an_empty_sentence(attention):
     model = rnn(attention).float()
     source, target = sentences(3, 5, 4), torch.tensor([[BOS, 5, EOS]]).repeat(3, 1)
-    loss = backward(model, source, target, TrainingConfig(precision="bf16"))
+    loss = compute_gradients(model, source, target, TrainingConfig(precision="bf16"))
     assert torch.isfinite(loss)
     assert model.encode(torch.full((2, 3), PAD)).isfinite().all()
 
@@ -410,13 +412,13 @@ def test_half_precision_and_an_empty_sentence(attention):
 # Equal cost ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("corpus", list(equal_cost.SCALES))
-@pytest.mark.parametrize("name", list(DESIGNS))
+@pytest.mark.parametrize("corpus", list(comparison.SETUPS))
+@pytest.mark.parametrize("name", list(VARIANTS))
 def test_parameters_within_two_percent(name, corpus):
-    scale = equal_cost.SCALES[corpus]
-    wanted = equal_cost.wanted_parameters(scale, scale.vocabulary)
-    model = DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
-    assert abs(equal_cost.count_parameters(model) / wanted - 1) < 0.02
+    scale = comparison.SETUPS[corpus]
+    wanted = comparison.reference_parameters(scale, scale.vocabulary)
+    model = VARIANTS[name].build(scale.vocabulary, scale.sizes, wanted)
+    assert abs(comparison.count_parameters(model) / wanted - 1) < 0.02
     assert model.config.attention == (name != "rnn")
     assert (
         model.config.dropout == scale.sizes["dropout"]
@@ -426,7 +428,7 @@ def test_parameters_within_two_percent(name, corpus):
 
 def test_a_size_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="nearest"):
-        fitted(True).build(50, {"d_model": 8, "dropout": 0.0}, 300)
+        rnn_variant(True).build(50, {"d_model": 8, "dropout": 0.0}, 300)
 
 
 # Pieces and words ---------------------------------------------------------------------------------
@@ -437,13 +439,13 @@ TEXTS = [
     "Où est-ce ? Là-bas, dans la forêt.",
     "a",
 ]
-PIECES = Subwords.build(TEXTS[:2], 280)
+PIECES = SubwordTokenizer.build(TEXTS[:2], 280)
 
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("language", ["en", "fr"])
 def test_every_piece_has_its_word(text, language):
-    number, words = word_of_piece(PIECES, text, language), split_words(text, language)
+    number, words = word_ids(PIECES, text, language), split_words(text, language)
     assert len(number) == len(PIECES.encode(text)) and number[-1] == len(
         words
     ), "EOS is a word of its own, the last"
@@ -460,7 +462,7 @@ def test_every_piece_has_its_word(text, language):
 def test_rows_keep_their_sum_and_the_mean_is_over_pieces(seed):
     torch.manual_seed(seed)
     weights = torch.rand(2, 5, 4, dtype=torch.float64).softmax(-1)
-    words = word_weights(weights, said=[0, 0, 1, 2, 2], seen=[0, 1, 1, 2])
+    words = merge_subwords(weights, said=[0, 0, 1, 2, 2], seen=[0, 1, 1, 2])
     same(
         words.sum(-1),
         torch.ones(2, 3).double(),
@@ -469,20 +471,20 @@ def test_rows_keep_their_sum_and_the_mean_is_over_pieces(seed):
     same(
         words[:, 0, 1], weights[:, :2, 1:3].sum(-1).mean(-1), "columns are added up, rows averaged"
     )
-    same(word_weights(weights, range(5), range(4)), weights, "one piece a word changes nothing")
+    same(merge_subwords(weights, range(5), range(4)), weights, "one piece a word changes nothing")
 
 
 def test_words_of_the_pocket_corpus():
-    pieces = equal_cost.ground("pocket").tokens
+    pieces = comparison.load_encoded_corpus("pocket").tokens
     for pair in load_pocket()["test"][:300]:
         for text, language in ((pair.english, "en"), (pair.french, "fr")):
-            number = word_of_piece(pieces, text, language)
+            number = word_ids(pieces, text, language)
             assert number == sorted(number) and len(number) == len(pieces.encode(text))
             assert sorted(set(number)) == list(range(len(split_words(text, language)) + 1))
 
 
 def test_maps_between_words_and_the_best_of_them():
-    pairs, pieces = load_pocket()["test"][:60], equal_cost.ground("pocket").tokens
+    pairs, pieces = load_pocket()["test"][:60], comparison.load_encoded_corpus("pocket").tokens
 
     def even(source, target):  # a map that is even, and one that looks at the end alone
         last = (

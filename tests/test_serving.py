@@ -20,9 +20,9 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import export as bench
 from transformer_lit.decoder import DecoderLayer
-from transformer_lit.decoding import greedy_decode, penalty
+from transformer_lit.decoding import greedy_decode, length_penalty
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
-from transformer_lit.since_2017 import SwiGLU
+from transformer_lit.variants import SwiGLU
 from transformer_lit import cli
 from transformer_lit.serving import served_translate
 from transformer_lit.corpora.files import shipped
@@ -38,15 +38,15 @@ from transformer_lit.serving.ctranslate import (
     token_names,
     weight_copy,
 )
-from transformer_lit.tokens import SPECIAL, Subwords, join_words, split_words
+from transformer_lit.tokenization import SPECIAL_TOKENS, SubwordTokenizer, join_words, split_words
 from transformer_lit.training import collate
 from transformer_lit.translation import (
     Translator,
-    answers,
+    translate_ids,
     create_joint,
     create_translator,
-    pieces,
-    readable,
+    split_long_text,
+    clean_input,
     save_translator,
 )
 
@@ -72,7 +72,7 @@ def made(joint, **changes):
     torch.manual_seed(2)
     sizes = TINY | changes
     translator = (
-        create_joint(Subwords.build((s for p in PAIRS for s in p), 300), **sizes)
+        create_joint(SubwordTokenizer.build((s for p in PAIRS for s in p), 300), **sizes)
         if joint
         else create_translator(PAIRS, at_least=1, **sizes)
     )
@@ -91,7 +91,9 @@ def shipped_one(request, tmp_path_factory):
     translator = Translator.from_pretrained(shipped(f"data/checkpoints/{request.param}"))
     pairs = bench.forty() if request.param == "tatoeba-fr" else bench.unseen(200)
     ids = translator.encode_pairs(pairs)
-    said = {k: answers(translator.model, [source for source, _ in ids], k, 64) for k in (1, 4)}
+    said = {
+        k: translate_ids(translator.model, [source for source, _ in ids], k, 64) for k in (1, 4)
+    }
     return translator, ids, said, bench.exported(translator, tmp_path_factory.mktemp(request.param))
 
 
@@ -276,7 +278,7 @@ def test_tokens_have_names_in_the_order_of_their_ids():
     joint, apart = made(True), made(False)
     names, words = token_names(joint.source), token_names(apart.target)
     assert (
-        names[:4] == words[:4] == SPECIAL
+        names[:4] == words[:4] == SPECIAL_TOKENS
         and len(names) == len(joint.source)
         and len(words) == len(apart.target)
     )
@@ -361,14 +363,14 @@ def test_the_script_treats_text_as_the_book_does():
     texts = ["", " ", "It’s  here.\u00a0Now!", "l’été (oui) : c'est-à-dire...", "a\ud800b"]
     texts += ["Mr. A. B? C!", "One. " * 60, "word " * 150, "x" * 250, "“Yes!” he said; 3.5 km."]
     for text in texts:
-        assert served_translate.clean_input(text) == readable(text)
-        parts = served_translate.split_long_text(text, len, 9, 6), pieces(text, len, 9, 6)
+        assert served_translate.clean_input(text) == clean_input(text)
+        parts = served_translate.split_long_text(text, len, 9, 6), split_long_text(text, len, 9, 6)
         assert parts[0] == parts[1]
         for language in "en", "fr", "eo":
-            words = split_words(readable(text), language)
-            assert served_translate.split_words(readable(text), language) == words
+            words = split_words(clean_input(text), language)
+            assert served_translate.split_words(clean_input(text), language) == words
             assert served_translate.join_words(words, language) == join_words(words, language)
-    assert served_translate.split_long_text.__defaults__ == pieces.__defaults__
+    assert served_translate.split_long_text.__defaults__ == split_long_text.__defaults__
 
 
 def test_an_export_is_whole_and_alone_in_its_place(tmp_path, card, no_engine):
@@ -424,7 +426,7 @@ def test_the_books_penalty_ranks():
     assert rerank([long, short], [-0.75, -1.0], 1.0) == short
     assert rerank([long, short], [-0.65, -1.0], 1.0) == long
     assert rerank([short, long], [-4.0, -3.9], 0.0) == long
-    assert [round(total / penalty(n, 1.0), 2) for total, n in ((-4.0, 4), (-6.0, 8))] == [
+    assert [round(total / length_penalty(n, 1.0), 2) for total, n in ((-4.0, 4), (-6.0, 8))] == [
         -2.67,
         -2.77,
     ]
@@ -629,7 +631,7 @@ WITHOUT = (
 @ENGINE
 def test_the_script_translates_without_the_book(shipped_one):
     translator, _, _, folders = shipped_one
-    joint = isinstance(translator.target, Subwords)
+    joint = isinstance(translator.target, SubwordTokenizer)
     asked = (
         ["I love you.", "He is very tall."]
         if joint

@@ -535,7 +535,12 @@ def test_the_masks_alarms_are_the_chapters(view, causal, padding, pads):
     import torch
 
     from transformer_lit.attention import scaled_dot_product_attention
-    from transformer_lit.masks import causal_mask, padding_mask, reads_future, reads_padding
+    from transformer_lit.masks import (
+        causal_mask,
+        padding_mask,
+        depends_on_future,
+        depends_on_padding,
+    )
 
     table = torch.sin(torch.arange(1, 129).view(16, 8) ** 1.5)
 
@@ -549,8 +554,8 @@ def test_the_masks_alarms_are_the_chapters(view, causal, padding, pads):
 
     tokens = torch.tensor([[1, 4, 5, 6, 2] + [0] * pads])
     due = {
-        "reads the future": any(reads_future(attend, tokens, t) for t in range(4 + pads)),
-        "reads padding": reads_padding(attend, tokens),
+        "reads the future": any(depends_on_future(attend, tokens, t) for t in range(4 + pads)),
+        "reads padding": depends_on_padding(attend, tokens),
     }
     page, root = view("tl-masks")
     root.locator("[data-in=left]").set_checked(False)

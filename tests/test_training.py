@@ -21,7 +21,7 @@ from transformer_lit import training
 from transformer_lit.loss import shift_right
 from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.schedule import noam
+from transformer_lit.schedule import noam_lr
 from transformer_lit.runs import checkpoints as checkpoint
 from transformer_lit.runs.run import LOG
 from transformer_lit.runtime import batches as streams, devices, distributed as processes
@@ -33,9 +33,9 @@ from transformer_lit.training import (
     Trainer,
     TrainingConfig,
     add_gradient,
-    backward,
+    compute_gradients,
     collate,
-    each_epoch,
+    on_epoch_end,
     summed_loss,
     token_batches,
     validation_loss,
@@ -211,7 +211,7 @@ def test_the_loss_is_computed_in_fp32():
     )
     seen = []
     model.output.register_forward_hook(lambda part, x, out: seen.append((x[0].dtype, out.dtype)))
-    backward(model, *a_batch(), TrainingConfig(precision="bf16"))
+    compute_gradients(model, *a_batch(), TrainingConfig(precision="bf16"))
     assert seen == [(torch.float32, torch.bfloat16)], (
         "the last LayerNorm gives fp32, the product is in bf16"
     )
@@ -228,8 +228,8 @@ def test_one_label_and_none():
     label = cross_entropy(
         model(tiny[0], tiny[1][:, :1])[:, 0], tiny[1][:, 1], label_smoothing=0.1
     ).item()
-    assert abs(backward(model, *tiny, TrainingConfig()) - label) < 1e-5
-    assert backward(model, tiny[0], tiny[1] * 0, TrainingConfig()) == 0, (
+    assert abs(compute_gradients(model, *tiny, TrainingConfig()) - label) < 1e-5
+    assert compute_gradients(model, tiny[0], tiny[1] * 0, TrainingConfig()) == 0, (
         "no label: a loss of 0, and not nan"
     )
     logits = model(tiny[0], tiny[1][:, :1])[:, 0]
@@ -319,13 +319,13 @@ def test_a_process_without_a_row_adds_zeros(monkeypatch):
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_shares_of_all_processes_add_up(world, accumulate, monkeypatch):
     whole = small_model().float()
-    loss = backward(whole, *a_batch(), TrainingConfig())
+    loss = compute_gradients(whole, *a_batch(), TrainingConfig())
     losses, grads, sums = [], [], []
     monkeypatch.setattr(processes, "all_reduce_gradients", lambda *what: sums.append(what))
     for rank in range(world):
         monkeypatch.setattr(processes, "process", lambda: (rank, world))
         model = small_model().float()
-        losses.append(backward(model, *a_batch(), TrainingConfig(accumulate=accumulate)))
+        losses.append(compute_gradients(model, *a_batch(), TrainingConfig(accumulate=accumulate)))
         grads.append(gradients(model))
     assert len(sums) == world, "one sum over the processes"
     torch.testing.assert_close(sum(losses), loss)
@@ -336,7 +336,10 @@ def test_a_process_without_a_row(monkeypatch):
     monkeypatch.setattr(processes, "process", lambda: (3, 4))
     monkeypatch.setattr(processes, "all_reduce_gradients", lambda *what: None)
     model = small_model().float()
-    assert backward(model, *a_batch(2), TrainingConfig()) == 0 and model.output.weight.grad is None
+    assert (
+        compute_gradients(model, *a_batch(2), TrainingConfig()) == 0
+        and model.output.weight.grad is None
+    )
 
 
 # torch.compile ------------------------------------------------------------------------------------
@@ -383,7 +386,7 @@ TWO_EPOCHS = dataclasses.replace(CONFIG, epochs=2)
 
 def run(folder=None, until=None, config=CONFIG, look=None):
     job = Trainer(small_model(dropout=0.1).float(), config, folder=folder)
-    job.fit(PairBatches(pairs(), config), until, look and each_epoch(look))
+    job.fit(PairBatches(pairs(), config), until, look and on_epoch_end(look))
     return job
 
 
@@ -477,7 +480,7 @@ def test_the_rate_is_that_of_the_step():
 
 def test_the_default_rate_is_noam_for_the_models_width():
     job = Trainer(small_model(), CONFIG)
-    assert job.schedule(4) == noam(4, 8, CONFIG.warmup, CONFIG.factor)
+    assert job.schedule(4) == noam_lr(4, 8, CONFIG.warmup, CONFIG.factor)
 
 
 def join(rank, world, folder):
@@ -531,7 +534,9 @@ def test_bf16_keeps_the_loss_in_float32():
     target[:, 0], losses = BOS, []
     for precision in "fp32", "bf16":
         model = small_model(d_model=32).float()
-        losses.append(training.backward(model, source, target, TrainingConfig(precision=precision)))
+        losses.append(
+            training.compute_gradients(model, source, target, TrainingConfig(precision=precision))
+        )
         assert all(p.grad.dtype == torch.float32 for p in model.parameters()), (
             "weights and gradients stay in float32"
         )
@@ -545,7 +550,7 @@ def test_a_gradient_of_ones_own():
 
     def gradient(trainer, source, target):
         seen.append(trainer.step)
-        return 2 * backward(trainer.model, source, target, trainer.config)
+        return 2 * compute_gradients(trainer.model, source, target, trainer.config)
 
     job = Trainer(small_model().float(), CONFIG, gradient=gradient)
     plain = Trainer(small_model().float(), CONFIG)
@@ -739,7 +744,7 @@ def begun_before(folder=None, **changes):
     config = dataclasses.replace(SETTINGS, **changes)
     job = Trainer(model, config, folder=folder)
     job.fit(
-        PairBatches(toy, config), on_step=each_epoch(lambda trainer: {"seen": trainer.epoch - 1})
+        PairBatches(toy, config), on_step=on_epoch_end(lambda trainer: {"seen": trainer.epoch - 1})
     )
     return job
 
@@ -801,7 +806,7 @@ def test_four_steps_by_hand():
     adam = torch.optim.Adam(weights, betas=(0.9, 0.98), eps=1e-9)
     for step in range(1, 5):
         adam.zero_grad()
-        loss = training.backward(model, *batch, TrainingConfig())
+        loss = training.compute_gradients(model, *batch, TrainingConfig())
         norm = sum(w.grad.square().sum() for w in weights).sqrt()
         for weight in weights:
             weight.grad *= min(1, 0.2 / norm)

@@ -35,7 +35,7 @@ def test_small_sources(monkeypatch, tmp_path):
     monkeypatch.setattr(published, "multi30k_file", lambda part, side: f"{part}.{side}")
     monkeypatch.setattr(data, "read_tatoeba", lambda *given: given)
     monkeypatch.setattr(data, "read_multi30k", lambda *given: given)
-    monkeypatch.setattr(data, "parts_of_wmt14", lambda language: {"train": [language]})
+    monkeypatch.setattr(data, "load_wmt14", lambda language: {"train": [language]})
     monkeypatch.setattr(training_sets, "find_cached", lambda name: None if "2010" in name else name)
     tatoeba = training_sets.tatoeba_source("de")
     assert tatoeba.read() == (tmp_path, "de") and tatoeba.files == (tmp_path,)
@@ -104,7 +104,7 @@ def test_a_folder_of_any_pair_holds_out_files_of_its_own(tmp_path):
 
 
 def test_what_is_held_out(monkeypatch):
-    monkeypatch.setattr(data, "read_news", lambda *given: given)
+    monkeypatch.setattr(data, "read_newstest", lambda *given: given)
     monkeypatch.setattr(data, "read_multi30k", lambda *given: given)
     news = {"valid": ("newstest2013", "de"), "test": ("newstest2014", "de")}
     assert TRAINING_SETS["wmt14-en-de"].held_out() == news

@@ -18,17 +18,17 @@ from transformer_lit import data
 from transformer_lit.masks import UNK
 from transformer_lit.model import TransformerConfig
 from transformer_lit.runs.limits import WIDEST, search_bounds
-from transformer_lit.tokens import Subwords, Vocabulary
+from transformer_lit.tokenization import SubwordTokenizer, WordTokenizer
 from transformer_lit.runs.checkpoints import model_tensors
 from transformer_lit.training import save_checkpoint
 from transformer_lit.translation import (
     Translator,
-    answers,
+    translate_ids,
     create_joint,
     create_translator,
     from_pretrained,
-    pieces,
-    readable,
+    split_long_text,
+    clean_input,
     save_pretrained,
     save_translator,
 )
@@ -55,7 +55,7 @@ class Echo(nn.Module):
 
 
 def echo():
-    letters = Vocabulary(["a", "b", "c"], "en")
+    letters = WordTokenizer(["a", "b", "c"], "en")
     return Translator(Echo(), letters, letters)
 
 
@@ -63,7 +63,7 @@ def echo():
 
 
 def test_what_no_file_can_hold_becomes_a_question_mark():
-    assert readable("  l’été\u00a0!\n") == "l'été !" and readable("a\ud800b") == "a?b"
+    assert clean_input("  l’été\u00a0!\n") == "l'été !" and clean_input("a\ud800b") == "a?b"
 
 
 @KINDS
@@ -110,7 +110,7 @@ def test_every_sentence_gets_its_own_answer_however_batches_are_cut():
     ), "answers must come back in the order of the sentences"
     for batch_size in 1, 2, 3:
         assert echo().translate(asked, batch_size=batch_size) == said
-        assert answers(Echo(), [[4, 5, 2], [5, 2], [6, 4, 5, 2]], 2, batch_size) == [
+        assert translate_ids(Echo(), [[4, 5, 2], [5, 2], [6, 4, 5, 2]], 2, batch_size) == [
             [4, 5],
             [5],
             [6, 4, 5],
@@ -203,7 +203,7 @@ def test_fewer_bits_only_for_many_rows_and_where_they_are_faster(monkeypatch, un
 )
 def test_products_are_computed_in_the_precision_that_was_asked_for(options, kind):
     model = Echo()
-    assert answers(model, [[4, 2]], 2, 1, *options) == [[4]] and set(model.kinds) == {kind}
+    assert translate_ids(model, [[4, 2]], 2, 1, *options) == [[4]] and set(model.kinds) == {kind}
 
 
 def test_what_cannot_be_searched_is_one_sentence():
@@ -215,21 +215,21 @@ def test_what_cannot_be_searched_is_one_sentence():
         (4, 1, "int8", "precision='int8': choose"),
     ):
         with pytest.raises(ValueError, match=re.escape(words_of)):
-            answers(Echo(), [[4, 2]], beam, batch, precision)
+            translate_ids(Echo(), [[4, 2]], beam, batch, precision)
     search_bounds(1, 1, "bf16")
     search_bounds(WIDEST, 1, "fp32")
 
 
 @given(st.text(alphabet="ab .!?…é", max_size=120), st.integers(1, 9))
 def test_pieces_lose_nothing_and_fit(text, most):
-    text = data.tidy(text)
-    parts = pieces(text, len, most)
+    text = data.normalize_text(text)
+    parts = split_long_text(text, len, most)
     assert "".join(parts).replace(" ", "") == text.replace(" ", ""), "cutting a line loses letters"
     assert all(0 < len(part) <= most for part in parts), "a piece is too long, or empty"
 
 
 def test_pieces_cut_at_sentence_ends_first():
-    assert pieces("Aa bb. Cc dd ee ff. Gg.", lambda part: len(part.split()), 5) == [
+    assert split_long_text("Aa bb. Cc dd ee ff. Gg.", lambda part: len(part.split()), 5) == [
         "Aa bb.",
         "Cc dd ee ff. Gg.",
     ]
@@ -237,36 +237,45 @@ def test_pieces_cut_at_sentence_ends_first():
 
 def test_pieces_are_cut_near_the_middle():
     count = lambda part: len(part.split())
-    assert pieces("One two. Three. Four five six.", count, 4) == [
+    assert split_long_text("One two. Three. Four five six.", count, 4) == [
         "One two. Three.",
         "Four five six.",
     ]
-    assert pieces("a b c d e", count, 3) == ["a b", "c d e"] and pieces("x" * 10, len, 4) == [
+    assert split_long_text("a b c d e", count, 3) == ["a b", "c d e"] and split_long_text(
+        "x" * 10, len, 4
+    ) == [
         "xx",
         "xxx",
         "xx",
         "xxx",
     ]
     assert (
-        pieces("", count) == []
-        and pieces("a", count, 0) == ["a"]
-        and pieces.__defaults__ == (100, 20)
+        split_long_text("", count) == []
+        and split_long_text("a", count, 0) == ["a"]
+        and split_long_text.__defaults__ == (100, 20)
     )
     long = ("Is it? Yes! " * 40 + "no " * 300).strip()
-    cut = pieces(long, count, 20)
+    cut = split_long_text(long, count, 20)
     assert " ".join(cut) == long and max(map(count, cut)) <= 20
     assert min(map(count, cut)) >= 5, "near the middle"
 
 
 def test_one_sentence_is_longer_than_several_may_be():
     count = lambda part: len(part.split())
-    assert pieces("He saw Mr. Lee. " + "a " * 19 + "a", count) == [
+    assert split_long_text("He saw Mr. Lee. " + "a " * 19 + "a", count) == [
         "He saw Mr. Lee.",
         "a " * 19 + "a",
     ], "no sentence ends at Mr."
-    assert len(pieces(("a " * 99).strip(), count)) == 1, "a single sentence of 99 is left whole"
+    assert (
+        len(split_long_text(("a " * 99).strip(), count)) == 1
+    ), "a single sentence of 99 is left whole"
     for short in "Mr.", "Mrs.", "Ms.", "Dr.":
-        assert len(pieces(f"I met {short} Lee there. " * 2 + "And left early.", count, easy=6)) == 3
+        assert (
+            len(
+                split_long_text(f"I met {short} Lee there. " * 2 + "And left early.", count, easy=6)
+            )
+            == 3
+        )
 
 
 # Making, saving, loading --------------------------------------------------------------------------
@@ -423,9 +432,9 @@ def test_a_loaded_translator_is_the_one_that_was_saved(tmp_path):
 
 def test_vocabulary_and_subwords_are_told_apart(tmp_path):
     for make, kind in (
-        (words, Vocabulary),
-        (joint, Subwords),
-        (words, Vocabulary),
+        (words, WordTokenizer),
+        (joint, SubwordTokenizer),
+        (words, WordTokenizer),
     ):  # into the same folder
         save_pretrained(make(), tmp_path)
         assert type(Translator.from_pretrained(str(tmp_path)).source) is kind
@@ -438,7 +447,7 @@ def test_what_can_be_read_only_once_is_refused():
 
 def test_two_lists_of_subwords_cannot_be_saved(tmp_path):
     both = joint()
-    both.source = Subwords.build([side for pair in PAIRS for side in pair], 270)
+    both.source = SubwordTokenizer.build([side for pair in PAIRS for side in pair], 270)
     with pytest.raises(ValueError, match="one list of subwords for both sides"):
         save_translator(both, tmp_path / "two")
     assert not (tmp_path / "two").exists()

@@ -11,14 +11,14 @@ from transformer_lit.runs.run import keep_config
 from transformer_lit.recipes import prepare, training_sets
 from transformer_lit.recipes import large, mixture, warm_start
 from transformer_lit.corpora.texts import TextSource
-from transformer_lit.tokens import Subwords
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.translation import create_joint, create_translator, save_pretrained
 
 TINY = dict(
     d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, norm="pre", tied=True
 )
-FEW = Subwords.build(["low low low lower"], 265)
-MORE = Subwords.build(["low low lower lower lowest lowest new newest newest"], 285)
+FEW = SubwordTokenizer.build(["low low low lower"], 265)
+MORE = SubwordTokenizer.build(["low low lower lower lowest lowest new newest newest"], 285)
 
 
 def translator_of(tokens, **changes):
@@ -86,9 +86,9 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
         tmp_path / "store",
         held_out={"valid": text[:1], "test": text[:1]},
     )
-    given = create_joint(FEW, "fr", **wmt.model_sizes("tiny") | {"norm": "pre"})
+    given = create_joint(FEW, "fr", **wmt.model_preset("tiny") | {"norm": "pre"})
     save_pretrained(given, tmp_path / "given", "fp32")
-    plain = wmt.experiment_for(
+    plain = wmt.build_experiment(
         "mixture-en-fr", "modern", "tiny", 270, dict(precision="fp32", max_tokens=64), steps=2
     )
     e = mixture.MixtureExperiment(**vars(plain), begin_with=str(tmp_path / "given"))
@@ -98,7 +98,7 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
         given.model.encoder.layers[0].attention.query.weight,
     )
     expected, _ = warm_start.transfer_embeddings(
-        given.model.source.tokens.weight.detach(), FEW, Subwords.load(store.tokenizer())
+        given.model.source.tokens.weight.detach(), FEW, SubwordTokenizer.load(store.tokenizer())
     )
     assert torch.equal(translator.model.source.tokens.weight, expected)
     assert trainer.plan["first_weights"] == warm_start.weights_hash(e.begin_with)
@@ -118,7 +118,7 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
             torch.device("cpu"),
         )
     save_pretrained(
-        create_joint(FEW, "fr", **wmt.model_sizes("tiny") | {"norm": "pre", "d_model": 8}),
+        create_joint(FEW, "fr", **wmt.model_preset("tiny") | {"norm": "pre", "d_model": 8}),
         tmp_path / "other",
         "fp32",
     )

@@ -28,7 +28,7 @@ from transformer_lit.recipes import large
 from transformer_lit.runs import checkpoints as checkpoint
 from helpers import LOOPBACK
 from transformer_lit.corpora.texts import take_evenly
-from transformer_lit.tokens import Subwords
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import Trainer, collate, token_batches
 
 MODEL = dict(
@@ -37,10 +37,10 @@ MODEL = dict(
 
 
 def test_batches_by_hand():
-    batches = wmt.length_batches(np.array([[10, 3], [4, 10]], np.uint16), 10)
+    batches = wmt.token_batches_from_lengths(np.array([[10, 3], [4, 10]], np.uint16), 10)
     assert [len(batch) for batch in batches] == [1, 1], "a pair as wide as a batch is one"
     alike = np.array([[1, 6], [6, 1], [3, 6], [6, 4], [2, 6], [6, 6]], np.uint16)
-    [batch] = wmt.length_batches(alike, 100, 1)
+    [batch] = wmt.token_batches_from_lengths(alike, 100, 1)
     assert alike[batch, 0].tolist() == [
         1,
         2,
@@ -49,7 +49,7 @@ def test_batches_by_hand():
         6,
         6,
     ], "of equal widths the shorter source comes first"
-    assert len(wmt.length_batches(np.full((10, 2), 5, np.uint16), 20)[0]) in (
+    assert len(wmt.token_batches_from_lengths(np.full((10, 2), 5, np.uint16), 20)[0]) in (
         2,
         4,
     ), "four pairs of five make twenty"
@@ -72,7 +72,7 @@ def test_an_epoch_s_seed_is_the_run_s_and_a_thousand_for_each(store):
             map(
                 np.array_equal,
                 batches.epoch(n),
-                wmt.length_batches(store.lengths, 400, 3 + 1000 * n),
+                wmt.token_batches_from_lengths(store.lengths, 400, 3 + 1000 * n),
             )
         )
 
@@ -143,7 +143,9 @@ def test_one_folder_has_one_training(own, store, tmp_path, monkeypatch):
 @pytest.mark.parametrize("limit", [60, 300, 5000])
 def test_batches_follow_chapter_12s_rule(store, limit):
     pairs = list(store)
-    ours, theirs = wmt.length_batches(store.lengths, limit, 3), token_batches(pairs, limit, 3)
+    ours, theirs = wmt.token_batches_from_lengths(store.lengths, limit, 3), token_batches(
+        pairs, limit, 3
+    )
     assert sorted(np.concatenate(ours).tolist()) == list(
         range(len(pairs))
     ), "each pair must come exactly once"
@@ -151,10 +153,12 @@ def test_batches_follow_chapter_12s_rule(store, limit):
         (len(b), max(max(map(len, pairs[i])) for i in b)) for b in batches
     )
     assert shape(ours) == shape(theirs), "batches are cut elsewhere than in chapter 12"
-    again, other = (wmt.length_batches(store.lengths, limit, seed) for seed in (3, 4))
+    again, other = (wmt.token_batches_from_lengths(store.lengths, limit, seed) for seed in (3, 4))
     assert all(map(np.array_equal, ours, again)) and not all(map(np.array_equal, ours, other))
     for batch in ours[:5]:
-        for mine, chapter_12s in zip(wmt.gather(store, batch), collate([pairs[i] for i in batch])):
+        for mine, chapter_12s in zip(
+            wmt.collate_from_store(store, batch), collate([pairs[i] for i in batch])
+        ):
             assert torch.equal(mine, chapter_12s)
 
 
@@ -168,7 +172,7 @@ def test_each_epoch_has_batches_of_its_own(store):
 
 def test_a_pair_that_is_too_wide_is_one_sentence(store):
     with pytest.raises(ValueError, match="raise max_tokens"):
-        wmt.length_batches(store.lengths, 10)
+        wmt.token_batches_from_lengths(store.lengths, 10)
 
 
 def test_a_batch_comes_with_its_labels_counted(store):
@@ -209,7 +213,9 @@ def test_evaluate_and_the_run_cut_text_alike(own, store, tmp_path, monkeypatch):
     hypotheses and in `evaluate`."""
     asked = []
     monkeypatch.setattr(
-        translation, "answers", lambda model, ids, *how: asked.append([len(i) for i in ids]) or ids
+        translation,
+        "translate_ids",
+        lambda model, ids, *how: asked.append([len(i) for i in ids]) or ids,
     )
     translator, _, _ = large.build_run(
         experiment(own), store, tmp_path / "run", torch.device("cpu")
@@ -237,7 +243,7 @@ def command(own, folder):
 
 
 def experiment(own, **changes):
-    e = wmt.experiment_for(
+    e = wmt.build_experiment(
         str(own / "mine-fr"),
         "modern",
         "tiny",
@@ -279,13 +285,13 @@ def every_step(monkeypatch):
 
 def short_answers(monkeypatch):
     "An untrained model says nothing sensible: a few tokens will do."
-    monkeypatch.setattr(translation, "answers", lambda model, ids, *how: [i[:4] for i in ids])
+    monkeypatch.setattr(translation, "translate_ids", lambda model, ids, *how: [i[:4] for i in ids])
 
 
 def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, capsys, every_step):
     short_answers(monkeypatch)
     folder = tmp_path / "run"
-    monkeypatch.setattr(large, "build_experiment", lambda *given: experiment(own))
+    monkeypatch.setattr(large, "configure_experiment", lambda *given: experiment(own))
     given = command(own, folder)
     assert cli.main(given) == 0
     record = json.loads((folder / "run.json").read_text())
@@ -390,7 +396,7 @@ def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, caps
         return found
 
     monkeypatch.setattr(Trainer, "train_step", taking)
-    monkeypatch.setattr(large, "build_experiment", lambda *given: e)
+    monkeypatch.setattr(large, "configure_experiment", lambda *given: e)
     given = command(own, tmp_path / "chained") + ["--max-minutes", "3.5"]
     codes = []
     while not codes or codes[-1] == 75 and len(codes) < 9:
@@ -411,9 +417,9 @@ def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, caps
 def test_translating_stops_in_time_and_goes_on(own, store, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        translation, "answers", lambda model, ids, *how: asked.append((len(ids), how)) or ids
+        translation, "translate_ids", lambda model, ids, *how: asked.append((len(ids), how)) or ids
     )
-    tokens = Subwords.load(store.tokenizer())
+    tokens = SubwordTokenizer.load(store.tokenizer())
     lines = [e for e, _ in PAIRS[:25]]
     translator = translation.Translator(torch.nn.Linear(1, 1), tokens, tokens, limits=(256, 256))
     path = tmp_path / "said.txt"
@@ -503,7 +509,7 @@ def joined(rank, world, own, folder, changes):
         "gloo", init_method=f"file://{folder}.meeting", rank=rank, world_size=world
     )
     large.LOG_EVERY = 1
-    translation.answers = lambda model, ids, *how: [i[:4] for i in ids]
+    translation.translate_ids = lambda model, ids, *how: [i[:4] for i in ids]
     large.run_experiment(experiment(own, **changes), folder, own / "store")
     torch.distributed.destroy_process_group()
 
@@ -649,8 +655,8 @@ def test_a_look_measures_what_chapter_12_measures(own, store, tmp_path, monkeypa
 def test_some_lines_evenly_and_the_kept_steps():
     assert take_evenly(range(10), 3) == [0, 3, 6] and take_evenly([1, 2], 5) == [1, 2]
     assert take_evenly([1], 0) == []
-    assert wmt.kept_steps(wmt.Experiment()) == [100_000, 98_600, 97_200, 95_800, 94_400]
-    assert wmt.kept_steps(wmt.Experiment(steps=3000)) == [3000, 1600, 200]
+    assert wmt.snapshot_steps(wmt.Experiment()) == [100_000, 98_600, 97_200, 95_800, 94_400]
+    assert wmt.snapshot_steps(wmt.Experiment(steps=3000)) == [3000, 1600, 200]
 
 
 def test_scores_have_an_interval_and_every_variant(tmp_path, monkeypatch):
@@ -668,7 +674,7 @@ def test_scores_have_an_interval_and_every_variant(tmp_path, monkeypatch):
 
 
 def test_the_papers_recipe_is_the_papers():
-    e = wmt.experiment_for()
+    e = wmt.build_experiment()
     assert (e.corpus, e.size, e.steps, e.average, e.rate, e.optimizer) == (
         "wmt14-en-de",
         37_000,
@@ -693,7 +699,7 @@ def test_the_papers_recipe_is_the_papers():
         )
     ] == [512, 2048, 8, 6, 6, 0.1, "post"]
     assert (
-        wmt.experiment_for("wmt14-en-fr").size == 32_000
-        and wmt.experiment_for("wmt14-en-fr").language == "fr"
+        wmt.build_experiment("wmt14-en-fr").size == 32_000
+        and wmt.build_experiment("wmt14-en-fr").language == "fr"
     )
-    assert wmt.experiment_for(preset="modern").model["norm"] == "pre"
+    assert wmt.build_experiment(preset="modern").model["norm"] == "pre"

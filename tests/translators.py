@@ -3,7 +3,7 @@
 import torch
 
 from transformer_lit.recipes.recipes import Recipe
-from transformer_lit.tokens import Subwords
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import TrainingConfig
 from transformer_lit.translation import create_joint, create_translator
 
@@ -25,7 +25,9 @@ def words(**sizes):
 def joint(**sizes):
     "A translator with one list of subwords for both sides."
     torch.manual_seed(0)
-    return create_joint(Subwords.build((s for pair in PAIRS for s in pair), 300), **TINY | sizes)
+    return create_joint(
+        SubwordTokenizer.build((s for pair in PAIRS for s in pair), 300), **TINY | sizes
+    )
 
 
 def recipe(**changes):

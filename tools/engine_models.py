@@ -21,7 +21,7 @@ from torch import Tensor
 from transformer_lit.runs.checkpoints import model_tensors, read_file
 from transformer_lit.corpora.files import shipped
 from transformer_lit.runs.checkpoints import quantize
-from transformer_lit.tokens import BYTES, SPECIAL, Subwords
+from transformer_lit.tokenization import BYTE_ALPHABET, SPECIAL_TOKENS, SubwordTokenizer
 from transformer_lit.translation import Translator
 
 ENGINE = Path(__file__).resolve().parent.parent / "book" / "web" / "engine.js"
@@ -29,11 +29,11 @@ NAMES = "pocket", "tatoeba-fr", "mixture-fr"
 PART = 786_432  # bytes in one script: 1 MiB of base64
 
 
-def merges(tokens: Subwords) -> np.ndarray:
+def merges(tokens: SubwordTokenizer) -> np.ndarray:
     """The merges of the library's tokenizer as pairs of ids. Token 260 + i must be what merge i
     makes: then the pairs are all that a tokenizer needs. ValueError where it isn't so."""
     model = json.loads(tokens.tokenizer.to_str())["model"]
-    ids, pairs, first = model["vocab"], model["merges"], len(SPECIAL) + len(BYTES)
+    ids, pairs, first = model["vocab"], model["merges"], len(SPECIAL_TOKENS) + len(BYTE_ALPHABET)
     if [ids[a + b] for a, b in pairs] != list(range(first, len(ids))):
         raise ValueError("the ids don't follow the order of the merges")
     return np.array([[ids[a], ids[b]] for a, b in pairs], dtype="<u2")
@@ -50,10 +50,10 @@ def packed(name: str, translator: Translator, weights: dict[str, Tensor]) -> byt
     arrays = {key.removeprefix("model."): t.contiguous().numpy() for key, t in weights.items()}
     header = {"name": name, "config": asdict(translator.model.config), "tensors": places}
     header |= {"languages": translator.languages, "limits": translator.limits}
-    if isinstance(target, Subwords):
+    if isinstance(target, SubwordTokenizer):
         arrays["merges"] = merges(target)
     else:
-        source, own = (words.words[len(SPECIAL) :] for words in (translator.source, target))
+        source, own = (words.words[len(SPECIAL_TOKENS) :] for words in (translator.source, target))
         header["words"] = {"source": source, "target": own, "language": target.language}
     for key, array in arrays.items():
         numbers += bytes(-len(numbers) % 16)

@@ -27,14 +27,16 @@ MISTAKE, TIME_UP, INTERRUPTED = 1, 75, 130
 
 def run_data(action: str, names: Sequence[str] = (), language: str | None = None) -> int:
     "Download, list or verify; 1 if a file is damaged, which doesn't end the round."
-    from transformer_lit.data import CORPORA
+    from transformer_lit.data import CORPUS_LANGUAGES
 
     languages = {
-        name: [tag for tag in CORPORA.get(name, ()) if language in (None, tag)]
-        for name in names or CORPORA
+        name: [tag for tag in CORPUS_LANGUAGES.get(name, ()) if language in (None, tag)]
+        for name in names or CORPUS_LANGUAGES
     }
     if not all(languages.values() if names else [action != "download", any(languages.values())]):
-        known = ", ".join(f"{name} ({' or '.join(tags)})" for name, tags in CORPORA.items())
+        known = ", ".join(
+            f"{name} ({' or '.join(tags)})" for name, tags in CORPUS_LANGUAGES.items()
+        )
         raise ValueError(f"choose from the datasets that there are: {known}")
     damaged = False
     for name, tag in ((name, tag) for name, tags in languages.items() for tag in tags):
@@ -60,7 +62,7 @@ def data_lines(action: str, name: str, language: str) -> Iterator[str]:
     elif action == "verify" and names:
         yield from (f"{file}: {published.state(file, language)}" for file in names)
     else:
-        parts = data.load(name, language)
+        parts = data.load_corpus(name, language)
         sizes = ", ".join(f"{part} {len(pairs):,}" for part, pairs in parts.items())
         yield f"{name} {language}: {sizes}"
         for path in map(download.find_cached, names):
@@ -97,7 +99,7 @@ def train_recipe(command, recipe="words", output_dir=None, settings=(), device="
 
     chosen = fields.change_settings(recipes.RECIPES[recipe], dict(settings), recipe)
     place, folder = default_device(device), output_dir or Path("runs") / recipe
-    parts = data.load(chosen.corpus, chosen.language, chosen.words, chosen.pairs)
+    parts = data.load_corpus(chosen.corpus, chosen.language, chosen.words, chosen.pairs)
     translator, trainer = recipes.train_translator(folder, chosen, parts, device=place)
     print_scores(recipes.evaluate_and_record(folder, command, chosen, translator, trainer, parts))
     return 0
@@ -146,7 +148,7 @@ def train_at_scale(
     from transformer_lit.recipes import large
     from transformer_lit.runtime.distributed import process
 
-    experiment = large.build_experiment(recipe, preset, size, dict(settings), device)
+    experiment = large.configure_experiment(recipe, preset, size, dict(settings), device)
     folder = output_dir or Path("runs") / Path(recipe).name
     store = data_dir or Path("runs") / f"store-{Path(recipe).name}"
     record = large.run_experiment(experiment, folder, store, workers, deadline, command, device)
@@ -258,11 +260,11 @@ def run_evaluate(
         source, target = translator.languages or ("en", "fr")
         if source != "en":
             raise ValueError(f"{folder} translates {source}-{target}, and {test_set} is English")
-        sources, references = data.test_set(test_set, target)
-        train = data.load("pocket" if test_set == "pocket" else "tatoeba", target)["train"]
-        known = evaluation.word_counts(english for english, _ in train)
-        rarity, seen = evaluation.rarest(sources, known), [other for _, other in train]
-        report = evaluation.report(translate(sources), references, sources, rarity, seen)
+        sources, references = data.load_test_set(test_set, target)
+        train = data.load_corpus("pocket" if test_set == "pocket" else "tatoeba", target)["train"]
+        known = evaluation.word_frequencies(english for english, _ in train)
+        rarity, seen = evaluation.min_word_frequency(sources, known), [other for _, other in train]
+        report = evaluation.evaluation_report(translate(sources), references, sources, rarity, seen)
     for score in report["one"]:  # first, so that a full disk doesn't cost them
         print(f"{test_set}: {score['metric']} {score['value']:.1f}  {score['signature']}")
     write_json(output, {"set": test_set, "beam": beam_size, **report})

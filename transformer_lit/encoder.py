@@ -6,8 +6,8 @@ __all__ = ['EncoderLayer', 'Encoder']
 # %% ../book/07_encoder.ipynb #imports
 from torch import Tensor, nn
 
-from .multi_head import MultiHeadAttention
-from .sublayers import FeedForward, Sublayer
+from .multi_head_attention import MultiHeadAttention
+from .sublayers import FeedForward, SublayerConnection
 
 # %% ../book/07_encoder.ipynb #encoder-layer
 class EncoderLayer(nn.Module):
@@ -20,8 +20,9 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.attention = MultiHeadAttention(d_model, n_heads)
         self.feed_forward = FeedForward(d_model, d_ff)
-        self.around_attention = Sublayer(d_model, dropout, norm)
-        self.around_feed_forward = Sublayer(d_model, dropout, norm)
+        self.around_attention = SublayerConnection(d_model, dropout, norm)
+        self.around_feed_forward = SublayerConnection(d_model, dropout,
+                                                      norm)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         x = self.around_attention(

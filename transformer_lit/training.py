@@ -2,8 +2,8 @@
 
 # %% auto #0
 __all__ = ['Pair', 'token_batches', 'collate', 'TrainingConfig', 'PairBatches', 'last_states',
-           'summed_loss', 'add_gradient', 'backward', 'Trainer', 'paper_adam',
-           'validation_loss', 'each_epoch', 'save_checkpoint', 'load_checkpoint']
+           'summed_loss', 'add_gradient', 'compute_gradients', 'Trainer', 'paper_adam',
+           'validation_loss', 'on_epoch_end', 'save_checkpoint', 'load_checkpoint']
 
 # %% ../book/12_training.ipynb #imports
 import math
@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from .loss import (
-    loss_in_blocks, shift_right, smoothed_cross_entropy)
+    chunked_loss_backward, shift_right, label_smoothed_cross_entropy)
 from .masks import PAD
-from .schedule import noam
+from .schedule import noam_lr
 from .runs import checkpoints, limits
 from .runs.run import Run, fingerprint, run_config
 from .runtime import devices, distributed
@@ -122,8 +122,8 @@ def summed_loss(output: Callable, x: Tensor, labels: Tensor,
     "The loss of the logits output(x), added up over labels, in fp32."
     with devices.autocast(x.device, precision):
         logits = output(x)  # (..., V)
-    return smoothed_cross_entropy(logits.float(), labels, smoothing,
-                                  reduction="sum")
+    return label_smoothed_cross_entropy(logits.float(), labels, smoothing,
+                                        reduction="sum")
 
 # %% ../book/12_training.ipynb #add-gradient
 def add_gradient(model: nn.Module, source: Tensor, target: Tensor,
@@ -135,13 +135,13 @@ def add_gradient(model: nn.Module, source: Tensor, target: Tensor,
         states, block = devices.compiled(states), devices.compiled(block)
     with devices.autocast(source.device, config.precision):
         x = states(model, source, read)  # (B, T, D)
-    return loss_in_blocks(x, say, partial(
+    return chunked_loss_backward(x, say, partial(
         block, model.output, smoothing=config.smoothing,
         precision=config.precision), count)
 
 # %% ../book/12_training.ipynb #backward
-def backward(model: nn.Module, source: Tensor, target: Tensor,
-             config: TrainingConfig) -> Tensor:
+def compute_gradients(model: nn.Module, source: Tensor, target: Tensor,
+                      config: TrainingConfig) -> Tensor:
     """Gradient of the mean loss per token; returns that loss, in nats.
 
     source (B, S), target (B, T+1). Each process takes its rows, in
@@ -175,7 +175,7 @@ class Trainer:
         self.config = replace(config, precision=devices.resolve_precision(
             config.precision, devices.device_of(model)))
         self.optimizer = optimizer or paper_adam(model)
-        self.schedule = schedule or (lambda step: noam(
+        self.schedule = schedule or (lambda step: noam_lr(
             step, model.config.d_model, config.warmup, config.factor))
         self.folder = None if folder is None else Path(folder)
         self.plan, self.gradient = plan, gradient
@@ -200,7 +200,7 @@ def train_step(self: Trainer, source: Tensor, target: Tensor) -> dict:
     "One update from source (B, S), target (B, T+1): loss and norm."
     self.optimizer.zero_grad()
     loss = (self.gradient(self, source, target) if self.gradient else
-            backward(self.model, source, target, self.config))
+            compute_gradients(self.model, source, target, self.config))
     norm = nn.utils.clip_grad_norm_(self.weights,
                                     self.config.clip or math.inf)
     self.last = {"loss": loss, "norm": norm}
@@ -235,8 +235,9 @@ def validation_loss(model: nn.Module, pairs: Sequence[Pair],
         rows = collate([pairs[i] for i in batch])
         source, target = to_device(rows, device)
         read, say = shift_right(target)  # two of (n, T)
-        total += smoothed_cross_entropy(model(source, read), say,
-                                        smoothing, reduction="sum").item()
+        total += label_smoothed_cross_entropy(model(source, read), say,
+                                              smoothing,
+                                              reduction="sum").item()
         count += int((say != PAD).sum())
     model.train(was_training)
     return total / max(count, 1)
@@ -313,7 +314,7 @@ def resume(self: Trainer) -> None:
     distributed.broadcast_parameters(self.model)
 
 
-def each_epoch(look: Callable[[Trainer], dict]) -> Callable:
+def on_epoch_end(look: Callable[[Trainer], dict]) -> Callable:
     "An `on_step` that looks after an epoch's last step."
     return lambda trainer: look(trainer) if trainer.batch == 0 else None
 

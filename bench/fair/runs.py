@@ -1,7 +1,7 @@
 """One run of the comparisons: a training with its scores, the losses of n-grams, the clock, or
 chapter 26's families.
 
-A training is chapter 22's run (`training_for`) in a folder, so that a stop loses nothing: it goes
+A training is chapter 22's run (`build_trainer`) in a folder, so that a stop loses nothing: it goes
 on from its checkpoint and ends with the same losses, bit by bit. Its line has the loss on all
 validation pairs, by which the search chooses, and, for the seeds that count, what is reported: the
 loss of each test sentence, BLEU and chrF with signatures, what was said."""
@@ -26,35 +26,35 @@ from records import Made, Resumable
 
 from litbook import word_maps
 from litbook.search import FULL, SEARCH, SEARCH_SEEDS
-from transformer_lit import decoder_only, equal_cost, rnn, since_2017
-from transformer_lit.equal_cost import (
-    SCALES,
-    Design,
-    Ground,
-    RunBatches,
-    Scale,
-    batches_for,
-    cost,
+from transformer_lit import decoder_only, comparison, rnn, variants
+from transformer_lit.comparison import (
+    SETUPS,
+    Variant,
+    EncodedCorpus,
+    FixedBatches,
+    Setup,
+    batches_for_budget,
+    training_cost,
     count_parameters,
-    fit_size,
-    ground,
-    labels,
-    score,
-    training_for,
+    match_parameters,
+    load_encoded_corpus,
+    count_labels,
+    evaluate_variant,
+    build_trainer,
 )
-from transformer_lit.evaluation import line_counts, scores
+from transformer_lit.evaluation import segment_stats, sacrebleu_scores
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.pocket import load_pocket
+from transformer_lit.pocket_corpus import load_pocket
 from transformer_lit.runs.run import fingerprint
 from transformer_lit.serving.confidence import log_probabilities
-from transformer_lit.tokens import Subwords
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import collate, validation_loss
 from transformer_lit.translation import Translator
 
 # Where --------------------------------------------------------------------------------------------
 
-GROUNDS: dict[str, Scale] = SCALES | {
-    "pocket": replace(SCALES["pocket"], tokens=FULL, search=SEARCH["pocket"])
+GROUNDS: dict[str, Setup] = SETUPS | {
+    "pocket": replace(SETUPS["pocket"], tokens=FULL, search=SEARCH["pocket"])
 }
 # thousands of target tokens
 LOOKS = [
@@ -65,13 +65,13 @@ LOOK_PAIRS = 600
 
 
 @cache
-def field_of(name: str) -> Ground:
+def field_of(name: str) -> EncodedCorpus:
     "Chapter 22's text of a ground in ids; long pairs don't validate either."
-    text = ground(GROUNDS[name].corpus)
+    text = load_encoded_corpus(GROUNDS[name].corpus)
     return replace(text, valid=[pair for pair in text.valid if max(map(len, pair)) <= 100])
 
 
-def digest(field: Ground) -> str:
+def digest(field: EncodedCorpus) -> str:
     "Of every pair, so that records tell whether they belong together."
     return fingerprint([*field.train, *field.valid, *field.test])
 
@@ -96,15 +96,15 @@ def build_untied(vocab: int, sizes: dict, parameters: int) -> Transformer:
             fits = count_parameters(of(d_model, least * d_model)) <= parameters
         if fits:
             make = partial(of, d_model)
-            return make(fit_size(make, parameters, range(8, 4 * sizes["d_ff"], 8)))
+            return make(match_parameters(make, parameters, range(8, 4 * sizes["d_ff"], 8)))
     raise ValueError(f"{parameters} parameters are too few for untied embeddings of {vocab} tokens")
 
 
 def pre_norm_without_dropout(vocab: int, sizes: dict, parameters: int) -> Transformer:
-    return since_2017.at_size("pre")(vocab, sizes | {"dropout": 0.0}, parameters)
+    return variants.parameter_matched("pre")(vocab, sizes | {"dropout": 0.0}, parameters)
 
 
-def without_order(design: Design) -> Design:
+def without_order(design: Variant) -> Variant:
     """The same, but the words of each source come sorted by number: a bag. EOS and pads have the
     lowest numbers, so they stay last."""
 
@@ -119,23 +119,23 @@ def without_order(design: Design) -> Design:
 
 UNORDERED = {name: f"{name}-unordered" for name in ("rnn-attention", "transformer")}
 STRONG = {  # one factor at a time on a baseline of today, which is "pre-norm-adamw"
-    "rope": since_2017.ROPE,
+    "rope": variants.ROPE,
     "rms-norm": {"rms": True},
-    "swiglu": {"feed_forward": since_2017.SwiGLU},
-    "grouped-query": since_2017.GROUPED,
-    "all-together": since_2017.PRESENT,
+    "swiglu": {"feed_forward": variants.SwiGLU},
+    "grouped-query": variants.GQA,
+    "all-together": variants.MODERN,
 }
-DESIGNS: dict[str, Design] = {
-    **equal_cost.DESIGNS,
-    **rnn.DESIGNS,
-    **decoder_only.DESIGNS,
-    **since_2017.DESIGNS,
-    "untied": Design(build_untied),
-    "strong-no-smoothing": Design(since_2017.at_size("pre"), "adamw", smoothing=0.0),
-    "strong-no-dropout": Design(pre_norm_without_dropout, "adamw"),
+DESIGNS: dict[str, Variant] = {
+    **comparison.VARIANTS,
+    **rnn.VARIANTS,
+    **decoder_only.VARIANTS,
+    **variants.VARIANTS,
+    "untied": Variant(build_untied),
+    "strong-no-smoothing": Variant(variants.parameter_matched("pre"), "adamw", smoothing=0.0),
+    "strong-no-dropout": Variant(pre_norm_without_dropout, "adamw"),
 }
 for name, parts in STRONG.items():
-    DESIGNS[f"strong-{name}"] = Design(since_2017.at_size("pre", **parts), "adamw")
+    DESIGNS[f"strong-{name}"] = Variant(variants.parameter_matched("pre", **parts), "adamw")
 TIMED = list(DESIGNS)  # by the clock, in turns
 for name, bag in UNORDERED.items():
     DESIGNS[bag] = without_order(DESIGNS[name])
@@ -192,7 +192,7 @@ class Job:
 # A training ---------------------------------------------------------------------------------------
 
 
-class OneEpoch(RunBatches):
+class OneEpoch(FixedBatches):
     "A run's batches as one epoch. It draws no random numbers, so a run can go on in the middle."
 
     def epoch(self, n: int) -> list[list[int]]:
@@ -201,7 +201,7 @@ class OneEpoch(RunBatches):
 
 def look_steps(pairs: list, batches: list) -> list[int]:
     "The first step at which each of LOOKS is reached, and the last step."
-    count = list(accumulate(labels(pairs, batch) for batch in batches))
+    count = list(accumulate(count_labels(pairs, batch) for batch in batches))
     reached = {bisect_left(count, 1000 * look) + 1 for look in LOOKS if 1000 * look <= count[-1]}
     return sorted(reached | {len(batches)})
 
@@ -213,7 +213,7 @@ def without_source(pairs: list) -> list:
     return [(other, target) for (_, target), (other, _) in zip(pairs, pairs[half:] + pairs[:half])]
 
 
-def sentence_losses(model: torch.nn.Module, field: Ground) -> list[float]:
+def sentence_losses(model: torch.nn.Module, field: EncodedCorpus) -> list[float]:
     "Nats of each target of the test, added up over its tokens."
     translator = Translator(model, field.tokens, field.tokens)
     pairs = [(source, target[1:-1]) for source, target in field.test]
@@ -224,7 +224,7 @@ ATTENDS = "transformer", "2017", "rnn-attention"  # on pocket, their words are a
 
 
 @torch.no_grad()
-def alignment_error(model: torch.nn.Module, tokens: Subwords) -> float:
+def alignment_error(model: torch.nn.Module, tokens: SubwordTokenizer) -> float:
     """Chapter 23's: of the map of cross-attention that aligns best on validation pairs, the error
     on test pairs. The pocket corpus knows the links."""
     model.eval()
@@ -239,12 +239,12 @@ def alignment_error(model: torch.nn.Module, tokens: Subwords) -> float:
     )[1]
 
 
-def train(job: Job, folder: Path) -> tuple[Resumable, Ground]:
+def train(job: Job, folder: Path) -> tuple[Resumable, EncodedCorpus]:
     "The finished run, begun or gone on with in `folder`. ValueError if the loss is nan."
     field, scale = field_of(job.ground), replace(GROUNDS[job.ground], tokens=job.tokens)
-    batches = batches_for(field.train, scale.max_tokens, job.tokens, job.seed)
+    batches = batches_for_budget(field.train, scale.max_tokens, job.tokens, job.seed)
     design = replace(DESIGNS[job.design], warmup=job.warmup)
-    prepared = training_for(design, scale, len(field.tokens), job.peak, len(batches), job.seed)
+    prepared = build_trainer(design, scale, len(field.tokens), job.peak, len(batches), job.seed)
     run = Resumable.of(
         prepared,
         folder=folder,
@@ -277,7 +277,7 @@ def train_and_score(job: Job, folder: Path) -> Made:
     looks = [entry for entry in run.log if "valid" in entry]
     row = {
         "steps": run.step,
-        **cost(run),
+        **training_cost(run),
         "valid_loss": validation_loss(run.model, field.valid),
         "data": run.plan["data"],
         "losses_sha256": hashlib.sha256(json.dumps(steps).encode()).hexdigest(),
@@ -288,12 +288,12 @@ def train_and_score(job: Job, folder: Path) -> Made:
     if links := [[look["tokens"], look["alignment"]] for look in looks if "alignment" in look]:
         row["alignment"] = links
     nats = sentence_losses(run.model, field)
-    found, said = score(run.model, field)
+    found, said = evaluate_variant(run.model, field)
     row |= found | {
-        "chrf": scores(said, field.references)[1],
+        "chrf": sacrebleu_scores(said, field.references)[1],
         "test_loss": sum(nats) / sum(len(t) - 1 for _, t in field.test),
     }
-    counts = np.array(line_counts(said, field.references), np.uint16)
+    counts = np.array(segment_stats(said, field.references), np.uint16)
     return Made(row, {"losses": np.array(nats, np.float32), "bleu": counts}, said)
 
 
@@ -303,7 +303,7 @@ def train_and_score(job: Job, folder: Path) -> Made:
 def count_ngrams(job: Job) -> Made:
     "Losses of the three n-grams that counted on the batches of a run with that budget and seed."
     field, scale = field_of(job.ground), GROUNDS[job.ground]
-    batches = batches_for(field.train, scale.max_tokens, job.tokens, job.seed)
+    batches = batches_for_budget(field.train, scale.max_tokens, job.tokens, job.seed)
     train = ngrams.targets(field.train, batches)
     valid, test = (
         ngrams.lines(train, ngrams.targets(pairs), len(field.tokens))
@@ -324,14 +324,15 @@ def clock(job: Job, rounds: int = 30) -> Made:
     """Median seconds per target token of each design, steps interleaved: in each round every design
     takes the same batch."""
     field, scale = field_of(job.ground), GROUNDS[job.ground]
-    batches = batches_for(field.train, scale.max_tokens, 10**5, 1)[: rounds + 2]
+    batches = batches_for_budget(field.train, scale.max_tokens, 10**5, 1)[: rounds + 2]
     runs = {
-        name: training_for(DESIGNS[name], scale, len(field.tokens), 1e-4, 1000, 1) for name in TIMED
+        name: build_trainer(DESIGNS[name], scale, len(field.tokens), 1e-4, 1000, 1)
+        for name in TIMED
     }
     rows = []
     for batch in batches:
         source, target = collate([field.train[i] for i in batch])
-        count = labels(field.train, batch)
+        count = count_labels(field.train, batch)
         for name, run in runs.items():
             run.every = 10**9
             run.model.train()

@@ -28,15 +28,15 @@ from transformer_lit.custom_pair.languages import wrong_language_reasons
 from transformer_lit.custom_pair.report import leaked_references
 from transformer_lit.custom_pair.train import least_likely_pairs, recipe_of
 from transformer_lit.data import sentence_key
-from transformer_lit.equal_cost import cost
-from transformer_lit.evaluation import checksum, line_counts
+from transformer_lit.comparison import training_cost
+from transformer_lit.evaluation import hash_test_set, segment_stats
 from transformer_lit.recipes.recipes import LONGEST, build_trainer, build_translator
 from transformer_lit.runs.checkpoints import load_weights, model_tensors, read_file, save_weights
 from transformer_lit.runs.run import fingerprint
 from transformer_lit.runtime.devices import resolve_precision
-from transformer_lit.tokens import Subwords
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import PairBatches, TrainingConfig, validation_loss
-from transformer_lit.translation import Translator, answers, from_pretrained
+from transformer_lit.translation import Translator, translate_ids, from_pretrained
 
 TUNING = 500  # updates on the other domain
 TOKENS = 4_000_000  # target tokens of "general"
@@ -46,14 +46,14 @@ SHIPPED = "tatoeba-fr"
 # A training ---------------------------------------------------------------------------------------
 
 
-def vocabulary(job: Job, pairs: Pairs) -> Subwords:
+def vocabulary(job: Job, pairs: Pairs) -> SubwordTokenizer:
     """Made-up English and captions to be tuned on add no subwords: the other runs then differ in
     nothing else. The tag is one more token, and never cut."""
     if job.kind in ("reverse", "tuned", *BACK):
         pairs = job.real
-    tokens = Subwords.build(chain.from_iterable(pairs), job.size.vocabulary)
+    tokens = SubwordTokenizer.build(chain.from_iterable(pairs), job.size.vocabulary)
     if job.way == "tagged":
-        tokens = Subwords(Tokenizer.from_str(tokens.tokenizer.to_str()))
+        tokens = SubwordTokenizer(Tokenizer.from_str(tokens.tokenizer.to_str()))
         tokens.tokenizer.add_tokens([AddedToken(text.TAG, normalized=False)])
     return tokens
 
@@ -125,7 +125,7 @@ def train(job: Job, folder: Path, pairs: Pairs) -> tuple[Translator, dict]:
         "size": asdict(size),
         "recipe": asdict(recipe),
         "train_pairs": len(pairs),
-        **cost(run),
+        **training_cost(run),
         "steps": steps,
         "epochs_run": steps / epoch,
         "best_step": step,
@@ -181,7 +181,7 @@ def back_translated(translator: Translator, lines: list[str], kind: str) -> list
     ids = [translator.source.encode(line) for line in lines]
     precision = resolve_precision("auto", torch.device("cpu"), rows)
     model = Sampling(model) if kind == "sampled" else model
-    outputs = answers(model, ids, 1, rows, precision)
+    outputs = translate_ids(model, ids, 1, rows, precision)
     return [" ".join(translator.target.decode(output).split()) for output in outputs]
 
 
@@ -206,11 +206,11 @@ def tested(translator: Translator, test: Test) -> tuple[dict, np.ndarray, list[s
     return (
         {
             "sentences": len(sources),
-            "sha256": checksum(sources, references),
+            "sha256": hash_test_set(sources, references),
             "first": scores(outputs, [refs[:1] for refs in references]),
             "all": scores(outputs, references),
         },
-        np.array(line_counts(outputs, references), np.uint16),
+        np.array(segment_stats(outputs, references), np.uint16),
         outputs,
     )
 

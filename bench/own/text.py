@@ -10,10 +10,11 @@ from random import Random
 
 import records
 
+from transformer_lit import data
 from transformer_lit.corpora.texts import TextPair, take_evenly
 from transformer_lit.custom_pair.clean import clean_pairs
 from transformer_lit.custom_pair.train import SIZES, ModelSize
-from transformer_lit.data import clean, grouped, load, without
+from transformer_lit.data import exclude_sources, group_references, load_corpus
 from transformer_lit.recipes import training_sets
 from transformer_lit.runs.run import fingerprint
 
@@ -101,18 +102,18 @@ class Corpora:
 
 @cache
 def corpora() -> Corpora:
-    parts = {name: load(name) for name in ("tatoeba", "multi30k")}
+    parts = {name: load_corpus(name) for name in ("tatoeba", "multi30k")}
     held_out = [
         english
         for corpus in parts.values()
         for english, _ in chain(corpus["valid"], corpus["test"])
     ]
-    train, captions = (without(corpus["train"], held_out) for corpus in parts.values())
+    train, captions = (exclude_sources(corpus["train"], held_out) for corpus in parts.values())
     captions = captions[:CAPTIONS]
-    german = without(chain.from_iterable(load("tatoeba", "de").values()), held_out)
+    german = exclude_sources(chain.from_iterable(load_corpus("tatoeba", "de").values()), held_out)
     valid = {name: corpus["valid"][:HELD] for name, corpus in parts.items()}
     tests = {
-        name: tuple(side[:HELD] for side in grouped(corpus["test"]))
+        name: tuple(side[:HELD] for side in group_references(corpus["test"]))
         for name, corpus in parts.items()
     }
     digest = fingerprint([*train, *captions, *valid["tatoeba"], *map(str, tests.values())])
@@ -125,7 +126,9 @@ def general(job: Job, folder: Path) -> Pairs:
     held_out = [english for pairs in c.valid.values() for english, _ in pairs]
     held_out += [english for sources, _ in c.tests.values() for english in sources]
     pairs = chain.from_iterable(source.read() for source in training_sets.general_files("fr"))
-    return c.train + take_evenly(without(clean(pairs)[0], held_out), job.pairs - len(c.train))
+    return c.train + take_evenly(
+        exclude_sources(data.clean_pairs(pairs)[0], held_out), job.pairs - len(c.train)
+    )
 
 
 # Back-translation ---------------------------------------------------------------------------------
@@ -138,7 +141,9 @@ def monolingual(pairs: int) -> list[str]:
     known = [french for _, french in c.train[:subsets] + c.valid["tatoeba"]]
     for _, references in c.tests.values():
         known += chain.from_iterable(references)
-    sentences, _ = grouped(without((pair[::-1] for pair in c.train[subsets:]), known))
+    sentences, _ = group_references(
+        exclude_sources((pair[::-1] for pair in c.train[subsets:]), known)
+    )
     return sentences[: min(4 * pairs, MONOLINGUAL)]
 
 
@@ -183,7 +188,7 @@ def with_noise(kind: str, n: int) -> Pairs:
     subset has."""
     c = corpora()
     if kind == "wrong-language":
-        spare = without(c.german, (english for english, _ in c.train[:n]))
+        spare = exclude_sources(c.german, (english for english, _ in c.train[:n]))
     else:
         spare = [pair for pair in c.train[SIZES[2].pairs :] if len(set(pair[1].split())) > 2]
     return c.train[:n] + NOISE[kind](spare[: round(SHARE * n)], Random(1))

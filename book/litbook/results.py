@@ -20,9 +20,9 @@ from litbook import figures
 from litbook.commands import typed_today
 from litbook.search import FULL, SEARCH, SEARCH_SEEDS, SEEDS, search
 from transformer_lit.corpora.files import shipped
-from transformer_lit.data import sentence_key, tidy
-from transformer_lit.equal_cost import Setting, difference, gap_of
-from transformer_lit.evaluation import bleu_of
+from transformer_lit.data import sentence_key, normalize_text
+from transformer_lit.comparison import Hyperparameters, loss_difference, paired_t_interval
+from transformer_lit.evaluation import bleu_from_stats
 
 SETTING = ["peak", "warmup"]
 
@@ -181,13 +181,13 @@ def searched(design: str, ground: str) -> pd.DataFrame:
     return select(design, ground, budget=SEARCH[ground], seed=SEARCH_SEEDS)
 
 
-def by_setting(runs: pd.DataFrame) -> dict[Setting, float]:
+def by_setting(runs: pd.DataFrame) -> dict[Hyperparameters, float]:
     "(peak, warm-up) -> mean validation loss of the trials that trained."
     losses = runs.groupby(SETTING).valid_loss
     return losses.apply(lambda loss: loss.mean(skipna=False)).dropna().to_dict()
 
 
-def best_of(tried: Mapping) -> Setting:
+def best_of(tried: Mapping) -> Hyperparameters:
     "The setting, or the peak, with the lowest loss."
     return min(tried, key=tried.__getitem__)
 
@@ -198,13 +198,13 @@ def second_part(design: str, ground: str, budget: int = FULL) -> pd.DataFrame:
     return select(design, ground, budget=budget, warmup=warmup, seed=SEARCH_SEEDS[0])
 
 
-def choice(design: str, ground: str = "tatoeba") -> Setting:
+def choice(design: str, ground: str = "tatoeba") -> Hyperparameters:
     "What the search chose."
     peak = second_part(design, ground).set_index("peak").valid_loss.idxmin()
     return float(peak), best_of(by_setting(searched(design, ground)))[1]
 
 
-def trials(design: str) -> dict[Setting, float]:
+def trials(design: str) -> dict[Hyperparameters, float]:
     "The search's first part: (peak, warm-up) -> mean validation loss."
     return by_setting(read(searched(design, "tatoeba")))
 
@@ -284,14 +284,21 @@ def bleu_difference(ours: Sequence, theirs: Sequence, samples: int = 1000, seed:
     sentences = np.vstack([np.ones(n, int), draw(n, np.full(n, 1 / n), samples)])
     each = np.array(
         [
-            [bleu_of(a, True) - bleu_of(b, True) for a, b in zip(sentences @ x, sentences @ y)]
+            [
+                bleu_from_stats(a, True) - bleu_from_stats(b, True)
+                for a, b in zip(sentences @ x, sentences @ y)
+            ]
             for x, y in zip(ours, theirs)
         ]
     )  # (seeds, 1 + samples); the first: as the sentences are
     weights = draw(seeds, np.full(seeds, 1 / seeds), samples) / seeds
     low, high = np.quantile((each[:, 1:] * weights.T).sum(0), (0.025, 0.975)).tolist()
     value = each[:, 0].mean()
-    decided = seeds > 1 and low * high > 0 and abs(value) > gap_of(each[:, 0], [0.0] * seeds)[1]
+    decided = (
+        seeds > 1
+        and low * high > 0
+        and abs(value) > paired_t_interval(each[:, 0], [0.0] * seeds)[1]
+    )
     return {"value": value, "low": low, "high": high, "decided": decided}
 
 
@@ -304,7 +311,7 @@ def gap_between(column: str, ours: tuple[str, ...], theirs: tuple[str, ...]) -> 
     if column == "counts":
         return bleu_difference(*sides)
     tokens = load_sentences(ground)[f"{ground}-ngrams-{FULL}-p0-s1/tokens"].astype(int)
-    return difference(*sides, tokens)
+    return loss_difference(*sides, tokens)
 
 
 def gap(ours: pd.DataFrame, theirs: pd.DataFrame, column: str = "losses") -> dict:
@@ -341,7 +348,7 @@ def along(design: str, column: str, ground: str = "tatoeba", since: int = 0) -> 
 
 def fingerprint(english: str) -> bytes:
     "Four bytes of a sentence's hash; case and end marks don't count."
-    return hashlib.sha256(sentence_key(tidy(english)).encode()).digest()[:4]
+    return hashlib.sha256(sentence_key(normalize_text(english)).encode()).digest()[:4]
 
 
 @cache

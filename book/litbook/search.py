@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from statistics import mean
 
-from transformer_lit.equal_cost import SCALES, Setting, next_peak, next_setting
+from transformer_lit.comparison import SETUPS, Hyperparameters, next_peak_lr, next_trial
 
-SEEDS, SEARCH_SEEDS = SCALES["tatoeba"].seeds, SCALES["tatoeba"].search_seeds
+SEEDS, SEARCH_SEEDS = SETUPS["tatoeba"].seeds, SETUPS["tatoeba"].search_seeds
 FULL, SEARCH = 2_000_000, {"tatoeba": 500_000, "pocket": 300_000}  # target tokens
 BEHIND = 0.15  # nats: a trial so far behind the best isn't run with the second seed
 MOST_PEAKS = 6  # of the second part
@@ -17,16 +17,16 @@ MOST_PEAKS = 6  # of the second part
 LossOf = Callable[[tuple[int, float, float, int]], float]
 
 
-def first_part(tokens: int, loss_of: LossOf) -> dict[Setting, float]:
+def first_part(tokens: int, loss_of: LossOf) -> dict[Hyperparameters, float]:
     """Peak times warm-up on a quarter of the budget, with two seeds that no result has: setting ->
     mean loss; infinite where the first seed was too far behind.
 
     From three peaks at a warm-up of 0.1 it walks to the better neighbor until the best trial has
     four worse ones around it, or until chapter 22's TRIALS are spent. One seed's loss isn't
     compared with a mean of two."""
-    tried: dict[Setting, float] = {}
+    tried: dict[Hyperparameters, float] = {}
     lowest = math.inf  # of the first seed
-    while setting := next_setting(tried):
+    while setting := next_trial(tried):
         losses = []
         for seed in SEARCH_SEEDS:
             losses.append(loss_of((tokens, *setting, seed)))
@@ -38,18 +38,18 @@ def first_part(tokens: int, loss_of: LossOf) -> dict[Setting, float]:
     return tried
 
 
-def second_part(tokens: int, start: Setting, loss_of: LossOf) -> dict[float, float]:
+def second_part(tokens: int, start: Hyperparameters, loss_of: LossOf) -> dict[float, float]:
     """Peaks with the full budget, or another, and one seed: halved or doubled as long as that
     helps, for the best peak of a short run need not be that of a long one."""
     tried: dict[float, float] = {}
     peak: float | None = start[0]
     while peak is not None and len(tried) < MOST_PEAKS:
         tried[peak] = loss_of((tokens, peak, start[1], SEARCH_SEEDS[0]))
-        peak = next_peak(tried)
+        peak = next_peak_lr(tried)
     return tried
 
 
-def search(ground: str, loss_of: LossOf, longer: int = 0) -> Setting | None:
+def search(ground: str, loss_of: LossOf, longer: int = 0) -> Hyperparameters | None:
     """Peak and warm-up after both parts; None if nothing trained. longer: a budget above the full
     one, for which the second part is walked again from its choice."""
     tried = first_part(SEARCH[ground], loss_of)

@@ -1,7 +1,7 @@
 """Attention between the words of a pair: maps of any translator, and the alignment error of the
 best of them."""
 
-# Chapter 23 teaches `word_of_piece` and `word_weights`. A map has a row for each French word and a
+# Chapter 23 teaches `word_ids` and `merge_subwords`. A map has a row for each French word and a
 # column for each English one, EOS last on both sides; several maps of one model come along the
 # first axis.
 from collections.abc import Callable, Sequence
@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transformer_lit.attention_maps import alignment_error_rate, record
-from transformer_lit.pocket import PocketPair
-from transformer_lit.rnn import word_of_piece, word_weights
-from transformer_lit.tokens import Subwords, split_words
+from transformer_lit.attention_analysis import alignment_error_rate, record_attention
+from transformer_lit.pocket_corpus import PocketPair
+from transformer_lit.rnn import word_ids, merge_subwords
+from transformer_lit.tokenization import SubwordTokenizer, split_words
 from transformer_lit.training import collate
 from transformer_lit.translation import Translator
 
@@ -25,7 +25,7 @@ def cross_weights(model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
     head and the mean of each layer."""
 
     def weights(source: Tensor, target: Tensor) -> Tensor:
-        with record(model) as seen:
+        with record_attention(model) as seen:
             model(source, target)
         layers = torch.stack(seen["cross"], 1)  # (B, N, H, T, S)
         return torch.cat([layers.flatten(1, 2), layers.mean(2)], 1)
@@ -35,7 +35,9 @@ def cross_weights(model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
 
 @torch.no_grad()
 def maps_of(
-    weights: Callable[[Tensor, Tensor], Tensor], pairs: Sequence[PocketPair], tokens: Subwords
+    weights: Callable[[Tensor, Tensor], Tensor],
+    pairs: Sequence[PocketPair],
+    tokens: SubwordTokenizer,
 ) -> Maps:
     "Of each pair the weights between its words, from a function that gives them between pieces."
     ids = Translator(None, tokens, tokens).encode_pairs(
@@ -45,10 +47,10 @@ def maps_of(
     for start in range(0, len(pairs), 50):
         source, target = collate(ids[start : start + 50])
         for pair, found in zip(pairs[start : start + 50], weights(source, target[:, :-1])):
-            seen, said = word_of_piece(tokens, pair.english, "en"), word_of_piece(
+            seen, said = word_ids(tokens, pair.english, "en"), word_ids(
                 tokens, pair.french, "fr"
             )
-            maps.append(word_weights(found[..., : len(said), : len(seen)], said, seen))
+            maps.append(merge_subwords(found[..., : len(said), : len(seen)], said, seen))
     return maps
 
 

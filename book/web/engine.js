@@ -30,7 +30,7 @@
                  as {rows, columns, weights}; row t of decoder and cross reads token t (BOS first) and says token t + 1
      pads        pads added to the source                                                                0
      broken      what is taken out of the model, none of it if left out:
-       noHeads         [["encoder" | "decoder" | "cross", layer, head], ...]  their output is 0, as `without_heads` of chapter 20 has it
+       noHeads         [["encoder" | "decoder" | "cross", layer, head], ...]  their output is 0, as `ablate_heads` of chapter 20 has it
        noScale         true: scores are not divided by √d_k                                              chapter 2
        noSourceMask    true: pads of the source are looked at                                            chapter 3
        noPositions     true: word vectors without positions; or "source", "target"                       chapter 5

@@ -184,7 +184,7 @@ def read_sgm(path: Path, ending: str) -> list[str]:
 
 
 def files_of(name: str, language: str = "fr") -> list[str]:
-    "The files that `data.load` reads or fetches; pocket comes with the book."
+    "The files that `data.load_corpus` reads or fetches; pocket comes with the book."
     sides = ("en", language)
     if name == "tatoeba":
         return [f"tatoeba/{ARCHIVES[language][0]}"]

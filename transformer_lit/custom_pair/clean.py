@@ -25,7 +25,7 @@ from transformer_lit.custom_pair.languages import (
     count_letters,
     wrong_language_reasons,
 )
-from transformer_lit.data import split_by_english, tidy
+from transformer_lit.data import split_by_source, normalize_text
 
 Parts = dict[str, list[TextPair]]
 Judged = list[tuple[TextPair, str]]  # each pair with the reason to leave it out, or ""
@@ -136,7 +136,7 @@ def reject_pairs(given: Sequence[TextPair], by_language: bool = True) -> Judged:
     another language, the corpus decides.
 
     by_language: leave out what looks like another one."""
-    pairs = [(tidy(source), tidy(target)) for source, target in given]
+    pairs = [(normalize_text(source), normalize_text(target)) for source, target in given]
     reasons, seen = [], set[TextPair]()
     for pair in pairs:
         reasons.append("repeated" if pair in seen else rejection_reason(pair))
@@ -207,7 +207,7 @@ def split_pairs(pairs: list[TextPair]) -> Parts:
             " are the fewest that can be split into training and test"
         )
     n_test = min(MAX_TEST, n_sentences // MAX_TEST_SHARE)
-    parts = split_by_english([(key, str(k)) for k, key in enumerate(keys)], n_test, n_test)
+    parts = split_by_source([(key, str(k)) for k, key in enumerate(keys)], n_test, n_test)
     return {name: [pairs[int(k)] for _, k in part] for name, part in parts.items()}
 
 
@@ -264,7 +264,9 @@ def exclude_pairs(train: list[TextPair], paths: Sequence[Path]) -> tuple[list[Te
     ValueError if these are none, or all."""
     known, listed = set(train), set[TextPair]()
     for pair in (pair for path in paths for pair in read_low_confidence(path)):
-        tidied, plain = ((tidy(f(pair[0])), tidy(f(pair[1]))) for f in (str, unquote))
+        tidied, plain = (
+            (normalize_text(f(pair[0])), normalize_text(f(pair[1]))) for f in (str, unquote)
+        )
         listed.add(tidied if tidied in known else plain)
     if not listed:
         raise ValueError(f"{names_of(paths)} lists no pair: leave it out")

@@ -19,7 +19,7 @@ from transformer_lit.custom_pair.clean import (
     rejection_summary,
 )
 from transformer_lit.custom_pair.languages import has_spaces
-from transformer_lit.data import grouped, known_answers
+from transformer_lit.data import group_references, seen_in_training
 from transformer_lit.recipes.augmentation import NearDuplicates
 
 TEST, REPORT = "test.tsv", "report.md"
@@ -39,14 +39,14 @@ def write_tsv(path: Path, rows: Iterable[Sequence[str]]) -> None:
 def score(hypotheses: Sequence[str], references: References) -> tuple[list[dict], dict]:
     """BLEU and chrF, and BLEU with its 95% interval. Where the references put no spaces between
     words, BLEU is of characters: its signature says so."""
-    scores = evaluation.scores(hypotheses, references)
+    scores = evaluation.sacrebleu_scores(hypotheses, references)
     if not has_spaces(ref for refs in references for ref in refs):
-        metric, streams = sacrebleu.BLEU(tokenize="char"), evaluation.columns(references)
+        metric, streams = sacrebleu.BLEU(tokenize="char"), evaluation.reference_streams(references)
         scores[0]["value"] = metric.corpus_score(list(hypotheses), streams).score
         scores[0]["signature"] = str(metric.get_signature())
         hypotheses = [" ".join(text) for text in hypotheses]
         references = [[" ".join(ref) for ref in refs] for refs in references]
-    return scores, evaluation.interval(evaluation.line_counts(hypotheses, references))
+    return scores, evaluation.bootstrap_interval(evaluation.segment_stats(hypotheses, references))
 
 
 def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> dict:
@@ -54,14 +54,14 @@ def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> di
     interval."""
     pairs = list(read_columns(folder / TEST))
     require_two_columns(pairs, folder / TEST)
-    sources, references = grouped(pairs)
+    sources, references = group_references(pairs)
     if not sources:
         raise ValueError(f"{folder / TEST} is empty: only another training writes it again")
     hypotheses = translate(sources)
     scores, interval = score(hypotheses, [refs[:1] for refs in references])
     return {
         "sentences": len(sources),
-        "sha256": evaluation.checksum(sources, references),
+        "sha256": evaluation.hash_test_set(sources, references),
         "one": scores,
         "interval": interval,
         "all": score(hypotheses, references)[0],
@@ -71,7 +71,7 @@ def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> di
 def leaked_references(references: References, train: Iterable[TextPair]) -> float:
     """The share of test sentences with a reference that training holds too, as the translation of
     another sentence."""
-    known = known_answers(references, train)
+    known = seen_in_training(references, train)
     return sum(known) / max(len(known), 1)
 
 

@@ -13,14 +13,14 @@ from transformer_lit.corpora.files import sha256_file
 from transformer_lit.corpora.texts import TextPair, take_evenly
 from transformer_lit.custom_pair import report
 from transformer_lit.custom_pair.clean import CleanedCorpus, Parts, prepare_pairs
-from transformer_lit.data import grouped, shared_english
+from transformer_lit.data import group_references, overlap_rate
 from transformer_lit.recipes.recipes import LONGEST, Recipe, in_plan, tested, train_translator
 from transformer_lit.runs import records
 from transformer_lit.runs.run import check_folder, fingerprint
 from transformer_lit.runtime.progress import tell
 from transformer_lit.serving import confidence
 from transformer_lit.training import TrainingConfig
-from transformer_lit.translation import ENDS, Translator
+from transformer_lit.translation import SENTENCE_END, Translator
 
 # The model ----------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ def length_limits_for(pairs: Sequence[TextPair]) -> tuple[int, int]:
 
     Where hardly one line in a hundred has several sentences, training held too few of them, and
     `pieces` cuts them as it does for the book's own translators."""
-    several = sum(bool(re.search(ENDS, source)) for source, _ in pairs)
+    several = sum(bool(re.search(SENTENCE_END, source)) for source, _ in pairs)
     return LONGEST, LONGEST if 100 * several >= len(pairs) else 20
 
 
@@ -146,7 +146,7 @@ def least_likely_pairs(
 def write_calibration(translator: Translator, pairs: list[TextPair], folder: Path) -> None:
     """What the translator's probabilities are worth, from at most 500 validation sentences, for
     `translate --show-confidence`; nothing if they are too few."""
-    sources, references = zip(*take_evenly(list(zip(*grouped(pairs))), 500))
+    sources, references = zip(*take_evenly(list(zip(*group_references(pairs))), 500))
     if len(sources) >= 2 * confidence.MIN_GROUP_SIZE:
         scored = confidence.translate_with_scores(translator, sources)
         chrf = confidence.sentence_chrf([row.text for row in scored], references)
@@ -175,7 +175,7 @@ def data_record(
         "files": files(paths),
         "cleaning": corpus.counts,
         **{name: len(part) for name, part in parts.items()},
-        "leak_by_sentence": shared_english(parts["train"], parts["test"]),
+        "leak_by_sentence": overlap_rate(parts["train"], parts["test"]),
         "train_only": {"files": files(train_only), "cleaning": corpus.train_only_counts},
         "without": {"files": list(map(str, exclude))} | excluded,
     }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from transformer_lit.corpora.files import sha256_file
-from transformer_lit.tokens import split_words
+from transformer_lit.tokenization import split_words
 
 # English, French, links, pattern, triple
 Row = tuple[str, str, tuple[tuple[int, int], ...], str, str]

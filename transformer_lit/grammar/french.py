@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from transformer_lit.corpora.files import shipped
 from transformer_lit.grammar.english import an_or_a, english_plural, english_verb
-from transformer_lit.tokens import split_words
+from transformer_lit.tokenization import split_words
 
 Spoken = tuple[tuple[str, str], ...]  # (word, what it says)
 

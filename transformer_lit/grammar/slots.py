@@ -26,7 +26,7 @@ from transformer_lit.grammar.french import (
     verbs,
     words_of,
 )
-from transformer_lit.tokens import split_words
+from transformer_lit.tokenization import split_words
 
 Slots = dict[str, Any]  # a slot's letter -> Phrase, Verb or Adjective
 One = TypeVar("One")
@@ -43,7 +43,7 @@ class NoCandidate(Exception):
     "A draw that makes no sense; another one is tried."
 
 
-def pick(rng: Random, options: Sequence[One]) -> One:
+def rng_choice(rng: Random, options: Sequence[One]) -> One:
     "One of them, the same in every version of Python; NoCandidate if there is none."
     if not options:
         raise NoCandidate
@@ -75,11 +75,11 @@ def some_determiner(rng: Random, mode: str, plural: bool, mass: bool) -> str:
     if draw < (0.7 if mode == "sure" else 0.45):
         return "the"
     if mode == "sure" or draw < 0.65:
-        return pick(rng, ["this", "my", "his", "her", "our", "their"])
+        return rng_choice(rng, ["this", "my", "his", "her", "our", "their"])
     if mass or mode == "not":
         return "some" if mass or plural else "a"
     many = [det for det, row in determiners().items() if row[-1] == "pl"]
-    return pick(rng, many + ["some"] * 3 if plural else ["a"] * 5 + ["every"])
+    return rng_choice(rng, many + ["some"] * 3 if plural else ["a"] * 5 + ["every"])
 
 
 def some_adjectives(
@@ -89,12 +89,12 @@ def some_adjectives(
     before = after = None
     if rng.random() < share:
         fitting = adjectives_for(noun.classes, noun.english, "bnac")
-        first = pick(rng, fitting) if fitting else None
+        first = rng_choice(rng, fitting) if fitting else None
         before = first if first and first.place in "bn" else None
         after = None if before else first
         if before and rng.random() < 0.2:
             colours = adjectives_for(noun.classes, noun.english, "c")
-            after = pick(rng, colours) if colours else None
+            after = rng_choice(rng, colours) if colours else None
     return before, after
 
 
@@ -104,7 +104,7 @@ def some_noun(
     """A noun phrase of one of the classes, never about the noun `but`; `one`: in the singular.
 
     `mode` "sure": known to the listener (the, this, my); "not": for the object of a negation."""
-    noun = pick(rng, nouns_of(classes))
+    noun = rng_choice(rng, nouns_of(classes))
     if noun.english == but:
         raise NoCandidate
     mass = "mass" in noun.classes.split()
@@ -118,9 +118,9 @@ def some_noun(
 def with_determiner(rng: Random, classes: str, dets: list[str], plural: float = 0.0) -> Phrase:
     """A noun phrase that begins with one of `dets`; with the probability `plural` in the plural,
     where a becomes three."""
-    noun = pick(rng, nouns_of(classes))
+    noun = rng_choice(rng, nouns_of(classes))
     many = rng.random() < plural
-    det = pick(rng, dets)
+    det = rng_choice(rng, dets)
     det = "three" if det == "a" and many else det
     return noun_phrase(noun, det, many, *some_adjectives(rng, noun))
 
@@ -134,8 +134,8 @@ def alike(rng: Random, slots: Slots, name: str) -> Phrase:
 
 def what_a(rng: Random, slots: Slots) -> Phrase:
     "what a big house, quelle grande maison: without the what, which the pattern says."
-    noun = pick(rng, nouns_of("animal building plant clothes land"))
-    adjective = pick(rng, adjectives_for(noun.classes, noun.english, "b"))
+    noun = rng_choice(rng, nouns_of("animal building plant clothes land"))
+    adjective = rng_choice(rng, adjectives_for(noun.classes, noun.english, "b"))
     phrase = noun_phrase(noun, "a", False, adjective)
     what = "quelle" if noun.gender == "f" else "quel"
     return phrase._replace(french=((what, "d"), *phrase.french[1:]))
@@ -143,7 +143,7 @@ def what_a(rng: Random, slots: Slots) -> Phrase:
 
 def place(rng: Random, slots: Slots, remark: str = "out") -> Phrase:
     "in the kitchen, near the lake, on the table, at the station."
-    en, fr, classes, _ = pick(rng, [row for row in lexicon()["place"] if remark in row[3]])
+    en, fr, classes, _ = rng_choice(rng, [row for row in lexicon()["place"] if remark in row[3]])
     noun = some_noun(rng, classes, "sure", one=True)
     return noun.with_words(words_of(en, "p"), words_of(fr, "p", "fr"))
 
@@ -171,9 +171,9 @@ def person(rng: Random, slots: Slots, how: str = "") -> Phrase:
     "A pronoun, a name, or a noun of the class person; `how` may ask for one of the first two."
     draw = rng.random()
     if how == "pronoun" or not how and draw < 0.4:
-        return pick(rng, list(pronouns().values()))
+        return rng_choice(rng, list(pronouns().values()))
     if how == "name" or draw < 0.65:
-        return pick(rng, names())
+        return rng_choice(rng, names())
     return some_noun(rng, "person")
 
 
@@ -181,15 +181,15 @@ def he_or_she(rng: Random, slots: Slots) -> Phrase:
     "One person whose sex the English shows."
     draw = rng.random()
     if draw < 0.4:
-        return pick(rng, names())
+        return rng_choice(rng, names())
     if draw < 0.6:
-        return pronouns()[pick(rng, ["he", "she"])]
+        return pronouns()[rng_choice(rng, ["he", "she"])]
     return some_noun(rng, "person", "sure", one=True)
 
 
 def guest(rng: Random, slots: Slots) -> Phrase:
     "Somebody with a name or a noun."
-    return pick(rng, [person(rng, slots, "name"), some_noun(rng, "person", "sure")])
+    return rng_choice(rng, [person(rng, slots, "name"), some_noun(rng, "person", "sure")])
 
 
 def anybody(rng: Random, slots: Slots) -> Phrase:
@@ -200,8 +200,8 @@ def anybody(rng: Random, slots: Slots) -> Phrase:
 def vocative(rng: Random, slots: Slots) -> Phrase:
     "Who is spoken to: it decides between tu and vous."
     if rng.random() < 0.35:
-        return pick(rng, names())._replace(person=1)
-    en, fr, gender, code = pick(rng, lexicon()["vocative"])
+        return rng_choice(rng, names())._replace(person=1)
+    en, fr, gender, code = rng_choice(rng, lexicon()["vocative"])
     return Phrase(
         words_of(en), words_of(fr, language="fr"), int(code[0]), gender, en, "person", code[1:]
     )
@@ -217,7 +217,7 @@ def you(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
 def yours(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
     "Your thing: ton, ta, tes or votre, vos, as the one spoken to has it."
     forms = ("ton", "ta", "tes") if slots[whom].person == 1 else ("votre", "votre", "vos")
-    noun = pick(rng, nouns_of("small clothes pair text dog cat"))
+    noun = rng_choice(rng, nouns_of("small clothes pair text dog cat"))
     plural = rng.random() < 0.3
     word = forms[2] if plural else forms[noun.gender == "f"]
     if word == "ta" and starts_with_vowel(noun.french):
@@ -227,7 +227,7 @@ def yours(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
 
 def clitic(rng: Random, slots: Slots, name: str = "S", column: int = 3) -> Phrase:
     "me, him, her, us, them, for somebody else than slot `name`."
-    row = pick(rng, lexicon()["pronoun"])
+    row = rng_choice(rng, lexicon()["pronoun"])
     if row[0] in ("I", "we") and slots[name].lemma in ("I", "we"):
         raise NoCandidate
     return Phrase(words_of(row[1]), words_of(row[column]), int(row[5]), row[6], row[0], "person")
@@ -285,7 +285,7 @@ def subject(rng: Random, slots: Slots, mode: str = "") -> Phrase:
     "Somebody or something that can do what the verb says."
     classes = slots["V"].subjects
     if "person" in classes.split() and rng.random() < 0.5:
-        return person(rng, slots, pick(rng, ["pronoun", "name"]))
+        return person(rng, slots, rng_choice(rng, ["pronoun", "name"]))
     return some_noun(rng, classes, mode)
 
 
@@ -314,7 +314,7 @@ def quality(
     fitting = adjectives_for(known.classes, known.lemma, "bacp", graded)
     if remark == "long":
         fitting = [a for a in fitting if len(a.english) > 7]
-    chosen = pick(rng, fitting)
+    chosen = rng_choice(rng, fitting)
     if but and chosen == slots[but] or chosen.english in dict(known.english):
         raise NoCandidate
     return chosen
@@ -323,7 +323,7 @@ def quality(
 def item(rng: Random, slots: Slots, kind: str, *wanted: str) -> Phrase:
     "A fixed expression of the lexicon, such as `tomorrow`."
     rows = [row for row in lexicon()[kind] if all(w in row[2:] for w in wanted if w != "first")]
-    en, fr, *_ = pick(rng, rows)
+    en, fr, *_ = rng_choice(rng, rows)
     return Phrase(words_of(en), words_of(fr, language="fr"), lemma=en)
 
 
@@ -336,7 +336,7 @@ def marked(text: str, language: str) -> Spoken:
 def idiom(rng: Random, slots: Slots, whom: str = "") -> Phrase:
     "A fixed expression, for somebody or for itself."
     rows = [row for row in lexicon()["idiom"] if bool(row[3]) == bool(whom)]
-    en, tu, vous, mark = pick(rng, rows)
+    en, tu, vous, mark = rng_choice(rng, rows)
     french = vous if whom and slots[whom].person > 1 else tu
     return Phrase(marked(en, "en"), marked(french, "fr"), lemma=en, classes=mark)
 
@@ -384,16 +384,16 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "a": lambda rng, slots, name: with_determiner(rng, PLACED + " animal", ["a"], 0.3),
     "mine": lambda rng, slots: with_determiner(rng, SEEN, MY + ["a"]),
     "need": lambda rng, slots: with_determiner(rng, PLACED, ["a", "the", "my", "this"]),
-    "bare": lambda rng, slots: noun_phrase(pick(rng, nouns_of(BARE)), "", True),
+    "bare": lambda rng, slots: noun_phrase(rng_choice(rng, nouns_of(BARE)), "", True),
     "spot": lambda rng, slots: place(rng, slots, ""),  # indoors or out
     # verbs, adjectives, fixed expressions
     "quality": quality,
     "item": item,
     "idiom": idiom,
     "mark": mark_of,
-    "verb": lambda rng, slots, kind, *needs: pick(rng, verbs_of(kind, needs)),
+    "verb": lambda rng, slots, kind, *needs: rng_choice(rng, verbs_of(kind, needs)),
     # another one for the same slot; how it is at the moment
     "second": lambda rng, slots, name, but: quality(rng, slots, name, "", but),
-    "state": lambda rng, slots: pick(rng, [a for a in adjectives() if "state" in a.remarks]),
+    "state": lambda rng, slots: rng_choice(rng, [a for a in adjectives() if "state" in a.remarks]),
     "time": lambda rng, slots, *wanted: item(rng, slots, "time", *wanted),
 }

@@ -31,22 +31,22 @@ from transformer_lit.runtime.devices import (
 from transformer_lit.runtime.distributed import init_process_group, process, run_on_main
 from transformer_lit.runtime.memory import matmul_flops, peak_memory_mb
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.schedule import rise_and_fall
+from transformer_lit.schedule import linear_lr
 from transformer_lit.training import Trainer, TrainingConfig, validation_loss
 from transformer_lit.translation import Translator, save_pretrained, save_translator
-from transformer_lit.wmt import Experiment, StoreBatches, experiment_for, kept_steps
+from transformer_lit.wmt import Experiment, StoreBatches, build_experiment, snapshot_steps
 
 LOG_EVERY = 10  # steps
 
 
-def build_experiment(
+def configure_experiment(
     corpus: str, preset: str, size: str, settings: Mapping[str, object], device: str = "auto"
 ) -> Experiment:
     "What the command line describes: a preset and a model size, with some fields changed."
     if corpus not in TRAINING_SETS and not Path(corpus).is_dir():
         names = ", ".join((*RECIPES, *TRAINING_SETS))
         raise ValueError(f"unknown recipe {corpus}; choose from {names}, or name a folder of texts")
-    experiment = experiment_for(corpus, preset, size)
+    experiment = build_experiment(corpus, preset, size)
     if corpus in TRAINING_SETS and corpus.startswith("mixture-"):
         experiment = MixtureExperiment(**vars(experiment))
     place = default_device(device)
@@ -73,7 +73,7 @@ class EvaluationCallback:
 
     def __call__(self, trainer: Trainer) -> dict | None:
         e, step = self.experiment, trainer.step
-        if step in kept_steps(e):
+        if step in snapshot_steps(e):
             save_weights(trainer.folder / f"step-{step}.safetensors", trainer.model)
         if step < e.steps and step % e.look_every:
             return None
@@ -87,7 +87,7 @@ class EvaluationCallback:
         sources, references = zip(*take_evenly(self.valid, self.experiment.lines))
         precision = decoding_precision(device_of(model))
         outputs = translator.translate(sources, beam_size=1, precision=precision)
-        bleu = evaluation.scores(outputs, [[reference] for reference in references])[0]
+        bleu = evaluation.sacrebleu_scores(outputs, [[reference] for reference in references])[0]
 
         def loss(pairs: Sequence[tuple[str, str]]) -> float:
             ids = translator.encode_pairs(pairs)  # uncut, unlike those of training
@@ -112,7 +112,7 @@ class EvaluationCallback:
 def load_averaged(translator: Translator, experiment: Experiment, folder: Path) -> Translator:
     "The translator with its averaged weights (§6.1), which are written once."
     if not (folder / "model.safetensors").exists():
-        if steps := kept_steps(experiment):
+        if steps := snapshot_steps(experiment):
             average_files(translator.model, [folder / f"step-{n}.safetensors" for n in steps])
         save_pretrained(translator, folder, "fp32")
     averaged = Translator.from_pretrained(folder)
@@ -148,11 +148,11 @@ def evaluate_test_sets(
         if (outputs := translate_to_file(translator, sources, path, end)) is None:
             return None
         columns = [[reference] for reference in references]
-        bleu, *others = evaluation.scores(outputs, columns)
-        interval = evaluation.interval(evaluation.line_counts(outputs, columns))
+        bleu, *others = evaluation.sacrebleu_scores(outputs, columns)
+        interval = evaluation.bootstrap_interval(evaluation.segment_stats(outputs, columns))
         variants = [
             {"metric": f"BLEU, {variant}", "value": value, "signature": "chapter 19's ways"}
-            for variant, value in evaluation.ways(outputs, columns).items()
+            for variant, value in evaluation.bleu_variants(outputs, columns).items()
         ]
         bleu |= {key: value for key, value in interval.items() if key != "value"}
         rows += [{"set": name, **row} for row in (bleu, *others, *variants)]
@@ -226,7 +226,7 @@ def build_run(
     if e.rate == "fall":
 
         def schedule(step: int) -> float:
-            return rise_and_fall(step, e.steps, e.peak, e.training.warmup)
+            return linear_lr(step, e.steps, e.peak, e.training.warmup)
 
     batches = batches_of(store, e.training, e)
     batches.epoch(0)  # raises ValueError if a sentence is longer than a batch

@@ -9,7 +9,7 @@ import numpy as np
 
 from transformer_lit.corpora.store import TokenStore
 from transformer_lit.training import TrainingConfig
-from transformer_lit.wmt import Experiment, StoreBatches, length_batches
+from transformer_lit.wmt import Experiment, StoreBatches, token_batches_from_lengths
 
 
 @dataclass
@@ -75,6 +75,8 @@ class MixtureBatches(StoreBatches):
         epoch = sample_epoch(self.sizes, self.temperature, seed)
         for k, positions in enumerate(split_repeats(epoch, seed)):
             part = epoch[positions]
-            for batch in length_batches(self.store.lengths[part], c.max_tokens, seed + k):
+            for batch in token_batches_from_lengths(
+                self.store.lengths[part], c.max_tokens, seed + k
+            ):
                 batches.append(part[batch])
         return [batches[k] for k in np.random.default_rng(seed).permutation(len(batches))]

@@ -19,11 +19,11 @@ import numpy as np
 from transformer_lit.corpora.files import sha256_file, write_json
 from transformer_lit.corpora.store import FILES, EncodedChunk, TokenStore, write_tokens
 from transformer_lit.corpora.texts import TextPair, TextSource
-from transformer_lit.data import clean, sentence_key, tidy, without
+from transformer_lit.data import clean_pairs, sentence_key, normalize_text, exclude_sources
 from transformer_lit.masks import BOS, EOS
 from transformer_lit.recipes.training_sets import find_training_set
 from transformer_lit.runtime.memory import peak_memory_mb
-from transformer_lit.tokens import Subwords
+from transformer_lit.tokenization import SubwordTokenizer
 
 CHUNK = 4096  # pairs
 WORDS = 1 << 16  # that an encoder remembers
@@ -60,7 +60,7 @@ def sample_lines(
     step = max(1.0, total / sample)
     for k, pair in enumerate(stream_pairs(sources, pairs)):
         if k // step > (k - 1) // step:
-            yield from map(tidy, pair)
+            yield from map(normalize_text, pair)
 
 
 def source_chunks(
@@ -80,14 +80,14 @@ def pair_key(pair: TextPair) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
-def clean_pairs(
+def filter_pairs(
     pairs: Sequence[TextPair], config: PreparationConfig, held_out: Iterable[str]
 ) -> tuple[list[TextPair], Counter]:
     """Chapter 17's `clean`, then two more reasons to leave a pair out: bytes that were no UTF-8,
     and English that is held out."""
-    cleaned, counts = clean(pairs, config.words, config.ratio)
+    cleaned, counts = clean_pairs(pairs, config.words, config.ratio)
     whole = [pair for pair in cleaned if "\ufffd" not in pair[0] + pair[1]]
-    good = without(whole, held_out)
+    good = exclude_sources(whole, held_out)
     return good, Counter(counts) + Counter(
         {"garbled": len(cleaned) - len(whole), "held out": len(whole) - len(good)}
     )
@@ -96,11 +96,11 @@ def clean_pairs(
 class ChunkEncoder:
     """Clean a chunk, keep the tests out, encode what is left.
 
-    `Subwords.encode` is asked for each word and its space once. That is exact where single spaces
-    part the words, as `tidy` leaves them: no piece of chapter 15 goes on past a space."""
+    `SubwordTokenizer.encode` is asked for each word and its space once. That is exact where single
+    spaces part the words, as `tidy` leaves them: no piece of chapter 15 goes on past a space."""
 
     def __init__(self, tokenizer: Path, config: PreparationConfig, held_out: Sequence[str]):
-        subwords = Subwords.load(tokenizer)
+        subwords = SubwordTokenizer.load(tokenizer)
         self.word = lru_cache(WORDS)(lambda word: subwords.encode(word)[:-1])
         self.config, self.held_out = config, held_out
 
@@ -109,7 +109,7 @@ class ChunkEncoder:
         return [i for word in (first, *(" " + word for word in rest)) for i in self.word(word)]
 
     def __call__(self, pairs: Sequence[TextPair]) -> EncodedChunk:
-        good, counts = clean_pairs(pairs, self.config, self.held_out)
+        good, counts = filter_pairs(pairs, self.config, self.held_out)
         sides: list[list[int]] = []
         keys = []
         for pair in good:
@@ -168,7 +168,7 @@ def write_store(
     "Subwords, tokens and held-out pairs into a folder. What was counted and measured on the way."
     tokenizer, started = folder / "tokenizer.json", time.perf_counter()
     lines = sample_lines(sources, config.sample, config.pairs)
-    Subwords.build(lines, config.vocabulary).save(tokenizer)
+    SubwordTokenizer.build(lines, config.vocabulary).save(tokenizer)
     learned = time.perf_counter()
     english = sorted({sentence_key(english) for pairs in held_out.values() for english, _ in pairs})
     chunks = source_chunks(sources, config.pairs)

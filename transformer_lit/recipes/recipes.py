@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from transformer_lit.data import grouped, load, shared_english
+from transformer_lit.data import group_references, load_corpus, overlap_rate
 from transformer_lit.runs import records
 from transformer_lit.runs.checkpoints import average_files, save_weights
 from transformer_lit.runs.run import check_folder, keep_config, only_run, run_config
@@ -15,14 +15,14 @@ from transformer_lit.runtime.devices import default_device
 from transformer_lit.corpora.files import sha256_file, shipped, write_text
 from transformer_lit.corpora.published import tatoeba_archive
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.evaluation import scores
-from transformer_lit.schedule import rise_and_fall
-from transformer_lit.tokens import Subwords
+from transformer_lit.evaluation import sacrebleu_scores
+from transformer_lit.schedule import linear_lr
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import (
     PairBatches,
     Trainer,
     TrainingConfig,
-    each_epoch,
+    on_epoch_end,
     paper_adam,
     validation_loss,
 )
@@ -119,9 +119,9 @@ def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
     else:
         path = folder / "tokenizer.json"
         tokens = (
-            Subwords.load(path)
+            SubwordTokenizer.load(path)
             if path.exists() or not pairs
-            else Subwords.build((side for pair in pairs for side in pair), recipe.size)
+            else SubwordTokenizer.build((side for pair in pairs for side in pair), recipe.size)
         )
         translator = create_joint(tokens, recipe.language, **recipe.model)
     translator.languages = recipe.languages
@@ -163,7 +163,7 @@ def build_trainer(
         config,
         optimizer=optimizer,
         folder=folder,
-        schedule=lambda step: rise_and_fall(step, batches.steps, recipe.peak, warmup),
+        schedule=lambda step: linear_lr(step, batches.steps, recipe.peak, warmup),
     )
     trainer.plan = run_config(trainer, batches, recipe=in_plan(recipe))
     return trainer, batches
@@ -189,7 +189,7 @@ def train_translator(
     begun = check_folder(folder, {"recipe": in_plan(recipe)})
     if precision := begun.get("training", {}).get("precision"):
         recipe = replace(recipe, training=replace(recipe.training, precision=precision))
-    parts = parts or load(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
+    parts = parts or load_corpus(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator = build_translator(recipe, parts["train"], folder)
     translator.limits = limits or translator.limits
     translator.model.to(device)  # before the optimiser takes hold of the weights
@@ -216,7 +216,7 @@ def train_translator(
         keep_config(folder, trainer.plan)
         begin()
         save_translator(translator, folder)
-        trainer.fit(batches, stop_at, each_epoch(look))
+        trainer.fit(batches, stop_at, on_epoch_end(look))
         if ends and trainer.epoch == epochs:
             average_files(translator.model, ends)
             save_pretrained(translator, folder, "fp32")
@@ -232,7 +232,7 @@ def scored(said: list[str], references: list[list[str]], name: str) -> list[dict
     return [
         {"set": name, "references": which, **row}
         for which, some in both.items()
-        for row in scores(said, some)
+        for row in sacrebleu_scores(said, some)
     ]
 
 
@@ -254,8 +254,8 @@ def describe(parts: dict[str, Pairs], recipe: Recipe) -> dict:
         "pairs": len(pairs),
         "train": len(parts["train"]),
         "distinct_english": len({english for english, _ in pairs}),
-        "leak_by_pair": shared_english(mixed[cut:], mixed[:cut]),
-        "leak_by_sentence": shared_english(parts["train"], parts["test"]),
+        "leak_by_pair": overlap_rate(mixed[cut:], mixed[:cut]),
+        "leak_by_sentence": overlap_rate(parts["train"], parts["test"]),
     }
 
 
@@ -269,7 +269,7 @@ def tested(
     """The test's distinct sentences, all the references of each, the answers, which go to
     hypotheses.txt, and the validation loss as a score."""
     end = [entry for entry in trainer.log if entry["kind"] == "epoch"][-1]
-    sources, references = grouped(parts["test"])
+    sources, references = group_references(parts["test"])
     said = translator.translate(sources, precision="fp32")
     write_text(folder / "hypotheses.txt", "\n".join(said) + "\n")
     held_out = {
@@ -295,7 +295,7 @@ def evaluate_and_record(
     end = [entry for entry in trainer.log if entry["kind"] == "epoch"][-1]
     _, references, said, held_out = tested(folder, recipe, translator, trainer, parts)
     seen = {
-        english: shared_english(parts["train"], [(english, "")]) > 0 for english in end["samples"]
+        english: overlap_rate(parts["train"], [(english, "")]) > 0 for english in end["samples"]
     }
     return records.write_record(
         folder,

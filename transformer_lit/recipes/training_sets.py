@@ -28,7 +28,7 @@ NEWS = {"valid": "newstest2013", "test": "newstest2014"}  # §6.1
 
 def read_news(language: str) -> dict[str, list[TextPair]]:
     "newstest2013 to develop with, newstest2014 to test with."
-    return {part: data.read_news(name, language) for part, name in NEWS.items()}
+    return {part: data.read_newstest(name, language) for part, name in NEWS.items()}
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def news_source(language: str) -> TextSource:
     return TextSource(
         "older news tests",
         tuple(path for path in files if path),
-        lambda: data.parts_of_wmt14(language)["train"],
+        lambda: data.load_wmt14(language)["train"],
     )
 
 
@@ -135,14 +135,14 @@ def mixture_held_out(language: str) -> dict[str, list[TextPair]]:
     files are there."""
     kinds = {
         "": read_news(language),
-        "-tatoeba": data.load("tatoeba", language),
-        "-multi30k": data.load("multi30k", language),
+        "-tatoeba": data.load_corpus("tatoeba", language),
+        "-multi30k": data.load_corpus("multi30k", language),
     }
     files = {source.name: source for source in general_files(language)}
     for kind, file in GENERAL.items():
         if file in files:
-            good, _ = data.clean(files[file].read())
-            kinds["-" + kind] = data.split_by_english(good, 300, 1000)
+            good, _ = data.clean_pairs(files[file].read())
+            kinds["-" + kind] = data.split_by_source(good, 300, 1000)
     return {part + kind: kinds[kind][part] for part in ("valid", "test") for kind in kinds}
 
 
@@ -211,12 +211,12 @@ def folder_set(folder: Path) -> TrainingSet:
         for part in ("valid", "test")
     }
     held_files = held["valid"] + held["test"]
-    news = not held_files and language in data.CORPORA["wmt14"]
+    news = not held_files and language in data.CORPUS_LANGUAGES["wmt14"]
     if not news and [len(files) for files in held.values()] != [1, 1]:
         raise ValueError(
             f"{folder} needs two files of pairs to hold out, one valid.tsv and one test.tsv;"
             " without both, the news tests are held out, and its name must end in one of"
-            f" -{', -'.join(data.CORPORA['wmt14'])}"
+            f" -{', -'.join(data.CORPUS_LANGUAGES['wmt14'])}"
         )
     train = [source for source in texts if source not in held_files]
     if news:

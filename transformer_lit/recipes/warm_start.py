@@ -11,7 +11,7 @@ from torch import Tensor
 
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.serving.files import find_translator, load_translator
-from transformer_lit.tokens import Subwords
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.translation import Translator
 
 EMBEDDINGS = "source.tokens.weight", "target.tokens.weight", "output.weight"  # tied: one tensor
@@ -23,7 +23,9 @@ def weights_hash(name: str | Path) -> str:
     return sha256_file(path if path.exists() else path.with_name("checkpoint.safetensors"))
 
 
-def transfer_embeddings(table: Tensor, old: Subwords, new: Subwords) -> tuple[Tensor, int]:
+def transfer_embeddings(
+    table: Tensor, old: SubwordTokenizer, new: SubwordTokenizer
+) -> tuple[Tensor, int]:
     "(len(old), D) -> (len(new), D), and how many tokens both vocabularies have."
     rows, shared = [], 0
     for token, _ in sorted(new.tokenizer.get_vocab().items(), key=lambda item: item[1]):
@@ -40,7 +42,7 @@ def initialize_from(translator: Translator, name: str | Path) -> int:
     ValueError if one hasn't joint subwords, or if their sizes differ."""
     pretrained = load_translator(name)
     for side in pretrained, translator:
-        if side.source is not side.target or not isinstance(side.source, Subwords):
+        if side.source is not side.target or not isinstance(side.source, SubwordTokenizer):
             raise ValueError(f"training can't start from {name}: both need joint subwords")
     theirs, config = pretrained.model.config, translator.model.config
     if replace(theirs, source_vocab=config.source_vocab, dropout=config.dropout) != config:

@@ -20,7 +20,7 @@ from transformer_lit.runs.limits import askable
 from transformer_lit.runtime.devices import device_of, resolve_precision
 from transformer_lit.runtime.progress import bar
 from transformer_lit.training import collate
-from transformer_lit.translation import Translator, answers, pieces, readable
+from transformer_lit.translation import Translator, translate_ids, split_long_text, clean_input
 
 NAME = "confidence.json"
 N_GROUPS = 15
@@ -76,13 +76,13 @@ def translate_with_scores(
     askable(sentences)
     encode = cache(translator.source.encode)
     texts = [
-        pieces(readable(text), lambda part: len(encode(part)), *translator.limits)
+        split_long_text(clean_input(text), lambda part: len(encode(part)), *translator.limits)
         for text in sentences
     ]
     sources = [encode(part) for parts in texts for part in parts]
     rows = beam_size * min(batch_size, len(sources))
     precision = resolve_precision("auto", device_of(translator.model), rows)
-    outputs = answers(translator.model.eval(), sources, beam_size, batch_size, precision)
+    outputs = translate_ids(translator.model.eval(), sources, beam_size, batch_size, precision)
     sums = log_probabilities(translator, list(zip(sources, outputs)), batch_size)
     scored, results = zip(outputs, sums), []
     for parts in texts:

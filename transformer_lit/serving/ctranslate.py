@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transformer_lit.decoding import penalty
-from transformer_lit.embeddings import Embedding, sinusoids
+from transformer_lit.decoding import length_penalty
+from transformer_lit.embeddings import InputEmbedding, sinusoids
 from transformer_lit.masks import EOS
 from transformer_lit.serving import served_translate
-from transformer_lit.tokens import SPECIAL, Subwords, Vocabulary
+from transformer_lit.tokenization import SPECIAL_TOKENS, SubwordTokenizer, WordTokenizer
 from transformer_lit.translation import Translator, require_standard_layers, save_translator
 
 QUANTIZATIONS = ("float32", "bfloat16", "int8")
@@ -75,7 +75,11 @@ def fill_attention(node: Any, attention: nn.Module, around: nn.Module) -> None:
 
 
 def fill_side(
-    side: Any, words: Any, embedding: Embedding, stack: nn.Module, n_positions: int = N_POSITIONS
+    side: Any,
+    words: Any,
+    embedding: InputEmbedding,
+    stack: nn.Module,
+    n_positions: int = N_POSITIONS,
 ) -> None:
     """Encoder or decoder; `words` is the node for the embedding.
 
@@ -94,9 +98,9 @@ def fill_side(
         fill_linear(node.ffn.linear_1, layer.feed_forward[2])
 
 
-def token_names(tokens: Vocabulary | Subwords) -> list[str]:
+def token_names(tokens: WordTokenizer | SubwordTokenizer) -> list[str]:
     "The text of each token, in the order of their ids: the engine takes and gives tokens as text."
-    if isinstance(tokens, Vocabulary):
+    if isinstance(tokens, WordTokenizer):
         return list(tokens.words)
     return [tokens.tokenizer.id_to_token(i) for i in range(len(tokens))]
 
@@ -114,7 +118,7 @@ def build_spec(translator: Translator) -> Any:
     fill_linear(spec.decoder.projection, model.output)
     spec.register_source_vocabulary(token_names(translator.source))
     spec.register_target_vocabulary(token_names(translator.target))
-    _, bos, eos, unk = SPECIAL
+    _, bos, eos, unk = SPECIAL_TOKENS
     config = spec.config
     config.bos_token, config.eos_token, config.unk_token = bos, eos, unk
     config.decoder_start_token, config.add_source_eos = bos, True
@@ -169,7 +173,7 @@ def rerank(hypotheses: Sequence[list[int]], scores: Sequence[float], alpha: floa
 
     def normalized(row: tuple[list[int], float]) -> float:
         length = len(row[0]) + 1
-        return row[1] * length**alpha / penalty(length, alpha)
+        return row[1] * length**alpha / length_penalty(length, alpha)
 
     return max(zip(hypotheses, scores), key=normalized)[0]
 

@@ -8,7 +8,7 @@ import numpy as np
 from litbook import figures
 from litbook import results as recorded
 from litbook.results import FULL, gap_texts, over_seeds, with_commands
-from transformer_lit.equal_cost import loss_at
+from transformer_lit.comparison import interpolate_loss
 
 REFERENCE = "transformer"
 AGAINST = {"muon": "adamw", "pre-norm-muon": "pre-norm-adamw"}  # else the reference
@@ -159,7 +159,7 @@ def currencies(names: Sequence[str], caption: str) -> figures.Picture:
     for name in sorted(names, key=lambda name: losses[name][FULL]):
         row = {"": name, "tokens": f"{losses[name][FULL]:.3f}"}
         for kind, ours, theirs in zip(("operations", "seconds"), costs[name], costs[REFERENCE]):
-            loss, beyond = loss_at(losses[name], theirs / ours * FULL)
+            loss, beyond = interpolate_loss(losses[name], theirs / ours * FULL)
             row[kind] = f"{loss:.3f}" + " *" * beyond
         rows.append(row)
     return with_commands(figures.table(rows, caption=f"{caption} {recorded.beside()}"))

@@ -9,11 +9,11 @@ from typing import Any
 
 from litbook.live.pages import attribute, filled
 from litbook.word_maps import cross_weights, maps_of
-from transformer_lit.attention_maps import piece_names, read_pairs
+from transformer_lit.attention_analysis import token_strings, compute_attention
 from transformer_lit.corpora.files import shipped
-from transformer_lit.pocket import PocketPair, frames, it_nouns
+from transformer_lit.pocket_corpus import PocketPair, load_frames, nouns_of_gender
 from transformer_lit.serving.confidence import Calibration, load_calibration, translate_with_scores
-from transformer_lit.tokens import split_words
+from transformer_lit.tokenization import split_words
 from transformer_lit.translation import Translator
 
 RUNNING = "The animal didn't cross the street because it was too {}."
@@ -43,9 +43,9 @@ def looks_of(translator: Any, adjective: str) -> dict:
     sentence with the pronoun's numbers."""
     english = RUNNING.format(adjective)
     (french,) = translator.translate([english])
-    maps, source, target = read_pairs(translator, [(english, french)])
-    read = piece_names(source[0], translator.source)[:-1]
-    said = piece_names(target[0], translator.target)[1:-1]
+    maps, source, target = compute_attention(translator, [(english, french)])
+    read = token_strings(source[0], translator.source)[:-1]
+    said = token_strings(target[0], translator.target)[1:-1]
     pronoun = next(i for i, word in enumerate(said) if word in ("il", "elle"))
     # row i reads piece i and says piece i + 1
     first, last = (layer[0, :, : len(said), : len(read)] for layer in maps["cross"][[0, -1]])
@@ -72,13 +72,13 @@ def looks_of(translator: Any, adjective: str) -> dict:
 def menus() -> dict[str, list]:
     """Words for the running sentence, from the pocket corpus's frame of crossing: nouns as
     [English, French, gender], adjectives of either noun."""
-    frame = next(frame for frame in frames() if frame.name == "cross-road")
+    frame = next(frame for frame in load_frames() if frame.name == "cross-road")
 
     def nouns(classes: Any) -> list[list[str]]:
         return sorted(
             [noun.english, noun.french.lstrip("*"), noun.gender]
             for gender in "mf"
-            for noun in it_nouns(classes, gender)
+            for noun in nouns_of_gender(classes, gender)
         )
 
     return {

@@ -20,9 +20,9 @@ import transformer_lit.model
 from litbook.live.looks import candidates, followed
 from litbook.live.map_view import packed
 from litbook.live.pages import compact
-from transformer_lit.attention_maps import attention_modules, read_pairs, without_heads
+from transformer_lit.attention_analysis import attention_modules, compute_attention, ablate_heads
 from transformer_lit.masks import BOS, EOS, PAD
-from transformer_lit.sublayers import Sublayer
+from transformer_lit.sublayers import SublayerConnection
 from transformer_lit.translation import Translator
 
 RUNNING = "The animal didn't cross the street because it was too tired."
@@ -63,7 +63,7 @@ def broken(
     noNorm: layers, as "encoder.0"."""
     c = model.config
     with ExitStack() as undo:
-        undo.enter_context(without_heads(model, noHeads))
+        undo.enter_context(ablate_heads(model, noHeads))
         if noScale:  # queries longer by √d_k leave the scores as if they hadn't been divided
             for part in attention_modules(model).values():
                 longer = part.query.register_forward_hook(
@@ -90,10 +90,12 @@ def broken(
         yield
 
 
-def sublayers(model: Any, layers: Iterable[str]) -> list[Sublayer]:
+def sublayers(model: Any, layers: Iterable[str]) -> list[SublayerConnection]:
     "All that these layers have, as of encoder.0."
     found = (model.get_submodule(name.replace(".", ".layers.")) for name in layers)
-    return [part for layer in found for part in layer.children() if isinstance(part, Sublayer)]
+    return [
+        part for layer in found for part in layer.children() if isinstance(part, SublayerConnection)
+    ]
 
 
 @torch.no_grad()
@@ -154,7 +156,7 @@ def recorded(translator: Translator) -> dict:
     steps = greedy_steps(model, source)
     beam = followed(candidates(model, source, BEAM, ALPHA, MOST), BEAM, EOS)
     answer = target.decode([token for token, _ in steps])
-    maps, _, _ = read_pairs(translator, [(RUNNING, answer)])
+    maps, _, _ = compute_attention(translator, [(RUNNING, answer)])
     singles = single_breaks(c)
     breaks = {key: broken_answer(translator, RUNNING, off) for key, off in singles.items()}
     examples = {

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from litbook.live.pages import live_view, script
 from litbook.results import load_bench
 from transformer_lit import decoding
-from transformer_lit.attention_maps import read_pairs
+from transformer_lit.attention_analysis import compute_attention
 from transformer_lit.masks import EOS
 from transformer_lit.runtime.devices import device_of
-from transformer_lit.translation import Translator, readable
+from transformer_lit.translation import Translator, clean_input
 
 # right answers to the forty sentences of data/try_it.tsv besides our own, found by reading; any
 # other answer is a failure
@@ -36,14 +36,14 @@ def candidates(
     """What `beam_search` ranks while it translates a sentence: of each step the best 2k.
 
     Each is (log-probability so far, beam that it continues, token); options: `beam_search`'s."""
-    steps, grow = [], decoding.grow_beams
+    steps, grow = [], decoding.expand_beams
 
     def watched(*inputs: Tensor) -> tuple[Tensor, ...]:
         grown = grow(*inputs)
         steps.append(list(zip(*(part[0].tolist() for part in grown))))
         return grown
 
-    with patch.object(decoding, "grow_beams", watched):
+    with patch.object(decoding, "expand_beams", watched):
         decoding.beam_search(model, torch.tensor([source], device=device_of(model)), k, *options)
     return steps
 
@@ -73,7 +73,7 @@ def beam_steps(
     translator: Translator, english: str, beam_size: int = 2
 ) -> list[list[tuple[float, int, str]]]:
     "`candidates` with words in place of tokens, without those that no sentence can begin with."
-    steps = candidates(translator.model, translator.source.encode(readable(english)), beam_size)
+    steps = candidates(translator.model, translator.source.encode(clean_input(english)), beam_size)
     return [
         [
             (p, beam, "EOS" if i == EOS else translator.target.decode([i]).strip())
@@ -90,9 +90,9 @@ def looked_at(translator: Translator, english: str) -> dict:
 
     w holds one letter per weight, row by row of what was said: the mean over the heads of the later
     half of the layers. Leaves the model in evaluation mode."""
-    english = readable(english)
+    english = clean_input(english)
     (answer,) = translator.translate([english])
-    maps, (source,), (target,) = read_pairs(translator, [(english, answer)])
+    maps, (source,), (target,) = compute_attention(translator, [(english, answer)])
     later = maps["cross"][len(maps["cross"]) // 2 :, 0]  # (N / 2, H, T, S)
     weights = later.mean((0, 1))[:-1]  # the last row says EOS
     return {

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from litbook.live.pages import attribute, filled
-from transformer_lit.attention_maps import piece_names, read_pairs
+from transformer_lit.attention_analysis import token_strings, compute_attention
 from transformer_lit.corpora.files import shipped
 from transformer_lit.translation import Translator
 
@@ -65,9 +65,9 @@ def show_attention(
     translator: Translator, source: str, target: str, *, alt: str, show: Sequence = ()
 ) -> AttentionView:
     "The view of one pair of sentences, read by a translator."
-    weights, *ids = read_pairs(translator, [(source, target)])
+    weights, *ids = compute_attention(translator, [(source, target)])
     words = (
-        piece_names(row[0], side)
+        token_strings(row[0], side)
         for row, side in zip(ids, (translator.source, translator.target))
     )
     return attention_page({kind: w[:, 0] for kind, w in weights.items()}, *words, alt, show)

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from transformer_lit import decoding
 from transformer_lit.attention import scaled_dot_product_attention
-from transformer_lit.decoding import beam_search, greedy_decode, penalty
-from transformer_lit.loss import shift_right, smoothed_cross_entropy
+from transformer_lit.decoding import beam_search, greedy_decode, length_penalty
+from transformer_lit.loss import shift_right, label_smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.multi_head import MultiHeadAttention
+from transformer_lit.multi_head_attention import MultiHeadAttention
 from transformer_lit.training import Pair, collate
 
 VOCAB, UM, WORDS, SENTENCES = 24, 4, 8, 24
@@ -81,11 +81,11 @@ SOUND: dict[str, Callable] = {  # as the book has them
     "self_mask": target_mask,
     "cross_mask": padding_mask,
     "shift": shift_right,
-    "loss": partial(smoothed_cross_entropy, smoothing=0.0),
+    "loss": partial(label_smoothed_cross_entropy, smoothing=0.0),
     "clear": lambda optimizer: optimizer.zero_grad(),
     "position": lambda past: past,
     "first": lambda rows: torch.full_like(rows, BOS),
-    "penalty": penalty,
+    "penalty": length_penalty,
 }
 LEARNED = "attend", "self_mask", "cross_mask", "shift", "loss", "clear"  # these change the weights
 
@@ -97,7 +97,7 @@ def without_root(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None 
 
 def mean_of_all(logits: Tensor, labels: Tensor) -> Tensor:
     "The loss over the number of labels, pads among them."
-    return smoothed_cross_entropy(logits, labels, 0.0, reduction="sum") / labels.numel()
+    return label_smoothed_cross_entropy(logits, labels, 0.0, reduction="sum") / labels.numel()
 
 
 def without_end(target: Tensor) -> tuple[Tensor, Tensor]:
@@ -232,7 +232,7 @@ class Patient:
 
     def beam(self, source: Tensor) -> list[list[int]]:
         "As `beam_search`, with four hypotheses that are all waited for."
-        with patch.object(decoding, "penalty", self.penalty):
+        with patch.object(decoding, "length_penalty", self.penalty):
             return beam_search(Begun(self), source, 4, 0.6, LIMIT, patient=True)
 
 

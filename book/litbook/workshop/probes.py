@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from transformer_lit.attention_maps import entropy, record
-from transformer_lit.decoding import greedy_decode, penalty
+from transformer_lit.attention_analysis import attention_entropy, record_attention
+from transformer_lit.decoding import greedy_decode, length_penalty
 from transformer_lit.masks import BOS, EOS, PAD, target_mask
 from transformer_lit.model import Transformer
 from transformer_lit.training import collate
@@ -169,10 +169,13 @@ def attention(case: Patient) -> Reading:
     nine, a single one as one."""
     other = case.fresh()
     source, target = collate(plain()[::6])
-    with record(other.model) as weights:
+    with record_attention(other.model) as weights:
         other.model(source, other.shift(target)[0])
     places = {"keys used in the encoder": "encoder", "keys used in cross-attention": "cross"}
-    return {name: entropy(weights[kind][0]).exp().mean().item() for name, kind in places.items()}
+    return {
+        name: attention_entropy(weights[kind][0]).exp().mean().item()
+        for name, kind in places.items()
+    }
 
 
 @torch.no_grad()
@@ -187,7 +190,7 @@ def search(case: Patient) -> Reading:
         found |= {
             f"{name}: words": len(answer),
             f"{name}: log-probability": -loss,
-            f"{name}: over the penalty": -loss / penalty(len(answer) + 1),
+            f"{name}: over the penalty": -loss / length_penalty(len(answer) + 1),
         }
     return found
 

@@ -6,7 +6,7 @@ __all__ = ['MultiHeadAttention']
 # %% ../book/04_multi_head.ipynb #imports
 from torch import Tensor, nn
 
-from .attention import attention_here
+from .attention import fused_attention
 
 # %% ../book/04_multi_head.ipynb #multi-head-attention
 class MultiHeadAttention(nn.Module):
@@ -35,7 +35,7 @@ class MultiHeadAttention(nn.Module):
     def attend(self, query: Tensor, keys: Tensor, values: Tensor,
                mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         "(B, T, D) over split keys, values -> (B, T, D), (B, H, T, S)."
-        x, weights = attention_here(
+        x, weights = fused_attention(
             self.heads(self.query(query)), keys, values, mask,
             self.dropout if self.training else 0.0, self.fused)
         return self.output(x.transpose(1, 2).flatten(2)), weights

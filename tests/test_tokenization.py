@@ -15,23 +15,23 @@ from tokenizers import Regex, pre_tokenizers
 
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.corpora.files import shipped
-from transformer_lit.tokens import (
-    BYTES,
-    PIECE,
-    SPECIAL,
-    BytePairs,
-    Subwords,
-    Vocabulary,
+from transformer_lit.tokenization import (
+    BYTE_ALPHABET,
+    SPLIT_PATTERN,
+    SPECIAL_TOKENS,
+    BPETokenizer,
+    SubwordTokenizer,
+    WordTokenizer,
     apply_merges,
-    commonest,
+    most_frequent_pair,
     count_pairs,
-    kind,
+    character_class,
     join_words,
     learn_merges,
-    merge,
-    single_bytes,
-    split_pieces,
-    until_end,
+    merge_pair,
+    to_bytes,
+    pre_tokenize,
+    cut_at_eos,
     split_words,
 )
 from transformer_lit.translation import create_translator
@@ -42,8 +42,8 @@ TEXT = [
     "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.",
     "Où ça ? Là-bas, près de l'école : l'élève dort.",
 ]
-BY_HAND, LIBRARY = BytePairs.build(TEXT * 2, 340), Subwords.build(TEXT * 2, 340)
-CUTTER = pre_tokenizers.Split(Regex(PIECE), "isolated")
+BY_HAND, LIBRARY = BPETokenizer.build(TEXT * 2, 340), SubwordTokenizer.build(TEXT * 2, 340)
+CUTTER = pre_tokenizers.Split(Regex(SPLIT_PATTERN), "isolated")
 TRICKY = "e\u0301 '_\u203f²³¼½¾৴⁴ⅣⒶ\U0001f170☕\x1c\x1f\x85\u00a0\u180e\u200b\u2028\r\n"
 
 
@@ -73,7 +73,7 @@ SMALL = st.lists(st.text("ab é'", max_size=10), min_size=1, max_size=6)
 @example("<eos> <pad> e\u0301 ☕ 它")
 def test_any_text_comes_back(text):
     assert (
-        "".join(split_pieces(text)) == text
+        "".join(pre_tokenize(text)) == text
     ), "the pieces of a text, joined, are the text: does the pattern drop a character?"
     for tokenizer in (BY_HAND, LIBRARY):
         ids = tokenizer.encode(text)
@@ -96,7 +96,7 @@ def test_any_ids_can_be_read(ids):
 @example(TRICKY)
 @example("e\u0301te\u0301")
 def test_library_cuts_as_by_hand(text):
-    assert split_pieces(text) == [piece for piece, _ in CUTTER.pre_tokenize_str(text)]
+    assert pre_tokenize(text) == [piece for piece, _ in CUTTER.pre_tokenize_str(text)]
     assert BY_HAND.encode(text) == LIBRARY.encode(text)
 
 
@@ -111,7 +111,8 @@ def test_one_rule_for_all_of_unicode():
     apart = [
         c
         for c in letters
-        if (kind(c) == "w") != (c in in_words) or (kind(c) in " \t") != (c in spaces)
+        if (character_class(c) == "w") != (c in in_words)
+        or (character_class(c) in " \t") != (c in spaces)
     ]
     assert not apart, (
         f"{len(apart)} characters are of another kind to the library, U+{ord(apart[0]):04X} the"
@@ -119,7 +120,7 @@ def test_one_rule_for_all_of_unicode():
     )
     for start in range(0, len(letters), 5000):
         text = "".join(f"a{c}b' {c}{c}'x\t" for c in letters[start : start + 5000])
-        assert split_pieces(text) == [
+        assert pre_tokenize(text) == [
             piece for piece, _ in CUTTER.pre_tokenize_str(text)
         ], f"from U+{ord(letters[start]):04X} on"
 
@@ -131,7 +132,7 @@ def test_one_rule_for_all_of_unicode():
 )
 def test_the_shipped_translators_cut_by_this_rule(path):
     first, *_ = json.loads(path.read_text(encoding="utf-8"))["pre_tokenizer"]["pretokenizers"]
-    assert first["pattern"] == {"Regex": PIECE} and first["behavior"] == "Isolated"
+    assert first["pattern"] == {"Regex": SPLIT_PATTERN} and first["behavior"] == "Isolated"
 
 
 def test_shipped_translators_are_found():
@@ -143,7 +144,7 @@ def test_shipped_translators_are_found():
 @given(SMALL, st.integers(255, 290))
 def test_library_learns_as_by_hand(sentences, size):
     "Few letters, so nearly all counts are tied: the rule for ties is put to the test."
-    ours, theirs = BytePairs.build(sentences, size), Subwords.build(sentences, size)
+    ours, theirs = BPETokenizer.build(sentences, size), SubwordTokenizer.build(sentences, size)
     assert len(ours) == len(theirs), "both stop at the size, or when nothing is left to glue"
     for text in sentences + ["abba", " é"]:
         assert ours.encode(text) == theirs.encode(
@@ -153,12 +154,12 @@ def test_library_learns_as_by_hand(sentences, size):
 
 @given(SMALL, st.integers(0, 30))
 def test_cut_as_in_training(sentences, n):
-    words = {single_bytes(piece): 1 for text in sentences for piece in split_pieces(text)}
+    words = {to_bytes(piece): 1 for text in sentences for piece in pre_tokenize(text)}
     merges = learn_merges(words, 256 + n)
     for word in words:
         trained = word
         for pair in merges:
-            trained = merge(trained, pair)
+            trained = merge_pair(trained, pair)
         ranks = {pair: rank for rank, pair in enumerate(merges)}
         assert (
             apply_merges(word, ranks) == trained
@@ -169,13 +170,15 @@ def test_cut_as_in_training(sentences, n):
 
 
 def test_ids_in_order():
-    assert BY_HAND.tokens[:4] == [b""] * len(SPECIAL) and BY_HAND.tokens[4:260] == BYTES
-    assert LIBRARY.encode("A")[0] == 4 + BYTES.index(b"A") == BY_HAND.encode("A")[0]
+    assert (
+        BY_HAND.tokens[:4] == [b""] * len(SPECIAL_TOKENS) and BY_HAND.tokens[4:260] == BYTE_ALPHABET
+    )
+    assert LIBRARY.encode("A")[0] == 4 + BYTE_ALPHABET.index(b"A") == BY_HAND.encode("A")[0]
     assert len(set(BY_HAND.tokens[4:])) == 336 == len(BY_HAND) - 4, "no token twice"
 
 
 def test_no_token_twice():
-    pairs = BytePairs([(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc")])
+    pairs = BPETokenizer([(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc")])
     assert pairs.tokens[260:] == [
         b"ab",
         b"bc",
@@ -186,8 +189,11 @@ def test_no_token_twice():
 def test_counts_and_ties():
     assert count_pairs({(b"a", b"a", b"a"): 2, (b"b",): 9}) == {(b"a", b"a"): 4}
     age = {b"a": 0, b"b": 1, b"c": 2}
-    assert commonest({(b"b", b"a"): 3, (b"a", b"c"): 3, (b"a", b"b"): 3}, age) == (b"a", b"b")
-    assert commonest({(b"a", b"a"): 3, (b"c", b"c"): 4}, age) == (
+    assert most_frequent_pair({(b"b", b"a"): 3, (b"a", b"c"): 3, (b"a", b"b"): 3}, age) == (
+        b"a",
+        b"b",
+    )
+    assert most_frequent_pair({(b"a", b"a"): 3, (b"c", b"c"): 4}, age) == (
         b"c",
         b"c",
     ), "a higher count goes before age"
@@ -195,13 +201,15 @@ def test_counts_and_ties():
 
 def test_until_end():
     assert (
-        until_end([5, EOS, 6, EOS]) == [5] and until_end(iter([5])) == [5] and until_end([]) == []
+        cut_at_eos([5, EOS, 6, EOS]) == [5]
+        and cut_at_eos(iter([5])) == [5]
+        and cut_at_eos([]) == []
     )
 
 
 def test_special_words_are_ordinary_text():
     "Whoever types <eos> must not end the sentence."
-    for word in SPECIAL:
+    for word in SPECIAL_TOKENS:
         assert (
             min(LIBRARY.encode(f"a {word} b")[:-1]) > UNK
         ), f"{word} in a text was taken for the special token"
@@ -210,7 +218,7 @@ def test_special_words_are_ordinary_text():
 def test_one_file(tmp_path):
     path = tmp_path / "tokenizer.json"
     LIBRARY.save(path)
-    again = Subwords.load(path)
+    again = SubwordTokenizer.load(path)
     assert len(again) == len(LIBRARY) and [again.encode(t) for t in TEXT] == [
         LIBRARY.encode(t) for t in TEXT
     ]
@@ -218,7 +226,7 @@ def test_one_file(tmp_path):
         "<eos>"
     ), "the loaded tokenizer reads special tokens in a text"
     kept = json.loads(path.read_text())
-    assert [token["content"] for token in kept["added_tokens"]] == SPECIAL
+    assert [token["content"] for token in kept["added_tokens"]] == SPECIAL_TOKENS
     assert len(kept["model"]["merges"]) == len(LIBRARY) - 260
 
 
@@ -227,7 +235,9 @@ def test_no_threads_unless_asked_for():
     told not to use them."""
     plain = {name: value for name, value in os.environ.items() if name != "TOKENIZERS_PARALLELISM"}
     for asked, told in (({}, "false"), ({"TOKENIZERS_PARALLELISM": "true"}, "true")):
-        code = "import os, transformer_lit.tokens; print(os.environ['TOKENIZERS_PARALLELISM'])"
+        code = (
+            "import os, transformer_lit.tokenization; print(os.environ['TOKENIZERS_PARALLELISM'])"
+        )
         said = subprocess.run(
             [sys.executable, "-c", code],
             env=plain | asked,
@@ -241,7 +251,7 @@ def test_no_threads_unless_asked_for():
 @pytest.mark.parametrize("size", [0, 100, 260])
 def test_smallest(size):
     "Fewer tokens than special ones and bytes can't be had; then there are no merges."
-    for tokenizer in (BytePairs.build(TEXT, size), Subwords.build(TEXT, size)):
+    for tokenizer in (BPETokenizer.build(TEXT, size), SubwordTokenizer.build(TEXT, size)):
         assert len(tokenizer) == 260 and tokenizer.decode(tokenizer.encode("é ")) == "é "
 
 
@@ -265,43 +275,43 @@ def test_languages_but_french_are_cut_like_english():
 
 
 def test_a_list_of_words():
-    small = Vocabulary.build(["the animal", "the street", "the animal !"])
-    assert small.words == SPECIAL + ["the", "animal"] and len(small) == 6
+    small = WordTokenizer.build(["the animal", "the street", "the animal !"])
+    assert small.words == SPECIAL_TOKENS + ["the", "animal"] and len(small) == 6
     assert small.encode("the street") == [4, UNK, EOS]
     assert (
         small.decode([BOS, 4, 5, EOS, 4, PAD]) == "the animal"
         and small.decode([4, UNK]) == "the <unk>"
     )
-    once = Vocabulary.build(["b a", "a c"], at_least=1)
+    once = WordTokenizer.build(["b a", "a c"], at_least=1)
     assert once.words[4:] == ["a", "b", "c"] and once.language == "en"
-    assert Vocabulary.build(["l'ami l'ami"], "fr").words[4:] == ["ami", "l'"]
+    assert WordTokenizer.build(["l'ami l'ami"], "fr").words[4:] == ["ami", "l'"]
 
 
 def test_ties_go_to_the_older_symbol():
-    age = {symbol: i for i, symbol in enumerate(BYTES)}
+    age = {symbol: i for i, symbol in enumerate(BYTE_ALPHABET)}
     assert (
-        sorted(BYTES) == [bytes([i]) for i in range(256)]
-        and BYTES[:2] == [b"!", b'"']
+        sorted(BYTE_ALPHABET) == [bytes([i]) for i in range(256)]
+        and BYTE_ALPHABET[:2] == [b"!", b'"']
         and age[b" "] == 188 + 32
     )
     tied = Counter({(b"b", b"a"): 2, (b"a", b"c"): 2, (b"a", b"b"): 2})
     assert (
-        commonest(tied, age) == (b"a", b"b")
-        and commonest(tied + Counter([(b"z", b"z")] * 3), age)[0] == b"z"
+        most_frequent_pair(tied, age) == (b"a", b"b")
+        and most_frequent_pair(tied + Counter([(b"z", b"z")] * 3), age)[0] == b"z"
     )
 
 
 def test_by_hand_as_the_page_cuts():
     assert join_words(["(", "so", "…", ")"], "en") == "(so…)"
-    assert split_pieces(" a  b\n!") == [" a", " ", " b", "\n", "!"]
-    assert single_bytes(" rue") == (b" ", b"r", b"u", b"e")
-    assert merge(single_bytes("aaaa"), (b"a", b"a")) == (b"aa", b"aa")
-    toy = {single_bytes("the"): 3, single_bytes("hen"): 1}
+    assert pre_tokenize(" a  b\n!") == [" a", " ", " b", "\n", "!"]
+    assert to_bytes(" rue") == (b" ", b"r", b"u", b"e")
+    assert merge_pair(to_bytes("aaaa"), (b"a", b"a")) == (b"aa", b"aa")
+    toy = {to_bytes("the"): 3, to_bytes("hen"): 1}
     assert learn_merges(toy, 999)[2:] == [(b"he", b"n")] and learn_merges(toy, 256) == []
     ranks = {(b"h", b"e"): 0, (b"t", b"he"): 1, (b"t", b"h"): 2}
-    assert apply_merges(single_bytes("oth"), ranks) == (b"o", b"th")
-    by_hand = BytePairs.build(["the the", "the hen"], 264)
+    assert apply_merges(to_bytes("oth"), ranks) == (b"o", b"th")
+    by_hand = BPETokenizer.build(["the the", "the hen"], 264)
     assert by_hand.decode([BOS, 261, PAD, 263, EOS, 260]) == "the the"
     assert by_hand.decode(by_hand.encode("é")[:1]) == "\ufffd", "one byte of the two of é"
-    library = Subwords.build(["l'été", "the the"], 270)
+    library = SubwordTokenizer.build(["l'été", "the the"], 270)
     assert library.decode([BOS, *library.encode("l'été"), 9]) == "l'été"

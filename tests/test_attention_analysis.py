@@ -16,27 +16,27 @@ from helpers import SEEDS, models, sentences, small_model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_lit.attention_maps import (
+from transformer_lit.attention_analysis import (
     alignment_error_rate,
     attention_modules,
-    distance,
-    entropy,
-    habit_places,
-    heads_differ,
-    overheard,
-    piece_names,
-    read_pairs,
-    record,
-    true_links,
-    weight_at,
-    without_heads,
+    attention_distance,
+    attention_entropy,
+    attention_patterns,
+    head_disagreement,
+    attention_hook,
+    token_strings,
+    compute_attention,
+    record_attention,
+    alignment_matrices,
+    mean_weight_at,
+    ablate_heads,
 )
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from litbook.live import pages
 from transformer_lit.corpora.files import shipped
 from litbook.live.map_view import attention_page, packed, show_attention
-from transformer_lit.tokens import Subwords, Vocabulary
+from transformer_lit.tokenization import SubwordTokenizer, WordTokenizer
 from litbook.live.looks import try_it_page
 from transformer_lit.translation import Translator
 
@@ -82,7 +82,7 @@ def explained(model, seen, source, target):
 @given(models(), SEEDS)
 def test_what_is_recorded_is_what_was_used(model, seed):
     model.eval()
-    with record(model) as seen:
+    with record_attention(model) as seen:
         source, target, logits = run(model, seed)
     assert (
         explained(model, seen, source, target) < 1e-9
@@ -114,7 +114,7 @@ def test_an_attention_without_a_name_is_called_self():
 
 def test_the_last_call_is_kept_and_shapes_are_those_of_its_words():
     model = small_model().eval()
-    with torch.no_grad(), record(model) as seen:
+    with torch.no_grad(), record_attention(model) as seen:
         run(model, seed=7, s=4, t=3)
         source, target, _ = run(model)
     assert explained(model, seen, source, target) < 1e-9, "the first call was kept"
@@ -124,7 +124,7 @@ def test_the_last_call_is_kept_and_shapes_are_those_of_its_words():
 def test_hooks_are_gone_after_an_error():
     model = small_model()
     with pytest.raises(RuntimeError, match="on purpose"):
-        with record(model), without_heads(model, [("cross", 1, 0)]):
+        with record_attention(model), ablate_heads(model, [("cross", 1, 0)]):
             raise RuntimeError("on purpose")
     for part in attention_modules(model).values():
         assert "attend" not in vars(part), "attend is still replaced"
@@ -133,8 +133,8 @@ def test_hooks_are_gone_after_an_error():
 
 def test_recordings_can_be_nested():
     model = small_model().eval()
-    with record(model) as outer:
-        with record(model) as inner:
+    with record_attention(model) as outer:
+        with record_attention(model) as inner:
             run(model)
         assert torch.equal(outer["cross"][1], inner["cross"][1])
         run(model, seed=5)
@@ -148,7 +148,7 @@ def test_overheard_puts_a_replacement_back():
     part = small_model().encoder.layers[0].attention
     mine = part.attend
     part.attend, part.fused = mine, True
-    with overheard(part, lambda weights: None):
+    with attention_hook(part, lambda weights: None):
         assert (
             part.attend is not mine and part.fused is False
         ), "a fused kernel has no weights to hear of"
@@ -159,13 +159,13 @@ def test_decoding_step_by_step_can_be_recorded():
     model = small_model().eval()
     source = sentences(2, 6, 3)
     whole = greedy_decode(model, source, 6), beam_search(model, source, 2, max_length=6)
-    with record(model) as seen:
+    with record_attention(model) as seen:
         assert (
             greedy_decode(model, source, 6),
             beam_search(model, source, 2, max_length=6),
         ) == whole
     assert seen["cross"][0].size(2) == 2, "a step of a beam has a row for each hypothesis"
-    with record(model) as seen:
+    with record_attention(model) as seen:
         greedy_decode(model, source, 6)
     assert seen["cross"][0].size(2) == 1, "a greedy step has one row"
 
@@ -180,7 +180,7 @@ def test_a_head_switched_off_is_its_columns_of_the_output_at_zero(model, seed, d
     part = attention_modules(model)[place]
     head, k = data.draw(st.integers(0, part.n_heads - 1)), part.output.in_features // part.n_heads
     _, _, before = run(model, seed)
-    with without_heads(model, [(*place, head), (*place, head)]) as same:
+    with ablate_heads(model, [(*place, head), (*place, head)]) as same:
         assert same is model
         _, _, off = run(model, seed)
     assert torch.equal(run(model, seed)[2], before), "the head is not switched on again"
@@ -194,10 +194,10 @@ def test_without_all_heads_the_bias_is_left():
         2, 3, 8, dtype=torch.float64
     )
     alone = torch.nn.ModuleList([part])
-    with without_heads(alone, [("self", 0, 0), ("self", 0, 1)]):
+    with ablate_heads(alone, [("self", 0, 0), ("self", 0, 1)]):
         assert torch.equal(part(x, x, x)[0], part.output.bias.expand(2, 3, 8))
     whole = part(x, x, x)[0]
-    with without_heads(alone, [("self", 0, 1)]):
+    with ablate_heads(alone, [("self", 0, 1)]):
         assert not torch.allclose(part(x, x, x)[0], whole)
     assert torch.equal(part(x, x, x)[0], whole)
 
@@ -208,7 +208,7 @@ def test_without_all_heads_the_bias_is_left():
 def test_a_head_that_is_not_there_is_named(head):
     model = small_model()
     with pytest.raises(ValueError, match="no head"):
-        with without_heads(model, [("cross", 0, 0), head]):
+        with ablate_heads(model, [("cross", 0, 0), head]):
             pass
     assert not any(part.output._forward_pre_hooks for part in attention_modules(model).values())
 
@@ -221,7 +221,7 @@ def test_places_hold_no_pads_and_nothing_closed(seed):
     tokens = sentences(4, 7, seed)
     tokens[0, -1] = EOS
     for mask in (padding_mask(tokens)[:, 0], target_mask(tokens)[:, 0]):
-        for name, place in habit_places(tokens, mask).items():
+        for name, place in attention_patterns(tokens, mask).items():
             assert not (place & ~mask).any(), f"{name} lies where nobody may look"
             assert not place[tokens == PAD].any(), f"{name}: a pad asks"
             for b, t, s in place.nonzero().tolist():
@@ -239,7 +239,7 @@ def test_places_of_one_sentence():
     tokens = torch.tensor([[7, 8, 7, EOS, PAD]])
     spots = {
         name: place[0].nonzero().tolist()
-        for name, place in habit_places(tokens, padding_mask(tokens)[:, 0]).items()
+        for name, place in attention_patterns(tokens, padding_mask(tokens)[:, 0]).items()
     }
     assert spots == {
         "previous token": [[1, 0], [2, 1], [3, 2]],
@@ -249,7 +249,7 @@ def test_places_of_one_sentence():
         "end token": [[0, 3], [1, 3], [2, 3]],
         "first token": [[1, 0], [2, 0], [3, 0]],
     }
-    assert not habit_places(tokens, target_mask(tokens)[:, 0])[
+    assert not attention_patterns(tokens, target_mask(tokens)[:, 0])[
         "next token"
     ].any(), "the future is closed"
 
@@ -271,22 +271,25 @@ def test_weight_at_is_the_mean_over_rows_with_the_place(seed, heads):
         ]
         for n in range(2)
     ]
-    assert torch.allclose(weight_at(weights, place), torch.tensor(on), atol=1e-6)
+    assert torch.allclose(mean_weight_at(weights, place), torch.tensor(on), atol=1e-6)
 
 
 @given(SEEDS)
 def test_entropy_distance_and_difference_have_their_bounds(seed):
     torch.manual_seed(seed)
     w = (torch.randn(2, 3, 6, 6) * 4).softmax(-1)
-    assert (entropy(w) >= 0).all() and (entropy(w).exp() <= 6 + 1e-4).all()
-    assert (distance(w) <= 5).all() and torch.equal(distance(torch.eye(6)), torch.zeros(6))
-    assert ((heads_differ(w) >= 0) & (heads_differ(w) <= 1 + 1e-6)).all()
-    assert (
-        heads_differ(torch.eye(3)[:, None]).tolist() == [1] and heads_differ(w[0, :1]).eq(0).all()
+    assert (attention_entropy(w) >= 0).all() and (attention_entropy(w).exp() <= 6 + 1e-4).all()
+    assert (attention_distance(w) <= 5).all() and torch.equal(
+        attention_distance(torch.eye(6)), torch.zeros(6)
     )
-    assert distance(torch.eye(3)[[1, 2, 1]]).tolist() == [1, 1, 1]
+    assert ((head_disagreement(w) >= 0) & (head_disagreement(w) <= 1 + 1e-6)).all()
+    assert (
+        head_disagreement(torch.eye(3)[:, None]).tolist() == [1]
+        and head_disagreement(w[0, :1]).eq(0).all()
+    )
+    assert attention_distance(torch.eye(3)[[1, 2, 1]]).tolist() == [1, 1, 1]
     same = w[:, :1].expand(-1, 3, -1, -1)
-    assert heads_differ(same).max() < 1e-6, "equal heads don't differ"
+    assert head_disagreement(same).max() < 1e-6, "equal heads don't differ"
 
 
 # Alignment ----------------------------------------------------------------------------------------
@@ -331,14 +334,14 @@ def test_alignment_by_hand():
         torch.eye(5)[[0, 2, 3, 4]],
         torch.eye(5)[[0, 1, 2, 4]],
     )
-    sure, possible = true_links(gold, (3, 5))
+    sure, possible = alignment_matrices(gold, (3, 5))
     assert sure.nonzero().tolist() == [[0, 0], [1, 1]] and possible.nonzero().tolist() == [
         [0, 0],
         [1, 1],
         [2, 2],
         [2, 3],
     ]
-    assert torch.equal(true_links(gold, (3, 5), strict=True)[0], possible)
+    assert torch.equal(alignment_matrices(gold, (3, 5), strict=True)[0], possible)
     assert abs(alignment_error_rate([looks], [gold]) - 2 / 5) < 1e-6
     assert abs(alignment_error_rate([looks], [gold], strict=True) - 3 / 7) < 1e-6
     both = torch.stack([looks, torch.eye(5)[[4, 4, 4, 4]]])
@@ -419,7 +422,7 @@ def test_the_view_of_a_pair_is_what_the_translator_read():
         "The cat sleeps.",
         "Le chat dort.",
     )
-    weights, source, target = read_pairs(pocket, [pair])
+    weights, source, target = compute_attention(pocket, [pair])
     data = json.loads(
         Parts(show_attention(pocket, *pair, alt="a pair", show=("cross", 2, 0)).html).tags[0][1][
             "data-view"
@@ -432,14 +435,14 @@ def test_the_view_of_a_pair_is_what_the_translator_read():
         2,
         0,
     ]
-    assert data["s"] == piece_names(source[0], pocket.source) and data["t"] == piece_names(
+    assert data["s"] == token_strings(source[0], pocket.source) and data["t"] == token_strings(
         target[0], pocket.target
     )
 
 
 def test_the_two_sentences_have_the_heads_that_the_page_names():
     shipped_one = Translator.from_pretrained()
-    pieces = piece_names(
+    pieces = token_strings(
         [PAD, *shipped_one.source.encode("But why such optimism?")], shipped_one.source
     )
     assert pieces[-1] == "<eos>" and "".join(pieces[:-1]).replace("·", "") == "Butwhysuchoptimism?"
@@ -466,8 +469,8 @@ def test_the_two_sentences_have_the_heads_that_the_page_names():
             (2, 1, "c'", "it"),
         ],
     }.items():
-        weights, source, target = read_pairs(shipped_one, [pair])
-        said, columns = piece_names(target[0], shipped_one.target)[1:], piece_names(
+        weights, source, target = compute_attention(shipped_one, [pair])
+        said, columns = token_strings(target[0], shipped_one.target)[1:], token_strings(
             source[0], shipped_one.source
         )
         for layer, head, word, looks_at in links:
@@ -547,11 +550,11 @@ def test_packed_leaves_the_future_out():
 
 
 def test_pieces_are_readable():
-    words = Vocabulary(["the", "cat"])
-    assert piece_names([BOS, 4, 5, EOS, PAD], words) == ["<bos>", "the", "cat", "<eos>"]
+    words = WordTokenizer(["the", "cat"])
+    assert token_strings([BOS, 4, 5, EOS, PAD], words) == ["<bos>", "the", "cat", "<eos>"]
     some = ["the unbelievable cat sat", "été, l'été"] * 3
-    subwords = Subwords.build(some, 280)
-    named = piece_names(subwords.encode("the unbelievable été"), subwords)
+    subwords = SubwordTokenizer.build(some, 280)
+    named = token_strings(subwords.encode("the unbelievable été"), subwords)
     assert named[-1] == "<eos>" and not any("Ġ" in piece for piece in named)
     starts = [piece for piece in named[:-1] if not piece.startswith("·")]
     assert starts[0].startswith("t") and len(starts) <= 5, named
@@ -896,15 +899,15 @@ def test_a_piece_goes_on_a_word_by_the_last_letter_before_it():
     cut = SimpleNamespace(
         tokenizer=SimpleNamespace(decode=lambda ids, skip_special_tokens: texts[ids[0]])
     )
-    assert piece_names([5, 6, 7, 8, 9, 10], cut) == ["a", "·b", "·c", "'", "d", "·e'"]
+    assert token_strings([5, 6, 7, 8, 9, 10], cut) == ["a", "·b", "·c", "'", "d", "·e'"]
 
 
 def test_the_mean_over_a_single_row_is_that_row():
     weights, place = torch.tensor([[[[0.25, 0.75]]]]), torch.tensor([[[False, True]]])
-    assert weight_at(weights, place).tolist() == [0.75]
+    assert mean_weight_at(weights, place).tolist() == [0.75]
 
 
 def test_maps_that_are_read_carry_no_gradient():
     translator = Translator.from_pretrained(shipped("data/checkpoints/pocket"))
-    maps, _, _ = read_pairs(translator, [("The animal is tired.", "L'animal est fatigué.")])
+    maps, _, _ = compute_attention(translator, [("The animal is tired.", "L'animal est fatigué.")])
     assert not any(kind.requires_grad for kind in maps.values())

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from transformer_lit import equal_cost as e
+from transformer_lit import comparison as e
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.training import collate
 from transformer_lit.translation import Translator
@@ -27,10 +27,10 @@ def test_what_the_rule_fixes():
     }
     assert {
         name: (s.corpus, s.vocabulary, s.tokens, s.search, s.max_tokens, s.lines)
-        for name, s in e.SCALES.items()
+        for name, s in e.SETUPS.items()
     } == fixed
-    assert all((s.seeds, s.search_seeds) == ((1, 2, 3), (4, 5)) for s in e.SCALES.values())
-    assert (e.PEAKS, e.WARMUPS, e.TRIALS) == (
+    assert all((s.seeds, s.search_seeds) == ((1, 2, 3), (4, 5)) for s in e.SETUPS.values())
+    assert (e.PEAK_LRS, e.WARMUP_RATIOS, e.MAX_TRIALS) == (
         (3e-3, 6e-3, 1.2e-2),
         (0.0, 0.03, 0.1, 0.3, 0.6, 0.9),
         14,
@@ -44,13 +44,13 @@ def test_what_the_rule_fixes():
         dropout=0.1,
         norm="pre",
     )
-    assert e.SMALL_SIZES == e.SCALES["pocket"].sizes == small and e.SCALES["tatoeba"].sizes == {
+    assert e.SMALL_SIZES == e.SETUPS["pocket"].sizes == small and e.SETUPS["tatoeba"].sizes == {
         **small,
         "d_model": 96,
         "d_ff": 384,
     }
-    assert e.EDGES == (1, 5, 7, 9, 12, 16) and list(e.OPTIMIZERS) == ["adam", "adamw", "muon"]
-    design = e.Design(None)
+    assert e.LENGTH_BINS == (1, 5, 7, 9, 12, 16) and list(e.OPTIMIZERS) == ["adam", "adamw", "muon"]
+    design = e.Variant(None)
     assert (design.optimizer, design.smoothing, design.warmup, design.gradient) == (
         "adam",
         0.1,
@@ -75,23 +75,23 @@ def test_what_the_rule_fixes():
             if one.default is not one.empty
         }
         for call in (
-            e.fit_size,
-            e.short_run,
-            e.one_run,
-            e.ground.__wrapped__,
+            e.match_parameters,
+            e.train_briefly,
+            e.train_variant,
+            e.load_encoded_corpus.__wrapped__,
             e.build_transformer,
-            e.next_setting,
-            e.difference,
+            e.next_trial,
+            e.loss_difference,
         )
     }
     assert taken == {
-        "fit_size": {"sizes": range(8, 4096)},
-        "short_run": {"tokens": 60_000, "seed": 1, "peak": 3e-3, "corpus": "pocket"},
-        "one_run": {"looks": 8, "counted": 6},
-        "ground": {"longest": 100, "tokens": None},
+        "match_parameters": {"sizes": range(8, 4096)},
+        "train_briefly": {"tokens": 60_000, "seed": 1, "peak": 3e-3, "corpus": "pocket"},
+        "train_variant": {"looks": 8, "counted": 6},
+        "load_encoded_corpus": {"longest": 100, "tokens": None},
         "build_transformer": {"parameters": 0},
-        "next_setting": {"most": 14},
-        "difference": {"samples": 2000, "seed": 1},
+        "next_trial": {"most": 14},
+        "loss_difference": {"samples": 2000, "seed": 1},
     }
     assert (
         e.MeteredTrainer.every == 100
@@ -141,11 +141,11 @@ def test_decay_shrinks_the_hidden_matrices_and_nothing_else():
 
 @cache
 def field():
-    return e.ground("pocket")
+    return e.load_encoded_corpus("pocket")
 
 
 TINY = replace(
-    e.SCALES["pocket"],
+    e.SETUPS["pocket"],
     sizes=e.SMALL_SIZES | dict(d_model=16, d_ff=32),
     tokens=600,
     max_tokens=256,
@@ -164,9 +164,9 @@ def few():
 
 
 def test_a_design_departs_in_nothing_unless_it_says_so():
-    plain = e.Design(nn.Identity)
+    plain = e.Variant(nn.Identity)
     assert (plain.optimizer, plain.smoothing, plain.warmup) == ("adam", 0.1, 0.1)
-    assert all(s.sizes["norm"] == "pre" for s in e.SCALES.values())
+    assert all(s.sizes["norm"] == "pre" for s in e.SETUPS.values())
 
 
 def test_the_ground_can_say_its_references():
@@ -176,7 +176,7 @@ def test_the_ground_can_say_its_references():
         field().tokens.decode(ids[1:]) in refs
         for (_, ids), refs in zip(encode(pairs), field().references)
     )
-    assert len(field().sources) == len(set(field().sources)) == e.SCALES["pocket"].lines
+    assert len(field().sources) == len(set(field().sources)) == e.SETUPS["pocket"].lines
     assert max(len(side) for pair in field().train for side in pair) <= 100
     assert [field().tokens.decode(ids[1:]) for _, ids in field().test[:9]] == [
         refs[0] for refs in field().references[:9]
@@ -188,13 +188,17 @@ def test_the_ground_can_say_its_references():
 
 def test_batches_are_those_of_the_seed_and_meet_the_budget():
     some = field().train[:300]
-    batches = e.batches_for(some, 256, 6000, seed=1)
-    count = sum(e.labels(some, batch) for batch in batches)
+    batches = e.batches_for_budget(some, 256, 6000, seed=1)
+    count = sum(e.count_labels(some, batch) for batch in batches)
     assert (
-        count >= 6000 > count - e.labels(some, batches[-1])
+        count >= 6000 > count - e.count_labels(some, batches[-1])
     ), "the budget is met by the last batch, not before it"
     torch.rand(7)
-    assert batches == e.batches_for(some, 256, 6000, 1) != e.batches_for(some, 256, 6000, 2)
+    assert (
+        batches
+        == e.batches_for_budget(some, 256, 6000, 1)
+        != e.batches_for_budget(some, 256, 6000, 2)
+    )
     assert sorted([i for batch in batches for i in batch][:300]) == list(
         range(300)
     ), "a pair twice in an epoch"
@@ -202,10 +206,10 @@ def test_batches_are_those_of_the_seed_and_meet_the_budget():
 
 def test_the_size_that_comes_nearest():
     square = lambda n: nn.Linear(n, n)  # noqa: E731
-    assert e.fit_size(square, 10_250) == 101
-    assert [e.fit_size(square, n * n + n) for n in (8, 9, 4095)] == [8, 9, 4095]
+    assert e.match_parameters(square, 10_250) == 101
+    assert [e.match_parameters(square, n * n + n) for n in (8, 9, 4095)] == [8, 9, 4095]
     with pytest.raises(ValueError, match="size 95 comes nearest and is -11.0% off"):
-        e.fit_size(square, 10_250, range(90, 96))
+        e.match_parameters(square, 10_250, range(90, 96))
 
 
 def test_one_run_by_its_parts(monkeypatch):
@@ -219,8 +223,10 @@ def test_one_run_by_its_parts(monkeypatch):
         lambda run, *pair: asked.append((run.step, run.every)) or counted(run, *pair),
     )
     many = replace(few(), valid=few().valid * 4)
-    row, model = e.one_run(e.DESIGNS["transformer"], scale, many, 1e-2, 3, looks=2, counted=3)
-    batches = e.batches_for(many.train, 256, 700, 3)
+    row, model = e.train_variant(
+        e.VARIANTS["transformer"], scale, many, 1e-2, 3, looks=2, counted=3
+    )
+    batches = e.batches_for_budget(many.train, 256, 700, 3)
     n = len(batches)
     assert (
         [step for step, _ in asked] == list(range(n))
@@ -228,7 +234,7 @@ def test_one_run_by_its_parts(monkeypatch):
         and n >= 4
     )
     at = [step for step in range(1, n + 1) if step % max(1, n // 2) == 0 or step == n]
-    ends = list(itertools.accumulate(e.labels(many.train, batch) for batch in batches))
+    ends = list(itertools.accumulate(e.count_labels(many.train, batch) for batch in batches))
     assert [tokens for tokens, _, _ in row["curve"]] == [
         ends[step - 1] for step in at
     ] and looks == [300] * len(at) + [400]
@@ -241,20 +247,25 @@ def test_one_run_by_its_parts(monkeypatch):
     ) and not model.training
     assert all(seconds == round(seconds, 2) and loss == 1.5 for _, seconds, loss in row["curve"])
     assert (
-        len(e.one_run(e.DESIGNS["transformer"], scale, many, 1e-2, 3, looks=n + 1)[0]["curve"]) == n
+        len(
+            e.train_variant(e.VARIANTS["transformer"], scale, many, 1e-2, 3, looks=n + 1)[0][
+                "curve"
+            ]
+        )
+        == n
     ), "fewer steps than looks: one at each"
 
 
 def test_a_run_takes_what_its_design_and_scale_say():
     made_for = []
-    design = e.Design(
+    design = e.Variant(
         e.build_transformer,
         "muon",
         0.3,
         0.5,
         gradient=lambda steps: made_for.append(steps) or "a gradient",
     )
-    run = e.training_for(design, replace(TINY, max_tokens=77), 2000, 0.4, steps=20, seed=9)
+    run = e.build_trainer(design, replace(TINY, max_tokens=77), 2000, 0.4, steps=20, seed=9)
     assert (
         run.config.max_tokens,
         run.config.seed,
@@ -265,16 +276,16 @@ def test_a_run_takes_what_its_design_and_scale_say():
     assert isinstance(run.optimizer, e.MuonAndAdam) and [
         run.schedule(step) for step in (1, 5, 10)
     ] == pytest.approx([0.04, 0.2, 0.4])
-    assert run.schedule(15) == pytest.approx(0.4 * e.rise_and_fall(15, 20, 1.0, 10))
-    none = e.training_for(replace(design, warmup=0.0, gradient=None), TINY, 2000, 0.4, 20, 9)
+    assert run.schedule(15) == pytest.approx(0.4 * e.linear_lr(15, 20, 1.0, 10))
+    none = e.build_trainer(replace(design, warmup=0.0, gradient=None), TINY, 2000, 0.4, 20, 9)
     assert (
         none.gradient is None
-        and none.schedule(1) == pytest.approx(e.rise_and_fall(1, 20, 0.4, 1))
+        and none.schedule(1) == pytest.approx(e.linear_lr(1, 20, 0.4, 1))
         and none.optimizer is not None
     )
     torch.manual_seed(0)
     state = torch.get_rng_state()
-    batches = e.RunBatches(few().train, run, [[1], [2]])
+    batches = e.FixedBatches(few().train, run, [[1], [2]])
     torch.rand(9)
     assert (
         batches.epoch(0) == [[1], [2]]
@@ -289,7 +300,7 @@ def test_what_is_counted_and_timed(monkeypatch, capsys):
     clock = itertools.count()
     monkeypatch.setattr(e.time, "perf_counter", lambda: 10.0 * next(clock))
     monkeypatch.setattr(e.time, "process_time", lambda: 100.0 * next(clock))
-    run = e.training_for(e.DESIGNS["transformer"], TINY, 2000, 1e-3, 9, 1)
+    run = e.build_trainer(e.VARIANTS["transformer"], TINY, 2000, 1e-3, 9, 1)
     run.every = 3
     for _ in range(6):
         before = run.counted, run.timed
@@ -299,7 +310,7 @@ def test_what_is_counted_and_timed(monkeypatch, capsys):
     assert run.wall == 4 * 20 and run.cpu == 4 * 200, "from one reading of a clock to its next"
     assert run.flops % 2 == 0 and capsys.readouterr().out == ""
     run.tokens = 1000
-    found = e.cost(run)
+    found = e.training_cost(run)
     size = e.count_parameters(run.model)
     assert found["flops_6nd"] == 6 * size * 1000 and found["flops"] == pytest.approx(
         run.flops / run.counted * 1000
@@ -311,10 +322,10 @@ def test_what_is_counted_and_timed(monkeypatch, capsys):
 
 
 def test_a_short_run_is_a_run_with_few_tokens(monkeypatch):
-    monkeypatch.setattr(e, "one_run", lambda *a, **k: (a, k))
-    monkeypatch.setattr(e, "ground", lambda corpus: f"the text of {corpus}")
+    monkeypatch.setattr(e, "train_variant", lambda *a, **k: (a, k))
+    monkeypatch.setattr(e, "load_encoded_corpus", lambda corpus: f"the text of {corpus}")
     torch.set_num_threads(2)
-    (design, scale, text, peak, seed), how = e.short_run("a design", 123, lines=7)
+    (design, scale, text, peak, seed), how = e.train_briefly("a design", 123, lines=7)
     assert (design, text, peak, seed, how) == (
         "a design",
         "the text of pocket",
@@ -322,33 +333,33 @@ def test_a_short_run_is_a_run_with_few_tokens(monkeypatch):
         1,
         {"counted": 2},
     ) and torch.get_num_threads() == 1
-    assert scale == replace(e.SCALES["pocket"], tokens=123, lines=7)
+    assert scale == replace(e.SETUPS["pocket"], tokens=123, lines=7)
 
 
 def test_batches_of_later_epochs_are_dealt_anew():
     some = few().train[:60]
-    batches = e.batches_for(some, 256, 3000, 4)
+    batches = e.batches_for_budget(some, 256, 3000, 4)
     first = e.token_batches(some, 256, 4)
     assert batches[: len(first)] == first and batches[
         len(first) : 2 * len(first)
     ] == e.token_batches(some, 256, 1004)
-    exact = sum(e.labels(some, batch) for batch in first)
+    exact = sum(e.count_labels(some, batch) for batch in first)
     assert (
-        e.batches_for(some, 256, exact, 4) == first
+        e.batches_for_budget(some, 256, exact, 4) == first
     ), "a budget that is met exactly needs no batch more"
-    assert len(e.batches_for(some, 256, exact + 1, 4)) == len(first) + 1
+    assert len(e.batches_for_budget(some, 256, exact + 1, 4)) == len(first) + 1
 
 
 def test_sizes_at_the_edge_of_two_percent():
     square = lambda n: nn.Linear(n, n, bias=False)  # noqa: E731
-    assert e.fit_size(square, 10_000, range(99, 102)) == 100 and e.fit_size(
+    assert e.match_parameters(square, 10_000, range(99, 102)) == 100 and e.match_parameters(
         square, 10_000, [99, 101]
     ) in (99, 101)
     assert (
-        e.fit_size(lambda n: nn.Linear(1, n, bias=False), 1000, [1019, 2000]) == 1019
+        e.match_parameters(lambda n: nn.Linear(1, n, bias=False), 1000, [1019, 2000]) == 1019
     ), "within 2%"
     with pytest.raises(ValueError, match=r"\+3.0% off"):
-        e.fit_size(lambda n: nn.Linear(1, n, bias=False), 100, [103, 200])
+        e.match_parameters(lambda n: nn.Linear(1, n, bias=False), 100, [103, 200])
 
 
 def test_the_last_norm_begins_at_one_in_pre_norm_alone():
@@ -371,14 +382,14 @@ def test_a_score_says_how_long_it_took(monkeypatch):
         "translate",
         lambda self, lines, **how: asked.append(how) or ["un chat"] * len(lines),
     )
-    found, said = e.score(e.build_transformer(len(few().tokens), TINY.sizes), few())
+    found, said = e.evaluate_variant(e.build_transformer(len(few().tokens), TINY.sizes), few())
     assert (
         found["decode_seconds"] == 2.5
         and asked == [{"precision": "fp32"}]
         and "BLEU" not in found
         and len(said) == 8
     )
-    assert found["bleu"] == e.scores(said, few().references)[0]["value"] and found[
+    assert found["bleu"] == e.sacrebleu_scores(said, few().references)[0]["value"] and found[
         "signature"
     ].startswith("nrefs")
 
@@ -386,14 +397,14 @@ def test_a_score_says_how_long_it_took(monkeypatch):
 def bowl(best):
     "A loss that is 0 at `best` and rises by 1 with each step away."
     return lambda s: abs(math.log2(s[0] / best[0])) + abs(
-        e.WARMUPS.index(s[1]) - e.WARMUPS.index(best[1])
+        e.WARMUP_RATIOS.index(s[1]) - e.WARMUP_RATIOS.index(best[1])
     )
 
 
-def walked(loss, most=e.TRIALS):
+def walked(loss, most=e.MAX_TRIALS):
     "All trials of a search."
     tried = {}
-    while setting := e.next_setting(tried, most):
+    while setting := e.next_trial(tried, most):
         assert setting not in tried
         tried[setting] = loss(setting)
     return tried
@@ -414,40 +425,40 @@ def walked(loss, most=e.TRIALS):
 def test_the_search_closes_around_the_best(best):
     tried = walked(bowl(best), 30)
     found = min(tried, key=tried.get)
-    assert found == pytest.approx(best) and e.is_closed(tried)
-    assert all(tried[near] > tried[found] for near in e.neighbours(found))
+    assert found == pytest.approx(best) and e.is_local_minimum(tried)
+    assert all(tried[near] > tried[found] for near in e.neighbors(found))
 
 
 def test_every_design_has_as_many_trials_and_an_open_search_says_so():
     far = walked(bowl((2e-4, 0.9)))
     assert (
-        len(far) == e.TRIALS
-        and not e.is_closed(far)
-        and list(far)[:3] == [(peak, 0.1) for peak in e.PEAKS]
+        len(far) == e.MAX_TRIALS
+        and not e.is_local_minimum(far)
+        and list(far)[:3] == [(peak, 0.1) for peak in e.PEAK_LRS]
     )
 
 
 def test_where_nothing_trains_the_search_goes_down():
-    tried = {(peak, 0.1): math.inf for peak in e.PEAKS}
-    assert e.next_setting(tried) == (e.PEAKS[0] / 2, 0.1) and not e.is_closed(tried)
-    tried[e.next_setting(tried)] = math.inf
-    assert e.next_setting(tried) == (
-        e.PEAKS[0] / 4,
+    tried = {(peak, 0.1): math.inf for peak in e.PEAK_LRS}
+    assert e.next_trial(tried) == (e.PEAK_LRS[0] / 2, 0.1) and not e.is_local_minimum(tried)
+    tried[e.next_trial(tried)] = math.inf
+    assert e.next_trial(tried) == (
+        e.PEAK_LRS[0] / 4,
         0.1,
     ), "further down, not to the neighbours of a rate that is too high"
 
 
 def test_the_order_of_neighbours_and_the_ends_of_the_warm_up():
-    assert e.neighbours((0.006, 0.1)) == [(0.003, 0.1), (0.012, 0.1), (0.006, 0.03), (0.006, 0.3)]
-    assert e.neighbours((0.006, 0.0)) == [(0.003, 0.0), (0.012, 0.0), (0.006, 0.03)]
-    assert e.neighbours((0.006, 0.9)) == [(0.003, 0.9), (0.012, 0.9), (0.006, 0.6)]
+    assert e.neighbors((0.006, 0.1)) == [(0.003, 0.1), (0.012, 0.1), (0.006, 0.03), (0.006, 0.3)]
+    assert e.neighbors((0.006, 0.0)) == [(0.003, 0.0), (0.012, 0.0), (0.006, 0.03)]
+    assert e.neighbors((0.006, 0.9)) == [(0.003, 0.9), (0.012, 0.9), (0.006, 0.6)]
 
 
 def test_an_interval_that_ends_at_zero_decides_nothing():
     "One sentence of two differs, alike with every seed: draws of the other alone give exactly 0."
-    found = e.difference([[1.0, 5.0]] * 3, [[0.0, 5.0]] * 3, [1, 1])
+    found = e.loss_difference([[1.0, 5.0]] * 3, [[0.0, 5.0]] * 3, [1, 1])
     assert found["low"] == 0 < found["value"] and found["half"] == 0 and not found["decided"]
-    turned = e.difference([[0.0, 5.0]] * 3, [[1.0, 5.0]] * 3, [1, 1])
+    turned = e.loss_difference([[0.0, 5.0]] * 3, [[1.0, 5.0]] * 3, [1, 1])
     assert turned["high"] == 0 > turned["value"] and not turned["decided"]
 
 
@@ -456,7 +467,7 @@ def test_the_bootstrap_holds_95_of_100():
         0, 1, 3000
     )  # alike with every seed, so that only sentences are drawn
     found, error = (
-        e.difference([nats] * 3, [nats * 0] * 3, [1] * 3000, samples=4000),
+        e.loss_difference([nats] * 3, [nats * 0] * 3, [1] * 3000, samples=4000),
         nats.std() / 3000**0.5,
     )
     assert (
@@ -470,7 +481,7 @@ def test_the_interval_of_a_difference():
     rng = np.random.default_rng(0)
     base, tokens = rng.gamma(2, 5, (3, 400)), rng.integers(3, 12, 400)
     shifted = base + 0.2 * tokens
-    found = e.difference(shifted, base, tokens)
+    found = e.loss_difference(shifted, base, tokens)
     assert (
         found["value"] == pytest.approx(0.2)
         and found["low"] == pytest.approx(0.2)
@@ -478,37 +489,37 @@ def test_the_interval_of_a_difference():
     )
     assert found["half"] == pytest.approx(0, abs=1e-9)
     unlike = base + rng.normal(0, 2, base.shape)
-    found = e.difference(unlike, base, tokens)
+    found = e.loss_difference(unlike, base, tokens)
     assert (
         found["low"] < found["value"] < found["high"]
         and found["low"] < 0.1
         and found["high"] > -0.1
     )
-    assert found == e.difference(unlike, base, tokens), "the same draws each time"
+    assert found == e.loss_difference(unlike, base, tokens), "the same draws each time"
     seeds = base + np.array([[0.0], [0.0], [3.0]]) * tokens
-    found = e.difference(seeds, base, tokens)
+    found = e.loss_difference(seeds, base, tokens)
     assert (
         found["value"] == pytest.approx(1)
         and found["low"] == pytest.approx(0)
         and found["high"] >= 2
     ), "seeds are drawn as well"
     assert (
-        not e.difference(unlike, base, tokens)["decided"]
-        and e.difference(shifted, base, tokens)["decided"]
+        not e.loss_difference(unlike, base, tokens)["decided"]
+        and e.loss_difference(shifted, base, tokens)["decided"]
     )
     assert not found[
         "decided"
     ], "seed by seed the difference is 0, 0 and 3: three seeds decide nothing"
     alike = base + np.array([[0.9], [1.0], [1.1]]) * tokens
-    found = e.difference(alike, base, tokens)
+    found = e.loss_difference(alike, base, tokens)
     assert (
         found["decided"]
         and 0 < found["low"]
         and found["half"] == pytest.approx(4.303 * 0.1 / math.sqrt(3))
     )
-    assert e.difference(base, alike, tokens)["decided"], "below zero as well"
+    assert e.loss_difference(base, alike, tokens)["decided"], "below zero as well"
     mixed = base + np.array([[0.1], [1.0], [1.9]]) * tokens
-    found = e.difference(mixed, base, tokens)
+    found = e.loss_difference(mixed, base, tokens)
     assert (
         found["low"] > 0 and not found["decided"]
     ), "the bootstrap alone would decide it; Student's interval holds 0"
@@ -516,37 +527,46 @@ def test_the_interval_of_a_difference():
 
 def test_the_second_part_halves_or_doubles_the_peak():
     assert [
-        e.next_peak(dict.fromkeys(tried, 1.0)) for tried in ([8.0], [8.0, 4.0], [8.0, 4.0, 16.0])
+        e.next_peak_lr(dict.fromkeys(tried, 1.0)) for tried in ([8.0], [8.0, 4.0], [8.0, 4.0, 16.0])
     ] == [4.0, 16.0, None]
     assert (
-        e.next_peak({8.0: 2.0, 4.0: 1.0}) == 2.0
-        and e.next_peak({8.0: 2.0, 4.0: 3.0, 16.0: 1.0}) == 32.0
+        e.next_peak_lr({8.0: 2.0, 4.0: 1.0}) == 2.0
+        and e.next_peak_lr({8.0: 2.0, 4.0: 3.0, 16.0: 1.0}) == 32.0
     )
-    assert e.next_peak({8.0: 2.0, 4.0: 3.0, 16.0: 2.5}) is None
+    assert e.next_peak_lr({8.0: 2.0, 4.0: 3.0, 16.0: 2.5}) is None
 
 
 def test_a_loss_between_budgets_and_beyond():
     points = {1000: 3.0, 4000: 2.0, 16000: 1.5}
-    assert e.loss_at(points, 2000) == (pytest.approx(2.5), False) and e.loss_at(points, 8000) == (
+    assert e.interpolate_loss(points, 2000) == (pytest.approx(2.5), False) and e.interpolate_loss(
+        points, 8000
+    ) == (
         pytest.approx(1.75),
         False,
     )
-    assert e.loss_at(points, 4000) == (pytest.approx(2.0), False) and e.loss_at(points, 1000) == (
+    assert e.interpolate_loss(points, 4000) == (pytest.approx(2.0), False) and e.interpolate_loss(
+        points, 1000
+    ) == (
         pytest.approx(3.0),
         False,
     )
-    assert e.loss_at(points, 16000) == (pytest.approx(1.5), False)
-    assert e.loss_at(points, 32000) == (pytest.approx(1.25), True) and e.loss_at(points, 500) == (
+    assert e.interpolate_loss(points, 16000) == (pytest.approx(1.5), False)
+    assert e.interpolate_loss(points, 32000) == (pytest.approx(1.25), True) and e.interpolate_loss(
+        points, 500
+    ) == (
         pytest.approx(3.5),
         True,
     )
 
 
 def test_a_gap_is_that_of_the_pairs():
-    assert e.gap_of([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]) == (2.0, 4.303 / math.sqrt(3))
-    assert e.gap_of([1.0, 5.0], [0.0, 4.0]) == (1.0, 0.0), "the same difference with both seeds"
+    assert e.paired_t_interval([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]) == (2.0, 4.303 / math.sqrt(3))
+    assert e.paired_t_interval([1.0, 5.0], [0.0, 4.0]) == (
+        1.0,
+        0.0,
+    ), "the same difference with both seeds"
     with pytest.raises(ValueError):
-        e.gap_of([1.0, 2.0], [1.0])
+        e.paired_t_interval([1.0, 2.0], [1.0])
 
 
 # Which run is next, and what is kept --------------------------------------------------------------
@@ -562,12 +582,12 @@ GRID = [(0.1, 1, True), (0.2, 1, True), (0.3, 1, True)]
 def test_no_target_tokens_is_said_and_not_waited_for():
     for pairs in [], [([5, 2], [1])]:
         with pytest.raises(ValueError, match="no target tokens"):
-            e.batches_for(pairs, 64, 100, 1)
+            e.batches_for_budget(pairs, 64, 100, 1)
 
 
 def test_an_interval_takes_two_to_ten_seeds():
     for n in range(2, 11):
-        assert e.gap_of(list(range(n)), [0] * n)[1] > 0
+        assert e.paired_t_interval(list(range(n)), [0] * n)[1] > 0
     for n in 1, 11:
         with pytest.raises(ValueError, match=f"{n} seeds: an interval takes 2 to 10"):
-            e.gap_of([1.0] * n, [0.0] * n)
+            e.paired_t_interval([1.0] * n, [0.0] * n)

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from transformer_lit import pocket
+from transformer_lit import pocket_corpus
 from transformer_lit.grammar.slots import NoCandidate
 from transformer_lit.corpora.files import sha256_file, shipped
 from transformer_lit.grammar.french import Phrase, adjectives, noun_phrase, nouns_of, verbs
-from transformer_lit.tokens import join_words, split_words
+from transformer_lit.tokenization import join_words, split_words
 
 ROOT = Path(__file__).resolve().parent.parent
 VOWEL = re.compile(r"(?i)[aeiouyhâàéèêëîïôœæ]")
@@ -21,7 +21,7 @@ VOWEL = re.compile(r"(?i)[aeiouyhâàéèêëîïôœæ]")
 
 @pytest.fixture(scope="module")
 def parts():
-    return pocket.load_pocket()
+    return pocket_corpus.load_pocket()
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +66,8 @@ def french_nouns():
 
 def test_the_file_is_the_one_that_the_readme_names():
     path = shipped("data/pocket.tsv.gz")
-    assert sha256_file(path) == pocket.POCKET_SHA256
-    assert pocket.POCKET_SHA256 in (ROOT / "data" / "README.md").read_text(
+    assert sha256_file(path) == pocket_corpus.POCKET_SHA256
+    assert pocket_corpus.POCKET_SHA256 in (ROOT / "data" / "README.md").read_text(
         "utf-8"
     ), "data/README.md records another SHA-256"
     assert path.stat().st_size < 2_200_000
@@ -76,8 +76,8 @@ def test_the_file_is_the_one_that_the_readme_names():
 def test_another_file_is_refused(tmp_path):
     (tmp_path / "p.gz").write_bytes(gzip.compress(b"train\ta\tb\t0-0\tx\ta|b|c\n"))
     with pytest.raises(ValueError, match="not the pocket corpus"):
-        pocket.load_pocket(tmp_path / "p.gz")
-    assert pocket.load_pocket(tmp_path / "p.gz", None)["train"][0].alignment == ((0, 0),)
+        pocket_corpus.load_pocket(tmp_path / "p.gz")
+    assert pocket_corpus.load_pocket(tmp_path / "p.gz", None)["train"][0].alignment == ((0, 0),)
 
 
 def test_sizes_and_distinct_sentences(parts, pairs):
@@ -209,10 +209,10 @@ def test_the_test_holds_what_training_does_not(parts):
     seen = {pair.triple for pair in parts["train"] if pair.pattern not in pinned}
     for name in ("valid", "test", "test_it"):
         assert not [pair for pair in parts[name] if pair.triple in seen], name
-    kept = {couple for pair in parts["test_it"] for couple in pocket.two_nouns(pair)}
+    kept = {couple for pair in parts["test_it"] for couple in pocket_corpus.noun_pairs(pair)}
     for pair in parts["train"]:
         assert (
-            not pocket.two_nouns(pair) & kept
+            not pocket_corpus.noun_pairs(pair) & kept
         ), f"a couple of the test meets in training: {pair.english}"
 
 
@@ -232,34 +232,43 @@ def test_every_word_of_the_test_is_known(parts):
 
 
 def test_position_and_majority_are_coins_in_test_it(parts):
-    cells = Counter(pocket.antecedents(pair) for pair in parts["test_it"])
+    cells = Counter(pocket_corpus.noun_and_pronoun_genders(pair) for pair in parts["test_it"])
     assert cells == {
         ("m", "f", "m"): 250,
         ("m", "f", "f"): 250,
         ("f", "m", "m"): 250,
         ("f", "m", "f"): 250,
     }
-    train = Counter(pocket.antecedents(pair)[2] for pair in parts["train"] if ":" in pair.pattern)
+    train = Counter(
+        pocket_corpus.noun_and_pronoun_genders(pair)[2]
+        for pair in parts["train"]
+        if ":" in pair.pattern
+    )
     assert abs(train["m"] / train.total() - 0.5) < 0.02
 
 
 def test_one_french_for_one_english_beyond_the_file(pairs):
     known = {pair.english: pair.french for pair in pairs}
     for seed in (11, 12):
-        for pair in pocket.generate(4000, seed):
+        for pair in pocket_corpus.generate_pairs(4000, seed):
             assert known.setdefault(pair.english, pair.french) == pair.french
 
 
 def test_same_seed_same_pairs():
-    assert pocket.generate(500, 3) == pocket.generate(800, 3)[:500] != pocket.generate(500, 4)
+    assert (
+        pocket_corpus.generate_pairs(500, 3)
+        == pocket_corpus.generate_pairs(800, 3)[:500]
+        != pocket_corpus.generate_pairs(500, 4)
+    )
 
 
 def test_the_file_begins_as_the_grammar_says(parts):
     "Cheap: the first 600 pairs of the grammar, as far as they are training pairs."
     pairs = [
         pair
-        for pair in pocket.generate(600)
-        if pocket.part_of(pair.triple) == "train" and pair.pattern not in pocket.PINNED
+        for pair in pocket_corpus.generate_pairs(600)
+        if pocket_corpus.assign_split(pair.triple) == "train"
+        and pair.pattern not in pocket_corpus.TRAIN_ONLY_PATTERNS
     ]
     known = set(parts["train"])
     gone = [pair for pair in pairs if pair not in known]
@@ -269,7 +278,7 @@ def test_the_file_begins_as_the_grammar_says(parts):
 
 @pytest.mark.slow
 def test_the_file_is_what_the_grammar_writes(tmp_path):
-    pocket.freeze(tmp_path / "again.gz")
+    pocket_corpus.save_pocket(tmp_path / "again.gz")
     ours, again = (
         gzip.decompress(path.read_bytes())
         for path in (shipped("data/pocket.tsv.gz"), tmp_path / "again.gz")
@@ -301,21 +310,21 @@ def row(text):
     ],
 )
 def test_elision(before, after):
-    assert plain(pocket.elide(row(before))) == after
+    assert plain(pocket_corpus.elide(row(before))) == after
 
 
 def test_contraction():
-    assert pocket.contract(row("De le chat"))[0] == (
+    assert pocket_corpus.contract(row("De le chat"))[0] == (
         "Du",
         (".d", ".d"),
     ), "the one word says what both said"
-    assert plain(pocket.contract(row("à les à le de les"))) == "aux au des"
-    assert plain(pocket.contract(row("de le! voir"))) == "de le voir", "a pronoun stays"
-    assert plain(pocket.contract(pocket.elide(row("de le animal")))) == "de l' animal"
+    assert plain(pocket_corpus.contract(row("à les à le de les"))) == "aux au des"
+    assert plain(pocket_corpus.contract(row("de le! voir"))) == "de le voir", "a pronoun stays"
+    assert plain(pocket_corpus.contract(pocket_corpus.elide(row("de le animal")))) == "de l' animal"
 
 
 def test_a_pattern_is_taken_apart():
-    assert pocket.parse("S V.past won't/n,V =be.past@R/x .") == (
+    assert pocket_corpus.parse_template("S V.past won't/n,V =be.past@R/x .") == (
         ("S", "", "", ("S",)),
         ("V", "past", "", ("V",)),
         ("won't", "", "", ("n", "V")),
@@ -326,18 +335,21 @@ def test_a_pattern_is_taken_apart():
 
 def test_a_pattern_is_filled():
     slots = {"S": TREE, "V": FALL}
-    left = pocket.fill("S didn't/n V.base .", slots, "en")
-    right = pocket.fill("S ne/n V.aux pas/n V.part .", slots, "fr")
+    left = pocket_corpus.fill_template("S didn't/n V.base .", slots, "en")
+    right = pocket_corpus.fill_template("S ne/n V.aux pas/n V.part .", slots, "fr")
     assert (
         left[0] == ("the", ("S.d",))
         and right[1] == ("arbre", ("S.n",))
         and left[2] == ("didn't", ("n",))
     )
     assert plain(right) == "le arbre ne est pas tombé ." and plain(left) == "the tree didn't fall ."
-    assert plain(pocket.fill("S =be.past-not/x old", slots, "en")) == "the tree wasn't old"
+    assert (
+        plain(pocket_corpus.fill_template("S =be.past-not/x old", slots, "en"))
+        == "the tree wasn't old"
+    )
     assert (
         plain(
-            pocket.fill(
+            pocket_corpus.fill_template(
                 "=être.imp@O/x",
                 {"S": noun_phrase(nouns_of("tree")[0], "the", True), "O": STREET},
                 "fr",
@@ -345,11 +357,13 @@ def test_a_pattern_is_filled():
         )
         == "était"
     )
-    assert pocket.fill("O", {"O": Phrase((("for", "^V"),), ())}, "en") == [("for", ("V",))]
+    assert pocket_corpus.fill_template("O", {"O": Phrase((("for", "^V"),), ())}, "en") == [
+        ("for", ("V",))
+    ]
 
 
 def test_a_pair_is_realised_with_its_links():
-    pair = pocket.realise(
+    pair = pocket_corpus.realize_pair(
         "fell",
         {"S": TREE, "V": FALL},
         "S didn't/n V.base . R fell .",
@@ -365,7 +379,7 @@ def test_a_pair_is_realised_with_its_links():
         "a|b|c",
     )
     assert (
-        pocket.sentence([(word, ()) for word in "le *hibou . il dort .".split()], "fr")
+        pocket_corpus.join_sentence([(word, ()) for word in "le *hibou . il dort .".split()], "fr")
         == "Le hibou. Il dort."
     )
 
@@ -378,7 +392,10 @@ def test_a_pronoun_is_as_its_antecedent():
         "P": TREE._replace(classes="person"),
         "Q": STREET._replace(classes="person"),
     }
-    said = {name: [plain(side) for side in pocket.refer(None, scene, name)[:2]] for name in scene}
+    said = {
+        name: [plain(side) for side in pocket_corpus.subject_pronoun(None, scene, name)[:2]]
+        for name in scene
+    }
     assert said == {
         "S": ["it", "il"],
         "O": ["it", "elle"],
@@ -386,11 +403,13 @@ def test_a_pronoun_is_as_its_antecedent():
         "P": ["he", "il"],
         "Q": ["she", "elle"],
     }
-    assert pocket.refer(None, scene, "O").gender == "f", "an adjective agrees with it"
+    assert (
+        pocket_corpus.subject_pronoun(None, scene, "O").gender == "f"
+    ), "an adjective agrees with it"
 
 
 def test_the_frames():
-    frames = pocket.frames()
+    frames = pocket_corpus.load_frames()
     assert (
         len(frames) == 12
         and frames[0].verb.base == "cross"
@@ -403,13 +422,13 @@ def test_the_frames():
         ), "an adjective that fits both nouns decides nothing"
         for side in f.first, f.second:
             for gender in "mf":
-                assert pocket.it_nouns(side, gender) and {
-                    noun.gender for noun in pocket.it_nouns(side, gender)
+                assert pocket_corpus.nouns_of_gender(side, gender) and {
+                    noun.gender for noun in pocket_corpus.nouns_of_gender(side, gender)
                 } == {gender}
 
 
 def test_the_it_family_visits_all_eight_cells_in_turn():
-    family = pocket.it_family(Random(2))
+    family = pocket_corpus.iterate_it_pairs(Random(2))
     pairs = [next(family) for _ in range(16)]
     assert ["il" in split_words(pair.french, "fr") for pair in pairs] == 2 * [
         True,
@@ -421,8 +440,8 @@ def test_the_it_family_visits_all_eight_cells_in_turn():
         True,
         False,
     ]
-    assert [pocket.antecedents(pair)[:2] for pair in pairs] == 2 * [
-        (first, second) for first, second, _ in pocket.CELLS
+    assert [pocket_corpus.noun_and_pronoun_genders(pair)[:2] for pair in pairs] == 2 * [
+        (first, second) for first, second, _ in pocket_corpus.CONDITIONS
     ]
     assert {word for pair in pairs for word in ("because", "since") if word in pair.english} == {
         "because",
@@ -433,12 +452,16 @@ def test_the_it_family_visits_all_eight_cells_in_turn():
 def test_the_same_seed_with_another_antecedent_changes_one_word():
     "The first screen of chapter 16."
     w = "The animal didn't cross the street because it was too "
-    pairs = {who: pocket.it_pair(Random(135836), ("m", "f", who)) for who in "SO"}
+    pairs = {who: pocket_corpus.sample_it_pair(Random(135836), ("m", "f", who)) for who in "SO"}
     assert (pairs["S"].english, pairs["O"].english) == (w + "tired.", w + "wide.")
     assert pairs["S"].french == "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
     assert pairs["O"].french == "L'animal n'a pas traversé la rue parce qu'elle était trop large."
-    assert pocket.two_nouns(pairs["S"]) == {("animal", "street")}
-    assert pocket.antecedents(pairs["S"]) == ("m", "f", "m") and pocket.antecedents(pairs["O"]) == (
+    assert pocket_corpus.noun_pairs(pairs["S"]) == {("animal", "street")}
+    assert pocket_corpus.noun_and_pronoun_genders(pairs["S"]) == (
+        "m",
+        "f",
+        "m",
+    ) and pocket_corpus.noun_and_pronoun_genders(pairs["O"]) == (
         "m",
         "f",
         "f",
@@ -448,54 +471,60 @@ def test_the_same_seed_with_another_antecedent_changes_one_word():
 def test_two_nouns_of_a_frame_differ():
     for seed in range(3000):
         try:
-            first, _, second = pocket.it_pair(Random(seed), ("m", "m", "S")).triple.split("|")
+            first, _, second = pocket_corpus.sample_it_pair(
+                Random(seed), ("m", "m", "S")
+            ).triple.split("|")
         except NoCandidate:
             continue
         assert first != second
 
 
 def test_a_fifth_of_the_pairs_are_it_sentences():
-    pairs = pocket.generate(4000, seed=5)
+    pairs = pocket_corpus.generate_pairs(4000, seed=5)
     assert 0.19 < sum(":" in pair.pattern for pair in pairs) / 4000 < 0.25
     assert (
         len({pair.pattern.split(":")[0] for pair in pairs}) > 120
         and len({pair.english for pair in pairs}) == 4000
     )
-    counts = Counter(pocket.part_of(pair.triple) for pair in pairs)
+    counts = Counter(pocket_corpus.assign_split(pair.triple) for pair in pairs)
     assert 0.04 < counts["test"] / 4000 < 0.09 and 0.015 < counts["valid"] / 4000 < 0.05
 
 
 def test_two_things_decide_the_part():
-    assert pocket.part_of("dog|eat|cat") == pocket.part_of("cat|bite|dog")
+    assert pocket_corpus.assign_split("dog|eat|cat") == pocket_corpus.assign_split("cat|bite|dog")
     assert (
-        len({pocket.part_of(f"dog|{v}|-") for v in range(200)}) == 3
+        len({pocket_corpus.assign_split(f"dog|{v}|-") for v in range(200)}) == 3
     ), "without an object the verb counts"
-    assert pocket.noun_of()["mice"] == pocket.noun_of()["mouse"] == "mouse"
+    assert (
+        pocket_corpus.lemma_by_form()["mice"] == pocket_corpus.lemma_by_form()["mouse"] == "mouse"
+    )
 
 
 def test_couples_kept_for_the_test():
-    kept = pocket.unseen_it(3, 40)
+    kept = pocket_corpus.held_out_it_pairs(3, 40)
     assert len({pair.english for pair in kept}) == 40 and {
-        pocket.part_of(pair.triple) for pair in kept
+        pocket_corpus.assign_split(pair.triple) for pair in kept
     } == {"test"}
     cells = [("m", "f", "m"), ("f", "m", "f"), ("m", "f", "f"), ("f", "m", "m")]
-    assert Counter(pocket.antecedents(pair) for pair in kept) == dict.fromkeys(cells, 10)
+    assert Counter(pocket_corpus.noun_and_pronoun_genders(pair) for pair in kept) == dict.fromkeys(
+        cells, 10
+    )
     assert [
-        pocket.antecedents(pair) for pair in kept[:4]
+        pocket_corpus.noun_and_pronoun_genders(pair) for pair in kept[:4]
     ] == cells, "in turn, so that any beginning is balanced"
 
 
 def test_a_frozen_file_comes_back(tmp_path):
-    some = pocket.generate(60, seed=5)
+    some = pocket_corpus.generate_pairs(60, seed=5)
     small = {"train": some[:50], "test": some[50:]}
-    twice = {pocket.freeze(tmp_path / f"{i}.gz", small) for i in "ab"}
+    twice = {pocket_corpus.save_pocket(tmp_path / f"{i}.gz", small) for i in "ab"}
     assert (
         len(twice) == 1 and (tmp_path / "a.gz").read_bytes()[9] == 3
     ), "the same bytes each time, on every system"
-    back = pocket.load_pocket(tmp_path / "a.gz", *twice)
+    back = pocket_corpus.load_pocket(tmp_path / "a.gz", *twice)
     assert back == {"train": some[:50], "valid": [], "test": some[50:], "test_it": []}
 
 
 def test_pocket_and_data_make_no_circle():
-    source = Path(pocket.__file__).read_text("utf-8")
+    source = Path(pocket_corpus.__file__).read_text("utf-8")
     assert "transformer_lit.data" not in source and ".data import" not in source

@@ -13,33 +13,40 @@ from torch import nn
 
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.decoder import DecoderLayer
-from transformer_lit.embeddings import Embedding, sinusoids
+from transformer_lit.embeddings import InputEmbedding, sinusoids
 from transformer_lit.encoder import EncoderLayer
-from transformer_lit.equal_cost import SCALES, Design, count_parameters, wanted_parameters
-from transformer_lit.masks import BOS, PAD, causal_mask, padding_mask, reads_future, reads_padding
+from transformer_lit.comparison import SETUPS, Variant, count_parameters, reference_parameters
+from transformer_lit.masks import (
+    BOS,
+    PAD,
+    causal_mask,
+    padding_mask,
+    depends_on_future,
+    depends_on_padding,
+)
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.multi_head import MultiHeadAttention
-from transformer_lit.since_2017 import (
-    DESIGNS,
-    GROUPED,
-    PRESENT,
+from transformer_lit.multi_head_attention import MultiHeadAttention
+from transformer_lit.variants import (
+    VARIANTS,
+    GQA,
+    MODERN,
     ROPE,
-    SINGLE,
+    MQA,
     GELUFeedForward,
     GroupedQueryAttention,
-    LearnedPositions,
+    LearnedPositionEmbedding,
     RMSNorm,
     RotaryAttention,
-    RotaryGroupedAttention,
+    RotaryGroupedQueryAttention,
     SwiGLU,
-    TokensOnly,
-    assembled,
-    at_size,
+    TokenEmbedding,
+    build_variant,
+    parameter_matched,
     cache_bytes,
-    modern,
-    rotate,
-    with_parts,
-    with_rms_norm,
+    build_modern,
+    apply_rotary,
+    layer_factory,
+    convert_to_rms_norm,
 )
 from transformer_lit.sublayers import FeedForward
 
@@ -49,11 +56,11 @@ PARTS = {
     "rms": dict(rms=True),
     "gelu": dict(feed_forward=GELUFeedForward),
     "swiglu": dict(feed_forward=SwiGLU),
-    "learned": dict(embedding=LearnedPositions),
+    "learned": dict(embedding=LearnedPositionEmbedding),
     "rope": ROPE,
-    "grouped": GROUPED,
-    "single": dict(attention=SINGLE, cross_attention=SINGLE),
-    "all": PRESENT,
+    "grouped": GQA,
+    "single": dict(attention=MQA, cross_attention=MQA),
+    "all": MODERN,
 }
 ALL = pytest.mark.parametrize("name", list(PARTS))
 
@@ -69,7 +76,7 @@ def small(name: str, norm: str = "pre", layers: int = 2, **changes) -> Transform
         dropout=0.0,
         norm=norm,
     )
-    return assembled(TransformerConfig(40, **sizes | changes), **PARTS[name]).double().eval()
+    return build_variant(TransformerConfig(40, **sizes | changes), **PARTS[name]).double().eval()
 
 
 def sentences(rows: int = 3, source: int = 6, target: int = 5) -> tuple:
@@ -126,7 +133,7 @@ def test_rms_norm_trains_its_weight():
 
 
 def test_epsilon_is_taken_over():
-    odd = with_rms_norm(nn.Sequential(nn.LayerNorm(3, eps=0.5)))
+    odd = convert_to_rms_norm(nn.Sequential(nn.LayerNorm(3, eps=0.5)))
     assert type(odd[0]) is RMSNorm and odd[0].eps == 0.5, "ε must be taken over"
 
 
@@ -134,7 +141,7 @@ def test_an_exchanged_norm_changes_what_the_model_says():
     model, (source, target) = small("book"), sentences()
     said = model(source, target)
     kept = {id(part) for part in model.modules() if not isinstance(part, nn.LayerNorm)}
-    again = with_rms_norm(model)
+    again = convert_to_rms_norm(model)
     assert again is model and not torch.allclose(again(source, target), said)
     assert {
         id(part) for part in model.modules() if not isinstance(part, RMSNorm)
@@ -142,9 +149,9 @@ def test_an_exchanged_norm_changes_what_the_model_says():
 
 
 def test_with_rms_norm_reaches_every_norm():
-    model = assembled(TransformerConfig(30, None, 16, 2, 32, 3, 2, 0.0, "pre"))
+    model = build_variant(TransformerConfig(30, None, 16, 2, 32, 3, 2, 0.0, "pre"))
     weights = {id(part.weight) for part in model.modules() if isinstance(part, nn.LayerNorm)}
-    assert with_rms_norm(model) is model
+    assert convert_to_rms_norm(model) is model
     norms = [part for part in model.modules() if isinstance(part, RMSNorm)]
     assert len(norms) == 3 * 2 + 2 * 3 + 2 and not any(
         isinstance(part, nn.LayerNorm) for part in model.modules()
@@ -217,7 +224,7 @@ def test_rotate(seed, length, start, width):
     x = torch.randn(2, 3, length, width)
     half = torch.cat([x[..., 0::2], x[..., 1::2]], -1)
     same(
-        rotate(x, start),
+        apply_rotary(x, start),
         by_complex(x, start),
         "a rotation differs from its closed form",
         {
@@ -233,27 +240,27 @@ def test_rotate(seed, length, start, width):
 def test_rotate_keeps_type_and_length_and_turns_heads_alike():
     torch.manual_seed(0)
     x, deep = torch.randn(5, 16), torch.randn(2, 3, 5, 16)
-    one = rotate(torch.tensor([[1.0, 0, 1, 0]]).expand(3, 4))[1]
+    one = apply_rotary(torch.tensor([[1.0, 0, 1, 0]]).expand(3, 4))[1]
     same(
         one,
         torch.tensor([math.cos(1), math.sin(1), math.cos(0.01), math.sin(0.01)]),
         "the first pair turns by one radian",
         atol=1e-5,
     )
-    assert rotate(x.bfloat16()).dtype == torch.bfloat16
-    assert torch.equal(rotate(deep, 2)[1, 2], rotate(deep[1, 2], 2))
-    assert all(rotate(torch.ones(n, 4)).shape == (n, 4) for n in range(1, 10))
+    assert apply_rotary(x.bfloat16()).dtype == torch.bfloat16
+    assert torch.equal(apply_rotary(deep, 2)[1, 2], apply_rotary(deep[1, 2], 2))
+    assert all(apply_rotary(torch.ones(n, 4)).shape == (n, 4) for n in range(1, 10))
 
 
 @given(SEEDS, st.integers(0, 60))
 def test_scores_know_distance_alone(seed, away):
     torch.manual_seed(seed)
     q, k = torch.randn(2, 5, 8).double()
-    here, there = (rotate(q, start) @ rotate(k, start).mT for start in (0, away))
+    here, there = (apply_rotary(q, start) @ apply_rotary(k, start).mT for start in (0, away))
     assert torch.allclose(here, there, atol=1e-4), "a score depends on more than the distance"
 
 
-@pytest.mark.parametrize("kind", [RotaryAttention, RotaryGroupedAttention])
+@pytest.mark.parametrize("kind", [RotaryAttention, RotaryGroupedQueryAttention])
 def test_rotary_attention_against_the_closed_form(kind):
     torch.manual_seed(0)
     part, x = kind(16, 4), torch.randn(2, 5, 16)
@@ -285,7 +292,7 @@ def test_rotary_attention_against_the_closed_form(kind):
     same(part(x, x, x)[1], right, "the weights differ from the closed form's", atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [RotaryAttention, RotaryGroupedAttention])
+@pytest.mark.parametrize("kind", [RotaryAttention, RotaryGroupedQueryAttention])
 def test_a_query_knows_its_place_in_the_cache(kind):
     torch.manual_seed(0)
     part, x = kind(16, 4), torch.randn(1, 6, 16)
@@ -312,7 +319,7 @@ def test_rotary_attention_drops_and_fuses():
 def test_moving_a_sentence_changes_nothing():
     "Seven closed words in front: everything has moved, nothing may notice."
     torch.manual_seed(0)
-    layer = with_parts(EncoderLayer, attention=RotaryAttention)(16, 4, 32, 0.0)
+    layer = layer_factory(EncoderLayer, attention=RotaryAttention)(16, 4, 32, 0.0)
     x, junk = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
     seen = (torch.arange(12) >= 7)[None, None, None]
     moved = layer(torch.cat([junk, x], 1), seen)[:, 7:]
@@ -322,7 +329,7 @@ def test_moving_a_sentence_changes_nothing():
 def test_embeddings():
     torch.manual_seed(0)
     tokens = torch.randint(9, (2, 5))
-    words, book = TokensOnly(9, 16, 0.0), Embedding(9, 16, 0.0)
+    words, book = TokenEmbedding(9, 16, 0.0), InputEmbedding(9, 16, 0.0)
     book.tokens = words.tokens
     same(
         words(tokens, 4) + sinusoids(5, 16, 4),
@@ -330,7 +337,7 @@ def test_embeddings():
         "TokensOnly is not the book's embedding without positions",
         atol=1e-5,
     )
-    learned = LearnedPositions(9, 16, 0.0, longest=6)
+    learned = LearnedPositionEmbedding(9, 16, 0.0, longest=6)
     by_hand = (learned.tokens(tokens) + learned.positions.weight[[3, 4, 5, 5, 5]]) * 4
     same(
         learned(tokens, 3),
@@ -347,16 +354,17 @@ def test_embeddings():
 def test_embeddings_begin_as_they_should():
     torch.manual_seed(0)
     tokens = torch.randint(9, (2, 6))
-    words, wide = TokensOnly(9, 16, 0.0), LearnedPositions(9, 400, longest=100)
+    words, wide = TokenEmbedding(9, 16, 0.0), LearnedPositionEmbedding(9, 400, longest=100)
     assert torch.equal(
         words(tokens, 4), words(tokens)
     ), "without positions the start doesn't matter"
     assert (
         abs(wide.positions.weight.std() - 400**-0.5) < 1e-3 and wide.positions.num_embeddings == 100
     )
-    assert LearnedPositions(9, 16).positions.num_embeddings == 128
+    assert LearnedPositionEmbedding(9, 16).positions.num_embeddings == 128
     assert all(
-        (part(tokens) == 0).any() for part in (LearnedPositions(9, 16, 0.5), TokensOnly(9, 16, 0.5))
+        (part(tokens) == 0).any()
+        for part in (LearnedPositionEmbedding(9, 16, 0.5), TokenEmbedding(9, 16, 0.5))
     ), "no dropout"
     assert not list(wide.buffers()), "the sinusoids are still there"
 
@@ -449,10 +457,12 @@ def test_step_by_step_is_the_whole(name, norm):
 @ALL
 def test_nothing_leaks(name):
     model, (source, target) = small(name), sentences()
-    assert not reads_future(
+    assert not depends_on_future(
         lambda tokens: model(source, tokens), target, 2
     ), f"{name} reads the future"
-    assert not reads_padding(lambda tokens: model.encode(tokens), source), f"{name} reads padding"
+    assert not depends_on_padding(
+        lambda tokens: model.encode(tokens), source
+    ), f"{name} reads padding"
 
 
 @ALL
@@ -502,20 +512,20 @@ def test_a_part_gets_its_sizes_and_the_rest_stays():
             super().__init__()
             self.sizes = sizes
 
-    changed = with_parts(DecoderLayer, feed_forward=Noted, cross_attention=Noted)(
+    changed = layer_factory(DecoderLayer, feed_forward=Noted, cross_attention=Noted)(
         8, 2, 32, 0.0, "pre"
     )
     assert changed.feed_forward.sizes == (8, 32) and changed.cross_attention.sizes == (8, 2)
     assert type(changed.attention) is MultiHeadAttention and changed.around_attention.first
     with pytest.raises(AttributeError):
-        with_parts(EncoderLayer, cross_attention=Noted)(8, 2, 32)
+        layer_factory(EncoderLayer, cross_attention=Noted)(8, 2, 32)
 
 
 @pytest.mark.parametrize("norm, other", [("post", set()), ("pre", {"decoder.norm.weight"})])
 def test_nothing_exchanged_is_the_book_s_model(norm, other):
     config = TransformerConfig(30, None, 16, 2, 32, 2, 2, 0.0, norm)
     torch.manual_seed(3)
-    ours = assembled(config).state_dict()
+    ours = build_variant(config).state_dict()
     torch.manual_seed(3)
     theirs = Transformer(config).state_dict()
     assert {
@@ -527,7 +537,8 @@ def test_parts_are_exchanged_and_nothing_else():
     model = small("all")
     for layer in [*model.encoder.layers, *model.decoder.layers]:
         assert (
-            type(layer.attention) is RotaryGroupedAttention and type(layer.feed_forward) is SwiGLU
+            type(layer.attention) is RotaryGroupedQueryAttention
+            and type(layer.feed_forward) is SwiGLU
         )
     assert all(
         type(layer.cross_attention) is GroupedQueryAttention for layer in model.decoder.layers
@@ -539,16 +550,21 @@ def test_parts_are_exchanged_and_nothing_else():
         model.decoder.norm.weight == 1
     ).all(), "the last norm of a pre-norm decoder starts at 1 here"
     with pytest.raises(AttributeError, match="feedforward"):
-        with_parts(EncoderLayer, feedforward=SwiGLU)(8, 2, 16)
+        layer_factory(EncoderLayer, feedforward=SwiGLU)(8, 2, 16)
     names = [type(part).__name__ for part in model.modules()]
-    assert names.count("RotaryGroupedAttention") == 4 and names.count("GroupedQueryAttention") == 2
+    assert (
+        names.count("RotaryGroupedQueryAttention") == 4
+        and names.count("GroupedQueryAttention") == 2
+    )
     assert (
         names.count("SwiGLU") == 4
-        and names.count("TokensOnly") == 2
+        and names.count("TokenEmbedding") == 2
         and not {"LayerNorm", "FeedForward"} & set(names)
     )
     assert (
-        type(modern(TransformerConfig(9, None, 16, 2, 8, 1, 1)).encoder.layers[0].feed_forward)
+        type(
+            build_modern(TransformerConfig(9, None, 16, 2, 8, 1, 1)).encoder.layers[0].feed_forward
+        )
         is SwiGLU
     )
 
@@ -569,11 +585,11 @@ def test_padding_closes_grouped_keys():
 # The competitors ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("corpus", list(SCALES))
-@pytest.mark.parametrize("name", list(DESIGNS))
+@pytest.mark.parametrize("corpus", list(SETUPS))
+@pytest.mark.parametrize("name", list(VARIANTS))
 def test_a_design_meets_the_count(name, corpus):
-    scale, design = SCALES[corpus], DESIGNS[name]
-    wanted = wanted_parameters(scale, scale.vocabulary)
+    scale, design = SETUPS[corpus], VARIANTS[name]
+    wanted = reference_parameters(scale, scale.vocabulary)
     with torch.device("meta"):
         model = design.build(scale.vocabulary, scale.sizes, wanted)
     away = count_parameters(model) / wanted - 1
@@ -584,23 +600,23 @@ def test_a_design_meets_the_count(name, corpus):
         if name.split("-")[-1] in ("adamw", "muon")
         else "muon" if name == "all-together" else "adam"
     )
-    assert isinstance(design, Design)
+    assert isinstance(design, Variant)
 
 
 def test_one_thing_is_changed():
     "Built like 2017 but for the part."
-    scale = SCALES["pocket"]
-    wanted = wanted_parameters(scale, scale.vocabulary)
+    scale = SETUPS["pocket"]
+    wanted = reference_parameters(scale, scale.vocabulary)
     kinds = {}
     for name in ("2017", "gelu", "swiglu", "learned", "rope", "grouped-query", "rms-norm"):
         with torch.device("meta"):
-            model = DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
+            model = VARIANTS[name].build(scale.vocabulary, scale.sizes, wanted)
         kinds[name] = {type(part).__name__ for part in model.modules()}
     changed = {
         "gelu": {"GELUFeedForward", "GELU", "FeedForward", "ReLU"},
         "swiglu": {"SwiGLU", "FeedForward", "ReLU"},
-        "learned": {"LearnedPositions"},
-        "rope": {"RotaryAttention", "TokensOnly"},
+        "learned": {"LearnedPositionEmbedding", "InputEmbedding"},
+        "rope": {"RotaryAttention", "TokenEmbedding"},
         "grouped-query": {"GroupedQueryAttention", "MultiHeadAttention"},
         "rms-norm": {"RMSNorm", "LayerNorm"},
     }
@@ -609,17 +625,17 @@ def test_one_thing_is_changed():
 
 
 def test_what_a_design_sets_besides_its_parts():
-    assert DESIGNS["2017"].smoothing == 0.1 == DESIGNS["no-dropout"].smoothing
-    assert DESIGNS["no-smoothing"].smoothing == 0 == DESIGNS["all-together"].smoothing
-    scale = SCALES["pocket"]
-    wanted = wanted_parameters(scale, scale.vocabulary)
+    assert VARIANTS["2017"].smoothing == 0.1 == VARIANTS["no-dropout"].smoothing
+    assert VARIANTS["no-smoothing"].smoothing == 0 == VARIANTS["all-together"].smoothing
+    scale = SETUPS["pocket"]
+    wanted = reference_parameters(scale, scale.vocabulary)
     with torch.device("meta"):
         width = {
-            name: DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted).config.d_ff
+            name: VARIANTS[name].build(scale.vocabulary, scale.sizes, wanted).config.d_ff
             for name in ("multi-query", "grouped-query", "swiglu", "learned")
         }
-        idle = DESIGNS["no-dropout"].build(scale.vocabulary, scale.sizes, wanted)
-        rms = DESIGNS["rms-norm"].build(scale.vocabulary, scale.sizes, wanted)
+        idle = VARIANTS["no-dropout"].build(scale.vocabulary, scale.sizes, wanted)
+        rms = VARIANTS["rms-norm"].build(scale.vocabulary, scale.sizes, wanted)
     assert not any(
         "around" in name and name.endswith("bias") for name, _ in rms.named_parameters()
     ), "RMSNorm has no bias"
@@ -631,8 +647,8 @@ def test_a_width_that_fits_is_left_alone():
     sizes = dict(
         d_model=16, n_heads=2, d_ff=50, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0
     )
-    count = count_parameters(assembled(TransformerConfig(60, **sizes)))
-    build = at_size()
+    count = count_parameters(build_variant(TransformerConfig(60, **sizes)))
+    build = parameter_matched()
     assert build(60, sizes, count).config.d_ff == 50
     assert build(60, sizes, round(count * 1.008)).config.d_ff == 50
     assert build(60, sizes, round(count * 0.992)).config.d_ff == 50
@@ -647,40 +663,42 @@ def test_nothing_is_drawn_before_the_model_that_counts():
     )
     config = TransformerConfig(60, **sizes)
     torch.manual_seed(0)
-    alone = assembled(config)
+    alone = build_variant(config)
     torch.manual_seed(0)
     for one, other in zip(
-        alone.parameters(), at_size()(60, sizes, count_parameters(alone)).parameters(), strict=True
+        alone.parameters(),
+        parameter_matched()(60, sizes, count_parameters(alone)).parameters(),
+        strict=True,
     ):
         assert torch.equal(one, other)
     wider = sizes | {"d_ff": 50}
-    fitted = at_size()(
-        600, wider, round(1.015 * count_parameters(assembled(TransformerConfig(600, **wider))))
+    fitted = parameter_matched()(
+        600, wider, round(1.015 * count_parameters(build_variant(TransformerConfig(600, **wider))))
     )
     assert fitted.config.d_ff % 8 == 0, "more than 1% away another width is looked for"
 
 
 def test_which_parts_the_designs_have():
-    assert ROPE == dict(attention=RotaryAttention, embedding=TokensOnly)
-    assert PRESENT == dict(
-        attention=RotaryGroupedAttention,
+    assert ROPE == dict(attention=RotaryAttention, embedding=TokenEmbedding)
+    assert MODERN == dict(
+        attention=RotaryGroupedQueryAttention,
         cross_attention=GroupedQueryAttention,
-        embedding=TokensOnly,
+        embedding=TokenEmbedding,
         feed_forward=SwiGLU,
         rms=True,
     )
-    scale = SCALES["pocket"]
-    wanted = wanted_parameters(scale, scale.vocabulary)
+    scale = SETUPS["pocket"]
+    wanted = reference_parameters(scale, scale.vocabulary)
     kinds = {"2017": FeedForward, "gelu": GELUFeedForward, "swiglu": SwiGLU, "all-together": SwiGLU}
     for name, kind in kinds.items():
         with torch.device("meta"):
-            model = DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
+            model = VARIANTS[name].build(scale.vocabulary, scale.sizes, wanted)
         assert all(
             type(layer.feed_forward) is kind
             for stack in (model.encoder, model.decoder)
             for layer in stack.layers
         ), name
-    assert LearnedPositions(9, 16).dropout.p == 0.1
+    assert LearnedPositionEmbedding(9, 16).dropout.p == 0.1
 
 
 def test_turned_attention_by_hand():
@@ -690,7 +708,7 @@ def test_turned_attention_by_hand():
         2, 5, 16, dtype=torch.float64
     )
     q, k, v = (part.heads(layer(x)) for layer in (part.query, part.key, part.value))
-    scores = rotate(q) @ rotate(k).mT / 2
+    scores = apply_rotary(q) @ apply_rotary(k).mT / 2
     by_hand = part.output((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
     same(
         part.attend(x, *part.keys_values(x, x))[0],
