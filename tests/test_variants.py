@@ -616,7 +616,7 @@ def test_one_thing_is_changed():
         "gelu": {"GELUFeedForward", "GELU", "FeedForward", "ReLU"},
         "swiglu": {"SwiGLU", "FeedForward", "ReLU"},
         "learned": {"LearnedPositionEmbedding", "InputEmbedding"},
-        "rope": {"RotaryAttention", "TokenEmbedding"},
+        "rope": {"RotaryAttention", "TokenEmbedding", "InputEmbedding"},
         "grouped-query": {"GroupedQueryAttention", "MultiHeadAttention"},
         "rms-norm": {"RMSNorm", "LayerNorm"},
     }
