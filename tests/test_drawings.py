@@ -72,21 +72,6 @@ def test_areas_are_in_proportion():
     assert "feed-forward boxes hold 48%, the embedding 6% and the attentions 39%" in picture.caption
 
 
-@pytest.mark.parametrize("steps", [2, 4])
-def test_a_cache_leaves_one_row(steps):
-    page = ch13.cached_rows(steps)._repr_html_()
-    empty = page.count("stroke-dasharray")
-    assert page.count("<rect") == 2 * steps**2, "two triangles"
-    assert (
-        2 * steps**2 - empty == steps * (steps + 1) // 2 + steps
-    ), "a filled box is a score computed at the last step"
-    assert (
-        f"leaves {steps} of {steps * (steps + 1) // 2} scores" in ch13.cached_rows(
-            steps
-        ).caption
-    )
-
-
 def test_a_loop_shows_every_state_under_its_word():
     states = torch.arange(12.0).view(4, 3) / 8
     picture = ch01.unrolled("a b c d".split(), states)

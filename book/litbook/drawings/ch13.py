@@ -1,4 +1,4 @@
-"""Chapter 13: two words deep, the steps of a beam, and what a cache saves."""
+"""Chapter 13: two words deep, how long sentences stay, and the steps of a beam."""
 
 from collections.abc import Mapping, Sequence
 
@@ -68,33 +68,6 @@ def staying(lengths: Mapping[str, int]) -> figures.Picture:
         " saved.",
         f"Of {longest * len(order)} rows, {len(order)} in each of {longest} steps,"
         f" {sum(lengths.values())} are computed; the dashed ones are saved.",
-    )
-
-
-def cached_rows(steps: int = 4) -> figures.Picture:
-    "The scores computed at the last of some steps, without and with a cache."
-    side = 28 * steps
-    sheet = figures.Drawing(344, 88 + side)
-    for middle, title, note in (
-        (84, "without a cache", f"{steps} rows computed"),
-        (256, "with a cache", f"1 row computed, k1 to k{steps - 1} kept"),
-    ):
-        x = middle - side / 2
-        sheet.text(middle, 16, f"{title}, step {steps}").text(middle, 68 + side, note, 11)
-        for row in range(steps):
-            at_end, at = row == steps - 1, 28 * row + 14
-            for col in range(steps):
-                empty = col > row or (title == "with a cache" and not at_end)
-                fill = "none" if empty else figures.DECODER if at_end else figures.GREY
-                corner, color = (x + 28 * col, 36 + 28 * row), figures.GREY if empty else None
-                sheet.box(*corner, 26, 26, "", fill, color, dash=empty)
-            sheet.text(x - 16, 35 + at, f"q{row + 1}").text(x + at - 1, 46 + side, f"k{row + 1}")
-    return sheet.show(
-        f"Two triangles of attention scores, {steps} by {steps}. Without a cache all {steps} rows"
-        f" are filled at step {steps}; with it only the last row, and {steps - 1} of the {steps}"
-        " keys come from before.",
-        f"At step {steps} the cache leaves {steps} of {steps * (steps + 1) // 2} scores to compute:"
-        " the new word's row.",
     )
 
 
