@@ -15,7 +15,7 @@ AGAINST = {"muon": "adamw", "pre-norm-muon": "pre-norm-adamw"}  # else the refer
 MACHINES = "¹ On a machine with bf16 products; its seconds can't be set against the others. "
 
 
-def setting_text(setting: recorded.Setting) -> str:
+def setting_text(setting: tuple[float, float]) -> str:
     "A setting in words: `0.006, 10%`."
     return f"{setting[0]:g}, {setting[1]:.0%}"
 
