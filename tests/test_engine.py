@@ -29,10 +29,9 @@ from tokenizers import Tokenizer
 from transformer_lit import attention_analysis
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import BOS, EOS, PAD
-from transformer_lit.runs.checkpoints import load_weights, model_tensors
 from transformer_lit.corpora.files import shipped
-from transformer_lit.runs.checkpoints import quantize, dequantize
 from transformer_lit.pocket_corpus import load_pocket
+from transformer_lit.runs.checkpoints import dequantize, load_weights, model_tensors, quantize
 from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import collate
 from transformer_lit.translation import Translator, translate_ids, split_long_text, clean_input
@@ -78,6 +77,12 @@ ODD = [
 # Pages that hold it -------------------------------------------------------------------------------
 
 
+@torch.no_grad()
+def any_model(name, translator):
+    "Any translator; its weights are rounded to one byte first."
+    return packing.packed(name, translator, quantize(model_tensors(translator.model), "int8"))
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     "A folder with the engine, the shipped models, two random ones, and a page."
@@ -85,7 +90,7 @@ def site(tmp_path_factory):
     packing.write(folder)
     for norm in "pre", "post":
         packing.write_model(
-            folder, f"random-{norm}", packing.any_model(f"random-{norm}", random_one(norm))
+            folder, f"random-{norm}", any_model(f"random-{norm}", random_one(norm))
         )
     (folder / "page.html").write_text(
         '<!doctype html><meta charset="utf-8"><title>t</title><script src="engine.js"></script>',
@@ -614,7 +619,7 @@ def test_progress_is_told_and_the_same_engine_is_given_again(page):
 @pytest.mark.parametrize("cached", [0, 1, 2])
 def test_parts_of_two_models_are_never_mixed(browser, site, cached):
     "A cache holds some parts of an older model of the same shape, and the site has a newer one."
-    older = packing.scripts("pocket", packing.any_model("pocket", ours("random-pre")))
+    older = packing.scripts("pocket", any_model("pocket", ours("random-pre")))
     newer = [(site / f"model-pocket-{i}.js").read_text("ascii") for i in range(3)]
     assert (
         len(older) < 3 and older[0].split('"')[-2] != newer[0].split('"')[-2]

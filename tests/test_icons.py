@@ -26,22 +26,16 @@ VENDOR = "../_static/vendor/fontawesome/6.5.2"
 PAGE = f"""<link href="{VENDOR}/css/all.min.css?digest=1" rel="stylesheet" />
   <link rel="preload" as="font" crossorigin href="{VENDOR}/webfonts/fa-solid-900.woff2" />
   <script src="{VENDOR}/js/all.min.js?digest=1"></script>
-    <script>window.MathJax = {{"options": {{}}}}</script>
-    <script defer="defer" src="../_static/mathjax/tex-svg.js"></script>
 <body><i class="fa-solid fa-sun fa-lg"></i><i class="fas fa-download"></i>%s</body>"""
 
 
-def test_a_page_asks_for_the_few_icons_and_for_mathjax_where_there_is_a_formula():
+def test_a_page_asks_for_the_few_icons():
     plain = icons.slim_page(PAGE % "no formula")
     assert (
         plain.split()
         == '<link href="../_static/icons.css" rel="stylesheet" /> <body><i class="fa-solid fa-sun'
         ' fa-lg"></i><i class="fas fa-download"></i>no formula</body>'.split()
     )
-    for formula in '<span class="math notranslate nohighlight">', r"\(x\)", r"\[x\]":
-        assert "tex-svg.js" in icons.slim_page(
-            PAGE % formula
-        ) and "window.MathJax" in icons.slim_page(PAGE % formula)
 
 
 @pytest.mark.skipif(not THEME.exists(), reason="the theme is not installed: make book")

@@ -27,6 +27,8 @@ SETTINGS = {
     "JUPYTER_PREFER_ENV_PATH": "1",
     "PIP_NO_INDEX": "1",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PYTHONPATH": "",
+    "TRANSFORMER_LIT_DATA": "",
 }
 
 
@@ -58,30 +60,25 @@ def rent(folder: Path, borrowed: Path) -> Path:
     return python
 
 
-def run(borrowed: Path, wheel: Path, path: Path) -> str | None:
-    "None, or why the chapter failed."
-    unknown = ("PYTHONPATH", "TRANSFORMER_LIT_DATA")
-    environment = {key: value for key, value in os.environ.items() if key not in unknown}
+def run(borrowed: Path, wheel: Path, path: Path) -> tuple[str, str]:
+    'What came of a chapter, and why where that is "FAILED".'
     with TemporaryDirectory() as rented, TemporaryDirectory() as empty:
         command = [rent(Path(rented), borrowed), "-c", EXECUTE, shutil.copy(path, empty)]
         for file in wheel, *wheel.parent.glob("*.zip"):
             shutil.copy(file, empty)
-        streams = {"capture_output": True, "text": True}
-        done = subprocess.run(command, cwd=empty, env=environment | SETTINGS, **streams)
+        settings = {**os.environ, **SETTINGS}
+        done = subprocess.run(command, cwd=empty, env=settings, capture_output=True, text=True)
         installed = list(Path(rented).glob("lib/python*/site-packages/transformer_lit/__init__.py"))
     if done.returncode:
-        return (done.stdout + done.stderr)[-3000:]
-    return None if installed else "its first cell did not install the wheel, and the chapter ran"
+        return "FAILED", (done.stdout + done.stderr)[-3000:]
+    if not installed:
+        return "FAILED", "its first cell did not install the wheel, and the chapter ran"
+    return "works alone", ""
 
 
 def main() -> None:
     wheel, borrowed = make_wheel(HOME / "wheel"), libraries()
-
-    def tried(path: Path) -> tuple[str, str]:
-        trouble = run(borrowed, wheel, path)
-        return ("FAILED", trouble) if trouble else ("works alone", "")
-
-    run_each(chapters(sys.argv[1:]), tried, 2)
+    run_each(chapters(sys.argv[1:]), lambda path: run(borrowed, wheel, path), 2)
 
 
 if __name__ == "__main__":

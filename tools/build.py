@@ -212,19 +212,9 @@ def megabytes(model: str) -> str:
 def versioned(text: str) -> str:
     """The page with a version behind each script of its own, so that a browser takes no older one
     from its cache; live.js hands its own to engine.js."""
-
-    def address(found: re.Match) -> str:
-        script = (STATIC / found[1]).read_bytes()
-        script += engine_models.ENGINE.read_bytes() if found[1] == "live.js" else b""
-        return f'src="../_static/{found[1]}?v={hashlib.sha256(script).hexdigest()[:16]}"'
-
-    return re.sub(r'src="\.\./_static/([\w-]+\.js)"', address, text)
-
-
-def running() -> str:
-    "The running sentence, translated by the pocket translator."
-    words = read(TEMPLATES / "first.html")
-    return running_sentence(words, shipped_translator("pocket"), megabytes("pocket")).strip()
+    scripts = [engine_models.ENGINE, *sorted(STATIC.glob("*.js"))]
+    version = hashlib.sha256(b"".join(path.read_bytes() for path in scripts)).hexdigest()[:16]
+    return re.sub(r'(src="\.\./_static/[\w-]+\.js)"', rf'\1?v={version}"', text)
 
 
 def ask() -> str:
@@ -259,7 +249,8 @@ def assemble() -> None:
         nbformat.write(merged(path, wheel), book / path.name)
     (STATIC / "mathjax").mkdir()
     shutil.copy(MATHJAX, STATIC / "mathjax")
-    (STATIC / "inside-record.js").write_text(inside.script(shipped_translator("pocket")), "utf-8")
+    pocket, sentence = shipped_translator("pocket"), read(TEMPLATES / "first.html")
+    (STATIC / "inside-record.js").write_text(inside.script(pocket), "utf-8")
     makers = {
         "architecture": architecture,
         "ask": ask,
@@ -267,7 +258,7 @@ def assemble() -> None:
         "hours": hours,
         "pads": lambda: str(inside.PADS),
         "rooms": source_pages,
-        "sentence": running,
+        "sentence": lambda: running_sentence(sentence, pocket, megabytes("pocket")).strip(),
         "size": megabytes,
         "wheel": lambda: f": {link_to(wheel, wheel.name)}",
     }

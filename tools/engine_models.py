@@ -15,12 +15,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from transformer_lit.runs.checkpoints import model_tensors, read_file
 from transformer_lit.corpora.files import shipped
-from transformer_lit.runs.checkpoints import quantize
+from transformer_lit.runs.checkpoints import read_file
 from transformer_lit.tokenization import BYTE_ALPHABET, SPECIAL_TOKENS, SubwordTokenizer
 from transformer_lit.translation import Translator
 
@@ -87,12 +85,6 @@ def shipped_model(name: str) -> bytes:
     folder = shipped(f"data/checkpoints/{name}")
     weights, _ = read_file(folder / "model.safetensors", True)
     return packed(name, Translator.from_pretrained(folder), weights)
-
-
-def any_model(name: str, translator: Translator) -> bytes:
-    "Any translator; its weights are rounded to one byte first."
-    with torch.no_grad():
-        return packed(name, translator, quantize(model_tensors(translator.model), "int8"))
 
 
 def write(folder: Path) -> None:

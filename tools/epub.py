@@ -7,6 +7,7 @@ colors, and there are no scripts. Hints and solutions are a page at the end."""
 
 import html
 import re
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
@@ -25,7 +26,6 @@ KINDS = {
     ".css": "text/css",
     ".png": "image/png",
     ".jpg": "image/jpeg",
-    ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
     ".txt": "text/plain",
 }
@@ -44,10 +44,6 @@ def file_of(title: str, body: str) -> str:
 """
 
 
-def link(address: str, words: str) -> str:
-    return f'<a href="{address}">{html.escape(words)}</a>'
-
-
 NAMES = """<h1>Exported names</h1><p>What the chapters export into the package
 <code>transformer_lit</code>, with the module.</p><ul class="tl-names">"""
 
@@ -55,12 +51,13 @@ NAMES = """<h1>Exported names</h1><p>What the chapters export into the package
 def navigation(pages: list[still.Page]) -> str:
     "Parts, chapters, sections; the reader's table of contents."
 
-    def entry(address: str, title: str, below: list[str] = []) -> str:
-        inner = f"<ol>{''.join(below)}</ol>" if below else ""
-        return f"<li>{link(address, title)}{inner}</li>"
+    def entry(address: str, title: str, below: Iterable[str] = ()) -> str:
+        line = f'<a href="{address}">{html.escape(title)}</a>'
+        inner = "".join(below)
+        return f"<li>{line}<ol>{inner}</ol></li>" if inner else f"<li>{line}</li>"
 
     def chapter(page: still.Page) -> str:
-        sections = [entry(f"{page.key}.xhtml#{h['id']}", h["text"]) for h in page.sections]
+        sections = (entry(f"{page.key}.xhtml#{h['id']}", h["text"]) for h in page.sections)
         return entry(f"{page.key}.xhtml", page.title, sections)
 
     lines = []
@@ -69,8 +66,8 @@ def navigation(pages: list[still.Page]) -> str:
         if part in ("", still.FIRST):
             lines += map(chapter, (first, *others))
         else:
-            within = others if first.outer else [first, *others]
-            lines.append(entry(f"{first.key}.xhtml", part, [*map(chapter, within)]))
+            within = (chapter(page) for page in (first, *others) if not page.outer)
+            lines.append(entry(f"{first.key}.xhtml", part, within))
     lines += [entry(f"{name}.xhtml", title) for name, title in BACK.items()]
     return f'<nav epub:type="toc" id="toc"><h1>Contents</h1><ol>{"".join(lines)}</ol></nav>'
 

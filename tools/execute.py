@@ -48,13 +48,10 @@ def here(threads: int) -> dict:
     }
 
 
-def is_fresh(path: Path, threads: int = 1) -> bool:
-    return here(threads).items() <= last(path).items() and stamps.unchanged(path, last(path))
-
-
-def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str]:
+def execute(path: Path, force: bool, threads: int) -> tuple[str, str]:
     "(what happened, details) for one chapter; runs in a process of its own."
-    if not force and is_fresh(path, threads):
+    done, setting = last(path), here(threads)
+    if not force and setting.items() <= done.items() and stamps.unchanged(path, done):
         return "unchanged", ""
     work, about = ROOT / ".run" / "work" / path.stem, OUT / f"{path.stem}.json"
     shutil.rmtree(work, ignore_errors=True)
@@ -78,14 +75,15 @@ def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str
         streams = {"stdout": file, "stderr": file}
         child = subprocess.Popen(command.split(), cwd=work, env=environment, **streams)
         _, status, used = os.wait4(child.pid, 0)  # `used`: the most memory that any of them took
-    seconds, notebook = time.time() - began, nbformat.read(copy, 4)
+    seconds, cells = time.time() - began, nbformat.read(copy, 4).cells
+    outputs = [(cell.id, out) for cell in cells for out in cell.get("outputs", [])]
     if status:
-        return "FAILED", failure(notebook) + log.read_text("utf-8")[-6000:]
-    if warnings := "".join(out.text for _, out in outputs(notebook) if out.get("name") == "stderr"):
+        return "FAILED", failure(outputs) + log.read_text("utf-8")[-6000:]
+    if warnings := "".join(out.text for _, out in outputs if out.get("name") == "stderr"):
         return "FAILED", "a cell printed a warning:\n" + warnings[:4000]
     megabytes = used.ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10)
     facts = {
-        **here(threads),
+        **setting,
         "code": stamps.own_code(path),
         "opened": stamps.opened(path, trace.read_text("utf-8")),
         "seconds": round(seconds, 1),
@@ -97,14 +95,9 @@ def execute(path: Path, force: bool = False, threads: int = 1) -> tuple[str, str
     return "executed", f"{seconds:.0f} s, {megabytes} MB"
 
 
-def outputs(notebook) -> list[tuple]:
-    "(a cell's id, output) for all outputs."
-    return [(cell.id, out) for cell in notebook.cells for out in cell.get("outputs", [])]
-
-
-def failure(notebook) -> str:
+def failure(outputs: list[tuple]) -> str:
     "Which cell stopped the chapter, what that means, and what to do; empty when no cell raised."
-    for name, out in outputs(notebook):
+    for name, out in outputs:
         if out.output_type == "error":
             line = f"in the cell `{name}`: {out.ename}: {out.evalue}\n"
             return line + EXACT * (out.ename == "AssertionError")

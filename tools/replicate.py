@@ -148,8 +148,9 @@ def without_words(tree: ast.AST) -> ast.AST:
 
 def claims_in(tree: ast.AST) -> list[ast.Call]:
     "The calls claims.below(...) and claims.within(...) of a cell."
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return [c for c in calls if ast.unparse(c.func) in ("claims.below", "claims.within")]
+    named = "claims.below", "claims.within"
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return [call for call in calls if ast.unparse(call.func) in named]
 
 
 def cells_behind(names: list[Names], words: set[str], at: int) -> set[int]:
@@ -171,16 +172,16 @@ def cells_behind(names: list[Names], words: set[str], at: int) -> set[int]:
 @cache
 def slices(path: Path) -> dict[str, list[str]]:
     "Of each claim of a chapter: the code of the cells that it depends on, in order, its own last."
-    cells = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
-    sources = [TransformerManager().transform_cell(cell.source) for cell in cells]
-    names, found = [names_of(source) for source in sources], {}
+    cells, plain = nbformat.read(path, 4).cells, TransformerManager().transform_cell
+    sources = [plain(cell.source) for cell in cells if cell.cell_type == "code"]
+    names, claimed = [names_of(source) for source in sources], {}
     for at, source in enumerate(sources):
         for call in claims_in(ast.parse(source)):
             name, own = call.args[0].value, names_of(ast.unparse(call))
-            assert name not in found, f"{path.name}: two claims are called {name}"
+            assert name not in claimed, f"{path.name}: two claims are called {name}"
             behind = cells_behind(names, (own.now | own.later) - {"claims"}, at) - {at}
-            found[name] = [sources[n] for n in sorted(behind)] + [source]
-    return found
+            claimed[name] = [sources[n] for n in sorted(behind)] + [source]
+    return claimed
 
 
 def experiments(path: Path) -> dict[str, str]:

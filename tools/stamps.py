@@ -1,8 +1,8 @@
 """What a chapter's outputs depend on: its own code, and the files of the project that its last
 execution opened (tools/traced noted them), each with a hash.
 
-Code is its syntax tree: comments, `#@title`, the width of a line and docstrings change nothing,
-but for a module whose source the chapter read."""
+Code is its syntax tree: comments, `#@title`, the width of a line and docstrings change nothing, but
+for a chapter that shows docstrings or source."""
 
 import ast
 import hashlib
@@ -15,8 +15,8 @@ import nbformat
 from IPython.core.inputtransformer2 import TransformerManager
 
 ROOT = Path(__file__).resolve().parent.parent
-SHOWS_WORDS = re.compile(r"\bhelp\(|__doc__|^\w.*\?$", re.M)  # docstrings, with no file opened
-RECORD = re.compile(r"book/results/replication\b")  # of claims: put into the pages by the build
+SHOWS_WORDS = re.compile(r'\bhelp\(|--help\\"|__doc__|getsource|^\w.*\?$', re.M)
+RECORD = "book/results/replication."  # of claims: put into the pages by the build
 
 
 WORDED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -59,10 +59,6 @@ def content(path: Path, whole: bool) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def hash_of(line: str, whole: bool) -> str:
-    return content(ROOT / line.removeprefix("text "), whole or line.startswith("text "))
-
-
 def own_code(path: Path) -> str:
     "The hash of a chapter's own code."
     cells = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
@@ -77,12 +73,12 @@ def opened(path: Path, trace: str) -> dict[str, str]:
     for folder in {(ROOT / line).parent for line in lines if line.startswith("data/checkpoints/")}:
         lines |= {str(file.relative_to(ROOT)) for file in folder.iterdir() if file.is_file()}
     if "what_held" not in path.read_text("utf-8"):
-        lines = {line for line in lines if not RECORD.match(line)}
-    return {line: hash_of(line, whole) for line in sorted(lines)}
+        lines = {line for line in lines if not line.startswith(RECORD)}
+    return {line: content(ROOT / line, whole) for line in sorted(lines)}
 
 
 def unchanged(path: Path, last: dict) -> bool:
     "Does everything that the last execution of a chapter depended on stand as it did?"
     return last.get("code") == own_code(path) and all(
-        hash_of(line, shows_words(path)) == kept for line, kept in last["opened"].items()
+        content(ROOT / line, shows_words(path)) == old for line, old in last["opened"].items()
     )

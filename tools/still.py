@@ -47,14 +47,6 @@ def listed(toc: Path) -> list[tuple[str, str]]:
     return [(contents["root"], ""), *pages]
 
 
-def lives(file: Path) -> bool:
-    "May the page have a live view? A tab with fine dots is slow."
-    article = file.read_text("utf-8").partition("<article")[2].partition("</article>")[0]
-    return bool(
-        re.search(r"<(button|input|select|textarea|canvas)|tl-(explore|first|live)", article)
-    )
-
-
 def pictures_of(tab, key: str, folder: Path) -> list[str]:
     "Photographs the page's live views; their addresses, as seen from beside `folder`."
     names = [f"{key}-{number}.png" for number in range(tab.evaluate("unfolded()"))]
@@ -67,32 +59,30 @@ def pictures_of(tab, key: str, folder: Path) -> list[str]:
 def taken(site: Path, toc: Path, edition: str, folder: Path) -> list[Page]:
     "Every page of the table of contents; pictures go to `folder`/pictures."
     (folder / "pictures").mkdir(parents=True, exist_ok=True)
-    files = {name: site / f"{name}.html" for name, _ in listed(toc)}
-    keys = {name: re.sub(r"^(?=\d)", "c", Path(name).name) for name in files}
-    pages = []
+    contents, pages = listed(toc), []
+    keys = {str(site / f"{n}.html"): re.sub(r"^(?=\d)", "c", Path(n).name) for n, _ in contents}
     with chromium.opened() as browser:
-        for name, part in listed(toc):
+        for (name, part), (file, key) in zip(contents, keys.items()):
             tab = browser.new_page(
                 viewport={"width": 1280, "height": 1000},
-                device_scale_factor=FINER if lives(files[name]) else 1,
+                device_scale_factor=FINER,
                 color_scheme="light",
                 reduced_motion="reduce",
                 offline=True,
             )
-            tab.goto(files[name].as_uri())
+            tab.goto(Path(file).as_uri())
             tab.evaluate("document.documentElement.dataset.theme = 'light'")
             tab.add_script_tag(content=SCRIPT)
             tab.evaluate("ready()")
             outer = part in ("", FIRST) or Path(name).name.startswith("part_")
             wish = {
-                "key": keys[name],
+                "key": key,
                 "mathml": edition == "reader",
                 "shift": int(edition == "paper" and not outer),
-                "pictures": pictures_of(tab, keys[name], folder / "pictures"),
-                "pages": {str(file): keys[name] for name, file in files.items()},
+                "pictures": pictures_of(tab, key, folder / "pictures"),
+                "pages": keys,
             }
-            still = tab.evaluate("still", wish)
-            pages.append(Page(keys[name], part, outer, **still))
+            pages.append(Page(key, part, outer, **tab.evaluate("still", wish)))
             tab.close()
     return pages
 

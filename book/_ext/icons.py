@@ -2,7 +2,7 @@
 first paint. What is used fits in a few.
 
 After the build the pages' icons are read off their classes and style sheets, cut out of the theme's
-own font, and the rest is taken away. Pages without a formula don't load MathJax."""
+own font, and the rest is taken away."""
 
 import re
 import shutil
@@ -20,13 +20,9 @@ def codes(sheet: str) -> dict[str, str]:
 
 
 def slim_page(page: str) -> str:
-    """A page that asks for our icons in place of Font Awesome's, and for MathJax only where there
-    is a formula."""
+    "A page that asks for our icons in place of Font Awesome's."
     page = re.sub(r'\s*<(script|link rel="preload")[^>]*fontawesome[^>]*>(</script>)?', "", page)
-    page = re.sub(r'(?<=_static/)vendor/fontawesome/[^"]*', "icons.css", page)
-    if not re.search(r'class="math|\\\(|\\\[', page):
-        page = re.sub(r"\s*<script(>window\.MathJax =|[^>]*mathjax/)[^<]*</script>", "", page)
-    return page
+    return re.sub(r'(?<=_static/)vendor/fontawesome/[^"]*', "icons.css", page)
 
 
 def slim_icons(app, error) -> None:
@@ -59,4 +55,3 @@ def slim_icons(app, error) -> None:
 
 def setup(app):
     app.connect("build-finished", slim_icons, priority=900)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -15,8 +15,7 @@ from litbook.figures import diagram, style
 
 LONGEST_WHOLE = 32  # letters of code that fit a line of a phone
 CHECK = re.compile(r"^\s*assert\b|\bassert_close\(|\bassert_equal\(", re.M)
-UNLINKED = {nodes.title, nodes.reference, nodes.literal, nodes.literal_block, nodes.math, nodes.raw}
-UNLINKED |= {nodes.table, nodes.caption}
+UNLINKED = "title reference literal literal_block math raw table caption".split()
 
 
 def add_above(block, *children, classes: list[str]) -> None:
@@ -61,8 +60,8 @@ def glossary_lines(app) -> dict[str, tuple[str, str, str]]:
     and the entry it stands in."""
     text = (Path(app.srcdir) / "book" / "glossary.md").read_text(encoding="utf-8")
     everyday = re.search(r"^% Also words of every day.*?: (.*)\.$", text, re.M)[1].split(", ")
-    block = text.partition("```{glossary}")[2].partition("```")[0]
-    found = {}
+    block = re.search(r"```\{glossary}(.*?)```", text, re.S)[1]
+    lines = {}
     for entry in re.split(r"\n\s*\n", block.strip()):
         term, _, line = entry.strip().partition("\n")
         home = re.search(r"\]\(([\w]+)\.ipynb\)", line)
@@ -71,17 +70,17 @@ def glossary_lines(app) -> dict[str, tuple[str, str, str]]:
         names = re.sub(r" \(.*\)", "", term.strip()).split(", ")  # "byte-pair encoding, BPE"
         for name in names:
             if name not in everyday and len(name) > 1:
-                found[name] = words, home[1] if home else "", term.strip()
-    return found
+                lines[name] = words, home[1] if home else "", term.strip()
+    return lines
 
 
 def takes_links(text) -> bool:
     "Is it running text, and no code, title or link?"
     kinds, classes = set(), set()
     while text := text.parent:
-        kinds.add(type(text))
+        kinds.add(text.tagname)
         classes.update(text.get("classes", []))
-    return nodes.paragraph in kinds and not kinds & UNLINKED and not classes & {"cell", "tl-badge"}
+    return "paragraph" in kinds and kinds.isdisjoint(UNLINKED) and "cell" not in classes
 
 
 def link_terms(app, doctree, docname: str) -> None:
@@ -91,11 +90,10 @@ def link_terms(app, doctree, docname: str) -> None:
         return
     objects = app.env.get_domain("std").objects.items()
     anchors = {name.lower(): anchor for (kind, name), (_, anchor) in objects if kind == "term"}
-    here, target = docname.split("/")[-1], app.builder.get_relative_uri(docname, "book/glossary")
     unused = {
         name: (line, anchors[entry.lower()])
         for name, (line, home, entry) in glossary_lines(app).items()
-        if home != here
+        if f"book/{home}" != docname
     }
     longest = sorted(unused, key=len, reverse=True)
     names = "|".join(f"[{n[0]}{n[0].upper()}]{re.escape(n[1:])}" for n in longest)
@@ -106,7 +104,7 @@ def link_terms(app, doctree, docname: str) -> None:
         if name not in unused:
             return match[0]
         line, anchor = unused.pop(name)
-        return f"""<a class="tl-term" href="{target}#{anchor}" \
+        return f"""<a class="tl-term" href="glossary.html#{anchor}" \
 data-line="{html.escape(line)}">{match[0]}</a>"""
 
     for text in filter(takes_links, list(doctree.findall(nodes.Text))):
@@ -197,12 +195,14 @@ def colab_button(app, pagename, pathto) -> dict:
 
 
 def dress_page(app, pagename, templatename, context, doctree) -> None:
-    """Drop thebe, which asks a CDN. Notebooks get a Colab button, which opens the chapter there;
-    while the book has no address it leads to the preface's steps. The theme's download button gives
-    the notebook as it is in the repository."""
-    for kind in ("script_files", "css_files"):
-        context[kind] = [file for file in context.get(kind, []) if "thebe" not in str(file)]
+    """Drop thebe, which asks a CDN, and MathJax where there is no formula. Notebooks get a Colab
+    button, which opens the chapter there; while the book has no address it leads to the preface's
+    steps. The theme's download button gives the notebook as it is in the repository."""
     context["body"] = dress_body(app, pagename, context.get("body") or "")
+    unused = "thebe" if 'class="math' in context["body"] else "thebe|mathjax"
+    for kind in ("script_files", "css_files"):
+        files = context.get(kind, [])
+        context[kind] = [file for file in files if not re.search(unused, str(file), re.I)]
     notebook = Path(app.srcdir) / f"{pagename}.ipynb"
     if notebook.exists():
         if lit := lit_by(nbformat.read(notebook, 4)):
@@ -220,4 +220,3 @@ def setup(app):
     app.connect("doctree-read", hold_words)
     app.connect("doctree-resolved", link_terms)
     app.connect("html-page-context", dress_page, priority=900)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,8 @@
 """Notes which files of the project a Python process and its children read while they run.
 
 tools/execute.py puts this folder on PYTHONPATH and names the list in TRANSFORMER_LIT_TRACE. A line
-is a path below the root of the project; "text " before it: a module whose source was read, not
-imported. Of the folders of data, what lists their files counts as well."""
+is a path below the root of the project. Of the folders of data, what lists their files counts as
+well."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
 DATA = f"{ROOT}/book/results", f"{ROOT}/data"
 OURS = *DATA, f"{ROOT}/transformer_lit", f"{ROOT}/book/litbook", f"{ROOT}/book/web"
-seen = set()
+noted = set()
 
 
 def note(event, arguments):
@@ -22,13 +22,10 @@ def note(event, arguments):
     reads = event != "open" or "r" in (arguments[1] or "r")
     if not reads or not path.startswith(OURS if event == "open" else DATA):
         return
-    imports = sys._getframe(1).f_code.co_filename.startswith(("<frozen importlib", "<frozen runpy"))
     path = source_from_cache(path) if path.endswith(".pyc") else path
-    line = os.path.relpath(path, ROOT)
-    line = f"text {line}\n" if path.endswith(".py") and not imports else f"{line}\n"
-    if line not in seen:
-        seen.add(line)
-        os.write(LIST, line.encode())
+    if path not in noted:
+        noted.add(path)
+        os.write(LIST, f"{os.path.relpath(path, ROOT)}\n".encode())
 
 
 if "TRANSFORMER_LIT_TRACE" in os.environ:
