@@ -9,39 +9,34 @@ and three ends go to NAME's line among the trainings of book/results/runs. A mea
 is compared with epoch 6: that is what averaging does while the rate is still high. One thread; half
 a minute each."""
 
+from itertools import product
 from pathlib import Path
 
-import torch
 from common import ROOT, options
 from records import measure
 
 from transformer_lit.data import load_corpus
 from transformer_lit.recipes.recipes import RECIPES
-from transformer_lit.runs.checkpoints import load_weights, read_file
+from transformer_lit.runs.checkpoints import average_files, read_file
 from transformer_lit.training import validation_loss
 from transformer_lit.translation import from_pretrained
 
 
 def main():
     o = options(__doc__, {"ends": dict(type=Path), "name": dict(choices=RECIPES)})
-    torch.set_num_threads(1)
     recipe = RECIPES[o.name]
     parts = load_corpus(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator = from_pretrained(ROOT / "data/checkpoints" / o.name)
     valid = translator.encode_pairs(parts["valid"])
-    files = {int(f.stem.split("-")[1]): f for f in o.ends.glob("epoch-*.safetensors")}
-    ends = {n: read_file(files[n], False) for n in sorted(files)}
+    ends = {int(path.stem.split("-")[1]): path for path in o.ends.glob("epoch-*.safetensors")}
     rows = []
-    for size in (1, 2, 3):
-        for n in ends:
-            epochs = list(range(n - size + 1, n + 1))
-            if not set(epochs) <= set(ends):
-                continue
-            weights = [ends[epoch][0] for epoch in epochs]
-            mean = {name: sum(w[name] for w in weights) / size for name in weights[0]}
-            load_weights(translator.model, mean)
+    for size, last in product((1, 2, 3), sorted(ends)):
+        epochs = list(range(last - size + 1, last + 1))
+        if set(epochs) <= set(ends):
+            average_files(translator.model, [ends[epoch] for epoch in epochs])
             loss = validation_loss(translator.model, valid)
-            rows.append({"epochs": epochs, "step": ends[n][1]["at"]["step"], "loss": loss})
+            _, progress = read_file(ends[last])
+            rows.append({"epochs": epochs, "step": progress["at"]["step"], "loss": loss})
             print(rows[-1], flush=True)
     measure(o.name, averages=rows)
 

@@ -15,20 +15,19 @@ table of (verb, adjective), the nearer noun, the first one and the subject are r
 test. The nouns differ in gender; the test's couples of nouns stand in no training sentence of any
 kind. The pocket recipe trains on the pocket corpus and these sentences together.
 
-The record, book/results/bench/binding.json, holds for each seed the share of right pronouns: chosen
-between il and elle with the French before it given, and written freely by greedy decoding; with all
-heads, and without the encoder's."""
+The record, book/results/bench/binding.json, holds for each seed the share of greedy translations
+with the right pronoun; with all heads, and without the encoder's."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
-from itertools import cycle
 from random import Random
 
-import torch
 from common import BENCH, ROOT, Record, options
 
 from transformer_lit.attention_analysis import attention_modules, ablate_heads
+from transformer_lit.data import load_corpus
 from transformer_lit.pocket_corpus import (
     CONDITIONS,
     NoCandidate,
@@ -50,7 +49,6 @@ from transformer_lit.pocket_corpus import (
 )
 from transformer_lit.recipes.recipes import RECIPES, train_translator
 from transformer_lit.tokenization import split_words
-from transformer_lit.training import collate
 from transformer_lit.translation import Translator, translate_ids
 
 STATES = ("{0} =be.past@{0}/s {1}@{0}/y .", "{0} =être.imp@{0}/s {1}@{0}/y .")
@@ -107,18 +105,13 @@ def binding(seed: int, sizes: dict[str, int]) -> dict[str, list[PocketPair]]:
     rng, parts = Random(seed), {}
     cases = [(cell, first) for cell in CONDITIONS for first in "SO"]
     differing = [case for case in cases if case[0][0] != case[0][1]]
-    for part, some_cases in (("train", cases), ("test", differing)):
+    for part, its_cases in (("train", cases), ("test", differing)):
         pairs: dict[str, PocketPair] = {}
-        coming = cycle(some_cases)
-        case = next(coming)
         while len(pairs) < sizes[part]:
-            try:
-                pair = sentence(rng, *case)
-            except NoCandidate:
-                continue
-            if assign_split(pair.triple) == part and pair.english not in pairs:
-                pairs[pair.english] = pair
-                case = next(coming)
+            with suppress(NoCandidate):
+                pair = sentence(rng, *its_cases[len(pairs) % len(its_cases)])
+                if assign_split(pair.triple) == part:
+                    pairs.setdefault(pair.english, pair)
         parts[part] = list(pairs.values())
     return parts
 
@@ -160,22 +153,6 @@ def tables(train: Iterable[PocketPair], test: list[PocketPair]) -> dict[str, flo
 # Right pronouns -----------------------------------------------------------------------------------
 
 
-@torch.no_grad()
-def chosen(translator: Translator, pairs: list[PocketPair]) -> float:
-    "The share where the right one of il and elle scores higher, with the French before it given."
-    il, elle = (translator.target.encode(word)[0] for word in ("il", "elle"))
-    ids, right = translator.encode_pairs([(p.english, p.french) for p in pairs]), 0
-    for k in range(0, len(pairs), 100):
-        source, target = collate(ids[k : k + 100])
-        logits = translator.model(source, target[:, :-1])
-        labels = target[:, 1:]
-        position = ((labels == il) | (labels == elle)).cumsum(1).argmax(1)  # of the last
-        rows = torch.arange(len(labels))
-        at, label = logits[rows, position], labels[rows, position]
-        right += int(((at[:, il] > at[:, elle]) == (label == il)).sum())
-    return right / len(pairs)
-
-
 def written(translator: Translator, pairs: list[PocketPair]) -> float:
     """The share whose greedy translation has the right pronoun; all sentences at once, where
     `translate` would cut a long text apart."""
@@ -187,7 +164,7 @@ def written(translator: Translator, pairs: list[PocketPair]) -> float:
 
 
 def measured(translator: Translator, tests: dict[str, list[PocketPair]]) -> dict[str, dict]:
-    "Both shares for each test, with all heads and without the encoder's."
+    "The share for each test, with all heads and without the encoder's."
     model = translator.model.eval()
     heads = [
         (*place, head)
@@ -195,13 +172,11 @@ def measured(translator: Translator, tests: dict[str, list[PocketPair]]) -> dict
         if place[0] == "encoder"
         for head in range(part.n_heads)
     ]
-    shares: dict[str, dict] = {}
-    for name, pairs in tests.items():
-        ways = {"chosen": chosen, "written": written}
-        shares[name] = {way: share(translator, pairs) for way, share in ways.items()}
-        with ablate_heads(model, heads):
-            for way, share in ways.items():
-                shares[name][f"{way}, no encoder head"] = share(translator, pairs)
+    shares: dict[str, dict] = {name: {} for name in tests}
+    for way, switched_off in (("written", []), ("written, no encoder head", heads)):
+        with ablate_heads(model, switched_off):
+            for name, pairs in tests.items():
+                shares[name][way] = written(translator, pairs)
     return shares
 
 
@@ -211,12 +186,11 @@ def main() -> None:
         seeds=3,
         epochs=8,
         train=12_000,  # binding sentences
-        pocket=None,  # pairs of the pocket corpus beside them
+        pocket=int,  # pairs of the pocket corpus beside them
         test=1_000,
         home=ROOT / ".run/binding",
         out=BENCH / "binding.json",
     )
-    torch.set_num_threads(1)
     corpus, ours = load_pocket(), binding(1, {"train": o.train, "test": o.test})
     held_out = {couple for pair in ours["test"] for couple in noun_pairs(pair)}
     train = [pair for pair in corpus["train"][: o.pocket] if not noun_pairs(pair) & held_out]
@@ -232,10 +206,8 @@ def main() -> None:
         shipped=measured(Translator.from_pretrained(ROOT / "data/checkpoints/pocket"), tests),
     )
     runs, base = record.resume(), RECIPES["pocket"]
-    parts = {
-        part: [(pair.english, pair.french) for pair in pairs]
-        for part, pairs in (("train", train), ("valid", corpus["valid"]), ("test", []))
-    }
+    pairs = [(pair.english, pair.french) for pair in train]
+    parts = {"train": pairs, "valid": load_corpus("pocket")["valid"], "test": []}
     for seed in range(len(runs) + 1, o.seeds + 1):
         recipe = replace(base, training=replace(base.training, seed=seed, epochs=o.epochs))
         translator, _ = train_translator(o.home / str(seed), recipe, parts, [])

@@ -13,22 +13,26 @@ ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "book/results/bench"
 sys.path[:0] = [str(ROOT), str(ROOT / "book")]
 from transformer_lit.corpora.files import shipped, write_json  # noqa: E402
+from transformer_lit.corpora.texts import TextPair, read_columns  # noqa: E402
 from transformer_lit.runs.records import git_commit, hardware_name  # noqa: E402
 
 
 def options(doc: str, arguments: dict[str, dict] | None = None, **defaults) -> argparse.Namespace:
-    """What was typed.
+    """What was typed; from here on the script computes on one thread, as recorded runs do.
 
-    arguments: those without dashes, as argparse describes them. An option has the type of its
-    default; a list takes several values, and None stands for a number that depends on others."""
+    arguments: what argparse must describe. An option has the type of its default; a list takes
+    several values, and a type stands for an option that needn't be there."""
+    torch.set_num_threads(1)
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     for name, description in (arguments or {}).items():
         parser.add_argument(name, **description)
     for name, default in defaults.items():
-        description = {"default": default, "type": int if default is None else type(default)}
-        if isinstance(default, bool):
+        description = {"default": default, "type": type(default)}
+        if isinstance(default, type):
+            description = {"type": default}
+        elif isinstance(default, bool):
             description = {"action": "store_true"}
         elif isinstance(default, list):
             description |= {"nargs": "+", "type": type(default[0])}
@@ -36,10 +40,9 @@ def options(doc: str, arguments: dict[str, dict] | None = None, **defaults) -> a
     return parser.parse_args()
 
 
-def try_it() -> list[list[str]]:
+def try_it() -> list[TextPair]:
     "The forty sentences that come with the book, each with its translation."
-    rows = shipped("data/try_it.tsv").read_text("utf-8").splitlines()
-    return [row.split("\t") for row in rows]
+    return list(read_columns(shipped("data/try_it.tsv")))
 
 
 def where() -> dict:

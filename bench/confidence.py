@@ -15,7 +15,6 @@ expectation."""
 from pathlib import Path
 from statistics import mean
 
-import torch
 from common import BENCH, Record, options
 from domains import answered, english_french, tests
 from scipy.stats import spearmanr
@@ -43,8 +42,7 @@ def agreement(calibration: confidence.Calibration, log_probs: list, chrf: list) 
 
 
 def main():
-    o = options(__doc__, {"--folder": dict(type=Path)}, sentences=500)
-    torch.set_num_threads(1)
+    o = options(__doc__, folder=Path, sentences=500)
     translator, folder, weights, home = english_french(o.folder)
     record = Record(BENCH / f"confidence-{folder.name}.json", weights=weights)
     held_out, log_probs, chrf = mixture_held_out("fr"), [], []

@@ -3,7 +3,6 @@
     python bench/decoding.py --out FILE         seconds: a tiny random model, two rounds
     python bench/decoding.py --full             minutes: book/results/bench/decoding.json, or, on a
                                                 machine without units for bf16, decoding-fp32.json
-    python bench/decoding.py --full --rounds 3 --only "batch 32, greedy"
     python bench/decoding.py --quality 1000     what bf16 and int8 cost and save: bench/bf16.json,
                                                 or int8.json
 
@@ -36,15 +35,17 @@ from statistics import median
 
 import torch
 from common import BENCH, Clock, Record, options, try_it
+from export import open_engine
+from twin import Uncached
 
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.data import load_test_set
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.embeddings import sinusoids
-from transformer_lit.evaluation import bootstrap_interval, segment_stats, sacrebleu_scores
-from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
+from transformer_lit.evaluation import bootstrap_interval, sacrebleu_scores, segment_stats
+from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.runtime.devices import resolve_precision
-from transformer_lit.serving.ctranslate import engine_answers, engine_library, export
+from transformer_lit.serving.ctranslate import engine_answers, export
 from transformer_lit.training import collate
 from transformer_lit.translation import (
     Translator,
@@ -58,36 +59,11 @@ Decoder = Callable[[list[list[int]]], list[list[int]]]
 BF16 = resolve_precision() == "bf16"
 
 
-def version(library: str) -> str | None:
-    try:
-        return metadata.version(library)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-VERSIONS = {library: version(library) for library in ("ctranslate2", "transformers")}
+RIVALS = "ctranslate2", "transformers"
+VERSIONS = {lib.name: lib.version for lib in metadata.distributions() if lib.name in RIVALS}
 
 
 # Ours ---------------------------------------------------------------------------------------------
-
-
-class Uncached:
-    "The model without its cache: every step runs the decoder on the whole prefix."
-
-    def __init__(self, model, all_logits: bool = True):
-        self.model, self.all_logits = model, all_logits
-
-    def start(self, source):
-        return {"source": source, "memory": self.model.encode(source), "prefix": source[:, :0]}
-
-    def step(self, tokens, state):
-        prefix, m = torch.cat([state["prefix"], tokens[:, None]], 1), self.model  # (B, t)
-        if self.all_logits:
-            logits = m.decode(prefix, state["memory"], state["source"])[:, -1]
-        else:
-            masks = target_mask(prefix), padding_mask(state["source"])
-            logits = m.output(m.decoder(m.target(prefix), state["memory"], *masks)[:, -1])
-        return logits, {**state, "prefix": prefix}
 
 
 class NeverEnds:
@@ -146,7 +122,7 @@ def in_int8(model):
 
 
 def by_engine(folder: Path, translator: Translator, beam: int, length: int | None) -> Decoder:
-    engine = engine_library().Translator(str(folder), intra_threads=1, inter_threads=1)
+    engine = open_engine(folder)
     forced = {"min_decoding_length": length, "max_decoding_length": length} if length else {}
     return lambda rows: engine_answers(engine, translator, rows, beam, 0.6, 0, **forced)
 
@@ -244,9 +220,7 @@ def race(decoders: dict[str, Decoder], batches: list, rounds: int) -> tuple[list
             "name": name,
             "same": sum(map(list.__eq__, outputs[first], outputs[name])),
             "sentences": len(outputs[first]),
-            "tokens": sum(map(len, outputs[name])),
             "seconds": median(clock.wall for clock in clocks[name]),
-            "cpu_seconds": median(clock.cpu for clock in clocks[name]),
             "ratio": median(a.cpu / b.cpu for a, b in zip(clocks[name], clocks[first])),
         }
         for name in decoders
@@ -263,12 +237,11 @@ def quality(n: int, rounds: int) -> Iterator[dict]:
     ids = [translator.source.encode(clean_input(sentence)) for sentence, _ in asked]
     references = [several[:1] for _, several in asked]
     for beam in (1, 4):
-        fp32 = partial(translate_ids, translator.model, beam_size=beam, batch_size=64)
-        decoders = {"fp32": fp32}
+        search = dict(beam_size=beam, batch_size=64)
+        decoders = {"fp32": partial(translate_ids, translator.model, **search)}
         if BF16:
-            decoders["bf16"] = partial(fp32, precision="bf16")
-        int8 = in_int8(translator.model)
-        decoders["int8"] = partial(translate_ids, int8, beam_size=beam, batch_size=64)
+            decoders["bf16"] = partial(decoders["fp32"], precision="bf16")
+        decoders["int8"] = partial(translate_ids, in_int8(translator.model), **search)
         rows, outputs = race(decoders, [ids], rounds)
         texts = [[translator.target.decode(row) for row in said] for said in outputs.values()]
         counts = [segment_stats(lines, references) for lines in texts]
@@ -278,7 +251,7 @@ def quality(n: int, rounds: int) -> Iterator[dict]:
             yield row | {"difference": bootstrap_interval(own, counts[0])}
 
 
-def tables(full: bool, only: str, rounds: int) -> Iterator[dict]:
+def tables(full: bool, rounds: int) -> Iterator[dict]:
     "A row for each case and decoder."
     translator = from_pretrained()
     d, layers = (256, 4) if full else (32, 2)
@@ -288,52 +261,46 @@ def tables(full: bool, only: str, rounds: int) -> Iterator[dict]:
     if not full:
         translator = create_joint(translator.target, norm="pre", **sizes)
     model, post_model = translator.model.eval(), post.model.eval()
-    twin = marian(post_model) if VERSIONS["transformers"] else None
+    twin = marian(post_model) if "transformers" in VERSIONS else None
     ids = [translator.source.encode(clean_input(row[0])) for row in try_it()]
     sizes_of_batches, lengths = ((32, 1), (40, None)) if full else ((8, 1), (12,))
     with tempfile.TemporaryDirectory() as home:
         folders, post_folder = {}, Path(home) / "post"
-        if VERSIONS["ctranslate2"]:
+        if "ctranslate2" in VERSIONS:
             folders = {q: export(translator, Path(home) / q, q) for q in ("float32", "int8")}
             export(post, post_folder)
         for batch, beam, length in product(sizes_of_batches, (1, 4), lengths):
             search = "greedy" if beam == 1 else f"beam {beam}"
             case = f"batch {batch}, {search}, {f'{length} tokens' if length else 'own length'}"
-            if only not in case:
-                continue
-            cached = ours(model, beam, length)
-            pre = {"ours, cached": cached}
+            by = dict(beam=beam, length=length)
+            pre = {"ours, cached": ours(model, **by)}
             if BF16:
-                pre["ours, cached, bf16"] = torch.autocast("cpu", torch.bfloat16)(cached)
-            pre["ours, cached, int8"] = ours(in_int8(model), beam, length)
-            pre["ours, uncached"] = ours(Uncached(model), beam, length)
-            pre["ours, uncached, last logits only"] = ours(Uncached(model, False), beam, length)
+                half = torch.autocast("cpu", torch.bfloat16)
+                pre["ours, cached, bf16"] = half(pre["ours, cached"])
+            pre["ours, cached, int8"] = ours(in_int8(model), **by)
+            pre["ours, uncached"] = ours(Uncached(model, all_logits=True), **by)
+            pre["ours, uncached, last logits only"] = ours(Uncached(model), **by)
             for q, folder in folders.items():
-                pre[f"CTranslate2, {q}"] = by_engine(folder, translator, beam, length)
-            rivals = {"post-norm, ours": ours(post_model, beam, length)}
-            if twin:
-                rivals["post-norm, transformers"] = by_marian(twin, beam, length)
+                pre[f"CTranslate2, {q}"] = by_engine(folder, translator, **by)
+            rivals = {"post-norm, ours": ours(post_model, **by)}
+            if twin and length:
+                rivals["post-norm, transformers"] = by_marian(twin, **by)
             if folders:
-                rivals["post-norm, CTranslate2"] = by_engine(post_folder, post, beam, length)
+                rivals["post-norm, CTranslate2"] = by_engine(post_folder, post, **by)
             batches = [ids[:batch]] if batch > 1 else [[row] for row in ids[:8]]
             print(case)
-            for decoders in [pre, rivals] if length and len(rivals) > 1 else [pre]:
+            for decoders in [pre, rivals] if length else [pre]:
                 for row in race(decoders, batches, rounds)[0]:
                     yield {"case": case, "batch": batch, "beam": beam, "length": length, **row}
 
 
 def main():
-    o = options(__doc__, full=False, quality=0, rounds=None, only="", out=Path())
-    torch.set_num_threads(1)
-    if o.quality:
-        name = "bf16.json" if BF16 else "int8.json"
-    else:
-        name = "decoding.json" if BF16 else "decoding-fp32.json"
-    out = o.out if o.out.name else BENCH / name if o.full or o.quality else None
-    rounds = o.rounds or (5 if o.full else 2)
-    missing = [library for library, version in VERSIONS.items() if not version]
-    record = Record(out, **VERSIONS, missing=missing, rounds=rounds)
-    rows = quality(o.quality, rounds) if o.quality else tables(o.full, o.only, rounds)
+    o = options(__doc__, full=False, quality=0, rounds=2, out=Path)
+    names = ("bf16", "int8") if o.quality else ("decoding", "decoding-fp32")
+    if o.full or o.quality:
+        o.out = o.out or BENCH / f"{names[not BF16]}.json"
+    record = Record(o.out, **VERSIONS, missing=sorted({*RIVALS} - {*VERSIONS}), rounds=o.rounds)
+    rows = quality(o.quality, o.rounds) if o.quality else tables(o.full, o.rounds)
     record.write(rows=list(rows))
 
 

@@ -17,7 +17,6 @@ $TRANSFORMER_LIT_DATA with `general/en-fr`. The record: book/results/bench/domai
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -29,6 +28,7 @@ from common import BENCH, ROOT, Record, options, scores, try_it
 from transformer_lit import data
 from transformer_lit.attention_analysis import record_attention as record_attention
 from transformer_lit.corpora.files import sha256_file, shipped, write_json
+from transformer_lit.evaluation import ngram_counts
 from transformer_lit.masks import PAD
 from transformer_lit.recipes import training_sets
 from transformer_lit.recipes.recipes import SAMPLES
@@ -134,8 +134,7 @@ def probes(kind: str, n: int = 200, seed: int = 1) -> list[Probe]:
 
 def repeats(text: str) -> bool:
     "Does it say some three words three times?"
-    words = text.casefold().split()
-    return max(Counter(zip(words, words[1:], words[2:])).values(), default=0) > 2
+    return max(ngram_counts(text.casefold().split(), 3).values(), default=0) > 2
 
 
 @torch.no_grad()
@@ -217,8 +216,7 @@ def copied(translator: Translator, home: Path, n: int = 200) -> dict[str, float]
 
 
 def main():
-    o = options(__doc__, {"--folder": dict(type=Path)})
-    torch.set_num_threads(1)
+    o = options(__doc__, folder=Path)
     translator, folder, weights, home = english_french(o.folder)
     copies = copied(translator, home)
     print(copies)

@@ -12,7 +12,6 @@ eight to fourteen minutes at the small, less with 5,000 pairs. Needs the corpus
 import shutil
 from dataclasses import replace
 
-import torch
 from common import ROOT, options
 from records import add_training
 
@@ -42,7 +41,6 @@ RUNS["smoothing-0.0"] = variant(None, TINY, smoothing=0.0)
 
 def main():
     o = options(__doc__, {"names": dict(nargs="*", default=list(RUNS))})
-    torch.set_num_threads(1)
     for name in o.names:
         recipe, folder = RUNS[name], ROOT / "runs" / f"exp-{name}"
         parts = load_corpus(recipe.corpus, recipe.language, recipe.words, recipe.pairs)

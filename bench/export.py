@@ -13,6 +13,7 @@ thread."""
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 from common import BENCH, Record, options, try_it
 
@@ -29,14 +30,6 @@ from transformer_lit.serving.ctranslate import (
 )
 from transformer_lit.training import collate
 from transformer_lit.translation import Translator, translate_ids, clean_input
-
-
-def forty() -> list[tuple[str, str]]:
-    return [tuple(row[:2]) for row in try_it()]
-
-
-def unseen(n: int = 200) -> list[tuple[str, str]]:
-    return load_corpus("pocket")["test"][:n]
 
 
 @torch.no_grad()
@@ -58,57 +51,48 @@ def engine_log_probs(engine, translator, pairs) -> list[list[float]]:
 
 
 def largest_gap(ours, theirs) -> float:
-    pairs = (pair for rows in zip(ours, theirs, strict=True) for pair in zip(*rows, strict=True))
-    return max(abs(a - b) for a, b in pairs)
+    return np.abs(np.concatenate(ours) - np.concatenate(theirs)).max().item()
 
 
 def open_engine(folder):
     return engine_library().Translator(str(folder), intra_threads=1, inter_threads=1)
 
 
-def exported(translator, home: Path) -> dict:
-    return {q: export(translator, home / q, q) for q in QUANTIZATIONS}
+def outputs_of(translator, engines: dict, sources: list, beam: int = 4) -> dict[str, list]:
+    "Answers as ids, ours and each engine's."
+    return {"ours": translate_ids(translator.model, sources, beam, 64)} | {
+        name: engine_answers(engine, translator, sources, beam) for name, engine in engines.items()
+    }
 
 
-def count_same(ours, theirs) -> int:
-    return sum(map(list.__eq__, ours, theirs))
+def count_same(outputs: dict[str, list], name: str) -> int:
+    return sum(map(list.__eq__, outputs["ours"], outputs[name]))
 
 
-def compare(translator, name, pairs, folders) -> list[dict]:
+def compare(translator, name, pairs, folders, engines) -> list[dict]:
     "Size, log-probabilities and answers of each export."
     ids = translator.encode_pairs([(clean_input(e), clean_input(f)) for e, f in pairs])
     sources, log_probs = [source for source, _ in ids], our_log_probs(translator, ids)
-    outputs = {beam: translate_ids(translator.model, sources, beam, 64) for beam in (1, 4)}
-    rows = []
-    for quantization, folder in folders.items():
-        engine = open_engine(folder)
-        same = {
-            beam: count_same(rows_of_beam, engine_answers(engine, translator, sources, beam))
-            for beam, rows_of_beam in outputs.items()
+    greedy, beam = (outputs_of(translator, engines, sources, width) for width in (1, 4))
+    return [
+        {
+            "translator": name,
+            "quantization": quantization,
+            "compute": engine.compute_type,
+            "megabytes": sum(f.stat().st_size for f in folders[quantization].iterdir()) / 1e6,
+            "sentences": len(pairs),
+            "largest_gap": largest_gap(log_probs, engine_log_probs(engine, translator, ids)),
+            "same_greedy": count_same(greedy, quantization),
+            "same_beam": count_same(beam, quantization),
         }
-        rows.append(
-            {
-                "translator": name,
-                "quantization": quantization,
-                "compute": engine.compute_type,
-                "megabytes": sum(f.stat().st_size for f in folder.iterdir()) / 1e6,
-                "sentences": len(pairs),
-                "largest_gap": largest_gap(log_probs, engine_log_probs(engine, translator, ids)),
-                "same_greedy": same[1],
-                "same_beam": same[4],
-            }
-        )
-        print(rows[-1], flush=True)
-    return rows
+        for quantization, engine in engines.items()
+    ]
 
 
-def quality(translator, name, english, references, folders) -> dict:
+def quality(translator, name, english, references, engines) -> dict:
     "BLEU with the first reference, ours and each export's, from the same ids."
     ids = [translator.source.encode(clean_input(text)) for text in english]
-    outputs = {"ours": translate_ids(translator.model, ids, 4, 64)}
-    for q, folder in folders.items():
-        outputs[q] = engine_answers(open_engine(folder), translator, ids)
-    first = [several[:1] for several in references]
+    outputs, first = outputs_of(translator, engines, ids), [several[:1] for several in references]
     bleu = {
         form: sacrebleu_scores([translator.target.decode(row) for row in rows], first)[0]
         for form, rows in outputs.items()
@@ -118,26 +102,26 @@ def quality(translator, name, english, references, folders) -> dict:
         "sentences": len(english),
         "bleu": {form: score["value"] for form, score in bleu.items()},
         "signature": bleu["ours"]["signature"],
-        "same_beam": {q: count_same(outputs["ours"], outputs[q]) for q in folders},
+        "same_beam": {q: count_same(outputs, q) for q in engines},
     }
 
 
 def main():
-    o = options(__doc__, small=False, sentences=1000, out=BENCH / "export.json")
-    torch.set_num_threads(1)
+    o = options(__doc__, small=False, out=BENCH / "export.json")
     engine_library().set_log_level(40)  # errors only: that a CPU takes bfloat16 as float32 is known
     record = Record(o.out, ctranslate2=engine_library().__version__)
     rows, scored = [], []
     for name in ("pocket",) if o.small else ("tatoeba-fr", "pocket"):
         translator = Translator.from_pretrained(shipped(f"data/checkpoints/{name}"))
-        n, m = (40, 40) if o.small else (o.sentences, 200)
-        pairs = unseen(m) if name == "pocket" else forty()
+        n, m = (40, 40) if o.small else (1000, 200)
+        pairs = load_corpus("pocket")["test"][:m] if name == "pocket" else try_it()
         with tempfile.TemporaryDirectory() as home:
-            folders = exported(translator, Path(home))
-            rows += compare(translator, name, pairs, folders)
+            folders = {q: export(translator, Path(home) / q, q) for q in QUANTIZATIONS}
+            engines = {q: open_engine(folder) for q, folder in folders.items()}
+            rows += compare(translator, name, pairs, folders, engines)
             english, references = load_test_set(name.removesuffix("-fr"), "fr")
-            scored.append(quality(translator, name, english[:n], references[:n], folders))
-        print(scored[-1], flush=True)
+            scored.append(quality(translator, name, english[:n], references[:n], engines))
+        print(*rows[-len(engines) :], scored[-1], sep="\n", flush=True)
     record.write(rows=rows, quality=scored)
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from common import BENCH, Record, options, try_it
-from step import DEVICE, GPU, our_step, race, random_batch, seconds
+from step import DEVICE, GPU, our_step, race, random_batch, seconds, set_kernel
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -35,7 +35,6 @@ from transformer_lit.corpora.files import write_text
 from transformer_lit.data import load_corpus
 from transformer_lit.masks import causal_mask
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.multi_head_attention import MultiHeadAttention
 from transformer_lit.recipes.large import configure_experiment, run_experiment
 from transformer_lit.runtime.devices import decoding_precision
 from transformer_lit.training import TrainingConfig, compute_gradients
@@ -50,10 +49,7 @@ TINY = dict(d_model=16, d_ff=32, size=300, max_tokens=256, warmup=10, lines=4, p
 def gradient(device: torch.device, dtype: torch.dtype, precision: str, fused: bool) -> Tensor:
     "Of a small model on one batch, all of it, in float64 on the processor."
     torch.manual_seed(0)
-    model = Transformer(SMALL).to(device, dtype)
-    for part in model.modules():
-        if isinstance(part, MultiHeadAttention):
-            part.fused = fused
+    model = set_kernel(Transformer(SMALL).to(device, dtype), fused)
     batch = (side.to(device) for side in random_batch(512, 16, 200))
     compute_gradients(model, *batch, TrainingConfig(precision=precision))
     return torch.cat([w.grad.flatten() for w in model.parameters()]).double().cpu()
@@ -152,8 +148,8 @@ def train(home: Path, store: Path, steps: int, deadline: float) -> dict:
     result = run_experiment(experiment, folder, store, 16 if GPU else 1, deadline, command)
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
     evaluations = [entry for entry in log if entry["kind"] == "look"]
-    found = {"corpus": corpus, "evaluations": evaluations, "finished": result is not None}
-    return found | (log[-1] if log else {})
+    facts = {"corpus": corpus, "evaluations": evaluations, "finished": result is not None}
+    return facts | (log[-1] if log else {})
 
 
 def main():

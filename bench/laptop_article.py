@@ -34,12 +34,12 @@ from litbook.results import load_record
 from torch import nn
 from twin import RandomBatches, Twin
 
-from transformer_lit.corpora.files import sha256_file
+from transformer_lit.corpora.files import sha256_file, shipped
 from transformer_lit.data import (
+    filter_by_length,
     load_corpus,
     read_tatoeba,
     sentence_key,
-    filter_by_length,
     tatoeba_archive,
 )
 from transformer_lit.masks import BOS, EOS, UNK
@@ -219,16 +219,18 @@ def train(recipe: dict, o) -> None:
     record = Record(folder / "run.json", recipe=recipe, seed=1)
     until = len(batches.epoch(0)) * (o.epochs or recipe["epochs"])
     log = trainer.fit(batches, until, on_epoch_end(partial(evaluate, data)))
-    corpus = {"name": "pocket"} if o.trial else {"name": "tatoeba"}
-    if not o.trial:
-        corpus["sha256"] = sha256_file(tatoeba_archive())
-    sizes = {"train": len(data.train), "valid": len(data.valid)}
-    work, hardware = effort(trainer.model, trainer), record["hardware"]
+    archive = shipped("data/pocket.tsv.gz") if o.trial else tatoeba_archive()
     words = {"valid": "nats a word", "valid_smoothed": "nats a word, smoothing 0.1"}
     record.write(
-        data={**corpus, **sizes, "leak": len(data.groups["seen"]) / len(data.valid)},
+        data={
+            "name": "pocket" if o.trial else "tatoeba",
+            "sha256": sha256_file(archive),
+            "train": len(data.train),
+            "valid": len(data.valid),
+            "leak": len(data.groups["seen"]) / len(data.valid),
+        },
         planned_epochs=recipe["epochs"],
-        **work | {"hardware": hardware},
+        **effort(trainer.model, trainer) | {"hardware": record["hardware"]},
         **{name: log[-1][name] for name in ("epoch", "step", "cpu_seconds")},
         scores=[
             {"set": "tatoeba-valid", "metric": f"cross-entropy, {unit}", "value": log[-1][key]}
@@ -244,7 +246,7 @@ def to_loss() -> dict:
     runs = {name: load_record(run) for name, run in RUNS.items()}
     goal, rows = min(line["valid_smoothed"] for line in runs["laptop"][1]), []
     for name, (record, log) in runs.items():
-        below = [line for line in log if line["valid_smoothed"] <= goal] or [{}]
+        reached = next((line for line in log if line["valid_smoothed"] <= goal), {})
         rows.append(
             {
                 "name": name,
@@ -254,8 +256,8 @@ def to_loss() -> dict:
                 "hardware": record["hardware"],
                 "best": min(line["valid_smoothed"] for line in log),
                 "cpu_seconds": log[-1]["cpu_seconds"],
-                "goal_epoch": below[0].get("epoch"),
-                "goal_cpu_seconds": below[0].get("cpu_seconds"),
+                "goal_epoch": reached.get("epoch"),
+                "goal_cpu_seconds": reached.get("cpu_seconds"),
             }
         )
     return {"goal": goal, "rows": rows}
@@ -267,13 +269,12 @@ def main():
         {
             "recipe": dict(choices=[*RECIPES, "time"]),
             "--split": dict(choices=["sentence", "pair"], default="sentence"),
-            "--out": dict(type=Path),
         },
-        epochs=None,
+        out=Path,
+        epochs=int,
         precision="auto",
         trial=False,
     )
-    torch.set_num_threads(1)
     if o.recipe == "time":
         Record(o.out or BENCH / "to_loss.json", corpus="tatoeba", batch=64).write(**to_loss())
     else:

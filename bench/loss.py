@@ -73,17 +73,10 @@ def measure(form: str, precision: str, tokens: int, vocab: int, d_model: int) ->
 
 
 def main():
-    o = options(__doc__, full=False, out=Path())
+    o = options(__doc__, full=False, out=Path)
     sizes = (25_000, 32_000, 512) if o.full else (2_000, 4_000, 128)
-    tokens, vocab, d_model = sizes
-    record = Record(
-        o.out if o.out.name else None,
-        tokens=tokens,
-        vocab=vocab,
-        d_model=d_model,
-        logits_bytes=tokens * vocab * 4,
-        threads=torch.get_num_threads(),
-    )
+    tokens, vocab, _ = sizes
+    record = Record(o.out, tokens=tokens, vocab=vocab)
     os.environ |= NOTHING_KEPT  # a process that is spawned reads them
     forms = {}
     for precision in ("fp32", "bf16"):

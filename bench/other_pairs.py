@@ -20,7 +20,6 @@ import sys
 from collections.abc import Iterable
 from contextlib import chdir
 from pathlib import Path
-from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 from common import BENCH, ROOT, Record, options  # noqa: E402
@@ -36,19 +35,11 @@ MARKS = str.maketrans(".,?!:;", "。，？！：；")
 SIGNS = 0x4E00  # where signs begin in Unicode that no spaces part
 
 
-class Pair(NamedTuple):
-    "The file, the languages of its columns, and whether to go from the second to the first."
-
-    file: str
-    languages: str
-    reverse: bool = False
-
-
-KNOWN = {
-    "en-de": Pair("german.tsv", "en-de"),
-    "de-en": Pair("german.tsv", "en-de", True),
-    "fr-en": Pair("french.tsv", "en-fr", True),
-    "en-signs": Pair("signs.tsv", "en-xx"),
+KNOWN = {  # the file, and the languages of its columns
+    "en-de": "german.tsv --languages en-de",
+    "de-en": "german.tsv --languages en-de --reverse",
+    "fr-en": "french.tsv --languages en-fr --reverse",
+    "en-signs": "signs.tsv --languages en-xx",
 }
 
 
@@ -67,18 +58,17 @@ def pairs_for(file: str, trial: bool) -> list[TextPair]:
     else:
         pairs = data.load_corpus("tatoeba", "de" if file == "german.tsv" else "fr")["train"][:PAIRS]
     if file == "signs.tsv":
-        english, french = zip(*(pair[:2] for pair in pairs))
+        english, french = zip(*pairs)
         return list(zip(english, in_signs(french), strict=True))
-    return [tuple(pair[:2]) for pair in pairs]
+    return pairs
 
 
 def train(name: str, home: Path, trial: bool) -> int:
     "Write the file and train on it, or go on; the command's status."
-    pair = KNOWN[name]
-    lines = (f"{one}\t{other}\n" for one, other in pairs_for(pair.file, trial))
-    write_text(home / pair.file, "".join(lines))
-    typed = f"train --pairs {pair.file} --languages {pair.languages}" + " --reverse" * pair.reverse
-    typed += f" --output-dir {name} --threads 1" + " --epochs 1" * trial
+    file = KNOWN[name].split()[0]
+    lines = map("\t".join, pairs_for(file, trial))
+    write_text(home / file, "".join(f"{line}\n" for line in lines))
+    typed = f"train --pairs {KNOWN[name]} --output-dir {name} --threads 1" + " --epochs 1" * trial
     with chdir(home):
         return cli.main(typed.split())
 

@@ -16,7 +16,6 @@ import json
 import re
 from pathlib import Path
 
-import torch
 from common import ROOT, options, try_it
 from records import add_training, rows_of
 
@@ -124,7 +123,6 @@ def main():
             "--before": dict(nargs="+", default=[]),
         },
     )
-    torch.set_num_threads(1)
     if o.name in MIXTURES:
         record = publish_mixture(o.name, o.run, before=o.before)
     else:

@@ -68,6 +68,14 @@ def random_batch(tokens: int, words: int, vocab: int) -> tuple:
     return source.to(DEVICE), target.to(DEVICE)
 
 
+def set_kernel(model: Transformer, fused: bool) -> Transformer:
+    "Attention by PyTorch's kernel, or as chapter 2 has it."
+    for part in model.modules():
+        if isinstance(part, MultiHeadAttention):
+            part.fused = fused
+    return model
+
+
 def our_step(config: TransformerConfig, precision: str, batch: tuple) -> Callable:
     model = Transformer(config).to(DEVICE).train()
     settings = TrainingConfig(clip=0.0, warmup=400, precision=precision, compile=GPU)
@@ -83,10 +91,7 @@ def torch_step(config: TransformerConfig, precision: str, batch: tuple) -> Calla
 
 
 def plain_step(config: TransformerConfig, precision: str, batch: tuple) -> Callable:
-    model = Transformer(config).to(DEVICE).train()
-    for part in model.modules():
-        if isinstance(part, MultiHeadAttention):
-            part.fused = False
+    model = set_kernel(Transformer(config).to(DEVICE).train(), fused=False)
     adam = textbook_adam(model)
     return lambda: textbook_step(model, adam, batch, precision)
 
@@ -132,9 +137,8 @@ def race(
     config, batch = TransformerConfig(vocab, **model), random_batch(tokens, words, vocab)
     torch.manual_seed(0)
     step_of = {name: FORMS[name](config, precision, batch) for name in forms}
-    losses = {  # the first steps compile
-        name: [float(step()) for _ in range(3 if GPU else 1)][0] for name, step in step_of.items()
-    }
+    for step in step_of.values():  # the first steps compile
+        seconds(step, 3 if GPU else 1)
     times, ceilings, work = {name: [] for name in forms}, [], operations(config, batch)
     count = batch[0].numel() + batch[1].numel() - len(batch[1])
     for _ in range(rounds or usual):
@@ -147,7 +151,6 @@ def race(
                 "tokens_per_second": count / median(times[name]),
                 "share_of_ceiling": work / median(times[name]) / max(ceilings),
                 "times_ours": median(a / b for a, b in zip(times[name], times[forms[0]])),
-                "first_loss": losses[name],
             }
             for name in forms
         }
@@ -155,16 +158,9 @@ def race(
 
 
 def main():
-    o = options(__doc__, medium=False, full=False, rounds=None, out=Path())
+    o = options(__doc__, medium=False, full=False, rounds=int, out=Path)
     size = "full" if o.full else "medium" if o.medium else "tiny"
-    model, tokens, words, vocab, *_ = SIZES[size]
-    record = Record(
-        o.out if o.out.name else None,
-        model=vars(TransformerConfig(vocab, **model)),
-        batch=[list(side.shape) for side in random_batch(tokens, words, vocab)],
-        precisions={},
-        threads=torch.get_num_threads(),
-    )
+    record = Record(o.out, precisions={})
     for precision in ["bf16"] if GPU else sorted({"fp32", resolve_precision()}, reverse=True):
 
         def on_round(rows):
@@ -173,12 +169,7 @@ def main():
 
         race(size, precision, list(FORMS), o.rounds, on_round)
         for name, row in record["precisions"][precision]["forms"].items():
-            print(
-                f"{precision} {name:8} {row['tokens_per_second']:9.0f} tokens a second,"
-                f" {row['share_of_ceiling']:.1%} of the ceiling, {row['times_ours']:.2f} times"
-                " our time",
-                flush=True,
-            )
+            print(precision, name, row, flush=True)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,6 @@ def trained(store: TokenStore, temperature: float, seed: int, steps: int) -> dic
 def main():
     out = BENCH / "temperature.json"
     o = options(__doc__, store=Path("runs/store-mixture-en-fr"), steps=250, out=out)
-    torch.set_num_threads(1)
     store = TokenStore(o.store)
     kinds = mixture.kinds_in(store.manifest["counts"])
     tokenizer = store.manifest["tokenizer"]

@@ -21,12 +21,27 @@ from transformer_lit.model import TransformerConfig
 from transformer_lit.training import PairBatches
 
 
+class Uncached:
+    """Decodes a model without a cache: the encoder runs once, the decoder on the whole prefix at
+    each step; all_logits: of the whole prefix, too, as textbooks have it."""
+
+    def __init__(self, model: nn.Module, all_logits: bool = False):
+        self.model, self.all_logits = model, all_logits
+
+    def start(self, source: Tensor) -> dict:
+        return {"source": source, "memory": self.model.encode(source), "prefix": source[:, :0]}
+
+    def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
+        prefix = torch.cat([state["prefix"], tokens[:, None]], 1)  # (B, t)
+        states = self.model.hidden(prefix, state["memory"], state["source"])
+        if not self.all_logits:
+            states = states[:, -1:]
+        return self.model.output(states)[:, -1], {**state, "prefix": prefix}
+
+
 class Twin(nn.Module):
     """source (B, S), target (B, T) -> logits (B, T, V), as `Transformer`, from the same
-    configuration.
-
-    Decodes with the book's search: the encoder runs once, the decoder on the whole prefix at each
-    step."""
+    configuration. Decodes with the book's search."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -67,19 +82,14 @@ class Twin(nn.Module):
             memory_key_padding_mask=source == PAD,
         )
 
-    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
-        return self.output(self.hidden(target, memory, source))
-
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.decode(target, self.encode(source), source)
+        return self.output(self.hidden(target, self.encode(source), source))
 
     def start(self, source: Tensor) -> dict:
-        return {"source": source, "memory": self.encode(source), "prefix": source[:, :0]}
+        return Uncached(self).start(source)
 
     def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
-        prefix = torch.cat([state["prefix"], tokens[:, None]], 1)  # (B, t)
-        last = self.hidden(prefix, state["memory"], state["source"])[:, -1]
-        return self.output(last), {**state, "prefix": prefix}
+        return Uncached(self).step(tokens, state)
 
 
 # As tutorials train -------------------------------------------------------------------------------

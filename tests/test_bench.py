@@ -37,7 +37,7 @@ FIELDS = {  # record -> its list, and the fields of a row that pages read
     ),
     "multi30k": (
         "runs",
-        "language way seed steps tokens epochs valid_loss bleu low high signature set lines samples"
+        "language way seed steps tokens epochs valid_loss bleu low high signature"
         " recipe parameters cpu_seconds",
     ),
     "stopping": ("rows", "alpha patient bleu length rows"),
@@ -46,7 +46,7 @@ FIELDS = {  # record -> its list, and the fields of a row that pages read
 TRIALS = {
     "step": "--rounds 1",
     "loss": "",
-    "decoding": "--rounds 1 --only 'batch 8, greedy'",
+    "decoding": "--rounds 1",
     "gpu": "--steps 4",
 }
 

@@ -89,12 +89,14 @@ def shipped_one(request, tmp_path_factory):
     if ctranslate2 is None:
         pytest.skip("ctranslate2 is not installed: pip install ctranslate2")
     translator = Translator.from_pretrained(shipped(f"data/checkpoints/{request.param}"))
-    pairs = bench.forty() if request.param == "tatoeba-fr" else bench.unseen(200)
+    pairs = bench.try_it()
+    if request.param == "pocket":
+        pairs = bench.load_corpus("pocket")["test"][:200]
     ids = translator.encode_pairs(pairs)
-    said = {
-        k: translate_ids(translator.model, [source for source, _ in ids], k, 64) for k in (1, 4)
-    }
-    return translator, ids, said, bench.exported(translator, tmp_path_factory.mktemp(request.param))
+    sources = [source for source, _ in ids]
+    said = {k: translate_ids(translator.model, sources, k, 64) for k in (1, 4)}
+    home = tmp_path_factory.mktemp(request.param)
+    return translator, ids, said, {q: export(translator, home / q, q) for q in bench.QUANTIZATIONS}
 
 
 # The tree, without the engine ---------------------------------------------------------------------
@@ -635,7 +637,7 @@ def test_the_script_translates_without_the_book(shipped_one):
     asked = (
         ["I love you.", "He is very tall."]
         if joint
-        else [english for english, _ in bench.unseen(2)]
+        else [english for english, _ in bench.load_corpus("pocket")["test"][:2]]
     )
     blocked = ["torch", "transformer_lit"]
     done = subprocess.run(

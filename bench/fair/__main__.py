@@ -22,7 +22,6 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import torch  # noqa: E402
 from common import ROOT, options  # noqa: E402
 from fair.runs import DESIGNS, GROUNDS, Job, loss_of, make  # noqa: E402
 from records import RUNS  # noqa: E402
@@ -38,10 +37,8 @@ def main() -> int:
         "--search": designs,
         "--design": designs,
         "--ground": dict(choices=GROUNDS, default="tatoeba", help="default: %(default)s"),
-        "--tokens": dict(type=int, default=0, help="--search: walk on with so large a budget"),
     }
     o = options(__doc__, arguments, home=ROOT / ".run/fair", out=RUNS)
-    torch.set_num_threads(1)
 
     def work() -> int:
         for name in o.names:
@@ -51,13 +48,9 @@ def main() -> int:
             def job(*trial) -> Job:
                 return Job("train", o.ground, design, *trial)
 
-            setting = search(
-                o.ground,
-                lambda trial: loss_of(make(job(*trial), o.home, o.out)),
-                o.tokens,
-            )
+            setting = search(o.ground, lambda trial: loss_of(make(job(*trial), o.home, o.out)))
             for seed in SEEDS if setting and design in o.design else ():
-                make(job(o.tokens or FULL, *setting, seed), o.home, o.out)
+                make(job(FULL, *setting, seed), o.home, o.out)
         return 0
 
     return exit_status(work)

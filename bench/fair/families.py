@@ -7,7 +7,7 @@ Beside each share and mean is what it is made of, sentence by sentence, for the 
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -38,26 +38,6 @@ def rest_nats(logits: Tensor, rest: Tensor, last: int) -> np.ndarray:
     return (loss * (rest > last)).sum(1).numpy()
 
 
-def ngram_nats(
-    seen: Iterable[Sequence[int]], held: Sequence[Sequence[int]], vocabulary: int, given: int
-) -> dict[str, np.ndarray]:
-    """unigram, bigram, trigram of the French alone -> nats of each sentence.
-
-    seen, held: ids from BOS to EOS. Counted on `seen`, all of it; measured on the words of `held`
-    after the first `given` of them, which may be read. EOS is counted and isn't measured, as in the
-    chapter."""
-    model = ngrams.WittenBell(seen, vocabulary)
-    before, rows = model.order - 1, []
-    for ids in held:
-        padded = model.padded(ids)
-        steps = [
-            model.probabilities(tuple(padded[at - before : at]), padded[at])
-            for at in range(before + given, len(padded) - 1)
-        ]
-        rows.append([-sum(math.log(p[n]) for p in steps) for n in range(model.order)])
-    return dict(zip(ngrams.NAMES, np.array(rows, np.float32).T))
-
-
 @torch.no_grad()
 def by_sentence(space: dict) -> tuple[dict, dict[str, np.ndarray]]:
     "Continue and translate as the chapter's cells have left it, and each sentence of all tasks."
@@ -73,7 +53,9 @@ def by_sentence(space: dict) -> tuple[dict, dict[str, np.ndarray]]:
     held = [[i for i in row if i != space["PAD"]] for row in answers.tolist()]
     seen = (target for _, target in space["pairs"])
     nats = {way: rest_nats(f(), rest, last) for way, f in space["WAYS"].items()}
-    nats |= (lines := ngram_nats(seen, held, space["V"], space["K"]))
+    # of the French alone; EOS isn't measured, as in the chapter
+    lines = ngrams.lines(seen, held, space["V"], space["K"], end=False)
+    nats |= {name: each.astype(np.float32) for name, each in lines.items()}
     words = (rest > last).sum(1).numpy().astype(np.uint16)
     arrays = {"rest_words": words} | {f"rest_nats/{way}": each for way, each in nats.items()}
     for way, fill in space["fillers"].items():
@@ -116,10 +98,8 @@ def run(steps: int, seed: int, peak: float = 6e-3) -> tuple[dict, dict[str, np.n
     models = space["models"] = {
         family: space["build"](kind, seed) for family, kind in space["KINDS"].items()
     }
-    losses = {
-        family: space["trained"](model, gradients[family], steps, peak)
-        for family, model in models.items()
-    }
+    for family, model in models.items():
+        space["trained"](model, gradients[family], steps, peak)
     run_cells(AFTER, space)
     sentences, arrays = by_sentence(space)
     parameters = {family: space["count_parameters"](model) for family, model in models.items()}
@@ -129,7 +109,6 @@ def run(steps: int, seed: int, peak: float = 6e-3) -> tuple[dict, dict[str, np.n
         "unseen": space["n"],
         "pairs": len(space["pairs"]),
         "parameters": parameters,
-        "last_losses": {family: sum(ys[-20:]) / len(ys[-20:]) for family, ys in losses.items()},
         "filled": space["filled"],
         "perplexity": space["perplexities"],
         **sentences,

@@ -13,9 +13,10 @@ h is the n - 1 tokens before w, and h' is h without its first one. c counts, t(h
 different tokens stood after h. After an h that was never seen p_n is p_n-1. EOS is a token like any
 other; BOS is read and never predicted."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 NAMES = ("unigram", "bigram", "trigram")
 
@@ -54,30 +55,31 @@ class WittenBell:
             found.append(p)
         return found
 
-    def losses(self, ids: Sequence[int]) -> list[float]:
-        "Nats of one sentence, added up over its tokens: by p_1, ..., by p_order."
+    def losses(self, ids: Sequence[int], skip: int = 0, end: bool = True) -> np.ndarray:
+        """Nats of one sentence, added up over its tokens: by p_1, ..., by p_order.
+
+        skip: so many are read and not measured; end: measure EOS, too."""
         ids, before = self.padded(ids), self.order - 1
-        total = [0.0] * self.order
-        for at in range(before, len(ids)):
-            for n, p in enumerate(self.probabilities(tuple(ids[at - before : at]), ids[at])):
-                total[n] -= math.log(p)
-        return total
+        steps = [
+            self.probabilities(tuple(ids[at - before : at]), ids[at])
+            for at in range(before + skip, len(ids) - (not end))
+        ]
+        return -np.log(steps).reshape(-1, self.order).sum(0)
 
 
-def lines(seen: Iterable[Sequence[int]], held: Sequence[Sequence[int]], vocabulary: int) -> dict:
-    """unigram, bigram, trigram -> {"loss": nats per token, "sentences": nats of each sentence}.
+def lines(
+    seen: Iterable[Sequence[int]],
+    held_out: Iterable[Sequence[int]],
+    vocabulary: int,
+    skip: int = 0,
+    end: bool = True,
+) -> dict[str, np.ndarray]:
+    """unigram, bigram, trigram -> nats of each sentence.
 
-    seen, held: targets, BOS first. A target counts once for each pair that has it, however many
-    epochs there were."""
+    seen, held_out: targets, BOS first. A target counts once for each pair that has it, however many
+    epochs there were. skip, end: of `WittenBell.losses`."""
     model = WittenBell(seen, vocabulary)
-    rows, tokens = [model.losses(ids) for ids in held], sum(len(ids) - 1 for ids in held)
-    return {
-        name: {
-            "loss": sum(row[n] for row in rows) / tokens,
-            "sentences": [row[n] for row in rows],
-        }
-        for n, name in enumerate(NAMES)
-    }
+    return dict(zip(NAMES, np.array([model.losses(ids, skip, end) for ids in held_out]).T))
 
 
 def targets(pairs: Sequence[tuple], batches: Iterable[Sequence[int]] | None = None) -> list:

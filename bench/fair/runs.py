@@ -6,8 +6,6 @@ on from its checkpoint and ends with the same losses, bit by bit. Its line has t
 validation pairs, by which the search chooses, and, for the seeds that count, what is reported: the
 loss of each test sentence, BLEU and chrF with signatures, what was said."""
 
-import hashlib
-import json
 import math
 import re
 from bisect import bisect_left
@@ -273,14 +271,12 @@ def train(job: Job, folder: Path) -> tuple[Resumable, EncodedCorpus]:
 def train_and_score(job: Job, folder: Path) -> Made:
     "A training and, for the seeds that count, its scores."
     run, field = train(job, folder)
-    steps = [entry["loss"] for entry in run.log if entry["kind"] == "step"]
     looks = [entry for entry in run.log if "valid" in entry]
     row = {
         "steps": run.step,
         **training_cost(run),
         "valid_loss": validation_loss(run.model, field.valid),
         "data": run.plan["data"],
-        "losses_sha256": hashlib.sha256(json.dumps(steps).encode()).hexdigest(),
         "curve": [[look[key] for key in ("tokens", "cpu", "valid", "other")] for look in looks],
     }
     if not job.counts:
@@ -305,19 +301,14 @@ def count_ngrams(job: Job) -> Made:
     field, scale = field_of(job.ground), GROUNDS[job.ground]
     batches = batches_for_budget(field.train, scale.max_tokens, job.tokens, job.seed)
     train = ngrams.targets(field.train, batches)
-    valid, test = (
-        ngrams.lines(train, ngrams.targets(pairs), len(field.tokens))
-        for pairs in (field.valid, field.test)
-    )
-    losses = {
-        part: {name: line["loss"] for name, line in lines.items()}
-        for part, lines in (("valid", valid), ("test", test))
-    }
-    arrays = {
-        f"losses/{name}": np.array(line["sentences"], np.float32) for name, line in test.items()
-    }
-    arrays["tokens"] = np.array([len(target) - 1 for _, target in field.test], np.uint16)
-    return Made(losses | {"pairs": len(train), "data": digest(field)}, arrays)
+    row: dict = {"pairs": len(train), "data": digest(field)}
+    for part in ("valid", "test"):
+        targets = ngrams.targets(getattr(field, part))
+        tokens = np.array([len(target) - 1 for target in targets], np.uint16)
+        nats = ngrams.lines(train, targets, len(field.tokens))
+        row[part] = {name: each.sum() / tokens.sum() for name, each in nats.items()}
+    arrays = {f"losses/{name}": each.astype(np.float32) for name, each in nats.items()}
+    return Made(row, arrays | {"tokens": tokens})
 
 
 def clock(job: Job, rounds: int = 30) -> Made:

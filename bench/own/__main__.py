@@ -35,7 +35,6 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import torch  # noqa: E402
 from common import ROOT, options  # noqa: E402
 from own import runs  # noqa: E402
 from records import RUNS  # noqa: E402
@@ -46,7 +45,6 @@ from transformer_lit.cli import exit_status  # noqa: E402
 def main() -> int:
     names = dict(nargs="+", metavar="NAME", help="runs by their names")
     o = options(__doc__, {"names": names}, home=ROOT / ".run/own", out=RUNS)
-    torch.set_num_threads(1)
 
     def work() -> int:
         for name in o.names:

@@ -103,8 +103,6 @@ def train(job: Job, folder: Path, pairs: Pairs) -> tuple[Translator, dict]:
     else:
         batches.steps = TUNING if job.kind == "tuned" else updates(job)
     steps = batches.steps
-    # the table says: a tenth or less
-    recipe.training.warmup = max(1, min(size.warmup, steps // 10))
     encoded, best = translator.encode_pairs(valid), folder / "best.safetensors"
     looks = {round(k * steps / size.epochs) for k in range(1, size.epochs + 1)}
     run = Resumable.of(trainer, every=max(2, steps // 6))

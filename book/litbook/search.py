@@ -49,15 +49,12 @@ def second_part(tokens: int, start: Hyperparameters, loss_of: LossOf) -> dict[fl
     return tried
 
 
-def search(ground: str, loss_of: LossOf, longer: int = 0) -> Hyperparameters | None:
-    """Peak and warm-up after both parts; None if nothing trained. longer: a budget above the full
-    one, for which the second part is walked again from its choice."""
+def search(ground: str, loss_of: LossOf) -> Hyperparameters | None:
+    "Peak and warm-up after both parts; None if nothing trained."
     tried = first_part(SEARCH[ground], loss_of)
     setting = min(tried, key=tried.__getitem__)
-    for budget in (FULL, *([longer] if longer else [])):
-        if math.isinf(tried[setting]):
-            return None
-        peaks = second_part(budget, setting, loss_of)
-        setting = min(peaks, key=peaks.__getitem__), setting[1]
-        tried = {setting: min(peaks.values())}
-    return None if math.isinf(tried[setting]) else setting
+    if math.isinf(tried[setting]):
+        return None
+    peaks = second_part(FULL, setting, loss_of)
+    peak = min(peaks, key=peaks.__getitem__)
+    return None if math.isinf(peaks[peak]) else (peak, setting[1])
