@@ -26,7 +26,6 @@ from transformer_lit.serving.ctranslate import (
     engine_answers,
     engine_library,
     export,
-    token_names,
 )
 from transformer_lit.training import collate
 from transformer_lit.translation import Translator, translate_ids, clean_input
@@ -44,7 +43,7 @@ def our_log_probs(translator, pairs) -> list[list[float]]:
 
 
 def engine_log_probs(engine, translator, pairs) -> list[list[float]]:
-    source, target = token_names(translator.source), token_names(translator.target)
+    source, target = translator.source.tokens, translator.target.tokens
     sources = [[source[i] for i in ids[:-1] if i != PAD] for ids, _ in pairs]
     targets = [[target[i] for i in ids[1:-1]] for _, ids in pairs]
     return [list(row.log_probs) for row in engine.score_batch(sources, targets)]

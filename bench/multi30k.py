@@ -105,7 +105,7 @@ def run(way: str, language: str, warmup: int | None, o) -> dict:
         parts = {part: read_multi30k(part, language) for part in ("train", "valid", "test")}
         sizes = SMALL
     sides = (side for pair in parts["train"] for side in pair)
-    tokens = SubwordTokenizer.build(sides, 400 if o.trial else 5000)
+    tokens = SubwordTokenizer.train(sides, 400 if o.trial else 5000)
     empty = Translator(None, tokens, tokens)
     ids, valid = (empty.encode_pairs(parts[part]) for part in ("train", "valid"))
     torch.manual_seed(SEED)

@@ -373,8 +373,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "EOS missing in the source",
         "tokenization",
-        "for word in words] + [EOS]",
-        "for word in words]",
+        "for token in self.tokenize(text)] + [EOS]",
+        "for token in self.tokenize(text)]",
         "EOS is missing",
     ),
     (

@@ -553,7 +553,7 @@ def test_pieces_are_readable():
     words = WordTokenizer(["the", "cat"])
     assert token_strings([BOS, 4, 5, EOS, PAD], words) == ["<bos>", "the", "cat", "<eos>"]
     some = ["the unbelievable cat sat", "été, l'été"] * 3
-    subwords = SubwordTokenizer.build(some, 280)
+    subwords = SubwordTokenizer.train(some, 280)
     named = token_strings(subwords.encode("the unbelievable été"), subwords)
     assert named[-1] == "<eos>" and not any("Ġ" in piece for piece in named)
     starts = [piece for piece in named[:-1] if not piece.startswith("·")]

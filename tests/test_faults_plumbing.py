@@ -131,9 +131,9 @@ def test_a_kept_translator_says_the_same(tmp_path):
         texts
     ), "what comes back from a folder must translate alike"
     assert again.target.language == "fr" and not again.model.training
-    assert (again.source.words, again.target.words) == (
-        translator.source.words,
-        translator.target.words,
+    assert (again.source.tokens, again.target.tokens) == (
+        translator.source.tokens,
+        translator.target.tokens,
     )
 
 

@@ -236,7 +236,7 @@ def test_the_switch_runs_live_and_says_what_the_package_says(visit, translator, 
 
 def test_the_menus_are_the_corpuss_words(translator):
     menus = first_page.menus()
-    known = set(translator.source.words)
+    known = set(translator.source.tokens)
     assert all(
         {noun for noun, _, _ in menus[side]} <= known for side in ("first", "second")
     ) and known > {*menus["ofFirst"], *menus["ofSecond"]}

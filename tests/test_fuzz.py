@@ -259,7 +259,7 @@ def translators(home):
     save_pretrained(create_translator(PAIRS, **TINY), home / "words")
     save_pretrained(
         create_joint(
-            SubwordTokenizer.build((side for pair in PAIRS for side in pair), 300), **TINY
+            SubwordTokenizer.train((side for pair in PAIRS for side in pair), 300), **TINY
         ),
         home / "joint",
     )

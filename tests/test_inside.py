@@ -283,7 +283,7 @@ def test_the_five_likeliest_are_the_packages_and_add_up(opened, translator, mode
         shown = shown_top(page)
         for (piece, percent), (token, log_p) in zip(shown, top, strict=True):
             assert piece == {EOS: "end"}.get(
-                token, translator.target.words[token]
+                token, translator.target.tokens[token]
             ) and percent == pytest.approx(100 * torch.tensor(log_p).exp().item(), abs=0.06)
         five, rest = (float(x) for x in re.findall(r"([\d.]+)%", out(page, "sum").inner_text())[:2])
         assert five == pytest.approx(
@@ -297,12 +297,12 @@ def test_another_token_and_the_sentence_goes_on_as_the_package_does(opened, tran
     source, steps = translator.source.encode(inside.RUNNING), inside.greedy_steps(
         model, translator.source.encode(inside.RUNNING)
     )
-    at = [translator.target.words[token] for token, _ in steps[:-1]].index("il")
+    at = [translator.target.tokens[token] for token, _ in steps[:-1]].index("il")
     assert page.locator('[data-step][aria-pressed="true"]').get_attribute("data-step") == str(
         at
     ), "the page opens at the pronoun"
     (choice,) = [
-        i for i, (token, _) in enumerate(steps[at][1]) if translator.target.words[token] == "elle"
+        i for i, (token, _) in enumerate(steps[at][1]) if translator.target.tokens[token] == "elle"
     ]
     page.locator(f'[data-choice="{choice}"]').click()
     prefix = [token for token, _ in steps[:at]] + [steps[at][1][choice][0]]
@@ -367,7 +367,7 @@ def test_switches_of_the_page_change_the_answer_as_the_package_does(opened, tran
         off |= parts
         verdict = settled(page, verdict)
         _, wanted, _ = inside.broken_answer(translator, DUCHESS, off)
-        assert now(page) == [translator.target.words[token] for token in wanted], key
+        assert now(page) == [translator.target.tokens[token] for token in wanted], key
         assert said(page)[:-1] == [
             str(token) for token in wanted
         ], "the whole page shows the broken model"

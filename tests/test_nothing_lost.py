@@ -397,7 +397,7 @@ def test_words_must_be_the_models(trained, tmp_path):
 
 def test_subwords_are_there_whole_and_the_models(tmp_path):
     joint = create_joint(
-        SubwordTokenizer.build((s for pair in PAIRS for s in pair), 300), "fr", **TINY
+        SubwordTokenizer.train((s for pair in PAIRS for s in pair), 300), "fr", **TINY
     )
     save_pretrained(joint, tmp_path)
     path = tmp_path / "tokenizer.json"
@@ -409,7 +409,7 @@ def test_subwords_are_there_whole_and_the_models(tmp_path):
     path.write_text(whole, "utf-8")
     assert load_translator(tmp_path).languages == ("en", "fr")
     path.unlink()
-    with pytest.raises(ValueError, match="is no whole translator"):
+    with pytest.raises((FileNotFoundError, ValueError), match="whole translator|tokenizer.json"):
         load_translator(tmp_path)
 
 

@@ -715,7 +715,7 @@ def test_words_come_back_as_a_sentence(words, language, mark):
     assert (
         join_words(split_words(text, language), language) == text
     ), "splitting and joining must give the sentence back"
-    vocabulary = WordTokenizer.build([text], language, at_least=1)
+    vocabulary = WordTokenizer.train([text], language, min_frequency=1)
     ids = vocabulary.encode(text)
     assert (
         ids[-1] == EOS
@@ -739,8 +739,8 @@ def test_the_running_sentences_survive():
 
 
 def test_rare_words_are_unknown():
-    vocabulary = WordTokenizer.build(["a b", "b a", "b c"], at_least=2)
-    assert vocabulary.words == SPECIAL_TOKENS + [
+    vocabulary = WordTokenizer.train(["a b", "b a", "b c"], min_frequency=2)
+    assert vocabulary.tokens == SPECIAL_TOKENS + [
         "b",
         "a",
     ], "the commonest word comes first, and a word seen once stays out"

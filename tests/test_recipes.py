@@ -95,8 +95,8 @@ def test_a_translator_begins_as_its_recipe_says(tmp_path):
     )
     assert (
         (worded.model.decoder.norm.weight == 8**-0.5).all()
-        and "vois" in worded.target.words
-        and "see" in map(str.lower, worded.source.words)
+        and "vois" in worded.target.tokens
+        and "see" in map(str.lower, worded.source.tokens)
     )
     assert not (tmp_path / "words").exists(), "nothing is written"
 

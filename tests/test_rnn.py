@@ -439,7 +439,7 @@ TEXTS = [
     "Où est-ce ? Là-bas, dans la forêt.",
     "a",
 ]
-PIECES = SubwordTokenizer.build(TEXTS[:2], 280)
+PIECES = SubwordTokenizer.train(TEXTS[:2], 280)
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -35,7 +35,6 @@ from transformer_lit.serving.ctranslate import (
     fill_linear,
     fill_side,
     rerank,
-    token_names,
     weight_copy,
 )
 from transformer_lit.tokenization import SPECIAL_TOKENS, SubwordTokenizer, join_words, split_words
@@ -72,7 +71,7 @@ def made(joint, **changes):
     torch.manual_seed(2)
     sizes = TINY | changes
     translator = (
-        create_joint(SubwordTokenizer.build((s for p in PAIRS for s in p), 300), **sizes)
+        create_joint(SubwordTokenizer.train((s for p in PAIRS for s in p), 300), **sizes)
         if joint
         else create_translator(PAIRS, at_least=1, **sizes)
     )
@@ -278,7 +277,7 @@ def test_an_encoder_is_read_back(place):
 
 def test_tokens_have_names_in_the_order_of_their_ids():
     joint, apart = made(True), made(False)
-    names, words = token_names(joint.source), token_names(apart.target)
+    names, words = joint.source.tokens, apart.target.tokens
     assert (
         names[:4] == words[:4] == SPECIAL_TOKENS
         and len(names) == len(joint.source)
@@ -347,8 +346,8 @@ def test_what_the_library_is_told(place, no_engine):
         "add_source_eos": True,
         "layer_norm_epsilon": 1e-5,
     }
-    assert spec.register_source_vocabulary.call_args.args[0] == translator.source.words
-    assert spec.register_target_vocabulary.call_args.args[0] == translator.target.words
+    assert spec.register_source_vocabulary.call_args.args[0] == translator.source.tokens
+    assert spec.register_target_vocabulary.call_args.args[0] == translator.target.tokens
 
 
 # The folder, without the engine -------------------------------------------------------------------
@@ -508,7 +507,7 @@ def test_random_models_say_the_same(norm, tmp_path):
             parted(translator.model, row, one, other) < 1e-3
         ), "greedy answers differ where one token is clearly likelier"
     beams = engine.translate_batch(
-        [[token_names(translator.source)[i] for i in row[:-1]] for row in ids],
+        [[translator.source.tokens[i] for i in row[:-1]] for row in ids],
         beam_size=3,
         num_hypotheses=3,
         length_penalty=0,
@@ -516,7 +515,7 @@ def test_random_models_say_the_same(norm, tmp_path):
         min_decoding_length=0,
         return_scores=True,
     )
-    number = {name: i for i, name in enumerate(token_names(translator.target))}
+    number = {name: i for i, name in enumerate(translator.target.tokens)}
     for row, found in zip(ids, beams):
         for said, score in zip(found.hypotheses, found.scores):
             out = [number[word] for word in said]

@@ -28,10 +28,12 @@ from transformer_lit.tokenization import (
     character_class,
     join_words,
     learn_merges,
+    load_tokenizers,
     merge_pair,
     to_bytes,
     pre_tokenize,
     cut_at_eos,
+    save_tokenizers,
     split_words,
 )
 from transformer_lit.translation import create_translator
@@ -42,7 +44,7 @@ TEXT = [
     "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.",
     "Où ça ? Là-bas, près de l'école : l'élève dort.",
 ]
-BY_HAND, LIBRARY = BPETokenizer.build(TEXT * 2, 340), SubwordTokenizer.build(TEXT * 2, 340)
+BY_HAND, LIBRARY = BPETokenizer.train(TEXT * 2, 340), SubwordTokenizer.train(TEXT * 2, 340)
 CUTTER = pre_tokenizers.Split(Regex(SPLIT_PATTERN), "isolated")
 TRICKY = "e\u0301 '_\u203f²³¼½¾৴⁴ⅣⒶ\U0001f170☕\x1c\x1f\x85\u00a0\u180e\u200b\u2028\r\n"
 
@@ -144,7 +146,7 @@ def test_shipped_translators_are_found():
 @given(SMALL, st.integers(255, 290))
 def test_library_learns_as_by_hand(sentences, size):
     "Few letters, so nearly all counts are tied: the rule for ties is put to the test."
-    ours, theirs = BPETokenizer.build(sentences, size), SubwordTokenizer.build(sentences, size)
+    ours, theirs = BPETokenizer.train(sentences, size), SubwordTokenizer.train(sentences, size)
     assert len(ours) == len(theirs), "both stop at the size, or when nothing is left to glue"
     for text in sentences + ["abba", " é"]:
         assert ours.encode(text) == theirs.encode(
@@ -251,7 +253,7 @@ def test_no_threads_unless_asked_for():
 @pytest.mark.parametrize("size", [0, 100, 260])
 def test_smallest(size):
     "Fewer tokens than special ones and bytes can't be had; then there are no merges."
-    for tokenizer in (BPETokenizer.build(TEXT, size), SubwordTokenizer.build(TEXT, size)):
+    for tokenizer in (BPETokenizer.train(TEXT, size), SubwordTokenizer.train(TEXT, size)):
         assert len(tokenizer) == 260 and tokenizer.decode(tokenizer.encode("é ")) == "é "
 
 
@@ -271,20 +273,20 @@ def test_languages_but_french_are_cut_like_english():
         n_decoder_layers=1,
         d_ff=8,
     )
-    assert translator.languages == ("en", "es") and "Hola" in translator.target.ids
+    assert translator.languages == ("en", "es") and "Hola" in translator.target.token_to_id
 
 
 def test_a_list_of_words():
-    small = WordTokenizer.build(["the animal", "the street", "the animal !"])
-    assert small.words == SPECIAL_TOKENS + ["the", "animal"] and len(small) == 6
+    small = WordTokenizer.train(["the animal", "the street", "the animal !"])
+    assert small.tokens == SPECIAL_TOKENS + ["the", "animal"] and len(small) == 6
     assert small.encode("the street") == [4, UNK, EOS]
     assert (
         small.decode([BOS, 4, 5, EOS, 4, PAD]) == "the animal"
         and small.decode([4, UNK]) == "the <unk>"
     )
-    once = WordTokenizer.build(["b a", "a c"], at_least=1)
-    assert once.words[4:] == ["a", "b", "c"] and once.language == "en"
-    assert WordTokenizer.build(["l'ami l'ami"], "fr").words[4:] == ["ami", "l'"]
+    once = WordTokenizer.train(["b a", "a c"], min_frequency=1)
+    assert once.tokens[4:] == ["a", "b", "c"] and once.language == "en"
+    assert WordTokenizer.train(["l'ami l'ami"], "fr").tokens[4:] == ["ami", "l'"]
 
 
 def test_ties_go_to_the_older_symbol():
@@ -310,8 +312,29 @@ def test_by_hand_as_the_page_cuts():
     assert learn_merges(toy, 999)[2:] == [(b"he", b"n")] and learn_merges(toy, 256) == []
     ranks = {(b"h", b"e"): 0, (b"t", b"he"): 1, (b"t", b"h"): 2}
     assert apply_merges(to_bytes("oth"), ranks) == (b"o", b"th")
-    by_hand = BPETokenizer.build(["the the", "the hen"], 264)
+    by_hand = BPETokenizer.train(["the the", "the hen"], 264)
     assert by_hand.decode([BOS, 261, PAD, 263, EOS, 260]) == "the the"
     assert by_hand.decode(by_hand.encode("é")[:1]) == "\ufffd", "one byte of the two of é"
-    library = SubwordTokenizer.build(["l'été", "the the"], 270)
+    library = SubwordTokenizer.train(["l'été", "the the"], 270)
     assert library.decode([BOS, *library.encode("l'été"), 9]) == "l'été"
+
+
+@pytest.mark.parametrize("target", [WordTokenizer(["été"], "fr"), BY_HAND, LIBRARY])
+def test_two_tokenizers_of_a_folder(tmp_path, target):
+    source = WordTokenizer(["a", "b"])
+    save_tokenizers(tmp_path, source, target)
+    loaded = load_tokenizers(tmp_path)
+    assert [type(t) for t in loaded] == [type(source), type(target)]
+    for again, tokenizer in zip(loaded, (source, target)):
+        assert again.tokens == tokenizer.tokens
+        assert again.encode("l'été, a b") == tokenizer.encode("l'été, a b")
+    assert isinstance(target, SubwordTokenizer) or vars(loaded[1]) == vars(target)
+    save_tokenizers(tmp_path, target, target)
+    source, target = load_tokenizers(tmp_path)
+    assert source is target, "one tokenizer for both sides, and none is left from before"
+
+
+def test_words_of_a_folder_of_the_second_edition():
+    source, target = load_tokenizers(shipped("data/checkpoints/pocket"))
+    assert (source.language, target.language) == ("en", "fr")
+    assert "because" in source.tokens and "fatiguée" in target.token_to_id

@@ -283,13 +283,11 @@ def test_one_sentence_is_longer_than_several_may_be():
 
 def test_a_new_translator_lists_the_words_of_its_pairs():
     assert (
-        create_translator([("a", "b")], d_model=8).source.words[4:] == []
+        create_translator([("a", "b")], d_model=8).source.tokens[4:] == []
     ), "once is not often enough"
     once = create_translator(iter([("a", "b")] * 2), "fr", d_model=8)
-    assert (once.source.words[4:], once.target.words[4:]) == (["a"], ["b"]) and once.languages == (
-        "en",
-        "fr",
-    )
+    assert (once.source.tokens[4:], once.target.tokens[4:]) == (["a"], ["b"])
+    assert once.languages == ("en", "fr")
     assert (once.source.language, once.target.language) == ("en", "fr")
     assert once.model.config == TransformerConfig(5, 5, d_model=8)
     [(source, target)] = words().encode_pairs([PAIRS[0]])
@@ -326,8 +324,8 @@ def test_what_is_written_of_a_translator(tmp_path):
         "language": "fr",
         "languages": ["en", "fr"],
         "source_language": "en",
-        "source": made.source.words[4:],
-        "target": made.target.words[4:],
+        "source": made.source.tokens[4:],
+        "target": made.target.tokens[4:],
     }
     save_translator(joint(), tmp_path / "joint")
     assert sorted(path.name for path in (tmp_path / "joint").iterdir()) == [
@@ -394,7 +392,7 @@ def test_weights_of_another_day_are_refused(tmp_path):
     ):
         (tmp_path / "translator.json").write_text(json.dumps({**kept, "sha256": digest}), "utf-8")
         if digest != "0" * 64:
-            assert from_pretrained(tmp_path).target.words == words().target.words
+            assert from_pretrained(tmp_path).target.tokens == words().target.tokens
     with pytest.raises(ValueError, match="not the file that translator.json was written for"):
         from_pretrained(tmp_path)
 
@@ -447,7 +445,7 @@ def test_what_can_be_read_only_once_is_refused():
 
 def test_two_lists_of_subwords_cannot_be_saved(tmp_path):
     both = joint()
-    both.source = SubwordTokenizer.build([side for pair in PAIRS for side in pair], 270)
+    both.source = SubwordTokenizer.train([side for pair in PAIRS for side in pair], 270)
     with pytest.raises(ValueError, match="one list of subwords for both sides"):
         save_translator(both, tmp_path / "two")
     assert not (tmp_path / "two").exists()

@@ -17,8 +17,8 @@ from transformer_lit.translation import create_joint, create_translator, save_pr
 TINY = dict(
     d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, norm="pre", tied=True
 )
-FEW = SubwordTokenizer.build(["low low low lower"], 265)
-MORE = SubwordTokenizer.build(["low low lower lower lowest lowest new newest newest"], 285)
+FEW = SubwordTokenizer.train(["low low low lower"], 265)
+MORE = SubwordTokenizer.train(["low low lower lower lowest lowest new newest newest"], 285)
 
 
 def translator_of(tokens, **changes):

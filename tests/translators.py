@@ -26,7 +26,7 @@ def joint(**sizes):
     "A translator with one list of subwords for both sides."
     torch.manual_seed(0)
     return create_joint(
-        SubwordTokenizer.build((s for pair in PAIRS for s in pair), 300), **TINY | sizes
+        SubwordTokenizer.train((s for pair in PAIRS for s in pair), 300), **TINY | sizes
     )
 
 

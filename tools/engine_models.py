@@ -51,7 +51,7 @@ def packed(name: str, translator: Translator, weights: dict[str, Tensor]) -> byt
     if isinstance(target, SubwordTokenizer):
         arrays["merges"] = merges(target)
     else:
-        source, own = (words.words[len(SPECIAL_TOKENS) :] for words in (translator.source, target))
+        source, own = (words.tokens[len(SPECIAL_TOKENS) :] for words in (translator.source, target))
         header["words"] = {"source": source, "target": own, "language": target.language}
     for key, array in arrays.items():
         numbers += bytes(-len(numbers) % 16)

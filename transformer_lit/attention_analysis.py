@@ -100,7 +100,7 @@ def token_strings(ids: Iterable[int], vocabulary) -> list[str]:
     with "·"."""
     ids = [int(i) for i in ids if int(i) != PAD]
     if hasattr(vocabulary, "words"):
-        return [vocabulary.words[i] for i in ids]
+        return [vocabulary.tokens[i] for i in ids]
     texts = [vocabulary.tokenizer.decode([i], skip_special_tokens=False)
              for i in ids]
     goes_on = [last[-1:].isalnum() and text[:1].isalnum()

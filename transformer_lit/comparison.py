@@ -100,7 +100,7 @@ def load_encoded_corpus(corpus: str, longest: int = 100,
     scale = SETUPS[corpus]
     parts = load_corpus(corpus)
     if tokens is None:
-        tokens = SubwordTokenizer.build((side for pair in parts["train"]
+        tokens = SubwordTokenizer.train((side for pair in parts["train"]
                                          for side in pair),
                                         scale.vocabulary)
     encode = Translator(None, tokens, tokens).encode_pairs

@@ -3,10 +3,10 @@
 # %% auto #0
 __all__ = ['SPECIAL_TOKENS', 'WORD_PATTERNS', 'WORD_CATEGORIES', 'EXTRA_WORD_CHARACTERS',
            'SPLIT_PATTERN', 'PRINTABLE_BYTES', 'BYTE_ALPHABET', 'split_words',
-           'join_words', 'WordTokenizer', 'character_class', 'pre_tokenize', 'to_bytes',
-           'count_pairs', 'merge_pair', 'most_frequent_pair', 'learn_merges',
-           'apply_merges', 'cut_at_eos', 'BPETokenizer', 'build_bpe_tokenizer',
-           'SubwordTokenizer']
+           'join_words', 'Tokenizer', 'cut_at_eos', 'WordTokenizer', 'character_class',
+           'pre_tokenize', 'to_bytes', 'count_pairs', 'merge_pair', 'most_frequent_pair',
+           'learn_merges', 'apply_merges', 'BPETokenizer', 'build_bpe_tokenizer',
+           'SubwordTokenizer', 'save_tokenizers', 'load_tokenizers']
 
 # %% ../book/15_tokens.ipynb #imports
 import os
@@ -17,10 +17,13 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders
-from tokenizers import models, pre_tokenizers, trainers
+import tokenizers
+from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
+from .corpora.files import (
+    read_json, write_atomic, write_json)
 from .masks import BOS, EOS, PAD, UNK
+from .runtime.patch import patch_to
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # forks safely
 SPECIAL_TOKENS = ["<pad>", "<bos>", "<eos>", "<unk>"]  # ids 0, 1, 2, 3
@@ -50,39 +53,59 @@ def join_words(words: list[str], language: str = "en") -> str:
         text = re.sub(r"' ", "'", text)
     return re.sub(r"\( ", "(", text)
 
-# %% ../book/15_tokens.ipynb #vocabulary
-class WordTokenizer:
-    """Words and their ids; the four special tokens come first.
+# %% ../book/15_tokens.ipynb #tokenizer
+class Tokenizer:
+    """Text to ids and back; a token's id is its place in `tokens`.
 
-    `known` is the list of words from id 4 on."""
+    Each kind has `train(sentences)`, `tokenize(text)`, `decode(ids)`,
+    `save(path)` and `load(path)`."""
 
-    def __init__(self, known: list[str], language: str = "en"):
-        self.words, self.language = SPECIAL_TOKENS + known, language
-        self.ids = {word: i for i, word in enumerate(self.words)}
+    def __init__(self, tokens: list):
+        self.tokens = tokens
+        self.token_to_id = {token: i for i, token in enumerate(tokens)}
 
     def __len__(self) -> int:
-        return len(self.words)
-
-    @classmethod
-    def build(cls, sentences: Iterable[str], language: str = "en",
-              at_least: int = 2):
-        "Words seen `at_least` times, commonest first, ties by letters."
-        counts = Counter(word for text in sentences
-                         for word in split_words(text, language))
-        known = [w for w, n in counts.items() if n >= at_least]
-        return cls(sorted(known, key=lambda w: (-counts[w], w)), language)
+        return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
-        "Ids of the words, UNK for unknown ones, and EOS at the end."
-        words = split_words(text, self.language)
-        return [self.ids.get(word, UNK) for word in words] + [EOS]
+        "The tokens' ids, UNK for unknown tokens, and EOS at the end."
+        return [self.token_to_id.get(token, UNK)
+                for token in self.tokenize(text)] + [EOS]
+
+# %% ../book/15_tokens.ipynb #until-end
+def cut_at_eos(ids: Iterable[int]) -> list[int]:
+    "The ids before the first EOS, as a list of int."
+    ids = [int(i) for i in ids]
+    return ids[:ids.index(EOS)] if EOS in ids else ids
+
+# %% ../book/15_tokens.ipynb #vocabulary
+class WordTokenizer(Tokenizer):
+    "Words and marks; `words` have the ids from 4 on."
+
+    def __init__(self, words: list[str], language: str = "en"):
+        super().__init__(SPECIAL_TOKENS + words)
+        self.language = language
+
+    @classmethod
+    def train(cls, sentences: Iterable[str], language="en", min_frequency=2):
+        "The frequent words, most frequent first, ties alphabetically."
+        counts = Counter(word for text in sentences
+                         for word in split_words(text, language))
+        words = [w for w, n in counts.items() if n >= min_frequency]
+        return cls(sorted(words, key=lambda w: (-counts[w], w)), language)
+
+    def tokenize(self, text: str) -> list[str]:
+        return split_words(text, self.language)
 
     def decode(self, ids: Iterable[int]) -> str:
         "The sentence up to EOS, without PAD and BOS."
-        ids = [int(i) for i in ids]
-        ids = ids[:ids.index(EOS)] if EOS in ids else ids
-        words = [self.words[i] for i in ids if i not in (PAD, BOS)]
+        words = [self.tokens[i] for i in cut_at_eos(ids)
+                 if i not in (PAD, BOS)]
         return join_words(words, self.language)
+
+    def save(self, path: str | Path) -> None:
+        words = self.tokens[len(SPECIAL_TOKENS):]
+        write_json(Path(path), {"words": words, "language": self.language})
 
 # %% ../book/15_tokens.ipynb #kind
 WORD_CATEGORIES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me",
@@ -111,14 +134,14 @@ SPLIT_PATTERN = r" ?\w+'?| ?[^\w\s]|\s"
 
 def pre_tokenize(text: str) -> list[str]:
     "What no merge may cross; joined, the pieces are the text."
-    kinds = "".join(map(character_class, text))
-    return [text[found.start():found.end()]
-            for found in re.finditer(SPLIT_PATTERN, kinds)]
+    classes = "".join(map(character_class, text))
+    return [text[match.start():match.end()]
+            for match in re.finditer(SPLIT_PATTERN, classes)]
 
 # %% ../book/15_tokens.ipynb #single-bytes
-def to_bytes(piece: str) -> tuple[bytes, ...]:
-    "The bytes of a piece in UTF-8, each by itself."
-    return tuple(bytes([byte]) for byte in piece.encode("utf-8"))
+def to_bytes(pre_token: str) -> tuple[bytes, ...]:
+    "The bytes of a piece of text in UTF-8, each by itself."
+    return tuple(bytes([byte]) for byte in pre_token.encode("utf-8"))
 
 # %% ../book/15_tokens.ipynb #count-pairs
 def count_pairs(words: dict[tuple, int]) -> Counter:
@@ -132,37 +155,38 @@ def count_pairs(words: dict[tuple, int]) -> Counter:
 # %% ../book/15_tokens.ipynb #merge
 def merge_pair(word: tuple, pair: tuple) -> tuple:
     "The word with each occurrence of the pair glued, from the left."
-    out = []
+    merged = []
     for symbol in word:
-        if out and (out[-1], symbol) == pair:
-            out[-1] += symbol
+        if merged and (merged[-1], symbol) == pair:
+            merged[-1] += symbol
         else:
-            out.append(symbol)
-    return tuple(out)
+            merged.append(symbol)
+    return tuple(merged)
 
 # %% ../book/15_tokens.ipynb #bytes
 PRINTABLE_BYTES = {*range(33, 127), *range(161, 173), *range(174, 256)}
 BYTE_ALPHABET = [bytes([byte]) for byte in
-         sorted(range(256),
-                key=lambda byte: (byte not in PRINTABLE_BYTES, byte))]
+                 sorted(range(256), key=lambda byte: (
+                     byte not in PRINTABLE_BYTES, byte))]
 
 
-def most_frequent_pair(counts: Counter, age: dict[bytes, int]) -> tuple:
-    "The pair of highest count; of equal ones that of older symbols."
+def most_frequent_pair(counts: Counter,
+                       symbol_ids: dict[bytes, int]) -> tuple:
+    "The pair of highest count; of equal ones that of lower ids."
     return max(counts, key=lambda pair: (
-        counts[pair], -age[pair[0]], -age[pair[1]]))
+        counts[pair], -symbol_ids[pair[0]], -symbol_ids[pair[1]]))
 
 # %% ../book/15_tokens.ipynb #learn-merges
-def learn_merges(words: dict[tuple, int], size: int,
+def learn_merges(words: dict[tuple, int], vocab_size: int,
                  alphabet: Iterable[bytes] = BYTE_ALPHABET) -> list[tuple]:
-    """The merges, in order, that bring the alphabet to `size` symbols;
-    fewer if there is nothing left to glue."""
-    age = {symbol: i for i, symbol in enumerate(alphabet)}
+    """The merges, in order, that bring the alphabet to vocab_size
+    symbols; fewer if no two symbols stand side by side any more."""
+    symbol_ids = {symbol: i for i, symbol in enumerate(alphabet)}
     merges = []
-    while len(age) < size and (counts := count_pairs(words)):
-        pair = most_frequent_pair(counts, age)
+    while len(symbol_ids) < vocab_size and (counts := count_pairs(words)):
+        pair = most_frequent_pair(counts, symbol_ids)
         words = {merge_pair(word, pair): n for word, n in words.items()}
-        age.setdefault(pair[0] + pair[1], len(age))
+        symbol_ids.setdefault(pair[0] + pair[1], len(symbol_ids))
         merges.append(pair)
     return merges
 
@@ -173,50 +197,39 @@ def apply_merges(word: tuple, ranks: dict[tuple, int]) -> tuple:
         word = merge_pair(word, min(pairs, key=ranks.get))
     return word
 
-# %% ../book/15_tokens.ipynb #until-end
-def cut_at_eos(ids: Iterable[int]) -> list[int]:
-    "The ids before the first EOS, as plain numbers."
-    ids = [int(i) for i in ids]
-    return ids[:ids.index(EOS)] if EOS in ids else ids
-
 # %% ../book/15_tokens.ipynb #byte-pairs
-class BPETokenizer:
-    """Byte-pair encoding by hand (§5.1): any text to ids and back.
-
-    `merges` in the order in which they were learned."""
+class BPETokenizer(Tokenizer):
+    "Byte-pair encoding by hand (§5.1), by merges in learned order."
 
     def __init__(self, merges: list[tuple]):
-        made = dict.fromkeys(a + b for a, b in merges)  # none twice
-        self.tokens = [
-            b""] * len(SPECIAL_TOKENS) + BYTE_ALPHABET + list(made)
-        self.ids = {token: i for i, token in enumerate(self.tokens)}
+        merged = dict.fromkeys(a + b for a, b in merges)  # none twice
+        super().__init__([b""] * len(SPECIAL_TOKENS)
+                         + [*BYTE_ALPHABET, *merged])
         self.ranks = {pair: rank for rank, pair in enumerate(merges)}
 
-    def __len__(self) -> int:
-        return len(self.tokens)
-
     @classmethod
-    def build(cls, sentences: Iterable[str], size: int):
-        "Learn from sentences, until there are `size` tokens."
+    def train(cls, sentences: Iterable[str], vocab_size: int):
+        "Learn merges from sentences until there are vocab_size tokens."
         words = Counter(to_bytes(piece) for text in sentences
                         for piece in pre_tokenize(text))
-        return cls(learn_merges(words, size - len(SPECIAL_TOKENS)))
+        return cls(learn_merges(words, vocab_size - len(SPECIAL_TOKENS)))
 
-    def cut(self, text: str) -> list[bytes]:
+    def tokenize(self, text: str) -> list[bytes]:
         return [token for piece in pre_tokenize(text) for token in
                 apply_merges(to_bytes(piece), self.ranks)]
-
-    def encode(self, text: str) -> list[int]:
-        return [self.ids[token] for token in self.cut(text)] + [EOS]
 
     def decode(self, ids: Iterable[int]) -> str:
         tokens = [self.tokens[i] for i in cut_at_eos(ids)]
         return b"".join(tokens).decode("utf-8", errors="replace")
 
+    def save(self, path: str | Path) -> None:
+        merges = [[a.hex(), b.hex()] for a, b in self.ranks]
+        write_json(Path(path), {"merges": merges})
+
 # %% ../book/15_tokens.ipynb #plain-bpe
-def build_bpe_tokenizer() -> Tokenizer:
+def build_bpe_tokenizer() -> tokenizers.Tokenizer:
     "A tokenizer of the library with our rules, before any merge."
-    tokenizer = Tokenizer(models.BPE())
+    tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(SPLIT_PATTERN), "isolated"),
         pre_tokenizers.ByteLevel(add_prefix_space=False,
@@ -225,40 +238,71 @@ def build_bpe_tokenizer() -> Tokenizer:
     return tokenizer
 
 # %% ../book/15_tokens.ipynb #subwords
-class SubwordTokenizer:
+class SubwordTokenizer(Tokenizer):
     """Byte-pair encoding of both languages by the `tokenizers` library.
 
     Ids 0 to 3 are the special tokens, then 256 bytes, then merges; no
     text is unknown, and decoding gives every text back."""
 
-    def __init__(self, tokenizer: Tokenizer):
+    def __init__(self, tokenizer: tokenizers.Tokenizer):
+        vocab = tokenizer.get_vocab()
+        super().__init__(sorted(vocab, key=vocab.get))
         self.tokenizer = tokenizer
         tokenizer.encode_special_tokens = True  # "<eos>" is a word
 
-    def __len__(self) -> int:
-        return self.tokenizer.get_vocab_size()
-
     @classmethod
-    def build(cls, sentences: Iterable[str], size: int = 8000):
-        "Merge the commonest pair until there are `size` tokens (§5.1)."
+    def train(cls, sentences: Iterable[str], vocab_size: int = 8000):
+        "Learn merges until there are vocab_size tokens (§5.1)."
         tokenizer = build_bpe_tokenizer()
         tokenizer.train_from_iterator(sentences, trainers.BpeTrainer(
-            vocab_size=size, special_tokens=SPECIAL_TOKENS,
+            vocab_size=vocab_size, special_tokens=SPECIAL_TOKENS,
             show_progress=False,
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
         return cls(tokenizer)
 
-    @classmethod
-    def load(cls, path: str | Path):
-        return cls(Tokenizer.from_file(str(path)))
-
-    def save(self, path: str | Path) -> None:
-        self.tokenizer.save(str(path))
-
-    def encode(self, text: str) -> list[int]:
-        "Ids of the pieces, and EOS at the end."
-        return self.tokenizer.encode(text).ids + [EOS]
+    def tokenize(self, text: str) -> list[str]:
+        return self.tokenizer.encode(text).tokens
 
     def decode(self, ids: Iterable[int]) -> str:
         "The text up to EOS, without PAD and BOS."
         return self.tokenizer.decode(cut_at_eos(ids))
+
+    def save(self, path: str | Path) -> None:
+        write_atomic(Path(path), lambda part: self.tokenizer.save(str(part)))
+
+# %% ../book/15_tokens.ipynb #load
+@patch_to(Tokenizer)
+@staticmethod
+def load(path: str | Path) -> Tokenizer:
+    "The tokenizer that was saved, of whichever kind."
+    saved = read_json(Path(path))
+    if "words" in saved:
+        return WordTokenizer(**saved)
+    if "merges" in saved:
+        return BPETokenizer([(bytes.fromhex(a), bytes.fromhex(b))
+                             for a, b in saved["merges"]])
+    return SubwordTokenizer(tokenizers.Tokenizer.from_file(str(path)))
+
+# %% ../book/15_tokens.ipynb #save-pair
+def save_tokenizers(folder: str | Path, source: Tokenizer,
+                    target: Tokenizer) -> None:
+    "tokenizer.json; target_tokenizer.json if the target has its own."
+    source.save(Path(folder) / "tokenizer.json")
+    path = Path(folder) / "target_tokenizer.json"
+    path.unlink(missing_ok=True)
+    if target is not source:
+        target.save(path)
+
+
+def load_tokenizers(folder: str | Path) -> tuple[Tokenizer, Tokenizer]:
+    "Source's and target's tokenizer, the same object if one serves both."
+    source, target = (Path(folder) / name for name in (
+        "tokenizer.json", "target_tokenizer.json"))
+    if not source.exists():  # words as the second edition saved them
+        saved = read_json(Path(folder) / "translator.json")
+        return (WordTokenizer(saved["source"],
+                              saved.get("source_language", "en")),
+                WordTokenizer(saved["target"], saved["language"]))
+    tokenizer = Tokenizer.load(source)
+    return tokenizer, (
+        Tokenizer.load(target) if target.exists() else tokenizer)

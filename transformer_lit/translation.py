@@ -125,9 +125,9 @@ def create_translator(pairs: Iterable[tuple[str, str]],
 
     `sizes` are fields of `TransformerConfig`."""
     pairs = list(pairs)
-    source = WordTokenizer.build((english for english, _ in pairs), "en",
+    source = WordTokenizer.train((english for english, _ in pairs), "en",
                                  at_least)
-    target = WordTokenizer.build((other for _, other in pairs), language,
+    target = WordTokenizer.train((other for _, other in pairs), language,
                                  at_least)
     config = TransformerConfig(len(source), len(target), **sizes)
     return Translator(Transformer(config), source, target,
@@ -175,8 +175,8 @@ def save_translator(translator: Translator, folder: str | Path) -> None:
     if isinstance(target, WordTokenizer):
         kept |= {"language": target.language,
                  "source_language": translator.source.language,
-                 "source": translator.source.words[UNK + 1:],
-                 "target": target.words[UNK + 1:]}
+                 "source": translator.source.tokens[UNK + 1:],
+                 "target": target.tokens[UNK + 1:]}
     else:
         write_atomic(folder / "tokenizer.json", target.save)
     write_text(folder / "translator.json",

@@ -51,7 +51,7 @@ def vocabulary(job: Job, pairs: Pairs) -> SubwordTokenizer:
     nothing else. The tag is one more token, and never cut."""
     if job.kind in ("reverse", "tuned", *BACK):
         pairs = job.real
-    tokens = SubwordTokenizer.build(chain.from_iterable(pairs), job.size.vocabulary)
+    tokens = SubwordTokenizer.train(chain.from_iterable(pairs), job.size.vocabulary)
     if job.way == "tagged":
         tokens = SubwordTokenizer(Tokenizer.from_str(tokens.tokenizer.to_str()))
         tokens.tokenizer.add_tokens([AddedToken(text.TAG, normalized=False)])

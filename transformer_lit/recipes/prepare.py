@@ -168,7 +168,7 @@ def write_store(
     "Subwords, tokens and held-out pairs into a folder. What was counted and measured on the way."
     tokenizer, started = folder / "tokenizer.json", time.perf_counter()
     lines = sample_lines(sources, config.sample, config.pairs)
-    SubwordTokenizer.build(lines, config.vocabulary).save(tokenizer)
+    SubwordTokenizer.train(lines, config.vocabulary).save(tokenizer)
     learned = time.perf_counter()
     english = sorted({sentence_key(english) for pairs in held_out.values() for english, _ in pairs})
     chunks = source_chunks(sources, config.pairs)

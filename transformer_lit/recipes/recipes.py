@@ -121,7 +121,7 @@ def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
         tokens = (
             SubwordTokenizer.load(path)
             if path.exists() or not pairs
-            else SubwordTokenizer.build((side for pair in pairs for side in pair), recipe.size)
+            else SubwordTokenizer.train((side for pair in pairs for side in pair), recipe.size)
         )
         translator = create_joint(tokens, recipe.language, **recipe.model)
     translator.languages = recipe.languages

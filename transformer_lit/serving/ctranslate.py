@@ -16,7 +16,7 @@ from transformer_lit.decoding import length_penalty
 from transformer_lit.embeddings import InputEmbedding, sinusoids
 from transformer_lit.masks import EOS
 from transformer_lit.serving import served_translate
-from transformer_lit.tokenization import SPECIAL_TOKENS, SubwordTokenizer, WordTokenizer
+from transformer_lit.tokenization import SPECIAL_TOKENS
 from transformer_lit.translation import Translator, require_standard_layers, save_translator
 
 QUANTIZATIONS = ("float32", "bfloat16", "int8")
@@ -98,13 +98,6 @@ def fill_side(
         fill_linear(node.ffn.linear_1, layer.feed_forward[2])
 
 
-def token_names(tokens: WordTokenizer | SubwordTokenizer) -> list[str]:
-    "The text of each token, in the order of their ids: the engine takes and gives tokens as text."
-    if isinstance(tokens, WordTokenizer):
-        return list(tokens.words)
-    return [tokens.tokenizer.id_to_token(i) for i in range(len(tokens))]
-
-
 def build_spec(translator: Translator) -> Any:
     """The model as ctranslate2 wants it: a filled TransformerSpec. The engine is told to add EOS to
     a source, and to begin with BOS."""
@@ -116,8 +109,8 @@ def build_spec(translator: Translator) -> Any:
     fill_side(spec.encoder, spec.encoder.embeddings[0], model.source, model.encoder)
     fill_side(spec.decoder, spec.decoder.embeddings, model.target, model.decoder)
     fill_linear(spec.decoder.projection, model.output)
-    spec.register_source_vocabulary(token_names(translator.source))
-    spec.register_target_vocabulary(token_names(translator.target))
+    spec.register_source_vocabulary(translator.source.tokens)
+    spec.register_target_vocabulary(translator.target.tokens)
     _, bos, eos, unk = SPECIAL_TOKENS
     config = spec.config
     config.bos_token, config.eos_token, config.unk_token = bos, eos, unk
@@ -190,8 +183,8 @@ def engine_answers(
     """What a ctranslate2.Translator answers, as ids like `beam_search`.
 
     `sources` end in EOS, answers don't; `options` go to translate_batch."""
-    names = token_names(translator.source)
-    ids = {name: i for i, name in enumerate(token_names(translator.target))}
+    names = translator.source.tokens
+    ids = {name: i for i, name in enumerate(translator.target.tokens)}
     results = engine.translate_batch(
         [[names[i] for i in source if i != EOS] for source in sources],
         beam_size=beam_size,

@@ -177,8 +177,8 @@ def recorded(translator: Translator) -> dict:
         "vocabulary": c.target_vocab or c.source_vocab,
         "config": {key: getattr(c, key) for key in sizes},
         "source": source,
-        "pieces": [translator.source.words[i] for i in source],
-        "names": {i: target.words[i] for i in sorted(named)},
+        "pieces": [translator.source.tokens[i] for i in source],
+        "names": {i: target.tokens[i] for i in sorted(named)},
         "text": answer,
         "steps": [[token, [[i, round(p, 4)] for i, p in top]] for token, top in steps],
         "attention": {
