@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from .masks import EOS, PAD
 from .multi_head_attention import MultiHeadAttention
+from .tokenization import Tokenizer, WordTokenizer
 from .training import collate
 
 # %% ../book/20_attention_maps.ipynb #attention-modules
@@ -93,20 +94,20 @@ def compute_attention(translator, pairs: Iterable[tuple[str, str]]):
             source, target)
 
 # %% ../book/20_attention_maps.ipynb #piece-names
-def token_strings(ids: Iterable[int], vocabulary) -> list[str]:
+def token_strings(ids: Iterable[int], tokenizer: Tokenizer) -> list[str]:
     """Ids as readable words, BOS and EOS included, PAD left out.
 
-    Byte-level pieces become text; one that goes on a word begins
+    Byte-level pieces become text; one that continues a word begins
     with "·"."""
     ids = [int(i) for i in ids if int(i) != PAD]
-    if hasattr(vocabulary, "words"):
-        return [vocabulary.tokens[i] for i in ids]
-    texts = [vocabulary.tokenizer.decode([i], skip_special_tokens=False)
+    if isinstance(tokenizer, WordTokenizer):
+        return [tokenizer.tokens[i] for i in ids]
+    texts = [tokenizer.tokenizer.decode([i], skip_special_tokens=False)
              for i in ids]
-    goes_on = [last[-1:].isalnum() and text[:1].isalnum()
-               for last, text in zip([""] + texts, texts)]
-    return [("·" if on else "") + (text.strip() or "␣")
-            for on, text in zip(goes_on, texts)]
+    continues = [previous[-1:].isalnum() and text[:1].isalnum()
+                 for previous, text in zip([""] + texts, texts)]
+    return [("·" if is_inside else "") + (text.strip() or "␣")
+            for is_inside, text in zip(continues, texts)]
 
 # %% ../book/20_attention_maps.ipynb #habit-places
 def attention_patterns(tokens: Tensor, mask: Tensor) -> dict[str, Tensor]:
