@@ -33,7 +33,7 @@ def decode(model, ids: list[list[int]], alpha: float, patient: bool) -> tuple[li
         rows.append(len(tokens))
         return step(tokens, state)
 
-    search = partial(beam_search, alpha=alpha, patient=patient)
+    search = partial(beam_search, alpha=alpha, early_stopping=not patient)
     with patch.object(model, "step", counted), patch.object(translation, "beam_search", search):
         with Clock() as clock:
             outputs = translation.translate_ids(model, ids, 4, 64)

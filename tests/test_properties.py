@@ -409,17 +409,17 @@ def test_a_patient_search_waits_for_the_longer_ending():
     assert beam_search(Scripted(table), source, 2, 3.0, 8) == [
         [4]
     ], "two have finished, and the search went on"
-    assert beam_search(Scripted(table), source, 2, 3.0, 8, patient=True) == [
+    assert beam_search(Scripted(table), source, 2, 3.0, 8, early_stopping=False) == [
         [4, 5, 5, 5]
     ], "ln 0.45 / (10/6)³ beats ln 0.55 / (7/6)³, and a patient search didn't wait for it"
-    assert beam_search(Scripted(table), source, 2, 0.0, 8, patient=True) == [[4]]
+    assert beam_search(Scripted(table), source, 2, 0.0, 8, early_stopping=False) == [[4]]
 
 
 @given(SEEDS, ROWS, st.integers(2, 6), st.booleans())
-def test_a_larger_penalty_never_shortens_an_answer(seed, rows, beam, patient):
+def test_a_larger_penalty_never_shortens_an_answer(seed, rows, beam, early_stopping):
     model, source = Scripted(tables(seed, length=6)), torch.arange(rows)[:, None] % 3
     said = [
-        beam_search(model, source, beam, alpha, 5, patient=patient)
+        beam_search(model, source, beam, alpha, 5, early_stopping=early_stopping)
         for alpha in (0.0, 0.6, 1.0, 2.0, 4.0)
     ]
     for less, more in zip(said, said[1:]):
@@ -551,7 +551,7 @@ def test_decoding_throws_no_dice_and_leaves_the_mode(decode):
 
 def test_select_keeps_the_nest():
     state = {"a": torch.arange(3), "b": [(torch.arange(6).view(3, 2),)]}
-    kept = reorder_state(state, torch.tensor([2, 0]))
+    kept = reorder_state(state, *[torch.tensor([2, 0])] * 2)
     assert kept["a"].tolist() == [2, 0] and kept["b"][0][0].tolist() == [[4, 5], [0, 1]]
     assert isinstance(kept["b"], list) and isinstance(kept["b"][0], tuple)
 

@@ -5,7 +5,7 @@
 # products (AMD from Zen 4 on). Elsewhere it is imitated, and slower.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 
 import torch
 from torch import nn
@@ -90,3 +90,22 @@ def without_cudnn_attention() -> Iterator[None]:
         yield
     finally:
         torch.backends.cuda.enable_cudnn_sdp(before)
+
+
+def evaluation_mode(f: Callable) -> Callable:
+    """A decorator: `f(model, ...)` without gradients and dropout; afterwards the model is in its
+    mode again, even if `f` raised. A model that is no module has no mode."""
+
+    @wraps(f)
+    def evaluate(model, *args, **kwargs):
+        training = getattr(model, "training", False)
+        if training:
+            model.eval()
+        try:
+            with torch.no_grad(), without_cudnn_attention():
+                return f(model, *args, **kwargs)
+        finally:
+            if training:
+                model.train()
+
+    return evaluate

@@ -233,7 +233,7 @@ class Patient:
     def beam(self, source: Tensor) -> list[list[int]]:
         "As `beam_search`, with four hypotheses that are all waited for."
         with patch.object(decoding, "length_penalty", self.penalty):
-            return beam_search(Begun(self), source, 4, 0.6, LIMIT, patient=True)
+            return beam_search(Begun(self), source, 4, 0.6, LIMIT, early_stopping=False)
 
 
 @cache
