@@ -37,7 +37,7 @@ def main():
             loss = validation_loss(translator.model, valid)
             _, progress = read_file(ends[last])
             rows.append({"epochs": epochs, "step": progress["at"]["step"], "loss": loss})
-            print(rows[-1], flush=True)
+            print(rows[-1])
     measure(o.name, averages=rows)
 
 

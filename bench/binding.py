@@ -212,7 +212,7 @@ def main() -> None:
         recipe = replace(base, training=replace(base.training, seed=seed, epochs=o.epochs))
         translator, _ = train_translator(o.home / str(seed), recipe, parts, [])
         runs.append({"seed": seed, **measured(translator, tests)})
-        print(runs[-1], flush=True)
+        print(runs[-1])
         record.write()
 
 

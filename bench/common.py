@@ -18,11 +18,13 @@ from transformer_lit.runs.records import git_commit, hardware_name  # noqa: E402
 
 
 def options(doc: str, arguments: dict[str, dict] | None = None, **defaults) -> argparse.Namespace:
-    """What was typed; from here on the script computes on one thread, as recorded runs do.
+    """What was typed; from here on the script computes on one thread, as recorded runs do, and
+    what it prints is there at once.
 
     arguments: what argparse must describe. An option has the type of its default; a list takes
     several values, and a type stands for an option that needn't be there."""
     torch.set_num_threads(1)
+    sys.stdout.reconfigure(line_buffering=True)
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )

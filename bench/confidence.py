@@ -60,7 +60,7 @@ def main():
         sentences, references = known[name]
         outputs, own = answered(translator, sentences, home / f"{name}.json")
         rows[name] = agreement(calibration, own, confidence.sentence_chrf(outputs, references))
-        print(f"{name}: rank correlation {rows[name]['rank_correlation']:.2f}", flush=True)
+        print(f"{name}: rank correlation {rows[name]['rank_correlation']:.2f}")
     record.write(fitted=len(log_probs), **vars(calibration), tests=rows)
 
 

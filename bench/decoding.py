@@ -226,7 +226,7 @@ def race(decoders: dict[str, Decoder], batches: list, rounds: int) -> tuple[list
         for name in decoders
     ]
     for row in rows:
-        print(f"{row['name']}: {row['ratio']:.2f} times, {row['same']} the same", flush=True)
+        print(f"{row['name']}: {row['ratio']:.2f} times, {row['same']} the same")
     return rows, outputs
 
 

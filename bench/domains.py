@@ -43,11 +43,11 @@ Probe = tuple[str, Callable[[str], bool]]  # a text, and a question to an answer
 def tests() -> dict[str, Test]:
     "Every test by its name."
     held_out = training_sets.mixture_held_out("fr")
-    sentences, references = zip(*held_out["valid"])
+    news = held_out["valid"]
     return {
         "tatoeba": data.load_test_set("tatoeba"),
         "multi30k": data.load_test_set("multi30k"),
-        "newstest2013": (list(sentences), [[reference] for reference in references]),
+        "newstest2013": ([english for english, _ in news], [[french] for _, french in news]),
         "newstest2014": data.load_test_set("newstest2014"),
         **{kind: data.group_references(held_out[f"test-{kind}"]) for kind in training_sets.GENERAL},
     }
@@ -205,11 +205,11 @@ def english_french(folder: Path | None) -> tuple[Translator, Path, str, Path]:
     return translator, folder, weights, ROOT / ".run/domains" / weights[:12]
 
 
-def copied(translator: Translator, home: Path, n: int = 200) -> dict[str, float]:
+def copied(translator: Translator, home: Path) -> dict[str, float]:
     "The share of right answers for each kind of thing that is copied."
     shares = {}
     for kind in FRAMES:
-        sentences, questions = zip(*probes(kind, n))
+        sentences, questions = zip(*probes(kind))
         outputs, _ = answered(translator, list(sentences), home / f"{kind}.json")
         shares[kind] = mean(is_right(text) for is_right, text in zip(questions, outputs))
     return shares

@@ -2,7 +2,7 @@
 
     python bench/export.py                    needs ctranslate2 and Tatoeba (TRANSFORMER_LIT_DATA or
                                               the cache)
-    python bench/export.py --small --out FILE seconds: the pocket translator alone, forty sentences
+    python bench/export.py --small --out FILE seconds: the pocket translator alone
 
 For the two translators that come with the book and each way to write the weights: the folder's
 size, the largest difference of a log-probability from ours over all tokens of the references, how
@@ -112,15 +112,15 @@ def main():
     rows, scored = [], []
     for name in ("pocket",) if o.small else ("tatoeba-fr", "pocket"):
         translator = Translator.from_pretrained(shipped(f"data/checkpoints/{name}"))
-        n, m = (40, 40) if o.small else (1000, 200)
-        pairs = load_corpus("pocket")["test"][:m] if name == "pocket" else try_it()
+        n = 40 if o.small else 1000
+        pairs = load_corpus("pocket")["test"][:200] if name == "pocket" else try_it()
         with tempfile.TemporaryDirectory() as home:
             folders = {q: export(translator, Path(home) / q, q) for q in QUANTIZATIONS}
             engines = {q: open_engine(folder) for q, folder in folders.items()}
             rows += compare(translator, name, pairs, folders, engines)
             english, references = load_test_set(name.removesuffix("-fr"), "fr")
             scored.append(quality(translator, name, english[:n], references[:n], engines))
-        print(*rows[-len(engines) :], scored[-1], sep="\n", flush=True)
+        print(*rows[-len(engines) :], scored[-1], sep="\n")
     record.write(rows=rows, quality=scored)
 
 

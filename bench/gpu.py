@@ -169,7 +169,7 @@ def main():
     size, precision = ("full", "bf16") if GPU else ("tiny", "fp32")
     race(size, precision, ["ours", "torch"], 2, lambda rows: record.write(step=rows))
     record.write(decoding=list(decoding()))
-    print(json.dumps(record, indent=1), flush=True)  # what a training that is cut can't take away
+    print(json.dumps(record, indent=1))  # what a training that is cut can't take away
     record.write(training=train(o.home, o.store, o.steps, deadline))
     print(record["training"])
 

@@ -59,11 +59,8 @@ from transformer_lit.training import (
 
 LAPTOP = dict(epochs=20, norm="post", dropout=0.1, heads=8, batch=64, clip=0.0)
 OURS = dict(epochs=7, norm="pre", dropout=0.25, heads=4, tokens=2048, clip=1.0, fall=6, gain=1.0)
-RECIPES = {
-    "laptop": LAPTOP,
-    "twin": LAPTOP | dict(stacks="nn.Transformer"),
-    "ours": OURS | dict(peak=6e-3, warmup=100, shrink=0.3),
-}
+OURS |= dict(peak=6e-3, warmup=100, shrink=0.3)
+RECIPES = {"laptop": LAPTOP, "twin": LAPTOP | dict(stacks="nn.Transformer"), "ours": OURS}
 RUNS = {name: f"{name}-by-sentence" for name in RECIPES} | {
     "ours, products": "ours-by-sentence-products"
 }
@@ -80,7 +77,8 @@ def split(kind: str, trial: bool = False) -> tuple[list, list]:
         pairs = filter_by_length(read_tatoeba(tatoeba_archive()), 15)
         pairs = random.Random(1).sample(pairs, 50_000)
     if kind == "pair":
-        return pairs[: len(pairs) * 9 // 10], pairs[len(pairs) * 9 // 10 :]
+        cut = len(pairs) * 9 // 10
+        return pairs[:cut], pairs[cut:]
     keys = list(dict.fromkeys(sentence_key(english) for english, _ in pairs))
     random.Random(2).shuffle(keys)
     held_out = set(keys[: len(keys) // 10])

@@ -128,7 +128,6 @@ def run(way: str, language: str, warmup: int | None, o) -> dict:
         "parameters": sum(w.numel() for w in model.parameters()),
         "steps": trainer.step,
         "tokens": trainer.tokens,
-        "epochs": trainer.epoch + trainer.batch / len(batches.epoch(0)),
         "cpu_seconds": budget.used,
         "valid_loss": validation_loss(model, valid),
         "bleu": bleu["value"],

@@ -101,8 +101,6 @@ def add_training(run: str, made: Path, folder: Path = RUNS, every: int = 1, **me
     record = json.loads((made / "run.json").read_text("utf-8"))
     lines = (made / "log.jsonl").read_text("utf-8").splitlines()
     log = [x for x in map(json.loads, lines) if x.get("kind") != "step" or x["step"] % every == 0]
-    if (made / "groups.json").exists():
-        measured["groups"] = json.loads((made / "groups.json").read_text("utf-8"))
     said = made / "hypotheses.txt"
     outputs = said.read_text("utf-8").split("\n")[:-1] if said.exists() else None
     add_run("trainings", run, record | measured, outputs=outputs, log=log, folder=folder)
@@ -182,7 +180,7 @@ def make_run(
     with "failed". Raises Dirty unless the tree is clean, filelock.Timeout if another process is at
     work on this run."""
     row = rows_of(table, folder).get(run)
-    print(f"{time.strftime('%H:%M:%S')} {run}", "is there" * bool(row), flush=True)
+    print(f"{time.strftime('%H:%M:%S')} {run}", "is there" * bool(row))
     if row:
         return row
     commit, begun, place = clean_commit(), time.time(), home / run
@@ -193,7 +191,7 @@ def make_run(
         try:
             made = work(place)
         except ValueError as error:  # chapter 12's trainer stops at nan with these words
-            if "lower the learning rate" not in str(error) or isinstance(error, Dirty):
+            if "lower the learning rate" not in str(error):
                 raise
             made = Made({"failed": str(error)})
         commits = list(dict.fromkeys((place / "commits.txt").read_text("utf-8").split()))
@@ -202,7 +200,7 @@ def make_run(
         row = {**facts, "commits": commits, **where(), "wall_seconds": round(wall, 1), **made.row}
         add_run(table, run, row, made.arrays, made.outputs, folder=folder)
         shutil.rmtree(place)
-    print("        ", {key: row[key] for key in SHOWN if key in row}, flush=True)
+    print("        ", {key: row[key] for key in SHOWN if key in row})
     return row
 
 

@@ -169,7 +169,7 @@ def main():
 
         race(size, precision, list(FORMS), o.rounds, on_round)
         for name, row in record["precisions"][precision]["forms"].items():
-            print(precision, name, row, flush=True)
+            print(precision, name, row)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def compare(translator: Translator, asked: list, references: list) -> Iterator[d
             if patient:
                 row["changed"] = sum(a != b for a, b in zip(*outputs.values()))
                 row["difference"] = bootstrap_interval(counts[True], counts[False])
-            print(row, flush=True)
+            print(row)
             yield row
 
 

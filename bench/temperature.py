@@ -70,9 +70,8 @@ def main():
     tokenizer = store.manifest["tokenizer"]
     record = Record(o.out, steps=o.steps, pairs=kinds, tokenizer=tokenizer)
     runs = record.resume()
-    for seed, temperature in product(SEEDS, TEMPERATURES):
-        if any((run["temperature"], run["seed"]) == (temperature, seed) for run in runs):
-            continue
+    # a stopped command goes on after the last run that it recorded
+    for seed, temperature in list(product(SEEDS, TEMPERATURES))[len(runs) :]:
         shares = mixture.sampling_rates(kinds, temperature)
         runs.append(trained(store, temperature, seed, o.steps) | {"shares": shares})
         print(f"temperature {temperature}, seed {seed}: {runs[-1]['judged']:.3f} nats a token")

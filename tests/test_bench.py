@@ -37,7 +37,7 @@ FIELDS = {  # record -> its list, and the fields of a row that pages read
     ),
     "multi30k": (
         "runs",
-        "language way seed steps tokens epochs valid_loss bleu low high signature"
+        "language way seed steps tokens valid_loss bleu low high signature"
         " recipe parameters cpu_seconds",
     ),
     "stopping": ("rows", "alpha patient bleu length rows"),

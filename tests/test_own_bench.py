@@ -248,7 +248,7 @@ def test_a_row_has_all_that_is_reported(ran):
             assert row["steps"] == row["curve"][-1][0] and row["best_step"] <= row["steps"]
         assert row["recipe"]["training"]["seed"] == 1 and row["hardware"] and row["muon"]
         for test in row["tests"].values():
-            assert test["sentences"] == TRIAL["HELD"] and len(test["sha256"]) == 64
+            assert test["sentences"] == TRIAL["HELD"]
             assert all(
                 test["all"][name]["low"] <= test["all"][name]["high"] for name in ("bleu", "chrf")
             )

@@ -105,7 +105,6 @@ def run(steps: int, seed: int, peak: float = 6e-3) -> tuple[dict, dict[str, np.n
     parameters = {family: space["count_parameters"](model) for family, model in models.items()}
     return {
         "steps": steps,
-        "peak": peak,
         "unseen": space["n"],
         "pairs": len(space["pairs"]),
         "parameters": parameters,

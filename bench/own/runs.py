@@ -29,7 +29,7 @@ from transformer_lit.custom_pair.report import leaked_references
 from transformer_lit.custom_pair.train import least_likely_pairs, recipe_of
 from transformer_lit.data import sentence_key
 from transformer_lit.comparison import training_cost
-from transformer_lit.evaluation import hash_test_set, segment_stats
+from transformer_lit.evaluation import segment_stats
 from transformer_lit.recipes.recipes import LONGEST, build_trainer, build_translator
 from transformer_lit.runs.checkpoints import load_weights, model_tensors, read_file, save_weights
 from transformer_lit.runs.run import fingerprint
@@ -204,7 +204,6 @@ def tested(translator: Translator, test: Test) -> tuple[dict, np.ndarray, list[s
     return (
         {
             "sentences": len(sources),
-            "sha256": hash_test_set(sources, references),
             "first": scores(outputs, [refs[:1] for refs in references]),
             "all": scores(outputs, references),
         },
