@@ -257,7 +257,7 @@ def work(job: Job, place: Path, folder: Path) -> Made:
         return Made(row, arrays)
     outputs = results["tatoeba"][2]
     row["shown"] = take_evenly([list(line) for line in zip(sources, firsts, outputs)], 20)
-    row["repeats"] = mean(a.strip() == b.strip() for a, b in zip(sources, outputs, strict=True))
+    row["repeats"] = mean(a.strip() == b.strip() for a, b in zip(sources, outputs))
     return Made(row, arrays, outputs)
 
 
