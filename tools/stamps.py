@@ -72,7 +72,7 @@ def opened(path: Path, trace: str) -> dict[str, str]:
     # safetensors and tokenizers read a translator's files without Python: its whole folder counts
     for folder in {(ROOT / line).parent for line in lines if line.startswith("data/checkpoints/")}:
         lines |= {str(file.relative_to(ROOT)) for file in folder.iterdir() if file.is_file()}
-    if "what_held" not in path.read_text("utf-8"):
+    if "claims.records" not in path.read_text("utf-8"):
         lines = {line for line in lines if not line.startswith(RECORD)}
     return {line: content(ROOT / line, whole) for line in sorted(lines)}
 
