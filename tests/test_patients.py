@@ -18,12 +18,13 @@ from transformer_lit.loss import label_smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, target_mask
 from transformer_lit.model import Transformer
 from transformer_lit.training import collate
-from litbook.workshop import page, patients
-from litbook.workshop.page import (
+from litbook import workshop
+from litbook.workshop import (
     BUDGET,
     chart,
     hint,
     judged,
+    patients,
     probe,
     round_of_the_ward,
     seen,
@@ -66,7 +67,7 @@ every_fault = pytest.mark.parametrize("fault", sorted(FAULTY))
 
 @pytest.fixture(autouse=True)
 def nothing_spent(monkeypatch):
-    monkeypatch.setattr(page, "SPENT", {})
+    monkeypatch.setattr(workshop, "SPENT", {})
 
 
 def test_the_task_has_padded_targets_and_sources_of_one_length():
@@ -204,7 +205,7 @@ def test_the_fourth_probe_is_refused_and_a_repeated_one_is_free():
         f"`{name}`" in refused for name in names[:BUDGET]
     )
     assert "healthy" in probe(4, names[BUDGET])._repr_html_(), "another case has probes of its own"
-    assert "no probe `x`" in repr(probe(4, "x")) and len(page.SPENT[4]) == 1
+    assert "no probe `x`" in repr(probe(4, "x")) and len(workshop.SPENT[4]) == 1
 
 
 def test_hints_come_in_three_grades():

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 from unittest.mock import patch
 
@@ -117,22 +117,19 @@ def greedy_steps(
 
 def single_breaks(config: Any) -> dict[str, dict]:
     "Every switch of the page by itself: its name there -> what `broken` takes."
-    encoder, decoder = config.n_encoder_layers, config.n_decoder_layers
-    layers = {"encoder": encoder, "cross": decoder, "decoder": decoder}
-    places = [f"{side}.{n}" for side in ("encoder", "decoder") for n in range(layers[side])]
+    depths = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers}
+    places = [f"{side}.{n}" for side, depth in depths.items() for n in range(depth)]
     sides = {"source": "source", "target": "target", "both": True}
-    heads = [
-        (kind, n, head)
-        for kind, depth in layers.items()
-        for n in range(depth)
-        for head in range(config.n_heads)
-    ]
+    heads = {
+        kind: list(product([kind], range(depth), range(config.n_heads)))
+        for kind, depth in {**depths, "cross": config.n_decoder_layers}.items()
+    }
     return (
         {name: {name: True} for name in ("noScale", "noSourceMask", "noCross", "stuckPosition")}
         | {f"noPositions:{name}": {"noPositions": side} for name, side in sides.items()}
         | {f"{name}:{at}": {name: [at]} for name in ("noResidual", "noNorm") for at in places}
-        | {f"noHeads:{'.'.join(map(str, head))}": {"noHeads": [head]} for head in heads}
-        | {f"noHeads:{kind}": {"noHeads": [h for h in heads if h[0] == kind]} for kind in layers}
+        | {"noHeads:%s.%d.%d" % head: {"noHeads": [head]} for head in chain(*heads.values())}
+        | {f"noHeads:{kind}": {"noHeads": of_kind} for kind, of_kind in heads.items()}
     )
 
 

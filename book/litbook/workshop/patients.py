@@ -90,16 +90,6 @@ SOUND: dict[str, Callable] = {  # as the book has them
 LEARNED = "attend", "self_mask", "cross_mask", "shift", "loss", "clear"  # these change the weights
 
 
-def without_root(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None):
-    "Equation 1 without its root."
-    return scaled_dot_product_attention(query * math.sqrt(query.size(-1)), key, value, mask)
-
-
-def mean_of_all(logits: Tensor, labels: Tensor) -> Tensor:
-    "The loss over the number of labels, pads among them."
-    return label_smoothed_cross_entropy(logits, labels, 0.0, reduction="sum") / labels.numel()
-
-
 def without_end(target: Tensor) -> tuple[Tensor, Tensor]:
     "A shift in which EOS is taken for padding."
     read, say = shift_right(target)
@@ -113,14 +103,18 @@ def whenever_trained(patient: "Patient", target: Tensor) -> Tensor:
 
 FAULTY: dict[str, Callable] = {  # what stands in the place of the part that faults.ini names
     "eos": without_end,
-    "scale": without_root,
+    "scale": lambda query, *keys_values_mask: scaled_dot_product_attention(
+        query * math.sqrt(query.size(-1)), *keys_values_mask
+    ),
     "transposed": lambda target: target_mask(target).mT,
     "training": whenever_trained,
     "position": lambda past: 0,
     "pad": lambda rows: torch.full_like(rows, PAD),
     "cross": lambda source: torch.ones_like(padding_mask(source)),
     "shift": lambda target: (target[:, 1:], target[:, 1:]),
-    "mean": mean_of_all,
+    "mean": lambda logits, labels: (
+        label_smoothed_cross_entropy(logits, labels, 0.0, reduction="sum") / labels.numel()
+    ),
     "pile": lambda optimizer: None,
     "length": lambda length, alpha=0.6: 1.0,
 }
