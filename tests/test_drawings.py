@@ -309,7 +309,7 @@ def test_losses_by_epoch_tell_where_they_end_and_are_best():
         "ours, seen": ([2, 3], [1.0, 1.0]),
     }
     drawn = prose.validation_by_epoch(runs, reference="told", fault="ours")
-    assert repr(drawn).endswith("told 2.00; ours 3.00; ours, seen 1.00.")
+    assert repr(drawn).endswith("told 5 and 2; ours 4 and 3; ours, seen 1 and 1.")
     assert (
         drawn.caption == "The loss is lowest after epoch 5 (told) and epoch 2 (ours)."
         and "#C2503C" in drawn.html.upper()

@@ -10,7 +10,7 @@ from translators import PAIRS, joint, words
 from transformer_lit.decoding import beam_search
 from transformer_lit.masks import BOS
 from transformer_lit.corpora.files import shipped
-from litbook.live.looks import LETTERS, beam_steps, looked_at, try_it, try_it_page
+from litbook.live.looks import LETTERS, beam_steps, try_it, try_it_page
 
 
 def test_a_page_shows_where_the_later_layers_looked():
@@ -19,7 +19,7 @@ def test_a_page_shows_where_the_later_layers_looked():
         for weight in translator.model.parameters():
             weight.add_(torch.randn(weight.shape, generator=dice), alpha=0.5)
     english = "I see a cats."
-    one = looked_at(translator, english)
+    (one,) = try_it(translator, [(english, "")], bool)
     assert one["said"] == translator.translate([english])[0] and one["s"] == [
         "I",
         "see",
@@ -54,7 +54,7 @@ def test_a_page_shows_where_the_later_layers_looked():
 
 def test_looking_leaves_the_model_as_it_was():
     translator = words()
-    looked_at(translator, "I see a cats.")
+    try_it(translator, [("I see a cats.", "")], bool)
     part = translator.model.decoder.layers[0].cross_attention
     assert "attend" not in vars(part) and part.fused is None
 

@@ -27,7 +27,6 @@ from litbook.workshop import (
     patients,
     probe,
     round_of_the_ward,
-    seen,
     verdict,
 )
 from litbook.workshop.patients import (
@@ -44,7 +43,7 @@ from litbook.workshop.patients import (
     plain,
     two_answers,
 )
-from litbook.workshop.probes import PROBES, reading, unwell
+from litbook.workshop.probes import PROBES, reading as cached_reading, symptoms, unwell
 
 PAGE = Path(__file__).resolve().parent.parent / "book" / "91_ten_patients.ipynb"
 SLOW, WRONG = "it learns too slowly", "it gives wrong answers"
@@ -62,6 +61,16 @@ SIGNS = {
     "pile": {SLOW, WRONG},
     "length": {"the beam's answer is too short"},
 }
+
+
+def seen(fault):
+    return cached_reading(symptoms, fault)
+
+
+def reading(name, fault):
+    return cached_reading(PROBES[name].run, fault)
+
+
 every_fault = pytest.mark.parametrize("fault", sorted(FAULTY))
 
 

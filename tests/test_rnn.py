@@ -515,5 +515,5 @@ def test_maps_between_words_and_the_best_of_them():
 
 def test_timed_is_the_middle(monkeypatch):
     clock = iter([0, 9, 10, 11, 20, 24, 30, 33, 40, 42])  # 9, 1, 4, 3, 2
-    monkeypatch.setattr("litbook.measuring.time.process_time", lambda: next(clock))
+    monkeypatch.setattr("litbook.measuring.process_time", lambda: next(clock))
     assert timed(lambda: None, 5) == 3

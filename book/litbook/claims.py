@@ -18,11 +18,12 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, reduce
+from functools import cache
+from itertools import groupby
+from operator import itemgetter
 
-import numpy as np
 from IPython.display import display
-from scipy.special import betaincinv, stdtr
+from scipy.stats import binomtest
 
 from litbook.figures import powers
 from transformer_lit.corpora.files import shipped
@@ -72,12 +73,10 @@ def within(name: str, value: float, low: float, high: float, *, unit: str = "", 
     show(Claim(name, "within", words, unit, effect, low, high, [effect]))
 
 
-def interval(held: int, tried: int, level: float = 0.95) -> tuple[float, float]:
-    """Exact interval of a share (Clopper and Pearson 1934): which chances of holding fit `held` of
-    `tried`."""
-    tail = (1 - level) / 2
-    low = betaincinv(held, tried - held + 1, tail) if held else 0.0
-    high = betaincinv(held + 1, tried - held, 1 - tail) if held < tried else 1.0
+def interval(held: int, tried: int) -> tuple[float, float]:
+    """Exact 95% interval of a share (Clopper and Pearson 1934): which chances of holding fit `held`
+    of `tried`."""
+    low, high = binomtest(held, tried).proportion_ci()
     return float(low), float(high)
 
 
@@ -123,11 +122,8 @@ def read_record(text: str) -> dict:
 
 
 def by_processor(runs: Sequence[dict]) -> dict[str, list[dict]]:
-    "The runs of each kind of processor; kinds are never pooled."
-    kinds: dict[str, list[dict]] = {}
-    for run in runs:
-        kinds.setdefault(run["processor"], []).append(run)
-    return kinds
+    "The runs of each kind of processor, which stand together; kinds are never pooled."
+    return {kind: list(group) for kind, group in groupby(runs, itemgetter("processor"))}
 
 
 def summary(runs: Sequence[dict]) -> dict:
@@ -136,9 +132,11 @@ def summary(runs: Sequence[dict]) -> dict:
     effects = [run["effect"] for run in runs if run["effect"] is not None]
     held = sum(run["held"] for run in runs)
     low, high = interval(held, len(runs))
-    measures = {"median": statistics.median, "least": min, "greatest": max}
-    return {"held": held, "tried": len(runs), "low": low, "high": high} | {
-        name: f(effects) if effects else None for name, f in measures.items()
+    return {
+        **{"held": held, "tried": len(runs), "low": low, "high": high},
+        "median": statistics.median(effects) if effects else None,
+        "least": min(effects, default=None),
+        "greatest": max(effects, default=None),
     }
 
 
@@ -210,18 +208,17 @@ def again(told_: dict) -> Claim:
 
 def shown(notebook) -> list[dict]:
     "The claims in an executed notebook's outputs, in order."
-    found = []
-    for cell in notebook.cells:
-        for out in cell.get("outputs", []) if cell.cell_type == "code" else []:
-            if "claim" in out.get("metadata", {}):
-                found.append({**out["metadata"]["claim"], "cell": cell.id})
-    return found
+    return [
+        {**out["metadata"]["claim"], "cell": cell.id}
+        for cell in notebook.cells
+        for out in cell.get("outputs", [])
+        if "claim" in out.get("metadata", {})
+    ]
 
 
 # Judging a run ------------------------------------------------------------------------------------
 
 NEEDED, FEWEST = 0.9, 5  # nine of ten; all of five while there are only five
-UNLIKELY = 1e-3
 
 
 def stands(record: dict | None) -> str:
@@ -236,57 +233,3 @@ def stands(record: dict | None) -> str:
         if s["held"] < (s["tried"] if s["tried"] < 10 else math.ceil(NEEDED * s["tried"])):
             return f"held in {s['held']} of {s['tried']} runs on {kind}"
     return ""
-
-
-def surprise(effect: float, record: dict) -> float:
-    """How seldom a run like the recorded ones gives an effect this far on the wrong side: Student's
-    t for one more observation, n - 1 degrees of freedom, the smaller tail. 1.0 where the record is
-    too small to say."""
-    seen = [run["effect"] for run in record["runs"] if run["effect"] is not None]
-    if len(seen) < 3:
-        return 1.0
-    spread = max(statistics.stdev(seen), 1e-9 * max(1.0, *map(abs, seen)))
-    t = abs(effect - statistics.fmean(seen)) / (spread * math.sqrt(1 + 1 / len(seen)))
-    return float(stdtr(len(seen) - 1, -t))
-
-
-def allowed(chances: Sequence[float]) -> int:
-    """The most claims that may come out otherwise: with these chances of doing so, more happens
-    less than once in a thousand (the exact distribution of a sum of independent trials)."""
-    # P(0 fail), P(1 fails), ...
-    failing = reduce(np.convolve, [[1 - p, p] for p in chances], [1.0])
-    return int(np.searchsorted(np.cumsum(failing), 1 - UNLIKELY))
-
-
-def judge(found: Sequence[dict], record: dict[str, dict]) -> list[str]:
-    """What is wrong with a run of the book, in words; [] when nothing is.
-
-    A claim that came out otherwise fails alone when an effect like its own comes less than once in
-    a thousand runs like the recorded ones: then the experiment is broken, not the processor. The
-    rest are counted: with a record of h of n, a claim may come out otherwise with chance (n - h +
-    1) / (n + 2) (Laplace), and more than `allowed` of them fails."""
-    wrong, otherwise, chances = [], [], []
-    for claim in found:
-        of_it = record.get(claim["name"])
-        if of_it is None or stands(of_it):
-            wrong.append(f"{claim['name']} {stands(of_it)}")
-            continue
-        runs = of_it["runs"]
-        chances.append((len(runs) - sum(run["held"] for run in runs) + 1) / (len(runs) + 2))
-        if claim["held"]:
-            continue
-        p = surprise(claim["effect"], of_it)
-        if not math.isfinite(claim["effect"]) or p < UNLIKELY:
-            wrong.append(
-                f"{claim['name']} came out otherwise with {number(claim['effect'])}"
-                f" {claim['unit']}, which runs like the recorded give with chance {p:.0e}: is its"
-                f" experiment broken? {claim['words']}"
-            )
-        else:
-            otherwise.append(claim["name"])
-    if len(otherwise) > allowed(chances):
-        wrong.append(
-            f"{len(otherwise)} claims came out otherwise, chance allows {allowed(chances)}:"
-            f" {', '.join(otherwise)}"
-        )
-    return wrong

@@ -5,23 +5,15 @@ import re
 # A record keeps the words that were typed; these are their names today. Of options that have become
 # fields of the recipe the value goes along: --seed 2 is --with seed=2.
 OLD_OPTIONS = {
-    "python tests/bench/": "python bench/",
     "python -m transformer_lit.wmt --corpus": "transformer-lit train --recipe",
-    "-m transformer_lit.wmt --corpus": "-m transformer_lit train --recipe",
     "--data tatoeba --pairs 50000": "--recipe words",
     "--way ours": "--preset modern",
-    "--way paper": "--preset paper",
     "--begin-with book": "--init-from tatoeba-fr",
     "--begin-with": "--init-from",
     "--temperature": "--sampling-temperature",
     "--steps": "--max-steps",
     "--look-every": "--eval-every",
-    "--minutes": "--max-minutes",
-    "--store": "--data-dir",
     "--folder": "--output-dir",
-    "--train-only": "--extra-train",
-    "--without": "--exclude",
-    "--keep-languages": "--no-langid-filter",
 }
 OLD_FIELDS = {"vocabulary": "size"} | {
     name: name.replace("-", "_")

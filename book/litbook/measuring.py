@@ -1,20 +1,16 @@
 """Measuring a computation: processor time, and the matrix products that it is made of."""
 
-import time
+import timeit
 from collections.abc import Callable
 from statistics import median
+from time import process_time
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def timed(f: Callable[[], object], times: int = 3) -> float:
     "Processor seconds of f(), the middle of a few turns."
-    spent = []
-    for _ in range(times):
-        began = time.process_time()
-        f()
-        spent.append(time.process_time() - began)
-    return median(spent)
+    return median(timeit.repeat(f, timer=process_time, repeat=times, number=1))
 
 
 class Products(TorchDispatchMode):

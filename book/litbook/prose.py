@@ -88,7 +88,6 @@ def validation_by_epoch(
 
     reference: the name of the run to compare with, in grey; fault: that of the faulty one, dashed.
     caption: without one it says after which epoch each run is best."""
-    last = "; ".join(f"{name} {losses[-1]:.2f}" for name, (_, losses) in series.items())
     runs = {name: entry for name, entry in series.items() if "," not in name}
     best = [
         f"epoch {epochs[int(np.argmin(losses))]} ({name})"
@@ -102,6 +101,5 @@ def validation_by_epoch(
         ylabel="validation loss, nats per word",
         colors=colours | {name: figures.INK for name in ours[:1]},
         styles={fault: "--"} | {name: ":" for name in series if name not in runs},
-        alt=f"Validation loss by epoch. After the last epoch: {last}.",
         caption=caption or f"The loss is lowest after {in_a_row(best)}.",
     )

@@ -3,8 +3,13 @@
 import torch
 
 from transformer_lit.masks import PAD
-from transformer_lit.runs.checkpoints import PRECISIONS, dequantize, load_weights, model_tensors
-from transformer_lit.runs.checkpoints import quantize
+from transformer_lit.runs.checkpoints import (
+    PRECISIONS,
+    dequantize,
+    load_weights,
+    model_tensors,
+    quantize,
+)
 from transformer_lit.runtime.devices import device_of
 from transformer_lit.training import collate, validation_loss
 

@@ -66,11 +66,8 @@ def load_bench(name: str) -> dict:
 
 def lines_of(file: str, run: str) -> list[dict]:
     "The lines that a run has in a file of JSON lines."
-    start = f'{{"run": "{run}", '
-    text = shipped(f"results/runs/{file}").read_text("utf-8")
-    return [
-        json.loads("{" + line[len(start) :]) for line in text.splitlines() if line.startswith(start)
-    ]
+    lines = shipped(f"results/runs/{file}").read_text("utf-8").splitlines()
+    return [row for row in map(json.loads, lines) if row.pop("run") == run]
 
 
 def load_record(run: str) -> tuple[dict, list[dict]]:
@@ -83,10 +80,7 @@ def load_record(run: str) -> tuple[dict, list[dict]]:
 def outcome(run: str) -> dict:
     "A training as a row: pairs, parameters, perplexity, BLEU with the first reference."
     record, _ = load_record(run)
-    loss, bleu = (
-        next(s["value"] for s in record["scores"] if s["metric"].startswith(metric))
-        for metric in ("cross-entropy", "BLEU")
-    )
+    loss, bleu = (score["value"] for score in record["scores"][:2])
     return {
         "pairs": record["data"]["train"],
         "parameters": record["parameters"],
@@ -172,7 +166,7 @@ def select(design: str, ground: str = "tatoeba", **where) -> pd.DataFrame:
     runs = load_runs(ground)
     chosen = runs.design == design
     for column, value in where.items():
-        chosen &= runs[column].isin(value) if np.ndim(value) else runs[column] == value
+        chosen &= runs[column].isin(np.atleast_1d(value))
     return runs[chosen].sort_values("seed", kind="stable")
 
 

@@ -84,38 +84,33 @@ def beam_steps(
     ]
 
 
-def looked_at(translator: Translator, english: str) -> dict:
-    """What a page needs to show one sentence: the answer, its pieces, and the attention that each
-    paid to the English.
-
-    w holds one letter per weight, row by row of what was said: the mean over the heads of the later
-    half of the layers. Leaves the model in evaluation mode."""
-    english = clean_input(english)
-    (answer,) = translator.translate([english])
-    maps, (source,), (target,) = compute_attention(translator, [(english, answer)])
-    later = maps["cross"][len(maps["cross"]) // 2 :, 0]  # (N / 2, H, T, S)
-    weights = later.mean((0, 1))[:-1]  # the last row says EOS
-    return {
-        "said": answer,
-        "s": [translator.source.decode([i]) for i in source[:-1].tolist()] + ["⟨end⟩"],
-        "t": [translator.target.decode([i]) for i in target[1:-1].tolist()],
-        "w": "".join(LETTERS[i] for i in (weights * 63).round().long().flatten().tolist()),
-    }
-
-
 def try_it(
     translator: Translator, rows: list[tuple[str, str]], was_seen: Callable[[str], bool]
 ) -> list[dict]:
-    """Everything that the page shows, for (English, reference) rows; was_seen(english) tells
-    whether training held it.
+    """Everything that the page shows, for (English, reference) rows: the answer, its pieces, and
+    the attention that each paid to the English.
 
-    An answer is right that is the reference or in `ALSO_RIGHT`."""
-    looks = [(looked_at(translator, english), english, reference) for english, reference in rows]
-    return [
-        {"en": english, "ref": reference, "seen": bool(was_seen(english))}
-        | {**look, "right": look["said"] in {reference, *ALSO_RIGHT}}
-        for look, english, reference in looks
-    ]
+    was_seen(english) tells whether training held it; right is the reference, or what `ALSO_RIGHT`
+    has. w holds one letter per weight, row by row of the answer: the mean over the heads of the
+    later half of the layers. Leaves the model in evaluation mode."""
+    page = []
+    for english, reference in rows:
+        (answer,) = translator.translate([clean_input(english)])
+        maps, (source,), (target,) = compute_attention(translator, [(clean_input(english), answer)])
+        later = maps["cross"][len(maps["cross"]) // 2 :, 0]  # (N / 2, H, T, S)
+        weights = later.mean((0, 1))[:-1]  # the last row says EOS
+        row = {
+            "en": english,
+            "ref": reference,
+            "seen": bool(was_seen(english)),
+            "said": answer,
+            "s": [translator.source.decode([i]) for i in source[:-1].tolist()] + ["⟨end⟩"],
+            "t": [translator.target.decode([i]) for i in target[1:-1].tolist()],
+            "w": "".join(LETTERS[i] for i in (weights * 63).round().long().flatten().tolist()),
+            "right": answer in {reference, *ALSO_RIGHT},
+        }
+        page.append(row)
+    return page
 
 
 def try_it_page(rows: list[dict] | None = None) -> str:

@@ -11,23 +11,18 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from litbook.figures import Picture
 from litbook.live.pages import attribute, filled
 from transformer_lit.attention_analysis import token_strings, compute_attention
 from transformer_lit.corpora.files import shipped
 from transformer_lit.translation import Translator
 
 
-class AttentionView:
+class AttentionView(Picture):
     "A self-contained page with controls; notebooks show it by itself."
 
     def __init__(self, html: str, alt: str):
         self.html, self.alt = html, alt
-
-    def _repr_html_(self) -> str:
-        return self.html
-
-    def __repr__(self) -> str:
-        return self.alt
 
 
 def packed(weights: Tensor, causal: bool) -> bytes:

@@ -1,11 +1,7 @@
-"""The workshop's ten patients: small Transformers, each with one fault that was really made. Whoever
-wants to heal them reads this folder afterwards.
-
-Here is what the page asks: the ward, charts, probes, hints, and the verdict on a check and a mend.
-"""
+"""The workshop: ten small Transformers, each with one fault that was really made; probes, hints and
+a verdict. Whoever wants to heal them reads this folder afterwards."""
 
 from collections.abc import Callable
-from functools import cache
 
 from litbook import figures
 from litbook.exercises import unwritten
@@ -23,41 +19,33 @@ from .patients import (
     patient,
     plain,
 )
-from .probes import PROBES, Reading, in_words, reading, symptoms, unwell
+from .probes import PROBES, in_words, reading, symptoms, unwell
 
 BUDGET = 3  # probes for each case
 SPENT: dict[int, list[str]] = {}  # case -> the probes asked for
 
 
-@cache
-def seen(fault: str) -> Reading:
-    "The symptoms of a fault; made once."
-    return symptoms(admitted(fault))
-
-
-def beside(case: Reading, healthy: Reading, caption: str) -> figures.Picture:
-    "A patient's lines beside a healthy model's."
+def beside(n: int, run: Callable, title: str) -> figures.Picture:
+    "A reading of a case beside a healthy model's."
+    healthy = reading(run, "")
     rows = [
         {"": name, "this case": value, "a healthy model": healthy[name]}
-        for name, value in case.items()
+        for name, value in reading(run, WARD[n]).items()
     ]
-    return figures.table(rows, caption=caption)
+    return figures.table(rows, caption=f"Case {n} · {title}")
 
 
 def round_of_the_ward() -> figures.Picture:
     "Every case in one row, and a healthy model in the last."
-    rows = {f"case\N{NO-BREAK SPACE}{n}": seen(fault) for n, fault in enumerate(WARD) if n}
-    rows["healthy"] = seen("")
+    rows = {
+        f"case\N{NO-BREAK SPACE}{n}": reading(symptoms, fault) for n, fault in enumerate(WARD) if n
+    }
+    rows["healthy"] = reading(symptoms, "")
     caption = "Loss after training, right answers, and two answers to one source"
-    return figures.table(rows, ["", *list(seen(""))[2:]], caption)
+    return figures.table(rows, ["", *list(rows["healthy"])[2:]], caption)
 
 
 # Probes and hints ---------------------------------------------------------------------------------
-def read(n: int, name: str) -> figures.Picture:
-    "The reading of a probe, of a case and of a healthy model; it isn't counted."
-    return beside(reading(name, WARD[n]), reading(name, ""), f"Case {n} · {PROBES[name].title}")
-
-
 def probe(n: int, name: str) -> figures.Picture | Prose:
     "The reading of a probe; three for each case, the same one again is free."
     if name not in PROBES:
@@ -69,7 +57,7 @@ def probe(n: int, name: str) -> figures.Picture | Prose:
             f"Write a check with what they said, or take a hint: `hint({n}, 1)`."
         )
     spent += [] if name in spent else [name]
-    return read(n, name)
+    return beside(n, PROBES[name].run, PROBES[name].title)
 
 
 def quoted(names: list[str]) -> str:
@@ -123,10 +111,10 @@ def curves(n: int) -> figures.Picture:
 
 def chart(n: int) -> figures.Picture:
     "A case's sheet: its curve, its symptoms, some answers; recorded probes and hints behind folds."
-    signs = beside(seen(WARD[n]), seen(""), f"Case {n} · symptoms")
+    signs = beside(n, symptoms, "symptoms")
     sheet = figures.Picture(curves(n).html + signs.html + answers(n).html, None)
-    for name, kind in PROBES.items():
-        sheet = figures.folded(sheet, read(n, name), f"Probe: {kind.title}")
+    for kind in PROBES.values():
+        sheet = figures.folded(sheet, beside(n, kind.run, kind.title), f"Probe: {kind.title}")
     for grade, text in enumerate(hints(n), 1):
         words = figures.Picture(f"<p>{text.replace('`', '')}</p>", None)
         sheet = figures.folded(sheet, words, f"Hint {grade}")

@@ -244,6 +244,6 @@ PROBES = {
 
 
 @cache
-def reading(name: str, fault: str) -> Reading:
-    "What a probe reads of a patient with this fault; made once."
-    return PROBES[name].run(admitted(fault))
+def reading(run: Callable[[Patient], Reading], fault: str) -> Reading:
+    "The symptoms of a patient with this fault, or what a probe reads of it; made once."
+    return run(admitted(fault))
