@@ -767,8 +767,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
         "decoding",
         "    best.n_finished[sentences] += (scores > -torch.inf).sum(1)\n",
         (
-            "    for i, n in zip(sentences.tolist(), (scores > -torch.inf).sum(1).tolist()):\n"
-            "        best.n_finished[i] += n\n"
+            "    for i, row in enumerate(scores > -torch.inf):\n"
+            "        best.n_finished[int(sentences[i])] += row.sum()\n"
         ),
         "the waits grow with the rows",
     ),
