@@ -70,7 +70,7 @@ class NeverEnds:
     "A model that can't say EOS, so that each answer is as long as it may be."
 
     def __init__(self, model):
-        self.start, self.model = model.start, model
+        self.initial_state, self.model = model.initial_state, model
 
     def step(self, tokens, state):
         logits, state = self.model.step(tokens, state)
@@ -128,15 +128,11 @@ def by_engine(folder: Path, translator: Translator, beam: int, length: int | Non
 
 
 NAMES = {  # ours, by transformers'
-    "around_cross_attention.norm": "encoder_attn_layer_norm",
-    "around_attention.norm": "self_attn_layer_norm",
-    "around_feed_forward.norm": "final_layer_norm",
+    "cross_attention_residual.norm": "encoder_attn_layer_norm",
+    "self_attention_residual.norm": "self_attn_layer_norm",
+    "feed_forward_residual.norm": "final_layer_norm",
     "cross_attention": "encoder_attn",
-    "attention.": "self_attn.",
-    "query": "q_proj",
-    "key": "k_proj",
-    "value": "v_proj",
-    "attn.output": "attn.out_proj",
+    "self_attention": "self_attn",
     "feed_forward.0": "fc1",
     "feed_forward.2": "fc2",
 }
@@ -146,7 +142,7 @@ def marian(model):
     "The same post-norm model as transformers has it, with copies of our weights."
     from transformers import MarianConfig, MarianMTModel
 
-    c, vocab = model.config, len(model.output.weight)
+    c, vocab = model.config, len(model.output_projection.weight)
     config = MarianConfig(
         vocab_size=vocab,
         d_model=c.d_model,
@@ -170,7 +166,7 @@ def marian(model):
         for ours, theirs in NAMES.items():
             name = name.replace(ours, theirs)
         weights[name] = weight
-    weights["shared.weight"] = model.target.tokens.weight
+    weights["shared.weight"] = model.target_embedding.token_embedding.weight
     for side in ("encoder", "decoder"):
         weights[f"{side}.embed_tokens.weight"] = weights["shared.weight"]
         weights[f"{side}.embed_positions.weight"] = sinusoids(512, c.d_model)

@@ -35,7 +35,7 @@ RUNS = {
     for size, model in (("small", TINY), ("large", BASE.model))
     for label, pairs in (("5k", 5_000), ("50k", 50_000), ("all", None))
 }
-RUNS["tied-no"] = variant(None, TINY | {"tied": False})  # beside data-all-small
+RUNS["tied-no"] = variant(None, TINY | {"tied_embeddings": False})  # beside data-all-small
 RUNS["smoothing-0.0"] = variant(None, TINY, smoothing=0.0)
 
 

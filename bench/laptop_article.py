@@ -169,7 +169,7 @@ def build_run(recipe: dict, data: Data, folder: Path, trial: bool) -> tuple:
         TransformerConfig(
             *(*vocab, width, recipe["heads"], 2 * width, layers, layers),
             *(recipe["dropout"], recipe["norm"]),
-            tied=False,
+            tied_embeddings=False,
         )
     )
     if "gain" in recipe:

@@ -28,15 +28,15 @@ class Uncached:
     def __init__(self, model: nn.Module, all_logits: bool = False):
         self.model, self.all_logits = model, all_logits
 
-    def start(self, source: Tensor) -> dict:
+    def initial_state(self, source: Tensor) -> dict:
         return {"source": source, "memory": self.model.encode(source), "prefix": source[:, :0]}
 
     def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
         prefix = torch.cat([state["prefix"], tokens[:, None]], 1)  # (B, t)
-        states = self.model.hidden(prefix, state["memory"], state["source"])
+        states = self.model.hidden_states(prefix, state["memory"], state["source"])
         if not self.all_logits:
             states = states[:, -1:]
-        return self.model.output(states)[:, -1], {**state, "prefix": prefix}
+        return self.model.output_projection(states)[:, -1], {**state, "prefix": prefix}
 
 
 class Twin(nn.Module):
@@ -46,9 +46,9 @@ class Twin(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config, c = config, config
-        vocab = c.source_vocab if c.target_vocab is None else c.target_vocab
-        self.source = InputEmbedding(c.source_vocab, c.d_model, c.dropout)
-        self.target = InputEmbedding(vocab, c.d_model, c.dropout)
+        vocab = c.source_vocab_size if c.target_vocab_size is None else c.target_vocab_size
+        self.source_embedding = InputEmbedding(c.source_vocab_size, c.d_model, c.dropout)
+        self.target_embedding = InputEmbedding(vocab, c.d_model, c.dropout)
         with warnings.catch_warnings():  # with norm_first it announces a fast path that it lacks
             warnings.simplefilter("ignore")
             layers = c.n_encoder_layers, c.n_decoder_layers
@@ -59,22 +59,23 @@ class Twin(nn.Module):
             )
         encoder = self.core.encoder
         encoder.enable_nested_tensor = encoder.use_nested_tensor = False  # it warns
-        self.output = nn.Linear(c.d_model, vocab, bias=False)
-        nn.init.xavier_uniform_(self.output.weight)
-        if c.tied:
-            self.output.weight = self.target.tokens.weight
-        if c.tied and c.target_vocab is None:
-            self.source.tokens.weight = self.target.tokens.weight
+        self.output_projection = nn.Linear(c.d_model, vocab, bias=False)
+        nn.init.xavier_uniform_(self.output_projection.weight)
+        if c.tied_embeddings:
+            self.output_projection.weight = self.target_embedding.token_embedding.weight
+        if c.tied_embeddings and c.target_vocab_size is None:
+            shared = self.target_embedding.token_embedding.weight
+            self.source_embedding.token_embedding.weight = shared
 
     def encode(self, source: Tensor) -> Tensor:
         "(B, S) -> memory (B, S, D)"
-        return self.core.encoder(self.source(source), src_key_padding_mask=source == PAD)
+        return self.core.encoder(self.source_embedding(source), src_key_padding_mask=source == PAD)
 
-    def hidden(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+    def hidden_states(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         "What the output layer is given. (B, T, D)"
         masked = ~causal_mask(target.size(1), target.device)[0, 0]  # True: it may NOT be read
         return self.core.decoder(
-            self.target(target),
+            self.target_embedding(target),
             memory,
             tgt_mask=masked,
             tgt_is_causal=True,
@@ -83,10 +84,10 @@ class Twin(nn.Module):
         )
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.output(self.hidden(target, self.encode(source), source))
+        return self.output_projection(self.hidden_states(target, self.encode(source), source))
 
-    def start(self, source: Tensor) -> dict:
-        return Uncached(self).start(source)
+    def initial_state(self, source: Tensor) -> dict:
+        return Uncached(self).initial_state(source)
 
     def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
         return Uncached(self).step(tokens, state)

@@ -89,8 +89,8 @@ def models(draw, **changes):
         n_encoder_layers=draw(st.integers(1, 2)),
         n_decoder_layers=draw(st.integers(1, 3)),
         norm=draw(st.sampled_from(["post", "pre"])),
-        tied=draw(st.booleans()),
-        target_vocab=draw(st.sampled_from([None, VOCAB])),
+        tied_embeddings=draw(st.booleans()),
+        target_vocab_size=draw(st.sampled_from([None, VOCAB])),
     )
     return small_model(draw(SEEDS), **{**sizes, **changes})
 
@@ -117,7 +117,7 @@ class Scripted:
     def __init__(self, table):
         self.table, self.seen = table, []
 
-    def start(self, source):
+    def initial_state(self, source):
         return {"row": source[:, 0], "at": torch.zeros_like(source[:, 0])}
 
     def step(self, tokens, state):
@@ -141,32 +141,32 @@ def gradients(output, inputs):
 
 def copy_attention(ours, theirs: nn.MultiheadAttention):
     with torch.no_grad():
-        parts = (ours.query, ours.key, ours.value)
+        parts = (ours.q_proj, ours.k_proj, ours.v_proj)
         theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
         theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
-        theirs.out_proj.load_state_dict(ours.output.state_dict())
+        theirs.out_proj.load_state_dict(ours.out_proj.state_dict())
 
 
 def copy_layer(ours, theirs):
     """Our layer's weights into PyTorch's; returns pairs of parameters that must get the same
     gradients."""
-    copy_attention(ours.attention, theirs.self_attn)
+    copy_attention(ours.self_attention, theirs.self_attn)
     first, last = [part for part in ours.feed_forward.modules() if isinstance(part, nn.Linear)]
     pairs = [
         (first, theirs.linear1),
         (last, theirs.linear2),
-        (ours.attention.output, theirs.self_attn.out_proj),
-        (ours.around_attention.norm, theirs.norm1),
+        (ours.self_attention.out_proj, theirs.self_attn.out_proj),
+        (ours.self_attention_residual.norm, theirs.norm1),
     ]
     if hasattr(ours, "cross_attention"):
         copy_attention(ours.cross_attention, theirs.multihead_attn)
         pairs += [
-            (ours.cross_attention.output, theirs.multihead_attn.out_proj),
-            (ours.around_cross_attention.norm, theirs.norm2),
-            (ours.around_feed_forward.norm, theirs.norm3),
+            (ours.cross_attention.out_proj, theirs.multihead_attn.out_proj),
+            (ours.cross_attention_residual.norm, theirs.norm2),
+            (ours.feed_forward_residual.norm, theirs.norm3),
         ]
     else:
-        pairs += [(ours.around_feed_forward.norm, theirs.norm2)]
+        pairs += [(ours.feed_forward_residual.norm, theirs.norm2)]
     for mine, other in pairs:
         other.load_state_dict(mine.state_dict())
     return [(mine.weight, other.weight) for mine, other in pairs]

@@ -52,16 +52,16 @@ def explained(model, seen, source, target):
     kept, undo, most = {}, [], 0.0
     for place, part in attention_modules(model).items():
         undo.append(
-            part.value.register_forward_hook(
+            part.v_proj.register_forward_hook(
                 lambda m, i, o, place=place, part=part: kept.__setitem__(
-                    (place, "v"), part.heads(o)
+                    (place, "v"), part.split_heads(o)
                 )
             )
         )
         undo.append(
-            part.output.register_forward_pre_hook(
+            part.out_proj.register_forward_pre_hook(
                 lambda m, i, place=place, part=part: kept.__setitem__(
-                    (place, "x"), part.heads(i[0])
+                    (place, "x"), part.split_heads(i[0])
                 )
             )
         )
@@ -102,13 +102,13 @@ def test_layers_and_kinds_keep_their_names():
     model = small_model()
     found = attention_modules(model)
     for n in range(2):
-        assert found["encoder", n] is model.encoder.layers[n].attention
-        assert found["decoder", n] is model.decoder.layers[n].attention
+        assert found["encoder", n] is model.encoder.layers[n].self_attention
+        assert found["decoder", n] is model.decoder.layers[n].self_attention
         assert found["cross", n] is model.decoder.layers[n].cross_attention
 
 
 def test_an_attention_without_a_name_is_called_self():
-    alone = torch.nn.ModuleList([small_model().encoder.layers[0].attention])
+    alone = torch.nn.ModuleList([small_model().encoder.layers[0].self_attention])
     assert list(attention_modules(alone)) == [("self", 0)]
 
 
@@ -128,7 +128,7 @@ def test_hooks_are_gone_after_an_error():
             raise RuntimeError("on purpose")
     for part in attention_modules(model).values():
         assert "attend" not in vars(part), "attend is still replaced"
-        assert not part.output._forward_pre_hooks, "a head is still switched off"
+        assert not part.out_proj._forward_pre_hooks, "a head is still switched off"
 
 
 def test_recordings_can_be_nested():
@@ -145,7 +145,7 @@ def test_recordings_can_be_nested():
 
 
 def test_overheard_puts_a_replacement_back():
-    part = small_model().encoder.layers[0].attention
+    part = small_model().encoder.layers[0].self_attention
     mine = part.attend
     part.attend, part.fused = mine, True
     with attention_hook(part, lambda weights: None):
@@ -178,24 +178,24 @@ def test_a_head_switched_off_is_its_columns_of_the_output_at_zero(model, seed, d
     model.eval()
     place = data.draw(st.sampled_from(sorted(attention_modules(model))))
     part = attention_modules(model)[place]
-    head, k = data.draw(st.integers(0, part.n_heads - 1)), part.output.in_features // part.n_heads
+    head, k = data.draw(st.integers(0, part.n_heads - 1)), part.out_proj.in_features // part.n_heads
     _, _, before = run(model, seed)
     with ablate_heads(model, [(*place, head), (*place, head)]) as same:
         assert same is model
         _, _, off = run(model, seed)
     assert torch.equal(run(model, seed)[2], before), "the head is not switched on again"
     with torch.no_grad():
-        part.output.weight[:, head * k : (head + 1) * k] = 0
+        part.out_proj.weight[:, head * k : (head + 1) * k] = 0
     assert torch.allclose(run(model, seed)[2], off), f"another slice than head {head}'s is zero"
 
 
 def test_without_all_heads_the_bias_is_left():
-    part, x = small_model().eval().encoder.layers[0].attention, torch.randn(
+    part, x = small_model().eval().encoder.layers[0].self_attention, torch.randn(
         2, 3, 8, dtype=torch.float64
     )
     alone = torch.nn.ModuleList([part])
     with ablate_heads(alone, [("self", 0, 0), ("self", 0, 1)]):
-        assert torch.equal(part(x, x, x)[0], part.output.bias.expand(2, 3, 8))
+        assert torch.equal(part(x, x, x)[0], part.out_proj.bias.expand(2, 3, 8))
     whole = part(x, x, x)[0]
     with ablate_heads(alone, [("self", 0, 1)]):
         assert not torch.allclose(part(x, x, x)[0], whole)
@@ -210,7 +210,7 @@ def test_a_head_that_is_not_there_is_named(head):
     with pytest.raises(ValueError, match="no head"):
         with ablate_heads(model, [("cross", 0, 0), head]):
             pass
-    assert not any(part.output._forward_pre_hooks for part in attention_modules(model).values())
+    assert not any(part.out_proj._forward_pre_hooks for part in attention_modules(model).values())
 
 
 # Counting -----------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def complete(name: str, record: dict) -> None:
 
 def twin_of(model: Transformer) -> Twin:
     "With the model's weights; post-norm, without the two last LayerNorms, which the paper lacks."
-    twin = Twin(model.config).to(model.output.weight)
+    twin = Twin(model.config).to(model.output_projection.weight)
     twin.load_state_dict(model.state_dict(), strict=False)  # all but the stacks
     for name in ("encoder", "decoder"):
         ours, theirs = getattr(model, name), getattr(twin.core, name)
@@ -90,7 +90,9 @@ def twin_of(model: Transformer) -> Twin:
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_twin_is_the_same_model(norm, tied):
     torch.manual_seed(0)
-    config = TransformerConfig(50, None if tied else 40, 16, 4, 32, 2, 3, norm=norm, tied=tied)
+    config = TransformerConfig(
+        50, None if tied else 40, 16, 4, 32, 2, 3, norm=norm, tied_embeddings=tied
+    )
     model = Transformer(config).double().eval()
     source, target = torch.randint(4, 40, (3, 7)), torch.randint(4, 40, (3, 6))
     source[1, 5:] = target[2, 3:] = PAD
@@ -101,7 +103,7 @@ def test_the_twin_is_the_same_model(norm, tied):
 def test_the_twin_decodes_as_we_do():
     torch.manual_seed(3)
     model = Transformer(TransformerConfig(30, None, 16, 2, 32, 1, 2, norm="pre")).eval()
-    torch.nn.init.normal_(model.target.tokens.weight)
+    torch.nn.init.normal_(model.target_embedding.token_embedding.weight)
     source = torch.randint(4, 30, (5, 6))
     source[1, 4:] = PAD
     for decode in (
@@ -113,7 +115,11 @@ def test_the_twin_decodes_as_we_do():
 
 def test_the_twin_trains_with_dropout_and_ties():
     model = Twin(TransformerConfig(30, None, 16, 2, 32, 1, 1, dropout=0.5))
-    assert model.output.weight is model.source.tokens.weight is model.target.tokens.weight
+    assert (
+        model.output_projection.weight
+        is model.source_embedding.token_embedding.weight
+        is model.target_embedding.token_embedding.weight
+    )
     source = torch.randint(4, 30, (2, 6))
     assert not torch.equal(model(source, source), model(source, source))
     model.eval()

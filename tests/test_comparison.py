@@ -121,7 +121,10 @@ def test_decay_shrinks_the_hidden_matrices_and_nothing_else():
     """With a gradient of zero Adam stays where it is, so all that moves is decay: by rate times
     decay."""
     model = e.build_transformer(50, e.SMALL_SIZES | dict(d_model=8, n_heads=2, d_ff=16))
-    weight, vectors = model.encoder.layers[0].feed_forward[0].weight, model.source.tokens.weight
+    weight, vectors = (
+        model.encoder.layers[0].feed_forward[0].weight,
+        model.source_embedding.token_embedding.weight,
+    )
     both = e.AdamWAndAdam(model, decay=0.5)
     for w in model.parameters():
         w.grad = torch.zeros_like(w)

@@ -32,7 +32,7 @@ def test_the_sum_over_an_answers_tokens():
     pairs = [(sources[0], [7, 9]), (sources[1], [8]), (sources[2], [])]
     expected = []
     for source, said in pairs:
-        state, total = translator.model.eval().start(collate([(source, [BOS])])[0]), 0.0
+        state, total = translator.model.eval().initial_state(collate([(source, [BOS])])[0]), 0.0
         for token, following in zip([BOS, *said], [*said, EOS]):
             logits, state = translator.model.step(collate([([EOS], [token])])[1][:, 0], state)
             total += logits.log_softmax(-1)[0, following].item()

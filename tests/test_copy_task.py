@@ -19,7 +19,7 @@ class Echo(nn.Module):
         super().__init__()
         self.wrong, self.seen = list(wrong), None
 
-    def start(self, source):
+    def initial_state(self, source):
         self.seen = source
         left = source.clone()
         left[self.wrong] = left[self.wrong].roll(-1, 1)

@@ -93,9 +93,9 @@ def test_the_parts_lie_where_the_stream_says(seed):
 @pytest.mark.parametrize("last", range(6, 12))
 def test_the_table_of_positions_grows_where_it_ends(last):
     rows = PositionedEmbedding(9, 8, 0.0).eval()
-    rows.positions = rows.positions[:8].clone()
+    rows.position_encodings = rows.position_encodings[:8].clone()
     where = torch.arange(last + 1)[None]
-    want = rows.tokens(torch.full_like(where, 3)) * math.sqrt(8) + sinusoids(last + 1, 8)
+    want = rows.token_embedding(torch.full_like(where, 3)) * math.sqrt(8) + sinusoids(last + 1, 8)
     assert torch.allclose(rows(torch.full_like(where, 3), where), want, atol=1e-6)
 
 
@@ -159,7 +159,7 @@ def test_a_sentence_alone_is_the_sentence_in_its_batch(prefix, norm, seed):
 def test_cached_steps_are_the_stream(prefix, seed):
     model = small(seed, prefix)
     source, target = batch(seed, t=4)
-    whole, state = model(source, target), model.start(source)
+    whole, state = model(source, target), model.initial_state(source)
     for t in range(4):
         before = {name: x.clone() for name, x in state.items() if name != "caches"}
         logits, following = model.step(target[:, t], state)
@@ -193,10 +193,10 @@ def test_a_tag_is_never_said_and_vectors_are_shared():
     logits = model(*batch(9))
     assert logits.size(-1) == VOCAB, "a tag is said"
     logits.sum().backward()
-    tags = model.embedding.tokens.weight.grad[VOCAB:]
+    tags = model.embedding.token_embedding.weight.grad[VOCAB:]
     assert tags.abs().sum(1).min() > 0, "both tags are read"
     with torch.no_grad():
-        model.embedding.tokens.weight[5] += 1
+        model.embedding.token_embedding.weight[5] += 1
     assert not torch.allclose(
         model(*batch(9))[..., 5], logits[..., 5]
     ), "what is read is what is said"
@@ -205,7 +205,7 @@ def test_a_tag_is_never_said_and_vectors_are_shared():
 def test_longer_than_the_table_of_positions():
     model, long = small(10, n_decoder_layers=1), torch.full((1, 600), 5)
     target = torch.tensor([[BOS, 5]])
-    whole, state = model(long, target), model.start(long)
+    whole, state = model(long, target), model.initial_state(long)
     same(model.step(target[:, 0], state)[0], whole[:, 0], "positions beyond the table")
 
 
@@ -213,7 +213,7 @@ def test_longer_than_the_table_of_positions():
 
 
 def in_one(model, source, target, share, smoothing):
-    logits = model.output(model.states(source, target[:, :-1]))
+    logits = model.output_projection(model.states(source, target[:, :-1]))
     kinds = dict(ignore_index=PAD, label_smoothing=smoothing)
     start = 1 + source.size(1)
     return F.cross_entropy(logits[:, start:].mT, target[:, 1:], **kinds) + share * F.cross_entropy(
@@ -361,7 +361,7 @@ def test_each_design_is_what_its_name_says():
 
 
 def test_one_vocabulary_or_a_refusal():
-    for wrong in (dict(target_vocab=9), dict(tied=False)):
+    for wrong in (dict(target_vocab_size=9), dict(tied_embeddings=False)):
         with pytest.raises(ValueError, match="one vocabulary"):
             DecoderOnlyTransformer(TransformerConfig(9, d_model=8, n_heads=2, **wrong))
 
@@ -414,8 +414,8 @@ def test_the_start_is_that_of_the_book():
     ), "init_weights has been there"
     assert model.decoder.norm.weight.unique().item() == 16**-0.5
     layer = model.decoder.layers[2]
-    assert layer.around_attention.first and layer.attention.n_heads == 4
-    assert layer.around_attention.dropout.p == model.embedding.dropout.p == 0.3
+    assert layer.self_attention_residual.pre_norm and layer.self_attention.n_heads == 4
+    assert layer.self_attention_residual.dropout.p == model.embedding.dropout.p == 0.3
 
 
 @NORMS
@@ -480,7 +480,7 @@ def test_a_step_takes_twice_the_products():
     ):
         model.eval()
         with torch.no_grad():
-            state = model.start(source)
+            state = model.initial_state(source)
             with FlopCounterMode(display=False) as counter:
                 model.step(torch.full_like(source[:, 0], 7), state)
         assert counter.get_total_flops() - 2 * 50 * 16 == 2 * products * 16**2 + scores * 16

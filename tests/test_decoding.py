@@ -33,7 +33,7 @@ def model():
     made = Transformer(
         TransformerConfig(9, d_model=32, n_heads=4, d_ff=64, n_encoder_layers=2, n_decoder_layers=2)
     ).eval()
-    made.output.register_forward_hook(
+    made.output_projection.register_forward_hook(
         lambda part, x, logits: logits.index_fill(-1, torch.tensor([PAD, BOS]), -torch.inf)
     )
     return made
@@ -144,7 +144,7 @@ class Halves:
     "Reads halves of what the other model reads."
 
     def __init__(self, model):
-        self.step, self.start = model.step, lambda source: model.start((2 * source).long())
+        self.step, self.initial_state = model.step, lambda source: model.initial_state((2 * source).long())
 
 
 @pytest.mark.parametrize("max_length", [1, 5, 12])
@@ -156,7 +156,7 @@ def test_greedy_is_the_uncached_loop(model, source, max_length):
 
 
 def test_a_sentence_may_have_its_own_length_and_fifty_tokens(model, source):
-    endless = model.output.register_forward_hook(
+    endless = model.output_projection.register_forward_hook(
         lambda part, x, logits: logits.index_fill(-1, torch.tensor([EOS]), -torch.inf)
     )
     outputs = greedy_decode(model, source)
@@ -167,12 +167,12 @@ def test_a_sentence_may_have_its_own_length_and_fifty_tokens(model, source):
 def test_with_a_cache_the_source_is_projected_once_a_layer(model, source):
     target, calls = sentences(12, 10, 0).clamp(3, 8), [0, 0]
     hooks = [
-        layer.cross_attention.key.register_forward_hook(
+        layer.cross_attention.k_proj.register_forward_hook(
             lambda *_, i=i: calls.__setitem__(i, calls[i] + 1)
         )
         for i, layer in enumerate(model.decoder.layers)
     ]
-    state = model.start(source)
+    state = model.initial_state(source)
     for t in range(10):
         _, state = model.step(target[:, t], state)
     assert calls == [1, 1], "cross-attention projects the source again at each step"
@@ -268,7 +268,7 @@ class Chain:
     def __init__(self, *ends):
         self.ends, self.steps = ends, 0
 
-    def start(self, source):
+    def initial_state(self, source):
         return {"t": torch.zeros_like(source[:, 0])}
 
     def step(self, tokens, state):
@@ -334,7 +334,7 @@ class RandomModel:
         self.logits = 2 * torch.randn(n_sources, V, V, V, generator=generator)
         self.logits[..., :EOS] = -torch.inf  # no PAD, no BOS
 
-    def start(self, source):
+    def initial_state(self, source):
         return {"source": source[:, 0], "previous": 0 * source[:, 0]}
 
     def step(self, tokens, state):
@@ -345,7 +345,7 @@ class RandomModel:
 def exhaustive(model, source, alpha, max_length=4):
     "The best of all sentences of at most `max_length` tokens."
     words = torch.arange(UNK, 9)
-    state, ids = model.start(source), torch.full((1, 1), BOS)
+    state, ids = model.initial_state(source), torch.full((1, 1), BOS)
     scores, best, tried = torch.zeros(1), (-math.inf, []), 0
     for length in range(1, max_length + 1):
         logits, state = model.step(ids[:, -1], state)

@@ -110,7 +110,7 @@ def random_one(norm):
         n_encoder_layers=2,
         n_decoder_layers=3,
         norm=norm,
-        tied=norm == "pre",
+        tied_embeddings=norm == "pre",
     )
     with torch.no_grad():
         for weight in one.model.parameters():
@@ -395,10 +395,10 @@ def test_pads_change_nothing_while_they_are_masked(page):
     unmasked, _ = read(page, "pocket", source, target, pads=5, broken={"noSourceMask": True})
     model, ids = translator.model, torch.tensor([source + [PAD] * 5])
     with torch.no_grad():
-        memory = model.encoder(model.source(ids), None)
-        wanted = model.output(
+        memory = model.encoder(model.source_embedding(ids), None)
+        wanted = model.output_projection(
             model.decoder(
-                model.target(torch.tensor([[BOS] + target])),
+                model.target_embedding(torch.tensor([[BOS] + target])),
                 memory,
                 torch.ones(1, 1, len(target) + 1, len(target) + 1).tril().bool(),
                 None,
@@ -434,28 +434,30 @@ def test_what_is_broken_is_what_the_package_says_broken_likewise(page, broken, m
     if "noHeads" in broken:
         place = attention_analysis.ablate_heads(model, broken["noHeads"])
     if "noPositions" in broken:
-        model.source.positions.zero_()
+        model.source_embedding.position_encodings.zero_()
         if broken["noPositions"] is True:
-            model.target.positions.zero_()
+            model.target_embedding.position_encodings.zero_()
     if "stuckPosition" in broken:
-        model.target.positions[:] = model.target.positions[0].clone()
+        model.target_embedding.position_encodings[:] = model.target_embedding.position_encodings[
+            0
+        ].clone()
     if "noScale" in broken:
         for part in attention_analysis.attention_modules(model).values():
-            part.query.weight.data *= (128 // 4) ** 0.5
-            part.query.bias.data *= (128 // 4) ** 0.5
+            part.q_proj.weight.data *= (128 // 4) ** 0.5
+            part.q_proj.bias.data *= (128 // 4) ** 0.5
     if "noResidual" in broken:
         for around in (
-            model.encoder.layers[1].around_attention,
-            model.encoder.layers[1].around_feed_forward,
+            model.encoder.layers[1].self_attention_residual,
+            model.encoder.layers[1].feed_forward_residual,
         ):
             monkeypatch.setattr(around, "forward", lambda x, f, around=around: f(around.norm(x)))
     if "noNorm" in broken:
         monkeypatch.setattr(
-            model.decoder.layers[0].around_cross_attention, "norm", torch.nn.Identity()
+            model.decoder.layers[0].cross_attention_residual, "norm", torch.nn.Identity()
         )
     if "noCross" in broken:
         for layer in model.decoder.layers:
-            monkeypatch.setattr(layer.around_cross_attention, "forward", lambda x, f: x)
+            monkeypatch.setattr(layer.cross_attention_residual, "forward", lambda x, f: x)
     with torch.no_grad(), place:
         wanted = model(torch.tensor([source]), torch.tensor([[BOS] + target]))[0]
     assert torch.allclose(found, wanted, atol=2e-3) and (found - whole).abs().max() > 0.01

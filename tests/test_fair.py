@@ -201,7 +201,7 @@ def test_without_order_a_sentence_is_a_bag(name):
         one, two, other = (model(source, target) for source in (*sources, others))
         assert torch.allclose(one, two, atol=1e-5) == alike
         assert not torch.allclose(one, other, atol=1e-5)
-        first, _ = model.step(target[:, 0], model.start(sources[0]))
+        first, _ = model.step(target[:, 0], model.initial_state(sources[0]))
         assert torch.allclose(first, one[:, 0], atol=1e-5), "decoding gets the same bag"
 
 

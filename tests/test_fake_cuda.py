@@ -145,7 +145,7 @@ def test_the_gradient_of_the_loss_writes_into_no_zeros():
 def test_a_step_of_a_search_waits_once_whatever_the_rows(search):
     model = a_model().eval()
     with torch.no_grad():
-        model.output.weight[[PAD, BOS]] -= 100.0
+        model.output_projection.weight[[PAD, BOS]] -= 100.0
     step, found = model.step, {}
     for rows in 2, 8:
         counts = []

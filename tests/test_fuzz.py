@@ -281,12 +281,12 @@ SIZES = [
         ("n_heads", 3),
         ("n_heads", 0),
         ("d_ff", 10**15),
-        ("source_vocab", 10**9),
-        ("source_vocab", 5),
+        ("source_vocab_size", 10**9),
+        ("source_vocab_size", 5),
         ("dropout", float("nan")),
         ("norm", "both"),
         ("colour", 1),
-        ("source_vocab", None),
+        ("source_vocab_size", None),
         ("d_model", True),
     )
 ]

@@ -44,16 +44,20 @@ def test_the_rest_of_the_parts_settings(parts):
         parts.decoder.norm.weight.eq(1 / 8).all() and parts.encoder.norm.weight.eq(1).all()
     ), "only the decoder's last gain"
     assert (len(parts.encoder.layers), len(parts.decoder.layers)) == (2, 6)
-    assert parts.source.dropout.p == parts.target.dropout.p == 0.1
+    assert parts.source_embedding.dropout.p == parts.target_embedding.dropout.p == 0.1
 
 
 def test_two_vocabularies_without_ties_have_three_matrices():
-    made = TransformerParts(TransformerConfig(30, 20, 16, 2, 32, 1, 1, tied=False))
+    made = TransformerParts(TransformerConfig(30, 20, 16, 2, 32, 1, 1, tied_embeddings=False))
     assert (
         len(
             {
                 w.data_ptr()
-                for w in (made.source.tokens.weight, made.target.tokens.weight, made.output.weight)
+                for w in (
+                    made.source_embedding.token_embedding.weight,
+                    made.target_embedding.token_embedding.weight,
+                    made.output_projection.weight,
+                )
             }
         )
         == 3
@@ -65,13 +69,14 @@ def test_hidden_is_what_the_output_layer_reads(norm):
     model = small_model(norm=norm).eval()
     source, target = sentences(2, 5, 0), sentences(2, 4, 1)
     assert torch.equal(
-        model.output(model.hidden(target, model.encode(source), source)), model(source, target)
+        model.output_projection(model.hidden_states(target, model.encode(source), source)),
+        model(source, target),
     )
 
 
 def test_the_memorys_keys_are_laid_out_once():
     model = small_model().eval()
-    state = model.start(sentences(2, 5, 0))
+    state = model.initial_state(sentences(2, 5, 0))
     assert all(part.is_contiguous() for cache in state["caches"] for part in cache.values())
 
 

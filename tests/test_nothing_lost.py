@@ -364,7 +364,7 @@ def test_one_thread_may_ask_twice(tmp_path):
 # What is read is looked at ------------------------------------------------------------------------
 
 
-CONFIG = {"source_vocab": 10, "target_vocab": 10, "d_model": 8, "n_heads": 2}
+CONFIG = {"source_vocab_size": 10, "target_vocab_size": 10, "d_model": 8, "n_heads": 2}
 BROKEN = ["", "{", "[1, 2]", "{}", "null", '{"config": []}', "[" * 100_000] + [
     json.dumps({"config": config})
     for config in (

@@ -145,9 +145,9 @@ def test_every_weight_has_one_optimiser(make):
     assert sorted(map(id, muon + adam)) == sorted(map(id, model.parameters())), (
         "a weight belongs to no optimiser, or to both"
     )
-    assert all(w.ndim == 2 for w in muon) and any(w is model.output.weight for w in adam), (
-        "embeddings belong to Adam"
-    )
+    assert all(w.ndim == 2 for w in muon) and any(
+        w is model.output_projection.weight for w in adam
+    ), "embeddings belong to Adam"
 
 
 def test_both_parts_are_set_as_the_recipes_want_them():

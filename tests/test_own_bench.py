@@ -147,7 +147,7 @@ def test_the_tag_is_one_token_and_takes_nothing_from_the_rest(trial):
 
 def test_draws_follow_the_model():
     class Says(torch.nn.Module):
-        def start(self, source):
+        def initial_state(self, source):
             return {}
 
         def step(self, tokens, state):

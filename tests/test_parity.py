@@ -168,11 +168,11 @@ def test_dropout_falls_on_the_weights():
     torch.manual_seed(0)
     q = torch.randn(1, 1, 200, 4)
     value = torch.ones(1, 1, 200, 1)
-    output, weights = scaled_dot_product_attention(q, q, value, dropout=0.5)
+    output, weights = scaled_dot_product_attention(q, q, value, dropout_p=0.5)
     same(weights.sum(-1), torch.ones(1, 1, 200), "the weights come back before dropout", atol=1e-5)
     assert output.std() > 0.01, "dropout does nothing: is its argument passed on?"
     for mask in None, torch.ones(200, 200, dtype=torch.bool):
-        output, _ = fused_attention(q, q, value, mask, dropout=0.5, fused=True)
+        output, _ = fused_attention(q, q, value, mask, dropout_p=0.5, fused=True)
         assert output.std() > 0.01, "dropout does nothing in the kernel: is its argument passed on?"
         output, _ = fused_attention(q, q, value, mask, fused=True)
         assert output.std() < 1e-5, "the kernel drops weights although nobody asked for it"
@@ -189,7 +189,7 @@ def test_heads_come_back_in_order():
     torch.manual_seed(0)
     attention = MultiHeadAttention(6, 3).double()
     with torch.no_grad():
-        for part in attention.value, attention.output:
+        for part in attention.v_proj, attention.out_proj:
             part.weight.copy_(torch.eye(6))
             part.bias.zero_()
     x = normal(2, 4, 6)
@@ -202,7 +202,7 @@ def test_heads_come_back_in_order():
             "the heads are merged without transposing back: (B, H, T, K) to (B, T, H, K) first": (
                 scrambled
             ),
-            "keys and values are swapped: what comes out is a mix of keys": attention.key(x),
+            "keys and values are swapped: what comes out is a mix of keys": attention.k_proj(x),
         },
     )
 
@@ -214,7 +214,7 @@ def test_multi_head(b, t, s, heads, k, train, seed):
     torch.manual_seed(seed)
     ours = MultiHeadAttention(heads * k, heads).double().train(train)
     theirs = nn.MultiheadAttention(heads * k, heads, batch_first=True).double().train(train)
-    nn.init.normal_(ours.key.bias)
+    nn.init.normal_(ours.k_proj.bias)
     copy_attention(ours, theirs)
     inputs = normal(b, t, heads * k), normal(b, s, heads * k), normal(b, s, heads * k)
     mask = torch.rand(t, s) < 0.6
@@ -268,7 +268,7 @@ def test_embedding_scales_then_adds_positions():
     torch.manual_seed(0)
     embedding = InputEmbedding(VOCAB, 16, dropout=0.0).eval()
     tokens, rows = sentences(2, 5, 0, None), sinusoids(9, 16)
-    vectors = embedding.tokens(tokens)
+    vectors = embedding.token_embedding(tokens)
     same(
         embedding(tokens),
         vectors * 4 + rows[:5],
@@ -291,7 +291,7 @@ def test_embedding_scales_then_adds_positions():
     long = torch.full((1, 1300), 5)
     same(
         embedding(long)[0, 1299],
-        embedding.tokens.weight[5] * 4 + sinusoids(1300, 16)[1299],
+        embedding.token_embedding.weight[5] * 4 + sinusoids(1300, 16)[1299],
         "the table of positions does not grow with a long sentence",
         atol=1e-4,
     )
@@ -299,7 +299,7 @@ def test_embedding_scales_then_adds_positions():
 
 def test_embeddings_start_with_variance_one_over_d():
     torch.manual_seed(0)
-    weight = InputEmbedding(2000, 64).tokens.weight
+    weight = InputEmbedding(2000, 64).token_embedding.weight
     assert (
         abs(weight.std().item() * 8 - 1) < 0.02
     ), "embeddings must start as N(0, 1/D), so that times √D they have variance 1"
@@ -439,7 +439,7 @@ def test_decoder_layer(norm, training, t, s, heads, seed):
 def test_linear_weights_start_as_xavier():
     model = small_model(d_model=64, d_ff=256)
     for part in model.modules():
-        if isinstance(part, nn.Linear) and part is not model.output:
+        if isinstance(part, nn.Linear) and part is not model.output_projection:
             bound = math.sqrt(6 / sum(part.weight.shape))
             assert (
                 0.9 * bound < part.weight.abs().max() <= bound
@@ -581,18 +581,20 @@ def test_the_loss_in_blocks_is_the_whole_loss(seed, size, smoothing, count):
     source, target = sentences(4, 5, seed), sentences(4, 6, seed + 1)
 
     def summed(x, labels):
-        return label_smoothed_cross_entropy(model.output(x), labels, smoothing, reduction="sum")
+        return label_smoothed_cross_entropy(
+            model.output_projection(x), labels, smoothing, reduction="sum"
+        )
 
-    hidden = model.hidden(target, model.encode(source), source)
+    hidden = model.hidden_states(target, model.encode(source), source)
     same(
-        model.output(hidden),
+        model.output_projection(hidden),
         model(source, target),
         "the output layer over `hidden` must give the model's logits",
     )
     whole = summed(hidden, target) / count
     right = torch.autograd.grad(whole, list(model.parameters()))
     found = chunked_loss_backward(
-        model.hidden(target, model.encode(source), source), target, summed, count, size
+        model.hidden_states(target, model.encode(source), source), target, summed, count, size
     )
     same(
         found.double(),

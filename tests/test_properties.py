@@ -208,11 +208,11 @@ def test_a_closed_key_is_as_if_it_had_never_been_there(seed, t, s):
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_tied_weights_are_one_storage(joint):
-    model = small_model(target_vocab=None if joint else VOCAB)
+    model = small_model(target_vocab_size=None if joint else VOCAB)
     source, target, output = (
-        model.source.tokens.weight,
-        model.target.tokens.weight,
-        model.output.weight,
+        model.source_embedding.token_embedding.weight,
+        model.target_embedding.token_embedding.weight,
+        model.output_projection.weight,
     )
     assert (
         joint or output.data_ptr() != source.data_ptr()
@@ -232,12 +232,16 @@ def test_tied_weights_are_one_storage(joint):
 
 
 def test_untied_on_request():
-    model = small_model(tied=False)
+    model = small_model(tied_embeddings=False)
     matrices = {
         m.data_ptr()
-        for m in (model.source.tokens.weight, model.target.tokens.weight, model.output.weight)
+        for m in (
+            model.source_embedding.token_embedding.weight,
+            model.target_embedding.token_embedding.weight,
+            model.output_projection.weight,
+        )
     }
-    assert len(matrices) == 3, "tied=False gives each of the three its own matrix"
+    assert len(matrices) == 3, "tied_embeddings=False gives each of the three its own matrix"
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -253,7 +257,7 @@ def test_first_loss_is_near_the_logarithm_of_the_vocabulary(norm, tied):
             n_encoder_layers=2,
             n_decoder_layers=2,
             norm=norm,
-            tied=tied,
+            tied_embeddings=tied,
         )
     ).eval()
     source, target = (torch.randint(4, 1000, (8, length)) for length in (11, 13))
@@ -276,7 +280,7 @@ def test_the_cache_keeps_keys_beside_their_values():
     x, memory = torch.randn(1, 4, 8, dtype=torch.float64), torch.randn(1, 3, 8, dtype=torch.float64)
     for t in range(4):
         layer(x[:, t : t + 1], memory, cache=cache)
-    keys, values = layer.attention.keys_values(*[torch.zeros_like(x)] * 2)
+    keys, values = layer.self_attention.project_keys_values(*[torch.zeros_like(x)] * 2)
     assert (
         cache["keys"].shape == keys.shape and cache["values"].shape == values.shape
     ), "the cache loses a token: after four steps it must hold four keys and four values"
@@ -285,10 +289,12 @@ def test_the_cache_keeps_keys_beside_their_values():
 def test_the_cache_is_in_the_order_of_the_words():
     model = small_model(n_decoder_layers=1)
     source, target = sentences(2, 4, 0, None), sentences(2, 4, 1, None)
-    state = model.start(source)
+    state = model.initial_state(source)
     for t in range(4):
         _, state = model.step(target[:, t], state)
-    right = model.decoder.layers[0].attention.keys_values(*[model.target(target)] * 2)
+    right = model.decoder.layers[0].self_attention.project_keys_values(
+        *[model.target_embedding(target)] * 2
+    )
     for name, theirs in zip(("keys", "values"), right):
         same(
             state["caches"][0][name],
@@ -304,7 +310,7 @@ def test_cached_equals_uncached(model, rows, s, t, seed):
     model.eval()
     source, target = sentences(rows, s, seed), sentences(rows, t, seed + 1, None)
     with torch.no_grad():
-        full, state = model(source, target), model.start(source)
+        full, state = model(source, target), model.initial_state(source)
         for at in range(t):
             logits, state = model.step(target[:, at], state)
             hint = (
@@ -320,7 +326,7 @@ def test_cached_equals_uncached(model, rows, s, t, seed):
 
 def test_a_step_leaves_the_old_state_alone():
     model, source = small_model(), sentences(2, 4, 0)
-    state = model.start(source)
+    state = model.initial_state(source)
     model.step(torch.tensor([BOS, BOS]), state)
     first, _ = model.step(torch.tensor([BOS, BOS]), state)
     same(
@@ -435,7 +441,7 @@ class Remembering:
     def __init__(self, seed):
         self.table = tables(seed, 1, 97, 5)[0, :, 0].log_softmax(-1)
 
-    def start(self, source):
+    def initial_state(self, source):
         return [torch.zeros_like(source[:, 0])]
 
     def step(self, tokens, state):
@@ -443,7 +449,7 @@ class Remembering:
         return self.table[past], [past]
 
     def score(self, words):
-        state, total = self.start(torch.zeros(1, 1).long()), 0.0
+        state, total = self.initial_state(torch.zeros(1, 1).long()), 0.0
         for a, b in zip([BOS, *words], [*words, EOS]):
             logits, state = self.step(torch.tensor([a]), state)
             total += logits[0, b].item()
@@ -497,7 +503,7 @@ def test_a_wide_beam_finds_the_likeliest_sentence(seed, rows):
         ), f"a beam wider than all sentences must find the best one: {best[:-1]}, and not {ids}"
 
 
-@given(models(vocab=8, target_vocab=None), st.integers(2, 5), LENGTHS, SEEDS)
+@given(models(vocab=8, target_vocab_size=None), st.integers(2, 5), LENGTHS, SEEDS)
 def test_the_order_of_a_batch_does_not_matter(model, rows, s, seed):
     model.eval()
     source = sentences(rows, s, seed).clamp(max=7)
@@ -518,7 +524,9 @@ def test_the_order_of_a_batch_does_not_matter(model, rows, s, seed):
         assert alone == said, f"{name}: a sentence alone is translated otherwise than in company"
 
 
-@given(models(vocab=8, target_vocab=None), ROWS, LENGTHS, st.sampled_from([0.0, 0.6, 1.0]), SEEDS)
+@given(
+    models(vocab=8, target_vocab_size=None), ROWS, LENGTHS, st.sampled_from([0.0, 0.6, 1.0]), SEEDS
+)
 def test_a_beam_of_one_is_greedy(model, rows, s, alpha, seed):
     model.eval()
     source = sentences(rows, s, seed).clamp(max=7)
@@ -616,7 +624,7 @@ def test_bites_add_up_to_the_whole_batch(accumulate):
     for bites in 1, accumulate:
         model = small_model()
         losses.append(compute_gradients(model, source, target, TrainingConfig(accumulate=bites)))
-        grads.append(model.target.tokens.weight.grad)
+        grads.append(model.target_embedding.token_embedding.weight.grad)
     hint = "the gradient is divided by each bite's own count of labels: divide by the whole batch's"
     assert math.isclose(
         *losses, rel_tol=1e-5

@@ -236,7 +236,7 @@ def test_steps_give_what_the_whole_gives(attention, seed):
     model = rnn(attention, seed).eval()
     source, target = sentences(3, 5, seed), sentences(3, 4, seed + 1, pads=None)
     with torch.no_grad():
-        whole, state = model(source, target), model.start(source)
+        whole, state = model(source, target), model.initial_state(source)
         for t in range(4):
             logits, state = model.step(target[:, t], state)
             same(logits, whole[:, t], "a step differs from the whole sentence")
@@ -301,7 +301,7 @@ def test_each_beam_asks_with_its_own_state():
     model = rnn().eval()
     source = sentences(3, 5, 8)
     with torch.no_grad():
-        state = model.start(source)
+        state = model.initial_state(source)
         h = torch.randn(6, 7).double()  # two beams a sentence, in a row
         context, brought, weights = model.look({**state, "h": h})
         for row in range(6):
@@ -314,7 +314,7 @@ def test_each_beam_asks_with_its_own_state():
 
 def test_the_embedding_is_tied_and_scaled():
     model = RNNSeq2Seq(RNNConfig(400, 32, 5, dropout=0.0))
-    assert model.output.weight is model.tokens.weight, "untied"
+    assert model.output_projection.weight is model.tokens.weight, "untied"
     assert abs(model.vectors(torch.arange(400)).var().item() - 1) < 0.05, "√d_model is dropped"
 
 
@@ -362,13 +362,13 @@ def test_the_state_holds_what_the_look_needs(attention):
         x = model.vectors(target)
         h, context, _ = model.walk(x, memory, source)
         same(
-            model.hidden(target, memory, source),
+            model.hidden_states(target, memory, source),
             model.readout(torch.cat([x, context, h], -1)),
             "the output reads word, context, state",
         )
         same(
             model(source, target),
-            model.output(model.hidden(target, memory, source)),
+            model.output_projection(model.hidden_states(target, memory, source)),
             "forward is encode, hidden, output",
         )
 

@@ -252,13 +252,13 @@ def test_a_leaf_of_a_bf16_layer_is_a_copy_in_fp32():
 def test_cross_attention_and_its_norm_are_read_back():
     torch.manual_seed(0)
     block = DecoderLayer(8, 2, 16).eval()
-    nn.init.normal_(block.around_cross_attention.norm.weight)
+    nn.init.normal_(block.cross_attention_residual.norm.weight)
     x, memory, node = torch.randn(3, 4, 8), torch.randn(3, 5, 8), attention_tree(3)
-    fill_attention(node, block.cross_attention, block.around_cross_attention)
+    fill_attention(node, block.cross_attention, block.cross_attention_residual)
     torch.testing.assert_close(
         attend(node, x, memory, 2, None), block.cross_attention(x, memory, memory)[0]
     )
-    torch.testing.assert_close(norm_of(node.layer_norm, x), block.around_cross_attention.norm(x))
+    torch.testing.assert_close(norm_of(node.layer_norm, x), block.cross_attention_residual.norm(x))
 
 
 @pytest.mark.parametrize("place", ["pre", "post"])
@@ -266,12 +266,12 @@ def test_an_encoder_is_read_back(place):
     "Its norms are away from one and zero, so that none can be forgotten."
     model = made(True, norm=place, n_heads=2, n_encoder_layers=3).model
     side, ids = side_tree(3, False), torch.tensor([[5, 9, 7, EOS, PAD]])
-    fill_side(side, side.embeddings[0], model.source, model.encoder)
+    fill_side(side, side.embeddings[0], model.source_embedding, model.encoder)
     got = read_side(side, side.embeddings[0], ids, 2, padding_mask(ids))
     assert (got - model.encode(ids)).abs().max() < 1e-5
     assert hasattr(side.layer_norm, "gamma") == (place == "pre")
     assert len(side.position_encodings.encodings) == 1024, "the engine cuts a source at 1,024"
-    fill_side(side, side.embeddings[0], model.source, model.encoder, 7)
+    fill_side(side, side.embeddings[0], model.source_embedding, model.encoder, 7)
     assert len(side.position_encodings.encodings) == 7
 
 
@@ -305,7 +305,7 @@ def test_a_model_with_another_part_is_refused(no_engine):
     "where, part",
     [
         (lambda model: (model.encoder.layers[0].feed_forward, "1"), nn.GELU()),
-        (lambda model: (model.decoder.layers[1].around_feed_forward, "norm"), nn.RMSNorm(16)),
+        (lambda model: (model.decoder.layers[1].feed_forward_residual, "norm"), nn.RMSNorm(16)),
         (lambda model: (model.encoder.layers[0], "feed_forward"), SwiGLU(16, 24)),
     ],
     ids=["GELU", "RMSNorm", "SwiGLU"],
@@ -322,7 +322,7 @@ def test_a_part_inside_a_layer_is_refused_too(where, part, no_engine):
 @pytest.mark.parametrize("joint", [True, False], ids=["subwords", "words"])
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 def test_the_trees_logits_are_the_models(place, joint, tied, no_engine):
-    translator = made(joint, norm=place, tied=tied)
+    translator = made(joint, norm=place, tied_embeddings=tied)
     source, target = torch.tensor([[5, 6, 7, EOS], [5, EOS, PAD, PAD]]), torch.tensor(
         [[BOS, 4, 6], [BOS, 7, PAD]]
     )
@@ -481,7 +481,7 @@ def test_the_recorded_comparison_says_what_the_page_says():
 @pytest.mark.parametrize("joint", [True, False], ids=["subwords", "words"])
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 def test_any_translator_keeps_its_probabilities(norm, joint, tied, tmp_path):
-    translator = made(joint, norm=norm, tied=tied)
+    translator = made(joint, norm=norm, tied_embeddings=tied)
     before = {name: weight.clone() for name, weight in translator.model.state_dict().items()}
     engine = bench.open_engine(export(translator, tmp_path / "out"))
     ids = translator.encode_pairs(PAIRS)

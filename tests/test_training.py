@@ -210,7 +210,9 @@ def test_the_loss_is_computed_in_fp32():
         ),
     )
     seen = []
-    model.output.register_forward_hook(lambda part, x, out: seen.append((x[0].dtype, out.dtype)))
+    model.output_projection.register_forward_hook(
+        lambda part, x, out: seen.append((x[0].dtype, out.dtype))
+    )
     compute_gradients(model, *a_batch(), TrainingConfig(precision="bf16"))
     assert seen == [(torch.float32, torch.bfloat16)], (
         "the last LayerNorm gives fp32, the product is in bf16"
@@ -234,7 +236,9 @@ def test_one_label_and_none():
     )
     logits = model(tiny[0], tiny[1][:, :1])[:, 0]
     seen = []
-    model.output.register_forward_hook(lambda part, x, out: seen.append(out.requires_grad))
+    model.output_projection.register_forward_hook(
+        lambda part, x, out: seen.append(out.requires_grad)
+    )
     found = validation_loss(model.eval(), [([5, EOS], [BOS, 7])])
     assert abs(found - cross_entropy(logits, tiny[1][:, 1]).item()) < 1e-5
     assert seen == [False] and not model.training, (
@@ -338,7 +342,7 @@ def test_a_process_without_a_row(monkeypatch):
     model = small_model().float()
     assert (
         compute_gradients(model, *a_batch(2), TrainingConfig()) == 0
-        and model.output.weight.grad is None
+        and model.output_projection.weight.grad is None
     )
 
 
@@ -561,16 +565,16 @@ def test_a_gradient_of_ones_own():
 
 def broken():
     model = small_model().float()
-    model.encoder.layers[0].attention.value.bias.data[0] = math.inf
+    model.encoder.layers[0].self_attention.v_proj.bias.data[0] = math.inf
     return model
 
 
 def test_nan_stops_before_the_weights_on_a_cpu():
     model = broken()
-    before = model.output.weight.clone()
+    before = model.output_projection.weight.clone()
     with pytest.raises(ValueError, match="after step 0: lower the learning rate"):
         Trainer(model, CONFIG).train_step(*a_batch())
-    assert torch.equal(before, model.output.weight)
+    assert torch.equal(before, model.output_projection.weight)
 
 
 def test_a_gpu_is_not_waited_for(monkeypatch, tmp_path):
@@ -591,7 +595,7 @@ def test_a_gpu_is_not_waited_for(monkeypatch, tmp_path):
     checkpoint.write_file(tmp_path / checkpoint.NAME, {}, {})
     good = (tmp_path / checkpoint.NAME).read_bytes()
     spoilt.train_step(*a_batch())
-    assert spoilt.model.output.weight.isnan().any()
+    assert spoilt.model.output_projection.weight.isnan().any()
     with pytest.raises(ValueError, match="after step 1: lower the learning rate"):
         spoilt.save()
     assert (tmp_path / checkpoint.NAME).read_bytes() == good
@@ -818,7 +822,9 @@ def test_four_steps_by_hand():
         torch.testing.assert_close(
             found, {"loss": loss.item(), "norm": norm.item()}, atol=1e-3, rtol=0
         )
-    torch.testing.assert_close(job.model.output.weight, model.output.weight, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(
+        job.model.output_projection.weight, model.output_projection.weight, atol=1e-3, rtol=1e-3
+    )
 
 
 STOPPED_TWICE = """

@@ -43,7 +43,7 @@ class Echo(nn.Module):
         super().__init__()
         self.vocab, self.shapes, self.kinds = nn.Parameter(torch.tensor(8.0)), [], []
 
-    def start(self, source):
+    def initial_state(self, source):
         self.shapes.append(tuple(source.shape))
         return {"left": source}
 
@@ -175,7 +175,9 @@ def test_fewer_bits_only_for_many_rows_and_where_they_are_faster(monkeypatch, un
         monkeypatch.setattr(torch.cpu, f"_is_{name}_supported", lambda: units, raising=False)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     translator, seen = words(), []
-    translator.model.output.register_forward_hook(lambda m, i, logits: seen.append(logits.dtype))
+    translator.model.output_projection.register_forward_hook(
+        lambda m, i, logits: seen.append(logits.dtype)
+    )
 
     def kinds(n, **options):
         seen.clear()
@@ -299,7 +301,8 @@ def test_a_new_translator_lists_the_words_of_its_pairs():
 def test_a_joint_translator_has_one_table():
     made = joint()
     assert (
-        made.model.output.weight is made.model.source.tokens.weight and made.source is made.target
+        made.model.output_projection.weight is made.model.source_embedding.token_embedding.weight
+        and made.source is made.target
     )
     assert made.languages is None and create_joint(made.source, "de", **TINY).languages == (
         "en",

@@ -59,7 +59,7 @@ PARTS = {
     "learned": dict(embedding=LearnedPositionEmbedding),
     "rope": ROPE,
     "grouped": GQA,
-    "single": dict(attention=MQA, cross_attention=MQA),
+    "single": dict(self_attention=MQA, cross_attention=MQA),
     "all": MODERN,
 }
 ALL = pytest.mark.parametrize("name", list(PARTS))
@@ -264,14 +264,14 @@ def test_scores_know_distance_alone(seed, away):
 def test_rotary_attention_against_the_closed_form(kind):
     torch.manual_seed(0)
     part, x = kind(16, 4), torch.randn(2, 5, 16)
-    keys, values = part.keys_values(x, x)
+    keys, values = part.project_keys_values(x, x)
     n = 4 // keys.size(1)
     q, k, v = (
-        part.heads(part.query(x)),
+        part.split_heads(part.q_proj(x)),
         keys.repeat_interleave(n, 1),
         values.repeat_interleave(n, 1),
     )
-    merge = lambda y: part.output(y.transpose(1, 2).flatten(2))
+    merge = lambda y: part.out_proj(y.transpose(1, 2).flatten(2))
     scores = lambda a, b: (a @ b.mT / 2).softmax(-1)
     right = scores(by_complex(q), by_complex(k))
     wrong = {
@@ -296,7 +296,7 @@ def test_rotary_attention_against_the_closed_form(kind):
 def test_a_query_knows_its_place_in_the_cache(kind):
     torch.manual_seed(0)
     part, x = kind(16, 4), torch.randn(1, 6, 16)
-    keys, values = part.keys_values(x, x)
+    keys, values = part.project_keys_values(x, x)
     whole = part(x, x, x, causal_mask(6))[0]
     last = part.attend(x[:, 5:], keys, values)[0]
     assert torch.allclose(
@@ -319,7 +319,7 @@ def test_rotary_attention_drops_and_fuses():
 def test_moving_a_sentence_changes_nothing():
     "Seven closed words in front: everything has moved, nothing may notice."
     torch.manual_seed(0)
-    layer = layer_factory(EncoderLayer, attention=RotaryAttention)(16, 4, 32, 0.0)
+    layer = layer_factory(EncoderLayer, self_attention=RotaryAttention)(16, 4, 32, 0.0)
     x, junk = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
     seen = (torch.arange(12) >= 7)[None, None, None]
     moved = layer(torch.cat([junk, x], 1), seen)[:, 7:]
@@ -330,7 +330,7 @@ def test_embeddings():
     torch.manual_seed(0)
     tokens = torch.randint(9, (2, 5))
     words, book = TokenEmbedding(9, 16, 0.0), InputEmbedding(9, 16, 0.0)
-    book.tokens = words.tokens
+    book.token_embedding = words.token_embedding
     same(
         words(tokens, 4) + sinusoids(5, 16, 4),
         book(tokens, 4),
@@ -338,14 +338,19 @@ def test_embeddings():
         atol=1e-5,
     )
     learned = LearnedPositionEmbedding(9, 16, 0.0, longest=6)
-    by_hand = (learned.tokens(tokens) + learned.positions.weight[[3, 4, 5, 5, 5]]) * 4
+    by_hand = (
+        learned.token_embedding(tokens) + learned.position_encodings.weight[[3, 4, 5, 5, 5]]
+    ) * 4
     same(
         learned(tokens, 3),
         by_hand,
         "learned positions differ from their table",
         {
             "√d_model is dropped": by_hand / 4,
-            "start is not used": (learned.tokens(tokens) + learned.positions.weight[:5]) * 4,
+            "start is not used": (
+                learned.token_embedding(tokens) + learned.position_encodings.weight[:5]
+            )
+            * 4,
         },
         atol=1e-5,
     )
@@ -359,9 +364,10 @@ def test_embeddings_begin_as_they_should():
         words(tokens, 4), words(tokens)
     ), "without positions the start doesn't matter"
     assert (
-        abs(wide.positions.weight.std() - 400**-0.5) < 1e-3 and wide.positions.num_embeddings == 100
+        abs(wide.position_encodings.weight.std() - 400**-0.5) < 1e-3
+        and wide.position_encodings.num_embeddings == 100
     )
-    assert LearnedPositionEmbedding(9, 16).positions.num_embeddings == 128
+    assert LearnedPositionEmbedding(9, 16).position_encodings.num_embeddings == 128
     assert all(
         (part(tokens) == 0).any()
         for part in (LearnedPositionEmbedding(9, 16, 0.5), TokenEmbedding(9, 16, 0.5))
@@ -381,9 +387,13 @@ def test_groups_against_torch(seed, heads, masked):
     mask = torch.rand(2, 1, 3, 5) > 0.4 if masked else None
     if masked:
         mask[..., 0] = True
-    query, (keys, values), n = part.heads(part.query(x)), part.keys_values(y, y), n_heads // groups
+    query, (keys, values), n = (
+        part.split_heads(part.q_proj(x)),
+        part.project_keys_values(y, y),
+        n_heads // groups,
+    )
     assert keys.shape == values.shape == (2, groups, 5, 4), "the cache holds (B, G, S, K)"
-    by = lambda k, v, **how: part.output(
+    by = lambda k, v, **how: part.out_proj(
         F.scaled_dot_product_attention(query, k, v, mask, **how).transpose(1, 2).flatten(2)
     )
     same(
@@ -443,7 +453,7 @@ def test_groups_that_do_not_divide(heads, groups):
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_step_by_step_is_the_whole(name, norm):
     model, (source, target) = small(name, norm), sentences()
-    state, whole = model.start(source), model(source, target)
+    state, whole = model.initial_state(source), model(source, target)
     for t in range(target.size(1)):
         logits, state = model.step(target[:, t], state)
         same(
@@ -490,7 +500,7 @@ def test_every_weight_is_trained(name):
 )
 def test_bytes_of_the_cache(name, groups):
     model, (source, target) = small(name, layers=3), sentences(4, 7, 5)
-    state = model.start(source)
+    state = model.initial_state(source)
     for t in range(5):
         _, state = model.step(target[:, t], state)
     assert (
@@ -516,7 +526,10 @@ def test_a_part_gets_its_sizes_and_the_rest_stays():
         8, 2, 32, 0.0, "pre"
     )
     assert changed.feed_forward.sizes == (8, 32) and changed.cross_attention.sizes == (8, 2)
-    assert type(changed.attention) is MultiHeadAttention and changed.around_attention.first
+    assert (
+        type(changed.self_attention) is MultiHeadAttention
+        and changed.self_attention_residual.pre_norm
+    )
     with pytest.raises(AttributeError):
         layer_factory(EncoderLayer, cross_attention=Noted)(8, 2, 32)
 
@@ -537,14 +550,16 @@ def test_parts_are_exchanged_and_nothing_else():
     model = small("all")
     for layer in [*model.encoder.layers, *model.decoder.layers]:
         assert (
-            type(layer.attention) is RotaryGroupedQueryAttention
+            type(layer.self_attention) is RotaryGroupedQueryAttention
             and type(layer.feed_forward) is SwiGLU
         )
     assert all(
         type(layer.cross_attention) is GroupedQueryAttention for layer in model.decoder.layers
     ), "cross-attention must not be turned: places in two sentences have no distance"
     assert (
-        model.output.weight is model.source.tokens.weight is model.target.tokens.weight
+        model.output_projection.weight
+        is model.source_embedding.token_embedding.weight
+        is model.target_embedding.token_embedding.weight
     ), "the ties must survive"
     assert (
         model.decoder.norm.weight == 1
@@ -576,7 +591,7 @@ def test_padding_closes_grouped_keys():
     memory = model.encode(source)
     mask = padding_mask(source)
     here, there = (
-        model.decoder(model.target(target), m, None, mask)
+        model.decoder(model.target_embedding(target), m, None, mask)
         for m in (memory, torch.where(mask[:, 0, 0, :, None], memory, torch.full_like(memory, 3.0)))
     )
     assert torch.allclose(here, there), "cross-attention in groups reads padding"
@@ -679,9 +694,9 @@ def test_nothing_is_drawn_before_the_model_that_counts():
 
 
 def test_which_parts_the_designs_have():
-    assert ROPE == dict(attention=RotaryAttention, embedding=TokenEmbedding)
+    assert ROPE == dict(self_attention=RotaryAttention, embedding=TokenEmbedding)
     assert MODERN == dict(
-        attention=RotaryGroupedQueryAttention,
+        self_attention=RotaryGroupedQueryAttention,
         cross_attention=GroupedQueryAttention,
         embedding=TokenEmbedding,
         feed_forward=SwiGLU,
@@ -707,11 +722,11 @@ def test_turned_attention_by_hand():
     part, x = RotaryAttention(16, 4, 0.5).double().eval(), torch.randn(
         2, 5, 16, dtype=torch.float64
     )
-    q, k, v = (part.heads(layer(x)) for layer in (part.query, part.key, part.value))
+    q, k, v = (part.split_heads(layer(x)) for layer in (part.q_proj, part.k_proj, part.v_proj))
     scores = apply_rotary(q) @ apply_rotary(k).mT / 2
-    by_hand = part.output((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+    by_hand = part.out_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
     same(
-        part.attend(x, *part.keys_values(x, x))[0],
+        part.attend(x, *part.project_keys_values(x, x))[0],
         by_hand,
         "turned attention in evaluation is not softmax(QKᵀ/√K) V",
         atol=1e-9,
@@ -723,7 +738,7 @@ def test_the_cost_of_rope_is_no_byte():
     kept = {}
     for name in ("book", "rope", "grouped", "single", "all"):
         model, (source, target) = small(name), sentences()
-        _, state = model.step(target[:, 0], model.start(source))
+        _, state = model.step(target[:, 0], model.initial_state(source))
         kept[name] = cache_bytes(state)
     assert (
         kept["book"] == kept["rope"] == 2 * kept["grouped"] == 2 * kept["all"] == 4 * kept["single"]

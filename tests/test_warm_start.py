@@ -15,7 +15,13 @@ from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.translation import create_joint, create_translator, save_pretrained
 
 TINY = dict(
-    d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, norm="pre", tied=True
+    d_model=8,
+    n_heads=2,
+    d_ff=8,
+    n_encoder_layers=1,
+    n_decoder_layers=1,
+    norm="pre",
+    tied_embeddings=True,
 )
 FEW = SubwordTokenizer.train(["low low low lower"], 265)
 MORE = SubwordTokenizer.train(["low low lower lower lowest lowest new newest newest"], 285)
@@ -55,13 +61,15 @@ def test_with_the_same_subwords_it_begins_as_the_other_ended(tmp_path):
         given.model.state_dict().items(), fresh.model.state_dict().values()
     ):
         assert torch.equal(one, two), name
-    assert fresh.model.output.weight is fresh.model.source.tokens.weight, "they stay tied"
+    assert (
+        fresh.model.output_projection.weight is fresh.model.source_embedding.token_embedding.weight
+    ), "they stay tied"
 
 
 def test_what_cannot_be_taken_is_one_sentence(tmp_path):
     save_pretrained(translator_of(FEW), tmp_path / "joint", "fp32")
     save_pretrained(
-        create_translator([("a b", "c d")] * 2, "fr", **TINY | {"tied": False}),
+        create_translator([("a b", "c d")] * 2, "fr", **TINY | {"tied_embeddings": False}),
         tmp_path / "words",
         "fp32",
     )
@@ -69,7 +77,7 @@ def test_what_cannot_be_taken_is_one_sentence(tmp_path):
         with pytest.raises(ValueError, match="can't start from .*joint: it has Transformer"):
             warm_start.initialize_from(translator_of(MORE, **change), tmp_path / "joint")
     with pytest.raises(ValueError, match="both need joint subwords"):
-        warm_start.initialize_from(translator_of(MORE, tied=False), tmp_path / "words")
+        warm_start.initialize_from(translator_of(MORE, tied_embeddings=False), tmp_path / "words")
     with pytest.raises(FileNotFoundError, match="nowhere"):
         warm_start.weights_hash("nowhere")
 
@@ -94,21 +102,23 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
     e = mixture.MixtureExperiment(**vars(plain), begin_with=str(tmp_path / "given"))
     translator, trainer, _ = large.build_run(e, store, tmp_path / "run", torch.device("cpu"))
     assert torch.equal(
-        translator.model.encoder.layers[0].attention.query.weight,
-        given.model.encoder.layers[0].attention.query.weight,
+        translator.model.encoder.layers[0].self_attention.q_proj.weight,
+        given.model.encoder.layers[0].self_attention.q_proj.weight,
     )
     expected, _ = warm_start.transfer_embeddings(
-        given.model.source.tokens.weight.detach(), FEW, SubwordTokenizer.load(store.tokenizer())
+        given.model.source_embedding.token_embedding.weight.detach(),
+        FEW,
+        SubwordTokenizer.load(store.tokenizer()),
     )
-    assert torch.equal(translator.model.source.tokens.weight, expected)
+    assert torch.equal(translator.model.source_embedding.token_embedding.weight, expected)
     assert trainer.plan["first_weights"] == warm_start.weights_hash(e.begin_with)
     (tmp_path / "run").mkdir()
     keep_config(tmp_path / "run", trainer.plan)
     drawn, _, _ = large.build_run(
         replace(e, begin_with=""), store, tmp_path / "drawn", torch.device("cpu")
     )
-    assert not torch.equal(drawn.model.source.tokens.weight, expected)
-    torch.nn.init.zeros_(given.model.output.weight)
+    assert not torch.equal(drawn.model.source_embedding.token_embedding.weight, expected)
+    torch.nn.init.zeros_(given.model.output_projection.weight)
     save_pretrained(given, tmp_path / "given2", "fp32")
     with pytest.raises(ValueError, match="was begun with.*begin_with"):
         large.build_run(

@@ -29,7 +29,9 @@ SIZES = st.integers(1, 5)
 @given(SIZES, SIZES, st.integers(1, 2), SEEDS)
 def test_transformer(norm, training, t, s, layers, seed):
     ours = shake(
-        small_model(seed, norm=norm, n_encoder_layers=layers, tied=False, target_vocab=VOCAB)
+        small_model(
+            seed, norm=norm, n_encoder_layers=layers, tied_embeddings=False, target_vocab_size=VOCAB
+        )
     ).train(training)
     theirs = (
         nn.Transformer(8, 2, layers, 2, 16, 0.0, batch_first=True, norm_first=norm == "pre")
@@ -46,10 +48,10 @@ def test_transformer(norm, training, t, s, layers, seed):
             other.norm = None
     source, target = sentences(3, s, seed), sentences(3, t, seed + 1)
     mine = ours(source, target)
-    other = ours.output(
+    other = ours.output_projection(
         theirs(
-            ours.source(source),
-            ours.target(target),
+            ours.source_embedding(source),
+            ours.target_embedding(target),
             tgt_mask=~causal_mask(t)[0, 0],
             src_key_padding_mask=source == PAD,
             tgt_key_padding_mask=target == PAD,

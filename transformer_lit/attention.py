@@ -13,7 +13,7 @@ from torch import Tensor
 # %% ../book/02_attention.ipynb #scaled-dot-product-attention
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor,
-    mask: Tensor | None = None, dropout: float = 0.0,
+    mask: Tensor | None = None, dropout_p: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """softmax(QKᵀ/√d_k) V, equation 1 of the paper (§3.2.1).
 
@@ -32,12 +32,12 @@ def scaled_dot_product_attention(
     weights = scores.softmax(-1)  # (..., T, S), each row sums to 1
     if mask is not None:  # a row closed everywhere becomes all zeros
         weights = weights.masked_fill(~mask, 0.0)
-    return F.dropout(weights, dropout) @ value, weights
+    return F.dropout(weights, dropout_p) @ value, weights
 
 # %% ../book/02_attention.ipynb #attention-here
 def fused_attention(
     query: Tensor, key: Tensor, value: Tensor,
-    mask: Tensor | None = None, dropout: float = 0.0,
+    mask: Tensor | None = None, dropout_p: float = 0.0,
     fused: bool | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Equation 1 in the form that suits the device of the query.
@@ -46,13 +46,13 @@ def fused_attention(
     by PyTorch's kernel, with None in the place of the weights."""
     if not (query.is_cuda if fused is None else fused):
         return scaled_dot_product_attention(query, key, value, mask,
-                                            dropout)
+                                            dropout_p)
     if mask is not None and mask.dtype != torch.bool:
         raise ValueError(f"mask is {mask.dtype}; pass a boolean mask")
     if mask is None:
         return F.scaled_dot_product_attention(
-            query, key, value, dropout_p=dropout), None
+            query, key, value, dropout_p=dropout_p), None
     some = mask.any(-1, keepdim=True)  # (..., T, 1): may it look at all?
     x = F.scaled_dot_product_attention(query, key, value, mask | ~some,
-                                       dropout)  # (..., T, K_v)
+                                       dropout_p)  # (..., T, K_v)
     return x.masked_fill(~some, 0.0), None

@@ -216,6 +216,6 @@ def ablate_heads(model: nn.Module,
                 x = x * x.new_tensor(keep)[:, None]  # (B, T, H, K)
                 return (x.flatten(-2),)
 
-            hook = part.output.register_forward_pre_hook(silence)
+            hook = part.out_proj.register_forward_pre_hook(silence)
             undo.callback(hook.remove)
         yield model

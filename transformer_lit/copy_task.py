@@ -89,7 +89,8 @@ def train_on_copying(model: nn.Module, steps: int = 400,
 
     config = TrainingConfig(warmup=warmup, factor=factor, clip=0.0,
                             smoothing=smoothing, seed=seed)
-    batches = CopyBatches(steps, lengths, size, model.config.source_vocab,
+    batches = CopyBatches(steps, lengths, size,
+                          model.config.source_vocab_size,
                           seed)
     log = Trainer(model, config, schedule=schedule).fit(
         batches, on_step=keep)

@@ -25,7 +25,7 @@ def cached_cross_attention(attention: MultiHeadAttention, x: Tensor,
     cache = {} if cache is None else cache
     if "memory_keys" not in cache:
         cache["memory_keys"], cache["memory_values"] = (
-            attention.keys_values(memory, memory))  # (B, H, S, K)
+            attention.project_keys_values(memory, memory))  # (B, H, S, K)
     keys, values = cache["memory_keys"], cache["memory_values"]
     asked = x.reshape(keys.size(0), -1, x.size(-1))  # (B, k·T, D)
     return attention.attend(asked, keys, values, mask)[0].view_as(x)
@@ -38,7 +38,7 @@ def cached_self_attention(attention: MultiHeadAttention, x: Tensor,
 
     x (B, T, D), mask to (B, H, T, past + T) -> (B, T, D); §3.2.3,
     "self-attention layers in the decoder"."""
-    keys, values = attention.keys_values(x, x)  # (B, H, T, K)
+    keys, values = attention.project_keys_values(x, x)  # (B, H, T, K)
     if cache is not None:
         if "keys" in cache:  # the past comes first
             keys = torch.cat([cache["keys"], keys], 2)
@@ -56,24 +56,26 @@ class DecoderLayer(nn.Module):
     def __init__(self, d_model: int, n_heads: int, d_ff: int,
                  dropout: float = 0.1, norm: str = "post"):
         super().__init__()
-        self.attention = MultiHeadAttention(d_model, n_heads)
+        self.self_attention = MultiHeadAttention(d_model, n_heads)
         self.cross_attention = MultiHeadAttention(d_model, n_heads)
         self.feed_forward = FeedForward(d_model, d_ff)
-        self.around_attention = SublayerConnection(d_model, dropout, norm)
-        self.around_cross_attention = SublayerConnection(d_model, dropout,
+        self.self_attention_residual = SublayerConnection(d_model, dropout,
+                                                          norm)
+        self.cross_attention_residual = SublayerConnection(d_model, dropout,
                                                          norm)
-        self.around_feed_forward = SublayerConnection(d_model, dropout,
-                                                      norm)
+        self.feed_forward_residual = SublayerConnection(d_model, dropout,
+                                                        norm)
 
     def forward(self, x: Tensor, memory: Tensor | None,
                 target_mask: Tensor | None = None,
                 source_mask: Tensor | None = None,
                 cache: dict | None = None) -> Tensor:
-        x = self.around_attention(x, lambda y: cached_self_attention(
-            self.attention, y, target_mask, cache))
-        x = self.around_cross_attention(x, lambda y: cached_cross_attention(
-            self.cross_attention, y, memory, source_mask, cache))
-        return self.around_feed_forward(x, self.feed_forward)
+        x = self.self_attention_residual(x, lambda y: cached_self_attention(
+            self.self_attention, y, target_mask, cache))
+        x = self.cross_attention_residual(x,
+                                          lambda y: cached_cross_attention(
+         self.cross_attention, y, memory, source_mask, cache))
+        return self.feed_forward_residual(x, self.feed_forward)
 
 # %% ../book/08_decoder.ipynb #decoder
 class Decoder(nn.Module):

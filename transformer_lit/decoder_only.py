@@ -68,11 +68,13 @@ class PositionedEmbedding(InputEmbedding):
     tokens (B, L), positions (B, L) -> (B, L, D)"""
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        end, d_model = int(positions.max()) + 1, self.positions.size(1)
-        if end > len(self.positions):
-            self.positions = sinusoids(2 * end, d_model).to(tokens.device)
-        x = self.tokens(tokens) * math.sqrt(d_model)  # (B, L, D)
-        return self.dropout(x + self.positions[positions])
+        end, d_model = int(
+            positions.max()) + 1, self.position_encodings.size(1)
+        if end > len(self.position_encodings):
+            self.position_encodings = sinusoids(2 * end,
+                                                d_model).to(tokens.device)
+        x = self.token_embedding(tokens) * math.sqrt(d_model)  # (B, L, D)
+        return self.dropout(x + self.position_encodings[positions])
 
 # %% ../book/24_decoder_only.ipynb #stream-layer
 class DecoderOnlyLayer(EncoderLayer):
@@ -85,10 +87,11 @@ class DecoderOnlyLayer(EncoderLayer):
     def forward(self, x: Tensor, memory: None = None,
                 mask: Tensor | None = None, source_mask: None = None,
                 cache: dict | None = None) -> Tensor:
-        x = self.around_attention(
+        x = self.self_attention_residual(
             x,
-            lambda y: cached_self_attention(self.attention, y, mask, cache))
-        return self.around_feed_forward(x, self.feed_forward)
+            lambda y: cached_self_attention(self.self_attention, y, mask,
+                                            cache))
+        return self.feed_forward_residual(x, self.feed_forward)
 
 # %% ../book/24_decoder_only.ipynb #decoder-only-parts
 class DecoderOnlyTransformer(nn.Module):
@@ -101,10 +104,12 @@ class DecoderOnlyTransformer(nn.Module):
     def __init__(self, config: TransformerConfig, prefix: bool = False):
         super().__init__()
         c = config
-        if c.target_vocab is not None or not c.tied:
-            raise ValueError("a stream has one vocabulary: target_vocab="
-                             "None, tied=True")
-        self.config, self.prefix, self.vocab = c, prefix, c.source_vocab
+        if c.target_vocab_size is not None or not c.tied_embeddings:
+            raise ValueError(
+                "a stream has one vocabulary: target_vocab_size="
+                             "None, tied_embeddings=True")
+        self.config, self.prefix = c, prefix
+        self.vocab = c.source_vocab_size
         sizes = (c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm)
         self.embedding = PositionedEmbedding(  # two more rows: the tags
             self.vocab + 2, c.d_model, c.dropout)
@@ -112,9 +117,10 @@ class DecoderOnlyTransformer(nn.Module):
             c.n_decoder_layers)], c.d_model, c.norm)
         init_weights(self)
 
-    def output(self, x: Tensor) -> Tensor:
+    def output_projection(self, x: Tensor) -> Tensor:
         "(..., D) -> logits (..., V): a tag is never said"
-        return F.linear(x, self.embedding.tokens.weight[:self.vocab])
+        return F.linear(x,
+                        self.embedding.token_embedding.weight[:self.vocab])
 
 # %% ../book/24_decoder_only.ipynb #one-stream
 @patch_to(DecoderOnlyTransformer)
@@ -134,18 +140,20 @@ def encode(self, source: Tensor) -> Tensor:
 
 
 @patch_to(DecoderOnlyTransformer)
-def hidden(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+def hidden_states(self, target: Tensor, memory: Tensor,
+                  source: Tensor) -> Tensor:
     "What the output layer reads, of the target alone. (B, T, D)"
     return self.states(memory, target)[:, 1 + source.size(1):]
 
 
 @patch_to(DecoderOnlyTransformer)
 def forward(self, source: Tensor, target: Tensor) -> Tensor:
-    return self.output(self.hidden(target, source, source))
+    return self.output_projection(self.hidden_states(target, source,
+                                                     source))
 
 # %% ../book/24_decoder_only.ipynb #decoder-only
 @patch_to(DecoderOnlyTransformer)
-def start(self, source: Tensor) -> dict:
+def initial_state(self, source: Tensor) -> dict:
     "Read the source into the caches. (B, S) -> state, batch first"
     caches = [{} for _ in self.decoder.layers]
     self.states(source, source[:, :0], caches)
@@ -164,7 +172,7 @@ def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
     x = self.embedding(replace_bos_with_tag(tokens[:, None], self.vocab),
                        at)
     x = self.decoder(x, None, open_, None, caches)  # (B, 1, D)
-    return self.output(x[:, -1]), {
+    return self.output_projection(x[:, -1]), {
         "open": open_, "positions": at + 1, "caches": caches}
 
 # %% ../book/24_decoder_only.ipynb #source-share
@@ -197,7 +205,9 @@ def joint_loss_backward(model: DecoderOnlyTransformer, source: Tensor,
         if weight:
             total += chunked_loss_backward(part, labels, lambda x,
                                            y: weight *
-                                           summed_loss(model.output, x, y,
+                                           summed_loss(
+                                               model.output_projection, x,
+                                               y,
                                                        smoothing),
                                            (labels
                                             != PAD).sum().clamp(min=1))

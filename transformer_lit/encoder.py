@@ -18,16 +18,17 @@ class EncoderLayer(nn.Module):
     def __init__(self, d_model: int, n_heads: int, d_ff: int,
                  dropout: float = 0.1, norm: str = "post"):
         super().__init__()
-        self.attention = MultiHeadAttention(d_model, n_heads)
+        self.self_attention = MultiHeadAttention(d_model, n_heads)
         self.feed_forward = FeedForward(d_model, d_ff)
-        self.around_attention = SublayerConnection(d_model, dropout, norm)
-        self.around_feed_forward = SublayerConnection(d_model, dropout,
-                                                      norm)
+        self.self_attention_residual = SublayerConnection(d_model, dropout,
+                                                          norm)
+        self.feed_forward_residual = SublayerConnection(d_model, dropout,
+                                                        norm)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        x = self.around_attention(
-            x, lambda y: self.attention(y, y, y, mask)[0])
-        return self.around_feed_forward(x, self.feed_forward)
+        x = self.self_attention_residual(
+            x, lambda y: self.self_attention(y, y, y, mask)[0])
+        return self.feed_forward_residual(x, self.feed_forward)
 
 # %% ../book/07_encoder.ipynb #encoder
 class Encoder(nn.Module):

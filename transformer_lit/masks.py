@@ -20,7 +20,7 @@ def run_seeded(f: Callable, *args) -> Tensor:
         return f(*args)
 
 # %% ../book/03_masks.ipynb #reads-future
-def depends_on_future(f: Callable, tokens: Tensor, t: int) -> bool:
+def depends_on_future(f: Callable, tokens: Tensor, position: int) -> bool:
     """Does f's output at or before t change with tokens after t?
 
     f takes token ids (B, T) and returns (B, T, ...). First all tokens
@@ -29,16 +29,16 @@ def depends_on_future(f: Callable, tokens: Tensor, t: int) -> bool:
     size = max(int(tokens.max()) + 1, 2)
     other = (tokens + 1) % size  # (B, T), differs in every place
     place = torch.arange(tokens.size(1), device=tokens.device)
-    before = run_seeded(f, tokens)[:, :t + 1]
-    for later in (place > t, place == t + 1):
+    before = run_seeded(f, tokens)[:, :position + 1]
+    for later in (place > position, place == position + 1):
         after = run_seeded(f, torch.where(later, other, tokens))
-        if not torch.allclose(before, after[:, :t + 1], atol=1e-5,
+        if not torch.allclose(before, after[:, :position + 1], atol=1e-5,
                               equal_nan=True):
             return True
     return False
 
 # %% ../book/03_masks.ipynb #reads-padding
-def depends_on_padding(f: Callable, tokens: Tensor, extra: int = 3,
+def depends_on_padding(f: Callable, tokens: Tensor, n_pads: int = 3,
                        pad_id: int = PAD) -> bool:
     """Does padding change what f says of real tokens?
 
@@ -47,7 +47,7 @@ def depends_on_padding(f: Callable, tokens: Tensor, extra: int = 3,
     last real token. nan equals nan here. f has no dropout: these inputs
     have other shapes, so it would fall otherwise."""
     real = tokens != pad_id  # (B, S)
-    more = torch.nn.functional.pad(tokens, (0, extra), value=pad_id)
+    more = torch.nn.functional.pad(tokens, (0, n_pads), value=pad_id)
     padded = run_seeded(f, more)
     for b in real.any(1).nonzero().flatten().tolist():
         end = int(real[b].nonzero().max()) + 1

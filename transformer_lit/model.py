@@ -18,10 +18,11 @@ from .masks import padding_mask, target_mask
 class TransformerConfig:
     """The paper's names for its sizes (§3, table 3); base by default.
 
-    target_vocab=None means one joint vocabulary, and then all three
-    embedding matrices are one (§3.4); tied=False gives each its own."""
-    source_vocab: int
-    target_vocab: int | None = None
+    target_vocab_size=None means one joint vocabulary, and then all three
+    embedding matrices are one (§3.4); tied_embeddings=False gives each
+    its own."""
+    source_vocab_size: int
+    target_vocab_size: int | None = None
     d_model: int = 512
     n_heads: int = 8
     d_ff: int = 2048
@@ -29,25 +30,26 @@ class TransformerConfig:
     n_decoder_layers: int = 6
     dropout: float = 0.1
     norm: str = "post"
-    tied: bool = True
+    tied_embeddings: bool = True
 
     @classmethod
-    def base(cls, vocab: int, **changes):
+    def base(cls, vocab_size: int, **overrides):
         "The base model of table 3."
-        return cls(vocab, **changes)
+        return cls(vocab_size, **overrides)
 
     @classmethod
-    def big(cls, vocab: int, **changes):
+    def big(cls, vocab_size: int, **overrides):
         "The big model of table 3."
-        return cls(vocab, **{**dict(d_model=1024, n_heads=16, d_ff=4096,
-                                    dropout=0.3), **changes})
+        return cls(vocab_size, **{**dict(d_model=1024, n_heads=16,
+                                         d_ff=4096,
+                                         dropout=0.3), **overrides})
 
     @classmethod
-    def small(cls, vocab: int, **changes):
+    def small(cls, vocab_size: int, **overrides):
         "One that a laptop trains: D=256, 4 + 4 layers."
-        return cls(vocab, **{**dict(
+        return cls(vocab_size, **{**dict(
             d_model=256, n_heads=4, d_ff=1024, n_encoder_layers=4,
-            n_decoder_layers=4), **changes})
+            n_decoder_layers=4), **overrides})
 
 # %% ../book/09_transformer.ipynb #initialise
 def init_weights(model: nn.Module) -> None:
@@ -77,22 +79,27 @@ class TransformerParts(nn.Module):
                  encoder_layer=EncoderLayer, decoder_layer=DecoderLayer,
                  embedding=InputEmbedding):
         super().__init__()
-        c, joint = config, config.target_vocab is None
+        c, joint = config, config.target_vocab_size is None
         self.config = c
         sizes = (c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm)
-        target_vocab = c.source_vocab if joint else c.target_vocab
-        self.source = embedding(c.source_vocab, c.d_model, c.dropout)
-        self.target = embedding(target_vocab, c.d_model, c.dropout)
+        target_vocab = c.source_vocab_size if joint else c.target_vocab_size
+        self.source_embedding = embedding(c.source_vocab_size, c.d_model,
+                                          c.dropout)
+        self.target_embedding = embedding(target_vocab, c.d_model,
+                                          c.dropout)
         self.encoder = Encoder([encoder_layer(*sizes) for _ in range(
             c.n_encoder_layers)], c.d_model, c.norm)
         self.decoder = Decoder([decoder_layer(*sizes) for _ in range(
             c.n_decoder_layers)], c.d_model, c.norm)
-        self.output = nn.Linear(c.d_model, target_vocab, bias=False)
+        self.output_projection = nn.Linear(c.d_model, target_vocab,
+                                           bias=False)
         init_weights(self)
-        if c.tied:
-            self.output.weight = self.target.tokens.weight
-        if c.tied and joint:
-            self.source.tokens.weight = self.target.tokens.weight
+        if c.tied_embeddings:
+            self.output_projection.weight = (
+                self.target_embedding.token_embedding.weight)
+        if c.tied_embeddings and joint:
+            self.source_embedding.token_embedding.weight = (
+                self.target_embedding.token_embedding.weight)
 
 # %% ../book/09_transformer.ipynb #transformer
 class Transformer(TransformerParts):
@@ -102,25 +109,27 @@ class Transformer(TransformerParts):
 
     def encode(self, source: Tensor) -> Tensor:
         "(B, S) -> memory (B, S, D)"
-        return self.encoder(self.source(source), padding_mask(source))
+        return self.encoder(self.source_embedding(source),
+                            padding_mask(source))
 
-    def hidden(self, target: Tensor, memory: Tensor, source: Tensor):
+    def hidden_states(self, target: Tensor, memory: Tensor, source: Tensor):
         "What the output layer reads: as `decode`, but (B, T, D)"
-        return self.decoder(self.target(target), memory,
+        return self.decoder(self.target_embedding(target), memory,
                             target_mask(target), padding_mask(source))
 
     def decode(self, target: Tensor, memory: Tensor, source: Tensor):
         "target (B, T), memory (B, S, D), source (B, S) -> (B, T, V)"
-        return self.output(self.hidden(target, memory, source))
+        return self.output_projection(self.hidden_states(target, memory,
+                                                         source))
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         return self.decode(target, self.encode(source), source)
 
-    def start(self, source: Tensor) -> dict:
+    def initial_state(self, source: Tensor) -> dict:
         "Encode once, for `step`. (B, S) -> state, batch axis first"
         memory = self.encode(source)
         caches = [dict(zip(("memory_keys", "memory_values"), map(
-            Tensor.contiguous, layer.cross_attention.keys_values(
+            Tensor.contiguous, layer.cross_attention.project_keys_values(
                 memory, memory)))) for layer in self.decoder.layers]
         return {"source_mask": padding_mask(source), "caches": caches}
 
@@ -129,6 +138,7 @@ class Transformer(TransformerParts):
         caches = [dict(cache) for cache in state["caches"]]
         past = caches[0].get("keys")
         start = 0 if past is None else past.size(2)
-        x = self.decoder(self.target(tokens[:, None], start), None,
+        x = self.decoder(self.target_embedding(tokens[:, None], start),
+                         None,
                          None, state["source_mask"], caches)
-        return self.output(x[:, -1]), {**state, "caches": caches}
+        return self.output_projection(x[:, -1]), {**state, "caches": caches}

@@ -21,28 +21,30 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"d_model={d_model} can't be shared by "
                              f"{n_heads} heads: choose a divisor of it")
         self.n_heads, self.dropout, self.fused = n_heads, dropout, None
-        self.query, self.key, self.value, self.output = (
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (
             nn.Linear(d_model, d_model) for _ in range(4))
 
-    def heads(self, x: Tensor) -> Tensor:
+    def split_heads(self, x: Tensor) -> Tensor:
         "Heads become a batch axis. (B, T, D) -> (B, H, T, K)"
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
-    def keys_values(self, key: Tensor, value: Tensor):
+    def project_keys_values(self, key: Tensor, value: Tensor):
         "Two of (B, S, D) -> two of (B, H, S, K); done once, kept."
-        return self.heads(self.key(key)), self.heads(self.value(value))
+        return self.split_heads(
+            self.k_proj(key)), self.split_heads(self.v_proj(value))
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor,
                mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         "(B, T, D) over split keys, values -> (B, T, D), (B, H, T, S)."
         x, weights = fused_attention(
-            self.heads(self.query(query)), keys, values, mask,
+            self.split_heads(self.q_proj(query)), keys, values, mask,
             self.dropout if self.training else 0.0, self.fused)
-        return self.output(x.transpose(1, 2).flatten(2)), weights
+        return self.out_proj(x.transpose(1, 2).flatten(2)), weights
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor,
                 mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(B, T, D), two of (B, S, D) -> (B, T, D), weights (B, H, T, S).
 
         The kernel gives no weights: then they are None."""
-        return self.attend(query, *self.keys_values(key, value), mask)
+        return self.attend(query, *self.project_keys_values(key, value),
+                           mask)

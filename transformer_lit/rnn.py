@@ -112,8 +112,8 @@ class RNNSeq2Seq(nn.Module):
         if config.attention:
             self.attention = AdditiveAttention(H, 2 * H, H)
         self.readout = nn.Linear(D + 3 * H, D)
-        self.output = nn.Linear(D, config.vocab, bias=False)
-        self.output.weight = self.tokens.weight
+        self.output_projection = nn.Linear(D, config.vocab, bias=False)
+        self.output_projection.weight = self.tokens.weight
 
     @property
     def decoder(self) -> nn.ModuleList:
@@ -190,7 +190,8 @@ def walk(self, x: Tensor, memory: Tensor, source: Tensor) -> list:
 
 # %% ../book/23_rnn.ipynb #rnn
 @patch_to(RNNSeq2Seq)
-def hidden(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+def hidden_states(self, target: Tensor, memory: Tensor,
+                  source: Tensor) -> Tensor:
     "What the output layer reads: (B, T, D)"
     x = self.vectors(target)
     h, context, _ = self.walk(x, memory, source)
@@ -200,11 +201,12 @@ def hidden(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
 @patch_to(RNNSeq2Seq)
 def forward(self, source: Tensor, target: Tensor) -> Tensor:
     memory = self.encode(source)
-    return self.output(self.hidden(target, memory, source))
+    return self.output_projection(self.hidden_states(target, memory,
+                                                     source))
 
 
 @patch_to(RNNSeq2Seq)
-def start(self, source: Tensor) -> dict:
+def initial_state(self, source: Tensor) -> dict:
     "Encode once, for `step`. (B, S) -> state, batch axis first"
     return self.begin(self.encode(source), source)
 
@@ -214,7 +216,7 @@ def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
     "One more token each: (B,), state -> logits (B, V), state"
     x = self.vectors(tokens)  # (B, D)
     state, (h, context, _) = self.advance(self.word(x), state)
-    return self.output(self.say(x, h, context)), state
+    return self.output_projection(self.say(x, h, context)), state
 
 
 @patch_to(RNNSeq2Seq)

@@ -32,9 +32,10 @@ class SublayerConnection(nn.Module):
             raise ValueError(f'norm={norm!r}: choose "post" or "pre"')
         self.norm = nn.LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
-        self.first = norm == "pre"
+        self.pre_norm = norm == "pre"
 
-    def forward(self, x: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.first:
-            return x + self.dropout(f(self.norm(x)))
-        return self.norm(x + self.dropout(f(x)))
+    def forward(self, x: Tensor,
+                sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.pre_norm:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))

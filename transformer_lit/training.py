@@ -114,7 +114,7 @@ class PairBatches:
 # %% ../book/12_training.ipynb #loss-parts
 def last_states(model: nn.Module, source: Tensor, read: Tensor) -> Tensor:
     "What the output layer reads: (B, S), (B, T) -> (B, T, D)."
-    return model.hidden(read, model.encode(source), source)
+    return model.hidden_states(read, model.encode(source), source)
 
 
 def summed_loss(output: Callable, x: Tensor, labels: Tensor,
@@ -136,7 +136,7 @@ def add_gradient(model: nn.Module, source: Tensor, target: Tensor,
     with devices.autocast(source.device, config.precision):
         x = states(model, source, read)  # (B, T, D)
     return chunked_loss_backward(x, say, partial(
-        block, model.output, smoothing=config.smoothing,
+        block, model.output_projection, smoothing=config.smoothing,
         precision=config.precision), count)
 
 # %% ../book/12_training.ipynb #backward

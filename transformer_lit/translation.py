@@ -22,7 +22,7 @@ from .masks import BOS, UNK
 from .model import Transformer, TransformerConfig
 from .runs.checkpoints import (
     dequantize, load_weights,
-    model_tensors, quantize, read_file, write_file)
+    model_tensors, quantize, read_file, rename_legacy_fields, write_file)
 from .corpora.files import (
     sha256_file, shipped, write_atomic, write_text)
 from .runs.limits import askable, search_bounds
@@ -207,7 +207,8 @@ def from_pretrained(folder: str | Path | None = None) -> Translator:
             f"no trained translator in {folder}: train one with "
             f"transformer-lit train --output-dir {folder}")
     kept = json.loads(path.read_text("utf-8"))
-    model = Transformer(TransformerConfig(**kept["config"]))
+    model = Transformer(TransformerConfig(
+        **rename_legacy_fields(kept["config"])))
     if file == packed:
         if kept.get("sha256") not in (None, sha256_file(file)):
             raise ValueError(f"{file} is damaged: it is not the file "
@@ -223,7 +224,8 @@ def from_pretrained(folder: str | Path | None = None) -> Translator:
     else:
         source = target = SubwordTokenizer.load(folder / "tokenizer.json")
     if (len(source), len(target)) != (
-            model.source.tokens.num_embeddings, model.output.out_features):
+            model.source_embedding.token_embedding.num_embeddings,
+            model.output_projection.out_features):
         raise ValueError(f"the tokens in {folder} are not its model's")
     return Translator(
         model.eval(), source, target,

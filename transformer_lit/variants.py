@@ -104,15 +104,16 @@ class LearnedPositionEmbedding(InputEmbedding):
     def __init__(self, vocab: int, d_model: int, dropout: float = 0.1,
                  longest: int = 128):
         super().__init__(vocab, d_model, dropout)
-        del self.positions  # the sinusoids
-        self.positions = nn.Embedding(longest, d_model)
-        nn.init.normal_(self.positions.weight, std=d_model ** -0.5)
+        del self.position_encodings  # the sinusoids
+        self.position_encodings = nn.Embedding(longest, d_model)
+        nn.init.normal_(self.position_encodings.weight, std=d_model ** -0.5)
 
     def forward(self, tokens: Tensor, start: int = 0) -> Tensor:
         at = torch.arange(start, start + tokens.size(1),
                           device=tokens.device)  # (T,)
-        at = at.clamp(max=self.positions.num_embeddings - 1)
-        x = self.tokens(tokens) + self.positions(at)  # (B, T, D)
+        at = at.clamp(max=self.position_encodings.num_embeddings - 1)
+        x = self.token_embedding(
+            tokens) + self.position_encodings(at)  # (B, T, D)
         return self.dropout(x * math.sqrt(x.size(-1)))
 
 # %% ../book/25_since_2017.ipynb #tokens-only
@@ -120,7 +121,7 @@ class TokenEmbedding(InputEmbedding):
     "Token vectors times √d_model, no positions. (B, T) -> (B, T, D)"
 
     def forward(self, tokens: Tensor, start: int = 0) -> Tensor:
-        x = self.tokens(tokens)  # (B, T, D)
+        x = self.token_embedding(tokens)  # (B, T, D)
         return self.dropout(x * math.sqrt(x.size(-1)))
 
 # %% ../book/25_since_2017.ipynb #rotate
@@ -154,12 +155,12 @@ class RotaryAttention(MultiHeadAttention):
     def attend(self, query: Tensor, keys: Tensor, values: Tensor,
                mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         "(B, T, D) over split keys, values -> (B, T, D), (B, H, T, S)."
-        asked = self.heads(self.query(query))  # (B, H, T, K)
+        asked = self.split_heads(self.q_proj(query))  # (B, H, T, K)
         past = keys.size(2) - asked.size(2)
         x, weights = fused_attention(
             apply_rotary(asked, past), apply_rotary(keys), values, mask,
             self.dropout if self.training else 0.0, self.fused)
-        return self.output(x.transpose(1, 2).flatten(2)), weights
+        return self.out_proj(x.transpose(1, 2).flatten(2)), weights
 
 # %% ../book/25_since_2017.ipynb #grouped-query-attention
 class GroupedQueryAttention(MultiHeadAttention):
@@ -175,13 +176,13 @@ class GroupedQueryAttention(MultiHeadAttention):
             raise ValueError(f"{n_heads} heads can't be shared by "
                              f"{groups} groups: choose a divisor")
         self.groups, width = groups, groups * (d_model // n_heads)
-        self.key = nn.Linear(d_model, width)
-        self.value = nn.Linear(d_model, width)
+        self.k_proj = nn.Linear(d_model, width)
+        self.v_proj = nn.Linear(d_model, width)
 
-    def keys_values(self, key: Tensor, value: Tensor):
+    def project_keys_values(self, key: Tensor, value: Tensor):
         "Two of (B, S, D) -> two of (B, G, S, K); done once, kept."
         return tuple(x.unflatten(-1, (self.groups, -1)).transpose(1, 2)
-                     for x in (self.key(key), self.value(value)))
+                     for x in (self.k_proj(key), self.v_proj(value)))
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor,
                mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -217,11 +218,11 @@ def build_variant(config: TransformerConfig, embedding=InputEmbedding,
     return convert_to_rms_norm(model) if rms else model
 
 # %% ../book/25_since_2017.ipynb #modern
-GQA = dict(attention=GroupedQueryAttention,
+GQA = dict(self_attention=GroupedQueryAttention,
            cross_attention=GroupedQueryAttention)
 MQA = partial(GroupedQueryAttention, groups=1)
-ROPE = dict(attention=RotaryAttention, embedding=TokenEmbedding)
-MODERN = GQA | ROPE | dict(attention=RotaryGroupedQueryAttention,
+ROPE = dict(self_attention=RotaryAttention, embedding=TokenEmbedding)
+MODERN = GQA | ROPE | dict(self_attention=RotaryGroupedQueryAttention,
                            feed_forward=SwiGLU, rms=True)
 
 
@@ -262,7 +263,7 @@ VARIANTS: dict[str, Variant] = {
     "learned": Variant(
         parameter_matched(embedding=LearnedPositionEmbedding)),
     "rope": Variant(parameter_matched(**ROPE)),
-    "multi-query": Variant(parameter_matched(attention=MQA,
+    "multi-query": Variant(parameter_matched(self_attention=MQA,
                                              cross_attention=MQA)),
     "grouped-query": Variant(parameter_matched(**GQA)),
     "no-smoothing": Variant(parameter_matched(), smoothing=0.0),

@@ -137,7 +137,7 @@ def model_preset(name: str) -> dict:
                     n_encoder_layers=3, n_decoder_layers=3)
     chosen = asdict(getattr(TransformerConfig, name)(1))
     return {field: value for field, value in chosen.items()
-            if field not in ("source_vocab", "target_vocab")}
+            if field not in ("source_vocab_size", "target_vocab_size")}
 
 
 def build_experiment(

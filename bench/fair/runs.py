@@ -82,7 +82,7 @@ def build_untied(vocab: int, sizes: dict, parameters: int) -> Transformer:
     leaves narrower layers."""
 
     def of(d_model: int, d_ff: int) -> Transformer:
-        changed = sizes | dict(d_model=d_model, d_ff=d_ff, tied=False)
+        changed = sizes | dict(d_model=d_model, d_ff=d_ff, tied_embeddings=False)
         model = Transformer(TransformerConfig(vocab, **changed))
         torch.nn.init.ones_(model.decoder.norm.weight)
         return model

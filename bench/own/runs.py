@@ -164,7 +164,7 @@ class Sampling(nn.Module):
 
     def __init__(self, model: nn.Module):
         super().__init__()
-        self.model, self.start = model, model.start
+        self.model, self.initial_state = model, model.initial_state
 
     def step(self, tokens: torch.Tensor, state):
         logits, state = self.model.step(tokens, state)

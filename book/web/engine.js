@@ -34,7 +34,7 @@
        noScale         true: scores are not divided by √d_k                                              chapter 2
        noSourceMask    true: pads of the source are looked at                                            chapter 3
        noPositions     true: word vectors without positions; or "source", "target"                       chapter 5
-       noResidual      sublayers whose input isn't added again, as "decoder.2.attention", "encoder.0.feed_forward",
+       noResidual      sublayers whose input isn't added again, as "decoder.2.self_attention", "encoder.0.feed_forward",
                        "decoder.1.cross_attention", or "encoder.0" for a whole layer                     chapter 6
        noNorm          sublayers without their LayerNorm, named likewise                                 chapter 6
        noCross         true: the decoder's cross-attention sublayers are left out                        chapter 8
@@ -242,9 +242,9 @@ function core() {
       const length = new DataView(first.buffer).getUint32(0, true), start = Math.ceil((4 + length) / 16) * 16;
       this.header = JSON.parse(new TextDecoder().decode(first.subarray(4, 4 + length)));
       const c = this.config = this.header.config;
-      const vocab = Math.max(c.source_vocab, c.target_vocab || 0), wide = c.d_model, hidden = Math.max(c.d_ff, wide);
+      const vocab = Math.max(c.source_vocab_size, c.target_vocab_size || 0), wide = c.d_model, hidden = Math.max(c.d_ff, wide);
       this.wide = wide;
-      this.vocab = c.target_vocab || c.source_vocab;
+      this.vocab = c.target_vocab_size || c.source_vocab_size;
       this.K = wide / c.n_heads;
       plain = plain || !wasmHere() || wide % 16 || c.d_ff % 16;
       const room = [this.header.size, 4 * Math.max(vocab, hidden), ...Array(6).fill(4 * ROWS * wide), 4 * ROWS * hidden, 4 * WIDEST * vocab];
@@ -276,9 +276,9 @@ function core() {
       }
       this.norms = norms;
       this.matrices = matrices;
-      this.source = matrices["source.tokens"] || matrices["target.tokens"];
-      this.target = matrices["target.tokens"] || this.source;
-      this.output = {...(matrices["output"] || this.target), bias: this.zeros};
+      this.source = matrices["source_embedding.token_embedding"] || matrices["target_embedding.token_embedding"];
+      this.target = matrices["target_embedding.token_embedding"] || this.source;
+      this.output = {...(matrices["output_projection"] || this.target), bias: this.zeros};
       this.rates = Float32Array.from({length: wide / 2}, (_, i) => Math.exp(Math.fround(-Math.log(10000) * 2 * i) / wide));
     }
 
@@ -319,7 +319,7 @@ function core() {
     around(place, rows, broken, f) {
       const {x, normed, wide} = this, n = rows * wide, [side, layer, name] = place.split(".");
       const named = list => list && list.some(one => one == place || one == `${side}.${layer}`);
-      const norm = named(broken.noNorm) ? null : this.norms[`${side}.layers.${layer}.around_${name}`];
+      const norm = named(broken.noNorm) ? null : this.norms[`${side}.layers.${layer}.${name}_residual`];
       const pre = this.config.norm == "pre", kept = named(broken.noResidual) ? 0 : 1;
       if (pre && norm) this.layerNorm(x, rows, norm, normed);
       const out = f(pre && norm ? normed : x);
@@ -375,12 +375,12 @@ function core() {
       for (let s = 0; s < S; s++) this.embed(this.source, ids[s], positions ? s : null, s);
       for (let layer = 0; layer < config.n_encoder_layers; layer++) {
         const place = `encoder.layers.${layer}`, m = this.matrices;
-        this.around(`encoder.${layer}.attention`, S, broken, input => {
-          this.product(input, S, m[`${place}.attention.query`], this.query);
-          this.product(input, S, m[`${place}.attention.key`], this.keys);
-          this.product(input, S, m[`${place}.attention.value`], this.values);
+        this.around(`encoder.${layer}.self_attention`, S, broken, input => {
+          this.product(input, S, m[`${place}.self_attention.q_proj`], this.query);
+          this.product(input, S, m[`${place}.self_attention.k_proj`], this.keys);
+          this.product(input, S, m[`${place}.self_attention.v_proj`], this.values);
           for (let s = 0; s < S; s++) this.attend("encoder", layer, s, this.keys, this.values, all, closed, broken, note);
-          this.product(this.heads, S, m[`${place}.attention.output`], this.query);
+          this.product(this.heads, S, m[`${place}.self_attention.out_proj`], this.query);
           return this.query;
         });
         this.around(`encoder.${layer}.feed_forward`, S, broken, this.feedForward(place, S));
@@ -392,7 +392,7 @@ function core() {
           this.product(memory, S, this.matrices[`decoder.layers.${layer}.cross_attention.${kind}`], this.keys);
           return this.keys.slice(0, S * wide);
         };
-        return {memoryKeys: part("key"), memoryValues: part("value"), keys: new Float32Array(0), values: new Float32Array(0)};
+        return {memoryKeys: part("k_proj"), memoryValues: part("v_proj"), keys: new Float32Array(0), values: new Float32Array(0)};
       });
       return {closed, all, layers, count: 0};
     }
@@ -417,21 +417,21 @@ function core() {
             cache[kind] = more;
           }
         }
-        this.around(`decoder.${layer}.attention`, R, broken, input => {
-          this.product(input, R, m[`${place}.attention.query`], this.query);
-          this.product(input, R, m[`${place}.attention.key`], this.keys);
-          this.product(input, R, m[`${place}.attention.value`], this.values);
+        this.around(`decoder.${layer}.self_attention`, R, broken, input => {
+          this.product(input, R, m[`${place}.self_attention.q_proj`], this.query);
+          this.product(input, R, m[`${place}.self_attention.k_proj`], this.keys);
+          this.product(input, R, m[`${place}.self_attention.v_proj`], this.values);
           cache.keys.set(this.keys.subarray(0, R * wide), state.count * wide);
           cache.values.set(this.values.subarray(0, R * wide), state.count * wide);
           hypotheses.forEach((one, r) => this.attend("decoder", layer, r, cache.keys, cache.values, one.path, null, broken, note));
-          this.product(this.heads, R, m[`${place}.attention.output`], this.query);
+          this.product(this.heads, R, m[`${place}.self_attention.out_proj`], this.query);
           return this.query;
         });
         if (!broken.noCross) this.around(`decoder.${layer}.cross_attention`, R, broken, input => {
-          this.product(input, R, m[`${place}.cross_attention.query`], this.query);
+          this.product(input, R, m[`${place}.cross_attention.q_proj`], this.query);
           hypotheses.forEach((one, r) => this.attend(
             "cross", layer, r, cache.memoryKeys, cache.memoryValues, state.all, state.closed, broken, note));
-          this.product(this.heads, R, m[`${place}.cross_attention.output`], this.query);
+          this.product(this.heads, R, m[`${place}.cross_attention.out_proj`], this.query);
           return this.query;
         });
         this.around(`decoder.${layer}.feed_forward`, R, broken, this.feedForward(place, R));
@@ -575,7 +575,7 @@ function core() {
     }
     for (const place of [...options.broken.noResidual || [], ...options.broken.noNorm || []]) {
       const [side, layer, name] = place.split(".");
-      if (!whole(+layer, 0, (layers[side] || 0) - 1) || name && !(`${side}.layers.${layer}.around_${name}` in model.norms)) throw new Error(`There is no sublayer ${place}.`);
+      if (!whole(+layer, 0, (layers[side] || 0) - 1) || name && !(`${side}.layers.${layer}.${name}_residual` in model.norms)) throw new Error(`There is no sublayer ${place}.`);
     }
     return options;
   }
@@ -612,7 +612,7 @@ function core() {
 
     async answer({ids, options}, event, breathe) {
       const {model, targetTokens} = this, given = checked(model, options);
-      known(ids, model.config.source_vocab, "source");
+      known(ids, model.config.source_vocab_size, "source");
       const source = [...ids, ...Array(given.pads).fill(PAD)];
       const limit = given.maxLength ?? source.filter(id => id != PAD).length + 50;
       const found = await (given.beam == 1 ? greedy : beamSearch)(model, targetTokens, source, limit, given, event, breathe);
@@ -636,7 +636,7 @@ function core() {
 
     read({ids, said, options}, event, breathe) {
       const given = checked(this.model, options);
-      known(ids, this.model.config.source_vocab, "source");
+      known(ids, this.model.config.source_vocab_size, "source");
       known(said, this.model.vocab, "answer", true);
       return readAlong(this.model, [...ids, ...Array(given.pads).fill(PAD)], said, given, breathe, true);
     }

@@ -9,7 +9,7 @@ from transformer_lit.model import TransformerConfig
 from transformer_lit.recipes.recipes import Recipe
 from transformer_lit.training import TrainingConfig
 
-FIXED = {"corpus", "language", "model", "training", "source_vocab", "target_vocab"}
+FIXED = {"corpus", "language", "model", "training", "source_vocab_size", "target_vocab_size"}
 MAY_BE_0 = {"average", "clip", "smoothing", "checkpoint_every", "seed", "dropout"}
 CHOICES = {
     "tokens": ("words", "subwords"),

@@ -14,7 +14,11 @@ from transformer_lit.serving.files import find_translator, load_translator
 from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.translation import Translator
 
-EMBEDDINGS = "source.tokens.weight", "target.tokens.weight", "output.weight"  # tied: one tensor
+EMBEDDINGS = (
+    "source_embedding.token_embedding.weight",
+    "target_embedding.token_embedding.weight",
+    "output_projection.weight",
+)  # tied: one tensor
 
 
 def weights_hash(name: str | Path) -> str:
@@ -45,10 +49,15 @@ def initialize_from(translator: Translator, name: str | Path) -> int:
         if side.source is not side.target or not isinstance(side.source, SubwordTokenizer):
             raise ValueError(f"training can't start from {name}: both need joint subwords")
     theirs, config = pretrained.model.config, translator.model.config
-    if replace(theirs, source_vocab=config.source_vocab, dropout=config.dropout) != config:
+    if (
+        replace(theirs, source_vocab_size=config.source_vocab_size, dropout=config.dropout)
+        != config
+    ):
         raise ValueError(f"training can't start from {name}: it has {theirs}, and this is {config}")
     table, shared = transfer_embeddings(
-        pretrained.model.source.tokens.weight.detach(), pretrained.source, translator.source
+        pretrained.model.source_embedding.token_embedding.weight.detach(),
+        pretrained.source,
+        translator.source,
     )
     embeddings = {key: table for key in EMBEDDINGS}
     translator.model.load_state_dict(pretrained.model.state_dict() | embeddings)

@@ -8,7 +8,9 @@
 # random.DEVICE.RANK    a process's random state
 #
 # The header holds "progress" as JSON (and in older files checksums, which nobody asks any more).
+# Files that were written before the core took the field's names are read by `rename_legacy`.
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,6 +23,39 @@ from transformer_lit.corpora.files import write_atomic
 from transformer_lit.runtime.distributed import all_gather_objects, rank
 
 NAME = "checkpoint.safetensors"
+LEGACY_TENSORS = (  # patterns of old names, and what they became, one after the other
+    (r"^model\.(source|target)\.tokens\.", r"model.\1_embedding.token_embedding."),
+    (r"^model\.embedding\.tokens\.", "model.embedding.token_embedding."),
+    (r"^model\.output\.", "model.output_projection."),
+    (r"\.around_attention\.", ".self_attention_residual."),
+    (r"\.around_(\w+)\.", r".\1_residual."),
+    (r"(layers\.\d+)\.attention\.", r"\1.self_attention."),
+    (r"(layers\.\d+\.\w+_attention)\.(query|key|value)\.", lambda m: f"{m[1]}.{m[2][0]}_proj."),
+    (r"(layers\.\d+\.\w+_attention)\.output\.", r"\1.out_proj."),
+)
+LEGACY_FIELDS = {  # of configurations
+    "source_vocab": "source_vocab_size",
+    "target_vocab": "target_vocab_size",
+    "tied": "tied_embeddings",
+}
+
+
+def rename_legacy(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    "Tensors of an old file under the names that the models have today."
+    renamed = {}
+    for name, tensor in tensors.items():
+        for pattern, new in LEGACY_TENSORS:
+            name = re.sub(pattern, new, name)
+        renamed[name] = tensor
+    return renamed
+
+
+def rename_legacy_fields(config: dict) -> dict:
+    "The same for the fields of a configuration, nested ones too."
+    return {
+        LEGACY_FIELDS.get(name, name): rename_legacy_fields(x) if isinstance(x, dict) else x
+        for name, x in config.items()
+    }
 
 
 # What goes in -------------------------------------------------------------------------------------
@@ -72,7 +107,7 @@ def read_file(path: str | Path, everything: bool = False) -> tuple[dict[str, Ten
         with safe_open(str(path), "pt") as file:
             names = [name for name in file.keys() if everything or name.startswith("model.")]
             progress = json.loads((file.metadata() or {}).get("progress", "{}"))
-            return {name: file.get_tensor(name) for name in names}, progress
+            return rename_legacy({name: file.get_tensor(name) for name in names}), progress
     except (SafetensorError, ValueError) as error:
         raise ValueError(
             f"{path} is no whole checkpoint ({error}): put a whole one in its place, or use another"

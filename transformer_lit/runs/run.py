@@ -57,7 +57,7 @@ def load_config(folder: Path) -> dict | None:
     "What the run in a folder was begun with; None if none was."
     for path in folder / CONFIG, folder / BEFORE:
         if path.exists():
-            return read_json(path)
+            return checkpoints.rename_legacy_fields(read_json(path))
     return None
 
 

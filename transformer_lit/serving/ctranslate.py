@@ -65,13 +65,13 @@ def fill_attention(node: Any, attention: nn.Module, around: nn.Module) -> None:
     three is cross-attention: the queries come from the other side, so only keys and values are in
     one map."""
     fill_norm(node.layer_norm, around.norm)
-    inputs = [attention.query, attention.key, attention.value]
+    inputs = [attention.q_proj, attention.k_proj, attention.v_proj]
     if len(node.linear) == 2:
         fill_linear(node.linear[0], *inputs)
     else:
         fill_linear(node.linear[0], inputs[0])
         fill_linear(node.linear[1], *inputs[1:])
-    fill_linear(node.linear[-1], attention.output)
+    fill_linear(node.linear[-1], attention.out_proj)
 
 
 def fill_side(
@@ -85,15 +85,15 @@ def fill_side(
 
     Positions go along as a table: the engine's own sinusoids put all sines before all cosines, and
     ours alternate."""
-    words.weight = weight_copy(embedding.tokens.weight)
+    words.weight = weight_copy(embedding.token_embedding.weight)
     side.position_encodings.encodings = sinusoids(n_positions, words.weight.size(1))
     if isinstance(stack.norm, nn.LayerNorm):
         fill_norm(side.layer_norm, stack.norm)
     for node, layer in zip(side.layer, stack.layers):
-        fill_attention(node.self_attention, layer.attention, layer.around_attention)
+        fill_attention(node.self_attention, layer.self_attention, layer.self_attention_residual)
         if hasattr(layer, "cross_attention"):
-            fill_attention(node.attention, layer.cross_attention, layer.around_cross_attention)
-        fill_norm(node.ffn.layer_norm, layer.around_feed_forward.norm)
+            fill_attention(node.attention, layer.cross_attention, layer.cross_attention_residual)
+        fill_norm(node.ffn.layer_norm, layer.feed_forward_residual.norm)
         fill_linear(node.ffn.linear_0, layer.feed_forward[0])
         fill_linear(node.ffn.linear_1, layer.feed_forward[2])
 
@@ -106,16 +106,16 @@ def build_spec(translator: Translator) -> Any:
     spec = engine_library().specs.TransformerSpec.from_config(
         (c.n_encoder_layers, c.n_decoder_layers), c.n_heads, pre_norm=c.norm == "pre"
     )
-    fill_side(spec.encoder, spec.encoder.embeddings[0], model.source, model.encoder)
-    fill_side(spec.decoder, spec.decoder.embeddings, model.target, model.decoder)
-    fill_linear(spec.decoder.projection, model.output)
-    spec.register_source_vocabulary(translator.source.tokens)
-    spec.register_target_vocabulary(translator.target.tokens)
+    fill_side(spec.encoder, spec.encoder.embeddings[0], model.source_embedding, model.encoder)
+    fill_side(spec.decoder, spec.decoder.embeddings, model.target_embedding, model.decoder)
+    fill_linear(spec.decoder.projection, model.output_projection)
+    spec.register_source_vocabulary(translator.source.token_embedding)
+    spec.register_target_vocabulary(translator.target.token_embedding)
     _, bos, eos, unk = SPECIAL_TOKENS
     config = spec.config
     config.bos_token, config.eos_token, config.unk_token = bos, eos, unk
     config.decoder_start_token, config.add_source_eos = bos, True
-    config.layer_norm_epsilon = model.decoder.layers[0].around_attention.norm.eps
+    config.layer_norm_epsilon = model.decoder.layers[0].self_attention_residual.norm.eps
     return spec
 
 
@@ -183,8 +183,8 @@ def engine_answers(
     """What a ctranslate2.Translator answers, as ids like `beam_search`.
 
     `sources` end in EOS, answers don't; `options` go to translate_batch."""
-    names = translator.source.tokens
-    ids = {name: i for i, name in enumerate(translator.target.tokens)}
+    names = translator.source.token_embedding
+    ids = {name: i for i, name in enumerate(translator.target.token_embedding)}
     results = engine.translate_batch(
         [[names[i] for i in source if i != EOS] for source in sources],
         beam_size=beam_size,

@@ -66,14 +66,14 @@ def broken(
         undo.enter_context(ablate_heads(model, noHeads))
         if noScale:  # queries longer by √d_k leave the scores as if they hadn't been divided
             for part in attention_modules(model).values():
-                longer = part.query.register_forward_hook(
+                longer = part.q_proj.register_forward_hook(
                     lambda _, x, query: query * math.sqrt(c.d_model // c.n_heads)
                 )
                 undo.enter_context(longer)
         if noSourceMask:
             undo.enter_context(patch.object(transformer_lit.model, "padding_mask", lambda _: None))
         for side in ("source", "target"):
-            table = getattr(model, side).positions
+            table = getattr(model, side).position_encodings
             undo.callback(table.copy_, table.clone())
             if noPositions in (True, side):
                 table.zero_()
@@ -85,7 +85,7 @@ def broken(
             alone = partial(lambda norm, x, f: f(norm(x)), around.norm)
             undo.enter_context(patch.object(around, "forward", alone))
         for layer in model.decoder.layers if noCross else ():
-            unread = patch.object(layer.around_cross_attention, "forward", lambda x, f: x)
+            unread = patch.object(layer.cross_attention_residual, "forward", lambda x, f: x)
             undo.enter_context(unread)
         yield
 
@@ -104,7 +104,7 @@ def greedy_steps(
 ) -> list[tuple[int, list[tuple[int, float]]]]:
     """What greedy decoding says after `prefix`, EOS included: for each token its id, and the
     likeliest ids with their log-probabilities."""
-    state, steps = model.start(torch.tensor([source])), []
+    state, steps = model.initial_state(torch.tensor([source])), []
     for token in [BOS, *prefix]:
         logits, state = model.step(torch.tensor([token]), state)
     while token != EOS and len(prefix) + len(steps) < MOST:
@@ -171,7 +171,7 @@ def recorded(translator: Translator) -> dict:
         "sentence": RUNNING,
         "most": MOST,
         "pads": PADS,
-        "vocabulary": c.target_vocab or c.source_vocab,
+        "vocabulary": c.target_vocab_size or c.source_vocab_size,
         "config": {key: getattr(c, key) for key in sizes},
         "source": source,
         "pieces": [translator.source.tokens[i] for i in source],

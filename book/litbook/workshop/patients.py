@@ -129,25 +129,25 @@ class Parted(Transformer):
 
     patient: "Patient"
 
-    def hidden(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+    def hidden_states(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         masks = self.patient.self_mask(target), self.patient.cross_mask(source)
-        return self.decoder(self.target(target), memory, *masks)
+        return self.decoder(self.target_embedding(target), memory, *masks)
 
-    def start(self, source: Tensor) -> dict:
-        return {**super().start(source), "source_mask": self.patient.cross_mask(source)}
+    def initial_state(self, source: Tensor) -> dict:
+        return {**super().initial_state(source), "source_mask": self.patient.cross_mask(source)}
 
 
 def attend_as(patient: "Patient", part: MultiHeadAttention, query: Tensor, *keys_values_mask):
     "`MultiHeadAttention.attend`, with the patient's own equation 1."
-    x, weights = patient.attend(part.heads(part.query(query)), *keys_values_mask)
-    return part.output(x.transpose(1, 2).flatten(2)), weights
+    x, weights = patient.attend(part.split_heads(part.q_proj(query)), *keys_values_mask)
+    return part.out_proj(x.transpose(1, 2).flatten(2)), weights
 
 
 class Begun:
     "A model whose decoding begins with its patient's first token; it writes down what is fed in."
 
     def __init__(self, patient: "Patient"):
-        self.patient, self.start, self.fed = patient, patient.model.eval().start, []
+        self.patient, self.initial_state, self.fed = patient, patient.model.eval().initial_state, []
 
     def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
         self.fed.append(torch.where(tokens == BOS, self.patient.first(tokens), tokens))
@@ -178,8 +178,8 @@ class Patient:
             torch.manual_seed(0)
             self.model = Parted(config)
         self.model.patient = self
-        embed = self.model.target.forward
-        self.model.target.forward = lambda ids, past=0: embed(ids, self.position(past))
+        embed = self.model.target_embedding.forward
+        self.model.target_embedding.forward = lambda ids, past=0: embed(ids, self.position(past))
         for module in self.model.modules():
             if isinstance(module, MultiHeadAttention):
                 module.attend = partial(attend_as, self, module)

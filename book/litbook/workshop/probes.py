@@ -121,7 +121,7 @@ def batch(case: Patient) -> Reading:
 
 def stepped(model: Begun | Transformer, source: Tensor, read: Tensor) -> Tensor:
     "Logits (B, T, V) of decoding with the cache, which is given the words to read (B, T)."
-    state, steps = model.start(source), []
+    state, steps = model.initial_state(source), []
     for tokens in read.T:
         logits, state = model.step(tokens, state)
         steps.append(logits)

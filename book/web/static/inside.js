@@ -143,7 +143,7 @@ async function newSentence(text, by = engine, called = name) {
   const {config} = by.about;
   if (called != name) gone.clear();  // another model has other heads
   [engine, name] = [by, called];
-  target = {...shown, english, ids, pieces, whole: null, config, vocabulary: config.target_vocab || config.source_vocab};
+  target = {...shown, english, ids, pieces, whole: null, config, vocabulary: config.target_vocab_size || config.source_vocab_size};
   return parts.length > 1 ? `A long text is translated in parts, this one in ${parts.length}. The page shows the first. ${note}` : note;
 }
 
