@@ -144,7 +144,9 @@ class Halves:
     "Reads halves of what the other model reads."
 
     def __init__(self, model):
-        self.step, self.initial_state = model.step, lambda source: model.initial_state((2 * source).long())
+        self.step, self.initial_state = model.step, lambda source: model.initial_state(
+            (2 * source).long()
+        )
 
 
 @pytest.mark.parametrize("max_length", [1, 5, 12])

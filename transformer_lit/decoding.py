@@ -42,7 +42,7 @@ def greedy_decode(model, source: Tensor, max_length: int | None = None,
     outputs, active = [[] for _ in source], list(range(len(source)))
     max_lengths = max_output_lengths(source, max_length).tolist()
     tokens = torch.full((len(source),), BOS, device=source.device)
-    state = model.start(source)
+    state = model.initial_state(source)
     while active:
         logits, state = model.step(tokens, state)  # (rows, V)
         tokens, unfinished = logits.max(-1).indices, []  # (rows,)
@@ -146,7 +146,7 @@ def beam_search(model, source: Tensor, beam_size: int = 4,
     early_stopping: beam_size finished hypotheses are enough."""
     k, max_lengths = beam_size, max_output_lengths(source, max_length)
     sentences = torch.arange(len(source), device=source.device)
-    best, state = BestHypotheses(max_lengths), model.start(source)
+    best, state = BestHypotheses(max_lengths), model.initial_state(source)
     state = reorder_state(state, sentences.repeat_interleave(k), None)
     sequences = sentences.new_full((len(source), k, 1), BOS)
     scores = torch.zeros(sequences.shape[:2], device=source.device)

@@ -87,7 +87,8 @@ class WordTokenizer(Tokenizer):
         self.language = language
 
     @classmethod
-    def train(cls, sentences: Iterable[str], language="en", min_frequency=2):
+    def train(cls, sentences: Iterable[str], language="en",
+              min_frequency=2):
         "The frequent words, most frequent first, ties alphabetically."
         counts = Counter(word for text in sentences
                          for word in split_words(text, language))
@@ -268,7 +269,8 @@ class SubwordTokenizer(Tokenizer):
         return self.tokenizer.decode(cut_at_eos(ids))
 
     def save(self, path: str | Path) -> None:
-        write_atomic(Path(path), lambda part: self.tokenizer.save(str(part)))
+        write_atomic(Path(path),
+                     lambda part: self.tokenizer.save(str(part)))
 
 # %% ../book/15_tokens.ipynb #load
 @patch_to(Tokenizer)
