@@ -73,12 +73,12 @@ def graded(noun: Noun) -> list:
 
 
 def sentence(rng: Random, cell: tuple, first: str) -> PocketPair:
-    """Genders and who is meant as in `CELLS`; `first`, S or O, is described first. NoCandidate
+    """Genders and who is meant as in `CONDITIONS`; `first`, S or O, is described first. NoCandidate
     where nothing fits."""
     a_gender, b_gender, who = cell
     frame = rng_choice(rng, load_frames())
-    a, b = rng_choice(rng, nouns_of_gender(frame.first, a_gender)), rng_choice(
-        rng, nouns_of_gender(frame.second, b_gender)
+    a, b = rng_choice(rng, nouns_of_gender(frame.subject_classes, a_gender)), rng_choice(
+        rng, nouns_of_gender(frame.object_classes, b_gender)
     )
     both = [x for x in graded(a) if x in graded(b)]
     if a == b or len(both) < 2:

@@ -496,8 +496,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "validation keeps test sentences",
         "data",
-        'valid = exclude_sources(parts["valid"], held)',
-        'valid = list(parts["valid"])',
+        'valid = exclude_sources(splits["valid"], held_out)',
+        'valid = list(splits["valid"])',
         "stand in validation and test",
     ),
     # the paper's experiment, and the export

@@ -346,7 +346,7 @@ def test_alignment_by_hand():
     assert abs(alignment_error_rate([looks], [gold], strict=True) - 3 / 7) < 1e-6
     both = torch.stack([looks, torch.eye(5)[[4, 4, 4, 4]]])
     assert alignment_error_rate([both], [gold])[1] == 1, "a head that only rests finds nothing"
-    assert alignment_error_rate([both], [gold], rest=False)[1] < 1
+    assert alignment_error_rate([both], [gold], allow_null=False)[1] < 1
     assert (
         alignment_error_rate([perfect], [gold])
         == 0

@@ -17,9 +17,9 @@ from transformer_lit.grammar.slots import (
     names,
     rng_choice,
     pronouns,
-    some_adjectives,
-    some_determiner,
-    some_noun,
+    choose_adjectives,
+    choose_determiner,
+    choose_noun,
     suits,
     verbs_of,
     with_determiner,
@@ -76,34 +76,34 @@ def test_adjectives_fit_their_nouns():
 
 def test_determiners_say_what_is_known():
     rng = Random(3)
-    sure = {some_determiner(rng, "sure", False, False) for _ in range(200)}
+    sure = {choose_determiner(rng, "sure", False, False) for _ in range(200)}
     assert sure == {"the", "this", *MINE}
-    assert {some_determiner(rng, "not", True, False) for _ in range(200)} == {
+    assert {choose_determiner(rng, "not", True, False) for _ in range(200)} == {
         "the",
         "some",
         "this",
         *MINE,
     }
-    assert {some_determiner(rng, "not", False, False) for _ in range(200)} == {
+    assert {choose_determiner(rng, "not", False, False) for _ in range(200)} == {
         "the",
         "a",
         "this",
         *MINE,
     }
-    assert {some_determiner(rng, "", False, True) for _ in range(200)} == {
+    assert {choose_determiner(rng, "", False, True) for _ in range(200)} == {
         "the",
         "some",
         "this",
         *MINE,
     }
-    assert {some_determiner(rng, "", False, False) for _ in range(200)} == {
+    assert {choose_determiner(rng, "", False, False) for _ in range(200)} == {
         "the",
         "a",
         "every",
         "this",
         *MINE,
     }
-    assert {some_determiner(rng, "", True, False) for _ in range(300)} >= {
+    assert {choose_determiner(rng, "", True, False) for _ in range(300)} >= {
         "the",
         "some",
         "three",
@@ -113,33 +113,33 @@ def test_determiners_say_what_is_known():
 
 def test_nouns_with_their_determiners():
     rng = Random(3)
-    drinks = [some_noun(rng, "drink") for _ in range(200)]
+    drinks = [choose_noun(rng, "drink") for _ in range(200)]
     assert {p.person for p in drinks} == {2} and len(
         set(drinks)
     ) > 50, "what is not counted has no plural"
     assert {p.english[0][0] for p in drinks} >= {"the", "some", "my", "this"}
-    known = [some_noun(rng, "animal", "sure") for _ in range(200)]
+    known = [choose_noun(rng, "animal", "sure") for _ in range(200)]
     assert not {p.english[0][0] for p in known} & {"a", "an", "some", "every"} and {
         p.plural for p in known
     } == {True, False}
-    assert not any(p.plural for p in (some_noun(rng, "animal", one=True) for _ in range(99)))
-    assert some_noun(rng, "moon").english == (("the", "d"), ("moon", "n"))
+    assert not any(p.plural for p in (choose_noun(rng, "animal", singular=True) for _ in range(99)))
+    assert choose_noun(rng, "moon").english == (("the", "d"), ("moon", "n"))
     with pytest.raises(NoCandidate):
-        some_noun(rng, "street", but="street")
+        choose_noun(rng, "street", exclude="street")
     with pytest.raises(NoCandidate):
-        some_noun(rng, "nothing such")
+        choose_noun(rng, "nothing such")
 
 
 def test_adjectives_before_and_after():
     rng, car = Random(3), nouns_of("car")[0]
-    both = [some_adjectives(rng, car, 1) for _ in range(200)]
+    both = [choose_adjectives(rng, car, 1) for _ in range(200)]
     assert (
         any(b and a for b, a in both)
         and any(a for b, a in both if not b)
         and any(b for b, a in both if not a)
     )
     assert all(b.place in "bn" for b, _ in both if b) and all(a.place in "ac" for _, a in both if a)
-    assert all(a.place == "c" for b, a in both if b and a) and some_adjectives(rng, car, 0) == (
+    assert all(a.place == "c" for b, a in both if b and a) and choose_adjectives(rng, car, 0) == (
         None,
         None,
     )

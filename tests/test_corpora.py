@@ -148,7 +148,7 @@ def test_who_is_asked_for_the_archive_and_how_large_it_must_be():
     )
     assert german[:2] == ("tatoeba/deu-eng.zip", [corpora.TATOEBA + "deu-eng.zip"])
     assert (
-        french[2].keywords == {"language": "fr", "fewest": 150_000}
+        french[2].keywords == {"language": "fr", "min_pairs": 150_000}
         and german[2].keywords["language"] == "de"
     )
 
@@ -165,7 +165,7 @@ def test_the_publishers_archive_must_be_large_and_has_a_mirror(server, monkeypat
     assert (
         str(caught.value).count("150,000 were expected") == 2
     ), "4,000 lines are too few, also at the mirror"
-    monkeypatch.setattr(corpora, "FEWEST", 4000)
+    monkeypatch.setattr(corpora, "MIN_LINES", 4000)
     n_asked, path = len(Answers.asked), corpora.tatoeba_archive()
     assert corpora.tatoeba_archive() == path, "what was fetched is not fetched again"
     assert len(Answers.asked) == n_asked + 1
@@ -190,7 +190,7 @@ def test_where_captions_are_fetched_from():
             for url, mid in zip(urls, ("master", "raw/master"), strict=True)
         )
         assert check.keywords["row"] == corpora.published(name)
-    assert corpora.MULTI30K_PARTS == {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+    assert corpora.MULTI30K_SPLITS == {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 
 
 def news_archive(path):

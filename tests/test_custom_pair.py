@@ -23,7 +23,6 @@ from transformer_lit.runs.run import LOCK
 from transformer_lit.corpora.files import shipped
 from transformer_lit.custom_pair.languages import OTHER, THIRD
 from transformer_lit.custom_pair.clean import (
-    clean_pairs,
     matching_key,
     prepare_pairs,
     read_pairs,
@@ -203,6 +202,12 @@ def test_every_pair_is_kept_or_has_a_reason():
     )
 
 
+def clean_pairs(pairs):
+    "The useful pairs, and how many fell to which rule."
+    judged = clean.reject_pairs(pairs)
+    return [pair for pair, why in judged if not why], clean.count_reasons(pairs, judged)
+
+
 def test_what_is_left_out_is_listed_with_its_reason(tmp_path):
     spoiled = PAIRS[:60] + [("  ", "Vorto."), PAIRS[3], ("Word.", "Vorto " * 50), ("x", "y\ufffd")]
     for reverse in (False, True):
@@ -310,7 +315,7 @@ def test_no_sentence_of_the_test_is_in_training_whichever_way(tmp_path):
     )
     for reverse in False, True:
         corpus = prepare_pairs([file], reverse)
-        parts, counts = corpus.parts, corpus.counts
+        parts, counts = corpus.splits, corpus.counts
         assert {name: len({sentence_key(a) for a, _ in part}) for name, part in parts.items()} == (
             {"test": 16, "valid": 16, "train": 128}
             if reverse
@@ -333,8 +338,8 @@ def test_both_directions_hold_out_the_same_pairs(tmp_path):
         tmp_path / "a.tsv", PAIRS + [(f"Indeed, {a}", b) for a, b in PAIRS]
     )  # each second sentence has two first ones
     forward, back = prepare_pairs([file]), prepare_pairs([file], True)
-    assert [pair[::-1] for pair in back.parts["test"]] == forward.parts["test"]
-    sides = {name: {target for target, _ in part} for name, part in back.parts.items()}
+    assert [pair[::-1] for pair in back.splits["test"]] == forward.splits["test"]
+    sides = {name: {target for target, _ in part} for name, part in back.splits.items()}
     assert not (
         sides["test"] & sides["train"]
         or sides["test"] & sides["valid"]
@@ -342,8 +347,8 @@ def test_both_directions_hold_out_the_same_pairs(tmp_path):
     )
     lost = [pair for pair, reason in back.rejected if reason == "held out"]
     assert back.counts == forward.counts | {"kept": 160 - len(lost), "held out": len(lost)} and lost
-    seen = {pair[::-1] for part in forward.parts.values() for pair in part}
-    assert {*lost, *(pair for part in back.parts.values() for pair in part)} == seen
+    seen = {pair[::-1] for part in forward.splits.values() for pair in part}
+    assert {*lost, *(pair for part in back.splits.values() for pair in part)} == seen
 
 
 def test_a_second_column_of_few_sentences_has_no_other_direction(tmp_path):
@@ -351,7 +356,7 @@ def test_a_second_column_of_few_sentences_has_no_other_direction(tmp_path):
         tmp_path / "a.tsv",
         [(english, "Jes." if k else "Ne.") for k, (english, _) in enumerate(PAIRS)],
     )
-    assert len(prepare_pairs([file]).parts["train"]) == 64
+    assert len(prepare_pairs([file]).splits["train"]) == 64
     with pytest.raises(
         ValueError,
         match=(
@@ -406,7 +411,7 @@ def test_more_pairs_are_trained_on_and_never_tested_with(tmp_path, reverse):
     alone = prepare_pairs([file], reverse)
     order = (lambda pair: pair[::-1]) if reverse else (lambda pair: pair)
     in_train, in_valid, in_test = (
-        order(alone.parts[name][0]) for name in ("train", "valid", "test")
+        order(alone.splits[name][0]) for name in ("train", "valid", "test")
     )  # as the file has them
     new = [("A bird flies.", "Birdo flugas."), ("It rains here.", "Ĉi tie pluvas.")]
     near = [
@@ -417,8 +422,8 @@ def test_more_pairs_are_trained_on_and_never_tested_with(tmp_path, reverse):
     ]
     with_more = prepare_pairs([file], reverse, [tsv(tmp_path / "more.tsv", [*new, *near])])
     assert with_more.counts == alone.counts and alone.train_only_counts == {}
-    assert with_more.parts == alone.parts | {
-        "train": alone.parts["train"] + [order(pair) for pair in new]
+    assert with_more.splits == alone.splits | {
+        "train": alone.splits["train"] + [order(pair) for pair in new]
     }
     assert with_more.train_only_counts == {
         "given": 6,
@@ -495,15 +500,14 @@ def test_the_report_tells_pairs_for_training_alone(small, typed, tmp_path):
 def test_what_is_doubted_is_left_out_of_training_alone(tmp_path, reverse):
     file, list_of = tsv(tmp_path / "own.tsv"), tmp_path / "low_confidence.tsv"
     alone = prepare_pairs([file], reverse)
-    doubted = [*alone.parts["train"][3:6], alone.parts["test"][0], alone.parts["valid"][0]]
+    doubted = [*alone.splits["train"][3:6], alone.splits["test"][0], alone.splits["valid"][0]]
     list_of.write_text(
         "".join(f"-7.25\t{source}\t{target}\n" for source, target in doubted), encoding="utf-8"
     )
     less = prepare_pairs([file], reverse, exclude=[list_of])
-    assert (
-        less.parts == alone.parts | {"train": alone.parts["train"][:3] + alone.parts["train"][6:]}
-        and less.n_excluded == 3
-    )
+    train = alone.splits["train"]
+    assert less.splits == alone.splits | {"train": train[:3] + train[6:]}
+    assert less.n_excluded == 3
     assert (
         less.rejected == alone.rejected + [(pair, "low confidence") for pair in doubted[:3]]
         and less.counts == alone.counts
@@ -519,8 +523,8 @@ def test_what_is_doubted_is_left_out_of_training_alone(tmp_path, reverse):
     both = prepare_pairs([file], reverse, [more], [list_of])
     assert (
         both.n_excluded == 3
-        and not {*doubted[:3]} & {*both.parts["train"]}
-        and len(both.parts["train"]) == len(less.parts["train"]) + 1
+        and not {*doubted[:3]} & {*both.splits["train"]}
+        and len(both.splits["train"]) == len(less.splits["train"]) + 1
     )
     halves = [list_of, tmp_path / "second.tsv"]
     lines = list_of.read_text(encoding="utf-8").splitlines()
@@ -533,7 +537,7 @@ def test_what_is_doubted_is_left_out_of_training_alone(tmp_path, reverse):
         + lines[2].replace("-7.25", "-7"),
         encoding="utf-8",
     )
-    assert prepare_pairs([file], reverse, exclude=halves).parts == less.parts
+    assert prepare_pairs([file], reverse, exclude=halves).splits == less.splits
     quoted = tsv(tmp_path / "quoted.tsv", [*PAIRS, ('He said "no".', 'Li diris "ne".')])
     list_of.write_text(
         '-7.25\t"He said ""no""."\t"Li diris ""ne""."\n', encoding="utf-8"
@@ -543,7 +547,7 @@ def test_what_is_doubted_is_left_out_of_training_alone(tmp_path, reverse):
         and clean.unquote('"Go," he said, "go."') == '"Go," he said, "go."'
     )
     list_of.write_text(
-        "".join(f"-7.25\t{source}\t{target}\n" for source, target in alone.parts["train"]),
+        "".join(f"-7.25\t{source}\t{target}\n" for source, target in alone.splits["train"]),
         encoding="utf-8",
     )
     with pytest.raises(ValueError, match="low_confidence.tsv lists all training pairs"):
@@ -877,7 +881,7 @@ def test_a_script_without_spaces_in_either_direction(small, tmp_path, capsys):
 def test_a_stopped_training_goes_on_as_if_it_had_not_stopped(small, tmp_path):
     file, cpu = [tsv(tmp_path / "own.tsv")], torch.device("cpu")
     whole = train_on_files(file, ("en", "eo"), tmp_path / "a", "by hand", device=cpu)
-    parts = prepare_pairs(file).parts
+    parts = prepare_pairs(file).splits
     looks = [source for source, _ in parts["valid"]]
     recipes.train_translator(
         tmp_path / "b", recipe_for(parts, ("en", "eo")), parts, looks, 3, cpu
@@ -949,12 +953,11 @@ def test_right_and_wrong_answers_are_chosen_over_the_whole_range():
 
 def test_what_would_break_a_table_does_not():
     assert (
-        report.table(("a", "b"), [("x|y", "\\")])
+        report.markdown_table(("a", "b"), [("x|y", "\\")])
         == "| a | b |\n| --- | --- |\n| x\\|y | \\\\ |\n"
     )
-    assert (
-        report.table(("a",), [("<b>&amp;\nend",)]).splitlines()[2] == "| &lt;b>&amp;amp; end |"
-    )
+    table = report.markdown_table(("a",), [("<b>&amp;\nend",)])
+    assert table.splitlines()[2] == "| &lt;b>&amp;amp; end |"
 
 
 def test_answers_are_counted_by_their_own_references(tmp_path):

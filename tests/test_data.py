@@ -114,9 +114,9 @@ def test_the_ten_pairs_keep_their_authors():
     [
         (("w " * 100, "v " * 100), {}, ""),
         (("w " * 101, "w " * 101), {}, "too long"),
-        (("a b", "c d"), {"longest": 2}, ""),
-        (("a b c", "c d"), {"longest": 2}, "too long"),
-        (("a", "b c d"), {"ratio": 1}, "lopsided"),
+        (("a b", "c d"), {"max_words": 2}, ""),
+        (("a b c", "c d"), {"max_words": 2}, "too long"),
+        (("a", "b c d"), {"max_ratio": 1}, "lopsided"),
         (("Go.", "a b c d e f"), {}, ""),
         (("a b c d e f g", "x"), {}, "lopsided"),
         (("a b c", "a b c"), {}, ""),
@@ -248,9 +248,9 @@ def test_the_pocket_parts_are_those_of_the_recorded_runs():
         == POCKET_TEST
         == digest(data.load_test_set("pocket"))
     )
-    short = data.load_corpus("pocket", words=5)
+    short = data.load_corpus("pocket", max_words=5)
     assert short["train"] == data.filter_by_length(parts["train"], 5) != parts["train"]
-    fewer = data.load_corpus("pocket", pairs=10)
+    fewer = data.load_corpus("pocket", max_pairs=10)
     assert fewer["train"] == parts["train"][:10] and fewer["test"] == parts["test"]
 
 
@@ -426,7 +426,7 @@ def test_the_news_are_read_from_files_or_from_their_archive(made_up, tmp_path):
 @pytest.mark.parametrize("name, language", EVERY)
 def test_no_corpus_forgets_how_long_its_sentences_may_be(made_up, name, language, monkeypatch):
     monkeypatch.setattr(data.split_by_source, "__defaults__", (2, 2, 1))
-    parts = data.load_corpus(name, language, words=3)
+    parts = data.load_corpus(name, language, max_words=3)
     assert all(len(side.split()) < 3 for pairs in parts.values() for pair in pairs for side in pair)
 
 
@@ -438,7 +438,7 @@ def test_short_pairs_are_chosen_before_the_split(made_up, monkeypatch):
         "split_by_source",
         lambda pairs: {"test": pairs[:2], "valid": pairs[2:4], "train": pairs[4:]},
     )
-    parts = data.load_corpus("tatoeba", words=3, pairs=7)
+    parts = data.load_corpus("tatoeba", max_words=3, max_pairs=7)
     assert parts["test"] == [("0", "y"), ("1 x", "y")] and len(parts["train"]) == 7
     assert max(len(e.split()) for e, _ in parts["valid"] + parts["train"]) == 2
 

@@ -124,7 +124,7 @@ def test_empty_outputs():
     assert (
         sacrebleu_scores([""] * 40, ONE)[0]["value"]
         == 0
-        == bootstrap_interval(segment_stats([""] * 40, ONE), samples=5)["high"]
+        == bootstrap_interval(segment_stats([""] * 40, ONE), n_samples=5)["high"]
     )
 
 
@@ -179,16 +179,16 @@ def test_interval_is_near_sacrebleus():
 
 def test_the_ends_of_an_interval():
     nothing, right = [12, 12, 0, 0, 0, 0, 12, 11, 10, 9], [12, 12, 12, 11, 10, 9, 12, 11, 10, 9]
-    edge = bootstrap_interval([right] * 3 + [nothing] * 17, samples=4000)
+    edge = bootstrap_interval([right] * 3 + [nothing] * 17, n_samples=4000)
     assert edge["low"] == 0, "3.9% of the draws hold no right sentence: the lowest 2.5% are 0"
     assert math.isclose(edge["value"], 15) and 25 < edge["high"] < 50
     few = [5, 6, 2, 1, 0, 0, 5, 4, 3, 2]
     assert all(
         math.isclose(v, bleu_from_stats(few, True))
-        for v in bootstrap_interval([few], samples=9).values()
+        for v in bootstrap_interval([few], n_samples=9).values()
     ), "each draw is the same"
-    assert set(bootstrap_interval([few], [few], samples=9).values()) == {0}
-    assert min(bootstrap_interval(segment_stats(FRENCH, ONE), samples=50).values()) > 99.99
+    assert set(bootstrap_interval([few], [few], n_samples=9).values()) == {0}
+    assert min(bootstrap_interval(segment_stats(FRENCH, ONE), n_samples=50).values()) > 99.99
 
 
 def test_paired():
@@ -309,7 +309,7 @@ def test_several_references_in_a_report():
 def test_a_report_part_by_part():
     said, two = damaged(0.2), [[f, f.lower()] if i < 6 else [f] for i, f in enumerate(FRENCH)]
     rare, table = min_word_frequency(ENGLISH, word_frequencies(ENGLISH)), segment_stats(said, ONE)
-    made = evaluation_report(said, two, ENGLISH, rare, seen=FRENCH[:2])
+    made = evaluation_report(said, two, ENGLISH, rare, training_references=FRENCH[:2])
     assert made["references_seen"] == 2 and made["sentences"] == 40 and made["references"] == 46
     assert made["interval"] == bootstrap_interval(table) and made["sha256"] == hash_test_set(
         ENGLISH, two
@@ -428,7 +428,7 @@ def test_by_hand_as_the_page_counts():
 def test_a_file_that_was_cut_off_gets_no_score(said, references):
     for score in (
         sacrebleu_scores,
-        lambda *some: scores_by_group(*some, keys=range(3)),
+        lambda *some: scores_by_group(*some, groups=range(3)),
         segment_stats,
     ):
         with pytest.raises(ValueError):

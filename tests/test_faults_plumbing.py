@@ -211,12 +211,12 @@ def corpus(monkeypatch, tmp_path):
 
 
 def test_short_pairs_are_kept_and_drawn_alike(corpus):
-    parts = data.load_corpus("tatoeba", words=15)
+    parts = data.load_corpus("tatoeba", max_words=15)
     assert sorted(p for part in parts.values() for p in part) == sorted(
         corpus
     ), "pairs of 15 words or more stay out"
     assert [len(parts[name]) for name in ("train", "valid", "test")] == [90, 3, 3]
-    some = data.load_corpus("tatoeba", words=15, pairs=10)
+    some = data.load_corpus("tatoeba", max_words=15, max_pairs=10)
     assert (
         some["train"] == parts["train"][:10] and some["test"] == parts["test"]
     ), "fewer training pairs, the same test"
@@ -269,7 +269,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert [
         entry["lr"] for entry in steps
     ] == rate, "the rate isn't the recipe's, or ends at another step than the run"
-    parts = data.load_corpus("tatoeba", words=15, pairs=40)
+    parts = data.load_corpus("tatoeba", max_words=15, max_pairs=40)
     said = (folder / "hypotheses.txt").read_text(encoding="utf-8").splitlines()
     assert said == translator.translate(
         [en for en, _ in parts["test"]], precision="fp32"
@@ -301,7 +301,7 @@ def test_the_command_line_knows_its_commands(capsys):
 
 
 def test_the_record_says_what_was_seen(corpus, tmp_path):
-    parts = data.load_corpus("tatoeba", words=15)
+    parts = data.load_corpus("tatoeba", max_words=15)
     samples = [parts["train"][0][0].upper(), parts["test"][0][0]]
     config = dataclasses.replace(
         recipes.RECIPES["words"], training=dataclasses.replace(recipes.FIRST, epochs=1)

@@ -17,7 +17,7 @@ from transformer_lit.grammar.french import (
     Verb,
     adjectives,
     after_not,
-    agree,
+    inflect,
     determiner,
     feminine,
     french_plural,
@@ -107,16 +107,16 @@ def test_feminine(masculine, expected):
 def test_adjectives_agree():
     old, blue = ADJECTIVE["old"], ADJECTIVE["blue"]
     assert [
-        old.agree("m", False),
-        old.agree("m", False, vowel=True),
-        old.agree("f", False),
-        old.agree("f", True),
+        old.inflect("m", False),
+        old.inflect("m", False, vowel=True),
+        old.inflect("f", False),
+        old.inflect("f", True),
     ] == ["vieux", "vieil", "vieille", "vieilles"]
-    assert old.agree("m", True, vowel=True) == "vieux", "vieil is a singular"
-    assert old.say("en", "", GIRLS) == (("old", ""),) and old.say("fr", "", GIRLS) == (
+    assert old.inflect("m", True, vowel=True) == "vieux", "vieil is a singular"
+    assert old.realize("en", "", GIRLS) == (("old", ""),) and old.realize("fr", "", GIRLS) == (
         ("vieilles", ""),
     )
-    assert blue.agree("m", True) == "bleus" and blue.agree("f", True) == "bleues"
+    assert blue.inflect("m", True) == "bleus" and blue.inflect("f", True) == "bleues"
 
 
 @pytest.mark.parametrize(
@@ -204,13 +204,13 @@ def test_a_verb_goes_with_its_subject():
     )
     with pytest.raises(AssertionError, match="tomber must agree"):
         conjugate("tomber", "part", None)
-    assert [agree("né", gender, plural) for gender in "mf" for plural in (False, True)] == [
+    assert [inflect("né", gender, plural) for gender in "mf" for plural in (False, True)] == [
         "né",
         "nés",
         "née",
         "nées",
     ]
-    assert agree("pris", "m", True) == "pris"
+    assert inflect("pris", "m", True) == "pris"
 
 
 def test_english_forms():
@@ -260,10 +260,10 @@ def test_rows_of_the_table_say_their_forms():
         "cutting",
         "carrying",
     ]
-    assert VERB["carry"].say("en", "pres", HE) == (("carries", ""),) and VERB["carry"].say(
+    assert VERB["carry"].realize("en", "pres", HE) == (("carries", ""),) and VERB["carry"].realize(
         "en", "past", HE
     ) == (("carried", ""),)
-    assert VERB["carry"].say("fr", "fut", GIRLS) == (("transporteront", ""),) and isinstance(
+    assert VERB["carry"].realize("fr", "fut", GIRLS) == (("transporteront", ""),) and isinstance(
         VERB["eat"], Verb
     )
     child = Noun("child", "children", "enfant", "", "m", "person")
@@ -352,12 +352,12 @@ def test_noun_phrases_in_the_order_of_each_language():
 
 def test_after_a_negation():
     bread = Phrase((("some", "d"), ("bread", "n")), (("de", "d"), ("le", "d"), ("pain", "n")))
-    assert bread.say("en", "not", HE) == (("any", "d"), ("bread", "n")) and bread.say(
+    assert bread.realize("en", "not", HE) == (("any", "d"), ("bread", "n")) and bread.realize(
         "fr", "not", HE
     ) == (("de", "d"), ("pain", "n"))
     assert (
-        bread.say("fr", "", HE) == bread.french
-        and bread.say("en", "", HE) == bread.english
+        bread.realize("fr", "", HE) == bread.french
+        and bread.realize("en", "", HE) == bread.english
         and not bread.plural
     )
     assert (

@@ -36,4 +36,4 @@ def test_known_words():
     assert not knows((*DOG[:1], CAT[1], *DOG[2:])) and not knows(
         (CAT[0], *DOG[1:])
     ), "both languages count"
-    assert known_words_filter([CAT], at_least=1)(CAT)
+    assert known_words_filter([CAT], min_frequency=1)(CAT)

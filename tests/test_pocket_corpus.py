@@ -153,7 +153,7 @@ def test_determiners_adjectives_and_nouns_agree(pairs):
         for adjective in adjectives()
         for gender in "mf"
         for plural in (False, True)
-        for form in [adjective.agree(gender, plural)]
+        for form in [adjective.inflect(gender, plural)]
     }
     before = {form for form, (adjective, *_) in forms.items() if adjective.place in "bn"} | {
         "vieil",
@@ -180,7 +180,7 @@ def test_determiners_adjectives_and_nouns_agree(pairs):
                 adjective = forms.get(words[i - 1])
                 allowed = {a for a in ("vieil", "bel", "nouvel")}
                 assert words[i - 1] in allowed or any(
-                    adjective[0].agree(g, p) == words[i - 1] for g, p in fits
+                    adjective[0].inflect(g, p) == words[i - 1] for g, p in fits
                 ), pair.french
             checked += 1
     assert checked > 40_000
@@ -189,18 +189,18 @@ def test_determiners_adjectives_and_nouns_agree(pairs):
 def test_the_pronoun_of_the_it_family_is_the_antecedents(pairs):
     "Recomputed from the frames' adjectives alone."
     genders = {row[0]: row[4] for row in table("noun")}
-    of_first = {row[0]: set(row[7].split()) for row in table("frame")}
-    of_second = {row[0]: set(row[8].split()) for row in table("frame")}
+    subject_adjectives = {row[0]: set(row[7].split()) for row in table("frame")}
+    object_adjectives = {row[0]: set(row[8].split()) for row in table("frame")}
     by_name = {a.english: a for a in adjectives()}
     its = [pair for pair in pairs if ":" in pair.pattern]
     for pair in its:
         first, _, second = pair.triple.split("|")
         frame, adjective = pair.pattern.split(":")[1], split_words(pair.english)[-2]
-        assert (adjective in of_first[frame]) != (adjective in of_second[frame])
-        gender = genders[first] if adjective in of_first[frame] else genders[second]
+        assert (adjective in subject_adjectives[frame]) != (adjective in object_adjectives[frame])
+        gender = genders[first] if adjective in subject_adjectives[frame] else genders[second]
         words = split_words(pair.french, "fr")
         assert {"m": "il", "f": "elle"}[gender] in words, pair
-        assert words[-2] == by_name[adjective].agree(gender, False), pair
+        assert words[-2] == by_name[adjective].inflect(gender, False), pair
     assert len(its) > 10_000
 
 
@@ -272,7 +272,7 @@ def test_the_file_begins_as_the_grammar_says(parts):
     ]
     known = set(parts["train"])
     gone = [pair for pair in pairs if pair not in known]
-    assert len(gone) < len(pairs) / 5, "the grammar has changed and the file has not: freeze() it"
+    assert len(gone) < len(pairs) / 5, "the grammar has changed, and the file has not"
     assert all(pair.english not in {p.english for p in known} for pair in gone)
 
 
@@ -283,7 +283,7 @@ def test_the_file_is_what_the_grammar_writes(tmp_path):
         gzip.decompress(path.read_bytes())
         for path in (shipped("data/pocket.tsv.gz"), tmp_path / "again.gz")
     )
-    assert ours == again, "the grammar has changed and the file has not: freeze() it"
+    assert ours == again, "the grammar has changed, and the file has not"
 
 
 TREE, STREET = (noun_phrase(nouns_of(name)[0], "the") for name in ("tree", "street"))
@@ -413,14 +413,15 @@ def test_the_frames():
     assert (
         len(frames) == 12
         and frames[0].verb.base == "cross"
-        and frames[0].of_second[0].english == "wide"
+        and frames[0].object_adjectives[0].english == "wide"
     )
-    assert sum(len(nouns_of(f.first)) * len(nouns_of(f.second)) for f in frames) > 5000
+    couples = [(nouns_of(f.subject_classes), nouns_of(f.object_classes)) for f in frames]
+    assert sum(len(subjects) * len(objects) for subjects, objects in couples) > 5000
     for f in frames:
-        assert not set(f.of_first) & set(
-            f.of_second
+        assert not set(f.subject_adjectives) & set(
+            f.object_adjectives
         ), "an adjective that fits both nouns decides nothing"
-        for side in f.first, f.second:
+        for side in f.subject_classes, f.object_classes:
             for gender in "mf":
                 assert pocket_corpus.nouns_of_gender(side, gender) and {
                     noun.gender for noun in pocket_corpus.nouns_of_gender(side, gender)

@@ -58,7 +58,9 @@ def archive(tmp_path_factory):
 
 def test_parts_are_drawn_alike_and_bounded_by_words(archive, monkeypatch):
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(archive.parents[1]))
-    tiny, whole, again = (load_corpus("tatoeba", words=15, pairs=n) for n in (150, None, 150))
+    tiny, whole, again = (
+        load_corpus("tatoeba", max_words=15, max_pairs=n) for n in (150, None, 150)
+    )
     assert {name: len(part) for name, part in tiny.items()} == {
         "test": 2000,
         "valid": 2000,

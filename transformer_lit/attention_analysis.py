@@ -127,12 +127,12 @@ def attention_patterns(tokens: Tensor, mask: Tensor) -> dict[str, Tensor]:
     return {name: place & mask for name, place in found.items()}
 
 # %% ../book/20_attention_maps.ipynb #weight-at
-def mean_weight_at(weights: Tensor, place: Tensor) -> Tensor:
+def mean_weight_at(weights: Tensor, positions: Tensor) -> Tensor:
     """The mean weight on a place, over the rows that have one.
 
     weights (..., B, H, T, S), place (B, T, S) -> (..., H)"""
-    rows = place.any(-1)[:, None]  # (B, 1, T)
-    there = (weights * place[:, None]).sum(-1) * rows  # (..., B, H, T)
+    rows = positions.any(-1)[:, None]  # (B, 1, T)
+    there = (weights * positions[:, None]).sum(-1) * rows  # (..., B, H, T)
     return there.sum((-3, -1)) / rows.sum().clamp(min=1)
 
 # %% ../book/20_attention_maps.ipynb #entropy
@@ -174,7 +174,7 @@ def alignment_matrices(gold: Iterable[tuple[int, int]],
 
 # %% ../book/20_attention_maps.ipynb #alignment-error-rate
 def alignment_error_rate(weights: Iterable[Tensor], gold: Iterable,
-                         rest: bool = True, strict: bool = False,
+                         allow_null: bool = True, strict: bool = False,
                          ) -> Tensor:
     """1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|) of cross-attention.
 
@@ -186,7 +186,7 @@ def alignment_error_rate(weights: Iterable[Tensor], gold: Iterable,
     for w, true in zip(weights, gold, strict=True):
         w = w[..., :-1, :].cpu()  # (..., T - 1, S)
         sure, possible = alignment_matrices(true, w.shape[-2:], strict)
-        best = (w if rest else w[..., :-1]).argmax(-1)  # (..., T - 1)
+        best = (w if allow_null else w[..., :-1]).argmax(-1)  # (..., T - 1)
         rows = torch.arange(len(sure))
         hits = hits + (sure[rows, best].long()
                        + possible[rows, best]).sum(-1)

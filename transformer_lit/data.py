@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .pocket_corpus import load_pocket
 from .corpora.published import (
-    AGAIN, MULTI30K_PARTS, OLDER_NEWS, multi30k_file, newstest_files,
+    AGAIN, MULTI30K_SPLITS, OLDER_NEWS, multi30k_file, newstest_files,
     news_sides, tatoeba_archive, tatoeba_text)
 from .corpora.download import find_cached
 from .corpora.texts import damage, read_all
@@ -53,7 +53,7 @@ def read_tatoeba(path: Path, language: str = "fr") -> list[TextPair]:
 
 # %% ../book/17_data.ipynb #read-sides
 def read_lines(path: Path) -> list[str]:
-    "The tidied lines of a gzipped text."
+    "The normalized lines of a gzipped text."
     try:
         with damage(path, AGAIN), gzip.open(path) as file:
             text = read_all(file, path).decode("utf-8-sig")
@@ -65,17 +65,19 @@ def read_lines(path: Path) -> list[str]:
             if text]
 
 
-def pair_lines(one: list[str], other: list[str]) -> list[TextPair]:
+def pair_lines(source_lines: list[str],
+               target_lines: list[str]) -> list[TextPair]:
     "Line by line; raises ValueError if a line is missing."
-    if len(one) != len(other):
-        raise ValueError(f"{len(one):,} English lines and {len(other):,} "
-                         "others are not side by side")
-    return list(zip(one, other))
+    if len(source_lines) != len(target_lines):
+        raise ValueError(
+            f"{len(source_lines):,} English lines and "
+            f"{len(target_lines):,} others are not side by side")
+    return list(zip(source_lines, target_lines))
 
 # %% ../book/17_data.ipynb #read-multi30k
-def read_multi30k(part: str, language: str = "fr") -> list[TextPair]:
-    "Captions of one part, in the publisher's order."
-    return pair_lines(*(read_lines(multi30k_file(part, side))
+def read_multi30k(split: str, language: str = "fr") -> list[TextPair]:
+    "Captions of train, valid or test, in the publisher's order."
+    return pair_lines(*(read_lines(multi30k_file(split, side))
                         for side in ("en", language)))
 
 
@@ -87,44 +89,44 @@ def read_newstest(name: str, language: str = "fr") -> list[TextPair]:
         for side in news_sides(name, language)))
 
 # %% ../book/17_data.ipynb #fault
-def rejection_reason(pair: TextPair, longest: int = 100,
-                     ratio: float = 3.0) -> str:
+def rejection_reason(pair: TextPair, max_words: int = 100,
+                     max_ratio: float = 3.0) -> str:
     "Why a pair is of no use for training, or an empty string."
     short, long = sorted(len(side.split()) for side in pair)
     if short == 0:
         return "empty"
-    if long > longest:
+    if long > max_words:
         return "too long"
-    if long > ratio * (short + 1):  # "Go." may have six words
+    if long > max_ratio * (short + 1):  # "Go." may have six words
         return "lopsided"
     if long > 3 and pair[0].casefold() == pair[1].casefold():
         return "copied"
     return ""
 
 # %% ../book/17_data.ipynb #clean
-def clean_pairs(pairs: Iterable[TextPair], longest: int = 100,
-                ratio: float = 3.0) -> tuple[list[TextPair],
-                                             dict[str, int]]:
+def clean_pairs(pairs: Iterable[TextPair], max_words: int = 100,
+                max_ratio: float = 3.0) -> tuple[list[TextPair],
+                                                 dict[str, int]]:
     "The useful pairs, each once, and how many fell to which rule."
-    kept: dict[TextPair, None] = {}
+    cleaned: dict[TextPair, None] = {}
     counts: Counter = Counter(given=0, respelled=0)
-    for given in pairs:
-        pair = normalize_text(given[0]), normalize_text(given[1])
+    for source, target in pairs:
+        pair = normalize_text(source), normalize_text(target)
         counts["given"] += 1
-        counts["respelled"] += pair != tuple(given)
-        reason = "repeated" if pair in kept else rejection_reason(
-            pair, longest, ratio)
+        counts["respelled"] += pair != (source, target)
+        reason = "repeated" if pair in cleaned else rejection_reason(
+            pair, max_words, max_ratio)
         counts[reason or "kept"] += 1
         if not reason:
-            kept[pair] = None
-    return list(kept), dict(counts)
+            cleaned[pair] = None
+    return list(cleaned), dict(counts)
 
 # %% ../book/17_data.ipynb #shorter-than
-def filter_by_length(pairs: Iterable[TextPair], words: int = 15,
-                 ) -> list[TextPair]:
-    "Pairs with fewer than `words` words, split at spaces, per side."
+def filter_by_length(pairs: Iterable[TextPair],
+                     max_words: int = 15) -> list[TextPair]:
+    "Pairs with fewer than max_words words, split at spaces, per side."
     return [pair for pair in pairs
-            if all(len(side.split()) < words for side in pair)]
+            if all(len(side.split()) < max_words for side in pair)]
 
 # %% ../book/17_data.ipynb #sentence-key
 def sentence_key(english: str) -> str:
@@ -134,66 +136,69 @@ def sentence_key(english: str) -> str:
 # %% ../book/17_data.ipynb #shared-english
 def overlap_rate(train: Iterable[TextPair],
                  held_out: Iterable[TextPair]) -> float:
-    "The share of held-out pairs whose English training has seen."
-    seen = {sentence_key(english) for english, _ in train}
-    held_out = list(held_out)
-    found = sum(sentence_key(english) in seen for english, _ in held_out)
-    return found / max(len(held_out), 1)
+    "The fraction of held-out pairs whose English training holds, too."
+    train_keys = {sentence_key(english) for english, _ in train}
+    held_out_keys = [sentence_key(english) for english, _ in held_out]
+    n_shared = sum(key in train_keys for key in held_out_keys)
+    return n_shared / max(len(held_out_keys), 1)
 
 # %% ../book/17_data.ipynb #split-by-english
-def split_by_source(pairs: Iterable[TextPair], valid: int = 2000,
-                    test: int = 2000, seed: int = 1) -> dict:
+def split_by_source(pairs: Iterable[TextPair], n_valid: int = 2000,
+                    n_test: int = 2000, seed: int = 1) -> dict:
     """Three lists of pairs that share no English sentence.
 
-    `valid` and `test` count English sentences; letter case and marks
+    n_valid and n_test count English sentences; letter case and marks
     at the end do not make two sentences different."""
     groups: dict[str, list[TextPair]] = {}
     for pair in pairs:
         groups.setdefault(sentence_key(pair[0]), []).append(pair)
-    if valid + test >= len(groups):
-        raise ValueError(f"{len(groups)} distinct English sentences "
-                         f"can't give {valid} and {test} to check with")
+    if n_valid + n_test >= len(groups):
+        raise ValueError(f"{len(groups)} distinct English sentences can't "
+                         f"give {n_valid} and {n_test} to check with")
     keys = sorted(groups, key=lambda key: hashlib.sha256(
         f"{seed} {key}".encode()).digest())
-    parts = {"test": keys[:test], "valid": keys[test:test + valid],
-             "train": keys[test + valid:]}
-    return {name: [pair for key in part for pair in groups[key]]
-            for name, part in parts.items()}
+    splits = {"test": keys[:n_test],
+              "valid": keys[n_test:n_test + n_valid],
+              "train": keys[n_test + n_valid:]}
+    return {name: [pair for key in split_keys for pair in groups[key]]
+            for name, split_keys in splits.items()}
 
 # %% ../book/17_data.ipynb #without
 def exclude_sources(pairs: Iterable[TextPair],
-                    english: Iterable[str]) -> list[TextPair]:
+                    sentences: Iterable[str]) -> list[TextPair]:
     "The pairs whose English is none of these sentences."
-    out = set(map(sentence_key, english))
-    return [pair for pair in pairs if sentence_key(pair[0]) not in out]
+    excluded = set(map(sentence_key, sentences))
+    return [pair for pair in pairs
+            if sentence_key(pair[0]) not in excluded]
 
 
-def remove_overlap(parts: dict[str, list[TextPair]]) -> dict:
+def remove_overlap(splits: dict[str, list[TextPair]]) -> dict:
     "Train without valid's and the tests' English, valid without tests'."
-    held = [english for name, pairs in parts.items()
-            if name.startswith("test") for english, _ in pairs]
-    valid = exclude_sources(parts["valid"], held)
-    held += [english for english, _ in valid]
-    train = exclude_sources(parts["train"], held)
-    return {"train": train, "valid": valid} | {
-        name: parts[name] for name in parts if name.startswith("test")}
+    tests = {name: pairs for name, pairs in splits.items()
+             if name.startswith("test")}
+    held_out = [english for pairs in tests.values()
+                for english, _ in pairs]
+    valid = exclude_sources(splits["valid"], held_out)
+    held_out += [english for english, _ in valid]
+    train = exclude_sources(splits["train"], held_out)
+    return {"train": train, "valid": valid} | tests
 
 # %% ../book/17_data.ipynb #parts-of-tatoeba
 def load_tatoeba(language: str) -> dict:
-    "One part, which `load` splits by English sentence."
+    "All pairs together: `load_corpus` splits them by English sentence."
     return {"all": read_tatoeba(tatoeba_archive(language), language)}
 
 
 def load_multi30k(language: str) -> dict:
-    "The publisher's three parts."
-    return {part: read_multi30k(part, language)
-            for part in MULTI30K_PARTS}
+    "The publisher's three splits."
+    return {split: read_multi30k(split, language)
+            for split in MULTI30K_SPLITS}
 
 
 def load_pocket_pairs(language: str) -> dict:
-    "The four parts of chapter 16, without their word links."
-    return {part: [(pair.english, pair.french) for pair in pairs]
-            for part, pairs in load_pocket().items()}
+    "The four splits of chapter 16, without their word links."
+    return {split: [(pair.english, pair.french) for pair in pairs]
+            for split, pairs in load_pocket().items()}
 
 
 def load_wmt14(language: str) -> dict:
@@ -213,37 +218,37 @@ CORPUS_LOADERS = {"pocket": load_pocket_pairs, "tatoeba": load_tatoeba,
                   "multi30k": load_multi30k, "wmt14": load_wmt14}
 
 
-def load_corpus(name: str, language: str = "fr", words: int | None = None,
-                pairs: int | None = None) -> dict[str, list[TextPair]]:
+def load_corpus(name: str, language: str = "fr",
+                max_words: int | None = None, max_pairs: int | None = None,
+                ) -> dict[str, list[TextPair]]:
     """A corpus as {"train": pairs, "valid": pairs, "test": pairs}.
 
-    No English sentence stands in two parts. words: only pairs with
-    fewer words per side, in every part; pairs: only so many to train
-    on, the first in the corpus's order (Tatoeba: that of its hashes).
-    For "wmt14" train holds the older news tests, and only where they
-    lie in your own folder."""
+    No English sentence is in two splits. max_words: every split only
+    has pairs with fewer words per side. max_pairs: training pairs, the
+    first in the corpus's order (Tatoeba: that of its hashes). For
+    "wmt14" train holds the older news tests in your own folder."""
     if language not in CORPUS_LANGUAGES.get(name, ()):
         known = ", ".join(f"{corpus} ({' or '.join(languages)})"
                           for corpus, languages in CORPUS_LANGUAGES.items())
         raise ValueError(f"there is no {name} in {language}; there are: "
                          f"{known}")
-    parts = CORPUS_LOADERS[name](language)
-    if words:
-        parts = {part: filter_by_length(whole, words)
-                 for part, whole in parts.items()}
-    if "all" in parts:
-        parts = split_by_source(parts["all"])
-    parts = remove_overlap(parts)
-    return parts | {"train": parts["train"][:pairs]}
+    splits = CORPUS_LOADERS[name](language)
+    if max_words:
+        splits = {split: filter_by_length(pairs, max_words)
+                  for split, pairs in splits.items()}
+    if "all" in splits:
+        splits = split_by_source(splits["all"])
+    splits = remove_overlap(splits)
+    return splits | {"train": splits["train"][:max_pairs]}
 
 # %% ../book/17_data.ipynb #grouped
 def group_references(pairs: Iterable[TextPair]) -> tuple[list, list]:
-    "Each English sentence once, and all its translations."
+    "Each English sentence once, and the list of all its translations."
     groups: dict[str, tuple[str, list[str]]] = {}
-    for english, other in pairs:
-        groups.setdefault(sentence_key(english),
-                          (english, []))[1].append(other)
-    return ([english for english, _ in groups.values()],
+    for source, target in pairs:
+        groups.setdefault(sentence_key(source),
+                          (source, []))[1].append(target)
+    return ([source for source, _ in groups.values()],
             [list(dict.fromkeys(refs)) for _, refs in groups.values()])
 
 # %% ../book/17_data.ipynb #test-set
@@ -251,7 +256,7 @@ TEST_SETS = ("tatoeba", "multi30k", "newstest2014", "pocket")
 
 
 def load_test_set(name: str, language: str = "fr",
-             ) -> tuple[list[str], list[list[str]]]:
+                  ) -> tuple[list[str], list[list[str]]]:
     """English sentences, and the references of each.
 
     Tatoeba and the pocket corpus: each sentence once, with all its
@@ -262,12 +267,13 @@ def load_test_set(name: str, language: str = "fr",
     corpus = "wmt14" if name == "newstest2014" else name
     pairs = load_corpus(corpus, language)["test"]
     if name in ("multi30k", "newstest2014"):
-        return [e for e, _ in pairs], [[other] for _, other in pairs]
+        return ([source for source, _ in pairs],
+                [[target] for _, target in pairs])
     return group_references(pairs)
 
 # %% ../book/17_data.ipynb #known-answers
 def seen_in_training(references: Sequence[Sequence[str]],
                      train: Iterable[TextPair]) -> list[bool]:
     "For each sentence: does training hold one of its references?"
-    seen = {other for _, other in train}
-    return [not seen.isdisjoint(refs) for refs in references]
+    train_targets = {target for _, target in train}
+    return [not train_targets.isdisjoint(refs) for refs in references]

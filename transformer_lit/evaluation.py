@@ -37,11 +37,12 @@ def closest_ref_length(length: int, lengths: Iterable[int]) -> int:
     return min(lengths, key=lambda r: (abs(r - length), r))
 
 # %% ../book/19_evaluation.ipynb #brevity-penalty
-def brevity_penalty(c: int, r: int) -> float:
+def brevity_penalty(hyp_length: int, ref_length: int) -> float:
     "1, or exp(1 - r/c) if the output is shorter; 0 for no output."
-    if c == 0:
+    if hyp_length == 0:
         return 0.0
-    return 1.0 if c >= r else math.exp(1 - r / c)
+    return 1.0 if hyp_length >= ref_length else math.exp(1 - ref_length
+                                                         / hyp_length)
 
 # %% ../book/19_evaluation.ipynb #counts
 def bleu_stats(hypothesis: Sequence[str],
@@ -54,11 +55,11 @@ def bleu_stats(hypothesis: Sequence[str],
     return [c, r, *matches, *(max(c - n, 0) for n in range(4))]
 
 # %% ../book/19_evaluation.ipynb #bleu-of
-def bleu_from_stats(sums: Sequence[float], smooth: bool = False) -> float:
+def bleu_from_stats(stats: Sequence[float], smooth: bool = False) -> float:
     """BLEU, 0 to 100, of a file's ten sums as `counts` orders them.
 
     `smooth`: the k-th precision of zero counts as 1/2**k of a match."""
-    c, r, *rest = sums
+    c, r, *rest = stats
     matches, totals = rest[:4], rest[4:]
     if not any(matches):
         return 0.0
@@ -130,20 +131,20 @@ def segment_stats(hypotheses: Sequence[str],
         for said, refs in zip(hypotheses, references, strict=True)])
 
 # %% ../book/19_evaluation.ipynb #interval
-def bootstrap_interval(rows, other=None, samples: int = 1000,
+def bootstrap_interval(stats, baseline=None, n_samples: int = 1000,
                        seed: int = 1) -> dict:
     """BLEU of `segment_stats` with its 95% bootstrap interval.
 
     With `other`, counts of another output for the same sentences: the
     difference of both, rows - other, on the same draws (paired)."""
-    n = len(rows)
+    n = len(stats)
     draws = np.random.default_rng(seed).multinomial(
-        n, np.full(n, 1 / n), samples)  # (samples, n)
+        n, np.full(n, 1 / n), n_samples)  # (samples, n)
     draws = np.vstack([np.ones(n, int), draws])  # first: as it is
     values = np.array([bleu_from_stats(sums, True)
-                       for sums in draws @ rows])
-    if other is not None:
-        values -= [bleu_from_stats(sums, True) for sums in draws @ other]
+                       for sums in draws @ stats])
+    if baseline is not None:
+        values -= [bleu_from_stats(sums, True) for sums in draws @ baseline]
     low, high = np.quantile(values[1:], (0.025, 0.975))
     return {"value": float(values[0]), "low": float(low),
             "high": float(high)}
@@ -196,10 +197,10 @@ def bleu_variants(hypotheses: Sequence[str],
 # %% ../book/19_evaluation.ipynb #by-group
 def scores_by_group(hypotheses: Sequence[str],
                     references: Sequence[Sequence[str]],
-                    keys: Sequence) -> list[dict]:
+                    groups: Sequence) -> list[dict]:
     "BLEU with interval and chrF for each key, the keys in order."
-    rows, found = list(zip(keys, hypotheses, references, strict=True)), []
-    for key in sorted(set(keys)):
+    rows, found = list(zip(groups, hypotheses, references, strict=True)), []
+    for key in sorted(set(groups)):
         said = [one for k, one, _ in rows if k == key]
         refs = [some for k, _, some in rows if k == key]
         sure = bootstrap_interval(segment_stats(said, refs))
@@ -226,9 +227,10 @@ def word_frequencies(lines: Iterable[str]) -> Counter:
                    for word in re.findall(r"\w+", line.lower()))
 
 
-def min_word_frequency(sources: Iterable[str], known: Counter) -> list[int]:
+def min_word_frequency(sources: Iterable[str],
+                       frequencies: Counter) -> list[int]:
     "For each sentence how often its rarest word is in `known`."
-    return [min((known[word] for word in word_frequencies([line])),
+    return [min((frequencies[word] for word in word_frequencies([line])),
                 default=0)
             for line in sources]
 
@@ -243,13 +245,15 @@ def hash_test_set(sources: Sequence[str],
 # %% ../book/19_evaluation.ipynb #report
 def evaluation_report(hypotheses: Sequence[str],
                       references: Sequence[Sequence[str]],
-                      sources: Sequence[str], rarity: Sequence[int],
-                      seen: Iterable[str] = ()) -> dict:
+                      sources: Sequence[str], frequencies: Sequence[int],
+                      training_references: Iterable[str] = ()) -> dict:
     """All that is recorded of one test set; no corpus text is in it.
 
     `rarity`: `rarest` of each source. `seen`: training's references."""
-    seen, first = set(seen), [refs[:1] for refs in references]
-    copies = [sum(r in seen for r in refs) for refs in references]
+    training_references, first = set(
+        training_references), [refs[:1] for refs in references]
+    copies = [sum(r in training_references for r in refs)
+              for refs in references]
     new = [i for i, n in enumerate(copies) if n == 0]
     table = segment_stats(hypotheses, first)
     length = assign_bins([len(s.split()) for s in sources], LENGTH_BINS)
@@ -265,5 +269,6 @@ def evaluation_report(hypotheses: Sequence[str],
         "ways": bleu_variants(hypotheses, first),
         "by_length": scores_by_group(hypotheses, first, length),
         "by_rarity": scores_by_group(hypotheses, first,
-                                     assign_bins(rarity, FREQUENCY_BINS)),
+                                     assign_bins(frequencies,
+                                                 FREQUENCY_BINS)),
         "counts": [" ".join(map(str, row)) for row in table]}

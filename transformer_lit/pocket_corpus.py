@@ -37,15 +37,18 @@ ELIDING_WORDS = set("le la de ne je me te se que ce puisque".split())
 
 
 def elide(words: list) -> list:
-    "le animal becomes l' animal, si il becomes s' il."
-    done = []
-    for (word, tags), (after, _) in zip(words, words[1:] + [(".", ())]):
-        low = word.lower()
-        if (low in ELIDING_WORDS and starts_with_vowel(after)
-                or low == "si" and after in ("il", "ils")):
+    """le animal becomes l' animal, si il becomes s' il.
+
+    A word is (text, tags)."""
+    elided = []
+    for (word, tags), (following, _) in zip(words,
+                                            words[1:] + [(".", ())]):
+        lower = word.lower()
+        if (lower in ELIDING_WORDS and starts_with_vowel(following)
+                or lower == "si" and following in ("il", "ils")):
             word = word[:-1] + "'"
-        done.append((word, tags))
-    return done
+        elided.append((word, tags))
+    return elided
 
 # %% ../book/16_pocket_corpus.ipynb #contract
 CONTRACTIONS = {("de", "le"): "du", ("de", "les"): "des",
@@ -54,57 +57,62 @@ CONTRACTIONS = {("de", "le"): "du", ("de", "les"): "des",
 
 def contract(words: list) -> list:
     "de le becomes du, if le is an article: its tag ends in .d"
-    done = []
+    contracted = []
     for word, tags in words:
-        before = done[-1][0] if done else ""
-        article = any(tag.endswith(".d") for tag in tags)
-        if article and (before.lower(), word) in CONTRACTIONS:
-            short = CONTRACTIONS[before.lower(), word]
-            short = short.capitalize() if before[0].isupper() else short
-            done[-1] = (short, done[-1][1] + tags)
+        previous = contracted[-1][0] if contracted else ""
+        is_article = any(tag.endswith(".d") for tag in tags)
+        if is_article and (previous.lower(), word) in CONTRACTIONS:
+            merged = CONTRACTIONS[previous.lower(), word]
+            merged = merged.capitalize() if previous[
+                0].isupper() else merged
+            contracted[-1] = (merged, contracted[-1][1] + tags)
         else:
-            done.append((word, tags))
-    return done
+            contracted.append((word, tags))
+    return contracted
 
 # %% ../book/16_pocket_corpus.ipynb #parse
 @cache
 def parse_template(template: str) -> tuple[tuple[str, str, str,
                                                  tuple], ...]:
-    "(head, form, whose, tags) for each word head.form@whose/tags."
+    "(lemma, form, agrees_with, tags) of each word lemma.form@slot/tags."
     parts = []
     for word in template.split():
         if len(word) == 1:  # a slot or a mark
             parts.append((word, "", "", (word,)))
             continue
-        head, _, tags = word.partition("/")
-        head, _, whose = head.partition("@")
-        head, _, form = head.partition(".")
-        parts.append((head, form, whose, tuple(tags.split(",")) if tags
-                      else (head,)))
+        lemma, _, tags = word.partition("/")
+        lemma, _, agrees_with = lemma.partition("@")
+        lemma, _, form = lemma.partition(".")
+        parts.append((lemma, form, agrees_with,
+                      tuple(tags.split(",")) if tags else (lemma,)))
     return tuple(parts)
 
 # %% ../book/16_pocket_corpus.ipynb #fill
-def realize_word(head: str, form: str, whose: str, slots: Slots,
+def realize_word(lemma: str, form: str, agrees_with: str, slots: Slots,
                  language: str) -> tuple[tuple[str, str], ...]:
-    "The words of one part of a pattern, with what each of them says."
-    subject = slots.get(whose or "S")
-    if head in slots:
-        return slots[head].say(language, form, subject)
-    if head[0] != "=":
-        return ((head, ""),)
+    "The words of one part of a pattern, each with the tag of its role."
+    subject = slots.get(agrees_with or "S")
+    if lemma in slots:
+        return slots[lemma].realize(language, form, subject)
+    if lemma[0] != "=":
+        return ((lemma, ""),)
     if language == "fr":
-        return ((conjugate(head[1:], form, subject), ""),)
+        return ((conjugate(lemma[1:], form, subject), ""),)
     return tuple((word, "") for word in
-                 english_verb(head[1:], form, subject))
+                 english_verb(lemma[1:], form, subject))
 
 # %% ../book/16_pocket_corpus.ipynb #fill-fill
 def fill_template(template: str, slots: Slots, language: str) -> list:
     "One side of a pattern as (word, tags), a tag for each concept."
     words = []
-    for head, form, whose, tags in parse_template(template):
-        for word, part in realize_word(head, form, whose, slots, language):
-            full = tuple(f"{tag}.{part}" if part else tag for tag in tags)
-            words.append((word, (part[1:],) if part[:1] == "^" else full))
+    for lemma, form, agrees_with, tags in parse_template(template):
+        for word, role in realize_word(lemma, form, agrees_with, slots,
+                                       language):
+            if role.startswith("^"):  # of another slot
+                words.append((word, (role[1:],)))
+            else:
+                words.append((word, tuple(f"{tag}.{role}" if role else tag
+                                          for tag in tags)))
     return words
 
 # %% ../book/16_pocket_corpus.ipynb #realise
@@ -127,28 +135,28 @@ def join_sentence(words: list, language: str) -> str:
 # %% ../book/16_pocket_corpus.ipynb #realise-pair
 def realize_pair(name: str, slots: Slots, english: str, french: str,
                  triple: str = "") -> PocketPair:
-    "Both sides of a pattern, and which words say the same."
-    left = fill_template(english, slots, "en")
-    right = contract(elide(fill_template(french, slots, "fr")))
-    links = tuple((i, j) for i, (_, a) in enumerate(left)
-                  for j, (_, b) in enumerate(right) if set(a) & set(b))
-    return PocketPair(join_sentence(left, "en"), join_sentence(right, "fr"),
-                      links,
-                      name, triple)
+    "Both sides of a pattern, and links between words that share a tag."
+    source = fill_template(english, slots, "en")
+    target = contract(elide(fill_template(french, slots, "fr")))
+    links = tuple((i, j) for i, (_, source_tags) in enumerate(source)
+                  for j, (_, target_tags) in enumerate(target)
+                  if set(source_tags) & set(target_tags))
+    return PocketPair(join_sentence(source, "en"),
+                      join_sentence(target, "fr"), links, name, triple)
 
 # %% ../book/16_pocket_corpus.ipynb #refer
 def subject_pronoun(rng: Random, slots: Slots, name: str) -> Phrase:
     "The subject pronoun for slot `name`: he, she, it, they."
-    known = slots[name]
-    english = {"m": "he", "f": "she"}[known.gender]
-    if known.person > 2:
+    antecedent = slots[name]
+    english = {"m": "he", "f": "she"}[antecedent.gender]
+    if antecedent.person > 2:
         english = "they"
-    elif "person" not in known.classes.split():
+    elif "person" not in antecedent.classes.split():
         english = "it"
-    french = "il" if known.gender == "m" else "elle"
-    return known._replace(
+    french = "il" if antecedent.gender == "m" else "elle"
+    return antecedent._replace(
         english=words_of(english),
-        french=words_of(french + "s" * (known.person > 2)))
+        french=words_of(french + "s" * (antecedent.person > 2)))
 
 # %% ../book/16_pocket_corpus.ipynb #one-pair
 def sample_pair(rng: Random) -> PocketPair:
@@ -156,34 +164,36 @@ def sample_pair(rng: Random) -> PocketPair:
     name, spec, en, fr = rng_choice(rng, weighted_patterns())
     slots: Slots = {}
     for slot, kind, args in slot_order(spec, parse_template(en)):
-        choose = subject_pronoun if kind == "it" else SLOT_FILLERS[kind]
-        slots[slot] = choose(rng, slots, *args)
+        filler = subject_pronoun if kind == "it" else SLOT_FILLERS[kind]
+        slots[slot] = filler(rng, slots, *args)
     return realize_pair(name, slots, en, fr, triple_of(slots))
 
 # %% ../book/16_pocket_corpus.ipynb #frames
 class Frame(NamedTuple):
     name: str
     verb: Verb
-    first: str  # classes of the nouns
-    second: str
-    of_first: list[Adjective]
-    of_second: list[Adjective]
+    subject_classes: str
+    object_classes: str
+    subject_adjectives: list[Adjective]
+    object_adjectives: list[Adjective]
 
 
 @cache
 def load_frames() -> list[Frame]:
-    "The frames of the table."
-    known = {a.english: a for a in adjectives()}
-    made = []
-    for name, en, prep, fr, prep_fr, a, b, of_a, of_b in lexicon()["frame"]:
-        v = Verb(en, "", "", prep, fr, prep_fr, "frame", a, b, "")
-        made.append(Frame(name, v, a, b, [known[w] for w in of_a.split()],
-                          [known[w] for w in of_b.split()]))
-    return made
+    "The frames of the lexicon."
+    by_name = {adjective.english: adjective for adjective in adjectives()}
+    frames = []
+    for name, en, prep, fr, prep_fr, *classes, for_subject, for_object in (
+            lexicon()["frame"]):
+        verb = Verb(en, "", "", prep, fr, prep_fr, "frame", *classes, "")
+        fitting = ([by_name[word] for word in words.split()]
+                   for words in (for_subject, for_object))
+        frames.append(Frame(name, verb, *classes, *fitting))
+    return frames
 
 # %% ../book/16_pocket_corpus.ipynb #cells
-CONDITIONS = [(first, second, who) for who in "SO" for first in "mf"
-              for second in "mf"]
+CONDITIONS = [(subject, object, antecedent) for antecedent in "SO"
+              for subject in "mf" for object in "mf"]
 CONNECTIVES = [Phrase((("because", ""),), (("parce", ""), ("que", ""))),
                Phrase((("since", ""),), (("puisque", ""),))]
 
@@ -194,55 +204,61 @@ def nouns_of_gender(classes: str, gender: str) -> list[Noun]:
     return [noun for noun in nouns_of(classes) if noun.gender == gender]
 
 # %% ../book/16_pocket_corpus.ipynb #it-pair
-def sample_it_pair(rng: Random, cell: tuple) -> PocketPair:
-    "An it sentence with these genders; S or O is the antecedent."
-    first, second, who = cell
+def sample_it_pair(rng: Random, condition: tuple) -> PocketPair:
+    "An it sentence under one of the CONDITIONS, or NoCandidate."
+    subject_gender, object_gender, antecedent = condition
     frame = rng_choice(rng, load_frames())
-    a = rng_choice(rng, nouns_of_gender(frame.first, first))
-    b = rng_choice(rng, nouns_of_gender(frame.second, second))
-    if a == b:
+    subject = rng_choice(rng, nouns_of_gender(frame.subject_classes,
+                                              subject_gender))
+    object = rng_choice(rng, nouns_of_gender(frame.object_classes,
+                                             object_gender))
+    if subject == object:
         raise NoCandidate
-    return build_it_pair(rng, frame, a, b, who)
+    return build_it_pair(rng, frame, subject, object, antecedent)
 
 # %% ../book/16_pocket_corpus.ipynb #it-sentence
-def build_it_pair(rng: Random, frame: Frame, a: Noun, b: Noun,
-                  who: str) -> PocketPair:
-    "The A didn't V the B because it was too ...: `who` is S or O."
-    slots: Slots = {"V": frame.verb, "S": noun_phrase(a, "the")}
-    slots["O"] = noun_phrase(b, "the").with_words(
+def build_it_pair(rng: Random, frame: Frame, subject: Noun, object: Noun,
+                  antecedent: str) -> PocketPair:
+    """The subject didn't V the object because it was too ...
+
+    antecedent: S or O, whichever it stands for."""
+    slots: Slots = {"V": frame.verb, "S": noun_phrase(subject, "the")}
+    slots["O"] = noun_phrase(object, "the").with_words(
         words_of(frame.verb.preposition, "^V"),
         words_of(frame.verb.prep_fr, "^V", "fr"))
-    slots["R"] = subject_pronoun(rng, slots, who)
-    slots["A"] = rng_choice(rng, frame.of_first if who == "S"
-                            else frame.of_second)
+    slots["R"] = subject_pronoun(rng, slots, antecedent)
+    slots["A"] = rng_choice(rng, frame.subject_adjectives
+                            if antecedent == "S"
+                            else frame.object_adjectives)
     slots["K"] = CONNECTIVES[rng.random() < 0.25]
-    kind = "fit-" if frame.name == "fit" else "it-"
-    name, _, _, en, fr = rng_choice(rng,
-                                    [row for row in lexicon()["pattern"]
-                                     if row[0].startswith(kind)])
+    prefix = "fit-" if frame.name == "fit" else "it-"
+    name, _, _, en, fr = rng_choice(
+        rng, [row for row in lexicon()["pattern"]
+              if row[0].startswith(prefix)])
     return realize_pair(f"{name}:{frame.name}", slots, en, fr,
                         triple_of(slots))
 
 # %% ../book/16_pocket_corpus.ipynb #it-family
 def iterate_it_pairs(rng: Random) -> Iterator[PocketPair]:
-    "All eight cells in turn: both genders, and who is meant."
-    for cell in cycle(CONDITIONS):
+    "The eight CONDITIONS in turn, without end."
+    for condition in cycle(CONDITIONS):
         pair = None
         while pair is None:
             try:
-                pair = sample_it_pair(rng, cell)
+                pair = sample_it_pair(rng, condition)
             except NoCandidate:
                 continue
         yield pair
 
 # %% ../book/16_pocket_corpus.ipynb #generate
-def iterate_pairs(seed: int, share: float = 0.22) -> Iterator[PocketPair]:
-    "Pairs of all patterns; `share` of them are it sentences."
+def iterate_pairs(seed: int,
+                  it_fraction: float = 0.22) -> Iterator[PocketPair]:
+    "Pairs of all patterns without end; it_fraction are it sentences."
     rng = Random(seed)
-    family = iterate_it_pairs(rng)
+    it_pairs = iterate_it_pairs(rng)
     while True:
-        if rng.random() < share:
-            yield next(family)
+        if rng.random() < it_fraction:
+            yield next(it_pairs)
             continue
         try:
             yield sample_pair(rng)
@@ -250,31 +266,32 @@ def iterate_pairs(seed: int, share: float = 0.22) -> Iterator[PocketPair]:
             continue
 
 # %% ../book/16_pocket_corpus.ipynb #generate-generate
-def generate_pairs(n: int, seed: int = 1) -> list[PocketPair]:
-    "`n` pairs with distinct English, the same for the same seed."
-    found: dict[str, PocketPair] = {}
+def generate_pairs(n_pairs: int, seed: int = 1) -> list[PocketPair]:
+    "n_pairs with distinct English, the same for the same seed."
+    by_english: dict[str, PocketPair] = {}
     for pair in iterate_pairs(seed):
-        if len(found) == n:
+        if len(by_english) == n_pairs:
             break
-        found.setdefault(pair.english, pair)
-    return list(found.values())
+        by_english.setdefault(pair.english, pair)
+    return list(by_english.values())
 
 # %% ../book/16_pocket_corpus.ipynb #antecedents
 def noun_and_pronoun_genders(pair: PocketPair) -> tuple[str, str, str]:
     "Gender of both nouns of an it sentence, and of the pronoun."
     genders = {noun.english: noun.gender for noun in nouns()}
-    first, _, second = pair.triple.split("|")
-    spoken_il = "il" in split_words(pair.french, "fr")
-    return genders[first], genders[second], "m" if spoken_il else "f"
+    subject, _, object = pair.triple.split("|")
+    has_il = "il" in split_words(pair.french, "fr")
+    return genders[subject], genders[object], "m" if has_il else "f"
 
 # %% ../book/16_pocket_corpus.ipynb #part-of
 def assign_split(triple: str) -> str:
     """train, valid or test: one answer for all sentences about the
     same two things, whoever does what."""
-    who, v, what = triple.split("|")
-    key = f"{who} {v}" if what == "-" else " ".join(sorted((who, what)))
-    draw = hashlib.sha256(key.encode()).digest()[0]
-    return "test" if draw < 16 else "valid" if draw < 24 else "train"
+    subject, verb, object = triple.split("|")
+    key = (f"{subject} {verb}" if object == "-"
+           else " ".join(sorted((subject, object))))
+    byte = hashlib.sha256(key.encode()).digest()[0]
+    return "test" if byte < 16 else "valid" if byte < 24 else "train"
 
 # %% ../book/16_pocket_corpus.ipynb #couples
 SPLIT_SIZES = {"train": 46000, "valid": 1000, "test": 2000, "test_it": 1000}
@@ -291,46 +308,50 @@ def lemma_by_form() -> dict[str, str]:
 
 def noun_pairs(pair: PocketPair) -> set[tuple[str, str]]:
     "All couples of nouns that meet in the English sentence."
-    found = {lemma_by_form()[word] for word in split_words(pair.english)
-             if word in lemma_by_form()}
-    return {(a, b) for a in found for b in found if a < b}
+    lemmas = {lemma_by_form()[word] for word in split_words(pair.english)
+              if word in lemma_by_form()}
+    return {(a, b) for a in lemmas for b in lemmas if a < b}
 
 # %% ../book/16_pocket_corpus.ipynb #unseen-it
-def held_out_it_pairs(seed: int, n: int) -> list[PocketPair]:
-    """it sentences of couples kept for the test; the nouns differ in
-    gender, and all four such cells come in turn."""
-    found: dict = {cell: {} for cell in CONDITIONS if cell[0] != cell[1]}
-    for pair, cell in zip(iterate_it_pairs(Random(seed)),
-                          cycle(CONDITIONS)):
-        if cell in found and assign_split(pair.triple) == "test":
-            if len(found[cell]) < n // 4:
-                found[cell][pair.english] = pair
-        if all(len(some) == n // 4 for some in found.values()):
+def held_out_it_pairs(seed: int, n_pairs: int) -> list[PocketPair]:
+    """it sentences of couples that are in the test alone; the nouns
+    differ in gender, and all four such conditions come in turn."""
+    by_condition: dict = {condition: {} for condition in CONDITIONS
+                          if condition[0] != condition[1]}
+    for pair, condition in zip(iterate_it_pairs(Random(seed)),
+                               cycle(CONDITIONS)):
+        pairs = by_condition.get(condition)
+        if (pairs is not None and len(pairs) < n_pairs // 4
+                and assign_split(pair.triple) == "test"):
+            pairs[pair.english] = pair
+        if all(len(pairs) == n_pairs // 4
+               for pairs in by_condition.values()):
             break
-    return [pair for row in zip(*[some.values() for some
-                                  in found.values()]) for pair in row]
+    return [pair for row in zip(*[pairs.values() for pairs in
+                                  by_condition.values()]) for pair in row]
 
 # %% ../book/16_pocket_corpus.ipynb #corpus
 def build_corpus(seed: int = 1) -> dict[str, list[PocketPair]]:
-    """The four parts. Valid and test hold only words that training
+    """The four splits. Valid and test hold only words that training
     holds, in combinations that it does not."""
-    parts: dict[str, list] = {name: [] for name in SPLIT_SIZES}
-    parts["test_it"] = held_out_it_pairs(seed + 1, SPLIT_SIZES["test_it"])
-    kept = {couple for pair in parts["test_it"]
-            for couple in noun_pairs(pair)}
-    taken = {pair.english for pair in parts["test_it"]}
+    splits: dict[str, list] = {name: [] for name in SPLIT_SIZES}
+    splits["test_it"] = held_out_it_pairs(seed + 1, SPLIT_SIZES["test_it"])
+    held_out_nouns = {couple for pair in splits["test_it"]
+                      for couple in noun_pairs(pair)}
+    held_out_english = {pair.english for pair in splits["test_it"]}
     for pair in generate_pairs(55000, seed):
-        part = ("train" if pair.pattern in TRAIN_ONLY_PATTERNS
-                else assign_split(pair.triple))
-        if pair.english in taken or part == "train" and (
-                noun_pairs(pair) & kept):
+        split = ("train" if pair.pattern in TRAIN_ONLY_PATTERNS
+                 else assign_split(pair.triple))
+        if pair.english in held_out_english or split == "train" and (
+                noun_pairs(pair) & held_out_nouns):
             continue
-        parts[part].append(pair)
-    parts["train"] = parts["train"][:SPLIT_SIZES["train"]]
-    known = known_words_filter(parts["train"])
+        splits[split].append(pair)
+    splits["train"] = splits["train"][:SPLIT_SIZES["train"]]
+    is_known = known_words_filter(splits["train"])
     for name in ("valid", "test"):
-        parts[name] = list(filter(known, parts[name]))[:SPLIT_SIZES[name]]
-    return parts
+        splits[name] = list(filter(is_known,
+                                   splits[name]))[:SPLIT_SIZES[name]]
+    return splits
 
 # %% ../book/16_pocket_corpus.ipynb #freeze
 POCKET_SHA256 = (
@@ -338,14 +359,14 @@ POCKET_SHA256 = (
     "8ce562e98c3c3d10258d9cc99a3f5ea7")
 
 
-def save_pocket(path: Path | str, parts: dict | None = None) -> str:
+def save_pocket(path: Path | str, splits: dict | None = None) -> str:
     "Write the corpus (one grammar, one zlib: one file); its SHA-256."
-    return write_pairs(path, parts or build_corpus())
+    return write_pairs(path, splits or build_corpus())
 
 # %% ../book/16_pocket_corpus.ipynb #load-pocket
 def load_pocket(path=None, sha256: str | None = POCKET_SHA256,
                 ) -> dict[str, list[PocketPair]]:
-    """The frozen corpus: train, valid, test and test_it.
+    """The saved corpus: train, valid, test and test_it.
 
     Raises ValueError if the file isn't the one with this SHA-256."""
     rows = read_pairs(path or shipped("data/pocket.tsv.gz"), sha256)

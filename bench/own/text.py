@@ -12,7 +12,7 @@ import records
 
 from transformer_lit import data
 from transformer_lit.corpora.texts import TextPair, take_evenly
-from transformer_lit.custom_pair.clean import clean_pairs
+from transformer_lit.custom_pair.clean import reject_pairs
 from transformer_lit.custom_pair.train import SIZES, ModelSize
 from transformer_lit.data import exclude_sources, group_references, load_corpus
 from transformer_lit.recipes import training_sets
@@ -197,7 +197,7 @@ def with_noise(kind: str, n: int) -> Pairs:
 def noisy(job: Job, folder: Path) -> Pairs:
     pairs = with_noise(job.kind, job.pairs)
     if job.way == "cleaned":
-        return clean_pairs(pairs)[0]
+        return [pair for pair, reason in reject_pairs(pairs) if not reason]
     if job.way == "filtered":
         dropped = set(records.arrays_of("own", folder)[f"{job.needs.name}/dropped"].tolist())
         return [pair for k, pair in enumerate(pairs) if k not in dropped]

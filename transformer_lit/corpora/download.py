@@ -33,14 +33,14 @@ def transfer(url: str, part: Path, timeout: float = 30) -> None:
             part.unlink()
             return transfer(url, part, timeout)
         response.raise_for_status()
-        rest = response.status_code == 206
-        total = int(response.headers.get("Content-Length", 0)) + size * rest
+        is_rest = response.status_code == 206
+        total = int(response.headers.get("Content-Length", 0)) + size * is_rest
         part.parent.mkdir(parents=True, exist_ok=True)
         with (
-            open(part, "ab" if rest else "wb") as file,
+            open(part, "ab" if is_rest else "wb") as file,
             tqdm(
                 total=total or None,
-                initial=size * rest,
+                initial=size * is_rest,
                 desc=part.stem,
                 unit="B",
                 unit_scale=True,
@@ -91,9 +91,9 @@ def download(
             return path
         except (OSError, ValueError) as error:
             failures.append(f"{url.partition('#sha1=')[0]} ({short_reason(error)})")
-    kept = "What came is kept for the next try. " if part.exists() else ""
+    advice = "What came is kept for the next try. " if part.exists() else ""
     raise FileNotFoundError(
-        f"{path.name} could not be fetched from {' or '.join(failures) or 'anywhere'}. {kept}"
+        f"{path.name} could not be fetched from {' or '.join(failures) or 'anywhere'}. {advice}"
         f"Download it yourself and put it at {path}, or set TRANSFORMER_LIT_DATA to a folder that"
         f" holds {path.parent.name}/{path.name}."
     )

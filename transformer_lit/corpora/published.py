@@ -70,7 +70,7 @@ MIRRORS = {
     ]
 }
 # lines that the publisher's archive has at least: the releases of 2019 have over 160,000
-FEWEST = 150_000
+MIN_LINES = 150_000
 
 
 def tatoeba_text(path: Path, language: str = "fr") -> str:
@@ -84,13 +84,13 @@ def tatoeba_text(path: Path, language: str = "fr") -> str:
         raise ValueError(f"{path} can't be read ({error}): {AGAIN}") from None
 
 
-def tatoeba_shape(path: Path, language: str = "fr", fewest: int = 1) -> int:
+def tatoeba_shape(path: Path, language: str = "fr", min_pairs: int = 1) -> int:
     "The number of pairs; ValueError unless there are enough lines of two or three columns."
     lines = tatoeba_text(path, language).split("\n")
     pairs = sum(line.count("\t") in (1, 2) for line in lines)
-    if pairs < max(fewest, 0.99 * (len(lines) - 1)):
+    if pairs < max(min_pairs, 0.99 * (len(lines) - 1)):
         raise ValueError(
-            f"{pairs:,} of its {len(lines):,} lines are pairs, and {fewest:,} were expected"
+            f"{pairs:,} of its {len(lines):,} lines are pairs, and {min_pairs:,} were expected"
         )
     return pairs
 
@@ -101,7 +101,7 @@ def tatoeba_archive(language: str = "fr") -> Path:
     Looks in $TRANSFORMER_LIT_DATA/tatoeba, then in the cache, then downloads. Raises
     FileNotFoundError."""
     name, _ = ARCHIVES[language]
-    validate = partial(tatoeba_shape, language=language, fewest=FEWEST)
+    validate = partial(tatoeba_shape, language=language, min_pairs=MIN_LINES)
     return cached_file(f"tatoeba/{name}", [TATOEBA + name, *MIRRORS.get(language, [])], validate)
 
 
@@ -114,7 +114,7 @@ MULTI30K = [
         "https://github.com/multi30k/dataset/raw/master/",
     )
 ]
-MULTI30K_PARTS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+MULTI30K_SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 STATMT = ["https://www.statmt.org/", "https://statmt.org/"]
 NEWS = {  # set -> archive, its name here, the endings of the two texts in it
     "newstest2013": ("wmt13/test.tgz", "newstest/wmt13-test.tgz", "-src.en.sgm", "-src.{0}.sgm"),
@@ -142,9 +142,9 @@ WMT14 = {  # training archive -> megabytes, languages, text without its ending
 }
 
 
-def multi30k_file(part: str, side: str) -> Path:
+def multi30k_file(split: str, language: str) -> Path:
     'One side of "train", "valid" or "test", gzipped: found, or downloaded.'
-    file = f"{MULTI30K_PARTS[part]}.{side}.gz"
+    file = f"{MULTI30K_SPLITS[split]}.{language}.gz"
     name = f"multi30k/{file}"
     validate = partial(verify_published, row=published(name))
     return cached_file(name, [root + file for root in MULTI30K], validate)
@@ -189,7 +189,7 @@ def files_of(name: str, language: str = "fr") -> list[str]:
     if name == "tatoeba":
         return [f"tatoeba/{ARCHIVES[language][0]}"]
     if name == "multi30k":
-        return [f"multi30k/{part}.{side}.gz" for side in sides for part in MULTI30K_PARTS.values()]
+        return [f"multi30k/{part}.{side}.gz" for side in sides for part in MULTI30K_SPLITS.values()]
     if name != "wmt14":
         return []
     single = [f"newstest/en-{language}/{news}.{side}.gz" for news in NEWS for side in sides]

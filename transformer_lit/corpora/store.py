@@ -98,8 +98,8 @@ class TokenStore(Sequence):
 
     def held_out(self) -> dict[str, list[TextPair]]:
         'The pairs that were kept out: "valid" and "test", and those of each kind of a mixture.'
-        parts = read_json(self.folder / "held_out.json")
-        return {name: [(english, other) for english, other in parts[name]] for name in parts}
+        splits = read_json(self.folder / "held_out.json")
+        return {name: [(source, target) for source, target in splits[name]] for name in splits}
 
     def record(self, name: str) -> dict:
         """What run.json says of the data: the files behind it, how they were cleaned, and how many

@@ -122,8 +122,8 @@ def read_columns(path: Path) -> Iterator[TextPair]:
 
     A line without a tab has an empty other side: cleaning counts it."""
     for text in read_lines(path):
-        english, _, rest = text.partition("\t")
-        yield english, rest.partition("\t")[0]
+        source, _, target = text.partition("\t")
+        yield source, target.partition("\t")[0]
 
 
 def member_lines(path: Path, name: str) -> Iterator[str]:
@@ -144,10 +144,10 @@ def member_lines(path: Path, name: str) -> Iterator[str]:
     raise ValueError(f"{path} holds no {name}: {advice}")
 
 
-def read_parallel(english: Iterable[str], other: Iterable[str], name: str) -> Iterator[TextPair]:
+def read_parallel(source: Iterable[str], target: Iterable[str], name: str) -> Iterator[TextPair]:
     """Two texts line by line. ValueError if one ends before the other: a line is missing somewhere,
     and no pair can be trusted."""
-    for left, right in zip_longest(english, other):
+    for left, right in zip_longest(source, target):
         if left is None or right is None:
             raise ValueError(f"one side of {name} ends before the other, so no line can be trusted")
         yield left, right
@@ -156,8 +156,8 @@ def read_parallel(english: Iterable[str], other: Iterable[str], name: str) -> It
 def two_members(path: Path, text: str, language: str) -> Iterator[TextPair]:
     "English and the other language of a text of a tar; the archive is opened twice."
     names = (f"{Path(text).name}.{side}" for side in ("en", language))
-    english, other = (member_lines(path, name) for name in names)
-    return read_parallel(english, other, name=f"{text} in {path}")
+    source, target = (member_lines(path, name) for name in names)
+    return read_parallel(source, target, name=f"{text} in {path}")
 
 
 def folder_sources(folder: Path) -> list[TextSource]:
@@ -214,7 +214,7 @@ def require_two_columns(pairs: Sequence[TextPair], path: Path) -> None:
     require_sentences(pairs, str(path))
 
 
-def take_evenly(items: Sequence, n: int) -> list:
-    "At most `n`, evenly over the whole list."
-    step = max(1.0, len(items) / max(n, 1))
-    return [items[int(k * step)] for k in range(min(n, len(items)))]
+def take_evenly(items: Sequence, n_items: int) -> list:
+    "At most n_items of them, evenly over the whole list."
+    step = max(1.0, len(items) / max(n_items, 1))
+    return [items[int(k * step)] for k in range(min(n_items, len(items)))]

@@ -27,8 +27,8 @@ from transformer_lit.custom_pair.languages import (
 )
 from transformer_lit.data import split_by_source, normalize_text
 
-Parts = dict[str, list[TextPair]]
-Judged = list[tuple[TextPair, str]]  # each pair with the reason to leave it out, or ""
+Splits = dict[str, list[TextPair]]
+JudgedPairs = list[tuple[TextPair, str]]  # each pair with the reason to leave it out, or ""
 
 
 def names_of(paths: Iterable[Path]) -> str:
@@ -131,47 +131,41 @@ def has_extreme_length_ratio(pair: TextPair, ratio: float, usual: float) -> bool
     return long > MAX_RATIO * (short + SLACK * usual)
 
 
-def reject_pairs(given: Sequence[TextPair], by_language: bool = True) -> Judged:
-    """Every pair, tidied, and why it is left out, or an empty string. What is lopsided or in
+def reject_pairs(pairs: Sequence[TextPair], by_language: bool = True) -> JudgedPairs:
+    """Every pair, normalized, and why it is left out, or an empty string. What is lopsided or in
     another language, the corpus decides.
 
     by_language: leave out what looks like another one."""
-    pairs = [(normalize_text(source), normalize_text(target)) for source, target in given]
-    reasons, seen = [], set[TextPair]()
+    pairs = [(normalize_text(source), normalize_text(target)) for source, target in pairs]
+    reasons, accepted = [], set[TextPair]()
     for pair in pairs:
-        reasons.append("repeated" if pair in seen else rejection_reason(pair))
+        reasons.append("repeated" if pair in accepted else rejection_reason(pair))
         if not reasons[-1]:
-            seen.add(pair)
-    fine = [k for k, reason in enumerate(reasons) if not reason]
-    if fine:
-        ratio = median(len(pairs[k][1]) / len(pairs[k][0]) for k in fine)
-        usual = median(len(pairs[k][1]) for k in fine)
-        for k in fine:
+            accepted.add(pair)
+    useful = [k for k, reason in enumerate(reasons) if not reason]
+    if useful:
+        ratio = median(len(pairs[k][1]) / len(pairs[k][0]) for k in useful)
+        usual = median(len(pairs[k][1]) for k in useful)
+        for k in useful:
             reasons[k] = "lopsided" * has_extreme_length_ratio(pairs[k], ratio, usual)
-        fine = [k for k in fine if not reasons[k]]
-    if by_language and len(fine) >= MIN_PAIRS_FOR_LANGUAGES:
-        for k, reason in zip(fine, wrong_language_reasons([pairs[k] for k in fine])):
+        useful = [k for k in useful if not reasons[k]]
+    if by_language and len(useful) >= MIN_PAIRS_FOR_LANGUAGES:
+        for k, reason in zip(useful, wrong_language_reasons([pairs[k] for k in useful])):
             reasons[k] = reason
     return list(zip(pairs, reasons))
 
 
-def count_reasons(given: Sequence[TextPair], judged: Judged) -> dict[str, int]:
+def count_reasons(raw_pairs: Sequence[TextPair], judged: JudgedPairs) -> dict[str, int]:
     "How many pairs were given, written otherwise, kept, and left out for each reason."
     counts = Counter(reason or "kept" for _, reason in judged)
-    respelled = sum(pair != tuple(raw) for raw, (pair, _) in zip(given, judged))
-    return {"given": len(given), "respelled": respelled, "kept": 0} | dict(counts)
+    respelled = sum(pair != tuple(raw) for raw, (pair, _) in zip(raw_pairs, judged))
+    return {"given": len(raw_pairs), "respelled": respelled, "kept": 0} | dict(counts)
 
 
 def rejection_summary(counts: dict[str, int]) -> str:
     "Why pairs were left out, and how many for each reason, most first."
     rejected = Counter({k: n for k, n in counts.items() if k not in ("given", "respelled", "kept")})
     return ", ".join(f"{reason} {n:,}" for reason, n in (+rejected).most_common())
-
-
-def clean_pairs(given: Sequence[TextPair]) -> tuple[list[TextPair], dict[str, int]]:
-    "The useful pairs, each once and tidied, and how many fell to which rule."
-    judged = reject_pairs(given)
-    return [pair for pair, reason in judged if not reason], count_reasons(given, judged)
 
 
 # Splitting ----------------------------------------------------------------------------------------
@@ -194,7 +188,7 @@ def matching_key(sentence: str) -> str:
     return letters or sentence  # a line of marks alone is its own
 
 
-def split_pairs(pairs: list[TextPair]) -> Parts:
+def split_pairs(pairs: list[TextPair]) -> Splits:
     """Training, validation and test, without a common sentence in the first column. ValueError if
     there are too few.
 
@@ -207,29 +201,29 @@ def split_pairs(pairs: list[TextPair]) -> Parts:
             " are the fewest that can be split into training and test"
         )
     n_test = min(MAX_TEST, n_sentences // MAX_TEST_SHARE)
-    parts = split_by_source([(key, str(k)) for k, key in enumerate(keys)], n_test, n_test)
-    return {name: [pairs[int(k)] for _, k in part] for name, part in parts.items()}
+    indices = split_by_source([(key, str(k)) for k, key in enumerate(keys)], n_test, n_test)
+    return {name: [pairs[int(k)] for _, k in rows] for name, rows in indices.items()}
 
 
-def separate_targets(parts: Parts) -> tuple[Parts, list[TextPair]]:
-    """The parts without a common sentence in the second column either, for the other direction; and
-    the pairs that this costs.
+def separate_targets(splits: Splits) -> tuple[Splits, list[TextPair]]:
+    """The splits without a common sentence in the second column either, for the other direction;
+    and the pairs that this costs.
 
     The test is the same in both directions. So a reverse model never saw what the forward one is
     tested with, and may translate for it."""
-    held_out, kept, removed = set[str](), {"test": parts["test"]}, []
+    held_out, separated, removed = set[str](), {"test": splits["test"]}, []
     for name, previous in (("valid", "test"), ("train", "valid")):
-        held_out |= {matching_key(target) for _, target in kept[previous]}
-        kept[name] = [pair for pair in parts[name] if matching_key(pair[1]) not in held_out]
-        removed += [pair for pair in parts[name] if matching_key(pair[1]) in held_out]
-    return kept, removed
+        held_out |= {matching_key(target) for _, target in separated[previous]}
+        separated[name] = [pair for pair in splits[name] if matching_key(pair[1]) not in held_out]
+        removed += [pair for pair in splits[name] if matching_key(pair[1]) in held_out]
+    return separated, removed
 
 
-def reject_held_out(judged: Judged, parts: Parts) -> Judged:
+def reject_held_out(judged: JudgedPairs, splits: Splits) -> JudgedPairs:
     """More pairs for training: those are left out, too, that training already has, and those with
     a sentence of validation or test on either side."""
-    train, held_out = set(parts["train"]), [
-        {matching_key(pair[side]) for name in ("valid", "test") for pair in parts[name]}
+    train, held_out = set(splits["train"]), [
+        {matching_key(pair[side]) for name in ("valid", "test") for pair in splits[name]}
         for side in (0, 1)
     ]
 
@@ -238,7 +232,7 @@ def reject_held_out(judged: Judged, parts: Parts) -> Judged:
             return "repeated"
         return "held out" * any(matching_key(text) in keys for text, keys in zip(pair, held_out))
 
-    return [(pair, why or reason(pair)) for pair, why in judged]
+    return [(pair, rejection or reason(pair)) for pair, rejection in judged]
 
 
 def read_low_confidence(path: Path) -> list[TextPair]:
@@ -262,12 +256,12 @@ def read_low_confidence(path: Path) -> list[TextPair]:
 def exclude_pairs(train: list[TextPair], paths: Sequence[Path]) -> tuple[list[TextPair], int]:
     """Those training pairs that files like low_confidence.tsv list, and how many are listed.
     ValueError if these are none, or all."""
-    known, listed = set(train), set[TextPair]()
+    train_set, listed = set(train), set[TextPair]()
     for pair in (pair for path in paths for pair in read_low_confidence(path)):
-        tidied, plain = (
+        as_is, unquoted = (
             (normalize_text(f(pair[0])), normalize_text(f(pair[1]))) for f in (str, unquote)
         )
-        listed.add(tidied if tidied in known else plain)
+        listed.add(as_is if as_is in train_set else unquoted)
     if not listed:
         raise ValueError(f"{names_of(paths)} lists no pair: leave it out")
     excluded = [pair for pair in train if pair in listed]
@@ -285,12 +279,12 @@ def exclude_pairs(train: list[TextPair], paths: Sequence[Path]) -> tuple[list[Te
 
 @dataclass
 class CleanedCorpus:
-    """The parts; what cleaning did, by reason; each rejected pair with its reason; what cleaning
+    """The splits; what cleaning did, by reason; each rejected pair with its reason; what cleaning
     did to the pairs for training only; pairs that were excluded by a list, and how many it has."""
 
-    parts: Parts
+    splits: Splits
     counts: dict[str, int]
-    rejected: Judged = field(default_factory=list)
+    rejected: JudgedPairs = field(default_factory=list)
     train_only_counts: dict[str, int] = field(default_factory=dict)
     n_excluded: int = 0
     n_listed: int = 0
@@ -311,7 +305,9 @@ def prepare_pairs(
     looks like another language. Raises ValueError if nothing is left, or if the columns of
     `train_only` look swapped."""
 
-    def kept(judged: Judged, counts: dict[str, int], paths: Sequence[Path]) -> list[TextPair]:
+    def useful_pairs(
+        judged: JudgedPairs, counts: dict[str, int], paths: Sequence[Path]
+    ) -> list[TextPair]:
         if not counts["kept"]:
             raise ValueError(
                 f"no pair of {names_of(paths)} is left after cleaning:"
@@ -319,13 +315,13 @@ def prepare_pairs(
             )
         return [pair for pair, reason in judged if not reason]
 
-    given = read_pairs(paths)
-    judged = reject_pairs(given, by_language)
-    counts = count_reasons(given, judged)
-    corpus = CleanedCorpus(split_pairs(kept(judged, counts, paths)), counts)
+    pairs = read_pairs(paths)
+    judged = reject_pairs(pairs, by_language)
+    counts = count_reasons(pairs, judged)
+    corpus = CleanedCorpus(split_pairs(useful_pairs(judged, counts, paths)), counts)
     if reverse:
-        corpus.parts, shared = separate_targets(corpus.parts)
-        if not (corpus.parts["train"] and corpus.parts["valid"]):
+        corpus.splits, shared = separate_targets(corpus.splits)
+        if not (corpus.splits["train"] and corpus.splits["valid"]):
             raise ValueError(
                 "too few different sentences are in the second column to be split into training and"
                 " test with --reverse"
@@ -333,27 +329,27 @@ def prepare_pairs(
         judged += [(pair, "held out") for pair in shared]
         counts |= {"kept": counts["kept"] - len(shared), "held out": len(shared)}
     if train_only:
-        given = read_pairs(train_only)
-        more = reject_pairs(given, by_language)
-        usable = [pair for pair, reason in more if not reason]
-        if columns_look_swapped(usable, corpus.parts["train"]):
+        pairs = read_pairs(train_only)
+        judged_more = reject_pairs(pairs, by_language)
+        usable = [pair for pair, reason in judged_more if not reason]
+        if columns_look_swapped(usable, corpus.splits["train"]):
             raise ValueError(
                 f"the columns of {names_of(train_only)} look swapped: write its languages in the"
                 f" order of {names_of(paths)}"
             )
-        more = reject_held_out(more, corpus.parts)
-        corpus.train_only_counts = count_reasons(given, more)
-        corpus.parts["train"] += kept(more, corpus.train_only_counts, train_only)
-        judged += more
+        judged_more = reject_held_out(judged_more, corpus.splits)
+        corpus.train_only_counts = count_reasons(pairs, judged_more)
+        corpus.splits["train"] += useful_pairs(judged_more, corpus.train_only_counts, train_only)
+        judged += judged_more
     corpus.rejected = [row for row in judged if row[1]]
     if reverse:
-        corpus.parts = {
-            name: [pair[::-1] for pair in part] for name, part in corpus.parts.items()
+        corpus.splits = {
+            name: [pair[::-1] for pair in pairs] for name, pairs in corpus.splits.items()
         }
         corpus.rejected = [(pair[::-1], reason) for pair, reason in corpus.rejected]
     if exclude:
-        excluded, corpus.n_listed = exclude_pairs(corpus.parts["train"], exclude)
-        corpus.n_excluded, out = len(excluded), set(excluded)
-        corpus.parts["train"] = [pair for pair in corpus.parts["train"] if pair not in out]
+        excluded, corpus.n_listed = exclude_pairs(corpus.splits["train"], exclude)
+        corpus.n_excluded, left_out = len(excluded), set(excluded)
+        corpus.splits["train"] = [pair for pair in corpus.splits["train"] if pair not in left_out]
         corpus.rejected += [(pair, "low confidence") for pair in excluded]
     return corpus

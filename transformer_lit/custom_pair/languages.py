@@ -63,7 +63,7 @@ class CharacterModel(dict[str, float]):
 
     Their share, and not how likely the third is after the two before: those would be the same
     however few of the lines are in that language. To what was counted come PRIOR_COUNT trigrams
-    that are shared out as in `prior`, another such model, or take_evenly."""
+    that are shared out as in `prior`, another such model, or evenly."""
 
     def __init__(self, lines: Iterable[str], prior: "CharacterModel | None" = None):
         super().__init__()
@@ -73,8 +73,8 @@ class CharacterModel(dict[str, float]):
         self.total = self.counts.total()
 
     def __missing__(self, trigram: str) -> float:
-        share = math.exp(self.prior[trigram]) if self.prior is not None else 1 / N_TRIGRAMS
-        value = math.log((self.counts[trigram] + PRIOR_COUNT * share) / (self.total + PRIOR_COUNT))
+        p = math.exp(self.prior[trigram]) if self.prior is not None else 1 / N_TRIGRAMS
+        value = math.log((self.counts[trigram] + PRIOR_COUNT * p) / (self.total + PRIOR_COUNT))
         if trigram in self.counts:  # the others would fill the memory, in a text with many signs
             self[trigram] = value
         return value
@@ -128,12 +128,12 @@ def wrong_language_reasons(pairs: Sequence[TextPair]) -> list[str]:
     first, second = (CharacterModel(pair[side] for pair in sample) for side in (0, 1))
     third = [third_language([pair[side] for pair in pairs]) for side in (0, 1)]
 
-    def is_other(text: str, own: CharacterModel, other: CharacterModel) -> bool:
-        return is_long_enough(text) and other.score(text) > own.score(text) + MARGIN
+    def is_foreign(text: str, own: CharacterModel, foreign: CharacterModel) -> bool:
+        return is_long_enough(text) and foreign.score(text) > own.score(text) + MARGIN
 
     return [
         OTHER
-        if is_other(source, first, second) or is_other(target, second, first)
+        if is_foreign(source, first, second) or is_foreign(target, second, first)
         else THIRD * (third[0][k] or third[1][k])
         for k, (source, target) in enumerate(pairs)
     ]

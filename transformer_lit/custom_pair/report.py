@@ -71,8 +71,8 @@ def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> di
 def leaked_references(references: References, train: Iterable[TextPair]) -> float:
     """The share of test sentences with a reference that training holds too, as the translation of
     another sentence."""
-    known = seen_in_training(references, train)
-    return sum(known) / max(len(known), 1)
+    is_leaked = seen_in_training(references, train)
+    return sum(is_leaked) / max(len(is_leaked), 1)
 
 
 def leaked_but_for_numbers(sources: Sequence[str], train: Iterable[TextPair]) -> float:
@@ -89,8 +89,8 @@ def leaked_but_for_numbers(sources: Sequence[str], train: Iterable[TextPair]) ->
 def leaked_near_copies(sources: Sequence[str], train: Iterable[TextPair]) -> float:
     """The share of test sentences that a training sentence nearly repeats: the same words, or for
     one of eight words or more most runs of four."""
-    near = NearDuplicates(sources)
-    repeated = {k for source, _ in train for k in near.of(source)}
+    duplicates = NearDuplicates(sources)
+    repeated = {k for source, _ in train for k in duplicates.of(source)}
     return len(repeated) / max(len(sources), 1)
 
 
@@ -110,9 +110,12 @@ class Example:
 
 
 def choose_examples(
-    sources: Sequence[str], references: References, translations: Sequence[str], n: int = 10
+    sources: Sequence[str],
+    references: References,
+    translations: Sequence[str],
+    n_examples: int = 10,
 ) -> dict[str, list[Example]]:
-    """Translations to look at: at most `n` "right" and `n` "wrong" ones.
+    """Translations to look at: at most n_examples "right" and as many "wrong" ones.
 
     Right is what equals a reference; where too few do, the nearest ones by chrF. Wrong ones are
     spread over the half of the others that is farthest from its references: the very worst alone
@@ -129,11 +132,11 @@ def choose_examples(
     ]
     right = [row for row in rows if row.is_right]
     others = sorted((row for row in rows if not row.is_right), key=lambda row: row.chrf)
-    n_near = max(0, min(n - len(right), len(others) // 2))
-    far, near = others[: len(others) - n_near], others[len(others) - n_near :]
+    n_nearest = max(0, min(n_examples - len(right), len(others) // 2))
+    wrong, nearest = others[: len(others) - n_nearest], others[len(others) - n_nearest :]
     return {
-        "right": take_evenly(right, n) + near[::-1],
-        "wrong": take_evenly(far[: (len(far) + 1) // 2], n),
+        "right": take_evenly(right, n_examples) + nearest[::-1],
+        "wrong": take_evenly(wrong[: (len(wrong) + 1) // 2], n_examples),
     }
 
 
@@ -154,7 +157,7 @@ MARKUP = re.compile(r"&(#\d+|[a-z]+);|<[a-z/][^>]*>", re.I)  # of HTML
 
 def warnings(corpus: CleanedCorpus) -> list[str]:
     "What to look at before one goes on."
-    counts, train = corpus.counts, corpus.parts["train"]
+    counts, train = corpus.counts, corpus.splits["train"]
     n_other = sum(n for reason, n in counts.items() if reason.startswith("perhaps"))
     html = sum(bool(MARKUP.search("\t".join(pair))) for pair in train) / max(len(train), 1)
     return [
@@ -191,7 +194,7 @@ def lines_before(
             f"{names_of(exclude)}: {corpus.n_excluded:,} of {corpus.n_listed:,} listed pairs left"
             " out of training"
         )
-    sizes = ", ".join(f"{name} {len(corpus.parts[name]):,}" for name in ("train", "valid", "test"))
+    sizes = ", ".join(f"{name} {len(corpus.splits[name]):,}" for name in ("train", "valid", "test"))
     return [
         *lines,
         f"{recipe.source} to {recipe.language}: {sizes}",
@@ -245,7 +248,7 @@ def lines_after(
     ]
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     "A table of Markdown."
 
     def safe(cell: str) -> str:
@@ -324,8 +327,9 @@ def write_report(
 ) -> None:
     "All of it as a page, to `folder`/report.md."
     data = record["data"]
-    counts, more, excluded = data["cleaning"], data["train_only"]["cleaning"], data["without"]
-    pairs = count_rows(counts) + count_rows(more, " (training only)")
+    counts, excluded = data["cleaning"], data["without"]
+    train_only_counts = data["train_only"]["cleaning"]
+    pairs = count_rows(counts) + count_rows(train_only_counts, " (training only)")
     if excluded["files"]:
         label = f"left out of training: listed in {names_of(excluded['files'])}"
         pairs.append((label, f"{excluded['pairs']:,}"))
@@ -336,7 +340,7 @@ def write_report(
         else f"{n_right} of these equal a reference; the others come nearest to theirs by chrF."
     )
     tables = {
-        name: table(
+        name: markdown_table(
             ("source", "reference", "translation", "chrF"),
             [(row.source, row.reference, row.translation, f"{row.chrf:.0f}") for row in rows],
         )
@@ -348,9 +352,9 @@ def write_report(
         PAGE.format(
             **record,
             **tables,
-            pairs=table(("pairs", "number"), pairs),
-            respelled=counts["respelled"] + more.get("respelled", 0),
-            parts=table(("part", "pairs"), sizes),
+            pairs=markdown_table(("pairs", "number"), pairs),
+            respelled=counts["respelled"] + train_only_counts.get("respelled", 0),
+            parts=markdown_table(("part", "pairs"), sizes),
             too_long=too_long_line(record),
             model=model_summary(record["recipe"]),
             minutes=record["seconds"] / 60,

@@ -12,7 +12,7 @@ import torch
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.corpora.texts import TextPair, take_evenly
 from transformer_lit.custom_pair import report
-from transformer_lit.custom_pair.clean import CleanedCorpus, Parts, prepare_pairs
+from transformer_lit.custom_pair.clean import CleanedCorpus, Splits, prepare_pairs
 from transformer_lit.data import group_references, overlap_rate
 from transformer_lit.recipes.recipes import LONGEST, Recipe, in_plan, tested, train_translator
 from transformer_lit.runs import records
@@ -107,7 +107,7 @@ def recipe_of(size: ModelSize, languages: tuple[str, str], text: str = "") -> Pa
 
 
 def recipe_for(
-    parts: Parts, languages: tuple[str, str], epochs: int | None = None, n_excluded: int = 0
+    parts: Splits, languages: tuple[str, str], epochs: int | None = None, n_excluded: int = 0
 ) -> PairRecipe:
     """How to train on these pairs: by the table's row for so many. Excluded pairs count for the
     row, so that models with and without them can be compared."""
@@ -169,7 +169,7 @@ def data_record(
     def files(paths: Sequence[Path]) -> list[dict]:
         return [{"file": path.name, "sha256": sha256_file(path)} for path in paths]
 
-    parts, excluded = corpus.parts, {"listed": corpus.n_listed, "pairs": corpus.n_excluded}
+    parts, excluded = corpus.splits, {"listed": corpus.n_listed, "pairs": corpus.n_excluded}
     return {
         "name": PairRecipe.corpus,
         "files": files(paths),
@@ -200,7 +200,7 @@ def train_on_files(
     second column; reverse: from the second to the first; the other arguments: see
     `prepare_pairs`."""
     corpus = prepare_pairs(paths, reverse, train_only, exclude, not keep_languages)
-    parts = corpus.parts
+    parts = corpus.splits
     recipe = recipe_for(
         parts, languages[::-1] if reverse else languages, epochs, corpus.n_excluded
     )
@@ -231,8 +231,8 @@ def train_on_files(
         dict.fromkeys(row.get("hardware", effort["hardware"]) for row in looks)
     )
     scores, intervals = [valid_loss], {}
-    for which, some in {"first": [refs[:1] for refs in references], "all": references}.items():
-        rows, intervals[which] = report.score(hypotheses, some)
+    for which, refs in {"first": [refs[:1] for refs in references], "all": references}.items():
+        rows, intervals[which] = report.score(hypotheses, refs)
         scores += [{"set": "own-test", "references": which, **row} for row in rows]
     record = records.write_record(
         folder,

@@ -31,6 +31,6 @@ def english_verb(base: str, form: str, subject) -> list[str]:
 
 def an_or_a(word: str) -> str:
     "By sound: an hour, a uniform."
-    sound = word.startswith(("hour", "honest"))
-    other = word.startswith(("uni", "use"))
-    return "an" if (word[0] in "aeiou" and not other) or sound else "a"
+    silent_h = word.startswith(("hour", "honest"))
+    consonant_sound = word.startswith(("uni", "use"))
+    return "an" if (word[0] in "aeiou" and not consonant_sound) or silent_h else "a"

@@ -13,13 +13,13 @@ from transformer_lit.tokenization import split_words
 Row = tuple[str, str, tuple[tuple[int, int], ...], str, str]
 
 
-def write_pairs(path: Path | str, parts: Mapping[str, Iterable[Row]]) -> str:
+def write_pairs(path: Path | str, splits: Mapping[str, Iterable[Row]]) -> str:
     """Write the pairs of all parts, the same bytes for the same pairs wherever zlib is the same;
     returns the file's SHA-256."""
     lines = [
         "\t".join((part, english, french, " ".join(f"{i}-{j}" for i, j in links), pattern, triple))
         + "\n"
-        for part, pairs in parts.items()
+        for part, pairs in splits.items()
         for english, french, links, pattern, triple in pairs
     ]
     packed = bytearray(gzip.compress("".join(lines).encode(), mtime=0))
@@ -34,31 +34,32 @@ def read_pairs(path: Path | str, sha256: str | None = None) -> dict[str, list[Ro
     path = Path(path)
     if sha256 and sha256_file(path) != sha256:
         raise ValueError(
-            f"{path} is not the pocket corpus of this version: fetch it again, or freeze() it"
+            f"{path} is not the pocket corpus of this version: fetch it again, or"
+            " write it with save_pocket()"
         )
-    parts: dict[str, list[Row]] = {}
+    splits: dict[str, list[Row]] = {}
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
-        part, english, french, links, pattern, triple = line.split("\t")
+        split, english, french, links, pattern, triple = line.split("\t")
         ends = (link.split("-") for link in links.split())
-        parts.setdefault(part, []).append(
+        splits.setdefault(split, []).append(
             (english, french, tuple((int(i), int(j)) for i, j in ends), pattern, triple)
         )
-    return parts
+    return splits
 
 
-def known_words_filter(train: Sequence[Row], at_least: int = 3) -> Callable[[Row], bool]:
-    """A test for pairs: does training hold each of their words, English and French, `at_least` so
-    often?"""
+def known_words_filter(train: Sequence[Row], min_frequency: int = 3) -> Callable[[Row], bool]:
+    """A test for pairs: does training hold each of their words, English and French,
+    min_frequency times?"""
     counts: dict[str, Counter] = {"en": Counter(), "fr": Counter()}
     for pair in train:
         for language, text in zip(counts, pair):
             counts[language].update(split_words(str(text), language))
 
-    def known(pair: Row) -> bool:
+    def has_known_words(pair: Row) -> bool:
         return all(
-            counts[language][word] >= at_least
+            counts[language][word] >= min_frequency
             for language, text in zip(counts, pair)
             for word in split_words(str(text), language)
         )
 
-    return known
+    return has_known_words

@@ -17,7 +17,7 @@ from transformer_lit.corpora.files import shipped
 from transformer_lit.grammar.english import an_or_a, english_plural, english_verb
 from transformer_lit.tokenization import split_words
 
-Spoken = tuple[tuple[str, str], ...]  # (word, what it says)
+TaggedWords = tuple[tuple[str, str], ...]  # (word, its role)
 
 
 @cache
@@ -133,7 +133,7 @@ def with_etre() -> set[str]:
     return {row[4] for row in lexicon()["verb"] if "be" in row[9].split()}
 
 
-def agree(word: str, gender: str, plural: bool) -> str:
+def inflect(word: str, gender: str, plural: bool) -> str:
     "A participle that agrees: né, née, nés, nées; pris, prise, pris, prises."
     word += "e" if gender == "f" else ""
     return french_plural(word) if plural else word
@@ -154,7 +154,7 @@ def conjugate(verb: str, form: str, subject: "Phrase | None") -> str:
         return word[:-1] if word.endswith(("es", "as")) else word
     if form == "agreed" or form == "part" and verb in with_etre():
         assert subject is not None, f"{verb} must agree with somebody"
-        return agree(participle(verb), subject.gender, subject.plural)
+        return inflect(participle(verb), subject.gender, subject.plural)
     return participle(verb) if form == "part" else TENSES[form](verb)[person]
 
 
@@ -190,7 +190,7 @@ class Adjective(NamedTuple):
     classes: str
     remarks: str
 
-    def agree(self, gender: str, plural: bool, vowel: bool = False) -> str:
+    def inflect(self, gender: str, plural: bool, vowel: bool = False) -> str:
         "The French form that goes with a noun; `vowel`: it stands before one."
         word = self.masculine
         if gender == "f":
@@ -199,11 +199,10 @@ class Adjective(NamedTuple):
             word = self.vowel or word
         return french_plural(word) if plural else word
 
-    def say(self, language: str, form: str, subject: "Phrase") -> Spoken:
+    def realize(self, language: str, form: str, subject: "Phrase") -> TaggedWords:
         "Its word in a pattern, where it agrees with a subject."
-        return (
-            (self.english if language == "en" else self.agree(subject.gender, subject.plural), ""),
-        )
+        french = self.inflect(subject.gender, subject.plural)
+        return ((self.english if language == "en" else french, ""),)
 
 
 class Verb(NamedTuple):
@@ -231,7 +230,7 @@ class Verb(NamedTuple):
         silent = self.base[-1] == "e" and self.base[-2] != "e"
         return self.ing_form or (self.base[:-1] if silent else self.base) + "ing"
 
-    def say(self, language: str, form: str, subject: "Phrase") -> Spoken:
+    def realize(self, language: str, form: str, subject: "Phrase") -> TaggedWords:
         "Its word in a pattern: a form of the French verb, or the English pres, base, past or ing."
         if language == "fr":
             return ((conjugate(self.infinitive, form, subject), ""),)
@@ -268,10 +267,10 @@ def nouns_of(classes: str) -> list[Noun]:
 # Phrases ------------------------------------------------------------------------------------------
 class Phrase(NamedTuple):
     """What stands for somebody or something, in both languages: each word with a tag, d, n, a or b,
-    for what it says."""
+    for its role."""
 
-    english: Spoken
-    french: Spoken
+    english: TaggedWords
+    french: TaggedWords
     person: int = 2  # 0 to 5: I, you, he, we, you (vous), they
     gender: str = "m"
     lemma: str = ""  # the English word without its form
@@ -283,7 +282,7 @@ class Phrase(NamedTuple):
         "More than one: vous may be one."
         return self.person in (3, 5) or self.number == "p"
 
-    def say(self, language: str, form: str, subject: "Phrase") -> Spoken:
+    def realize(self, language: str, form: str, subject: "Phrase") -> TaggedWords:
         "Its words in a pattern; form not: as the object of a negation."
         if form == "not":
             return after_not(self, language)
@@ -294,17 +293,18 @@ class Phrase(NamedTuple):
         return self._replace(english=(*english, *self.english), french=(*french, *self.french))
 
 
-def words_of(text: str, tag: str = "", language: str = "en") -> Spoken:
+def words_of(text: str, tag: str = "", language: str = "en") -> TaggedWords:
     "The words of a text, all with one tag."
     return tuple((word, tag) for word in split_words(text, language))
 
 
-def after_not(phrase: Phrase, language: str) -> Spoken:
+def after_not(phrase: Phrase, language: str) -> TaggedWords:
     "The object of a negation: un, une, des, du, de la become de; some becomes any."
-    first = phrase.english[0][0]
+    first_word = phrase.english[0][0]
     if language == "en":
-        return ((("any", "d"),) if first == "some" else phrase.english[:1]) + phrase.english[1:]
-    if first not in ("a", "an", "some"):
+        determiners = (("any", "d"),) if first_word == "some" else phrase.english[:1]
+        return determiners + phrase.english[1:]
+    if first_word not in ("a", "an", "some"):
         return phrase.french
     return (("de", "d"),) + tuple(word for word in phrase.french if word[1] != "d")
 
@@ -317,11 +317,11 @@ def determiners() -> dict[str, list[str]]:
 
 def determiner(english: str, noun: Noun, plural: bool, follows: str, adjective_first: bool) -> str:
     "French for `english` before the word `follows`: mon amie, cet arbre, de vieux arbres."
-    masculine, feminine_, many = determiners()[english][:3]
+    masculine, feminine_, plural_form = determiners()[english][:3]
     if plural:
         if english == "some" and adjective_first:
             return "de"
-        return many.split("/")[-1 if noun.gender == "f" else 0]
+        return plural_form.split("/")[-1 if noun.gender == "f" else 0]
     if english == "some":
         return "de la" if noun.gender == "f" else "de le"
     if starts_with_vowel(follows):
@@ -351,14 +351,16 @@ def noun_phrase(
 
     `before` stands before its noun in French, `after` behind it."""
     name, nom = (noun.plural, noun.pluriel) if plural else (noun.english, noun.french)
-    marks = [(before, "a"), (after, "b")]
-    english = [(a.english, tag) for a, tag in marks if a] + [(word, "n") for word in name.split()]
+    tagged = [(before, "a"), (after, "b")]
+    english = [(a.english, tag) for a, tag in tagged if a] + [(word, "n") for word in name.split()]
     vowel = starts_with_vowel(nom)
-    first, last = ([(a.agree(noun.gender, plural, vowel), tag)] if a else [] for a, tag in marks)
-    french = first + [(word, "n") for word in split_words_starred(nom)] + last
+    before_noun, after_noun = (
+        [(a.inflect(noun.gender, plural, vowel), tag)] if a else [] for a, tag in tagged
+    )
+    french = before_noun + [(word, "n") for word in split_words_starred(nom)] + after_noun
     if det:
-        le = determiner(det, noun, plural, french[0][0], bool(before))
-        french = [(word, "d") for word in le.split()] + french
+        french_det = determiner(det, noun, plural, french[0][0], bool(before))
+        french = [(word, "d") for word in french_det.split()] + french
         det = an_or_a(english[0][0]) if det == "a" else "these" if det == "this" and plural else det
         english = [(word, "d") for word in det.split()] + english
     return Phrase(

@@ -16,27 +16,26 @@ def slot_order(spec: str, parts: tuple[tuple, ...]) -> list[tuple[str, str, list
     """Which slots of a pattern to fill, in which order and how: (slot, chooser, arguments).
 
     `spec` is the third column of a pattern, `parts` its English side taken apart by chapter 16:
-    (head, form, whose, tags)."""
+    (lemma, form, agrees_with, tags)."""
     negative = any("n" in tags for *_, tags in parts)
     steps = []
     for part in spec.split(";"):
-        slot, _, how = part.strip().partition("=")
-        kind, *arguments = how.split()
+        slot, _, rule = part.strip().partition("=")
+        kind, *arguments = rule.split()
         if kind in KINDS + ("verb",):
             kind, arguments = "verb", [kind, *arguments]
         steps.append((slot, kind, arguments))
-    given = {slot for slot, *_ in steps}
-    chosen = {kind for slot, kind, _ in steps if slot == "S"} - {"other"}
+    filled = {slot for slot, *_ in steps}
+    subject_fillers = {kind for slot, kind, _ in steps if slot == "S"} - {"other"}
     for _, kind, arguments in steps:
-        if chosen and kind == "verb" and arguments[0] in KINDS:
+        if subject_fillers and kind == "verb" and arguments[0] in KINDS:
             arguments.append("by")  # whoever was chosen is a person: the verb must allow it
-    for head, form, *_ in parts:
-        if head in ("S", "O") and head not in given:
-            sure = form == "def" or head == "S" and negative
-            steps.append(
-                (head, DEFAULTS[head], ["sure" if sure else "not" if form == "not" else ""])
-            )
-            given.add(head)
+    for lemma, form, *_ in parts:
+        if lemma in ("S", "O") and lemma not in filled:
+            is_definite = form == "def" or lemma == "S" and negative
+            mode = "sure" if is_definite else "not" if form == "not" else ""
+            steps.append((lemma, DEFAULTS[lemma], [mode]))
+            filled.add(lemma)
     rank = {"Y": 0, "V": 1}
     return sorted(steps, key=lambda step: rank.get(step[0], 2))
 
@@ -56,9 +55,9 @@ def triple_of(slots: Slots) -> str:
     """Subject, verb and object, as in animal|cross|street.
 
     With the verb be: what the subject is, or where."""
-    who = next(slots[k] for k in "SNIWY" if k in slots)
-    v = slots["V"].base if "V" in slots else "be"
+    subject = next(slots[k] for k in "SNIWY" if k in slots)
+    verb = slots["V"].base if "V" in slots else "be"
     order = "NOCXL" if "V" in slots else "ANXPY"
-    what = next((slots[k] for k in order if k in slots and slots[k] is not who), None)
-    last = getattr(what, "lemma", "") or getattr(what, "english", "-")
-    return f"{who.lemma}|{v}|{last}"
+    complement = next((slots[k] for k in order if k in slots and slots[k] is not subject), None)
+    complement_word = getattr(complement, "lemma", "") or getattr(complement, "english", "-")
+    return f"{subject.lemma}|{verb}|{complement_word}"

@@ -15,7 +15,7 @@ from transformer_lit.grammar.french import (
     Adjective,
     Noun,
     Phrase,
-    Spoken,
+    TaggedWords,
     Verb,
     adjectives,
     determiners,
@@ -29,13 +29,13 @@ from transformer_lit.grammar.french import (
 from transformer_lit.tokenization import split_words
 
 Slots = dict[str, Any]  # a slot's letter -> Phrase, Verb or Adjective
-One = TypeVar("One")
+Option = TypeVar("Option")
 
 THINGS = "animal thing clothes text container furniture vehicle boat building room plant instrument"
 THINGS += " show food cover pair food2 drink road waters height"
 PLACED = "small clothes pair text food fragile toy"  # what lies about
 BARE = "small clothes pair text food animal"
-SEEN = "animal thing clothes text container furniture vehicle"
+OWNED = "animal thing clothes text container furniture vehicle"
 MY = ["my", "his", "her", "our", "their"]
 
 
@@ -43,7 +43,7 @@ class NoCandidate(Exception):
     "A draw that makes no sense; another one is tried."
 
 
-def rng_choice(rng: Random, options: Sequence[One]) -> One:
+def rng_choice(rng: Random, options: Sequence[Option]) -> Option:
     "One of them, the same in every version of Python; NoCandidate if there is none."
     if not options:
         raise NoCandidate
@@ -69,8 +69,8 @@ def adjectives_for(
     ]
 
 
-def some_determiner(rng: Random, mode: str, plural: bool, mass: bool) -> str:
-    "The modes are those of `some_noun`; `mass`: water, which is not counted."
+def choose_determiner(rng: Random, mode: str, plural: bool, mass: bool) -> str:
+    "The modes are those of `choose_noun`; `mass`: water, which is not counted."
     draw = rng.random()
     if draw < (0.7 if mode == "sure" else 0.45):
         return "the"
@@ -82,12 +82,12 @@ def some_determiner(rng: Random, mode: str, plural: bool, mass: bool) -> str:
     return rng_choice(rng, many + ["some"] * 3 if plural else ["a"] * 5 + ["every"])
 
 
-def some_adjectives(
-    rng: Random, noun: Noun, share: float = 0.2
+def choose_adjectives(
+    rng: Random, noun: Noun, probability: float = 0.2
 ) -> tuple[Adjective | None, Adjective | None]:
     "(before, after) the French noun: mostly none, at times both."
     before = after = None
-    if rng.random() < share:
+    if rng.random() < probability:
         fitting = adjectives_for(noun.classes, noun.english, "bnac")
         first = rng_choice(rng, fitting) if fitting else None
         before = first if first and first.place in "bn" else None
@@ -98,21 +98,21 @@ def some_adjectives(
     return before, after
 
 
-def some_noun(
-    rng: Random, classes: str, mode: str = "", one: bool = False, but: str = ""
+def choose_noun(
+    rng: Random, classes: str, mode: str = "", singular: bool = False, exclude: str = ""
 ) -> Phrase:
-    """A noun phrase of one of the classes, never about the noun `but`; `one`: in the singular.
+    """A noun phrase of one of the classes, never about the noun `exclude`.
 
     `mode` "sure": known to the listener (the, this, my); "not": for the object of a negation."""
     noun = rng_choice(rng, nouns_of(classes))
-    if noun.english == but:
+    if noun.english == exclude:
         raise NoCandidate
     mass = "mass" in noun.classes.split()
-    plural = not one and not mass and rng.random() < 0.25
+    plural = not singular and not mass and rng.random() < 0.25
     if "unique" in noun.classes.split():
         return noun_phrase(noun, "the")
-    det = some_determiner(rng, mode, plural, mass)
-    return noun_phrase(noun, det, plural, *some_adjectives(rng, noun))
+    det = choose_determiner(rng, mode, plural, mass)
+    return noun_phrase(noun, det, plural, *choose_adjectives(rng, noun))
 
 
 def with_determiner(rng: Random, classes: str, dets: list[str], plural: float = 0.0) -> Phrase:
@@ -122,14 +122,14 @@ def with_determiner(rng: Random, classes: str, dets: list[str], plural: float = 
     many = rng.random() < plural
     det = rng_choice(rng, dets)
     det = "three" if det == "a" and many else det
-    return noun_phrase(noun, det, many, *some_adjectives(rng, noun))
+    return noun_phrase(noun, det, many, *choose_adjectives(rng, noun))
 
 
-def alike(rng: Random, slots: Slots, name: str) -> Phrase:
+def similar_noun(rng: Random, slots: Slots, name: str) -> Phrase:
     "Another noun of the class of slot `name`."
     classes = slots[name].classes
     kind = classes.split()[-1 if "mass" in classes else 0]
-    return some_noun(rng, kind, "sure", but=slots[name].lemma)
+    return choose_noun(rng, kind, "sure", exclude=slots[name].lemma)
 
 
 def what_a(rng: Random, slots: Slots) -> Phrase:
@@ -144,7 +144,7 @@ def what_a(rng: Random, slots: Slots) -> Phrase:
 def place(rng: Random, slots: Slots, remark: str = "out") -> Phrase:
     "in the kitchen, near the lake, on the table, at the station."
     en, fr, classes, _ = rng_choice(rng, [row for row in lexicon()["place"] if remark in row[3]])
-    noun = some_noun(rng, classes, "sure", one=True)
+    noun = choose_noun(rng, classes, "sure", singular=True)
     return noun.with_words(words_of(en, "p"), words_of(fr, "p", "fr"))
 
 
@@ -167,14 +167,14 @@ def names() -> list[Phrase]:
     ]
 
 
-def person(rng: Random, slots: Slots, how: str = "") -> Phrase:
-    "A pronoun, a name, or a noun of the class person; `how` may ask for one of the first two."
+def person(rng: Random, slots: Slots, kind: str = "") -> Phrase:
+    "A pronoun, a name, or a noun of the class person; `kind` may ask for one of the first two."
     draw = rng.random()
-    if how == "pronoun" or not how and draw < 0.4:
+    if kind == "pronoun" or not kind and draw < 0.4:
         return rng_choice(rng, list(pronouns().values()))
-    if how == "name" or draw < 0.65:
+    if kind == "name" or draw < 0.65:
         return rng_choice(rng, names())
-    return some_noun(rng, "person")
+    return choose_noun(rng, "person")
 
 
 def he_or_she(rng: Random, slots: Slots) -> Phrase:
@@ -184,17 +184,19 @@ def he_or_she(rng: Random, slots: Slots) -> Phrase:
         return rng_choice(rng, names())
     if draw < 0.6:
         return pronouns()[rng_choice(rng, ["he", "she"])]
-    return some_noun(rng, "person", "sure", one=True)
+    return choose_noun(rng, "person", "sure", singular=True)
 
 
 def guest(rng: Random, slots: Slots) -> Phrase:
     "Somebody with a name or a noun."
-    return rng_choice(rng, [person(rng, slots, "name"), some_noun(rng, "person", "sure")])
+    return rng_choice(rng, [person(rng, slots, "name"), choose_noun(rng, "person", "sure")])
 
 
 def anybody(rng: Random, slots: Slots) -> Phrase:
     "A person, or a thing that the listener knows."
-    return person(rng, slots) if rng.random() < 0.35 else some_noun(rng, "person " + THINGS, "sure")
+    if rng.random() < 0.35:
+        return person(rng, slots)
+    return choose_noun(rng, "person " + THINGS, "sure")
 
 
 def vocative(rng: Random, slots: Slots) -> Phrase:
@@ -235,10 +237,10 @@ def clitic(rng: Random, slots: Slots, name: str = "S", column: int = 3) -> Phras
 
 def them(rng: Random, slots: Slots, name: str) -> Phrase:
     "The object pronoun for slot `name`: it, them; le, la, les."
-    known = slots[name]
-    french = "les" if known.plural else "le" if known.gender == "m" else "la"
-    english = "them" if known.plural else "it"
-    return known._replace(english=words_of(english), french=words_of(french))
+    referent = slots[name]
+    french = "les" if referent.plural else "le" if referent.gender == "m" else "la"
+    english = "them" if referent.plural else "it"
+    return referent._replace(english=words_of(english), french=words_of(french))
 
 
 # Verbs, and what they ask for ---------------------------------------------------------------------
@@ -286,36 +288,36 @@ def subject(rng: Random, slots: Slots, mode: str = "") -> Phrase:
     classes = slots["V"].subjects
     if "person" in classes.split() and rng.random() < 0.5:
         return person(rng, slots, rng_choice(rng, ["pronoun", "name"]))
-    return some_noun(rng, classes, mode)
+    return choose_noun(rng, classes, mode)
 
 
-def other(rng: Random, slots: Slots, verb_slot: str, mode: str = "") -> Phrase:
+def subject_but_speaker(rng: Random, slots: Slots, verb_slot: str, mode: str = "") -> Phrase:
     "A subject that isn't the speaker."
-    if (found := subject(rng, slots, mode)).lemma == "I":
+    if (phrase := subject(rng, slots, mode)).lemma == "I":
         raise NoCandidate
-    return found
+    return phrase
 
 
-def object_of(rng: Random, slots: Slots, mode: str = "", one: str = "") -> Phrase:
+def object_of(rng: Random, slots: Slots, mode: str = "", singular: str = "") -> Phrase:
     "Something that the verb can be done to, with its preposition."
     v = slots["V"]
     mode = "sure" if "def" in v.remarks.split() else mode
-    noun = some_noun(rng, v.objects, mode, bool(one), but=lemma_of(slots, "S"))
+    noun = choose_noun(rng, v.objects, mode, bool(singular), exclude=lemma_of(slots, "S"))
     return noun.with_words(words_of(v.preposition, "^V"), words_of(v.prep_fr, "^V", "fr"))
 
 
 # Adjectives and fixed expressions -----------------------------------------------------------------
 def quality(
-    rng: Random, slots: Slots, name: str = "S", remark: str = "", but: str = ""
+    rng: Random, slots: Slots, name: str = "S", remark: str = "", exclude: str = ""
 ) -> Adjective:
-    "An adjective that slot `name` can be said to have, other than the one of slot `but`."
-    known = slots[name]
+    "An adjective that slot `name` can be said to have, other than the one of slot `exclude`."
+    noun = slots[name]
     graded = "graded" if remark == "long" else remark
-    fitting = adjectives_for(known.classes, known.lemma, "bacp", graded)
+    fitting = adjectives_for(noun.classes, noun.lemma, "bacp", graded)
     if remark == "long":
         fitting = [a for a in fitting if len(a.english) > 7]
     chosen = rng_choice(rng, fitting)
-    if but and chosen == slots[but] or chosen.english in dict(known.english):
+    if exclude and chosen == slots[exclude] or chosen.english in dict(noun.english):
         raise NoCandidate
     return chosen
 
@@ -327,7 +329,7 @@ def item(rng: Random, slots: Slots, kind: str, *wanted: str) -> Phrase:
     return Phrase(words_of(en), words_of(fr, language="fr"), lemma=en)
 
 
-def marked(text: str, language: str) -> Spoken:
+def marked(text: str, language: str) -> TaggedWords:
     "The words of an expression: all linked to each other, its marks to themselves."
     words = split_words(text, language)
     return tuple((word, "" if word[0].isalpha() else "^" + word) for word in words)
@@ -350,7 +352,7 @@ def mark_of(rng: Random, slots: Slots, name: str) -> Phrase:
 SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     # people
     "subject": subject,
-    "other": other,
+    "other": subject_but_speaker,
     "person": person,
     "he": he_or_she,
     "guest": guest,
@@ -363,26 +365,28 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "pron": lambda rng, slots: person(rng, slots, "pronoun"),
     "name": lambda rng, slots: person(rng, slots, "name"),
     # not those of the subject
-    "folk": lambda rng, slots: some_noun(rng, "person", "sure", but=lemma_of(slots, "S")),
+    "folk": lambda rng, slots: choose_noun(rng, "person", "sure", exclude=lemma_of(slots, "S")),
     "us": lambda rng, slots: pronouns()["we"],
     "who": lambda rng, slots: Phrase(words_of("who"), words_of("qui"), lemma="who"),
     "dative": lambda rng, slots, name="S": clitic(rng, slots, name, 4),  # me, lui, nous, leur
     # things and places
     "object": object_of,
-    "like": alike,
+    "like": similar_noun,
     "fine": what_a,
     "place": place,
     # that the listener knows
-    "def": lambda rng, slots, verb_slot, one="": object_of(rng, slots, "sure", one),
-    "noun": lambda rng, slots: some_noun(rng, "person " + THINGS, "sure"),
-    "thing": lambda rng, slots, verb_slot="": some_noun(
+    "def": lambda rng, slots, verb_slot, singular="": object_of(
+        rng, slots, "sure", singular
+    ),
+    "noun": lambda rng, slots: choose_noun(rng, "person " + THINGS, "sure"),
+    "thing": lambda rng, slots, verb_slot="": choose_noun(
         rng, slots[verb_slot].objects if verb_slot else PLACED, "sure"
     ),
-    "goal": lambda rng, slots: some_noun(rng, "building", "sure", one=True),
+    "goal": lambda rng, slots: choose_noun(rng, "building", "sure", singular=True),
     # new to the listener; one such, or three
     "one": lambda rng, slots, name: with_determiner(rng, PLACED + " animal", ["a"]),
     "a": lambda rng, slots, name: with_determiner(rng, PLACED + " animal", ["a"], 0.3),
-    "mine": lambda rng, slots: with_determiner(rng, SEEN, MY + ["a"]),
+    "mine": lambda rng, slots: with_determiner(rng, OWNED, MY + ["a"]),
     "need": lambda rng, slots: with_determiner(rng, PLACED, ["a", "the", "my", "this"]),
     "bare": lambda rng, slots: noun_phrase(rng_choice(rng, nouns_of(BARE)), "", True),
     "spot": lambda rng, slots: place(rng, slots, ""),  # indoors or out
@@ -393,7 +397,7 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "mark": mark_of,
     "verb": lambda rng, slots, kind, *needs: rng_choice(rng, verbs_of(kind, needs)),
     # another one for the same slot; how it is at the moment
-    "second": lambda rng, slots, name, but: quality(rng, slots, name, "", but),
+    "second": lambda rng, slots, name, exclude: quality(rng, slots, name, "", exclude),
     "state": lambda rng, slots: rng_choice(rng, [a for a in adjectives() if "state" in a.remarks]),
     "time": lambda rng, slots, *wanted: item(rng, slots, "time", *wanted),
 }

@@ -82,10 +82,10 @@ def menus() -> dict[str, list]:
         )
 
     return {
-        "first": nouns(frame.first),
-        "second": nouns(frame.second),
-        "ofFirst": [adjective.english for adjective in frame.of_first],
-        "ofSecond": [adjective.english for adjective in frame.of_second],
+        "first": nouns(frame.subject_classes),
+        "second": nouns(frame.object_classes),
+        "ofFirst": [adjective.english for adjective in frame.subject_adjectives],
+        "ofSecond": [adjective.english for adjective in frame.object_adjectives],
     }
 
 
