@@ -26,7 +26,7 @@ EPOCHS = {5_000: 16, 50_000: 3, None: 1}
 
 
 def variant(pairs: int | None, model: dict, smoothing: float = 0.1) -> Recipe:
-    training = replace(BASE.training, epochs=EPOCHS[pairs], smoothing=smoothing)
+    training = replace(BASE.training, epochs=EPOCHS[pairs], label_smoothing=smoothing)
     return replace(BASE, pairs=pairs, training=training, model=model)
 
 

@@ -43,7 +43,9 @@ from transformer_lit.translation import translate_ids, from_pretrained, clean_in
 SMALL = TransformerConfig(200, None, 64, 2, 128, 2, 2, dropout=0.0)
 KERNELS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
-TINY = dict(d_model=16, d_ff=32, size=300, max_tokens=256, warmup=10, lines=4, precision="fp32")
+TINY = dict(
+    d_model=16, d_ff=32, size=300, max_tokens=256, warmup_steps=10, lines=4, precision="fp32"
+)
 
 
 def gradient(device: torch.device, dtype: torch.dtype, precision: str, fused: bool) -> Tensor:

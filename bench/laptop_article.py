@@ -156,7 +156,7 @@ def shrinking(recipe: dict, trainer: Trainer, source, target):
     loss = compute_gradients(trainer.model, source, target, trainer.config)
     for name, weight in trainer.model.named_parameters():
         if "tokens." in name or name == "output.weight":
-            weight.data.mul_(1 - trainer.schedule(trainer.step + 1) * recipe["shrink"])
+            weight.data.mul_(1 - trainer.lr_schedule(trainer.step + 1) * recipe["shrink"])
     return loss
 
 
@@ -177,7 +177,7 @@ def build_run(recipe: dict, data: Data, folder: Path, trial: bool) -> tuple:
     config = TrainingConfig(
         epochs=recipe["epochs"],
         max_tokens=recipe.get("tokens", 2048),
-        clip=recipe["clip"],
+        clip_norm=recipe["clip"],
         precision=recipe["precision"],
         checkpoint_every=0,
     )
@@ -186,9 +186,9 @@ def build_run(recipe: dict, data: Data, folder: Path, trial: bool) -> tuple:
         model,
         config,
         optimizer=MuonAndAdam(model) if "tokens" in recipe else None,
-        schedule=partial(rate, recipe, batches.steps),
+        lr_schedule=partial(rate, recipe, batches.steps),
         folder=folder,
-        gradient=partial(shrinking, recipe) if "shrink" in recipe else None,
+        gradient_fn=partial(shrinking, recipe) if "shrink" in recipe else None,
     )
     return trainer, batches
 
@@ -198,10 +198,10 @@ def evaluate(data: Data, trainer: TimedTrainer) -> dict:
     model = trainer.model
     return {
         "train_smoothed": mean(trainer.losses),
-        "valid_smoothed": validation_loss(model, data.valid, smoothing=0.1),
+        "valid_smoothed": validation_loss(model, data.valid, label_smoothing=0.1),
         "valid": validation_loss(model, data.valid),
         "groups": {
-            name: validation_loss(model, pairs, smoothing=0.1) if pairs else None
+            name: validation_loss(model, pairs, label_smoothing=0.1) if pairs else None
             for name, pairs in data.groups.items()
         },
     }

@@ -71,7 +71,7 @@ def ours(tokens: SubwordTokenizer, sizes: dict, ids: list, budget: Budget) -> tu
         model,
         config,
         optimizer=MuonAndAdam(model),
-        schedule=lambda step: rate_at(budget.used / budget.seconds, r["peak"], r["rise"]),
+        lr_schedule=lambda step: rate_at(budget.used / budget.seconds, r["peak"], r["rise"]),
     )
     return trainer, PairBatches(ids, config), r | {"optimizer": "muon"}
 
@@ -87,12 +87,12 @@ def textbook(tokens: SubwordTokenizer, sizes: dict, ids: list, warmup: int) -> t
     "nn.Transformer, Adam, Noam."
     r = TEXTBOOK
     config = TransformerConfig(len(tokens), **sizes, norm=r["norm"], dropout=r["dropout"])
-    settings = TrainingConfig(EPOCHS, clip=0.0, precision="auto", seed=SEED)
+    settings = TrainingConfig(EPOCHS, clip_norm=0.0, precision="auto", seed=SEED)
     trainer = Trainer(
         Twin(config),
         settings,
-        schedule=lambda step: noam_lr(step, config.d_model, warmup),
-        gradient=textbook_gradient,
+        lr_schedule=lambda step: noam_lr(step, config.d_model, warmup),
+        gradient_fn=textbook_gradient,
     )
     return trainer, RandomBatches(ids, settings), r | {"optimizer": "adam", "warmup": warmup}
 
@@ -115,7 +115,7 @@ def run(way: str, language: str, warmup: int | None, o) -> dict:
     else:
         trainer, batches, recipe = textbook(tokens, sizes, ids, warmup)
     budget.start = time.process_time()
-    trainer.fit(batches, on_step=budget)
+    trainer.fit(batches, callback=budget)
     model, (english, french) = trainer.model.eval(), zip(*parts["test"])
     outputs = translate_ids(model, [tokens.encode(text) for text in english], 4, 64)
     bleu = scores(list(map(tokens.decode, outputs)), [[text] for text in french])["bleu"]

@@ -78,7 +78,7 @@ def set_kernel(model: Transformer, fused: bool) -> Transformer:
 
 def our_step(config: TransformerConfig, precision: str, batch: tuple) -> Callable:
     model = Transformer(config).to(DEVICE).train()
-    settings = TrainingConfig(clip=0.0, warmup=400, precision=precision, compile=GPU)
+    settings = TrainingConfig(clip_norm=0.0, warmup_steps=400, precision=precision, compile=GPU)
     trainer = Trainer(model, settings)
     return lambda: trainer.train_step(*batch)["loss"]
 

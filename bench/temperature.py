@@ -36,7 +36,7 @@ def judged(losses: dict[str, float]) -> float:
 def trained(store: TokenStore, temperature: float, seed: int, steps: int) -> dict:
     "One run, and its losses."
     warmup, precision = max(1, steps // 10), resolve_precision()
-    training = dict(max_tokens=2048, warmup=warmup, seed=seed, precision=precision)
+    training = dict(max_tokens=2048, warmup_steps=warmup, seed=seed, precision=precision)
     plain = wmt.build_experiment(
         *("mixture-en-fr", "modern", "tiny"),
         training=training,

@@ -265,60 +265,60 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "smoothed labels above 1",
         "loss",
-        "(1 - smoothing) * missed",
-        "missed",
+        "((1 - label_smoothing) * nll_loss",
+        "(nll_loss",
         "the smoothed labels add up to more than 1",
     ),
     (
         "pads counted in the sum",
         "loss",
         (
-            'ignore_index=pad_id, reduction="sum")\n    spread = -(log_p.sum(-1) /'
-            " V).masked_fill(~real, 0.0)"
+            'ignore_index=ignore_index,\n                          reduction="sum")\n'
+            "    smooth_loss = -(log_p.sum(-1) / V).masked_fill(~is_token, 0.0)"
         ),
-        'reduction="sum")\n    spread = -(log_p.sum(-1) / V)',
+        'reduction="sum")\n    smooth_loss = -(log_p.sum(-1) / V)',
         "pads are counted in",
     ),
     (
         "pads counted in the mean",
         "loss",
-        "real.sum().clamp(min=1)",
+        "is_token.sum().clamp(min=1)",
         "labels.numel()",
         "pads are counted in the mean",
     ),
     (
         "schedule off by one, early",
         "schedule",
-        "noam_lr(n + 1,",
-        "noam_lr(n,",
+        "        n + 1, d_model",
+        "        n, d_model",
         "the schedule is off by one",
     ),
     (
         "schedule off by one, late",
         "schedule",
-        "noam_lr(n + 1,",
-        "noam_lr(n + 2,",
+        "        n + 1, d_model",
+        "        n + 2, d_model",
         "the schedule is off by one",
     ),
     (
         "warm-up power wrong",
         "schedule",
-        "warmup ** -1.5",
-        "warmup ** -0.5",
+        "warmup_steps ** -1.5",
+        "warmup_steps ** -0.5",
         "the power of the warm-up",
     ),
     (
         "trainer's rate off by one",
         "training",
-        "self.schedule(self.step)",
-        "self.schedule(self.step + 1)",
+        "self.lr_schedule(self.step)",
+        "self.lr_schedule(self.step + 1)",
         "the schedule is off by one",
     ),
     (
         "gradient divided by the block's count",
         "loss",
-        "summed(some, say) / count",
-        "summed(some, say) / (say != PAD).sum()",
+        "loss_fn(chunk, chunk_labels) / normalizer",
+        "loss_fn(chunk, chunk_labels) / (chunk_labels != PAD).sum()",
         "divided by each block's own count",
     ),
     ("gradients pile up", "training", "self.optimizer.zero_grad()", "pass", "zero_grad is missing"),
@@ -687,8 +687,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "a pause is not saved",
         "training",
-        "                self.after_step(labels, last, began, on_step)\n        self.save()\n",
-        "                self.after_step(labels, last, began, on_step)\n",
+        "                self.after_step(labels, last, began, callback)\n        self.save()\n",
+        "                self.after_step(labels, last, began, callback)\n",
         "a run that pauses must be saved first",
     ),
     (
@@ -789,8 +789,11 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "zeros of tokens × vocabulary",
         "loss",
-        'F.nll_loss(log_p, say, ignore_index=pad_id, reduction="sum")',
-        "-log_p.gather(-1, say[:, None])[:, 0].masked_fill(~real, 0.0).sum()",
+        (
+            "F.nll_loss(log_p, labels, ignore_index=ignore_index,\n"
+            '                          reduction="sum")'
+        ),
+        "-log_p.gather(-1, labels[:, None])[:, 0].masked_fill(~is_token, 0.0).sum()",
         "into zeros of tokens",
     ),
     (

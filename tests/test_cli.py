@@ -55,7 +55,10 @@ def typed(tmp_path, monkeypatch, capsys):
         ("train --recipe wmt14-en-de --preset modern --with keep_every=1", "keep_every has no"),
         ("train --recipe wmt14-en-de --init-from pocket", "begin_with has no effect"),
         ("train --recipe mixture-en-fr --init-from nowhere", "nowhere"),
-        ("train --with sed=2", "sed has no effect with words: choose from accumulate, at_least"),
+        (
+            "train --with sed=2",
+            "sed has no effect with words: choose from accumulation_steps, at_least",
+        ),
         ("train --with seed=x", "seed=x: expected an integer over 0"),
         ("train --with optimizer=sgd", "optimizer=sgd: expected adam or muon"),
         ("train --with peak=nan", "peak=nan: expected a number over 0"),
@@ -214,7 +217,7 @@ def test_settings_are_fields_of_recipe_training_and_model():
 def test_a_large_run_is_an_experiment(monkeypatch):
     e = large.configure_experiment("wmt14-en-fr", "paper", "big", {"look_every": 6, "sample": "8"})
     assert (e.look_every, e.sample, e.size, e.model["n_heads"]) == (6, 8, 32_000, 16)
-    assert (e.language, e.training.warmup, e.training.precision) == ("fr", 4000, "fp32") or (
+    assert (e.language, e.training.warmup_steps, e.training.precision) == ("fr", 4000, "fp32") or (
         e.training.precision == "bf16"
     )
     assert not hasattr(e, "temperature")

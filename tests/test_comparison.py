@@ -272,18 +272,18 @@ def test_a_run_takes_what_its_design_and_scale_say():
     assert (
         run.config.max_tokens,
         run.config.seed,
-        run.config.smoothing,
-        run.gradient,
+        run.config.label_smoothing,
+        run.gradient_fn,
         made_for,
     ) == (77, 9, 0.3, "a gradient", [20])
     assert isinstance(run.optimizer, e.MuonAndAdam) and [
-        run.schedule(step) for step in (1, 5, 10)
+        run.lr_schedule(step) for step in (1, 5, 10)
     ] == pytest.approx([0.04, 0.2, 0.4])
-    assert run.schedule(15) == pytest.approx(0.4 * e.linear_lr(15, 20, 1.0, 10))
+    assert run.lr_schedule(15) == pytest.approx(0.4 * e.linear_lr(15, 20, 1.0, 10))
     none = e.build_trainer(replace(design, warmup=0.0, gradient=None), TINY, 2000, 0.4, 20, 9)
     assert (
-        none.gradient is None
-        and none.schedule(1) == pytest.approx(e.linear_lr(1, 20, 0.4, 1))
+        none.gradient_fn is None
+        and none.lr_schedule(1) == pytest.approx(e.linear_lr(1, 20, 0.4, 1))
         and none.optimizer is not None
     )
     torch.manual_seed(0)

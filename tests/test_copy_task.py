@@ -106,15 +106,15 @@ def test_training_is_the_trainers_and_the_last_five_weights_are_averaged(given):
             kept.append({name: weight.clone() for name, weight in theirs.state_dict().items()})
 
     config = TrainingConfig(
-        warmup=given.get("warmup", 60),
-        factor=given.get("factor", 0.25),
-        clip=0.0,
-        smoothing=given.get("smoothing", 0.0),
+        warmup_steps=given.get("warmup", 60),
+        lr_factor=given.get("factor", 0.25),
+        clip_norm=0.0,
+        label_smoothing=given.get("smoothing", 0.0),
         seed=given.get("seed", 0),
     )
     log = Trainer(theirs, config).fit(
         CopyBatches(steps, given.get("lengths", (3,)), given.get("size", 4), 12, config.seed),
-        on_step=keep,
+        callback=keep,
     )
     assert losses == [entry["loss"] for entry in log if entry["kind"] == "step"]
     for name, weight in mean_of(kept[-5:]).items():

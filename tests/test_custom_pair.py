@@ -580,9 +580,9 @@ def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path, monkeypatch):
     )
     translator = recipes.build_translator(recipe, PAIRS, tmp_path)
     trainer, batches = recipes.build_trainer(translator, PAIRS, recipe, tmp_path)
-    rates = [trainer.schedule(step) for step in range(1, batches.steps + 1)]
+    rates = [trainer.lr_schedule(step) for step in range(1, batches.steps + 1)]
     assert (
-        batches.steps < TINY.warmup
+        batches.steps < TINY.warmup_steps
         and max(rates) == pytest.approx(recipe.peak)
         and rates.index(max(rates)) + 1 == batches.steps // 10
     )
@@ -657,7 +657,7 @@ def test_a_model_has_the_size_of_its_pairs():
             and small.dropout >= large.dropout
             and small.epochs > large.epochs
         )
-        assert small.warmup <= large.warmup <= ours.training.warmup
+        assert small.warmup <= large.warmup <= ours.training.warmup_steps
     assert all(
         size.width % 64 == 0 and size.max_tokens >= 128 and size.vocabulary > 260 for size in rows
     )

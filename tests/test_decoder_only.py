@@ -290,8 +290,8 @@ def test_the_decay_goes_on_where_a_run_was_stopped(tmp_path):
             small(15).float(),
             config,
             folder=folder,
-            schedule=lambda n: linear_lr(n, batches.steps, 1e-2, 2),
-            gradient=joint_gradient_fn(share),
+            lr_schedule=lambda n: linear_lr(n, batches.steps, 1e-2, 2),
+            gradient_fn=joint_gradient_fn(share),
         )
 
     def losses_of(log):
@@ -302,7 +302,7 @@ def test_the_decay_goes_on_where_a_run_was_stopped(tmp_path):
     assert heard[0] == [
         source_loss_weight(n, batches.steps) for n in range(batches.steps)
     ], "the decay is off by one"
-    trainer(tmp_path / "two", heard[1]).fit(batches, until=7)
+    trainer(tmp_path / "two", heard[1]).fit(batches, max_steps=7)
     assert losses_of(trainer(tmp_path / "two", heard[2]).fit(batches)) == losses
     assert heard[1] + heard[2] == heard[0], "λ begins anew after a stop"
 
@@ -315,7 +315,7 @@ def test_each_share_is_what_its_name_says():
         (decaying_source_weight, lambda n: source_loss_weight(n, 8)),
     ):
         run = Trainer(
-            small(22).float(), TrainingConfig(), schedule=lambda n: 0.01, gradient=make(8)
+            small(22).float(), TrainingConfig(), lr_schedule=lambda n: 0.01, gradient_fn=make(8)
         )
         for n in range(4):
             twin = copy.deepcopy(run.model)
@@ -382,9 +382,11 @@ def test_a_constant_share_and_precision_reach_the_loss():
     model, (source, target) = small(16).float(), batch(17, t=6)
     target[:, 1] = 5
     run = Trainer(
-        model, TrainingConfig(smoothing=0.0, precision="bf16"), gradient=constant_source_weight(8)
+        model,
+        TrainingConfig(label_smoothing=0.0, precision="bf16"),
+        gradient_fn=constant_source_weight(8),
     )
-    half = float(run.gradient(run, source, target))
+    half = float(run.gradient_fn(run, source, target))
     whole = float(in_one(model, source, target, 1.0, 0.0).detach())
     assert half != whole and math.isclose(half, whole, rel_tol=0.05)
 

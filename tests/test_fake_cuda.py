@@ -99,7 +99,7 @@ def test_a_step_waits_for_nothing_and_meets_no_tensor_of_another_device(
     norm, accumulate, clip, monkeypatch
 ):
     monkeypatch.setattr(torch.Tensor, "is_cuda", True, raising=False)  # what our code asks
-    config = TrainingConfig(accumulate=accumulate, clip=clip, warmup=4)
+    config = TrainingConfig(accumulation_steps=accumulate, clip_norm=clip, warmup_steps=4)
     model = a_model(norm=norm)
     trainer = Trainer(model, config, optimizer=MuonAndAdam(model, precision="fp32"))
     with Waits() as seen:

@@ -53,7 +53,7 @@ x = torch.zeros(1, 2, 4)
             '"mean" or "sum"',
         ),
         (lambda: noam_lr(0), "count from 1"),
-        (lambda: noam_lr(1, warmup=0), "count from 1"),
+        (lambda: noam_lr(1, warmup_steps=0), "count from 1"),
         (lambda: token_batches([([5] * 9, [6])], 8), "raise max_tokens"),
         (lambda: data.split_by_source([("a", "b")] * 5, 1, 1), "distinct English sentences"),
         (
@@ -262,7 +262,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert record["torch"] == torch.__version__.split("+")[0] and "thread" in record["hardware"]
     rate = [
         schedule.linear_lr(
-            entry["step"], len(steps), recipes.RECIPES["words"].peak, recipes.FIRST.warmup
+            entry["step"], len(steps), recipes.RECIPES["words"].peak, recipes.FIRST.warmup_steps
         )
         for entry in steps
     ]
@@ -335,7 +335,7 @@ def test_the_rate_rises_and_falls():
     assert 0 < rate(2000, 2000) < 1e-6 and rate(2001, 2000) == 0 == rate(
         2500, 2000
     ), "the last step is the last above 0"
-    assert rate(3, 3, warmup=6) == 0.5e-3, "a run that is shorter than its warm-up only rises"
+    assert rate(3, 3, warmup_steps=6) == 0.5e-3, "a run that is shorter than its warm-up only rises"
 
 
 def test_scores_come_with_their_signature():

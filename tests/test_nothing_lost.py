@@ -178,7 +178,7 @@ def test_training_alone_compares_its_plan_too(tmp_path):
     before = held(tmp_path)
     for other, words in (
         (dict(heads=4), "'n_heads': 2"),
-        (dict(warmup=9), "'rate at step 1'"),
+        (dict(warmup_steps=9), "'rate at step 1'"),
         (dict(pairs=PAIRS[1:13]), "'data'"),
     ):
         with pytest.raises(ValueError) as refusal:
@@ -283,7 +283,8 @@ def test_a_stop_that_nobody_signalled_is_an_end(tmp_path):
         trainer.run.stop_requested = trainer.step == 2
 
     assert (
-        trainer.fit(PairBatches(made.encode_pairs(PAIRS), config), on_step=on_step)[-1]["step"] == 2
+        trainer.fit(PairBatches(made.encode_pairs(PAIRS), config), callback=on_step)[-1]["step"]
+        == 2
     )
     assert read_file(tmp_path / "checkpoint.safetensors")[1]["at"]["step"] == 2
 
@@ -467,12 +468,12 @@ def test_impossible_numbers_are_one_sentence_each(trained):
     assert translator.translate(ASKED, beam_size=limits.WIDEST, batch_size=1)
     for wrong in (
         {"epochs": 0},
-        {"clip": -1},
-        {"clip": math.nan},
+        {"clip_norm": -1},
+        {"clip_norm": math.nan},
         {"max_tokens": 0},
-        {"warmup": 0},
-        {"accumulate": 0},
-        {"smoothing": -0.1},
+        {"warmup_steps": 0},
+        {"accumulation_steps": 0},
+        {"label_smoothing": -0.1},
     ):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))}="):
             TrainingConfig(**wrong)

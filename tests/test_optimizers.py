@@ -169,7 +169,7 @@ def test_a_rate_reaches_the_groups_after_loading():
     def three_steps(stop):
         model = joint(dropout=0.0).model
         run = Trainer(
-            model, TrainingConfig(), optimizer=MuonAndAdam(model), schedule=lambda step: 0.01
+            model, TrainingConfig(), optimizer=MuonAndAdam(model), lr_schedule=lambda step: 0.01
         )
         for step in range(3):
             if step == stop:

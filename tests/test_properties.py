@@ -623,7 +623,9 @@ def test_bites_add_up_to_the_whole_batch(accumulate):
     target[:, 0], grads, losses = BOS, [], []
     for bites in 1, accumulate:
         model = small_model()
-        losses.append(compute_gradients(model, source, target, TrainingConfig(accumulate=bites)))
+        losses.append(
+            compute_gradients(model, source, target, TrainingConfig(accumulation_steps=bites))
+        )
         grads.append(model.target_embedding.token_embedding.weight.grad)
     hint = "the gradient is divided by each bite's own count of labels: divide by the whole batch's"
     assert math.isclose(

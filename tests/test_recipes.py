@@ -109,7 +109,8 @@ def test_a_training_is_prepared_as_its_recipe_says(tmp_path):
     made, batches = build_trainer(translator, PAIRS + [("e " * 200, "e")], r, tmp_path)
     assert len(batches) == len(PAIRS), "pairs over 128 tokens are left out"
     last = 3 * len(token_batches(batches.pairs, 64))
-    assert made.schedule(1) == 1e-3 / 400 and made.schedule(last) > 0 == made.schedule(last + 1)
+    assert made.lr_schedule(1) == 1e-3 / 400
+    assert made.lr_schedule(last) > 0 == made.lr_schedule(last + 1)
     assert type(made.optimizer) is torch.optim.Adam
     assert (
         type(

@@ -394,7 +394,7 @@ def test_the_books_loop_trains_it(attention):
     pairs = [([i, j, EOS], [BOS, j, i, EOS]) for i in range(4, 10) for j in range(4, 10)]
     model = RNNSeq2Seq(RNNConfig(12, 16, 16, attention=attention, dropout=0.0))
     config = TrainingConfig(epochs=4, max_tokens=48)
-    log = Trainer(model, config, schedule=lambda step: 0.01).fit(PairBatches(pairs, config))
+    log = Trainer(model, config, lr_schedule=lambda step: 0.01).fit(PairBatches(pairs, config))
     losses = [entry["loss"] for entry in log if entry["kind"] == "step"]
     assert losses[-1] < 0.75 * losses[0], "it does not learn"
     assert all(weight.grad is not None for weight in model.parameters()), "a part gets no gradient"

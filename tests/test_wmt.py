@@ -248,7 +248,7 @@ def experiment(own, **changes):
         "modern",
         "tiny",
         400,
-        dict(max_tokens=400, warmup=5, precision="fp32", checkpoint_every=3),
+        dict(max_tokens=400, warmup_steps=5, precision="fp32", checkpoint_every=3),
     )
     return dataclasses.replace(
         e,
@@ -456,7 +456,7 @@ def test_a_checkpoint_of_another_vocabulary_or_cut_short(own, store, tmp_path, m
     short_answers(monkeypatch)
     e, folder = experiment(own, steps=4), tmp_path / "run"
     _, run, batches = large.build_run(e, store, folder, torch.device("cpu"))
-    run.fit(batches, until=2)
+    run.fit(batches, max_steps=2)
     path = folder / "checkpoint.safetensors"
     whole = path.read_bytes()
     other = tmp_path / "other"
@@ -562,7 +562,9 @@ sys.exit(cli.main())
 def typed(own, folder):
     """The options of a run that is small on any machine; without dropout, whose dice each process
     throws for itself."""
-    fields = "size=400 sample=400 dropout=0 max_tokens=500 warmup=4 lines=2 checkpoint_every=3"
+    fields = (
+        "size=400 sample=400 dropout=0 max_tokens=500 warmup_steps=4 lines=2 checkpoint_every=3"
+    )
     fields += " precision=fp32 peak=1e-3"
     words = "--preset modern --size tiny --max-steps 20 --eval-every 4"
     words = " --with ".join([words, *fields.split()])
@@ -684,7 +686,13 @@ def test_the_papers_recipe_is_the_papers():
         "adam",
     )
     t = e.training
-    assert (t.max_tokens, t.warmup, t.smoothing, t.clip, t.factor) == (25_000, 4_000, 0.1, 0.0, 1.0)
+    assert (t.max_tokens, t.warmup_steps, t.label_smoothing, t.clip_norm, t.lr_factor) == (
+        25_000,
+        4_000,
+        0.1,
+        0.0,
+        1.0,
+    )
     m = e.model
     assert [
         m[k]

@@ -255,11 +255,11 @@ def build_trainer(design: Variant, scale: Setup, vocab: int, peak: float,
     make, rise = OPTIMIZERS[design.optimizer], design.warmup * steps
     return MeteredTrainer(
         model, TrainingConfig(max_tokens=scale.max_tokens, seed=seed,
-                              smoothing=design.smoothing),
+                              label_smoothing=design.smoothing),
         optimizer=make and make(model),
-        schedule=lambda step: linear_lr(step, steps, peak,
-                                        max(1, round(rise))),
-        gradient=design.gradient and design.gradient(steps))
+        lr_schedule=lambda step: linear_lr(step, steps, peak,
+                                           max(1, round(rise))),
+        gradient_fn=design.gradient and design.gradient(steps))
 
 
 class FixedBatches(PairBatches):
@@ -267,7 +267,7 @@ class FixedBatches(PairBatches):
 
     def __init__(self, pairs: list[Pair], run: Trainer,
                  batches: list[list[int]]):
-        super().__init__(pairs, run.config, steps=len(batches))
+        super().__init__(pairs, run.config, n_steps=len(batches))
         self.batches, self.state = batches, torch.get_rng_state()
 
     def epoch(self, n: int) -> list[list[int]]:
@@ -293,7 +293,7 @@ def train_variant(design: Variant, scale: Setup, field: EncodedCorpus,
             loss = validation_loss(run.model, field.valid[:300])
             curve.append([run.tokens, round(run.wall, 2), loss])
 
-    run.fit(FixedBatches(field.train, run, batches), on_step=look)
+    run.fit(FixedBatches(field.train, run, batches), callback=look)
     return {"seed": seed, "peak": peak, "steps": n, **training_cost(run),
             "valid_loss": validation_loss(run.model, field.valid),
             "curve": curve}, run.model.eval()

@@ -87,12 +87,13 @@ def train_on_copying(model: nn.Module, steps: int = 400,
             if watch is not None:
                 watch(trainer.step)
 
-    config = TrainingConfig(warmup=warmup, factor=factor, clip=0.0,
-                            smoothing=smoothing, seed=seed)
+    config = TrainingConfig(warmup_steps=warmup, lr_factor=factor,
+                            clip_norm=0.0,
+                            label_smoothing=smoothing, seed=seed)
     batches = CopyBatches(steps, lengths, size,
                           model.config.source_vocab_size,
                           seed)
-    log = Trainer(model, config, schedule=schedule).fit(
-        batches, on_step=keep)
+    log = Trainer(model, config, lr_schedule=schedule).fit(
+        batches, callback=keep)
     model.load_state_dict(mean_of(kept))
     return [e["loss"] for e in log if e["kind"] == "step"]

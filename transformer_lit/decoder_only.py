@@ -216,13 +216,13 @@ def joint_loss_backward(model: DecoderOnlyTransformer, source: Tensor,
 
 # %% ../book/24_decoder_only.ipynb #stream-gradient
 def joint_gradient_fn(share: Callable[[int], float]) -> Callable:
-    "For `Trainer(gradient=...)`: λ is share(steps done before)."
+    "For `Trainer(gradient_fn=...)`: λ is share(steps done before)."
     def gradient(run: Trainer, source: Tensor, target: Tensor) -> Tensor:
         with torch.autocast(source.device.type, torch.bfloat16,
                             enabled=run.config.precision == "bf16"):
             return joint_loss_backward(run.model, source, target,
                                        share(run.step),
-                                       run.config.smoothing)
+                                       run.config.label_smoothing)
     return gradient
 
 

@@ -14,51 +14,56 @@ from .masks import PAD
 
 # %% ../book/10_loss.ipynb #shift-right
 def shift_right(target: Tensor) -> tuple[Tensor, Tensor]:
-    """What the decoder reads, and what it must say (§3.1).
+    """The decoder's input, and its labels (§3.1).
 
     target (B, T+1), BOS first and EOS last -> two of (B, T)."""
     return target[:, :-1], target[:, 1:]
 
 # %% ../book/10_loss.ipynb #label-smoothing
-def label_smoothed_cross_entropy(logits: Tensor, labels: Tensor,
-                                 smoothing: float = 0.1, pad_id: int = PAD,
-                                 reduction: str = "mean") -> Tensor:
-    """Cross-entropy against smoothed labels (§5.4), in nats per token.
+def label_smoothed_cross_entropy(
+        logits: Tensor, labels: Tensor, label_smoothing: float = 0.1,
+        ignore_index: int = PAD, reduction: str = "mean") -> Tensor:
+    """Cross-entropy against smoothed labels (§5.4), in nats.
 
-    logits (..., V), labels (...). The label gets 1 - ε + ε/V, each
-    other word ε/V. Pads do not count. reduction "mean" or "sum" over
-    real labels; the mean of no label at all is 0."""
+    logits (..., V), labels (...). The label gets probability
+    1 - ε + ε/V, every other token ε/V; positions labeled ignore_index
+    don't count. reduction: "sum", or "mean", 0 if no label counts."""
     if reduction not in ("mean", "sum"):
         raise ValueError(f'reduction={reduction!r}: "mean" or "sum"')
-    V, say = logits.size(-1), labels.flatten()  # say (n,)
-    log_p, real = logits.log_softmax(-1).reshape(-1, V), say != pad_id
-    missed = F.nll_loss(log_p, say, ignore_index=pad_id, reduction="sum")
-    spread = -(log_p.sum(-1) / V).masked_fill(~real, 0.0).sum()
-    total = (1 - smoothing) * missed + smoothing * spread
+    V, labels = logits.size(-1), labels.flatten()  # labels (n,)
+    log_p = logits.log_softmax(-1).reshape(-1, V)  # (n, V)
+    is_token = labels != ignore_index
+    nll_loss = F.nll_loss(log_p, labels, ignore_index=ignore_index,
+                          reduction="sum")
+    smooth_loss = -(log_p.sum(-1) / V).masked_fill(~is_token, 0.0).sum()
+    total = ((1 - label_smoothing) * nll_loss
+             + label_smoothing * smooth_loss)
     if reduction == "sum":
         return total
-    return total / real.sum().clamp(min=1)
+    return total / is_token.sum().clamp(min=1)
 
 # %% ../book/10_loss.ipynb #loss-in-blocks
-def chunked_loss_backward(hidden: Tensor, labels: Tensor, summed: Callable,
-                          count: Tensor | int = 1, size: int | None = None,
-                   ) -> Tensor:
-    """The summed loss over `count`; leaves the gradients in `.grad`.
+def chunked_loss_backward(hidden: Tensor, labels: Tensor, loss_fn: Callable,
+                          normalizer: Tensor | int = 1,
+                          chunk_size: int | None = None) -> Tensor:
+    """Backward pass of a loss in chunks of positions; returns the loss.
 
-    hidden (..., D), labels (...); summed((n, D), (n)) is the loss of n
-    tokens, added up. The same as backward() of the whole, but it sees
-    only `size` tokens at a time (None: 512, or 4,096 on a GPU)."""
-    size = size or (4096 if hidden.is_cuda else 512)
+    hidden (..., D), labels (...); loss_fn((n, D), (n,)) is the summed
+    loss of n positions. Gradients as from (loss_fn(hidden, labels) /
+    normalizer).backward(), with the logits of chunk_size positions at
+    a time (None: 512, or 4,096 on a GPU)."""
+    chunk_size = chunk_size or (4096 if hidden.is_cuda else 512)
     x, labels = hidden.detach().flatten(0, -2), labels.flatten()
-    real = slice(None) if hidden.is_cuda else labels != PAD
+    mask = slice(None) if hidden.is_cuda else labels != PAD
     total, grads = torch.zeros((), device=x.device), []
-    for some, say in zip(x[real].split(size), labels[real].split(size)):
-        some = some.detach().requires_grad_()  # (n, D)
-        loss = summed(some, say) / count
+    for chunk, chunk_labels in zip(x[mask].split(chunk_size),
+                                   labels[mask].split(chunk_size)):
+        chunk = chunk.detach().requires_grad_()  # (n, D)
+        loss = loss_fn(chunk, chunk_labels) / normalizer
         loss.backward()
         total = total + loss.detach()  # in the loss's own type
-        grads.append(some.grad)  # (n, D)
+        grads.append(chunk.grad)  # (n, D)
     grad = torch.zeros_like(x)  # a pad sends nothing back
-    grad[real] = torch.cat(grads)
+    grad[mask] = torch.cat(grads)
     hidden.backward(grad.view_as(hidden))  # once, through the model
     return total

@@ -2,7 +2,7 @@
 
 # %% auto #0
 __all__ = ['Pair', 'token_batches', 'collate', 'TrainingConfig', 'PairBatches', 'last_states',
-           'summed_loss', 'add_gradient', 'compute_gradients', 'Trainer', 'paper_adam',
+           'summed_loss', 'add_gradient', 'compute_gradients', 'Trainer',
            'validation_loss', 'on_epoch_end', 'save_checkpoint', 'load_checkpoint']
 
 # %% ../book/12_training.ipynb #imports
@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 from .loss import (
     chunked_loss_backward, shift_right, label_smoothed_cross_entropy)
 from .masks import PAD
-from .schedule import noam_lr
+from .schedule import noam_lr, paper_adam
 from .runs import checkpoints, limits
 from .runs.run import Run, fingerprint, run_config
 from .runtime import devices, distributed
@@ -71,11 +71,11 @@ class TrainingConfig:
     "How to train; in brackets what the paper took (§5)."
     epochs: int = 10
     max_tokens: int = 2048  # of one side of a batch (25,000)
-    warmup: int = 400  # steps (4,000)
-    factor: float = 1.0  # times the rate of `noam` (1)
-    smoothing: float = 0.1  # of the labels (0.1)
-    clip: float = 1.0  # the gradient's largest norm, 0 for none (0)
-    accumulate: int = 1  # micro-batches per batch (1)
+    warmup_steps: int = 400  # steps (4,000)
+    lr_factor: float = 1.0  # times the rate of `noam` (1)
+    label_smoothing: float = 0.1  # of the labels (0.1)
+    clip_norm: float = 1.0  # the gradient's largest norm, 0 for none (0)
+    accumulation_steps: int = 1  # micro-batches per batch (1)
     precision: str = "fp32"  # or "bf16", or "auto"
     seed: int = 1
     checkpoint_every: int = 500  # steps, 0 for each epoch
@@ -89,11 +89,11 @@ class PairBatches:
     "Pairs in batches, in another order in each epoch."
 
     def __init__(self, pairs: Sequence[Pair], config: TrainingConfig,
-                 steps: int | None = None):  # None: as epochs say
+                 n_steps: int | None = None):  # None: as epochs say
         if not len(pairs):
             raise ValueError("there are no pairs to train on")
         self.pairs, self.config = pairs, config
-        self.steps = steps or config.epochs * len(self.epoch(0))
+        self.steps = n_steps or config.epochs * len(self.epoch(0))
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -117,12 +117,13 @@ def last_states(model: nn.Module, source: Tensor, read: Tensor) -> Tensor:
     return model.hidden_states(read, model.encode(source), source)
 
 
-def summed_loss(output: Callable, x: Tensor, labels: Tensor,
-                smoothing: float, precision: str = "fp32") -> Tensor:
+def summed_loss(output: Callable, hidden: Tensor, labels: Tensor,
+                label_smoothing: float, precision: str = "fp32") -> Tensor:
     "The loss of the logits output(x), added up over labels, in fp32."
-    with devices.autocast(x.device, precision):
-        logits = output(x)  # (..., V)
-    return label_smoothed_cross_entropy(logits.float(), labels, smoothing,
+    with devices.autocast(hidden.device, precision):
+        logits = output(hidden)  # (..., V)
+    return label_smoothed_cross_entropy(logits.float(), labels,
+                                        label_smoothing,
                                         reduction="sum")
 
 # %% ../book/12_training.ipynb #add-gradient
@@ -136,7 +137,8 @@ def add_gradient(model: nn.Module, source: Tensor, target: Tensor,
     with devices.autocast(source.device, config.precision):
         x = states(model, source, read)  # (B, T, D)
     return chunked_loss_backward(x, say, partial(
-        block, model.output_projection, smoothing=config.smoothing,
+        block, model.output_projection,
+        label_smoothing=config.label_smoothing,
         precision=config.precision), count)
 
 # %% ../book/12_training.ipynb #backward
@@ -148,8 +150,8 @@ def compute_gradients(model: nn.Module, source: Tensor, target: Tensor,
     `accumulate` micro-batches; all divide by the WHOLE batch's labels."""
     count = (shift_right(target)[1] != PAD).sum().clamp(min=1)
     rank, world = distributed.rank(), distributed.world_size()
-    sources = source[rank::world].chunk(config.accumulate)
-    targets = target[rank::world].chunk(config.accumulate)
+    sources = source[rank::world].chunk(config.accumulation_steps)
+    targets = target[rank::world].chunk(config.accumulation_steps)
     total = torch.zeros((), device=source.device)
     for some_source, some_target in zip(sources, targets):
         if len(some_source):  # a small batch may have no row for us
@@ -167,18 +169,20 @@ class Trainer:
 
     def __init__(self, model: nn.Module, config: TrainingConfig, *,
                  optimizer: torch.optim.Optimizer | None = None,  # Adam
-                 schedule: Callable[[int], float] | None = None,  # noam
+                 lr_schedule: Callable[[int], float] | None = None,  # noam
                  folder: str | Path | None = None,  # log, checkpoints
-                 plan: dict | None = None, gradient: Callable | None = None,
+                 plan: dict | None = None,
+                 gradient_fn: Callable | None = None,
                  log_every: int | None = None):  # 1, or 10 on a GPU
         self.model, self.weights = model, list(model.parameters())
         self.config = replace(config, precision=devices.resolve_precision(
             config.precision, devices.device_of(model)))
         self.optimizer = optimizer or paper_adam(model)
-        self.schedule = schedule or (lambda step: noam_lr(
-            step, model.config.d_model, config.warmup, config.factor))
+        self.lr_schedule = lr_schedule or (lambda step: noam_lr(
+            step, model.config.d_model, config.warmup_steps,
+            config.lr_factor))
         self.folder = None if folder is None else Path(folder)
-        self.plan, self.gradient = plan, gradient
+        self.plan, self.gradient_fn = plan, gradient_fn
         self.log_every = log_every or (10 if self.on_gpu() else 1)
         self.step, self.epoch, self.batch = 0, 0, 0
         self.tokens, self.seconds, self.log = 0, 0.0, []
@@ -188,27 +192,21 @@ class Trainer:
     def on_gpu(self) -> bool:
         return self.weights[0].is_cuda
 
-# %% ../book/12_training.ipynb #paper-adam
-def paper_adam(model: nn.Module) -> torch.optim.Adam:
-    "Adam as in §5.3; a `Trainer` sets its rate before each step."
-    return torch.optim.Adam(model.parameters(), lr=0.0,
-                            betas=(0.9, 0.98), eps=1e-9, fused=True)
-
 # %% ../book/12_training.ipynb #train-step
 @patch_to(Trainer)
 def train_step(self: Trainer, source: Tensor, target: Tensor) -> dict:
     "One update from source (B, S), target (B, T+1): loss and norm."
     self.optimizer.zero_grad()
-    loss = (self.gradient(self, source, target) if self.gradient else
+    loss = (self.gradient_fn(self, source, target) if self.gradient_fn else
             compute_gradients(self.model, source, target, self.config))
     norm = nn.utils.clip_grad_norm_(self.weights,
-                                    self.config.clip or math.inf)
+                                    self.config.clip_norm or math.inf)
     self.last = {"loss": loss, "norm": norm}
     if not self.on_gpu():
         self.metrics()
     self.step += 1
     for group in self.optimizer.param_groups:
-        group["lr"] = self.schedule(self.step)
+        group["lr"] = self.lr_schedule(self.step)
     self.optimizer.step()
     return self.last
 
@@ -225,7 +223,7 @@ def metrics(self: Trainer) -> dict[str, float]:
 # %% ../book/12_training.ipynb #validation-loss
 @torch.no_grad()
 def validation_loss(model: nn.Module, pairs: Sequence[Pair],
-                    max_tokens: int = 4096, smoothing: float = 0.0,
+                    max_tokens: int = 4096, label_smoothing: float = 0.0,
                     ) -> float:
     "Mean cross-entropy per token on `pairs`, in nats, dropout off."
     was_training, device = model.training, next(model.parameters()).device
@@ -236,7 +234,7 @@ def validation_loss(model: nn.Module, pairs: Sequence[Pair],
         source, target = to_device(rows, device)
         read, say = shift_right(target)  # two of (n, T)
         total += label_smoothed_cross_entropy(model(source, read), say,
-                                              smoothing,
+                                              label_smoothing,
                                               reduction="sum").item()
         count += int((say != PAD).sum())
     model.train(was_training)
@@ -244,13 +242,14 @@ def validation_loss(model: nn.Module, pairs: Sequence[Pair],
 
 # %% ../book/12_training.ipynb #fit
 @patch_to(Trainer)
-def fit(self: Trainer, batches: Batches, until: int | None = None,
-        on_step: Callable | None = None) -> list[dict]:
+def fit(self: Trainer, batches: Batches, max_steps: int | None = None,
+        callback: Callable | None = None) -> list[dict]:
     """Train on all batches, or until this step; returns the log.
 
     on_step(trainer) may return a dictionary for it. Goes on from the
     folder's checkpoint; ValueError if another run was begun there."""
-    steps = batches.steps if until is None else min(until, batches.steps)
+    steps = batches.steps if max_steps is None else min(max_steps,
+                                                        batches.steps)
     self.n_pairs = len(batches)
     config = self.plan or run_config(self, batches)
     with Run(self.folder, config, self.log) as self.run:
@@ -264,7 +263,7 @@ def fit(self: Trainer, batches: Batches, until: int | None = None,
                 source, target, labels, last = next(coming)
                 self.model.train()
                 self.train_step(source, target)
-                self.after_step(labels, last, began, on_step)
+                self.after_step(labels, last, began, callback)
         self.save()
     return self.log
 
@@ -297,7 +296,7 @@ def note(self: Trainer, **entry) -> None:
     "One line for the log, at once: where the run is, and `entry`."
     where = {"step": self.step, "epoch": self.epoch, "tokens": self.tokens,
              "seconds": round(self.seconds, 3),
-             "lr": self.schedule(max(self.step, 1))}
+             "lr": self.lr_schedule(max(self.step, 1))}
     self.run.log(**where, **entry)
 
 # %% ../book/12_training.ipynb #go-on

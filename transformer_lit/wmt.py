@@ -63,8 +63,8 @@ class StoreBatches:
     "A `TokenStore` in batches, for a `Trainer`: `steps` of them."
 
     def __init__(self, store: TokenStore, config: TrainingConfig,
-                 steps: int):
-        self.store, self.config, self.steps = store, config, steps
+                 n_steps: int):
+        self.store, self.config, self.steps = store, config, n_steps
 
     def __len__(self) -> int:
         return len(self.store)
@@ -118,9 +118,11 @@ class Experiment:
         return "en", self.language
 
 # %% ../book/21_wmt.ipynb #ways-to-train
-PAPER_TRAINING = TrainingConfig(max_tokens=25_000, warmup=4_000, clip=0.0,
+PAPER_TRAINING = TrainingConfig(max_tokens=25_000, warmup_steps=4_000,
+                                clip_norm=0.0,
                                 precision="bf16", checkpoint_every=1_000)
-MODERN_TRAINING = TrainingConfig(max_tokens=25_000, warmup=400, clip=1.0,
+MODERN_TRAINING = TrainingConfig(max_tokens=25_000, warmup_steps=400,
+                                 clip_norm=1.0,
                       precision="bf16", checkpoint_every=1_000)
 PRESETS = {"paper": Experiment(training=PAPER_TRAINING),
            "modern": Experiment(

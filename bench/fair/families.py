@@ -87,7 +87,7 @@ def run(steps: int, seed: int, peak: float = 6e-3) -> tuple[dict, dict[str, np.n
     torch.manual_seed(0)  # which words of the unseen sentences are covered is the chapter's
     run_cells(BEFORE, space)
     space["config"] = space["TrainingConfig"](
-        epochs=10**6, max_tokens=512, smoothing=0.0, seed=seed
+        epochs=10**6, max_tokens=512, label_smoothing=0.0, seed=seed
     )
     space["dice"].seed(seed)
     gradients = {

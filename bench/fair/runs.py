@@ -263,7 +263,7 @@ def train(job: Job, folder: Path) -> tuple[Resumable, EncodedCorpus]:
                 found["alignment"] = alignment_error(run.model, field.tokens)
             return found
 
-    run.fit(OneEpoch(field.train, run, batches), on_step=look)
+    run.fit(OneEpoch(field.train, run, batches), callback=look)
     run.model.eval()
     return run, field
 

@@ -117,7 +117,7 @@ def train(job: Job, folder: Path, pairs: Pairs) -> tuple[Translator, dict]:
                 save_weights(best, run.model)
             return {"valid": loss}
 
-    run.fit(batches, on_step=look)
+    run.fit(batches, callback=look)
     step, loss = min(curve(), key=lambda point: (point[1], -point[0]))
     row = {
         "size": asdict(size),

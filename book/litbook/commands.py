@@ -15,10 +15,10 @@ OLD_OPTIONS = {
     "--look-every": "--eval-every",
     "--folder": "--output-dir",
 }
-OLD_FIELDS = {"vocabulary": "size"} | {
+OLD_FIELDS = {"vocabulary": "size", "warmup": "warmup_steps"} | {
     name: name.replace("-", "_")
     for name in (
-        "sample keep-every lines max-tokens warmup seed checkpoint-every peak dropout precision"
+        "sample keep-every lines max-tokens seed checkpoint-every peak dropout precision"
     ).split()
 }
 

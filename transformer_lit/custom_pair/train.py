@@ -90,7 +90,7 @@ def recipe_of(size: ModelSize, languages: tuple[str, str], text: str = "") -> Pa
     training = TrainingConfig(
         epochs=size.epochs,
         max_tokens=size.max_tokens,
-        warmup=size.warmup,
+        warmup_steps=size.warmup,
         precision="auto",
     )
     return PairRecipe(

@@ -189,7 +189,7 @@ def conclude(
         scores,
         **start_of(e),
         steps=trainer.step,
-        accumulate=config.accumulate,
+        accumulate=config.accumulation_steps,
         processes=process()[1],
         matmul_per_second=matmul_flops(device, config.precision),
         own_megabytes=peak_memory_mb().get("own_megabytes"),
@@ -226,7 +226,7 @@ def build_run(
     if e.rate == "fall":
 
         def schedule(step: int) -> float:
-            return linear_lr(step, e.steps, e.peak, e.training.warmup)
+            return linear_lr(step, e.steps, e.peak, e.training.warmup_steps)
 
     batches = batches_of(store, e.training, e)
     batches.epoch(0)  # raises ValueError if a sentence is longer than a batch
@@ -235,7 +235,7 @@ def build_run(
         e.training,
         optimizer=MuonAndAdam(model) if e.optimizer == "muon" else None,
         folder=folder,
-        schedule=schedule,
+        lr_schedule=schedule,
         plan=kept,
         log_every=LOG_EVERY,
     )
@@ -268,7 +268,7 @@ def run_experiment(
 
     with only_run(folder):
         run_on_main(lambda: save_translator(translator, folder))
-        trainer.fit(batches, on_step=on_step)
+        trainer.fit(batches, callback=on_step)
         if trainer.step < e.steps:
             return None
         return run_on_main(lambda: conclude(trainer, translator, e, tokens, command, deadline))

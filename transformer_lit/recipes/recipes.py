@@ -16,15 +16,14 @@ from transformer_lit.corpora.files import sha256_file, shipped, write_text
 from transformer_lit.corpora.published import tatoeba_archive
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.evaluation import sacrebleu_scores
-from transformer_lit.schedule import linear_lr
+from transformer_lit.schedule import linear_lr, paper_adam
 from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import (
     PairBatches,
     Trainer,
     TrainingConfig,
     on_epoch_end,
-    paper_adam,
-    validation_loss,
+        validation_loss,
 )
 from transformer_lit.translation import (
     Translator,
@@ -43,7 +42,7 @@ class Recipe:
 
     pairs: training pairs, None for all; words: both sides have fewer, None for any; tokens: "words"
     seen at_least times, or one list of `size` "subwords"; model: fields of TransformerConfig; peak:
-    the highest rate, after training.warmup steps; optimizer: "adam" or "muon"; gain: where the
+    the highest rate, after training.warmup_steps; optimizer: "adam" or "muon"; gain: where the
     decoder's last LayerNorm starts, None as chapter 9 has it; average: epochs whose weights are
     averaged."""
 
@@ -152,7 +151,7 @@ def build_trainer(
             " one sentence on a line"
         )
     batches = PairBatches(short, config)
-    warmup = min(config.warmup, max(1, batches.steps // 10)) if own else config.warmup
+    warmup = min(config.warmup_steps, max(1, batches.steps // 10)) if own else config.warmup_steps
     optimizer = (
         MuonAndAdam(model, precision=config.precision if own else "auto")
         if recipe.optimizer == "muon"
@@ -163,7 +162,7 @@ def build_trainer(
         config,
         optimizer=optimizer,
         folder=folder,
-        schedule=lambda step: linear_lr(step, batches.steps, recipe.peak, warmup),
+        lr_schedule=lambda step: linear_lr(step, batches.steps, recipe.peak, warmup),
     )
     trainer.plan = run_config(trainer, batches, recipe=in_plan(recipe))
     return trainer, batches

@@ -10,7 +10,7 @@ from transformer_lit.recipes.recipes import Recipe
 from transformer_lit.training import TrainingConfig
 
 FIXED = {"corpus", "language", "model", "training", "source_vocab_size", "target_vocab_size"}
-MAY_BE_0 = {"average", "clip", "smoothing", "checkpoint_every", "seed", "dropout"}
+MAY_BE_0 = {"average", "clip_norm", "label_smoothing", "checkpoint_every", "seed", "dropout"}
 CHOICES = {
     "tokens": ("words", "subwords"),
     "optimizer": ("adam", "muon"),
@@ -75,6 +75,6 @@ def unused_fields(recipe: Recipe) -> set[str]:
     "Fields that change nothing in this recipe."
     unused = {"size"} if recipe.tokens == "words" else {"at_least"}
     if not hasattr(recipe, "steps"):  # it counts epochs
-        return unused | {"factor"}
-    unused |= {"epochs", "words", "tokens"} | ({"peak"} if recipe.rate == "noam" else {"factor"})
+        return unused | {"lr_factor"}
+    unused |= {"epochs", "words", "tokens"} | ({"peak"} if recipe.rate == "noam" else {"lr_factor"})
     return unused if recipe.average else unused | {"keep_every"}

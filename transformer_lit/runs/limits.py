@@ -5,7 +5,13 @@ from collections.abc import Sequence
 LONGEST = 20_000  # characters in one line
 WIDEST = 64  # hypotheses: a wider beam costs more and soon finds nothing better
 LEAST = dict(
-    epochs=1, max_tokens=1, warmup=1, accumulate=1, smoothing=0, clip=0, checkpoint_every=0
+    epochs=1,
+    max_tokens=1,
+    warmup_steps=1,
+    accumulation_steps=1,
+    label_smoothing=0,
+    clip_norm=0,
+    checkpoint_every=0,
 )
 
 

@@ -19,7 +19,7 @@ from transformer_lit.runs import checkpoints
 from transformer_lit.runtime import distributed
 
 CONFIG, LOG, LOCK = "config.json", "log.jsonl", ".training.lock"
-BEFORE = "plan.json"  # what the second edition called config.json
+EARLIER = "plan.json"  # what a run of an earlier edition has in its place
 WRITTEN = (  # by most trainings, beside the configuration
     "translator.json", "tokenizer.json", checkpoints.NAME, "model.safetensors", LOG, "run.json",
     "hypotheses.txt",
@@ -38,7 +38,7 @@ def fingerprint(items: Iterable) -> str:
 def run_config(trainer, batches, **more) -> dict:
     "What may not change while a run goes on: sizes, settings, optimizer, rates, data, and `more`."
     sizes, settings = getattr(trainer.model, "config", None), asdict(trainer.config)
-    rates = {f"rate at step {n}": trainer.schedule(n) for n in (1, 10, 100, 1000, 10_000)}
+    rates = {f"rate at step {n}": trainer.lr_schedule(n) for n in (1, 10, 100, 1000, 10_000)}
     return {
         "model": dict(vars(sizes)) if is_dataclass(sizes) else type(trainer.model).__name__,
         "training": {name: x for name, x in settings.items() if name not in MAY_CHANGE},
@@ -55,10 +55,12 @@ def run_config(trainer, batches, **more) -> dict:
 
 def load_config(folder: Path) -> dict | None:
     "What the run in a folder was begun with; None if none was."
-    for path in folder / CONFIG, folder / BEFORE:
-        if path.exists():
-            return checkpoints.rename_legacy_fields(read_json(path))
-    return None
+    if (folder / EARLIER).exists():
+        raise ValueError(
+            f"{folder} was begun with an earlier edition, which alone can finish it: use another"
+            " folder (--output-dir)"
+        )
+    return read_json(folder / CONFIG) if (folder / CONFIG).exists() else None
 
 
 def changes(config: dict, other: dict) -> dict:
@@ -73,7 +75,7 @@ def changes(config: dict, other: dict) -> dict:
 def keep_config(folder: Path, config: dict) -> None:
     """Compare the configuration with the folder's, or write it if none was begun there.
 
-    ValueError with what differs. A file of the second edition is compared in what it holds."""
+    ValueError with what differs."""
     old, new = load_config(folder), json.loads(json.dumps(config))
     if old is None:
         if (folder / LOG).exists():
@@ -81,8 +83,6 @@ def keep_config(folder: Path, config: dict) -> None:
         text = json.dumps(new, indent=1, ensure_ascii=False, sort_keys=True)
         write_text(folder / CONFIG, text + "\n")
         return
-    if not (folder / CONFIG).exists():
-        new = {name: value for name, value in new.items() if name in old}
     if old != new:
         raise ValueError(
             f"{folder} was begun with {changes(old, new)}, and this run has {changes(new, old)}:"

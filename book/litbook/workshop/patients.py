@@ -81,7 +81,7 @@ SOUND: dict[str, Callable] = {  # as the book has them
     "self_mask": target_mask,
     "cross_mask": padding_mask,
     "shift": shift_right,
-    "loss": partial(label_smoothed_cross_entropy, smoothing=0.0),
+    "loss": partial(label_smoothed_cross_entropy, label_smoothing=0.0),
     "clear": lambda optimizer: optimizer.zero_grad(),
     "position": lambda past: past,
     "first": lambda rows: torch.full_like(rows, BOS),
