@@ -231,7 +231,7 @@ def test_a_claim_stops_nothing_and_says_so_when_it_comes_out_otherwise(monkeypat
     assert "&lt;a&gt;" in data["text/html"] and "95_what_held.html#claim-00-x" in data["text/html"]
     assert json.loads(json.dumps(metadata, allow_nan=False))["claim"]["held"] is False
     assert (
-        claims.rendered(claims.again(metadata["claim"])) == data
+        claims.rendered(claims.from_metadata(metadata["claim"])) == data
     ), "the build shows another line than the chapter"
 
 
@@ -414,7 +414,7 @@ def test_the_claims_of_this_machine_fit_their_records():
     here = [
         claim
         for path in {*CLAIMS.values()}
-        for claim in claims.shown(nbformat.read(OUT / path.name, 4))
+        for claim in claims.from_notebook(nbformat.read(OUT / path.name, 4))
     ]
     assert {claim["name"] for claim in here} == set(
         CLAIMS

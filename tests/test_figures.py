@@ -49,14 +49,14 @@ def axes():
 # The style ----------------------------------------------------------------------------------------
 
 
-def test_colours_are_different():
+def test_colors_are_different():
     assert len(set(CYCLE)) == len(CYCLE) == 7 and MASK(0) != MASK(1)
     meanings = {QUERY, KEY, VALUE, ENCODER, DECODER, BRIDGE}
     assert not meanings & {
         *CYCLE,
         *style.NAMED.values(),
         style.FAULT,
-    }, "a part of the model has its colour to itself"
+    }, "a part of the model has its color to itself"
     for paint in {*CYCLE, style.FAULT} - {INK}:
         assert min(style.contrast(paint, page) for page in ("#ffffff", "#14181d")) >= 3, paint
 
@@ -70,16 +70,16 @@ def test_open_and_closed_stand_out_on_both_pages():
     ), "the line round an open cell, which is pale on a light page"
 
 
-def test_a_name_keeps_its_colour():
-    (alone,), (first, beside) = style.colours_of(["RNN"]), style.colours_of(["Transformer", "RNN"])
+def test_a_name_keeps_its_color():
+    (alone,), (first, beside) = style.colors_of(["RNN"]), style.colors_of(["Transformer", "RNN"])
     assert alone == beside != first
-    assert style.colours_of(["new", "newer"]) == CYCLE[:2]
-    assert style.colours_of(["RNN"], {"RNN": KEY}) == [KEY]
+    assert style.colors_of(["new", "newer"]) == CYCLE[:2]
+    assert style.colors_of(["RNN"], {"RNN": KEY}) == [KEY]
     assert (QUERY, KEY, VALUE) == (
         "#0072B2",
         "#E69F00",
         "#009E73",
-    ), "DESIGN's colours: query blue, key orange, value green"
+    ), "DESIGN's colors: query blue, key orange, value green"
 
 
 def test_settings_are_matplotlibs():
@@ -91,7 +91,7 @@ def test_settings_are_matplotlibs():
         "axes.edgecolor",
         "xtick.color",
         "ytick.color",
-    }, "what is black must take the page's colour"
+    }, "what is black must take the page's color"
 
 
 def test_a_picture_says_what_it_shows():
@@ -194,7 +194,7 @@ def test_a_wide_figure_is_drawn_for_a_phone_as_well():
     )
 
 
-def test_to_svg_takes_the_pages_colour(axes):
+def test_to_svg_takes_the_pages_color(axes):
     axes.plot([0, 1], [0, 1])
     axes.set_title("a name")
     made = style.to_svg(axes.figure, 200)
@@ -221,7 +221,7 @@ def test_contrast_is_wcags():
 
 def test_letters_stand_out_on_every_grey():
     greys = [str(level) for level in np.linspace(0, 1, 1001)]
-    assert min(style.contrast(style.ink_on(grey), grey) for grey in greys) >= 4.5
+    assert min(style.contrast(style.ink_on(gray), gray) for gray in greys) >= 4.5
     assert style.ink_on("#000000") == "#ffffff" and style.ink_on("#ffffff") == "#030303"
 
 
@@ -346,7 +346,7 @@ def test_heat_maps_side_by_side_have_one_scale():
     first, second = both.split("<svg")[1:]
     assert (
         "<image" not in first and "<image" in second
-    ), "the scale of colours stands beside the last panel only"
+    ), "the scale of colors stands beside the last panel only"
 
 
 # Curves -------------------------------------------------------------------------------------------
@@ -381,8 +381,8 @@ def test_log_axes_show_numbers_in_full(axes):
     ]
 
 
-def end(label, y=0.0, colour=KEY):
-    return plots.End(0, y, label, colour)
+def end(label, y=0.0, color=KEY):
+    return plots.End(0, y, label, color)
 
 
 def test_when_names_stand_at_the_ends():
@@ -439,7 +439,7 @@ def test_long_names_go_into_a_key():
     assert long.count("var(--tl-ui") == 1 and f">{'x' * 15}<" not in long.split("var(--tl-ui")[0]
     assert "var(--tl-ui" not in plots.curve_panel({"a": [0, 1], "b": [1, 0]})
     assert plots.keyed("</div>", [end("one")]) == "</div>", "a single curve needs no name"
-    key = plots.keyed("<div></div>", [end("a < b"), end("c", colour=QUERY)])
+    key = plots.keyed("<div></div>", [end("a < b"), end("c", color=QUERY)])
     assert (
         "3px dotted" in plots.keyed("<div></div>", [end("a"), end("b")], {"b": ":"})
         and "3px solid" in key
@@ -447,7 +447,7 @@ def test_long_names_go_into_a_key():
     assert "a &lt; b" in key and key.index(KEY) < key.index(QUERY) and key.endswith("</div></div>")
 
 
-def test_curves_have_the_colours_and_styles_asked_for():
+def test_curves_have_the_colors_and_styles_asked_for():
     html = figures.curves(
         {"one": [1, 2], "two": [2, 1]},
         colors={"two": BRIDGE},
@@ -672,9 +672,9 @@ def test_lines_and_arrows():
     assert len(bent) == 3 and bent[1:] == last, "the head follows the last line"
 
 
-def test_square_colours():
-    assert drawing.square_colour(0.5, None) == "none"
-    assert drawing.square_colour(1.0, "mask") == "#e8e8e8"
+def test_square_colors():
+    assert drawing.square_color(0.5, None) == "none"
+    assert drawing.square_color(1.0, "mask") == "#e8e8e8"
 
 
 def test_a_matrix_and_its_labels():
@@ -758,19 +758,19 @@ def test_the_architecture_lights_what_it_is_asked():
 
 
 def test_every_attention_has_a_query_a_key_and_a_value():
-    for colour, letter in ((QUERY, "Q"), (KEY, "K"), (VALUE, "V")):
+    for color, letter in ((QUERY, "Q"), (KEY, "K"), (VALUE, "V")):
         assert (
-            drawn("all").count(f'stroke="{colour}"') == 3 == drawn("all").count(f">{letter}</text>")
+            drawn("all").count(f'stroke="{color}"') == 3 == drawn("all").count(f">{letter}</text>")
         ), letter
-        assert drawn("encoder_attention").count(f'stroke="{colour}"') == 1, "what isn't lit is grey"
+        assert drawn("encoder_attention").count(f'stroke="{color}"') == 1, "what isn't lit is gray"
 
 
-def starts(svg, colour):
-    "x and y where each line of this colour begins, and where it ends."
+def starts(svg, color):
+    "x and y where each line of this color begins, and where it ends."
     return [
         tuple(map(float, found))
         for found in re.findall(
-            rf'<line x1="(\S+)" y1="(\S+)" x2="\S+" y2="(\S+)" stroke="{colour}"', svg
+            rf'<line x1="(\S+)" y1="(\S+)" x2="\S+" y2="(\S+)" stroke="{color}"', svg
         )
     ]
 
@@ -783,15 +783,15 @@ def test_keys_and_values_of_the_cross_attention_come_from_the_memory(width):
     )
     level = float(re.search(r"V([\d.]+)q0 9 9 9H", memory[0])[1]) + 9
     (cross,) = [box for box in boxes(svg) if box[5] == "cross-attention"]
-    for colour, from_memory in ((KEY, True), (VALUE, True), (QUERY, False)):
+    for color, from_memory in ((KEY, True), (VALUE, True), (QUERY, False)):
         (lead,) = [
             lead
-            for lead in starts(svg, colour)
+            for lead in starts(svg, color)
             if cross[0] < lead[0] < cross[2] and lead[2] == cross[3]
         ]
         assert (
             lead[1] == level and (lead[0] <= float(memory[2])) == from_memory
-        ), f"{colour} comes from elsewhere"
+        ), f"{color} comes from elsewhere"
     (own,) = [box for box in boxes(svg) if box[5] == "self-attention"]
     assert float(memory[1]) == pytest.approx((own[0] + own[2]) / 2), "it begins over the encoder"
 
@@ -886,15 +886,15 @@ def test_the_mask_to_turn_has_its_cells_open(causal, padding, pads, left, cells)
     assert view.result.html.count("#e8e8e8") == 2 * cells, "drawn for a desk and for a phone"
 
 
-def test_no_two_settings_of_a_figure_have_one_colour():
-    assert style.colours_of(["transformer", "decoder-only", "prefix", "both"]) == [
+def test_no_two_settings_of_a_figure_have_one_color():
+    assert style.colors_of(["transformer", "decoder-only", "prefix", "both"]) == [
         figures.INK,
         figures.PLUM,
         figures.OCHRE,
         figures.SLATE,
     ], "plum is taken by name, and so on"
-    assert style.colours_of("abcdefgh") == [*figures.CYCLE, figures.INK]
-    assert style.colours_of(["a", "b"], {"b": figures.INK}) == [figures.TEAL, figures.INK]
+    assert style.colors_of("abcdefgh") == [*figures.CYCLE, figures.INK]
+    assert style.colors_of(["a", "b"], {"b": figures.INK}) == [figures.TEAL, figures.INK]
 
 
 def test_a_table_with_a_second_one_in_a_fold():

@@ -50,9 +50,9 @@ def read(path: Path) -> str:
 
 def measured(name: str) -> str:
     "The box's line on time and memory, from the chapter's last execution."
-    last = json.loads(read(OUT / f"{name}.json"))
-    threads = "one thread" if last["threads"] == 1 else f"{last['threads']} threads"
-    effort = f"{last['seconds']:.0f} seconds on {threads} and {last['megabytes']:,} MB"
+    facts = json.loads(read(OUT / f"{name}.json"))
+    threads = "one thread" if facts["threads"] == 1 else f"{facts['threads']} threads"
+    effort = f"{facts['seconds']:.0f} seconds on {threads} and {facts['megabytes']:,} MB"
     return f"- **Takes** {effort}, measured by this build"
 
 
@@ -92,7 +92,7 @@ def merged(path: Path, wheel: Path):
                 if "data" in out:
                     out.data = {k: data for k, data in out.data.items() if "widget" not in k}
                 if "claim" in out.get("metadata", {}):  # the record may be newer than the execution
-                    out["data"] = claims.rendered(claims.again(out["metadata"]["claim"]))
+                    out["data"] = claims.rendered(claims.from_metadata(out["metadata"]["claim"]))
     notebook.cells[0].source += f"""
 - **Run it:** {link_to(path, "this notebook")} and {link_to(wheel, "the package")}, \
 <a href="preface.html#in-colab">in five steps</a>"""
@@ -114,12 +114,12 @@ def minutes(path: Path) -> int:
     return round(words / 200 + lines / 20)
 
 
-def between(first: str, last: str) -> list[Path]:
-    return chapters(f"{n:02}" for n in range(int(first), int(last) + 1))
+def between(start: str, end: str) -> list[Path]:
+    return chapters(f"{n:02}" for n in range(int(start), int(end) + 1))
 
 
-def hours(first: str, last: str) -> str:
-    return f"about {round(sum(map(minutes, between(first, last))) / 60)} hours of reading"
+def hours(start: str, end: str) -> str:
+    return f"about {round(sum(map(minutes, between(start, end))) / 60)} hours of reading"
 
 
 def drawing_in(output) -> str:
@@ -198,8 +198,8 @@ writes; each box leads to its chapter."""
     return figures.architecture(lit or ("all",), alt=alt, caption=words).html
 
 
-def cards(first: str, last: str) -> str:
-    each = "".join(map(card, between(first, last)))
+def cards(start: str, end: str) -> str:
+    each = "".join(map(card, between(start, end)))
     return f'<div class="tl-cards tl-cards-wide">{each}</div>'
 
 
@@ -230,10 +230,10 @@ def shipped_translator(name: str) -> Translator:
 def filled(text: str, makers: dict[str, Callable[..., str]]) -> str:
     "A page with what the makers make in place of `<!-- name words -->` and `{{name words}}`."
 
-    def made(found: re.Match) -> str:
-        return makers[found[1]](*found[2].split()) if found[1] in makers else found[0]
+    def replacement(match: re.Match) -> str:
+        return makers[match[1]](*match[2].split()) if match[1] in makers else match[0]
 
-    return re.sub(r"(?:<!-- |{{)(\w+)((?: [\w-]+)*)(?: -->|}})", made, text)
+    return re.sub(r"(?:<!-- |{{)(\w+)((?: [\w-]+)*)(?: -->|}})", replacement, text)
 
 
 def assemble() -> None:

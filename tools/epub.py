@@ -123,7 +123,7 @@ def package(about: dict, files: dict[str, bytes], spine: list[str]) -> str:
 
 
 def make(site: Path, toc: Path, folder: Path, about: dict) -> Path:
-    pages = still.taken(site, toc, "reader", folder)
+    pages = still.capture_pages(site, toc, "reader", folder)
     title = about["title"]
     cover = f'<div class="tl-cover"><img src="cover.jpg" alt="{html.escape(title)}"/></div>'
     texts = {"cover.xhtml": file_of(title, cover)}

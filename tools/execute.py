@@ -29,7 +29,7 @@ EXACT = """\
 """
 
 
-def last(path: Path) -> dict:
+def last_facts(path: Path) -> dict:
     "What is known of a chapter's last execution; nothing, if it was broken off."
     try:
         return json.loads((OUT / f"{path.stem}.json").read_text("utf-8"))
@@ -43,14 +43,14 @@ def here(threads: int) -> dict:
         "threads": threads,
         "instructions": os.environ.get("ATEN_CPU_CAPABILITY", "best"),
         "torch": version("torch"),
-        "requirements": stamps.content(ROOT / "requirements.txt", whole=True),
+        "requirements": stamps.content(ROOT / "requirements.txt", with_words=True),
         "python": ".".join(map(str, sys.version_info[:2])),
     }
 
 
 def execute(path: Path, force: bool, threads: int) -> tuple[str, str]:
     "(what happened, details) for one chapter; runs in a process of its own."
-    done, setting = last(path), here(threads)
+    done, setting = last_facts(path), here(threads)
     if not force and setting.items() <= done.items() and stamps.unchanged(path, done):
         return "unchanged", ""
     work, about = ROOT / ".run" / "work" / path.stem, OUT / f"{path.stem}.json"
@@ -68,14 +68,14 @@ def execute(path: Path, force: bool, threads: int) -> tuple[str, str]:
         "TRANSFORMER_LIT_TRACE": str(trace),
         "PYTHONPATH": f"{ROOT / 'tools/traced'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }
-    began = time.time()
+    started = time.time()
     with log.open("w") as file:
         command = f"{sys.executable} -m pytest -q -p no:cacheprovider -c {os.devnull} --rootdir ."
         command += f" --nbmake --overwrite --nbmake-timeout={TIMEOUT} {copy.name}"
         streams = {"stdout": file, "stderr": file}
         child = subprocess.Popen(command.split(), cwd=work, env=environment, **streams)
         _, status, used = os.wait4(child.pid, 0)  # `used`: the most memory that any of them took
-    seconds, cells = time.time() - began, nbformat.read(copy, 4).cells
+    seconds, cells = time.time() - started, nbformat.read(copy, 4).cells
     outputs = [(cell.id, out) for cell in cells for out in cell.get("outputs", [])]
     if status:
         return "FAILED", failure(outputs) + log.read_text("utf-8")[-6000:]
@@ -113,7 +113,7 @@ def main() -> None:
     options = parser.parse_args()
     if not (paths := chapters(options.chapters)):
         sys.exit(f"no chapter begins with {' or '.join(options.chapters)}")
-    paths.sort(key=lambda p: -last(p).get("seconds", 30))  # long ones first
+    paths.sort(key=lambda p: -last_facts(p).get("seconds", 30))  # long ones first
     run_each(paths, lambda p: execute(p, options.all, options.threads), options.jobs)
 
 

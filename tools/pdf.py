@@ -100,7 +100,7 @@ def running_heads(pages: list[still.Page]) -> str:
     )
 
 
-def whole(site: Path, pages: list[still.Page], about: dict) -> str:
+def full_document(site: Path, pages: list[still.Page], about: dict) -> str:
     "The document that is printed."
     pieces, part = [cover(about, pages), imprint(about)], ""
     pieces.append(f'<div style="page:s-contents">{contents(pages)}</div>')
@@ -116,13 +116,13 @@ def whole(site: Path, pages: list[still.Page], about: dict) -> str:
     body = still.whole_links({"": "".join(pieces)})[""]
     body = re.sub(
         r'<a class="tl-answer-link" href="#([^"]+)">[^<]*</a>',
-        lambda found: f"{found[0]}: page {number_of(found[1])}",
+        lambda match: f"{match[0]}: page {number_of(match[1])}",
         body,
     )
     return document_of(site, about, body, running_heads(pages))
 
 
-def document_of(site: Path, about: dict, body: str, more: str = "") -> str:
+def document_of(site: Path, about: dict, body: str, extra_style: str = "") -> str:
     """A document with the book's own style and the style of paper; `more` is style as well.
     `dressed` puts them on: with them, loading takes minutes."""
     sheets = "".join(
@@ -133,7 +133,7 @@ def document_of(site: Path, about: dict, body: str, more: str = "") -> str:
 <title>{html.escape(about["title"])}</title>
 <meta name="author" content="{html.escape(about["author"])}">{sheets}
 <style media="none">{(HERE / "paper.css").read_text("utf-8")}
-{more}</style></head><body>{body}</body></html>"""
+{extra_style}</style></head><body>{body}</body></html>"""
 
 
 def dressed(tab, file: Path) -> None:
@@ -153,7 +153,7 @@ def pages_of_places(pdf: bytes) -> dict[str, int]:
 def numbered(document: str, where: dict[str, int]) -> str:
     return re.sub(
         r'data-page-of="([^"]+)">\d*<',
-        lambda found: f'data-page-of="{found[1]}">{where.get(found[1], 0)}<',
+        lambda match: f'data-page-of="{match[1]}">{where.get(match[1], 0)}<',
         document,
     )
 
@@ -173,8 +173,8 @@ def printed(document: str, file: Path) -> tuple[bytes, dict]:
 
 
 def make(site: Path, toc: Path, folder: Path, about: dict) -> tuple[Path, dict]:
-    pages = still.taken(site, toc, "paper", folder)
-    document = whole(site, pages, about)
+    pages = still.capture_pages(site, toc, "paper", folder)
+    document = full_document(site, pages, about)
     where: dict[str, int] = {}
     for _ in range(3):
         pdf, fitted = printed(numbered(document, where), folder / "book.html")

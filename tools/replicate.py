@@ -107,15 +107,15 @@ def names_of(source: str) -> Names:
     tree = experiment_in(source)
     for line in tree.body:
         table = symtable.symtable(ast.unparse(line), "cell", "exec")
-        made = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_local()}
-        makes |= made
+        stored = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_local()}
+        makes |= stored
         if isinstance(line, ast.For):  # its body runs with the loop's own names
             bound |= {node.id for node in ast.walk(line.target) if isinstance(node, ast.Name)}
         read = set(reads(table))
         now |= {name for name, inside in read if not inside} - bound  # else it is the cell's own
         later |= {name for name, inside in read if inside}
         if isinstance(line, (ast.FunctionDef, ast.ClassDef, ast.Assign)):
-            bound |= made
+            bound |= stored
     changes = set(map(changed_by, ast.walk(tree))) & (now | makes)  # a function's names are its own
     return Names(now, later, makes, changes)
 
@@ -160,9 +160,9 @@ def cells_behind(names: list[Names], words: set[str], at: int) -> set[int]:
         word, before = wanted.pop()
         done.add((word, before))
         # its last definition before that place, and what changed it in between
-        last = max((n for n in range(before) if word in names[n].makes), default=None)
-        for n in range(last or 0, before):
-            if n == last or word in names[n].changes:
+        definition = max((n for n in range(before) if word in names[n].makes), default=None)
+        for n in range(definition or 0, before):
+            if n == definition or word in names[n].changes:
                 cells.add(n)
                 wanted |= {(w, n) for w in names[n].now} | {(w, at) for w in names[n].later}
                 wanted -= done
@@ -240,7 +240,7 @@ def run(path: Path, setting: dict) -> tuple[list[dict], list[str]]:
         client.execute(env=environment)
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
     errors = [f"{o.ename}: {o.evalue}" for o in outputs if o.output_type == "error"]
-    return claims.shown(notebook), errors
+    return claims.from_notebook(notebook), errors
 
 
 # The record ---------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def lines_of(path: Path, where: dict, reached: list[dict], record: dict) -> Iter
         yield {"claim": name, **where, "effect": effect, "held": claim["held"]}
 
 
-def due(path: Path, setting: dict, record: dict) -> bool:
+def needs_run(path: Path, setting: dict, record: dict) -> bool:
     "Is there a claim of the chapter that has no run in this setting?"
     return any(
         record.get(name, {}).get("experiment") != experiment
@@ -302,7 +302,7 @@ def main() -> None:
         (path, setting)
         for setting in settings_of(range(1, int(seeds) + 1))
         for path in chapters(numbers)
-        if due(path, setting, record)
+        if needs_run(path, setting, record)
     ]
     for threads, workers in (1, int(at_once)), (2, 1):
         with ThreadPoolExecutor(workers) as pool:

@@ -48,13 +48,13 @@ def hashed(parts: Iterable[str]) -> str:
 
 
 @cache
-def content(path: Path, whole: bool) -> str:
+def content(path: Path, with_words: bool) -> str:
     "The hash of a file, or of the names in a folder; nothing where there is none."
     if path.is_dir():
         return hashed(sorted(p.name for p in path.iterdir() if p.name != "__pycache__"))
     if not path.is_file():
         return ""
-    if path.suffix == ".py" and not whole:
+    if path.suffix == ".py" and not with_words:
         return hashed([code_of(path.read_text("utf-8"))])
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
@@ -68,17 +68,17 @@ def own_code(path: Path) -> str:
 
 def opened(path: Path, trace: str) -> dict[str, str]:
     "Of each line of a trace, which an execution of the chapter left: the hash of its file."
-    lines, whole = set(trace.splitlines()), shows_words(path)
+    lines, with_words = set(trace.splitlines()), shows_words(path)
     # safetensors and tokenizers read a translator's files without Python: its whole folder counts
     for folder in {(ROOT / line).parent for line in lines if line.startswith("data/checkpoints/")}:
         lines |= {str(file.relative_to(ROOT)) for file in folder.iterdir() if file.is_file()}
     if "claims.records" not in path.read_text("utf-8"):
         lines = {line for line in lines if not line.startswith(RECORD)}
-    return {line: content(ROOT / line, whole) for line in sorted(lines)}
+    return {line: content(ROOT / line, with_words) for line in sorted(lines)}
 
 
-def unchanged(path: Path, last: dict) -> bool:
+def unchanged(path: Path, facts: dict) -> bool:
     "Does everything that the last execution of a chapter depended on stand as it did?"
-    return last.get("code") == own_code(path) and all(
-        content(ROOT / line, shows_words(path)) == old for line, old in last["opened"].items()
+    return facts.get("code") == own_code(path) and all(
+        content(ROOT / line, shows_words(path)) == old for line, old in facts["opened"].items()
     )

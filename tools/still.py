@@ -1,8 +1,8 @@
 """The built book page by page as it can stand on paper and in an e-reader: opened in Chromium,
 offline, formulas finished, live views as pictures.
 
-`taken(site, toc, "paper")` keeps formulas as drawings; "reader" makes them MathML and every page
-well-formed XML. tools/pdf.py and tools/epub.py use it."""
+`capture_pages(site, toc, "paper")` keeps formulas as drawings; "reader" makes them MathML and every
+page well-formed XML. tools/pdf.py and tools/epub.py use it."""
 
 import html
 import re
@@ -56,7 +56,7 @@ def pictures_of(tab, key: str, folder: Path) -> list[str]:
     return [f"{folder.name}/{name}" for name in names]
 
 
-def taken(site: Path, toc: Path, edition: str, folder: Path) -> list[Page]:
+def capture_pages(site: Path, toc: Path, edition: str, folder: Path) -> list[Page]:
     "Every page of the table of contents; pictures go to `folder`/pictures."
     (folder / "pictures").mkdir(parents=True, exist_ok=True)
     contents, pages = listed(toc), []

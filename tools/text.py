@@ -26,12 +26,12 @@ def name_for(cell) -> str:
 
 def with_ids(notebook):
     "The notebook with unique ids, moved from the metadata, where py:percent keeps them."
-    taken: set[str] = set()
+    ids: set[str] = set()
     for cell in notebook.cells:
         cell.metadata.pop("lines_to_next_cell", None)
         name = cell.metadata.pop("id", "") or name_for(cell)
-        cell["id"] = f"{name}-{len(taken)}" if name in taken else name
-        taken.add(cell.id)
+        cell["id"] = f"{name}-{len(ids)}" if name in ids else name
+        ids.add(cell.id)
     return notebook
 
 
@@ -71,18 +71,18 @@ def with_exercise(text: str, n: int) -> str:
 
 
 def main() -> None:
-    way, what = sys.argv[1:]
-    if way == "in":
-        path = Path(what)
+    command, argument = sys.argv[1:]
+    if command == "in":
+        path = Path(argument)
         text = nbformat.writes(from_text(path), indent=1) + "\n"
         return write(ROOT / "book" / f"{path.stem}.ipynb", text, path)
-    paths = chapters([what])
+    paths = chapters([argument])
     if len(paths) != 1:
-        sys.exit(f"{len(paths)} chapters begin with {what!r}: name one")
+        sys.exit(f"{len(paths)} chapters begin with {argument!r}: name one")
     file = ROOT / ".run" / "text" / f"{paths[0].stem}.py"
     text = as_text(nbformat.read(paths[0], 4))
-    if way == "exercise":
-        text = with_exercise(file.read_text("utf-8") if file.exists() else text, int(what))
+    if command == "exercise":
+        text = with_exercise(file.read_text("utf-8") if file.exists() else text, int(argument))
         file.unlink(missing_ok=True)
     write(file, text, paths[0])
 

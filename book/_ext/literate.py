@@ -157,8 +157,8 @@ def parts_of_book(app) -> dict[str, str]:
 def margin_map(lit: list[str]) -> str:
     "The architecture with a chapter's parts lit: a map, no numbered figure."
     parts = ", ".join(lit).replace("_", " ")
-    whole = "The whole Transformer, lit."
-    alt = whole if "all" in lit else f"The Transformer; this chapter's parts are lit: {parts}."
+    full = "The whole Transformer, lit."
+    alt = full if "all" in lit else f"The Transformer; this chapter's parts are lit: {parts}."
     svg = diagram.draw(style.PHONE, set(lit))
     svg = re.sub(r"<title>.*?</title>|</?g[^>]*>|<!--box-->", "", svg)
     return f'<div role="img" aria-label="{alt}">{svg}</div>'

@@ -106,19 +106,19 @@ def read_record(text: str) -> dict:
 
     A line with "words" says what a claim is; later lines with its name are its runs, until another
     experiment takes its place or it is withdrawn. Of two runs in one setting the later counts."""
-    found: dict[str, dict] = {}
+    by_name: dict[str, dict] = {}
     for line in map(json.loads, text.splitlines()):
         name = line.pop("claim")
         if "withdrawn" in line:
-            del found[name]
+            del by_name[name]
         elif "words" in line:
-            same = found.get(name, {}).get("experiment") == line["experiment"]
-            found[name] = {**line, "runs": found[name]["runs"] if same else {}}
+            same = by_name.get(name, {}).get("experiment") == line["experiment"]
+            by_name[name] = {**line, "runs": by_name[name]["runs"] if same else {}}
         else:
-            found[name]["runs"][tuple(line[key] for key in SETTING)] = line
-    for record in found.values():
+            by_name[name]["runs"][tuple(line[key] for key in SETTING)] = line
+    for record in by_name.values():
         record["runs"] = [run for _, run in sorted(record["runs"].items())]
-    return dict(sorted(found.items()))
+    return dict(sorted(by_name.items()))
 
 
 def by_processor(runs: Sequence[dict]) -> dict[str, list[dict]]:
@@ -144,17 +144,17 @@ def record_words(record: dict | None, unit: str) -> str:
     "The record as one sentence per kind of processor."
     if not record or not record["runs"]:
         return "not replicated yet"
-    said = []
+    parts = []
     for kind, runs in by_processor(record["runs"]).items():
         s = summary(runs)
         what = "gap " if record["kind"] == "below" else ""
-        said.append(
+        parts.append(
             f"{s['held']} of {s['tried']} runs on {kind} (95%: {100 * s['low']:.0f} to"
             f" {100 * s['high']:.0f}%), median"
             f" {what}{number(s['median'])}{' ' + unit if unit else ''} [{number(s['least'])},"
             f" {number(s['greatest'])}]"
         )
-    return "; ".join(said)
+    return "; ".join(parts)
 
 
 def anchor(name: str) -> str:
@@ -173,7 +173,7 @@ def threshold(low: float, high: float | None, unit: str) -> str:
     return f"between {number(low)} and {number(high)}"
 
 
-def told(claim: Claim) -> str:
+def effect_words(claim: Claim) -> str:
     "This run's effect and its threshold, in words."
     effect = f"{number(claim.effect)} {claim.unit}".strip()
     gap = "gap " * (claim.kind == "below")
@@ -184,12 +184,13 @@ def rendered(claim: Claim) -> dict[str, str]:
     "The claim's line as HTML and as plain text, with the record of today."
     verdict = "Claim, held here" if claim.held else "Claim, came out otherwise on this machine"
     record = record_words(records().get(claim.name), claim.unit)
-    plain = f"{verdict}: {claim.words}; {told(claim)}. Record: {record}. [{claim.name}]"
-    colour = "currentColor" if claim.held else "#C2503C"
+    plain = f"{verdict}: {claim.words}; {effect_words(claim)}. Record: {record}. [{claim.name}]"
+    color = "currentColor" if claim.held else "#C2503C"
     page = (
-        f'<p class="tl-claim" style="border-left:3px solid {colour};margin:.6em 0;padding:.1em 0'
+        f'<p class="tl-claim" style="border-left:3px solid {color};margin:.6em 0;padding:.1em 0'
         f' .1em .8em;font-size:.92em"><b>{verdict}:</b> {html.escape(claim.words)};'
-        f' {powers(html.escape(told(claim)))}. <a href="{PAGE}#{anchor(claim.name)}">Record</a>:'
+        f" {powers(html.escape(effect_words(claim)))}."
+        f' <a href="{PAGE}#{anchor(claim.name)}">Record</a>:'
         f" {powers(html.escape(record))}.</p>"
     )
     return {"text/html": page, "text/plain": plain}
@@ -201,12 +202,12 @@ def show(claim: Claim) -> None:
     display(rendered(claim), raw=True, metadata={"claim": {**asdict(claim), "held": claim.held}})
 
 
-def again(told_: dict) -> Claim:
+def from_metadata(metadata: dict) -> Claim:
     "The claim that an output's metadata holds."
-    return Claim(**{key: told_[key] for key in Claim.__dataclass_fields__})
+    return Claim(**{key: metadata[key] for key in Claim.__dataclass_fields__})
 
 
-def shown(notebook) -> list[dict]:
+def from_notebook(notebook) -> list[dict]:
     "The claims in an executed notebook's outputs, in order."
     return [
         {**out["metadata"]["claim"], "cell": cell.id}

@@ -86,20 +86,20 @@ def validation_by_epoch(
     """Validation losses of several runs by epoch, (epochs, losses) each; a name with a comma is a
     part of a run, dotted.
 
-    reference: the name of the run to compare with, in grey; fault: that of the faulty one, dashed.
+    reference: the name of the run to compare with, in gray; fault: that of the faulty one, dashed.
     caption: without one it says after which epoch each run is best."""
     runs = {name: entry for name, entry in series.items() if "," not in name}
     best = [
         f"epoch {epochs[int(np.argmin(losses))]} ({name})"
         for name, (epochs, losses) in runs.items()
     ]
-    colours = {reference: figures.GREY, fault: figures.FAULT}
-    ours = [name for name in runs if name not in colours]
+    colors = {reference: figures.GREY, fault: figures.FAULT}
+    ours = [name for name in runs if name not in colors]
     return figures.curves(
         dict(series),
         xlabel="epoch",
         ylabel="validation loss, nats per word",
-        colors=colours | {name: figures.INK for name in ours[:1]},
+        colors=colors | {name: figures.INK for name in ours[:1]},
         styles={fault: "--"} | {name: ":" for name in series if name not in runs},
         caption=caption or f"The loss is lowest after {in_a_row(best)}.",
     )

@@ -45,11 +45,13 @@ def load_runs(table: str) -> pd.DataFrame:
     text = shipped(f"results/runs/{table}.jsonl").read_text("utf-8")
     runs = pd.DataFrame(map(json.loads, text.splitlines()))
     if table in SEARCH:
-        kept = load_sentences(table)
+        arrays = load_sentences(table)
         for column, what in (("losses", "losses"), ("counts", "bleu")):
             names = runs.run + "/" + what
             # losses are kept with three digits
-            runs[column] = [kept[n].astype(float).round(3) if n in kept else None for n in names]
+            runs[column] = [
+                arrays[name].astype(float).round(3) if name in arrays else None for name in names
+            ]
     return runs
 
 
@@ -121,20 +123,20 @@ def read(runs: pd.DataFrame) -> pd.DataFrame:
 def search_names(ground: str, design: str) -> list[str]:
     "The runs that a search makes, walked through what is recorded."
     runs = select(design, ground, seed=SEARCH_SEEDS).fillna({"valid_loss": np.inf})
-    trials, made = runs.set_index(["budget", *SETTING, "seed"]), []
+    trials, names = runs.set_index(["budget", *SETTING, "seed"]), []
 
     def loss_of(trial: tuple) -> float:
-        made.append(trials.run[trial])
+        names.append(trials.run[trial])
         return trials.valid_loss[trial]
 
     search(ground, loss_of)
-    return made
+    return names
 
 
 def commands(names: Iterable[str]) -> list[str]:
     """What to type for these runs. A search is one command, and runs that differ in the seed alone
     are one: a shell expands the braces."""
-    searches, found = set(), {}
+    searches, seeds_of = set(), {}
     for name in sorted(names):
         start, _, seed = name.rpartition("-s")
         if int(seed) in SEARCH_SEEDS:
@@ -143,19 +145,19 @@ def commands(names: Iterable[str]) -> list[str]:
                 where = f" --ground {ground}" * (ground != "tatoeba")
                 searches.add(f"python bench/fair --search {design}{where}")
                 continue
-        found.setdefault(start, []).append(seed)
+        seeds_of.setdefault(start, []).append(seed)
     return sorted(searches) + [
         f"python bench/{'own' if start[0].isdigit() else 'fair'} {start}-s"
         + ("{%s}" % ",".join(seeds) if len(seeds) > 1 else seeds[0])
-        for start, seeds in found.items()
+        for start, seeds in seeds_of.items()
     ]
 
 
-def with_commands(shown: figures.Picture) -> figures.Picture:
+def with_commands(picture: figures.Picture) -> figures.Picture:
     "A table or a figure, and folded below it what to type for every run that its cell has read."
     rows = [{"made by": line} for line in commands(runs_of_cell())]
     caption = "A run that book/results/runs has already is not made again: see bench/fair"
-    return figures.folded(shown, figures.table(rows, caption=caption, wide=True), "the commands")
+    return figures.folded(picture, figures.table(rows, caption=caption, wide=True), "the commands")
 
 
 # A design's search and its runs -------------------------------------------------------------------
@@ -181,9 +183,9 @@ def by_setting(runs: pd.DataFrame) -> dict[Hyperparameters, float]:
     return losses.apply(lambda loss: loss.mean(skipna=False)).dropna().to_dict()
 
 
-def best_of(tried: Mapping) -> Hyperparameters:
+def best_of(losses: Mapping) -> Hyperparameters:
     "The setting, or the peak, with the lowest loss."
-    return min(tried, key=tried.__getitem__)
+    return min(losses, key=losses.__getitem__)
 
 
 def second_part(design: str, ground: str, budget: int = FULL) -> pd.DataFrame:
@@ -253,8 +255,8 @@ def ngrams(ground: str = "tatoeba", part: str = "test", budget: int = FULL) -> d
 
 def ngrams_text(lines: Mapping[str, float]) -> str:
     "N-grams as the last sentence of a caption."
-    told = ", ".join(f"{name} {loss:.2f}" for name, loss in lines.items())
-    return f"N-grams that see the French alone: {told}."
+    parts = ", ".join(f"{name} {loss:.2f}" for name, loss in lines.items())
+    return f"N-grams that see the French alone: {parts}."
 
 
 def beside(ground: str = "tatoeba", part: str = "test", budget: int = FULL) -> str:
@@ -300,8 +302,8 @@ def bleu_difference(ours: Sequence, theirs: Sequence, samples: int = 1000, seed:
 def gap_between(column: str, ours: tuple[str, ...], theirs: tuple[str, ...]) -> dict:
     "The difference between runs with these names."
     ground = ours[0].partition("-")[0]
-    kept = load_runs(ground).set_index("run")[column]
-    sides = [list(kept[list(names)]) for names in (ours, theirs)]
+    values = load_runs(ground).set_index("run")[column]
+    sides = [list(values[list(names)]) for names in (ours, theirs)]
     if column == "counts":
         return bleu_difference(*sides)
     tokens = load_sentences(ground)[f"{ground}-ngrams-{FULL}-p0-s1/tokens"].astype(int)

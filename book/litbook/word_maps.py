@@ -25,9 +25,9 @@ def cross_weights(model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
     head and the mean of each layer."""
 
     def weights(source: Tensor, target: Tensor) -> Tensor:
-        with record_attention(model) as seen:
+        with record_attention(model) as attention:
             model(source, target)
-        layers = torch.stack(seen["cross"], 1)  # (B, N, H, T, S)
+        layers = torch.stack(attention["cross"], 1)  # (B, N, H, T, S)
         return torch.cat([layers.flatten(1, 2), layers.mean(2)], 1)
 
     return weights
@@ -37,20 +37,20 @@ def cross_weights(model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
 def maps_of(
     weights: Callable[[Tensor, Tensor], Tensor],
     pairs: Sequence[PocketPair],
-    tokens: SubwordTokenizer,
+    tokenizer: SubwordTokenizer,
 ) -> Maps:
     "Of each pair the weights between its words, from a function that gives them between pieces."
-    ids = Translator(None, tokens, tokens).encode_pairs(
+    ids = Translator(None, tokenizer, tokenizer).encode_pairs(
         [(pair.english, pair.french) for pair in pairs]
     )
     maps: Maps = []
     for start in range(0, len(pairs), 50):
         source, target = collate(ids[start : start + 50])
-        for pair, found in zip(pairs[start : start + 50], weights(source, target[:, :-1])):
-            seen, said = word_ids(tokens, pair.english, "en"), word_ids(
-                tokens, pair.french, "fr"
-            )
-            maps.append(merge_subwords(found[..., : len(said), : len(seen)], said, seen))
+        for pair, pair_weights in zip(pairs[start : start + 50], weights(source, target[:, :-1])):
+            source_ids = word_ids(tokenizer, pair.english, "en")
+            target_ids = word_ids(tokenizer, pair.french, "fr")
+            pair_weights = pair_weights[..., : len(target_ids), : len(source_ids)]
+            maps.append(merge_subwords(pair_weights, target_ids, source_ids))
     return maps
 
 

@@ -2,7 +2,7 @@
 
 tools/replicate.py puts this folder on PYTHONPATH and the shift into TRANSFORMER_LIT_SEED_SHIFT.
 Seeds given to torch, its generators, numpy and random are moved by the same large number, so that
-initialisation, order and split vary together and two seeds of one chapter never meet another's.
+initialization, order and split vary together and two seeds of one chapter never meet another's.
 What asks for no seed stays as it is."""
 
 import os
@@ -18,7 +18,7 @@ def moved(seed):
 
 
 def shifted(function):
-    return lambda seed=None, *more: function(moved(seed), *more)
+    return lambda seed=None, *args: function(moved(seed), *args)
 
 
 class Random(random.Random):

@@ -25,7 +25,7 @@ def unrolled(words: Sequence[str], states) -> figures.Picture:
             sheet.text(left - 24, middle - 12, "U", mono=True)
     return sheet.show(
         f"{len(words)} words in a row, each with the {size} numbers of the state after it; an arrow"
-        " labelled U leads from each state to the next.",
+        " labeled U leads from each state to the next.",
         f"The last of the {len(words)} states waits for all the others.",
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from litbook import figures
-from litbook.figures.drawing import square_colour
+from litbook.figures.drawing import square_color
 
 CELL, LEFT, TOP = 21, 62, 46
 
@@ -29,7 +29,7 @@ def two_masks(words: Sequence[str], padding, causal) -> figures.Picture:
         for i, row in enumerate(mask.tolist()):
             inset = 6 if name == "padding" and i else 0  # broadcasting makes this row
             for j, is_open in enumerate(row):
-                fill, size = square_colour(float(is_open), "mask"), CELL - 2 * inset
+                fill, size = square_color(float(is_open), "mask"), CELL - 2 * inset
                 corner = x + j * CELL + inset, y + i * CELL + inset
                 sheet.box(*corner, size, size, "", fill, figures.GREY)
     sheet.arrow(LEFT - 50, TOP + CELL / 2, LEFT - 50, TOP + side, figures.GREY)

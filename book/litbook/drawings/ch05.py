@@ -52,7 +52,7 @@ def over_clocks(
             if rows and abs(value) >= 0.005:
                 place = left + (j + 0.5) * cell, top + (i + 0.5) * line
                 write(*place, f"{value:.2f}", color=ink_on(paint(value)))
-        grey = {"color": figures.GREY, "linewidth": 1}
+        gray = {"color": figures.GREY, "linewidth": 1}
         for y, sign in () if rows else ((32, "+1"), (47, "0"), (62, "-1")):
             write(width - 18, y, sign, "left")
             axes.plot(width - 24, y, "s", color=paint(int(sign)), ms=9, mec=figures.GREY)
@@ -60,8 +60,8 @@ def over_clocks(
         for r, (name, angles) in enumerate(hands.items()):
             y = 0 * clocks + bottom + 8 + radius + step * r
             write(left - 6, y[0], name, "right")
-            axes.plot(clocks, y, "o", fillstyle="none", ms=2 * radius, **grey)
-            axes.vlines(clocks, y - radius, y - 0.65 * radius, **grey)
+            axes.plot(clocks, y, "o", fillstyle="none", ms=2 * radius, **gray)
+            axes.vlines(clocks, y - radius, y - 0.65 * radius, **gray)
             tips = clocks + 0.86 * radius * np.sin(angles), y - 0.86 * radius * np.cos(angles)
             hand = {"color": figures.INK, "linewidth": 1.6, "solid_capstyle": "round"}
             axes.plot((clocks, tips[0]), (y, tips[1]), **hand)

@@ -42,15 +42,15 @@ def parameter_areas(parts: Mapping[str, float], layers: int = 6) -> figures.Pict
             sheet.box(x, top, TOWER, height, name, paint, paint, sub=count)
         tops.append(top)
     count = f"one matrix, {parts['embedding'] / 1e6:.1f} M"
-    grey = figures.GREY
-    sheet.box(LEFT, low - thick, base, thick, "embedding", grey, grey, sub=count)
+    gray = figures.GREY
+    sheet.box(LEFT, low - thick, base, thick, "embedding", gray, gray, sub=count)
     lane, high, tie = RIGHT - 14, tops[0] - 18, edge + 12
-    way = [(over, tops[0]), (over, high), (lane, high), (lane, cross), (RIGHT - 1, cross)]
-    sheet.path(way, figures.BRIDGE, width=2).text(over - 6, high - 11, "memory")
+    corners = [(over, tops[0]), (over, high), (lane, high), (lane, cross), (RIGHT - 1, cross)]
+    sheet.path(corners, figures.BRIDGE, width=2).text(over - 6, high - 11, "memory")
     sheet.arrow(out, tops[1], out, tops[1] - 18).text(out, 12, "linear: embedding")
     middle = low - thick / 2
     for wire in ((edge, middle, tie, middle), (tie, middle, tie, 12), (tie, 12, out + 60, 12)):
-        sheet.line(*wire, grey, dash=True)
+        sheet.line(*wire, gray, dash=True)
     sheet.text(over, low + 16, "source words").text(out, low + 16, "target, shifted right")
     sheet.text(172, low + 42, f"too thin to draw: {thin}", 11.5)
     largest = max(BOXES, key=parts.__getitem__)

@@ -54,11 +54,11 @@ def staying(lengths: Mapping[str, int]) -> figures.Picture:
     order, longest = sorted(lengths, key=lambda name: -lengths[name]), max(lengths.values())
     sheet, unit, foot = figures.Drawing(344, 46 + 22 * len(order)), 254 / longest, 22 * len(order)
     for i, name in enumerate(order):
-        stay, y = unit * lengths[name], 4 + 22 * i
+        width, y = unit * lengths[name], 4 + 22 * i
         sheet.text(76, y + 9, name, 12, "end")
-        sheet.box(82, y, stay, 18, fill=figures.SLATE, color=figures.SLATE)
+        sheet.box(82, y, width, 18, fill=figures.SLATE, color=figures.SLATE)
         if lengths[name] < longest:
-            sheet.box(82 + stay, y, 254 - stay, 18, color=figures.GREY, dash=True)
+            sheet.box(82 + width, y, 254 - width, 18, color=figures.GREY, dash=True)
     for step in range(longest):
         sheet.text(82 + unit * (step + 0.5), 14 + foot, step + 1, 11)
     sheet.text(209, 34 + foot, "step")
@@ -73,7 +73,7 @@ def staying(lengths: Mapping[str, int]) -> figures.Picture:
 
 def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int) -> figures.Picture:
     """A beam search as a tree, one row for each step: kept solid, dropped dashed and pale, finished
-    in a double box with its penalised score. steps: as `looks.beam_steps` gives them."""
+    in a double box with its penalized score. steps: as `looks.beam_steps` gives them."""
     rows = followed(steps, beam_size, "EOS")
     done = sorted(
         (
@@ -116,7 +116,7 @@ def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int)
     listed = "; ".join(f"'{ending(words)}' with {score:.2f}" for score, words in done)
     return sheet.show(
         f"A tree of {len(rows)} steps with up to {widest} candidates each, {beam_size} of which go"
-        f" on. Finished, with their penalised scores: {listed or 'none'}.",
+        f" on. Finished, with their penalized scores: {listed or 'none'}.",
         caption
         or f"{len(done)} of the beginnings finished; the best of them was ahead at every step.",
     )

@@ -31,7 +31,7 @@ def numbered_words(
 
 def growing_word(grown: Mapping[Sequence[str], int]) -> figures.Picture:
     """A word from its bytes to one token, a row for each new cut and after how many merges; what a
-    merge made is coloured."""
+    merge made is colored."""
     cuts = list(grown)
     sheet = figures.Drawing(84 + 36 * max(map(len, cuts)), 44 * len(cuts) + 8)
     for i, (cut, n) in enumerate(grown.items()):
@@ -57,7 +57,7 @@ def growing_word(grown: Mapping[Sequence[str], int]) -> figures.Picture:
     return sheet.show(
         alt=(
             f"“{''.join(final).strip()}” grows from {len(cuts[0])} bytes to {len(final)}"
-            f" token{'s' * (len(final) > 1)}: in each row two neighbours, joined by lines, become"
+            f" token{'s' * (len(final) > 1)}: in each row two neighbors, joined by lines, become"
             " one box. "
         )
         + "; ".join(

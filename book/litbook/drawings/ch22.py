@@ -125,10 +125,9 @@ def standing(
     note = f"chrF with {first.chrf['signature'].replace('|', ' ')}. " + MACHINES * any(
         "¹" in row["cpu s"] for row in details
     )
-    shown = figures.table(rows, caption=caption, wide=True)
-    return with_commands(
-        figures.folded(shown, figures.table(details, caption=note, wide=True), "the other columns")
-    )
+    picture = figures.table(rows, caption=caption, wide=True)
+    details = figures.table(details, caption=note, wide=True)
+    return with_commands(figures.folded(picture, details, "the other columns"))
 
 
 def pair_rows(pairs: Mapping[str, tuple[str, str]]) -> list[dict]:
@@ -303,7 +302,7 @@ def pocket_curves(names: Sequence[str], aligned: bool = True) -> figures.Picture
     return with_commands(figures.curve_panels(panels, **axes, **words))
 
 
-def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
+def bleu_by_length(names: Sequence[str], min_sentences: int = 20) -> figures.Picture:
     """Recorded BLEU on Tatoeba against the number of English words; groups of fewer than `least`
     sentences are left out.
 
@@ -312,7 +311,7 @@ def bleu_by_length(names: Sequence[str], least: int = 20) -> figures.Picture:
     lines = {}
     for name in names:
         seeds = [
-            [group for group in groups if group["sentences"] >= least]
+            [group for group in groups if group["sentences"] >= min_sentences]
             for groups in recorded.results(name).by_length
         ]
         lines[name] = figures.spread(

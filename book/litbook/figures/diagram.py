@@ -1,9 +1,9 @@
 """Figure 1 of the paper in a drawing of our own: each chapter lights the part that it builds and
-leaves the others grey."""
+leaves the others gray."""
 
 # Everything goes up: words at the bottom, the next word on top. A residual leaves the stem below
 # its sublayer, curves round it and meets it again at a plus. Under an attention stand three arrows,
-# Q, K and V, in their colours. One drawing, two widths: the column of a desk and a phone's.
+# Q, K and V, in their colors. One drawing, two widths: the column of a desk and a phone's.
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -18,10 +18,10 @@ FADED = 0.65  # opacity of what isn't lit
 
 
 class Part(NamedTuple):
-    "A box of the drawing: its words, its colour when lit, and the chapter that builds it."
+    "A box of the drawing: its words, its color when lit, and the chapter that builds it."
 
     words: str
-    colour: str
+    color: str
     chapter: str
 
 
@@ -42,7 +42,7 @@ STACKS = {
     "encoder": ("encoder_attention", "encoder_feed_forward"),
     "decoder": ("decoder_attention", "cross_attention", "decoder_feed_forward"),
 }  # from below
-COLOURS = {"encoder": ENCODER, "decoder": DECODER}
+COLORS = {"encoder": ENCODER, "decoder": DECODER}
 
 
 GROUPS = {  # more names of what can be lit
@@ -79,7 +79,7 @@ class Sheet(Drawing):
         part, left = PARTS[name], self.middle[side] - self.half
         words = part.words if self.wide else part.words.replace("masked self-", "masked ")
         size = 10 if height == BAR else 12.5 if self.wide else 11
-        paint = (part.colour,) * 2 if name in self.lit else ("none", GREY)
+        paint = (part.color,) * 2 if name in self.lit else ("none", GREY)
         style = {"size": size, "opacity": self.opacity(name)}
         self.parts.append(f'<g data-chapter="{part.chapter}"><title>{part.words}</title>')
         self.box(left, top, 2 * self.half, height, words, *paint, **style)
@@ -87,7 +87,7 @@ class Sheet(Drawing):
 
     def plus(self, x: float, y: float, side: str, lit: bool) -> None:
         "The ring where two streams are added."
-        fill, ring = (COLOURS[side],) * 2 if lit else ("none", GREY)
+        fill, ring = (COLORS[side],) * 2 if lit else ("none", GREY)
         self.parts.append(
             f'<circle cx="{x:g}" cy="{y:g}" r="{RING}" fill="{fill}" stroke="{ring}"'
             ' stroke-width="1.4"/>'
@@ -99,11 +99,11 @@ class Sheet(Drawing):
 def draw_ports(sheet: Sheet, side: str, name: str, below: float, top: float, memory) -> None:
     """Query, key and value under an attention: all three from the stem, or two of them from the
     memory."""
-    for i, (letter, colour) in enumerate(PORTS, -1):
+    for i, (letter, color) in enumerate(PORTS, -1):
         # from the memory, K and V stand on its side
         x = sheet.middle[side] + (i if memory is None else -i) * sheet.half * 0.55
         start = below if memory is None or letter == "Q" else memory
-        sheet.arrow(x, start, x, top, colour if name in sheet.lit else GREY, width=2)
+        sheet.arrow(x, start, x, top, color if name in sheet.lit else GREY, width=2)
         sheet.text(x + 9, top + 11, letter, 11.5, weight="bold", opacity=sheet.opacity(name))
 
 
@@ -153,14 +153,14 @@ def draw_entrance(sheet: Sheet, side: str) -> None:
     }[side]
     sheet.text(x, HEIGHT - 8, words).arrow(x, HEIGHT - 17, x, EMBEDDING + 24)
     sheet.part(name, side, EMBEDDING, 24)
-    ring, far = EMBEDDING - 20, x + out * (sheet.half - 2)
-    wave, edge = (far - 32, far - 32) if out > 0 else (far, far + 32)
+    ring, outer = EMBEDDING - 20, x + out * (sheet.half - 2)
+    wave, edge = (outer - 32, outer - 32) if out > 0 else (outer, outer + 32)
     sheet.line(x, EMBEDDING, x, ring + RING).line(x, ring - RING, x, GROUND)
     sheet.line(x + out * RING, ring, edge, ring)
-    sheet.curve(f"M{wave:g} {ring:g}q8 -14 16 0t16 0", COLOURS[side] if lit else GREY, 2)
+    sheet.curve(f"M{wave:g} {ring:g}q8 -14 16 0t16 0", COLORS[side] if lit else GREY, 2)
     if sheet.wide:
         opacity = sheet.opacity("positions")
-        sheet.text(far + out * 6, ring, "positions", 11, anchor, opacity=opacity)
+        sheet.text(outer + out * 6, ring, "positions", 11, anchor, opacity=opacity)
     sheet.plus(x, ring, side, lit)
 
 
@@ -170,8 +170,8 @@ def draw_frame(sheet: Sheet, side: str, top: float) -> None:
     left, right = (lane, edge) if side == "encoder" else (edge, lane)
     x, w = sheet.middle[side] - left, left + right
     sheet.box(x, top, w, GROUND - 2 - top, color=GREY, dash=True)
-    far, anchor = (x + 2, "start") if side == "encoder" else (x + w - 2, "end")
-    sheet.text(far, top - 9, f"{side} × N", 12, anchor)
+    label_x, anchor = (x + 2, "start") if side == "encoder" else (x + w - 2, "end")
+    sheet.text(label_x, top - 9, f"{side} × N", 12, anchor)
 
 
 def draw(width: int, lit: Iterable[str]) -> str:
@@ -188,12 +188,12 @@ def draw(width: int, lit: Iterable[str]) -> str:
         tops[side] = level
         draw_frame(sheet, side, level - 8)
     left, right = sheet.middle["encoder"], sheet.middle["decoder"]
-    colour = BRIDGE if {"bridge", "cross_attention"} & sheet.lit else GREY
+    color = BRIDGE if {"bridge", "cross_attention"} & sheet.lit else GREY
     high, lane = tops["encoder"] - 26, (left + right) / 2 - (2 if wide else 4)
     sheet.curve(
         f"M{left:g} {tops['encoder']:g}V{high + 9:g}q0 -9 9 -9H{lane - 9:g}q9 0 9"
         f" 9V{memory - 9:g}q0 9 9 9H{right:g}",
-        colour,
+        color,
         2.2,
     )
     sheet.text((left + lane) / 2 + 4, high - 10, "memory (B, S, D)" if wide else "memory")
@@ -222,7 +222,7 @@ def architecture(
     alt: str = "The architecture of the Transformer.",
     caption: str | None = None,
 ) -> Picture:
-    """The whole Transformer, its parts in `lit` in colour.
+    """The whole Transformer, its parts in `lit` in color.
 
     lit: the names in PARTS, and positions, bridge, encoder, decoder, encoder_norm, decoder_norm,
     all."""

@@ -16,7 +16,7 @@ from .style import COLUMN, MASK, PHONE, QUERY, Picture, as_array, ink_on, wrap
 DASHES = ' stroke-dasharray="4 3"'
 
 
-def square_colour(value: float, cmap: str | None) -> str:
+def square_color(value: float, cmap: str | None) -> str:
     """Fill of one square of a matrix; cmap: a name that matplotlib knows, "mask", or None for no
     fill."""
     if cmap is None:
@@ -108,7 +108,7 @@ class Drawing:
         array = as_array(array, float)
         for (i, j), value in np.ndenumerate(array):
             number = fmt.format(value).replace("-inf", "−∞")
-            fill = square_colour(value, cmap)
+            fill = square_color(value, cmap)
             self.box(x + j * cell, y + i * cell, cell, cell, number, fill, size=size)
         for i, label in enumerate(rows):
             self.text(x - 6, y + (i + 0.5) * cell, label, size, "end")
@@ -119,21 +119,21 @@ class Drawing:
             self.text(middle, y - (24 if cols else 11), title, 12, weight="bold")
         return self
 
-    def image(self, least: int, widest: int) -> str:
+    def image(self, min_width: int, max_width: int) -> str:
         "The SVG, from so many to so many pixels wide on its page."
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}"'
-            f' aria-hidden="true" style="display:block;width:100%;min-width:{least}px;'
-            f'max-width:{widest}px;height:auto">{"".join(self.parts)}</svg>'
+            f' aria-hidden="true" style="display:block;width:100%;min-width:{min_width}px;'
+            f'max-width:{max_width}px;height:auto">{"".join(self.parts)}</svg>'
         )
 
     def svg(self) -> str:
         """The sheet alone. It fills the column as far as its letters stay letters: a sheet made for
         a phone grows by a quarter."""
-        widest = min(COLUMN, max(round(1.25 * self.width), 440))
-        least = 0 if self.width <= PHONE + 30 else round(0.85 * self.width)
-        stop = ' tabindex="0"' if least else ""  # what can't scroll needn't be reached
-        image = self.image(least, max(widest, self.width))
+        max_width = min(COLUMN, max(round(1.25 * self.width), 440))
+        min_width = 0 if self.width <= PHONE + 30 else round(0.85 * self.width)
+        stop = ' tabindex="0"' if min_width else ""  # what can't scroll needn't be reached
+        image = self.image(min_width, max(max_width, self.width))
         return f'<div style="overflow-x:auto"{stop}>{image}</div>'
 
     def show(self, alt: str, caption: str | None = None) -> Picture:

@@ -23,7 +23,7 @@ from .style import (
     wrap,
 )
 
-SCALE = {"shrink": 0.8, "aspect": 14, "pad": 0.02}  # the colours' scale beside a map
+SCALE = {"shrink": 0.8, "aspect": 14, "pad": 0.02}  # the colors' scale beside a map
 SMALL = 900  # cells: a larger matrix becomes one small picture inside the SVG
 
 
@@ -99,7 +99,7 @@ def heat_panel(
 
     rows, cols: words for its lines and columns. annotate: the numbers in their cells, formatted by
     `fmt`, or words for each cell. cmap: "mask" for booleans, True light; "signed" for numbers on
-    both sides of zero. bar: the scale of colours beside it. turned: a wide map changes rows and
+    both sides of zero. bar: the scale of colors beside it. turned: a wide map changes rows and
     columns on a phone, where its numbers would collide."""
     array = as_array(matrix, float)
     if cmap == "mask":
@@ -110,18 +110,18 @@ def heat_panel(
     desk = width
 
     def draw(width: int) -> str:
-        shown, down, across, names = array, rows, cols, (xlabel, ylabel)
+        values, down, across, names = array, rows, cols, (xlabel, ylabel)
         if turned and width < desk:
-            shown, down, across, names = array.T, cols, rows, (ylabel, xlabel)
-        figure, axes = panel(width, heat_height(*shown.shape, width))
+            values, down, across, names = array.T, cols, rows, (ylabel, xlabel)
+        figure, axes = panel(width, heat_height(*values.shape, width))
         color, room = {"cmap": cmap, "vmin": vmin, "vmax": vmax}, width - 48 * bar
         with matplotlib.rc_context(STYLE):
-            if shown.size <= SMALL:
-                size = number_size(shown, fmt, (room - 70) / shown.shape[1]) if annotate else None
+            if values.size <= SMALL:
+                size = number_size(values, fmt, (room - 70) / values.shape[1]) if annotate else None
                 options = {"annot": annotate, "fmt": fmt, "cbar": bar, **color}
-                draw_squares(axes, shown, down, across, size, **options)
+                draw_squares(axes, values, down, across, size, **options)
             else:
-                image = axes.imshow(shown, aspect="auto", interpolation="none", **color)
+                image = axes.imshow(values, aspect="auto", interpolation="none", **color)
                 if bar:
                     figure.colorbar(image, ax=axes, **SCALE)
             label_heat(axes, title, *names, across, room)

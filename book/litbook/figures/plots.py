@@ -18,7 +18,7 @@ from .style import (
     STYLE,
     Picture,
     as_array,
-    colours_of,
+    colors_of,
     minus,
     panel,
     panel_width,
@@ -75,7 +75,7 @@ class End(NamedTuple):
     x: float
     y: float
     label: str
-    colour: str
+    color: str
 
 
 def points(entry: Any) -> list[np.ndarray]:
@@ -122,7 +122,7 @@ def name_ends(axes: Axes, ends: Sequence[End], styles: Mapping[str, str] | None 
     to_axes = axes.transData + axes.transAxes.inverted()
     heights = np.nan_to_num([to_axes.transform((end.x, end.y))[1] for end in ends], nan=1.0)
     low = -1.0
-    for y, label, colour in sorted((y, end.label, end.colour) for y, end in zip(heights, ends)):
+    for y, label, color in sorted((y, end.label, end.color) for y, end in zip(heights, ends)):
         low = max(min(y, 1.05), low + 0.085)
         axes.annotate(
             label,
@@ -135,7 +135,7 @@ def name_ends(axes: Axes, ends: Sequence[End], styles: Mapping[str, str] | None 
         axes.plot(
             [1.0, 1.035],
             [low, low],
-            color=colour,
+            color=color,
             linewidth=3,
             transform=axes.transAxes,
             clip_on=False,
@@ -154,7 +154,7 @@ def keyed(svg: str, ends: Sequence[End], styles: Mapping[str, str] | None = None
         '<span style="white-space:nowrap;margin-right:14px">'
         '<span style="display:inline-block;width:18px;vertical-align:middle;margin-right:5px;'
         f'border-top:3px {lines.get((styles or {}).get(end.label, ""), "solid")} '
-        f'{"currentColor" if end.colour == INK else end.colour}">'
+        f'{"currentColor" if end.color == INK else end.color}">'
         f"</span>{html.escape(end.label)}</span>"
         for end in ends
     )
@@ -194,12 +194,12 @@ def curve_panel(
             axes.set_ylim(ylim)
         ends: list[End] = []
         with matplotlib.rc_context(STYLE):
-            for (label, entry), colour in zip(series.items(), colours_of(series, colors)):
+            for (label, entry), color in zip(series.items(), colors_of(series, colors)):
                 xs, ys, *band = points(entry)
-                axes.plot(xs, ys, styles.get(label, "-"), color=colour)
+                axes.plot(xs, ys, styles.get(label, "-"), color=color)
                 if band:
-                    axes.fill_between(xs, *band, color=colour, alpha=0.35, linewidth=0)
-                ends.append(End(xs[-1], ys[-1], label, colour))
+                    axes.fill_between(xs, *band, color=color, alpha=0.35, linewidth=0)
+                ends.append(End(xs[-1], ys[-1], label, color))
             axes.set(xlabel=xlabel, ylabel=ylabel)
             axes.set_title(title, loc="left")
             axes.grid(alpha=0.25, linewidth=0.5, color=GREY)
@@ -301,10 +301,10 @@ def bars(
     def draw(axes: Axes) -> None:
         for i, (label, entry) in enumerate(values.items()):
             value, *band = np.atleast_1d(entry)
-            colour = {**NAMED, **(colors or {})}.get(label, INK)
-            axes.barh(i, value, height=0.62, color=colour)
+            color = {**NAMED, **(colors or {})}.get(label, INK)
+            axes.barh(i, value, height=0.62, color=color)
             if band:  # half of it lies on the bar
-                ink = GREY if colour == INK else INK
+                ink = GREY if color == INK else INK
                 axes.plot(band, [i, i], color=ink, linewidth=1.6, marker="|", markersize=7)
             axes.annotate(
                 fmt.format(value),

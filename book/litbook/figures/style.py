@@ -1,14 +1,14 @@
-"""What every figure shares: colours, the `Picture` with its spoken description, and matplotlib's
+"""What every figure shares: colors, the `Picture` with its spoken description, and matplotlib's
 SVG in the page's own ink."""
 
 # A figure must read on white and on black, on a wide screen and on a phone, and to somebody who
 # can't see it. So figures are SVG, their letters are letters, and what would be black is
-# `currentColor`, the colour of the text around them. matplotlib knows no such colour: it draws with
+# `currentColor`, the color of the text around them. matplotlib knows no such color: it draws with
 # INK, a near-black that nothing else uses, and `cleaned` replaces it in the finished SVG. There are
-# two palettes. The model's colours are Okabe and Ito's, which most colour-blind eyes can tell
+# two palettes. The model's colors are Okabe and Ito's, which most color-blind eyes can tell
 # apart; each belongs to one part of the Transformer and is used for nothing else. An experiment has
-# colours of its own: ours in ink, the reference in grey, a fault in dashed brick, further settings
-# in six quiet colours; a name that comes again keeps its colour (`NAMED`). Each of them has a
+# colors of its own: ours in ink, the reference in gray, a fault in dashed brick, further settings
+# in six quiet colors; a name that comes again keeps its color (`NAMED`). Each of them has a
 # contrast of at least 3 on the light and on the dark page.
 import html
 import io
@@ -25,13 +25,13 @@ from matplotlib.figure import Figure
 QUERY, KEY, VALUE = "#0072B2", "#E69F00", "#009E73"
 ENCODER, DECODER, BRIDGE = "#CC79A7", "#56B4E9", "#D55E00"
 GREY = "#888888"
-INK = "#010203"  # stands for the page's own text colour
+INK = "#010203"  # stands for the page's own text color
 FAULT = "#C2503C"  # brick
 TEAL, PLUM, OCHRE, SLATE, OLIVE = "#2A8C82", "#9A5FB0", "#B07D1A", "#5B7DB1", "#74882B"
 CYCLE = [INK, TEAL, PLUM, OCHRE, SLATE, OLIVE, GREY]
-NAMED = {  # what comes in several chapters has the same colour in all of them
-    name: colour
-    for colour, names in (
+NAMED = {  # what comes in several chapters has the same color in all of them
+    name: color
+    for color, names in (
         (INK, ["Transformer", "transformer", "encoder-decoder", "ours", "post-norm"]),
         (INK, ["Adam", "AdamW"]),
         (TEAL, ["RNN with attention", "rnn-attention", "encoder-only", "Muon"]),
@@ -46,7 +46,7 @@ NAMED = {  # what comes in several chapters has the same colour in all of them
 COLUMN, PHONE = 704, 358  # pixels that a figure may fill on a desk and on a phone
 MASK = ListedColormap(
     ["#666666", "#e8e8e8"]
-)  # closed, open; closed stands out on both pages, and a grey line bounds what is open
+)  # closed, open; closed stands out on both pages, and a gray line bounds what is open
 SIGNED = ListedColormap(
     [(*to_rgb("#5E3C99" if k < 0 else "#A85005"), abs(k) / 100) for k in range(-100, 101)]
 )  # zero is the page itself
@@ -71,14 +71,14 @@ STYLE: dict[str, Any] = {
 }
 
 
-def colours_of(labels: Iterable[str], colors: Mapping[str, str] | None = None) -> list[str]:
-    """The colour of each setting of a figure: the author's, else its name's in the whole book, else
+def colors_of(labels: Iterable[str], colors: Mapping[str, str] | None = None) -> list[str]:
+    """The color of each setting of a figure: the author's, else its name's in the whole book, else
     the next of the cycle that isn't taken."""
     paints = [{**NAMED, **(colors or {})}.get(label) for label in labels]
-    for i, colour in enumerate(paints):
+    for i, color in enumerate(paints):
         turned = CYCLE[i % len(CYCLE) :] + CYCLE[: i % len(CYCLE)]
         free = [paint for paint in turned if paint not in paints]
-        paints[i] = colour or (free or turned)[0]
+        paints[i] = color or (free or turned)[0]
     return paints
 
 
@@ -157,10 +157,10 @@ def wrap(panels: Sequence[str], across: int = 0) -> str:
 
     Beside two sidebars the column has 640 pixels on a screen of 1,280, and 610 in a cell's card;
     they shrink a little there."""
-    least = round(0.85 * panel_width(across or len(panels)))
+    min_width = round(0.85 * panel_width(across or len(panels)))
     return (
         '<div style="display:grid;gap:14px'
-        f" 16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,{least}px),1fr));"
+        f" 16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,{min_width}px),1fr));"
         f'align-items:start">{"".join(panels)}</div>'
     )
 
@@ -192,7 +192,7 @@ def raised(power: re.Match[str]) -> str:
 
 
 def cleaned(text: str) -> str:
-    """The SVG alone, in the page's colour, without metadata.
+    """The SVG alone, in the page's color, without metadata.
 
     Ids go too, since two figures on a page would share them, except a clipping path's: something
     else refers to it."""
@@ -207,7 +207,7 @@ def cleaned(text: str) -> str:
 
 
 def to_svg(figure: Figure, width: int) -> str:
-    """A matplotlib figure as SVG that takes the page's text colour, in a panel that fills its
+    """A matplotlib figure as SVG that takes the page's text color, in a panel that fills its
     place, up to a fifth more than the `width` that it was drawn for."""
     file = io.StringIO()
     with matplotlib.rc_context(STYLE):  # whether letters or outlines is chosen while it is saved
@@ -243,11 +243,11 @@ def sketch(
     return Picture(responsive(draw, width), alt, caption)
 
 
-# Letters on a coloured ground ---------------------------------------------------------------------
+# Letters on a colored ground ---------------------------------------------------------------------
 
 
 def contrast(ink: Any, ground: Any) -> float:
-    "WCAG's contrast of two colours, from 1 to 21; text needs 4.5."
+    "WCAG's contrast of two colors, from 1 to 21; text needs 4.5."
     from seaborn.utils import relative_luminance
 
     low, high = sorted(relative_luminance(paint) + 0.05 for paint in (ink, ground))
@@ -256,7 +256,7 @@ def contrast(ink: Any, ground: Any) -> float:
 
 def ink_on(paint: Any) -> str:
     """Dark or white letters, whichever stand out more on `paint`. A softer dark would reach 4.5 on
-    no middle grey.
+    no middle gray.
 
     Where the page shines through, its own ink, as long as that is dark enough on a light page."""
     *rgb, alpha = to_rgba(paint)

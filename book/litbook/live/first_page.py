@@ -29,7 +29,7 @@ SHIPPED = {
     "tatoeba-fr": "everyday sentences",
     "mixture-fr": "captions, news, law and manuals too",
 }  # what each of the two has read
-DOUBT = 45  # an answer that may be expected to have less chrF is greyed
+DOUBT = 45  # an answer that may be expected to have less chrF is grayed
 # of the shipped translators' cross-attention, the one whose mean of heads aligns best:
 # tests/test_first_page.py
 LAYER = 1
@@ -44,13 +44,13 @@ def looks_of(translator: Any, adjective: str) -> dict:
     english = RUNNING.format(adjective)
     (french,) = translator.translate([english])
     maps, source, target = compute_attention(translator, [(english, french)])
-    read = token_strings(source[0], translator.source)[:-1]
-    said = token_strings(target[0], translator.target)[1:-1]
-    pronoun = next(i for i, word in enumerate(said) if word in ("il", "elle"))
+    source_words = token_strings(source[0], translator.source)[:-1]
+    target_words = token_strings(target[0], translator.target)[1:-1]
+    pronoun = next(i for i, word in enumerate(target_words) if word in ("il", "elle"))
     # row i reads piece i and says piece i + 1
-    first, last = (layer[0, :, : len(said), : len(read)] for layer in maps["cross"][[0, -1]])
-    weights = first.mean(0)
-    weights[pronoun] = last[0, pronoun]
+    cross = maps["cross"][:, 0, :, : len(target_words), : len(source_words)]  # (N, H, T, S)
+    weights = cross[0].mean(0)
+    weights[pronoun] = cross[-1][0, pronoun]
     links = [
         {"row": row, "word": int(at), "weight": round(float(share), 2), "pronoun": row == pronoun}
         for row, (share, at) in enumerate(zip(*weights.max(-1)))
@@ -58,13 +58,13 @@ def looks_of(translator: Any, adjective: str) -> dict:
     ]
     links.sort(key=lambda link: link["pronoun"])
     return {
-        "english": read,
-        "french": said,
+        "english": source_words,
+        "french": target_words,
         "links": links,
         "pronoun": pronoun,
         "note": (
-            f"While it says {said[pronoun]}, one head of the last layer puts"
-            f" {weights[pronoun].max():.0%} of its attention on {read[links[-1]['word']]}."
+            f"While it says {target_words[pronoun]}, one head of the last layer puts"
+            f" {weights[pronoun].max():.0%} of its attention on {source_words[links[-1]['word']]}."
         ),
     }
 
@@ -98,11 +98,12 @@ def recorded(translator: Translator, worth: Calibration, english: str) -> dict:
     model, french = translator.model, answer.text
     pair = PocketPair(english, french, (), "", "")
     (maps,) = maps_of(cross_weights(model), [pair], translator.source)
-    said, read = split_words(french, "fr"), split_words(english, "en")
-    weights = maps[LAYER - model.config.n_decoder_layers, : len(said), : len(read)]
+    target_words, source_words = split_words(french, "fr"), split_words(english, "en")
+    weights = maps[LAYER - model.config.n_decoder_layers]
+    weights = weights[: len(target_words), : len(source_words)]
     return {
-        "english": read,
-        "french": said,
+        "english": source_words,
+        "french": target_words,
         "links": [
             {"row": row, "word": word, "weight": round(float(weights[row, word]), 4)}
             for row, word in (weights >= FAINT).nonzero().tolist()

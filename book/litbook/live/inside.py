@@ -92,10 +92,9 @@ def broken(
 
 def sublayers(model: Any, layers: Iterable[str]) -> list[SublayerConnection]:
     "All that these layers have, as of encoder.0."
-    found = (model.get_submodule(name.replace(".", ".layers.")) for name in layers)
-    return [
-        part for layer in found for part in layer.children() if isinstance(part, SublayerConnection)
-    ]
+    modules = (model.get_submodule(name.replace(".", ".layers.")) for name in layers)
+    parts = (part for module in modules for part in module.children())
+    return [part for part in parts if isinstance(part, SublayerConnection)]
 
 
 @torch.no_grad()

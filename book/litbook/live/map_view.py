@@ -28,8 +28,8 @@ class AttentionView(Picture):
 def packed(weights: Tensor, causal: bool) -> bytes:
     "Weights (N, H, T, S), a byte each; `causal` leaves out the future."
     rows, columns = weights.shape[-2:]
-    kept = torch.ones(rows, columns).tril(0 if causal else columns).bool()
-    return (weights.cpu()[..., kept] * 255).round().byte().numpy().tobytes()
+    visible = torch.ones(rows, columns).tril(0 if causal else columns).bool()
+    return (weights.cpu()[..., visible] * 255).round().byte().numpy().tobytes()
 
 
 def attention_page(

@@ -82,8 +82,8 @@ def answers(n: int) -> figures.Picture:
     "What a case says to three sentences, wrong answers first."
     source, _ = collate([*plain(), longer()])
     rows = [
-        {"expected": in_words(target[1:-1]), "said": in_words(said)}
-        for (_, target), said in zip(plain(), patient(n).greedy(source))
+        {"expected": in_words(target[1:-1]), "said": in_words(answer)}
+        for (_, target), answer in zip(plain(), patient(n).greedy(source))
     ]
     rows.sort(key=lambda row: row["expected"] == row["said"])
     return figures.table(rows[:3], caption=f"Case {n} · answers, wrong ones first")

@@ -51,8 +51,8 @@ def two_answers() -> list[Pair]:
     """One source ten times: said again in full six times, with one of two last words, and answered
     by one word four times."""
     words = draw(WORDS, torch.Generator().manual_seed(1))
-    other, short = (after(word) for word in (words[-1], words[0]))
-    answers = [words] * 3 + [[*words[:-1], other]] * 3 + [[short]] * 4
+    changed_end, single_word = (after(word) for word in (words[-1], words[0]))
+    answers = [words] * 3 + [[*words[:-1], changed_end]] * 3 + [[single_word]] * 4
     return [(words + [EOS], [BOS] + answer + [EOS]) for answer in answers]
 
 
@@ -92,8 +92,8 @@ LEARNED = "attend", "self_mask", "cross_mask", "shift", "loss", "clear"  # these
 
 def without_end(target: Tensor) -> tuple[Tensor, Tensor]:
     "A shift in which EOS is taken for padding."
-    read, say = shift_right(target)
-    return read, say.masked_fill(say == EOS, PAD)
+    decoder_input, labels = shift_right(target)
+    return decoder_input, labels.masked_fill(labels == EOS, PAD)
 
 
 def whenever_trained(patient: "Patient", target: Tensor) -> Tensor:
@@ -192,9 +192,9 @@ class Patient:
 
     def fresh(self) -> "Patient":
         "The same patient before its training, what was mended included."
-        other = Patient(self._fault)
-        vars(other).update({name: getattr(self, name) for name in self.changed()})
-        return other
+        untrained = Patient(self._fault)
+        vars(untrained).update({name: getattr(self, name) for name in self.changed()})
+        return untrained
 
     def batch(self) -> tuple[Tensor, Tensor]:
         "All that it was trained on: source (B, S), target (B, T+1)."
@@ -204,8 +204,8 @@ class Patient:
         "One update from source (B, S), target (B, T+1): loss and norm."
         self.model.train()
         self.clear(self.optimizer)
-        read, say = self.shift(target)
-        loss = self.loss(self.model(source, read), say)
+        decoder_input, labels = self.shift(target)
+        loss = self.loss(self.model(source, decoder_input), labels)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), math.inf)
         self.optimizer.step()

@@ -48,32 +48,32 @@ def symptoms(case: Patient) -> Reading:
     "What one sees of a patient without any probe."
     source, target = case.batch()
     case.model.eval()
-    read, say = case.shift(target)
+    decoder_input, labels = case.shift(target)
     together, _ = collate([*plain(), longer()])
-    asked, _ = collate(two_answers()[:1])
+    ambiguous, _ = collate(two_answers()[:1])
     return {
         "loss at step 1": case.losses[0],
         f"loss at step {STEPS // 4 + 1}": case.losses[STEPS // 4],
         f"loss at step {STEPS}": case.losses[-1],
-        "loss in evaluation mode": case.loss(case.model(source, read), say).item(),
+        "loss in evaluation mode": case.loss(case.model(source, decoder_input), labels).item(),
         f"right answers of {SENTENCES}": sum(
-            said == wanted[1:-1] for said, (_, wanted) in zip(case.greedy(together), plain())
+            answer == target[1:-1] for answer, (_, target) in zip(case.greedy(together), plain())
         ),
-        "words by greedy": len(case.greedy(asked)[0]),
-        "words by a beam of 4": len(case.beam(asked)[0]),
+        "words by greedy": len(case.greedy(ambiguous)[0]),
+        "words by a beam of 4": len(case.beam(ambiguous)[0]),
     }
 
 
-def unwell(seen: Reading) -> list[str]:
+def unwell(readings: Reading) -> list[str]:
     "Which of the symptoms are none of a healthy model's."
-    first, quarter, last, evaluation, right, greedy, beam = seen.values()
-    too_low = first < 0.95 * math.log(VOCAB) or last < 0.95 * floor()
-    disagree = abs(evaluation - last) > floor()
+    first_loss, quarter_loss, final_loss, eval_loss, n_right, greedy, beam = readings.values()
+    too_low = first_loss < 0.95 * math.log(VOCAB) or final_loss < 0.95 * floor()
+    disagree = abs(eval_loss - final_loss) > floor()
     signs = {
-        "it learns too slowly": quarter > 0.6 or last > 2.5 * floor(),
+        "it learns too slowly": quarter_loss > 0.6 or final_loss > 2.5 * floor(),
         "its loss in training is lower than it can be": too_low,
         "its losses in training and in evaluation mode disagree": disagree,
-        "it gives wrong answers": right < SENTENCES,
+        "it gives wrong answers": n_right < SENTENCES,
         "the beam's answer is too short": beam < min(greedy, WORDS),
     }
     return [sign for sign, there in signs.items() if there]
@@ -90,12 +90,12 @@ def overfit(case: Patient) -> Reading:
 def future(case: Patient) -> Reading:
     "How much the logits up to position 2 change with the words after it."
     source, target = collate(plain()[:8])
-    read, _ = case.shift(target)
-    later = torch.arange(read.size(1)) > 2
-    other = torch.where(later & (read > UM), after(read), read)
+    decoder_input, _ = case.shift(target)
+    later = torch.arange(decoder_input.size(1)) > 2
+    changed = torch.where(later & (decoder_input > UM), after(decoder_input), decoder_input)
 
     def change(model: Transformer) -> float:
-        return (model(source, other) - model(source, read))[:, ~later].abs().max().item()
+        return (model(source, changed) - model(source, decoder_input))[:, ~later].abs().max().item()
 
     return {
         f"largest change before it, in {mode} mode": change(case.model.train(mode == "training"))
@@ -108,21 +108,23 @@ def batch(case: Patient) -> Reading:
     """The sentence with the shortest answer: by itself, and beside seven others, padded to their
     widths."""
     short = min(plain(), key=lambda pair: len(pair[1]))
-    (one, target), (eight, _) = collate([short]), collate([short, *plain()[:6], longer()])
-    read, say = case.shift(target)  # the same words in both, so that only the company differs
-    alone, among = case.model(one, read), case.model(eight, read.expand(8, -1))[:1]
-    padded = case.loss(F.pad(among, (0, 0, 0, 5)), F.pad(say, (0, 5), value=PAD))
+    (single, target), (eight, _) = collate([short]), collate([short, *plain()[:6], longer()])
+    # the same words in both, so that only the company differs
+    decoder_input, labels = case.shift(target)
+    alone = case.model(single, decoder_input)
+    among = case.model(eight, decoder_input.expand(8, -1))[:1]
+    padded = case.loss(F.pad(among, (0, 0, 0, 5)), F.pad(labels, (0, 5), value=PAD))
     return {
         "largest difference of its logits": (alone - among).abs().max().item(),
-        "its loss, alone": case.loss(alone, say).item(),
+        "its loss, alone": case.loss(alone, labels).item(),
         "its loss, in the batch": padded.item(),
     }
 
 
-def stepped(model: Begun | Transformer, source: Tensor, read: Tensor) -> Tensor:
-    "Logits (B, T, V) of decoding with the cache, which is given the words to read (B, T)."
+def stepped(model: Begun | Transformer, source: Tensor, decoder_input: Tensor) -> Tensor:
+    "Logits (B, T, V) of decoding with the cache, which is fed `decoder_input` (B, T)."
     state, steps = model.initial_state(source), []
-    for tokens in read.T:
+    for tokens in decoder_input.T:
         logits, state = model.step(tokens, state)
         steps.append(logits)
     return torch.stack(steps, 1)
@@ -133,31 +135,31 @@ def cached(case: Patient) -> Reading:
     """Feeds in the right words twice: one by one with the cache, and all at once. Both with the
     book's causal mask."""
     source, target = collate(plain()[::6])  # four without um: no padding
-    read = target[:, :-1]
+    decoder_input = target[:, :-1]
     with patch.object(case, "self_mask", target_mask):
-        whole = case.model(source, read)
-    gaps = (stepped(case.model, source, read) - whole).abs().amax((0, 2))
+        uncached = case.model(source, decoder_input)
+    gaps = (stepped(case.model, source, decoder_input) - uncached).abs().amax((0, 2))
     return {f"largest difference at word {t + 1}": gaps[t].item() for t in (0, 1, 4, 7)}
 
 
 def gradients(case: Patient) -> Reading:
     "The gradient's norm at five steps on one batch, at a learning rate of 0."
-    other, pairs = case.fresh(), collate(plain()[:8])
-    other.optimizer.param_groups[0]["lr"] = 0.0
-    return {f"norm at step {n}": other.train_step(*pairs)["norm"] for n in range(1, 6)}
+    untrained, pairs = case.fresh(), collate(plain()[:8])
+    untrained.optimizer.param_groups[0]["lr"] = 0.0
+    return {f"norm at step {n}": untrained.train_step(*pairs)["norm"] for n in range(1, 6)}
 
 
 @torch.no_grad()
 def ids(case: Patient) -> Reading:
     "One sentence: what goes in and what must come out, in training and when decoding."
     source, target = collate(plain()[3:4])
-    read, say = case.shift(target)
+    decoder_input, labels = case.shift(target)
     begun = Begun(case)
     greedy_decode(begun, source, LIMIT)
     lines = {
         "the source": source[0],
-        "the decoder reads": read[0],
-        "and must say": say[0],
+        "the decoder reads": decoder_input[0],
+        "and must say": labels[0],
         "when decoding it reads": torch.cat(begun.fed),
     }
     return {name: in_words(line.tolist()) for name, line in lines.items()}
@@ -167,10 +169,10 @@ def ids(case: Patient) -> Reading:
 def attention(case: Patient) -> Reading:
     """An untrained copy: how many of nine keys get a share of the attention. Equal weights count as
     nine, a single one as one."""
-    other = case.fresh()
+    untrained = case.fresh()
     source, target = collate(plain()[::6])
-    with record_attention(other.model) as weights:
-        other.model(source, other.shift(target)[0])
+    with record_attention(untrained.model) as weights:
+        untrained.model(source, untrained.shift(target)[0])
     places = {"keys used in the encoder": "encoder", "keys used in cross-attention": "cross"}
     return {
         name: attention_entropy(weights[kind][0]).exp().mean().item()
@@ -183,16 +185,16 @@ def search(case: Patient) -> Reading:
     """Two answers to one source, greedy's and the beam's: their words, their log-probabilities, and
     these over the book's penalty."""
     source, _ = collate(two_answers()[:1])
-    found: Reading = {}
+    result: Reading = {}
     for name, (answer,) in (("greedy", case.greedy(source)), ("beam", case.beam(source))):
         logits = stepped(Begun(case), source, torch.tensor([[BOS, *answer]]))
         loss = F.cross_entropy(logits[0], torch.tensor([*answer, EOS]), reduction="sum").item()
-        found |= {
+        result |= {
             f"{name}: words": len(answer),
             f"{name}: log-probability": -loss,
             f"{name}: over the penalty": -loss / length_penalty(len(answer) + 1),
         }
-    return found
+    return result
 
 
 class Probe(NamedTuple):
