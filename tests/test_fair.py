@@ -19,7 +19,7 @@ from fair import families, ngrams, runs
 from fair.runs import DESIGNS, UNORDERED, Job
 
 from litbook import results
-from litbook.search import MOST_PEAKS, SEARCH_SEEDS, first_part, search, second_part
+from litbook.search import MAX_PEAKS, SEARCH_SEEDS, first_part, search, second_part
 from transformer_lit.comparison import (
     SMALL_SIZES,
     MAX_TRIALS,
@@ -105,7 +105,7 @@ def test_the_second_part_walks_to_the_peak_of_the_full_budget():
     full = [trial for trial in asked if trial[0] == 2_000_000]
     assert full == [(2_000_000, peak, 0.3, 4) for peak in (1.2e-2, 6e-3, 3e-3, 1.5e-3)]
     _, tried = asked_of(lambda tokens, peak, *_: peak, second_part, 500, (1.0, 0.1))
-    assert len(tried) == MOST_PEAKS and next_peak_lr(tried) is not None, "an open end"
+    assert len(tried) == MAX_PEAKS and next_peak_lr(tried) is not None, "an open end"
 
 
 def test_what_does_not_train_is_not_chosen():
