@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from fair import ngrams
 from torch import Tensor
 
+from transformer_lit.evaluation import sacrebleu_scores
+
 NOTEBOOK = Path(__file__).resolve().parents[2] / "book/26_three_families.ipynb"
 BEFORE = """imports imports-models sentences one-list as-ids encoder-only build families cover
     covered masked train exam exam-check by-encoder cut cut-training""".split()
@@ -46,8 +48,9 @@ def by_sentence(space: dict) -> tuple[dict, dict[str, np.ndarray]]:
         way: [space["french"].decode(ids) for ids in said] for way, said in space["said"].items()
     }
     wanted = [pair.french for pair in space["unseen"]]
+    references = [[text] for text in wanted]
     judged = {
-        way: {score["metric"]: score for score in space["scores"](said, [[w] for w in wanted])}
+        way: {score["metric"]: score for score in sacrebleu_scores(said, references)}
         for way, said in texts.items()
     }
     held = [[i for i in row if i != space["PAD"]] for row in answers.tolist()]
@@ -92,7 +95,7 @@ def run(steps: int, seed: int, peak: float = 6e-3) -> tuple[dict, dict[str, np.n
     space["dice"].seed(seed)
     gradients = {
         "encoder-only": space["masked"](),
-        "decoder-only": space["constant_share"](steps),
+        "decoder-only": space["constant_source_weight"](steps),
         "encoder-decoder": space["cut_gradient"],
     }
     models = space["models"] = {

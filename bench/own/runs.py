@@ -53,8 +53,9 @@ def vocabulary(job: Job, pairs: Pairs) -> SubwordTokenizer:
         pairs = job.real
     tokens = SubwordTokenizer.train(chain.from_iterable(pairs), job.size.vocabulary)
     if job.way == "tagged":
-        tokens = SubwordTokenizer(Tokenizer.from_str(tokens.tokenizer.to_str()))
-        tokens.tokenizer.add_tokens([AddedToken(text.TAG, normalized=False)])
+        tagged = Tokenizer.from_str(tokens.tokenizer.to_str())
+        tagged.add_tokens([AddedToken(text.TAG, normalized=False)])
+        tokens = SubwordTokenizer(tagged)
     return tokens
 
 
