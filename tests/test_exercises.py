@@ -1,8 +1,9 @@
-"""`attempt` and `planted`: what a reader sees when an answer is missing, wrong, broken or right."""
+"""`check_answer` and `check_wrong_answers`: what a reader sees when an answer is missing, wrong,
+broken or right."""
 
 import pytest
 
-from litbook.exercises import attempt, planted, unwritten, verdict
+from litbook.exercises import check_answer, check_wrong_answers, unwritten, verdict
 
 
 def check_double(answer):
@@ -48,7 +49,7 @@ def crash(x):
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_attempt_says(answer, said, capsys):
-    attempt(check_double, answer)
+    check_answer(check_double, answer)
     assert (
         capsys.readouterr().out == said
     ), "the reader must hear what is missing, wrong, broken or right"
@@ -58,7 +59,7 @@ def test_a_constant_answer_is_an_answer(capsys):
     def four(x):
         return 4
 
-    attempt(check_double, four)
+    check_answer(check_double, four)
     assert (
         capsys.readouterr().out == "four: right\n"
     ), "only `...`, `pass` and a docstring are not written yet"
@@ -81,25 +82,25 @@ def test_a_verdict_in_words():
 
 
 def test_a_lambda_counts_as_written(capsys):
-    attempt(check_double, lambda x: 2 * x)
+    check_answer(check_double, lambda x: 2 * x)
     assert "right" in capsys.readouterr().out
 
 
 def test_planted_passes_and_says_so(capsys):
-    planted(check_double, double, {"add instead": plus_one, "gives 4": square_of_text})
+    check_wrong_answers(check_double, double, {"add instead": plus_one, "gives 4": square_of_text})
     assert capsys.readouterr().out == "the solution passes, 2 wrong answers are caught\n"
 
 
 def test_planted_refuses_a_solution_that_fails():
     with pytest.raises(AssertionError, match="did you add"):
-        planted(check_double, plus_one, {})
+        check_wrong_answers(check_double, plus_one, {})
 
 
 def test_planted_finds_a_check_that_lets_a_wrong_answer_through():
     with pytest.raises(AssertionError, match="lets 'squared' through"):
-        planted(check_double, double, {"squared": lambda x: x * x})
+        check_wrong_answers(check_double, double, {"squared": lambda x: x * x})
 
 
 def test_planted_finds_a_hint_that_names_another_mistake():
     with pytest.raises(AssertionError, match="'squared' was expected"):
-        planted(check_double, double, {"squared": plus_one})
+        check_wrong_answers(check_double, double, {"squared": plus_one})

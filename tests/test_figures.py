@@ -66,7 +66,7 @@ def test_open_and_closed_stand_out_on_both_pages():
     assert style.contrast(closed, shown) >= 3 and style.contrast(shown, "#14181d") >= 3
     assert min(style.contrast(closed, page) for page in ("#ffffff", "#14181d")) >= 3
     assert (
-        style.contrast(style.GREY, "#ffffff") >= 3
+        style.contrast(style.GRAY, "#ffffff") >= 3
     ), "the line round an open cell, which is pale on a light page"
 
 
@@ -335,7 +335,7 @@ def test_a_mask_is_drawn_in_its_two_inks():
     assert (
         html.count("#666666") == html.count("#e8e8e8") > 0 and "<image" not in html
     ), "closed dark, open light, no scale"
-    assert style.GREY in html, "a line round each cell"
+    assert style.GRAY in html, "a line round each cell"
 
 
 def test_heat_maps_side_by_side_have_one_scale():

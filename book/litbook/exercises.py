@@ -39,14 +39,14 @@ def verdict(check: Callable, answer: Callable) -> str:
     return "right"
 
 
-def attempt(check: Callable, answer: Callable) -> None:
+def check_answer(check: Callable, answer: Callable) -> None:
     'Print the verdict on your answer: "right", "not written yet", or what is wrong.'
     print(f"{getattr(answer, '__name__', 'your answer')}: {verdict(check, answer)}")
 
 
-def planted(check: Callable, right: Callable, wrong: Mapping[str, Callable]) -> None:
-    """Prove a check: the solution passes, and each wrong answer fails for the reason that it was
-    planted for.
+def check_wrong_answers(check: Callable, right: Callable, wrong: Mapping[str, Callable]) -> None:
+    """Prove a check: the solution passes, and each wrong answer fails for the reason that it
+    stands for.
 
     `wrong` maps words that the hint must hold to a wrong answer. Raises AssertionError."""
     check(right)

@@ -93,7 +93,7 @@ def validation_by_epoch(
         f"epoch {epochs[int(np.argmin(losses))]} ({name})"
         for name, (epochs, losses) in runs.items()
     ]
-    colors = {reference: figures.GREY, fault: figures.FAULT}
+    colors = {reference: figures.GRAY, fault: figures.FAULT}
     ours = [name for name in runs if name not in colors]
     return figures.curves(
         dict(series),

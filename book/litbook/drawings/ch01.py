@@ -38,12 +38,12 @@ def reading(words: Sequence[str], look: bool) -> figures.Drawing:
     sheet = figures.Drawing(48 + 62 * n, 88 + 42 * ticks)
     for t in range(ticks):
         sheet.text(4, 106 + 42 * t, f"tick {t + 1}", 11, "start")
-        sheet.line(44, 106 + 42 * t, sheet.width, 106 + 42 * t, figures.GREY, dash=True, width=0.5)
+        sheet.line(44, 106 + 42 * t, sheet.width, 106 + 42 * t, figures.GRAY, dash=True, width=0.5)
     title = "look: 1 tick" if look else f"loop: {n} ticks"
     sheet.text(44 + 31 * n, 10, title, 12, weight="bold").row(48, 24, words, 62, 54, 24)
     for t in range(n):
         x, y = 48 + 62 * t, 93 if look else 93 + 42 * t
-        color, width = (figures.QUERY, 1.6) if look and t == n - 1 else (figures.GREY, 0.7)
+        color, width = (figures.QUERY, 1.6) if look and t == n - 1 else (figures.GRAY, 0.7)
         for s in range(n) if look else [t]:
             sheet.line(x + 27, y, 75 + 62 * s, 49, color, width=width)
         sheet.box(x, y, 54, 26, f"{'y' if look else 'h'}{SUBSCRIPTS[t + 1]}", "#dddddd")

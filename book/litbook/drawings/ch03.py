@@ -31,8 +31,8 @@ def two_masks(words: Sequence[str], padding, causal) -> figures.Picture:
             for j, is_open in enumerate(row):
                 fill, size = square_color(float(is_open), "mask"), CELL - 2 * inset
                 corner = x + j * CELL + inset, y + i * CELL + inset
-                sheet.box(*corner, size, size, "", fill, figures.GREY)
-    sheet.arrow(LEFT - 50, TOP + CELL / 2, LEFT - 50, TOP + side, figures.GREY)
+                sheet.box(*corner, size, size, "", fill, figures.GRAY)
+    sheet.arrow(LEFT - 50, TOP + CELL / 2, LEFT - 50, TOP + side, figures.GRAY)
     sheet.text(across, TOP + side + 14, "one row, used by every query", 11)
     sheet.text(LEFT + side + 20, center, "and", 12, weight="bold")
     sheet.text(across - 32, below - 30, "=", 16, weight="bold")

@@ -52,10 +52,10 @@ def over_clocks(
             if rows and abs(value) >= 0.005:
                 place = left + (j + 0.5) * cell, top + (i + 0.5) * line
                 write(*place, f"{value:.2f}", color=ink_on(paint(value)))
-        gray = {"color": figures.GREY, "linewidth": 1}
+        gray = {"color": figures.GRAY, "linewidth": 1}
         for y, sign in () if rows else ((32, "+1"), (47, "0"), (62, "-1")):
             write(width - 18, y, sign, "left")
-            axes.plot(width - 24, y, "s", color=paint(int(sign)), ms=9, mec=figures.GREY)
+            axes.plot(width - 24, y, "s", color=paint(int(sign)), ms=9, mec=figures.GRAY)
         clocks = left + (2 * np.arange(n // 2) + 1) * cell
         for r, (name, angles) in enumerate(hands.items()):
             y = 0 * clocks + bottom + 8 + radius + step * r

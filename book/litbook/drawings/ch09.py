@@ -42,7 +42,7 @@ def parameter_areas(parts: Mapping[str, float], layers: int = 6) -> figures.Pict
             sheet.box(x, top, TOWER, height, name, paint, paint, sub=count)
         tops.append(top)
     count = f"one matrix, {parts['embedding'] / 1e6:.1f} M"
-    gray = figures.GREY
+    gray = figures.GRAY
     sheet.box(LEFT, low - thick, base, thick, "embedding", gray, gray, sub=count)
     lane, high, tie = RIGHT - 14, tops[0] - 18, edge + 12
     corners = [(over, tops[0]), (over, high), (lane, high), (lane, cross), (RIGHT - 1, cross)]

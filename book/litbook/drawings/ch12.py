@@ -22,7 +22,7 @@ def padded(sentences: Sequence[str], orders: Mapping[str, Sequence[int]]) -> fig
                 sheet.text(84, y + 5, f"{words} …", 12, "end")
                 for place in range(across):
                     fill = "#dddddd" if place < lengths[i] else "#555555"
-                    sheet.box(92 + cell * place, y - 5, cell - 2, 20, "", fill, figures.GREY)
+                    sheet.box(92 + cell * place, y - 5, cell - 2, 20, "", fill, figures.GRAY)
             y += 24
             sheet.text(92, y, f"2 · {across} = {2 * across} places", 12, "start")
         sheets.append(sheet)

@@ -19,7 +19,7 @@ def word_tree(tree: Mapping[str, Mapping[str, float]], before: str) -> figures.P
     start = sheet.height / 2 + 8
 
     def branch(x, y, left, to, w, word, strong) -> None:
-        ink = None if strong else figures.GREY
+        ink = None if strong else figures.GRAY
         sheet.arrow(x, y, left - 2, to, ink, width=2.4 if strong else 1.3)
         sheet.box(left, to - 15, w, 30, word, color=ink, size=11)
 
@@ -58,7 +58,7 @@ def staying(lengths: Mapping[str, int]) -> figures.Picture:
         sheet.text(76, y + 9, name, 12, "end")
         sheet.box(82, y, width, 18, fill=figures.SLATE, color=figures.SLATE)
         if lengths[name] < longest:
-            sheet.box(82 + width, y, 254 - width, 18, color=figures.GREY, dash=True)
+            sheet.box(82 + width, y, 254 - width, 18, color=figures.GRAY, dash=True)
     for step in range(longest):
         sheet.text(82 + unit * (step + 0.5), 14 + foot, step + 1, 11)
     sheet.text(209, 34 + foot, "step")
@@ -93,7 +93,7 @@ def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int)
         for rank, (parent, word, log_p, words, state) in enumerate(row):
             x, strong = 42 + pitch * rank, words == best[: t + 1]
             cut = state == "cut" or (state == "open" and t == len(rows) - 1)
-            color = figures.GREY if cut else None
+            color = figures.GRAY if cut else None
             if t:
                 width = 2.6 if strong else 1.3
                 sheet.line(parents[parent], y - 28, x + w / 2, y, color, cut, width)

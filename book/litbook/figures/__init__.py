@@ -13,7 +13,7 @@ from .style import (
     DECODER,
     ENCODER,
     FAULT,
-    GREY,
+    GRAY,
     INK,
     KEY,
     NAMED,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .drawing import DASHES, Drawing
-from .style import BRIDGE, DECODER, ENCODER, GREY, KEY, PHONE, QUERY, VALUE, Picture, ink_on, sketch
+from .style import BRIDGE, DECODER, ENCODER, GRAY, KEY, PHONE, QUERY, VALUE, Picture, ink_on, sketch
 
 HEIGHT = 585
 BOX, BAR, RING = 30, 14, 8  # heights of a box and of a norm, radius of a plus
@@ -79,7 +79,7 @@ class Sheet(Drawing):
         part, left = PARTS[name], self.middle[side] - self.half
         words = part.words if self.wide else part.words.replace("masked self-", "masked ")
         size = 10 if height == BAR else 12.5 if self.wide else 11
-        paint = (part.color,) * 2 if name in self.lit else ("none", GREY)
+        paint = (part.color,) * 2 if name in self.lit else ("none", GRAY)
         style = {"size": size, "opacity": self.opacity(name)}
         self.parts.append(f'<g data-chapter="{part.chapter}"><title>{part.words}</title>')
         self.box(left, top, 2 * self.half, height, words, *paint, **style)
@@ -87,12 +87,12 @@ class Sheet(Drawing):
 
     def plus(self, x: float, y: float, side: str, lit: bool) -> None:
         "The ring where two streams are added."
-        fill, ring = (COLORS[side],) * 2 if lit else ("none", GREY)
+        fill, ring = (COLORS[side],) * 2 if lit else ("none", GRAY)
         self.parts.append(
             f'<circle cx="{x:g}" cy="{y:g}" r="{RING}" fill="{fill}" stroke="{ring}"'
             ' stroke-width="1.4"/>'
         )
-        ink = ink_on(fill) if lit else GREY
+        ink = ink_on(fill) if lit else GRAY
         self.curve(f"M{x - 4.4:.1f} {y:g}h8.8M{x:g} {y - 4.4:.1f}v8.8", ink, 1.5)
 
 
@@ -103,7 +103,7 @@ def draw_ports(sheet: Sheet, side: str, name: str, below: float, top: float, mem
         # from the memory, K and V stand on its side
         x = sheet.middle[side] + (i if memory is None else -i) * sheet.half * 0.55
         start = below if memory is None or letter == "Q" else memory
-        sheet.arrow(x, start, x, top, color if name in sheet.lit else GREY, width=2)
+        sheet.arrow(x, start, x, top, color if name in sheet.lit else GRAY, width=2)
         sheet.text(x + 9, top + 11, letter, 11.5, weight="bold", opacity=sheet.opacity(name))
 
 
@@ -136,7 +136,7 @@ def draw_sublayer(sheet: Sheet, side: str, name: str, ground: float, memory) -> 
     if name == "decoder_attention":
         inset, rise, size = (8, 9, 12) if sheet.wide else (4, 11, 8)
         triangle = f"M{x - sheet.half + inset:g} {box + BOX - rise:g}v{-size}l{size} {size}z"
-        sheet.curve(triangle, ink_on(DECODER) if name in sheet.lit else GREY, 1.2)
+        sheet.curve(triangle, ink_on(DECODER) if name in sheet.lit else GRAY, 1.2)
     sheet.plus(x, ring, side, lit)
     end = ring - RING - 5 - BAR
     sheet.line(x, ring - RING, x, end + BAR)
@@ -157,7 +157,7 @@ def draw_entrance(sheet: Sheet, side: str) -> None:
     wave, edge = (outer - 32, outer - 32) if out > 0 else (outer, outer + 32)
     sheet.line(x, EMBEDDING, x, ring + RING).line(x, ring - RING, x, GROUND)
     sheet.line(x + out * RING, ring, edge, ring)
-    sheet.curve(f"M{wave:g} {ring:g}q8 -14 16 0t16 0", COLORS[side] if lit else GREY, 2)
+    sheet.curve(f"M{wave:g} {ring:g}q8 -14 16 0t16 0", COLORS[side] if lit else GRAY, 2)
     if sheet.wide:
         opacity = sheet.opacity("positions")
         sheet.text(outer + out * 6, ring, "positions", 11, anchor, opacity=opacity)
@@ -169,7 +169,7 @@ def draw_frame(sheet: Sheet, side: str, top: float) -> None:
     lane, edge = sheet.reach + 8, sheet.half + 16  # from the middle, with the residual or without
     left, right = (lane, edge) if side == "encoder" else (edge, lane)
     x, w = sheet.middle[side] - left, left + right
-    sheet.box(x, top, w, GROUND - 2 - top, color=GREY, dash=True)
+    sheet.box(x, top, w, GROUND - 2 - top, color=GRAY, dash=True)
     label_x, anchor = (x + 2, "start") if side == "encoder" else (x + w - 2, "end")
     sheet.text(label_x, top - 9, f"{side} × N", 12, anchor)
 
@@ -188,7 +188,7 @@ def draw(width: int, lit: Iterable[str]) -> str:
         tops[side] = level
         draw_frame(sheet, side, level - 8)
     left, right = sheet.middle["encoder"], sheet.middle["decoder"]
-    color = BRIDGE if {"bridge", "cross_attention"} & sheet.lit else GREY
+    color = BRIDGE if {"bridge", "cross_attention"} & sheet.lit else GRAY
     high, lane = tops["encoder"] - 26, (left + right) / 2 - (2 if wide else 4)
     sheet.curve(
         f"M{left:g} {tops['encoder']:g}V{high + 9:g}q0 -9 9 -9H{lane - 9:g}q9 0 9"
@@ -206,7 +206,7 @@ def draw(width: int, lit: Iterable[str]) -> str:
     edge, tie = right + sheet.half, min(right + sheet.reach + (46 if wide else 15), width - 4)
     sheet.curve(
         f"M{edge:g} {EMBEDDING + 12:g}H{tie - 8:g}q8 0 8 -8V{linear + 20:g}q0 -8 -8 -8H{edge:g}",
-        GREY,
+        GRAY,
         dashes=DASHES,
     )
     if wide:

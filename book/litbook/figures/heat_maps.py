@@ -9,7 +9,7 @@ import numpy as np
 
 from .style import (
     COLUMN,
-    GREY,
+    GRAY,
     MASK,
     SIGNED,
     STYLE,
@@ -40,7 +40,7 @@ def draw_squares(axes, array, rows, cols, size: float = 10.5, **options) -> None
     import seaborn
 
     # an open cell of a mask needs a line on a light page
-    width, color = (0.9, GREY) if options.get("cmap") is MASK else (0.4, "#99999966")
+    width, color = (0.9, GRAY) if options.get("cmap") is MASK else (0.4, "#99999966")
     seaborn.heatmap(
         array,
         ax=axes,

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from .style import (
     COLUMN,
-    GREY,
+    GRAY,
     INK,
     NAMED,
     STYLE,
@@ -202,9 +202,9 @@ def curve_panel(
                 ends.append(End(xs[-1], ys[-1], label, color))
             axes.set(xlabel=xlabel, ylabel=ylabel)
             axes.set_title(title, loc="left")
-            axes.grid(alpha=0.25, linewidth=0.5, color=GREY)
+            axes.grid(alpha=0.25, linewidth=0.5, color=GRAY)
             place_ticks(axes, np.unique(np.concatenate([line.get_xdata() for line in axes.lines])))
-            named = [*ends, End(ends[0].x, *hline, GREY)] if hline and hline[1] else ends
+            named = [*ends, End(ends[0].x, *hline, GRAY)] if hline and hline[1] else ends
             beside = fit_beside(named, width) and len(named) > 1
             if hline:
                 left = free_at_first(axes, series.values(), hline[0])
@@ -304,7 +304,7 @@ def bars(
             color = {**NAMED, **(colors or {})}.get(label, INK)
             axes.barh(i, value, height=0.62, color=color)
             if band:  # half of it lies on the bar
-                ink = GREY if color == INK else INK
+                ink = GRAY if color == INK else INK
                 axes.plot(band, [i, i], color=ink, linewidth=1.6, marker="|", markersize=7)
             axes.annotate(
                 fmt.format(value),

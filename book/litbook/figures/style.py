@@ -24,11 +24,11 @@ from matplotlib.figure import Figure
 
 QUERY, KEY, VALUE = "#0072B2", "#E69F00", "#009E73"
 ENCODER, DECODER, BRIDGE = "#CC79A7", "#56B4E9", "#D55E00"
-GREY = "#888888"
+GRAY = "#888888"
 INK = "#010203"  # stands for the page's own text color
 FAULT = "#C2503C"  # brick
 TEAL, PLUM, OCHRE, SLATE, OLIVE = "#2A8C82", "#9A5FB0", "#B07D1A", "#5B7DB1", "#74882B"
-CYCLE = [INK, TEAL, PLUM, OCHRE, SLATE, OLIVE, GREY]
+CYCLE = [INK, TEAL, PLUM, OCHRE, SLATE, OLIVE, GRAY]
 NAMED = {  # what comes in several chapters has the same color in all of them
     name: color
     for color, names in (
@@ -39,7 +39,7 @@ NAMED = {  # what comes in several chapters has the same color in all of them
         (PLUM, ["decoder-only", "RoPE"]),
         (SLATE, ["pre-norm"]),
         (OLIVE, ["2017"]),
-        (GREY, ["reference", "PyTorch", "sacreBLEU", "trigram"]),
+        (GRAY, ["reference", "PyTorch", "sacreBLEU", "trigram"]),
     )
     for name in names
 }

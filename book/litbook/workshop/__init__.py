@@ -98,7 +98,7 @@ def curves(n: int) -> figures.Picture:
         xlabel="step",
         ylabel="nats per token",
         logy=True,
-        colors={"a healthy model": figures.GREY, f"case {n}": figures.FAULT},
+        colors={"a healthy model": figures.GRAY, f"case {n}": figures.FAULT},
         hline=(floor(), "chance"),
         height=250,
         caption=(
