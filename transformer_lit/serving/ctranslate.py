@@ -109,8 +109,8 @@ def build_spec(translator: Translator) -> Any:
     fill_side(spec.encoder, spec.encoder.embeddings[0], model.source_embedding, model.encoder)
     fill_side(spec.decoder, spec.decoder.embeddings, model.target_embedding, model.decoder)
     fill_linear(spec.decoder.projection, model.output_projection)
-    spec.register_source_vocabulary(translator.source.token_embedding)
-    spec.register_target_vocabulary(translator.target.token_embedding)
+    spec.register_source_vocabulary(translator.source.tokens)
+    spec.register_target_vocabulary(translator.target.tokens)
     _, bos, eos, unk = SPECIAL_TOKENS
     config = spec.config
     config.bos_token, config.eos_token, config.unk_token = bos, eos, unk
@@ -183,8 +183,8 @@ def engine_answers(
     """What a ctranslate2.Translator answers, as ids like `beam_search`.
 
     `sources` end in EOS, answers don't; `options` go to translate_batch."""
-    names = translator.source.token_embedding
-    ids = {name: i for i, name in enumerate(translator.target.token_embedding)}
+    names = translator.source.tokens
+    ids = {name: i for i, name in enumerate(translator.target.tokens)}
     results = engine.translate_batch(
         [[names[i] for i in source if i != EOS] for source in sources],
         beam_size=beam_size,
