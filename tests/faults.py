@@ -412,8 +412,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "n-grams counted without limit",
         "evaluation",
-        "(ngram_counts(hypothesis, n) & most).total()",
-        "sum(v for k, v in ngram_counts(hypothesis, n).items() if k in most)",
+        "(ngram_counts(hypothesis, n) & max_counts).total()",
+        "sum(v for k, v in ngram_counts(hypothesis, n).items() if k in max_counts)",
         "differs from sacreBLEU",
     ),
     (

@@ -26,14 +26,14 @@ def attention_modules(model: nn.Module) -> dict:
 
     kind is "encoder", "decoder", "cross", or "self" where the name
     tells none of them; layers count from 0 within a kind."""
-    found, layers = {}, Counter()
-    for name, part in model.named_modules():
-        if isinstance(part, MultiHeadAttention):
+    modules, n_layers = {}, Counter()
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention):
             kind = next((word for word in ("cross", "decoder", "encoder")
                          if word in name), "self")
-            found[kind, layers[kind]] = part
-            layers[kind] += 1
-    return found
+            modules[kind, n_layers[kind]] = module
+            n_layers[kind] += 1
+    return modules
 
 # %% ../book/20_attention_maps.ipynb #overheard
 @contextmanager
@@ -79,7 +79,7 @@ def record_attention(model: nn.Module):
 # %% ../book/20_attention_maps.ipynb #read-pairs
 @torch.no_grad()
 def compute_attention(translator, pairs: Iterable[tuple[str, str]]):
-    """Read pairs of sentences with a translator, and keep its weights.
+    """The attention weights of a translator on pairs of sentences.
 
     Returns kind -> (N, B, H, T, S), source ids (B, S) and target ids
     (B, T + 1), BOS and EOS included: row t has read target[:, t] and
@@ -88,10 +88,10 @@ def compute_attention(translator, pairs: Iterable[tuple[str, str]]):
     device = next(model.parameters()).device
     source, target = (ids.to(device) for ids in
                       collate(translator.encode_pairs(list(pairs))))
-    with record_attention(model) as seen:
+    with record_attention(model) as attention:
         model(source, target[:, :-1])
-    return ({kind: torch.stack(layers) for kind, layers in seen.items()},
-            source, target)
+    return ({kind: torch.stack(layers)
+             for kind, layers in attention.items()}, source, target)
 
 # %% ../book/20_attention_maps.ipynb #piece-names
 def token_strings(ids: Iterable[int], tokenizer: Tokenizer) -> list[str]:
@@ -111,29 +111,31 @@ def token_strings(ids: Iterable[int], tokenizer: Tokenizer) -> list[str]:
 
 # %% ../book/20_attention_maps.ipynb #habit-places
 def attention_patterns(tokens: Tensor, mask: Tensor) -> dict[str, Tensor]:
-    """Where a self-attention head might look, by the habit's name.
+    """Where a self-attention head might look, by the pattern's name.
 
-    tokens (B, T), mask to (B, T, T), True where a word may look ->
-    name -> (B, T, T), True at the place; rows of pads have none."""
-    at = torch.arange(tokens.size(1), device=tokens.device)
-    step = at - at[:, None]  # (T, T), from the row to the column
+    tokens (B, T); mask broadcasts to (B, T, T), True where a word may
+    look. -> name -> (B, T, T), True at the positions of the pattern;
+    rows of pads have none."""
+    position = torch.arange(tokens.size(1), device=tokens.device)
+    offset = position - position[:, None]  # (T, T), column minus row
     same = tokens[:, None] == tokens[..., None]  # (B, T, T)
     is_end = (tokens == EOS)[:, None]  # (B, 1, T)
-    found = {"previous token": step == -1, "itself": step == 0,
-             "next token": step == 1, "repeated token": same & (step != 0),
-             "end token": is_end & (step != 0),
-             "first token": (at == 0) & (step != 0)}
+    patterns = {"previous token": offset == -1, "itself": offset == 0,
+                "next token": offset == 1,
+                "repeated token": same & (offset != 0),
+                "end token": is_end & (offset != 0),
+                "first token": (position == 0) & (offset != 0)}
     mask = mask & (tokens != PAD)[..., None]  # (B, T, T)
-    return {name: place & mask for name, place in found.items()}
+    return {name: pattern & mask for name, pattern in patterns.items()}
 
 # %% ../book/20_attention_maps.ipynb #weight-at
 def mean_weight_at(weights: Tensor, positions: Tensor) -> Tensor:
-    """The mean weight on a place, over the rows that have one.
+    """The mean weight on some positions, over the rows that have any.
 
-    weights (..., B, H, T, S), place (B, T, S) -> (..., H)"""
+    weights (..., B, H, T, S), positions (B, T, S) -> (..., H)"""
     rows = positions.any(-1)[:, None]  # (B, 1, T)
-    there = (weights * positions[:, None]).sum(-1) * rows  # (..., B, H, T)
-    return there.sum((-3, -1)) / rows.sum().clamp(min=1)
+    row_sums = (weights * positions[:, None]).sum(-1) * rows
+    return row_sums.sum((-3, -1)) / rows.sum().clamp(min=1)
 
 # %% ../book/20_attention_maps.ipynb #entropy
 def attention_entropy(weights: Tensor) -> Tensor:
@@ -152,11 +154,11 @@ def head_disagreement(weights: Tensor) -> Tensor:
     """Mean total variation over pairs of heads, between 0 and 1.
 
     (..., H, T, S) -> (..., T); 0 for one head."""
-    apart = [(p - q).abs().sum(-1) / 2  # (..., T)
-             for p, q in combinations(weights.unbind(-3), 2)]
-    if not apart:
+    distances = [(p - q).abs().sum(-1) / 2  # (..., T)
+                 for p, q in combinations(weights.unbind(-3), 2)]
+    if not distances:
         return torch.zeros_like(weights[..., 0, :, 0])
-    return torch.stack(apart).mean(0)
+    return torch.stack(distances).mean(0)
 
 # %% ../book/20_attention_maps.ipynb #true-links
 def alignment_matrices(gold: Iterable[tuple[int, int]],
@@ -169,8 +171,8 @@ def alignment_matrices(gold: Iterable[tuple[int, int]],
     possible = torch.zeros(shape, dtype=torch.bool)
     for source, target in gold:
         possible[target, source] = True
-    alone = possible.sum(1, keepdim=True) == 1  # (T, 1)
-    return possible if strict else possible & alone, possible
+    is_only = possible.sum(1, keepdim=True) == 1  # (T, 1)
+    return possible if strict else possible & is_only, possible
 
 # %% ../book/20_attention_maps.ipynb #alignment-error-rate
 def alignment_error_rate(weights: Iterable[Tensor], gold: Iterable,
@@ -178,20 +180,20 @@ def alignment_error_rate(weights: Iterable[Tensor], gold: Iterable,
                          ) -> Tensor:
     """1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|) of cross-attention.
 
-    weights: of each sentence (..., T, S), where row t says word t, the
-    last row says EOS and the last column is EOS; gold: of each, its
-    (source word, target word) links. A word that looks at EOS most
-    has no link; rest=False forbids that. -> (...,)"""
-    hits = links = 0
-    for w, true in zip(weights, gold, strict=True):
+    weights: of each sentence (..., T, S), where row t predicts word t,
+    the last row EOS, and the last column is EOS; gold: of each, its
+    (source word, target word) links. A word with its largest weight on
+    EOS has no link; allow_null=False forbids that. -> (...,)"""
+    hits = n_links = 0
+    for w, links in zip(weights, gold, strict=True):
         w = w[..., :-1, :].cpu()  # (..., T - 1, S)
-        sure, possible = alignment_matrices(true, w.shape[-2:], strict)
-        best = (w if allow_null else w[..., :-1]).argmax(-1)  # (..., T - 1)
+        sure, possible = alignment_matrices(links, w.shape[-2:], strict)
+        aligned = (w if allow_null else w[..., :-1]).argmax(-1)
         rows = torch.arange(len(sure))
-        hits = hits + (sure[rows, best].long()
-                       + possible[rows, best]).sum(-1)
-        links = links + (best < w.size(-1) - 1).sum(-1) + sure.sum()
-    return 1 - hits / links
+        hits = hits + (sure[rows, aligned].long()
+                       + possible[rows, aligned]).sum(-1)
+        n_links = n_links + (aligned < w.size(-1) - 1).sum(-1) + sure.sum()
+    return 1 - hits / n_links
 
 # %% ../book/20_attention_maps.ipynb #without-heads
 @contextmanager

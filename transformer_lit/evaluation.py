@@ -26,19 +26,19 @@ def ngram_counts(tokens: Sequence[str], n: int) -> Counter:
 def clipped_matches(hypothesis: Sequence[str],
                     references: Sequence[Sequence[str]], n: int) -> int:
     "How many n-grams are credited: no more than a reference has."
-    most = Counter()
+    max_counts = Counter()
     for reference in references:
-        most |= ngram_counts(reference, n)  # the larger count of each
-    return (ngram_counts(hypothesis, n) & most).total()
+        max_counts |= ngram_counts(reference, n)  # the larger count of each
+    return (ngram_counts(hypothesis, n) & max_counts).total()
 
 # %% ../book/19_evaluation.ipynb #closest
 def closest_ref_length(length: int, lengths: Iterable[int]) -> int:
     "The reference length nearest to `length`; of two, the shorter."
-    return min(lengths, key=lambda r: (abs(r - length), r))
+    return min(lengths, key=lambda ref: (abs(ref - length), ref))
 
 # %% ../book/19_evaluation.ipynb #brevity-penalty
 def brevity_penalty(hyp_length: int, ref_length: int) -> float:
-    "1, or exp(1 - r/c) if the output is shorter; 0 for no output."
+    "1, or exp(1 - ref/hyp) for a shorter output; 0 for none."
     if hyp_length == 0:
         return 0.0
     return 1.0 if hyp_length >= ref_length else math.exp(1 - ref_length
@@ -47,31 +47,34 @@ def brevity_penalty(hyp_length: int, ref_length: int) -> float:
 # %% ../book/19_evaluation.ipynb #counts
 def bleu_stats(hypothesis: Sequence[str],
                references: Sequence[Sequence[str]]) -> list[int]:
-    "[c, r, matches for n = 1..4, n-grams of the output for n = 1..4]."
-    c = len(hypothesis)
-    r = closest_ref_length(c, map(len, references))
+    """[hypothesis length, reference length, matches for n = 1..4,
+    n-grams of the hypothesis for n = 1..4]."""
+    hyp_length = len(hypothesis)
+    ref_length = closest_ref_length(hyp_length, map(len, references))
     matches = [clipped_matches(hypothesis, references, n)
                for n in (1, 2, 3, 4)]
-    return [c, r, *matches, *(max(c - n, 0) for n in range(4))]
+    totals = [max(hyp_length - n, 0) for n in range(4)]
+    return [hyp_length, ref_length, *matches, *totals]
 
 # %% ../book/19_evaluation.ipynb #bleu-of
 def bleu_from_stats(stats: Sequence[float], smooth: bool = False) -> float:
-    """BLEU, 0 to 100, of a file's ten sums as `counts` orders them.
+    """BLEU, 0 to 100, of a file's ten sums, ordered as `bleu_stats`.
 
-    `smooth`: the k-th precision of zero counts as 1/2**k of a match."""
-    c, r, *rest = stats
-    matches, totals = rest[:4], rest[4:]
+    smooth: the k-th precision of zero counts as 1/2**k of a match."""
+    hyp_length, ref_length, *counts = stats
+    matches, totals = counts[:4], counts[4:]
     if not any(matches):
         return 0.0
-    log, half = 0.0, 1.0
+    log_precision, pseudo_match = 0.0, 1.0
     for match, total in zip(matches, totals):
         if match == 0 and smooth:
-            half /= 2
-            match = half
+            pseudo_match /= 2
+            match = pseudo_match
         if match == 0 or total == 0:
             return 0.0
-        log += math.log(match / total) / 4
-    return 100 * brevity_penalty(c, r) * math.exp(log)
+        log_precision += math.log(match / total) / 4
+    return 100 * brevity_penalty(hyp_length, ref_length) * math.exp(
+        log_precision)
 
 # %% ../book/19_evaluation.ipynb #columns
 def reference_streams(references: Sequence[Sequence[str]]) -> list[list]:
@@ -80,9 +83,9 @@ def reference_streams(references: Sequence[Sequence[str]]) -> list[list]:
         raise TypeError("references are lists of texts: [[one], [two]]")
     if not all(references):
         raise ValueError("a sentence has no reference")
-    most = max(map(len, references), default=0)
+    max_refs = max(map(len, references), default=0)
     return [[refs[k] if k < len(refs) else None for refs in references]
-            for k in range(most)]
+            for k in range(max_refs)]
 
 # %% ../book/19_evaluation.ipynb #corpus-bleu
 def corpus_bleu(hypotheses: Sequence[str],
@@ -101,45 +104,47 @@ def corpus_bleu(hypotheses: Sequence[str],
 
 # %% ../book/19_evaluation.ipynb #scores
 def sacrebleu_scores(hypotheses: Sequence[str],
-                     references: Sequence[Sequence[str]]) -> list[dict]:
-    """BLEU (13a, cased) and chrF, each with sacreBLEU's signature.
+                     references: Sequence[Sequence[str]],
+                     tokenize: str = "13a") -> list[dict]:
+    """BLEU (cased) and chrF, each with sacreBLEU's signature.
 
     Plain text; `references` holds one list for each hypothesis."""
     import sacrebleu
 
-    streams, found = reference_streams(references), []
+    streams, scores = reference_streams(references), []
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} hypotheses and "
                          f"{len(references)} lists of references")
-    for name, metric in (("BLEU", sacrebleu.BLEU()),
+    for name, metric in (("BLEU", sacrebleu.BLEU(tokenize=tokenize)),
                          ("chrF", sacrebleu.CHRF())):
         value = metric.corpus_score(list(hypotheses), streams).score
-        found.append({"metric": name, "value": value,
-                      "signature": str(metric.get_signature())})
-    return found
+        scores.append({"metric": name, "value": value,
+                       "signature": str(metric.get_signature())})
+    return scores
 
 # %% ../book/19_evaluation.ipynb #line-counts
 def segment_stats(hypotheses: Sequence[str],
-                  references: Sequence[Sequence[str]]) -> np.ndarray:
-    "The ten counts of each sentence, cut by sacreBLEU's 13a. (n, 10)"
+                  references: Sequence[Sequence[str]],
+                  tokenize: str = "13a") -> np.ndarray:
+    "`bleu_stats` of each sentence, by a tokenizer of sacreBLEU. (n, 10)"
     import sacrebleu
 
     reference_streams(references)  # raises if they aren't lists of texts
-    cut = sacrebleu.BLEU().tokenizer
+    cut = sacrebleu.BLEU(tokenize=tokenize).tokenizer
     return np.array([
-        bleu_stats(cut(said).split(), [cut(r).split() for r in refs])
-        for said, refs in zip(hypotheses, references, strict=True)])
+        bleu_stats(cut(hypothesis).split(), [cut(r).split() for r in refs])
+        for hypothesis, refs in zip(hypotheses, references, strict=True)])
 
 # %% ../book/19_evaluation.ipynb #interval
 def bootstrap_interval(stats, baseline=None, n_samples: int = 1000,
                        seed: int = 1) -> dict:
     """BLEU of `segment_stats` with its 95% bootstrap interval.
 
-    With `other`, counts of another output for the same sentences: the
-    difference of both, rows - other, on the same draws (paired)."""
+    With a baseline, the stats of another output for the same sentences:
+    the difference, stats - baseline, on the same draws (paired)."""
     n = len(stats)
     draws = np.random.default_rng(seed).multinomial(
-        n, np.full(n, 1 / n), n_samples)  # (samples, n)
+        n, np.full(n, 1 / n), n_samples)  # (n_samples, n)
     draws = np.vstack([np.ones(n, int), draws])  # first: as it is
     values = np.array([bleu_from_stats(sums, True)
                        for sums in draws @ stats])
@@ -178,46 +183,45 @@ def bleu_variants(hypotheses: Sequence[str],
     "The same output scored in each way that papers called BLEU."
     import sacrebleu
 
-    streams, said = reference_streams(references), list(hypotheses)
-    found = {}
+    streams, scores = reference_streams(references), {}
     for name, options in (("sacreBLEU (13a)", {}), ("sacreBLEU, intl", {
             "tokenize": "intl"}), ("sacreBLEU, lower-cased", {
             "lowercase": True})):
         metric = sacrebleu.BLEU(**options)
-        found[name] = metric.corpus_score(said, streams).score
+        scores[name] = metric.corpus_score(list(hypotheses), streams).score
     for name, cut in BLEU_TOKENIZERS.items():
-        found[name] = corpus_bleu(
-            [cut(s) for s in said],
+        scores[name] = corpus_bleu(
+            [cut(hypothesis) for hypothesis in hypotheses],
             [[cut(r) for r in refs] for refs in references])
-    found["mean of sentences"] = float(np.mean([
-        sacrebleu.sentence_bleu(s, list(refs)).score
-        for s, refs in zip(said, references)]))
-    return found
+    scores["mean of sentences"] = float(np.mean([
+        sacrebleu.sentence_bleu(hypothesis, list(refs)).score
+        for hypothesis, refs in zip(hypotheses, references)]))
+    return scores
 
 # %% ../book/19_evaluation.ipynb #by-group
 def scores_by_group(hypotheses: Sequence[str],
                     references: Sequence[Sequence[str]],
                     groups: Sequence) -> list[dict]:
-    "BLEU with interval and chrF for each key, the keys in order."
-    rows, found = list(zip(groups, hypotheses, references, strict=True)), []
-    for key in sorted(set(groups)):
-        said = [one for k, one, _ in rows if k == key]
-        refs = [some for k, _, some in rows if k == key]
-        sure = bootstrap_interval(segment_stats(said, refs))
-        found.append({"group": key, "sentences": len(said),
-                      "BLEU": sure["value"], "low": sure["low"],
-                      "high": sure["high"],
-                      "chrF": sacrebleu_scores(said, refs)[1]["value"]})
-    return found
+    "BLEU with interval and chrF of each group; groups: one a sentence."
+    rows, scores = list(zip(groups, hypotheses, references,
+                            strict=True)), []
+    for group in sorted(set(groups)):
+        hyps, refs = zip(*(row[1:] for row in rows if row[0] == group))
+        interval = bootstrap_interval(segment_stats(hyps, refs))
+        scores.append({"group": group, "sentences": len(hyps),
+                       "BLEU": interval["value"], "low": interval["low"],
+                       "high": interval["high"],
+                       "chrF": sacrebleu_scores(hyps, refs)[1]["value"]})
+    return scores
 
 # %% ../book/19_evaluation.ipynb #binned
 LENGTH_BINS = (1, 5, 7, 9, 12, 16, 21, 31)  # words of the English
-FREQUENCY_BINS = (0, 1, 10, 100, 1000)  # times the rarest word was seen
+FREQUENCY_BINS = (0, 1, 10, 100, 1000)  # of the rarest word in training
 
 
 def assign_bins(values: Iterable[int], edges: Sequence[int]) -> list[int]:
-    "For each value the last edge that it reaches."
-    return [max(e for e in edges if e <= max(value, edges[0]))
+    "For each value the highest edge that it reaches."
+    return [max(edge for edge in edges if edge <= max(value, edges[0]))
             for value in values]
 
 
@@ -229,7 +233,7 @@ def word_frequencies(lines: Iterable[str]) -> Counter:
 
 def min_word_frequency(sources: Iterable[str],
                        frequencies: Counter) -> list[int]:
-    "For each sentence how often its rarest word is in `known`."
+    "For each sentence the frequency of its rarest word."
     return [min((frequencies[word] for word in word_frequencies([line])),
                 default=0)
             for line in sources]
@@ -249,26 +253,24 @@ def evaluation_report(hypotheses: Sequence[str],
                       training_references: Iterable[str] = ()) -> dict:
     """All that is recorded of one test set; no corpus text is in it.
 
-    `rarity`: `rarest` of each source. `seen`: training's references."""
-    training_references, first = set(
-        training_references), [refs[:1] for refs in references]
-    copies = [sum(r in training_references for r in refs)
-              for refs in references]
-    new = [i for i, n in enumerate(copies) if n == 0]
-    table = segment_stats(hypotheses, first)
-    length = assign_bins([len(s.split()) for s in sources], LENGTH_BINS)
+    frequencies: `min_word_frequency` of each source in training."""
+    leaked = set(training_references)
+    first_refs = [refs[:1] for refs in references]
+    n_leaked = [sum(r in leaked for r in refs) for refs in references]
+    fresh = [i for i, n in enumerate(n_leaked) if n == 0]
+    stats = segment_stats(hypotheses, first_refs)
+    lengths = assign_bins([len(s.split()) for s in sources], LENGTH_BINS)
+    rarity = assign_bins(frequencies, FREQUENCY_BINS)
     return {
-        "sentences": len(sources), "references_seen": sum(copies),
+        "sentences": len(sources), "references_seen": sum(n_leaked),
         "references": sum(map(len, references)),
         "sha256": hash_test_set(sources, references),
-        "one": sacrebleu_scores(hypotheses, first),
-        "interval": bootstrap_interval(table),
+        "one": sacrebleu_scores(hypotheses, first_refs),
+        "interval": bootstrap_interval(stats),
         "all": sacrebleu_scores(hypotheses, references),
-        "fresh": {"sentences": len(new), **bootstrap_interval(table[new])}
-        if new else None,
-        "ways": bleu_variants(hypotheses, first),
-        "by_length": scores_by_group(hypotheses, first, length),
-        "by_rarity": scores_by_group(hypotheses, first,
-                                     assign_bins(frequencies,
-                                                 FREQUENCY_BINS)),
-        "counts": [" ".join(map(str, row)) for row in table]}
+        "fresh": {"sentences": len(fresh),
+                  **bootstrap_interval(stats[fresh])} if fresh else None,
+        "ways": bleu_variants(hypotheses, first_refs),
+        "by_length": scores_by_group(hypotheses, first_refs, lengths),
+        "by_rarity": scores_by_group(hypotheses, first_refs, rarity),
+        "counts": [" ".join(map(str, row)) for row in stats]}

@@ -39,14 +39,10 @@ def write_tsv(path: Path, rows: Iterable[Sequence[str]]) -> None:
 def score(hypotheses: Sequence[str], references: References) -> tuple[list[dict], dict]:
     """BLEU and chrF, and BLEU with its 95% interval. Where the references put no spaces between
     words, BLEU is of characters: its signature says so."""
-    scores = evaluation.sacrebleu_scores(hypotheses, references)
-    if not has_spaces(ref for refs in references for ref in refs):
-        metric, streams = sacrebleu.BLEU(tokenize="char"), evaluation.reference_streams(references)
-        scores[0]["value"] = metric.corpus_score(list(hypotheses), streams).score
-        scores[0]["signature"] = str(metric.get_signature())
-        hypotheses = [" ".join(text) for text in hypotheses]
-        references = [[" ".join(ref) for ref in refs] for refs in references]
-    return scores, evaluation.bootstrap_interval(evaluation.segment_stats(hypotheses, references))
+    tokenize = "13a" if has_spaces(ref for refs in references for ref in refs) else "char"
+    stats = evaluation.segment_stats(hypotheses, references, tokenize)
+    scores = evaluation.sacrebleu_scores(hypotheses, references, tokenize)
+    return scores, evaluation.bootstrap_interval(stats)
 
 
 def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> dict:
