@@ -146,7 +146,7 @@ class Resumable(MeteredTrainer):
 
     def progress(self) -> dict:
         progress = super().progress()
-        for name in "flops", "counted", "timed", "wall", "cpu":
+        for name in "flops", "flop_tokens", "timed_steps", "wall_seconds", "cpu_seconds":
             progress["at"][name] = getattr(self, name)
         return progress
 

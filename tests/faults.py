@@ -574,8 +574,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "prefix mask leaking",
         "decoder_only",
-        "tag if self.prefix else 0",
-        "tag + 2 if self.prefix else 0",
+        "start if self.prefix_lm else 0",
+        "start + 2 if self.prefix_lm else 0",
         "the prefix leaks the target",
     ),
     (
@@ -588,22 +588,22 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "decay off by one",
         "decoder_only",
-        "share(run.step)",
-        "share(run.step + 1)",
+        "source_weight(trainer.step)",
+        "source_weight(trainer.step + 1)",
         "the decay is off by one",
     ),
     (
         "stream loss asks for the tag",
         "decoder_only",
-        "(ends[:, tag:], say, 1.0)",
-        "(ends[:, tag - 1:-1], say, 1.0)",
+        "(states[:, start:], labels, 1.0)",
+        "(states[:, start - 1:-1], labels, 1.0)",
         "the loss is over other labels",
     ),
     (
         "stream's cache keeps its position",
         "decoder_only",
-        '"positions": at + 1',
-        '"positions": at',
+        '"positions": positions + 1',
+        '"positions": positions',
         "the cache differs from the stream",
     ),
     (
@@ -623,22 +623,22 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "pads read from the far end",
         "rnn",
-        "lengths = real.sum(1).clamp(min=1).cpu()",
-        "lengths = (0 * real.sum(1) + real.size(1)).cpu()",
+        "lengths = mask.sum(1).clamp(min=1).cpu()",
+        "lengths = (0 * mask.sum(1) + mask.size(1)).cpu()",
         "padding leaks into the backward direction",
     ),
     (
         "summary after the last pad",
         "rnn",
-        "last = real.sum(1).clamp(min=1) - 1",
-        "last = 0 * real.sum(1) - 1",
+        "last_token = mask.sum(1).clamp(min=1) - 1",
+        "last_token = 0 * mask.sum(1) - 1",
         "the summary is the last word's forward",
     ),
     (
         "additive attention without its tanh",
         "rnn",
-        "self.score(torch.tanh(both))",
-        "self.score(both)",
+        "self.score_proj(torch.tanh(sums))",
+        "self.score_proj(sums)",
         "the query is not heard",
     ),
     (
@@ -679,8 +679,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "a query at place 0",
         "variants",
-        "apply_rotary(asked, past)",
-        "apply_rotary(asked)",
+        "apply_rotary(heads, past)",
+        "apply_rotary(heads)",
         "the last query must stand at the last key's place",
     ),
     # what lasts: runs that stop, plans, records, claims
@@ -704,13 +704,6 @@ FAULTS = [  # name, module, old text, new text, words of the message
         "best.n_finished[sentences] >= k",
         "best.n_finished[sentences] >= 1",
         "the search ends while an open one can win",
-    ),
-    (
-        "a search of peaks that ends at its edge",
-        "comparison",
-        "min(tried) < best < max(tried)",
-        "min(tried) <= best <= max(tried)",
-        "the best peak lies at the edge",
     ),
     (
         "a dirty tree passes as clean",
@@ -820,8 +813,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "rotation off by one",
         "variants",
-        "end = start + x.size(-2)",
-        "start, end = start + 1, start + 1 + x.size(-2)",
+        "end = start_pos + x.size(-2)",
+        "start_pos, end = start_pos + 1, start_pos + 1 + x.size(-2)",
         "positions are off by one",
     ),
 ]

@@ -1,7 +1,6 @@
 """The rule of part IV by its parts: equal parameters, batches and search, counted operations,
 intervals. The records: test_fair.py."""
 
-import inspect
 import itertools
 import math
 from dataclasses import replace
@@ -16,90 +15,6 @@ from transformer_lit import comparison as e
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.training import collate
 from transformer_lit.translation import Translator
-
-
-def test_what_the_rule_fixes():
-    """Each number that all competitors share, and what a design or a run takes unless it is told
-    otherwise."""
-    fixed = {
-        "tatoeba": ("tatoeba", 4000, 2_000_000, 500_000, 1024, 1000),
-        "pocket": ("pocket", 2000, 200_000, 0, 512, 500),
-    }
-    assert {
-        name: (s.corpus, s.vocabulary, s.tokens, s.search, s.max_tokens, s.lines)
-        for name, s in e.SETUPS.items()
-    } == fixed
-    assert all((s.seeds, s.search_seeds) == ((1, 2, 3), (4, 5)) for s in e.SETUPS.values())
-    assert (e.PEAK_LRS, e.WARMUP_RATIOS, e.MAX_TRIALS) == (
-        (3e-3, 6e-3, 1.2e-2),
-        (0.0, 0.03, 0.1, 0.3, 0.6, 0.9),
-        14,
-    )
-    small = dict(
-        d_model=64,
-        n_heads=4,
-        d_ff=256,
-        n_encoder_layers=3,
-        n_decoder_layers=3,
-        dropout=0.1,
-        norm="pre",
-    )
-    assert e.SMALL_SIZES == e.SETUPS["pocket"].sizes == small and e.SETUPS["tatoeba"].sizes == {
-        **small,
-        "d_model": 96,
-        "d_ff": 384,
-    }
-    assert e.LENGTH_BINS == (1, 5, 7, 9, 12, 16) and list(e.OPTIMIZERS) == ["adam", "adamw", "muon"]
-    design = e.Variant(None)
-    assert (design.optimizer, design.smoothing, design.warmup, design.gradient) == (
-        "adam",
-        0.1,
-        0.1,
-        None,
-    )
-    assert e.STUDENT == {
-        2: 12.706,
-        3: 4.303,
-        4: 3.182,
-        5: 2.776,
-        6: 2.571,
-        7: 2.447,
-        8: 2.365,
-        9: 2.306,
-        10: 2.262,
-    }
-    taken = {
-        call.__name__: {
-            name: one.default
-            for name, one in inspect.signature(call).parameters.items()
-            if one.default is not one.empty
-        }
-        for call in (
-            e.match_parameters,
-            e.train_briefly,
-            e.train_variant,
-            e.load_encoded_corpus.__wrapped__,
-            e.build_transformer,
-            e.next_trial,
-            e.loss_difference,
-        )
-    }
-    assert taken == {
-        "match_parameters": {"sizes": range(8, 4096)},
-        "train_briefly": {"tokens": 60_000, "seed": 1, "peak": 3e-3, "corpus": "pocket"},
-        "train_variant": {"looks": 8, "counted": 6},
-        "load_encoded_corpus": {"longest": 100, "tokens": None},
-        "build_transformer": {"parameters": 0},
-        "next_trial": {"most": 14},
-        "loss_difference": {"samples": 2000, "seed": 1},
-    }
-    assert (
-        e.MeteredTrainer.every == 100
-        and [
-            getattr(e.MeteredTrainer, name) for name in ("counted", "flops", "timed", "wall", "cpu")
-        ]
-        == [0] * 5
-    )
 
 
 def test_optimisers_step_what_they_should():
@@ -143,14 +58,14 @@ def test_decay_shrinks_the_hidden_matrices_and_nothing_else():
 
 
 @cache
-def field():
+def data():
     return e.load_encoded_corpus("pocket")
 
 
 TINY = replace(
     e.SETUPS["pocket"],
-    sizes=e.SMALL_SIZES | dict(d_model=16, d_ff=32),
-    tokens=600,
+    model_sizes=e.SMALL_SIZES | dict(d_model=16, d_ff=32),
+    n_tokens=600,
     max_tokens=256,
     seeds=(1, 2),
 )
@@ -159,48 +74,42 @@ TINY = replace(
 @cache
 def few():
     return replace(
-        field(),
-        valid=field().valid[:100],
-        sources=field().sources[:8],
-        references=field().references[:8],
+        data(),
+        valid=data().valid[:100],
+        sources=data().sources[:8],
+        references=data().references[:8],
     )
-
-
-def test_a_design_departs_in_nothing_unless_it_says_so():
-    plain = e.Variant(nn.Identity)
-    assert (plain.optimizer, plain.smoothing, plain.warmup) == ("adam", 0.1, 0.1)
-    assert all(s.sizes["norm"] == "pre" for s in e.SETUPS.values())
 
 
 def test_the_ground_can_say_its_references():
-    encode = Translator(None, field().tokens, field().tokens).encode_pairs
-    pairs = zip(field().sources, (refs[0] for refs in field().references))
+    encode = Translator(None, data().tokenizer, data().tokenizer).encode_pairs
+    pairs = zip(data().sources, (refs[0] for refs in data().references))
     assert all(
-        field().tokens.decode(ids[1:]) in refs
-        for (_, ids), refs in zip(encode(pairs), field().references)
+        data().tokenizer.decode(ids[1:]) in refs
+        for (_, ids), refs in zip(encode(pairs), data().references)
     )
-    assert len(field().sources) == len(set(field().sources)) == e.SETUPS["pocket"].lines
-    assert max(len(side) for pair in field().train for side in pair) <= 100
-    assert [field().tokens.decode(ids[1:]) for _, ids in field().test[:9]] == [
-        refs[0] for refs in field().references[:9]
+    assert len(data().sources) == len(set(data().sources)) == e.SETUPS["pocket"].n_test_sentences
+    assert max(len(side) for pair in data().train for side in pair) <= 100
+    assert [data().tokenizer.decode(ids[1:]) for _, ids in data().test[:9]] == [
+        refs[0] for refs in data().references[:9]
     ]
-    assert [field().tokens.decode(ids) for ids, _ in field().test[:9]] == field().sources[
+    assert [data().tokenizer.decode(ids) for ids, _ in data().test[:9]] == data().sources[
         :9
-    ] and len(field().test) >= len(field().sources)
+    ] and len(data().test) >= len(data().sources)
 
 
 def test_batches_are_those_of_the_seed_and_meet_the_budget():
-    some = field().train[:300]
-    batches = e.batches_for_budget(some, 256, 6000, seed=1)
-    count = sum(e.count_labels(some, batch) for batch in batches)
+    subset = data().train[:300]
+    batches = e.batches_for_budget(subset, 256, 6000, seed=1)
+    count = sum(e.count_labels(subset, batch) for batch in batches)
     assert (
-        count >= 6000 > count - e.count_labels(some, batches[-1])
+        count >= 6000 > count - e.count_labels(subset, batches[-1])
     ), "the budget is met by the last batch, not before it"
     torch.rand(7)
     assert (
         batches
-        == e.batches_for_budget(some, 256, 6000, 1)
-        != e.batches_for_budget(some, 256, 6000, 2)
+        == e.batches_for_budget(subset, 256, 6000, 1)
+        != e.batches_for_budget(subset, 256, 6000, 2)
     )
     assert sorted([i for batch in batches for i in batch][:300]) == list(
         range(300)
@@ -215,50 +124,6 @@ def test_the_size_that_comes_nearest():
         e.match_parameters(square, 10_250, range(90, 96))
 
 
-def test_one_run_by_its_parts(monkeypatch):
-    "What it asks of the others, and when it looks."
-    scale, asked, looks = replace(TINY, tokens=700), [], []
-    monkeypatch.setattr(e, "validation_loss", lambda model, pairs: looks.append(len(pairs)) or 1.5)
-    counted = e.MeteredTrainer.train_step
-    monkeypatch.setattr(
-        e.MeteredTrainer,
-        "train_step",
-        lambda run, *pair: asked.append((run.step, run.every)) or counted(run, *pair),
-    )
-    many = replace(few(), valid=few().valid * 4)
-    row, model = e.train_variant(
-        e.VARIANTS["transformer"], scale, many, 1e-2, 3, looks=2, counted=3
-    )
-    batches = e.batches_for_budget(many.train, 256, 700, 3)
-    n = len(batches)
-    assert (
-        [step for step, _ in asked] == list(range(n))
-        and {every for _, every in asked} == {max(2, n // 3)}
-        and n >= 4
-    )
-    at = [step for step in range(1, n + 1) if step % max(1, n // 2) == 0 or step == n]
-    ends = list(itertools.accumulate(e.count_labels(many.train, batch) for batch in batches))
-    assert [tokens for tokens, _, _ in row["curve"]] == [
-        ends[step - 1] for step in at
-    ] and looks == [300] * len(at) + [400]
-    assert (row["seed"], row["peak"], row["steps"], row["valid_loss"], row["tokens"]) == (
-        3,
-        1e-2,
-        n,
-        1.5,
-        ends[-1],
-    ) and not model.training
-    assert all(seconds == round(seconds, 2) and loss == 1.5 for _, seconds, loss in row["curve"])
-    assert (
-        len(
-            e.train_variant(e.VARIANTS["transformer"], scale, many, 1e-2, 3, looks=n + 1)[0][
-                "curve"
-            ]
-        )
-        == n
-    ), "fewer steps than looks: one at each"
-
-
 def test_a_run_takes_what_its_design_and_scale_say():
     made_for = []
     design = e.Variant(
@@ -266,9 +131,9 @@ def test_a_run_takes_what_its_design_and_scale_say():
         "muon",
         0.3,
         0.5,
-        gradient=lambda steps: made_for.append(steps) or "a gradient",
+        gradient_fn=lambda n_steps: made_for.append(n_steps) or "a gradient",
     )
-    run = e.build_trainer(design, replace(TINY, max_tokens=77), 2000, 0.4, steps=20, seed=9)
+    run = e.build_trainer(design, replace(TINY, max_tokens=77), 2000, 0.4, n_steps=20, seed=9)
     assert (
         run.config.max_tokens,
         run.config.seed,
@@ -280,7 +145,8 @@ def test_a_run_takes_what_its_design_and_scale_say():
         run.lr_schedule(step) for step in (1, 5, 10)
     ] == pytest.approx([0.04, 0.2, 0.4])
     assert run.lr_schedule(15) == pytest.approx(0.4 * e.linear_lr(15, 20, 1.0, 10))
-    none = e.build_trainer(replace(design, warmup=0.0, gradient=None), TINY, 2000, 0.4, 20, 9)
+    plain = replace(design, warmup_ratio=0.0, gradient_fn=None)
+    none = e.build_trainer(plain, TINY, 2000, 0.4, 20, 9)
     assert (
         none.gradient_fn is None
         and none.lr_schedule(1) == pytest.approx(e.linear_lr(1, 20, 0.4, 1))
@@ -304,19 +170,21 @@ def test_what_is_counted_and_timed(monkeypatch, capsys):
     monkeypatch.setattr(e.time, "perf_counter", lambda: 10.0 * next(clock))
     monkeypatch.setattr(e.time, "process_time", lambda: 100.0 * next(clock))
     run = e.build_trainer(e.VARIANTS["transformer"], TINY, 2000, 1e-3, 9, 1)
-    run.every = 3
+    run.flop_every = 3
     for _ in range(6):
-        before = run.counted, run.timed
+        before = run.flop_tokens, run.timed_steps
         batch = collate(few().train[:4])
         assert set(run.train_step(*batch)) == {"loss", "norm"}
-        assert (run.counted > before[0]) == (run.step in (2, 5)) == (run.timed == before[1])
-    assert run.wall == 4 * 20 and run.cpu == 4 * 200, "from one reading of a clock to its next"
+        counted = run.flop_tokens > before[0], run.timed_steps == before[1]
+        assert counted == (run.step in (2, 5),) * 2
+    times = run.wall_seconds, run.cpu_seconds
+    assert times == (4 * 20, 4 * 200), "from one reading of a clock to its next"
     assert run.flops % 2 == 0 and capsys.readouterr().out == ""
     run.tokens = 1000
     found = e.training_cost(run)
     size = e.count_parameters(run.model)
     assert found["flops_6nd"] == 6 * size * 1000 and found["flops"] == pytest.approx(
-        run.flops / run.counted * 1000
+        run.flops / run.flop_tokens * 1000
     )
     assert found["seconds"] == pytest.approx(80 * 6 / 4) and found["cpu_seconds"] == pytest.approx(
         800 * 6 / 4
@@ -324,33 +192,18 @@ def test_what_is_counted_and_timed(monkeypatch, capsys):
     assert found["tokens_per_second"] == pytest.approx(1000 / 1200) and found["parameters"] == size
 
 
-def test_a_short_run_is_a_run_with_few_tokens(monkeypatch):
-    monkeypatch.setattr(e, "train_variant", lambda *a, **k: (a, k))
-    monkeypatch.setattr(e, "load_encoded_corpus", lambda corpus: f"the text of {corpus}")
-    torch.set_num_threads(2)
-    (design, scale, text, peak, seed), how = e.train_briefly("a design", 123, lines=7)
-    assert (design, text, peak, seed, how) == (
-        "a design",
-        "the text of pocket",
-        3e-3,
-        1,
-        {"counted": 2},
-    ) and torch.get_num_threads() == 1
-    assert scale == replace(e.SETUPS["pocket"], tokens=123, lines=7)
-
-
 def test_batches_of_later_epochs_are_dealt_anew():
-    some = few().train[:60]
-    batches = e.batches_for_budget(some, 256, 3000, 4)
-    first = e.token_batches(some, 256, 4)
+    subset = few().train[:60]
+    batches = e.batches_for_budget(subset, 256, 3000, 4)
+    first = e.token_batches(subset, 256, 4)
     assert batches[: len(first)] == first and batches[
         len(first) : 2 * len(first)
-    ] == e.token_batches(some, 256, 1004)
-    exact = sum(e.count_labels(some, batch) for batch in first)
+    ] == e.token_batches(subset, 256, 1004)
+    exact = sum(e.count_labels(subset, batch) for batch in first)
     assert (
-        e.batches_for_budget(some, 256, exact, 4) == first
+        e.batches_for_budget(subset, 256, exact, 4) == first
     ), "a budget that is met exactly needs no batch more"
-    assert len(e.batches_for_budget(some, 256, exact + 1, 4)) == len(first) + 1
+    assert len(e.batches_for_budget(subset, 256, exact + 1, 4)) == len(first) + 1
 
 
 def test_sizes_at_the_edge_of_two_percent():
@@ -366,35 +219,15 @@ def test_sizes_at_the_edge_of_two_percent():
 
 
 def test_the_last_norm_begins_at_one_in_pre_norm_alone():
-    pre, post = (e.build_transformer(40, {**TINY.sizes, "norm": norm}) for norm in ("pre", "post"))
+    sizes = [TINY.model_sizes | {"norm": norm} for norm in ("pre", "post")]
+    pre, post = (e.build_transformer(40, each) for each in sizes)
     assert pre.decoder.norm.weight.unique().tolist() == [1.0] and isinstance(
         post.decoder.norm, nn.Identity
     )
-    config = TransformerConfig(40, **TINY.sizes)
+    config = TransformerConfig(40, **TINY.model_sizes)
     assert Transformer(config).decoder.norm.weight.unique().tolist() != [
         1.0
     ], "the book's own model begins lower"
-
-
-def test_a_score_says_how_long_it_took(monkeypatch):
-    begun = iter([5.0, 7.5])
-    asked = []
-    monkeypatch.setattr(e.time, "process_time", lambda: next(begun))
-    monkeypatch.setattr(
-        e.Translator,
-        "translate",
-        lambda self, lines, **how: asked.append(how) or ["un chat"] * len(lines),
-    )
-    found, said = e.evaluate_variant(e.build_transformer(len(few().tokens), TINY.sizes), few())
-    assert (
-        found["decode_seconds"] == 2.5
-        and asked == [{"precision": "fp32"}]
-        and "BLEU" not in found
-        and len(said) == 8
-    )
-    assert found["bleu"] == e.sacrebleu_scores(said, few().references)[0]["value"] and found[
-        "signature"
-    ].startswith("nrefs")
 
 
 def bowl(best):
@@ -460,9 +293,10 @@ def test_the_order_of_neighbours_and_the_ends_of_the_warm_up():
 def test_an_interval_that_ends_at_zero_decides_nothing():
     "One sentence of two differs, alike with every seed: draws of the other alone give exactly 0."
     found = e.loss_difference([[1.0, 5.0]] * 3, [[0.0, 5.0]] * 3, [1, 1])
-    assert found["low"] == 0 < found["value"] and found["half"] == 0 and not found["decided"]
+    assert found["low"] == 0 < found["value"] and not found["significant"]
+    assert found["t_half_width"] == 0
     turned = e.loss_difference([[0.0, 5.0]] * 3, [[1.0, 5.0]] * 3, [1, 1])
-    assert turned["high"] == 0 > turned["value"] and not turned["decided"]
+    assert turned["high"] == 0 > turned["value"] and not turned["significant"]
 
 
 def test_the_bootstrap_holds_95_of_100():
@@ -470,7 +304,7 @@ def test_the_bootstrap_holds_95_of_100():
         0, 1, 3000
     )  # alike with every seed, so that only sentences are drawn
     found, error = (
-        e.loss_difference([nats] * 3, [nats * 0] * 3, [1] * 3000, samples=4000),
+        e.loss_difference([nats] * 3, [nats * 0] * 3, [1] * 3000, n_samples=4000),
         nats.std() / 3000**0.5,
     )
     assert (
@@ -490,7 +324,7 @@ def test_the_interval_of_a_difference():
         and found["low"] == pytest.approx(0.2)
         and found["high"] == pytest.approx(0.2)
     )
-    assert found["half"] == pytest.approx(0, abs=1e-9)
+    assert found["t_half_width"] == pytest.approx(0, abs=1e-9)
     unlike = base + rng.normal(0, 2, base.shape)
     found = e.loss_difference(unlike, base, tokens)
     assert (
@@ -507,24 +341,24 @@ def test_the_interval_of_a_difference():
         and found["high"] >= 2
     ), "seeds are drawn as well"
     assert (
-        not e.loss_difference(unlike, base, tokens)["decided"]
-        and e.loss_difference(shifted, base, tokens)["decided"]
+        not e.loss_difference(unlike, base, tokens)["significant"]
+        and e.loss_difference(shifted, base, tokens)["significant"]
     )
     assert not found[
-        "decided"
+        "significant"
     ], "seed by seed the difference is 0, 0 and 3: three seeds decide nothing"
     alike = base + np.array([[0.9], [1.0], [1.1]]) * tokens
     found = e.loss_difference(alike, base, tokens)
     assert (
-        found["decided"]
+        found["significant"]
         and 0 < found["low"]
-        and found["half"] == pytest.approx(4.303 * 0.1 / math.sqrt(3))
+        and found["t_half_width"] == pytest.approx(4.303 * 0.1 / math.sqrt(3))
     )
-    assert e.loss_difference(base, alike, tokens)["decided"], "below zero as well"
+    assert e.loss_difference(base, alike, tokens)["significant"], "below zero as well"
     mixed = base + np.array([[0.1], [1.0], [1.9]]) * tokens
     found = e.loss_difference(mixed, base, tokens)
     assert (
-        found["low"] > 0 and not found["decided"]
+        found["low"] > 0 and not found["significant"]
     ), "the bootstrap alone would decide it; Student's interval holds 0"
 
 
@@ -572,25 +406,3 @@ def test_a_gap_is_that_of_the_pairs():
         e.paired_t_interval([1.0, 2.0], [1.0])
 
 
-# Which run is next, and what is kept --------------------------------------------------------------
-
-GRID = [(0.1, 1, True), (0.2, 1, True), (0.3, 1, True)]
-
-
-# The records, read --------------------------------------------------------------------------------
-
-# The command --------------------------------------------------------------------------------------
-
-
-def test_no_target_tokens_is_said_and_not_waited_for():
-    for pairs in [], [([5, 2], [1])]:
-        with pytest.raises(ValueError, match="no target tokens"):
-            e.batches_for_budget(pairs, 64, 100, 1)
-
-
-def test_an_interval_takes_two_to_ten_seeds():
-    for n in range(2, 11):
-        assert e.paired_t_interval(list(range(n)), [0] * n)[1] > 0
-    for n in 1, 11:
-        with pytest.raises(ValueError, match=f"{n} seeds: an interval takes 2 to 10"):
-            e.paired_t_interval([1.0] * n, [0.0] * n)

@@ -27,7 +27,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transformer_lit.decoder import DecoderLayer
 from transformer_lit.decoder_only import (
-    VARIANTS,
     DecoderOnlyTransformer,
     PositionedEmbedding,
     DecoderOnlyLayer,
@@ -42,7 +41,13 @@ from transformer_lit.decoder_only import (
 )
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.embeddings import sinusoids
-from transformer_lit.comparison import SETUPS, SMALL_SIZES, count_parameters, reference_parameters
+from transformer_lit.comparison import (
+    SETUPS,
+    SMALL_SIZES,
+    VARIANTS,
+    count_parameters,
+    reference_parameters,
+)
 from transformer_lit.masks import BOS, EOS, PAD, causal_mask, depends_on_future, depends_on_padding
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import linear_lr
@@ -54,6 +59,7 @@ from transformer_lit.training import (
     validation_loss,
 )
 
+ALL = {name: variant for name, variant in VARIANTS.items() if name.startswith("decoder-only")}
 PREFIXES = pytest.mark.parametrize("prefix", [False, True], ids=["causal", "prefix"])
 
 
@@ -81,10 +87,10 @@ def batch(seed, rows=3, s=5, t=5):
 @given(SEEDS)
 def test_the_parts_lie_where_the_stream_says(seed):
     source, target = batch(seed)
-    tokens, positions, tag = join_pair(source, target, VOCAB)
-    assert (tokens[:, 0] == VOCAB).all() and torch.equal(tokens[:, 1:tag], source)
-    assert (tokens[:, tag] == VOCAB + 1).all(), "the target's tag stands where BOS stood"
-    assert torch.equal(tokens[:, tag + 1 :], target[:, 1:])
+    tokens, positions, start = join_pair(source, target, VOCAB)
+    assert (tokens[:, 0] == VOCAB).all() and torch.equal(tokens[:, 1:start], source)
+    assert (tokens[:, start] == VOCAB + 1).all(), "the target's tag stands where BOS stood"
+    assert torch.equal(tokens[:, start + 1 :], target[:, 1:])
     for row, places in zip(tokens, positions):
         real = places[row != PAD].tolist()
         assert real == list(range(len(real))), "pads are counted in the positions"
@@ -135,10 +141,10 @@ def test_no_target_word_is_seen_before_it_is_said(prefix, training, norm):
 def test_who_sees_the_rest_of_the_source(prefix):
     model, source = small(2, prefix), sentences(1, 5, 5, None)
     target = torch.tensor([[BOS, 5, 6]])
-    seen = depends_on_future(lambda ids: model.states(ids, target)[:, 1:6], source, 2)
+    seen = depends_on_future(lambda ids: model.sequence_states(ids, target)[:, 1:6], source, 2)
     assert seen == prefix, "only a prefix sees the rest of the source"
     assert not depends_on_padding(
-        lambda ids: model.states(ids, target)[:, 1 : 1 + ids.size(1)], source
+        lambda ids: model.sequence_states(ids, target)[:, 1 : 1 + ids.size(1)], source
     ), "pads are read"
 
 
@@ -213,7 +219,7 @@ def test_longer_than_the_table_of_positions():
 
 
 def in_one(model, source, target, share, smoothing):
-    logits = model.output_projection(model.states(source, target[:, :-1]))
+    logits = model.output_projection(model.sequence_states(source, target[:, :-1]))
     kinds = dict(ignore_index=PAD, label_smoothing=smoothing)
     start = 1 + source.size(1)
     return F.cross_entropy(logits[:, start:].mT, target[:, 1:], **kinds) + share * F.cross_entropy(
@@ -328,12 +334,12 @@ def test_each_share_is_what_its_name_says():
 # The designs --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", SETUPS.values(), ids=list(SETUPS))
-def test_equal_parameters(scale):
-    wanted = reference_parameters(scale, scale.vocabulary)
-    for design in VARIANTS.values():
+@pytest.mark.parametrize("setup", SETUPS.values(), ids=list(SETUPS))
+def test_equal_parameters(setup):
+    wanted = reference_parameters(setup, setup.vocab_size)
+    for design in ALL.values():
         with torch.device("meta"):
-            model = design.build(scale.vocabulary, scale.sizes, wanted)
+            model = design.build(setup.vocab_size, setup.model_sizes, wanted)
         assert abs(count_parameters(model) / wanted - 1) < 0.02, "parameters differ by more than 2%"
         assert len(model.decoder.layers) == 7
 
@@ -343,10 +349,10 @@ def test_each_design_is_what_its_name_says():
         name: design.build(
             50, SMALL_SIZES | dict(d_model=16, d_ff=64), 2 * 16 + 84 * 256 + 95 * 16 + 50 * 16
         )
-        for name, design in VARIANTS.items()
+        for name, design in ALL.items()
     }
-    assert {name for name, model in built.items() if model.prefix} == {"decoder-only-prefix"}
-    assert {name: design.gradient for name, design in VARIANTS.items()} == {
+    assert {name for name, model in built.items() if model.prefix_lm} == {"decoder-only-prefix"}
+    assert {name: design.gradient_fn for name, design in ALL.items()} == {
         "decoder-only": None,
         "decoder-only-prefix": None,
         "decoder-only-both": constant_source_weight,
@@ -356,7 +362,7 @@ def test_each_design_is_what_its_name_says():
         (model.decoder.norm.weight == 1).all() for model in built.values()
     ), "the last norm begins at 1"
     assert all(
-        design.smoothing == 0.1 and design.optimizer == "adam" for design in VARIANTS.values()
+        design.label_smoothing == 0.1 and design.optimizer == "adam" for design in ALL.values()
     )
 
 
@@ -367,7 +373,7 @@ def test_one_vocabulary_or_a_refusal():
 
 
 def test_the_source_is_read_in_order_unless_a_prefix_is_asked_for():
-    assert not DecoderOnlyTransformer(TransformerConfig(9, d_model=8, n_heads=2)).prefix
+    assert not DecoderOnlyTransformer(TransformerConfig(9, d_model=8, n_heads=2)).prefix_lm
 
 
 def test_the_mean_of_a_single_label_is_that_label():

@@ -32,13 +32,13 @@ from transformer_lit.comparison import (
 from transformer_lit.training import validation_loss
 
 SIZES = SMALL_SIZES | dict(d_model=16, d_ff=32, n_encoder_layers=1, n_decoder_layers=2)
-TINY = Setup("pocket", 400, SIZES, 3000, 1000, 128, lines=4)
+TINY = Setup("pocket", 400, SIZES, 3000, 1000, 128, n_test_sentences=4)
 
 
 @pytest.fixture
 def tiny(monkeypatch):
     "A ground of seconds, and a commit that is clean."
-    whole = runs.field_of("pocket")
+    whole = runs.corpus_of("pocket")
     few = replace(
         whole,
         train=whole.train[:400],
@@ -47,8 +47,8 @@ def tiny(monkeypatch):
         sources=whole.sources[:4],
         references=whole.references[:4],
     )
-    monkeypatch.setattr(runs, "field_of", lambda name: few)
-    monkeypatch.setitem(runs.GROUNDS, "pocket", replace(TINY, vocabulary=len(whole.tokens)))
+    monkeypatch.setattr(runs, "corpus_of", lambda name: few)
+    monkeypatch.setitem(runs.GROUNDS, "pocket", replace(TINY, vocab_size=len(whole.tokenizer)))
     monkeypatch.setattr(runs, "LOOKS", (1, 2))
     monkeypatch.setattr(records, "clean_commit", lambda: "a" * 40)
     return few
@@ -181,10 +181,10 @@ def test_a_changed_tree_makes_no_record(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", [name for name in DESIGNS if name != "multi-query"])
 def test_all_have_as_many_parameters(name):
     for ground in ("tatoeba", "pocket"):
-        scale = runs.GROUNDS[ground]
-        wanted = reference_parameters(scale, scale.vocabulary)
+        setup = runs.GROUNDS[ground]
+        wanted = reference_parameters(setup, setup.vocab_size)
         with torch.device("meta"):
-            model = DESIGNS[name].build(scale.vocabulary, scale.sizes, wanted)
+            model = DESIGNS[name].build(setup.vocab_size, setup.model_sizes, wanted)
         assert abs(count_parameters(model) / wanted - 1) <= 0.02
 
 
@@ -197,7 +197,7 @@ def test_without_order_a_sentence_is_a_bag(name):
     target = torch.tensor([[1, 4, 4]])
     for design, alike in ((UNORDERED[name], True), (name, False)):
         torch.manual_seed(0)
-        model = DESIGNS[design].build(20, TINY.sizes, 20_000 if "rnn" in name else 0).eval()
+        model = DESIGNS[design].build(20, TINY.model_sizes, 20_000 if "rnn" in name else 0).eval()
         one, two, other = (model(source, target) for source in (*sources, others))
         assert torch.allclose(one, two, atol=1e-5) == alike
         assert not torch.allclose(one, other, atol=1e-5)
@@ -260,11 +260,11 @@ def test_a_line_has_all_that_is_reported(tiny, tmp_path):
 @pytest.mark.parametrize("design", runs.ATTENDS)
 def test_words_are_aligned_by_the_map_that_chapter_23_takes(tiny, tmp_path, design):
     run, field = runs.train(a_job(design), tmp_path)
-    assert 0.3 < runs.alignment_error(run.model, field.tokens) <= 1 and not run.model.training
+    assert 0.3 < runs.alignment_error(run.model, field.tokenizer) <= 1 and not run.model.training
 
 
 def test_the_losses_of_sentences_are_the_models(tiny):
-    model = DESIGNS["transformer"].build(len(tiny.tokens), TINY.sizes, 0).eval()
+    model = DESIGNS["transformer"].build(len(tiny.tokenizer), TINY.model_sizes, 0).eval()
     total = sum(runs.sentence_losses(model, tiny)) / sum(len(t) - 1 for _, t in tiny.test)
     assert total == pytest.approx(validation_loss(model, tiny.test), rel=1e-5)
 

@@ -50,17 +50,18 @@ def test_a_difference_in_bleu_by_hand():
     mixed = [one.replace("dort", "mange") if k % 3 else one for k, one in enumerate(said)]
     worse = segment_stats(mixed, [[one] for one in said])
     same = results.bleu_difference([right], [right])
-    assert same["value"] == same["low"] == same["high"] == 0 and not same["decided"]
+    assert same["value"] == same["low"] == same["high"] == 0 and not same["significant"]
     one = results.bleu_difference([right], [worse])
-    assert 0 < one["low"] < one["value"] < one["high"] and not one["decided"], "one seed"
+    assert 0 < one["low"] < one["value"] < one["high"] and not one["significant"], "one seed"
     three = results.bleu_difference([right, right, worse], [worse] * 3)
     assert three["value"] == pytest.approx(2 / 3 * one["value"])
     assert three["low"] < one["low"], "seeds are drawn too"
-    assert not three["decided"] and results.bleu_difference([right] * 3, [worse] * 3)["decided"]
+    assert not three["significant"]
+    assert results.bleu_difference([right] * 3, [worse] * 3)["significant"]
 
 
 def test_texts():
-    gap = {"value": -0.1234, "low": -0.2, "high": 0.01, "decided": False}
+    gap = {"value": -0.1234, "low": -0.2, "high": 0.01, "significant": False}
     assert results.gap_text(gap) == "-0.123 [-0.200, +0.010], undecided"
     assert results.gap_text(gap, 1, verdict=False) == "-0.1 [-0.2, +0.0]"
     assert results.over_seeds([1.0, 2.0]) == "1.50 (1.00 to 2.00)"

@@ -15,7 +15,13 @@ from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.decoder import DecoderLayer
 from transformer_lit.embeddings import InputEmbedding, sinusoids
 from transformer_lit.encoder import EncoderLayer
-from transformer_lit.comparison import SETUPS, Variant, count_parameters, reference_parameters
+from transformer_lit.comparison import (
+    SETUPS,
+    VARIANTS,
+    Variant,
+    count_parameters,
+    reference_parameters,
+)
 from transformer_lit.masks import (
     BOS,
     PAD,
@@ -27,7 +33,6 @@ from transformer_lit.masks import (
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.multi_head_attention import MultiHeadAttention
 from transformer_lit.variants import (
-    VARIANTS,
     GQA,
     MODERN,
     ROPE,
@@ -50,10 +55,12 @@ from transformer_lit.variants import (
 )
 from transformer_lit.sublayers import FeedForward
 
+NAMES = """2017 rms-norm gelu swiglu learned rope multi-query grouped-query no-smoothing no-dropout
+    all-together adamw muon pre-norm-adamw pre-norm-muon""".split()
 SEEDS, LENGTHS = st.integers(0, 10_000), st.integers(1, 9)
 PARTS = {
     "book": {},
-    "rms": dict(rms=True),
+    "rms": dict(rms_norm=True),
     "gelu": dict(feed_forward=GELUFeedForward),
     "swiglu": dict(feed_forward=SwiGLU),
     "learned": dict(embedding=LearnedPositionEmbedding),
@@ -183,17 +190,17 @@ def test_gelu_stands_between_the_two_matrices():
 def test_gated_feed_forward(seed):
     torch.manual_seed(seed)
     part, x = SwiGLU(6, 9).double(), torch.randn(2, 4, 6).double()
-    gate, carry = part.gate(x), part.carry(x)
+    gate, carry = part.gate_proj(x), part.up_proj(x)
     same(
         part(x),
-        part.output(gate * gate.sigmoid() * carry),
+        part.down_proj(gate * gate.sigmoid() * carry),
         "SwiGLU differs from its equation",
         {
-            "the gate is a sigmoid without its feature: that is GLU": part.output(
+            "the gate is a sigmoid without its feature: that is GLU": part.down_proj(
                 gate.sigmoid() * carry
             ),
-            "what is carried goes through the swish": part.output(gate * F.silu(carry)),
-            "the gate is left out": part.output(F.silu(gate)),
+            "what is carried goes through the swish": part.down_proj(gate * F.silu(carry)),
+            "the gate is left out": part.down_proj(F.silu(gate)),
         },
     )
 
@@ -204,7 +211,7 @@ def test_two_thirds(d):
     assert (
         abs(share - 1) < 0.02
     ), f"SwiGLU has {share:.2f} times the parameters: its inner size is 2/3 of d_ff"
-    assert SwiGLU(64, 256).gate.out_features == SwiGLU(64, 256).output.in_features == 171
+    assert SwiGLU(64, 256).gate_proj.out_features == SwiGLU(64, 256).down_proj.in_features == 171
 
 
 # Positions ----------------------------------------------------------------------------------------
@@ -337,7 +344,7 @@ def test_embeddings():
         "TokensOnly is not the book's embedding without positions",
         atol=1e-5,
     )
-    learned = LearnedPositionEmbedding(9, 16, 0.0, longest=6)
+    learned = LearnedPositionEmbedding(9, 16, 0.0, max_positions=6)
     by_hand = (
         learned.token_embedding(tokens) + learned.position_encodings.weight[[3, 4, 5, 5, 5]]
     ) * 4
@@ -359,7 +366,7 @@ def test_embeddings():
 def test_embeddings_begin_as_they_should():
     torch.manual_seed(0)
     tokens = torch.randint(9, (2, 6))
-    words, wide = TokenEmbedding(9, 16, 0.0), LearnedPositionEmbedding(9, 400, longest=100)
+    words, wide = TokenEmbedding(9, 16, 0.0), LearnedPositionEmbedding(9, 400, max_positions=100)
     assert torch.equal(
         words(tokens, 4), words(tokens)
     ), "without positions the start doesn't matter"
@@ -436,7 +443,7 @@ def test_full_groups_are_multi_head():
 
 def test_two_groups_unless_told_and_weights_of_every_head():
     part, x, y = GroupedQueryAttention(32, 4), torch.randn(2, 5, 32), torch.randn(2, 7, 32)
-    assert part.groups == 2 and GroupedQueryAttention(32, 4, 1, 0.3).dropout == 0.3
+    assert part.n_kv_heads == 2 and GroupedQueryAttention(32, 4, 1, 0.3).dropout == 0.3
     assert part(x, y, y)[1].shape == (2, 4, 5, 7), "weights of every head of queries"
 
 
@@ -601,12 +608,12 @@ def test_padding_closes_grouped_keys():
 
 
 @pytest.mark.parametrize("corpus", list(SETUPS))
-@pytest.mark.parametrize("name", list(VARIANTS))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_design_meets_the_count(name, corpus):
-    scale, design = SETUPS[corpus], VARIANTS[name]
-    wanted = reference_parameters(scale, scale.vocabulary)
+    setup, design = SETUPS[corpus], VARIANTS[name]
+    wanted = reference_parameters(setup, setup.vocab_size)
     with torch.device("meta"):
-        model = design.build(scale.vocabulary, scale.sizes, wanted)
+        model = design.build(setup.vocab_size, setup.model_sizes, wanted)
     away = count_parameters(model) / wanted - 1
     assert abs(away) <= 0.02, f"{name} has {away:+.1%} parameters"
     assert model.config.norm == ("pre" if name.startswith(("pre", "all")) else "post")
@@ -620,12 +627,12 @@ def test_a_design_meets_the_count(name, corpus):
 
 def test_one_thing_is_changed():
     "Built like 2017 but for the part."
-    scale = SETUPS["pocket"]
-    wanted = reference_parameters(scale, scale.vocabulary)
+    setup = SETUPS["pocket"]
+    wanted = reference_parameters(setup, setup.vocab_size)
     kinds = {}
     for name in ("2017", "gelu", "swiglu", "learned", "rope", "grouped-query", "rms-norm"):
         with torch.device("meta"):
-            model = VARIANTS[name].build(scale.vocabulary, scale.sizes, wanted)
+            model = VARIANTS[name].build(setup.vocab_size, setup.model_sizes, wanted)
         kinds[name] = {type(part).__name__ for part in model.modules()}
     changed = {
         "gelu": {"GELUFeedForward", "GELU", "FeedForward", "ReLU"},
@@ -640,17 +647,17 @@ def test_one_thing_is_changed():
 
 
 def test_what_a_design_sets_besides_its_parts():
-    assert VARIANTS["2017"].smoothing == 0.1 == VARIANTS["no-dropout"].smoothing
-    assert VARIANTS["no-smoothing"].smoothing == 0 == VARIANTS["all-together"].smoothing
-    scale = SETUPS["pocket"]
-    wanted = reference_parameters(scale, scale.vocabulary)
+    assert VARIANTS["2017"].label_smoothing == 0.1 == VARIANTS["no-dropout"].label_smoothing
+    assert VARIANTS["no-smoothing"].label_smoothing == 0 == VARIANTS["all-together"].label_smoothing
+    setup = SETUPS["pocket"]
+    wanted = reference_parameters(setup, setup.vocab_size)
     with torch.device("meta"):
         width = {
-            name: VARIANTS[name].build(scale.vocabulary, scale.sizes, wanted).config.d_ff
+            name: VARIANTS[name].build(setup.vocab_size, setup.model_sizes, wanted).config.d_ff
             for name in ("multi-query", "grouped-query", "swiglu", "learned")
         }
-        idle = VARIANTS["no-dropout"].build(scale.vocabulary, scale.sizes, wanted)
-        rms = VARIANTS["rms-norm"].build(scale.vocabulary, scale.sizes, wanted)
+        idle = VARIANTS["no-dropout"].build(setup.vocab_size, setup.model_sizes, wanted)
+        rms = VARIANTS["rms-norm"].build(setup.vocab_size, setup.model_sizes, wanted)
     assert not any(
         "around" in name and name.endswith("bias") for name, _ in rms.named_parameters()
     ), "RMSNorm has no bias"
@@ -700,14 +707,14 @@ def test_which_parts_the_designs_have():
         cross_attention=GroupedQueryAttention,
         embedding=TokenEmbedding,
         feed_forward=SwiGLU,
-        rms=True,
+        rms_norm=True,
     )
-    scale = SETUPS["pocket"]
-    wanted = reference_parameters(scale, scale.vocabulary)
+    setup = SETUPS["pocket"]
+    wanted = reference_parameters(setup, setup.vocab_size)
     kinds = {"2017": FeedForward, "gelu": GELUFeedForward, "swiglu": SwiGLU, "all-together": SwiGLU}
     for name, kind in kinds.items():
         with torch.device("meta"):
-            model = VARIANTS[name].build(scale.vocabulary, scale.sizes, wanted)
+            model = VARIANTS[name].build(setup.vocab_size, setup.model_sizes, wanted)
         assert all(
             type(layer.feed_forward) is kind
             for stack in (model.encoder, model.decoder)

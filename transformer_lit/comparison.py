@@ -7,29 +7,29 @@ __all__ = ['SMALL_SIZES', 'SETUPS', 'VARIANTS', 'PEAK_LRS', 'WARMUP_RATIOS', 'MA
            'count_parameters', 'match_parameters', 'build_transformer',
            'reference_parameters', 'neighbors', 'next_trial', 'is_local_minimum',
            'next_peak_lr', 'MeteredTrainer', 'build_trainer', 'FixedBatches',
-           'train_variant', 'training_cost', 'train_briefly', 'evaluate_variant',
-           'paired_t_interval', 'loss_difference', 'interpolate_loss']
+           'train_variant', 'training_cost', 'evaluate_variant', 'paired_t_interval',
+           'loss_difference', 'interpolate_loss']
 
 # %% ../book/22_fair_comparison.ipynb #imports
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from statistics import mean, stdev
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from .runtime.optimizers import AdamWAndAdam, MuonAndAdam
-from .data import (
-    group_references as one_a_sentence, load_corpus)
+from .data import group_references, load_corpus
 from .schedule import linear_lr
-from transformer_lit.evaluation import (
-    assign_bins, scores_by_group, bootstrap_interval, segment_stats,
-    sacrebleu_scores)
+from .evaluation import (
+    assign_bins, bootstrap_interval, sacrebleu_scores,
+    scores_by_group, segment_stats)
 from .masks import PAD
 from .model import Transformer, TransformerConfig
 from .tokenization import SubwordTokenizer
@@ -41,50 +41,51 @@ from .translation import Translator
 # %% ../book/22_fair_comparison.ipynb #design
 @dataclass
 class Variant:
-    """One competitor: how it is built, and how its training differs.
+    """A model to compare: how it is built, what else its training has.
 
-    build(vocab, sizes, parameters) -> model, with `sizes` as fields of
-    TransformerConfig and a parameter count to meet within 2%. warmup
-    is the share of the steps over which the rate rises; a search sets
-    it. gradient(steps) gives what replaces `backward` in a run of so
-    many steps."""
+    build(vocab_size, model_sizes, n_parameters) -> model; model_sizes
+    are fields of TransformerConfig, n_parameters is to be met within
+    2%. warmup_ratio is the fraction of the steps over which the
+    learning rate rises; a search sets it. gradient_fn(n_steps) gives
+    the Trainer's gradient_fn for a run of n_steps."""
     build: Callable[[int, dict, int], nn.Module]
     optimizer: str = "adam"
-    smoothing: float = 0.1
-    warmup: float = 0.1
-    gradient: Callable[[int], Callable] | None = None
+    label_smoothing: float = 0.1
+    warmup_ratio: float = 0.1
+    gradient_fn: Callable[[int], Callable] | None = None
 
 # %% ../book/22_fair_comparison.ipynb #scale
 @dataclass
 class Setup:
-    """What all competitors share: corpus, vocabulary, size, budget.
+    """What all variants share: corpus, vocabulary, sizes, budget.
 
-    tokens counts target tokens that are learned from, search those of
-    a run of the search, which has seeds of its own; 0: no search.
-    `lines` English sentences of the test part are translated."""
+    n_tokens counts the target tokens of a run, n_search_tokens those of
+    a trial of the search, which has seeds of its own; 0: no search.
+    n_test_sentences English sentences of the test are translated."""
     corpus: str
-    vocabulary: int
-    sizes: dict
-    tokens: int
-    search: int = 0
+    vocab_size: int
+    model_sizes: dict
+    n_tokens: int
+    n_search_tokens: int = 0
     max_tokens: int = 512
-    lines: int = 500
+    n_test_sentences: int = 500
     seeds: tuple = (1, 2, 3)
     search_seeds: tuple = (4, 5)
 
 
 SMALL_SIZES = dict(d_model=64, n_heads=4, d_ff=256, n_encoder_layers=3,
-             n_decoder_layers=3, dropout=0.1, norm="pre")
+                   n_decoder_layers=3, dropout=0.1, norm="pre")
 SETUPS = {
-    "tatoeba": Setup("tatoeba", 4000, SMALL_SIZES | dict(
-        d_model=96, d_ff=384), 2_000_000, 500_000, 1024, lines=1000),
+    "tatoeba": Setup(
+        "tatoeba", 4000, SMALL_SIZES | dict(d_model=96, d_ff=384),
+        2_000_000, 500_000, 1024, n_test_sentences=1000),
     "pocket": Setup("pocket", 2000, SMALL_SIZES, 200_000)}
 
 # %% ../book/22_fair_comparison.ipynb #ground-class
 @dataclass
 class EncodedCorpus:
-    "Encoded pairs to train, validate, test; the test's text."
-    tokens: SubwordTokenizer
+    "Ids of train, validation and test pairs; text of the test."
+    tokenizer: SubwordTokenizer
     train: list[Pair]
     valid: list[Pair]
     test: list[Pair]
@@ -93,301 +94,301 @@ class EncodedCorpus:
 
 # %% ../book/22_fair_comparison.ipynb #ground
 @cache
-def load_encoded_corpus(corpus: str, longest: int = 100,
-                        tokens: SubwordTokenizer
-                        | None = None) -> EncodedCorpus:
-    "The text of a scale; pairs over `longest` tokens don't train."
-    scale = SETUPS[corpus]
-    parts = load_corpus(corpus)
-    if tokens is None:
-        tokens = SubwordTokenizer.train((side for pair in parts["train"]
-                                         for side in pair),
-                                        scale.vocabulary)
-    encode = Translator(None, tokens, tokens).encode_pairs
-    train = [pair for pair in encode(parts["train"])
-             if max(map(len, pair)) <= longest]
-    sources, references = one_a_sentence(parts["test"])
-    test = encode((source, some[0])
-                  for source, some in zip(sources, references))
-    return EncodedCorpus(tokens, train, encode(parts["valid"]), test,
-                         sources[:scale.lines], references[:scale.lines])
+def load_encoded_corpus(corpus: str) -> EncodedCorpus:
+    """The corpus of a setup as ids of one joint tokenizer.
+
+    Training pairs with more than 100 tokens on a side are left out. In
+    the test each English sentence counts once, with its first
+    translation as the target and all of them as references."""
+    setup, splits = SETUPS[corpus], load_corpus(corpus)
+    tokenizer = SubwordTokenizer.train(
+        itertools.chain(*splits["train"]), setup.vocab_size)
+    encode = Translator(None, tokenizer, tokenizer).encode_pairs
+    train = [pair for pair in encode(splits["train"])
+             if max(map(len, pair)) <= 100]
+    sources, references = group_references(splits["test"])
+    test = encode(zip(sources, (refs[0] for refs in references)))
+    n = setup.n_test_sentences
+    return EncodedCorpus(tokenizer, train, encode(splits["valid"]), test,
+                         sources[:n], references[:n])
 
 # %% ../book/22_fair_comparison.ipynb #batches-for
-def batches_for_budget(pairs: list[Pair], max_tokens: int, tokens: int,
-         seed: int) -> list[list[int]]:
-    "Batches of indices that hold at least `tokens` target tokens."
-    if not count_labels(pairs, range(len(pairs))):
-        raise ValueError("there are no target tokens to learn from")
-    batches, count, epoch = [], 0, 0
-    while True:
+def batches_for_budget(pairs: list[Pair], max_tokens: int, n_tokens: int,
+                       seed: int) -> list[list[int]]:
+    "Batches of indices that hold at least n_tokens target tokens."
+    batches, n_labels = [], 0
+    for epoch in itertools.count():
         for batch in token_batches(pairs, max_tokens, seed + 1000 * epoch):
-            if count >= tokens:
+            if n_labels >= n_tokens:
                 return batches
             batches.append(batch)
-            count += count_labels(pairs, batch)
-        epoch += 1
+            n_labels += count_labels(pairs, batch)
 
 
 def count_labels(pairs: list[Pair], batch: Sequence[int]) -> int:
-    "How many target tokens are learned from: all but BOS."
+    "Target tokens that the pairs of a batch predict: all but BOS."
     return sum(len(pairs[i][1]) - 1 for i in batch)
 
 # %% ../book/22_fair_comparison.ipynb #count-parameters
 def count_parameters(model: nn.Module) -> int:
-    "All that is trained; a tied matrix counts once."
+    "The number of trained weights; tied ones count once."
     return sum(w.numel() for w in model.parameters())
 
 # %% ../book/22_fair_comparison.ipynb #fit-size
-def match_parameters(build: Callable[[int], nn.Module], parameters: int,
+def match_parameters(build: Callable[[int], nn.Module], n_parameters: int,
                      sizes: Sequence[int] = range(8, 4096)) -> int:
-    """The one of `sizes`, which rise, whose model's count is nearest.
+    """The size for which build(size) comes nearest to n_parameters.
 
-    Raises ValueError if it is more than 2% away."""
+    sizes must rise. ValueError if the nearest is more than 2% off."""
+    def count(i: int) -> int:
+        with torch.device("meta"):  # shapes without numbers
+            return count_parameters(build(sizes[i]))
+
     low, high = 0, len(sizes) - 1
-    with torch.device("meta"):  # shapes without numbers
-        of = lambda i: count_parameters(build(sizes[i]))
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = ((middle, high) if of(middle) <= parameters
-                         else (low, middle))
-        best = min(low, high, key=lambda i: abs(of(i) - parameters))
-        away = of(best) / parameters - 1
-    if abs(away) > 0.02:
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = ((middle, high) if count(middle) <= n_parameters
+                     else (low, middle))
+    best = min(low, high, key=lambda i: abs(count(i) - n_parameters))
+    difference = count(best) / n_parameters - 1
+    if abs(difference) > 0.02:
         raise ValueError(f"size {sizes[best]} comes nearest and is "
-                         f"{away:+.1%} off: adjust another size")
+                         f"{difference:+.1%} off: adjust another size")
     return sizes[best]
 
 # %% ../book/22_fair_comparison.ipynb #reference
-def build_transformer(vocab: int, sizes: dict, parameters: int = 0,
-                      **parts) -> Transformer:
-    "The book's own; `parts` are the factories of `Transformer`."
-    model = Transformer(TransformerConfig(vocab, **sizes), **parts)
+def build_transformer(vocab_size: int, model_sizes: dict,
+                      n_parameters: int = 0, **parts) -> Transformer:
+    "The book's model; `parts` are factories that `Transformer` takes."
+    model = Transformer(TransformerConfig(vocab_size, **model_sizes),
+                        **parts)
     if model.config.norm == "pre":
         nn.init.constant_(model.decoder.norm.weight, 1.0)
     return model
 
 
-def reference_parameters(scale: Setup, vocab: int) -> int:
-    "The count that all competitors of a scale have to meet."
+def reference_parameters(setup: Setup, vocab_size: int) -> int:
+    "The number of parameters that every variant of a setup has to meet."
     with torch.device("meta"):
-        return count_parameters(build_transformer(vocab, scale.sizes))
+        return count_parameters(
+            build_transformer(vocab_size, setup.model_sizes))
 
 
 VARIANTS: dict[str, Variant] = {"transformer": Variant(build_transformer)}
 
 # %% ../book/22_fair_comparison.ipynb #neighbours
-PEAK_LRS, WARMUP_RATIOS = (3e-3, 6e-3, 1.2e-2), (0.0, 0.03, 0.1, 0.3, 0.6,
-                                                 0.9)
-MAX_TRIALS = 14  # at most
-Hyperparameters = tuple[float, float]  # peak, share of the warm-up
+PEAK_LRS = 3e-3, 6e-3, 1.2e-2
+WARMUP_RATIOS = 0.0, 0.03, 0.1, 0.3, 0.6, 0.9
+MAX_TRIALS = 14
+Hyperparameters = tuple[float, float]  # peak_lr, warmup_ratio
 
 
 def neighbors(setting: Hyperparameters) -> list[Hyperparameters]:
-    "Half and double the peak, less and more warm-up."
-    peak, warmup = setting
-    k = WARMUP_RATIOS.index(warmup)
-    return [(peak / 2, warmup), (2 * peak, warmup)] + [
-        (peak, WARMUP_RATIOS[i]) for i in (k - 1, k + 1)
+    "Half and twice the peak, less and more warm-up."
+    peak_lr, ratio = setting
+    k = WARMUP_RATIOS.index(ratio)
+    return [(peak_lr / 2, ratio), (2 * peak_lr, ratio)] + [
+        (peak_lr, WARMUP_RATIOS[i]) for i in (k - 1, k + 1)
         if 0 <= i < len(WARMUP_RATIOS)]
 
 # %% ../book/22_fair_comparison.ipynb #next-setting
-def next_trial(tried: dict[Hyperparameters, float], most: int = MAX_TRIALS,
-                 ) -> Hyperparameters | None:
-    """The next trial; None if the search is closed or spent.
+def next_trial(trials: dict[Hyperparameters, float],
+               max_trials: int = MAX_TRIALS) -> Hyperparameters | None:
+    """The next setting to try; None if the search is closed or spent.
 
-    tried: setting -> validation loss, inf where it didn't train."""
-    if left := [(peak, 0.1) for peak in PEAK_LRS
-                if (peak, 0.1) not in tried]:
-        return left[0]
-    if len(tried) >= most:
+    trials: setting -> validation loss, inf where it didn't train."""
+    for peak_lr in PEAK_LRS:
+        if (peak_lr, 0.1) not in trials:
+            return peak_lr, 0.1
+    if len(trials) >= max_trials:
         return None
-    best = min(tried, key=tried.get)
-    if math.isinf(tried[best]):  # nothing trains: lower the rate
-        return min(tried)[0] / 2, 0.1
-    return next((near for near in neighbors(best) if near not in tried),
-                None)
+    best = min(trials, key=trials.get)
+    if math.isinf(trials[best]):  # nothing trains: lower the rate
+        return min(trials)[0] / 2, 0.1
+    return next((x for x in neighbors(best) if x not in trials), None)
 
 
-def is_local_minimum(tried: dict[Hyperparameters, float]) -> bool:
-    "Is everything around the best trial tried and worse?"
-    best = min(tried, key=tried.get)
-    return math.isfinite(tried[best]) and all(
-        near in tried for near in neighbors(best))
+def is_local_minimum(trials: dict[Hyperparameters, float]) -> bool:
+    "Was everything around the best trial tried, and is it worse?"
+    best = min(trials, key=trials.get)
+    return math.isfinite(trials[best]) and all(
+        setting in trials for setting in neighbors(best))
 
 # %% ../book/22_fair_comparison.ipynb #next-peak
-def next_peak_lr(tried: dict[float, float]) -> float | None:
-    """Half or double the best peak, whichever is missing.
+def next_peak_lr(losses: dict[float, float]) -> float | None:
+    """Half or twice the best peak, whichever is missing.
 
-    tried: peak -> validation loss with the full budget."""
-    best = min(tried, key=tried.get)
-    return next((peak for peak in (best / 2, 2 * best)
-                 if peak not in tried), None)
+    losses: peak_lr -> validation loss with the full budget."""
+    best = min(losses, key=losses.get)
+    return next((peak_lr for peak_lr in (best / 2, 2 * best)
+                 if peak_lr not in losses), None)
 
 # %% ../book/22_fair_comparison.ipynb #optimiser-for
 OPTIMIZERS = {"adam": None, "adamw": AdamWAndAdam, "muon": MuonAndAdam}
 
 # %% ../book/22_fair_comparison.ipynb #metered
 class MeteredTrainer(Trainer):
-    "Counts the operations of each `every`-th step, times the others."
-    every, counted, flops, timed, wall, cpu = 100, 0, 0, 0, 0.0, 0.0
+    "Counts the operations of every flop_every-th step, times the others."
+    flop_every, flop_tokens, flops = 100, 0, 0
+    timed_steps, wall_seconds, cpu_seconds = 0, 0.0, 0.0
 
-    def train_step(self, source, target) -> dict:
-        if self.step % self.every == 1:
+    def train_step(self, source: Tensor, target: Tensor) -> dict:
+        if self.step % self.flop_every == 1:
             with FlopCounterMode(display=False) as counter:
-                found = super().train_step(source, target)
+                metrics = super().train_step(source, target)
             self.flops += counter.get_total_flops()
-            self.counted += int((target[:, 1:] != PAD).sum())
-            return found
+            self.flop_tokens += int((target[:, 1:] != PAD).sum())
+            return metrics
         wall, cpu = time.perf_counter(), time.process_time()
-        found = super().train_step(source, target)
-        self.wall += time.perf_counter() - wall
-        self.cpu += time.process_time() - cpu
-        self.timed += 1
-        return found
+        metrics = super().train_step(source, target)
+        self.wall_seconds += time.perf_counter() - wall
+        self.cpu_seconds += time.process_time() - cpu
+        self.timed_steps += 1
+        return metrics
 
 # %% ../book/22_fair_comparison.ipynb #prepared-run
-def build_trainer(design: Variant, scale: Setup, vocab: int, peak: float,
-                  steps: int, seed: int) -> MeteredTrainer:
-    "A run at its start: the design's model, optimiser, rate."
+def build_trainer(variant: Variant, setup: Setup, vocab_size: int,
+                  peak_lr: float, n_steps: int,
+                  seed: int) -> MeteredTrainer:
+    "A variant's model, optimizer and schedule, before the first step."
     torch.manual_seed(seed)
-    model = design.build(vocab, scale.sizes,
-                         reference_parameters(scale, vocab))
-    make, rise = OPTIMIZERS[design.optimizer], design.warmup * steps
+    model = variant.build(vocab_size, setup.model_sizes,
+                          reference_parameters(setup, vocab_size))
+    build_optimizer = OPTIMIZERS[variant.optimizer]
+    warmup_steps = max(1, round(variant.warmup_ratio * n_steps))
     return MeteredTrainer(
-        model, TrainingConfig(max_tokens=scale.max_tokens, seed=seed,
-                              label_smoothing=design.smoothing),
-        optimizer=make and make(model),
-        lr_schedule=lambda step: linear_lr(step, steps, peak,
-                                           max(1, round(rise))),
-        gradient_fn=design.gradient and design.gradient(steps))
+        model, TrainingConfig(max_tokens=setup.max_tokens, seed=seed,
+                              label_smoothing=variant.label_smoothing),
+        optimizer=build_optimizer and build_optimizer(model),
+        lr_schedule=lambda step: linear_lr(step, n_steps, peak_lr,
+                                           warmup_steps),
+        gradient_fn=variant.gradient_fn and variant.gradient_fn(n_steps))
 
 
 class FixedBatches(PairBatches):
-    "A run's batches as one epoch, after the model's random numbers."
+    """Chosen batches as one epoch, which begins with the random state
+    that there was after the model was built."""
 
-    def __init__(self, pairs: list[Pair], run: Trainer,
+    def __init__(self, pairs: list[Pair], trainer: Trainer,
                  batches: list[list[int]]):
-        super().__init__(pairs, run.config, n_steps=len(batches))
-        self.batches, self.state = batches, torch.get_rng_state()
+        super().__init__(pairs, trainer.config, n_steps=len(batches))
+        self.batches, self.rng_state = batches, torch.get_rng_state()
 
     def epoch(self, n: int) -> list[list[int]]:
-        torch.set_rng_state(self.state)
+        torch.set_rng_state(self.rng_state)
         return self.batches
 
 # %% ../book/22_fair_comparison.ipynb #one-run
-def train_variant(design: Variant, scale: Setup, field: EncodedCorpus,
-                  peak: float,
-                  seed: int, looks: int = 8, counted: int = 6) -> tuple:
-    "Train once: a row of results, and the model."
-    batches = batches_for_budget(field.train, scale.max_tokens,
-                                 scale.tokens, seed)
-    n, curve = len(batches), []
-    if n < 2:
-        raise ValueError("a run takes at least two batches: allow more "
-                         "tokens")
-    run = build_trainer(design, scale, len(field.tokens), peak, n, seed)
-    run.every = max(2, n // counted)
+def train_variant(variant: Variant, setup: Setup, data: EncodedCorpus,
+                  peak_lr: float, seed: int, n_evals: int = 8,
+                  n_flop_steps: int = 6) -> tuple[dict, nn.Module]:
+    "Train once. Returns a row of results, and the model in eval mode."
+    batches = batches_for_budget(data.train, setup.max_tokens,
+                                 setup.n_tokens, seed)
+    n_steps, curve = len(batches), []
+    trainer = build_trainer(variant, setup, len(data.tokenizer), peak_lr,
+                            n_steps, seed)
+    trainer.flop_every = max(2, n_steps // n_flop_steps)
 
-    def look(run: MeteredTrainer) -> None:
-        if run.step % max(1, n // looks) == 0 or run.step == n:
-            loss = validation_loss(run.model, field.valid[:300])
-            curve.append([run.tokens, round(run.wall, 2), loss])
+    def evaluate(trainer: MeteredTrainer) -> None:
+        if (trainer.step % max(1, n_steps // n_evals) == 0
+                or trainer.step == n_steps):
+            loss = validation_loss(trainer.model, data.valid[:300])
+            curve.append([trainer.tokens, round(trainer.wall_seconds, 2),
+                          loss])
 
-    run.fit(FixedBatches(field.train, run, batches), callback=look)
-    return {"seed": seed, "peak": peak, "steps": n, **training_cost(run),
-            "valid_loss": validation_loss(run.model, field.valid),
-            "curve": curve}, run.model.eval()
+    trainer.fit(FixedBatches(data.train, trainer, batches),
+                callback=evaluate)
+    loss = validation_loss(trainer.model, data.valid)
+    return {"seed": seed, "peak": peak_lr, "steps": n_steps,
+            **training_cost(trainer), "valid_loss": loss,
+            "curve": curve}, trainer.model.eval()
 
 # %% ../book/22_fair_comparison.ipynb #cost
-def training_cost(run: MeteredTrainer) -> dict:
-    "Size, tokens, operations and time; time as if no step was counted."
-    parameters, share = count_parameters(run.model), run.step / run.timed
-    return {"parameters": parameters, "tokens": run.tokens,
-            "flops_6nd": 6.0 * parameters * run.tokens,
-            "flops": run.flops / run.counted * run.tokens,
-            "seconds": run.wall * share, "cpu_seconds": run.cpu * share,
-            "tokens_per_second": run.tokens / max(run.cpu * share, 1e-9)}
-
-# %% ../book/22_fair_comparison.ipynb #short-run
-def train_briefly(design: Variant, tokens: int = 60_000, seed: int = 1,
-         peak: float = 3e-3, corpus: str = "pocket", **changes):
-    """(row, model) of a run with few tokens; `changes` to the scale.
-
-    Leaves PyTorch with one thread."""
-    torch.set_num_threads(1)
-    scale = replace(SETUPS[corpus], tokens=tokens, **changes)
-    return train_variant(design, scale, load_encoded_corpus(corpus), peak,
-                         seed, counted=2)
+def training_cost(trainer: MeteredTrainer) -> dict:
+    "Parameters, tokens, operations; seconds, scaled up to all steps."
+    n, tokens = count_parameters(trainer.model), trainer.tokens
+    scale = trainer.step / trainer.timed_steps
+    cpu_seconds = trainer.cpu_seconds * scale
+    return {"parameters": n, "tokens": tokens,
+            "flops_6nd": 6.0 * n * tokens,
+            "flops": trainer.flops / trainer.flop_tokens * tokens,
+            "seconds": trainer.wall_seconds * scale,
+            "cpu_seconds": cpu_seconds,
+            "tokens_per_second": tokens / max(cpu_seconds, 1e-9)}
 
 # %% ../book/22_fair_comparison.ipynb #score
-LENGTH_BINS = (1, 5, 7, 9, 12, 16)  # words of the English
+LENGTH_BINS = 1, 5, 7, 9, 12, 16  # words of the English
 
 
 def evaluate_variant(model: nn.Module,
-                     field: EncodedCorpus) -> tuple[dict, list[str]]:
-    "BLEU, its interval, BLEU by length, seconds; and what was said."
-    translator = Translator(model, field.tokens, field.tokens)
-    begun = time.process_time()
-    said = translator.translate(field.sources, precision="fp32")
-    spent = time.process_time() - begun
-    found = sacrebleu_scores(said, field.references)[0]
-    sure = bootstrap_interval(segment_stats(said, field.references))
-    groups = assign_bins((len(s.split()) for s in field.sources),
+                     data: EncodedCorpus) -> tuple[dict, list[str]]:
+    "BLEU with its 95% interval and by length; the translations."
+    translator = Translator(model, data.tokenizer, data.tokenizer)
+    started = time.process_time()
+    hypotheses = translator.translate(data.sources, precision="fp32")
+    seconds = time.process_time() - started
+    bleu = sacrebleu_scores(hypotheses, data.references)[0]
+    interval = bootstrap_interval(
+        segment_stats(hypotheses, data.references))
+    groups = assign_bins((len(s.split()) for s in data.sources),
                          LENGTH_BINS)
-    return {"bleu": found["value"], "low": sure["low"],
-            "high": sure["high"], "signature": found["signature"],
-            "lines": len(said), "decode_seconds": spent,
-            "by_length": scores_by_group(said, field.references,
-                                         groups)}, said
+    return {"bleu": bleu["value"], "low": interval["low"],
+            "high": interval["high"], "signature": bleu["signature"],
+            "lines": len(hypotheses), "decode_seconds": seconds,
+            "by_length": scores_by_group(hypotheses, data.references,
+                                         groups)}, hypotheses
 
 # %% ../book/22_fair_comparison.ipynb #gap-of
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571,
-           7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # by seeds
+           7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # by n of seeds
 
 
 def paired_t_interval(ours: Sequence[float],
-                      theirs: Sequence[float]) -> tuple:
-    "Mean difference over paired seeds, and half of its 95% interval."
-    gaps = [a - b for a, b in zip(ours, theirs, strict=True)]
-    if len(gaps) not in STUDENT:
-        raise ValueError(f"{len(gaps)} seeds: an interval takes 2 to 10")
-    factor = STUDENT[len(gaps)]
-    return mean(gaps), factor * stdev(gaps) / math.sqrt(len(gaps))
+                      baseline: Sequence[float]) -> tuple[float, float]:
+    """Mean of the paired differences, half the width of its 95%
+    interval. One value a seed, 2 to 10 seeds."""
+    differences = [a - b for a, b in zip(ours, baseline, strict=True)]
+    n = len(differences)
+    return (mean(differences),
+            STUDENT[n] * stdev(differences) / math.sqrt(n))
 
 # %% ../book/22_fair_comparison.ipynb #difference
-def loss_difference(ours: Sequence, theirs: Sequence, tokens: Sequence[int],
-                    samples: int = 2000, seed: int = 1) -> dict:
-    """Nats per token that `ours` has more, with 95% intervals.
+def loss_difference(losses: Sequence, baseline: Sequence,
+                    n_tokens: Sequence[int], n_samples: int = 2000,
+                    seed: int = 1) -> dict:
+    """Nats per token that `losses` has more, with 95% intervals.
 
-    ours, theirs: for each seed the nats of each sentence; tokens: of
-    each sentence. low, high: bootstrap over seeds and sentences, in
-    pairs. half: half of Student's interval over the seeds. decided:
-    both leave 0 out."""
-    if np.shape(ours) != np.shape(theirs):
-        raise ValueError(f"{len(ours)} runs against {len(theirs)}: a "
-                         "difference is taken of the same seeds")
-    gaps, count = np.array(ours) - np.array(theirs), np.array(tokens)
-    draw = np.random.default_rng(seed).multinomial
-    n_seeds, n = gaps.shape
-    sentences = draw(n, np.full(n, 1 / n), samples)  # (samples, n)
-    seeds = draw(n_seeds, np.full(n_seeds, 1 / n_seeds), samples)
-    found = ((sentences @ gaps.T * seeds).sum(1) / n_seeds
-             / (sentences @ count))  # (samples,)
-    low, high = np.quantile(found, (0.025, 0.975)).tolist()
-    each = (gaps.sum(1) / count.sum()).tolist()
-    value, half = paired_t_interval(each, [0.0] * n_seeds)
-    return {"value": value, "low": low, "high": high, "half": half,
-            "decided": low * high > 0 and abs(value) > half}
+    losses, baseline (seeds, sentences): nats of each sentence; n_tokens
+    (sentences,). low, high: bootstrap over seeds and sentences, in
+    pairs; t_half_width: Student's interval over seeds; significant:
+    neither holds 0."""
+    differences = np.array(losses) - np.array(baseline)
+    n_tokens = np.array(n_tokens)
+    multinomial = np.random.default_rng(seed).multinomial
+    n_seeds, n = differences.shape
+    sentences = multinomial(n, np.full(n, 1 / n), n_samples)
+    seeds = multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), n_samples)
+    samples = ((sentences @ differences.T * seeds).sum(1) / n_seeds
+               / (sentences @ n_tokens))  # (n_samples,)
+    low, high = np.quantile(samples, (0.025, 0.975)).tolist()
+    by_seed = (differences.sum(1) / n_tokens.sum()).tolist()
+    value, half_width = paired_t_interval(by_seed, [0.0] * n_seeds)
+    return {"value": value, "low": low, "high": high,
+            "t_half_width": half_width,
+            "significant": low * high > 0 and abs(value) > half_width}
 
 # %% ../book/22_fair_comparison.ipynb #loss-at
-def interpolate_loss(points: dict[int, float], tokens: float) -> tuple:
-    """The loss at a budget, from the two nearest; is it beyond them?
+def interpolate_loss(losses: dict[int, float],
+                     n_tokens: float) -> tuple[float, bool]:
+    """The loss at a budget, on a line over log n_tokens through the two
+    nearest; and whether it is extrapolated.
 
-    points: budget -> loss of runs with it. A line over log tokens."""
-    budgets = sorted(points)
-    high = next((k for k, b in enumerate(budgets) if b >= tokens and k),
+    losses: budget -> loss of the runs that had it."""
+    budgets = sorted(losses)
+    high = next((k for k, b in enumerate(budgets) if b >= n_tokens and k),
                 len(budgets) - 1)
     a, b = budgets[high - 1], budgets[high]
-    share = math.log(tokens / a) / math.log(b / a)
-    return (points[a] + share * (points[b] - points[a]),
-            not budgets[0] <= tokens <= budgets[-1])
+    weight = math.log(n_tokens / a) / math.log(b / a)
+    return (losses[a] + weight * (losses[b] - losses[a]),
+            not budgets[0] <= n_tokens <= budgets[-1])

@@ -24,9 +24,10 @@ from records import Made, Resumable
 
 from litbook import word_maps
 from litbook.search import FULL, SEARCH, SEARCH_SEEDS
-from transformer_lit import decoder_only, comparison, rnn, variants
+from transformer_lit import decoder_only, rnn, variants  # noqa: F401  # they add their VARIANTS
 from transformer_lit.comparison import (
     SETUPS,
+    VARIANTS,
     Variant,
     EncodedCorpus,
     FixedBatches,
@@ -52,7 +53,7 @@ from transformer_lit.translation import Translator
 # Where --------------------------------------------------------------------------------------------
 
 GROUNDS: dict[str, Setup] = SETUPS | {
-    "pocket": replace(SETUPS["pocket"], tokens=FULL, search=SEARCH["pocket"])
+    "pocket": replace(SETUPS["pocket"], n_tokens=FULL, n_search_tokens=SEARCH["pocket"])
 }
 # thousands of target tokens
 LOOKS = [
@@ -63,53 +64,54 @@ LOOK_PAIRS = 600
 
 
 @cache
-def field_of(name: str) -> EncodedCorpus:
+def corpus_of(name: str) -> EncodedCorpus:
     "Chapter 22's text of a ground in ids; long pairs don't validate either."
     text = load_encoded_corpus(GROUNDS[name].corpus)
     return replace(text, valid=[pair for pair in text.valid if max(map(len, pair)) <= 100])
 
 
-def digest(field: EncodedCorpus) -> str:
+def digest(data: EncodedCorpus) -> str:
     "Of every pair, so that records tell whether they belong together."
-    return fingerprint([*field.train, *field.valid, *field.test])
+    return fingerprint([*data.train, *data.valid, *data.test])
 
 
 # Who ----------------------------------------------------------------------------------------------
 
 
-def build_untied(vocab: int, sizes: dict, parameters: int) -> Transformer:
+def build_untied(vocab_size: int, model_sizes: dict, n_parameters: int) -> Transformer:
     """Three matrices of embeddings where the others have one. At the same number of parameters that
     leaves narrower layers."""
 
-    def of(d_model: int, d_ff: int) -> Transformer:
-        changed = sizes | dict(d_model=d_model, d_ff=d_ff, tied_embeddings=False)
-        model = Transformer(TransformerConfig(vocab, **changed))
+    def with_sizes(d_model: int, d_ff: int) -> Transformer:
+        sizes = model_sizes | dict(d_model=d_model, d_ff=d_ff, tied_embeddings=False)
+        model = Transformer(TransformerConfig(vocab_size, **sizes))
         torch.nn.init.ones_(model.decoder.norm.weight)
         return model
 
-    least = sizes["d_ff"] // sizes["d_model"]
+    ratio = model_sizes["d_ff"] // model_sizes["d_model"]
     # the widest that leaves a feed-forward its share
-    for d_model in range(sizes["d_model"], 0, -2 * sizes["n_heads"]):
+    for d_model in range(model_sizes["d_model"], 0, -2 * model_sizes["n_heads"]):
         with torch.device("meta"):
-            fits = count_parameters(of(d_model, least * d_model)) <= parameters
+            fits = count_parameters(with_sizes(d_model, ratio * d_model)) <= n_parameters
         if fits:
-            make = partial(of, d_model)
-            return make(match_parameters(make, parameters, range(8, 4 * sizes["d_ff"], 8)))
-    raise ValueError(f"{parameters} parameters are too few for untied embeddings of {vocab} tokens")
+            build = partial(with_sizes, d_model)
+            widths = range(8, 4 * model_sizes["d_ff"], 8)
+            return build(match_parameters(build, n_parameters, widths))
+    raise ValueError(f"{n_parameters} parameters are too few for untied embeddings")
 
 
-def pre_norm_without_dropout(vocab: int, sizes: dict, parameters: int) -> Transformer:
-    return variants.parameter_matched("pre")(vocab, sizes | {"dropout": 0.0}, parameters)
+def pre_norm_without_dropout(vocab_size: int, sizes: dict, n_parameters: int) -> Transformer:
+    return variants.parameter_matched("pre")(vocab_size, sizes | {"dropout": 0.0}, n_parameters)
 
 
 def without_order(design: Variant) -> Variant:
     """The same, but the words of each source come sorted by number: a bag. EOS and pads have the
     lowest numbers, so they stay last."""
 
-    def build(vocab: int, sizes: dict, parameters: int) -> torch.nn.Module:
-        model = design.build(vocab, sizes, parameters)
-        read = model.encode
-        model.encode = lambda source: read(source.sort(1, descending=True).values)
+    def build(*sizes) -> torch.nn.Module:
+        model = design.build(*sizes)
+        encode = model.encode
+        model.encode = lambda source: encode(source.sort(1, descending=True).values)
         return model
 
     return replace(design, build=build)
@@ -118,18 +120,14 @@ def without_order(design: Variant) -> Variant:
 UNORDERED = {name: f"{name}-unordered" for name in ("rnn-attention", "transformer")}
 STRONG = {  # one factor at a time on a baseline of today, which is "pre-norm-adamw"
     "rope": variants.ROPE,
-    "rms-norm": {"rms": True},
+    "rms-norm": {"rms_norm": True},
     "swiglu": {"feed_forward": variants.SwiGLU},
     "grouped-query": variants.GQA,
     "all-together": variants.MODERN,
 }
-DESIGNS: dict[str, Variant] = {
-    **comparison.VARIANTS,
-    **rnn.VARIANTS,
-    **decoder_only.VARIANTS,
-    **variants.VARIANTS,
+DESIGNS: dict[str, Variant] = VARIANTS | {
     "untied": Variant(build_untied),
-    "strong-no-smoothing": Variant(variants.parameter_matched("pre"), "adamw", smoothing=0.0),
+    "strong-no-smoothing": Variant(variants.parameter_matched("pre"), "adamw", label_smoothing=0.0),
     "strong-no-dropout": Variant(pre_norm_without_dropout, "adamw"),
 }
 for name, parts in STRONG.items():
@@ -171,10 +169,10 @@ class Job:
     @classmethod
     def of(cls, name: str) -> "Job":
         "The run with this name. ValueError if none has it."
-        found = re.fullmatch(NAME, name)
-        if not found:
+        match = re.fullmatch(NAME, name)
+        if not match:
             raise ValueError(f"{name} is no run: as tatoeba-transformer-2000k-p0.012-w0.6-s1")
-        place, design, tokens, thousands, peak, warmup, seed = found.groups()
+        place, design, tokens, thousands, peak, warmup, seed = match.groups()
         kind = design if design in KINDS and not warmup else "train"
         if kind == "train" and design not in DESIGNS:
             raise ValueError(f"no design is called {design}: {', '.join(DESIGNS)}")
@@ -207,14 +205,15 @@ def look_steps(pairs: list, batches: list) -> list[int]:
 def without_source(pairs: list) -> list:
     """Each target with another's source, half the list away: neighbours may share one. The loss
     rises by what the right one is worth."""
-    half = len(pairs) // 2
-    return [(other, target) for (_, target), (other, _) in zip(pairs, pairs[half:] + pairs[:half])]
+    middle = len(pairs) // 2
+    shifted = pairs[middle:] + pairs[:middle]
+    return [(source, target) for (_, target), (source, _) in zip(pairs, shifted)]
 
 
-def sentence_losses(model: torch.nn.Module, field: EncodedCorpus) -> list[float]:
+def sentence_losses(model: torch.nn.Module, data: EncodedCorpus) -> list[float]:
     "Nats of each target of the test, added up over its tokens."
-    translator = Translator(model, field.tokens, field.tokens)
-    pairs = [(source, target[1:-1]) for source, target in field.test]
+    translator = Translator(model, data.tokenizer, data.tokenizer)
+    pairs = [(source, target[1:-1]) for source, target in data.test]
     return [-total for total in log_probabilities(translator, pairs)]
 
 
@@ -222,75 +221,75 @@ ATTENDS = "transformer", "2017", "rnn-attention"  # on pocket, their words are a
 
 
 @torch.no_grad()
-def alignment_error(model: torch.nn.Module, tokens: SubwordTokenizer) -> float:
+def alignment_error(model: torch.nn.Module, tokenizer: SubwordTokenizer) -> float:
     """Chapter 23's: of the map of cross-attention that aligns best on validation pairs, the error
     on test pairs. The pocket corpus knows the links."""
     model.eval()
     parts = load_pocket()
     chosen, tested = parts["valid"][:100], parts["test"][:200]
-    weights = getattr(model, "alignment", None) or word_maps.cross_weights(model)
+    weights = getattr(model, "attention_weights", None) or word_maps.cross_weights(model)
     return word_maps.best_map(
-        word_maps.maps_of(weights, chosen, tokens),
+        word_maps.maps_of(weights, chosen, tokenizer),
         chosen,
-        word_maps.maps_of(weights, tested, tokens),
+        word_maps.maps_of(weights, tested, tokenizer),
         tested,
     )[1]
 
 
 def train(job: Job, folder: Path) -> tuple[Resumable, EncodedCorpus]:
-    "The finished run, begun or gone on with in `folder`. ValueError if the loss is nan."
-    field, scale = field_of(job.ground), replace(GROUNDS[job.ground], tokens=job.tokens)
-    batches = batches_for_budget(field.train, scale.max_tokens, job.tokens, job.seed)
-    design = replace(DESIGNS[job.design], warmup=job.warmup)
-    prepared = build_trainer(design, scale, len(field.tokens), job.peak, len(batches), job.seed)
-    run = Resumable.of(
+    "The finished trainer, begun or gone on with in `folder`. ValueError if the loss is nan."
+    data, setup = corpus_of(job.ground), replace(GROUNDS[job.ground], n_tokens=job.tokens)
+    batches = batches_for_budget(data.train, setup.max_tokens, job.tokens, job.seed)
+    design = replace(DESIGNS[job.design], warmup_ratio=job.warmup)
+    prepared = build_trainer(design, setup, len(data.tokenizer), job.peak, len(batches), job.seed)
+    trainer = Resumable.of(
         prepared,
         folder=folder,
-        every=max(2, len(batches) // 6),
-        plan={**asdict(job), "scale": asdict(scale), "data": digest(field), **records.where()},
+        flop_every=max(2, len(batches) // 6),
+        plan={**asdict(job), "setup": asdict(setup), "data": digest(data), **records.where()},
     )
-    run.config.checkpoint_every = 200
-    at, held = set(look_steps(field.train, batches)), field.valid[:LOOK_PAIRS]
+    trainer.config.checkpoint_every = 200
+    at, held = set(look_steps(data.train, batches)), data.valid[:LOOK_PAIRS]
 
-    def look(run: Resumable) -> dict | None:
-        if run.step in at:
-            found = {
-                "valid": validation_loss(run.model, held),
-                "other": validation_loss(run.model, without_source(held)),
-                "cpu": round(run.cpu, 2),
+    def evaluate(trainer: Resumable) -> dict | None:
+        if trainer.step in at:
+            losses = {
+                "valid": validation_loss(trainer.model, held),
+                "other": validation_loss(trainer.model, without_source(held)),
+                "cpu": round(trainer.cpu_seconds, 2),
             }
             if job.ground == "pocket" and job.counts and job.design in ATTENDS:
-                found["alignment"] = alignment_error(run.model, field.tokens)
-            return found
+                losses["alignment"] = alignment_error(trainer.model, data.tokenizer)
+            return losses
 
-    run.fit(OneEpoch(field.train, run, batches), callback=look)
-    run.model.eval()
-    return run, field
+    trainer.fit(OneEpoch(data.train, trainer, batches), callback=evaluate)
+    trainer.model.eval()
+    return trainer, data
 
 
 def train_and_score(job: Job, folder: Path) -> Made:
     "A training and, for the seeds that count, its scores."
-    run, field = train(job, folder)
-    looks = [entry for entry in run.log if "valid" in entry]
+    trainer, data = train(job, folder)
+    looks = [entry for entry in trainer.log if "valid" in entry]
     row = {
-        "steps": run.step,
-        **training_cost(run),
-        "valid_loss": validation_loss(run.model, field.valid),
-        "data": run.plan["data"],
+        "steps": trainer.step,
+        **training_cost(trainer),
+        "valid_loss": validation_loss(trainer.model, data.valid),
+        "data": trainer.plan["data"],
         "curve": [[look[key] for key in ("tokens", "cpu", "valid", "other")] for look in looks],
     }
     if not job.counts:
         return Made(row)
     if links := [[look["tokens"], look["alignment"]] for look in looks if "alignment" in look]:
         row["alignment"] = links
-    nats = sentence_losses(run.model, field)
-    found, said = evaluate_variant(run.model, field)
-    row |= found | {
-        "chrf": sacrebleu_scores(said, field.references)[1],
-        "test_loss": sum(nats) / sum(len(t) - 1 for _, t in field.test),
+    nats = sentence_losses(trainer.model, data)
+    scores, hypotheses = evaluate_variant(trainer.model, data)
+    row |= scores | {
+        "chrf": sacrebleu_scores(hypotheses, data.references)[1],
+        "test_loss": sum(nats) / sum(len(t) - 1 for _, t in data.test),
     }
-    counts = np.array(segment_stats(said, field.references), np.uint16)
-    return Made(row, {"losses": np.array(nats, np.float32), "bleu": counts}, said)
+    counts = np.array(segment_stats(hypotheses, data.references), np.uint16)
+    return Made(row, {"losses": np.array(nats, np.float32), "bleu": counts}, hypotheses)
 
 
 # N-grams and the clock ----------------------------------------------------------------------------
@@ -298,14 +297,14 @@ def train_and_score(job: Job, folder: Path) -> Made:
 
 def count_ngrams(job: Job) -> Made:
     "Losses of the three n-grams that counted on the batches of a run with that budget and seed."
-    field, scale = field_of(job.ground), GROUNDS[job.ground]
-    batches = batches_for_budget(field.train, scale.max_tokens, job.tokens, job.seed)
-    train = ngrams.targets(field.train, batches)
-    row: dict = {"pairs": len(train), "data": digest(field)}
+    data, setup = corpus_of(job.ground), GROUNDS[job.ground]
+    batches = batches_for_budget(data.train, setup.max_tokens, job.tokens, job.seed)
+    train = ngrams.targets(data.train, batches)
+    row: dict = {"pairs": len(train), "data": digest(data)}
     for part in ("valid", "test"):
-        targets = ngrams.targets(getattr(field, part))
+        targets = ngrams.targets(getattr(data, part))
         tokens = np.array([len(target) - 1 for target in targets], np.uint16)
-        nats = ngrams.lines(train, targets, len(field.tokens))
+        nats = ngrams.lines(train, targets, len(data.tokenizer))
         row[part] = {name: each.sum() / tokens.sum() for name, each in nats.items()}
     arrays = {f"losses/{name}": each.astype(np.float32) for name, each in nats.items()}
     return Made(row, arrays | {"tokens": tokens})
@@ -314,26 +313,26 @@ def count_ngrams(job: Job) -> Made:
 def clock(job: Job, rounds: int = 30) -> Made:
     """Median seconds per target token of each design, steps interleaved: in each round every design
     takes the same batch."""
-    field, scale = field_of(job.ground), GROUNDS[job.ground]
-    batches = batches_for_budget(field.train, scale.max_tokens, 10**5, 1)[: rounds + 2]
-    runs = {
-        name: build_trainer(DESIGNS[name], scale, len(field.tokens), 1e-4, 1000, 1)
+    data, setup = corpus_of(job.ground), GROUNDS[job.ground]
+    batches = batches_for_budget(data.train, setup.max_tokens, 10**5, 1)[: rounds + 2]
+    trainers = {
+        name: build_trainer(DESIGNS[name], setup, len(data.tokenizer), 1e-4, 1000, 1)
         for name in TIMED
     }
     rows = []
     for batch in batches:
-        source, target = collate([field.train[i] for i in batch])
-        count = count_labels(field.train, batch)
-        for name, run in runs.items():
-            run.every = 10**9
-            run.model.train()
+        source, target = collate([data.train[i] for i in batch])
+        count = count_labels(data.train, batch)
+        for name, trainer in trainers.items():
+            trainer.flop_every = 10**9
+            trainer.model.train()
             with Clock() as spent:
-                run.train_step(source, target)
+                trainer.train_step(source, target)
             rows.append((name, spent.cpu / count, spent.wall / count))
     columns = ["design", "cpu_seconds_per_token", "seconds_per_token"]
     timed = pd.DataFrame(rows[2 * len(TIMED) :], columns=columns)  # the first two warm up
     medians = timed.groupby("design", sort=False).median()
-    return Made({"rounds": rounds, "data": digest(field), **medians.to_dict()})
+    return Made({"rounds": rounds, "data": digest(data), **medians.to_dict()})
 
 
 # All alike ----------------------------------------------------------------------------------------

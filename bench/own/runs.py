@@ -106,7 +106,7 @@ def train(job: Job, folder: Path, pairs: Pairs) -> tuple[Translator, dict]:
     steps = batches.steps
     encoded, best = translator.encode_pairs(valid), folder / "best.safetensors"
     looks = {round(k * steps / size.epochs) for k in range(1, size.epochs + 1)}
-    run = Resumable.of(trainer, every=max(2, steps // 6))
+    run = Resumable.of(trainer, flop_every=max(2, steps // 6))
 
     def curve() -> list:
         return [[entry["step"], entry["valid"]] for entry in run.log if "valid" in entry]

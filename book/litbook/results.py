@@ -270,60 +270,62 @@ def clock() -> dict[str, float]:
     return read(runs[runs.kind == "clock"])["cpu_seconds_per_token"].iloc[0]
 
 
-def bleu_difference(ours: Sequence, theirs: Sequence, samples: int = 1000, seed: int = 1) -> dict:
-    """BLEU that `ours` has more, as chapter 22's `difference` has it for losses.
+def bleu_difference(
+    ours: Sequence, baseline: Sequence, n_samples: int = 1000, seed: int = 1
+) -> dict:
+    """BLEU that `ours` has more, as chapter 22's `loss_difference` has it for losses.
 
-    ours, theirs: for each seed the counts of each sentence, (n, 10). By one seed nothing is
-    decided."""
+    ours, baseline: for each seed the counts of each sentence, (n, 10). By one seed nothing is
+    significant."""
     draw = np.random.default_rng(seed).multinomial
     seeds, n = len(ours), len(ours[0])
-    sentences = np.vstack([np.ones(n, int), draw(n, np.full(n, 1 / n), samples)])
+    sentences = np.vstack([np.ones(n, int), draw(n, np.full(n, 1 / n), n_samples)])
     each = np.array(
         [
             [
                 bleu_from_stats(a, True) - bleu_from_stats(b, True)
                 for a, b in zip(sentences @ x, sentences @ y)
             ]
-            for x, y in zip(ours, theirs)
+            for x, y in zip(ours, baseline)
         ]
-    )  # (seeds, 1 + samples); the first: as the sentences are
-    weights = draw(seeds, np.full(seeds, 1 / seeds), samples) / seeds
+    )  # (seeds, 1 + n_samples); the first: as the sentences are
+    weights = draw(seeds, np.full(seeds, 1 / seeds), n_samples) / seeds
     low, high = np.quantile((each[:, 1:] * weights.T).sum(0), (0.025, 0.975)).tolist()
     value = each[:, 0].mean()
-    decided = (
+    significant = (
         seeds > 1
         and low * high > 0
         and abs(value) > paired_t_interval(each[:, 0], [0.0] * seeds)[1]
     )
-    return {"value": value, "low": low, "high": high, "decided": decided}
+    return {"value": value, "low": low, "high": high, "significant": significant}
 
 
 @cache
-def gap_between(column: str, ours: tuple[str, ...], theirs: tuple[str, ...]) -> dict:
+def gap_between(column: str, ours: tuple[str, ...], baseline: tuple[str, ...]) -> dict:
     "The difference between runs with these names."
     ground = ours[0].partition("-")[0]
     values = load_runs(ground).set_index("run")[column]
-    sides = [list(values[list(names)]) for names in (ours, theirs)]
+    sides = [list(values[list(names)]) for names in (ours, baseline)]
     if column == "counts":
         return bleu_difference(*sides)
     tokens = load_sentences(ground)[f"{ground}-ngrams-{FULL}-p0-s1/tokens"].astype(int)
     return loss_difference(*sides, tokens)
 
 
-def gap(ours: pd.DataFrame, theirs: pd.DataFrame, column: str = "losses") -> dict:
+def gap(ours: pd.DataFrame, baseline: pd.DataFrame, column: str = "losses") -> dict:
     "What some runs have more than others with the same seeds: nats per token or, counts, BLEU."
-    return gap_between(column, tuple(ours.run), tuple(theirs.run))
+    return gap_between(column, tuple(ours.run), tuple(baseline.run))
 
 
 def gap_text(gap: Mapping, digits: int = 3, verdict: bool = True) -> str:
     "A difference with its interval, and a word where that decides nothing."
     value, low, high = (f"{gap[key]:+.{digits}f}" for key in ("value", "low", "high"))
-    return f"{value} [{low}, {high}]" + ", undecided" * (verdict and not gap["decided"])
+    return f"{value} [{low}, {high}]" + ", undecided" * (verdict and not gap["significant"])
 
 
-def gap_texts(ours: pd.DataFrame, theirs: pd.DataFrame) -> tuple[str, str]:
+def gap_texts(ours: pd.DataFrame, baseline: pd.DataFrame) -> tuple[str, str]:
     "Differences in loss and in BLEU."
-    return gap_text(gap(ours, theirs)), gap_text(gap(ours, theirs, "counts"), 1)
+    return gap_text(gap(ours, baseline)), gap_text(gap(ours, baseline, "counts"), 1)
 
 
 def over_seeds(values: Sequence[float], digits: int = 2) -> str:

@@ -22,7 +22,7 @@ def first_part(tokens: int, loss_of: LossOf) -> dict[Hyperparameters, float]:
     mean loss; infinite where the first seed was too far behind.
 
     From three peaks at a warm-up of 0.1 it walks to the better neighbor until the best trial has
-    four worse ones around it, or until chapter 22's TRIALS are spent. One seed's loss isn't
+    four worse ones around it, or until chapter 22's MAX_TRIALS are spent. One seed's loss isn't
     compared with a mean of two."""
     trials: dict[Hyperparameters, float] = {}
     lowest = math.inf  # of the first seed

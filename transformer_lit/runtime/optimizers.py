@@ -102,10 +102,13 @@ class CombinedOptimizer:
 
 
 def split_hidden_matrices(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The matrices inside the encoder's and the decoder's layers, and all other parameters:
-    embeddings, output, biases, norms."""
-    stacks = [*model.encoder.parameters(), *model.decoder.parameters()]
-    hidden = [w for w in stacks if w.ndim == 2]
+    """The matrices inside the encoder's and the decoder's layers, or those of
+    `model.hidden_matrices()`, and all other parameters: embeddings, output, biases, norms."""
+    if hasattr(model, "hidden_matrices"):
+        hidden = model.hidden_matrices()
+    else:
+        stacks = [*model.encoder.parameters(), *model.decoder.parameters()]
+        hidden = [w for w in stacks if w.ndim == 2]
     chosen = {id(w) for w in hidden}
     return hidden, [w for w in model.parameters() if id(w) not in chosen]
 

@@ -93,7 +93,7 @@ def standing(
     for place, name in enumerate(order):
         ours, first = runs[name], runs[name].iloc[0]
         loss, bleu = ("", "") if name == against else gap_texts(ours, runs[against])
-        ahead = [recorded.gap(ours, runs[better])["decided"] for better in order[:place] if ranked]
+        ahead = [recorded.gap(ours, runs[x])["significant"] for x in order[:place] if ranked]
         rows.append(
             {"": name}
             | ({"rank": 1 + sum(ahead)} if ranked else {})
