@@ -48,7 +48,7 @@ def looks_of(translator: Any, adjective: str) -> dict:
     target_words = token_strings(target[0], translator.target)[1:-1]
     pronoun = next(i for i, word in enumerate(target_words) if word in ("il", "elle"))
     # row i reads piece i and says piece i + 1
-    cross = maps["cross"][:, 0, :, : len(target_words), : len(source_words)]  # (N, H, T, S)
+    cross = maps["cross"][:, 0, :, :-1, :-1]  # (N, H, T, S) without EOS
     weights = cross[0].mean(0)
     weights[pronoun] = cross[-1][0, pronoun]
     links = [
@@ -99,8 +99,7 @@ def recorded(translator: Translator, worth: Calibration, english: str) -> dict:
     pair = PocketPair(english, french, (), "", "")
     (maps,) = maps_of(cross_weights(model), [pair], translator.source)
     target_words, source_words = split_words(french, "fr"), split_words(english, "en")
-    weights = maps[LAYER - model.config.n_decoder_layers]
-    weights = weights[: len(target_words), : len(source_words)]
+    weights = maps[LAYER - model.config.n_decoder_layers, :-1, :-1]  # without EOS
     return {
         "english": source_words,
         "french": target_words,
