@@ -1,7 +1,7 @@
 """What the target alone gives away: unigram, bigram and trigram, interpolated after Witten and Bell
 (1991).
 
-A translator that predicts French worse than a trigram that never saw the English hasn't learnt to
+A translator that predicts French worse than a trigram that never saw the English hasn't learned to
 translate yet. So these three lines stand in every table and figure of losses. They count on the
 same batches, in the same vocabulary, as the models, and are measured on the same held-out pairs, in
 nats per target token:

@@ -203,7 +203,7 @@ def look_steps(pairs: list, batches: list) -> list[int]:
 
 
 def without_source(pairs: list) -> list:
-    """Each target with another's source, half the list away: neighbours may share one. The loss
+    """Each target with another's source, half the list away: neighbors may share one. The loss
     rises by what the right one is worth."""
     middle = len(pairs) // 2
     shifted = pairs[middle:] + pairs[:middle]

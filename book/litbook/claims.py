@@ -73,10 +73,10 @@ def within(name: str, value: float, low: float, high: float, *, unit: str = "", 
     show(Claim(name, "within", words, unit, effect, low, high, [effect]))
 
 
-def interval(held: int, tried: int) -> tuple[float, float]:
+def interval(held: int, n_runs: int) -> tuple[float, float]:
     """Exact 95% interval of a share (Clopper and Pearson 1934): which chances of holding fit `held`
-    of `tried`."""
-    low, high = binomtest(held, tried).proportion_ci()
+    of `n_runs`."""
+    low, high = binomtest(held, n_runs).proportion_ci()
     return float(low), float(high)
 
 

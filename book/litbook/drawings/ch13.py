@@ -75,7 +75,7 @@ def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int)
     """A beam search as a tree, one row for each step: kept solid, dropped dashed and pale, finished
     in a double box with its penalized score. steps: as `looks.beam_steps` gives them."""
     rows = followed(steps, beam_size, "EOS")
-    done = sorted(
+    finished = sorted(
         (
             (log_p / ((6 + t) / 6) ** ALPHA, words)
             for t, row in enumerate(rows)
@@ -84,11 +84,11 @@ def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int)
         ),
         reverse=True,
     )
-    best, widest = done[0][1] if done else [None], max(map(len, rows))
-    pitch, caption, going = 298 / widest, "", []
+    best, widest = finished[0][1] if finished else [None], max(map(len, rows))
+    pitch, caption, open_xs = 298 / widest, "", []
     sheet, w = figures.Drawing(344, 60 * len(rows)), pitch - 8
     for t, row in enumerate(rows):
-        y, parents, going = 6 + 60 * t, going, []
+        y, parents, open_xs = 6 + 60 * t, open_xs, []
         sheet.text(0, y + 16, f"step {t + 1}", 11, "start")
         for rank, (parent, word, log_p, words, state) in enumerate(row):
             x, strong = 42 + pitch * rank, words == best[: t + 1]
@@ -98,7 +98,7 @@ def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int)
                 width = 2.6 if strong else 1.3
                 sheet.line(parents[parent], y - 28, x + w / 2, y, color, cut, width)
             if state == "open":
-                going.append(x + w / 2)
+                open_xs.append(x + w / 2)
             sheet.box(
                 x, y, w, 32, word, "#dddddd" if strong else "none", color, cut,
                 size=max(9, min(11.5, 1.6 * w / max(len(word), 1))),
@@ -111,14 +111,14 @@ def beam_tree(steps: Sequence[Sequence[tuple[float, int, str]]], beam_size: int)
             if strong and rank and state == "open" and not caption:
                 caption = (
                     f"At step {t + 1} '{word}' is behind '{row[0][1]}'. The beam keeps both, and"
-                    f" '{ending(best)}' wins with {done[0][0]:.2f}."
+                    f" '{ending(best)}' wins with {finished[0][0]:.2f}."
                 )
-    listed = "; ".join(f"'{ending(words)}' with {score:.2f}" for score, words in done)
+    listed = "; ".join(f"'{ending(words)}' with {score:.2f}" for score, words in finished)
     return sheet.show(
         f"A tree of {len(rows)} steps with up to {widest} candidates each, {beam_size} of which go"
         f" on. Finished, with their penalized scores: {listed or 'none'}.",
         caption
-        or f"{len(done)} of the beginnings finished; the best of them was ahead at every step.",
+        or f"{len(finished)} of the beginnings finished; the best of them was ahead at every step.",
     )
 
 

@@ -36,14 +36,14 @@ def candidates(
     """What `beam_search` ranks while it translates a sentence: of each step the best 2k.
 
     Each is (log-probability so far, beam that it continues, token); options: `beam_search`'s."""
-    steps, grow = [], decoding.expand_beams
+    steps, expand_beams = [], decoding.expand_beams
 
-    def watched(*inputs: Tensor) -> tuple[Tensor, ...]:
-        grown = grow(*inputs)
-        steps.append(list(zip(*(part[0].tolist() for part in grown))))
-        return grown
+    def recorded(*inputs: Tensor) -> tuple[Tensor, ...]:
+        best = expand_beams(*inputs)
+        steps.append(list(zip(*(part[0].tolist() for part in best))))
+        return best
 
-    with patch.object(decoding, "expand_beams", watched):
+    with patch.object(decoding, "expand_beams", recorded):
         decoding.beam_search(model, torch.tensor([source], device=device_of(model)), k, *options)
     return steps
 
@@ -56,15 +56,15 @@ def followed(
     state is "open", "ended" or "cut"; parent counts the open rows of the step before."""
     answers, rows = [[]], []
     for ranked in steps:
-        row, going = [], []
+        row, active = [], []
         for i, (score, parent, token) in enumerate(ranked):
             if token == end:
                 answer, state = answers[parent], "ended" if i < k else "cut"
             else:
-                answer, state = [*answers[parent], token], "open" if len(going) < k else "cut"
-            going += [answer] * (state == "open")
+                answer, state = [*answers[parent], token], "open" if len(active) < k else "cut"
+            active += [answer] * (state == "open")
             row.append((parent, token, score, answer, state))
-        answers = going
+        answers = active
         rows.append(row)
     return rows
 
