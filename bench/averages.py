@@ -19,14 +19,14 @@ from transformer_lit.data import load_corpus
 from transformer_lit.recipes.recipes import RECIPES
 from transformer_lit.runs.checkpoints import average_files, read_file
 from transformer_lit.training import validation_loss
-from transformer_lit.translation import from_pretrained
+from transformer_lit.translation import Translator
 
 
 def main():
     o = options(__doc__, {"ends": dict(type=Path), "name": dict(choices=RECIPES)})
     recipe = RECIPES[o.name]
     parts = load_corpus(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
-    translator = from_pretrained(ROOT / "data/checkpoints" / o.name)
+    translator = Translator.load(ROOT / "data/checkpoints" / o.name)
     valid = translator.encode_pairs(parts["valid"])
     ends = {int(path.stem.split("-")[1]): path for path in o.ends.glob("epoch-*.safetensors")}
     rows = []

@@ -157,9 +157,9 @@ def written(translator: Translator, pairs: list[PocketPair]) -> float:
     """The share whose greedy translation has the right pronoun; all sentences at once, where
     `translate` would cut a long text apart."""
     outputs = translate_ids(
-        translator.model, [translator.source.encode(p.english) for p in pairs], 1, 64
+        translator.model, [translator.source_tokenizer.encode(p.english) for p in pairs], 1, 64
     )
-    texts = map(translator.target.decode, outputs)
+    texts = map(translator.target_tokenizer.decode, outputs)
     return sum(pronoun(text) == pronoun(p.french) for text, p in zip(texts, pairs)) / len(pairs)
 
 
@@ -203,7 +203,7 @@ def main() -> None:
         pairs=len(train),
         test=o.test,
         tables=tables(ours["train"], ours["test"]),
-        shipped=measured(Translator.from_pretrained(ROOT / "data/checkpoints/pocket"), tests),
+        shipped=measured(Translator.load(ROOT / "data/checkpoints/pocket"), tests),
     )
     runs, base = record.resume(), RECIPES["pocket"]
     pairs = [(pair.english, pair.french) for pair in train]

@@ -47,13 +47,7 @@ from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.serving.ctranslate import engine_answers, export
 from transformer_lit.training import collate
-from transformer_lit.translation import (
-    Translator,
-    translate_ids,
-    create_joint,
-    from_pretrained,
-    clean_input,
-)
+from transformer_lit.translation import Translator, clean_input, translate_ids
 
 Decoder = Callable[[list[list[int]]], list[list[int]]]
 BF16 = resolve_precision() == "bf16"
@@ -228,9 +222,9 @@ def race(decoders: dict[str, Decoder], batches: list, rounds: int) -> tuple[list
 
 def quality(n: int, rounds: int) -> Iterator[dict]:
     "Each precision on `n` test sentences: answers, BLEU of the first reference, time."
-    translator = from_pretrained()
+    translator = Translator.load()
     asked = take_evenly(list(zip(*load_test_set("tatoeba"))), n)
-    ids = [translator.source.encode(clean_input(sentence)) for sentence, _ in asked]
+    ids = [translator.source_tokenizer.encode(clean_input(sentence)) for sentence, _ in asked]
     references = [several[:1] for _, several in asked]
     for beam in (1, 4):
         search = dict(beam_size=beam, batch_size=64)
@@ -239,7 +233,9 @@ def quality(n: int, rounds: int) -> Iterator[dict]:
             decoders["bf16"] = partial(decoders["fp32"], precision="bf16")
         decoders["int8"] = partial(translate_ids, in_int8(translator.model), **search)
         rows, outputs = race(decoders, [ids], rounds)
-        texts = [[translator.target.decode(row) for row in said] for said in outputs.values()]
+        texts = [
+            [translator.target_tokenizer.decode(row) for row in said] for said in outputs.values()
+        ]
         counts = [segment_stats(lines, references) for lines in texts]
         for row, lines, own in zip(rows, texts, counts):
             bleu = sacrebleu_scores(lines, references)[0]
@@ -249,16 +245,17 @@ def quality(n: int, rounds: int) -> Iterator[dict]:
 
 def tables(full: bool, rounds: int) -> Iterator[dict]:
     "A row for each case and decoder."
-    translator = from_pretrained()
+    translator = Translator.load()
     d, layers = (256, 4) if full else (32, 2)
     sizes = dict(d_model=d, d_ff=4 * d, n_heads=4, n_encoder_layers=layers, n_decoder_layers=layers)
     torch.manual_seed(1)
-    post = create_joint(translator.target, norm="post", **sizes)
+    tokenizers = translator.source_tokenizer, translator.target_tokenizer
+    post = Translator.untrained(*tokenizers, norm="post", **sizes)
     if not full:
-        translator = create_joint(translator.target, norm="pre", **sizes)
+        translator = Translator.untrained(*tokenizers, norm="pre", **sizes)
     model, post_model = translator.model.eval(), post.model.eval()
     twin = marian(post_model) if "transformers" in VERSIONS else None
-    ids = [translator.source.encode(clean_input(row[0])) for row in try_it()]
+    ids = [translator.source_tokenizer.encode(clean_input(row[0])) for row in try_it()]
     sizes_of_batches, lengths = ((32, 1), (40, None)) if full else ((8, 1), (12,))
     with tempfile.TemporaryDirectory() as home:
         folders, post_folder = {}, Path(home) / "post"

@@ -198,7 +198,7 @@ def english_french(folder: Path | None) -> tuple[Translator, Path, str, Path]:
     """The translator in a folder (or the shipped one), the folder, the hash of its weights, and
     where answers of these weights are kept."""
     folder = folder or shipped("data/checkpoints/tatoeba-fr")
-    translator = Translator.from_pretrained(folder)
+    translator = Translator.load(folder)
     if translator.languages != ("en", "fr"):
         raise ValueError(f"{folder} isn't English-French, and the tests here are")
     weights = sha256_file(folder / "model.safetensors")

@@ -43,7 +43,7 @@ def our_log_probs(translator, pairs) -> list[list[float]]:
 
 
 def engine_log_probs(engine, translator, pairs) -> list[list[float]]:
-    source, target = translator.source.tokens, translator.target.tokens
+    source, target = translator.source_tokenizer.tokens, translator.target_tokenizer.tokens
     sources = [[source[i] for i in ids[:-1] if i != PAD] for ids, _ in pairs]
     targets = [[target[i] for i in ids[1:-1]] for _, ids in pairs]
     return [list(row.log_probs) for row in engine.score_batch(sources, targets)]
@@ -59,7 +59,7 @@ def open_engine(folder):
 
 def outputs_of(translator, engines: dict, sources: list, beam: int = 4) -> dict[str, list]:
     "Answers as ids, ours and each engine's."
-    return {"ours": translate_ids(translator.model, sources, beam, 64)} | {
+    return {"ours": translate_ids(translator.model, sources, beam, 64, "fp32")} | {
         name: engine_answers(engine, translator, sources, beam) for name, engine in engines.items()
     }
 
@@ -90,10 +90,10 @@ def compare(translator, name, pairs, folders, engines) -> list[dict]:
 
 def quality(translator, name, english, references, engines) -> dict:
     "BLEU with the first reference, ours and each export's, from the same ids."
-    ids = [translator.source.encode(clean_input(text)) for text in english]
+    ids = [translator.source_tokenizer.encode(clean_input(text)) for text in english]
     outputs, first = outputs_of(translator, engines, ids), [several[:1] for several in references]
     bleu = {
-        form: sacrebleu_scores([translator.target.decode(row) for row in rows], first)[0]
+        form: sacrebleu_scores([translator.target_tokenizer.decode(row) for row in rows], first)[0]
         for form, rows in outputs.items()
     }
     return {
@@ -111,7 +111,7 @@ def main():
     record = Record(o.out, ctranslate2=engine_library().__version__)
     rows, scored = [], []
     for name in ("pocket",) if o.small else ("tatoeba-fr", "pocket"):
-        translator = Translator.from_pretrained(shipped(f"data/checkpoints/{name}"))
+        translator = Translator.load(shipped(f"data/checkpoints/{name}"))
         n = 40 if o.small else 1000
         pairs = load_corpus("pocket")["test"][:200] if name == "pocket" else try_it()
         with tempfile.TemporaryDirectory() as home:

@@ -38,7 +38,7 @@ from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.recipes.large import configure_experiment, run_experiment
 from transformer_lit.runtime.devices import decoding_precision
 from transformer_lit.training import TrainingConfig, compute_gradients
-from transformer_lit.translation import translate_ids, from_pretrained, clean_input
+from transformer_lit.translation import Translator, clean_input, translate_ids
 
 SMALL = TransformerConfig(200, None, 64, 2, 128, 2, 2, dropout=0.0)
 KERNELS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
@@ -119,11 +119,11 @@ def kernels() -> Iterator[dict]:
 
 def decoding() -> Iterator[dict]:
     "Greedy and a beam of four."
-    translator = from_pretrained()
+    translator = Translator.load()
     model = translator.model
-    ids = [translator.source.encode(clean_input(row[0])) for row in try_it()]
+    ids = [translator.source_tokenizer.encode(clean_input(row[0])) for row in try_it()]
     for beam in (1, 4):
-        expected = translate_ids(model.cpu(), ids, beam, 64)
+        expected = translate_ids(model.cpu(), ids, beam, 64, "fp32")
         model.to(DEVICE)
         for precision in dict.fromkeys(("fp32", decoding_precision(DEVICE))):
             same = sum(map(list.__eq__, translate_ids(model, ids, beam, 64, precision), expected))

@@ -37,7 +37,7 @@ from transformer_lit.training import (
     TrainingConfig,
     validation_loss,
 )
-from transformer_lit.translation import Translator, translate_ids, create_joint
+from transformer_lit.translation import Translator, translate_ids
 
 OURS = dict(norm="pre", dropout=0.0, gain=1.0, max_tokens=1024, peak=6e-3, rise=0.05)
 TEXTBOOK = dict(norm="post", dropout=0.1, batch=64)
@@ -64,7 +64,9 @@ class Budget:
 def ours(tokens: SubwordTokenizer, sizes: dict, ids: list, budget: Budget) -> tuple:
     "The book's model and loop; the rate follows the budget."
     r = OURS
-    model = create_joint(tokens, **sizes, norm=r["norm"], dropout=r["dropout"]).model
+    model = Translator.untrained(
+        tokens, tokens, **sizes, norm=r["norm"], dropout=r["dropout"]
+    ).model
     nn.init.constant_(model.decoder.norm.weight, r["gain"])
     config = TrainingConfig(EPOCHS, r["max_tokens"], precision="auto", seed=SEED)
     trainer = Trainer(
@@ -117,7 +119,7 @@ def run(way: str, language: str, warmup: int | None, o) -> dict:
     budget.start = time.process_time()
     trainer.fit(batches, callback=budget)
     model, (english, french) = trainer.model.eval(), zip(*parts["test"])
-    outputs = translate_ids(model, [tokens.encode(text) for text in english], 4, 64)
+    outputs = translate_ids(model, [tokens.encode(text) for text in english], 4, 64, "fp32")
     bleu = scores(list(map(tokens.decode, outputs)), [[text] for text in french])["bleu"]
     return {
         "way": way,

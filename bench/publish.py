@@ -26,7 +26,7 @@ from transformer_lit.corpora.files import sha256_file, write_json
 from transformer_lit.data import load_corpus
 from transformer_lit.recipes import recipes
 from transformer_lit.serving.confidence import NAME
-from transformer_lit.translation import Translator, from_pretrained, save_pretrained
+from transformer_lit.translation import Translator
 
 MIXTURES = ("mixture-fr",)
 
@@ -40,7 +40,7 @@ def save_seen(pairs, box):
 
 def pack(translator: Translator, box: Path) -> None:
     "Weights and tokens; the weights' hash goes into translator.json: no others are loaded with it."
-    save_pretrained(translator, box)
+    translator.save(box)
     weights, path = box / "model.safetensors", box / "translator.json"
     weights.chmod(0o644)
     write_json(path, json.loads(path.read_text("utf-8")) | {"sha256": sha256_file(weights)})
@@ -88,7 +88,7 @@ def publish(name, run, parts, training, translator, command):
     precision = precision_losses(translator, parts["valid"])
     pack(translator, box)
     save_seen(parts["train"], box)
-    packed = from_pretrained(box)  # what the book ships is what is scored
+    packed = Translator.load(box)  # what the book ships is what is scored
     record = recipes.evaluate_and_record(run, command, recipe, packed, training, parts)
     page = box / "README.md"
     page.write_text(card(page.read_text("utf-8"), record), encoding="utf-8")
@@ -107,7 +107,7 @@ def publish_mixture(name, run, root=ROOT, before=()):
     known = rows_of("trainings", runs)
     # all is read before anything is written
     page = card((box / "README.md").read_text("utf-8"), record, [known[part] for part in before])
-    pack(from_pretrained(run), box)
+    pack(Translator.load(run), box)
     (box / NAME).unlink(missing_ok=True)  # other weights: bench/confidence.py writes it anew
     (box / "README.md").write_text(page, encoding="utf-8")
     add_training(name, run, runs)

@@ -20,7 +20,7 @@ from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.data import load_test_set
 from transformer_lit.decoding import beam_search
 from transformer_lit.evaluation import bootstrap_interval, segment_stats, sacrebleu_scores
-from transformer_lit.translation import Translator, from_pretrained, clean_input
+from transformer_lit.translation import Translator, clean_input
 
 ALPHAS = (0.0, 0.6, 1.0, 1.5)
 
@@ -36,18 +36,20 @@ def decode(model, ids: list[list[int]], alpha: float, patient: bool) -> tuple[li
     search = partial(beam_search, alpha=alpha, early_stopping=not patient)
     with patch.object(model, "step", counted), patch.object(translation, "beam_search", search):
         with Clock() as clock:
-            outputs = translation.translate_ids(model, ids, 4, 64)
+            outputs = translation.translate_ids(model, ids, 4, 64, "fp32")
     return outputs, sum(rows), clock.cpu
 
 
 def compare(translator: Translator, asked: list, references: list) -> Iterator[dict]:
     "Two rows for each α: k finished are enough, and patient."
-    ids, model = [translator.source.encode(clean_input(text)) for text in asked], translator.model
+    ids, model = [
+        translator.source_tokenizer.encode(clean_input(text)) for text in asked
+    ], translator.model
     for alpha in ALPHAS:
         outputs, counts = {}, {}
         for patient in (False, True):
             outputs[patient], rows, seconds = decode(model.eval(), ids, alpha, patient)
-            texts = [translator.target.decode(row) for row in outputs[patient]]
+            texts = [translator.target_tokenizer.decode(row) for row in outputs[patient]]
             bleu, counts[patient] = sacrebleu_scores(texts, references)[0], segment_stats(
                 texts, references
             )
@@ -73,7 +75,7 @@ def main():
     o = options(__doc__, {"sentences": sentences}, out=BENCH / "stopping.json")
     pairs = take_evenly(list(zip(*load_test_set("tatoeba"))), o.sentences)
     record = Record(o.out, sentences=len(pairs), beam=4)
-    translator = from_pretrained()
+    translator = Translator.load()
     references = [several[:1] for _, several in pairs]
     rows = compare(translator, [sentence for sentence, _ in pairs], references)
     record.write(rows=list(rows))

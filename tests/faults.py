@@ -440,8 +440,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "answers in another order",
         "translation",
-        "said[i] = out",
-        "said[k + some.index(i)] = out",
+        "outputs[i] = output",
+        "outputs[start + indices.index(i)] = output",
         "in the order of the sentences",
     ),
     (
@@ -475,14 +475,14 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "text is encoded twice",
         "translation",
-        "encode = cache(self.source.encode)",
-        "encode = self.source.encode",
+        "encode = cache(self.source_tokenizer.encode)",
+        "encode = self.source_tokenizer.encode",
         "cut into tokens more than once",
     ),
     (
         "loading forgets the limits",
         "translation",
-        'kept.get("limits", (100, 20)))',
+        'settings.get("length_limits", (100, 20)))',
         "(100, 20))",
         "cuts text as the run that trained it did",
     ),

@@ -418,7 +418,7 @@ def test_a_view_holds_the_weights_in_order():
 
 
 def test_the_view_of_a_pair_is_what_the_translator_read():
-    pocket, pair = Translator.from_pretrained(shipped("data/checkpoints/pocket")), (
+    pocket, pair = Translator.load(shipped("data/checkpoints/pocket")), (
         "The cat sleeps.",
         "Le chat dort.",
     )
@@ -435,15 +435,16 @@ def test_the_view_of_a_pair_is_what_the_translator_read():
         2,
         0,
     ]
-    assert data["s"] == token_strings(source[0], pocket.source) and data["t"] == token_strings(
-        target[0], pocket.target
-    )
+    assert data["s"] == token_strings(source[0], pocket.source_tokenizer) and data[
+        "t"
+    ] == token_strings(target[0], pocket.target_tokenizer)
 
 
 def test_the_two_sentences_have_the_heads_that_the_page_names():
-    shipped_one = Translator.from_pretrained()
+    shipped_one = Translator.load()
     pieces = token_strings(
-        [PAD, *shipped_one.source.encode("But why such optimism?")], shipped_one.source
+        [PAD, *shipped_one.source_tokenizer.encode("But why such optimism?")],
+        shipped_one.source_tokenizer,
     )
     assert pieces[-1] == "<eos>" and "".join(pieces[:-1]).replace("·", "") == "Butwhysuchoptimism?"
     optimism = (
@@ -470,8 +471,8 @@ def test_the_two_sentences_have_the_heads_that_the_page_names():
         ],
     }.items():
         weights, source, target = compute_attention(shipped_one, [pair])
-        said, columns = token_strings(target[0], shipped_one.target)[1:], token_strings(
-            source[0], shipped_one.source
+        said, columns = token_strings(target[0], shipped_one.target_tokenizer)[1:], token_strings(
+            source[0], shipped_one.source_tokenizer
         )
         for layer, head, word, looks_at in links:
             weight = weights["cross"][layer, 0, head, said.index(word), columns.index(looks_at)]
@@ -908,6 +909,6 @@ def test_the_mean_over_a_single_row_is_that_row():
 
 
 def test_maps_that_are_read_carry_no_gradient():
-    translator = Translator.from_pretrained(shipped("data/checkpoints/pocket"))
+    translator = Translator.load(shipped("data/checkpoints/pocket"))
     maps, _, _ = compute_attention(translator, [("The animal is tired.", "L'animal est fatigué.")])
     assert not any(kind.requires_grad for kind in maps.values())

@@ -115,9 +115,9 @@ def test_what_is_written_was_read_as_a_whole(monkeypatch, parts):
         "translate_ids",
         lambda model, ids, beam, rows: read.extend(ids) or [[] for _ in ids],
     )
-    translator = Translator.from_pretrained(binding.ROOT / "data/checkpoints/pocket")
+    translator = Translator.load(binding.ROOT / "data/checkpoints/pocket")
     pairs = parts["test"][:4]
     assert binding.written(translator, pairs) == 0, "no answer, no pronoun"
-    assert read == [translator.source.encode(pair.english) for pair in pairs] and max(
+    assert read == [translator.source_tokenizer.encode(pair.english) for pair in pairs] and max(
         map(len, read)
-    ) > min(translator.limits)
+    ) > min(translator.length_limits)

@@ -27,7 +27,8 @@ def test_the_sum_over_an_answers_tokens():
     "Token by token from the model's own step, for answers of unlike length in one batch and alone."
     translator = translators.joint()
     sources = [
-        translator.source.encode(text) for text in ("A cat.", "A big dog sleeps here today.", "")
+        translator.source_tokenizer.encode(text)
+        for text in ("A cat.", "A big dog sleeps here today.", "")
     ]
     pairs = [(sources[0], [7, 9]), (sources[1], [8]), (sources[2], [])]
     expected = []
@@ -46,7 +47,7 @@ def test_the_sum_over_an_answers_tokens():
 def test_answers_are_those_of_translate(monkeypatch):
     translator = translators.joint()
     texts = ["A cat.", "", "The dog sleeps. A cat eats. The bird sings.", "  A   dog. "]
-    translator.limits = (8, 6)  # so that one of them is cut in parts
+    translator.length_limits = (8, 6)  # so that one of them is cut in parts
     found = confidence.translate_with_scores(translator, texts, 2)
     assert [said.text for said in found] == translator.translate(texts, 2)
     assert found[1] == confidence.ScoredTranslation("", 0.0) and all(

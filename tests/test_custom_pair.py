@@ -34,7 +34,7 @@ from transformer_lit.custom_pair.train import (
     recipe_for,
     train_on_files,
 )
-from transformer_lit.translation import from_pretrained
+from transformer_lit.translation import Translator
 
 TINY = ModelSize(100, 300, 1, 64, 0.1, 256, 2, 400)
 WHO, DOES, WHAT = (
@@ -822,7 +822,7 @@ def test_a_pair_is_trained_reported_used_and_scored_again(small, typed, tmp_path
     assert {tuple(row[1:]) for row in rows} <= set(PAIRS) and not {row[1] for row in rows} & set(
         tested
     )
-    assert from_pretrained(folder).languages == ("en", "eo")
+    assert Translator.load(folder).languages == ("en", "eo")
     monkeypatch.setattr(train.records, "hardware_name", lambda device=None: "no GPU")
     assert (
         typed("train --pairs own.tsv --languages en-eo --device cpu --threads 1")[0] == 0
@@ -870,7 +870,7 @@ def test_a_script_without_spaces_in_either_direction(small, tmp_path, capsys):
         assert record["data"]["cleaning"]["kept"] == 80 and math.isfinite(
             record["scores"][0]["value"]
         )
-        assert from_pretrained(folder).languages == order
+        assert Translator.load(folder).languages == order
         source = (folder / "test.tsv").read_text(encoding="utf-8")[0]
         assert (source in SIGNS.values()) == reverse
         assert f"# A translator from {order[0]} to {order[1]}" in (folder / "report.md").read_text(
@@ -892,7 +892,7 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_stopped(small, tmp_path):
         record[name] for name in ("scores", "recipe", "data", "tokens", "interval")
     ]
     assert same(whole) == same(resumed)
-    one, other = (from_pretrained(tmp_path / name).model.state_dict() for name in "ab")
+    one, other = (Translator.load(tmp_path / name).model.state_dict() for name in "ab")
     assert all(torch.equal(one[name], other[name]) for name in one)
     for name in "hypotheses.txt", "test.tsv", "tokenizer.json", "config.json":
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
@@ -902,7 +902,7 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_stopped(small, tmp_path):
 
 
 def test_the_least_likely_pairs_are_doubted():
-    translator = from_pretrained(shipped("data/checkpoints/pocket"))
+    translator = Translator.load(shipped("data/checkpoints/pocket"))
     fine = [(pair[0], pair[1]) for pair in load_corpus("pocket")["train"][:38]]
     swapped = [(fine[0][0], fine[20][1]), (fine[20][0], fine[0][1])]
     found = train.least_likely_pairs(translator, fine[:20] + swapped + fine[20:])

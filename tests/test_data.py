@@ -554,7 +554,7 @@ def pretend(folder=None):
 )
 def test_standard_input_is_utf_8_whatever_the_locale(spoilt, words, capsys, monkeypatch):
     monkeypatch.setattr(
-        "transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend)
+        "transformer_lit.translation.Translator.load", staticmethod(pretend)
     )
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(spoilt), encoding="latin-1"))
     assert cli.main(["translate"]) == 1
@@ -564,7 +564,7 @@ def test_standard_input_is_utf_8_whatever_the_locale(spoilt, words, capsys, monk
 
 def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
-        "transformer_lit.translation.Translator.from_pretrained", staticmethod(pretend)
+        "transformer_lit.translation.Translator.load", staticmethod(pretend)
     )
     text = "I'm hungry.\r\nHi.\r\n".encode("utf-8-sig")
     (tmp_path / "text.txt").write_bytes(text)
@@ -603,7 +603,7 @@ def test_a_reader_that_goes_away_is_no_error():
     code = (
         "import sys\nfrom transformer_lit import cli\nsys.path.insert(0, 'tests')\nfrom"
         " test_data import pretend\nfrom transformer_lit.translation import"
-        " Translator\nTranslator.from_pretrained ="
+        " Translator\nTranslator.load ="
         " staticmethod(pretend)\nsys.exit(cli.main(['translate', *map(str, range(20000))]))"
     )
     done = subprocess.Popen(

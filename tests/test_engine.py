@@ -116,7 +116,7 @@ def random_one(norm):
         for weight in one.model.parameters():
             weight.add_(torch.randn_like(weight) * 0.3)
     load_weights(one.model, dequantize(quantize(model_tensors(one.model))))
-    return Translator(one.model.eval(), one.source, one.target, one.languages)
+    return Translator(one.model.eval(), one.source_tokenizer, one.target_tokenizer, one.languages)
 
 
 @functools.cache
@@ -124,7 +124,7 @@ def ours(name):
     return (
         random_one(name[7:])
         if name.startswith("random")
-        else Translator.from_pretrained(shipped(f"data/checkpoints/{name}"))
+        else Translator.load(shipped(f"data/checkpoints/{name}"))
     )
 
 
@@ -186,8 +186,8 @@ def said(page, name, ids, **options):
 
 def same_answers(page, name, texts, plain):
     "(kernel, equal answers greedy, equal answers of beam 4, of how many)"
-    translator, ids = ours(name), [ours(name).source.encode(text) for text in texts]
-    wanted = [[], translate_ids(translator.model, ids, 4, 64)]
+    translator, ids = ours(name), [ours(name).source_tokenizer.encode(text) for text in texts]
+    wanted = [[], translate_ids(translator.model, ids, 4, 64, "fp32")]
     for start in range(0, len(ids), 64):
         wanted[0] += greedy_decode(
             translator.model, collate([(one, [BOS]) for one in ids[start : start + 64]])[0]
@@ -219,10 +219,14 @@ def our_tokens(name, texts):
     "The same from the package."
     one = ours(name)
     cut = [
-        split_long_text(clean_input(text), lambda part: len(one.source.encode(part)), *one.limits)
+        split_long_text(
+            clean_input(text),
+            lambda part: len(one.source_tokenizer.encode(part)),
+            *one.length_limits,
+        )
         for text in texts
     ]
-    return [[[part, one.source.encode(part)] for part in parts] for parts in cut]
+    return [[[part, one.source_tokenizer.encode(part)] for part in parts] for parts in cut]
 
 
 # What is built ------------------------------------------------------------------------------------
@@ -367,8 +371,8 @@ def check_numbers(page, name, plain):
         else ["I see a cats.", "I see f keys and more."]
     ):
         source, target = (
-            translator.source.encode(text),
-            translator.target.encode(translator.translate([text])[0])[:-1],
+            translator.source_tokenizer.encode(text),
+            translator.target_tokenizer.encode(translator.translate([text])[0])[:-1],
         )
         logits, maps = read(page, name, source, target, plain)
         with torch.no_grad(), attention_analysis.record_attention(translator.model) as seen:
@@ -387,8 +391,8 @@ def test_logits_and_attention_are_the_packages(page, name, plain):
 def test_pads_change_nothing_while_they_are_masked(page):
     translator, text = ours("pocket"), SENTENCES[0]
     source, target = (
-        translator.source.encode(text),
-        translator.target.encode(translator.translate([text])[0])[:-1],
+        translator.source_tokenizer.encode(text),
+        translator.target_tokenizer.encode(translator.translate([text])[0])[:-1],
     )
     plain, padded = (read(page, "pocket", source, target, pads=pads)[0] for pads in (0, 5))
     assert torch.allclose(plain, padded, atol=1e-4)
@@ -422,11 +426,11 @@ def test_pads_change_nothing_while_they_are_masked(page):
     ids=lambda one: next(iter(one)),
 )
 def test_what_is_broken_is_what_the_package_says_broken_likewise(page, broken, monkeypatch):
-    translator, text = Translator.from_pretrained(shipped("data/checkpoints/pocket")), SENTENCES[0]
+    translator, text = Translator.load(shipped("data/checkpoints/pocket")), SENTENCES[0]
     model = translator.model
     source, target = (
-        translator.source.encode(text),
-        translator.target.encode(translator.translate([text])[0])[:-1],
+        translator.source_tokenizer.encode(text),
+        translator.target_tokenizer.encode(translator.translate([text])[0])[:-1],
     )
     whole, _ = read(page, "pocket", source, target)
     found, _ = read(page, "pocket", source, target, broken=broken)
@@ -473,7 +477,9 @@ def test_greedy_and_beam_answers_are_the_packages(page, name, plain):
 
 
 def test_other_beams_penalties_and_limits_are_the_packages(page):
-    model, ids = ours("pocket").model, [ours("pocket").source.encode(text) for text in SENTENCES]
+    model, ids = ours("pocket").model, [
+        ours("pocket").source_tokenizer.encode(text) for text in SENTENCES
+    ]
     for beam, alpha, most in (2, 0.0, None), (8, 1.5, None), (4, 0.6, 3), (3, 0.6, 1):
         wanted = [beam_search(model, torch.tensor([one]), beam, alpha, most)[0] for one in ids]
         assert said(page, "pocket", ids, beam=beam, alpha=alpha, maxLength=most)[1] == wanted, (
@@ -485,7 +491,7 @@ def test_other_beams_penalties_and_limits_are_the_packages(page):
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_an_answer_says_whether_it_found_its_end(page, beam):
-    ids = ours("pocket").source.encode(SENTENCES[0])
+    ids = ours("pocket").source_tokenizer.encode(SENTENCES[0])
     ended = page.evaluate(
         """async ([ids, beam]) => {
       const engine = await tlEngine.open("pocket", {}), all = [];
@@ -571,7 +577,9 @@ def test_events_tell_what_happens_meanwhile(page):
     assert [event["id"] for event in words] == found["ids"] + [EOS] and words[-1]["text"] == found[
         "greedy"
     ][-1]["text"]
-    logits, maps = read(page, "pocket", ours("pocket").source.encode(SENTENCES[0]), found["ids"])
+    logits, maps = read(
+        page, "pocket", ours("pocket").source_tokenizer.encode(SENTENCES[0]), found["ids"]
+    )
     for event, row in zip(words, logits.log_softmax(-1)):
         top = row.topk(5)
         assert [one["id"] for one in event["top"]] == top.indices.tolist()
@@ -592,8 +600,8 @@ def test_events_tell_what_happens_meanwhile(page):
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_an_answer_goes_on_from_what_was_given(page, beam):
-    prefix = ours("pocket").target.encode("La rue")[:-1]
-    ids = ours("pocket").source.encode(SENTENCES[0])
+    prefix = ours("pocket").target_tokenizer.encode("La rue")[:-1]
+    ids = ours("pocket").source_tokenizer.encode(SENTENCES[0])
     (found,) = said(page, "pocket", [ids], prefix=prefix, beam=beam)[1]
     assert found[:2] == prefix and len(found) > 4
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 from helpers import one_sentence, zipped
 
+from translators import of_words
 from transformer_lit import data
 from transformer_lit.attention import fused_attention, scaled_dot_product_attention
 from transformer_lit.embeddings import sinusoids
@@ -29,12 +30,7 @@ from transformer_lit.recipes import recipes
 from transformer_lit.runs import records
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.training import save_checkpoint, token_batches
-from transformer_lit.translation import (
-    Translator,
-    create_translator,
-    from_pretrained,
-    save_translator,
-)
+from transformer_lit.translation import Translator
 
 # Error sentences ----------------------------------------------------------------------------------
 
@@ -91,7 +87,7 @@ def test_attention_drops_nothing_unless_asked(fused):
 
 def tiny_translator():
     pairs = [("I am .", "je suis ."), ("you are .", "tu es .")] * 2
-    return create_translator(
+    return of_words(
         iter(pairs), d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1
     )
 
@@ -114,7 +110,7 @@ def test_translations_come_in_the_order_of_the_sentences():
 
 def test_from_pretrained_says_how_to_train(tmp_path):
     with pytest.raises(FileNotFoundError, match="transformer-lit train --output-dir"):
-        from_pretrained(tmp_path)
+        Translator.load(tmp_path)
 
 
 def test_a_kept_translator_says_the_same(tmp_path):
@@ -123,17 +119,17 @@ def test_a_kept_translator_says_the_same(tmp_path):
     optimizer = torch.optim.Adam(translator.model.parameters())
     folder = tmp_path / "new" / "folder"
     for _ in range(2):
-        save_translator(translator, folder)
+        translator.save_config(folder)
     save_checkpoint(folder / "checkpoint.safetensors", translator.model, optimizer, {})
-    again = Translator.from_pretrained(folder)
+    again = Translator.load(folder)
     texts = ["I am .", "you are ."]
     assert again.translate(texts) == translator.translate(
         texts
     ), "what comes back from a folder must translate alike"
-    assert again.target.language == "fr" and not again.model.training
-    assert (again.source.tokens, again.target.tokens) == (
-        translator.source.tokens,
-        translator.target.tokens,
+    assert again.target_tokenizer.language == "fr" and not again.model.training
+    assert (again.source_tokenizer.tokens, again.target_tokenizer.tokens) == (
+        translator.source_tokenizer.tokens,
+        translator.target_tokenizer.tokens,
     )
 
 
@@ -157,7 +153,7 @@ def test_a_broken_file_is_one_sentence(broken, tmp_path, monkeypatch, capsys):
     if broken == "archive":
         zip_path.write_bytes(zip_path.read_bytes()[:40])
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(tmp_path))
-    save_translator(tiny_translator(), tmp_path)
+    tiny_translator().save_config(tmp_path)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"half a file")
     if broken == "words":
         (tmp_path / "translator.json").write_text("{")
@@ -238,7 +234,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     epochs, steps = (
         [entry for entry in log if entry["kind"] == kind] for kind in ("epoch", "step")
     )
-    translator = Translator.from_pretrained(folder)
+    translator = Translator.load(folder)
     weights = sum(w.numel() for w in translator.model.parameters())
     assert (
         record["command"].startswith("transformer-lit train ")

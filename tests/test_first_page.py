@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="module")
 def translator():
-    return Translator.from_pretrained(shipped("data/checkpoints/pocket"))
+    return Translator.load(shipped("data/checkpoints/pocket"))
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +81,12 @@ def test_the_page_can_be_read_without_a_script(translator, cases):
 
 @pytest.fixture(scope="module")
 def shipped_one():
-    return Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr"))
+    return Translator.load(shipped("data/checkpoints/tatoeba-fr"))
 
 
 @pytest.fixture(scope="module")
 def other_one():
-    return Translator.from_pretrained(shipped("data/checkpoints/mixture-fr"))
+    return Translator.load(shipped("data/checkpoints/mixture-fr"))
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +236,7 @@ def test_the_switch_runs_live_and_says_what_the_package_says(visit, translator, 
 
 def test_the_menus_are_the_corpuss_words(translator):
     menus = first_page.menus()
-    known = set(translator.source.tokens)
+    known = set(translator.source_tokenizer.tokens)
     assert all(
         {noun for noun, _, _ in menus[side]} <= known for side in ("first", "second")
     ) and known > {*menus["ofFirst"], *menus["ofSecond"]}
@@ -253,9 +253,9 @@ def test_the_menus_are_the_corpuss_words(translator):
 
 @pytest.mark.parametrize("name", first_page.SHIPPED)
 def test_the_drawn_layer_is_the_one_that_aligns_best(name):
-    one = Translator.from_pretrained(shipped(f"data/checkpoints/{name}"))
+    one = Translator.load(shipped(f"data/checkpoints/{name}"))
     pairs, config = load_pocket()["valid"][:60], one.model.config
-    maps = maps_of(cross_weights(one.model), pairs, one.source)
+    maps = maps_of(cross_weights(one.model), pairs, one.source_tokenizer)
     rates = alignment_error_rate(maps, [pair.alignment for pair in pairs]).flatten()[
         config.n_decoder_layers * config.n_heads :
     ]
@@ -437,8 +437,8 @@ def test_odd_texts_get_an_answer_or_one_sentence(visit, shipped_one):
     parts = len(
         split_long_text(
             clean_input(three),
-            lambda part: len(shipped_one.source.encode(part)),
-            *shipped_one.limits,
+            lambda part: len(shipped_one.source_tokenizer.encode(part)),
+            *shipped_one.length_limits,
         )
     )
     ask(page, three)

@@ -253,15 +253,14 @@ def translators(home):
     "A word translator and a subword translator; the folder of a training that is done."
     from transformer_lit import cli
     from transformer_lit.tokenization import SubwordTokenizer
-    from transformer_lit.translation import create_joint, create_translator, save_pretrained
 
     corpora(home / "data")
-    save_pretrained(create_translator(PAIRS, **TINY), home / "words")
-    save_pretrained(
-        create_joint(
+    from translators import of_subwords, of_words
+
+    of_words(PAIRS, **TINY).save(home / "words")
+    of_subwords(
             SubwordTokenizer.train((side for pair in PAIRS for side in pair), 300), **TINY
-        ),
-        home / "joint",
+        ).save(home / "joint",
     )
     (home / "text.txt").write_text("I eat x.\nyou see y.\n")
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

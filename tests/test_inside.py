@@ -30,7 +30,7 @@ DUCHESS = inside.EXAMPLES["noHeads:cross.1.2"]
 
 @pytest.fixture(scope="module")
 def translator():
-    return Translator.from_pretrained(shipped("data/checkpoints/pocket"))
+    return Translator.load(shipped("data/checkpoints/pocket"))
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +53,12 @@ def record(script):
 
 
 def test_the_record_is_what_the_package_says(record, translator, model):
-    source = torch.tensor([translator.source.encode(inside.RUNNING)])
+    source = torch.tensor([translator.source_tokenizer.encode(inside.RUNNING)])
     said = [token for token, _ in record["steps"]]
     assert (
         said[:-1] == greedy_decode(model, source)[0]
         and said[-1] == EOS
-        and record["text"] == translator.target.decode(said)
+        and record["text"] == translator.target_tokenizer.decode(said)
     )
     (ended,) = [
         max(
@@ -66,7 +66,7 @@ def test_the_record_is_what_the_package_says(record, translator, model):
             key=lambda row: row[2],
         )
     ]
-    assert ended[3] == translator.target.decode(beam_search(model, source)[0])
+    assert ended[3] == translator.target_tokenizer.decode(beam_search(model, source)[0])
     assert all(
         len(rows) == 8 and sum(row[4] == "open" for row in rows) == 4 for rows in record["beam"]
     )
@@ -276,14 +276,14 @@ def test_the_five_likeliest_are_the_packages_and_add_up(opened, translator, mode
     page = opened()
     text = "The dog is older than the cat."
     translate(page, text)
-    steps = inside.greedy_steps(model, translator.source.encode(text))
+    steps = inside.greedy_steps(model, translator.source_tokenizer.encode(text))
     assert said(page) == [str(token) for token, _ in steps]
     for i, (_, top) in enumerate(steps):
         page.locator(f'[data-step="{i}"]').click()
         shown = shown_top(page)
         for (piece, percent), (token, log_p) in zip(shown, top, strict=True):
             assert piece == {EOS: "end"}.get(
-                token, translator.target.tokens[token]
+                token, translator.target_tokenizer.tokens[token]
             ) and percent == pytest.approx(100 * torch.tensor(log_p).exp().item(), abs=0.06)
         five, rest = (float(x) for x in re.findall(r"([\d.]+)%", out(page, "sum").inner_text())[:2])
         assert five == pytest.approx(
@@ -294,15 +294,17 @@ def test_the_five_likeliest_are_the_packages_and_add_up(opened, translator, mode
 def test_another_token_and_the_sentence_goes_on_as_the_package_does(opened, translator, model):
     page = opened()
     translate(page)
-    source, steps = translator.source.encode(inside.RUNNING), inside.greedy_steps(
-        model, translator.source.encode(inside.RUNNING)
+    source, steps = translator.source_tokenizer.encode(inside.RUNNING), inside.greedy_steps(
+        model, translator.source_tokenizer.encode(inside.RUNNING)
     )
-    at = [translator.target.tokens[token] for token, _ in steps[:-1]].index("il")
+    at = [translator.target_tokenizer.tokens[token] for token, _ in steps[:-1]].index("il")
     assert page.locator('[data-step][aria-pressed="true"]').get_attribute("data-step") == str(
         at
     ), "the page opens at the pronoun"
     (choice,) = [
-        i for i, (token, _) in enumerate(steps[at][1]) if translator.target.tokens[token] == "elle"
+        i
+        for i, (token, _) in enumerate(steps[at][1])
+        if translator.target_tokenizer.tokens[token] == "elle"
     ]
     page.locator(f'[data-choice="{choice}"]').click()
     prefix = [token for token, _ in steps[:at]] + [steps[at][1][choice][0]]
@@ -330,7 +332,7 @@ def test_every_switch_of_the_engine_says_what_the_package_says(opened, translato
     page, singles = opened(), inside.single_breaks(model.config)
     asked = [[record["source"], parts, record["broken"][key][1]] for key, parts in singles.items()]
     asked += [
-        [translator.source.encode(text), singles[key], answer[1]]
+        [translator.source_tokenizer.encode(text), singles[key], answer[1]]
         for key, (text, _, answer) in record["examples"].items()
     ]
     found = page.evaluate(
@@ -367,7 +369,7 @@ def test_switches_of_the_page_change_the_answer_as_the_package_does(opened, tran
         off |= parts
         verdict = settled(page, verdict)
         _, wanted, _ = inside.broken_answer(translator, DUCHESS, off)
-        assert now(page) == [translator.target.tokens[token] for token in wanted], key
+        assert now(page) == [translator.target_tokenizer.tokens[token] for token in wanted], key
         assert said(page)[:-1] == [
             str(token) for token in wanted
         ], "the whole page shows the broken model"
@@ -510,7 +512,7 @@ def test_the_other_translator_has_other_heads(opened):
         page.locator("[data-try]:visible").count() == 0
     ), "the examples are the pocket translator's"
     (wanted,) = greedy_decode(
-        Translator.from_pretrained(shipped("data/checkpoints/tatoeba-fr")).model,
+        Translator.load(shipped("data/checkpoints/tatoeba-fr")).model,
         torch.tensor(
             [
                 page.evaluate(

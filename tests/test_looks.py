@@ -32,9 +32,9 @@ def test_a_page_shows_where_the_later_layers_looked():
     assert len(rows) == len(one["t"]) and all(
         abs(sum(map(LETTERS.index, row)) - 63) <= 3 for row in rows
     ), "weights of a row sum to 1"
-    ids = torch.tensor([translator.source.encode(english)])
+    ids = torch.tensor([translator.source_tokenizer.encode(english)])
     said = torch.tensor(
-        [[BOS] + [i for word in one["t"] for i in translator.target.encode(word)[:-1]]]
+        [[BOS] + [i for word in one["t"] for i in translator.target_tokenizer.encode(word)[:-1]]]
     )
     kept = []
     for layer in translator.model.decoder.layers[
@@ -81,7 +81,9 @@ def test_what_the_page_is_given():
 def test_a_watched_search_is_the_search():
     translator, english = words(), "I see a cats."
     steps = beam_steps(translator, english, 2)
-    [answer] = beam_search(translator.model, torch.tensor([translator.source.encode(english)]), 2)
+    [answer] = beam_search(
+        translator.model, torch.tensor([translator.source_tokenizer.encode(english)]), 2
+    )
     assert all(
         len(candidates) <= 4 and list(candidates) == sorted(candidates, key=lambda c: -c[0])
         for candidates in steps
@@ -89,7 +91,7 @@ def test_a_watched_search_is_the_search():
     assert all(beam in (0, 1) for candidates in steps for _, beam, _ in candidates)
     assert len(steps) >= len(answer), "a step for each token at least"
     said = {word for candidates in steps for _, _, word in candidates}
-    assert {translator.target.decode([i]).strip() for i in answer} <= said
+    assert {translator.target_tokenizer.decode([i]).strip() for i in answer} <= said
 
 
 def test_the_view_stands_on_what_all_views_share():

@@ -23,7 +23,7 @@ from transformer_lit.corpora.texts import TextSource
 from transformer_lit.recipes.augmentation import VARIANTS
 from transformer_lit.corpora.files import sha256_file, shipped
 from transformer_lit.tokenization import SubwordTokenizer
-from transformer_lit.translation import from_pretrained
+from transformer_lit.translation import Translator
 
 KINDS = {"few": 10, "many": 1000}
 WORDS = "red blue green small big old new cat dog bird tree house car boat cup pen".split()
@@ -274,7 +274,7 @@ def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(
     (tmp_path / "published/data/checkpoints/mixture-fr/README.md").write_text(page, "utf-8")
     publish.publish_mixture("mixture-fr", tmp_path / "run", tmp_path / "published")
     box = tmp_path / "published/data/checkpoints/mixture-fr"
-    assert from_pretrained(box).translate(["law red."]) == from_pretrained(
+    assert Translator.load(box).translate(["law red."]) == Translator.load(
         tmp_path / "run"
     ).translate(["law red."])
     publish.publish_mixture(

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from translators import of_subwords, of_words
 from transformer_lit import training
 from transformer_lit.corpora import files
 from transformer_lit.runs import limits, records
@@ -25,12 +26,7 @@ from transformer_lit.recipes.recipes import Recipe, train_translator
 from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import PairBatches, Trainer, TrainingConfig
 from transformer_lit.serving.files import load_translator
-from transformer_lit.translation import (
-    create_joint,
-    create_translator,
-    from_pretrained,
-    save_pretrained,
-)
+from transformer_lit.translation import Translator
 
 TINY = dict(d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1, dropout=0.1)
 PAIRS = [
@@ -96,7 +92,7 @@ def permuted():
 
 
 def test_a_run_that_pauses_is_saved(tmp_path):
-    made = create_translator(PAIRS, at_least=1, **TINY)
+    made = of_words(PAIRS, min_frequency=1, **TINY)
     config = TrainingConfig(epochs=2, max_tokens=64, checkpoint_every=0)
     Trainer(made.model, config, folder=tmp_path).fit(
         PairBatches(made.encode_pairs(PAIRS), config), 1
@@ -128,12 +124,12 @@ def test_a_run_goes_on_in_its_own_precision(trained, tmp_path):
 @pytest.mark.parametrize("words", OTHERWISE)
 def test_a_refused_training_changes_nothing_and_names_what_differs(words, trained, tmp_path):
     folder = copied(trained, tmp_path)
-    before, said = held(folder), from_pretrained(folder).translate(ASKED)
+    before, said = held(folder), Translator.load(folder).translate(ASKED)
     with pytest.raises(ValueError, match="was begun with") as refusal:
         train_translator(folder, OTHERWISE[words][0], OTHERWISE[words][1], ASKED)
     assert words in str(refusal.value), f"{refusal.value}\nshould name: {words}"
     assert held(folder) == before, "a training that is refused must change nothing on the disk"
-    assert from_pretrained(folder).translate(ASKED) == said
+    assert Translator.load(folder).translate(ASKED) == said
 
 
 def test_the_same_training_goes_on_and_is_not_repeated(trained, tmp_path):
@@ -168,7 +164,7 @@ def test_a_folder_that_was_begun_by_something_else_is_left_alone(trained, tmp_pa
 def test_training_alone_compares_its_plan_too(tmp_path):
     def job(heads=2, pairs=PAIRS[:12], **settings):
         torch.manual_seed(0)
-        made = create_translator(PAIRS, at_least=1, **TINY | {"n_heads": heads})
+        made = of_words(PAIRS, min_frequency=1, **TINY | {"n_heads": heads})
         config = TrainingConfig(**{"epochs": 1, "max_tokens": 64, **settings})
         return Trainer(made.model, config, folder=tmp_path).fit(
             PairBatches(made.encode_pairs(pairs), config)
@@ -275,7 +271,7 @@ def test_a_second_signal_acts_at_once_and_other_threads_are_left_alone():
 
 def test_a_stop_that_nobody_signalled_is_an_end(tmp_path):
     "As a time limit sets it: the run is saved, and the log comes back."
-    made = create_translator(PAIRS, at_least=1, **TINY)
+    made = of_words(PAIRS, min_frequency=1, **TINY)
     config = TrainingConfig(epochs=2, max_tokens=64)
     trainer = Trainer(made.model, config, folder=tmp_path)
 
@@ -390,17 +386,18 @@ def test_a_broken_description_is_one_sentence_at_the_door(text, trained, tmp_pat
 
 def test_words_must_be_the_models(trained, tmp_path):
     folder = copied(trained, tmp_path)
-    kept = json.loads((folder / "translator.json").read_text("utf-8"))
-    (folder / "translator.json").write_text(json.dumps(kept | {"target": kept["target"][:-1]}))
+    path = folder / "target_tokenizer.json"
+    saved = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(saved | {"words": saved["words"][:-1]}))
     with pytest.raises(ValueError, match="are not its model's"):
-        from_pretrained(folder)
+        Translator.load(folder)
 
 
 def test_subwords_are_there_whole_and_the_models(tmp_path):
-    joint = create_joint(
+    joint = of_subwords(
         SubwordTokenizer.train((s for pair in PAIRS for s in pair), 300), "fr", **TINY
     )
-    save_pretrained(joint, tmp_path)
+    joint.save(tmp_path)
     path = tmp_path / "tokenizer.json"
     whole = path.read_text("utf-8")
     for text in "", "{}", whole[:-9], whole.replace('"<eos>"', '"<none>"', 1):
@@ -426,8 +423,8 @@ def test_the_shipped_weights_have_their_sums(tmp_path):
         raw[-300_000:-100_000] = bytes(255 - b for b in raw[-300_000:-100_000])  # 200 KB, inverted
         (tmp_path / "model.safetensors").write_bytes(raw)
         with pytest.raises(ValueError, match="is not the file that"):
-            from_pretrained(tmp_path)
-        assert from_pretrained(folder).languages == ("en", "fr")
+            Translator.load(tmp_path)
+        assert Translator.load(folder).languages == ("en", "fr")
 
 
 def test_a_log_full_of_garbage_is_one_sentence(trained, tmp_path):
@@ -454,7 +451,7 @@ def test_a_log_full_of_garbage_is_one_sentence(trained, tmp_path):
 
 
 def test_impossible_numbers_are_one_sentence_each(trained):
-    translator = from_pretrained(trained)
+    translator = Translator.load(trained)
     for wrong in (
         {"beam_size": 0},
         {"beam_size": -1},
@@ -486,20 +483,20 @@ def test_no_pairs_are_refused_before_anything_is_written(tmp_path):
 
 
 def test_a_line_without_end_is_refused_and_a_single_word_lives(trained):
-    translator = from_pretrained(trained)
+    translator = Translator.load(trained)
     with pytest.raises(ValueError, match="a line has 20,001 characters, 20,000 are the most"):
         translator.translate(["a", "b" * 20_001])
     assert len(translator.translate(["b" * 2000])) == 1
 
 
 def test_languages_are_kept(trained, tmp_path):
-    assert from_pretrained(trained).languages == ("en", "fr")
+    assert Translator.load(trained).languages == ("en", "fr")
     train_translator(tmp_path, recipe(tokens="subwords", language="de"), PARTS, [], stop_at=1)
-    assert from_pretrained(tmp_path).languages == ("en", "de")
+    assert Translator.load(tmp_path).languages == ("en", "de")
     kept = json.loads((tmp_path / "translator.json").read_text("utf-8"))
     del kept["languages"]  # as older folders have it
     (tmp_path / "translator.json").write_text(json.dumps(kept))
-    assert from_pretrained(tmp_path).languages is None
+    assert Translator.load(tmp_path).languages is None
 
 
 @pytest.mark.skipif(os.name == "nt", reason="file modes are Unix's")

@@ -26,7 +26,7 @@ from transformer_lit.recipes.recipes import (
 from transformer_lit.runs.checkpoints import model_tensors, read_file
 from transformer_lit.schedule import linear_lr
 from transformer_lit.training import token_batches, validation_loss
-from transformer_lit.translation import from_pretrained
+from transformer_lit.translation import Translator
 
 
 def test_the_rate_rises_and_falls_and_never_below_zero():
@@ -86,9 +86,11 @@ def test_a_translator_begins_as_its_recipe_says(tmp_path):
     begun = build_translator(r, PAIRS, tmp_path)
     assert (begun.model.decoder.norm.weight == 0.5).all()
     (tmp_path / "kept").mkdir()
-    begun.source.save(tmp_path / "kept" / "tokenizer.json")
+    begun.source_tokenizer.save(tmp_path / "kept" / "tokenizer.json")
     again = build_translator(r, PAIRS[:3], tmp_path / "kept")
-    assert len(again.source) == len(begun.source), "tokens that were kept are taken again"
+    assert len(again.source_tokenizer) == len(
+        begun.source_tokenizer
+    ), "tokens that were kept are taken again"
     assert all(
         torch.equal(a, b) for a, b in zip(begun.model.parameters(), again.model.parameters())
     ), "the seed decides"
@@ -97,8 +99,8 @@ def test_a_translator_begins_as_its_recipe_says(tmp_path):
     )
     assert (
         (worded.model.decoder.norm.weight == 8**-0.5).all()
-        and "vois" in worded.target.tokens
-        and "see" in map(str.lower, worded.source.tokens)
+        and "vois" in worded.target_tokenizer.tokens
+        and "see" in map(str.lower, worded.source_tokenizer.tokens)
     )
     assert not (tmp_path / "words").exists(), "nothing is written"
 
@@ -134,7 +136,7 @@ def test_a_run_notes_what_it_sees_after_each_epoch(tmp_path):
     assert run.log[0]["lr"] == pytest.approx(0.02 / 400)
     again, resumed = train_translator(tmp_path, recipe(), PARTS, samples)
     assert resumed.log == run.log, "a finished run is not trained again"
-    assert from_pretrained(tmp_path).translate(["I see a cats."]) == translator.translate(
+    assert Translator.load(tmp_path).translate(["I see a cats."]) == translator.translate(
         ["I see a cats."]
     )
 
@@ -200,7 +202,7 @@ def test_the_mean_of_the_last_ends_is_kept(tmp_path):
     translator, run = train_translator(tmp_path, recipe(average=2), PARTS, [])
     last = read_file(tmp_path / "epoch-3.safetensors", False)[0]
     before = read_file(tmp_path / "epoch-2.safetensors", False)[0]
-    for name, weight in model_tensors(from_pretrained(tmp_path).model).items():
+    for name, weight in model_tensors(Translator.load(tmp_path).model).items():
         torch.testing.assert_close(weight, (last[name] + before[name]) / 2)
 
     assert not (tmp_path / "epoch-1.safetensors").exists()
@@ -285,4 +287,3 @@ def test_a_finished_run_is_scored_and_recorded(tmp_path, monkeypatch):
     assert all(
         "signature" in s for s in record["scores"][1:]
     ), "a score without its signature can't be compared"
-

@@ -19,6 +19,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import export as bench
+from translators import of_subwords, of_words
 from transformer_lit.decoder import DecoderLayer
 from transformer_lit.decoding import greedy_decode, length_penalty
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
@@ -39,15 +40,7 @@ from transformer_lit.serving.ctranslate import (
 )
 from transformer_lit.tokenization import SPECIAL_TOKENS, SubwordTokenizer, join_words, split_words
 from transformer_lit.training import collate
-from transformer_lit.translation import (
-    Translator,
-    translate_ids,
-    create_joint,
-    create_translator,
-    split_long_text,
-    clean_input,
-    save_translator,
-)
+from transformer_lit.translation import Translator, clean_input, split_long_text, translate_ids
 
 try:
     import ctranslate2
@@ -71,9 +64,9 @@ def made(joint, **changes):
     torch.manual_seed(2)
     sizes = TINY | changes
     translator = (
-        create_joint(SubwordTokenizer.train((s for p in PAIRS for s in p), 300), **sizes)
+        of_subwords(SubwordTokenizer.train((s for p in PAIRS for s in p), 300), **sizes)
         if joint
-        else create_translator(PAIRS, at_least=1, **sizes)
+        else of_words(PAIRS, min_frequency=1, **sizes)
     )
     for weight in translator.model.parameters():
         if weight.ndim == 1:
@@ -87,13 +80,13 @@ def shipped_one(request, tmp_path_factory):
     "A translator that comes with the book, its sentences, our answers, and its three exports."
     if ctranslate2 is None:
         pytest.skip("ctranslate2 is not installed: pip install ctranslate2")
-    translator = Translator.from_pretrained(shipped(f"data/checkpoints/{request.param}"))
+    translator = Translator.load(shipped(f"data/checkpoints/{request.param}"))
     pairs = bench.try_it()
     if request.param == "pocket":
         pairs = bench.load_corpus("pocket")["test"][:200]
     ids = translator.encode_pairs(pairs)
     sources = [source for source, _ in ids]
-    said = {k: translate_ids(translator.model, sources, k, 64) for k in (1, 4)}
+    said = {k: translate_ids(translator.model, sources, k, 64, "fp32") for k in (1, 4)}
     home = tmp_path_factory.mktemp(request.param)
     return translator, ids, said, {q: export(translator, home / q, q) for q in bench.QUANTIZATIONS}
 
@@ -277,16 +270,16 @@ def test_an_encoder_is_read_back(place):
 
 def test_tokens_have_names_in_the_order_of_their_ids():
     joint, apart = made(True), made(False)
-    names, words = joint.source.tokens, apart.target.tokens
+    names, words = joint.source_tokenizer.tokens, apart.target_tokenizer.tokens
     assert (
         names[:4] == words[:4] == SPECIAL_TOKENS
-        and len(names) == len(joint.source)
-        and len(words) == len(apart.target)
+        and len(names) == len(joint.source_tokenizer)
+        and len(words) == len(apart.target_tokenizer)
     )
-    assert [names[i] for i in joint.source.encode("I see a")[:-1]] == joint.source.tokenizer.encode(
-        "I see a"
-    ).tokens
-    assert [words[i] for i in apart.target.encode("Je vois")[:-1]] == ["Je", "vois"]
+    assert [
+        names[i] for i in joint.source_tokenizer.encode("I see a")[:-1]
+    ] == joint.source_tokenizer.tokenizer.encode("I see a").tokens
+    assert [words[i] for i in apart.target_tokenizer.encode("Je vois")[:-1]] == ["Je", "vois"]
 
 
 class Later(DecoderLayer):
@@ -346,8 +339,8 @@ def test_what_the_library_is_told(place, no_engine):
         "add_source_eos": True,
         "layer_norm_epsilon": 1e-5,
     }
-    assert spec.register_source_vocabulary.call_args.args[0] == translator.source.tokens
-    assert spec.register_target_vocabulary.call_args.args[0] == translator.target.tokens
+    assert spec.register_source_vocabulary.call_args.args[0] == translator.source_tokenizer.tokens
+    assert spec.register_target_vocabulary.call_args.args[0] == translator.target_tokenizer.tokens
 
 
 # The folder, without the engine -------------------------------------------------------------------
@@ -438,8 +431,8 @@ def test_the_engine_is_asked_with_tokens_and_answers_in_ids():
     engine.translate_batch.return_value = [
         Leaf(hypotheses=[["Je", "vois", "."], ["Je"]], scores=[-1.0, -2.0])
     ]
-    ids = [apart.source.encode("I see .")]
-    assert apart.target.decode(engine_answers(engine, apart, ids, 2)[0]) == "Je vois."
+    ids = [apart.source_tokenizer.encode("I see .")]
+    assert apart.target_tokenizer.decode(engine_answers(engine, apart, ids, 2)[0]) == "Je vois."
     given = engine.translate_batch.call_args
     assert given.args == ([["I", "see", "."]],)
     assert given.kwargs == {
@@ -507,7 +500,7 @@ def test_random_models_say_the_same(norm, tmp_path):
             parted(translator.model, row, one, other) < 1e-3
         ), "greedy answers differ where one token is clearly likelier"
     beams = engine.translate_batch(
-        [[translator.source.tokens[i] for i in row[:-1]] for row in ids],
+        [[translator.source_tokenizer.tokens[i] for i in row[:-1]] for row in ids],
         beam_size=3,
         num_hypotheses=3,
         length_penalty=0,
@@ -515,7 +508,7 @@ def test_random_models_say_the_same(norm, tmp_path):
         min_decoding_length=0,
         return_scores=True,
     )
-    number = {name: i for i, name in enumerate(translator.target.tokens)}
+    number = {name: i for i, name in enumerate(translator.target_tokenizer.tokens)}
     for row, found in zip(ids, beams):
         for said, score in zip(found.hypotheses, found.scores):
             out = [number[word] for word in said]
@@ -632,7 +625,7 @@ WITHOUT = (
 @ENGINE
 def test_the_script_translates_without_the_book(shipped_one):
     translator, _, _, folders = shipped_one
-    joint = isinstance(translator.target, SubwordTokenizer)
+    joint = isinstance(translator.target_tokenizer, SubwordTokenizer)
     asked = (
         ["I love you.", "He is very tall."]
         if joint
@@ -670,7 +663,7 @@ class Translator:
 def test_the_script_needs_neither_torch_nor_the_book_and_reads_standard_input(words, tmp_path):
     "With a double for the engine, which says each sentence again."
     translator = made(not words)
-    save_translator(translator, tmp_path)
+    translator.save_config(tmp_path)
     shutil.copyfile(served_translate.__file__, tmp_path / "translate.py")
     (tmp_path / "ctranslate2.py").write_text(ENGINE_OF_CAPITALS)
 

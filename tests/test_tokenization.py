@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
+from translators import of_words
 from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.corpora.files import shipped
 from transformer_lit.tokenization import (
@@ -36,7 +37,6 @@ from transformer_lit.tokenization import (
     save_tokenizers,
     split_words,
 )
-from transformer_lit.translation import create_translator
 
 TEXT = [
     "The animal didn't cross the street because it was too tired.",
@@ -264,7 +264,7 @@ def test_languages_but_french_are_cut_like_english():
         == split_words("L'amica d'Anna", "en")
         == ["L'amica", "d'Anna"]
     )
-    translator = create_translator(
+    translator = of_words(
         [("Hello there.", "Hola amigo.")] * 2,
         "es",
         d_model=8,
@@ -273,7 +273,9 @@ def test_languages_but_french_are_cut_like_english():
         n_decoder_layers=1,
         d_ff=8,
     )
-    assert translator.languages == ("en", "es") and "Hola" in translator.target.token_to_id
+    assert (
+        translator.languages == ("en", "es") and "Hola" in translator.target_tokenizer.token_to_id
+    )
 
 
 def test_a_list_of_words():

@@ -12,26 +12,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
-from translators import PAIRS, TINY, joint, words
+from translators import PAIRS, TINY, joint, of_subwords, of_words, words
 
 from transformer_lit import data
 from transformer_lit.masks import UNK
 from transformer_lit.model import TransformerConfig
-from transformer_lit.runs.limits import WIDEST, search_bounds
+from transformer_lit.runs.limits import WIDEST, require_search_options
 from transformer_lit.tokenization import SubwordTokenizer, WordTokenizer
 from transformer_lit.runs.checkpoints import model_tensors
 from transformer_lit.training import save_checkpoint
-from transformer_lit.translation import (
-    Translator,
-    translate_ids,
-    create_joint,
-    create_translator,
-    from_pretrained,
-    split_long_text,
-    clean_input,
-    save_pretrained,
-    save_translator,
-)
+from transformer_lit.translation import Translator, clean_input, split_long_text, translate_ids
 
 KINDS = pytest.mark.parametrize("make", [words, joint])
 
@@ -119,7 +109,7 @@ def test_every_sentence_gets_its_own_answer_however_batches_are_cut():
         ([4, 5, 2], [1, 6, 2])
     ]
     defaults = [p.default for p in inspect.signature(Translator.translate).parameters.values()][2:]
-    assert defaults == [4, 64, None], "beam, batch, precision"
+    assert defaults == [4, 64, "auto"], "beam, batch, precision"
 
 
 def test_sentences_of_like_length_share_a_batch():
@@ -135,12 +125,12 @@ def test_sentences_of_like_length_share_a_batch():
 
 def test_no_text_is_encoded_twice():
     translator, seen = joint(), []
-    encode = translator.source.encode
+    encode = translator.source_tokenizer.encode
 
     class Counting:
         encode = staticmethod(lambda text: seen.append(text) or encode(text))
 
-    translator.source = Counting()
+    translator.source_tokenizer = Counting()
     translator.translate(["I see a cats.", "I see b dogs. " * 12, "I see a cats."])
     assert "I see a cats." in seen and len(seen) == len(
         set(seen)
@@ -155,17 +145,17 @@ def test_limits_belong_to_the_translator_and_are_kept(limits, parts, tmp_path):
     Only limits of its own are written: older files stay as they are."""
     lines = ["a b c a b c a. " * 8]
     translator = echo()
-    translator.limits = limits
-    assert translator.limits == limits
+    translator.length_limits = limits
+    assert translator.length_limits == limits
     translator.translate(lines)
     assert sum(rows for rows, _ in translator.model.shapes) == parts
     kept = words()
-    kept.limits = limits
-    save_pretrained(kept, tmp_path)
+    kept.length_limits = limits
+    kept.save(tmp_path)
     told = json.loads((tmp_path / "translator.json").read_text("utf-8"))
-    assert told.get("limits") == (None if limits == (100, 20) else list(limits))
+    assert told["length_limits"] == list(limits)
     assert (
-        from_pretrained(tmp_path).limits == limits
+        Translator.load(tmp_path).length_limits == limits
     ), "whoever loads a translator cuts text as the run that trained it did"
 
 
@@ -218,8 +208,8 @@ def test_what_cannot_be_searched_is_one_sentence():
     ):
         with pytest.raises(ValueError, match=re.escape(words_of)):
             translate_ids(Echo(), [[4, 2]], beam, batch, precision)
-    search_bounds(1, 1, "bf16")
-    search_bounds(WIDEST, 1, "fp32")
+    require_search_options(1, 1, "bf16")
+    require_search_options(WIDEST, 1, "fp32")
 
 
 @given(st.text(alphabet="ab .!?…é", max_size=120), st.integers(1, 9))
@@ -274,7 +264,7 @@ def test_one_sentence_is_longer_than_several_may_be():
     for short in "Mr.", "Mrs.", "Ms.", "Dr.":
         assert (
             len(
-                split_long_text(f"I met {short} Lee there. " * 2 + "And left early.", count, easy=6)
+                split_long_text(f"I met {short} Lee there. " * 2 + "And left early.", count, 100, 6)
             )
             == 3
         )
@@ -285,12 +275,12 @@ def test_one_sentence_is_longer_than_several_may_be():
 
 def test_a_new_translator_lists_the_words_of_its_pairs():
     assert (
-        create_translator([("a", "b")], d_model=8).source.tokens[4:] == []
+        of_words([("a", "b")], d_model=8).source_tokenizer.tokens[4:] == []
     ), "once is not often enough"
-    once = create_translator(iter([("a", "b")] * 2), "fr", d_model=8)
-    assert (once.source.tokens[4:], once.target.tokens[4:]) == (["a"], ["b"])
+    once = of_words(iter([("a", "b")] * 2), "fr", d_model=8)
+    assert (once.source_tokenizer.tokens[4:], once.target_tokenizer.tokens[4:]) == (["a"], ["b"])
     assert once.languages == ("en", "fr")
-    assert (once.source.language, once.target.language) == ("en", "fr")
+    assert (once.source_tokenizer.language, once.target_tokenizer.language) == ("en", "fr")
     assert once.model.config == TransformerConfig(5, 5, d_model=8)
     [(source, target)] = words().encode_pairs([PAIRS[0]])
     assert (
@@ -302,9 +292,11 @@ def test_a_joint_translator_has_one_table():
     made = joint()
     assert (
         made.model.output_projection.weight is made.model.source_embedding.token_embedding.weight
-        and made.source is made.target
+        and made.source_tokenizer is made.target_tokenizer
     )
-    assert made.languages is None and create_joint(made.source, "de", **TINY).languages == (
+    assert made.languages is None and of_subwords(
+        made.source_tokenizer, "de", **TINY
+    ).languages == (
         "en",
         "de",
     )
@@ -313,24 +305,22 @@ def test_a_joint_translator_has_one_table():
         source[-1] == 2
         and target[0] == 1
         and target[-1] == 2
-        and made.target.decode(target) == PAIRS[0][1]
+        and made.target_tokenizer.decode(target) == PAIRS[0][1]
     )
 
 
 def test_what_is_written_of_a_translator(tmp_path):
     made = words()
-    save_translator(made, str(tmp_path / "new" / "folder"))
-    text = (tmp_path / "new" / "folder" / "translator.json").read_text("utf-8")
-    assert "clés" in text, "readable, without codes for accents"
-    assert json.loads(text) == {
+    made.save_config(str(tmp_path / "new" / "folder"))
+    folder = tmp_path / "new" / "folder"
+    words_of_french = (folder / "target_tokenizer.json").read_text("utf-8")
+    assert "clés" in words_of_french, "readable, without codes for accents"
+    assert json.loads((folder / "translator.json").read_text("utf-8")) == {
         "config": dataclasses.asdict(made.model.config),
-        "language": "fr",
         "languages": ["en", "fr"],
-        "source_language": "en",
-        "source": made.source.tokens[4:],
-        "target": made.target.tokens[4:],
+        "length_limits": [100, 20],
     }
-    save_translator(joint(), tmp_path / "joint")
+    joint().save_config(tmp_path / "joint")
     assert sorted(path.name for path in (tmp_path / "joint").iterdir()) == [
         "tokenizer.json",
         "translator.json",
@@ -343,8 +333,8 @@ def test_what_is_written_of_a_translator(tmp_path):
 )
 def test_a_packed_translator_comes_back(make, precision, most, tmp_path):
     translator = make()
-    save_pretrained(translator, tmp_path, precision)
-    again = from_pretrained(tmp_path)
+    translator.save(tmp_path, precision)
+    again = Translator.load(tmp_path)
     back, own = model_tensors(again.model), model_tensors(translator.model)
     for name, weight in own.items():
         away = (back[name] - weight).abs()
@@ -352,15 +342,19 @@ def test_a_packed_translator_comes_back(make, precision, most, tmp_path):
         assert (
             away <= bound + 1e-12
         ).all(), f"{name} moves more than {precision} may: does each row have its own scale?"
-    assert again.source.encode("I see a.") == translator.source.encode("I see a.")
-    assert not again.model.training and isinstance(again.target, type(translator.target))
+    assert again.source_tokenizer.encode("I see a.") == translator.source_tokenizer.encode(
+        "I see a."
+    )
+    assert not again.model.training and isinstance(
+        again.target_tokenizer, type(translator.target_tokenizer)
+    )
 
 
 def test_int8_is_a_quarter(tmp_path):
     sizes = []
     for precision in "fp32", "int8":
-        save_pretrained(
-            create_joint(joint().source, d_model=64, n_heads=4, d_ff=256), tmp_path, precision
+        of_subwords(joint().source_tokenizer, d_model=64, n_heads=4, d_ff=256).save(
+            tmp_path, precision
         )
         sizes.append((tmp_path / "model.safetensors").stat().st_size)
     assert 3.4 < sizes[0] / sizes[1] < 4
@@ -368,26 +362,26 @@ def test_int8_is_a_quarter(tmp_path):
 
 def test_a_broken_folder_is_one_sentence(tmp_path):
     for missing in "translator.json", "model.safetensors":
-        save_pretrained(words(), tmp_path)
+        words().save(tmp_path)
         (tmp_path / missing).unlink()
         words_of = f"transformer-lit train --output-dir {re.escape(str(tmp_path))}"
         with pytest.raises(FileNotFoundError, match=words_of):
-            from_pretrained(tmp_path)
-    save_pretrained(words(), tmp_path)
+            Translator.load(tmp_path)
+    words().save(tmp_path)
     whole = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(whole[:-9])
     with pytest.raises(ValueError, match="no whole checkpoint"):
-        from_pretrained(tmp_path)
-    save_pretrained(joint(), tmp_path / "other")
+        Translator.load(tmp_path)
+    joint().save(tmp_path / "other")
     (tmp_path / "model.safetensors").write_bytes(
         (tmp_path / "other" / "model.safetensors").read_bytes()
     )
     with pytest.raises(ValueError, match="another shape"):
-        from_pretrained(tmp_path)
+        Translator.load(tmp_path)
 
 
 def test_weights_of_another_day_are_refused(tmp_path):
-    save_pretrained(words(), tmp_path)
+    words().save(tmp_path)
     kept = json.loads((tmp_path / "translator.json").read_text("utf-8"))
     for digest in (
         hashlib.sha256((tmp_path / "model.safetensors").read_bytes()).hexdigest(),
@@ -395,14 +389,16 @@ def test_weights_of_another_day_are_refused(tmp_path):
     ):
         (tmp_path / "translator.json").write_text(json.dumps({**kept, "sha256": digest}), "utf-8")
         if digest != "0" * 64:
-            assert from_pretrained(tmp_path).target.tokens == words().target.tokens
+            assert (
+                Translator.load(tmp_path).target_tokenizer.tokens == words().target_tokenizer.tokens
+            )
     with pytest.raises(ValueError, match="not the file that translator.json was written for"):
-        from_pretrained(tmp_path)
+        Translator.load(tmp_path)
 
 
 def test_a_training_folder_is_found_by_its_checkpoint(tmp_path):
     translator = joint()
-    save_translator(translator, tmp_path)
+    translator.save_config(tmp_path)
     save_checkpoint(
         tmp_path / "checkpoint.safetensors",
         translator.model,
@@ -410,13 +406,13 @@ def test_a_training_folder_is_found_by_its_checkpoint(tmp_path):
         {},
     )
     asked = [english for english, _ in PAIRS[:4]]
-    assert from_pretrained(tmp_path).translate(asked) == translator.translate(asked)
+    assert Translator.load(tmp_path).translate(asked) == translator.translate(asked)
 
 
 def test_a_loaded_translator_is_the_one_that_was_saved(tmp_path):
     made = words()
-    save_pretrained(made, tmp_path, "fp32")
-    again = Translator.from_pretrained(str(tmp_path))
+    made.save(tmp_path, "fp32")
+    again = Translator.load(str(tmp_path))
     own = made.model.state_dict()
     assert all(torch.equal(own[name], weight) for name, weight in again.model.state_dict().items())
     assert (
@@ -424,9 +420,7 @@ def test_a_loaded_translator_is_the_one_that_was_saved(tmp_path):
         and again.languages == ("en", "fr")
         and not again.model.training
     )
-    assert Translator.from_pretrained is from_pretrained and save_pretrained.__defaults__ == (
-        "int8",
-    )
+    assert Translator.save.__defaults__ == ("int8",)
     asked = [english for english, _ in PAIRS[:5]]
     assert again.translate(asked) == made.translate(asked)
 
@@ -437,8 +431,8 @@ def test_vocabulary_and_subwords_are_told_apart(tmp_path):
         (joint, SubwordTokenizer),
         (words, WordTokenizer),
     ):  # into the same folder
-        save_pretrained(make(), tmp_path)
-        assert type(Translator.from_pretrained(str(tmp_path)).source) is kind
+        make().save(tmp_path)
+        assert type(Translator.load(str(tmp_path)).source_tokenizer) is kind
 
 
 def test_what_can_be_read_only_once_is_refused():
@@ -446,9 +440,11 @@ def test_what_can_be_read_only_once_is_refused():
         words().translate(line for line in ["A cat.", "A dog."])
 
 
-def test_two_lists_of_subwords_cannot_be_saved(tmp_path):
-    both = joint()
-    both.source = SubwordTokenizer.train([side for pair in PAIRS for side in pair], 270)
-    with pytest.raises(ValueError, match="one list of subwords for both sides"):
-        save_translator(both, tmp_path / "two")
-    assert not (tmp_path / "two").exists()
+def test_two_tokenizers_of_subwords_are_saved(tmp_path):
+    sides = [side for pair in PAIRS for side in pair]
+    tokenizers = SubwordTokenizer.train(sides, 270), SubwordTokenizer.train(sides, 280)
+    both = Translator.untrained(*tokenizers, **TINY)
+    both.save(tmp_path, "fp32")
+    loaded = Translator.load(tmp_path)
+    assert [len(loaded.source_tokenizer), len(loaded.target_tokenizer)] == [270, 280]
+    assert loaded.translate(["I see a cats."]) == both.translate(["I see a cats."])

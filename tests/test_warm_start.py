@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from translators import of_subwords, of_words
 from transformer_lit import wmt
 from transformer_lit.runs.run import keep_config
 from transformer_lit.recipes import prepare, training_sets
 from transformer_lit.recipes import large, mixture, warm_start
 from transformer_lit.corpora.texts import TextSource
 from transformer_lit.tokenization import SubwordTokenizer
-from transformer_lit.translation import create_joint, create_translator, save_pretrained
 
 TINY = dict(
     d_model=8,
@@ -29,7 +29,7 @@ MORE = SubwordTokenizer.train(["low low lower lower lowest lowest new newest new
 
 def translator_of(tokens, **changes):
     torch.manual_seed(len(tokens))
-    return create_joint(tokens, "fr", **TINY | changes)
+    return of_subwords(tokens, "fr", **TINY | changes)
 
 
 def test_a_token_that_both_have_keeps_its_vector_and_a_new_one_begins_between_its_pieces():
@@ -55,7 +55,7 @@ def test_with_the_same_subwords_it_begins_as_the_other_ended(tmp_path):
     given, fresh = translator_of(FEW), translator_of(FEW)
     for parameter in given.model.parameters():
         torch.nn.init.normal_(parameter)
-    save_pretrained(given, tmp_path, "fp32")
+    given.save(tmp_path, "fp32")
     assert warm_start.initialize_from(fresh, str(tmp_path)) == len(FEW)
     for (name, one), two in zip(
         given.model.state_dict().items(), fresh.model.state_dict().values()
@@ -67,9 +67,8 @@ def test_with_the_same_subwords_it_begins_as_the_other_ended(tmp_path):
 
 
 def test_what_cannot_be_taken_is_one_sentence(tmp_path):
-    save_pretrained(translator_of(FEW), tmp_path / "joint", "fp32")
-    save_pretrained(
-        create_translator([("a b", "c d")] * 2, "fr", **TINY | {"tied_embeddings": False}),
+    translator_of(FEW).save(tmp_path / "joint", "fp32")
+    of_words([("a b", "c d")] * 2, "fr", **TINY | {"tied_embeddings": False}).save(
         tmp_path / "words",
         "fp32",
     )
@@ -94,8 +93,8 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
         tmp_path / "store",
         held_out={"valid": text[:1], "test": text[:1]},
     )
-    given = create_joint(FEW, "fr", **wmt.model_preset("tiny") | {"norm": "pre"})
-    save_pretrained(given, tmp_path / "given", "fp32")
+    given = of_subwords(FEW, "fr", **wmt.model_preset("tiny") | {"norm": "pre"})
+    given.save(tmp_path / "given", "fp32")
     plain = wmt.build_experiment(
         "mixture-en-fr", "modern", "tiny", 270, dict(precision="fp32", max_tokens=64), steps=2
     )
@@ -119,7 +118,7 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
     )
     assert not torch.equal(drawn.model.source_embedding.token_embedding.weight, expected)
     torch.nn.init.zeros_(given.model.output_projection.weight)
-    save_pretrained(given, tmp_path / "given2", "fp32")
+    given.save(tmp_path / "given2", "fp32")
     with pytest.raises(ValueError, match="was begun with.*begin_with"):
         large.build_run(
             replace(e, begin_with=str(tmp_path / "given2")),
@@ -127,8 +126,7 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
             tmp_path / "run",
             torch.device("cpu"),
         )
-    save_pretrained(
-        create_joint(FEW, "fr", **wmt.model_preset("tiny") | {"norm": "pre", "d_model": 8}),
+    of_subwords(FEW, "fr", **wmt.model_preset("tiny") | {"norm": "pre", "d_model": 8}).save(
         tmp_path / "other",
         "fp32",
     )

@@ -220,10 +220,12 @@ def test_evaluate_and_the_run_cut_text_alike(own, store, tmp_path, monkeypatch):
     translator, _, _ = large.build_run(
         experiment(own), store, tmp_path / "run", torch.device("cpu")
     )
-    assert translator.limits == (256, 256)
-    translation.save_pretrained(translator, tmp_path / "saved", "fp32")
-    again = translation.Translator.from_pretrained(tmp_path / "saved")
-    assert again.limits == translator.limits, "the saved translator parts lines elsewhere"
+    assert translator.length_limits == (256, 256)
+    translator.save(tmp_path / "saved", "fp32")
+    again = translation.Translator.load(tmp_path / "saved")
+    assert (
+        again.length_limits == translator.length_limits
+    ), "the saved translator parts lines elsewhere"
     long = [" ".join(e for e, _ in PAIRS[:9])]
     large.translate_to_file(translator, long, tmp_path / "said.txt", math.inf)
     large.EvaluationCallback(translator, experiment(own), [(long[0], "x")]).evaluate()
@@ -421,7 +423,9 @@ def test_translating_stops_in_time_and_goes_on(own, store, tmp_path, monkeypatch
     )
     tokens = SubwordTokenizer.load(store.tokenizer())
     lines = [e for e, _ in PAIRS[:25]]
-    translator = translation.Translator(torch.nn.Linear(1, 1), tokens, tokens, limits=(256, 256))
+    translator = translation.Translator(
+        torch.nn.Linear(1, 1), tokens, tokens, length_limits=(256, 256)
+    )
     path = tmp_path / "said.txt"
     clock = iter([0, 0, 9])
     monkeypatch.setattr(large, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))

@@ -3,9 +3,9 @@
 import torch
 
 from transformer_lit.recipes.recipes import Recipe
-from transformer_lit.tokenization import SubwordTokenizer
+from transformer_lit.tokenization import SubwordTokenizer, WordTokenizer
 from transformer_lit.training import TrainingConfig
-from transformer_lit.translation import create_joint, create_translator
+from transformer_lit.translation import Translator
 
 TINY = dict(d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, dropout=0.1)
 PAIRS = [
@@ -16,16 +16,29 @@ PAIRS = [
 PARTS = {"train": PAIRS[:12], "valid": PAIRS[12:15], "test": PAIRS[15:]}
 
 
+def of_words(pairs, language="fr", min_frequency=2, **sizes):
+    "An untrained translator with a list of words for each side."
+    source, target = zip(*pairs)
+    tokenizers = (
+        WordTokenizer.train(source, "en", min_frequency),
+        WordTokenizer.train(target, language, min_frequency),
+    )
+    return Translator.untrained(*tokenizers, ("en", language), **sizes)
+
+
+def of_subwords(tokenizer, language=None, **sizes):
+    "An untrained translator with one tokenizer for both sides."
+    return Translator.untrained(tokenizer, tokenizer, language and ("en", language), **sizes)
+
+
 def words(**sizes):
-    "A translator with a list of words for each side."
     torch.manual_seed(0)
-    return create_translator(PAIRS, at_least=1, **TINY | sizes)
+    return of_words(PAIRS, min_frequency=1, **TINY | sizes)
 
 
 def joint(**sizes):
-    "A translator with one list of subwords for both sides."
     torch.manual_seed(0)
-    return create_joint(
+    return of_subwords(
         SubwordTokenizer.train((s for pair in PAIRS for s in pair), 300), **TINY | sizes
     )
 

@@ -224,7 +224,7 @@ def ask() -> str:
 
 
 def shipped_translator(name: str) -> Translator:
-    return Translator.from_pretrained(shipped(f"data/checkpoints/{name}"))
+    return Translator.load(shipped(f"data/checkpoints/{name}"))
 
 
 def filled(text: str, makers: dict[str, Callable[..., str]]) -> str:

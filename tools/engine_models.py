@@ -44,14 +44,16 @@ def packed(name: str, translator: Translator, weights: dict[str, Tensor]) -> byt
     header.tensors says where each tensor begins among the numbers, in bytes, and how many entries
     it has. Vectors have 4 bytes an entry and begin at multiples of 4, matrices have one byte an
     entry, and `merges` two. `weights` as `precision.pack` gives them."""
-    target, places, numbers = translator.target, {}, bytearray()
+    target, places, numbers = translator.target_tokenizer, {}, bytearray()
     arrays = {key.removeprefix("model."): t.contiguous().numpy() for key, t in weights.items()}
     header = {"name": name, "config": asdict(translator.model.config), "tensors": places}
-    header |= {"languages": translator.languages, "limits": translator.limits}
+    header |= {"languages": translator.languages, "limits": translator.length_limits}
     if isinstance(target, SubwordTokenizer):
         arrays["merges"] = merges(target)
     else:
-        source, own = (words.tokens[len(SPECIAL_TOKENS) :] for words in (translator.source, target))
+        source, own = (
+            words.tokens[len(SPECIAL_TOKENS) :] for words in (translator.source_tokenizer, target)
+        )
         header["words"] = {"source": source, "target": own, "language": target.language}
     for key, array in arrays.items():
         numbers += bytes(-len(numbers) % 16)
@@ -84,7 +86,7 @@ def shipped_model(name: str) -> bytes:
     "A translator of data/checkpoints, with the very bytes that model.safetensors holds."
     folder = shipped(f"data/checkpoints/{name}")
     weights, _ = read_file(folder / "model.safetensors", True)
-    return packed(name, Translator.from_pretrained(folder), weights)
+    return packed(name, Translator.load(folder), weights)
 
 
 def write(folder: Path) -> None:

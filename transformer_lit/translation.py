@@ -2,235 +2,209 @@
 
 # %% auto #0
 __all__ = ['SENTENCE_END', 'clean_input', 'split_long_text', 'translate_ids', 'Translator',
-           'create_translator', 'create_joint', 'require_standard_layers',
-           'save_translator', 'save_pretrained', 'from_pretrained']
+           'require_standard_layers']
 
 # %% ../book/18_translation.ipynb #imports
-import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from .corpora.files import (
+    read_json, sha256_file, shipped, write_json)
 from .data import normalize_text
 from .decoding import beam_search
-from .masks import BOS, UNK
+from .masks import BOS
 from .model import Transformer, TransformerConfig
-from .runs.checkpoints import (
-    dequantize, load_weights,
-    model_tensors, quantize, read_file, rename_legacy_fields, write_file)
-from .corpora.files import (
-    sha256_file, shipped, write_atomic, write_text)
-from .runs.limits import askable, search_bounds
-from .runtime.devices import device_of, resolve_precision
+from .runs import checkpoints
+from .runs.limits import (
+    require_list_of_strings, require_search_options)
+from .runtime import devices
+from .runtime.patch import patch_to
 from .runtime.progress import bar
-from .tokenization import SubwordTokenizer, WordTokenizer
-from .training import collate, load_checkpoint
+from .tokenization import (
+    Tokenizer, load_tokenizers, save_tokenizers)
+from .training import Pair, collate
 
 # %% ../book/18_translation.ipynb #readable
 def clean_input(text: str) -> str:
-    "Tidied as the corpora are; what no file could hold becomes ?."
+    "Normalized as the corpora are; half of a character becomes ?."
     return normalize_text(text.encode("utf-8", "replace").decode("utf-8"))
 
 # %% ../book/18_translation.ipynb #pieces
 SENTENCE_END = r"(?<!Mr\.)(?<!Mrs\.)(?<!Ms\.)(?<!Dr\.)(?<=[.!?…]) "
 
 
-def split_long_text(text: str, width: Callable[[str], int], most: int = 100,
-                    easy: int = 20) -> list[str]:
-    """`text` in parts of at most `most` tokens; "" gives no part.
+def split_long_text(text: str, n_tokens: Callable[[str], int],
+                    max_length: int = 100,
+                    preferred_length: int = 20) -> list[str]:
+    """`text` in parts of at most max_length tokens; "" gives no part.
 
-    A part of several sentences has at most `easy`. Cut is at the end
-    of a sentence, else at a space, else anywhere, as near the middle
-    as can be. `width(part)` counts tokens."""
-    cuts = [found.span() for found in re.finditer(SENTENCE_END, text)]
-    limit = min(easy, most) if cuts else most
-    if width(text) <= limit or len(text) < 2:
+    A part of several sentences has at most preferred_length. Cuts are
+    at the end of a sentence, else at a space, else anywhere, as near
+    the middle as can be. `n_tokens(part)` counts tokens."""
+    cuts = [match.span() for match in re.finditer(SENTENCE_END, text)]
+    limit = min(preferred_length, max_length) if cuts else max_length
+    if n_tokens(text) <= limit or len(text) < 2:
         return [text] if text else []
-    for mark in " ", "(?<=.)(?=.)":
-        cuts = cuts or [m.span() for m in re.finditer(mark, text)]
-    a, b = min(cuts, key=lambda cut: abs(sum(cut) - len(text)))
-    return [part for half in (text[:a], text[b:])
-            for part in split_long_text(half, width, most, easy)]
+    for pattern in " ", "(?<=.)(?=.)":
+        cuts = cuts or [m.span() for m in re.finditer(pattern, text)]
+    start, end = min(cuts, key=lambda cut: abs(sum(cut) - len(text)))
+    return [part for piece in (text[:start], text[end:])
+            for part in split_long_text(piece, n_tokens, max_length,
+                                        preferred_length)]
 
 # %% ../book/18_translation.ipynb #answers
-def translate_ids(model: nn.Module, ids: list[list[int]], beam_size: int,
-                  batch_size: int,
-                  precision: str = "fp32") -> list[list[int]]:
-    """Beam search in batches of similar length; answers in given order.
+def translate_ids(model: nn.Module, sources: Sequence[list[int]],
+                  beam_size: int = 4, batch_size: int = 64,
+                  precision: str = "auto") -> list[list[int]]:
+    """Beam search in batches of similar length; outputs in given order.
 
-    Raises ValueError for what `search_bounds` doesn't allow."""
-    search_bounds(beam_size, batch_size, precision)
-    device = next(model.parameters()).device
-    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-    said = [[] for _ in ids]
-    half = torch.autocast(device.type, torch.bfloat16,
-                          enabled=precision == "bf16")
-    with half, bar(len(order), "translating", "part", delay=10) as shown:
-        for k in range(0, len(order), batch_size):
-            some = order[k:k + batch_size]
-            source, _ = collate([(ids[i], [BOS]) for i in some])
-            for i, out in zip(some, beam_search(
-                    model, source.to(device), beam_size)):
-                said[i] = out
-            shown.update(len(some))
-    return said
+    sources end in EOS, outputs don't. Raises ValueError for a beam, a
+    batch or a precision that can't be."""
+    device = devices.device_of(model)
+    precision = devices.resolve_precision(
+        precision, device, beam_size * min(batch_size, len(sources)))
+    require_search_options(beam_size, batch_size, precision)
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    outputs = [[] for _ in sources]
+    with devices.autocast(device, precision), bar(
+            len(order), "translating", "part", delay=10) as progress:
+        for start in range(0, len(order), batch_size):
+            indices = order[start:start + batch_size]
+            batch, _ = collate([(sources[i], [BOS]) for i in indices])
+            for i, output in zip(indices, beam_search(
+                    model, batch.to(device), beam_size)):
+                outputs[i] = output
+            progress.update(len(indices))
+    return outputs
 
 # %% ../book/18_translation.ipynb #translator
 class Translator:
-    """Sentences in, sentences out: a model and what makes its ids.
+    """Sentences in, sentences out: a model and its two tokenizers.
 
-    `source` and `target` have `encode`, which ends in EOS, and
-    `decode`; `limits` are `most` and `easy` of `pieces`."""
+    length_limits: `split_long_text`'s max_length, preferred_length."""
 
-    def __init__(self, model: nn.Module, source, target, languages=None,
-                 limits=(100, 20)):
-        self.model, self.source, self.target = model, source, target
+    def __init__(self, model: nn.Module, source_tokenizer: Tokenizer,
+                 target_tokenizer: Tokenizer,
+                 languages: Sequence[str] | None = None,
+                 length_limits: Sequence[int] = (100, 20)):
+        self.model = model
+        self.source_tokenizer = source_tokenizer
+        self.target_tokenizer = target_tokenizer
         self.languages = languages and tuple(languages)  # ("en", "fr")
-        self.limits = tuple(limits)
+        self.length_limits = tuple(length_limits)
 
-    def encode_pairs(self, pairs: Iterable[tuple[str, str]]):
+    def encode_pairs(self, pairs: Iterable[tuple[str, str]]) -> list[Pair]:
         "Text to ids: source with EOS, target with BOS and EOS."
-        return [(self.source.encode(a), [BOS] + self.target.encode(b))
-                for a, b in pairs]
+        return [(self.source_tokenizer.encode(source),
+                 [BOS] + self.target_tokenizer.encode(target))
+                for source, target in pairs]
 
-    def translate(self, sentences: list[str], beam_size: int = 4,
-                  batch_size: int = 64, precision: str | None = None,
-                  ) -> list[str]:
-        """One answer each, in the given order; "" for what is empty.
 
-        precision: "fp32", "bf16", None for the faster one. Leaves the
-        model in evaluation mode."""
-        askable(sentences)
-        encode = cache(self.source.encode)  # no text is encoded twice
-        parts = [split_long_text(clean_input(text),
-                                 lambda part: len(encode(part)),
-                                 *self.limits) for text in sentences]
-        ids = [encode(part) for some in parts for part in some]
-        rows = beam_size * min(batch_size, len(ids))
-        said = map(self.target.decode, translate_ids(
-            self.model.eval(), ids, beam_size, batch_size,
-            resolve_precision(precision, device_of(self.model), rows)))
-        return [" ".join(next(said) for _ in some) for some in parts]
+@patch_to(Translator)
+def translate(self, sentences: Sequence[str], beam_size: int = 4,
+              batch_size: int = 64, precision: str = "auto") -> list[str]:
+    """One translation each, in the given order; "" for an empty one.
+
+    precision: "fp32", "bf16", or "auto", the faster one. Leaves the
+    model in evaluation mode."""
+    require_list_of_strings(sentences)
+    encode = cache(self.source_tokenizer.encode)
+    texts = [split_long_text(clean_input(text),
+                             lambda part: len(encode(part)),
+                             *self.length_limits) for text in sentences]
+    sources = [encode(part) for parts in texts for part in parts]
+    outputs = map(self.target_tokenizer.decode, translate_ids(
+        self.model.eval(), sources, beam_size, batch_size, precision))
+    return [" ".join(islice(outputs, len(parts))) for parts in texts]
 
 # %% ../book/18_translation.ipynb #create-translator
-def create_translator(pairs: Iterable[tuple[str, str]],
-                      language: str = "fr", at_least: int = 2,
-                      **sizes) -> Translator:
-    """An untrained one, with words that `pairs` hold `at_least` times.
+@patch_to(Translator)
+@classmethod
+def untrained(cls, source_tokenizer: Tokenizer,
+              target_tokenizer: Tokenizer,
+              languages: Sequence[str] | None = None,
+              **sizes) -> Translator:
+    """With random weights; `sizes` are fields of `TransformerConfig`.
 
-    `sizes` are fields of `TransformerConfig`."""
-    pairs = list(pairs)
-    source = WordTokenizer.train((english for english, _ in pairs), "en",
-                                 at_least)
-    target = WordTokenizer.train((other for _, other in pairs), language,
-                                 at_least)
-    config = TransformerConfig(len(source), len(target), **sizes)
-    return Translator(Transformer(config), source, target,
-                      ("en", language))
-
-# %% ../book/18_translation.ipynb #create-joint
-def create_joint(tokens: SubwordTokenizer, language: str | None = None,
-                 **sizes) -> Translator:
-    "An untrained one, both languages in one list of subwords (§5.1)."
-    config = TransformerConfig(len(tokens), **sizes)
-    return Translator(Transformer(config), tokens, tokens,
-                      language and ("en", language))
+    The same tokenizer twice: one vocabulary for both sides (§5.1)."""
+    joint = source_tokenizer is target_tokenizer
+    config = TransformerConfig(
+        len(source_tokenizer),
+        None if joint else len(target_tokenizer), **sizes)
+    return cls(Transformer(config), source_tokenizer, target_tokenizer,
+               languages)
 
 # %% ../book/18_translation.ipynb #keep-translator
 def require_standard_layers(model: nn.Module) -> None:
     """ValueError if a layer isn't of the kind that chapter 9 builds.
 
     Another kind may have weights of the same names and shapes: they
-    would be read into these."""
-    built = nn.Identity()
+    would be loaded into these."""
+    standard = nn.Identity()
     if type(model) is Transformer:
         with torch.random.fork_rng(devices=[]):  # costs no draw
-            built = Transformer(model.config)
-    for layer, wanted in zip(model.modules(), built.modules()):
-        if type(layer) is not type(wanted):
+            standard = Transformer(model.config)
+    for layer, expected in zip(model.modules(), standard.modules()):
+        if type(layer) is not type(expected):
             raise ValueError(
                 f"this model has a {type(layer).__name__}: only the "
                 "Transformer of chapter 9 can be saved or exported")
 
 
-def save_translator(translator: Translator, folder: str | Path) -> None:
-    "Sizes and tokens: translator.json, and tokenizer.json if joint."
-    folder, target = Path(folder), translator.target
-    if translator.source is not target and not all(isinstance(
-            side, WordTokenizer) for side in (translator.source, target)):
-        raise ValueError("only two lists of words can be saved, or one "
-                         "list of subwords for both sides")
-    require_standard_layers(translator.model)
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = {"config": asdict(translator.model.config)}
-    if translator.languages:
-        kept["languages"] = list(translator.languages)
-    if translator.limits != (100, 20):  # trained on longer lines
-        kept["limits"] = list(translator.limits)
-    if isinstance(target, WordTokenizer):
-        kept |= {"language": target.language,
-                 "source_language": translator.source.language,
-                 "source": translator.source.tokens[UNK + 1:],
-                 "target": target.tokens[UNK + 1:]}
-    else:
-        write_atomic(folder / "tokenizer.json", target.save)
-    write_text(folder / "translator.json",
-               json.dumps(kept, ensure_ascii=False))
+@patch_to(Translator)
+def save_config(self, folder: str | Path) -> None:
+    "All but the weights: translator.json and the tokenizers."
+    require_standard_layers(self.model)
+    save_tokenizers(folder, self.source_tokenizer, self.target_tokenizer)
+    write_json(Path(folder) / "translator.json", {
+        "config": asdict(self.model.config), "languages": self.languages,
+        "length_limits": self.length_limits})
 
 
-def save_pretrained(translator: Translator, folder: str | Path,
-                    precision: str = "int8") -> None:
-    "Everything that translating needs, in as few bytes as `precision`."
-    kept = quantize(model_tensors(translator.model), precision)
-    save_translator(translator, folder)
-    write_file(Path(folder) / "model.safetensors", kept,
-                  {"precision": precision})
+@patch_to(Translator)
+def save(self, folder: str | Path, precision: str = "int8") -> None:
+    "All that translating needs; weights in fp32, bf16 or int8."
+    weights = checkpoints.quantize(
+        checkpoints.model_tensors(self.model), precision)
+    self.save_config(folder)
+    checkpoints.write_file(Path(folder) / "model.safetensors", weights,
+                           {"precision": precision})
 
 # %% ../book/18_translation.ipynb #from-pretrained
-def from_pretrained(folder: str | Path | None = None) -> Translator:
-    """The translator in `folder`, or the one that comes with the book.
+@patch_to(Translator)
+@classmethod
+def load(cls, folder: str | Path | None = None) -> Translator:
+    """From a folder of `save`, or of a training; None: the book's own.
 
-    Reads model.safetensors, else the checkpoint of a training. Raises
-    FileNotFoundError with what to type if there is none, ValueError if
-    the weights are damaged or another model's."""
+    FileNotFoundError says what to type if there is none, ValueError
+    that the weights are damaged or another model's."""
     folder = Path(folder or shipped("data/checkpoints/tatoeba-fr"))
-    path, packed = folder / "translator.json", folder / "model.safetensors"
-    file = packed if packed.exists() else (
-        folder / "checkpoint.safetensors")
-    if not (path.exists() and file.exists()):
+    path, weights = folder / "translator.json", folder / "model.safetensors"
+    if not weights.exists():
+        weights = folder / checkpoints.NAME
+    if not (path.exists() and weights.exists()):
         raise FileNotFoundError(
             f"no trained translator in {folder}: train one with "
             f"transformer-lit train --output-dir {folder}")
-    kept = json.loads(path.read_text("utf-8"))
-    model = Transformer(TransformerConfig(
-        **rename_legacy_fields(kept["config"])))
-    if file == packed:
-        if kept.get("sha256") not in (None, sha256_file(file)):
-            raise ValueError(f"{file} is damaged: it is not the file "
-                             f"that {path.name} was written for")
-        load_weights(model, dequantize(read_file(packed, True)[0]))
-    else:
-        load_checkpoint(file, model)
-    language = kept.get("language")
-    if "source" in kept:
-        source = WordTokenizer(kept["source"],
-                               kept.get("source_language", "en"))
-        target = WordTokenizer(kept["target"], language)
-    else:
-        source = target = SubwordTokenizer.load(folder / "tokenizer.json")
+    settings = checkpoints.rename_legacy_fields(read_json(path))
+    if settings.get("sha256") not in (None, sha256_file(weights)):
+        raise ValueError(f"{weights} is damaged: it is not the file "
+                         f"that {path.name} was written for")
+    model = Transformer(TransformerConfig(**settings["config"]))
+    checkpoints.load_weights(model, checkpoints.dequantize(
+        checkpoints.read_file(weights)[0]))
+    source, target = load_tokenizers(folder)
+    c = model.config
     if (len(source), len(target)) != (
-            model.source_embedding.token_embedding.num_embeddings,
-            model.output_projection.out_features):
+            c.source_vocab_size,
+            c.target_vocab_size or c.source_vocab_size):
         raise ValueError(f"the tokens in {folder} are not its model's")
-    return Translator(
-        model.eval(), source, target,
-        kept.get("languages", language and ("en", language)),
-        kept.get("limits", (100, 20)))
-
-
-Translator.from_pretrained = staticmethod(from_pretrained)
+    return cls(model.eval(), source, target, settings.get("languages"),
+               settings.get("length_limits", (100, 20)))

@@ -36,7 +36,7 @@ from transformer_lit.runs.run import fingerprint
 from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import PairBatches, TrainingConfig, validation_loss
-from transformer_lit.translation import Translator, translate_ids, from_pretrained
+from transformer_lit.translation import Translator, translate_ids
 
 TUNING = 500  # updates on the other domain
 TOKENS = 4_000_000  # target tokens of "general"
@@ -142,7 +142,7 @@ def shipped_translator(job: Job) -> tuple[Translator, dict]:
     """The translator that comes with the book: this row's recipe, all pairs of the corpus, weights
     in 8 bits; and what its training's record tells."""
     record, _ = load_record(SHIPPED)
-    translator = from_pretrained(shipped(f"data/checkpoints/{SHIPPED}"))
+    translator = Translator.load(shipped(f"data/checkpoints/{SHIPPED}"))
     valid, epochs = text.corpora().valid["tatoeba"], record["recipe"]["training"]["epochs"]
     loss = validation_loss(translator.model, translator.encode_pairs(valid))
     return translator, {
@@ -177,11 +177,11 @@ def back_translated(translator: Translator, lines: list[str], kind: str) -> list
     "The likeliest token each time, or a draw."
     torch.manual_seed(1)
     model, rows = translator.model.eval(), 128
-    ids = [translator.source.encode(line) for line in lines]
+    ids = [translator.source_tokenizer.encode(line) for line in lines]
     precision = resolve_precision("auto", torch.device("cpu"), rows)
     model = Sampling(model) if kind == "sampled" else model
     outputs = translate_ids(model, ids, 1, rows, precision)
-    return [" ".join(translator.target.decode(output).split()) for output in outputs]
+    return [" ".join(translator.target_tokenizer.decode(output).split()) for output in outputs]
 
 
 def reversed_lines(job: Job, translator: Translator) -> tuple[dict, list[str]]:

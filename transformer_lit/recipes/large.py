@@ -33,7 +33,7 @@ from transformer_lit.runtime.memory import matmul_flops, peak_memory_mb
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.schedule import linear_lr
 from transformer_lit.training import Trainer, TrainingConfig, validation_loss
-from transformer_lit.translation import Translator, save_pretrained, save_translator
+from transformer_lit.translation import Translator
 from transformer_lit.wmt import Experiment, StoreBatches, build_experiment, snapshot_steps
 
 LOG_EVERY = 10  # steps
@@ -114,8 +114,8 @@ def load_averaged(translator: Translator, experiment: Experiment, folder: Path) 
     if not (folder / "model.safetensors").exists():
         if steps := snapshot_steps(experiment):
             average_files(translator.model, [folder / f"step-{n}.safetensors" for n in steps])
-        save_pretrained(translator, folder, "fp32")
-    averaged = Translator.from_pretrained(folder)
+        translator.save(folder, "fp32")
+    averaged = Translator.load(folder)
     averaged.model.to(device_of(translator.model))
     return averaged
 
@@ -219,7 +219,7 @@ def build_run(
     outputs = [path.name for path in folder.glob("hypotheses-*.txt")]
     run_on_main(lambda: check_folder(folder, kept, outputs))
     translator = build_translator(e, [], store.tokenizer().parent)
-    translator.limits = 2 * (store.manifest["config"]["tokens"],)
+    translator.length_limits = 2 * (store.manifest["config"]["tokens"],)
     if getattr(e, "begin_with", ""):
         initialize_from(translator, e.begin_with)
     model, schedule = translator.model.to(device), None
@@ -267,7 +267,7 @@ def run_experiment(
         return evaluate(trainer)
 
     with only_run(folder):
-        run_on_main(lambda: save_translator(translator, folder))
+        run_on_main(lambda: translator.save_config(folder))
         trainer.fit(batches, callback=on_step)
         if trainer.step < e.steps:
             return None

@@ -17,21 +17,15 @@ from transformer_lit.corpora.published import tatoeba_archive
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.evaluation import sacrebleu_scores
 from transformer_lit.schedule import linear_lr, paper_adam
-from transformer_lit.tokenization import SubwordTokenizer
+from transformer_lit.tokenization import SubwordTokenizer, WordTokenizer
 from transformer_lit.training import (
     PairBatches,
     Trainer,
     TrainingConfig,
     on_epoch_end,
-        validation_loss,
+    validation_loss,
 )
-from transformer_lit.translation import (
-    Translator,
-    create_joint,
-    create_translator,
-    save_pretrained,
-    save_translator,
-)
+from transformer_lit.translation import Translator
 
 Pairs = list[tuple[str, str]]
 
@@ -114,16 +108,19 @@ def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
     The seed is set before the weights are drawn, so that two runs of one recipe begin alike."""
     torch.manual_seed(recipe.training.seed)
     if recipe.tokens == "words":
-        translator = create_translator(pairs, recipe.language, recipe.at_least, **recipe.model)
+        sides = list(zip(*pairs)) or [(), ()]
+        source, target = (
+            WordTokenizer.train(side, language, recipe.at_least)
+            for side, language in zip(sides, ("en", recipe.language))
+        )
     else:
         path = folder / "tokenizer.json"
-        tokens = (
+        source = target = (
             SubwordTokenizer.load(path)
             if path.exists() or not pairs
             else SubwordTokenizer.train((side for pair in pairs for side in pair), recipe.size)
         )
-        translator = create_joint(tokens, recipe.language, **recipe.model)
-    translator.languages = recipe.languages
+    translator = Translator.untrained(source, target, recipe.languages, **recipe.model)
     if recipe.gain is not None:
         nn.init.constant_(translator.model.decoder.norm.weight, recipe.gain)
     return translator
@@ -190,7 +187,7 @@ def train_translator(
         recipe = replace(recipe, training=replace(recipe.training, precision=precision))
     parts = parts or load_corpus(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator = build_translator(recipe, parts["train"], folder)
-    translator.limits = limits or translator.limits
+    translator.length_limits = limits or translator.length_limits
     translator.model.to(device)  # before the optimiser takes hold of the weights
     trainer, batches = build_trainer(translator, parts["train"], recipe, folder)
     valid = translator.encode_pairs(parts["valid"])
@@ -214,11 +211,11 @@ def train_translator(
     with only_run(folder):
         keep_config(folder, trainer.plan)
         begin()
-        save_translator(translator, folder)
+        translator.save_config(folder)
         trainer.fit(batches, stop_at, on_epoch_end(look))
         if ends and trainer.epoch == epochs:
             average_files(translator.model, ends)
-            save_pretrained(translator, folder, "fp32")
+            translator.save(folder, "fp32")
     return translator, trainer
 
 

@@ -46,7 +46,8 @@ def initialize_from(translator: Translator, name: str | Path) -> int:
     ValueError if one hasn't joint subwords, or if their sizes differ."""
     pretrained = load_translator(name)
     for side in pretrained, translator:
-        if side.source is not side.target or not isinstance(side.source, SubwordTokenizer):
+        tokenizer = side.source_tokenizer
+        if tokenizer is not side.target_tokenizer or not isinstance(tokenizer, SubwordTokenizer):
             raise ValueError(f"training can't start from {name}: both need joint subwords")
     theirs, config = pretrained.model.config, translator.model.config
     if (
@@ -56,8 +57,8 @@ def initialize_from(translator: Translator, name: str | Path) -> int:
         raise ValueError(f"training can't start from {name}: it has {theirs}, and this is {config}")
     table, shared = transfer_embeddings(
         pretrained.model.source_embedding.token_embedding.weight.detach(),
-        pretrained.source,
-        translator.source,
+        pretrained.source_tokenizer,
+        translator.source_tokenizer,
     )
     embeddings = {key: table for key in EMBEDDINGS}
     translator.model.load_state_dict(pretrained.model.state_dict() | embeddings)

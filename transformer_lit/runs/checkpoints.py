@@ -33,10 +33,11 @@ LEGACY_TENSORS = (  # patterns of old names, and what they became, one after the
     (r"(layers\.\d+\.\w+_attention)\.(query|key|value)\.", lambda m: f"{m[1]}.{m[2][0]}_proj."),
     (r"(layers\.\d+\.\w+_attention)\.output\.", r"\1.out_proj."),
 )
-LEGACY_FIELDS = {  # of configurations
+LEGACY_FIELDS = {  # of configurations and translator.json
     "source_vocab": "source_vocab_size",
     "target_vocab": "target_vocab_size",
     "tied": "tied_embeddings",
+    "limits": "length_limits",
 }
 
 

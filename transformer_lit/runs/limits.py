@@ -24,8 +24,8 @@ def training_bounds(config) -> None:
             raise ValueError(f"{name}={value}: {least} is the least")
 
 
-def search_bounds(beam_size: int, batch_size: int, precision: str) -> None:
-    "ValueError for what can't be searched."
+def require_search_options(beam_size: int, batch_size: int, precision: str) -> None:
+    "ValueError for a precision, a width of the beam or a batch that can't be."
     if precision not in ("fp32", "bf16"):
         raise ValueError(f'precision={precision!r}: choose "fp32" or "bf16"')
     if not 1 <= beam_size <= WIDEST:
@@ -34,7 +34,7 @@ def search_bounds(beam_size: int, batch_size: int, precision: str) -> None:
         raise ValueError(f"batch_size={batch_size}: 1 is the least")
 
 
-def askable(sentences: Sequence[str]) -> None:
+def require_list_of_strings(sentences: Sequence[str]) -> None:
     """TypeError for a single text, which to Python is a list of letters, and for what can be read
     only once; ValueError for a line without end."""
     if isinstance(sentences, str) or not hasattr(sentences, "__len__"):

@@ -16,8 +16,8 @@ import torch
 from transformer_lit.corpora.files import read_json, write_json
 from transformer_lit.loss import shift_right
 from transformer_lit.masks import BOS, EOS, PAD
-from transformer_lit.runs.limits import askable
-from transformer_lit.runtime.devices import device_of, resolve_precision
+from transformer_lit.runs.limits import require_list_of_strings
+from transformer_lit.runtime.devices import device_of
 from transformer_lit.runtime.progress import bar
 from transformer_lit.training import collate
 from transformer_lit.translation import Translator, translate_ids, split_long_text, clean_input
@@ -73,22 +73,20 @@ def translate_with_scores(
 ) -> list[ScoredTranslation]:
     """What `Translator.translate` answers, each with its mean log-probability a token; over all
     parts of a long text."""
-    askable(sentences)
-    encode = cache(translator.source.encode)
+    require_list_of_strings(sentences)
+    encode, limits = cache(translator.source_tokenizer.encode), translator.length_limits
     texts = [
-        split_long_text(clean_input(text), lambda part: len(encode(part)), *translator.limits)
+        split_long_text(clean_input(text), lambda part: len(encode(part)), *limits)
         for text in sentences
     ]
     sources = [encode(part) for parts in texts for part in parts]
-    rows = beam_size * min(batch_size, len(sources))
-    precision = resolve_precision("auto", device_of(translator.model), rows)
-    outputs = translate_ids(translator.model.eval(), sources, beam_size, batch_size, precision)
+    outputs = translate_ids(translator.model.eval(), sources, beam_size, batch_size)
     sums = log_probabilities(translator, list(zip(sources, outputs)), batch_size)
     scored, results = zip(outputs, sums), []
     for parts in texts:
         own = list(islice(scored, len(parts)))
         n_tokens = sum(len(output) + 1 for output, _ in own)
-        text = " ".join(translator.target.decode(output) for output, _ in own)
+        text = " ".join(translator.target_tokenizer.decode(output) for output, _ in own)
         total = sum(log_prob for _, log_prob in own)
         results.append(ScoredTranslation(text, total / max(n_tokens, 1)))
     return results

@@ -17,7 +17,7 @@ from transformer_lit.embeddings import InputEmbedding, sinusoids
 from transformer_lit.masks import EOS
 from transformer_lit.serving import served_translate
 from transformer_lit.tokenization import SPECIAL_TOKENS
-from transformer_lit.translation import Translator, require_standard_layers, save_translator
+from transformer_lit.translation import Translator, require_standard_layers
 
 QUANTIZATIONS = ("float32", "bfloat16", "int8")
 # positions in the table: there the engine cuts a source, and an answer has at most 256 unless it is
@@ -109,8 +109,8 @@ def build_spec(translator: Translator) -> Any:
     fill_side(spec.encoder, spec.encoder.embeddings[0], model.source_embedding, model.encoder)
     fill_side(spec.decoder, spec.decoder.embeddings, model.target_embedding, model.decoder)
     fill_linear(spec.decoder.projection, model.output_projection)
-    spec.register_source_vocabulary(translator.source.tokens)
-    spec.register_target_vocabulary(translator.target.tokens)
+    spec.register_source_vocabulary(translator.source_tokenizer.tokens)
+    spec.register_target_vocabulary(translator.target_tokenizer.tokens)
     _, bos, eos, unk = SPECIAL_TOKENS
     config = spec.config
     config.bos_token, config.eos_token, config.unk_token = bos, eos, unk
@@ -144,7 +144,7 @@ def export(
     # a full disk or Ctrl-C leaves nothing
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as around:
         part = Path(around) / folder.name
-        save_translator(translator, part)
+        translator.save_config(part)
         spec.validate()
         spec.optimize(quantization)
         spec.save(str(part))
@@ -183,8 +183,8 @@ def engine_answers(
     """What a ctranslate2.Translator answers, as ids like `beam_search`.
 
     `sources` end in EOS, answers don't; `options` go to translate_batch."""
-    names = translator.source.tokens
-    ids = {name: i for i, name in enumerate(translator.target.tokens)}
+    names = translator.source_tokenizer.tokens
+    ids = {name: i for i, name in enumerate(translator.target_tokenizer.tokens)}
     results = engine.translate_batch(
         [[names[i] for i in source if i != EOS] for source in sources],
         beam_size=beam_size,

@@ -8,7 +8,10 @@ from transformer_lit.corpora.files import cache_dir, sha256_file, shipped, write
 from transformer_lit.translation import Translator
 
 DEFAULT = "tatoeba-fr"
-FILES = "translator.json tokenizer.json model.safetensors confidence.json README.md".split()
+FILES = (
+    "translator.json", "tokenizer.json", "target_tokenizer.json", "model.safetensors",
+    "confidence.json", "README.md",
+)
 MAX_SIZE = 1 << 30  # bytes of such a file; the largest that the book has is a hundredth of it
 # what comes with the book's checkout, but not with the package: their licenses differ
 APART = ("mixture-fr",)
@@ -71,7 +74,7 @@ def load_translator(name: str | Path | None = None) -> Translator:
     sentence if it isn't one, or is damaged."""
     folder = find_translator(name)
     try:
-        return Translator.from_pretrained(folder)
+        return Translator.load(folder)
     except (OSError, MemoryError):
         raise
     except Exception as error:  # tokenizers raises bare ones

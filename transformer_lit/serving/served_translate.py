@@ -68,18 +68,20 @@ def main() -> None:
     import ctranslate2
 
     settings = json.loads((HERE / "translator.json").read_text("utf-8"))
-    if "source" in settings:  # a model of words
+    source, target = HERE / "tokenizer.json", HERE / "target_tokenizer.json"
+    if "words" in (rules := json.loads(source.read_text("utf-8"))):
+        target_rules = json.loads(target.read_text("utf-8")) if target.exists() else rules
 
         def encode(text: str) -> list[str]:
-            return split_words(text, settings.get("source_language", "en"))
+            return split_words(text, rules["language"])
 
         def decode(tokens: list[str]) -> str:
-            return join_words(tokens, settings["language"])
+            return join_words(tokens, target_rules["language"])
 
     else:
         from tokenizers import Tokenizer
 
-        tokenizer = Tokenizer.from_file(str(HERE / "tokenizer.json"))
+        tokenizer = Tokenizer.from_file(str(source))
         tokenizer.encode_special_tokens = True
 
         def encode(text: str) -> list[str]:
@@ -89,7 +91,7 @@ def main() -> None:
             return tokenizer.decode([tokenizer.token_to_id(token) for token in tokens])
 
     engine = ctranslate2.Translator(str(HERE), intra_threads=1)
-    limits = settings.get("limits", (100, 20))
+    limits = settings["length_limits"]
     texts = [
         split_long_text(clean_input(line), lambda part: len(encode(part)) + 1, *limits)  # and EOS
         for line in read_sentences()

@@ -44,8 +44,8 @@ def looks_of(translator: Any, adjective: str) -> dict:
     english = RUNNING.format(adjective)
     (french,) = translator.translate([english])
     maps, source, target = compute_attention(translator, [(english, french)])
-    source_words = token_strings(source[0], translator.source)[:-1]
-    target_words = token_strings(target[0], translator.target)[1:-1]
+    source_words = token_strings(source[0], translator.source_tokenizer)[:-1]
+    target_words = token_strings(target[0], translator.target_tokenizer)[1:-1]
     pronoun = next(i for i, word in enumerate(target_words) if word in ("il", "elle"))
     # row i reads piece i and says piece i + 1
     cross = maps["cross"][:, 0, :, :-1, :-1]  # (N, H, T, S) without EOS
@@ -97,7 +97,7 @@ def recorded(translator: Translator, worth: Calibration, english: str) -> dict:
     (answer,) = translate_with_scores(translator, [english])
     model, french = translator.model, answer.text
     pair = PocketPair(english, french, (), "", "")
-    (maps,) = maps_of(cross_weights(model), [pair], translator.source)
+    (maps,) = maps_of(cross_weights(model), [pair], translator.source_tokenizer)
     target_words, source_words = split_words(french, "fr"), split_words(english, "en")
     weights = maps[LAYER - model.config.n_decoder_layers, :-1, :-1]  # without EOS
     return {

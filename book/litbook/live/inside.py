@@ -137,18 +137,18 @@ def broken_answer(
 ) -> tuple[str, list[int], list[float]]:
     """What the model says greedily without these parts: text, ids, and each token's probability;
     with pads behind the source if its mask is one of them."""
-    source = translator.source.encode(english)
+    source = translator.source_tokenizer.encode(english)
     with broken(translator.model, **parts):
         steps = greedy_steps(translator.model, source + [PAD] * PADS * ("noSourceMask" in parts))
     steps = [(token, top[0][1]) for token, top in steps if token != EOS]
     ids = [token for token, _ in steps]
-    return translator.target.decode(ids), ids, [round(math.exp(p), 3) for _, p in steps]
+    return translator.target_tokenizer.decode(ids), ids, [round(math.exp(p), 3) for _, p in steps]
 
 
 def recorded(translator: Translator) -> dict:
     "All that the page shows before its reader asks for the model itself."
-    model, target, c = translator.model.eval(), translator.target, translator.model.config
-    source = translator.source.encode(RUNNING)
+    model, target, c = translator.model.eval(), translator.target_tokenizer, translator.model.config
+    source = translator.source_tokenizer.encode(RUNNING)
     steps = greedy_steps(model, source)
     beam = followed(candidates(model, source, BEAM, ALPHA, MOST), BEAM, EOS)
     answer = target.decode([token for token, _ in steps])
@@ -173,7 +173,7 @@ def recorded(translator: Translator) -> dict:
         "vocabulary": c.target_vocab_size or c.source_vocab_size,
         "config": {key: getattr(c, key) for key in sizes},
         "source": source,
-        "pieces": [translator.source.tokens[i] for i in source],
+        "pieces": [translator.source_tokenizer.tokens[i] for i in source],
         "names": {i: target.tokens[i] for i in sorted(named)},
         "text": answer,
         "steps": [[token, [[i, round(p, 4)] for i, p in top]] for token, top in steps],

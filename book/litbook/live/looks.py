@@ -73,10 +73,12 @@ def beam_steps(
     translator: Translator, english: str, beam_size: int = 2
 ) -> list[list[tuple[float, int, str]]]:
     "`candidates` with words in place of tokens, without those that no sentence can begin with."
-    steps = candidates(translator.model, translator.source.encode(clean_input(english)), beam_size)
+    steps = candidates(
+        translator.model, translator.source_tokenizer.encode(clean_input(english)), beam_size
+    )
     return [
         [
-            (p, beam, "EOS" if i == EOS else translator.target.decode([i]).strip())
+            (p, beam, "EOS" if i == EOS else translator.target_tokenizer.decode([i]).strip())
             for p, beam, i in step
             if p > -torch.inf
         ]
@@ -104,8 +106,9 @@ def try_it(
             "ref": reference,
             "seen": bool(was_seen(english)),
             "said": answer,
-            "s": [translator.source.decode([i]) for i in source[:-1].tolist()] + ["⟨end⟩"],
-            "t": [translator.target.decode([i]) for i in target[1:-1].tolist()],
+            "s": [translator.source_tokenizer.decode([i]) for i in source[:-1].tolist()]
+            + ["⟨end⟩"],
+            "t": [translator.target_tokenizer.decode([i]) for i in target[1:-1].tolist()],
             "w": "".join(LETTERS[i] for i in (weights * 63).round().long().flatten().tolist()),
             "right": answer in {reference, *ALSO_RIGHT},
         }

@@ -63,6 +63,6 @@ def show_attention(
     weights, *ids = compute_attention(translator, [(source, target)])
     words = (
         token_strings(row[0], side)
-        for row, side in zip(ids, (translator.source, translator.target))
+        for row, side in zip(ids, (translator.source_tokenizer, translator.target_tokenizer))
     )
     return attention_page({kind: w[:, 0] for kind, w in weights.items()}, *words, alt, show)
