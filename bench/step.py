@@ -72,7 +72,7 @@ def set_kernel(model: Transformer, fused: bool) -> Transformer:
     "Attention by PyTorch's kernel, or as chapter 2 has it."
     for part in model.modules():
         if isinstance(part, MultiHeadAttention):
-            part.fused = fused
+            part.need_weights = not fused
     return model
 
 

@@ -141,18 +141,43 @@ def test_recordings_can_be_nested():
     assert not torch.equal(
         outer["cross"][1], inner["cross"][1]
     ), "the inner one still listens after its end"
-    assert not any("attend" in vars(part) for part in attention_modules(model).values())
+    assert not any(part._forward_hooks for part in attention_modules(model).values())
 
 
-def test_overheard_puts_a_replacement_back():
+def test_a_hook_asks_for_weights_and_puts_back_what_was_asked_before():
     part = small_model().encoder.layers[0].self_attention
-    mine = part.attend
-    part.attend, part.fused = mine, True
-    with attention_hook(part, lambda weights: None):
-        assert (
-            part.attend is not mine and part.fused is False
-        ), "a fused kernel has no weights to hear of"
-    assert part.attend is mine and part.fused is True
+    part.need_weights = False
+    with attention_hook(part, lambda weights: "what a callback returns is no output"):
+        assert part.need_weights, "a fused kernel has no weights to show"
+        x = torch.randn(1, 3, 8, dtype=torch.float64)
+        assert isinstance(part(x, x, x), tuple)
+    assert part.need_weights is False and not part._forward_hooks
+
+
+def test_a_forward_hook_on_any_attention_sees_output_and_weights():
+    "Of the encoder and of the decoder, in training, in greedy decoding and in a beam search."
+    model, source, target = small_model(), sentences(2, 5, 0), sentences(2, 4, 1)
+    for kind, module in (
+        ("encoder", model.encoder.layers[0].self_attention),
+        ("decoder", model.decoder.layers[0].self_attention),
+        ("cross", model.decoder.layers[0].cross_attention),
+    ):
+        outputs = []
+        hook = module.register_forward_hook(lambda _, inputs, output: outputs.append(output))
+        model.train()(source, target)
+        [(output, weights)] = outputs
+        queries = source if kind == "encoder" else target
+        keys = target if kind == "decoder" else source
+        assert output.shape == (*queries.shape, model.config.d_model)
+        assert weights.shape == (2, module.n_heads, queries.size(1), keys.size(1))
+        outputs.clear()
+        greedy_decode(model, source, max_length=3)
+        assert outputs and all(w.size(-2) == (5 if kind == "encoder" else 1) for _, w in outputs)
+        outputs.clear()
+        beam_search(model, source, beam_size=3, max_length=3)
+        if kind == "cross":
+            assert outputs[0][1].shape[:3] == (2, module.n_heads, 3), "three beams share a memory"
+        hook.remove()
 
 
 def test_decoding_step_by_step_can_be_recorded():

@@ -97,12 +97,12 @@ def test_the_parts_lie_where_the_stream_says(seed):
 
 
 @pytest.mark.parametrize("last", range(6, 12))
-def test_the_table_of_positions_grows_where_it_ends(last):
+def test_positions_beyond_the_table_are_computed(last):
     rows = PositionedEmbedding(9, 8, 0.0).eval()
     rows.position_encodings = rows.position_encodings[:8].clone()
     where = torch.arange(last + 1)[None]
     want = rows.token_embedding(torch.full_like(where, 3)) * math.sqrt(8) + sinusoids(last + 1, 8)
-    assert torch.allclose(rows(torch.full_like(where, 3), where), want, atol=1e-6)
+    assert torch.allclose(rows(torch.full_like(where, 3), where, last + 1), want, atol=1e-6)
 
 
 @given(SEEDS, st.integers(0, 8))
@@ -420,7 +420,7 @@ def test_the_start_is_that_of_the_book():
     assert (
         model.decoder.layers[0].feed_forward[0].bias.abs().max() == 0
     ), "init_weights has been there"
-    assert model.decoder.norm.weight.unique().item() == 16**-0.5
+    assert model.decoder.norm.weight.unique().item() == 1
     layer = model.decoder.layers[2]
     assert layer.self_attention_residual.pre_norm and layer.self_attention.n_heads == 4
     assert layer.self_attention_residual.dropout.p == model.embedding.dropout.p == 0.3

@@ -276,13 +276,14 @@ def test_first_loss_is_near_the_logarithm_of_the_vocabulary(norm, tied):
 
 def test_the_cache_keeps_keys_beside_their_values():
     torch.manual_seed(0)
-    layer, cache = DecoderLayer(8, 2, 16, 0.0).double().eval(), {}
+    layer = DecoderLayer(8, 2, 16, 0.0).double().eval()
     x, memory = torch.randn(1, 4, 8, dtype=torch.float64), torch.randn(1, 3, 8, dtype=torch.float64)
+    cache = layer.initial_cache(memory)
     for t in range(4):
-        layer(x[:, t : t + 1], memory, cache=cache)
+        _, cache = layer.step(x[:, t : t + 1], cache)
     keys, values = layer.self_attention.project_keys_values(*[torch.zeros_like(x)] * 2)
     assert (
-        cache["keys"].shape == keys.shape and cache["values"].shape == values.shape
+        cache.keys.shape == keys.shape and cache.values.shape == values.shape
     ), "the cache loses a token: after four steps it must hold four keys and four values"
 
 
@@ -297,7 +298,7 @@ def test_the_cache_is_in_the_order_of_the_words():
     )
     for name, theirs in zip(("keys", "values"), right):
         same(
-            state["caches"][0][name],
+            getattr(state["caches"][0], name),
             theirs,
             f"the cached {name} are not those of the words in their order; the cache has a wrong"
             " offset: a token's position is the number of tokens before it",

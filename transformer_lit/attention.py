@@ -18,10 +18,9 @@ def scaled_dot_product_attention(
     """softmax(QKᵀ/√d_k) V, equation 1 of the paper (§3.2.1).
 
     query (..., T, K), key (..., S, K), value (..., S, K_v); mask
-    broadcasts to (..., T, S), True where a query may look. `dropout`
-    is the share of weights dropped. Returns the output (..., T, K_v)
-    and the weights before dropout (..., T, S). A row that may look
-    nowhere returns zeros. Raises ValueError if mask is not boolean."""
+    broadcasts to (..., T, S), True where a query may look. Returns the
+    output (..., T, K_v) and the weights before dropout (..., T, S),
+    both zeros for a query that may look nowhere."""
     if mask is not None and mask.dtype != torch.bool:
         raise ValueError(
             f"mask is {mask.dtype}; pass a boolean mask that is True "
@@ -38,21 +37,14 @@ def scaled_dot_product_attention(
 def fused_attention(
     query: Tensor, key: Tensor, value: Tensor,
     mask: Tensor | None = None, dropout_p: float = 0.0,
-    fused: bool | None = None,
-) -> tuple[Tensor, Tensor | None]:
-    """Equation 1 in the form that suits the device of the query.
+) -> Tensor:
+    """The output alone, (..., T, K_v), by PyTorch's fused kernels.
 
-    As `scaled_dot_product_attention`; or, if `fused` (None: on a GPU),
-    by PyTorch's kernel, with None in the place of the weights."""
-    if not (query.is_cuda if fused is None else fused):
-        return scaled_dot_product_attention(query, key, value, mask,
-                                            dropout_p)
-    if mask is not None and mask.dtype != torch.bool:
-        raise ValueError(f"mask is {mask.dtype}; pass a boolean mask")
+    Arguments as of `scaled_dot_product_attention`."""
     if mask is None:
         return F.scaled_dot_product_attention(
-            query, key, value, dropout_p=dropout_p), None
-    some = mask.any(-1, keepdim=True)  # (..., T, 1): may it look at all?
-    x = F.scaled_dot_product_attention(query, key, value, mask | ~some,
-                                       dropout_p)  # (..., T, K_v)
-    return x.masked_fill(~some, 0.0), None
+            query, key, value, dropout_p=dropout_p)
+    has_key = mask.any(-1, keepdim=True)  # (..., T, 1)
+    output = F.scaled_dot_product_attention(
+        query, key, value, mask | ~has_key, dropout_p)  # (..., T, K_v)
+    return output.masked_fill(~has_key, 0.0)

@@ -37,24 +37,19 @@ def attention_modules(model: nn.Module) -> dict:
 
 # %% ../book/20_attention_maps.ipynb #overheard
 @contextmanager
-def attention_hook(part: MultiHeadAttention, note: Callable):
-    "Call `note(weights)` at each use of `part`; undone on leaving."
-    attend, before = part.attend, part.__dict__.get("attend")
-    fused = part.fused
+def attention_hook(module: MultiHeadAttention, callback: Callable):
+    "Call `callback(weights)` when `module` has run; undone on leaving."
+    def hook(module, inputs, output):
+        callback(output[1].detach())  # (B, H, T, S)
 
-    def heard(*args, **options):
-        output, weights = attend(*args, **options)
-        note(weights.detach())  # (B, H, T, S)
-        return output, weights
-
-    part.attend, part.fused = heard, False  # on a GPU as well
+    need_weights = module.need_weights
+    module.need_weights = True  # on a GPU as well
+    handle = module.register_forward_hook(hook)
     try:
         yield
     finally:
-        part.fused = fused
-        del part.attend
-        if before is not None:  # someone was listening already
-            part.attend = before
+        handle.remove()
+        module.need_weights = need_weights
 
 # %% ../book/20_attention_maps.ipynb #record
 @contextmanager

@@ -160,11 +160,8 @@ def match_parameters(build: Callable[[int], nn.Module], n_parameters: int,
 def build_transformer(vocab_size: int, model_sizes: dict,
                       n_parameters: int = 0, **parts) -> Transformer:
     "The book's model; `parts` are factories that `Transformer` takes."
-    model = Transformer(TransformerConfig(vocab_size, **model_sizes),
-                        **parts)
-    if model.config.norm == "pre":
-        nn.init.constant_(model.decoder.norm.weight, 1.0)
-    return model
+    return Transformer(TransformerConfig(vocab_size, **model_sizes),
+                       **parts)
 
 
 def reference_parameters(setup: Setup, vocab_size: int) -> int:

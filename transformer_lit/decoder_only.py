@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .decoder import Decoder, cached_self_attention
+from .decoder import Decoder, LayerCache
 from .embeddings import InputEmbedding, sinusoids
 from .encoder import EncoderLayer
 from .comparison import (
@@ -66,35 +66,47 @@ def prefix_lm_mask(tokens: Tensor, prefix_length: int = 0) -> Tensor:
 
 # %% ../book/24_decoder_only.ipynb #stream-embedding
 class PositionedEmbedding(InputEmbedding):
-    """Chapter 5's embedding, for tokens that bring their positions.
+    """Chapter 5's embedding, for tokens that bring their positions."""
 
-    tokens (B, L), positions (B, L) -> (B, L, D)"""
-
-    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        end, d_model = int(
-            positions.max()) + 1, self.position_encodings.size(1)
-        if end > len(self.position_encodings):
-            self.position_encodings = sinusoids(2 * end,
-                                                d_model).to(tokens.device)
-        x = self.token_embedding(tokens) * math.sqrt(d_model)  # (B, L, D)
-        return self.dropout(x + self.position_encodings[positions])
+    def forward(self, tokens: Tensor, positions: Tensor,
+                n_positions: int) -> Tensor:
+        "tokens, positions (B, L), below n_positions -> (B, L, D)"
+        table = self.position_encodings
+        if n_positions > len(table):  # beyond it they are computed
+            table = sinusoids(n_positions, table.size(1),
+                              device=table.device).to(table.dtype)
+        x = self.token_embedding(tokens) * math.sqrt(table.size(1))
+        return self.dropout(x + table[positions])
 
 # %% ../book/24_decoder_only.ipynb #stream-layer
 class DecoderOnlyLayer(EncoderLayer):
-    """A decoder layer without cross-attention: look back, then feed.
+    """A decoder layer without cross-attention.
 
-    The encoder layer's parts with the decoder layer's cache. It is
-    called as chapter 8's `DecoderLayer` is, and reads no memory.
-    x (B, T, D), mask to (B, H, T, past + T) -> (B, T, D)"""
+    The encoder layer's parts, called as chapter 8's `DecoderLayer` is.
+    x (B, T, D), mask broadcasts to (B, H, T, past + T) -> (B, T, D)"""
 
     def forward(self, x: Tensor, memory: None = None,
-                mask: Tensor | None = None, source_mask: None = None,
-                cache: dict | None = None) -> Tensor:
-        x = self.self_attention_residual(
-            x,
-            lambda y: cached_self_attention(self.self_attention, y, mask,
-                                            cache))
-        return self.feed_forward_residual(x, self.feed_forward)
+                mask: Tensor | None = None,
+                source_mask: None = None) -> Tensor:
+        return super().forward(x, mask)
+
+    def initial_cache(self, x: Tensor) -> LayerCache:
+        "Empty, with the batch size of x (B, T, D); there is no memory."
+        keys, values = self.self_attention.project_keys_values(
+            x[:, :0], x[:, :0])  # two of (B, H, 0, K)
+        return LayerCache(keys, values, keys, values)
+
+    def step(self, x: Tensor, cache: LayerCache,
+             mask: Tensor | None = None) -> tuple[Tensor, LayerCache]:
+        "The next words (B, T, D), the past in the cache."
+        def self_attention(y: Tensor) -> Tensor:
+            nonlocal cache
+            cache = cache.append(
+                *self.self_attention.project_keys_values(y, y))
+            return self.self_attention(y, cache.keys, cache.values, mask)[0]
+
+        x = self.self_attention_residual(x, self_attention)
+        return self.feed_forward_residual(x, self.feed_forward), cache
 
 # %% ../book/24_decoder_only.ipynb #decoder-only-parts
 class DecoderOnlyTransformer(nn.Module):
@@ -127,14 +139,18 @@ class DecoderOnlyTransformer(nn.Module):
 
 # %% ../book/24_decoder_only.ipynb #one-stream
 @patch_to(DecoderOnlyTransformer)
-def sequence_states(self, source: Tensor, target: Tensor,
-                    caches: list[dict] | None = None) -> Tensor:
-    "States of both parts: (B, S), (B, T) -> (B, 1 + S + T, D)"
-    tokens, positions, start = join_pair(source, target,
-                                         self.vocab_size)
+def embed_pair(self, source: Tensor, target: Tensor):
+    "(B, S), (B, T) -> vectors (B, 1 + S + T, D) and their mask"
+    tokens, positions, start = join_pair(source, target, self.vocab_size)
     mask = prefix_lm_mask(tokens, start if self.prefix_lm else 0)
-    return self.decoder(self.embedding(tokens, positions), None,
-                        mask, None, caches)
+    return self.embedding(tokens, positions, tokens.size(1)), mask
+
+
+@patch_to(DecoderOnlyTransformer)
+def sequence_states(self, source: Tensor, target: Tensor) -> Tensor:
+    "The whole stream: (B, S), (B, T) -> (B, 1 + S + T, D)"
+    x, mask = self.embed_pair(source, target)
+    return self.decoder(x, None, mask)
 
 
 @patch_to(DecoderOnlyTransformer)
@@ -144,16 +160,16 @@ def encode(self, source: Tensor) -> Tensor:
 
 
 @patch_to(DecoderOnlyTransformer)
-def hidden_states(self, target: Tensor, memory: Tensor,
+def hidden_states(self, decoder_input: Tensor, memory: Tensor,
                   source: Tensor) -> Tensor:
-    "What the output layer takes, of the target alone. (B, T, D)"
-    return self.sequence_states(memory, target)[:, 1 + source.size(1):]
+    "What the output layer reads, of the target alone. (B, T, D)"
+    return self.sequence_states(memory, decoder_input)[:, 1 + source.size(1):]
 
 
 @patch_to(DecoderOnlyTransformer)
-def forward(self, source: Tensor, target: Tensor) -> Tensor:
-    return self.output_projection(self.hidden_states(target, source,
-                                                     source))
+def forward(self, source: Tensor, decoder_input: Tensor) -> Tensor:
+    return self.output_projection(
+        self.hidden_states(decoder_input, source, source))
 
 # %% ../book/24_decoder_only.ipynb #hidden-matrices
 @patch_to(DecoderOnlyTransformer)
@@ -165,8 +181,9 @@ def hidden_matrices(self) -> list[nn.Parameter]:
 @patch_to(DecoderOnlyTransformer)
 def initial_state(self, source: Tensor) -> dict:
     "Read the source into the caches. (B, S) -> state, batch first"
-    caches = [{} for _ in self.decoder.layers]
-    self.sequence_states(source, source[:, :0], caches)
+    x, mask = self.embed_pair(source, source[:, :0])
+    _, caches = self.decoder.step(x, [
+        layer.initial_cache(x) for layer in self.decoder.layers], mask)
     tag = torch.ones_like(source[:, :1])  # no pad
     mask = padding_mask(torch.cat([tag, source], 1))
     return {"mask": mask, "positions": mask.sum(-1)[:, 0],
@@ -176,12 +193,11 @@ def initial_state(self, source: Tensor) -> dict:
 @patch_to(DecoderOnlyTransformer)
 def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
     "One more token each: (B,), state -> logits (B, V), state"
-    caches = [dict(cache) for cache in state["caches"]]
     positions = state["positions"]  # (B, 1), tokens so far
     mask = F.pad(state["mask"], (0, 1), value=True)
     x = self.embedding(replace_bos_with_tag(
-        tokens[:, None], self.vocab_size), positions)
-    x = self.decoder(x, None, mask, None, caches)  # (B, 1, D)
+        tokens[:, None], self.vocab_size), positions, mask.size(-1))
+    x, caches = self.decoder.step(x, state["caches"], mask)  # (B, 1, D)
     return self.output_projection(x[:, -1]), {
         "mask": mask, "positions": positions + 1, "caches": caches}
 
@@ -255,11 +271,8 @@ def build_decoder_only(vocab_size: int, model_sizes: dict,
 
     max_layers = 2 * (model_sizes["n_encoder_layers"]
                       + model_sizes["n_decoder_layers"])
-    model = with_depth(match_parameters(with_depth, n_parameters,
-                                        range(1, max_layers + 1)))
-    if model.config.norm == "pre":  # as in the reference
-        nn.init.constant_(model.decoder.norm.weight, 1.0)
-    return model
+    return with_depth(match_parameters(with_depth, n_parameters,
+                                      range(1, max_layers + 1)))
 
 # %% ../book/24_decoder_only.ipynb #designs
 VARIANTS.update({

@@ -134,6 +134,9 @@ def reorder_state(state, rows: Tensor | None, sentences: Tensor | None):
         return {name: reorder_state(
             part, sentences if name.startswith(PER_SENTENCE) else rows,
             sentences) for name, part in state.items()}
+    if hasattr(state, "_asdict"):  # a named tuple, as LayerCache
+        return type(state)(**reorder_state(state._asdict(), rows,
+                                           sentences))
     return type(state)(reorder_state(part, rows, sentences)
                        for part in state)
 

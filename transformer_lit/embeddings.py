@@ -10,41 +10,40 @@ import torch
 from torch import Tensor, nn
 
 # %% ../book/05_positions.ipynb #sinusoids
-def sinusoids(length: int, d_model: int, start_pos: int = 0) -> Tensor:
+def sinusoids(length: int, d_model: int, start_pos: int = 0,
+              device=None) -> Tensor:
     """The paper's position encodings (§3.5). (length, d_model)
 
-    PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), cosine at 2i + 1;
-    rows are positions start, start + 1, ...; d_model must be even."""
+    PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), cosine at 2i + 1, for
+    positions from start_pos on. ValueError if d_model is odd."""
     if d_model % 2:
         raise ValueError(f"d_model={d_model}: sines and cosines come "
                          "in pairs, so it must be even")
-    pos = torch.arange(start_pos, start_pos + length)[:,
-                                                      None]  # (length, 1)
-    i = torch.arange(0, d_model, 2)  # 2i in the paper's formula
-    angle = pos * torch.exp(-math.log(10000.0) * i / d_model)
+    pos = torch.arange(start_pos, start_pos + length, device=device)
+    i = torch.arange(0, d_model, 2, device=device)  # the formula's 2i
+    angle = pos[:, None] * torch.exp(-math.log(10000.0) * i / d_model)
     pairs = torch.stack([angle.sin(), angle.cos()], -1)
     return pairs.flatten(1)  # (length, D): sin, cos, sin, cos, ...
 
 # %% ../book/05_positions.ipynb #embedding
 class InputEmbedding(nn.Module):
-    """Token vectors times √d_model, plus positions (§3.4, §3.5).
+    """Token vectors times √d_model, plus positions (§3.4, §3.5)."""
 
-    tokens (B, T) -> (B, T, D); `start` is the position of the first
-    token, for decoding one token at a time."""
-
-    def __init__(self, vocab_size: int, d_model: int, dropout: float = 0.1):
+    def __init__(self, vocab_size: int, d_model: int,
+                 dropout: float = 0.1):
         super().__init__()
         self.token_embedding = nn.Embedding(vocab_size, d_model)
         nn.init.normal_(self.token_embedding.weight, std=d_model ** -0.5)
         self.dropout = nn.Dropout(dropout)
-        table = sinusoids(512, d_model)  # grows when a longer one comes
-        self.register_buffer("position_encodings", table, persistent=False)
+        self.register_buffer("position_encodings",
+                             sinusoids(512, d_model), persistent=False)
 
     def forward(self, tokens: Tensor, start_pos: int = 0) -> Tensor:
-        end, d_model = start_pos + tokens.size(
-            1), self.position_encodings.size(1)
-        if end > len(self.position_encodings):
-            self.position_encodings = sinusoids(
-                2 * end, d_model).to(self.position_encodings)
-        x = self.token_embedding(tokens) * math.sqrt(d_model)  # (B, T, D)
-        return self.dropout(x + self.position_encodings[start_pos:end])
+        "tokens (B, T), the first at start_pos -> (B, T, D)"
+        T, table = tokens.size(1), self.position_encodings
+        positions = table[start_pos:start_pos + T]  # (T, D)
+        if start_pos + T > len(table):  # beyond it they are computed
+            positions = sinusoids(T, table.size(1), start_pos,
+                                  table.device).to(table.dtype)
+        x = self.token_embedding(tokens) * math.sqrt(table.size(1))
+        return self.dropout(x + positions)

@@ -11,30 +11,25 @@ from .sublayers import FeedForward, SublayerConnection
 
 # %% ../book/07_encoder.ipynb #encoder-layer
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward (§3.1, left of figure 1).
-
-    x (B, S, D), mask to (B, H, S, S) -> (B, S, D)"""
+    "Self-attention, then feed-forward (§3.1, left of figure 1)."
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int,
                  dropout: float = 0.1, norm: str = "post"):
         super().__init__()
         self.self_attention = MultiHeadAttention(d_model, n_heads)
         self.feed_forward = FeedForward(d_model, d_ff)
-        self.self_attention_residual = SublayerConnection(d_model, dropout,
-                                                          norm)
-        self.feed_forward_residual = SublayerConnection(d_model, dropout,
-                                                        norm)
+        self.self_attention_residual, self.feed_forward_residual = (
+            SublayerConnection(d_model, dropout, norm) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        "x (B, S, D), mask broadcasts to (B, H, S, S) -> (B, S, D)"
         x = self.self_attention_residual(
             x, lambda y: self.self_attention(y, y, y, mask)[0])
         return self.feed_forward_residual(x, self.feed_forward)
 
 # %% ../book/07_encoder.ipynb #encoder
 class Encoder(nn.Module):
-    """N layers in a row; with pre-norm, one last LayerNorm.
-
-    x (B, S, D), mask to (B, H, S, S) -> (B, S, D)"""
+    "N layers in a row; with pre-norm, one last LayerNorm."
 
     def __init__(self, layers: list[nn.Module], d_model: int,
                  norm: str = "post"):
@@ -44,6 +39,7 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(d_model) if pre else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        "x (B, S, D), mask broadcasts to (B, H, S, S) -> (B, S, D)"
         for layer in self.layers:
             x = layer(x, mask)
         return self.norm(x)

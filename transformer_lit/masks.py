@@ -21,40 +21,37 @@ def run_seeded(f: Callable, *args) -> Tensor:
 
 # %% ../book/03_masks.ipynb #reads-future
 def depends_on_future(f: Callable, tokens: Tensor, position: int) -> bool:
-    """Does f's output at or before t change with tokens after t?
+    """Does f's output up to `position` change with tokens after it?
 
     f takes token ids (B, T) and returns (B, T, ...). First all tokens
-    after t are replaced, then only the next one, by ids between 0 and
-    the largest in `tokens` (1 if that is 0). nan equals nan here."""
-    size = max(int(tokens.max()) + 1, 2)
-    other = (tokens + 1) % size  # (B, T), differs in every place
-    place = torch.arange(tokens.size(1), device=tokens.device)
-    before = run_seeded(f, tokens)[:, :position + 1]
-    for later in (place > position, place == position + 1):
-        after = run_seeded(f, torch.where(later, other, tokens))
-        if not torch.allclose(before, after[:, :position + 1], atol=1e-5,
-                              equal_nan=True):
+    after it are replaced by other ids, then only the next one."""
+    vocab_size = max(int(tokens.max()) + 1, 2)
+    replaced = (tokens + 1) % vocab_size  # (B, T), differs everywhere
+    positions = torch.arange(tokens.size(1), device=tokens.device)
+    expected = run_seeded(f, tokens)[:, :position + 1]
+    for later in (positions > position, positions == position + 1):
+        actual = run_seeded(f, torch.where(later, replaced, tokens))
+        if not torch.allclose(expected, actual[:, :position + 1],
+                              atol=1e-5, equal_nan=True):
             return True
     return False
 
 # %% ../book/03_masks.ipynb #reads-padding
 def depends_on_padding(f: Callable, tokens: Tensor, n_pads: int = 3,
                        pad_id: int = PAD) -> bool:
-    """Does padding change what f says of real tokens?
+    """Do f's outputs at tokens change with the padding around them?
 
-    f takes token ids (B, S) and returns (B, S, ...). `extra` pads are
-    appended, and each sentence is compared with itself cut after its
-    last real token. nan equals nan here. f has no dropout: these inputs
-    have other shapes, so it would fall otherwise."""
-    real = tokens != pad_id  # (B, S)
-    more = torch.nn.functional.pad(tokens, (0, n_pads), value=pad_id)
-    padded = run_seeded(f, more)
-    for b in real.any(1).nonzero().flatten().tolist():
-        end = int(real[b].nonzero().max()) + 1
-        alone = tokens[b:b + 1, :end].repeat(len(tokens), 1)  # (B, end)
-        without = run_seeded(f, alone)[b][real[b, :end]]
-        with_pads = padded[b, :tokens.size(1)][real[b]]
-        if not torch.allclose(without, with_pads, atol=1e-5,
+    f, without dropout, takes ids (B, S) and returns (B, S, ...). Each row
+    with n_pads more is compared with itself cut after its last token."""
+    is_token = tokens != pad_id  # (B, S)
+    padded = run_seeded(f, torch.nn.functional.pad(
+        tokens, (0, n_pads), value=pad_id))
+    for b in is_token.any(1).nonzero().flatten().tolist():
+        length = int(is_token[b].nonzero().max()) + 1
+        alone = tokens[b:b + 1, :length].repeat(len(tokens), 1)
+        expected = run_seeded(f, alone)[b][is_token[b, :length]]
+        actual = padded[b, :tokens.size(1)][is_token[b]]
+        if not torch.allclose(expected, actual, atol=1e-5,
                               equal_nan=True):
             return True
     return False
@@ -71,8 +68,8 @@ def causal_mask(length: int, device=None) -> Tensor:
     """True where query t may see key s: s <= t. (1, 1, T, T)
 
     The paper's §3.2.3: "prevent leftward information flow"."""
-    seen = torch.ones(length, length, dtype=torch.bool, device=device)
-    return seen.tril()[None, None]
+    visible = torch.ones(length, length, dtype=torch.bool, device=device)
+    return visible.tril()[None, None]
 
 # %% ../book/03_masks.ipynb #target-mask
 def target_mask(tokens: Tensor, pad_id: int = PAD) -> Tensor:

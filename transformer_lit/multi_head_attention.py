@@ -6,21 +6,21 @@ __all__ = ['MultiHeadAttention']
 # %% ../book/04_multi_head.ipynb #imports
 from torch import Tensor, nn
 
-from .attention import fused_attention
+from .attention import (
+    fused_attention, scaled_dot_product_attention)
 
 # %% ../book/04_multi_head.ipynb #multi-head-attention
 class MultiHeadAttention(nn.Module):
     """Concat(head_1 ... head_H) W^O, the paper's §3.2.2, with biases.
 
-    d_model features are shared by n_heads heads of K = d_model /
-    n_heads each. Raises ValueError if they can't be shared evenly."""
+    d_model features, K = d_model / n_heads of them in each head."""
 
-    def __init__(self, d_model: int, n_heads: int, dropout: float = 0.0):
+    def __init__(self, d_model: int, n_heads: int):
         super().__init__()
         if d_model % n_heads:
             raise ValueError(f"d_model={d_model} can't be shared by "
                              f"{n_heads} heads: choose a divisor of it")
-        self.n_heads, self.dropout, self.fused = n_heads, dropout, None
+        self.n_heads, self.need_weights = n_heads, None
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (
             nn.Linear(d_model, d_model) for _ in range(4))
 
@@ -29,22 +29,27 @@ class MultiHeadAttention(nn.Module):
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
     def project_keys_values(self, key: Tensor, value: Tensor):
-        "Two of (B, S, D) -> two of (B, H, S, K); done once, kept."
-        return self.split_heads(
-            self.k_proj(key)), self.split_heads(self.v_proj(value))
+        "Two of (B, S, D) -> two of (B, H, S, K)"
+        return (self.split_heads(self.k_proj(key)),
+                self.split_heads(self.v_proj(value)))
 
-    def attend(self, query: Tensor, keys: Tensor, values: Tensor,
-               mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        "(B, T, D) over split keys, values -> (B, T, D), (B, H, T, S)."
-        x, weights = fused_attention(
-            self.split_heads(self.q_proj(query)), keys, values, mask,
-            self.dropout if self.training else 0.0, self.fused)
-        return self.out_proj(x.transpose(1, 2).flatten(2)), weights
+    def attend(self, *inputs) -> tuple[Tensor, Tensor | None]:
+        """Equation 1 of (B, H, T, K), two of (B, H, S, K), a mask.
+
+        -> (B, H, T, K) and weights (B, H, T, S); None if not needed."""
+        if self.need_weights or (
+                self.need_weights is None and not inputs[0].is_cuda):
+            return scaled_dot_product_attention(*inputs)
+        return fused_attention(*inputs), None
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor,
-                mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+                mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """(B, T, D), two of (B, S, D) -> (B, T, D), weights (B, H, T, S).
 
-        The kernel gives no weights: then they are None."""
-        return self.attend(query, *self.project_keys_values(key, value),
-                           mask)
+        key and value may be projected already, two of (B, H, S, K);
+        mask broadcasts to (B, H, T, S)."""
+        if key.ndim == 3:
+            key, value = self.project_keys_values(key, value)
+        x, weights = self.attend(self.split_heads(self.q_proj(query)), key,
+                                 value, mask)  # (B, H, T, K)
+        return self.out_proj(x.transpose(1, 2).flatten(2)), weights

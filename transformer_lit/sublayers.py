@@ -34,8 +34,7 @@ class SublayerConnection(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.pre_norm = norm == "pre"
 
-    def forward(self, x: Tensor,
-                sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x: Tensor, sublayer: Callable) -> Tensor:
         if self.pre_norm:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))

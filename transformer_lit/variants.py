@@ -3,20 +3,19 @@
 # %% auto #0
 __all__ = ['GQA', 'MQA', 'ROPE', 'MODERN', 'layer_factory', 'RMSNorm', 'convert_to_rms_norm',
            'GELUFeedForward', 'SwiGLU', 'LearnedPositionEmbedding', 'TokenEmbedding',
-           'rotary_table', 'apply_rotary', 'RotaryAttention', 'GroupedQueryAttention',
+           'apply_rotary', 'RotaryAttention', 'GroupedQueryAttention',
            'RotaryGroupedQueryAttention', 'cache_bytes', 'build_variant', 'build_modern',
            'parameter_matched', 'build_without_dropout']
 
 # %% ../book/25_since_2017.ipynb #imports
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .attention import fused_attention
 from .decoder import DecoderLayer
 from .embeddings import InputEmbedding, sinusoids
 from .encoder import EncoderLayer
@@ -124,22 +123,13 @@ class TokenEmbedding(InputEmbedding):
         return self.dropout(x * math.sqrt(x.size(-1)))
 
 # %% ../book/25_since_2017.ipynb #rotate
-@cache
-def rotary_table(length: int, dim: int, device) -> tuple[Tensor, Tensor]:
-    "Sines and cosines of chapter 5's angles, two of (length, K/2)."
-    table = sinusoids(length, dim).to(device)
-    return table[:, 0::2], table[:, 1::2]
-
-
 def apply_rotary(x: Tensor, start_pos: int = 0) -> Tensor:
     """Turn each pair of features by an angle that its position sets.
 
-    x (..., S, K), its rows at positions start_pos and on; pair i of
+    x (..., S, K), its rows at positions from start_pos on; pair i of
     position p turns by p / 10000^(2i/K). Same shape, same length."""
-    end = start_pos + x.size(-2)
-    size = 1 << (end - 1).bit_length()  # few tables serve all lengths
-    sin, cos = (w[start_pos:end]
-                for w in rotary_table(size, x.size(-1), x.device))
+    table = sinusoids(*x.shape[-2:], start_pos, x.device)  # (S, K)
+    sin, cos = table[:, 0::2], table[:, 1::2]  # (S, K/2)
     a, b = x[..., 0::2], x[..., 1::2]  # (..., S, K/2)
     turned = torch.stack([a * cos - b * sin, a * sin + b * cos], -1)
     return turned.flatten(-2).type_as(x)  # (..., S, K)
@@ -151,15 +141,12 @@ class RotaryAttention(MultiHeadAttention):
     The cache holds keys that are not rotated. The S keys are
     positions 0 to S - 1 and the T queries the last T of them."""
 
-    def attend(self, query: Tensor, keys: Tensor, values: Tensor,
-               mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        "(B, T, D) over split keys, values -> (B, T, D), (B, H, T, S)."
-        heads = self.split_heads(self.q_proj(query))  # (B, H, T, K)
-        past = keys.size(2) - heads.size(2)
-        x, weights = fused_attention(
-            apply_rotary(heads, past), apply_rotary(keys), values, mask,
-            self.dropout if self.training else 0.0, self.fused)
-        return self.out_proj(x.transpose(1, 2).flatten(2)), weights
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor,
+               mask: Tensor | None = None):
+        "As of `MultiHeadAttention`: (B, H, T, K), weights (B, H, T, S)."
+        past = keys.size(2) - queries.size(2)
+        return super().attend(apply_rotary(queries, past),
+                              apply_rotary(keys), values, mask)
 
 # %% ../book/25_since_2017.ipynb #grouped-query-attention
 class GroupedQueryAttention(MultiHeadAttention):
@@ -168,9 +155,8 @@ class GroupedQueryAttention(MultiHeadAttention):
     G = H is multi-head attention, G = 1 multi-query. The cache holds
     (B, G, S, K). Raises ValueError if G does not divide H."""
 
-    def __init__(self, d_model: int, n_heads: int, n_kv_heads: int = 2,
-                 dropout: float = 0.0):
-        super().__init__(d_model, n_heads, dropout)
+    def __init__(self, d_model: int, n_heads: int, n_kv_heads: int = 2):
+        super().__init__(d_model, n_heads)
         if n_heads % n_kv_heads:
             raise ValueError(f"{n_heads} heads can't be shared by "
                              f"{n_kv_heads} groups: choose a divisor")
@@ -180,15 +166,15 @@ class GroupedQueryAttention(MultiHeadAttention):
         self.v_proj = nn.Linear(d_model, width)
 
     def project_keys_values(self, key: Tensor, value: Tensor):
-        "Two of (B, S, D) -> two of (B, G, S, K), for the cache."
+        "Two of (B, S, D) -> two of (B, G, S, K)."
         return tuple(x.unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)
                      for x in (self.k_proj(key), self.v_proj(value)))
 
-    def attend(self, query: Tensor, keys: Tensor, values: Tensor,
-               mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        "As its base class, each key and value head for H/G heads."
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor,
+               mask: Tensor | None = None):
+        "Each group's keys and values (B, G, S, K) serve H/G heads."
         n = self.n_heads // self.n_kv_heads
-        return super().attend(query, keys.repeat_interleave(n, 1),
+        return super().attend(queries, keys.repeat_interleave(n, 1),
                               values.repeat_interleave(n, 1), mask)
 
 # %% ../book/25_since_2017.ipynb #rotary-grouped-attention
@@ -209,13 +195,10 @@ def build_variant(config: TransformerConfig, embedding=InputEmbedding,
                   **parts: Callable) -> Transformer:
     """The book's Transformer with other parts (see `layer_factory`).
 
-    rms_norm: RMSNorm for every LayerNorm. The last norm of a pre-norm
-    decoder starts at 1, as in the book's recipes."""
+    rms_norm puts RMSNorm for LayerNorm."""
     shared = {k: v for k, v in parts.items() if k != "cross_attention"}
     model = Transformer(config, layer_factory(EncoderLayer, **shared),
                         layer_factory(DecoderLayer, **parts), embedding)
-    if config.norm == "pre":
-        nn.init.ones_(model.decoder.norm.weight)
     return convert_to_rms_norm(model) if rms_norm else model
 
 # %% ../book/25_since_2017.ipynb #modern

@@ -84,9 +84,7 @@ def build_untied(vocab_size: int, model_sizes: dict, n_parameters: int) -> Trans
 
     def with_sizes(d_model: int, d_ff: int) -> Transformer:
         sizes = model_sizes | dict(d_model=d_model, d_ff=d_ff, tied_embeddings=False)
-        model = Transformer(TransformerConfig(vocab_size, **sizes))
-        torch.nn.init.ones_(model.decoder.norm.weight)
-        return model
+        return Transformer(TransformerConfig(vocab_size, **sizes))
 
     ratio = model_sizes["d_ff"] // model_sizes["d_model"]
     # the widest that leaves a feed-forward its share

@@ -9,14 +9,11 @@ import base64
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from itertools import chain, product
 from typing import Any
-from unittest.mock import patch
 
 import torch
 
-import transformer_lit.model
 from litbook.live.looks import candidates, followed
 from litbook.live.map_view import packed
 from litbook.live.pages import compact
@@ -70,8 +67,9 @@ def broken(
                     lambda _, x, query: query * math.sqrt(c.d_model // c.n_heads)
                 )
                 undo.enter_context(longer)
-        if noSourceMask:
-            undo.enter_context(patch.object(transformer_lit.model, "padding_mask", lambda _: None))
+        for (kind, _), part in attention_modules(model).items() if noSourceMask else ():
+            if kind != "decoder":  # called with query, key, value and the mask
+                undo.enter_context(part.register_forward_pre_hook(lambda _, x: x[:3]))
         for side in ("source", "target"):
             table = getattr(model, side).position_encodings
             undo.callback(table.copy_, table.clone())
@@ -82,12 +80,17 @@ def broken(
         for around in sublayers(model, noNorm):
             undo.enter_context(around.norm.register_forward_hook(lambda _, x, out: x[0]))
         for around in sublayers(model, noResidual):  # in evaluation, of pre-norm as pocket has it
-            alone = partial(lambda norm, x, f: f(norm(x)), around.norm)
-            undo.enter_context(patch.object(around, "forward", alone))
+            undo.enter_context(around.register_forward_pre_hook(without_residual))
         for layer in model.decoder.layers if noCross else ():
-            unread = patch.object(layer.cross_attention_residual, "forward", lambda x, f: x)
+            unread = layer.cross_attention_residual.register_forward_hook(lambda _, x, out: x[0])
             undo.enter_context(unread)
         yield
+
+
+def without_residual(around: SublayerConnection, inputs: tuple) -> tuple:
+    "Zeros to add to, and a sublayer that was given what stood there."
+    x, sublayer = inputs
+    return torch.zeros_like(x), lambda _: sublayer(around.norm(x))
 
 
 def sublayers(model: Any, layers: Iterable[str]) -> list[SublayerConnection]:

@@ -15,7 +15,9 @@ from torch import Tensor, nn
 
 from transformer_lit import decoding
 from transformer_lit.attention import scaled_dot_product_attention
+from transformer_lit.decoder import DecoderLayer
 from transformer_lit.decoding import beam_search, greedy_decode, length_penalty
+from transformer_lit.encoder import EncoderLayer
 from transformer_lit.loss import shift_right, label_smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.model import Transformer, TransformerConfig
@@ -137,10 +139,27 @@ class Parted(Transformer):
         return {**super().initial_state(source), "source_mask": self.patient.cross_mask(source)}
 
 
-def attend_as(patient: "Patient", part: MultiHeadAttention, query: Tensor, *keys_values_mask):
-    "`MultiHeadAttention.attend`, with the patient's own equation 1."
-    x, weights = patient.attend(part.split_heads(part.q_proj(query)), *keys_values_mask)
-    return part.out_proj(x.transpose(1, 2).flatten(2)), weights
+class PartedAttention(MultiHeadAttention):
+    "The book's attention, which asks its patient for equation 1."
+
+    patient: "Patient"
+
+    def attend(self, *inputs):
+        return self.patient.attend(*inputs)
+
+
+def parted(layer: Callable) -> Callable:
+    "A factory of the book's layers with such attentions; it draws no more random numbers."
+
+    def make(d_model: int, n_heads: int, *more):
+        made = layer(d_model, n_heads, *more)
+        with torch.random.fork_rng(devices=[]):
+            for name, part in list(made.named_children()):
+                if isinstance(part, MultiHeadAttention):
+                    setattr(made, name, PartedAttention(d_model, n_heads))
+        return made
+
+    return make
 
 
 class Begun:
@@ -176,13 +195,14 @@ class Patient:
         config = TransformerConfig(VOCAB, None, 64, 1, 64, 1, 2, dropout=0.0)
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            self.model = Parted(config)
+            self.model = Parted(config, parted(EncoderLayer), parted(DecoderLayer))
         self.model.patient = self
-        embed = self.model.target_embedding.forward
-        self.model.target_embedding.forward = lambda ids, past=0: embed(ids, self.position(past))
+        self.model.target_embedding.register_forward_pre_hook(
+            lambda _, inputs: (inputs[0], self.position(*inputs[1:] or (0,)))
+        )
         for module in self.model.modules():
-            if isinstance(module, MultiHeadAttention):
-                module.attend = partial(attend_as, self, module)
+            if isinstance(module, PartedAttention):
+                module.patient = self
         self.optimizer = torch.optim.Adam(self.model.parameters(), betas=(0.9, 0.98), eps=1e-9)
         self.losses: list[float] = []
 
