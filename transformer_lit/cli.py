@@ -263,8 +263,11 @@ def run_evaluate(
         sources, references = data.load_test_set(test_set, target)
         train = data.load_corpus("pocket" if test_set == "pocket" else "tatoeba", target)["train"]
         known = evaluation.word_frequencies(english for english, _ in train)
-        rarity, seen = evaluation.min_word_frequency(sources, known), [other for _, other in train]
-        report = evaluation.evaluation_report(translate(sources), references, sources, rarity, seen)
+        rarity = evaluation.min_word_frequency(sources, known)
+        targets = [target for _, target in train]
+        report = evaluation.evaluation_report(
+            translate(sources), references, sources, rarity, targets
+        )
     for score in report["one"]:  # first, so that a full disk doesn't cost them
         print(f"{test_set}: {score['metric']} {score['value']:.1f}  {score['signature']}")
     write_json(output, {"set": test_set, "beam": beam_size, **report})

@@ -58,8 +58,8 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     parsers = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
-        more = dict(help=text, description=text, allow_abbrev=False)
-        parser = parsers.add_parser(name, argument_default=argparse.SUPPRESS, **more)
+        texts = dict(help=text, description=text, allow_abbrev=False)
+        parser = parsers.add_parser(name, argument_default=argparse.SUPPRESS, **texts)
         parser.set_defaults(run=commands[name])
         return parser
 

@@ -36,8 +36,8 @@ def split_long_text(
     start, end = min(cuts, key=lambda cut: abs(sum(cut) - len(text)))
     return [
         part
-        for half in (text[:start], text[end:])
-        for part in split_long_text(half, n_tokens, max_length, preferred_length)
+        for piece in (text[:start], text[end:])
+        for part in split_long_text(piece, n_tokens, max_length, preferred_length)
     ]
 
 
