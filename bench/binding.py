@@ -156,9 +156,8 @@ def tables(train: Iterable[PocketPair], test: list[PocketPair]) -> dict[str, flo
 def written(translator: Translator, pairs: list[PocketPair]) -> float:
     """The share whose greedy translation has the right pronoun; all sentences at once, where
     `translate` would cut a long text apart."""
-    outputs = translate_ids(
-        translator.model, [translator.source_tokenizer.encode(p.english) for p in pairs], 1, 64
-    )
+    sources = [translator.source_tokenizer.encode(p.english) for p in pairs]
+    outputs = translate_ids(translator.model, sources, 1, 64, precision="fp32")
     texts = map(translator.target_tokenizer.decode, outputs)
     return sum(pronoun(text) == pronoun(p.french) for text, p in zip(texts, pairs)) / len(pairs)
 

@@ -559,8 +559,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "the engine's penalty ranks",
         "transformer_lit/serving/ctranslate",
-        "return row[1] * length**alpha / length_penalty(length, alpha)",
-        "return row[1]",
+        "return score * length**alpha / length_penalty(length, alpha)",
+        "return score",
         "and not the paper's",
     ),
     (

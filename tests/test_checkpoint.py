@@ -53,7 +53,7 @@ def test_a_checkpoint_brings_everything_back(tmp_path):
     )
 
 
-def test_without_an_optimiser_the_dice_stay(tmp_path):
+def test_without_an_optimizer_the_dice_stay(tmp_path):
     model, optimizer = trained()
     save_checkpoint(tmp_path / "c.safetensors", model, optimizer, {})
     torch.manual_seed(3)

@@ -16,7 +16,7 @@ from transformer_lit.training import collate
 from transformer_lit.translation import Translator
 
 
-def test_optimisers_step_what_they_should():
+def test_optimizers_step_what_they_should():
     model = e.build_transformer(
         40,
         e.SMALL_SIZES | dict(d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1),

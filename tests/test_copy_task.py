@@ -8,7 +8,7 @@ from torch import nn
 from transformer_lit.copy_task import CopyBatches, copy_batch, copy_accuracy, train_on_copying
 from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.runs.checkpoints import average_weights as mean_of
+from transformer_lit.runs.checkpoints import average_weights
 from transformer_lit.training import Trainer, TrainingConfig
 
 
@@ -17,17 +17,17 @@ class Echo(nn.Module):
 
     def __init__(self, wrong=()):
         super().__init__()
-        self.wrong, self.seen = list(wrong), None
+        self.wrong, self.source = list(wrong), None
 
     def initial_state(self, source):
-        self.seen = source
-        left = source.clone()
-        left[self.wrong] = left[self.wrong].roll(-1, 1)
-        return {"left": left}
+        self.source = source
+        answer = source.clone()
+        answer[self.wrong] = answer[self.wrong].roll(-1, 1)
+        return {"answer": answer}
 
     def step(self, tokens, state):
-        left = state["left"]
-        return nn.functional.one_hot(left[:, 0], 84) * 50.0, {"left": left.roll(-1, 1)}
+        answer = state["answer"]
+        return nn.functional.one_hot(answer[:, 0], 84) * 50.0, {"answer": answer.roll(-1, 1)}
 
 
 def small(seed=0):
@@ -54,9 +54,9 @@ def test_a_thousand_sequences_of_eight_that_no_training_draws():
     echo = Echo()
     assert copy_accuracy(echo) == 1.0
     assert torch.equal(
-        echo.seen, copy_batch(1000, 8, 84, torch.Generator().manual_seed(1_000_000))[0]
+        echo.source, copy_batch(1000, 8, 84, torch.Generator().manual_seed(1_000_000))[0]
     )
-    assert copy_accuracy(Echo(range(25)), size=100) == 0.75
+    assert copy_accuracy(Echo(range(25)), n_sequences=100) == 0.75
 
 
 def test_batches_by_their_seed():
@@ -90,38 +90,50 @@ def test_batches_as_they_come():
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{}, {"warmup": 7, "factor": 0.5, "smoothing": 0.1, "seed": 3, "lengths": (2, 4), "size": 5}],
+    "options",
+    [
+        {},
+        {
+            "warmup_steps": 7,
+            "lr_factor": 0.5,
+            "label_smoothing": 0.1,
+            "seed": 3,
+            "lengths": (2, 4),
+            "batch_size": 5,
+        },
+    ],
 )
-def test_training_is_the_trainers_and_the_last_five_weights_are_averaged(given):
-    steps, told, kept = 130, [], []
+def test_training_is_the_trainers_and_the_last_five_weights_are_averaged(options):
+    n_steps, called_at, weights = 130, [], []
     ours, theirs = small(), small()
     losses = train_on_copying(
-        ours, steps, watch=told.append, **({"lengths": (3,), "size": 4} | given)
+        ours, n_steps, callback=called_at.append, **({"lengths": (3,), "batch_size": 4} | options)
     )
-    assert told == [20, 40, 60, 80, 100, 120, 130] and len(losses) == steps
+    assert called_at == [20, 40, 60, 80, 100, 120, 130] and len(losses) == n_steps
 
-    def keep(trainer):
-        if trainer.step in told:
-            kept.append({name: weight.clone() for name, weight in theirs.state_dict().items()})
+    def on_step(trainer):
+        if trainer.step in called_at:
+            weights.append({name: weight.clone() for name, weight in theirs.state_dict().items()})
 
     config = TrainingConfig(
-        warmup_steps=given.get("warmup", 60),
-        lr_factor=given.get("factor", 0.25),
+        warmup_steps=options.get("warmup_steps", 60),
+        lr_factor=options.get("lr_factor", 0.25),
         clip_norm=0.0,
-        label_smoothing=given.get("smoothing", 0.0),
-        seed=given.get("seed", 0),
+        label_smoothing=options.get("label_smoothing", 0.0),
+        seed=options.get("seed", 0),
     )
     log = Trainer(theirs, config).fit(
-        CopyBatches(steps, given.get("lengths", (3,)), given.get("size", 4), 12, config.seed),
-        callback=keep,
+        CopyBatches(
+            n_steps, options.get("lengths", (3,)), options.get("batch_size", 4), 12, config.seed
+        ),
+        callback=on_step,
     )
     assert losses == [entry["loss"] for entry in log if entry["kind"] == "step"]
-    for name, weight in mean_of(kept[-5:]).items():
+    for name, weight in average_weights(weights[-5:]).items():
         assert torch.equal(ours.state_dict()[name], weight), name
 
 
 def test_a_schedule_of_ones_own():
     rates = []
-    train_on_copying(small(), 3, (2,), 2, schedule=lambda step: rates.append(step) or 0.0)
+    train_on_copying(small(), 3, (2,), 2, lr_schedule=lambda step: rates.append(step) or 0.0)
     assert set(rates) >= {1, 2, 3}

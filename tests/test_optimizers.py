@@ -1,4 +1,4 @@
-"""`runtime.optimizers`: Muon beside PyTorch's, and two optimisers that are one to whoever uses
+"""`runtime.optimizers`: Muon beside PyTorch's, and two optimizers that are one to whoever uses
 them."""
 
 import math
@@ -102,7 +102,7 @@ def test_muon_takes_what_the_machine_is_good_at(has_bf16, monkeypatch):
     assert torch.equal(*ended)
 
 
-def test_two_optimisers_look_like_one():
+def test_two_optimizers_look_like_one():
     one, two = (nn.Parameter(torch.ones(1)) for _ in range(2))
     both = CombinedOptimizer(
         1, [torch.optim.SGD([one], 0.1, momentum=0.9), torch.optim.SGD([two], 0.5, momentum=0.9)]
@@ -138,12 +138,12 @@ def test_two_optimisers_look_like_one():
 
 
 @pytest.mark.parametrize("make", [MuonAndAdam, AdamWAndAdam])
-def test_every_weight_has_one_optimiser(make):
+def test_every_weight_has_one_optimizer(make):
     model = joint().model
     optimizer = make(model)
     muon, adam = ([w for g in part.param_groups for w in g["params"]] for part in optimizer.parts)
     assert sorted(map(id, muon + adam)) == sorted(map(id, model.parameters())), (
-        "a weight belongs to no optimiser, or to both"
+        "a weight belongs to no optimizer, or to both"
     )
     assert all(w.ndim == 2 for w in muon) and any(
         w is model.output_projection.weight for w in adam
@@ -163,7 +163,7 @@ def test_both_parts_are_set_as_the_recipes_want_them():
 
 
 def test_a_rate_reaches_the_groups_after_loading():
-    """Loading makes new groups; an optimiser that remembers the old ones goes on without an error
+    """Loading makes new groups; an optimizer that remembers the old ones goes on without an error
     and learns nothing."""
 
     def three_steps(stop):

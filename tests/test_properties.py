@@ -66,27 +66,27 @@ def test_shift_right():
 
 
 @given(ROWS, st.integers(1, 9), st.integers(5, 90), SEEDS)
-def test_copy_batch(size, length, vocab, seed):
-    source, target = copy_batch(size, length, vocab, torch.Generator().manual_seed(seed))
-    again, _ = copy_batch(size, length, vocab, torch.Generator().manual_seed(seed))
+def test_copy_batch(batch_size, length, vocab_size, seed):
+    source, target = copy_batch(batch_size, length, vocab_size, torch.Generator().manual_seed(seed))
+    again, _ = copy_batch(batch_size, length, vocab_size, torch.Generator().manual_seed(seed))
     assert torch.equal(source, again), "the same generator must give the same sequences"
     assert (
         target[:, 0] != PAD
     ).all(), "bos and pad are confused: the target must begin with BOS, as decoding will"
     assert (target[:, 0] == BOS).all(), "the target must begin with BOS"
     assert (
-        source.shape == (size, length + 1) and (source[:, -1] == EOS).all()
+        source.shape == (batch_size, length + 1) and (source[:, -1] == EOS).all()
     ), "EOS is missing at the end of the source"
     assert torch.equal(target[:, 1:], source), "the target is the source behind a BOS"
     words = source[:, :-1]
     assert (
-        words.min() > UNK and words.max() < vocab
+        words.min() > UNK and words.max() < vocab_size
     ), "words are ids above UNK and below the size of the vocabulary"
 
 
 def test_copy_batch_uses_every_word():
     words = copy_batch(200, 10, 10)[0][:, :-1].unique().tolist()
-    assert words == [4, 5, 6, 7, 8, 9], f"words are the ids 4 ... vocab - 1, here {words}"
+    assert words == [4, 5, 6, 7, 8, 9], f"words are the ids 4 ... vocab_size - 1, here {words}"
 
 
 # What a model may read ----------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(optimizer, tokens, tmp_p
         torch.manual_seed(stop or 0)
         resumed, run = train_translator(tmp_path / "b", r, PARTS, ["I see a cats."], stop)
     assert [e.get("loss") for e in run.log] == [e.get("loss") for e in straight.log], (
-        "a resumed run must go on with the very losses: does the rate reach the optimiser's groups"
+        "a resumed run must go on with the very losses: does the rate reach the optimizer's groups"
         " after loading?"
     )
     assert all(
@@ -187,7 +187,7 @@ def test_a_gpu_trains_where_there_is_one(tmp_path, monkeypatch):
     ] == [
         (True, "cuda"),
         "prepared",
-    ], "the weights move to the GPU, before the optimiser takes hold of them"
+    ], "the weights move to the GPU, before the optimizer holds them"
 
 
 def test_without_a_gpu_the_recipe_stays_as_it_is(tmp_path, monkeypatch):

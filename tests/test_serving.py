@@ -34,7 +34,7 @@ from transformer_lit.serving.ctranslate import (
     export,
     fill_attention,
     fill_linear,
-    fill_side,
+    fill_stack,
     rerank,
     weight_copy,
 )
@@ -259,12 +259,12 @@ def test_an_encoder_is_read_back(place):
     "Its norms are away from one and zero, so that none can be forgotten."
     model = made(True, norm=place, n_heads=2, n_encoder_layers=3).model
     side, ids = side_tree(3, False), torch.tensor([[5, 9, 7, EOS, PAD]])
-    fill_side(side, side.embeddings[0], model.source_embedding, model.encoder)
+    fill_stack(side, side.embeddings[0], model.source_embedding, model.encoder)
     got = read_side(side, side.embeddings[0], ids, 2, padding_mask(ids))
     assert (got - model.encode(ids)).abs().max() < 1e-5
     assert hasattr(side.layer_norm, "gamma") == (place == "pre")
     assert len(side.position_encodings.encodings) == 1024, "the engine cuts a source at 1,024"
-    fill_side(side, side.embeddings[0], model.source_embedding, model.encoder, 7)
+    fill_stack(side, side.embeddings[0], model.source_embedding, model.encoder, 7)
     assert len(side.position_encodings.encodings) == 7
 
 

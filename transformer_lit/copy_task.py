@@ -11,36 +11,36 @@ from torch import Tensor, nn
 
 from .decoding import greedy_decode
 from .masks import BOS, EOS, UNK
-from transformer_lit.runs.checkpoints import (
-    average_weights as mean_of)
+from .runs.checkpoints import average_weights
 from .training import Trainer, TrainingConfig
 
 # %% ../book/14_copy_task.ipynb #copy-batch
-def copy_batch(size: int, length: int = 10, vocab: int = 84,
+def copy_batch(batch_size: int, length: int = 10, vocab_size: int = 84,
                generator: torch.Generator | None = None,
                ) -> tuple[Tensor, Tensor]:
     """Random sequences to be repeated word for word.
 
-    source (size, length + 1) ends in EOS, target (size, length + 2)
-    has BOS in front of the same; words are ids above UNK."""
-    words = torch.randint(UNK + 1, vocab, (size, length),
+    source (batch_size, length + 1) ends in EOS, target (batch_size,
+    length + 2) is the same behind a BOS; words are ids above UNK."""
+    words = torch.randint(UNK + 1, vocab_size, (batch_size, length),
                           generator=generator)
-    bos, eos = words.new_full((2, size, 1), BOS)
+    bos, eos = words.new_full((2, batch_size, 1), BOS)
     eos = torch.full_like(eos, EOS)
     return torch.cat([words, eos], 1), torch.cat([bos, words, eos], 1)
 
 # %% ../book/14_copy_task.ipynb #exact-copies
-def copy_accuracy(model: nn.Module, length: int = 8, size: int = 1000,
-                  seed: int = 1_000_000, vocab: int = 84) -> float:
-    """The share of unseen sequences that come back exactly.
+def copy_accuracy(model: nn.Module, length: int = 8,
+                  n_sequences: int = 1000, seed: int = 1_000_000,
+                  vocab_size: int = 84) -> float:
+    """The fraction of unseen sequences that come back exactly.
 
     Greedy decoding, from BOS to EOS, in evaluation mode (chapter 13
-    sees to that); `size` sequences from a seed of their own."""
+    sees to that); the sequences come from a seed of their own."""
     rng = torch.Generator().manual_seed(seed)
-    source, _ = copy_batch(size, length, vocab, rng)
-    said = greedy_decode(model, source, length + 2)
-    right = source[:, :-1].tolist()
-    return sum(a == b for a, b in zip(said, right)) / size
+    source, _ = copy_batch(n_sequences, length, vocab_size, rng)
+    outputs = greedy_decode(model, source, length + 2)
+    expected = source[:, :-1].tolist()
+    return sum(map(list.__eq__, outputs, expected)) / n_sequences
 
 # %% ../book/14_copy_task.ipynb #copy-batches
 class CopyBatches:
@@ -69,31 +69,31 @@ class CopyBatches:
         return "random sequences"
 
 # %% ../book/14_copy_task.ipynb #train-copy
-def train_on_copying(model: nn.Module, steps: int = 400,
-                     lengths: Sequence[int] = (8,), size: int = 64,
-                     seed: int = 0, warmup: int = 60, factor: float = 0.25,
-                     smoothing: float = 0.0, watch: Callable | None = None,
-                     schedule: Callable | None = None) -> list[float]:
-    """Teach a model to copy; returns the loss of every step.
+def train_on_copying(
+        model: nn.Module, n_steps: int = 400, lengths: Sequence[int] = (8,),
+        batch_size: int = 64, seed: int = 0, warmup_steps: int = 60,
+        lr_factor: float = 0.25, label_smoothing: float = 0.0,
+        callback: Callable | None = None,
+        lr_schedule: Callable | None = None) -> list[float]:
+    """Train a model to copy; returns the loss of every step, in nats.
 
-    Each batch has one of `lengths`. Every 20 steps `watch(step)` is
-    called and the weights are kept; the last five are averaged."""
-    kept = []
+    Each batch has one of `lengths`. Every 20 steps `callback(step)` is
+    called; the weights of the last five of these are averaged."""
+    recent_weights = []
 
-    def keep(trainer: Trainer) -> None:
-        if trainer.step % 20 == 0 or trainer.step == steps:
-            kept.append(mean_of([model.state_dict()]))  # a copy
-            del kept[:-5]
-            if watch is not None:
-                watch(trainer.step)
+    def on_step(trainer: Trainer) -> None:
+        if trainer.step % 20 == 0 or trainer.step == n_steps:
+            recent_weights.append(average_weights([model.state_dict()]))
+            del recent_weights[:-5]
+            if callback is not None:
+                callback(trainer.step)
 
-    config = TrainingConfig(warmup_steps=warmup, lr_factor=factor,
-                            clip_norm=0.0,
-                            label_smoothing=smoothing, seed=seed)
-    batches = CopyBatches(steps, lengths, size,
-                          model.config.source_vocab_size,
-                          seed)
-    log = Trainer(model, config, lr_schedule=schedule).fit(
-        batches, callback=keep)
-    model.load_state_dict(mean_of(kept))
-    return [e["loss"] for e in log if e["kind"] == "step"]
+    config = TrainingConfig(
+        warmup_steps=warmup_steps, lr_factor=lr_factor, clip_norm=0.0,
+        label_smoothing=label_smoothing, seed=seed)
+    batches = CopyBatches(n_steps, lengths, batch_size,
+                          model.config.source_vocab_size, seed)
+    entries = Trainer(model, config, lr_schedule=lr_schedule).fit(
+        batches, callback=on_step)
+    model.load_state_dict(average_weights(recent_weights))
+    return [e["loss"] for e in entries if e["kind"] == "step"]

@@ -3,7 +3,7 @@
 # %% auto #0
 __all__ = ['PER_SENTENCE', 'length_penalty', 'max_output_lengths', 'greedy_decode', 'expand_beams',
            'unfinished_beams', 'BestHypotheses', 'collect_finished', 'reorder_state',
-           'beam_search']
+           'start_beams', 'extend_sequences', 'beam_search']
 
 # %% ../book/13_decoding.ipynb #imports
 from collections.abc import Sequence
@@ -140,6 +140,26 @@ def reorder_state(state, rows: Tensor | None, sentences: Tensor | None):
     return type(state)(reorder_state(part, rows, sentences)
                        for part in state)
 
+# %% ../book/13_decoding.ipynb #start-beams
+def start_beams(sentences: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    "k times BOS for each of B: sequences (B, k, 1) and scores (B, k)."
+    sequences = sentences.new_full((len(sentences), k, 1), BOS)
+    scores = torch.zeros(sequences.shape[:2], device=sentences.device)
+    scores[:, 1:] = -torch.inf  # k copies of one start: count it once
+    return sequences, scores
+
+# %% ../book/13_decoding.ipynb #extend-sequences
+def extend_sequences(sequences: Tensor, beams: Tensor, tokens: Tensor):
+    """Append tokens[b, i] to hypothesis beams[b, i] of sentence b.
+
+    sequences (B, k, t), beams and tokens (B, k) -> (B, k, t + 1), and
+    the rows that they continue, of the flat batch (B·k). (B, k)"""
+    offsets = sequences.size(1) * torch.arange(
+        len(beams), device=beams.device)  # (B,), each sentence's first row
+    rows = beams + offsets[:, None]  # (B, k)
+    parents = sequences.flatten(0, 1)[rows]  # (B, k, t)
+    return torch.cat([parents, tokens[..., None]], 2), rows
+
 # %% ../book/13_decoding.ipynb #beam-search
 @evaluation_mode
 def beam_search(model, source: Tensor, beam_size: int = 4,
@@ -151,18 +171,13 @@ def beam_search(model, source: Tensor, beam_size: int = 4,
     sentences = torch.arange(len(source), device=source.device)
     best, state = BestHypotheses(max_lengths), model.initial_state(source)
     state = reorder_state(state, sentences.repeat_interleave(k), None)
-    sequences = sentences.new_full((len(source), k, 1), BOS)
-    scores = torch.zeros(sequences.shape[:2], device=source.device)
-    scores[:, 1:] = -torch.inf  # k copies of one start: count it once
+    sequences, scores = start_beams(sentences, k)  # (B, k, 1), (B, k)
     while len(sentences):
         logits, state = model.step(sequences[..., -1].flatten(), state)
         candidates = expand_beams(logits, scores)
         collect_finished(best, sentences, sequences, candidates, alpha)
         scores, beams, tokens = unfinished_beams(*candidates)
-        offsets = k * torch.arange(len(beams), device=beams.device)
-        rows = beams + offsets[:, None]  # (B, k), of the flat batch
-        sequences = torch.cat([sequences.flatten(0, 1)[rows],
-                               tokens[..., None]], 2)  # (B, k, t + 1)
+        sequences, rows = extend_sequences(sequences, beams, tokens)
         attainable = scores[:, 0] / length_penalty(max_lengths, alpha)
         at_limit = max_lengths < sequences.size(2)
         best.update(sentences, sequences[:, 0], attainable,
@@ -170,9 +185,8 @@ def beam_search(model, source: Tensor, beam_size: int = 4,
         undecided = (attainable > best.scores[sentences]) & ~at_limit
         enough = early_stopping & (best.n_finished[sentences] >= k)
         active = (undecided & ~enough).nonzero()[:, 0]  # a GPU waits once
-        all_stay = len(active) == len(sentences)
-        state = reorder_state(state, rows[active].flatten(),
-                              None if all_stay else active)
+        remaining = active if len(active) < len(sentences) else None
+        state = reorder_state(state, rows[active].flatten(), remaining)
         sentences, max_lengths, sequences, scores = (
             x[active] for x in (sentences, max_lengths, sequences, scores))
     return [ids[:ids.index(EOS)] for ids in best.ids.tolist()]

@@ -186,7 +186,7 @@ class Adjective(NamedTuple):
     masculine: str
     feminine: str
     vowel: str  # un bel animal
-    place: str  # b before the noun, a after it, c colour, p only with be
+    place: str  # b before the noun, a after it, c color, p only with be
     classes: str
     remarks: str
 

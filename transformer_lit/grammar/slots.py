@@ -62,11 +62,8 @@ def adjectives_for(
 ) -> list[Adjective]:
     "Adjectives that fit a noun of these classes."
     wanted = {english, *classes.split()}
-    return [
-        a
-        for a in adjectives()
-        if a.place in places and remark in a.remarks and wanted & set(a.classes.split())
-    ]
+    fitting = [a for a in adjectives() if a.place in places and remark in a.remarks]
+    return [a for a in fitting if wanted & set(a.classes.split())]
 
 
 def choose_determiner(rng: Random, mode: str, plural: bool, mass: bool) -> str:
@@ -93,8 +90,8 @@ def choose_adjectives(
         before = first if first and first.place in "bn" else None
         after = None if before else first
         if before and rng.random() < 0.2:
-            colours = adjectives_for(noun.classes, noun.english, "c")
-            after = rng_choice(rng, colours) if colours else None
+            colors = adjectives_for(noun.classes, noun.english, "c")
+            after = rng_choice(rng, colors) if colors else None
     return before, after
 
 
@@ -375,9 +372,7 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "fine": what_a,
     "place": place,
     # that the listener knows
-    "def": lambda rng, slots, verb_slot, singular="": object_of(
-        rng, slots, "sure", singular
-    ),
+    "def": lambda rng, slots, verb_slot, singular="": object_of(rng, slots, "sure", singular),
     "noun": lambda rng, slots: choose_noun(rng, "person " + THINGS, "sure"),
     "thing": lambda rng, slots, verb_slot="": choose_noun(
         rng, slots[verb_slot].objects if verb_slot else PLACED, "sure"

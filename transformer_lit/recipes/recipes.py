@@ -188,7 +188,7 @@ def train_translator(
     parts = parts or load_corpus(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator = build_translator(recipe, parts["train"], folder)
     translator.length_limits = limits or translator.length_limits
-    translator.model.to(device)  # before the optimiser takes hold of the weights
+    translator.model.to(device)  # before the optimizer holds the weights
     trainer, batches = build_trainer(translator, parts["train"], recipe, folder)
     valid = translator.encode_pairs(parts["valid"])
     epochs = recipe.training.epochs

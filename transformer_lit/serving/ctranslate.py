@@ -16,6 +16,7 @@ from transformer_lit.decoding import length_penalty
 from transformer_lit.embeddings import InputEmbedding, sinusoids
 from transformer_lit.masks import EOS
 from transformer_lit.serving import served_translate
+from transformer_lit.sublayers import SublayerConnection
 from transformer_lit.tokenization import SPECIAL_TOKENS
 from transformer_lit.translation import Translator, require_standard_layers
 
@@ -41,55 +42,55 @@ def engine_library() -> ModuleType:
 
 
 def weight_copy(weight: Tensor) -> Tensor:
-    """In fp32 on the CPU. A copy, because the engine's writer turns weights into whole numbers in
-    place."""
+    "In fp32 on the CPU. A copy, because the engine's writer quantizes weights in place."
     return weight.detach().float().cpu().clone()
 
 
-def fill_linear(leaf: Any, *layers: nn.Linear) -> None:
-    "One map whose output is the outputs of `layers` side by side."
-    leaf.weight = torch.cat([weight_copy(layer.weight) for layer in layers])
+def fill_linear(node: Any, *layers: nn.Linear) -> None:
+    "One linear layer whose output is the outputs of `layers`, concatenated."
+    node.weight = torch.cat([weight_copy(layer.weight) for layer in layers])
     if layers[0].bias is not None:
-        leaf.bias = torch.cat([weight_copy(layer.bias) for layer in layers])
+        node.bias = torch.cat([weight_copy(layer.bias) for layer in layers])
 
 
-def fill_norm(leaf: Any, norm: nn.LayerNorm) -> None:
-    "Gain and bias of a norm."
-    leaf.gamma, leaf.beta = weight_copy(norm.weight), weight_copy(norm.bias)
+def fill_norm(node: Any, norm: nn.LayerNorm) -> None:
+    "Weight (gamma) and bias (beta) of a layer norm."
+    node.gamma, node.beta = weight_copy(norm.weight), weight_copy(norm.bias)
 
 
-def fill_attention(node: Any, attention: nn.Module, around: nn.Module) -> None:
-    """Self- or cross-attention, and the norm of the sublayer `around` it.
+def fill_attention(node: Any, attention: nn.Module, residual: SublayerConnection) -> None:
+    """Self- or cross-attention, and the norm of its residual connection.
 
-    A node with two maps is self-attention: query, key and value in one, and the output. One with
-    three is cross-attention: the queries come from the other side, so only keys and values are in
-    one map."""
-    fill_norm(node.layer_norm, around.norm)
-    inputs = [attention.q_proj, attention.k_proj, attention.v_proj]
+    A node with two linear layers is self-attention: queries, keys and values in one, and the
+    output. One with three is cross-attention: the queries come from the decoder, so only keys and
+    values share a layer."""
+    fill_norm(node.layer_norm, residual.norm)
+    projections = [attention.q_proj, attention.k_proj, attention.v_proj]
     if len(node.linear) == 2:
-        fill_linear(node.linear[0], *inputs)
+        fill_linear(node.linear[0], *projections)
     else:
-        fill_linear(node.linear[0], inputs[0])
-        fill_linear(node.linear[1], *inputs[1:])
+        fill_linear(node.linear[0], projections[0])
+        fill_linear(node.linear[1], *projections[1:])
     fill_linear(node.linear[-1], attention.out_proj)
 
 
-def fill_side(
-    side: Any,
-    words: Any,
+def fill_stack(
+    stack_node: Any,
+    embedding_node: Any,
     embedding: InputEmbedding,
     stack: nn.Module,
     n_positions: int = N_POSITIONS,
 ) -> None:
-    """Encoder or decoder; `words` is the node for the embedding.
+    """The encoder or the decoder, with its embedding.
 
-    Positions go along as a table: the engine's own sinusoids put all sines before all cosines, and
-    ours alternate."""
-    words.weight = weight_copy(embedding.token_embedding.weight)
-    side.position_encodings.encodings = sinusoids(n_positions, words.weight.size(1))
+    Position encodings are written as a table: the engine's own sinusoids put all sines before all
+    cosines, and ours alternate."""
+    embedding_node.weight = weight_copy(embedding.token_embedding.weight)
+    d_model = embedding_node.weight.size(1)
+    stack_node.position_encodings.encodings = sinusoids(n_positions, d_model)
     if isinstance(stack.norm, nn.LayerNorm):
-        fill_norm(side.layer_norm, stack.norm)
-    for node, layer in zip(side.layer, stack.layers):
+        fill_norm(stack_node.layer_norm, stack.norm)
+    for node, layer in zip(stack_node.layer, stack.layers):
         fill_attention(node.self_attention, layer.self_attention, layer.self_attention_residual)
         if hasattr(layer, "cross_attention"):
             fill_attention(node.attention, layer.cross_attention, layer.cross_attention_residual)
@@ -99,15 +100,15 @@ def fill_side(
 
 
 def build_spec(translator: Translator) -> Any:
-    """The model as ctranslate2 wants it: a filled TransformerSpec. The engine is told to add EOS to
-    a source, and to begin with BOS."""
+    """The model as a ctranslate2 TransformerSpec, filled with its weights. The engine is told to
+    add EOS to a source, and to begin with BOS."""
     model, c = translator.model, translator.model.config
     require_standard_layers(model)
     spec = engine_library().specs.TransformerSpec.from_config(
         (c.n_encoder_layers, c.n_decoder_layers), c.n_heads, pre_norm=c.norm == "pre"
     )
-    fill_side(spec.encoder, spec.encoder.embeddings[0], model.source_embedding, model.encoder)
-    fill_side(spec.decoder, spec.decoder.embeddings, model.target_embedding, model.decoder)
+    fill_stack(spec.encoder, spec.encoder.embeddings[0], model.source_embedding, model.encoder)
+    fill_stack(spec.decoder, spec.decoder.embeddings, model.target_embedding, model.decoder)
     fill_linear(spec.decoder.projection, model.output_projection)
     spec.register_source_vocabulary(translator.source_tokenizer.tokens)
     spec.register_target_vocabulary(translator.target_tokenizer.tokens)
@@ -128,10 +129,11 @@ def export(
     quantization: str = "float32",
     card: Path | None = None,
 ) -> Path:
-    """Write a folder for ctranslate2.Translator, whole or not at all; returns it.
+    """Write a folder for ctranslate2.Translator, atomically; returns its path.
 
-    bfloat16 is for GPUs: a CPU computes with it in float32. `card` goes along as README.md. Raises
-    FileExistsError if `folder` holds something, ValueError for another quantization or model."""
+    bfloat16 is for GPUs: a CPU computes with it in float32. `card` is copied as README.md. Raises
+    FileExistsError if `folder` isn't empty, ValueError for an unknown quantization or a model that
+    the engine doesn't have."""
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there already: name a new folder")
@@ -142,8 +144,8 @@ def export(
     spec = build_spec(translator)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # a full disk or Ctrl-C leaves nothing
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as around:
-        part = Path(around) / folder.name
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+        part = Path(temporary) / folder.name
         translator.save_config(part)
         spec.validate()
         spec.optimize(quantization)
@@ -158,17 +160,18 @@ def export(
 
 
 def rerank(hypotheses: Sequence[list[int]], scores: Sequence[float], alpha: float) -> list[int]:
-    """The first by the book's penalty (chapter 13). The engine's scores are divided by |y|^α, the
-    book's by ((5 + |y|)/6)^α; |y| counts EOS.
+    """The best hypothesis by the book's length penalty (chapter 13). The engine's scores are
+    divided by |y|^α, the book's by ((5 + |y|)/6)^α; |y| counts EOS.
 
     When more hypotheses finish than the beam is wide, the engine has already dropped some by its
     own measure."""
 
-    def normalized(row: tuple[list[int], float]) -> float:
-        length = len(row[0]) + 1
-        return row[1] * length**alpha / length_penalty(length, alpha)
+    def penalized(hypothesis: tuple[list[int], float]) -> float:
+        ids, score = hypothesis
+        length = len(ids) + 1
+        return score * length**alpha / length_penalty(length, alpha)
 
-    return max(zip(hypotheses, scores), key=normalized)[0]
+    return max(zip(hypotheses, scores), key=penalized)[0]
 
 
 def engine_answers(
@@ -180,13 +183,14 @@ def engine_answers(
     batch_size: int = 64,
     **options: Any,
 ) -> list[list[int]]:
-    """What a ctranslate2.Translator answers, as ids like `beam_search`.
+    """The translations of a ctranslate2.Translator, as ids: a list for each source, as from
+    `beam_search`.
 
-    `sources` end in EOS, answers don't; `options` go to translate_batch."""
-    names = translator.source_tokenizer.tokens
-    ids = {name: i for i, name in enumerate(translator.target_tokenizer.tokens)}
+    `sources` end in EOS, translations don't; `options` are passed to translate_batch."""
+    tokens = translator.source_tokenizer.tokens
+    token_to_id = {token: i for i, token in enumerate(translator.target_tokenizer.tokens)}
     results = engine.translate_batch(
-        [[names[i] for i in source if i != EOS] for source in sources],
+        [[tokens[i] for i in source if i != EOS] for source in sources],
         beam_size=beam_size,
         num_hypotheses=beam_size,
         length_penalty=length_penalty,
@@ -196,7 +200,7 @@ def engine_answers(
     )
     return [
         rerank(
-            [[ids[name] for name in tokens] for tokens in result.hypotheses],
+            [[token_to_id[token] for token in hypothesis] for hypothesis in result.hypotheses],
             result.scores,
             length_penalty,
         )
