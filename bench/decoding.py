@@ -46,7 +46,7 @@ from transformer_lit.evaluation import bootstrap_interval, sacrebleu_scores, seg
 from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.serving.ctranslate import engine_answers, export
-from transformer_lit.training import collate
+from transformer_lit.batching import collate
 from transformer_lit.translation import Translator, clean_input, translate_ids
 
 Decoder = Callable[[list[list[int]]], list[list[int]]]

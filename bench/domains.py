@@ -33,7 +33,7 @@ from transformer_lit.masks import PAD
 from transformer_lit.recipes import training_sets
 from transformer_lit.recipes.recipes import SAMPLES
 from transformer_lit.serving.confidence import translate_with_scores
-from transformer_lit.training import collate
+from transformer_lit.batching import collate
 from transformer_lit.translation import Translator
 
 Test = tuple[list[str], list[list[str]]]  # sentences, the references of each

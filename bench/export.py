@@ -27,7 +27,7 @@ from transformer_lit.serving.ctranslate import (
     engine_library,
     export,
 )
-from transformer_lit.training import collate
+from transformer_lit.batching import collate
 from transformer_lit.translation import Translator, translate_ids, clean_input
 
 

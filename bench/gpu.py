@@ -149,7 +149,7 @@ def train(home: Path, store: Path, steps: int, deadline: float) -> dict:
     command = "python bench/gpu.py"
     result = run_experiment(experiment, folder, store, 16 if GPU else 1, deadline, command)
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
-    evaluations = [entry for entry in log if entry["kind"] == "look"]
+    evaluations = [entry for entry in log if entry["kind"] == "eval"]
     facts = {"corpus": corpus, "evaluations": evaluations, "finished": result is not None}
     return facts | (log[-1] if log else {})
 

@@ -48,14 +48,9 @@ from transformer_lit.schedule import linear_lr
 from transformer_lit.runs.records import effort
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.schedule import noam_lr
+from transformer_lit.batching import PairBatches
 from transformer_lit.training import (
-    PairBatches,
-    Trainer,
-    TrainingConfig,
-    compute_gradients,
-    on_epoch_end,
-    validation_loss,
-)
+    Trainer, TrainingConfig, compute_gradients, on_epoch_end, validation_loss)
 
 LAPTOP = dict(epochs=20, norm="post", dropout=0.1, heads=8, batch=64, clip=0.0)
 OURS = dict(epochs=7, norm="pre", dropout=0.25, heads=4, tokens=2048, clip=1.0, fall=6, gain=1.0)
@@ -120,7 +115,7 @@ class Data:
 
 
 class TimedTrainer(Trainer):
-    "Counts the processor seconds of its steps, and logs epochs only."
+    "Counts the processor seconds of its steps."
 
     cpu_seconds = 0.0
     losses: list[float] = []
@@ -129,17 +124,11 @@ class TimedTrainer(Trainer):
         with Clock() as clock:
             metrics = super().train_step(source, target)
         self.cpu_seconds += clock.cpu
-        self.losses = [*self.losses * (self.batch > 0), metrics["loss"]]
+        self.losses = [*self.losses * (self.epoch_step > 0), metrics["loss"]]
         return metrics
 
-    def note(self, kind: str, **entry) -> None:
-        if kind == "epoch":
-            super().note(kind=kind, cpu_seconds=self.cpu_seconds, **entry)
-
     def progress(self) -> dict:
-        progress = super().progress()
-        progress["at"]["cpu_seconds"] = self.cpu_seconds
-        return progress
+        return {**super().progress(), "cpu_seconds": self.cpu_seconds}
 
 
 def rate(recipe: dict, steps: int, step: int) -> float:
@@ -186,7 +175,7 @@ def build_run(recipe: dict, data: Data, folder: Path, trial: bool) -> tuple:
         model,
         config,
         optimizer=MuonAndAdam(model) if "tokens" in recipe else None,
-        lr_schedule=partial(rate, recipe, batches.steps),
+        lr_schedule=partial(rate, recipe, batches.n_steps),
         folder=folder,
         gradient_fn=partial(shrinking, recipe) if "shrink" in recipe else None,
     )
@@ -215,7 +204,7 @@ def train(recipe: dict, o) -> None:
     folder = o.out or Path("runs") / f"{o.recipe}-by-{o.split}"
     trainer, batches = build_run(recipe, data, folder, o.trial)
     record = Record(folder / "run.json", recipe=recipe, seed=1)
-    until = len(batches.epoch(0)) * (o.epochs or recipe["epochs"])
+    until = len(batches.epoch_batches(0)) * (o.epochs or recipe["epochs"])
     log = trainer.fit(batches, until, on_epoch_end(partial(evaluate, data)))
     archive = shipped("data/pocket.tsv.gz") if o.trial else tatoeba_archive()
     words = {"valid": "nats a word", "valid_smoothed": "nats a word, smoothing 0.1"}

@@ -27,16 +27,12 @@ from twin import RandomBatches, Twin, textbook_loss
 from transformer_lit.data import load_corpus, read_multi30k
 from transformer_lit.model import TransformerConfig
 from transformer_lit.recipes.recipes import SMALL
-from transformer_lit.runtime.devices import autocast
+from transformer_lit.runtime.devices import autocast, resolve_precision
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.schedule import noam_lr
 from transformer_lit.tokenization import SubwordTokenizer
-from transformer_lit.training import (
-    PairBatches,
-    Trainer,
-    TrainingConfig,
-    validation_loss,
-)
+from transformer_lit.batching import PairBatches
+from transformer_lit.training import Trainer, TrainingConfig, validation_loss
 from transformer_lit.translation import Translator, translate_ids
 
 OURS = dict(norm="pre", dropout=0.0, gain=1.0, max_tokens=1024, peak=6e-3, rise=0.05)
@@ -68,7 +64,7 @@ def ours(tokens: SubwordTokenizer, sizes: dict, ids: list, budget: Budget) -> tu
         tokens, tokens, **sizes, norm=r["norm"], dropout=r["dropout"]
     ).model
     nn.init.constant_(model.decoder.norm.weight, r["gain"])
-    config = TrainingConfig(EPOCHS, r["max_tokens"], precision="auto", seed=SEED)
+    config = TrainingConfig(EPOCHS, r["max_tokens"], precision=resolve_precision(), seed=SEED)
     trainer = Trainer(
         model,
         config,
@@ -89,7 +85,7 @@ def textbook(tokens: SubwordTokenizer, sizes: dict, ids: list, warmup: int) -> t
     "nn.Transformer, Adam, Noam."
     r = TEXTBOOK
     config = TransformerConfig(len(tokens), **sizes, norm=r["norm"], dropout=r["dropout"])
-    settings = TrainingConfig(EPOCHS, clip_norm=0.0, precision="auto", seed=SEED)
+    settings = TrainingConfig(EPOCHS, clip_norm=0.0, precision=resolve_precision(), seed=SEED)
     trainer = Trainer(
         Twin(config),
         settings,
@@ -129,7 +125,7 @@ def run(way: str, language: str, warmup: int | None, o) -> dict:
         "recipe": recipe | {"precision": trainer.config.precision},
         "parameters": sum(w.numel() for w in model.parameters()),
         "steps": trainer.step,
-        "tokens": trainer.tokens,
+        "tokens": trainer.n_tokens,
         "cpu_seconds": budget.used,
         "valid_loss": validation_loss(model, valid),
         "bleu": bleu["value"],

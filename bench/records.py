@@ -145,10 +145,8 @@ class Resumable(MeteredTrainer):
         return made
 
     def progress(self) -> dict:
-        progress = super().progress()
-        for name in "flops", "flop_tokens", "timed_steps", "wall_seconds", "cpu_seconds":
-            progress["at"][name] = getattr(self, name)
-        return progress
+        names = "flops", "flop_tokens", "timed_steps", "wall_seconds", "cpu_seconds"
+        return {**super().progress(), **{name: getattr(self, name) for name in names}}
 
 
 def where() -> dict:

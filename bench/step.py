@@ -33,6 +33,7 @@ from transformer_lit.masks import BOS, EOS, PAD, UNK
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.multi_head_attention import MultiHeadAttention
 from transformer_lit.runtime.devices import resolve_precision
+from transformer_lit.recipes.recipes import compiled_gradients
 from transformer_lit.training import Trainer, TrainingConfig
 
 GPU = torch.cuda.is_available()
@@ -78,8 +79,8 @@ def set_kernel(model: Transformer, fused: bool) -> Transformer:
 
 def our_step(config: TransformerConfig, precision: str, batch: tuple) -> Callable:
     model = Transformer(config).to(DEVICE).train()
-    settings = TrainingConfig(clip_norm=0.0, warmup_steps=400, precision=precision, compile=GPU)
-    trainer = Trainer(model, settings)
+    settings = TrainingConfig(clip_norm=0.0, warmup_steps=400, precision=precision)
+    trainer = Trainer(model, settings, gradient_fn=compiled_gradients(model) if GPU else None)
     return lambda: trainer.train_step(*batch)["loss"]
 
 

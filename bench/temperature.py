@@ -56,7 +56,7 @@ def trained(store: TokenStore, temperature: float, seed: int, steps: int) -> dic
     return {
         "temperature": temperature,
         "seed": seed,
-        "tokens": trainer.tokens,
+        "tokens": trainer.n_tokens,
         "losses": losses,
         "judged": judged(losses),
     }

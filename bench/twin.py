@@ -18,7 +18,7 @@ from transformer_lit.embeddings import InputEmbedding
 from transformer_lit.loss import shift_right
 from transformer_lit.masks import PAD, causal_mask
 from transformer_lit.model import TransformerConfig
-from transformer_lit.training import PairBatches
+from transformer_lit.batching import PairBatches
 
 
 class Uncached:
@@ -99,9 +99,9 @@ class Twin(nn.Module):
 class RandomBatches(PairBatches):
     "64 random pairs a batch."
 
-    def epoch(self, n: int) -> list[list[int]]:
+    def epoch_batches(self, epoch: int) -> list[list[int]]:
         order = list(range(len(self.pairs)))
-        random.Random(self.config.seed + 1000 * n).shuffle(order)
+        random.Random(self.config.seed + 1000 * epoch).shuffle(order)
         return [order[i : i + 64] for i in range(0, len(order), 64)]
 
 

@@ -330,9 +330,9 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ),
     (
         "last batch lost",
-        "training",
-        "batches += [batch] if batch else []",
-        "pass",
+        "batching",
+        "while start < len(order):",
+        "while start < len(order) - 1:",
         "each pair must come exactly once",
     ),
     (
@@ -531,8 +531,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "every epoch alike",
         "wmt",
-        "c.seed + 1000 * n)",
-        "c.seed)",
+        "self.config.seed + 1000 * epoch)",
+        "self.config.seed)",
         "every epoch deals the same batches",
     ),
     (
@@ -679,8 +679,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "a pause is not saved",
         "training",
-        "                self.after_step(labels, last, began, callback)\n        self.save()\n",
-        "                self.after_step(labels, last, began, callback)\n",
+        "            self.end_step(batch, started, callback)\n        self.save()\n",
+        "            self.end_step(batch, started, callback)\n",
         "a run that pauses must be saved first",
     ),
     (
@@ -736,15 +736,15 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "a step looks at its loss",
         "training",
-        "    if not self.on_gpu():\n        self.metrics(",
-        "    if True:\n        self.metrics(",
+        "    if not loss.is_cuda:",
+        "    if True:",
         "a step waits for the GPU",
     ),
     (
         "the clock stops where an epoch ends",
         "training",
-        "due = last or self.step %",
-        "due = self.step %",
+        "should_log = batch.ends_epoch or self.step %",
+        "should_log = self.step %",
         "where the clock has to be right",
     ),
     (

@@ -21,7 +21,7 @@ from transformer_lit.runs.checkpoints import (
     read_file,
     rng_tensors,
 )
-from transformer_lit.training import load_checkpoint, save_checkpoint
+from transformer_lit.runs import checkpoints
 
 
 def trained(seed=0, **changes):
@@ -39,9 +39,9 @@ def test_a_checkpoint_brings_everything_back(tmp_path):
     (one, optimizer), (two, other) = trained(0), trained(1)
     step(one, optimizer)
     torch.manual_seed(5)
-    save_checkpoint(tmp_path / "new" / "c.safetensors", one, optimizer, {"step": 7})
+    checkpoints.save(tmp_path / "new" / "c.safetensors", one, optimizer, {"step": 7})
     dice = torch.rand(3)
-    assert load_checkpoint(tmp_path / "new" / "c.safetensors", two, other) == {"step": 7}
+    assert checkpoints.load(tmp_path / "new" / "c.safetensors", two, other) == {"step": 7}
     assert torch.equal(torch.rand(3), dice), (
         "the random state is not restored: dropout would throw other dice"
     )
@@ -55,9 +55,9 @@ def test_a_checkpoint_brings_everything_back(tmp_path):
 
 def test_without_an_optimizer_the_dice_stay(tmp_path):
     model, optimizer = trained()
-    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, {})
+    checkpoints.save(tmp_path / "c.safetensors", model, optimizer, {})
     torch.manual_seed(3)
-    load_checkpoint(tmp_path / "c.safetensors", model)
+    checkpoints.load(tmp_path / "c.safetensors", model)
     dice = torch.rand(2)
     torch.manual_seed(3)
     assert torch.equal(torch.rand(2), dice), (
@@ -66,11 +66,11 @@ def test_without_an_optimizer_the_dice_stay(tmp_path):
 
 
 def test_a_checkpoint_of_another_shape(tmp_path):
-    save_checkpoint(tmp_path / "c.safetensors", *trained(), {})
+    checkpoints.save(tmp_path / "c.safetensors", *trained(), {})
     model, optimizer = trained(d_ff=20)
     before = [w.clone() for w in model.parameters()]
     with pytest.raises(ValueError, match="another shape: model"):
-        load_checkpoint(tmp_path / "c.safetensors", model, optimizer)
+        checkpoints.load(tmp_path / "c.safetensors", model, optimizer)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before)), (
         "a refused checkpoint must change nothing"
     )
@@ -78,7 +78,7 @@ def test_a_checkpoint_of_another_shape(tmp_path):
 
 def test_a_save_that_fails_is_one_sentence(tmp_path, monkeypatch):
     path, (model, optimizer) = tmp_path / "c.safetensors", trained()
-    save_checkpoint(path, model, optimizer, {"step": 1})
+    checkpoints.save(path, model, optimizer, {"step": 1})
     old = path.read_bytes()
 
     def full(*_, **__):
@@ -86,7 +86,7 @@ def test_a_save_that_fails_is_one_sentence(tmp_path, monkeypatch):
 
     monkeypatch.setattr(checkpoint, "save_file", full)
     with pytest.raises(OSError, match="can't be written: No space left"):
-        save_checkpoint(path, model, optimizer, {"step": 2})
+        checkpoints.save(path, model, optimizer, {"step": 2})
     assert path.exists() and path.read_bytes() == old, (
         "a full disk destroys the old checkpoint: write beside it, then move"
     )
@@ -98,7 +98,7 @@ def test_a_save_that_fails_is_one_sentence(tmp_path, monkeypatch):
 @pytest.mark.parametrize("where", ["save_file", "replace"])
 def test_an_interrupted_save_leaves_the_old_checkpoint(tmp_path, monkeypatch, where):
     path, (model, optimizer) = tmp_path / "c.safetensors", trained()
-    save_checkpoint(path, model, optimizer, {"step": 1})
+    checkpoints.save(path, model, optimizer, {"step": 1})
     old = path.read_bytes()
 
     def half(tensors, file, metadata=None):
@@ -114,21 +114,20 @@ def test_an_interrupted_save_leaves_the_old_checkpoint(tmp_path, monkeypatch, wh
         monkeypatch.setattr(files.os, "replace", stop)
     step(model, optimizer)
     with pytest.raises(KeyboardInterrupt):
-        save_checkpoint(path, model, optimizer, {"step": 2})
+        checkpoints.save(path, model, optimizer, {"step": 2})
     assert path.read_bytes() == old, (
         "a stop in the middle of saving destroys the old checkpoint: write beside it, then move"
     )
     monkeypatch.undo()
-    save_checkpoint(path, model, optimizer, {"step": 2})
-    assert load_checkpoint(path, model) == {"step": 2} and [p.name for p in tmp_path.iterdir()] == [
-        path.name
-    ]
+    checkpoints.save(path, model, optimizer, {"step": 2})
+    assert checkpoints.load(path, model) == {"step": 2}
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
 def test_what_is_stored(tmp_path):
     model, optimizer = trained()
     step(model, optimizer)
-    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, {"step": 2})
+    checkpoints.save(tmp_path / "c.safetensors", model, optimizer, {"step": 2})
     with safe_open(tmp_path / "c.safetensors", "pt") as file:
         kinds = [name.split(".")[0] for name in file.keys()]
         assert json.loads(file.metadata()["progress"]) == {"step": 2}
@@ -146,17 +145,17 @@ def test_what_is_stored(tmp_path):
 def test_weights_alone_are_read_without_the_rest(tmp_path):
     model, optimizer = trained()
     step(model, optimizer)
-    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, {"step": 2})
+    checkpoints.save(tmp_path / "c.safetensors", model, optimizer, {"step": 2})
     held, progress = read_file(tmp_path / "c.safetensors")
     assert progress == {"step": 2} and {name[:6] for name in held} == {"model."}
-    held, _ = read_file(tmp_path / "c.safetensors", everything=True)
+    held, _ = read_file(tmp_path / "c.safetensors", with_training=True)
     assert "random.cpu.0" in held and "optimizer.0.exp_avg" in held
 
 
 @pytest.mark.parametrize("kept", [0, 8, 900, -1])
 def test_a_truncated_checkpoint_is_one_sentence(tmp_path, kept):
     path = tmp_path / "c.safetensors"
-    save_checkpoint(path, *trained(), {})
+    checkpoints.save(path, *trained(), {})
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(
         ValueError,
@@ -178,10 +177,10 @@ def full_disk(size=4000):
 
 def test_a_full_disk_leaves_the_old_checkpoint(tmp_path):
     path, (model, optimizer) = tmp_path / "c.safetensors", trained()
-    save_checkpoint(path, model, optimizer, {"step": 1})
+    checkpoints.save(path, model, optimizer, {"step": 1})
     old = path.read_bytes()
     with full_disk(), pytest.raises(OSError, match="can't be written"):
-        save_checkpoint(path, model, optimizer, {"step": 2})
+        checkpoints.save(path, model, optimizer, {"step": 2})
     assert path.read_bytes() == old and [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
@@ -200,12 +199,12 @@ def test_the_first_process_writes_and_all_wait(tmp_path, monkeypatch):
                 "all_gather_object",
                 lambda found, own: found.__setitem__(slice(None), [own, own.flip(0)]),
             )
-            save_checkpoint(path, model, optimizer, {})
+            checkpoints.save(path, model, optimizer, {})
         return waits
 
     assert as_process(0, tmp_path / "one") == [True] and as_process(1, tmp_path / "two") == [False]
     assert not (tmp_path / "two").exists()
-    held, _ = read_file(tmp_path / "one", everything=True)
+    held, _ = read_file(tmp_path / "one", with_training=True)
     assert torch.equal(held["random.cpu.1"], held["random.cpu.0"].flip(0)), (
         "each process has its own random state"
     )

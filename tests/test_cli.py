@@ -211,7 +211,7 @@ def test_settings_are_fields_of_recipe_training_and_model():
     assert (other.pairs, other.average, other.training.seed, other.gain) == (30, 2, 7, None)
     assert other.model == words.model | {"dropout": 0.0} and other.training.seed == 7
     assert settings.change_settings(words, {}, "words") == words
-    assert settings.change_settings(words, {"compile": "true"}, "").training.compile is True
+    assert settings.change_settings(words, {"compile": "true"}, "").compile is True
 
 
 def test_a_large_run_is_an_experiment(monkeypatch):

@@ -18,7 +18,7 @@ from transformer_lit.serving.confidence import (
     group_means,
     isotonic,
 )
-from transformer_lit.training import collate
+from transformer_lit.batching import collate
 
 numbers = st.lists(st.floats(-100, 100), min_size=1, max_size=30)
 

@@ -580,11 +580,11 @@ def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path, monkeypatch):
     )
     translator = recipes.build_translator(recipe, PAIRS, tmp_path)
     trainer, batches = recipes.build_trainer(translator, PAIRS, recipe, tmp_path)
-    rates = [trainer.lr_schedule(step) for step in range(1, batches.steps + 1)]
+    rates = [trainer.lr_schedule(step) for step in range(1, batches.n_steps + 1)]
     assert (
-        batches.steps < TINY.warmup_steps
+        batches.n_steps < TINY.warmup_steps
         and max(rates) == pytest.approx(recipe.peak)
-        and rates.index(max(rates)) + 1 == batches.steps // 10
+        and rates.index(max(rates)) + 1 == batches.n_steps // 10
     )
     with pytest.raises(
         ValueError,

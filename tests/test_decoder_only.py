@@ -51,13 +51,8 @@ from transformer_lit.comparison import (
 from transformer_lit.masks import BOS, EOS, PAD, causal_mask, depends_on_future, depends_on_padding
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.schedule import linear_lr
-from transformer_lit.training import (
-    PairBatches,
-    Trainer,
-    TrainingConfig,
-    compute_gradients,
-    validation_loss,
-)
+from transformer_lit.batching import PairBatches
+from transformer_lit.training import Trainer, TrainingConfig, compute_gradients, validation_loss
 
 ALL = {name: variant for name, variant in VARIANTS.items() if name.startswith("decoder-only")}
 PREFIXES = pytest.mark.parametrize("prefix", [False, True], ids=["causal", "prefix"])
@@ -289,14 +284,14 @@ def test_the_decay_goes_on_where_a_run_was_stopped(tmp_path):
 
     def trainer(folder, heard):
         def share(step):
-            heard.append(source_loss_weight(step, batches.steps))
+            heard.append(source_loss_weight(step, batches.n_steps))
             return heard[-1]
 
         return Trainer(
             small(15).float(),
             config,
             folder=folder,
-            lr_schedule=lambda n: linear_lr(n, batches.steps, 1e-2, 2),
+            lr_schedule=lambda n: linear_lr(n, batches.n_steps, 1e-2, 2),
             gradient_fn=joint_gradient_fn(share),
         )
 
@@ -306,7 +301,7 @@ def test_the_decay_goes_on_where_a_run_was_stopped(tmp_path):
     heard = [[], [], []]
     losses = losses_of(trainer(tmp_path / "whole", heard[0]).fit(batches))
     assert heard[0] == [
-        source_loss_weight(n, batches.steps) for n in range(batches.steps)
+        source_loss_weight(n, batches.n_steps) for n in range(batches.n_steps)
     ], "the decay is off by one"
     trainer(tmp_path / "two", heard[1]).fit(batches, max_steps=7)
     assert losses_of(trainer(tmp_path / "two", heard[2]).fit(batches)) == losses

@@ -33,7 +33,7 @@ from transformer_lit.corpora.files import shipped
 from transformer_lit.pocket_corpus import load_pocket
 from transformer_lit.runs.checkpoints import dequantize, load_weights, model_tensors, quantize
 from transformer_lit.tokenization import SubwordTokenizer
-from transformer_lit.training import collate
+from transformer_lit.batching import collate
 from transformer_lit.translation import Translator, translate_ids, split_long_text, clean_input
 
 ENGINE = packing.ENGINE

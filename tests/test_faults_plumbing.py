@@ -29,7 +29,8 @@ from transformer_lit import schedule
 from transformer_lit.recipes import recipes
 from transformer_lit.runs import records
 from transformer_lit.corpora.files import sha256_file
-from transformer_lit.training import save_checkpoint, token_batches
+from transformer_lit.batching import token_batches
+from transformer_lit.runs import checkpoints
 from transformer_lit.translation import Translator
 
 # Error sentences ----------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ def test_a_kept_translator_says_the_same(tmp_path):
     folder = tmp_path / "new" / "folder"
     for _ in range(2):
         translator.save_config(folder)
-    save_checkpoint(folder / "checkpoint.safetensors", translator.model, optimizer, {})
+    checkpoints.save(folder / "checkpoint.safetensors", translator.model, optimizer, {})
     again = Translator.load(folder)
     texts = ["I am .", "you are ."]
     assert again.translate(texts) == translator.translate(
@@ -232,7 +233,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
         json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     epochs, steps = (
-        [entry for entry in log if entry["kind"] == kind] for kind in ("epoch", "step")
+        [entry for entry in log if entry["kind"] == kind] for kind in ("eval", "step")
     )
     translator = Translator.load(folder)
     weights = sum(w.numel() for w in translator.model.parameters())
@@ -244,7 +245,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert (
         len(epochs) == 2 and len(epochs[0]["samples"]) == 12
     ), "each epoch shows how the twelve samples are translated"
-    assert record["tokens"] == log[-1]["tokens"] > 0 and record["parameters"] == weights
+    assert record["tokens"] == log[-1]["n_tokens"] > 0 and record["parameters"] == weights
     assert (
         record["flops"] == 6 * record["parameters"] * record["tokens"]
     ), "about 6 operations a weight and token"

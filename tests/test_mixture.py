@@ -118,7 +118,7 @@ def test_no_part_holds_a_pair_twice(pairs, seed):
 
 def test_no_batch_of_a_mixture_holds_a_pair_twice(store):
     config = wmt.TrainingConfig(max_tokens=64)
-    epoch = mixture.MixtureBatches(store, config, 9, 3.0).epoch(0)
+    epoch = mixture.MixtureBatches(store, config, 9, 3.0).epoch_batches(0)
     order = mixture.sample_epoch(mixture.kinds_in(store.manifest["counts"]), 3.0, config.seed)
     assert (
         Counter(np.concatenate(epoch).tolist()) == Counter(order.tolist())
@@ -149,10 +149,10 @@ def test_batches_of_a_mixture(store):
     )
     config = replace(e.training, max_tokens=128)
     batches = large.batches_of(store, config, e)
-    epochs = [batches.epoch(n) for n in range(2)]
+    epochs = [batches.epoch_batches(n) for n in range(2)]
     assert (
         [list(map(list, epoch)) for epoch in epochs][0]
-        == [list(batch) for batch in batches.epoch(0)]
+        == [list(batch) for batch in batches.epoch_batches(0)]
         != [list(b) for b in epochs[1]]
     )
     for epoch in epochs:
@@ -258,7 +258,7 @@ def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(
     look = [
         entry
         for entry in map(json.loads, (tmp_path / "run/log.jsonl").read_text("utf-8").splitlines())
-        if entry["kind"] == "look"
+        if entry["kind"] == "eval"
     ][-1]
     assert set(look["losses"]) == {"law"} and look["losses"]["law"] > 0
     further = mixture.MixtureExperiment(**vars(plain), begin_with=str(tmp_path / "run"))

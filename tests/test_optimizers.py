@@ -16,7 +16,8 @@ from transformer_lit.runtime.optimizers import (
     CombinedOptimizer,
     orthogonal,
 )
-from transformer_lit.training import Trainer, TrainingConfig, collate
+from transformer_lit.batching import collate
+from transformer_lit.training import Trainer, TrainingConfig
 
 
 def test_orthogonal_by_hand():

@@ -17,7 +17,7 @@ from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.loss import label_smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, target_mask
 from transformer_lit.model import Transformer
-from transformer_lit.training import collate
+from transformer_lit.batching import collate
 from litbook import workshop
 from litbook.workshop import (
     BUDGET,

@@ -20,13 +20,8 @@ from transformer_lit.loss import shift_right, label_smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, UNK, depends_on_future, depends_on_padding
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.tokenization import SPECIAL_TOKENS, WordTokenizer, join_words, split_words
-from transformer_lit.training import (
-    TrainingConfig,
-    compute_gradients,
-    collate,
-    token_batches,
-    validation_loss,
-)
+from transformer_lit.batching import collate, token_batches
+from transformer_lit.training import TrainingConfig, compute_gradients, validation_loss
 
 ROWS, LENGTHS, PADS = (
     st.integers(1, 4),

@@ -25,7 +25,8 @@ from transformer_lit.recipes.recipes import (
 )
 from transformer_lit.runs.checkpoints import model_tensors, read_file
 from transformer_lit.schedule import linear_lr
-from transformer_lit.training import token_batches, validation_loss
+from transformer_lit.batching import token_batches
+from transformer_lit.training import validation_loss
 from transformer_lit.translation import Translator
 
 
@@ -109,7 +110,7 @@ def test_a_training_is_prepared_as_its_recipe_says(tmp_path):
     translator = joint()
     r = recipe(peak=1e-3)
     made, batches = build_trainer(translator, PAIRS + [("e " * 200, "e")], r, tmp_path)
-    assert len(batches) == len(PAIRS), "pairs over 128 tokens are left out"
+    assert len(batches.pairs) == len(PAIRS), "pairs over 128 tokens are left out"
     last = 3 * len(token_batches(batches.pairs, 64))
     assert made.lr_schedule(1) == 1e-3 / 400
     assert made.lr_schedule(last) > 0 == made.lr_schedule(last + 1)
@@ -127,7 +128,7 @@ def test_a_training_is_prepared_as_its_recipe_says(tmp_path):
 def test_a_run_notes_what_it_sees_after_each_epoch(tmp_path):
     samples = PARTS["train"][0][0], PARTS["test"][0][0]
     translator, run = train_translator(tmp_path, recipe(), PARTS, samples)
-    ends = [entry for entry in run.log if entry["kind"] == "epoch"]
+    ends = [entry for entry in run.log if entry["kind"] == "eval"]
     assert len(ends) == run.epoch == 3
     assert ends[-1]["valid_loss"] == pytest.approx(
         validation_loss(translator.model, translator.encode_pairs(PARTS["valid"])), rel=1e-5

@@ -31,7 +31,8 @@ from litbook.measuring import Products, timed
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from litbook.word_maps import best_map, diagonal, maps_of
 from transformer_lit.tokenization import SubwordTokenizer, split_words
-from transformer_lit.training import PairBatches, Trainer, TrainingConfig, compute_gradients
+from transformer_lit.batching import PairBatches
+from transformer_lit.training import Trainer, TrainingConfig, compute_gradients
 
 LOOKS = pytest.mark.parametrize("attention", [True, False], ids=["attention", "summary"])
 

@@ -39,7 +39,7 @@ from transformer_lit.serving.ctranslate import (
     weight_copy,
 )
 from transformer_lit.tokenization import SPECIAL_TOKENS, SubwordTokenizer, join_words, split_words
-from transformer_lit.training import collate
+from transformer_lit.batching import collate
 from transformer_lit.translation import Translator, clean_input, split_long_text, translate_ids
 
 try:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import io
 import json
 import math
@@ -26,16 +27,14 @@ from transformer_lit.runtime import batches as streams, devices, distributed as 
 from transformer_lit.runtime.batches import iterate_batches, prefetch, to_device
 from transformer_lit.runtime.distributed import all_reduce_gradients, broadcast_parameters
 from transformer_lit.runtime.patch import patch_to
+from transformer_lit.batching import PairBatches, collate, token_batches
+from transformer_lit.recipes.recipes import compiled_gradients, fit_with_bar
 from transformer_lit.training import (
-    PairBatches,
     Trainer,
     TrainingConfig,
-    add_gradient,
     compute_gradients,
-    collate,
     on_epoch_end,
     summed_loss,
-    token_batches,
     validation_loss,
 )
 
@@ -43,31 +42,6 @@ CPU = torch.device("cpu")
 
 
 # Settings and batches -----------------------------------------------------------------------------
-
-
-def test_settings_and_their_limits():
-    assert dataclasses.astuple(TrainingConfig()) == (
-        10,
-        2048,
-        400,
-        1.0,
-        0.1,
-        1.0,
-        1,
-        "fp32",
-        1,
-        500,
-        False,
-    )
-    for wrong, words in (
-        (dict(precision="half"), 'choose "fp32", "bf16" or "auto"'),
-        (dict(epochs=0), "epochs=0: 1 is the least"),
-        (dict(clip_norm=-1), "clip_norm=-1: 0 is the least"),
-        (dict(clip_norm=math.nan), "clip_norm=nan"),
-        (dict(label_smoothing=-0.1), "label_smoothing=-0.1"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            TrainingConfig(**wrong)
 
 
 def test_pairs_of_one_width_are_sorted_by_their_source():
@@ -83,22 +57,19 @@ def test_pairs_of_one_width_are_sorted_by_their_source():
 def test_pair_batches():
     config = TrainingConfig(epochs=3, max_tokens=40, seed=5)
     batches = PairBatches(pairs(), config)
-    assert len(batches) == 24 and batches.steps == 3 * len(batches.epoch(0)) == 3 * len(
-        batches.epoch(2)
-    )
-    assert batches.epoch(1) == token_batches(pairs(), 40, 1005) != batches.epoch(0), (
-        "every epoch deals its own batches"
-    )
-    source, target, labels = batches.make([0, 3], CPU)
-    assert torch.equal(source, collate([pairs()[0], pairs()[3]])[0]) and labels == int(
-        (target[:, 1:] != PAD).sum()
-    )
+    assert batches.n_steps == 3 * len(batches.epoch_batches(0)) == 3 * len(batches.epoch_batches(2))
     assert (
-        batches.digest()
-        == PairBatches(pairs(), config).digest()
-        != PairBatches(pairs(23), config).digest()
+        batches.epoch_batches(1) == token_batches(pairs(), 40, 1005) != batches.epoch_batches(0)
+    ), "every epoch deals its own batches"
+    source, target = batches.load_batch([0, 3])
+    assert torch.equal(source, collate([pairs()[0], pairs()[3]])[0])
+    assert batches.count_labels([0, 3]) == int((target[:, 1:] != PAD).sum())
+    assert (
+        batches.fingerprint()
+        == PairBatches(pairs(), config).fingerprint()
+        != PairBatches(pairs(23), config).fingerprint()
     )
-    assert PairBatches(pairs(), config, n_steps=7).steps == 7
+    assert PairBatches(pairs(), config, n_steps=7).n_steps == 7
     with pytest.raises(ValueError, match="no pairs to train on"):
         PairBatches([], config)
     assert collate([([], [1, 2])])[0].dtype == torch.long
@@ -123,27 +94,38 @@ def test_ahead_is_in_order_and_not_too_early():
 def test_batches_come_in_order_from_a_place_on(monkeypatch):
     "On a GPU, played here, a second thread makes them; they are the same."
     batches = PairBatches(pairs(), TrainingConfig(max_tokens=40))
-    n, early = len(batches.epoch(0)), []
+    n, early = len(batches.epoch_batches(0)), []
     monkeypatch.setattr(
         streams, "prefetch", lambda make, items: early.append(len(items)) or map(make, items)
     )
-    coming = iterate_batches(batches, 0, n - 2, CPU)
+    stream = iterate_batches(batches, 0, n - 2, CPU)
     for epoch, k in (0, n - 2), (0, n - 1), (1, 0):
-        source, target, labels, last = next(coming)
-        wanted = batches.make(batches.epoch(epoch)[k], CPU)
-        assert (
-            torch.equal(source, wanted[0])
-            and torch.equal(target, wanted[1])
-            and labels == wanted[2]
-            and last is (k == n - 1)
-        )
+        indices, batch = batches.epoch_batches(epoch)[k], next(stream)
+        for ours, expected in zip(batch, batches.load_batch(indices)):
+            assert torch.equal(ours, expected)
+        assert batch.n_labels == batches.count_labels(indices)
+        assert batch.ends_epoch is (k == n - 1)
     assert not early, "a CPU has no use for the second thread"
-    monkeypatch.setattr(batches, "make", lambda batch, device: (batch, device.type))
-    assert next(iterate_batches(batches, 1, 1, torch.device("cuda"))) == (
-        batches.epoch(1)[1],
-        "cuda",
-        False,
-    ) and early == [n - 1]
+    monkeypatch.setattr(streams, "to_device", lambda sides, device: [device.type, ""])
+    batch = next(iterate_batches(batches, 1, 1, torch.device("cuda")))
+    assert batch.source == "cuda" and early == [n - 1]
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_a_process_loads_its_own_rows(world, monkeypatch):
+    "Together they have all of a batch's pairs; all know how many labels it has."
+    data, loaded = PairBatches(pairs(13), TrainingConfig(max_tokens=40)), []
+    monkeypatch.setattr(
+        data, "load_batch", lambda rows: loaded.append(rows) or collate([pairs()[0]])
+    )
+    for rank in range(world):
+        monkeypatch.setattr(processes, "process", lambda: (rank, world))
+        batch = next(iterate_batches(data, 0, 0, CPU))
+        assert batch.n_labels == data.count_labels(data.epoch_batches(0)[0])
+    assert sorted(sum(loaded, [])) == sorted(data.epoch_batches(0)[0])
+    lonely = PairBatches(pairs(1), TrainingConfig(max_tokens=40))
+    monkeypatch.setattr(processes, "process", lambda: (1, 2))
+    assert len(next(iterate_batches(lonely, 0, 0, CPU)).source) == 0
 
 
 def test_tensors_move_to_a_gpu_through_pinned_memory():
@@ -318,32 +300,29 @@ def test_a_process_without_a_row_adds_zeros(monkeypatch):
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [1, 2, 4, 7])
 def test_shares_of_all_processes_add_up(world, accumulate, monkeypatch):
-    whole = small_model().float()
-    loss = compute_gradients(whole, *a_batch(), TrainingConfig())
+    whole, (source, target) = small_model().float(), a_batch()
+    loss = compute_gradients(whole, source, target, TrainingConfig())
     losses, grads, sums = [], [], []
+    n_labels = (target[:, 1:] != PAD).sum()
+    monkeypatch.setattr(processes, "all_reduce", lambda count: n_labels)
     monkeypatch.setattr(processes, "all_reduce_gradients", lambda *what: sums.append(what))
     for rank in range(world):
-        monkeypatch.setattr(processes, "process", lambda: (rank, world))
-        model = small_model().float()
-        losses.append(
-            compute_gradients(model, *a_batch(), TrainingConfig(accumulation_steps=accumulate))
-        )
+        model, rows = small_model().float(), slice(rank, None, world)
+        config = TrainingConfig(accumulation_steps=accumulate)
+        losses.append(compute_gradients(model, source[rows], target[rows], config))
         grads.append(gradients(model))
     assert len(sums) == world, "one sum over the processes"
     torch.testing.assert_close(sum(losses), loss)
     torch.testing.assert_close(sum(grads), gradients(whole), atol=1e-5, rtol=1e-4)
 
 
-def test_a_process_without_a_row(monkeypatch):
-    monkeypatch.setattr(processes, "process", lambda: (3, 4))
-    monkeypatch.setattr(processes, "all_reduce_gradients", lambda *what: None)
-    model = small_model().float()
-    assert (
-        compute_gradients(model, *a_batch(2), TrainingConfig()) == 0
-        and model.output_projection.weight.grad is None
-    )
+def test_a_process_without_a_row():
+    model, config = small_model().float(), TrainingConfig(accumulation_steps=2)
+    empty = torch.zeros(0, 2, dtype=torch.long)
+    assert compute_gradients(model, empty, empty, config) == 0
+    assert model.output_projection.weight.grad is None
 
 
 # torch.compile ------------------------------------------------------------------------------------
@@ -351,19 +330,24 @@ def test_a_process_without_a_row(monkeypatch):
 
 @pytest.mark.slow
 def test_one_graph_for_all_shapes(monkeypatch):
-    counters = {f: CompileCounterWithBackend("eager") for f in ("last_states", "summed_loss")}
-    made = {
-        f: torch.compile(getattr(training, f), dynamic=True, backend=counter)
-        for f, counter in counters.items()
-    }
+    "Of encoder, decoder and loss; a model that is evaluated stays as it is."
+    counters = []
+
+    def compiled(f):
+        counters.append(CompileCounterWithBackend("eager"))
+        return torch.compile(f, dynamic=True, backend=counters[-1])
+
     torch._dynamo.reset()
-    monkeypatch.setattr(devices, "compiled", lambda f: made[f.__name__])
-    model = small_model(n_encoder_layers=1, n_decoder_layers=1).float()
+    monkeypatch.setattr(devices, "compiled", functools.cache(compiled))
+    model, plain = (small_model(n_encoder_layers=1, n_decoder_layers=1).float() for _ in range(2))
+    trainer = Trainer(model, CONFIG, gradient_fn=compiled_gradients(model))
     for width in 6, 7, 9, 8:  # none is the number of rows
         source, target = sentences(4, width, 0, pads=None), sentences(4, width + 1, 1, pads=None)
-        loss = add_gradient(model, source, target, TrainingConfig(compile=True))
-        torch.testing.assert_close(loss, add_gradient(model, source, target, TrainingConfig()))
-    assert [counter.frame_count for counter in counters.values()] == [1, 1]
+        loss = trainer.gradient_fn(trainer, source, target)
+        torch.testing.assert_close(loss, compute_gradients(plain, source, target, CONFIG))
+    assert [counter.frame_count for counter in counters] == [1, 1, 1]
+    model.eval()(source, target)
+    assert [counter.frame_count for counter in counters] == [1, 1, 1]
 
 
 def test_a_function_is_compiled_once(monkeypatch):
@@ -390,7 +374,7 @@ TWO_EPOCHS = dataclasses.replace(CONFIG, epochs=2)
 
 def run(folder=None, until=None, config=CONFIG, look=None):
     job = Trainer(small_model(dropout=0.1).float(), config, folder=folder)
-    job.fit(PairBatches(pairs(), config), until, look and on_epoch_end(look))
+    job.fit(PairBatches(pairs(), config), look and on_epoch_end(look), until)
     return job
 
 
@@ -454,10 +438,10 @@ def test_a_finished_run_is_not_repeated(tmp_path):
 
 def test_the_log_counts_real_labels_and_keeps_what_an_epoch_says(tmp_path):
     job = run(tmp_path, look=lambda trainer: {"valid_loss": 1.5})
-    assert job.tokens == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs()), (
+    assert job.n_tokens == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs()), (
         "tokens are the labels that are no pads"
     )
-    epochs = [entry for entry in job.log if entry["kind"] == "epoch"]
+    epochs = [entry for entry in job.log if entry["kind"] == "eval"]
     assert [entry["epoch"] for entry in epochs] == [1, 2, 3] and all(
         e["valid_loss"] == 1.5 for e in epochs
     )
@@ -572,7 +556,7 @@ def broken():
 def test_nan_stops_before_the_weights_on_a_cpu():
     model = broken()
     before = model.output_projection.weight.clone()
-    with pytest.raises(ValueError, match="after step 0: lower the learning rate"):
+    with pytest.raises(training.Diverged, match="after step 0: lower the learning rate"):
         Trainer(model, CONFIG).train_step(*a_batch())
     assert torch.equal(before, model.output_projection.weight)
 
@@ -583,28 +567,32 @@ def test_a_gpu_is_not_waited_for(monkeypatch, tmp_path):
     config = dataclasses.replace(CONFIG, clip_norm=0.0)
     here = Trainer(small_model().float(), config)
     wanted = [here.train_step(*a_batch()) for _ in range(4)][-1]
-    monkeypatch.setattr(Trainer, "on_gpu", lambda self: True)
-    there = Trainer(small_model().float(), config)
+
+    class OnGPU(torch.Tensor):
+        is_cuda = True
+
+    def gradient_fn(trainer, *batch):
+        return compute_gradients(trainer.model, *batch, config).as_subclass(OnGPU)
+
+    there = Trainer(small_model().float(), config, gradient_fn=gradient_fn)
     found = [there.train_step(*a_batch()) for _ in range(4)][-1]
-    assert (
-        isinstance(found["loss"], torch.Tensor)
-        and there.metrics() == wanted
-        and there.log_every == 10
-    )
-    spoilt = Trainer(broken(), config, folder=tmp_path)
+    assert isinstance(found["loss"], torch.Tensor)
+    there.check_finite()
+    assert there.metrics == wanted
+    spoilt = Trainer(broken(), config, folder=tmp_path, gradient_fn=gradient_fn)
     checkpoint.write_file(tmp_path / checkpoint.NAME, {}, {})
     good = (tmp_path / checkpoint.NAME).read_bytes()
     spoilt.train_step(*a_batch())
     assert spoilt.model.output_projection.weight.isnan().any()
-    with pytest.raises(ValueError, match="after step 1: lower the learning rate"):
+    with pytest.raises(training.Diverged, match="after step 1: lower the learning rate"):
         spoilt.save()
     assert (tmp_path / checkpoint.NAME).read_bytes() == good
 
 
 def test_the_log_of_every_nth_step():
-    job = Trainer(small_model().float(), CONFIG, log_every=4)
+    job = Trainer(small_model().float(), dataclasses.replace(CONFIG, log_every=4))
     batches = PairBatches(pairs(), CONFIG, n_steps=10)
-    n = len(batches.epoch(0))
+    n = len(batches.epoch_batches(0))
     job.fit(batches)
     ends = {
         step for step in range(1, 11) if step % 4 == 0 or step % n == 0
@@ -616,23 +604,23 @@ def test_the_log_of_every_nth_step():
 
 def test_on_step_is_asked_after_every_step_and_its_words_are_logged(tmp_path):
     seen, batches = [], PairBatches(pairs(), CONFIG)
-    n = len(batches.epoch(0))
+    n = len(batches.epoch_batches(0))
 
     def on_step(trainer):
-        seen.append((trainer.step, trainer.epoch, trainer.batch))
+        seen.append((trainer.step, trainer.epoch, trainer.epoch_step))
         return {"valid_loss": torch.tensor(1.5)} if trainer.step in (2, n) else None
 
     job = Trainer(
         small_model().float(), dataclasses.replace(CONFIG, checkpoint_every=0), folder=tmp_path
     )
-    job.fit(batches, n + 1, on_step)
+    job.fit(batches, on_step, n + 1)
     assert seen == [(k, 0, k) for k in range(1, n)] + [(n, 1, 0), (n + 1, 1, 1)]
     others = [(e["kind"], e["step"], e.get("valid_loss")) for e in job.log if e["kind"] != "step"]
-    assert others == [("look", 2, 1.5), ("epoch", n, 1.5)]
+    assert others == [("eval", 2, 1.5), ("eval", n, 1.5)]
     assert [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()] == job.log
 
 
-def test_a_kind_of_its_own_and_a_checkpoint_after_a_look(tmp_path, monkeypatch):
+def test_a_checkpoint_follows_each_evaluation(tmp_path, monkeypatch):
     saved, save = [], Trainer.save
     monkeypatch.setattr(Trainer, "save", lambda run: saved.append(run.step) or save(run))
     config = dataclasses.replace(CONFIG, checkpoint_every=0)
@@ -640,12 +628,8 @@ def test_a_kind_of_its_own_and_a_checkpoint_after_a_look(tmp_path, monkeypatch):
         Trainer(small_model().float(), config, folder=tmp_path),
         PairBatches(pairs(), config),
     )
-    n = len(batches.epoch(0))
-    job.fit(batches, n + 2, lambda run: {"kind": "seen"} if run.step in (2, n) else None)
-    assert [(e["kind"], e["step"]) for e in job.log if e["kind"] != "step"] == [
-        ("seen", 2),
-        ("seen", n),
-    ]
+    n = len(batches.epoch_batches(0))
+    job.fit(batches, lambda run: {} if run.step in (2, n) else None, n + 2)
     assert saved == [2, n, n + 2]
 
 
@@ -688,9 +672,13 @@ class Terminal(io.StringIO):
     isatty = lambda self: True
 
 
-def test_a_terminal_sees_a_bar_and_a_file_nothing_at_once():
+def test_a_terminal_sees_a_bar_and_a_file_nothing_at_once(tmp_path):
+    def run(look=lambda trainer: None):
+        job = Trainer(small_model(dropout=0.1).float(), CONFIG)
+        fit_with_bar(job, PairBatches(pairs(), CONFIG), look)
+
     with contextlib.redirect_stderr(Terminal()) as screen:
-        run(look=lambda trainer: time.sleep(0.15))  # the bar is drawn ten times per second at most
+        run(lambda trainer: time.sleep(0.15))  # the bar is drawn ten times per second at most
     shown = [line for line in screen.getvalue().split("\r") if "loss" in line]
     assert "training" in shown[-1] and "epoch" in shown[-1]
     with contextlib.redirect_stderr(io.StringIO()) as file:
@@ -701,7 +689,7 @@ def test_a_terminal_sees_a_bar_and_a_file_nothing_at_once():
 def test_seconds_are_those_of_training_alone():
     job = Trainer(small_model().float(), CONFIG)
     began = time.perf_counter()
-    job.fit(PairBatches(pairs(), CONFIG), 2, lambda trainer: time.sleep(0.3))
+    job.fit(PairBatches(pairs(), CONFIG), lambda trainer: time.sleep(0.3), 2)
     assert 0 < job.seconds < time.perf_counter() - began - 0.55, (
         "what on_step takes is no time of training"
     )
@@ -794,7 +782,7 @@ def test_four_steps_by_hand():
         adam.step()
         found = job.train_step(*batch)
         torch.testing.assert_close(
-            found, {"loss": loss.item(), "norm": norm.item()}, atol=1e-3, rtol=0
+            found, {"loss": loss.item(), "grad_norm": norm.item()}, atol=1e-3, rtol=0
         )
     torch.testing.assert_close(
         job.model.output_projection.weight, model.output_projection.weight, atol=1e-3, rtol=1e-3
@@ -803,13 +791,15 @@ def test_four_steps_by_hand():
 
 STOPPED_TWICE = """
 import torch.distributed
-from transformer_lit.training import PairBatches, Trainer, TrainingConfig
+from transformer_lit.batching import PairBatches
+from transformer_lit.training import Trainer, TrainingConfig
 
 torch.distributed.init_process_group("gloo")
 for folder, until, model in torch.load("runs.pt", weights_only=False)["runs"]:
     kept = torch.load("runs.pt", weights_only=False)
     config = TrainingConfig(**kept["config"])
-    Trainer(model, config, folder=folder).fit(PairBatches(kept["pairs"], config), until)
+    data = PairBatches(kept["pairs"], config)
+    Trainer(model, config, folder=folder).fit(data, max_steps=until)
 torch.distributed.destroy_process_group()
 """
 

@@ -20,7 +20,7 @@ from transformer_lit.model import TransformerConfig
 from transformer_lit.runs.limits import WIDEST, require_search_options
 from transformer_lit.tokenization import SubwordTokenizer, WordTokenizer
 from transformer_lit.runs.checkpoints import model_tensors
-from transformer_lit.training import save_checkpoint
+from transformer_lit.runs import checkpoints
 from transformer_lit.translation import Translator, clean_input, split_long_text, translate_ids
 
 KINDS = pytest.mark.parametrize("make", [words, joint])
@@ -399,7 +399,7 @@ def test_weights_of_another_day_are_refused(tmp_path):
 def test_a_training_folder_is_found_by_its_checkpoint(tmp_path):
     translator = joint()
     translator.save_config(tmp_path)
-    save_checkpoint(
+    checkpoints.save(
         tmp_path / "checkpoint.safetensors",
         translator.model,
         torch.optim.Adam(translator.model.parameters()),

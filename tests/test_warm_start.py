@@ -110,9 +110,9 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
         SubwordTokenizer.load(store.tokenizer()),
     )
     assert torch.equal(translator.model.source_embedding.token_embedding.weight, expected)
-    assert trainer.plan["first_weights"] == warm_start.weights_hash(e.begin_with)
+    assert trainer.metadata["first_weights"] == warm_start.weights_hash(e.begin_with)
     (tmp_path / "run").mkdir()
-    keep_config(tmp_path / "run", trainer.plan)
+    keep_config(tmp_path / "run", trainer.metadata)
     drawn, _, _ = large.build_run(
         replace(e, begin_with=""), store, tmp_path / "drawn", torch.device("cpu")
     )

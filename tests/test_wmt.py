@@ -29,7 +29,8 @@ from transformer_lit.runs import checkpoints as checkpoint
 from helpers import LOOPBACK
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.tokenization import SubwordTokenizer
-from transformer_lit.training import Trainer, collate, token_batches
+from transformer_lit.batching import collate, token_batches, token_batches_from_lengths
+from transformer_lit.training import Trainer
 
 MODEL = dict(
     d_model=16, n_heads=2, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, dropout=0.0, norm="pre"
@@ -37,10 +38,10 @@ MODEL = dict(
 
 
 def test_batches_by_hand():
-    batches = wmt.token_batches_from_lengths(np.array([[10, 3], [4, 10]], np.uint16), 10)
+    batches = token_batches_from_lengths(np.array([[10, 3], [4, 10]], np.uint16), 10)
     assert [len(batch) for batch in batches] == [1, 1], "a pair as wide as a batch is one"
     alike = np.array([[1, 6], [6, 1], [3, 6], [6, 4], [2, 6], [6, 6]], np.uint16)
-    [batch] = wmt.token_batches_from_lengths(alike, 100, 1)
+    [batch] = token_batches_from_lengths(alike, 100, 1)
     assert alike[batch, 0].tolist() == [
         1,
         2,
@@ -49,7 +50,7 @@ def test_batches_by_hand():
         6,
         6,
     ], "of equal widths the shorter source comes first"
-    assert len(wmt.token_batches_from_lengths(np.full((10, 2), 5, np.uint16), 20)[0]) in (
+    assert len(token_batches_from_lengths(np.full((10, 2), 5, np.uint16), 20)[0]) in (
         2,
         4,
     ), "four pairs of five make twenty"
@@ -59,7 +60,7 @@ def test_which_text_a_run_learns_from():
     one, other = (
         wmt.StoreBatches(
             types.SimpleNamespace(manifest={"ids": ids}), None, 1
-        ).digest()
+        ).fingerprint()
         for ids in ("a", "b")
     )
     assert one and other and one != other
@@ -71,8 +72,8 @@ def test_an_epoch_s_seed_is_the_run_s_and_a_thousand_for_each(store):
         assert all(
             map(
                 np.array_equal,
-                batches.epoch(n),
-                wmt.token_batches_from_lengths(store.lengths, 400, 3 + 1000 * n),
+                batches.epoch_batches(n),
+                token_batches_from_lengths(store.lengths, 400, 3 + 1000 * n),
             )
         )
 
@@ -88,7 +89,7 @@ def test_a_batch_that_is_too_small_does_not_spoil_the_folder(own, store, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_stop_saves_where_it_is(own, store, tmp_path, monkeypatch, every_step, capsys, name):
+def test_a_stop_saves_where_it_is(own, store, tmp_path, monkeypatch, capsys, name):
     short_answers(monkeypatch)
     e = dataclasses.replace(experiment(own), look_every=100)
     e = dataclasses.replace(e, training=dataclasses.replace(e.training, checkpoint_every=0))
@@ -143,7 +144,7 @@ def test_one_folder_has_one_training(own, store, tmp_path, monkeypatch):
 @pytest.mark.parametrize("limit", [60, 300, 5000])
 def test_batches_follow_chapter_12s_rule(store, limit):
     pairs = list(store)
-    ours, theirs = wmt.token_batches_from_lengths(store.lengths, limit, 3), token_batches(
+    ours, theirs = token_batches_from_lengths(store.lengths, limit, 3), token_batches(
         pairs, limit, 3
     )
     assert sorted(np.concatenate(ours).tolist()) == list(
@@ -153,7 +154,7 @@ def test_batches_follow_chapter_12s_rule(store, limit):
         (len(b), max(max(map(len, pairs[i])) for i in b)) for b in batches
     )
     assert shape(ours) == shape(theirs), "batches are cut elsewhere than in chapter 12"
-    again, other = (wmt.token_batches_from_lengths(store.lengths, limit, seed) for seed in (3, 4))
+    again, other = (token_batches_from_lengths(store.lengths, limit, seed) for seed in (3, 4))
     assert all(map(np.array_equal, ours, again)) and not all(map(np.array_equal, ours, other))
     for batch in ours[:5]:
         for mine, chapter_12s in zip(
@@ -164,7 +165,7 @@ def test_batches_follow_chapter_12s_rule(store, limit):
 
 def test_each_epoch_has_batches_of_its_own(store):
     batches = wmt.StoreBatches(store, training.TrainingConfig(max_tokens=400), 9)
-    first, again, second = batches.epoch(0), batches.epoch(0), batches.epoch(1)
+    first, again, second = map(batches.epoch_batches, (0, 0, 1))
     assert all(map(np.array_equal, first, again)) and not all(
         map(np.array_equal, first, second)
     ), "every epoch deals the same batches"
@@ -172,27 +173,27 @@ def test_each_epoch_has_batches_of_its_own(store):
 
 def test_a_pair_that_is_too_wide_is_one_sentence(store):
     with pytest.raises(ValueError, match="raise max_tokens"):
-        wmt.token_batches_from_lengths(store.lengths, 10)
+        token_batches_from_lengths(store.lengths, 10)
 
 
 def test_a_batch_comes_with_its_labels_counted(store):
     batches = wmt.StoreBatches(store, training.TrainingConfig(max_tokens=300), 5)
-    batch = batches.epoch(0)[0]
-    source, target, labels = batches.make(batch, torch.device("cpu"))
-    assert labels == int(sum(len(store[int(i)][1]) - 1 for i in batch))
-    assert len(batches) == len(store) and batches.steps == 5
+    batch = batches.epoch_batches(0)[0]
+    source, target = batches.load_batch(batch)
+    assert source.size(0) == len(batch) == target.size(0)
+    assert batches.count_labels(batch) == sum(len(store[int(i)][1]) - 1 for i in batch)
+    assert batches.n_steps == 5
     other = wmt.StoreBatches(store, training.TrainingConfig(), 5)
-    assert batches.digest() == other.digest(), "a hash of the data alone"
+    assert batches.fingerprint() == other.fingerprint(), "a hash of the data alone"
 
 
 def test_a_run_goes_with_the_folder_of_a_run_before(own, store, tmp_path, monkeypatch):
-    """plan.json as it was written before there was one Trainer: the same names, checkpoints and
-    step files."""
+    "What a run leaves in its folder."
     short_answers(monkeypatch)
     e = experiment(own, steps=4)
     large.run_experiment(e, tmp_path / "run", own / "store")
     kept = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert set(kept) == {*dataclasses.asdict(e), "tokenizer", "ids"}
+    assert set(kept) > {"model", "training", "recipe", "data", "tokenizer", "ids"}
     assert {path.name for path in (tmp_path / "run").iterdir()} >= {
         "config.json",
         "checkpoint.safetensors",
@@ -250,7 +251,7 @@ def experiment(own, **changes):
         "modern",
         "tiny",
         400,
-        dict(max_tokens=400, warmup_steps=5, precision="fp32", checkpoint_every=3),
+        dict(max_tokens=400, warmup_steps=5, precision="fp32", log_every=1, checkpoint_every=3),
     )
     return dataclasses.replace(
         e,
@@ -280,17 +281,12 @@ def losses(folder):
     return [(e["step"], e["kind"], e.get("loss", e.get("valid_loss"))) for e in found]
 
 
-@pytest.fixture
-def every_step(monkeypatch):
-    monkeypatch.setattr(large, "LOG_EVERY", 1)
-
-
 def short_answers(monkeypatch):
     "An untrained model says nothing sensible: a few tokens will do."
     monkeypatch.setattr(translation, "translate_ids", lambda model, ids, *how: [i[:4] for i in ids])
 
 
-def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, capsys, every_step):
+def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, capsys):
     short_answers(monkeypatch)
     folder = tmp_path / "run"
     monkeypatch.setattr(large, "configure_experiment", lambda *given: experiment(own))
@@ -304,7 +300,7 @@ def test_one_command_from_folder_to_scores(own, store, tmp_path, monkeypatch, ca
     assert record["steps"] == 12 and record["tokens"] > 0 and record["data"]["train"] == len(store)
     assert len((folder / "hypotheses-newstest2014.txt").read_text().splitlines()) == 30
     log = losses(folder)
-    assert [step for step, kind, _ in log if kind == "look"] == [5, 10, 12]
+    assert [step for step, kind, _ in log if kind == "eval"] == [5, 10, 12]
     assert sorted(p.name for p in folder.glob("step-*")) == [
         "step-10.safetensors",
         "step-12.safetensors",
@@ -354,7 +350,7 @@ def test_one_command_from_archives_to_bleu(served, tmp_path, monkeypatch, capsys
 
 @pytest.mark.parametrize("stops", [[4], [1, 7, 10]])
 def test_stopped_and_resumed_gives_the_same_losses(
-    own, store, tmp_path, monkeypatch, every_step, stops
+    own, store, tmp_path, monkeypatch, stops
 ):
     "Killed after a step that no checkpoint holds: the steps since the last one are taken again."
     short_answers(monkeypatch)
@@ -383,7 +379,7 @@ def test_stopped_and_resumed_gives_the_same_losses(
     assert all(torch.equal(held[0][name], held[1][name]) for name in held[0])
 
 
-def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, capsys, every_step):
+def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, capsys):
     short_answers(monkeypatch)
     e = experiment(own)
     large.run_experiment(e, tmp_path / "whole", own / "store")
@@ -445,7 +441,8 @@ def refusals(own, **changes):
 def test_what_does_not_fit_a_run_is_one_sentence(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
     large.run_experiment(experiment(own, steps=2), tmp_path / "run", own / "store")
-    with pytest.raises(ValueError, match="begun with {'steps': 2}, and this run has {'steps': 4}"):
+    words = "begun with {'recipe': {'steps': 2}}, and this run has {'recipe': {'steps': 4}}"
+    with pytest.raises(ValueError, match=words):
         large.run_experiment(experiment(own, steps=4), tmp_path / "run", own / "store")
     prepare.prepare_store(settings(own, vocabulary=500), tmp_path / "other")
     with pytest.raises(ValueError) as caught:
@@ -490,7 +487,7 @@ def before_step(patch, step, act):
     patch.setattr(Trainer, "train_step", taking)
 
 
-def test_nan_leaves_a_state_to_resume_from(own, store, tmp_path, monkeypatch, capsys, every_step):
+def test_nan_leaves_a_state_to_resume_from(own, store, tmp_path, monkeypatch, capsys):
     short_answers(monkeypatch)
     e = experiment(own)
     large.run_experiment(e, tmp_path / "whole", own / "store")
@@ -519,7 +516,7 @@ def joined(rank, world, own, folder, changes):
 
 
 @pytest.mark.slow
-def test_two_processes_reach_the_losses_of_one(own, store, tmp_path, monkeypatch, every_step):
+def test_two_processes_reach_the_losses_of_one(own, store, tmp_path, monkeypatch):
     import torch.multiprocessing as mp
 
     short_answers(monkeypatch)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from .masks import EOS, PAD
 from .multi_head_attention import MultiHeadAttention
 from .tokenization import Tokenizer, WordTokenizer
-from .training import collate
+from .batching import collate
 
 # %% ../book/20_attention_maps.ipynb #attention-modules
 def attention_modules(model: nn.Module) -> dict:

@@ -33,9 +33,9 @@ from .evaluation import (
 from .masks import PAD
 from .model import Transformer, TransformerConfig
 from .tokenization import SubwordTokenizer
+from .batching import Pair, PairBatches, token_batches
 from .training import (
-    Pair, PairBatches, Trainer, TrainingConfig,
-    token_batches, validation_loss)
+    Trainer, TrainingConfig, validation_loss)
 from .translation import Translator
 
 # %% ../book/22_fair_comparison.ipynb #design
@@ -271,7 +271,7 @@ class FixedBatches(PairBatches):
         super().__init__(pairs, trainer.config, n_steps=len(batches))
         self.batches, self.rng_state = batches, torch.get_rng_state()
 
-    def epoch(self, n: int) -> list[list[int]]:
+    def epoch_batches(self, epoch: int) -> list[list[int]]:
         torch.set_rng_state(self.rng_state)
         return self.batches
 
@@ -291,7 +291,7 @@ def train_variant(variant: Variant, setup: Setup, data: EncodedCorpus,
         if (trainer.step % max(1, n_steps // n_evals) == 0
                 or trainer.step == n_steps):
             loss = validation_loss(trainer.model, data.valid[:300])
-            curve.append([trainer.tokens, round(trainer.wall_seconds, 2),
+            curve.append([trainer.n_tokens, round(trainer.wall_seconds, 2),
                           loss])
 
     trainer.fit(FixedBatches(data.train, trainer, batches),
@@ -304,7 +304,7 @@ def train_variant(variant: Variant, setup: Setup, data: EncodedCorpus,
 # %% ../book/22_fair_comparison.ipynb #cost
 def training_cost(trainer: MeteredTrainer) -> dict:
     "Parameters, tokens, operations; seconds, scaled up to all steps."
-    n, tokens = count_parameters(trainer.model), trainer.tokens
+    n, tokens = count_parameters(trainer.model), trainer.n_tokens
     scale = trainer.step / trainer.timed_steps
     cpu_seconds = trainer.cpu_seconds * scale
     return {"parameters": n, "tokens": tokens,

@@ -48,24 +48,26 @@ class CopyBatches:
 
     def __init__(self, steps: int, lengths: Sequence[int] = (8,),
                  size: int = 64, vocab: int = 84, seed: int = 0):
-        self.steps, self.lengths, self.size = steps, lengths, size
+        self.n_steps, self.lengths, self.size = steps, lengths, size
         self.vocab = vocab
         self.rng = torch.Generator().manual_seed(seed)
 
-    def __len__(self) -> int:
-        return self.steps * self.size
+    def epoch_batches(self, epoch: int) -> list[tuple[Tensor, Tensor]]:
+        batches = []
+        for _ in range(self.n_steps):
+            pick = torch.randint(len(self.lengths), (1,),
+                                 generator=self.rng)
+            batches.append(copy_batch(self.size, self.lengths[pick],
+                                      self.vocab, self.rng))
+        return batches
 
-    def epoch(self, n: int) -> range:
-        return range(self.steps)
+    def load_batch(self, batch: tuple) -> tuple[Tensor, Tensor]:
+        return batch
 
-    def make(self, batch: int, device: torch.device,
-             ) -> tuple[Tensor, Tensor, int]:
-        pick = torch.randint(len(self.lengths), (1,), generator=self.rng)
-        source, target = copy_batch(self.size, self.lengths[pick],
-                                    self.vocab, self.rng)
-        return source.to(device), target.to(device), source.numel()
+    def count_labels(self, batch: tuple) -> int:
+        return batch[0].numel()
 
-    def digest(self) -> str:
+    def fingerprint(self) -> str:
         return "random sequences"
 
 # %% ../book/14_copy_task.ipynb #train-copy

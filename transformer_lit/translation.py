@@ -29,7 +29,7 @@ from .runtime.patch import patch_to
 from .runtime.progress import bar
 from .tokenization import (
     Tokenizer, load_tokenizers, save_tokenizers)
-from .training import Pair, collate
+from .batching import Pair, collate
 
 # %% ../book/18_translation.ipynb #readable
 def clean_input(text: str) -> str:

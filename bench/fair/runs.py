@@ -47,7 +47,8 @@ from transformer_lit.pocket_corpus import load_pocket
 from transformer_lit.runs.run import fingerprint
 from transformer_lit.serving.confidence import log_probabilities
 from transformer_lit.tokenization import SubwordTokenizer
-from transformer_lit.training import collate, validation_loss
+from transformer_lit.batching import collate
+from transformer_lit.training import validation_loss
 from transformer_lit.translation import Translator
 
 # Where --------------------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ class Job:
 class OneEpoch(FixedBatches):
     "A run's batches as one epoch. It draws no random numbers, so a run can go on in the middle."
 
-    def epoch(self, n: int) -> list[list[int]]:
+    def epoch_batches(self, epoch: int) -> list[list[int]]:
         return self.batches
 
 
@@ -244,7 +245,7 @@ def train(job: Job, folder: Path) -> tuple[Resumable, EncodedCorpus]:
         prepared,
         folder=folder,
         flop_every=max(2, len(batches) // 6),
-        plan={**asdict(job), "setup": asdict(setup), "data": digest(data), **records.where()},
+        metadata={**asdict(job), "setup": asdict(setup), "data": digest(data), **records.where()},
     )
     trainer.config.checkpoint_every = 200
     at, held = set(look_steps(data.train, batches)), data.valid[:LOOK_PAIRS]
@@ -273,12 +274,12 @@ def train_and_score(job: Job, folder: Path) -> Made:
         "steps": trainer.step,
         **training_cost(trainer),
         "valid_loss": validation_loss(trainer.model, data.valid),
-        "data": trainer.plan["data"],
-        "curve": [[look[key] for key in ("tokens", "cpu", "valid", "other")] for look in looks],
+        "data": trainer.metadata["data"],
+        "curve": [[look[key] for key in ("n_tokens", "cpu", "valid", "other")] for look in looks],
     }
     if not job.counts:
         return Made(row)
-    if links := [[look["tokens"], look["alignment"]] for look in looks if "alignment" in look]:
+    if links := [[look["n_tokens"], look["alignment"]] for look in looks if "alignment" in look]:
         row["alignment"] = links
     nats = sentence_losses(trainer.model, data)
     scores, hypotheses = evaluate_variant(trainer.model, data)

@@ -35,7 +35,8 @@ from transformer_lit.runs.checkpoints import load_weights, model_tensors, read_f
 from transformer_lit.runs.run import fingerprint
 from transformer_lit.runtime.devices import resolve_precision
 from transformer_lit.tokenization import SubwordTokenizer
-from transformer_lit.training import PairBatches, TrainingConfig, validation_loss
+from transformer_lit.batching import PairBatches
+from transformer_lit.training import TrainingConfig, validation_loss
 from transformer_lit.translation import Translator, translate_ids
 
 TUNING = 500  # updates on the other domain
@@ -66,7 +67,7 @@ def updates(job: Job) -> int:
     encoded = Translator(None, tokens, tokens).encode_pairs(job.real)
     short = [pair for pair in encoded if max(map(len, pair)) <= LONGEST]
     config = TrainingConfig(epochs=size.epochs, max_tokens=size.max_tokens)
-    return PairBatches(short, config).steps + TUNING * (job.kind in ("mixed", "captions"))
+    return PairBatches(short, config).n_steps + TUNING * (job.kind in ("mixed", "captions"))
 
 
 def validation(translator: Translator, pairs: Pairs, loss: float) -> dict[str, float]:
@@ -97,13 +98,13 @@ def train(job: Job, folder: Path, pairs: Pairs) -> tuple[Translator, dict]:
     if job.kind == "tuned":
         load_weights(translator.model, model_tensors(begin.model))
     trainer, batches = build_trainer(translator, pairs, recipe, folder)
-    epoch = len(batches.epoch(0))
+    epoch = len(batches.epoch_batches(0))
     if job.kind == "general":
         labels = sum(len(target) - 1 for _, target in batches.pairs) / epoch
-        batches.steps = math.ceil(TOKENS / labels)
+        batches.n_steps = math.ceil(TOKENS / labels)
     else:
-        batches.steps = TUNING if job.kind == "tuned" else updates(job)
-    steps = batches.steps
+        batches.n_steps = TUNING if job.kind == "tuned" else updates(job)
+    steps = batches.n_steps
     encoded, best = translator.encode_pairs(valid), folder / "best.safetensors"
     looks = {round(k * steps / size.epochs) for k in range(1, size.epochs + 1)}
     run = Resumable.of(trainer, flop_every=max(2, steps // 6))

@@ -11,7 +11,8 @@ from transformer_lit.runs.checkpoints import (
     quantize,
 )
 from transformer_lit.runtime.devices import device_of
-from transformer_lit.training import collate, validation_loss
+from transformer_lit.batching import collate
+from transformer_lit.training import validation_loss
 
 
 @torch.no_grad()

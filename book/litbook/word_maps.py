@@ -14,7 +14,7 @@ from transformer_lit.attention_analysis import alignment_error_rate, record_atte
 from transformer_lit.pocket_corpus import PocketPair
 from transformer_lit.rnn import word_ids, merge_subwords
 from transformer_lit.tokenization import SubwordTokenizer, split_words
-from transformer_lit.training import collate
+from transformer_lit.batching import collate
 from transformer_lit.translation import Translator
 
 Maps = list[Tensor]  # of each pair: (T, S) or (M, T, S)

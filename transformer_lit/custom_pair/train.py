@@ -226,9 +226,9 @@ def train_on_files(
     sources, references, hypotheses, valid_loss = tested(folder, recipe, translator, trainer, parts)
     write_calibration(translator, parts["valid"], folder)
     effort = records.effort(translator.model, trainer)
-    looks = [row for row in trainer.log if row["kind"] == "epoch"]
+    entries = [row for row in trainer.log if row["kind"] == "eval"]
     effort["hardware"] = ", then ".join(  # where it was trained, and not where it is tested
-        dict.fromkeys(row.get("hardware", effort["hardware"]) for row in looks)
+        dict.fromkeys(row.get("hardware", effort["hardware"]) for row in entries)
     )
     scores, intervals = [valid_loss], {}
     for which, refs in {"first": [refs[:1] for refs in references], "all": references}.items():
@@ -242,7 +242,9 @@ def train_on_files(
         data
         | {
             "distinct_test": len(sources),
-            "too_many_tokens": len(parts["train"]) - trainer.n_pairs,
+            "too_many_tokens": sum(
+                max(map(len, pair)) > LONGEST for pair in translator.encode_pairs(parts["train"])
+            ),
         },
         effort,
         scores,

@@ -4,7 +4,7 @@ evaluated. The same call resumes it wherever it was stopped."""
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -15,7 +15,14 @@ from transformer_lit.corpora.store import TokenStore
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.recipes.mixture import MixtureBatches, MixtureExperiment
 from transformer_lit.recipes.prepare import PreparationConfig, prepare_store
-from transformer_lit.recipes.recipes import RECIPES, build_translator
+from transformer_lit.recipes.recipes import (
+    RECIPES,
+    build_translator,
+    compiled_gradients,
+    fit_with_bar,
+    for_device,
+    in_plan,
+)
 from transformer_lit.recipes.settings import change_settings
 from transformer_lit.recipes.training_sets import TRAINING_SETS
 from transformer_lit.recipes.warm_start import initialize_from, weights_hash
@@ -36,8 +43,6 @@ from transformer_lit.training import Trainer, TrainingConfig, validation_loss
 from transformer_lit.translation import Translator
 from transformer_lit.wmt import Experiment, StoreBatches, build_experiment, snapshot_steps
 
-LOG_EVERY = 10  # steps
-
 
 def configure_experiment(
     corpus: str, preset: str, size: str, settings: Mapping[str, object], device: str = "auto"
@@ -51,9 +56,11 @@ def configure_experiment(
         experiment = MixtureExperiment(**vars(experiment))
     place = default_device(device)
     precision = resolve_precision("auto", place)
+    training = replace(experiment.training, precision=precision)
     compiled = place.type == "cuda" and precision == "bf16"
-    training = replace(experiment.training, precision=precision, compile=compiled)
-    return change_settings(replace(experiment, training=training), settings, corpus)
+    return change_settings(
+        replace(experiment, training=training, compile=compiled), settings, corpus
+    )
 
 
 def batches_of(store: TokenStore, config: TrainingConfig, experiment: Experiment) -> StoreBatches:
@@ -64,7 +71,7 @@ def batches_of(store: TokenStore, config: TrainingConfig, experiment: Experiment
 
 @dataclass
 class EvaluationCallback:
-    "An `on_step` that evaluates and keeps weights at the steps where they are due."
+    "A callback that evaluates and keeps weights at the steps where they are due."
 
     translator: Translator
     experiment: Experiment
@@ -77,9 +84,9 @@ class EvaluationCallback:
             save_weights(trainer.folder / f"step-{step}.safetensors", trainer.model)
         if step < e.steps and step % e.look_every:
             return None
-        if any((entry["kind"], entry["step"]) == ("look", step) for entry in trainer.log[-3:]):
+        if any((entry["kind"], entry["step"]) == ("eval", step) for entry in trainer.log[-3:]):
             return None  # before a stop
-        return {"kind": "look", **(run_on_main(self.evaluate) or {})}
+        return run_on_main(self.evaluate) or {}
 
     def evaluate(self) -> dict:
         "Validation losses; BLEU of greedy search on some lines, its signature, a translation."
@@ -102,7 +109,7 @@ class EvaluationCallback:
             "bleu": bleu["value"],
             "signature": bleu["signature"],
             "lines": len(sources),
-            "said": outputs[0],
+            "translation": outputs[0],
         }
 
 
@@ -189,7 +196,7 @@ def conclude(
         scores,
         **start_of(e),
         steps=trainer.step,
-        accumulate=config.accumulation_steps,
+        accumulation_steps=config.accumulation_steps,
         processes=process()[1],
         matmul_per_second=matmul_flops(device, config.precision),
         own_megabytes=peak_memory_mb().get("own_megabytes"),
@@ -210,34 +217,34 @@ def build_run(
 ) -> tuple[Translator, Trainer, StoreBatches]:
     "Model, trainer and batches of an experiment; refuses a folder that holds another one."
     e = experiment
-    kept = {
-        **asdict(e),
+    metadata = {
+        "recipe": in_plan(e),
         **start_of(e),
         "tokenizer": store.manifest["tokenizer"],
         "ids": store.manifest["ids"],
     }
     outputs = [path.name for path in folder.glob("hypotheses-*.txt")]
-    run_on_main(lambda: check_folder(folder, kept, outputs))
+    run_on_main(lambda: check_folder(folder, metadata, outputs))
     translator = build_translator(e, [], store.tokenizer().parent)
     translator.length_limits = 2 * (store.manifest["config"]["tokens"],)
     if getattr(e, "begin_with", ""):
         initialize_from(translator, e.begin_with)
-    model, schedule = translator.model.to(device), None
+    model, lr_schedule = translator.model.to(device), None
     if e.rate == "fall":
 
-        def schedule(step: int) -> float:
+        def lr_schedule(step: int) -> float:
             return linear_lr(step, e.steps, e.peak, e.training.warmup_steps)
 
     batches = batches_of(store, e.training, e)
-    batches.epoch(0)  # raises ValueError if a sentence is longer than a batch
+    batches.epoch_batches(0)  # raises ValueError if a sentence is longer than a batch
     trainer = Trainer(
         model,
-        e.training,
+        for_device(e.training, device),
         optimizer=MuonAndAdam(model) if e.optimizer == "muon" else None,
         folder=folder,
-        lr_schedule=schedule,
-        plan=kept,
-        log_every=LOG_EVERY,
+        lr_schedule=lr_schedule,
+        gradient_fn=compiled_gradients(model) if e.compile else None,
+        metadata=metadata,
     )
     return translator, trainer, batches
 
@@ -268,7 +275,7 @@ def run_experiment(
 
     with only_run(folder):
         run_on_main(lambda: translator.save_config(folder))
-        trainer.fit(batches, callback=on_step)
+        fit_with_bar(trainer, batches, on_step)
         if trainer.step < e.steps:
             return None
         return run_on_main(lambda: conclude(trainer, translator, e, tokens, command, deadline))

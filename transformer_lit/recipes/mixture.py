@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from transformer_lit.corpora.store import TokenStore
+from transformer_lit.batching import token_batches_from_lengths
 from transformer_lit.training import TrainingConfig
-from transformer_lit.wmt import Experiment, StoreBatches, token_batches_from_lengths
+from transformer_lit.wmt import Experiment, StoreBatches
 
 
 @dataclass
@@ -70,11 +71,11 @@ class MixtureBatches(StoreBatches):
         if sum(self.sizes.values()) != len(store):
             raise ValueError(f"{store.folder} doesn't count its kinds of text: prepare it again")
 
-    def epoch(self, n: int) -> list[np.ndarray]:
-        c, seed, batches = self.config, self.config.seed + 1000 * n, []
-        epoch = sample_epoch(self.sizes, self.temperature, seed)
-        for k, positions in enumerate(split_repeats(epoch, seed)):
-            part = epoch[positions]
+    def epoch_batches(self, epoch: int) -> list[np.ndarray]:
+        c, seed, batches = self.config, self.config.seed + 1000 * epoch, []
+        sample = sample_epoch(self.sizes, self.temperature, seed)
+        for k, positions in enumerate(split_repeats(sample, seed)):
+            part = sample[positions]
             for batch in token_batches_from_lengths(
                 self.store.lengths[part], c.max_tokens, seed + k
             ):

@@ -11,18 +11,24 @@ from transformer_lit.data import group_references, load_corpus, overlap_rate
 from transformer_lit.runs import records
 from transformer_lit.runs.checkpoints import average_files, save_weights
 from transformer_lit.runs.run import check_folder, keep_config, only_run, run_config
-from transformer_lit.runtime.devices import default_device
+from transformer_lit.runtime import devices
+from transformer_lit.runtime.batches import Batches
+from transformer_lit.runtime.devices import default_device, device_of
+from transformer_lit.runtime.distributed import rank
 from transformer_lit.corpora.files import sha256_file, shipped, write_text
 from transformer_lit.corpora.published import tatoeba_archive
 from transformer_lit.runtime.optimizers import MuonAndAdam
+from transformer_lit.runtime.progress import bar
 from transformer_lit.evaluation import sacrebleu_scores
 from transformer_lit.schedule import linear_lr, paper_adam
 from transformer_lit.tokenization import SubwordTokenizer, WordTokenizer
+from transformer_lit.batching import PairBatches
 from transformer_lit.training import (
-    PairBatches,
     Trainer,
     TrainingConfig,
+    compute_gradients,
     on_epoch_end,
+    summed_loss,
     validation_loss,
 )
 from transformer_lit.translation import Translator
@@ -53,6 +59,7 @@ class Recipe:
     optimizer: str = "adam"
     gain: float | None = None
     average: int = 0
+    compile: bool = False  # by torch.compile
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -128,11 +135,12 @@ def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
 
 def in_plan(recipe: Recipe) -> dict:
     "What the plan of a run's folder holds of its recipe, besides sizes and training."
-    kept = asdict(recipe) | {"epochs": recipe.training.epochs}
-    return {name: value for name, value in kept.items() if name not in ("model", "training")}
+    settings = asdict(recipe) | {"epochs": recipe.training.epochs}
+    return {name: value for name, value in settings.items() if name not in ("model", "training")}
 
 
 LONGEST = 128  # tokens of a side that is trained on
+LOG_EVERY = 10  # steps on a GPU, at least
 
 
 def build_trainer(
@@ -141,6 +149,7 @@ def build_trainer(
     """A trainer by `recipe`, and its batches; pairs over LONGEST tokens are left out. ValueError if
     none are left."""
     config, model, own = recipe.training, translator.model, recipe.corpus == "own"
+    config = for_device(config, device_of(model))
     short = [pair for pair in translator.encode_pairs(pairs) if max(map(len, pair)) <= LONGEST]
     if pairs and not short:
         raise ValueError(
@@ -148,7 +157,7 @@ def build_trainer(
             " one sentence on a line"
         )
     batches = PairBatches(short, config)
-    warmup = min(config.warmup_steps, max(1, batches.steps // 10)) if own else config.warmup_steps
+    warmup = min(config.warmup_steps, max(1, batches.n_steps // 10)) if own else config.warmup_steps
     optimizer = (
         MuonAndAdam(model, precision=config.precision if own else "auto")
         if recipe.optimizer == "muon"
@@ -159,10 +168,45 @@ def build_trainer(
         config,
         optimizer=optimizer,
         folder=folder,
-        lr_schedule=lambda step: linear_lr(step, batches.steps, recipe.peak, warmup),
+        lr_schedule=lambda step: linear_lr(step, batches.n_steps, recipe.peak, warmup),
+        gradient_fn=compiled_gradients(model) if recipe.compile else None,
+        metadata={"recipe": in_plan(recipe)},
     )
-    trainer.plan = run_config(trainer, batches, recipe=in_plan(recipe))
     return trainer, batches
+
+
+def for_device(config: TrainingConfig, device: torch.device) -> TrainingConfig:
+    "The settings with the device's precision; a GPU waits for each loss that is logged."
+    log_every = max(config.log_every, LOG_EVERY if device.type == "cuda" else 1)
+    precision = devices.resolve_precision(config.precision, device)
+    return replace(config, precision=precision, log_every=log_every)
+
+
+def compiled_gradients(model: nn.Module) -> Callable:
+    "A `gradient_fn` for a `Trainer`; compiles what a step calls of the model, and the loss."
+    devices.compile_model(model)
+    loss_fn = devices.compiled(summed_loss)
+    return lambda trainer, source, target: compute_gradients(
+        model, source, target, trainer.config, loss_fn
+    )
+
+
+def fit_with_bar(
+    trainer: Trainer, data: Batches, callback: Callable, max_steps: int | None = None
+) -> list[dict]:
+    "`trainer.fit` under a progress bar."
+    with bar(data.n_steps, "training", quiet=rank() > 0) as progress:
+
+        def on_step(trainer: Trainer) -> dict | None:
+            if not progress.n:  # a run that resumes begins where it stands
+                progress.initial = progress.n = trainer.step - 1
+            if isinstance(loss := trainer.metrics["loss"], float):
+                words = f"epoch {trainer.epoch + 1}, loss {loss:.3f}"
+                progress.set_postfix_str(words, refresh=False)
+            progress.update()
+            return callback(trainer)
+
+        return trainer.fit(data, on_step, max_steps)
 
 
 def train_translator(
@@ -196,23 +240,22 @@ def train_translator(
         folder / f"epoch-{n}.safetensors" for n in range(epochs - recipe.average + 1, epochs + 1)
     ]
 
-    def look(trainer: Trainer) -> dict:
+    def evaluate(trainer: Trainer) -> dict:
         end = folder / f"epoch-{trainer.epoch}.safetensors"
         if end in ends:
             save_weights(end, trainer.model)
         loss = validation_loss(translator.model, valid)
-        said = translator.translate(list(samples))
         return {
             "valid_loss": loss,
-            "samples": dict(zip(samples, said)),
+            "samples": dict(zip(samples, translator.translate(list(samples)))),
             "hardware": records.hardware_name(device),
         }
 
     with only_run(folder):
-        keep_config(folder, trainer.plan)
+        keep_config(folder, run_config(trainer, batches))
         begin()
         translator.save_config(folder)
-        trainer.fit(batches, stop_at, on_epoch_end(look))
+        fit_with_bar(trainer, batches, on_epoch_end(evaluate), stop_at)
         if ends and trainer.epoch == epochs:
             average_files(translator.model, ends)
             translator.save(folder, "fp32")
@@ -222,13 +265,13 @@ def train_translator(
 # Scores and records -------------------------------------------------------------------------------
 
 
-def scored(said: list[str], references: list[list[str]], name: str) -> list[dict]:
+def scored(hypotheses: list[str], references: list[list[str]], name: str) -> list[dict]:
     "Every score of chapter 19, with the first reference and with all."
-    both = {"first": [some[:1] for some in references], "all": references}
+    both = {"first": [refs[:1] for refs in references], "all": references}
     return [
         {"set": name, "references": which, **row}
-        for which, some in both.items()
-        for row in sacrebleu_scores(said, some)
+        for which, refs in both.items()
+        for row in sacrebleu_scores(hypotheses, refs)
     ]
 
 
@@ -264,16 +307,16 @@ def tested(
 ) -> tuple[list[str], list[list[str]], list[str], dict]:
     """The test's distinct sentences, all the references of each, the answers, which go to
     hypotheses.txt, and the validation loss as a score."""
-    end = [entry for entry in trainer.log if entry["kind"] == "epoch"][-1]
+    end = [entry for entry in trainer.log if entry["kind"] == "eval"][-1]
     sources, references = group_references(parts["test"])
-    said = translator.translate(sources, precision="fp32")
-    write_text(folder / "hypotheses.txt", "\n".join(said) + "\n")
+    hypotheses = translator.translate(sources, precision="fp32")
+    write_text(folder / "hypotheses.txt", "\n".join(hypotheses) + "\n")
     held_out = {
         "set": recipe.corpus + "-valid",
         "metric": "cross-entropy, nats a token",
         "value": end["valid_loss"],
     }
-    return sources, references, said, held_out
+    return sources, references, hypotheses, held_out
 
 
 def evaluate_and_record(
@@ -288,9 +331,9 @@ def evaluate_and_record(
 
     hypotheses.txt has one line per distinct English test sentence."""
     folder = Path(folder)
-    end = [entry for entry in trainer.log if entry["kind"] == "epoch"][-1]
-    _, references, said, held_out = tested(folder, recipe, translator, trainer, parts)
-    seen = {
+    end = [entry for entry in trainer.log if entry["kind"] == "eval"][-1]
+    _, references, hypotheses, held_out = tested(folder, recipe, translator, trainer, parts)
+    seen_sentences = {
         english: overlap_rate(parts["train"], [(english, "")]) > 0 for english in end["samples"]
     }
     return records.write_record(
@@ -300,6 +343,6 @@ def evaluate_and_record(
         replace(recipe, training=trainer.config),
         describe(parts, recipe),
         records.effort(translator.model, trainer),
-        [held_out] + scored(said, references, recipe.corpus + "-test"),
-        seen=seen,
+        [held_out] + scored(hypotheses, references, recipe.corpus + "-test"),
+        seen=seen_sentences,
     )

@@ -12,6 +12,7 @@ from transformer_lit.training import TrainingConfig
 FIXED = {"corpus", "language", "model", "training", "source_vocab_size", "target_vocab_size"}
 MAY_BE_0 = {"average", "clip_norm", "label_smoothing", "checkpoint_every", "seed", "dropout"}
 CHOICES = {
+    "precision": ("fp32", "bf16", "auto"),
     "tokens": ("words", "subwords"),
     "optimizer": ("adam", "muon"),
     "rate": ("noam", "fall"),

@@ -20,7 +20,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from transformer_lit.corpora.files import write_atomic
-from transformer_lit.runtime.distributed import all_gather_objects, rank
+from transformer_lit.runtime.devices import device_of
+from transformer_lit.runtime.distributed import all_gather_objects, rank, run_on_main
 
 NAME = "checkpoint.safetensors"
 LEGACY_TENSORS = (  # patterns of old names, and what they became, one after the other
@@ -98,7 +99,7 @@ def write_file(path: str | Path, tensors: dict[str, Tensor], progress: dict) -> 
     write_atomic(Path(path), lambda part: save_file(tensors, part, header))
 
 
-def read_file(path: str | Path, everything: bool = False) -> tuple[dict[str, Tensor], dict]:
+def read_file(path: str | Path, with_training: bool = False) -> tuple[dict[str, Tensor], dict]:
     """Tensors by name, and the progress; the model's alone, or all.
 
     ValueError if the file is no whole one."""
@@ -106,7 +107,7 @@ def read_file(path: str | Path, everything: bool = False) -> tuple[dict[str, Ten
         pass
     try:
         with safe_open(str(path), "pt") as file:
-            names = [name for name in file.keys() if everything or name.startswith("model.")]
+            names = [name for name in file.keys() if with_training or name.startswith("model.")]
             progress = json.loads((file.metadata() or {}).get("progress", "{}"))
             return rename_legacy({name: file.get_tensor(name) for name in names}), progress
     except (SafetensorError, ValueError) as error:
@@ -148,6 +149,29 @@ def load_rng(tensors: dict[str, Tensor], device: torch.device) -> None:
     state = tensors.get(f"random.{device.type}.{rank()}")
     if state is not None:
         (torch if device.type == "cpu" else torch.get_device_module(device)).set_rng_state(state)
+
+
+def save(
+    path: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: dict
+) -> None:
+    """Weights, optimizer state, random state of each process and `progress` into one file, whole or
+    not at all; all processes must call this."""
+    tensors = model_tensors(model) | optimizer_tensors(optimizer) | rng_tensors(device_of(model))
+    run_on_main(lambda: write_file(path, tensors, progress))
+
+
+def load(
+    path: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer | None = None
+) -> dict:
+    """Fill model, optimizer and random state with what `save` wrote; returns its `progress`.
+
+    optimizer=None: the weights alone. ValueError: damaged, or of another shape."""
+    tensors, progress = read_file(path, optimizer is not None)
+    load_weights(model, tensors)
+    if optimizer is not None:
+        load_optimizer(optimizer, tensors)
+        load_rng(tensors, device_of(model))
+    return progress
 
 
 # int8, for a file alone ---------------------------------------------------------------------------

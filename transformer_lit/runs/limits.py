@@ -1,27 +1,9 @@
-"""What is refused before it begins, each in one sentence: by a translator, and by a training."""
+"""What a translator refuses before it begins, each in one sentence."""
 
 from collections.abc import Sequence
 
 LONGEST = 20_000  # characters in one line
 WIDEST = 64  # hypotheses: a wider beam costs more and soon finds nothing better
-LEAST = dict(
-    epochs=1,
-    max_tokens=1,
-    warmup_steps=1,
-    accumulation_steps=1,
-    label_smoothing=0,
-    clip_norm=0,
-    checkpoint_every=0,
-)
-
-
-def training_bounds(config) -> None:
-    "ValueError for settings of a training that can't be meant; nan is none."
-    if config.precision not in ("fp32", "bf16", "auto"):
-        raise ValueError(f'precision={config.precision!r}: choose "fp32", "bf16" or "auto"')
-    for name, least in LEAST.items():
-        if not (value := getattr(config, name)) >= least:
-            raise ValueError(f"{name}={value}: {least} is the least")
 
 
 def require_search_options(beam_size: int, batch_size: int, precision: str) -> None:

@@ -52,8 +52,8 @@ def hardware_name(device: torch.device | None = None) -> str:
     return f"{gpus} × " * (gpus > 1) + f"{torch.cuda.get_device_name(device)}, {words}"
 
 
-def effort(model: nn.Module, run) -> dict:
-    """Machine, size, tokens, operations, time of a training, which has `tokens` and `seconds`.
+def effort(model: nn.Module, trainer) -> dict:
+    """Machine, size, tokens, operations, time of a training, which has `n_tokens` and `seconds`.
 
     Operations are counted as 6 per weight and token: two on the way forward, four for the gradient.
     """
@@ -62,10 +62,10 @@ def effort(model: nn.Module, run) -> dict:
         "hardware": hardware_name(device_of(model)),
         "torch": torch.__version__.split("+")[0],
         "parameters": parameters,
-        "tokens": run.tokens,
-        "flops": 6.0 * parameters * run.tokens,
-        "seconds": round(run.seconds, 1),
-        "tokens_per_second": round(run.tokens / max(run.seconds, 1e-9)),
+        "tokens": trainer.n_tokens,
+        "flops": 6.0 * parameters * trainer.n_tokens,
+        "seconds": round(trainer.seconds, 1),
+        "tokens_per_second": round(trainer.n_tokens / max(trainer.seconds, 1e-9)),
     }
 
 

@@ -24,7 +24,8 @@ WRITTEN = (  # by most trainings, beside the configuration
     "translator.json", "tokenizer.json", checkpoints.NAME, "model.safetensors", LOG, "run.json",
     "hypotheses.txt",
 )  # fmt: skip
-MAY_CHANGE = "epochs", "checkpoint_every"  # a finished run can be prolonged, and saved more often
+# a finished run can be prolonged, and saved more often
+MAY_CHANGE = "epochs", "checkpoint_every", "log_every"
 
 
 def fingerprint(items: Iterable) -> str:
@@ -35,18 +36,18 @@ def fingerprint(items: Iterable) -> str:
     return digest.hexdigest()
 
 
-def run_config(trainer, batches, **more) -> dict:
-    "What may not change while a run goes on: sizes, settings, optimizer, rates, data, and `more`."
+def run_config(trainer, data) -> dict:
+    """What may not change while a run goes on: sizes, settings, optimizer, learning rates, data,
+    and the trainer's metadata."""
     sizes, settings = getattr(trainer.model, "config", None), asdict(trainer.config)
     rates = {f"rate at step {n}": trainer.lr_schedule(n) for n in (1, 10, 100, 1000, 10_000)}
     return {
         "model": dict(vars(sizes)) if is_dataclass(sizes) else type(trainer.model).__name__,
         "training": {name: x for name, x in settings.items() if name not in MAY_CHANGE},
         "optimizer": type(trainer.optimizer).__name__,
-        "pairs": len(batches),
-        "data": batches.digest(),
+        "data": data.fingerprint(),
         **rates,
-        **more,
+        **trainer.metadata,
     }
 
 
@@ -134,7 +135,7 @@ class Run:
     """with Run(folder, config, log) as run:
         while not run.should_stop():
             ...
-            run.log(loss=2.3)
+            run.log("step", loss=2.3)
 
     Ctrl-C and SIGTERM set `stop_requested`, and act at the end of the block, when all is saved; the
     second one acts at once. None for a folder: nothing is written. ValueError if the folder was
@@ -190,8 +191,9 @@ class Run:
     def has_checkpoint(self) -> bool:
         return self.folder is not None and (self.folder / checkpoints.NAME).exists()
 
-    def log(self, **entry) -> None:
+    def log(self, kind: str, **values) -> None:
         "One more line, at once, so that another program can follow."
+        entry = {"kind": kind, **values}
         self.entries.append(entry)
         if self.writes:
             with open(self.folder / LOG, "a", encoding="utf-8") as file:

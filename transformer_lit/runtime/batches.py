@@ -1,45 +1,56 @@
-"""What a run is trained on, and how its batches reach the device: made in order, for a GPU while
-the step before is computed."""
+"""What a training learns from, and how its batches reach the device: loaded in order, for a GPU
+while the step before is computed."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from transformer_lit.runtime import distributed
+
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
+
+
+class Batch(NamedTuple):
+    """source (B, S) and target (B, T+1) of this process, on the device; n_labels: of all processes
+    together."""
+
+    source: Tensor
+    target: Tensor
+    n_labels: int
+    ends_epoch: bool
 
 
 class Batches(Protocol):
     "What a `Trainer` is trained on."
 
-    steps: int  # how many there will be
+    n_steps: int  # how many batches there will be
 
-    def __len__(self) -> int:
-        "How many pairs there are."
+    def epoch_batches(self, epoch: int) -> Sequence:
+        "The batches of an epoch, counted from 0, in their order: lists of indices."
 
-    def epoch(self, n: int) -> Sequence:
-        "The batches of epoch n, from 0, in their order."
+    def load_batch(self, indices: Any) -> tuple[Tensor, Tensor]:
+        "Source (B, S), target (B, T+1)."
 
-    def make(self, batch: Any, device: torch.device) -> tuple[Tensor, Tensor, int]:
-        "Source (B, S), target (B, T+1), and how many labels they hold."
+    def count_labels(self, indices: Any) -> int:
+        "How many labels the pairs have, without loading them."
 
-    def digest(self) -> str:
-        "A hash of the data: a run must go on with the same."
+    def fingerprint(self) -> str:
+        "A hash of the data: a run resumes with the same or not at all."
 
 
-def prefetch(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
-    """make(item) of each item, in order, two made early.
+def prefetch(f: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """f(item) of each item, in order, two of them early.
 
-    One thread makes them, one after the other; an error there comes out here, in its place."""
+    One thread computes them, one after the other; an error there is raised here, in its place."""
     with ThreadPoolExecutor(1) as worker:
         waiting: deque[Future] = deque()
         for item in items:
-            waiting.append(worker.submit(make, item))
+            waiting.append(worker.submit(f, item))
             if len(waiting) > 2:
                 yield waiting.popleft().result()
         while waiting:
@@ -47,28 +58,33 @@ def prefetch(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Ma
 
 
 def iterate_batches(
-    batches: Batches, epoch: int, done: int, device: torch.device
-) -> Iterator[tuple[Tensor, Tensor, int, bool]]:
-    """(source, target, labels, is it the epoch's last?) without end, from `epoch` on, without its
-    first `done` batches.
+    data: Batches, epoch: int, start: int, device: torch.device
+) -> Iterator[Batch]:
+    """Batches without end, from batch `start` of `epoch` on; each process loads its own rows.
 
-    A second thread makes them early for a GPU. On a CPU it would only take time from the step."""
-    early = prefetch if device.type == "cuda" else map
+    A second thread loads them early for a GPU. On a CPU it would only take time from the step."""
+    rank, world_size = distributed.process()
+
+    def load(indices: Any) -> tuple[Tensor, Tensor, int]:
+        rows = indices if world_size == 1 else indices[rank::world_size]
+        # a small batch may have no row for this process
+        sides = data.load_batch(rows) if len(rows) else torch.zeros(2, 0, 2, dtype=torch.long)
+        return *to_device(sides, device), data.count_labels(indices)
+
     while True:
-        todo = batches.epoch(epoch)
-        for k, made in enumerate(
-            early(partial(batches.make, device=device), todo[done:]), done + 1
-        ):
-            yield *made, k == len(todo)
-        epoch, done = epoch + 1, 0
+        batches = data.epoch_batches(epoch)
+        loaded = (prefetch if device.type == "cuda" else map)(load, batches[start:])
+        for number, batch in enumerate(loaded, start + 1):
+            yield Batch(*batch, number == len(batches))
+        epoch, start = epoch + 1, 0
 
 
-def to_device(sides: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
+def to_device(tensors: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
     """Tensors on their device; to a GPU through pinned memory, which it fetches from while the
     processor goes on."""
-    for side in sides:
+    for tensor in tensors:
         yield (
-            side.pin_memory().to(device, non_blocking=True)
+            tensor.pin_memory().to(device, non_blocking=True)
             if device.type == "cuda"
-            else side.to(device)
+            else tensor.to(device)
         )

@@ -78,6 +78,15 @@ def compiled(f: Callable) -> Callable:
     return torch.compile(f, dynamic=True)
 
 
+def compile_model(model: nn.Module) -> None:
+    "Compile what a training step calls, `encode` and `hidden_states`; evaluation stays as it is."
+
+    def dispatch(eager: Callable) -> Callable:
+        return lambda *args: (compiled(eager) if model.training else eager)(*args)
+
+    model.encode, model.hidden_states = map(dispatch, (model.encode, model.hidden_states))
+
+
 @contextmanager
 def without_cudnn_attention() -> Iterator[None]:
     """Attention by PyTorch's other kernels while the block runs; on a CPU nothing changes.

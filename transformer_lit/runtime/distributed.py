@@ -94,6 +94,13 @@ def broadcast_parameters(model: nn.Module) -> None:
             dist.broadcast(tensor, 0)
 
 
+def all_reduce(tensor: Tensor) -> Tensor:
+    "The sum over the processes, in place; all must ask."
+    if world_size() > 1:
+        dist.all_reduce(tensor)
+    return tensor
+
+
 def all_reduce_gradients(model: nn.Module, loss: Tensor) -> None:
     """Sum gradients and loss over the processes, in place.
 

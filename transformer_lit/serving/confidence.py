@@ -19,7 +19,7 @@ from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.runs.limits import require_list_of_strings
 from transformer_lit.runtime.devices import device_of
 from transformer_lit.runtime.progress import bar
-from transformer_lit.training import collate
+from transformer_lit.batching import collate
 from transformer_lit.translation import Translator, translate_ids, split_long_text, clean_input
 
 NAME = "confidence.json"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from litbook import figures
 from litbook.exercises import unwritten
 from litbook.prose import Prose, in_a_row
-from transformer_lit.training import collate
+from transformer_lit.batching import collate
 
 from .patients import (
     FAULTS,

@@ -22,7 +22,7 @@ from transformer_lit.loss import shift_right, label_smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.multi_head_attention import MultiHeadAttention
-from transformer_lit.training import Pair, collate
+from transformer_lit.batching import Pair, collate
 
 VOCAB, UM, WORDS, SENTENCES = 24, 4, 8, 24
 STEPS, RATE = 160, 3e-3
@@ -230,7 +230,7 @@ class Patient:
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), math.inf)
         self.optimizer.step()
         self.losses.append(loss.item())
-        return {"loss": loss.item(), "norm": norm.item()}
+        return {"loss": loss.item(), "grad_norm": norm.item()}
 
     def learn(self, source: Tensor, target: Tensor, steps: int = STEPS) -> "Patient":
         "One batch, so many times; the rate falls to 0."

@@ -14,7 +14,7 @@ from transformer_lit.attention_analysis import attention_entropy, record_attenti
 from transformer_lit.decoding import greedy_decode, length_penalty
 from transformer_lit.masks import BOS, EOS, PAD, target_mask
 from transformer_lit.model import Transformer
-from transformer_lit.training import collate
+from transformer_lit.batching import collate
 
 from .patients import (
     LIMIT,
@@ -146,7 +146,7 @@ def gradients(case: Patient) -> Reading:
     "The gradient's norm at five steps on one batch, at a learning rate of 0."
     untrained, pairs = case.fresh(), collate(plain()[:8])
     untrained.optimizer.param_groups[0]["lr"] = 0.0
-    return {f"norm at step {n}": untrained.train_step(*pairs)["norm"] for n in range(1, 6)}
+    return {f"norm at step {n}": untrained.train_step(*pairs)["grad_norm"] for n in range(1, 6)}
 
 
 @torch.no_grad()
