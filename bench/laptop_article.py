@@ -205,7 +205,8 @@ def train(recipe: dict, o) -> None:
     trainer, batches = build_run(recipe, data, folder, o.trial)
     record = Record(folder / "run.json", recipe=recipe, seed=1)
     until = len(batches.epoch_batches(0)) * (o.epochs or recipe["epochs"])
-    log = trainer.fit(batches, until, on_epoch_end(partial(evaluate, data)))
+    entries = trainer.fit(batches, on_epoch_end(partial(evaluate, data)), until)
+    log = [entry for entry in entries if entry["kind"] == "eval"]
     archive = shipped("data/pocket.tsv.gz") if o.trial else tatoeba_archive()
     words = {"valid": "nats a word", "valid_smoothed": "nats a word, smoothing 0.1"}
     record.write(

@@ -503,8 +503,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "held-out sentences left in",
         "transformer_lit/recipes/prepare",
-        "good = exclude_sources(whole, held_out)",
-        "good = whole",
+        "good = exclude_sources(intact, held_out)",
+        "good = intact",
         "of the tests stands in training",
     ),
     (

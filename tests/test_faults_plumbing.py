@@ -396,7 +396,7 @@ def test_a_record_names_the_commit_of_its_own_code(monkeypatch, tmp_path):
 
 def test_the_record_names_machine_and_speed():
     model = torch.nn.Linear(3, 2, bias=False)
-    found = records.effort(model, types.SimpleNamespace(tokens=1000, seconds=4.0))
+    found = records.effort(model, types.SimpleNamespace(n_tokens=1000, seconds=4.0))
     assert (found["parameters"], found["flops"], found["seconds"], found["tokens_per_second"]) == (
         6,
         36_000.0,

@@ -59,7 +59,7 @@ def test_a_card_keeps_its_words_and_takes_the_runs_numbers():
 
 def test_effort_counts_six_operations_per_weight_and_token():
     model = torch.nn.Linear(3, 2, bias=False)
-    assert effort(model, types.SimpleNamespace(tokens=1000, seconds=2.3456)) == {
+    assert effort(model, types.SimpleNamespace(n_tokens=1000, seconds=2.3456)) == {
         "hardware": hardware_name(),
         "torch": torch.__version__.partition("+")[0],
         "parameters": 6,
@@ -69,7 +69,7 @@ def test_effort_counts_six_operations_per_weight_and_token():
         "tokens_per_second": round(1000 / 2.3456),
     }
     assert (
-        effort(model, types.SimpleNamespace(tokens=1, seconds=0))["tokens_per_second"] == 10**9
+        effort(model, types.SimpleNamespace(n_tokens=1, seconds=0))["tokens_per_second"] == 10**9
     ), "no time, no division by zero"
 
 

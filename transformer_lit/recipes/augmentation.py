@@ -80,20 +80,20 @@ def synthetic_copy(
     pair: TextPair, rng: Random, common_words: Collection[str] = (), thousands: str = " "
 ) -> TextPair | None:
     "The pair with other names and numbers where both sides share them; None where they share none."
-    english, other = pair
+    english, target = pair
     for name in shared_names(pair, common_words):
         new = invented_name(rng)
-        english, other = (re.sub(rf"\b{name}\b", new, side) for side in (english, other))
+        english, target = (re.sub(rf"\b{name}\b", new, side) for side in (english, target))
     days = {a or b for a, b in re.findall(DAY, pair[0])}
     replacements: tuple[dict[str, str], dict[str, str]] = {}, {}
     for number, written in shared_numbers(pair):
         new = invented_number(number, rng, number in days, thousands)
         replacements[0][number], replacements[1][written] = new
-    english, other = (
+    english, target = (
         re.sub(NUMBER, lambda match: new.get(match[0], match[0]), side)
-        for side, new in zip((english, other), replacements)
+        for side, new in zip((english, target), replacements)
     )
-    return (english, other) if (english, other) != pair else None
+    return (english, target) if (english, target) != pair else None
 
 
 def synthetic_copies(read: Read, thousands: str = " ", seed: int = 1) -> Iterator[TextPair]:
@@ -135,8 +135,8 @@ class NearDuplicates:
         "Indices of the held-out sentences that this one repeats."
         words = self.words(sentence)
         counts = Counter(k for ngram in self.ngrams(words) for k in self.by_ngram.get(ngram, ()))
-        near = {k for k, count in counts.items() if count >= self.threshold[k]}
-        return near.union(self.by_words.get(" ".join(words), ()))
+        matches = {k for k, count in counts.items() if count >= self.threshold[k]}
+        return matches.union(self.by_words.get(" ".join(words), ()))
 
     def __call__(self, sentence: str) -> bool:
         return bool(self.of(sentence))

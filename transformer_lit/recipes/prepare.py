@@ -86,10 +86,10 @@ def filter_pairs(
     """Chapter 17's `clean`, then two more reasons to leave a pair out: bytes that were no UTF-8,
     and English that is held out."""
     cleaned, counts = clean_pairs(pairs, config.words, config.ratio)
-    whole = [pair for pair in cleaned if "\ufffd" not in pair[0] + pair[1]]
-    good = exclude_sources(whole, held_out)
+    intact = [pair for pair in cleaned if "\ufffd" not in pair[0] + pair[1]]
+    good = exclude_sources(intact, held_out)
     return good, Counter(counts) + Counter(
-        {"garbled": len(cleaned) - len(whole), "held out": len(whole) - len(good)}
+        {"garbled": len(cleaned) - len(intact), "held out": len(intact) - len(good)}
     )
 
 
@@ -193,8 +193,8 @@ def open_store(folder: Path, config: PreparationConfig) -> TokenStore:
     """The store that is there. ValueError if it was made with other settings, or if the texts of
     your folder have changed."""
     store = TokenStore(folder)
-    made, wanted = store.manifest["config"], asdict(config)
-    differences = [f"{key} {made[key]}" for key in made if made[key] != wanted[key]]
+    old, wanted = store.manifest["config"], asdict(config)
+    differences = [f"{key} {old[key]}" for key in old if old[key] != wanted[key]]
     if Path(config.corpus).is_dir():
         inputs = find_training_set(config.corpus).inputs()
         differences += ["other texts"] * (inputs != store.manifest["inputs"])
@@ -225,12 +225,12 @@ def prepare_store(
     if others := {path.name for path in folder.iterdir()}.difference(FILES):
         raise FileExistsError(f"{folder} holds {min(others)}: take a new folder for the store")
     try:
-        made = write_store(folder, config, training_set.sources(), held_out, workers)
-        if not made["counts"]["kept"]:
+        summary = write_store(folder, config, training_set.sources(), held_out, workers)
+        if not summary["counts"]["kept"]:
             raise ValueError(f"{config.corpus} holds no pair that is left after cleaning")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     settings = {"config": asdict(config), "inputs": inputs, "held_out": training_set.held_names}
-    write_json(folder / "manifest.json", settings | made)
+    write_json(folder / "manifest.json", settings | summary)
     return TokenStore(folder)

@@ -68,7 +68,7 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     one memory."""
     tensors: dict[str, Tensor] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if all(tensor is not other for other in tensors.values()):
+        if all(tensor is not known for known in tensors.values()):
             tensors["model." + name] = tensor
     return tensors
 

@@ -77,11 +77,11 @@ def write_record(
     data: dict,
     effort: dict,
     scores: list[dict],
-    **more,
+    **extra,
 ) -> dict:
     """What a run was and what came of it, to `folder`/run.json, whole or not at all; returns it.
 
-    `recipe` is a dataclass with all choices, `data` tells the corpus, its size and hash, `more`
+    `recipe` is a dataclass with all choices, `data` tells the corpus, its size and hash, `extra`
     goes between effort and scores. The commit is that of the package's own checkout."""
     record = {
         "command": command,
@@ -90,7 +90,7 @@ def write_record(
         "recipe": asdict(recipe),
         "data": data,
         **effort,
-        **more,
+        **extra,
         "scores": scores,
     }
     write_json(Path(folder) / "run.json", record)

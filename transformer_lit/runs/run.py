@@ -64,12 +64,12 @@ def load_config(folder: Path) -> dict | None:
     return read_json(folder / CONFIG) if (folder / CONFIG).exists() else None
 
 
-def changes(config: dict, other: dict) -> dict:
+def changes(config: dict, reference: dict) -> dict:
     "The entries of a configuration that another one has otherwise or not at all."
     return {
-        name: changes(x, other[name]) if isinstance(x, dict) and name in other else x
+        name: changes(x, reference[name]) if isinstance(x, dict) and name in reference else x
         for name, x in config.items()
-        if name not in other or other[name] != x
+        if name not in reference or reference[name] != x
     }
 
 
@@ -91,16 +91,16 @@ def keep_config(folder: Path, config: dict) -> None:
         )
 
 
-def check_folder(folder: Path, config: dict, more: Sequence[str] = ()) -> dict:
+def check_folder(folder: Path, config: dict, files: Sequence[str] = ()) -> dict:
     """What the run in a folder was begun with; {} if none was. Nothing is written.
 
-    config: the part of the configuration that is known already; more: names of files besides
+    config: the part of the configuration that is known already; files: names of files besides
     WRITTEN. OSError or ValueError if it was begun otherwise, or if a file would be written over."""
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file: name a folder")
     if begun := load_config(folder):
         keep_config(folder, begun | config)
-    elif held := [name for name in (*WRITTEN, *more) if (folder / name).exists()]:
+    elif held := [name for name in (*WRITTEN, *files) if (folder / name).exists()]:
         raise FileExistsError(
             f"{folder} holds {held[0]} and no {CONFIG} to compare with, and this training would"
             " write over it: use another folder (--output-dir)"
