@@ -44,21 +44,24 @@ def copy_accuracy(model: nn.Module, length: int = 8,
 
 # %% ../book/14_copy_task.ipynb #copy-batches
 class CopyBatches:
-    "`steps` batches of `size` sequences, each of one of `lengths`."
+    """n_steps batches of sequences to copy, as the Trainer takes them.
 
-    def __init__(self, steps: int, lengths: Sequence[int] = (8,),
-                 size: int = 64, vocab: int = 84, seed: int = 0):
-        self.n_steps, self.lengths, self.size = steps, lengths, size
-        self.vocab = vocab
+    Each batch has `batch_size` sequences, all of one of `lengths`."""
+
+    def __init__(self, n_steps: int, lengths: Sequence[int] = (8,),
+                 batch_size: int = 64, vocab_size: int = 84,
+                 seed: int = 0):
+        self.n_steps, self.lengths = n_steps, lengths
+        self.batch_size, self.vocab_size = batch_size, vocab_size
         self.rng = torch.Generator().manual_seed(seed)
 
     def epoch_batches(self, epoch: int) -> list[tuple[Tensor, Tensor]]:
         batches = []
         for _ in range(self.n_steps):
-            pick = torch.randint(len(self.lengths), (1,),
-                                 generator=self.rng)
-            batches.append(copy_batch(self.size, self.lengths[pick],
-                                      self.vocab, self.rng))
+            index = torch.randint(len(self.lengths), (1,),
+                                  generator=self.rng)
+            batches.append(copy_batch(self.batch_size, self.lengths[index],
+                                      self.vocab_size, self.rng))
         return batches
 
     def load_batch(self, batch: tuple) -> tuple[Tensor, Tensor]:

@@ -163,7 +163,8 @@ def encode(self, source: Tensor) -> Tensor:
 def hidden_states(self, decoder_input: Tensor, memory: Tensor,
                   source: Tensor) -> Tensor:
     "What the output layer reads, of the target alone. (B, T, D)"
-    return self.sequence_states(memory, decoder_input)[:, 1 + source.size(1):]
+    return self.sequence_states(
+        memory, decoder_input)[:, 1 + source.size(1):]
 
 
 @patch_to(DecoderOnlyTransformer)
