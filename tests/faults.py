@@ -516,9 +516,9 @@ FAULTS = [  # name, module, old text, new text, words of the message
     ),
     (
         "chunks in another order",
-        "transformer_lit/recipes/prepare",
-        "source, future = waiting.popleft()",
-        "source, future = waiting.pop()",
+        "transformer_lit/runtime/batches",
+        "                yield waiting.popleft()",
+        "                yield waiting.pop()",
         "several processes make another store",
     ),
     (

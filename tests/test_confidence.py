@@ -86,8 +86,6 @@ def test_groups_and_calibration():
         len(fit_calibration(range(29), range(29)).chrf) == 2
         and len(fit_calibration(range(400), range(400)).chrf) == confidence.N_GROUPS
     )
-    with pytest.raises(ValueError, match="19 translations are too few .* at least 20"):
-        fit_calibration(range(19), range(19))
 
 
 def test_the_best_reference_counts():

@@ -755,7 +755,7 @@ def test_the_losses_are_those_of_before():
 
 
 def test_a_run_of_an_earlier_edition_is_refused(tmp_path):
-    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "log.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match="earlier edition.*another folder"):
         begun_before(tmp_path)
 

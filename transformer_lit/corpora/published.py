@@ -108,11 +108,8 @@ def tatoeba_archive(language: str = "fr") -> Path:
 # Multi30k and the news tests of WMT ---------------------------------------------------------------
 
 MULTI30K = [
-    address + "data/task1/raw/"
-    for address in (
-        "https://raw.githubusercontent.com/multi30k/dataset/master/",
-        "https://github.com/multi30k/dataset/raw/master/",
-    )
+    "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
+    "https://github.com/multi30k/dataset/raw/master/data/task1/raw/",
 ]
 MULTI30K_SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 STATMT = ["https://www.statmt.org/", "https://statmt.org/"]

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import sacrebleu
-
 from transformer_lit import evaluation
 from transformer_lit.corpora.files import write_text
 from transformer_lit.corpora.texts import TextPair, read_columns, require_two_columns, take_evenly
@@ -21,6 +19,7 @@ from transformer_lit.custom_pair.clean import (
 from transformer_lit.custom_pair.languages import has_spaces
 from transformer_lit.data import group_references, seen_in_training
 from transformer_lit.recipes.augmentation import NearDuplicates
+from transformer_lit.serving.confidence import sentence_chrf
 
 TEST, REPORT = "test.tsv", "report.md"
 FILTERED, LOW_CONFIDENCE = "filtered.tsv", "low_confidence.tsv"
@@ -116,15 +115,10 @@ def choose_examples(
     Right is what equals a reference; where too few do, the nearest ones by chrF. Wrong ones are
     spread over the half of the others that is farthest from its references: the very worst alone
     would show only what no reader doubts."""
-    metric = sacrebleu.CHRF()
+    chrf = sentence_chrf(translations, references)
     rows = [
-        Example(
-            source,
-            text if text in refs else refs[0],
-            text,
-            metric.sentence_score(text, list(refs)).score,
-        )
-        for source, refs, text in zip(sources, references, translations, strict=True)
+        Example(source, text if text in refs else refs[0], text, score)
+        for source, refs, text, score in zip(sources, references, translations, chrf)
     ]
     right = [row for row in rows if row.is_right]
     others = sorted((row for row in rows if not row.is_right), key=lambda row: row.chrf)
@@ -318,9 +312,7 @@ A sample from the half of the other translations that is farthest from the refer
 {wrong}"""
 
 
-def write_report(
-    folder: Path, record: Mapping, examples: Mapping[str, Sequence[Example]]
-) -> None:
+def write_report(folder: Path, record: Mapping, examples: Mapping[str, Sequence[Example]]) -> None:
     "All of it as a page, to `folder`/report.md."
     data = record["data"]
     counts, excluded = data["cleaning"], data["without"]

@@ -7,7 +7,7 @@ which a pattern chooses."""
 # and returns a Phrase, a Verb or an Adjective. What makes no sense raises NoCandidate. The draws
 # decide what the corpus is: another order of them gives another corpus.
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -359,13 +359,13 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "yours": yours,
     "them": them,
     "clitic": clitic,
-    "pron": lambda rng, slots: person(rng, slots, "pronoun"),
-    "name": lambda rng, slots: person(rng, slots, "name"),
+    "pron": partial(person, kind="pronoun"),
+    "name": partial(person, kind="name"),
     # not those of the subject
     "folk": lambda rng, slots: choose_noun(rng, "person", "sure", exclude=lemma_of(slots, "S")),
     "us": lambda rng, slots: pronouns()["we"],
     "who": lambda rng, slots: Phrase(words_of("who"), words_of("qui"), lemma="who"),
-    "dative": lambda rng, slots, name="S": clitic(rng, slots, name, 4),  # me, lui, nous, leur
+    "dative": partial(clitic, column=4),  # me, lui, nous, leur
     # things and places
     "object": object_of,
     "like": similar_noun,
@@ -384,7 +384,7 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "mine": lambda rng, slots: with_determiner(rng, OWNED, MY + ["a"]),
     "need": lambda rng, slots: with_determiner(rng, PLACED, ["a", "the", "my", "this"]),
     "bare": lambda rng, slots: noun_phrase(rng_choice(rng, nouns_of(BARE)), "", True),
-    "spot": lambda rng, slots: place(rng, slots, ""),  # indoors or out
+    "spot": partial(place, remark=""),  # indoors or out
     # verbs, adjectives, fixed expressions
     "quality": quality,
     "item": item,

@@ -18,10 +18,10 @@ from transformer_lit.recipes.prepare import PreparationConfig, prepare_store
 from transformer_lit.recipes.recipes import (
     RECIPES,
     build_translator,
-    compiled_gradients,
     fit_with_bar,
     for_device,
     in_plan,
+    new_trainer,
 )
 from transformer_lit.recipes.settings import change_settings
 from transformer_lit.recipes.training_sets import TRAINING_SETS
@@ -37,7 +37,6 @@ from transformer_lit.runtime.devices import (
 )
 from transformer_lit.runtime.distributed import init_process_group, process, run_on_main
 from transformer_lit.runtime.memory import matmul_flops, peak_memory_mb
-from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.schedule import linear_lr
 from transformer_lit.training import Trainer, TrainingConfig, validation_loss
 from transformer_lit.translation import Translator
@@ -84,8 +83,6 @@ class EvaluationCallback:
             save_weights(trainer.folder / f"step-{step}.safetensors", trainer.model)
         if step < e.steps and step % e.look_every:
             return None
-        if any((entry["kind"], entry["step"]) == ("eval", step) for entry in trainer.log[-3:]):
-            return None  # before a stop
         return run_on_main(self.evaluate) or {}
 
     def evaluate(self) -> dict:
@@ -229,21 +226,17 @@ def build_run(
     translator.length_limits = 2 * (store.manifest["config"]["tokens"],)
     if getattr(e, "begin_with", ""):
         initialize_from(translator, e.begin_with)
-    model, lr_schedule = translator.model.to(device), None
-    if e.rate == "fall":
-
-        def lr_schedule(step: int) -> float:
-            return linear_lr(step, e.steps, e.peak, e.training.warmup_steps)
-
+    translator.model.to(device)
     batches = batches_of(store, e.training, e)
     batches.epoch_batches(0)  # raises ValueError if a sentence is longer than a batch
-    trainer = Trainer(
-        model,
+    trainer = new_trainer(
+        translator,
+        e,
         for_device(e.training, device),
-        optimizer=MuonAndAdam(model) if e.optimizer == "muon" else None,
         folder=folder,
-        lr_schedule=lr_schedule,
-        gradient_fn=compiled_gradients(model) if e.compile else None,
+        lr_schedule=(lambda step: linear_lr(step, e.steps, e.peak, e.training.warmup_steps))
+        if e.rate == "fall"
+        else None,
         metadata=metadata,
     )
     return translator, trainer, batches

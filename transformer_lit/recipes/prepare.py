@@ -6,9 +6,9 @@ import hashlib
 import multiprocessing
 import shutil
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import islice
@@ -22,6 +22,7 @@ from transformer_lit.corpora.texts import TextPair, TextSource
 from transformer_lit.data import clean_pairs, sentence_key, normalize_text, exclude_sources
 from transformer_lit.masks import BOS, EOS
 from transformer_lit.recipes.training_sets import find_training_set
+from transformer_lit.runtime.batches import prefetch
 from transformer_lit.runtime.memory import peak_memory_mb
 from transformer_lit.tokenization import SubwordTokenizer
 
@@ -131,9 +132,10 @@ def start_worker(*arguments) -> None:
     WORKER[:] = [ChunkEncoder(*arguments)]
 
 
-def encode_chunk(pairs: list[TextPair]) -> EncodedChunk:
+def encode_chunk(chunk: tuple[str, list[TextPair]]) -> tuple[str, EncodedChunk]:
     "What a worker process does."
-    return WORKER[0](pairs)
+    source, pairs = chunk
+    return source, WORKER[0](pairs)
 
 
 def encode_chunks(
@@ -144,18 +146,11 @@ def encode_chunks(
     At most four chunks for each worker are on their way: a reader that is faster than its workers
     would pile up the corpus."""
     if workers == 1:
-        encode = ChunkEncoder(*arguments)
-        yield from ((source, encode(pairs)) for source, pairs in chunks)
-        return
+        start_worker(*arguments)
+        return map(encode_chunk, chunks)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, start_worker, arguments) as pool:
-        waiting: deque[tuple[str, Future]] = deque()
-        for source, pairs in chunks:
-            waiting.append((source, pool.submit(encode_chunk, pairs)))
-            if len(waiting) == 4 * workers:
-                source, future = waiting.popleft()
-                yield source, future.result()
-        yield from ((source, future.result()) for source, future in waiting)
+    pool = ProcessPoolExecutor(workers, context, start_worker, arguments)
+    return prefetch(encode_chunk, chunks, 4 * workers - 1, pool)
 
 
 def write_store(

@@ -20,7 +20,7 @@ from transformer_lit.corpora.published import tatoeba_archive
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.runtime.progress import bar
 from transformer_lit.evaluation import sacrebleu_scores
-from transformer_lit.schedule import linear_lr, paper_adam
+from transformer_lit.schedule import linear_lr
 from transformer_lit.tokenization import SubwordTokenizer, WordTokenizer
 from transformer_lit.batching import PairBatches
 from transformer_lit.training import (
@@ -118,7 +118,7 @@ def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
         sides = list(zip(*pairs)) or [(), ()]
         source, target = (
             WordTokenizer.train(side, language, recipe.at_least)
-            for side, language in zip(sides, ("en", recipe.language))
+            for side, language in zip(sides, recipe.languages)
         )
     else:
         path = folder / "tokenizer.json"
@@ -158,21 +158,32 @@ def build_trainer(
         )
     batches = PairBatches(short, config)
     warmup = min(config.warmup_steps, max(1, batches.n_steps // 10)) if own else config.warmup_steps
-    optimizer = (
-        MuonAndAdam(model, precision=config.precision if own else "auto")
-        if recipe.optimizer == "muon"
-        else paper_adam(model)
-    )
-    trainer = Trainer(
-        model,
+    trainer = new_trainer(
+        translator,
+        recipe,
         config,
-        optimizer=optimizer,
+        config.precision if own else "auto",
         folder=folder,
         lr_schedule=lambda step: linear_lr(step, batches.n_steps, recipe.peak, warmup),
-        gradient_fn=compiled_gradients(model) if recipe.compile else None,
         metadata={"recipe": in_plan(recipe)},
     )
     return trainer, batches
+
+
+def new_trainer(
+    translator: Translator, recipe, config: TrainingConfig, muon_precision: str = "auto", **options
+) -> Trainer:
+    "A trainer with the optimizer of a recipe or an `Experiment`, compiled if that says so."
+    model = translator.model
+    return Trainer(
+        model,
+        config,
+        optimizer=MuonAndAdam(model, precision=muon_precision)
+        if recipe.optimizer == "muon"
+        else None,
+        gradient_fn=compiled_gradients(model) if recipe.compile else None,
+        **options,
+    )
 
 
 def for_device(config: TrainingConfig, device: torch.device) -> TrainingConfig:

@@ -214,16 +214,11 @@ def dequantize(packed: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def average_weights(states: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several sets of weights, tensor by tensor (§6.1), read one after the other.
-
-    ValueError if there are none."""
+    """The mean of several sets of weights, tensor by tensor (§6.1), read one after the other."""
     total: dict[str, Tensor] = {}
-    count = 0
     for count, state in enumerate(states, 1):
         for name, tensor in state.items():
-            total[name] = total[name] + tensor if name in total else tensor.detach().clone()
-    if not count:
-        raise ValueError("there are no weights to average")
+            total[name] = total.get(name, 0) + tensor.detach()
     return {name: tensor / count for name, tensor in total.items()}
 
 

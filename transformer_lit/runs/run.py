@@ -19,7 +19,6 @@ from transformer_lit.runs import checkpoints
 from transformer_lit.runtime import distributed
 
 CONFIG, LOG, LOCK = "config.json", "log.jsonl", ".training.lock"
-EARLIER = "plan.json"  # what a run of an earlier edition has in its place
 WRITTEN = (  # by most trainings, beside the configuration
     "translator.json", "tokenizer.json", checkpoints.NAME, "model.safetensors", LOG, "run.json",
     "hypotheses.txt",
@@ -56,11 +55,6 @@ def run_config(trainer, data) -> dict:
 
 def load_config(folder: Path) -> dict | None:
     "What the run in a folder was begun with; None if none was."
-    if (folder / EARLIER).exists():
-        raise ValueError(
-            f"{folder} was begun with an earlier edition, which alone can finish it: use another"
-            " folder (--output-dir)"
-        )
     return read_json(folder / CONFIG) if (folder / CONFIG).exists() else None
 
 
@@ -80,7 +74,10 @@ def keep_config(folder: Path, config: dict) -> None:
     old, new = load_config(folder), json.loads(json.dumps(config))
     if old is None:
         if (folder / LOG).exists():
-            raise ValueError(f"{folder} has a log and no {CONFIG}: use another --output-dir")
+            raise ValueError(
+                f"{folder} has a log and no {CONFIG}, as an earlier edition left it, which alone"
+                " can finish it: use another folder (--output-dir)"
+            )
         text = json.dumps(new, indent=1, ensure_ascii=False, sort_keys=True)
         write_text(folder / CONFIG, text + "\n")
         return

@@ -3,7 +3,7 @@ while the step before is computed."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -43,23 +43,26 @@ class Batches(Protocol):
         "A hash of the data: a run resumes with the same or not at all."
 
 
-def prefetch(f: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """f(item) of each item, in order, two of them early.
+def prefetch(
+    f: Callable[[Item], Result],
+    items: Iterable[Item],
+    n_early: int = 2,
+    pool: Executor | None = None,
+) -> Iterator[Result]:
+    """f(item) of each item, in order, n_early of them early.
 
-    One thread computes them, one after the other; an error there is raised here, in its place."""
-    with ThreadPoolExecutor(1) as worker:
+    The pool's workers compute them, or one thread; an error there is raised here, in its place."""
+    with pool or ThreadPoolExecutor(1) as workers:
         waiting: deque[Future] = deque()
         for item in items:
-            waiting.append(worker.submit(f, item))
-            if len(waiting) > 2:
+            waiting.append(workers.submit(f, item))
+            if len(waiting) > n_early:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
-def iterate_batches(
-    data: Batches, epoch: int, start: int, device: torch.device
-) -> Iterator[Batch]:
+def iterate_batches(data: Batches, epoch: int, start: int, device: torch.device) -> Iterator[Batch]:
     """Batches without end, from batch `start` of `epoch` on; each process loads its own rows.
 
     A second thread loads them early for a GPU. On a CPU it would only take time from the step."""

@@ -130,14 +130,8 @@ def group_means(
 
 
 def fit_calibration(log_probs: Sequence[float], chrf: Sequence[float]) -> Calibration:
-    """From outputs whose chrF is known, at least ten in a group. ValueError if there aren't two
-    groups of so many."""
+    "From at least twenty outputs whose chrF is known, ten or more in a group."
     n_groups = min(N_GROUPS, len(log_probs) // MIN_GROUP_SIZE)
-    if n_groups < 2:
-        raise ValueError(
-            f"{len(log_probs)} translations are too few to say what a probability is worth: at"
-            f" least {2 * MIN_GROUP_SIZE}"
-        )
     x, y, _ = zip(*group_means(log_probs, chrf, n_groups))
     return Calibration(
         tuple(round(value, 4) for value in x), tuple(round(value, 2) for value in isotonic(y))
