@@ -112,7 +112,7 @@ def test_without_the_scale_is_equation_1_without_its_division(model, record, mon
     with torch.no_grad():
         with inside.broken(model, noScale=True):
             found = model(source, target)
-        monkeypatch.setattr(multi_head_attention, "fused_attention", unscaled)
+        monkeypatch.setattr(multi_head_attention, "scaled_dot_product_attention", unscaled)
         assert torch.allclose(found, model(source, target), atol=1e-3)
 
 

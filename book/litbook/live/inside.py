@@ -71,7 +71,7 @@ def broken(
             if kind != "decoder":  # called with query, key, value and the mask
                 undo.enter_context(part.register_forward_pre_hook(lambda _, x: x[:3]))
         for side in ("source", "target"):
-            table = getattr(model, side).position_encodings
+            table = getattr(model, f"{side}_embedding").position_encodings
             undo.callback(table.copy_, table.clone())
             if noPositions in (True, side):
                 table.zero_()

@@ -151,13 +151,13 @@ class PartedAttention(MultiHeadAttention):
 def parted(layer: Callable) -> Callable:
     "A factory of the book's layers with such attentions; it draws no more random numbers."
 
-    def make(d_model: int, n_heads: int, *more):
-        made = layer(d_model, n_heads, *more)
+    def make(d_model: int, n_heads: int, *sizes):
+        built = layer(d_model, n_heads, *sizes)
         with torch.random.fork_rng(devices=[]):
-            for name, part in list(made.named_children()):
+            for name, part in list(built.named_children()):
                 if isinstance(part, MultiHeadAttention):
-                    setattr(made, name, PartedAttention(d_model, n_heads))
-        return made
+                    setattr(built, name, PartedAttention(d_model, n_heads))
+        return built
 
     return make
 
