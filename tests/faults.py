@@ -481,8 +481,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "Adam's state lost in a resume",
         "transformer_lit/runtime/optimizers",
-        "zip(self.parts, (first, second))",
-        "zip(self.parts, (first, {}))",
+        "zip(self.parts, halves)",
+        "zip(self.parts, (halves[0], {}))",
         "must go on with the very losses",
     ),
     (

@@ -138,8 +138,12 @@ def least_likely_pairs(
     aren't, where there were enough to learn them."""
     encoded = zip(translator.encode_pairs(pairs), pairs)
     short = [(ids, pair) for ids, pair in encoded if max(map(len, ids)) <= LONGEST]
-    scores = confidence.pair_scores(translator, [ids for ids, _ in short])
-    rows = sorted(zip(scores, (pair for _, pair in short)))
+    sums = confidence.log_probabilities(
+        translator, [(source, target[1:-1]) for (source, target), _ in short]
+    )
+    rows = sorted(
+        (total / (len(target) - 1), pair) for total, ((_, target), pair) in zip(sums, short)
+    )
     return rows[: len(rows) // 10]
 
 

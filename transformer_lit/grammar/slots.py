@@ -229,7 +229,8 @@ def clitic(rng: Random, slots: Slots, name: str = "S", column: int = 3) -> Phras
     row = rng_choice(rng, lexicon()["pronoun"])
     if row[0] in ("I", "we") and slots[name].lemma in ("I", "we"):
         raise NoCandidate
-    return Phrase(words_of(row[1]), words_of(row[column]), int(row[5]), row[6], row[0], "person")
+    pronoun = pronouns()[row[0]]
+    return pronoun._replace(english=words_of(row[1]), french=words_of(row[column]))
 
 
 def them(rng: Random, slots: Slots, name: str) -> Phrase:

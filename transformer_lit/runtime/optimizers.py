@@ -91,14 +91,12 @@ class CombinedOptimizer:
         return {"state": first | moved, "param_groups": []}
 
     def load_state_dict(self, state: dict) -> None:
-        first, second = {}, {}
+        halves: tuple[dict, dict] = {}, {}
         for i, slots in state["state"].items():
-            if i < self.first:
-                first[i] = slots
-            else:
-                second[i - self.first] = slots
-        for part, slots in zip(self.parts, (first, second)):
-            part.load_state_dict({**part.state_dict(), "state": slots})
+            second = i >= self.first
+            halves[second][i - self.first * second] = slots
+        for part, half in zip(self.parts, halves):
+            part.load_state_dict({**part.state_dict(), "state": half})
 
 
 def split_hidden_matrices(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

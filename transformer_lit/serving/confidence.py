@@ -59,15 +59,6 @@ def log_probabilities(
     return sums
 
 
-def pair_scores(translator: Translator, pairs: EncodedPairs) -> list[float]:
-    """Of each pair, as `Translator.encode_pairs` gives it, the mean log-probability of its target's
-    tokens, EOS among them.
-
-    The lower, the less the model believes in it."""
-    sums = log_probabilities(translator, [(source, target[1:-1]) for source, target in pairs])
-    return [total / (len(target) - 1) for total, (_, target) in zip(sums, pairs)]
-
-
 def translate_with_scores(
     translator: Translator, sentences: Sequence[str], beam_size: int = 4, batch_size: int = 64
 ) -> list[ScoredTranslation]:
