@@ -144,7 +144,7 @@ def shrinking(recipe: dict, trainer: Trainer, source, target):
     "The gradient; before the step the embeddings shrink, or rare words keep their first noise."
     loss = compute_gradients(trainer.model, source, target, trainer.config)
     for name, weight in trainer.model.named_parameters():
-        if "tokens." in name or name == "output.weight":
+        if "token_embedding." in name or name == "output_projection.weight":
             weight.data.mul_(1 - trainer.lr_schedule(trainer.step + 1) * recipe["shrink"])
     return loss
 
