@@ -582,7 +582,7 @@ def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path, monkeypatch):
     trainer, batches = recipes.build_trainer(translator, PAIRS, recipe, tmp_path)
     rates = [trainer.lr_schedule(step) for step in range(1, batches.n_steps + 1)]
     assert (
-        batches.n_steps < TINY.warmup_steps
+        batches.n_steps < TINY.warmup
         and max(rates) == pytest.approx(recipe.peak)
         and rates.index(max(rates)) + 1 == batches.n_steps // 10
     )
