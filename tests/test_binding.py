@@ -113,7 +113,7 @@ def test_what_is_written_was_read_as_a_whole(monkeypatch, parts):
     monkeypatch.setattr(
         binding,
         "translate_ids",
-        lambda model, ids, beam, rows: read.extend(ids) or [[] for _ in ids],
+        lambda model, ids, *options, **named: read.extend(ids) or [[] for _ in ids],
     )
     translator = Translator.load(binding.ROOT / "data/checkpoints/pocket")
     pairs = parts["test"][:4]

@@ -270,7 +270,7 @@ def test_a_model_in_scripts_is_its_file_and_little_more(site, name, least, most)
 
 
 def test_merges_out_of_order_are_refused():
-    tokens = translators.joint().source
+    tokens = translators.joint().source_tokenizer
     assert len(packing.merges(tokens)) == len(tokens) - 260
     kept = json.loads(tokens.tokenizer.to_str())
     kept["model"]["merges"].reverse()

@@ -290,14 +290,15 @@ SIZES = [
     )
 ]
 LISTS = [
-    ("words that are numbers", edited(source=[1, 2])),
-    ("no words", edited(source=[])),
-    ("no target", edited(target=None)),
-    ("no language", edited(language=None)),
-    ("another language", edited(language="es")),
     ("no config", edited(config=None)),
     ("a config that is a list", edited(config=[1])),
     ("languages", edited(languages=3)),
+]
+WORDS = [
+    ("words that are numbers", edited(words=[1, 2])),
+    ("no words", edited(words=[])),
+    ("no list of words", edited(words=None)),
+    ("no language", edited(language=None)),
 ]
 
 
@@ -306,7 +307,8 @@ def of_translate():
     yield from everywhere(
         ["words/translator.json", "words/model.safetensors"],
         say("words"),
-        also=[("words/translator.json", *rest) for rest in SIZES + LISTS],
+        also=[("words/translator.json", *rest) for rest in SIZES + LISTS]
+        + [("words/tokenizer.json", *rest) for rest in WORDS],
     )
     yield from everywhere(
         ["joint/tokenizer.json"],
