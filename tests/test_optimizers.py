@@ -105,9 +105,11 @@ def test_muon_takes_what_the_machine_is_good_at(has_bf16, monkeypatch):
 
 def test_two_optimizers_look_like_one():
     one, two = (nn.Parameter(torch.ones(1)) for _ in range(2))
-    both = CombinedOptimizer(
-        1, [torch.optim.SGD([one], 0.1, momentum=0.9), torch.optim.SGD([two], 0.5, momentum=0.9)]
-    )
+    model = nn.Module()  # one hidden matrix, and one parameter that Adam gets
+    model.hidden_matrices = lambda: [one]
+    model.one, model.two = one, two
+    both = CombinedOptimizer(model, torch.optim.SGD, lr=0.1, momentum=0.9)
+    both.parts[1] = torch.optim.SGD([two], 0.5, momentum=0.9)
     (one + two).sum().backward()
     both.step()
     assert (round(one.item(), 6), two.item()) == (0.9, 0.5) and [

@@ -4,15 +4,12 @@ while the step before is computed."""
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from transformer_lit.runtime import distributed
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class Batch(NamedTuple):
@@ -44,11 +41,8 @@ class Batches(Protocol):
 
 
 def prefetch(
-    f: Callable[[Item], Result],
-    items: Iterable[Item],
-    n_early: int = 2,
-    pool: Executor | None = None,
-) -> Iterator[Result]:
+    f: Callable, items: Iterable, n_early: int = 2, pool: Executor | None = None
+) -> Iterator:
     """f(item) of each item, in order, n_early of them early.
 
     The pool's workers compute them, or one thread; an error there is raised here, in its place."""

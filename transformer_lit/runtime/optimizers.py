@@ -63,14 +63,31 @@ class Muon(torch.optim.Optimizer):
                 w.add_(update.to(w.dtype), alpha=-lr * scale)
 
 
+def split_hidden_matrices(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """The matrices inside the encoder's and the decoder's layers, or those of
+    `model.hidden_matrices()`, and all other parameters: embeddings, output, biases, norms."""
+    if hasattr(model, "hidden_matrices"):
+        hidden = model.hidden_matrices()
+    else:
+        stacks = [*model.encoder.parameters(), *model.decoder.parameters()]
+        hidden = [w for w in stacks if w.ndim == 2]
+    chosen = {id(w) for w in hidden}
+    return hidden, [w for w in model.parameters() if id(w) not in chosen]
+
+
+ADAM = dict(lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)  # a Trainer sets the rate
+
+
 class CombinedOptimizer:
-    """Two optimizers, `parts`, that step, save and load as one.
+    """One optimizer for the hidden matrices, Adam for the others; they step, save and load as one.
 
-    `first` is how many parameters the first one has: in a saved state the second one's are counted
-    on from there."""
+    `first` is how many parameters the first one has: in a saved state Adam's are counted on from
+    there."""
 
-    def __init__(self, first: int, parts: list[torch.optim.Optimizer]):
-        self.first, self.parts = first, parts
+    def __init__(self, model: nn.Module, optimizer: type[torch.optim.Optimizer], **settings):
+        hidden, others = split_hidden_matrices(model)
+        self.first = len(hidden)
+        self.parts = [optimizer(hidden, **settings), torch.optim.Adam(others, **ADAM)]
 
     @property
     def param_groups(self) -> list[dict]:
@@ -99,37 +116,16 @@ class CombinedOptimizer:
             part.load_state_dict({**part.state_dict(), "state": half})
 
 
-def split_hidden_matrices(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The matrices inside the encoder's and the decoder's layers, or those of
-    `model.hidden_matrices()`, and all other parameters: embeddings, output, biases, norms."""
-    if hasattr(model, "hidden_matrices"):
-        hidden = model.hidden_matrices()
-    else:
-        stacks = [*model.encoder.parameters(), *model.decoder.parameters()]
-        hidden = [w for w in stacks if w.ndim == 2]
-    chosen = {id(w) for w in hidden}
-    return hidden, [w for w in model.parameters() if id(w) not in chosen]
-
-
-ADAM = dict(lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)  # a Trainer sets the rate
-
-
 class MuonAndAdam(CombinedOptimizer):
-    """Muon for the hidden matrices, Adam for all the rest, as one.
-
-    Both take the same rate: Muon's steps are scaled to Adam's size. precision: of Muon's products.
-    """
+    """Muon for the hidden matrices; both parts take the same rate, as Muon's steps are scaled to
+    Adam's size. precision: of Muon's products."""
 
     def __init__(self, model: nn.Module, decay: float = 0.1, precision: str | None = "auto"):
-        hidden, rest = split_hidden_matrices(model)
-        muon = Muon(hidden, lr=0.0, weight_decay=decay, precision=precision)
-        super().__init__(len(hidden), [muon, torch.optim.Adam(rest, **ADAM)])
+        super().__init__(model, Muon, lr=0.0, weight_decay=decay, precision=precision)
 
 
 class AdamWAndAdam(CombinedOptimizer):
-    "AdamW with decay for the hidden matrices, Adam for all the rest, as one."
+    "AdamW with decay for the hidden matrices."
 
     def __init__(self, model: nn.Module, decay: float = 0.1):
-        hidden, rest = split_hidden_matrices(model)
-        adamw = torch.optim.AdamW(hidden, weight_decay=decay, **ADAM)
-        super().__init__(len(hidden), [adamw, torch.optim.Adam(rest, **ADAM)])
+        super().__init__(model, torch.optim.AdamW, weight_decay=decay, **ADAM)
