@@ -225,7 +225,7 @@ def child(group, folder):
             spoil(now / file, how)
         result = run(command, now, stdin)
         found.append({"name": name, **result})
-    most = peak_memory_mb()["own_megabytes"]
+    most = peak_memory_mb()
     (folder / "results.json").write_text(json.dumps({"memory": most, "cases": found}))
 
 

@@ -19,8 +19,7 @@ def test_the_best_of_six_products(monkeypatch):
 
 
 def test_memory_that_was_held():
-    found = memory.peak_memory_mb()
-    assert 50 < found["own_megabytes"] < 20_000 and len(found) == 2
+    assert 50 < memory.peak_memory_mb() < 20_000
 
 
 @pytest.mark.skipif(
@@ -32,7 +31,7 @@ def test_a_process_is_not_charged_with_what_started_it():
     held = bytearray(b"x") * 600_000_000  # written, so that it is really held
     child = (
         "from transformer_lit.runtime.memory import peak_memory_mb;"
-        " print(peak_memory_mb()['own_megabytes'])"
+        " print(peak_memory_mb())"
     )
     found, larger = (
         int(

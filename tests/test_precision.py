@@ -46,7 +46,7 @@ def test_a_processor_computes_in_bf16_where_it_has_products_of_it_and_may_use_th
     processor(monkeypatch, amx, products, capability)
     assert resolve_precision() == name
     rows = 1, MANY_ROWS - 1, MANY_ROWS, 256
-    assert [resolve_precision(None, "cpu", n) for n in rows] == ["fp32", "fp32", name, name]
+    assert [resolve_precision("auto", "cpu", n) for n in rows] == ["fp32", "fp32", name, name]
     assert resolve_precision("bf16", "cpu", 1) == "bf16", "what is asked for is not decided again"
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import torch
@@ -108,20 +108,26 @@ class Translator:
 
 
 @patch_to(Translator)
+def encode_parts(self, sentences: Sequence[str]) -> list[list[list[int]]]:
+    "The parts that each sentence is translated in, as source ids."
+    require_list_of_strings(sentences)
+    encode = cache(self.source_tokenizer.encode)
+    return [[encode(part) for part in split_long_text(
+        clean_input(text), lambda part: len(encode(part)),
+        *self.length_limits)] for text in sentences]
+
+
+@patch_to(Translator)
 def translate(self, sentences: Sequence[str], beam_size: int = 4,
               batch_size: int = 64, precision: str = "auto") -> list[str]:
     """One translation each, in the given order; "" for an empty one.
 
     precision: "fp32", "bf16", or "auto", the faster one. Leaves the
     model in evaluation mode."""
-    require_list_of_strings(sentences)
-    encode = cache(self.source_tokenizer.encode)
-    texts = [split_long_text(clean_input(text),
-                             lambda part: len(encode(part)),
-                             *self.length_limits) for text in sentences]
-    sources = [encode(part) for parts in texts for part in parts]
+    texts = self.encode_parts(sentences)
     outputs = map(self.target_tokenizer.decode, translate_ids(
-        self.model.eval(), sources, beam_size, batch_size, precision))
+        self.model.eval(), list(chain(*texts)), beam_size, batch_size,
+        precision))
     return [" ".join(islice(outputs, len(parts))) for parts in texts]
 
 # %% ../book/18_translation.ipynb #create-translator

@@ -117,6 +117,12 @@ def third_language(lines: Sequence[str]) -> list[bool]:
     ]
 
 
+def column_models(pairs: Sequence[TextPair]) -> list[CharacterModel]:
+    "One of each side."
+    sample = take_evenly(pairs, SAMPLE_SIZE)
+    return [CharacterModel(pair[side] for pair in sample) for side in (0, 1)]
+
+
 def wrong_language_reasons(pairs: Sequence[TextPair]) -> list[str]:
     """For each pair "" or why its languages can't be right.
 
@@ -124,8 +130,7 @@ def wrong_language_reasons(pairs: Sequence[TextPair]) -> list[str]:
     are swapped. THIRD: see `third_language`. Neither is sure: some lines in a thousand are unusual
     and right, of close languages and of a language in two scripts many more. Lines of fewer than
     MIN_LETTERS letters are not judged, nor THIRD in a column of Chinese, Japanese or Korean."""
-    sample = take_evenly(pairs, SAMPLE_SIZE)
-    first, second = (CharacterModel(pair[side] for pair in sample) for side in (0, 1))
+    first, second = column_models(pairs)
     third = [third_language([pair[side] for pair in pairs]) for side in (0, 1)]
 
     def is_foreign(text: str, own: CharacterModel, foreign: CharacterModel) -> bool:
@@ -142,8 +147,7 @@ def wrong_language_reasons(pairs: Sequence[TextPair]) -> list[str]:
 def columns_look_swapped(pairs: Sequence[TextPair], reference: Sequence[TextPair]) -> bool:
     """Are most of these pairs surely likelier with their sides swapped, by the letters of
     `reference`'s columns? False if few are long enough."""
-    sample = take_evenly(reference, SAMPLE_SIZE)
-    first, second = (CharacterModel(pair[side] for pair in sample) for side in (0, 1))
+    first, second = column_models(reference)
     votes = [
         second.score(source) + first.score(target)
         > first.score(source) + second.score(target) + 2 * MARGIN

@@ -196,7 +196,7 @@ def conclude(
         accumulation_steps=config.accumulation_steps,
         processes=process()[1],
         matmul_per_second=matmul_flops(device, config.precision),
-        own_megabytes=peak_memory_mb().get("own_megabytes"),
+        own_megabytes=peak_memory_mb(),
     )
 
 

@@ -179,7 +179,7 @@ def write_store(
             "learning_seconds": learned - started,
             "encoding_seconds": seconds,
             "pairs_per_second": counts["given"] / seconds,
-            **peak_memory_mb(),
+            "own_megabytes": peak_memory_mb(),
         },
     }
 

@@ -33,7 +33,7 @@ def git_commit(package: Path = PACKAGE) -> str:
 
     try:
         top = git("rev-parse", "--show-toplevel")
-        if not top or Path(top).resolve() != package.parent or not git("ls-files", "__init__.py"):
+        if Path(top).resolve() != package.parent or not git("ls-files", "__init__.py"):
             return ""
         return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     except OSError:  # git is not installed

@@ -71,8 +71,8 @@ def iterate_batches(data: Batches, epoch: int, start: int, device: torch.device)
     while True:
         batches = data.epoch_batches(epoch)
         loaded = (prefetch if device.type == "cuda" else map)(load, batches[start:])
-        for number, batch in enumerate(loaded, start + 1):
-            yield Batch(*batch, number == len(batches))
+        for number, (source, target, n_labels) in enumerate(loaded, start + 1):
+            yield Batch(source, target, n_labels, number == len(batches))
         epoch, start = epoch + 1, 0
 
 

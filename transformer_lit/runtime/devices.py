@@ -50,16 +50,15 @@ def supports_bf16(device: str | torch.device = "cpu") -> bool:
 
 
 def resolve_precision(
-    precision: str | None = "auto", device: str | torch.device = "cpu", rows: int | None = None
+    precision: str = "auto", device: str | torch.device = "cpu", rows: int = MANY_ROWS
 ) -> str:
-    """ "fp32" or "bf16": what is asked for; for "auto" or None what is faster there.
+    """ "fp32" or "bf16": what is asked for; for "auto" what is faster there.
 
     rows: how many a batch has. Every number is converted on its way into a product and out of it,
     which with few rows takes longer than the product saves."""
-    if precision not in ("auto", None):
+    if precision != "auto":
         return precision
-    few = rows is not None and rows < MANY_ROWS
-    return "bf16" if not few and supports_bf16(device) else "fp32"
+    return "bf16" if rows >= MANY_ROWS and supports_bf16(device) else "fp32"
 
 
 def decoding_precision(device: torch.device) -> str:

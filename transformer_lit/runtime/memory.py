@@ -2,32 +2,23 @@
 
 import contextlib
 import math
-import sys
 import time
 from pathlib import Path
 
 import torch
 
 
-def peak_memory_mb() -> dict[str, float]:
-    """Most megabytes held so far: by this process, and by its largest worker. Empty on Windows.
-
-    The worker's may include what this process held when it started it."""
+def peak_memory_mb() -> int | None:
+    "Most megabytes that this process held so far. None on Windows."
+    # not ru_maxrss on Linux: it counts what the process that started this one held
+    with contextlib.suppress(OSError):
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) // 1000
     try:
         import resource
     except ImportError:
-        return {}
-    unit = 1e6 if sys.platform == "darwin" else 1e3
-    own, workers = (
-        resource.getrusage(who).ru_maxrss / unit
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    # Linux counts into ru_maxrss what the process that started this one held
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                own = int(line.split()[1]) / 1e3
-    return {"own_megabytes": round(own), "worker_megabytes": round(workers)}
+        return None
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)  # bytes on macOS
 
 
 def matmul_flops(device: torch.device, precision: str = "fp32") -> float:

@@ -38,7 +38,7 @@ class Muon(torch.optim.Optimizer):
         lr: float = 1e-3,
         weight_decay: float = 0.1,
         momentum: float = 0.95,
-        precision: str | None = "auto",
+        precision: str = "auto",
     ):
         super().__init__(
             params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, precision=precision)
@@ -120,7 +120,7 @@ class MuonAndAdam(CombinedOptimizer):
     """Muon for the hidden matrices; both parts take the same rate, as Muon's steps are scaled to
     Adam's size. precision: of Muon's products."""
 
-    def __init__(self, model: nn.Module, decay: float = 0.1, precision: str | None = "auto"):
+    def __init__(self, model: nn.Module, decay: float = 0.1, precision: str = "auto"):
         super().__init__(model, Muon, lr=0.0, weight_decay=decay, precision=precision)
 
 

@@ -6,8 +6,7 @@ such translations had on other sentences."""
 # an output of that probability may be expected to have.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +15,10 @@ import torch
 from transformer_lit.corpora.files import read_json, write_json
 from transformer_lit.loss import shift_right
 from transformer_lit.masks import BOS, EOS, PAD
-from transformer_lit.runs.limits import require_list_of_strings
 from transformer_lit.runtime.devices import device_of
 from transformer_lit.runtime.progress import bar
 from transformer_lit.batching import collate
-from transformer_lit.translation import Translator, translate_ids, split_long_text, clean_input
+from transformer_lit.translation import Translator, translate_ids
 
 NAME = "confidence.json"
 N_GROUPS = 15
@@ -64,13 +62,8 @@ def translate_with_scores(
 ) -> list[ScoredTranslation]:
     """What `Translator.translate` answers, each with its mean log-probability a token; over all
     parts of a long text."""
-    require_list_of_strings(sentences)
-    encode, limits = cache(translator.source_tokenizer.encode), translator.length_limits
-    texts = [
-        split_long_text(clean_input(text), lambda part: len(encode(part)), *limits)
-        for text in sentences
-    ]
-    sources = [encode(part) for parts in texts for part in parts]
+    texts = translator.encode_parts(sentences)
+    sources = list(chain(*texts))
     outputs = translate_ids(translator.model.eval(), sources, beam_size, batch_size)
     sums = log_probabilities(translator, list(zip(sources, outputs)), batch_size)
     scored, results = zip(outputs, sums), []
