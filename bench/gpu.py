@@ -44,7 +44,13 @@ SMALL = TransformerConfig(200, None, 64, 2, 128, 2, 2, dropout=0.0)
 KERNELS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 TINY = dict(
-    d_model=16, d_ff=32, size=300, max_tokens=256, warmup_steps=10, lines=4, precision="fp32"
+    d_model=16,
+    d_ff=32,
+    vocab_size=300,
+    max_tokens=256,
+    warmup_steps=10,
+    n_eval_sentences=4,
+    precision="fp32",
 )
 
 
@@ -143,7 +149,7 @@ def train(home: Path, store: Path, steps: int, deadline: float) -> dict:
             text = "".join(f"{english}\t{french}\n" for english, french in some)
             write_text(Path(corpus) / f"{part}.tsv", text)
     size = "base" if GPU else "tiny"
-    settings = {"steps": steps, "look_every": max(1, steps // 10)} | ({} if GPU else TINY)
+    settings = {"max_steps": steps, "eval_every": max(1, steps // 10)} | ({} if GPU else TINY)
     experiment = configure_experiment(corpus, "modern", size, settings)
     folder = home / Path(corpus).name
     command = "python bench/gpu.py"

@@ -40,9 +40,9 @@ def trained(store: TokenStore, temperature: float, seed: int, steps: int) -> dic
     plain = wmt.build_experiment(
         *("mixture-en-fr", "modern", "tiny"),
         training=training,
-        steps=steps,
-        look_every=steps,
-        lines=10,
+        max_steps=steps,
+        eval_every=steps,
+        n_eval_sentences=10,
     )
     e = mixture.MixtureExperiment(**vars(plain), temperature=temperature)
     held_out = store.held_out()

@@ -538,8 +538,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "averaged steps off by one",
         "wmt",
-        "e.steps - k * e.keep_every for",
-        "e.steps - (k + 1) * e.keep_every for",
+        "e.max_steps - k * e.snapshot_every",
+        "e.max_steps - (k + 1) * e.snapshot_every",
         "other weights than the last",
     ),
     (

@@ -51,17 +51,17 @@ def typed(tmp_path, monkeypatch, capsys):
         ("train --recipe pocket --preset paper", "--preset has no effect with pocket"),
         ("train --recipe pocket --max-steps 5", "steps has no effect with pocket"),
         ("train --recipe wmt14-en-de --epochs 3", "epochs has no effect with wmt14-en-de"),
-        ("train --recipe wmt14-en-de --with peak=1", "peak has no effect"),
-        ("train --recipe wmt14-en-de --preset modern --with keep_every=1", "keep_every has no"),
+        ("train --recipe wmt14-en-de --with peak_lr=1", "peak_lr has no effect"),
+        ("train --recipe wmt14-en-de --preset modern --with snapshot_every=1", "snapshot_every"),
         ("train --recipe wmt14-en-de --init-from pocket", "begin_with has no effect"),
         ("train --recipe mixture-en-fr --init-from nowhere", "nowhere"),
         (
             "train --with sed=2",
-            "sed has no effect with words: choose from accumulation_steps, at_least",
+            "sed has no effect with words: choose from accumulation_steps",
         ),
         ("train --with seed=x", "seed=x: expected an integer over 0"),
         ("train --with optimizer=sgd", "optimizer=sgd: expected adam or muon"),
-        ("train --with peak=nan", "peak=nan: expected a number over 0"),
+        ("train --with peak_lr=nan", "peak_lr=nan: expected a number over 0"),
         ("train --pairs a.tsv", "what is in a.tsv? Give both languages, as --languages en-de"),
         ("train --pairs nosuch.tsv --languages en-de", "nosuch.tsv: no such file"),
         ("train --pairs a.tsv a.tsv --languages en-de", "one file of two columns, or two"),
@@ -206,23 +206,23 @@ def test_version(typed):
 
 def test_settings_are_fields_of_recipe_training_and_model():
     words = recipes.RECIPES["words"]
-    typed = {"pairs": "30", "seed": "7", "dropout": "0", "average": "2", "gain": "none"}
+    typed = {"pairs": "30", "seed": "7", "dropout": "0", "n_averaged": "2"}
     other = settings.change_settings(words, typed, "words")
-    assert (other.pairs, other.average, other.training.seed, other.gain) == (30, 2, 7, None)
+    assert (other.pairs, other.n_averaged, other.training.seed) == (30, 2, 7)
     assert other.model == words.model | {"dropout": 0.0} and other.training.seed == 7
     assert settings.change_settings(words, {}, "words") == words
     assert settings.change_settings(words, {"compile": "true"}, "").compile is True
 
 
 def test_a_large_run_is_an_experiment(monkeypatch):
-    e = large.configure_experiment("wmt14-en-fr", "paper", "big", {"look_every": 6, "sample": "8"})
-    assert (e.look_every, e.sample, e.size, e.model["n_heads"]) == (6, 8, 32_000, 16)
+    e = large.configure_experiment("wmt14-en-fr", "paper", "big", {"eval_every": 6, "dropout": "0"})
+    assert (e.eval_every, e.model["dropout"], e.vocab_size) == (6, 0, 32_000)
     assert (e.language, e.training.warmup_steps, e.training.precision) == ("fr", 4000, "fp32") or (
         e.training.precision == "bf16"
     )
     assert not hasattr(e, "temperature")
     mixed = large.configure_experiment("mixture-en-de", "modern", "tiny", {"temperature": 2.0})
-    assert (mixed.temperature, mixed.rate, mixed.model["norm"]) == (2, "fall", "pre")
+    assert (mixed.temperature, mixed.lr_schedule, mixed.model["norm"]) == (2, "linear", "pre")
 
 
 def test_time_is_up_is_status_75(typed, monkeypatch):

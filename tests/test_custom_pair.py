@@ -583,7 +583,7 @@ def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path, monkeypatch):
     rates = [trainer.lr_schedule(step) for step in range(1, batches.n_steps + 1)]
     assert (
         batches.n_steps < TINY.warmup
-        and max(rates) == pytest.approx(recipe.peak)
+        and max(rates) == pytest.approx(recipe.peak_lr)
         and rates.index(max(rates)) + 1 == batches.n_steps // 10
     )
     with pytest.raises(
@@ -599,8 +599,8 @@ def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path, monkeypatch):
 def test_the_model_is_as_large_without_what_is_doubted():
     parts = {"train": [("a", "b")] * 4400, "valid": [], "test": []}
     assert (
-        recipe_for(parts, ("en", "eo")).size == 1000
-        and recipe_for(parts, ("en", "eo"), n_excluded=200).size == 2000
+        recipe_for(parts, ("en", "eo")).vocab_size == 1000
+        and recipe_for(parts, ("en", "eo"), n_excluded=200).vocab_size == 2000
     )
 
 
@@ -663,9 +663,9 @@ def test_a_model_has_the_size_of_its_pairs():
     )
     shipped, row = train.recipe_of(
         rows[3], ("en", "fr")
-    ), ours.model | ours.training.__dict__ | {"size": ours.size}
+    ), ours.model | ours.training.__dict__ | {"vocab_size": ours.vocab_size}
     assert row == shipped.model | shipped.training.__dict__ | {
-        "size": shipped.size
+        "vocab_size": shipped.vocab_size
     }, "the book's own translator is the row of 150,000"
     recipe = recipe_for({"train": PAIRS}, ("eo", "en"))
     assert (
@@ -673,10 +673,9 @@ def test_a_model_has_the_size_of_its_pairs():
         and recipe.training.epochs == 40
         and recipe_for({"train": PAIRS}, ("eo", "en"), 3).training.epochs == 3
     )
-    assert (recipe.peak, recipe.optimizer, recipe.gain, recipe.model["norm"]) == (
-        ours.peak,
+    assert (recipe.peak_lr, recipe.optimizer, recipe.model["norm"]) == (
+        ours.peak_lr,
         ours.optimizer,
-        ours.gain,
         ours.model["norm"],
     )
     assert (

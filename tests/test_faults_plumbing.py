@@ -255,7 +255,7 @@ def test_train_and_translate_on_the_command_line(corpus, tmp_path, monkeypatch, 
     assert record["torch"] == torch.__version__.split("+")[0] and "thread" in record["hardware"]
     rate = [
         schedule.linear_lr(
-            entry["step"], len(steps), recipes.RECIPES["words"].peak, recipes.FIRST.warmup_steps
+            entry["step"], len(steps), recipes.RECIPES["words"].peak_lr, recipes.FIRST.warmup_steps
         )
         for entry in steps
     ]

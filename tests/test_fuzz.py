@@ -468,8 +468,8 @@ def stores(home):
 
 LARGE = (
     "train --recipe {home}/mine-fr --data-dir {home}/store --output-dir {home}/run --size tiny"
-    " --max-steps 2 --eval-every 1 --threads 1 --with size=300 --with sample=50"
-    " --with max_tokens=300 --with keep_every=1 --with lines=2 --with precision=fp32"
+    " --max-steps 2 --eval-every 1 --threads 1 --with vocab_size=300 --with tokenizer_sample=50"
+    " --with max_tokens=300 --with snapshot_every=1 --with n_eval_sentences=2 --with precision=fp32"
 ).split()
 
 
@@ -523,7 +523,7 @@ BAD = {
     "file": "",
     "output": "",
     "device": "gpu cuda:0",
-    "with": "seed seed=-1 seed=x peak=nan lr=1 n_heads=3 optimizer=sgd precision=int8 =",
+    "with": "seed seed=-1 seed=x peak_lr=nan lr=1 n_heads=3 optimizer=sgd precision=int8 =",
 }
 OF = {
     "train": [name for name in BAD if name not in ("beam-size", "model", "file", "output")],

@@ -237,9 +237,9 @@ def test_a_finished_mixture_leaves_weights_and_a_record_and_is_scored_elsewhere(
         "tiny",
         300,
         dict(precision="fp32", max_tokens=128),
-        steps=2,
-        look_every=2,
-        lines=1,
+        max_steps=2,
+        eval_every=2,
+        n_eval_sentences=1,
     )
     record = large.run_experiment(
         mixture.MixtureExperiment(**vars(plain)),

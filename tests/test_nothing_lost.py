@@ -42,10 +42,10 @@ def recipe(settings=(), **changes):
     return Recipe(
         **{
             "tokens": "words",
-            "at_least": 1,
-            "size": 300,
+            "min_frequency": 1,
+            "vocab_size": 300,
             "model": TINY,
-            "peak": 0.02,
+            "peak_lr": 0.02,
             "training": TrainingConfig(
                 **{"epochs": 3, "max_tokens": 64, "checkpoint_every": 2, **dict(settings)}
             ),
@@ -104,7 +104,7 @@ OTHERWISE = {
     "'epochs': 2": (recipe({"epochs": 2}), PARTS),
     "'n_heads': 4": (recipe(model=TINY | {"n_heads": 4}), PARTS),
     "'optimizer': 'muon'": (recipe(optimizer="muon"), PARTS),
-    "'peak': 0.01": (recipe(peak=0.01), PARTS),
+    "'peak_lr': 0.01": (recipe(peak_lr=0.01), PARTS),
     "'seed': 2": (recipe({"seed": 2}), PARTS),
     "'data': ": (recipe(), permuted()),
     "'data': '": (recipe(), {**PARTS, "train": PAIRS[:11]}),
@@ -492,7 +492,7 @@ def test_languages_are_kept(trained, tmp_path):
 def test_every_file_has_the_mode_of_any_other_file(tmp_path):
     old = os.umask(0o022)
     try:
-        train_translator(tmp_path, recipe(average=1), PARTS, ASKED)
+        train_translator(tmp_path, recipe(n_averaged=1), PARTS, ASKED)
     finally:
         os.umask(old)
     assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {"0o644"}

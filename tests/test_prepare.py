@@ -210,7 +210,7 @@ def test_a_preparation_that_is_refused_leaves_nothing(own, tmp_path, content, ca
     (folder / ("x.tsv.gz" if content[:1] == b"\x1f" else "x.tsv")).write_bytes(content)
     before = sorted(tmp_path.rglob("*"))
     given = f"train --recipe {folder} --data-dir {tmp_path / 'store'} --size tiny"
-    given += f" --output-dir {tmp_path / 'run'} --with size=300"
+    given += f" --output-dir {tmp_path / 'run'} --with vocab_size=300"
     assert cli.main(given.split()) == 1
     said = capsys.readouterr()
     assert one_sentence(said.err) and not said.out, said

@@ -96,7 +96,7 @@ def test_a_run_begins_with_it_and_its_plan_says_so(tmp_path, monkeypatch):
     given = of_subwords(FEW, "fr", **wmt.model_preset("tiny") | {"norm": "pre"})
     given.save(tmp_path / "given", "fp32")
     plain = wmt.build_experiment(
-        "mixture-en-fr", "modern", "tiny", 270, dict(precision="fp32", max_tokens=64), steps=2
+        "mixture-en-fr", "modern", "tiny", 270, dict(precision="fp32", max_tokens=64), max_steps=2
     )
     e = mixture.MixtureExperiment(**vars(plain), begin_with=str(tmp_path / "given"))
     translator, trainer, _ = large.build_run(e, store, tmp_path / "run", torch.device("cpu"))

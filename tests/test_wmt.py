@@ -91,7 +91,7 @@ def test_a_batch_that_is_too_small_does_not_spoil_the_folder(own, store, tmp_pat
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_stop_saves_where_it_is(own, store, tmp_path, monkeypatch, capsys, name):
     short_answers(monkeypatch)
-    e = dataclasses.replace(experiment(own), look_every=100)
+    e = dataclasses.replace(experiment(own), eval_every=100)
     e = dataclasses.replace(e, training=dataclasses.replace(e.training, checkpoint_every=0))
     large.run_experiment(e, tmp_path / "whole", own / "store")
     with monkeypatch.context() as patch:
@@ -190,7 +190,7 @@ def test_a_batch_comes_with_its_labels_counted(store):
 def test_a_run_goes_with_the_folder_of_a_run_before(own, store, tmp_path, monkeypatch):
     "What a run leaves in its folder."
     short_answers(monkeypatch)
-    e = experiment(own, steps=4)
+    e = experiment(own, max_steps=4)
     large.run_experiment(e, tmp_path / "run", own / "store")
     kept = json.loads((tmp_path / "run" / "config.json").read_text())
     assert set(kept) > {"model", "training", "recipe", "data", "tokenizer", "ids"}
@@ -258,14 +258,14 @@ def experiment(own, **changes):
         **{
             **dict(
                 model=MODEL,
-                sample=400,
+                tokenizer_sample=400,
                 optimizer="adam",
-                steps=12,
-                look_every=5,
-                lines=5,
-                average=2,
-                keep_every=2,
-                peak=5e-3,
+                max_steps=12,
+                eval_every=5,
+                n_eval_sentences=5,
+                n_averaged=2,
+                snapshot_every=2,
+                peak_lr=5e-3,
             ),
             **changes,
         },
@@ -326,7 +326,8 @@ def test_one_command_from_archives_to_bleu(served, tmp_path, monkeypatch, capsys
     translated, scored."""
     short_answers(monkeypatch)
     given = f"train --recipe wmt14-en-{served} --size tiny --max-steps 4 --eval-every 3 --threads 1"
-    for setting in "size=400 sample=500 max_tokens=400 keep_every=2 lines=3 precision=fp32".split():
+    settings = "vocab_size=400 tokenizer_sample=500 max_tokens=400 precision=fp32"
+    for setting in f"{settings} snapshot_every=2 n_eval_sentences=3".split():
         given += f" --with {setting}"
     given = f"{given} --data-dir {tmp_path / 'store'} --output-dir {tmp_path / 'run'}".split()
     assert cli.main(given) == 0, capsys.readouterr().err
@@ -440,22 +441,22 @@ def refusals(own, **changes):
 
 def test_what_does_not_fit_a_run_is_one_sentence(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
-    large.run_experiment(experiment(own, steps=2), tmp_path / "run", own / "store")
-    words = "begun with {'recipe': {'steps': 2}}, and this run has {'recipe': {'steps': 4}}"
+    large.run_experiment(experiment(own, max_steps=2), tmp_path / "run", own / "store")
+    words = "begun with {'recipe': {'max_steps': 2}}, and this run has {'recipe': {'max_steps': 4}}"
     with pytest.raises(ValueError, match=words):
-        large.run_experiment(experiment(own, steps=4), tmp_path / "run", own / "store")
+        large.run_experiment(experiment(own, max_steps=4), tmp_path / "run", own / "store")
     prepare.prepare_store(settings(own, vocabulary=500), tmp_path / "other")
     with pytest.raises(ValueError) as caught:
         large.run_experiment(
-            experiment(own, steps=2, size=500), tmp_path / "run", tmp_path / "other"
+            experiment(own, max_steps=2, vocab_size=500), tmp_path / "run", tmp_path / "other"
         )
-    assert one_sentence(str(caught.value)) and "'size': 500" in str(caught.value)
+    assert one_sentence(str(caught.value)) and "'vocab_size': 500" in str(caught.value)
     assert "'tokenizer'" in str(caught.value) and "another folder" in str(caught.value)
 
 
 def test_a_checkpoint_of_another_vocabulary_or_cut_short(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
-    e, folder = experiment(own, steps=4), tmp_path / "run"
+    e, folder = experiment(own, max_steps=4), tmp_path / "run"
     _, run, batches = large.build_run(e, store, folder, torch.device("cpu"))
     run.fit(batches, max_steps=2)
     path = folder / "checkpoint.safetensors"
@@ -463,7 +464,7 @@ def test_a_checkpoint_of_another_vocabulary_or_cut_short(own, store, tmp_path, m
     other = tmp_path / "other"
     bigger = prepare.prepare_store(settings(own, vocabulary=500), tmp_path / "store500")
     _, run, batches = large.build_run(
-        dataclasses.replace(e, size=500), bigger, other, torch.device("cpu")
+        dataclasses.replace(e, vocab_size=500), bigger, other, torch.device("cpu")
     )
     other.mkdir()
     (other / path.name).write_bytes(whole)
@@ -564,9 +565,9 @@ def typed(own, folder):
     """The options of a run that is small on any machine; without dropout, whose dice each process
     throws for itself."""
     fields = (
-        "size=400 sample=400 dropout=0 max_tokens=500 warmup_steps=4 lines=2 checkpoint_every=3"
+        "vocab_size=400 tokenizer_sample=400 dropout=0 max_tokens=500 warmup_steps=4"
+        " n_eval_sentences=2 checkpoint_every=3 precision=fp32 peak_lr=1e-3"
     )
-    fields += " precision=fp32 peak=1e-3"
     words = "--preset modern --size tiny --max-steps 20 --eval-every 4"
     words = " --with ".join([words, *fields.split()])
     return ["-m", "transformer_lit", *command(own, folder), *words.split()]
@@ -643,7 +644,7 @@ def test_killed_at_a_random_step_and_resumed(own, store, tmp_path):
 
 def test_a_look_measures_what_chapter_12_measures(own, store, tmp_path, monkeypatch):
     short_answers(monkeypatch)
-    e, held = experiment(own, lines=3), store.held_out()["valid"][:8]
+    e, held = experiment(own, n_eval_sentences=3), store.held_out()["valid"][:8]
     translator, _, _ = large.build_run(e, store, tmp_path / "run", torch.device("cpu"))
     found = large.EvaluationCallback(translator, e, held).evaluate()
     assert found["valid_loss"] == training.validation_loss(
@@ -659,7 +660,7 @@ def test_some_lines_evenly_and_the_kept_steps():
     assert take_evenly(range(10), 3) == [0, 3, 6] and take_evenly([1, 2], 5) == [1, 2]
     assert take_evenly([1], 0) == []
     assert wmt.snapshot_steps(wmt.Experiment()) == [100_000, 98_600, 97_200, 95_800, 94_400]
-    assert wmt.snapshot_steps(wmt.Experiment(steps=3000)) == [3000, 1600, 200]
+    assert wmt.snapshot_steps(wmt.Experiment(max_steps=3000)) == [3000, 1600, 200]
 
 
 def test_scores_have_an_interval_and_every_variant(tmp_path, monkeypatch):
@@ -678,7 +679,7 @@ def test_scores_have_an_interval_and_every_variant(tmp_path, monkeypatch):
 
 def test_the_papers_recipe_is_the_papers():
     e = wmt.build_experiment()
-    assert (e.corpus, e.size, e.steps, e.average, e.rate, e.optimizer) == (
+    assert (e.corpus, e.vocab_size, e.max_steps, e.n_averaged, e.lr_schedule, e.optimizer) == (
         "wmt14-en-de",
         37_000,
         100_000,
@@ -708,7 +709,7 @@ def test_the_papers_recipe_is_the_papers():
         )
     ] == [512, 2048, 8, 6, 6, 0.1, "post"]
     assert (
-        wmt.build_experiment("wmt14-en-fr").size == 32_000
+        wmt.build_experiment("wmt14-en-fr").vocab_size == 32_000
         and wmt.build_experiment("wmt14-en-fr").language == "fr"
     )
     assert wmt.build_experiment(preset="modern").model["norm"] == "pre"

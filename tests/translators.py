@@ -46,8 +46,8 @@ def joint(**sizes):
 def recipe(**changes):
     "Three epochs of a few steps."
     return Recipe(
-        size=300,
+        vocab_size=300,
         model=TINY | {"norm": "pre"},
         training=TrainingConfig(epochs=3, max_tokens=64, checkpoint_every=1),
-        **{"peak": 0.02, "gain": 1.0, **changes},
+        **{"peak_lr": 0.02, **changes},
     )

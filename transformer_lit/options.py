@@ -100,8 +100,8 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     add("--preset", choices=["paper", "modern"], help=text)
     add("--size", choices=["tiny", "small", "base", "big"], help="of the model (default: base)")
     steps = count(10**7)
-    add("--max-steps", **setting("steps", steps), help="training steps (default: 100,000)")
-    add("--eval-every", **setting("look_every", steps), help="steps (default: 2,000)")
+    add("--max-steps", **setting("max_steps", steps), help="training steps (default: 100,000)")
+    add("--eval-every", **setting("eval_every", steps), help="steps (default: 2,000)")
     text = "save and stop after this time, with exit status 75"
     add("--max-minutes", type=number(float, 0, math.inf), metavar="N", help=text)
     add("--workers", type=count(256), metavar="N", help="to prepare the corpus (default: 1)")

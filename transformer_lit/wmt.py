@@ -61,28 +61,27 @@ class StoreBatches:
 class Experiment:
     """One large run, counted in steps, on a training set of this chapter.
 
-    pairs: None for all; size: subwords, learned from `sample` pairs;
-    model: fields of TransformerConfig; rate: "noam" (§5.3), or "fall",
-    from `peak` to 0 at the last step; optimizer: "adam" or "muon"; gain:
-    where the decoder's last LayerNorm starts. average: how many of the
-    last weights, `keep_every` steps apart (§6.1). Each look_every steps:
-    held-out loss, and BLEU on `lines` of the development set."""
+    pairs: None for all. vocab_size: subwords, learned from
+    tokenizer_sample pairs. model: fields of TransformerConfig.
+    lr_schedule: "noam" (§5.3), or "linear", from peak_lr to 0 at
+    max_steps. optimizer: "adam" or "muon". n_averaged: of the last
+    weights, snapshot_every steps apart (§6.1). Each eval_every steps:
+    validation loss, and BLEU on n_eval_sentences."""
     corpus: str = "wmt14-en-de"
     language: str = "de"
     pairs: int | None = None
-    size: int = 37_000
-    sample: int = 1_000_000
+    vocab_size: int = 37_000
+    tokenizer_sample: int = 1_000_000
     model: dict = field(default_factory=dict)
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    steps: int = 100_000
-    rate: str = "noam"
-    peak: float = 1e-3
+    max_steps: int = 100_000
+    lr_schedule: str = "noam"
+    peak_lr: float = 1e-3
     optimizer: str = "adam"
-    gain: float | None = None
-    average: int = 5
-    keep_every: int = 1_400
-    look_every: int = 2_000
-    lines: int = 500
+    n_averaged: int = 5
+    snapshot_every: int = 1_400
+    eval_every: int = 2_000
+    n_eval_sentences: int = 500
     compile: bool = False  # by torch.compile
     tokens = "subwords"  # as a recipe of chapter 18 says it
 
@@ -98,8 +97,8 @@ MODERN_TRAINING = replace(PAPER_TRAINING, warmup_steps=400, clip_norm=1.0)
 PRESETS = {"paper": Experiment(training=PAPER_TRAINING),
            "modern": Experiment(
                training=MODERN_TRAINING, model=dict(norm="pre"),
-               rate="fall",
-               peak=4e-3, optimizer="muon", gain=1.0, average=0)}
+               lr_schedule="linear", peak_lr=4e-3,
+               optimizer="muon", n_averaged=0)}
 VOCAB_SIZES = {"wmt14-en-de": 37_000, "wmt14-en-fr": 32_000}
 
 # %% ../book/21_wmt.ipynb #plan-experiment
@@ -115,13 +114,13 @@ def model_preset(name: str) -> dict:
 
 def build_experiment(
         corpus: str = "wmt14-en-de", preset: str = "paper",
-        model: str = "base", vocabulary: int | None = None,
+        model: str = "base", vocab_size: int | None = None,
         training: dict | None = None, **changes) -> Experiment:
     "A preset on a corpus, for a model; `changes` to its fields."
     chosen = PRESETS[preset]
     return replace(
         chosen, corpus=corpus, language=language_of(corpus),
-        size=vocabulary or VOCAB_SIZES.get(corpus, 32_000),
+        vocab_size=vocab_size or VOCAB_SIZES.get(corpus, 32_000),
         model=model_preset(model) | chosen.model,
         training=replace(chosen.training, **(training or {})), **changes)
 
@@ -129,5 +128,6 @@ def build_experiment(
 def snapshot_steps(experiment: Experiment) -> list[int]:
     "The steps whose weights are averaged at the end (§6.1)."
     e = experiment
-    return [e.steps - k * e.keep_every for k in range(e.average)
-            if e.steps > k * e.keep_every]
+    return [e.max_steps - k * e.snapshot_every
+            for k in range(e.n_averaged)
+            if e.max_steps > k * e.snapshot_every]

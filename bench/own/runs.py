@@ -89,7 +89,7 @@ def train(job: Job, folder: Path, pairs: Pairs) -> tuple[Translator, dict]:
     recipe = recipe_of(size, languages, fingerprint(pairs))
     recipe.training = replace(recipe.training, seed=job.seed)
     if job.kind == "tuned":
-        recipe.peak /= 4
+        recipe.peak_lr /= 4
         base = Job(job.pairs, epochs=job.epochs)
         begin, _ = train(base, folder / "base", base.real)
     folder.mkdir(parents=True, exist_ok=True)

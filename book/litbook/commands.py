@@ -15,12 +15,12 @@ OLD_OPTIONS = {
     "--look-every": "--eval-every",
     "--folder": "--output-dir",
 }
-OLD_FIELDS = {"vocabulary": "size", "warmup": "warmup_steps"} | {
-    name: name.replace("-", "_")
-    for name in (
-        "sample keep-every lines max-tokens seed checkpoint-every peak dropout precision"
-    ).split()
-}
+OLD_FIELDS = dict(
+    word.split("=")
+    for word in """vocabulary=vocab_size sample=tokenizer_sample warmup=warmup_steps peak=peak_lr
+    keep-every=snapshot_every lines=n_eval_sentences max-tokens=max_tokens seed=seed
+    checkpoint-every=checkpoint_every dropout=dropout precision=precision""".split()
+)
 
 
 def typed_today(command: str) -> str:

@@ -136,9 +136,9 @@ def choose_examples(
 def model_summary(recipe: Mapping) -> str:
     "The size of the model and how it is trained, in a line; recipe: as a record has it."
     return (
-        "at most {size:,} subwords, {model[n_encoder_layers]} + {model[n_decoder_layers]} layers of"
-        " width {model[d_model]}, dropout {model[dropout]}, {training[epochs]} epoch{s} in batches"
-        " of {training[max_tokens]:,} tokens"
+        "at most {vocab_size:,} subwords, {model[n_encoder_layers]} + {model[n_decoder_layers]}"
+        " layers of width {model[d_model]}, dropout {model[dropout]}, {training[epochs]} epoch{s}"
+        " in batches of {training[max_tokens]:,} tokens"
     ).format(**recipe, s="s" * (recipe["training"]["epochs"] > 1))
 
 

@@ -96,12 +96,11 @@ def recipe_of(size: ModelSize, languages: tuple[str, str], text: str = "") -> Pa
     return PairRecipe(
         language=languages[1],
         source=languages[0],
-        size=size.vocabulary,
+        vocab_size=size.vocabulary,
         model=model,
         training=training,
-        peak=4e-3,
+        peak_lr=4e-3,
         optimizer="muon",
-        gain=1.0,
         text=text,
     )
 

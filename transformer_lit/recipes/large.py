@@ -64,8 +64,8 @@ def configure_experiment(
 
 def batches_of(store: TokenStore, config: TrainingConfig, experiment: Experiment) -> StoreBatches:
     if isinstance(experiment, MixtureExperiment):
-        return MixtureBatches(store, config, experiment.steps, experiment.temperature)
-    return StoreBatches(store, config, experiment.steps)
+        return MixtureBatches(store, config, experiment.max_steps, experiment.temperature)
+    return StoreBatches(store, config, experiment.max_steps)
 
 
 @dataclass
@@ -81,14 +81,14 @@ class EvaluationCallback:
         e, step = self.experiment, trainer.step
         if step in snapshot_steps(e):
             save_weights(trainer.folder / f"step-{step}.safetensors", trainer.model)
-        if step < e.steps and step % e.look_every:
+        if step < e.max_steps and step % e.eval_every:
             return None
         return run_on_main(self.evaluate) or {}
 
     def evaluate(self) -> dict:
         "Validation losses; BLEU of greedy search on some lines, its signature, a translation."
         translator, model = self.translator, self.translator.model
-        sources, references = zip(*take_evenly(self.valid, self.experiment.lines))
+        sources, references = zip(*take_evenly(self.valid, self.experiment.n_eval_sentences))
         precision = decoding_precision(device_of(model))
         outputs = translator.translate(sources, beam_size=1, precision=precision)
         bleu = evaluation.sacrebleu_scores(outputs, [[reference] for reference in references])[0]
@@ -234,8 +234,8 @@ def build_run(
         e,
         for_device(e.training, device),
         folder=folder,
-        lr_schedule=(lambda step: linear_lr(step, e.steps, e.peak, e.training.warmup_steps))
-        if e.rate == "fall"
+        lr_schedule=(lambda step: linear_lr(step, e.max_steps, e.peak_lr, e.training.warmup_steps))
+        if e.lr_schedule == "linear"
         else None,
         metadata=metadata,
     )
@@ -254,7 +254,7 @@ def run_experiment(
     "From archives to the record of a scored model; None if the deadline came first."
     e, folder, place = experiment, Path(folder), init_process_group(device)
     start_of(e)  # a mistyped name is told before the corpus is prepared
-    preparation = PreparationConfig(e.corpus, e.size, e.sample, pairs=e.pairs)
+    preparation = PreparationConfig(e.corpus, e.vocab_size, e.tokenizer_sample, pairs=e.pairs)
     run_on_main(lambda: prepare_store(preparation, store, workers))
     tokens = TokenStore(store)
     valid = tokens.held_out()
@@ -269,6 +269,6 @@ def run_experiment(
     with only_run(folder):
         run_on_main(lambda: translator.save_config(folder))
         fit_with_bar(trainer, batches, on_step)
-        if trainer.step < e.steps:
+        if trainer.step < e.max_steps:
             return None
         return run_on_main(lambda: conclude(trainer, translator, e, tokens, command, deadline))

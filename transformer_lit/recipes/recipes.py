@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -41,24 +42,22 @@ class Recipe:
     """All that decides how a translator comes out.
 
     pairs: training pairs, None for all; words: both sides have fewer, None for any; tokens: "words"
-    seen at_least times, or one list of `size` "subwords"; model: fields of TransformerConfig; peak:
-    the highest rate, after training.warmup_steps; optimizer: "adam" or "muon"; gain: where the
-    decoder's last LayerNorm starts, None as chapter 9 has it; average: epochs whose weights are
-    averaged."""
+    seen min_frequency times, or vocab_size joint "subwords"; model: fields of TransformerConfig;
+    peak_lr: after training.warmup_steps; optimizer: "adam" or "muon"; n_averaged: of the last
+    epochs' weights."""
 
     corpus: str = "tatoeba"
     language: str = "fr"
     pairs: int | None = None
     words: int | None = None
     tokens: str = "subwords"
-    size: int = 8000
-    at_least: int = 2
+    vocab_size: int = 8000
+    min_frequency: int = 2
     model: dict = field(default_factory=dict)
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    peak: float = 1e-3
+    peak_lr: float = 1e-3
     optimizer: str = "adam"
-    gain: float | None = None
-    average: int = 0
+    n_averaged: int = 0
     compile: bool = False  # by torch.compile
 
     @property
@@ -79,9 +78,9 @@ SHIPPED = dict(
     dropout=0.1,
 )
 LONGER = TrainingConfig(epochs=8, max_tokens=2048, precision="auto")
-TATOEBA = Recipe(model=SHIPPED, training=LONGER, peak=4e-3, optimizer="muon", gain=1.0)
+TATOEBA = Recipe(model=SHIPPED, training=LONGER, peak_lr=4e-3, optimizer="muon")
 POCKET = dict(
-    corpus="pocket", tokens="words", at_least=1, model=SMALL | dict(d_model=128, norm="pre")
+    corpus="pocket", tokens="words", min_frequency=1, model=SMALL | dict(d_model=128, norm="pre")
 )
 RECIPES = {
     "words": Recipe(pairs=50_000, words=15, tokens="words", model=SMALL, training=FIRST),
@@ -117,7 +116,7 @@ def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
     if recipe.tokens == "words":
         sides = list(zip(*pairs)) or [(), ()]
         source, target = (
-            WordTokenizer.train(side, language, recipe.at_least)
+            WordTokenizer.train(side, language, recipe.min_frequency)
             for side, language in zip(sides, recipe.languages)
         )
     else:
@@ -125,11 +124,9 @@ def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
         source = target = (
             SubwordTokenizer.load(path)
             if path.exists() or not pairs
-            else SubwordTokenizer.train((side for pair in pairs for side in pair), recipe.size)
+            else SubwordTokenizer.train(chain(*pairs), recipe.vocab_size)
         )
     translator = Translator.untrained(source, target, recipe.languages, **recipe.model)
-    if recipe.gain is not None:
-        nn.init.constant_(translator.model.decoder.norm.weight, recipe.gain)
     return translator
 
 
@@ -164,7 +161,7 @@ def build_trainer(
         config,
         config.precision if own else "auto",
         folder=folder,
-        lr_schedule=lambda step: linear_lr(step, batches.n_steps, recipe.peak, warmup),
+        lr_schedule=lambda step: linear_lr(step, batches.n_steps, recipe.peak_lr, warmup),
         metadata={"recipe": in_plan(recipe)},
     )
     return trainer, batches
@@ -248,7 +245,7 @@ def train_translator(
     valid = translator.encode_pairs(parts["valid"])
     epochs = recipe.training.epochs
     ends = [
-        folder / f"epoch-{n}.safetensors" for n in range(epochs - recipe.average + 1, epochs + 1)
+        folder / f"epoch-{n}.safetensors" for n in range(epochs - recipe.n_averaged + 1, epochs + 1)
     ]
 
     def evaluate(trainer: Trainer) -> dict:

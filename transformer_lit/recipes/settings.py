@@ -10,12 +10,12 @@ from transformer_lit.recipes.recipes import Recipe
 from transformer_lit.training import TrainingConfig
 
 FIXED = {"corpus", "language", "model", "training", "source_vocab_size", "target_vocab_size"}
-MAY_BE_0 = {"average", "clip_norm", "label_smoothing", "checkpoint_every", "seed", "dropout"}
+MAY_BE_0 = {"n_averaged", "clip_norm", "label_smoothing", "checkpoint_every", "seed", "dropout"}
 CHOICES = {
     "precision": ("fp32", "bf16", "auto"),
     "tokens": ("words", "subwords"),
     "optimizer": ("adam", "muon"),
-    "rate": ("noam", "fall"),
+    "lr_schedule": ("noam", "linear"),
     "norm": ("post", "pre"),
 }
 KINDS = {
@@ -74,8 +74,9 @@ def read_value(key: str, value: object, kind: type) -> object:
 
 def unused_fields(recipe: Recipe) -> set[str]:
     "Fields that change nothing in this recipe."
-    unused = {"size"} if recipe.tokens == "words" else {"at_least"}
-    if not hasattr(recipe, "steps"):  # it counts epochs
+    unused = {"vocab_size"} if recipe.tokens == "words" else {"min_frequency"}
+    if not hasattr(recipe, "max_steps"):  # it counts epochs
         return unused | {"lr_factor"}
-    unused |= {"epochs", "words", "tokens"} | ({"peak"} if recipe.rate == "noam" else {"lr_factor"})
-    return unused if recipe.average else unused | {"keep_every"}
+    unused |= {"epochs", "words", "tokens"}
+    unused |= {"peak_lr" if recipe.lr_schedule == "noam" else "lr_factor"}
+    return unused if recipe.n_averaged else unused | {"snapshot_every"}
