@@ -54,6 +54,10 @@ LATE = {
     "transformer_lit/runtime/devices": "test_devices.py",
     "transformer_lit/runtime/distributed": "test_devices.py",
     "transformer_lit/cli": "test_cli.py",
+    "book/litbook/figures/plots": "test_drawings.py",
+    "book/litbook/figures/diagram": "test_figures.py",
+    "book/litbook/drawings/ch12": "test_drawings.py",
+    "book/litbook/drawings/ch13": "test_drawings.py",
     **dict.fromkeys(
         (
             "a step looks at its loss",
@@ -808,6 +812,49 @@ FAULTS = [  # name, module, old text, new text, words of the message
         "*x.shape[-2:], start_pos, x.device",
         "*x.shape[-2:], start_pos + 1, x.device",
         "positions are off by one",
+    ),
+    # drawings, comparisons, scores
+    (
+        "names pile up at the ends of curves",
+        "book/litbook/figures/plots",
+        "low + 0.085",
+        "low + 0.01",
+        "collide",
+    ),
+    (
+        "keys of the cross-attention from the stem",
+        "book/litbook/figures/diagram",
+        "(i if memory is None else -i)",
+        "i",
+        "comes from elsewhere",
+    ),
+    (
+        "a caption counts words as padding",
+        "book/litbook/drawings/ch12",
+        "padding = places - sum(lengths)",
+        "padding = sum(lengths)",
+        "'padded batches' says something else",
+    ),
+    (
+        "what is saved is not dashed",
+        "book/litbook/drawings/ch13",
+        "color=figures.GRAY, dash=True",
+        "color=figures.GRAY",
+        "'staying' marks",
+    ),
+    (
+        "the token that begins is counted",
+        "comparison",
+        "len(pairs[i][1]) - 1 for",
+        "len(pairs[i][1]) for",
+        "the last batch meets the budget",
+    ),
+    (
+        "the bootstrap alone decides",
+        "comparison",
+        " and abs(value) > half_width",
+        "",
+        "Student's interval holds 0",
     ),
 ]
 

@@ -1,220 +1,260 @@
-"""Drawings of single chapters: the numbers and words that they show, and alt texts made from them.
-"""
+"""Every kind of drawing: what it says is in tests/drawings.txt, its numbers are those it was given,
+and nothing on it overlaps.
+
+After an edit of a caption, a description or the words on a drawing: python tests/test_drawings.py
+writes that file anew."""
 
 import html
 import re
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from litbook import prose
+from litbook import figures, prose
 from litbook.drawings import ch01, ch02, ch03, ch04, ch05, ch09, ch12, ch13, ch15
 from litbook.live import looks
 
+SNAPSHOT = Path(__file__).with_name("drawings.txt")
+EYE = torch.eye(4)
+WEIGHTS = torch.tensor([[0.2, 0.5, 0.3], [0.1, 0.1, 0.8], [0.6, 0.2, 0.2]])
 TREE = {
     "": {"elle": 0.55, "il": 0.45},
     "elle": {"large": 0.4, "étroite": 0.35, "fatiguée": 0.25},
     "il": {"fatigué": 0.9, "grand": 0.1},
 }
-
-
-def words(picture):
-    return [html.unescape(word) for word in re.findall(r">([^<>]+)</text>", picture._repr_html_())]
-
-
-def test_a_tree_shows_each_product_and_names_the_best():
-    picture = ch13.word_tree(TREE, "parce qu'")
-    shown = words(picture)
-    for word, ends in TREE.items():
-        for end, q in ends.items():
-            assert end in shown and f"{q:.2f}" in shown
-            assert not word or f"{TREE[''][word] * q:.4f}" in shown
-    assert "'il' with 0.45 and then 'fatigué' make 0.4050" in repr(
-        picture
-    ) and "is the product above 0.2200" in repr(picture)
-
-
-def test_a_tree_fits_a_phone():
-    assert 'viewBox="0 0 344 ' in ch13.word_tree(TREE, "parce qu'")._repr_html_()
-
-
-def test_the_longest_stays_on_top_and_what_is_saved_is_dashed():
-    picture = ch13.staying({"one": 2, "two": 5, "three": 3})
-    assert words(picture)[:3] == ["two", "three", "one"]
-    assert picture._repr_html_().count("stroke-dasharray") == 2, "the longest saves nothing"
-    assert "two 5 steps, three 3 steps, one 2 steps" in repr(
-        picture
-    ) and picture.caption.startswith("Of 15 rows, 3 in each of 5 steps, 10 are computed")
-
-
-def test_areas_are_in_proportion():
-    parts = {
-        "embedding": 40,
-        "encoder attention": 80,
-        "decoder attention": 80,
-        "cross-attention": 80,
-        "LayerNorm": 40,
-    }
-    picture = ch09.parameter_areas({**parts, "feed-forward": 296}, layers=1)
-    parts |= {"encoder feed-forward": 148, "decoder feed-forward": 148}
-    areas = [
-        float(w) * float(h)
-        for w, h in re.findall(
-            r'<rect [^>]*width="([\d.]+)" height="([\d.]+)"', picture._repr_html_()
-        )
-    ]
-    names = [word for word in words(picture) if word in parts]
-    assert len(areas) == len(names) == 6
-    for name, area in zip(names, areas):
-        assert area / areas[0] == pytest.approx(parts[name] / parts[names[0]], rel=1e-3)
-    assert "LayerNorm 0.00 M" in words(picture)[-1]
-    assert "feed-forward boxes hold 48%, the embedding 6% and the attentions 39%" in picture.caption
-
-
-def test_a_loop_shows_every_state_under_its_word():
-    states = torch.arange(12.0).view(4, 3) / 8
-    picture = ch01.unrolled("a b c d".split(), states)
-    shown = words(picture)
-    assert all(f"{n:.4f}" in shown for n in states.flatten().tolist())
-    assert shown.count("U") == 3 and shown.count("W") == 4 and "h₄" in shown and "h₀" not in shown
-
-
-def test_a_look_joins_all_words_at_one_tick():
-    picture = ch01.loop_and_look("a b c".split())
-    shown, html = words(picture), picture._repr_html_()
-    assert html.count('viewBox="0 0 234 ') == 2, "a phone has no need to scroll"
-    assert {"loop: 3 ticks", "look: 1 tick", "tick 3", "h₃", "y₃"} <= set(shown)
-    assert (
-        html.count("<line") == 3 + 1 + 3 + 2 + 9
-    ), "ticks of both, words of the loop, its steps, and all pairs of the look"
-    assert (
-        "state 3 at tick 3" in repr(picture)
-        and picture.caption == "For 3 words the loop takes 3 ticks, and the look takes one."
-    )
-
-
-def test_ones_pick_out_the_rows_that_add_up():
-    x, eye = torch.tensor([0.0, 1, 0, 1]), torch.eye(4)
-    picture = ch02.query_key_value(
-        "dog", x, (2 * eye, eye, 3 * eye), "cat", torch.tensor([0.0, 1, 0, 3])
-    )
-    shown = words(picture)
-    assert picture._repr_html_().count('opacity="0.35"') == 6 and "rows 2 and 4" in repr(picture)
-    assert shown.count("3") == (
-        4 + 2 + 1
-    ), "a diagonal, the two numbers that it leaves, and one of the other word's key"
-    assert {"q of dog", "k of cat", "= 8"} <= set(shown) and shown.count("6") == 1, "2 · 1 + 2 · 3"
-    assert (
-        picture.caption
-        == "Rows 2 and 4 add up to the query of dog. Its product with the key of cat is a score"
-        " of 8."
-    )
-
-
-def test_a_sheet_of_attention_names_the_largest_weights():
-    eye = torch.eye(3, 4)
-    weights = torch.tensor([[0.2, 0.5, 0.3], [0.1, 0.1, 0.8], [0.6, 0.2, 0.2]])
-    picture = ch02.attention_sheet(
-        "a b c".split(), (eye, eye, eye), 4 * eye[:, :3], weights, weights @ eye
-    )
-    assert (
-        picture.caption
-        == "The largest weight in each row: “a” gives 0.50 to “b”, “b” gives 0.80 to “c”, “c” gives"
-        " 0.60 to “a”."
-    )
-    assert "÷ √4" in words(picture) and words(picture).count("2") == 3
-
-
-def test_two_masks_leave_open_what_both_leave_open():
-    padding, causal = torch.tensor([True, True, False]), torch.ones(3, 3).tril() == 1
-    picture = ch03.two_masks("a b pad".split(), padding, causal)
-    drawn = picture._repr_html_()
-    assert (
-        drawn.count("#e8e8e8") == 6 + 6 + 5 and drawn.count("#666666") == 3 + 3 + 4
-    ), "padding, causal, both"
-    widths = re.findall(r'<rect x="\S+" y="\S+" width="([\d.]+)"', drawn)
-    assert sorted(map(widths.count, set(widths))) == [
-        6,
-        21,
-    ], "two rows of three that broadcasting makes are small"
-    assert (
-        picture.caption
-        == "A pair stays open only where both masks are open: 5 of 9. Light is open."
-    )
-
-
-def test_heads_count_from_one():
-    x = torch.arange(12).view(3, 4)
-    shown = words(ch04.heads_apart(x, x.unflatten(-1, (2, 2)).transpose(0, 1)))
-    assert shown.count("head 1") == 2 and shown.count("head 2") == 2 and "head 0" not in shown
-    assert all(shown.count(str(n)) == 2 for n in range(12))
-
-
-def test_a_mapping_becomes_two_columns():
-    table = prose.two_columns(
-        {"a": 0.5, "b": 2}, "word", "share", fmt="{:.1f}", caption="two"
-    )._repr_html_()
-    assert (
-        re.findall(r">([^<>]+)</t[hd]>", table) == ["word", "share", "a", "0.5", "b", "2"]
-        and "two" in table
-    )
-
-
-def test_padding_is_counted_by_batches_of_two():
-    said = repr(
-        ch12.padded(
-            ["a", "b c d", "e", "f g h"], {"As they come": (0, 1, 2, 3), "Sorted": (0, 2, 1, 3)}
-        )
-    )
-    assert "as they come, 4 of 16 places are padding; sorted, 0 of 12 places are padding" in said
-
-
-def test_each_padded_batch_is_as_wide_as_its_longer_sentence():
-    picture = ch12.padded(
-        ["a", "b c d", "e", "f g h"], {"As they come": (0, 1, 2, 3), "Sorted": (0, 2, 1, 3)}
-    )
-    assert picture._repr_html_().count("<rect") == 16 + 12, "no place outside a batch"
-    assert words(picture).count("2 · 4 = 8 places") == 3
-    assert words(picture).count("2 · 2 = 4 places") == 1
-
-
-def test_over_clocks_draws_the_clocks_that_the_columns_are():
-    angle = np.array([0.0, np.pi / 2])
-    table = np.array([[0.0, 1.0, 1.0, 0.0]])
-    shown = ch05.over_clocks(
-        table,
-        {"one": angle},
-        rows=["here"],
-        alt="one row of two clocks",
-        caption="found",
-    )
-    assert shown.caption == "found" and "tl-phone" not in shown.html, "two clocks fit a phone"
-    desk = shown.html
-    assert desk.count(">1.00<") == 2 and ">0.00<" not in desk, "a zero is an empty cell"
-    assert ">here<" in desk and ">one<" in desk and ">clock<" in desk
-    plain = ch05.over_clocks(
-        np.zeros((30, 4)), {"a": angle, "b": angle}, alt="thirty rows of zeros", caption="found"
-    ).html.split("tl-phone")[0]
-    assert (
-        ">20<" in plain and ">+1<" in plain and ">0.00<" not in plain
-    ), "every tenth line is numbered, and a scale stands beside it"
-
-
 BEAM = [
     [(-0.5, 0, "elle"), (-0.8, 0, "il"), (-9.0, 0, "on"), (-9.5, 0, "EOS")],
     [(-0.9, 1, "fatigué"), (-1.5, 0, "large"), (-1.6, 0, "étroite"), (-1.9, 1, "EOS")],
     [(-0.9, 0, "EOS"), (-1.5, 1, "EOS"), (-3.0, 0, "et"), (-3.1, 1, "et")],
 ]
+PARAMETERS = {
+    "embedding": 4e6,
+    "encoder attention": 8e6,
+    "decoder attention": 8e6,
+    "cross-attention": 8e6,
+    "LayerNorm": 4e4,
+    "feed-forward": 3e7,
+}
+SENTENCES = ["a", "b c d", "e", "f g h"]
+ORDERS = {"As they come": (0, 1, 2, 3), "Sorted": (0, 2, 1, 3)}
+QUARTER = {"one": np.array([0.0, np.pi / 2])}
+RUNS = {
+    "built": ([1, 5], [5.0, 2.0]),
+    "ours": ([1, 2, 3], [4.0, 2.0, 3.0]),
+    "ours, again": ([2, 3], [1.0, 1.0]),
+}
 
 
-def test_a_candidate_is_kept_dropped_or_finished():
-    states = [[state for *_, state in row] for row in looks.followed(BEAM, 2, "EOS")]
-    assert states == [
-        ["open", "open", "cut", "cut"],
-        ["open", "open", "cut", "cut"],
-        ["ended", "ended", "open", "open"],
-    ], "an end below the best two counts for nothing"
+def masked():
+    padding, causal = torch.tensor([True, True, False]), torch.ones(3, 3).tril() == 1
+    return ch03.two_masks("a b pad".split(), padding, causal)
+
+
+def halves():
+    x = torch.arange(12).view(3, 4)
+    return ch04.heads_apart(x, x.unflatten(-1, (2, 2)).transpose(0, 1))
+
+
+# a picture, and the numbers of its caption and description that are not drawn but reckoned
+DRAWINGS = {
+    "unrolled": (
+        lambda: ch01.unrolled("a b c d".split(), torch.arange(12.0).view(4, 3) / 8),
+        "4 3",
+    ),
+    "loop and look": (lambda: ch01.loop_and_look("a b c".split()), ""),
+    "query key value": (
+        lambda: ch02.query_key_value(
+            *("dog", torch.tensor([0.0, 1, 0, 1]), (2 * EYE, EYE, 3 * EYE)),
+            *("cat", torch.tensor([0.0, 1, 0, 3])),
+        ),
+        "4",
+    ),
+    "attention sheet": (
+        lambda: ch02.attention_sheet(
+            "a b c".split(), [EYE[:3]] * 3, 4 * EYE[:3, :3], WEIGHTS, WEIGHTS @ EYE[:3]
+        ),
+        "",
+    ),
+    "two masks": (masked, "5 9"),
+    "heads apart": (halves, ""),
+    "a table over clocks": (
+        lambda: ch05.over_clocks(
+            np.array([[0.0, 1, 1, 0]]), QUARTER, "One row of two clocks.", "Found.", ["here"]
+        ),
+        "",
+    ),
+    "parameter areas": (lambda: ch09.parameter_areas(PARAMETERS, layers=2), "58 52 30 7 41"),
+    "padded batches": (lambda: ch12.padded(SENTENCES, ORDERS), "16 0 12"),
+    "word tree": (lambda: ch13.word_tree(TREE, "parce qu'"), ""),
+    "staying": (lambda: ch13.staying({"one": 2, "two": 5, "three": 3}), "15 10"),
+    "beam tree": (lambda: ch13.beam_tree(BEAM, 2), "4"),
+    "beam tree without an end": (lambda: ch13.beam_tree(BEAM[:2], 2), "4 0"),
+    "numbered words": (
+        lambda: ch15.numbered_words("a b !", ["a", "b", "!", "<eos>"], [4, 3, 3, 2], unknown=3),
+        "",
+    ),
+    "growing word": (
+        lambda: ch15.growing_word({(" ", "a", "b"): 0, (" ", "ab"): 3, (" ab",): 12}),
+        "0 1",
+    ),
+    "attention lines": (
+        lambda: figures.attention_lines(
+            [[0.9, 0.1], [0.0, 1.0]], ["il", "est"], ["it", "is"], "Two words look at two.", "Two."
+        ),
+        "",
+    ),
+    "validation by epoch": (
+        lambda: prose.validation_by_epoch(RUNS, reference="built", fault="ours"),
+        "",
+    ),
+    "curves": (
+        lambda: figures.curves(
+            {"a": [1, 2, 4], "b": [3, 2, 4], "c": [4, 4, 4]}, xlabel="step", ylabel="loss"
+        ),
+        "",
+    ),
+    "bars": (
+        lambda: figures.bars({"one": 1.0, "two": (2.0, 1.8, 2.3)}, fmt="{:.1f}", xlabel="share"),
+        "",
+    ),
+    "heat maps": (
+        lambda: figures.heatmaps(
+            [{"matrix": WEIGHTS.repeat(1, 3), "title": name} for name in ("left", "right")],
+            "Two maps of three rows.",
+            rows="it was too".split(),
+            annotate=True,
+        ),
+        "",
+    ),
+    "architecture": (figures.architecture, ""),
+}
+EACH = pytest.mark.parametrize("name", DRAWINGS)
+
+
+def desk(picture):
+    return picture.html.split('class="tl-phone"')[0]
+
+
+def words(picture):
+    return [html.unescape(word) for word in re.findall(r">([^<>]+)</text>", desk(picture))]
+
+
+def numbers(text):
+    return {float(number) for number in re.findall(r"\d+(?:\.\d+)?", text)}
+
+
+def described(name):
+    picture = DRAWINGS[name][0]()
+    lines = {"alt": picture.alt, "caption": picture.caption, "words": " | ".join(words(picture))}
+    return "".join([f"[{name}]\n", *(f"{what}: {text}\n" for what, text in lines.items())])
+
+
+@EACH
+def test_what_it_says_is_what_was_approved(name):
+    approved = re.split(r"^(?=\[)", SNAPSHOT.read_text(encoding="utf-8"), flags=re.M)
+    assert described(name) in approved, f"{name!r} says something else; see the file's head"
+
+
+@EACH
+def test_its_numbers_come_from_the_data(name):
+    picture, reckoned = DRAWINGS[name][0](), numbers(DRAWINGS[name][1])
+    drawn = numbers(" ".join(words(picture)))
+    assert numbers(f"{picture.alt} {picture.caption}") - drawn == reckoned
+
+
+@EACH
+def test_it_has_a_description_and_a_caption(name):
+    picture = DRAWINGS[name][0]()
+    for text in (picture.alt, picture.caption):
+        assert text.endswith(".") and not re.search(r"[.] [a-z]", text), f"no sentence: {text}"
+    label = html.unescape(re.search(r'role="img" aria-label="([^"]*)"', picture.html)[1])
+    assert label == picture.alt and len(label.split()) >= 4
+    assert "</figcaption>" in picture.html
+
+
+def placed(svg):
+    "(left, top, right, bottom, words) of each flat text, its letters half as wide as high."
+    for attributes, text in re.findall(r"<text ([^>]*)>([^<]+)", svg):
+        if re.search(r"rotate\(-?[1-9]", attributes):
+            continue
+        size = float(re.search(r'font-size[:=] ?"?([\d.]+)', attributes)[1])
+        x, y = (float(re.search(rf'\b{axis}="([-\d.]+)', attributes)[1]) for axis in "xy")
+        anchor = re.search(r'text-anchor[:=] ?"?(\w+)', attributes)
+        wide = 0.5 * size * len(html.unescape(text))
+        left = x - wide * {"start": 0, "middle": 0.5, "end": 1}[anchor[1] if anchor else "start"]
+        middle = y if "central" in attributes else y - 0.35 * size
+        yield left, middle - 0.35 * size, left + wide, middle + 0.35 * size, text
+
+
+def collisions(page):
+    for svg in re.findall(r"<svg.*?</svg>", page, re.S):
+        low_x, low_y, width, height = map(
+            float, re.search(r'viewBox="([^"]+)"', svg)[1].split()
+        )
+        texts = list(placed(svg))
+        for left, top, right, bottom, text in texts:
+            if left < low_x - 1 or top < low_y or right > low_x + width + 1:
+                yield f"{text} lies outside the sheet"
+            if bottom > low_y + height:
+                yield f"{text} lies below the sheet"
+        for a, b in combinations(texts, 2):
+            if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]:
+                yield f"{a[4]} and {b[4]} collide"
+
+
+@EACH
+def test_nothing_overlaps_at_a_desk_or_on_a_phone(name):
+    assert not list(collisions(DRAWINGS[name][0]().html))
+
+
+@pytest.mark.parametrize("x, count", [(60, 1), (80, 0), (95, 1)])
+def test_an_overlap_would_be_seen(x, count):
+    sheet = figures.Drawing(100, 30).text(50, 15, "four").text(x, 15, "four")
+    assert len(list(collisions(sheet.svg()))) == count
+
+
+# What words can't tell ----------------------------------------------------------------------------
+
+
+def test_areas_are_in_proportion():
+    picture = DRAWINGS["parameter areas"][0]()
+    parts = PARAMETERS | dict.fromkeys(("encoder feed-forward", "decoder feed-forward"), 1.5e7)
+    names = [word for word in words(picture) if word in parts]
+    box = r'<rect [^>]*width="([\d.]+)" height="([\d.]+)"'
+    areas = [float(w) * float(h) for w, h in re.findall(box, picture.html)]
+    for name, area in zip(names, areas, strict=True):
+        assert area / areas[0] == pytest.approx(parts[name] / parts[names[0]], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name, mark, count",
+    [
+        ("two masks", "#e8e8e8", 6 + 6 + 5),
+        ("two masks", "#666666", 3 + 3 + 4),
+        ("padded batches", "<rect", 16 + 12),
+        ("staying", "stroke-dasharray", 2),
+        ("numbered words", "stroke-dasharray", 2),
+        ("growing word", figures.DECODER, 2),
+        ("query key value", 'opacity="0.35"', 3 * 2),
+        ("beam tree", "<rect", 12 + 2),
+        ("validation by epoch", figures.FAULT.lower(), 2),
+    ],
+)
+def test_what_is_marked(name, mark, count):
+    "Open and closed pairs, places of batches, work that is saved, unknown words, merges, faults."
+    marks = desk(DRAWINGS[name][0]()).count(mark)
+    assert marks == count, f"{name!r} marks {marks} places"
+
+
+def test_a_line_of_attention_is_as_thick_as_its_weight():
+    page = DRAWINGS["attention lines"][0]().html
+    widths = [float(width) for width in re.findall(r'stroke-width="([\d.]+)"', page)]
+    assert np.argsort(widths).tolist() == [1, 0, 2], "weights 0.9, 0.1 and 1; 0 draws nothing"
+    with pytest.raises(ValueError, match="1 queries and 2 keys"):
+        figures.attention_lines(np.eye(2), ["a"], ["b", "c"], alt="Four words and more.")
 
 
 def test_candidates_continue_the_beams_that_went_on():
@@ -225,94 +265,28 @@ def test_candidates_continue_the_beams_that_went_on():
     ]
     answers = [[answer for *_, answer, _ in row] for row in looks.followed(steps, 2, "EOS")]
     assert answers[1] == [["elle"], ["il", "fatigué"], ["elle", "large"], ["elle", "x"]]
-    assert answers[2] == [
-        ["il", "fatigué"],
-        ["elle", "large"],
-    ], "an end makes room: beams are counted without it"
+    assert answers[2] == [["il", "fatigué"], ["elle", "large"]], "an end makes room"
 
 
-def test_a_tree_of_a_search_tells_the_winner_and_its_score():
-    picture = ch13.beam_tree(BEAM, 2)
-    score = f"−{0.9 / (8 / 6) ** 0.6:.2f}"
-    assert (
-        picture.caption
-        == "At step 1 'il' is behind 'elle'. The beam keeps both, and 'il fatigué' wins with"
-        f" {score}."
-    )
-    assert words(picture).count(score) == 1
-    assert f"'il fatigué' with {score}; 'elle large' with −{1.5 / (8 / 6) ** 0.6:.2f}" in repr(
-        picture
-    )
-    assert picture._repr_html_().count("<rect") == 12 + 2, "a finished one has two boxes"
-
-
-def test_a_tree_without_an_end_says_so():
-    picture = ch13.beam_tree(BEAM[:2], 2)
-    assert "none" in repr(picture) and picture.caption.startswith("0 of the beginnings finished")
-
-
-# Chapters 15 to 18 --------------------------------------------------------------------------------
+# Tokens and columns -------------------------------------------------------------------------------
 
 
 def test_pieces_stand_in_boxes_over_their_numbers():
-    assert [
-        prose.readable_piece(piece) for piece in (" a", "Ġa", b"\xc3\xa9", b"\xc3", "\n")
-    ] == ["␣a", "␣a", "é", "C3", "↵"]
-    shown = re.findall(
-        r">([^<>]+)</span>",
-        prose.token_boxes(
-            {"it's <b>": ["it", " 's"], "": [b"x"]}, {"it's <b>": [7, 8]}
-        )._repr_html_(),
-    )
-    assert [html.unescape(text) for text in shown] == ["it's <b>", "it", "7", "␣'s", "8", "x"]
+    pieces = {"it's <b>": ["it", "Ġs", "\n"], "": [b"\xc3\xa9", b"\xc3"]}
+    page = prose.token_boxes(pieces, {"it's <b>": [7, 8]}).html
+    shown = [html.unescape(text) for text in re.findall(r">([^<>]+)</span>", page)]
+    assert shown == ["it's <b>", "it", "7", "␣s", "8", "↵", "é", "C3"]
 
 
-def test_words_have_numbers_and_the_unknown_one_is_dashed():
-    shown = ch15.numbered_words("a b !", ["a", "b", "!", "<eos>"], [4, 3, 3, 2], unknown=3)
-    assert (
-        words(shown) == ["a b !", "a", "b", "!", "<eos>", "4", "3", "3", "2"]
-        and shown.html.count("stroke-dasharray") == 2
-    )
-    assert (
-        "a 4, b 3, ! 3, <eos> 2; a dashed" in repr(shown)
-        and shown.caption == "The number 3, of the unknown word, stands for “b” and “!”."
-    )
-    assert ch15.numbered_words("a", ["a"], [4], unknown=3).caption == "No word is unknown."
-
-
-def test_a_word_grows_to_one_token():
-    shown = ch15.growing_word({(" ", "a", "b"): 0, (" ", "ab"): 3, (" ab",): 12})
-    assert (
-        words(shown) == ["bytes", "␣", "a", "b", "3 merges", "␣", "ab", "12 merges", "␣ab"]
-        and shown.html.upper().count("#56B4E9") == 2
-    )
-    assert (
-        shown.caption
-        == "“ab” and its space are 3 bytes at first, and one token after 12 merges of the whole"
-        " text."
-    )
+def test_a_mapping_becomes_two_columns():
+    page = prose.two_columns({"a": 0.5, "b": 2}, "word", "share", "{:.1f}").html
+    assert re.findall(r">([^<>]+)</t[hd]>", page) == ["word", "share", "a", "0.5", "b", "2"]
 
 
 def test_words_stand_in_a_row():
-    assert [prose.in_a_row(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
-        "",
-        "a",
-        "a and b",
-        "a, b and c",
-    ]
+    rows = [[], ["a"], ["a", "b"], ["a", "b", "c"]]
+    assert [prose.in_a_row(row) for row in rows] == ["", "a", "a and b", "a, b and c"]
 
 
-def test_losses_by_epoch_tell_where_they_end_and_are_best():
-    runs = {
-        "told": ([1, 5], [5.0, 2.0]),
-        "ours": ([1, 2, 3], [4.0, 2.0, 3.0]),
-        "ours, seen": ([2, 3], [1.0, 1.0]),
-    }
-    drawn = prose.validation_by_epoch(runs, reference="told", fault="ours")
-    assert repr(drawn).endswith("told 5 and 2; ours 4 and 3; ours, seen 1 and 1.")
-    assert (
-        drawn.caption == "The loss is lowest after epoch 5 (told) and epoch 2 (ours)."
-        and "#C2503C" in drawn.html.upper()
-    )
-    assert prose.validation_by_epoch(runs, caption="Seen it is.").caption == "Seen it is."
-
+if __name__ == "__main__":
+    SNAPSHOT.write_text("".join(map(described, DRAWINGS)), encoding="utf-8")

@@ -25,7 +25,7 @@ def product(x, matrix, word: str, name: str, color: str, note: str) -> figures.D
     sheet.text(left - 10, middle, "×", 14).text(right - 10, middle, "=", 14)
     sheet.matrix(left, 30, matrix, 22, "{:.0f}", title=f"W_{name}")
     sheet.matrix(right, row, (x @ matrix)[None], 22, "{:.0f}", title=name.lower())
-    return sheet.text(right + side / 2, middle + 24, note, 11)
+    return sheet.text(right + side, 39 + side, note, 11, "end")
 
 
 def query_key_value(word: str, x, matrices: Sequence, neighbor: str, y) -> figures.Picture:

@@ -58,7 +58,7 @@ def growing_word(grown: Mapping[Sequence[str], int]) -> figures.Picture:
         alt=(
             f"“{''.join(final).strip()}” grows from {len(cuts[0])} bytes to {len(final)}"
             f" token{'s' * (len(final) > 1)}: in each row two neighbors, joined by lines, become"
-            " one box. "
+            " one box; "
         )
         + "; ".join(
             f"after {n} merges {' '.join(token.replace(' ', '␣') for token in cut)}"
