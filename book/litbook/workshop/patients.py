@@ -24,8 +24,8 @@ from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.multi_head_attention import MultiHeadAttention
 from transformer_lit.batching import Pair, collate
 
-VOCAB, UM, WORDS, SENTENCES = 24, 4, 8, 24
-STEPS, RATE = 160, 3e-3
+VOCAB, UM, WORDS, SENTENCES = 24, 4, 8, 18
+STEPS, RATE = 100, 4e-3
 LIMIT = 12  # tokens of an answer
 
 
@@ -203,7 +203,9 @@ class Patient:
         for module in self.model.modules():
             if isinstance(module, PartedAttention):
                 module.patient = self
-        self.optimizer = torch.optim.Adam(self.model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), betas=(0.9, 0.98), eps=1e-9, fused=True
+        )
         self.losses: list[float] = []
 
     def changed(self) -> list[str]:
