@@ -1,13 +1,18 @@
 """How the tests run: one thread (make test JOBS=1 THREADS=2: two), few examples, always the same
-ones.
+ones; and which of them are fast.
 
-`pytest tests -m "not slow"` takes some minutes on two cores; whatever takes over five seconds is
-marked slow."""
+`pytest tests -m "not slow"` takes under a minute on two idle cores. A test is slow that uses a
+browser, or that names subprocess itself or through a helper; such marks are set here. What trains
+or reads for longer than a second has `@pytest.mark.slow`; in the fast layer a test fails that
+starts a program or takes too long, and so does the layer when its sum grows."""
 
+import inspect
 import os
 import signal
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -19,6 +24,13 @@ from hypothesis import HealthCheck, Phase, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import chromium  # noqa: E402
+
+FOLDER = str(Path(__file__).resolve().parent)
+TEST_SECONDS, LAYER_SECONDS = (
+    3,
+    90,
+)  # of processor time, in the fast layer; a busy machine needs more
+PROCESSOR_SECONDS = pytest.StashKey[float]()
 
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 if (
@@ -43,11 +55,65 @@ settings.register_profile(  # the first counterexample, not the smallest: that c
 settings.load_profile("book")
 
 
+# Layers -------------------------------------------------------------------------------------------
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: left out by make test-fast, see conftest.py")
+
+
+def names_in(code):
+    yield from code.co_names
+    for constant in code.co_consts:
+        if inspect.iscode(constant):
+            yield from names_in(constant)
+
+
+def starts_processes(function, visited) -> bool:
+    "Does a test, or a function of the tests that it calls, name subprocess?"
+    function = inspect.unwrap(getattr(function, "func", function))
+    if function in visited or not inspect.isfunction(function):
+        return False
+    visited.add(function)
+    if not function.__code__.co_filename.startswith(FOLDER):
+        return False
+    values = [function.__globals__.get(name) for name in names_in(function.__code__)]
+    return any(
+        value is subprocess or inspect.isfunction(value) and starts_processes(value, visited)
+        for value in values
+    )
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        fixtures = [
+            fixture.func for each in item._fixtureinfo.name2fixturedefs.values() for fixture in each
+        ]
+        visited = set()
+        if "browser" in item.fixturenames or any(
+            starts_processes(function, visited) for function in [item.function, *fixtures]
+        ):
+            item.add_marker("slow")
+
+
+def no_programs(event, arguments):
+    "Of this thread's fast test: git may tell its commit, nothing else is started."
+    if event == "subprocess.Popen" and running and "git" not in str(arguments[:2]):
+        raise RuntimeError(f"a fast test starts {arguments[1]}: mark it slow")
+
+
+running: list[str] = []  # the fast test of this process
+sys.addaudithook(no_programs)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call():
-    "Sizes that don't fit get a sentence, wherever in a model they meet."
+def pytest_runtest_call(item):
+    "Sizes that don't fit get a sentence, wherever in a model they meet; a fast test is fast."
+    is_fast = item.config.option.markexpr == "not slow"
+    running[:] = [item.nodeid] * is_fast
+    began = time.process_time()
     try:
-        return (yield)
+        result = yield
     except RuntimeError as error:
         if "size of tensor" in str(error) or "shapes cannot be multiplied" in str(error):
             error.add_note(
@@ -55,18 +121,35 @@ def pytest_runtest_call():
                 " first failure in test_parity.py names the mistake."
             )
         raise
+    finally:
+        running.clear()
+        seconds = time.process_time() - began
+        item.user_properties.append(("processor seconds", seconds))
+    if is_fast and seconds > TEST_SECONDS:
+        pytest.fail(f"{seconds:.1f} seconds: make it shorter, or mark it slow")
+    return result
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: takes over five seconds; left out by make test-fast")
+def pytest_terminal_summary(terminalreporter, config):
+    "The sum of the fast layer, of all workers."
+    reports = [report for each in terminalreporter.stats.values() for report in each]
+    properties = [p for r in reports if getattr(r, "when", "") == "call" for p in r.user_properties]
+    total = sum(seconds for name, seconds in properties if name == "processor seconds")
+    if config.option.markexpr == "not slow" and total > LAYER_SECONDS:
+        terminalreporter.line(f"FAILED the fast tests take {total:.0f} s, {LAYER_SECONDS} at most")
+        terminalreporter._session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="module")
 def browser():
     """Chromium without a window, which asks nobody on its own; a test that needs it is skipped
-    where it is missing."""
-    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    where it is missing, and fails in CI."""
+    missing = pytest.fail if os.environ.get("CI") else pytest.skip
+    try:
+        import playwright.sync_api  # noqa: F401
+    except ImportError:
+        missing("playwright is not installed")
     if chromium.program() is None:
-        pytest.skip("no Chromium here: install Debian's package chromium to run the browser checks")
-    with chromium.opened() as one:
-        yield one
+        missing("no Chromium here: install Debian's package chromium to run the browser checks")
+    with chromium.opened() as opened:
+        yield opened

@@ -53,12 +53,9 @@ def test_no_outputs_are_committed(path):
 @every_notebook
 def test_code_fits_the_page(path):
     for cell in cells(path, "code"):
-        wide = [
-            line for line in cell["source"].splitlines() if len(line) > 76 and ADDRESS not in line
-        ]
-        assert (
-            not wide
-        ), f"cell {cell['id']} has a line of {len(wide[0])} characters, 76 fit the page: {wide[0]}"
+        lines = [line for line in cell["source"].splitlines() if ADDRESS not in line]
+        wide = [line for line in lines if len(line) > 76]
+        assert not wide, f"cell {cell['id']}: 76 characters fit the page: {wide[0]}"
 
 
 @every_notebook
@@ -67,29 +64,23 @@ def test_export_stands_first(path):
     directives may stand."""
     exports = default = 0
     for cell in cells(path, "code"):
-        lines = cell["source"].splitlines()
-        above = next((i for i, line in enumerate(lines) if not DIRECTIVE.match(line)), len(lines))
-        for i, line in enumerate(lines):
+        on_top = True
+        for line in cell["source"].splitlines():
+            on_top &= bool(DIRECTIVE.match(line))
             name = DIRECTIVE.match(line.strip())
             if name and name[1] in ("export", "exporti", "exports", "default_exp"):
-                assert i < above and line == line.strip(), (
-                    f"cell {cell['id']}, line {i + 1}: `{line.strip()}` is not on top of its cell"
-                    " and is ignored"
-                )
+                assert on_top, f"cell {cell['id']}: `{line}` is not on top and is ignored"
                 default += name[1] == "default_exp"
                 exports += name[1] != "default_exp"
-    assert default == bool(
-        exports
-    ), f"{default} cells name a module with `#| default_exp`, {exports} cells are exported"
+    assert default == bool(exports), f"{default} modules are named, {exports} cells exported"
 
 
 @every_notebook
 def test_ids_are_readable(path):
     ids = [cell["id"] for cell in cells(path)]
     assert len(set(ids)) == len(ids), "two cells have the same id"
-    assert not [
-        i for i in ids if re.fullmatch(r"[0-9a-f]{8}", i)
-    ], "a random id: it would stand in the exported file"
+    random = [i for i in ids if re.fullmatch(r"[0-9a-f]{8}", i)]
+    assert not random, "a random id: it would stand in the exported file"
 
 
 def test_the_package_is_the_export(tmp_path):
@@ -106,15 +97,8 @@ def test_the_package_is_the_export(tmp_path):
         {path.name: text for path in folder.glob("*.py") if MADE in (text := path.read_bytes())}
         for folder in (PACKAGE, tmp_path / "transformer_lit")
     )
-    assert set(ours) == set(fresh), (
-        f"only in transformer_lit/: {set(ours) - set(fresh)}; only in the export:"
-        f" {set(fresh) - set(ours)}"
-    )
-    stale = [name for name in ours if ours[name] != fresh[name]]
-    assert not stale, (
-        f"{stale} differ from what the notebooks export: make export, and never edit the"
-        " package by hand"
-    )
+    stale = [name for name in {*ours, *fresh} if ours.get(name) != fresh.get(name)]
+    assert not stale, f"{stale}: make export, and never edit the package by hand"
 
 
 def bootstrap(path):
@@ -122,103 +106,72 @@ def bootstrap(path):
 
 
 def test_the_bootstrap_is_the_same_everywhere():
-    found = {path.stem: bootstrap(path) for path in NOTEBOOKS}
-    missing = [path.stem for path in CHAPTERS if found[path.stem] is None]
-    assert not missing, f"no bootstrap cell in {missing}"
-    texts = {text for text in found.values() if text}
-    assert (
-        len(texts) == 1
-    ), f"{len(texts)} different bootstrap cells: {sorted(k for k, v in found.items() if v)}"
+    texts = {bootstrap(path) for path in NOTEBOOKS} - {None}
+    assert len(texts) == 1, f"{len(texts)} different bootstrap cells"
     text = texts.pop()
-    assert not re.search(
-        r"\b(torch|numpy)\b", text
-    ), "the bootstrap must leave torch and numpy as the machine has them"
-    assert (
-        f'where = "{ADDRESS}"' in text
-    ), f"the bootstrap installs from another address than pyproject.toml's {ADDRESS}"
+    assert not re.search(r"\b(torch|numpy)\b", text), "they stay as the machine has them"
+    assert f'where = "{ADDRESS}"' in text, f"pyproject.toml has another address: {ADDRESS}"
 
 
 class Shell:
-    "Stands in for IPython: keeps what `%pip` was told."
+    "Stands in for IPython: its `%pip` only writes down its line."
 
     def __init__(self, space):
-        self.space, self.told = space, []
+        self.space, self.lines = space, []
 
     def run_line_magic(self, name, line, *_):
-        self.told.append(f"%{name} {line}".format(**self.space))
+        self.lines.append(f"%{name} {line}".format(**self.space))
+
+
+WHEEL, HOME = "transformer_lit-0.1.0-py3-none-any.whl", "https://github.com/owner/name"
 
 
 @pytest.mark.parametrize(
-    "installed, colab, wheels, home, told",
+    "installed, colab, wheel, home, outcome",
     [
-        (True, False, [], False, None),
-        (True, True, ["transformer_lit-0.1.0-py3-none-any.whl"], True, None),
-        (False, False, [], True, "pip install -e ."),
-        (
-            False,
-            False,
-            ["transformer_lit-0.1.0-py3-none-any.whl"],
-            False,
-            "pip install transformer_lit-*.whl",
-        ),
-        (False, True, [], False, "Upload the book's wheel"),
-        (False, True, ["other-1.0-py3-none-any.whl"], False, "Upload the book's wheel"),
-        (False, True, [], True, "%pip install -q git+https://github.com/owner/name"),
-        (
-            False,
-            True,
-            ["transformer_lit-0.1.0-py3-none-any.whl"],
-            False,
-            "%pip install -q transformer_lit-0.1.0-py3-none-any.whl",
-        ),
-        (
-            False,
-            True,
-            ["transformer_lit-0.1.0-py3-none-any.whl"],
-            True,
-            "%pip install -q transformer_lit-0.1.0-py3-none-any.whl",
-        ),
+        (True, False, None, False, None),
+        (True, True, WHEEL, True, None),
+        (False, False, None, True, "pip install -e ."),
+        (False, False, WHEEL, False, "pip install transformer_lit-*.whl"),
+        (False, True, None, False, "wheel"),
+        (False, True, "other-1.0-py3-none-any.whl", False, "wheel"),
+        (False, True, None, True, f"%pip install -q git+{HOME}"),
+        (False, True, WHEEL, False, f"%pip install -q {WHEEL}"),
+        (False, True, WHEEL, True, f"%pip install -q {WHEEL}"),
     ],
 )
-def test_the_bootstrap_in_each_place(installed, colab, wheels, home, told, tmp_path, monkeypatch):
+def test_the_bootstrap_in_each_place(installed, colab, wheel, home, outcome, tmp_path, monkeypatch):
     """Installed or not, in Colab or not, with a wheel beside the notebook or not, while the book
     has an address or not."""
-    text = bootstrap(NOTEBOOKS[0]).replace(
-        ADDRESS, "https://github.com/owner/name" if home else "https://git.example/owner/name"
-    )
+    text = bootstrap(NOTEBOOKS[0])
+    text = text.replace(ADDRESS, HOME if home else "https://git.example/owner/name")
     monkeypatch.chdir(tmp_path)
-    for name in wheels:
-        Path(name).touch()
+    if wheel:
+        Path(wheel).touch()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if installed else None)
-    (
+    if colab:
         monkeypatch.setitem(sys.modules, "google.colab", object())
-        if colab
-        else monkeypatch.delitem(sys.modules, "google.colab", raising=False)
-    )
+    else:
+        monkeypatch.delitem(sys.modules, "google.colab", raising=False)
     space = {}
     shell = Shell(space)
     space["get_ipython"] = lambda: shell
     code = compile(TransformerManager().transform_cell(text), "bootstrap", "exec")
-    if told and not told.startswith("%"):
-        with pytest.raises(ImportError, match=re.escape(told)):
+    installs = [outcome] if outcome and outcome.startswith("%") else []
+    if outcome and not installs:
+        with pytest.raises(ImportError, match=re.escape(outcome)):
             exec(code, space)
     else:
         exec(code, space)
-    assert shell.told == ([told] if told and told.startswith("%") else [])
+    assert shell.lines == installs
 
 
 @every_chapter
 def test_a_chapter_begins_with_title_and_bootstrap(path):
-    found = cells(path)
-    assert re.match(
-        rf"# {int(path.name[:2])} · \w", found[0]["source"]
-    ), "the first cell is `# N · Title`"
-    assert (
-        "- **Takes** " in found[0]["source"]
-    ), "the first cell's list has a line `- **Takes** ...` that the build fills in"
-    code = cells(path, "code")
-    assert "find_spec" in code[0]["source"], "the first code cell is the bootstrap"
-    assert "export" not in code[0]["source"], "the bootstrap holds %pip and must not be exported"
+    title, code = cells(path)[0]["source"], cells(path, "code")[0]["source"]
+    assert re.match(rf"# {int(path.name[:2])} · \w", title), "the first cell is `# N · Title`"
+    assert "- **Takes** " in title, "the build fills in a line `- **Takes** ...` of the first cell"
+    assert code == bootstrap(path) and "#| export" not in code, "the first code is the bootstrap"
 
 
 def test_the_table_of_contents_lists_every_notebook():
@@ -226,26 +179,13 @@ def test_the_table_of_contents_lists_every_notebook():
     listed = re.findall(r"^\s*(?:- )?(?:file|root): *(\S+)", toc.read_text(encoding="utf-8"), re.M)
     assert yaml.safe_load(toc.read_text(encoding="utf-8"))
     assert len(set(listed)) == len(listed), "a page is listed twice"
-    for name in listed:
-        assert name == "book/changelog" or list(
-            ROOT.glob(f"{name}.*")
-        ), (  # the build copies CHANGELOG.md there
-            f"_toc.yml lists {name}, and there is no such file"
-        )
-    notebooks = [name for name in listed if (ROOT / f"{name}.ipynb").exists()]
-    assert sorted(notebooks) == sorted(
-        f"book/{path.stem}" for path in NOTEBOOKS
-    ), "_toc.yml and book/ list other notebooks"
-    closing = {
-        "book/91_ten_patients": "book/14_copy_task",
-        "book/94_cannot_tell": "book/26_three_families",
-    }
-    numbered = [name for name in notebooks if Path(name).name[0].isdigit() and name not in closing]
-    assert numbered == sorted(numbered), "chapters stand in the order of their numbers"
-    for name, before in closing.items():
-        assert (
-            notebooks.index(name) == notebooks.index(before) + 1
-        ), f"{name} closes the part that ends with {before}"
+    pages = [name for name in listed if name != "book/changelog"]  # the build copies it there
+    missing = [name for name in pages if not list(ROOT.glob(f"{name}.*"))]
+    assert not missing, f"_toc.yml lists {missing}, and there is no such file"
+    notebooks = {name for name in pages if (ROOT / f"{name}.ipynb").exists()}
+    assert notebooks == {f"book/{path.stem}" for path in NOTEBOOKS}, "other notebooks in book/"
+    chapters = [name for name in pages if re.match(r"book/[0-8]\d_", name)]
+    assert chapters == sorted(chapters), "chapters stand in the order of their numbers"
 
 
 @every_notebook
@@ -269,6 +209,11 @@ def prompt(cell):
     return cell["metadata"].get("mystnb", {}).get("code_prompt_show")
 
 
+def is_folded(cell):
+    "In the book and in Colab."
+    return "hide-cell" in cell["tags"] and cell["metadata"].get("cellView") == "form"
+
+
 @every_chapter
 def test_exercises_have_solutions(path):
     tasks = [
@@ -276,68 +221,40 @@ def test_exercises_have_solutions(path):
         for c in cells(path, "markdown")
         for t in re.findall(r"^### Exercise ([\d.]+)", c["source"], re.M)
     ]
-    solutions = [
-        c for c in cells(path, "code") if "solution" in c["tags"] and prompt(c) != "Answer"
-    ]
+    tagged = [c for c in cells(path, "code") if "solution" in c["tags"]]
+    solutions = [c for c in tagged if prompt(c) != "Answer"]
     number = int(path.name[:2])
-    assert (
-        tasks == [f"{number}.{k + 1}" for k in range(len(tasks))] and len(tasks) >= 2
-    ), f"two exercises or more, numbered {number}.1, {number}.2, ...: found {tasks}"
-    assert len(solutions) == len(
-        tasks
-    ), f"{len(tasks)} exercises and {len(solutions)} cells tagged solution"
-    left = [c["id"] for c in cells(path) if "TODO" in c["source"]]
-    assert not left, f"{left} stand as `make exercise` wrote them: fill them in"
+    assert tasks == [f"{number}.{k + 1}" for k in range(len(tasks))] and len(tasks) >= 2, tasks
+    assert len(solutions) == len(tasks), "exercises and cells tagged solution"
     for cell in solutions:
-        assert (
-            "hide-cell" in cell["tags"]
-        ), f"solution {cell['id']} is open in the book: tag it hide-cell as well"
-        assert (
-            prompt(cell) == "Solution" and cell["metadata"].get("cellView") == "form"
-        ), f"solution {cell['id']} has lost its label or its fold in Colab"
+        assert prompt(cell) == "Solution" and is_folded(cell), f"{cell['id']} isn't folded"
+    open_tasks = [c["id"] for c in cells(path) if "TODO" in c["source"]]
+    assert not open_tasks, f"{open_tasks} stand as `make exercise` wrote them: fill them in"
     hidden = [c["source"] for c in cells(path, "code") if "remove-cell" in c["tags"]]
-    assert any(
-        "check_wrong_answers(" in source for source in hidden
-    ), "at least one exercise asks for code, with wrong answers planted against its check"
+    assert any("check_wrong_answers(" in source for source in hidden), "no wrong answer is planted"
 
 
 @every_chapter
 def test_questions_have_answers(path):
     "Three questions at the end, each with a folded cell that computes its answer and asserts it."
-    number = int(path.name[:2])
-    after = cells(path)
-    heads = [
-        re.findall(r"^## (.+)$", c["source"], re.M) for c in after if c["cell_type"] == "markdown"
-    ]
-    answers = [c for c in cells(path, "code") if prompt(c) == "Answer"]
-    if ["Three questions"] not in [head[:1] for head in heads]:
-        assert not answers, "answers without the heading ## Three questions"
-        assert number == 0 or number > 14, "the chapters of parts I and II end with three questions"
-        return
-    assert [c["id"] for c in answers] == [f"answer-{number}-{k}" for k in (1, 2, 3)]
-    for k, answer in enumerate(answers, 1):
-        before = after[[c["id"] for c in after].index(answer["id"]) - 1]
-        assert before["cell_type"] == "markdown" and re.search(
-            rf"^\*\*{k}\.\*\* \S", before["source"], re.M
-        ), f"question {k} stands in a cell of its own, before its answer, and begins with **{k}.**"
-        assert {"solution", "hide-cell"} <= set(answer["tags"]) and answer["metadata"].get(
-            "cellView"
-        ) == "form", f"{answer['id']} isn't folded"
-        assert re.search(
-            r"^\s*assert ", answer["source"], re.M
-        ), f"{answer['id']} asserts nothing, so its sentence could be wrong"
+    number, each = int(path.name[:2]), cells(path)
+    questions = any(re.search("^## Three questions$", c["source"], re.M) for c in each)
+    assert questions or number == 0 or number > 14, "parts I and II end with three questions"
+    pairs = [(c, before) for before, c in zip(each, each[1:]) if prompt(c) == "Answer"]
+    assert [c["id"] for c, _ in pairs] == [f"answer-{number}-{k}" for k in (1, 2, 3)] * questions
+    for k, (answer, before) in enumerate(pairs, 1):
+        is_question = re.search(rf"^\*\*{k}\.\*\* \S", before["source"], re.M)
+        assert is_question, f"question {k} stands before its answer and begins with **{k}.**"
+        assert "solution" in answer["tags"] and is_folded(answer), f"{answer['id']} isn't folded"
+        assert re.search(r"^\s*assert ", answer["source"], re.M), f"{answer['id']} asserts nothing"
 
 
 @every_notebook
 def test_folds_are_closed(path):
     for cell in cells(path, "markdown"):
         for tag in "details", "summary":
-            opened, closed = (
-                len(re.findall(pattern, cell["source"])) for pattern in (rf"<{tag}\b", rf"</{tag}>")
-            )
-            assert (
-                opened == closed
-            ), f"cell {cell['id']}: <{tag}> opens {opened} times and closes {closed} times"
+            opened, closed = (len(re.findall(f"<{x}{tag}\\b", cell["source"])) for x in ("", "/"))
+            assert opened == closed, f"cell {cell['id']}: <{tag}> isn't closed"
 
 
 @every_chapter
@@ -347,10 +264,10 @@ def test_the_prose_is_plain_markdown(path):
     assert not directive, "a MyST directive reads badly in Colab and on GitHub: use plain Markdown"
     images = re.findall(r"!\[\s*\]\([^)]*\)", prose)
     assert not images, f"a picture without a description: {images}"
-    for cell in cells(path, "code"):
-        for call in re.findall(
-            r"\bfigures\.(heatmaps?|curve_panels|attention_lines)\(", cell["source"]
-        ):
-            assert (
-                "alt=" in cell["source"]
-            ), f"cell {cell['id']}: figures.{call} needs alt=\"a sentence with the finding\""
+    drawing = re.compile(r"\bfigures\.(heatmaps?|curve_panels|attention_lines)\(")
+    mute = [
+        c["id"]
+        for c in cells(path, "code")
+        if drawing.search(c["source"]) and "alt=" not in c["source"]
+    ]
+    assert not mute, f'{mute}: a figure needs alt="a sentence with the finding"'

@@ -7,7 +7,6 @@ import tokenize
 import tomllib
 from collections import Counter
 from functools import cache
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -86,25 +85,3 @@ def test_names_say_what_a_value_is(folder):
         if name in PRIVATE
     ]
     assert len(private) <= BUDGETS["names"][folder], ", ".join(sorted(private))
-
-
-def imports_of(name, text):
-    "Dotted names that a script imports, at its top or within a function."
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = name.split(".")[: -node.level] if node.level else []
-            module = ".".join([*above, *filter(None, [node.module])])
-            yield from (module, *(f"{module}.{alias.name}".strip(".") for alias in node.names))
-
-
-@pytest.mark.parametrize("folder", ["bench", "tools"])
-def test_scripts_do_not_import_each_other_in_circles(folder):
-    scripts = {}
-    for path, text in texts()[folder].items():
-        if path.is_relative_to(ROOT / folder):
-            scripts[".".join(path.relative_to(ROOT / folder).with_suffix("").parts)] = text
-    names = set(scripts)
-    graph = {name: {*imports_of(name, text)} & names - {name} for name, text in scripts.items()}
-    TopologicalSorter(graph).prepare()  # CycleError names the circle

@@ -4,18 +4,16 @@ that writes it (chapter 16)."""
 import gzip
 import re
 from collections import Counter, defaultdict
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from transformer_lit import pocket_corpus
-from transformer_lit.grammar.slots import NoCandidate
 from transformer_lit.corpora.files import sha256_file, shipped
-from transformer_lit.grammar.french import Phrase, adjectives, noun_phrase, nouns_of, verbs
+from transformer_lit.grammar.file import known_words_filter, read_pairs, write_pairs
+from transformer_lit.grammar.french import adjectives, noun_phrase, nouns_of, verbs
 from transformer_lit.tokenization import join_words, split_words
 
-ROOT = Path(__file__).resolve().parent.parent
 VOWEL = re.compile(r"(?i)[aeiouyhâàéèêëîïôœæ]")
 
 
@@ -26,7 +24,7 @@ def parts():
 
 @pytest.fixture(scope="module")
 def pairs(parts):
-    return [pair for some in parts.values() for pair in some]
+    return [pair for part in parts.values() for pair in part]
 
 
 def table(kind):
@@ -43,53 +41,40 @@ ASPIRATED = {
 }
 
 
+def guessed_plural(french):
+    if french[-1] in "sxz":
+        return french
+    if french.endswith(("eau", "eu")):
+        return french + "x"
+    return french[:-2] + "aux" if french.endswith("al") else french + "s"
+
+
 def french_nouns():
     "Surface -> {(gender, plural)}; the plural as the file gives it, or with s or x or -aux."
-    found = defaultdict(set)
-    for _, _, fr, plural, gender, _ in table("noun"):
-        fr, plural = fr.lstrip("*"), plural.lstrip("*")
-        if " " in fr:
-            continue
-        guess = plural or (
-            fr
-            if fr[-1] in "sxz"
-            else (
-                fr + "x"
-                if fr.endswith(("eau", "eu"))
-                else fr[:-2] + "aux" if fr.endswith("al") else fr + "s"
-            )
-        )
-        found[fr].add((gender, False))
-        found[guess].add((gender, True))
-    return found
+    forms = defaultdict(set)
+    for _, _, french, plural, gender, _ in table("noun"):
+        french, plural = french.lstrip("*"), plural.lstrip("*")
+        if " " not in french:
+            forms[french].add((gender, False))
+            forms[plural or guessed_plural(french)].add((gender, True))
+    return forms
+
+
+# The file -----------------------------------------------------------------------------------------
 
 
 def test_the_file_is_the_one_that_the_readme_names():
     path = shipped("data/pocket.tsv.gz")
     assert sha256_file(path) == pocket_corpus.POCKET_SHA256
-    assert pocket_corpus.POCKET_SHA256 in (ROOT / "data" / "README.md").read_text(
-        "utf-8"
-    ), "data/README.md records another SHA-256"
-    assert path.stat().st_size < 2_200_000
-
-
-def test_another_file_is_refused(tmp_path):
-    (tmp_path / "p.gz").write_bytes(gzip.compress(b"train\ta\tb\t0-0\tx\ta|b|c\n"))
-    with pytest.raises(ValueError, match="not the pocket corpus"):
-        pocket_corpus.load_pocket(tmp_path / "p.gz")
-    assert pocket_corpus.load_pocket(tmp_path / "p.gz", None)["train"][0].alignment == ((0, 0),)
+    readme = shipped("data/pocket.tsv.gz").parent / "README.md"
+    assert pocket_corpus.POCKET_SHA256 in readme.read_text("utf-8"), "the README has another hash"
 
 
 def test_sizes_and_distinct_sentences(parts, pairs):
-    assert {name: len(some) for name, some in parts.items()} == {
-        "train": 46000,
-        "valid": 1000,
-        "test": 2000,
-        "test_it": 1000,
-    }
-    assert len({pair.english for pair in pairs}) == len(
-        pairs
-    ), "one English sentence comes twice: it could have two translations"
+    sizes = {name: len(part) for name, part in parts.items()}
+    assert sizes == {"train": 46000, "valid": 1000, "test": 2000, "test_it": 1000}
+    english = {pair.english for pair in pairs}
+    assert len(english) == len(pairs), "one English sentence could have two translations"
     assert len({pair.pattern.split(":")[0] for pair in pairs}) >= 100
 
 
@@ -101,87 +86,58 @@ def test_words_and_links_are_those_of_split_words(pairs):
         assert {j for _, j in pair.alignment} == set(range(len(right))), pair
 
 
+ELIDED = set("le la de ne je me te se que ce puisque".split())
+CONTRACTED = {("de", "le"), ("de", "les"), ("à", "le"), ("à", "les"), ("si", "il")}
+
+
 def test_elision_contraction_and_spacing(pairs):
     for pair in pairs:
         text, words = pair.french, split_words(pair.french, "fr")
         assert "  " not in text and text == text.strip() and "*" not in text + pair.english
         assert not re.search(r"[^ ][?!]|[ ][.,]|' ", text), pair
         assert text[0].isupper() and text[-1] in ".?!" and pair.english[0].isupper()
-        for word, after in zip(words, words[1:]):
-            mute = VOWEL.match(after) and after.lower() not in ASPIRATED
-            if word.lower() in {
-                "le",
-                "la",
-                "de",
-                "ne",
-                "je",
-                "me",
-                "te",
-                "se",
-                "que",
-                "ce",
-                "puisque",
-            }:
-                assert not mute, f"no elision before {after!r}: {text}"
-            if word.endswith("'") and word.lower() != "s'":
-                assert mute, f"elision before {after!r}: {text}"
-            assert (word.lower(), after) not in {
-                ("de", "le"),
-                ("de", "les"),
-                ("à", "le"),
-                ("à", "les"),
-                ("si", "il"),
-            }, text
+        for word, after in zip(map(str.lower, words), words[1:]):
+            vowel = VOWEL.match(after) and after.lower() not in ASPIRATED
+            assert not (word in ELIDED and vowel), f"no elision before {after!r}: {text}"
+            if word.endswith("'") and word != "s'":
+                assert vowel, f"elision before {after!r}: {text}"
+            assert (word, after) not in CONTRACTED, text
 
 
 DETERMINERS = {
-    **dict.fromkeys(["le", "un", "ce", "cet", "du", "au"], ("m", False)),
-    **dict.fromkeys(["la", "une", "cette", "ma", "ta", "sa"], ("f", False)),
-    **dict.fromkeys(["mon", "ton", "son", "notre", "votre", "leur", "chaque"], (None, False)),
+    **dict.fromkeys("le un ce cet du au".split(), ("m", False)),
+    **dict.fromkeys("la une cette ma ta sa".split(), ("f", False)),
+    **dict.fromkeys("mon ton son notre votre leur chaque".split(), (None, False)),
     **dict.fromkeys(
         """les ces mes tes ses nos vos leurs des aux deux trois quatre cinq plusieurs
         quelques""".split(),
         (None, True),
     ),
 }
+BEFORE_A_VOWEL = {"vieil", "bel", "nouvel"}
 
 
 def test_determiners_adjectives_and_nouns_agree(pairs):
     nouns, checked = french_nouns(), 0
     forms = {
-        form: (adjective, gender, plural)
+        adjective.inflect(gender, plural): adjective
         for adjective in adjectives()
         for gender in "mf"
         for plural in (False, True)
-        for form in [adjective.inflect(gender, plural)]
     }
-    before = {form for form, (adjective, *_) in forms.items() if adjective.place in "bn"} | {
-        "vieil",
-        "bel",
-        "nouvel",
-    }
+    before = {form for form, adjective in forms.items() if adjective.place in "bn"} | BEFORE_A_VOWEL
     for pair in pairs:
         words = split_words(pair.french.lower(), "fr")
         for i, word in enumerate(words):
-            if word not in nouns or not i:
-                continue
             j = i - 1 - (words[i - 1] in before)
-            if j < 0 or words[j] not in DETERMINERS or word in before:
+            if word not in nouns or word in before or j < 0 or words[j] not in DETERMINERS:
                 continue
             gender, plural = DETERMINERS[words[j]]
-            fits = {
-                (g, p)
-                for g, p in nouns[word]
-                if p == plural
-                and (gender in (None, g) or (gender == "m" and words[j] in ("mon", "ton", "son")))
-            }
-            assert fits, f"{words[j]} {word}: {pair.french}"
-            if j < i - 1:
-                adjective = forms.get(words[i - 1])
-                allowed = {a for a in ("vieil", "bel", "nouvel")}
-                assert words[i - 1] in allowed or any(
-                    adjective[0].inflect(g, p) == words[i - 1] for g, p in fits
-                ), pair.french
+            genders = {g for g, p in nouns[word] if p == plural and gender in (None, g)}
+            assert genders, f"{words[j]} {word}: {pair.french}"
+            if j < i - 1 and words[i - 1] not in BEFORE_A_VOWEL:
+                agreeing = {forms[words[i - 1]].inflect(g, plural) for g in genders}
+                assert words[i - 1] in agreeing, pair.french
             checked += 1
     assert checked > 40_000
 
@@ -189,62 +145,65 @@ def test_determiners_adjectives_and_nouns_agree(pairs):
 def test_the_pronoun_of_the_it_family_is_the_antecedents(pairs):
     "Recomputed from the frames' adjectives alone."
     genders = {row[0]: row[4] for row in table("noun")}
-    subject_adjectives = {row[0]: set(row[7].split()) for row in table("frame")}
-    object_adjectives = {row[0]: set(row[8].split()) for row in table("frame")}
+    fitting = {row[0]: (set(row[7].split()), set(row[8].split())) for row in table("frame")}
     by_name = {a.english: a for a in adjectives()}
     its = [pair for pair in pairs if ":" in pair.pattern]
     for pair in its:
-        first, _, second = pair.triple.split("|")
-        frame, adjective = pair.pattern.split(":")[1], split_words(pair.english)[-2]
-        assert (adjective in subject_adjectives[frame]) != (adjective in object_adjectives[frame])
-        gender = genders[first] if adjective in subject_adjectives[frame] else genders[second]
+        nouns = pair.triple.split("|")[::2]
+        subjects, objects = fitting[pair.pattern.split(":")[1]]
+        adjective = split_words(pair.english)[-2]
+        assert (adjective in subjects) != (adjective in objects), "decides nothing"
+        gender = genders[nouns[adjective in objects]]
         words = split_words(pair.french, "fr")
-        assert {"m": "il", "f": "elle"}[gender] in words, pair
+        assert {"m": "il", "f": "elle"}[gender] in words and nouns[0] != nouns[1], pair
         assert words[-2] == by_name[adjective].inflect(gender, False), pair
     assert len(its) > 10_000
 
 
+# Its parts ----------------------------------------------------------------------------------------
+
+
 def test_the_test_holds_what_training_does_not(parts):
     pinned = {"idiom", "weather-time"}
-    seen = {pair.triple for pair in parts["train"] if pair.pattern not in pinned}
+    trained = {pair.triple for pair in parts["train"] if pair.pattern not in pinned}
     for name in ("valid", "test", "test_it"):
-        assert not [pair for pair in parts[name] if pair.triple in seen], name
-    kept = {couple for pair in parts["test_it"] for couple in pocket_corpus.noun_pairs(pair)}
+        assert not [pair for pair in parts[name] if pair.triple in trained], name
+    couples = {couple for pair in parts["test_it"] for couple in pocket_corpus.noun_pairs(pair)}
     for pair in parts["train"]:
-        assert (
-            not pocket_corpus.noun_pairs(pair) & kept
-        ), f"a couple of the test meets in training: {pair.english}"
+        assert not pocket_corpus.noun_pairs(pair) & couples, f"meets in training: {pair.english}"
 
 
 def test_every_word_of_the_test_is_known(parts):
-    for side, language in (("english", "en"), ("french", "fr")):
-        counts = Counter(
-            word for pair in parts["train"] for word in split_words(getattr(pair, side), language)
-        )
-        for name in ("valid", "test", "test_it"):
-            rare = {
-                word
-                for pair in parts[name]
-                for word in split_words(getattr(pair, side), language)
-                if counts[word] < 3
-            }
-            assert not rare, (name, rare)
+    known = known_words_filter(parts["train"])
+    for name in ("valid", "test", "test_it"):
+        assert not [pair for pair in parts[name] if not known(pair)], name
+
+
+def test_known_words_are_counted_in_both_languages():
+    links = ((0, 0), (1, 1), (2, 2))
+    dog, cat = ("The dog eats.", "Le chien mange."), ("The cat eats.", "Le chat mange.")
+    known = known_words_filter([(*dog, links, "eats", "")] * 3)
+    answers = [known((*pair, links, "eats", "")) for pair in (dog, cat, (dog[0], cat[1]))]
+    assert answers == [True, False, False]
+    assert not known_words_filter([(*dog, links, "eats", "")] * 2)((*dog, links, "eats", ""))
 
 
 def test_position_and_majority_are_coins_in_test_it(parts):
-    cells = Counter(pocket_corpus.noun_and_pronoun_genders(pair) for pair in parts["test_it"])
-    assert cells == {
-        ("m", "f", "m"): 250,
-        ("m", "f", "f"): 250,
-        ("f", "m", "m"): 250,
-        ("f", "m", "f"): 250,
-    }
-    train = Counter(
-        pocket_corpus.noun_and_pronoun_genders(pair)[2]
-        for pair in parts["train"]
-        if ":" in pair.pattern
-    )
+    genders = Counter(map(pocket_corpus.noun_and_pronoun_genders, parts["test_it"]))
+    cells = [("m", "f", "m"), ("m", "f", "f"), ("f", "m", "m"), ("f", "m", "f")]
+    assert genders == dict.fromkeys(cells, 250)
+    its = [pair for pair in parts["train"] if ":" in pair.pattern]
+    train = Counter(pocket_corpus.noun_and_pronoun_genders(pair)[2] for pair in its)
     assert abs(train["m"] / train.total() - 0.5) < 0.02
+
+
+def test_two_things_decide_the_part():
+    part = pocket_corpus.assign_split
+    assert part("dog|eat|cat") == part("cat|bite|dog")
+    assert len({part(f"dog|{v}|-") for v in range(200)}) == 3, "without an object the verb counts"
+
+
+# The grammar --------------------------------------------------------------------------------------
 
 
 def test_one_french_for_one_english_beyond_the_file(pairs):
@@ -255,11 +214,9 @@ def test_one_french_for_one_english_beyond_the_file(pairs):
 
 
 def test_same_seed_same_pairs():
-    assert (
-        pocket_corpus.generate_pairs(500, 3)
-        == pocket_corpus.generate_pairs(800, 3)[:500]
-        != pocket_corpus.generate_pairs(500, 4)
-    )
+    first = pocket_corpus.generate_pairs(500, 3)
+    assert first == pocket_corpus.generate_pairs(800, 3)[:500]
+    assert first != pocket_corpus.generate_pairs(500, 4)
 
 
 def test_the_file_begins_as_the_grammar_says(parts):
@@ -271,19 +228,30 @@ def test_the_file_begins_as_the_grammar_says(parts):
         and pair.pattern not in pocket_corpus.TRAIN_ONLY_PATTERNS
     ]
     known = set(parts["train"])
-    gone = [pair for pair in pairs if pair not in known]
-    assert len(gone) < len(pairs) / 5, "the grammar has changed, and the file has not"
-    assert all(pair.english not in {p.english for p in known} for pair in gone)
+    others = {pair.english for pair in pairs if pair not in known}
+    assert len(others) < len(pairs) / 5, "the grammar has changed, and the file has not"
+    assert not others & {pair.english for pair in known}, "the grammar writes other French"
 
 
 @pytest.mark.slow
 def test_the_file_is_what_the_grammar_writes(tmp_path):
     pocket_corpus.save_pocket(tmp_path / "again.gz")
-    ours, again = (
-        gzip.decompress(path.read_bytes())
-        for path in (shipped("data/pocket.tsv.gz"), tmp_path / "again.gz")
-    )
+    paths = shipped("data/pocket.tsv.gz"), tmp_path / "again.gz"
+    ours, again = (gzip.decompress(path.read_bytes()) for path in paths)
     assert ours == again, "the grammar has changed, and the file has not"
+
+
+def test_a_frozen_file_comes_back_and_another_is_refused(tmp_path):
+    pairs = pocket_corpus.generate_pairs(60, seed=5)
+    rows = [tuple(pair) for pair in pairs]
+    parts = {"train": rows[:50], "test": rows[50:]}
+    right, again = (write_pairs(tmp_path / name, parts) for name in "ab")
+    assert right == again and (tmp_path / "a").read_bytes()[9] == 3, "the same on every system"
+    assert read_pairs(tmp_path / "a", right) == parts
+    loaded = pocket_corpus.load_pocket(tmp_path / "a", right)
+    assert loaded == {"train": pairs[:50], "valid": [], "test": pairs[50:], "test_it": []}
+    with pytest.raises(ValueError, match="not the pocket corpus"):
+        pocket_corpus.load_pocket(tmp_path / "a")
 
 
 TREE, STREET = (noun_phrase(nouns_of(name)[0], "the") for name in ("tree", "street"))
@@ -300,88 +268,47 @@ def row(text):
 
 
 @pytest.mark.parametrize(
-    "before, after",
+    "rule, before, after",
     [
-        ("si il que elle ce est la la", "s' il qu' elle c' est la la"),
-        ("le *hibou", "le *hibou"),
-        ("si elle Le animal", "si elle L' animal"),
-        ("de le", "de le"),
-        ("si ils", "s' ils"),
+        ("elide", "si il que elle ce est la la", "s' il qu' elle c' est la la"),
+        ("elide", "le *hibou", "le *hibou"),
+        ("elide", "si elle Le animal", "si elle L' animal"),
+        ("elide", "si ils", "s' ils"),
+        ("contract", "à les à le de les", "aux au des"),
+        ("contract", "De le chat", "Du chat"),
+        ("contract", "de le! voir", "de le voir"),
+        ("contract", "de l' animal", "de l' animal"),
     ],
 )
-def test_elision(before, after):
-    assert plain(pocket_corpus.elide(row(before))) == after
+def test_elision_and_contraction(rule, before, after):
+    assert plain(getattr(pocket_corpus, rule)(row(before))) == after
 
 
-def test_contraction():
-    assert pocket_corpus.contract(row("De le chat"))[0] == (
-        "Du",
-        (".d", ".d"),
-    ), "the one word says what both said"
-    assert plain(pocket_corpus.contract(row("à les à le de les"))) == "aux au des"
-    assert plain(pocket_corpus.contract(row("de le! voir"))) == "de le voir", "a pronoun stays"
-    assert plain(pocket_corpus.contract(pocket_corpus.elide(row("de le animal")))) == "de l' animal"
+def test_one_word_says_what_both_did():
+    assert pocket_corpus.contract(row("De le chat"))[0] == ("Du", (".d", ".d"))
 
 
-def test_a_pattern_is_taken_apart():
-    assert pocket_corpus.parse_template("S V.past won't/n,V =be.past@R/x .") == (
-        ("S", "", "", ("S",)),
-        ("V", "past", "", ("V",)),
-        ("won't", "", "", ("n", "V")),
-        ("=be", "past", "R", ("x",)),
-        (".", "", "", (".",)),
-    )
+@pytest.mark.parametrize(
+    "template, language, expected",
+    [
+        ("S didn't/n V.base .", "en", "the tree didn't fall ."),
+        ("S ne/n V.aux pas/n V.part .", "fr", "le arbre ne est pas tombé ."),
+        ("S =be.past-not/x old", "en", "the tree wasn't old"),
+        ("=être.imp@O/x", "fr", "étaient"),
+    ],
+)
+def test_a_pattern_is_filled(template, language, expected):
+    trees = noun_phrase(nouns_of("tree")[0], "the", True)
+    slots = {"S": TREE, "V": FALL, "O": trees}
+    assert plain(pocket_corpus.fill_template(template, slots, language)) == expected
 
 
-def test_a_pattern_is_filled():
-    slots = {"S": TREE, "V": FALL}
-    left = pocket_corpus.fill_template("S didn't/n V.base .", slots, "en")
-    right = pocket_corpus.fill_template("S ne/n V.aux pas/n V.part .", slots, "fr")
-    assert (
-        left[0] == ("the", ("S.d",))
-        and right[1] == ("arbre", ("S.n",))
-        and left[2] == ("didn't", ("n",))
-    )
-    assert plain(right) == "le arbre ne est pas tombé ." and plain(left) == "the tree didn't fall ."
-    assert (
-        plain(pocket_corpus.fill_template("S =be.past-not/x old", slots, "en"))
-        == "the tree wasn't old"
-    )
-    assert (
-        plain(
-            pocket_corpus.fill_template(
-                "=être.imp@O/x",
-                {"S": noun_phrase(nouns_of("tree")[0], "the", True), "O": STREET},
-                "fr",
-            )
-        )
-        == "était"
-    )
-    assert pocket_corpus.fill_template("O", {"O": Phrase((("for", "^V"),), ())}, "en") == [
-        ("for", ("V",))
-    ]
-
-
-def test_a_pair_is_realised_with_its_links():
-    pair = pocket_corpus.realize_pair(
-        "fell",
-        {"S": TREE, "V": FALL},
-        "S didn't/n V.base . R fell .",
-        "S ne/n V.aux pas/n V.part . R fell .",
-        "a|b|c",
-    )
-    assert (pair.english, pair.french) == (
-        "The tree didn't fall. R fell.",
-        "L'arbre n'est pas tombé. R fell.",
-    )
-    assert pair.alignment[:6] == ((0, 0), (1, 1), (2, 2), (2, 4), (3, 3), (3, 5)) and pair[3:] == (
-        "fell",
-        "a|b|c",
-    )
-    assert (
-        pocket_corpus.join_sentence([(word, ()) for word in "le *hibou . il dort .".split()], "fr")
-        == "Le hibou. Il dort."
-    )
+def test_a_pair_has_its_links():
+    patterns = "S didn't/n V.base . R fell .", "S ne/n V.aux pas/n V.part . R fell ."
+    pair = pocket_corpus.realize_pair("fell", {"S": TREE, "V": FALL}, *patterns, "a|b|c")
+    assert pair.english == "The tree didn't fall. R fell."
+    assert pair.french == "L'arbre n'est pas tombé. R fell."
+    assert pair.alignment[:6] == ((0, 0), (1, 1), (2, 2), (2, 4), (3, 3), (3, 5))
 
 
 def test_a_pronoun_is_as_its_antecedent():
@@ -392,140 +319,20 @@ def test_a_pronoun_is_as_its_antecedent():
         "P": TREE._replace(classes="person"),
         "Q": STREET._replace(classes="person"),
     }
-    said = {
-        name: [plain(side) for side in pocket_corpus.subject_pronoun(None, scene, name)[:2]]
-        for name in scene
-    }
-    assert said == {
-        "S": ["it", "il"],
-        "O": ["it", "elle"],
-        "X": ["they", "elles"],
-        "P": ["he", "il"],
-        "Q": ["she", "elle"],
-    }
-    assert (
-        pocket_corpus.subject_pronoun(None, scene, "O").gender == "f"
-    ), "an adjective agrees with it"
-
-
-def test_the_frames():
-    frames = pocket_corpus.load_frames()
-    assert (
-        len(frames) == 12
-        and frames[0].verb.base == "cross"
-        and frames[0].object_adjectives[0].english == "wide"
-    )
-    couples = [(nouns_of(f.subject_classes), nouns_of(f.object_classes)) for f in frames]
-    assert sum(len(subjects) * len(objects) for subjects, objects in couples) > 5000
-    for f in frames:
-        assert not set(f.subject_adjectives) & set(
-            f.object_adjectives
-        ), "an adjective that fits both nouns decides nothing"
-        for side in f.subject_classes, f.object_classes:
-            for gender in "mf":
-                assert pocket_corpus.nouns_of_gender(side, gender) and {
-                    noun.gender for noun in pocket_corpus.nouns_of_gender(side, gender)
-                } == {gender}
-
-
-def test_the_it_family_visits_all_eight_cells_in_turn():
-    family = pocket_corpus.iterate_it_pairs(Random(2))
-    pairs = [next(family) for _ in range(16)]
-    assert ["il" in split_words(pair.french, "fr") for pair in pairs] == 2 * [
-        True,
-        True,
-        False,
-        False,
-        True,
-        False,
-        True,
-        False,
-    ]
-    assert [pocket_corpus.noun_and_pronoun_genders(pair)[:2] for pair in pairs] == 2 * [
-        (first, second) for first, second, _ in pocket_corpus.CONDITIONS
-    ]
-    assert {word for pair in pairs for word in ("because", "since") if word in pair.english} == {
-        "because",
-        "since",
-    }
+    pronouns = [pocket_corpus.subject_pronoun(None, scene, name) for name in scene]
+    spoken = [f"{plain(pronoun.english)} {plain(pronoun.french)}" for pronoun in pronouns]
+    assert spoken == ["it il", "it elle", "they elles", "he il", "she elle"]
+    assert pronouns[1].gender == "f", "an adjective agrees with it"
 
 
 def test_the_same_seed_with_another_antecedent_changes_one_word():
     "The first screen of chapter 16."
-    w = "The animal didn't cross the street because it was too "
-    pairs = {who: pocket_corpus.sample_it_pair(Random(135836), ("m", "f", who)) for who in "SO"}
-    assert (pairs["S"].english, pairs["O"].english) == (w + "tired.", w + "wide.")
-    assert pairs["S"].french == "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
-    assert pairs["O"].french == "L'animal n'a pas traversé la rue parce qu'elle était trop large."
-    assert pocket_corpus.noun_pairs(pairs["S"]) == {("animal", "street")}
-    assert pocket_corpus.noun_and_pronoun_genders(pairs["S"]) == (
-        "m",
-        "f",
-        "m",
-    ) and pocket_corpus.noun_and_pronoun_genders(pairs["O"]) == (
-        "m",
-        "f",
-        "f",
-    )
-
-
-def test_two_nouns_of_a_frame_differ():
-    for seed in range(3000):
-        try:
-            first, _, second = pocket_corpus.sample_it_pair(
-                Random(seed), ("m", "m", "S")
-            ).triple.split("|")
-        except NoCandidate:
-            continue
-        assert first != second
-
-
-def test_a_fifth_of_the_pairs_are_it_sentences():
-    pairs = pocket_corpus.generate_pairs(4000, seed=5)
-    assert 0.19 < sum(":" in pair.pattern for pair in pairs) / 4000 < 0.25
-    assert (
-        len({pair.pattern.split(":")[0] for pair in pairs}) > 120
-        and len({pair.english for pair in pairs}) == 4000
-    )
-    counts = Counter(pocket_corpus.assign_split(pair.triple) for pair in pairs)
-    assert 0.04 < counts["test"] / 4000 < 0.09 and 0.015 < counts["valid"] / 4000 < 0.05
-
-
-def test_two_things_decide_the_part():
-    assert pocket_corpus.assign_split("dog|eat|cat") == pocket_corpus.assign_split("cat|bite|dog")
-    assert (
-        len({pocket_corpus.assign_split(f"dog|{v}|-") for v in range(200)}) == 3
-    ), "without an object the verb counts"
-    assert (
-        pocket_corpus.lemma_by_form()["mice"] == pocket_corpus.lemma_by_form()["mouse"] == "mouse"
-    )
-
-
-def test_couples_kept_for_the_test():
-    kept = pocket_corpus.held_out_it_pairs(3, 40)
-    assert len({pair.english for pair in kept}) == 40 and {
-        pocket_corpus.assign_split(pair.triple) for pair in kept
-    } == {"test"}
-    cells = [("m", "f", "m"), ("f", "m", "f"), ("m", "f", "f"), ("f", "m", "m")]
-    assert Counter(pocket_corpus.noun_and_pronoun_genders(pair) for pair in kept) == dict.fromkeys(
-        cells, 10
-    )
-    assert [
-        pocket_corpus.noun_and_pronoun_genders(pair) for pair in kept[:4]
-    ] == cells, "in turn, so that any beginning is balanced"
-
-
-def test_a_frozen_file_comes_back(tmp_path):
-    some = pocket_corpus.generate_pairs(60, seed=5)
-    small = {"train": some[:50], "test": some[50:]}
-    twice = {pocket_corpus.save_pocket(tmp_path / f"{i}.gz", small) for i in "ab"}
-    assert (
-        len(twice) == 1 and (tmp_path / "a.gz").read_bytes()[9] == 3
-    ), "the same bytes each time, on every system"
-    back = pocket_corpus.load_pocket(tmp_path / "a.gz", *twice)
-    assert back == {"train": some[:50], "valid": [], "test": some[50:], "test_it": []}
-
-
-def test_pocket_and_data_make_no_circle():
-    source = Path(pocket_corpus.__file__).read_text("utf-8")
-    assert "transformer_lit.data" not in source and ".data import" not in source
+    english = "The animal didn't cross the street because it was too "
+    french = "L'animal n'a pas traversé la rue parce qu'"
+    for who, en, fr in (
+        ("S", "tired.", "il était trop fatigué."),
+        ("O", "wide.", "elle était trop large."),
+    ):
+        pair = pocket_corpus.sample_it_pair(Random(135836), ("m", "f", who))
+        assert (pair.english, pair.french) == (english + en, french + fr)
+        assert pocket_corpus.noun_pairs(pair) == {("animal", "street")}

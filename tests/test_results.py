@@ -21,8 +21,8 @@ PAGES = ["22", "23", "24", "25", "26", "94", "96"]
 
 @pytest.mark.parametrize("table", ["tatoeba", "pocket", "own"])
 def test_a_table_is_whole(table):
-    runs, kept = results.load_runs(table), results.load_sentences(table)
-    assert runs.run.is_unique and {name.partition("/")[0] for name in kept.files} <= set(runs.run)
+    runs, names = results.load_runs(table), results.load_sentences(table).files
+    assert runs.run.is_unique and {name.partition("/")[0] for name in names} <= set(runs.run)
     assert all(len(c) == 40 for commits in runs.commits for c in commits), "a commit is cut short"
     assert runs.data.dropna().nunique() == 1, "runs of one table belong to one text"
     if table != "own":
@@ -36,37 +36,25 @@ def test_runs_that_count_have_one_setting_and_all_seeds():
         for design in results.designs(ground):
             runs = results.results(design, ground)
             assert list(runs.seed) == list(results.SEEDS) and len(runs.losses.dropna()) == 3
-            assert {tuple(x) for x in runs[results.SETTING].values} == {
-                results.choice(design, ground)
-            }
-            assert list(results.by_budget(design, ground)) == sorted(
-                results.by_budget(design, ground)
-            )
+            settings = {tuple(values) for values in runs[results.SETTING].values}
+            assert settings == {results.choice(design, ground)}
+            budgets = list(results.by_budget(design, ground))
+            assert budgets == sorted(budgets)
 
 
 def test_a_difference_in_bleu_by_hand():
-    said = [f"le chat dort dans la maison {k} fois par jour" for k in range(30)]
-    right = segment_stats(said, [[one] for one in said])
-    mixed = [one.replace("dort", "mange") if k % 3 else one for k, one in enumerate(said)]
-    worse = segment_stats(mixed, [[one] for one in said])
+    outputs = [f"le chat dort dans la maison {k} fois par jour" for k in range(30)]
+    mixed = [text.replace("dort", "mange") if k % 3 else text for k, text in enumerate(outputs)]
+    right, worse = (segment_stats(texts, [[o] for o in outputs]) for texts in (outputs, mixed))
     same = results.bleu_difference([right], [right])
     assert same["value"] == same["low"] == same["high"] == 0 and not same["significant"]
-    one = results.bleu_difference([right], [worse])
-    assert 0 < one["low"] < one["value"] < one["high"] and not one["significant"], "one seed"
+    single = results.bleu_difference([right], [worse])
+    assert 0 < single["low"] < single["value"] < single["high"]
+    assert not single["significant"], "one seed is no evidence"
     three = results.bleu_difference([right, right, worse], [worse] * 3)
-    assert three["value"] == pytest.approx(2 / 3 * one["value"])
-    assert three["low"] < one["low"], "seeds are drawn too"
-    assert not three["significant"]
+    assert three["value"] == pytest.approx(2 / 3 * single["value"])
+    assert three["low"] < single["low"] and not three["significant"], "seeds are drawn too"
     assert results.bleu_difference([right] * 3, [worse] * 3)["significant"]
-
-
-def test_texts():
-    gap = {"value": -0.1234, "low": -0.2, "high": 0.01, "significant": False}
-    assert results.gap_text(gap) == "-0.123 [-0.200, +0.010], undecided"
-    assert results.gap_text(gap, 1, verdict=False) == "-0.1 [-0.2, +0.0]"
-    assert results.over_seeds([1.0, 2.0]) == "1.50 (1.00 to 2.00)"
-    assert results.over_seeds([1.0]) == "1.00"
-    assert results.ngrams_text({"trigram": 3.0}).endswith("alone: trigram 3.00.")
 
 
 def test_commands_name_every_run_once():
@@ -74,9 +62,6 @@ def test_commands_name_every_run_once():
     assert results.commands([*names, "10000-greedy+tagged-s1"]) == [
         "python bench/own 10000-greedy+tagged-s1",
         "python bench/fair tatoeba-rnn-2000k-p0.006-w0-s{1,2,3}",
-    ]
-    assert results.commands(["pocket-families-800-p0.006-s1"]) == [
-        "python bench/fair pocket-families-800-p0.006-s1"
     ]
 
 
@@ -91,35 +76,15 @@ def test_what_a_cell_reads_stands_below_it():
 def test_a_run_is_added_whole_and_replaced(tmp_path):
     for value in (1, 2):
         for run in ("a-s1", "b-s1"):
-            records.add_run(
-                "t",
-                run,
-                {"value": value},
-                {"losses": np.array([value])},
-                [f"says {value}", "é\tx"],
-                [{"step": value}],
-                tmp_path,
-            )
+            arrays, outputs = {"losses": np.array([value])}, [f"says {value}", "é\tx"]
+            log = [{"step": value}]
+            records.add_run("t", run, {"value": value}, arrays, outputs, log, tmp_path)
     assert records.rows_of("t", tmp_path) == {r: {"run": r, "value": 2} for r in ("a-s1", "b-s1")}
     assert records.outputs_of("t", "a-s1", tmp_path) == ["says 2", "é\tx"]
     assert records.arrays_of("t", tmp_path)["b-s1/losses"].tolist() == [2]
     log = (tmp_path / "t-logs.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line)["step"] for line in log] == [2, 2]
     assert not [path for path in tmp_path.iterdir() if "part" in path.name]
-
-
-def test_a_training_becomes_a_line(tmp_path):
-    made = tmp_path / "made"
-    made.mkdir()
-    (made / "run.json").write_text('{"command": "train", "seed": 1}')
-    steps = [{"kind": "step", "step": step} for step in range(1, 21)]
-    log = [*steps, {"kind": "epoch"}]
-    (made / "log.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in log))
-    (made / "hypotheses.txt").write_text("Oui.\n")
-    records.add_training("it", made, tmp_path, every=10, precision=[1])
-    assert records.rows_of("trainings", tmp_path)["it"]["precision"] == [1]
-    assert len((tmp_path / "trainings-logs.jsonl").read_text().splitlines()) == 3
-    assert records.outputs_of("trainings", "it", tmp_path) == ["Oui."]
 
 
 READS = re.compile(

@@ -12,6 +12,8 @@
 # `make replicate` runs the chapters with other seeds, instruction sets and threads, and keeps each
 # run's effect in `book/results/replication.jsonl`; the page *What held* shows them all. A number
 # without a record is one run's.
+#
+# What a page writes of records in git is `claims.recorded(...)` in the folded cell before it.
 import html
 import json
 import math
@@ -71,6 +73,15 @@ def within(name: str, value: float, low: float, high: float, *, unit: str = "", 
     "Claim that one measured number lies between `low` and `high`."
     (effect,) = numbers(value)
     show(Claim(name, "within", words, unit, effect, low, high, [effect]))
+
+
+def recorded(name: str, value: float, low: float, high: float, *, words: str) -> None:
+    """Hold a sentence to a record in git: the next paragraph says `words` of a number that lies
+    between `low` and `high`. Else the page isn't built."""
+    assert low <= value <= high, (
+        f"{name}: the page says {words!r} of {number(low)} to {number(high)}, and the record has"
+        f" {number(value)}"
+    )
 
 
 def interval(held: int, n_runs: int) -> tuple[float, float]:
