@@ -10,30 +10,35 @@ export PYTHONDONTWRITEBYTECODE = 1
 export OMP_NUM_THREADS = $(THREADS)
 export PYDEVD_DISABLE_FILE_VALIDATION = 1
 
-# `alone` wants another 1 GB and the time of all chapters, so `make test` leaves it out.
-.PHONY: help book test test-fast chapter alone mutants faults replicate serve pdf epub export text notebook exercise address wheel check ci clean
+.PHONY: help help-all execute book test test-fast chapter alone mutants faults replicate serve pdf epub export text notebook \
+	exercise address wheel check ci clean
 
 help:
 	@echo "make book            execute what changed and build the book"
-	@echo "make pdf             the built book on A4: _build/paper/the-literate-transformer.pdf; wants Chromium"
-	@echo "make epub            the built book for an e-reader, beside it"
-	@echo "make check           a minute: style, directions of imports, types, notebooks as files"
-	@echo "make ci              what the README says, on a clean checkout: make clean, then make test"
-	@echo "make test            the book, every chapter, every test"
-	@echo "make test-fast       the fast tests, some minutes on two cores"
-	@echo "make chapter N=03    execute one chapter"
-	@echo "make mutants N=03    try to break one chapter's exported cells unnoticed"
-	@echo "make replicate N=13  a chapter again with other seeds, instruction sets and threads: do its claims hold? SEEDS=10"
-	@echo "make faults          plant faults in the package and see the tests find them"
-	@echo "make alone           each chapter as Colab runs it: an empty folder, the notebook, the wheel"
 	@echo "make serve           look at the book on http://localhost:8000"
-	@echo "make text N=03       a chapter as text, to edit; make notebook N=03 takes it back"
+	@echo "make chapter N=03    execute one chapter"
+	@echo "make text N=03       a chapter as text, to edit"
+	@echo "make notebook N=03   take that text back"
 	@echo "make exercise N=03   one more exercise in that text, to be filled in"
 	@echo "make export          chapters to package"
+	@echo "make check           seconds: style, directions of imports, types, notebooks as files"
+	@echo "make test-fast       under a minute on two cores: no browser, no process, no training over a second"
+	@echo "make test            the book, every chapter, every test"
+	@echo "make clean           remove what was made (ALL=1: also the environment and all of .run: edited chapters, runs of hours)"
+	@echo "make help-all        the other targets"
+
+help-all: help
+	@echo
+	@echo "make pdf             the built book on A4: _build/paper/the-literate-transformer.pdf; wants Chromium"
+	@echo "make epub            the built book for an e-reader, beside it"
 	@echo "make wheel           the package as one file, in dist/"
+	@echo "make alone           each chapter as Colab runs it: an empty folder, the notebook, the wheel; 1 GB, and the time of all chapters"
+	@echo "make ci              what the README says, on a clean checkout: make clean, then make test"
+	@echo "make faults          plant faults in the package and see the tests find them"
+	@echo "make mutants N=03    try to break one chapter's exported cells unnoticed"
+	@echo "make replicate N=13  a chapter again with other seeds, instruction sets and threads: do its claims hold? SEEDS=10"
 	@echo "make address URL=... set the repository's address everywhere"
 	@echo "JOBS=1 THREADS=2 with book, execute and test: how many at a time, and how many threads each"
-	@echo "make clean           remove what was made (make clean ALL=1: also the environment and all of .run: edited chapters, runs of hours)"
 
 $(VENV)/ready: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "The book is built with Python 3.11 or newer: make book PYTHON=python3.11")'
@@ -45,7 +50,6 @@ $(VENV)/ready: requirements.txt pyproject.toml
 
 execute: $(VENV)/ready
 	$(BIN)/python tools/execute.py --jobs $(JOBS) --threads $(THREADS)
-.PHONY: execute
 
 book: execute
 	@$(BIN)/python tools/build.py
@@ -67,7 +71,7 @@ test: check book
 	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal
 
 test-fast: $(VENV)/ready
-	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal --fast
 
 chapter: $(VENV)/ready
 	$(BIN)/python tools/execute.py --all $(N)

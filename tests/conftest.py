@@ -1,10 +1,10 @@
 """How the tests run: one thread (make test JOBS=1 THREADS=2: two), few examples, always the same
 ones; and which of them are fast.
 
-`pytest tests -m "not slow"` takes under a minute on two idle cores. A test is slow that uses a
-browser, or that names subprocess itself or through a helper; such marks are set here. What trains
-or reads for longer than a second has `@pytest.mark.slow`; in the fast layer a test fails that
-starts a program or takes too long, and so does the layer when its sum grows."""
+`pytest tests --fast` takes under a minute on two idle cores. A test is slow that uses a browser, or
+that names subprocess itself or through a helper: such marks are set here. What takes longer than a
+second has `@pytest.mark.slow`. With --fast a test fails that starts a program or takes too long,
+and so does the run when its sum grows."""
 
 import inspect
 import os
@@ -58,8 +58,14 @@ settings.load_profile("book")
 # Layers -------------------------------------------------------------------------------------------
 
 
+def pytest_addoption(parser):
+    parser.addoption("--fast", action="store_true", help="only tests that aren't slow, and a limit")
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: left out by make test-fast, see conftest.py")
+    if config.option.fast:
+        config.option.markexpr = "not slow"
 
 
 def names_in(code):
@@ -97,7 +103,7 @@ def pytest_collection_modifyitems(items):
 
 
 def no_programs(event, arguments):
-    "Of this thread's fast test: git may tell its commit, nothing else is started."
+    "In a fast test git may tell its commit; nothing else is started."
     if event == "subprocess.Popen" and running and "git" not in str(arguments[:2]):
         raise RuntimeError(f"a fast test starts {arguments[1]}: mark it slow")
 
@@ -109,7 +115,7 @@ sys.addaudithook(no_programs)
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     "Sizes that don't fit get a sentence, wherever in a model they meet; a fast test is fast."
-    is_fast = item.config.option.markexpr == "not slow"
+    is_fast = item.config.option.fast
     running[:] = [item.nodeid] * is_fast
     began = time.process_time()
     try:
@@ -135,7 +141,7 @@ def pytest_terminal_summary(terminalreporter, config):
     reports = [report for each in terminalreporter.stats.values() for report in each]
     properties = [p for r in reports if getattr(r, "when", "") == "call" for p in r.user_properties]
     total = sum(seconds for name, seconds in properties if name == "processor seconds")
-    if config.option.markexpr == "not slow" and total > LAYER_SECONDS:
+    if config.option.fast and total > LAYER_SECONDS:
         terminalreporter.line(f"FAILED the fast tests take {total:.0f} s, {LAYER_SECONDS} at most")
         terminalreporter._session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -144,12 +150,8 @@ def pytest_terminal_summary(terminalreporter, config):
 def browser():
     """Chromium without a window, which asks nobody on its own; a test that needs it is skipped
     where it is missing, and fails in CI."""
-    missing = pytest.fail if os.environ.get("CI") else pytest.skip
-    try:
-        import playwright.sync_api  # noqa: F401
-    except ImportError:
-        missing("playwright is not installed")
     if chromium.program() is None:
+        missing = pytest.fail if os.environ.get("CI") else pytest.skip
         missing("no Chromium here: install Debian's package chromium to run the browser checks")
     with chromium.opened() as opened:
         yield opened

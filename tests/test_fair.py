@@ -159,7 +159,7 @@ def test_without_order_a_sentence_is_a_bag(name):
         torch.manual_seed(0)
         model = DESIGNS[design].build(20, TINY.model_sizes, 20_000 if "rnn" in name else 0).eval()
         one, two, other = (model(source, target) for source in (*sources, others))
-        assert torch.allclose(one, two, atol=1e-5) == alike
+        assert torch.allclose(one, two, atol=1e-5) == alike, "a bag has an order, or all are bags"
         assert not torch.allclose(one, other, atol=1e-5)
         first, _ = model.step(target[:, 0], model.initial_state(sources[0]))
         assert torch.allclose(first, one[:, 0], atol=1e-5), "decoding gets another bag"
