@@ -32,7 +32,7 @@ def test_the_first_optimizer_steps_the_stacks_matrices(name):
 def test_decay_shrinks_the_hidden_matrices_and_nothing_else():
     "With a gradient of zero Adam stays where it is, so all that moves is decay: rate times decay."
     model = e.build_transformer(40, TINY.model_sizes)
-    both, before = e.AdamWAndAdam(model, decay=0.5), [w.clone() for w in model.parameters()]
+    both, before = e.AdamWAndAdam(model, weight_decay=0.5), [w.clone() for w in model.parameters()]
     for w in model.parameters():
         w.grad = torch.zeros_like(w)
     for group in both.param_groups:

@@ -158,7 +158,7 @@ def test_both_parts_are_set_as_the_recipes_want_them():
     assert {w.ndim for g in muon.param_groups for w in g["params"]} == {2}
     assert muon.param_groups[0]["weight_decay"] == 0.1
     assert adam.param_groups[0]["betas"] == (0.9, 0.98) and adam.param_groups[0]["eps"] == 1e-9
-    adamw, adam = AdamWAndAdam(joint().model, decay=0.5).parts
+    adamw, adam = AdamWAndAdam(joint().model, weight_decay=0.5).parts
     assert [type(part) for part in (adamw, adam)] == [torch.optim.AdamW, torch.optim.Adam]
     assert (
         adamw.param_groups[0]["weight_decay"] == 0.5 and adam.param_groups[0]["weight_decay"] == 0

@@ -1,4 +1,4 @@
-"""The command `transformer-lit`: data, train, translate, evaluate and export, in one tree."""
+"""The command `transformer-lit`: data, train, translate, evaluate, export, doctor."""
 
 # `--help` is fast because whatever imports torch is imported in the command that needs it. Options
 # have no defaults here. What was typed is passed by name to the function that runs the command, or
@@ -286,12 +286,20 @@ def run_export(output: Path, model=Path("tatoeba-fr"), quantization="float32") -
     return 0
 
 
+def run_doctor(case: Path, json: bool = False) -> int:
+    "Examine somebody's own Transformer; 1 if it has a fault."
+    from transformer_lit.doctor.__main__ import main
+
+    return main(case, json)
+
+
 COMMANDS = {
     "data": run_data,
     "train": run_train,
     "translate": run_translate,
     "evaluate": run_evaluate,
     "export": run_export,
+    "doctor": run_doctor,
 }
 
 

@@ -134,6 +134,10 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     text = "weight precision: float32 (default), bfloat16 or int8"
     export.add_argument("--quantization", metavar="TYPE", help=text)
 
+    doctor = command("doctor", "Check a Transformer of your own for faults that raise no error.")
+    doctor.add_argument("case", type=path, help="a Python file whose report() returns examine(...)")
+    doctor.add_argument("--json", action="store_true", help="the report as JSON")
+
     for parser in translate, evaluate, export:
         text = "a trained model's folder, or one of the book's (default: tatoeba-fr)"
         parser.add_argument("--model", type=path, help=text)

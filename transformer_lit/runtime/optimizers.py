@@ -3,6 +3,7 @@ all the rest."""
 
 # Chapter 25 explains Muon and looks at what its rounds do to singular values.
 from collections.abc import Iterable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -124,8 +125,5 @@ class MuonAndAdam(CombinedOptimizer):
         super().__init__(model, Muon, lr=0.0, weight_decay=decay, precision=precision)
 
 
-class AdamWAndAdam(CombinedOptimizer):
-    "AdamW with decay for the hidden matrices."
-
-    def __init__(self, model: nn.Module, decay: float = 0.1):
-        super().__init__(model, torch.optim.AdamW, weight_decay=decay, **ADAM)
+# AdamW, with decay, for the hidden matrices
+AdamWAndAdam = partial(CombinedOptimizer, optimizer=torch.optim.AdamW, weight_decay=0.1, **ADAM)

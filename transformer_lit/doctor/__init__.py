@@ -1,0 +1,97 @@
+"""Checks for a Transformer of your own: `examine` asks it what a book would ask its own model.
+
+from transformer_lit.doctor import examine
+examine(model, vocab_size=32000, pad_id=0, bos_id=1, eos_id=2).check()
+"""
+
+import time
+from collections.abc import Callable, Collection
+
+import torch
+from torch import nn
+
+from .case import Case, guess_kind, guess_logits, length_first
+from . import training  # noqa: F401  # its checks register themselves
+from .checks import CHECKS
+from .report import ALLOWED, ERROR, FAULT, NOTE, OK, SKIPPED, Finding, Report
+
+__all__ = ["examine", "Report", "Finding", "Case"]
+OVERFIT_LIMIT = 30_000_000  # on a CPU more parameters than these take minutes
+SEQ2SEQ = "encode", "decode", "rank"  # what only an encoder-decoder is asked for
+PURPOSE = {
+    "step": "does decoding with a KV cache give the logits of the full pass?",
+    "decode": "does decoding start with the token that training starts with?",
+    "rank": "does beam search favor short outputs?",
+    "batch": "are the labels the decoder's input, shifted by one?",
+    "loss": "what does the loss ignore and smooth?",
+    "pads": "give pad_id: does padding change the logits?",
+    "steps": "left out: quick, or too large for a CPU",
+    "encode": "does the encoder read both ways?",
+    "optimizer": "does it have all parameters; is zero_grad called, does the schedule move?",
+    "accumulate": "do half batches add up to the gradient of the batch?",
+}
+
+
+def examine(
+    model: nn.Module,
+    logits: Callable | None = None,
+    *,
+    vocab_size: int,
+    kind: str | None = None,
+    allow: Collection[str] = (),
+    quick: bool = False,
+    checks: Collection[str] = (),
+    **fields,
+) -> Report:
+    """Examine a model for faults that raise no error; a report.
+
+    logits: ids to logits (B, T, V), as training calls the model, masks included; guessed for a
+    forward of a usual signature. kind: "encoder-decoder", "decoder-only" or "encoder-only". allow:
+    names of checks whose faults are meant. quick: without overfitting a batch. checks: only these.
+    `fields` are those of `Case`: pad_id, bos_id, eos_id, loss, step ... each makes more checks
+    possible. Weights, gradients, mode and random state are as before afterwards."""
+    started = time.perf_counter()
+    kind = kind or guess_kind(model)
+    f = logits or guess_logits(model, kind, vocab_size, fields.get("pad_id"))
+    case = Case(model, f, vocab_size, kind, **fields)
+    large = case.device.type == "cpu" and sum(w.numel() for w in model.parameters()) > OVERFIT_LIMIT
+    if quick or large:
+        case.steps = 0
+    findings: list[Finding] = []
+    with torch.random.fork_rng():
+        if logits is None:
+            case.logits = length_first(case) or case.logits
+        case.run(*case.inputs())  # lazy modules get their shapes; a wrong adapter fails here
+        before = {name: w.detach().clone() for name, w in model.state_dict().items()}
+        gradients = [(w, w.grad) for w in model.parameters()]
+        for name, (f, needs) in CHECKS.items():
+            if checks and name not in checks:
+                continue
+            missing = [field for field in needs if not getattr(case, field) and field != "bos_id"]
+            if missing:
+                invitation = PURPOSE.get(missing[0])
+                if invitation and not (missing[0] in SEQ2SEQ and not case.seq2seq):
+                    findings.append(Finding(name, SKIPPED, f"needs `{missing[0]}`: {invitation}"))
+                continue
+            for w, _ in gradients:
+                w.grad = None
+            findings += run_check(name, f, case, name in allow)
+            model.load_state_dict(before)
+            if findings[-1].cause.startswith("a row with no key"):
+                break  # nothing compares with nan
+        for w, gradient in gradients:
+            w.grad = gradient
+    return Report(type(model).__name__, findings, time.perf_counter() - started)
+
+
+def run_check(name: str, f: Callable, case: Case, allowed: bool) -> list[Finding]:
+    "One check's findings; what it raises is one, too."
+    findings = []
+    try:
+        for ok, evidence, cause in f(case):
+            verdict = NOTE if ok is NOTE else OK if ok else ALLOWED if allowed else FAULT
+            findings.append(Finding(name, verdict, evidence, cause * (verdict != OK)))
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}".split("\n")[0]
+        findings.append(Finding(name, ERROR, words, "the model can't take these ids, or `logits`"))
+    return findings

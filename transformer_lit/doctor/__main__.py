@@ -1,0 +1,29 @@
+"""python -m transformer_lit.doctor my_case.py [--json]: examine what the file's `report()` returns.
+
+Exit status 1 if there is a fault, 2 if the file can't be used."""
+
+import argparse
+import runpy
+import sys
+from pathlib import Path
+
+
+def main(case: str | Path, json: bool = False) -> int:
+    "Print the report of a file; 1 if there is a fault. ValueError if it has no `report`."
+    sys.path.insert(0, str(Path(case).parent))
+    names = runpy.run_path(str(case))
+    if "report" not in names:
+        raise ValueError(f"{case} has no function report(), which returns examine(...)")
+    report = names["report"]()
+    print(report.to_json() if json else report)
+    return int(bool(report.faults))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", help="a Python file with a function report()")
+    parser.add_argument("--json", action="store_true")
+    try:
+        sys.exit(main(**vars(parser.parse_args())))
+    except (OSError, ValueError, TypeError) as error:
+        sys.exit(print(error, file=sys.stderr) or 2)

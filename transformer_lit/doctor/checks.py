@@ -1,0 +1,336 @@
+"""The checks. Each yields (is it as it should be, what was measured, the likely cause if it isn't).
+
+In place of True or False stands NOTE where only the user can tell whether it is meant."""
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .case import Case
+from .probes import (
+    append_padding,
+    influence,
+    largest_gap,
+    spread,
+    stepwise_logits,
+    tolerance,
+)
+from .report import NOTE
+from .watch import Watch
+
+CHECKS: dict[str, tuple[Callable, list[str]]] = {}
+ADAPTER = "; or `logits` makes other masks than your training does"
+MODES = {"training": True, "evaluation": False}
+
+
+def check(name: str, needs: str = "") -> Callable:
+    "A decorator: the check's name, and the fields of a case that it needs."
+
+    def register(f: Callable[[Case], Iterator]) -> None:
+        CHECKS[name] = f, needs.split()
+
+    return register
+
+
+def random_label_loss(logits: Tensor) -> Tensor:
+    "Cross-entropy of logits (B, T, V) with labels that no input tells."
+    rng = torch.Generator().manual_seed(3)
+    labels = torch.randint(logits.size(-1), logits[..., 0].shape, generator=rng)
+    return F.cross_entropy(logits.mT.float(), labels.to(logits.device))
+
+
+def gradients(case: Case, f: Callable, *args) -> list[Tensor]:
+    "What f(*args) adds to the gradients, in training mode."
+    case.model.zero_grad()
+    with case.mode(True, gradients=True):
+        f(*args)
+    return [w.grad.clone() for w in case.model.parameters() if w.grad is not None]
+
+
+def all_finite(tensors: list[Tensor]) -> bool:
+    return all(bool(torch.isfinite(x).all()) for x in tensors)
+
+
+# The forward pass ---------------------------------------------------------------------------------
+
+
+@check("output")
+def output(case):
+    inputs = case.inputs()
+    logits, shape = case.run(*inputs), tuple(inputs[-1].shape)
+    words = f"ids of shape {shape} give logits of shape {tuple(logits.shape)}"
+    yield not case.causal or logits.shape[:2] == shape, words, "length and batch are swapped"
+    n_bad = int((~torch.isfinite(logits)).sum())
+    cause = "a row with no key to attend to, or weights that nobody initialized"
+    yield not n_bad, f"{n_bad} of {logits.numel()} logits are nan or inf", cause
+    total = logits.float().sum(-1)
+    if (logits >= 0).all() and (total - 1).abs().max() < 1e-3:
+        cause = "softmax before a loss that applies it again, such as F.cross_entropy"
+        yield False, "the logits of a position sum to one: they are probabilities", cause
+
+
+@check("deterministic evaluation")
+def deterministic_evaluation(case):
+    inputs, between, outputs, names = case.inputs(), case.inputs(seed=5), [], []
+    if case.pads:
+        between[0][:, -2:] = case.pad_id
+    register = nn.Module.register_parameter
+    nn.Module.register_parameter = lambda module, *args: (
+        names.append(type(module).__name__),
+        register(module, *args),
+    )
+    try:
+        with case.mode(False, dropout=True):
+            for seed, batch in (1, inputs), (2, inputs), (1, between), (1, inputs):
+                torch.manual_seed(seed)
+                outputs.append(case(*batch).clone())
+    finally:
+        nn.Module.register_parameter = register
+    first, second, _, again = outputs
+    gap, later = largest_gap(first, second), largest_gap(first, again)
+    case.random = gap > tolerance(first)
+    words = f"forward makes new parameters in {sorted(set(names)) or 'no module'}"
+    yield not names, words, "a layer built in forward: no optimizer sees it, no file keeps it"
+    cause = "dropout stays on: F.dropout without training=self.training"
+    yield not case.random, f"the same ids twice differ by {gap:.2g}", cause
+    if not case.random:
+        words = f"the same ids after another batch differ by {later:.2g}"
+        yield later <= tolerance(first), words, "a mask or a cache is kept between calls"
+
+
+@check("train/eval agreement")
+def train_eval_agreement(case):
+    a, b = (case.run(*case.inputs(), training=training) for training in MODES.values())
+    gap = largest_gap(a, b) if a.shape == b.shape else math.inf
+    words = f"without dropout, training and evaluation mode differ by {gap:.2g}"
+    yield gap <= tolerance(a), words, "BatchNorm, or a mask that depends on self.training"
+
+
+def influence_of(case: Case, which: int, training: bool = False) -> tuple[Tensor, Tensor]:
+    "Influence (T, S) of an input's tokens on the logits, and where it is more than rounding."
+    inputs = case.inputs()
+
+    def logits(*ids):
+        return case.run(*ids, training=training)
+
+    matrix = influence(logits, inputs, which, case.substitutes(inputs, which))
+    return matrix, matrix > tolerance(logits(*inputs))
+
+
+@check("future leak", "causal")
+def future_leak(case):
+    for mode, training in MODES.items():
+        matrix, significant = influence_of(case, len(case.parts) - 1, training)
+        later = matrix.triu(1) * significant
+        t, s = divmod(int(later.argmax()), later.size(1))
+        cause = "no causal mask, heads merged without transpose, or a norm over time"
+        if not significant.triu(2).any():
+            cause = "the mask's diagonal is off by one"
+        if not significant.tril(-1).any():
+            cause = "the mask is transposed or inverted (does True mean attend or ignore?)"
+        words = f"{mode}: later tokens change the logits by {later.max():.2g}"
+        words += f" (position {t}, token {s})" if later.any() else ""
+        yield not later.any(), words, cause + ADAPTER
+
+
+@check("causal visibility", "causal")
+def causal_visibility(case):
+    _, visible = influence_of(case, len(case.parts) - 1)
+    first = int(case.bos_id is not None)  # it can't be changed
+    visible = visible[first:, first:]
+    hidden = ((~visible).tril().nonzero() + first).tolist()
+    cause = "the mask hides the diagonal, or the target is shifted twice"
+    yield bool(visible.diagonal().all()), "logits depend on the token at their position", cause
+    cause = "the decoder's self-attention has no effect" + ADAPTER
+    yield bool(visible.tril(-1).any()), "logits depend on earlier tokens", cause
+    words = f"pairs (position, earlier token) without influence: {hidden[:3] or 'none'}"
+    yield not hidden or NOTE, words, "a window, or a mask that hides too much"
+
+
+@check("source use", "seq2seq")
+def source_use(case):
+    matrix, significant = influence_of(case, 0)
+    unread = (~significant.any(0)).nonzero().flatten().tolist()
+    cause = "cross-attention reads the decoder's own states, or its output is dropped"
+    if significant.any():
+        cause = "a mask that hides words, or lengths off by one" + ADAPTER
+    yield not unread, f"source tokens that change no logits: {unread or 'none'}", cause
+
+
+@check("encoder visibility", "encode")
+def encoder_visibility(case):
+    source = case.inputs()[0]
+    with case.mode(False):
+        matrix = influence(case.encode, [source], 0, case.substitutes([source], 0))
+        visible = (matrix > tolerance(case.encode(source))).triu(1)
+    words = f"{int(visible.sum())} pairs of a position and a later token that it reads"
+    yield bool(visible.any()), words, "a causal mask in the encoder"
+
+
+# Padding and batches ------------------------------------------------------------------------------
+
+
+@check("padding leak", "pads")
+def padding_leak(case):
+    for which, name in enumerate(case.parts):
+        inputs = case.inputs()
+        base, length = case.run(*inputs), inputs[-1].size(1)
+        inputs[which] = append_padding(inputs[which], case.pad_id)
+        padded, replaced = (case.run(*ids) for ids in (inputs, case.changed(inputs, which)))
+        gap, usual = largest_gap(padded[:, :length], base), largest_gap(replaced, padded)
+        cause = "the padding mask is missing, isn't passed on, or has no effect"
+        if usual <= tolerance(base):  # other words change nothing
+            cause = "the padding mask is inverted: only pads are read"
+        words = f"three pads after the {name} change the logits by {gap:.2g}"
+        yield gap <= tolerance(base), f"{words}, other words by {usual:.2g}", cause + ADAPTER
+
+
+@check("left padding", "pads alone")
+def left_padding(case):
+    (ids,) = case.inputs()
+    base = case.run(ids)
+    gap = largest_gap(case.run(append_padding(ids, case.pad_id, left=True))[:, 3:], base)
+    cause = "pads are read or shift positions: mask them, and count from the first word; or don't"
+    words = f"three pads before the input change the logits by {gap:.2g}"
+    yield gap <= tolerance(base) or NOTE, words, cause + " generate in batches of unequal length"
+
+
+@check("batch invariance")
+def batch_invariance(case):
+    inputs = case.inputs(8)
+    base = case.run(*inputs)
+    gap = largest_gap(
+        torch.cat([case.run(*(x[i : i + 1] for x in inputs)) for i in range(8)]), base
+    )
+    cause = (
+        "positions along the batch axis, attention across the batch (batch_first?), or BatchNorm"
+    )
+    yield gap <= tolerance(base), f"a sentence alone and among eight differs by {gap:.2g}", cause
+    for mode, training in MODES.items():
+        a, b = (
+            case.run(*ids, training=training)[1:] for ids in (inputs, case.first_changed(inputs))
+        )
+        words = f"{mode}: another first sentence changes the others by {largest_gap(a, b):.2g}"
+        yield largest_gap(a, b) <= tolerance(a), words, cause
+    if case.pads and case.seq2seq:
+        source, target = case.inputs()
+        alone = case.run(source[:1, :-3], target[:1, :-2])
+        source[0, -3:], target[0, -2:] = case.pad_id, case.pad_id
+        gap = largest_gap(alone, case.run(source, target)[:1, : alone.size(1)])
+        words = f"a short sentence alone and beside longer ones differs by {gap:.2g}"
+        cause = "padding is read, or a mask is kept from another batch" + ADAPTER
+        yield gap <= tolerance(alone), words, cause
+
+
+@check("fully padded row", "pads")
+def fully_padded_row(case):
+    inputs = case.inputs()
+    inputs[0][-1] = case.pad_id
+    grads = gradients(case, lambda: random_label_loss(case(*inputs)[:-1]).backward())
+    finite = all_finite([*grads, case.run(*inputs)[:-1]])
+    words = "a row of pads beside others: their logits and all gradients are finite"
+    cause = "softmax over -inf alone: keep one key visible, or add a large negative number"
+    yield finite or NOTE, words, cause
+
+
+@check("position sensitivity")
+def position_sensitivity(case):
+    for which, name in enumerate(case.parts):
+        inputs = case.inputs()
+        base, ids = case.run(*inputs), inputs[which]
+        inputs[which] = torch.cat([ids[:, :-1].flip(1), ids[:, -1:]], 1)
+        # a sum over positions, as a model without order would keep it
+        gap = largest_gap(case.run(*inputs)[:, -1], base[:, -1])
+        words = f"the {name} in another order changes the logits by {gap:.2g}"
+        cause = "no positions are added, or every token has the same one"
+        yield gap > tolerance(base), words, cause
+
+
+# Decoding -----------------------------------------------------------------------------------------
+
+
+@check("KV cache consistency", "step start")
+def cache_consistency(case):
+    inputs = case.inputs()
+    if case.seq2seq and case.pads:
+        inputs[0][0, -2:] = case.pad_id
+    with case.mode(False):
+        state = case.start(inputs[0] if case.seq2seq else len(inputs[0]))
+        steps = stepwise_logits(state, case.step, inputs[-1])
+    passes = [case.run(*inputs, training=training) for training in MODES.values()]
+    # the nearer one: a leak in one mode has its own check
+    full = min(passes, key=lambda x: largest_gap(x[:, 0], steps[:, 0]))
+    gaps = (full.log_softmax(-1) - steps.log_softmax(-1)).abs().amax(-1)  # (B, T)
+    wrong = gaps > 2 * tolerance(full)
+    x, y = ((z - z.mean(-1, keepdim=True)).flatten() for z in (full, steps))
+    ratio = (x @ y / (x @ x)).item()
+    cause = "another mask or other inputs when decoding"
+    if not wrong[:, 0].any():
+        cause = "cached tokens get a wrong position, or the past is lost"
+    if case.pads and not wrong[1:].any():
+        cause = "the source's padding mask is missing when decoding"
+    if largest_gap(y, ratio * x) < 1e-3 * spread(steps):
+        cause = f"a constant factor on the logits, {ratio:.3g}"
+    words = f"token by token and the full pass differ by {gaps.max():.2g} in log-probability"
+    yield not wrong.any(), words, cause
+
+
+@check("start token", "decode bos_id")
+def start_token(case):
+    source = case.inputs(1)[0]
+    with case.mode(False), Watch([source]) as watch:
+        case.decode(source)
+    ids = [x.flatten() for x in watch.embedded if not torch.equal(x.flatten(), source[0])]
+    first = int(ids[0][0]) if ids else None
+    words = f"decoding starts with id {first}, training with bos_id = {case.bos_id}"
+    yield first == case.bos_id or (NOTE if first is None else False), words, "another start token"
+
+
+@check("length normalization", "rank")
+def length_normalization(case):
+    scores = [float(case.rank(-6.0, n)) for n in (2, 8)]
+    words = "2 and 8 tokens of the same total log-probability rank {:.3g} and {:.3g}".format(
+        *scores
+    )
+    cause = "each further token lowers a sum of log-probabilities, so short outputs win"
+    yield scores[1] > scores[0], words, cause
+
+
+# Inside -------------------------------------------------------------------------------------------
+
+
+@check("attention")
+def attention(case):
+    inputs = case.inputs()
+    with case.mode(True, gradients=True), Watch(inputs) as watch:
+        case(*inputs)
+    factors = {round(d_k * f * f, 3) for f, d_k in watch.scales}
+    words = f"{len(watch.scales)} products of queries and keys, (factor * sqrt(d_k))^2: {factors}"
+    cause = "sqrt(d_model) in place of sqrt(d_k), or no scale (T5 has none on purpose)"
+    yield factors <= {1.0}, words, cause
+    wrong = [(axis, shape) for fits, axis, shape in watch.softmax_axes if not fits]
+    words = f"softmax over another axis than the sum with the values: {wrong[:1] or 'nowhere'}"
+    yield not wrong, words, "weights don't sum to one over the keys"
+    sums = [w.float().sum(-1) for w in watch.attention_weights]
+    bad = sum(largest_gap(x, torch.ones_like(x)) > 0.02 for x in sums)
+    words = f"attentions whose weights don't sum to one: {bad} of {len(sums)}"
+    yield not bad, words, "nan from a row without keys, or a mask after the softmax"
+    wrong = [norm for norm in watch.norms if norm[1] != [-1]]
+    words = f"norms over other axes than the features: {wrong[:1] or 'none'} of {len(watch.norms)}"
+    yield not wrong, words, "statistics over tokens or sentences"
+    for tokens, positions in sorted(watch.embedding_sizes)[:1]:
+        words = f"embeddings of size {tokens:.2g} beside positions of size {positions:.2g}"
+        cause = "not multiplied by sqrt(d_model), or initialized too small: positions drown words"
+        yield tokens >= 0.2 * positions or NOTE, words, cause
+
+
+@check("half precision")
+def half_precision(case):
+    base = case.run(*case.inputs())
+    with torch.autocast(case.device.type, torch.bfloat16):
+        gap = largest_gap(case.run(*case.inputs()), base) / (spread(base) + 1e-9)
+    words = f"in bf16 logits differ by {gap:.0%} of their spread"
+    yield gap < 0.5 or NOTE, words, "a mask value or a sum that bf16 can't hold"

@@ -1,0 +1,56 @@
+"What an examination found: as text, as a table, as JSON, as an assertion."
+
+import html
+import json
+from dataclasses import dataclass
+from typing import NamedTuple
+
+OK, FAULT, NOTE, SKIPPED, ERROR, ALLOWED = "ok", "FAULT", "note", "not checked", "error", "allowed"
+
+
+class Finding(NamedTuple):
+    check: str
+    verdict: str
+    evidence: str
+    cause: str = ""
+
+
+@dataclass
+class Report:
+    model: str
+    findings: list[Finding]
+    seconds: float = 0.0
+
+    @property
+    def faults(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.verdict == FAULT]
+
+    def check(self) -> None:
+        "AssertionError with the report if there is a fault: a test in one line."
+        assert not self.faults, str(self)
+
+    @property
+    def title(self) -> str:
+        n = len(self.faults)
+        verdict = f"{n} fault{'s' * (n != 1)}" if n else "no fault found"
+        return f"{self.model}: {verdict}, {self.seconds:.1f} seconds"
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        for check, verdict, evidence, cause in self.findings:
+            lines.append(f"  {verdict:<11}  {check:<24} {evidence}")
+            lines += [f"{'':39}likely: {cause}"] * bool(cause)
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = "<th>verdict</th><th>check</th><th>evidence</th><th>likely cause</th>"
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(x)}</td>" for x in (f[1], f[0], *f[2:])) + "</tr>"
+            for f in self.findings
+        )
+        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{rows}</table>"
+
+    def to_json(self) -> str:
+        findings = [finding._asdict() for finding in self.findings]
+        content = {"model": self.model, "faults": len(self.faults), "findings": findings}
+        return json.dumps(content | {"seconds": round(self.seconds, 1)}, indent=1)

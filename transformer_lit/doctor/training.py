@@ -1,0 +1,197 @@
+"""The checks of labels, loss, parameters and training; see `checks`."""
+
+import math
+import warnings
+
+import torch
+from torch import nn
+
+from .checks import all_finite, check, gradients, random_label_loss
+from .probes import append_padding, largest_gap, target_distribution
+from .report import NOTE
+
+# Labels and loss ----------------------------------------------------------------------------------
+
+
+@check("label shift", "batch")
+def label_shift(case):
+    *source, decoder_input, labels = case.batch()
+    real = labels != (-1 if case.pad_id is None else case.pad_id)
+    shifted = ((labels[:, :-1] == decoder_input[:, 1:]) | ~real[:, :-1]).all()
+    cause = "shifted the wrong way, or twice"
+    if torch.equal(decoder_input, labels):
+        cause = "they aren't shifted: the input holds the labels"
+    yield bool(shifted), "each label is the next token of the decoder's input", cause
+    rows = [row[mask].tolist() for row, mask in zip(labels, real) if mask.any()]
+    if case.eos_id is not None:
+        cause = "cut off, or taken for padding: the model never learns to stop"
+        yield all(row[-1] == case.eos_id for row in rows), "labels end in eos_id", cause
+    if case.bos_id is not None:
+        starts = bool((decoder_input[:, 0] == case.bos_id).all())
+        yield starts, "the decoder's input starts with bos_id", "it was cut off, or never added"
+    for ids in source:
+        texts = [str(row)[1:-1] for row in ids.tolist()]
+        copied = all(str(row[:-1])[1:-1] in text for row, text in zip(rows, texts))
+        words = f"the labels stand in the source: {'yes' if copied else 'no'}"
+        yield not copied or NOTE, words, "a copying task, or the target in both"
+
+
+@check("loss function", "loss")
+def loss_function(case):
+    v, pad, loss = case.run(*case.inputs()).size(-1), case.pad_id, case.loss
+    labels = torch.tensor([[i for i in range(v) if i != pad][-4:]], device=case.device)
+    value, target = target_distribution(loss, labels[:, :1], v)
+    chance, label = math.log(v), int(labels[0, 0])
+    entropy = torch.special.entr(target.clamp(min=0)).sum().item()
+    # cross-entropy, or a KL divergence, which leaves out the target's own entropy
+    proper = min(abs(value - chance), abs(value - chance + entropy)) < 0.02
+    others = target[torch.arange(v, device=case.device) != label]
+    words = f"equal logits cost {value:.3g} nats, ln V = {chance:.3g}; the target is"
+    words += (
+        f" {target[label]:.2g} for the label, {others.min():.1g} to {others.max():.1g} elsewhere"
+    )
+    cause = "label smoothing that sums to more or less than one, a wrong factor, or softmax twice"
+    yield proper and target[label] > 0.5 and others.min() > -1e-4, words, cause
+    equal = torch.zeros(1, 1, v, device=case.device)
+    costs = {i: loss(equal, labels[:, :1] * 0 + i).nan_to_num() for i in range(min(v, 50))}
+    free = [i for i, cost in costs.items() if cost.abs() < 1e-6 and (i != pad or i == case.eos_id)]
+    cause = "ignore_index is another id, or eos_id is pad_id: no stop is learned"
+    yield not free, f"labels that cost nothing, besides padding: {free or 'none'}", cause
+    rng = torch.Generator(case.device).manual_seed(0)
+    logits = torch.randn(1, 8, v, device=case.device, generator=rng)
+    large = (1e4 * logits[:, :4]).requires_grad_()
+    value = loss(large, labels)
+    finite = all_finite([value, *torch.autograd.grad(value, large)])
+    words = "logits of 10,000: loss and gradient are finite"
+    yield finite, words, "log(softmax(x)) in two steps: use log_softmax"
+    if pad is not None and pad < v:
+        changed = torch.cat([logits[:, :4], logits[:, 4:].flip(-1)], 1)
+        padded = append_padding(labels, pad, 4)
+        short = loss(logits[:, :4], labels).item()
+        a, b = (loss(x, padded).item() for x in (logits, changed))
+        words = f"four labels cost {short:.3g}, with four pads {a:.3g}, with other logits there"
+        cause = "the mean is taken over pads too"
+        if abs(a - b) > 1e-4 * abs(a):
+            cause = "pads count as labels (ignore_index?)"
+        yield max(abs(a - b), abs(a - short)) <= 1e-3 * abs(short), f"{words} {b:.3g}", cause
+
+
+@check("initial loss", "causal untrained")
+def initial_loss(case):
+    logits = case.run(*case.inputs(32), training=True)
+    value, chance = random_label_loss(logits).item(), math.log(logits.size(-1))
+    cause = "large logits: embeddings N(0, 1) tied to the output layer, or no initialization"
+    too_high = value < max(chance + 3, 1.5 * chance) and NOTE
+    ok = value < chance + 1 or too_high
+    words = f"{value:.3g} nats on random labels, ln V = {chance:.3g}"
+    yield value > 0.95 * chance and ok, words, cause if value > chance else "labels are read"
+
+
+# Parameters and training --------------------------------------------------------------------------
+
+
+@check("shared layers")
+def shared_layers(case):
+    lists = [m for m in case.model.modules() if isinstance(m, (nn.ModuleList, nn.Sequential))]
+    layers = [[id(layer) for layer in part if list(layer.parameters())] for part in lists]
+    n = sum(len(ids) - len(set(ids)) for ids in layers)
+    words = f"layers that stand in a list again: {n}"
+    yield not n, words, "[layer] * n repeats one layer (ALBERT means it)"
+
+
+@check("weight tying", "tied")
+def weight_tying(case):
+    weights = {nn.Embedding: [], nn.Linear: []}
+    for module in case.model.modules():
+        if type(module) in weights and len(module.weight) == case.vocab_size:
+            weights[type(module)].append(module.weight)
+    tables, outputs = weights.values()
+    same = any(table is weight for table in tables for weight in outputs)
+    cause = "tied by value or by nn.Parameter(weight), not as one object: updates part them"
+    yield same, "embedding and output layer are one parameter", cause
+
+
+@check("gradient flow")
+def gradient_flow(case):
+    gradients(case, lambda: random_label_loss(case(*case.inputs())).backward())
+    named = [(name, w.grad) for name, w in case.model.named_parameters() if w.requires_grad]
+    for is_bad, words, cause in (
+        (lambda g: g is None, "no", "unused, cut off (detach, .data), or another output's"),
+        (lambda g: g is not None and not torch.isfinite(g).all(), "a nan", "sqrt(0), log(0), 0/0"),
+        (lambda g: g is not None and g.numel() > 1 and not g.any(), "a zero", "multiplied by zero"),
+    ):
+        # the gradient of a key's bias is zero by construction
+        bad = [n for n, g in named if is_bad(g) and not (words == "a zero" and "bias" in n)]
+        words = f"parameters with {words} gradient: {len(bad)} of {len(named)} {bad[:2] or ''}"
+        yield not bad, words, cause
+
+
+@check("optimizer", "optimizer")
+def optimizer(case):
+    # a schedule may stand around the optimizer
+    inner = getattr(
+        case.optimizer, "_optimizer", getattr(case.optimizer, "optimizer", case.optimizer)
+    )
+    known = {id(w) for group in inner.param_groups for w in group["params"]}
+    missing = [
+        n for n, w in case.model.named_parameters() if w.requires_grad and id(w) not in known
+    ]
+    words = f"parameters that the optimizer lacks: {missing[:2] or 'none'}"
+    yield not missing, words, "made or replaced after the optimizer"
+    if case.train_step is None or case.batch is None:
+        return
+    batch, norms, rates, step = case.batch(), [], [], inner.step
+
+    def record(*args, **kwargs):
+        sums = [w.grad.square().sum() for w in case.model.parameters() if w.grad is not None]
+        norms.append(float(sum(sums)) ** 0.5)
+        rates.append(inner.param_groups[0]["lr"])
+
+    inner.step = record
+    try:
+        for _ in range(3):
+            with case.mode(True, gradients=True), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a schedule notices the other step
+                case.train_step(*batch)
+    finally:
+        inner.step = step
+    yield len(norms) == 3, f"updates in three training steps: {len(norms)}", "no optimizer.step"
+    words = f"gradient norms of the same batch three times: {[round(n, 3) for n in norms]}"
+    yield max(norms, default=0) <= 1.02 * min(norms, default=0), words, "zero_grad is missing"
+    if case.scheduler is not None:
+        words = f"learning rates of three steps: {rates}"
+        yield len(set(rates)) > 1, words, "scheduler.step is never called"
+
+
+@check("gradient accumulation", "accumulate batch")
+def gradient_accumulation(case):
+    # four equal rows, so that all ways to take a mean agree
+    batch = [x[:1].expand(4, *x.shape[1:]).contiguous() for x in case.batch()]
+    halves = [[x[i : i + 2] for x in batch] for i in (0, 2)]
+    full, parts = (
+        torch.cat([g.flatten() for g in gradients(case, case.accumulate, batches)])
+        for batches in ([batch], halves)
+    )
+    ratio = (parts @ full / (full @ full)).item()
+    words = f"two half batches give {ratio:.3g} times the gradient of the batch"
+    ok = abs(ratio - 1) < 0.01 and largest_gap(parts, full) < 0.01 * full.abs().max()
+    yield ok, words, "the loss isn't divided by the number of parts"
+
+
+@check("overfit one batch", "steps")
+def overfit_one_batch(case):
+    inputs, losses = case.inputs(8), []
+    weights = [w for w in case.model.parameters() if w.requires_grad]
+    adam = torch.optim.Adam(weights)
+    while len(losses) < case.steps and (not losses or losses[-1] >= 0.05):
+        with case.mode(True, gradients=True):
+            loss = random_label_loss(case(*inputs))
+        losses.append(loss.item())
+        adam.zero_grad()
+        loss.backward()
+        adam.param_groups[0]["lr"] = 1e-3 * min(1.0, len(losses) / 10)
+        nn.utils.clip_grad_norm_(weights, 1.0)
+        adam.step()
+    words = f"{losses[0]:.2f} to {losses[-1]:.2f} nats in {len(losses)} steps on eight sentences"
+    ok = losses[-1] <= 0.5 * min(losses[0], math.log(case.vocab_size))
+    yield ok, words, "the model can't learn by heart: see the checks above"
