@@ -29,7 +29,7 @@ def git_commit(package: Path = PACKAGE) -> str:
         done = subprocess.run(
             ["git", "-C", str(package), *words], capture_output=True, text=True, env=clean
         )
-        return done.stdout.strip() if done.returncode == 0 else ""
+        return done.stdout.strip()  # nothing if it failed
 
     try:
         top = git("rev-parse", "--show-toplevel")
