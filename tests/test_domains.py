@@ -1,7 +1,5 @@
-"""`bench/domains.py` and `bench/confidence.py`: what counts as copied, repeated, untouched, and how
-an expectation is judged."""
+"""`bench/domains.py`: what counts as copied and repeated, and whose answers are scored."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -13,19 +11,6 @@ import translators
 BENCH = Path(__file__).parents[1] / "bench"
 sys.path.insert(0, str(BENCH))
 import domains
-
-from transformer_lit.serving.confidence import Calibration
-
-spec = importlib.util.spec_from_file_location("bench_confidence", BENCH / "confidence.py")
-on_confidence = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(on_confidence)
-
-
-@pytest.mark.parametrize("kind", domains.FRAMES)
-def test_two_hundred_sentences_and_no_value_twice(kind):
-    probes = domains.probes(kind)
-    assert len({sentence for sentence, _ in probes}) == 200
-    assert not any(right(text) for _, right in probes for text in ("", "Il pleut.", "12345678"))
 
 
 @pytest.mark.parametrize(
@@ -94,22 +79,3 @@ def test_what_is_reported_of_a_test(references, outputs, bleu, shares):
     assert [row[name] for name in ("short", "long", "repeats")] == pytest.approx(shares)
     assert ("first" in row) == (len(references[0]) > 1), "the first reference alone is scored, too"
     assert row.get("first", {"bleu": {"value": 0}})["bleu"]["value"] < 5
-
-
-def test_untouched_pieces_are_counted():
-    lines, outputs = ["I see a cats and b dogs.", "I see c keys."], ["Je vois.", "Je vois c clés."]
-    shares = [
-        domains.untouched(translators.joint(), lines, outputs, least)
-        for least in (0.0, 0.1, 1.0, 100.0)
-    ]
-    assert shares[0] == 0 and shares[-1] == 1 and shares == sorted(shares)
-
-
-def test_an_expectation_is_judged():
-    values = [20.0, 50.0, 80.0]
-    calibration = Calibration((-3.0, -1.0), (20.0, 80.0))
-    row = on_confidence.agreement(calibration, [-3.0, -2.0, -1.0], values)
-    numbers = row["rank_correlation"], row["distance"], row["distance_of_mean"]
-    assert numbers == pytest.approx((1, 0, 20))
-    assert [group["expected"] for group in row["groups"]] == values
-    assert [group["chrf"] for group in row["groups"]] == values

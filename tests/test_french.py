@@ -6,7 +6,6 @@ from typing import NamedTuple
 import pytest
 
 from transformer_lit.grammar import english, french
-from transformer_lit.grammar.english import english_verb
 from transformer_lit.grammar.french import Noun, Phrase, conjugate, determiner, noun_phrase
 
 
@@ -116,20 +115,6 @@ def test_a_participle_with_etre_must_agree():
         conjugate("tomber", "part", None)
 
 
-@pytest.mark.parametrize(
-    "base, form, subject, expected",
-    [
-        ("be", "pres-not", Someone(0, "m", False), "am not"),
-        ("be", "past", GIRLS, "were"),
-        ("be", "past-not", HE, "wasn't"),
-        ("do", "pres-not", HE, "doesn't"),
-        ("want", "pres", GIRLS, "want"),
-    ],
-)
-def test_an_english_verb_goes_with_its_subject(base, form, subject, expected):
-    assert " ".join(english_verb(base, form, subject)) == expected
-
-
 def test_adjectives_agree():
     old = ADJECTIVES["old"]
     forms = [("m", False, False), ("m", False, True), ("m", True, True), ("f", True, False)]
@@ -187,8 +172,3 @@ def test_after_a_negation():
     for phrase, form in ((bread, ""), (cat, "not")):
         assert phrase.realize("fr", form, HE) == phrase.french
         assert phrase.realize("en", form, HE) == phrase.english
-
-
-def test_vous_may_be_one_or_several():
-    assert [Phrase((), (), person).plural for person in range(6)] == [0, 0, 0, 1, 0, 1]
-    assert Phrase((), (), 4, number="p").plural

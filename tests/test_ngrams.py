@@ -49,9 +49,3 @@ def test_a_sentence_adds_up():
 def test_the_probabilities_of_all_words_add_up_to_one(past):
     each = zip(*(MODEL.probabilities(past, word) for word in range(5)))
     assert [sum(column) for column in each] == pytest.approx([1] * 3)
-
-
-def test_only_pairs_of_the_batches_count_each_once():
-    pairs = [([9], [BOS, k, EOS]) for k in range(10)]
-    assert ngrams.targets(pairs, [[3, 1], [1]]) == [[BOS, 1, EOS], [BOS, 3, EOS]]
-    assert len(ngrams.targets(pairs)) == 10

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import torch
 
 BENCH = Path(__file__).parents[1] / "bench"
 sys.path.insert(0, str(BENCH))
@@ -123,19 +122,6 @@ def test_the_tag_is_one_token_and_takes_nothing_from_the_rest(trial):
     assert tagged.encode(TAG) == [len(plain), EOS] and len(plain.encode(TAG)) > 3
 
 
-def test_draws_follow_the_model():
-    class Fixed(torch.nn.Module):
-        initial_state = None
-
-        def step(self, tokens, state):
-            return torch.tensor([0.5, 0.3, 0.2]).log().expand(len(tokens), 3), state
-
-    torch.manual_seed(0)
-    logits, _ = runs.Sampling(Fixed()).step(torch.zeros(20_000), {})
-    shares = torch.bincount(logits.argmax(1)).div(20_000).tolist()
-    assert shares == pytest.approx([0.5, 0.3, 0.2], abs=0.02)
-
-
 def test_made_up_text_and_noise_bring_no_more_updates(trial):
     full, short = runs.updates(Job(40)), runs.updates(Job(80, epochs=1))
     made_up = [Job(40, kind) for kind in (*BACK, "greedy+tagged", "reverse")]
@@ -178,11 +164,7 @@ def make(top, jobs):
 @pytest.mark.slow
 def test_jobs_of_a_second(tmp_path):
     rows, arrays = make(tmp_path, JOBS), records.arrays_of("own", tmp_path)
-    assert not any((tmp_path / "home" / job.name).exists() for job in JOBS)
-    assert {name.partition("/")[0] for name in arrays} <= {job.name for job in rows}
     assert len(records.outputs_of("own", REAL.name, tmp_path)) == TRIAL["HELD"]
-    lines = records.outputs_of("own", REVERSE.name, tmp_path)
-    assert lines and all(line.count("\t") == 1 for line in lines)
     assert rows[REVERSE]["in_test"] == [0, 0]
     assert len({row["data"] for row in rows.values()}) == 1
     for kind in DOMAIN:
@@ -191,9 +173,6 @@ def test_jobs_of_a_second(tmp_path):
     for job, row in rows.items():
         assert row["commits"] and row["size"]["pairs"] == job.pairs and row["valid_loss"] > 0
         assert job.kind == "shipped" or 0 < row["best_step"] <= row["steps"] == row["curve"][-1][0]
-        for test in row["tests"].values():
-            assert test["sentences"] == TRIAL["HELD"]
-            assert all(test["all"][m]["low"] <= test["all"][m]["high"] for m in ("bleu", "chrf"))
     steps = {job: row["steps"] for job, row in rows.items() if job != SHIPPED}
     assert steps[REAL] == steps[TAGGED], "the gain is more training"
     assert steps[SHORT] == steps[NOISY] == steps[FILTERED], "noise brings more training"

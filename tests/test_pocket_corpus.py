@@ -4,14 +4,13 @@ that writes it (chapter 16)."""
 import gzip
 import re
 from collections import Counter, defaultdict
-from random import Random
 
 import pytest
 
 from transformer_lit import pocket_corpus
 from transformer_lit.corpora.files import sha256_file, shipped
 from transformer_lit.grammar.file import known_words_filter, read_pairs, write_pairs
-from transformer_lit.grammar.french import adjectives, noun_phrase, nouns_of, verbs
+from transformer_lit.grammar.french import adjectives
 from transformer_lit.tokenization import join_words, split_words
 
 VOWEL = re.compile(r"(?i)[aeiouyhâàéèêëîïôœæ]")
@@ -197,12 +196,6 @@ def test_position_and_majority_are_coins_in_test_it(parts):
     assert abs(train["m"] / train.total() - 0.5) < 0.02
 
 
-def test_two_things_decide_the_part():
-    part = pocket_corpus.assign_split
-    assert part("dog|eat|cat") == part("cat|bite|dog")
-    assert len({part(f"dog|{v}|-") for v in range(200)}) == 3, "without an object the verb counts"
-
-
 # The grammar --------------------------------------------------------------------------------------
 
 
@@ -254,10 +247,6 @@ def test_a_frozen_file_comes_back_and_another_is_refused(tmp_path):
         pocket_corpus.load_pocket(tmp_path / "a")
 
 
-TREE, STREET = (noun_phrase(nouns_of(name)[0], "the") for name in ("tree", "street"))
-FALL = next(verb for verb in verbs() if verb.base == "fall")
-
-
 def plain(words):
     return " ".join(word for word, _ in words)
 
@@ -282,57 +271,3 @@ def row(text):
 )
 def test_elision_and_contraction(rule, before, after):
     assert plain(getattr(pocket_corpus, rule)(row(before))) == after
-
-
-def test_one_word_says_what_both_did():
-    assert pocket_corpus.contract(row("De le chat"))[0] == ("Du", (".d", ".d"))
-
-
-@pytest.mark.parametrize(
-    "template, language, expected",
-    [
-        ("S didn't/n V.base .", "en", "the tree didn't fall ."),
-        ("S ne/n V.aux pas/n V.part .", "fr", "le arbre ne est pas tombé ."),
-        ("S =be.past-not/x old", "en", "the tree wasn't old"),
-        ("=être.imp@O/x", "fr", "étaient"),
-    ],
-)
-def test_a_pattern_is_filled(template, language, expected):
-    trees = noun_phrase(nouns_of("tree")[0], "the", True)
-    slots = {"S": TREE, "V": FALL, "O": trees}
-    assert plain(pocket_corpus.fill_template(template, slots, language)) == expected
-
-
-def test_a_pair_has_its_links():
-    patterns = "S didn't/n V.base . R fell .", "S ne/n V.aux pas/n V.part . R fell ."
-    pair = pocket_corpus.realize_pair("fell", {"S": TREE, "V": FALL}, *patterns, "a|b|c")
-    assert pair.english == "The tree didn't fall. R fell."
-    assert pair.french == "L'arbre n'est pas tombé. R fell."
-    assert pair.alignment[:6] == ((0, 0), (1, 1), (2, 2), (2, 4), (3, 3), (3, 5))
-
-
-def test_a_pronoun_is_as_its_antecedent():
-    scene = {
-        "S": TREE,
-        "O": STREET,
-        "X": noun_phrase(nouns_of("street")[0], "the", True),
-        "P": TREE._replace(classes="person"),
-        "Q": STREET._replace(classes="person"),
-    }
-    pronouns = [pocket_corpus.subject_pronoun(None, scene, name) for name in scene]
-    spoken = [f"{plain(pronoun.english)} {plain(pronoun.french)}" for pronoun in pronouns]
-    assert spoken == ["it il", "it elle", "they elles", "he il", "she elle"]
-    assert pronouns[1].gender == "f", "an adjective agrees with it"
-
-
-def test_the_same_seed_with_another_antecedent_changes_one_word():
-    "The first screen of chapter 16."
-    english = "The animal didn't cross the street because it was too "
-    french = "L'animal n'a pas traversé la rue parce qu'"
-    for who, en, fr in (
-        ("S", "tired.", "il était trop fatigué."),
-        ("O", "wide.", "elle était trop large."),
-    ):
-        pair = pocket_corpus.sample_it_pair(Random(135836), ("m", "f", who))
-        assert (pair.english, pair.french) == (english + en, french + fr)
-        assert pocket_corpus.noun_pairs(pair) == {("animal", "street")}

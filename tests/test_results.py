@@ -31,17 +31,6 @@ def test_a_table_is_whole(table):
         assert {len(counts) for counts in scored.counts} == {scored.lines.iloc[0]}
 
 
-def test_runs_that_count_have_one_setting_and_all_seeds():
-    for ground in results.SEARCH:
-        for design in results.designs(ground):
-            runs = results.results(design, ground)
-            assert list(runs.seed) == list(results.SEEDS) and len(runs.losses.dropna()) == 3
-            settings = {tuple(values) for values in runs[results.SETTING].values}
-            assert settings == {results.choice(design, ground)}
-            budgets = list(results.by_budget(design, ground))
-            assert budgets == sorted(budgets)
-
-
 def test_a_difference_in_bleu_by_hand():
     outputs = [f"le chat dort dans la maison {k} fois par jour" for k in range(30)]
     mixed = [text.replace("dort", "mange") if k % 3 else text for k, text in enumerate(outputs)]
