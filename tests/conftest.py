@@ -12,8 +12,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
+from time import process_time  # some tests turn the clock of `time`
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -117,7 +117,7 @@ def pytest_runtest_call(item):
     "Sizes that don't fit get a sentence, wherever in a model they meet; a fast test is fast."
     is_fast = item.config.option.fast
     running[:] = [item.nodeid] * is_fast
-    began = time.process_time()
+    began = process_time()
     try:
         result = yield
     except RuntimeError as error:
@@ -129,7 +129,7 @@ def pytest_runtest_call(item):
         raise
     finally:
         running.clear()
-        seconds = time.process_time() - began
+        seconds = process_time() - began
         item.user_properties.append(("processor seconds", seconds))
     if is_fast and seconds > TEST_SECONDS:
         pytest.fail(f"{seconds:.1f} seconds: make it shorter, or mark it slow")

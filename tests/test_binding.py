@@ -14,6 +14,7 @@ from transformer_lit.grammar.slots import adjectives_for
 from transformer_lit.grammar.french import nouns
 from transformer_lit.tokenization import split_words
 
+pytestmark = pytest.mark.slow
 NOUNS = {noun.english: noun for noun in nouns()}
 
 

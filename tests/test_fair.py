@@ -117,6 +117,7 @@ def run_command(patch, folder, *words):
     return command.main()
 
 
+@pytest.mark.slow
 def test_the_command_makes_what_is_not_there(tiny, tmp_path, monkeypatch, capsys):
     files = []
     for seeds in ([1], [1, 4]):
@@ -203,6 +204,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(tiny, tmp_path, monkeypatc
     assert not place.exists(), "what is done leaves no checkpoint"
 
 
+@pytest.mark.slow
 def test_a_line_has_all_that_is_reported(tiny, tmp_path):
     name = a_job().name
     row = runs.make(a_job(), tmp_path / "home", tmp_path)

@@ -41,6 +41,9 @@ def of_the_pocket_corpus(corpus, language="fr"):
     return parts
 
 
+trial_corpora = cache(text.corpora.__wrapped__)
+
+
 def patch_trial(patch):
     for module, values in (text, TRIAL), (runs, TRAINED):
         for name, value in values.items():
@@ -48,7 +51,7 @@ def patch_trial(patch):
     patch.setattr(text, "load_corpus", of_the_pocket_corpus)
     patch.setattr(text.training_sets, "general_files", lambda _: [])
     patch.setattr(records, "clean_commit", lambda: "a" * 40)
-    patch.setattr(text, "corpora", cache(text.corpora.__wrapped__))
+    patch.setattr(text, "corpora", trial_corpora)
 
 
 @pytest.fixture
@@ -184,6 +187,7 @@ def test_jobs_of_a_second(tmp_path):
     assert 0 < rows[SHIPPED]["valid_per_character"] < rows[REAL]["valid_per_character"]
 
 
+@pytest.mark.slow
 def test_the_weights_of_the_least_loss_are_tested(trial, tmp_path, monkeypatch):
     "Where the loss only rises, those of the first look; what the last ones give is a field, too."
     losses = iter((1.0, 2.0))
