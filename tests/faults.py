@@ -703,6 +703,20 @@ FAULTS = [  # name, module, old text, new text, words of the message
         "DID NOT RAISE",
     ),
     (
+        "past scores are dropped",
+        "decoding",
+        "(scores.view(-1, 1) + log_probs)",
+        "(log_probs.masked_fill(scores.view(-1, 1).isinf(), -torch.inf))",
+        "past scores are dropped",
+    ),
+    (
+        "finished ones go on",
+        "decoding",
+        "ended.argsort(dim=1, stable=True)[:, :k]",
+        "ended.argsort(dim=1, stable=True)[:, :k].sort().values.clamp(max=k - 1)",
+        "a finished hypothesis goes on",
+    ),
+    (
         "a search that ends early",
         "decoding",
         "best.n_finished[sentences] >= k",

@@ -8,8 +8,7 @@ clean run or carry the tag training, skip-mutants or remove-cell (what they defi
 clean run instead). Figures are stubs. What survives the page is given to the fast tests of its
 module, the fastest file first, until one fails; --page leaves them out.
 
-Survivors with a reason stand in tests/mutants_known.md; exit status 1 if there is one without. Also
-.run/mutants/NN.json."""
+Survivors with a reason stand in tests/mutants_known.md; exit status 1 if there is one without."""
 
 import argparse
 import ast
@@ -38,62 +37,31 @@ ASIDE = {"training", "skip-mutants", "remove-cell"}
 
 # Mutations ----------------------------------------------------------------------------------------
 
-SWAPS = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.Pow: ast.Mult,
-    ast.Mod: ast.FloorDiv,
-    ast.FloorDiv: ast.Mult,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
-SIGNS = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.Pow: "**",
-    ast.Mod: "%",
-    ast.FloorDiv: "//",
-    ast.BitAnd: "&",
-    ast.BitOr: "|",
-    ast.And: "and",
-    ast.Or: "or",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Is: "is",
-    ast.IsNot: "is not",
-    ast.In: "in",
-    ast.NotIn: "not in",
-    ast.Not: "not",
-    ast.Invert: "~",
-    ast.USub: "-",
-}
+PAIRS = [pair.split(", ") for pair in """+, -; -, +; *, /; /, *; **, *; %, //; //, *; &, |; |, &
+    and, or; or, and; <, <=; <=, <; >, >=; >=, >; ==, !=; !=, ==
+    is, is not; is not, is; in, not in; not in, in""".replace("\n    ", "; ").split("; ")]
+
+
+def operator(sign: str) -> type[ast.AST]:
+    node = ast.parse(f"a {sign} b", mode="eval").body
+    return type(node.ops[0] if isinstance(node, ast.Compare) else node.op)
+
+
+SWAPS = {operator(old): operator(new) for old, new in PAIRS}
+SIGNS = {operator(old): old for old, _ in PAIRS}
+SIGNS |= {ast.Not: "not", ast.Invert: "~", ast.USub: "-"}
 
 
 def protected(tree: ast.AST) -> set[int]:
-    "Nodes that are left alone: docstrings, annotations, error sentences, imports."
+    """Nodes that are left alone: docstrings, annotations, error sentences, imports, defaults of
+    parameters and of a class's fields."""
     out: set[int] = set()
     for node in ast.walk(tree):
         aside = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+        if isinstance(node, ast.arguments):
+            aside += [*node.defaults, *node.kw_defaults]
+        if isinstance(node, ast.ClassDef):
+            aside += [line.value for line in node.body if isinstance(line, ast.AnnAssign)]
         if (
             isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module))
             and node.body
@@ -380,8 +348,8 @@ class Chapter:
         if cell.files:
             put_back(self.folder, {**files(self.folder), **cell.files})
 
-    def clean_run(self) -> float:
-        began, empty, state = time.perf_counter(), dict(self.space), dice()
+    def clean_run(self) -> None:
+        empty, state = dict(self.space), dice()
         for cell in self.cells:
             before, held, start = dict(self.space), files(self.folder), time.perf_counter()
             try:
@@ -401,7 +369,6 @@ class Chapter:
         self.space.update(empty)
         dice(state)
         put_back(self.folder, {})
-        return time.perf_counter() - began
 
     def freeze(self):
         modules = {module: dict(vars(module)) for module in self.book_modules()}
@@ -474,7 +441,6 @@ def try_cell(chapter: Chapter, at: int, report: dict) -> None:
             report["survivors"].append(dict(cell=cell.id, line=line, mutation=words, text=text))
         else:
             report["killed"] += 1
-            report["by"][type(error).__name__] = report["by"].get(type(error).__name__, 0) + 1
     where, error = chapter.rest(at, None, 600)
     chapter.restore(frozen)
     if where is not None:
@@ -583,9 +549,6 @@ def main() -> int:
         help="against the page alone: without the module's tests, some seconds for each survivor",
     )
     options.add_argument("--cell", help="only this exported cell")
-    options.add_argument(
-        "--verbose", action="store_true", help="also name the cells that are skipped, and why"
-    )
     options = options.parse_args()
     paths = sorted((ROOT / "book").glob(f"{options.chapter}_*.ipynb"))
     if len(paths) != 1:
@@ -594,9 +557,7 @@ def main() -> int:
 
     torch.set_num_threads(1)
     began, here = time.perf_counter(), os.getcwd()
-    report = dict(
-        chapter=paths[0].stem, mutants=0, killed=0, by={}, survivors=[], needs=[], unsteady=[]
-    )
+    report = dict(mutants=0, killed=0, survivors=[], needs=[], unsteady=[])
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.redirect_stdout(Quiet()),
@@ -610,7 +571,7 @@ def main() -> int:
         try:
             stub_figures()
             chapter = Chapter(paths[0], Path(folder))
-            report["clean_seconds"] = round(chapter.clean_run(), 1)
+            chapter.clean_run()
             for at, cell in enumerate(chapter.cells):
                 if cell.exported and options.cell in (None, cell.id):
                     try_cell(chapter, at, report)
@@ -626,10 +587,7 @@ def main() -> int:
         finally:
             os.chdir(here)
             tempfile.tempdir = None
-    report["heavy"] = [
-        f"{c.id} ({c.seconds:.1f} s)" for c in chapter.cells if c.seconds > HEAVY and not c.exported
-    ]
-    report["needs"] = sorted(set(report["needs"]))
+    heavy = [c.id for c in chapter.cells if c.seconds > HEAVY and not c.exported]
     reasons, alive = known(options.chapter), []
     tests = (
         Tests(chapter.module, paths[0].stem) if report["survivors"] and not options.page else None
@@ -639,31 +597,24 @@ def main() -> int:
         test = tests and survivor["reason"] is None and tests.catch(survivor)
         if test:
             report["killed"] += 1
-            report["by"][test] = report["by"].get(test, 0) + 1
         else:
             alive.append(survivor)
-        del survivor["text"]
-    report["survivors"] = alive
-    report["seconds"] = round(time.perf_counter() - began, 1)
-    out = ROOT / ".run" / "mutants" / f"{options.chapter}.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     print(
-        f"{report['chapter']}: {report['mutants']} mutants, {report['killed']} killed"
-        f" ({report['by']}), {len(report['survivors'])} survive; {report['seconds']:.0f} s"
+        f"{paths[0].stem}: {report['mutants']} mutants, {report['killed']} killed,"
+        f" {len(alive)} survive; {time.perf_counter() - began:.0f} s"
     )
-    print(f"  skipped in mutants, over {HEAVY:.0f} s: {', '.join(report['heavy']) or 'none'}")
-    if report["needs"]:
-        print(f"  skipped, need a skipped cell: {', '.join(report['needs'])}")
-    for text in report["unsteady"]:
-        print(f"  UNSTEADY {text}")
-    for s in report["survivors"]:
-        print(
-            f"  {s['cell']}: `{s['line']}` {s['mutation']}"
-            + (f"  -- {s['reason']}" if s["reason"] else "  -- NO REASON")
-        )
-    return any(not s["reason"] for s in report["survivors"]) or bool(report["unsteady"])
+    for what, names in (
+        (f"skipped, over {HEAVY:.0f} s", heavy),
+        ("skipped, need a skipped cell", sorted(set(report["needs"]))),
+        ("UNSTEADY", report["unsteady"]),
+    ):
+        if names:
+            print(f"  {what}: {', '.join(names)}")
+    for s in alive:
+        reason = s["reason"] or "NO REASON"
+        print(f"  {s['cell']}: `{s['line']}` {s['mutation']}  -- {reason}")
+    return any(not s["reason"] for s in alive) or bool(report["unsteady"])
 
 
 if __name__ == "__main__":

@@ -23,19 +23,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
-from transformer_lit.decoder import DecoderLayer
 from transformer_lit.decoder_only import (
     DecoderOnlyTransformer,
     PositionedEmbedding,
     DecoderOnlyLayer,
-    build_decoder_only,
     constant_source_weight,
     decaying_source_weight,
     source_loss_weight,
     join_pair,
-    joint_gradient_fn,
     joint_loss_backward,
     prefix_lm_mask,
 )
@@ -43,16 +39,13 @@ from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.embeddings import sinusoids
 from transformer_lit.comparison import (
     SETUPS,
-    SMALL_SIZES,
     VARIANTS,
     count_parameters,
     reference_parameters,
 )
 from transformer_lit.masks import BOS, EOS, PAD, causal_mask, depends_on_future, depends_on_padding
-from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.schedule import linear_lr
-from transformer_lit.batching import PairBatches
-from transformer_lit.training import Trainer, TrainingConfig, compute_gradients, validation_loss
+from transformer_lit.model import TransformerConfig
+from transformer_lit.training import Trainer, TrainingConfig
 
 ALL = {name: variant for name, variant in VARIANTS.items() if name.startswith("decoder-only")}
 PREFIXES = pytest.mark.parametrize("prefix", [False, True], ids=["causal", "prefix"])
@@ -203,13 +196,6 @@ def test_a_tag_is_never_said_and_vectors_are_shared():
     ), "what is read is what is said"
 
 
-def test_longer_than_the_table_of_positions():
-    model, long = small(10, n_decoder_layers=1), torch.full((1, 600), 5)
-    target = torch.tensor([[BOS, 5]])
-    whole, state = model(long, target), model.initial_state(long)
-    same(model.step(target[:, 0], state)[0], whole[:, 0], "positions beyond the table")
-
-
 # The loss -----------------------------------------------------------------------------------------
 
 
@@ -242,29 +228,6 @@ def test_the_loss_is_the_target_and_a_share_of_the_source(prefix, seed, share, s
         same(mine.grad, theirs.grad, "the gradient is not the loss's", atol=1e-6)
 
 
-def test_without_a_share_it_is_any_models_loss():
-    model, (source, target) = small(11).float(), batch(12, t=6)
-    ours = joint_loss_backward(model, source, target, 0.0)
-    mine = [w.grad.clone() for w in model.parameters()]
-    model.zero_grad()
-    torch.testing.assert_close(ours, compute_gradients(model, source, target, TrainingConfig()))
-    torch.testing.assert_close(mine, [w.grad for w in model.parameters()])
-
-
-def test_validation_is_over_the_target_alone():
-    model = small(13).float()
-    pairs = [([5, 6, EOS], [BOS, 7, EOS]), ([5, EOS], [BOS, 8, 9, 4, EOS])]
-    total = sum(
-        -model(torch.tensor([s]), torch.tensor([t[:-1]]))
-        .log_softmax(-1)[0]
-        .gather(1, torch.tensor(t[1:])[:, None])
-        .sum()
-        .item()
-        for s, t in pairs
-    )
-    assert abs(validation_loss(model, pairs) - total / 6) < 1e-5
-
-
 # The share ----------------------------------------------------------------------------------------
 
 
@@ -275,37 +238,6 @@ def test_the_share_falls_in_two_lines(steps, alpha, bend):
     assert abs(shares[-1]) < 1e-9, "λ ends at 0"
     assert all(a > b for a, b in zip(shares, shares[1:])), "λ falls in each step"
     assert abs(source_loss_weight(bend * steps, steps, alpha, bend) - alpha) < 1e-9, "at B it is α"
-
-
-def test_the_decay_goes_on_where_a_run_was_stopped(tmp_path):
-    pairs = [([5 + i % 3, 6, EOS], [BOS, 7 + i % 4, 5, EOS]) for i in range(40)]
-    config = TrainingConfig(epochs=2, max_tokens=32, checkpoint_every=0)
-    batches = PairBatches(pairs, config)
-
-    def trainer(folder, heard):
-        def share(step):
-            heard.append(source_loss_weight(step, batches.n_steps))
-            return heard[-1]
-
-        return Trainer(
-            small(15).float(),
-            config,
-            folder=folder,
-            lr_schedule=lambda n: linear_lr(n, batches.n_steps, 1e-2, 2),
-            gradient_fn=joint_gradient_fn(share),
-        )
-
-    def losses_of(log):
-        return [e["loss"] for e in log if e["kind"] == "step"]
-
-    heard = [[], [], []]
-    losses = losses_of(trainer(tmp_path / "whole", heard[0]).fit(batches))
-    assert heard[0] == [
-        source_loss_weight(n, batches.n_steps) for n in range(batches.n_steps)
-    ], "the decay is off by one"
-    trainer(tmp_path / "two", heard[1]).fit(batches, max_steps=7)
-    assert losses_of(trainer(tmp_path / "two", heard[2]).fit(batches)) == losses
-    assert heard[1] + heard[2] == heard[0], "λ begins anew after a stop"
 
 
 def test_each_share_is_what_its_name_says():
@@ -330,93 +262,22 @@ def test_each_share_is_what_its_name_says():
 
 
 @pytest.mark.parametrize("setup", SETUPS.values(), ids=list(SETUPS))
-def test_equal_parameters(setup):
+@pytest.mark.parametrize("name", ALL)
+def test_a_design_meets_the_count_and_is_what_its_name_says(name, setup):
     wanted = reference_parameters(setup, setup.vocab_size)
-    for design in ALL.values():
-        with torch.device("meta"):
-            model = design.build(setup.vocab_size, setup.model_sizes, wanted)
-        assert abs(count_parameters(model) / wanted - 1) < 0.02, "parameters differ by more than 2%"
-        assert len(model.decoder.layers) == 7
-
-
-def test_each_design_is_what_its_name_says():
-    built = {
-        name: design.build(
-            50, SMALL_SIZES | dict(d_model=16, d_ff=64), 2 * 16 + 84 * 256 + 95 * 16 + 50 * 16
-        )
-        for name, design in ALL.items()
-    }
-    assert {name for name, model in built.items() if model.prefix_lm} == {"decoder-only-prefix"}
-    assert {name: design.gradient_fn for name, design in ALL.items()} == {
-        "decoder-only": None,
-        "decoder-only-prefix": None,
-        "decoder-only-both": constant_source_weight,
-        "decoder-only-decay": decaying_source_weight,
-    }
-    assert all(
-        (model.decoder.norm.weight == 1).all() for model in built.values()
-    ), "the last norm begins at 1"
-    assert all(
-        design.label_smoothing == 0.1 and design.optimizer == "adam" for design in ALL.values()
-    )
-
-
-def test_one_vocabulary_or_a_refusal():
-    for wrong in (dict(target_vocab_size=9), dict(tied_embeddings=False)):
-        with pytest.raises(ValueError, match="one vocabulary"):
-            DecoderOnlyTransformer(TransformerConfig(9, d_model=8, n_heads=2, **wrong))
-
-
-def test_the_source_is_read_in_order_unless_a_prefix_is_asked_for():
-    assert not DecoderOnlyTransformer(TransformerConfig(9, d_model=8, n_heads=2)).prefix_lm
-
-
-def test_the_mean_of_a_single_label_is_that_label():
-    model, source, target = small(5), torch.tensor([[4, EOS]]), torch.tensor([[BOS, EOS]])
-    assert torch.allclose(
-        joint_loss_backward(model, source, target, 0.0, 0.0).double(),
-        F.cross_entropy(model(source, target[:, :1])[:, 0], target[:, 1]),
-    )
-
-
-def test_a_constant_share_and_precision_reach_the_loss():
-    model, (source, target) = small(16).float(), batch(17, t=6)
-    target[:, 1] = 5
-    run = Trainer(
-        model,
-        TrainingConfig(label_smoothing=0.0, precision="bf16"),
-        gradient_fn=constant_source_weight(8),
-    )
-    half = float(run.gradient_fn(run, source, target))
-    whole = float(in_one(model, source, target, 1.0, 0.0).detach())
-    assert half != whole and math.isclose(half, whole, rel_tol=0.05)
-
-
-def test_the_deepest_stack_that_is_looked_at():
-    tall = build_decoder_only(
-        50,
-        dict(d_model=16, n_heads=4, d_ff=64, norm="post", n_encoder_layers=0, n_decoder_layers=1),
-        52 * 16 + 2 * (12 * 256 + 13 * 16),
-    )
-    assert (
-        len(tall.decoder.layers) == 2
-        and tall.config.n_encoder_layers == 0
-        and tall.config.norm == "post"
-    )
-    assert isinstance(tall.decoder.norm, nn.Identity)
+    with torch.device("meta"):
+        model = ALL[name].build(setup.vocab_size, setup.model_sizes, wanted)
+    assert abs(count_parameters(model) / wanted - 1) < 0.02, "parameters differ by more than 2%"
+    assert model.prefix_lm == name.endswith("prefix")
+    sources = {"both": constant_source_weight, "decay": decaying_source_weight}
+    assert ALL[name].gradient_fn == sources.get(name.split("-")[-1])
 
 
 def test_the_start_is_that_of_the_book():
-    model = DecoderOnlyTransformer(
-        TransformerConfig(
-            50, d_model=16, n_heads=4, d_ff=64, n_decoder_layers=3, dropout=0.3, norm="pre"
-        )
-    )
-    assert (
-        model.decoder.layers[0].feed_forward[0].bias.abs().max() == 0
-    ), "init_weights has been there"
-    assert model.decoder.norm.weight.unique().item() == 1
-    layer = model.decoder.layers[2]
+    sizes = dict(d_model=16, n_heads=4, d_ff=64, n_decoder_layers=2, dropout=0.3, norm="pre")
+    model = DecoderOnlyTransformer(TransformerConfig(50, **sizes))
+    layer = model.decoder.layers[-1]
+    assert layer.feed_forward[0].bias.abs().max() == 0, "init_weights has not been there"
     assert layer.self_attention_residual.pre_norm and layer.self_attention.n_heads == 4
     assert layer.self_attention_residual.dropout.p == model.embedding.dropout.p == 0.3
 
@@ -443,60 +304,3 @@ def test_the_layer_is_pytorchs_under_a_causal_mask(norm, training):
         strict=True,
     ):
         same(one, two, "a gradient differs from nn.TransformerEncoderLayer's")
-
-
-def test_parameters_of_a_layer_by_hand():
-    assert (
-        sum(w.numel() for w in DecoderOnlyLayer(512, 8, 2048).parameters())
-        == 12 * 512**2 + 13 * 512
-    )
-    assert sum(w.numel() for w in DecoderLayer(512, 8, 2048).parameters()) == 16 * 512**2 + 19 * 512
-
-
-def test_greedy_is_the_plain_loop():
-    "No cache, no batch: the whole stream again for each token."
-    model, (source, _) = small(23, d_model=16), batch(24)
-    for row, said in zip(source, greedy_decode(model, source, 6)):
-        ids = [BOS]
-        while len(ids) <= 6 and ids[-1] != EOS:
-            ids.append(model(row[None, row != PAD], torch.tensor([ids]))[0, -1].argmax().item())
-        assert said == [i for i in ids[1:] if i != EOS]
-
-
-def test_a_step_takes_twice_the_products():
-    """Without the output layer, for a source of 12: 7 layers of 12 D² against 3 of 14 D²
-    (cross-attention's keys are there)."""
-    sizes, source = dict(d_model=16, n_heads=4, d_ff=64, dropout=0.0, norm="pre"), torch.randint(
-        4, 50, (1, 12)
-    )
-    for model, products, scores in (
-        (
-            Transformer(TransformerConfig(50, n_encoder_layers=3, n_decoder_layers=3, **sizes)),
-            3 * 14,
-            3 * 4 * (12 + 1),
-        ),
-        (
-            DecoderOnlyTransformer(TransformerConfig(50, n_decoder_layers=7, **sizes)),
-            7 * 12,
-            7 * 4 * (13 + 1),
-        ),
-    ):
-        model.eval()
-        with torch.no_grad():
-            state = model.initial_state(source)
-            with FlopCounterMode(display=False) as counter:
-                model.step(torch.full_like(source[:, 0], 7), state)
-        assert counter.get_total_flops() - 2 * 50 * 16 == 2 * products * 16**2 + scores * 16
-
-
-def test_both_losses_pay_for_the_output_layer_of_their_labels():
-    "Three products with the table for each label: one forward, two back."
-    model, (source, target) = small(25).float(), batch(26, t=6)
-    target[:, 1] = 5
-
-    def counted(share):
-        with FlopCounterMode(display=False) as counter:
-            joint_loss_backward(model, source, target, share)
-        return counter.get_total_flops()
-
-    assert counted(1.0) - counted(0.0) == 3 * 2 * int((source != PAD).sum()) * VOCAB * 8

@@ -283,10 +283,5 @@ def test_a_mapping_becomes_two_columns():
     assert re.findall(r">([^<>]+)</t[hd]>", page) == ["word", "share", "a", "0.5", "b", "2"]
 
 
-def test_words_stand_in_a_row():
-    rows = [[], ["a"], ["a", "b"], ["a", "b", "c"]]
-    assert [prose.in_a_row(row) for row in rows] == ["", "a", "a and b", "a, b and c"]
-
-
 if __name__ == "__main__":
     SNAPSHOT.write_text("".join(map(described, DRAWINGS)), encoding="utf-8")

@@ -21,18 +21,13 @@ from transformer_lit.evaluation import (
     FREQUENCY_BINS,
     assign_bins,
     bleu_from_stats,
-    brevity_penalty,
     scores_by_group,
     hash_test_set,
-    clipped_matches,
-    closest_ref_length,
     reference_streams,
     corpus_bleu,
-    bleu_stats,
     bootstrap_interval,
     segment_stats,
     moses_like_tokenize,
-    ngram_counts,
     min_word_frequency,
     evaluation_report,
     sacrebleu_scores,
@@ -78,56 +73,6 @@ def test_plain_text_is_cut_as_sacrebleu_does(file):
     assert abs(ours - sacrebleu_scores(hyps, refs)[0]["value"]) < 1e-9
 
 
-@given(LINES.filter(lambda line: len(line) > 6))
-def test_reference_itself(line):
-    assert math.isclose(corpus_bleu([line], [[line]]), 100)
-
-
-@given(LINES, st.lists(LINES.filter(bool), min_size=1, max_size=3))
-def test_counts(line, refs):
-    tokens, refs = line.split(), [r.split() for r in refs]
-    row = bleu_stats(tokens, refs)
-    assert row[0] == len(tokens) and row[1] == closest_ref_length(len(tokens), map(len, refs))
-    assert row[6:] == [
-        ngram_counts(tokens, n).total() for n in (1, 2, 3, 4)
-    ], "n-grams of the output are miscounted"
-    for n, (match, total) in enumerate(zip(row[2:6], row[6:]), 1):
-        assert (
-            max(clipped_matches(tokens, [r], n) for r in refs) <= match <= total
-        ), "more references can only add credit"
-
-
-@given(st.integers(1, 40), st.integers(1, 40))
-def test_brevity(c, r):
-    penalty = brevity_penalty(c, r)
-    assert (penalty == 1) == (c >= r), "only an output shorter than its reference is punished"
-    assert math.isclose(penalty, min(1, math.exp(1 - r / c)))
-
-
-def test_empty_outputs():
-    for score in sacrebleu_scores(["", *FRENCH[1:]], ONE):
-        assert 0 < score["value"] < 100
-    assert sacrebleu_scores([""] * 40, ONE)[0]["value"] == 0
-
-
-def test_a_generator_of_references_counts_once():
-    assert closest_ref_length(3, iter([9, 4])) == 4
-    assert hash_test_set(("a",), (("b",),)) == hash_test_set(["a"], [["b"]])
-
-
-@pytest.mark.parametrize(
-    "stats, smooth, score",
-    [
-        ([5, 6, 2, 1, 0, 0, 5, 4, 3, 2], False, 0),
-        ([0] * 10, True, 0),
-        ([5, 5, 0, 0, 0, 0, 5, 4, 3, 2], True, 0),
-        ([4, 4, 4, 3, 2, 1, 4, 3, 2, 1], False, 100),
-    ],
-)
-def test_nothing_in_common_and_everything(stats, smooth, score):
-    assert bleu_from_stats(stats, smooth) == score
-
-
 # Intervals ----------------------------------------------------------------------------------------
 
 
@@ -145,13 +90,6 @@ def test_interval_repeats_and_holds_the_score():
     ), "4 times the lines, half the width"
 
 
-def test_interval_is_near_sacrebleus():
-    output = damaged(0.2)
-    theirs = sacrebleu.BLEU().corpus_score(output, [FRENCH], n_bootstrap=1000)
-    ours = bootstrap_interval(segment_stats(output, ONE))
-    assert 0.8 < (ours["high"] - ours["low"]) / 2 / theirs._ci < 1.25
-
-
 def test_the_ends_of_an_interval():
     nothing, right = [12, 12, 0, 0, 0, 0, 12, 11, 10, 9], [12, 12, 12, 11, 10, 9, 12, 11, 10, 9]
     edge = bootstrap_interval([right] * 3 + [nothing] * 17, n_samples=4000)
@@ -159,13 +97,13 @@ def test_the_ends_of_an_interval():
     assert math.isclose(edge["value"], 15) and 25 < edge["high"] < 50
 
 
-def test_paired():
+def test_the_same_draws_for_both():
     rows, other = segment_stats(damaged(0.1), ONE), segment_stats(damaged(0.1, seed=2), ONE)
-    alike = bootstrap_interval(rows, rows)
+    alike, there, back = (bootstrap_interval(*pair) for pair in (
+        (rows, rows), (rows, other), (other, rows)
+    ))
     assert set(alike.values()) == {0}, "an output differs from itself: not the same draws"
-    there, back = bootstrap_interval(rows, other), bootstrap_interval(other, rows)
-    assert math.isclose(there["value"], -back["value"])
-    assert math.isclose(there["low"], -back["high"])
+    assert math.isclose(there["low"], -back["high"]) and there["low"] < there["value"]
 
 
 # Ways, groups, reports ----------------------------------------------------------------------------
@@ -175,12 +113,9 @@ def test_paired():
     "text, cut",
     [
         ("L'animal n'a pas traversé.", "L' animal n' a pas traversé ."),
-        ("Quoi ?", "Quoi ?"),
         ("Quoi?", "Quoi ?"),
         ("1,5 et 2, 3", "1,5 et 2 , 3"),
         ("M. Roy", "M. Roy"),
-        ("3.14", "3.14"),
-        ("", ""),
         ("(« oui »)", "( « oui » )"),
         ("3, 4,x", "3 , 4 , x"),
     ],
@@ -295,16 +230,6 @@ def test_imports_nothing_of_the_package():
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     heavy = {m for m in output.split() if m.startswith(("transformer_lit.", "torch"))}
     assert heavy == {"transformer_lit.evaluation"}
-
-
-def test_by_hand():
-    cat = "le chat dort".split()
-    assert ngram_counts("a a a".split(), 2) == {("a", "a"): 2}
-    assert clipped_matches("le le le".split(), [cat, "le le".split()], 1) == 2
-    references = [["le", "chien"], ["chat", "dort"]]
-    assert clipped_matches(cat, references, 1) == 3, "the larger count of each reference"
-    assert closest_ref_length(5, [9, 6, 1]) == 6
-    assert bleu_stats(cat, [cat]) == [3, 3, 3, 2, 1, 0, 3, 2, 1, 0]
 
 
 @pytest.mark.parametrize("lines, references", [(2, 3), (3, 2)])

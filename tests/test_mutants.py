@@ -34,10 +34,12 @@ def test_changes(source, words, text):
     [
         ('def f():\n    "A docstring of 3 words."', set()),
         ("import torch", set()),
+        ("def f(a=3, *, b=True, **c):\n    pass", set()),
+        ("class A:\n    n: int = 3", {("delete", "class A:\n    pass")}),
         ("x: int", {("delete", "pass")}),
     ],
 )
-def test_words_and_imports_are_left_alone(source, left):
+def test_words_imports_and_defaults_are_left_alone(source, left):
     assert changed(source) == left
 
 

@@ -1,7 +1,6 @@
 """The book's parts against PyTorch's own, from the smallest to the whole model: values and
 gradients."""
 
-import functools
 import math
 
 import numpy as np
@@ -26,7 +25,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from transformer_lit.runtime import devices
 from transformer_lit.attention import fused_attention, scaled_dot_product_attention
 from transformer_lit.decoder import Decoder, DecoderLayer
 from transformer_lit.embeddings import InputEmbedding, sinusoids
@@ -36,8 +34,6 @@ from transformer_lit.masks import PAD, causal_mask, padding_mask, target_mask
 from transformer_lit.multi_head_attention import MultiHeadAttention
 from transformer_lit.schedule import noam_lr, noam_scheduler
 from transformer_lit.sublayers import FeedForward, SublayerConnection
-from transformer_lit.recipes.recipes import compiled_gradients
-from transformer_lit.training import Trainer, TrainingConfig
 
 SIZES = st.integers(1, 5)
 
@@ -385,9 +381,8 @@ def test_encoder_layer(norm, training, length, heads, seed):
         same(a, b, "a weight's gradient differs from nn.TransformerEncoderLayer's")
 
 
-@pytest.mark.parametrize("norm", ["pre"])
-def test_pre_norm_stacks_end_in_a_norm(norm):
-    for stack in Encoder([], 8, norm), Decoder([], 8, norm):
+def test_pre_norm_stacks_end_in_a_norm():
+    for stack in Encoder([], 8, "pre"), Decoder([], 8, "pre"):
         x = torch.randn(2, 3, 8) * 5 + 1
         y = stack(x) if isinstance(stack, Encoder) else stack(x, x)
         same(
@@ -607,21 +602,3 @@ def test_the_loss_in_blocks_is_the_whole_loss(seed, size, smoothing, count):
             "the loss in blocks leaves another gradient: is each block's share added once, pads and"
             " all?",
         )
-
-
-@pytest.mark.slow
-def test_compiling_changes_no_loss(monkeypatch):
-    form = functools.partial(torch.compile, dynamic=True, backend="aot_eager")
-    monkeypatch.setattr(devices, "compiled", form)  # traces as always, and needs no C++ compiler
-    source, target = sentences(5, 6, 0), sentences(5, 7, 1)
-    results = []
-    for compiled in False, True:
-        model = small_model(n_encoder_layers=1, n_decoder_layers=1).float()
-        trainer = Trainer(model, TrainingConfig())
-        gradient_fn = compiled_gradients(model) if compiled else trainer.gradient_fn
-        loss = gradient_fn(trainer, source, target)
-        results.append([loss, *(w.grad for w in model.parameters())])
-    for plain, fast in zip(*results):
-        assert torch.allclose(
-            plain, fast, rtol=1e-4, atol=1e-4
-        ), "compiling changes the loss or its gradient"
