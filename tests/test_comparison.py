@@ -17,18 +17,6 @@ from transformer_lit.batching import collate
 TINY = replace(e.SETUPS["pocket"], model_sizes=e.SMALL_SIZES | dict(d_model=16, d_ff=32))
 
 
-@pytest.mark.parametrize("name", ["adamw", "muon"])
-def test_the_first_optimizer_steps_the_stacks_matrices(name):
-    model = e.build_transformer(40, TINY.model_sizes)
-    stacks = [*model.encoder.parameters(), *model.decoder.parameters()]
-    first, second = (
-        {id(w) for group in part.param_groups for w in group["params"]}
-        for part in e.OPTIMIZERS[name](model).parts
-    )
-    assert first == {id(w) for w in stacks if w.ndim == 2}
-    assert first | second == {id(w) for w in model.parameters()} and not first & second
-
-
 def test_decay_shrinks_the_hidden_matrices_and_nothing_else():
     "With a gradient of zero Adam stays where it is, so all that moves is decay: rate times decay."
     model = e.build_transformer(40, TINY.model_sizes)

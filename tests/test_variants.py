@@ -370,11 +370,6 @@ def test_bytes_of_the_cache(name, groups):
     ), f"{name}: 2 · N · B · G · K · (S + T) numbers"
 
 
-def test_bytes_are_those_of_floats_alone():
-    layer = {"keys": torch.zeros(2, 3), "mask": torch.ones(5).bool()}
-    assert cache_bytes([layer, (torch.ones(1).double(),)]) == 2 * 3 * 4 + 8
-
-
 def test_a_part_that_the_layer_lacks_is_refused():
     with pytest.raises(AttributeError, match="feedforward"):
         layer_factory(EncoderLayer, feedforward=SwiGLU)(8, 2, 16)
