@@ -11,15 +11,12 @@ from .attention import (
 
 # %% ../book/04_multi_head.ipynb #multi-head-attention
 class MultiHeadAttention(nn.Module):
-    """Concat(head_1 ... head_H) W^O, the paper's §3.2.2, with biases.
-
-    d_model features, K = d_model / n_heads of them in each head."""
+    "Concat(head_1 ... head_H) W^O of §3.2.2, with biases; K = D / n_heads."
 
     def __init__(self, d_model: int, n_heads: int):
         super().__init__()
         if d_model % n_heads:
-            raise ValueError(f"d_model={d_model} can't be shared by "
-                             f"{n_heads} heads: choose a divisor of it")
+            raise ValueError(f"{d_model=} is no multiple of {n_heads=}")
         self.n_heads, self.need_weights = n_heads, None
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (
             nn.Linear(d_model, d_model) for _ in range(4))
@@ -33,21 +30,17 @@ class MultiHeadAttention(nn.Module):
         return (self.split_heads(self.k_proj(key)),
                 self.split_heads(self.v_proj(value)))
 
-    def attend(self, *inputs) -> tuple[Tensor, Tensor | None]:
-        """Equation 1 of (B, H, T, K), two of (B, H, S, K), a mask.
-
-        -> (B, H, T, K) and weights (B, H, T, S); None if not needed."""
-        if self.need_weights or (
-                self.need_weights is None and not inputs[0].is_cuda):
-            return scaled_dot_product_attention(*inputs)
-        return fused_attention(*inputs), None
+    def attend(self, q: Tensor, *inputs) -> tuple[Tensor, Tensor | None]:
+        "Equation 1: (B, H, T, K) and, if needed, weights (B, H, T, S)."
+        if self.need_weights or self.need_weights is None and not q.is_cuda:
+            return scaled_dot_product_attention(q, *inputs)
+        return fused_attention(q, *inputs), None
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor,
                 mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """(B, T, D), two of (B, S, D) -> (B, T, D), weights (B, H, T, S).
 
-        key and value may be projected already, two of (B, H, S, K);
-        mask broadcasts to (B, H, T, S)."""
+        Or two of (B, H, S, K), if key and value are projected already."""
         if key.ndim == 3:
             key, value = self.project_keys_values(key, value)
         x, weights = self.attend(self.split_heads(self.q_proj(query)), key,
