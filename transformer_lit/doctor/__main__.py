@@ -19,11 +19,15 @@ def main(case: str | Path, json: bool = False) -> int:
     return int(bool(report.faults))
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case", help="a Python file with a function report()")
-    parser.add_argument("--json", action="store_true")
+def command() -> int:
+    parser = argparse.ArgumentParser(description="Check a Transformer of your own.")
+    parser.add_argument("case", help="a Python file whose report() returns examine(...)")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
     try:
-        sys.exit(main(**vars(parser.parse_args())))
+        return main(**vars(parser.parse_args()))
     except (OSError, ValueError, TypeError) as error:
-        sys.exit(print(error, file=sys.stderr) or 2)
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    sys.exit(command())
