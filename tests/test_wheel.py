@@ -1,5 +1,6 @@
 """What the wheel holds, what its license expression says, and what it asks for."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -74,3 +75,21 @@ def test_a_translator_needs_no_library_of_the_pages(files):
     code = f"import sys; sys.modules |= dict.fromkeys({blocked})\nimport {', '.join(modules)}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert not done.returncode, done.stderr[-500:]
+
+
+def test_the_doctor_is_a_wheel_that_needs_torch_alone(wheel):
+    (doctor,) = wheel.parent.glob("transformer_doctor-*.whl")
+    code = f"""import sys
+sys.path.insert(0, {str(doctor)!r})
+import torch
+before = set(sys.modules)
+from transformer_doctor import examine
+model = torch.nn.Sequential(torch.nn.Embedding(30, 30))
+model.forward = lambda ids: model[0](ids)
+print(examine(model, vocab_size=30, quick=True))
+names = {{name.split(".")[0] for name in set(sys.modules) - before}}
+print(names - sys.stdlib_module_names)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "position sensitivity" in done.stdout, done.stderr[-500:]
+    own = ast.literal_eval(done.stdout.splitlines()[-1])
+    assert set(own) <= {"transformer_doctor", "torch"}, own
