@@ -60,9 +60,9 @@ def make_wheel(folder: Path) -> Path:
     """The package as one file, the doctor as another; the same bytes whenever they are made, and
     nothing is fetched for them."""
     shutil.rmtree(folder, ignore_errors=True)
-    pip = "-m pip --quiet --disable-pip-version-check wheel --no-deps --no-build-isolation"
-    command = [sys.executable, *pip.split(), "--no-cache-dir", "--wheel-dir", folder, ROOT]
-    command.append(ROOT / "transformer_lit/doctor")
+    pip = "-m pip -q --disable-pip-version-check wheel --no-deps --no-build-isolation"
+    command = [sys.executable, *f"{pip} --no-cache-dir --wheel-dir".split(), folder]
+    command += [ROOT, ROOT / "transformer_lit/doctor"]
     subprocess.run(command, check=True, env={**os.environ, "SOURCE_DATE_EPOCH": "1767225600"})
     for name in APART:  # translators whose license allows less than the wheel's
         pack_translator(ROOT / "data/checkpoints" / name, folder / f"{name}.zip")

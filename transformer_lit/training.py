@@ -195,11 +195,12 @@ def validation_loss(model: nn.Module, pairs: Sequence[Pair],
     return total / max(n_labels, 1)
 
 # %% ../book/12_training.ipynb #loss-parts
-def summed_loss(output: Callable, hidden: Tensor, labels: Tensor,
-                label_smoothing: float, precision: str = "fp32") -> Tensor:
-    "The loss of logits output(hidden), summed over labels, in fp32."
+def summed_loss(output_projection: Callable, hidden: Tensor,
+                labels: Tensor, label_smoothing: float,
+                precision: str = "fp32") -> Tensor:
+    "The loss of output_projection(hidden), summed over labels."
     with devices.autocast(hidden.device, precision):
-        logits = output(hidden)  # (..., V)
+        logits = output_projection(hidden)  # (..., V)
     return label_smoothed_cross_entropy(logits.float(), labels,
                                         label_smoothing, reduction="sum")
 

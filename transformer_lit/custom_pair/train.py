@@ -20,7 +20,7 @@ from transformer_lit.runs.run import check_folder, fingerprint
 from transformer_lit.runtime.progress import tell
 from transformer_lit.serving import confidence
 from transformer_lit.training import TrainingConfig
-from transformer_lit.translation import SENTENCE_END, Translator
+from transformer_lit.translation import SENTENCE_BOUNDARY, Translator
 
 # The model ----------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ def length_limits_for(pairs: Sequence[TextPair]) -> tuple[int, int]:
 
     Where hardly one line in a hundred has several sentences, training held too few of them, and
     `pieces` cuts them as it does for the book's own translators."""
-    several = sum(bool(re.search(SENTENCE_END, source)) for source, _ in pairs)
+    several = sum(bool(re.search(SENTENCE_BOUNDARY, source)) for source, _ in pairs)
     return LONGEST, LONGEST if 100 * several >= len(pairs) else 20
 
 

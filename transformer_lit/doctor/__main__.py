@@ -22,7 +22,7 @@ def main(case: str | Path, json: bool = False) -> int:
 def command() -> int:
     parser = argparse.ArgumentParser(description="Check a Transformer of your own.")
     parser.add_argument("case", help="a Python file whose report() returns examine(...)")
-    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.add_argument("--json", action="store_true")
     try:
         return main(**vars(parser.parse_args()))
     except (OSError, ValueError, TypeError) as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SENTENCE_END = r"(?<!Mr\.)(?<!Mrs\.)(?<!Ms\.)(?<!Dr\.)(?<=[.!?…]) "
+SENTENCE_BOUNDARY = r"(?<!Mr\.)(?<!Mrs\.)(?<!Ms\.)(?<!Dr\.)(?<=[.!?…]) "
 
 
 def clean_input(text: str) -> str:
@@ -22,14 +22,14 @@ def clean_input(text: str) -> str:
 
 
 def split_long_text(
-    text: str, n_tokens: Callable[[str], int], max_length: int = 100, preferred_length: int = 20
+    text: str, count_tokens: Callable[[str], int], max_length: int = 100, preferred_length: int = 20
 ) -> list[str]:
     """The text in parts of at most max_length tokens, several sentences in parts of at most
     preferred_length: cut at the end of a sentence, else at a space, else anywhere, near the middle.
     """
-    cuts = [match.span() for match in re.finditer(SENTENCE_END, text)]
+    cuts = [match.span() for match in re.finditer(SENTENCE_BOUNDARY, text)]
     limit = min(preferred_length, max_length) if cuts else max_length
-    if n_tokens(text) <= limit or len(text) < 2:
+    if count_tokens(text) <= limit or len(text) < 2:
         return [text] if text else []
     for pattern in " ", "(?<=.)(?=.)":
         cuts = cuts or [match.span() for match in re.finditer(pattern, text)]
@@ -37,7 +37,7 @@ def split_long_text(
     return [
         part
         for piece in (text[:start], text[end:])
-        for part in split_long_text(piece, n_tokens, max_length, preferred_length)
+        for part in split_long_text(piece, count_tokens, max_length, preferred_length)
     ]
 
 
