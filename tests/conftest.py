@@ -1,10 +1,10 @@
 """How the tests run: one thread (make test JOBS=1 THREADS=2: two), few examples, always the same
 ones; and which of them are fast.
 
-`pytest tests --fast` takes under a minute on two idle cores. A test is slow that uses a browser, or
-that names subprocess itself or through a helper: such marks are set here. What takes longer than a
-second has `@pytest.mark.slow`. With --fast a test fails that starts a program or takes too long,
-and so does the run when its sum grows."""
+`pytest tests --fast` takes under a minute on two idle cores. It leaves out what is slow, and what
+takes seconds: tests in SECONDS_FILES, with a browser, or with subprocess, named by the test or by a
+helper (these get their mark here), and single ones marked by hand. With --fast a test fails that
+starts a program or takes too long, and so does the run when its sum grows."""
 
 import inspect
 import os
@@ -30,7 +30,11 @@ TEST_SECONDS, LAYER_SECONDS = (
     3,
     90,
 )  # of processor time, in the fast layer; a busy machine needs more
-PROCESSOR_SECONDS = pytest.StashKey[float]()
+# whole commands, trainings and pages
+SECONDS_FILES = set(
+    """engine first_page fuzz inside interrupted mixture paper patients prepare serving site try_it
+    wheel wmt""".split()
+)
 
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 if (
@@ -59,13 +63,14 @@ settings.load_profile("book")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--fast", action="store_true", help="only tests that aren't slow, and a limit")
+    parser.addoption("--fast", action="store_true", help="a minute, with a limit")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: left out by make test-fast, see conftest.py")
+    config.addinivalue_line("markers", "slow: takes many seconds; not tried by faults.py")
+    config.addinivalue_line("markers", "seconds: left out by make test-fast, as slow ones are")
     if config.option.fast:
-        config.option.markexpr = "not slow"
+        config.option.markexpr = "not slow and not seconds"
 
 
 def names_in(code):
@@ -96,16 +101,19 @@ def pytest_collection_modifyitems(items):
             fixture.func for each in item._fixtureinfo.name2fixturedefs.values() for fixture in each
         ]
         visited = set()
-        if "browser" in item.fixturenames or any(
-            starts_processes(function, visited) for function in [item.function, *fixtures]
+        is_whole = item.path.stem.removeprefix("test_") in SECONDS_FILES
+        if (
+            is_whole
+            or "browser" in item.fixturenames
+            or any(starts_processes(function, visited) for function in [item.function, *fixtures])
         ):
-            item.add_marker("slow")
+            item.add_marker("seconds")
 
 
 def no_programs(event, arguments):
     "In a fast test git may tell its commit; nothing else is started."
     if event == "subprocess.Popen" and running and "git" not in str(arguments[:2]):
-        raise RuntimeError(f"a fast test starts {arguments[1]}: mark it slow")
+        raise RuntimeError(f"a fast test starts {arguments[1]}: mark it with seconds")
 
 
 running: list[str] = []  # the fast test of this process
@@ -132,7 +140,7 @@ def pytest_runtest_call(item):
         seconds = process_time() - began
         item.user_properties.append(("processor seconds", seconds))
     if is_fast and seconds > TEST_SECONDS:
-        pytest.fail(f"{seconds:.1f} seconds: make it shorter, or mark it slow")
+        pytest.fail(f"{seconds:.1f} seconds: make it shorter, or mark it with seconds")
     return result
 
 

@@ -30,6 +30,7 @@ def run(monkeypatch, script: str, words: str, out: Path) -> dict:
     "The record of the script's main, as if typed."
     monkeypatch.setattr(sys, "argv", [f"{script}.py", *words.split(), "--out", str(out)])
     monkeypatch.delenv("TRANSFORMER_LIT_DATA", raising=False)
+    monkeypatch.syspath_prepend(BENCH)  # tools/ has an export.py, too
     importlib.import_module(script).main()
     return json.loads(out.read_text("utf-8"))
 

@@ -330,6 +330,7 @@ def test_the_model_moves_to_its_device(typed, monkeypatch):
     translator.model.to.assert_called_once_with("cuda")
 
 
+@pytest.mark.seconds
 def test_evaluate_writes_what_it_prints(typed, monkeypatch):
     few = data.load_test_set("pocket", "fr")
     monkeypatch.setattr(data, "load_test_set", lambda *_: tuple(side[:20] for side in few))

@@ -55,6 +55,7 @@ def test_batches_by_their_seed():
     assert lengths == {4, 7}
 
 
+@pytest.mark.seconds
 def test_training_is_the_trainers_and_the_last_five_weights_are_averaged():
     n_steps, called_at, weights = 130, [], []
     ours, theirs = small(), small()

@@ -240,6 +240,7 @@ TATOEBA = {
 }  # runs that the book ships
 
 
+@pytest.mark.seconds
 def test_the_pocket_parts_are_those_of_the_recorded_runs():
     parts = data.load_corpus("pocket")
     assert {name: digest(parts[name]) for name in ("train", "valid", "test")} == POCKET
@@ -577,6 +578,7 @@ def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path, capsys, monkeypatch):
     assert data.read_tatoeba(path) == [("Go.", "Va !")]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("language", ["fr", "de"])
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, language):
     "Less than a megabyte that unpacks to 600."

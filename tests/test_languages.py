@@ -92,6 +92,7 @@ def test_a_column_of_signs_that_are_words_loses_nothing():
     assert wrong_language_reasons(rows) == [""] * 1500
 
 
+@pytest.mark.seconds
 def test_real_text():
     """English and French of the corpus that comes with the book, with French that was not
     translated in between."""

@@ -73,6 +73,7 @@ def test_the_memorys_keys_are_laid_out_once():
     assert all(part.is_contiguous() for cache in state["caches"] for part in cache[2:])
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("length", [6, 600], ids=["in the table", "beyond it"])
 @pytest.mark.parametrize("kind", ["book", "modern", "decoder-only"])
 def test_forward_is_one_graph(kind, length):

@@ -329,6 +329,7 @@ def test_rows_keep_their_sum_and_the_mean_is_over_pieces(seed):
     same(merge_subwords(weights, range(5), range(4)), weights, "one piece a word changes nothing")
 
 
+@pytest.mark.seconds
 def test_the_best_of_two_maps_between_words():
     "One that looks at the end alone; a straight line beats it."
     pairs, pieces = load_pocket()["test"][:60], comparison.load_encoded_corpus("pocket").tokenizer

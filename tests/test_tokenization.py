@@ -88,6 +88,7 @@ def test_any_ids_can_be_read(ids):
     assert BY_HAND.decode(ids) == LIBRARY.decode(ids)
 
 
+@pytest.mark.seconds
 @given(KNOWN)
 @example(TRICKY)
 @example("e\u0301te\u0301")
@@ -96,6 +97,7 @@ def test_library_cuts_as_by_hand(text):
     assert BY_HAND.encode(text) == LIBRARY.encode(text)
 
 
+@pytest.mark.seconds
 def test_one_rule_for_all_of_unicode():
     """Every code point that both know is of one kind for both, and is cut alike inside a word,
     after one, alone and doubled."""

@@ -54,6 +54,7 @@ def test_what_no_file_can_hold_becomes_a_question_mark():
     assert clean_input("  l’été\u00a0!\n") == "l'été !" and clean_input("a\ud800b") == "a?b"
 
 
+@pytest.mark.seconds
 @KINDS
 def test_any_text_gets_an_answer(make):
     lines = ["", " \n\t", "🦔", "\ud800", "<eos> <pad> <bos>", "\x00\x07", "日本語", "ﬁ", "́"]
