@@ -39,6 +39,7 @@ def data():
     return e.load_encoded_corpus("pocket")
 
 
+@pytest.mark.seconds
 def test_the_ground_can_say_its_references():
     corpus = data()
     assert len(corpus.sources) == len(set(corpus.sources)) <= len(corpus.test)
