@@ -116,7 +116,9 @@ class Case:
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         output = self.logits(*inputs)
-        return output[:, None] if output.dim() == 2 else output
+        if output.dim() == 2:  # (B, C), or (B·T, V) flattened for a loss
+            output = output.unflatten(0, (len(inputs[-1]), -1))
+        return output
 
     def run(self, *inputs: Tensor, training: bool = False) -> Tensor:
         "Logits without dropout and gradients."

@@ -286,7 +286,7 @@ def start_token(case):
     ids = [x.flatten() for x in watch.embedded if not torch.equal(x.flatten(), source[0])]
     first = int(ids[0][0]) if ids else None
     words = f"decoding starts with id {first}, training with bos_id = {case.bos_id}"
-    yield first == case.bos_id or (NOTE if first is None else False), words, "another start token"
+    yield first == case.bos_id or (NOTE if first is None else False), words, "another first id than in training"
 
 
 @check("length normalization", "rank")
