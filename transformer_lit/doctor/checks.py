@@ -284,9 +284,10 @@ def start_token(case):
     with case.mode(False), Watch([source]) as watch:
         case.decode(source)
     ids = [x.flatten() for x in watch.embedded if not torch.equal(x.flatten(), source[0])]
-    first = int(ids[0][0]) if ids else None
-    words = f"decoding starts with id {first}, training with bos_id = {case.bos_id}"
-    yield first == case.bos_id or (NOTE if first is None else False), words, "another first id than in training"
+    if ids:  # else no embedding was looked up
+        first = int(ids[0][0])
+        words = f"decoding starts with id {first}, training with bos_id = {case.bos_id}"
+        yield first == case.bos_id, words, "another first id than in training"
 
 
 @check("length normalization", "rank")

@@ -31,9 +31,7 @@ class Report:
 
     @property
     def title(self) -> str:
-        n = len(self.faults)
-        verdict = f"{n} fault{'s' * (n != 1)}" if n else "no fault found"
-        return f"{self.model}: {verdict}, {self.seconds:.1f} seconds"
+        return f"{self.model}: {len(self.faults)} faults, {self.seconds:.1f} seconds"
 
     def __str__(self) -> str:
         lines = [self.title]
