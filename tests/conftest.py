@@ -32,8 +32,8 @@ TEST_SECONDS, LAYER_SECONDS = (
 )  # of processor time, in the fast layer; a busy machine needs more
 # whole commands, trainings and pages
 SECONDS_FILES = set(
-    """doctor engine first_page fuzz inside interrupted mixture paper patients prepare serving
-    site try_it wheel wmt""".split()
+    """custom_pair doctor engine first_page fuzz inside interrupted mixture paper patients
+    prepare serving site try_it wheel wmt""".split()
 )
 
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))

@@ -140,6 +140,7 @@ def test_a_changed_tree_makes_no_record(tmp_path, monkeypatch, capsys):
 # A run --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", [name for name in DESIGNS if name != "multi-query"])
 def test_all_have_as_many_parameters(name):
     for setup in runs.GROUNDS.values():

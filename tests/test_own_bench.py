@@ -79,6 +79,7 @@ def keys(sentences):
     return set(map(sentence_key, sentences))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     "real", [False, pytest.param(True, marks=[real_corpora, pytest.mark.slow])]
 )
