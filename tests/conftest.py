@@ -36,6 +36,7 @@ SECONDS_FILES = set(
     prepare serving site try_it wheel wmt""".split()
 )
 
+pytest_plugins = ["plugins.corpus", "plugins.server", "plugins.commands"]
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 if (
     threading.current_thread() is threading.main_thread()

@@ -6,7 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_up import here, own, store  # noqa: F401
 from helpers import one_sentence
 
 from transformer_lit.corpora.store import EncodedChunk, TokenStore, write_tokens
@@ -14,59 +13,49 @@ from transformer_lit.corpora.store import EncodedChunk, TokenStore, write_tokens
 
 def test_the_two_sides_of_a_pair(store):
     for source, target in store:
-        assert (
-            source[-1] == target[-1] == 2 and target[0] == 1
-        ), "the two sides don't belong together"
+        ends = source[-1], target[-1], target[0]
+        assert ends == (2, 2, 1), "the two sides don't belong together"
+    sides = *store.ids(0), store.data
+    assert all(isinstance(side, np.memmap) for side in sides), "ids stay on the disk"
 
 
 def test_pairs_lie_on_the_disk_as_the_chapter_draws_them(tmp_path):
-    ids, lengths = [5, 9, 2, 1, 8, 2, 7, 2, 1, 6, 2], np.array([[3, 3], [2, 3]])
-    first = EncodedChunk(np.array(ids, np.uint16), lengths, [11, 12], Counter(given=2, kept=2))
-    more = EncodedChunk(
-        np.array([*ids[6:], 4, 2, 1, 2], np.uint16),
-        np.array([[2, 3], [2, 2]]),
-        [12, 13],
-        Counter(given=3, kept=2, empty=1),
-    )
-    counts = write_tokens(tmp_path, [("a", first), ("b", more)])
+    ids, more_ids = [5, 9, 2, 1, 8, 2, 7, 2, 1, 6, 2], [7, 2, 1, 6, 2, 4, 2, 1, 2]
+    chunks = [
+        (ids, [[3, 3], [2, 3]], [11, 12], Counter(given=2, kept=2)),
+        (more_ids, [[2, 3], [2, 2]], [12, 13], Counter(given=3, kept=2, empty=1)),
+    ]
+    chunks = [
+        (name, EncodedChunk(np.array(ids, np.uint16), np.array(lengths), *facts))
+        for name, (ids, lengths, *facts) in zip("ab", chunks)
+    ]
+    counts = write_tokens(tmp_path, chunks)
     assert counts["kept"] == 3, "a repeat is kept"
     assert np.load(tmp_path / "offsets.npy").tolist() == [0, 3, 6, 8, 11, 13, 15]
     assert np.fromfile(tmp_path / "ids.bin", np.uint16).tolist() == [*ids, 4, 2, 1, 2]
-    assert counts == {
-        "given": 5, "kept": 3, "empty": 1, "repeated": 1, "from a": 2, "from b": 1
-    }  # fmt: skip
+    assert counts == {"given": 5, "kept": 3, "empty": 1, "repeated": 1, "from a": 2, "from b": 1}
     (tmp_path / "manifest.json").write_text("{}")
     store = TokenStore(tmp_path)
     assert len(store) == 3 and store[2] == ([4, 2], [1, 2])
     assert store.lengths.tolist() == [[3, 3], [2, 3], [2, 2]] and store.lengths.dtype == np.uint16
-    assert store.tokenizer() == tmp_path / "tokenizer.json"
     for wrong in -1, 3:
         with pytest.raises(IndexError):
             store[wrong]
 
 
-def test_ids_stay_on_the_disk(store):
-    assert isinstance(store.data, np.memmap) and store.data.dtype == np.uint16
-    assert isinstance(store.offsets, np.memmap) and store.lengths.sum() == len(store.data)
-
-
-def test_a_store_that_was_cut_short_is_found(store, tmp_path):
-    folder = tmp_path / "copy"
-    shutil.copytree(store.folder, folder)
-    (folder / "ids.bin").write_bytes((folder / "ids.bin").read_bytes()[:-100])
-    with pytest.raises(ValueError, match="ids.bin has .* were written: delete") as caught:
-        TokenStore(folder)
-    assert one_sentence(str(caught.value))
-
-
-def test_no_store_and_one_of_the_second_edition(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no token store in"):
+def test_what_is_no_store_of_today_is_one_sentence(store, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no token store in"):
         TokenStore(tmp_path)
-    old = {"wanted": {}, "counts": {}, "shards": [{"ids": "a", "offsets": "b", "pairs": 3}]}
-    (tmp_path / "manifest.json").write_text(json.dumps(old))
-    with pytest.raises(ValueError, match="an earlier version .* prepare it again") as caught:
-        TokenStore(tmp_path)
-    assert one_sentence(str(caught.value))
+    cut, old = tmp_path / "cut", tmp_path / "old"
+    shutil.copytree(store.folder, cut)
+    (cut / "ids.bin").write_bytes((cut / "ids.bin").read_bytes()[:-100])
+    old.mkdir()
+    shards = {"wanted": {}, "counts": {}, "shards": [{"ids": "a", "offsets": "b", "pairs": 3}]}
+    (old / "manifest.json").write_text(json.dumps(shards))
+    for folder, words in (cut, "ids.bin has"), (old, "an earlier version"):
+        with pytest.raises(ValueError, match=words) as refusal:
+            TokenStore(folder)
+        assert one_sentence(str(refusal.value))
 
 
 def test_what_run_json_says_of_the_data(store):

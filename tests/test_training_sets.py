@@ -1,76 +1,63 @@
 """Training sets by name: which files stand behind each, and what is held out."""
 
 import gzip
-from pathlib import Path
 
 import pytest
 
-from transformer_lit import data
-from transformer_lit.corpora import published, texts
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.recipes import training_sets
 from transformer_lit.recipes.training_sets import TRAINING_SETS, find_training_set
 
 
-def test_wmts_archives_are_asked_for_where_they_lie(monkeypatch):
-    calls = []
-    monkeypatch.setattr(
-        training_sets, "cached_file", lambda *given: calls.append(given) or Path(given[0])
-    )
-    french, german = (TRAINING_SETS[f"wmt14-en-{tag}"].sources() for tag in ("fr", "de"))
-    assert [s.name for s in german] == [
-        "europarl-v7.de-en",
-        "commoncrawl.de-en",
-        "news-commentary-v9.de-en",
-    ]
-    assert [s.name for s in french][3:] == ["undoc.2000.fr-en", "giga-fren.release2.fixed"]
-    name, urls, validate = calls[-1]
-    assert urls == [root + "wmt14/training-parallel-nc-v9.tgz" for root in published.STATMT]
-    assert validate is texts.check_archive
-    assert german[1].read.args[1:] == ("commoncrawl.de-en", "de"), "a text of another archive"
+def names_of(files):
+    return [path.name for path in files]
 
 
-def test_small_sources(monkeypatch, tmp_path):
-    monkeypatch.setattr(published, "tatoeba_archive", lambda language: tmp_path)
-    monkeypatch.setattr(published, "multi30k_file", lambda part, side: f"{part}.{side}")
-    monkeypatch.setattr(data, "read_tatoeba", lambda *given: given)
-    monkeypatch.setattr(data, "read_multi30k", lambda *given: given)
-    monkeypatch.setattr(data, "load_wmt14", lambda language: {"train": [language]})
-    monkeypatch.setattr(training_sets, "find_cached", lambda name: None if "2010" in name else name)
+def test_wmts_archives_are_asked_for_where_they_lie(served):
+    sources = TRAINING_SETS[f"wmt14-en-{served}"].sources()
+    texts = "europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v9.de-en"
+    assert tuple(source.name for source in sources) == texts
+    assert [sum(1 for _ in source.read()) for source in sources] == [1000, 1005, 500]
+
+
+def test_sources_of_each_kind(small_corpora, monkeypatch):
     tatoeba = training_sets.tatoeba_source("de")
-    assert tatoeba.read() == (tmp_path, "de") and tatoeba.files == (tmp_path,)
     captions = training_sets.multi30k_source("fr")
-    assert captions.files == ("train.en", "train.fr") and captions.read() == ("train", "fr")
     news = training_sets.news_source("de")
-    assert news.read() == ["de"] and len(news.files) == 10 and news.files[1].endswith("2008.de.gz")
+    assert names_of(tatoeba.files) == ["deu-eng.zip"]
+    assert tatoeba.read()[1] == ("Sentence 1!", "Phrase 0.")
+    assert names_of(captions.files) == ["train.en.gz", "train.fr.gz"]
+    assert list(captions.read())[1] == ("A cat.", "train 1")
+    assert names_of(news.files) == ["newstest2010.en.gz", "newstest2010.de.gz"]
+    assert [english for english, _ in news.read()] == ["War.", "Peace.", "Rain."]
+    general = TRAINING_SETS["general-en-fr"]
+    with pytest.raises(FileNotFoundError, match="general/en-fr"):
+        general.sources()
+    folder = small_corpora / "general" / "en-fr"
+    folder.mkdir(parents=True)
+    (folder / "a.txt").write_text("C\tD\n")
+    assert [s.name for s in general.sources()] == ["a.txt", "tatoeba", "older news tests"]
 
 
-def test_general_text_is_your_folder_and_two_more(monkeypatch, tmp_path):
-    (tmp_path / "a.txt").write_text("C\tD\n")
-    monkeypatch.setattr(training_sets, "find_cached", lambda name: tmp_path)
-    monkeypatch.setattr(training_sets, "tatoeba_source", str.upper)
-    monkeypatch.setattr(training_sets, "news_source", str.title)
-    sources = TRAINING_SETS["general-en-fr"].sources()
-    assert [getattr(s, "name", s) for s in sources] == ["a.txt", "FR", "Fr"]
-    monkeypatch.setattr(training_sets, "find_cached", lambda name: None)
-    with pytest.raises(FileNotFoundError, match="a folder that holds general/en-fr"):
-        TRAINING_SETS["general-en-fr"].sources()
+def test_what_is_held_out(small_corpora):
+    news = [["peace", "Sun."], ["RAIN", "Sun!"]]
+    captions = [["a cat", "A hen."], ["A HEN!", "A cow"]]
+    for name, expected in ("wmt14", news), ("general", news), ("multi30k", captions):
+        held_out = TRAINING_SETS[f"{name}-en-de"].held_out()
+        assert list(held_out) == ["valid", "test"]
+        assert [[english for english, _ in part] for part in held_out.values()] == expected
 
 
 def test_a_name_leads_to_a_training_set_or_to_a_folder(tmp_path):
-    assert {name.partition("-")[0] for name in TRAINING_SETS} == {
-        "wmt14", "general", "mixture", "multi30k"
-    }  # fmt: skip
     assert find_training_set("wmt14-en-de").language == "de"
     mine = tmp_path / "multi30k-mine-fr"
     mine.mkdir()
     (mine / "b.tsv").write_text("A\tB\n")
-    found = find_training_set(f"{mine}/")  # as a shell completes the name of a folder
-    assert found.language == "fr" and [s.name for s in found.sources()] == ["b.tsv"]
-    assert found.held_names == {"valid": "newstest2013", "test": "newstest2014"}
-    assert found.inputs() == [
-        {"source": "b.tsv", "file": "b.tsv", "bytes": 4, "sha256": sha256_file(mine / "b.tsv")}
-    ]
+    result = find_training_set(f"{mine}/")  # as a shell completes the name of a folder
+    assert result.language == "fr" and [s.name for s in result.sources()] == ["b.tsv"]
+    assert result.held_names == {"valid": "newstest2013", "test": "newstest2014"}
+    file = {"file": "b.tsv", "bytes": 4, "sha256": sha256_file(mine / "b.tsv")}
+    assert result.inputs() == [{"source": "b.tsv"} | file]
     for wrong in "wmt15-en-de", "nowhere-fr":
         with pytest.raises(OSError, match=wrong):
             find_training_set(wrong)
@@ -79,36 +66,23 @@ def test_a_name_leads_to_a_training_set_or_to_a_folder(tmp_path):
 def test_a_folder_of_any_pair_holds_out_files_of_its_own(tmp_path):
     mine = tmp_path / "mine-nl"
     mine.mkdir()
-    for name in ("a.tsv", "valid.tsv", "b.txt"):
-        (mine / name).write_text(f"{name}\tB\n")
 
     def refused(folder=mine):
-        with pytest.raises(ValueError, match="needs two files of pairs.*one of -fr, -de"):
+        with pytest.raises(ValueError, match="valid.tsv and one test.tsv.*-fr, -de"):
             find_training_set(str(folder))
 
+    for name in "a.tsv", "valid.tsv", "b.txt":
+        (mine / name).write_text(f"{name}\tB\n")
     refused()
     (mine / "test.tsv.gz").write_bytes(gzip.compress(b"T\tB\n"))
-    found = find_training_set(str(mine))
-    names = [source.name for source in found.sources()]
+    result = find_training_set(str(mine))
+    names = [source.name for source in result.sources()]
     assert names == ["a.tsv", "b.txt"], "what is held out is not trained on"
-    assert found.held_out() == {"valid": [("valid.tsv", "B")], "test": [("T", "B")]}
-    assert found.held_names == {"valid": "valid.tsv", "test": "test.tsv.gz"}
-    files = [file["file"] for file in found.inputs()]
-    assert files == ["a.tsv", "b.txt", "valid.tsv", "test.tsv.gz"]
+    assert result.held_out() == {"valid": [("valid.tsv", "B")], "test": [("T", "B")]}
+    assert [file["file"] for file in result.inputs()][2:] == ["valid.tsv", "test.tsv.gz"]
     (mine / "test.txt").write_text("T\tB\n")
     refused()
     (mine / "test.txt").unlink()
     (mine / "valid.tsv").unlink()
     refused()
     refused(mine.rename(tmp_path / "mine-fr"))
-
-
-def test_what_is_held_out(monkeypatch):
-    monkeypatch.setattr(data, "read_newstest", lambda *given: given)
-    monkeypatch.setattr(data, "read_multi30k", lambda *given: given)
-    news = {"valid": ("newstest2013", "de"), "test": ("newstest2014", "de")}
-    assert TRAINING_SETS["wmt14-en-de"].held_out() == news
-    assert TRAINING_SETS["general-en-de"].held_out() == news
-    captions = TRAINING_SETS["multi30k-en-fr"]
-    assert captions.held_out() == {"valid": ("valid", "fr"), "test": ("test", "fr")}
-    assert captions.held_names == {"valid": "multi30k-val", "test": "multi30k-test2016"}

@@ -23,15 +23,15 @@ BODIES = {
 
 
 class Answers(BaseHTTPRequestHandler):
-    """`broken`: how often a path still breaks off; `asked`: path, first byte and accepted encoding
-    of each question."""
+    """`broken`: how often a path still breaks off; `requests`: path, first byte and accepted
+    encoding of each."""
 
-    broken, asked = {}, []
+    broken, requests = {}, []
 
     def do_GET(self):
         name, _, ranges = self.path.strip("/").partition("/")[0].partition("-")
         start = int((self.headers["Range"] or "bytes=0-")[6:-1])
-        self.asked.append((name, start, self.headers["Accept-Encoding"]))
+        self.requests.append((name, start, self.headers["Accept-Encoding"]))
         start = start if ranges != "noranges" else 0
         body = BODIES.get(name, WHOLE)[start:]
         if name in ("missing", "error"):
@@ -57,6 +57,6 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch, tmp_path):
     monkeypatch.setattr(Answers, "broken", {})
-    monkeypatch.setattr(Answers, "asked", [])
+    monkeypatch.setattr(Answers, "requests", [])
     with serving(Answers, monkeypatch, tmp_path / "cache") as address:
         yield address
