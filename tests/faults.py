@@ -40,6 +40,7 @@ LATE = {
     "transformer_lit/corpora/texts": "test_archives.py",
     "transformer_lit/recipes/prepare": "test_prepare.py",
     "transformer_lit/corpora/store": "test_store.py",
+    "transformer_lit/runtime/batches": "test_prepare.py",
     "decoding": "test_decoding.py",
     "transformer_lit/serving/ctranslate": "test_serving.py",
     "rnn": "test_rnn.py",
