@@ -23,7 +23,8 @@ import torch
 from hypothesis import HealthCheck, Phase, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-import chromium  # noqa: E402
+
+pytest_plugins = ["plugins.corpus", "plugins.server", "plugins.commands", "plugins.pages"]
 
 FOLDER = str(Path(__file__).resolve().parent)
 TEST_SECONDS, LAYER_SECONDS = (
@@ -36,7 +37,6 @@ SECONDS_FILES = set(
     prepare serving site try_it wheel wmt""".split()
 )
 
-pytest_plugins = ["plugins.corpus", "plugins.server", "plugins.commands"]
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 if (
     threading.current_thread() is threading.main_thread()
@@ -153,14 +153,3 @@ def pytest_terminal_summary(terminalreporter, config):
     if config.option.fast and total > LAYER_SECONDS:
         terminalreporter.line(f"FAILED the fast tests take {total:.0f} s, {LAYER_SECONDS} at most")
         terminalreporter._session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium without a window, which asks nobody on its own; a test that needs it is skipped
-    where it is missing, and fails in CI."""
-    if chromium.program() is None:
-        missing = pytest.fail if os.environ.get("CI") else pytest.skip
-        missing("no Chromium here: install Debian's package chromium to run the browser checks")
-    with chromium.opened() as opened:
-        yield opened

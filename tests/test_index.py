@@ -25,7 +25,7 @@ def test_the_index_names_what_the_package_exports(name):
         raise AssertionError(f"the index names {name}, and the package has no such thing") from None
 
 
-API = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
+RESULTS = ROOT / "book" / "results"
 
 
 def test_the_build_lists_every_module_that_no_chapter_exports_by_its_docstring(
@@ -36,10 +36,10 @@ def test_the_build_lists_every_module_that_no_chapter_exports_by_its_docstring(
     monkeypatch.setattr(build, "SITE", tmp_path)
     row = r"^\| \[`([\w/]+)\.py`\]\(source/\1\.md\) \| (.+) \|$"
     rows = dict(re.findall(row, build.source_pages(), re.M))
-    assert API.count("<!-- rooms -->") == 1, "here the build puts this table"
-    assert set(build.modules()) - set(rows) == set(re.findall(r"source/([\w/]+)\.md", API)), (
-        "the page lists the exported modules, the build all others"
-    )
+    api = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
+    assert api.count("<!-- rooms -->") == 1, "here the build puts this table"
+    exported = set(re.findall(r"source/([\w/]+)\.md", api))
+    assert set(build.modules()) - set(rows) == exported, "the build lists all other modules"
     short = [name for name, words in rows.items() if len(words.split()) < 4]
     assert not short, f"the first sentence of a docstring is its row in the table: {short}"
 
@@ -57,15 +57,11 @@ def strays(text, own):
 def test_every_file_that_carries_the_address_carries_the_same():
     from address import address, carriers
 
-    for path in carriers():
-        if path.is_relative_to(ROOT / "tests"):  # tests make up addresses
-            continue
-        found = strays(path.read_text(encoding="utf-8"), address())
-        assert not found, f"{path.relative_to(ROOT)} has {found}; make address sets it"
-    cited = re.search(
-        r'^repository-code: "?([^"\s]+)', (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M
-    )[1]
-    assert cited == address(), f"CITATION.cff has {cited}; make address sets it"
+    own = (path for path in carriers() if not path.is_relative_to(ROOT / "tests"))  # made up there
+    found = {path.name: strays(path.read_text(encoding="utf-8"), address()) for path in own}
+    assert not any(found.values()), f"make address sets it: {found}"
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r'^repository-code: "?([^"\s]+)', citation, re.M)[1] == address()
 
 
 @pytest.mark.parametrize(
@@ -114,69 +110,39 @@ def test_setting_the_address(tmp_path, monkeypatch):
         assert {p: p.read_bytes() for p in before} == before
 
 
-def test_no_chapter_links_to_the_placeholder():
-    "The bootstrap names it; nothing that a reader can click does."
-    from address import address, home
-
-    for path in [] if home() else sorted((ROOT / "book").glob("*.ipynb")):
-        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-            assert cell["cell_type"] == "code" or address() not in "".join(
-                cell["source"]
-            ), f"{path.name}, cell {cell['id']}, names {address()}"
-
-
 def undeclared(thing, where="") -> list[str]:
     """The commits in a record that name no commit: not forty hex digits, or uncommitted code
     without a note that says so."""
-    found = []
-    if isinstance(thing, dict):
-        told = re.fullmatch(
-            r"[0-9a-f]{7,40}-dirty", str(thing.get("commit"))
-        ) and "not yet committed" in thing.get("note", "")
-        if (
-            "commit" in thing
-            and not told
-            and not re.fullmatch(r"[0-9a-f]{40}", str(thing["commit"]))
-        ):
-            found.append(f"{where}: {thing['commit']}")
-    for key, value in (
-        thing.items()
-        if isinstance(thing, dict)
-        else enumerate(thing) if isinstance(thing, list) else []
-    ):
-        found += undeclared(value, f"{where}/{key}")
-    return found
+    if isinstance(thing, list):
+        thing = dict(enumerate(thing))
+    if not isinstance(thing, dict):
+        return []
+    commit, places = str(thing.get("commit", "0" * 40)), []
+    is_noted = commit.endswith("-dirty") and "not yet committed" in thing.get("note", "")
+    if not (is_noted or re.fullmatch(r"[0-9a-f]{40}", commit)):
+        places.append(f"{where}: {commit}")
+    return sum((undeclared(value, f"{where}/{key}") for key, value in thing.items()), places)
 
 
 def test_every_record_names_its_commit_or_says_why_it_has_none():
-    results = ROOT / "book" / "results"
-    held = {path.name: path.read_text(encoding="utf-8") for path in results.glob("**/*.json")}
-    for path in set(results.glob("*/*.jsonl")) - set(results.glob("*/*-logs.jsonl")):
+    texts = {path.name: path.read_text(encoding="utf-8") for path in RESULTS.glob("**/*.json")}
+    for path in set(RESULTS.glob("*/*.jsonl")) - set(RESULTS.glob("*/*-logs.jsonl")):
         lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        held |= {f"{path.name}:{number}": line for number, line in lines}
-    assert len(held) > 500, "the records are not where they were"
-    nameless = [said for name, text in held.items() for said in undeclared(json.loads(text), name)]
+        texts |= {f"{path.name}:{number}": line for number, line in lines}
+    assert len(texts) > 500, "the records are not where they were"
+    nameless = sum((undeclared(json.loads(text), name) for name, text in texts.items()), [])
     assert not nameless, "commit, then record again from there:\n" + "\n".join(nameless)
     for card in (ROOT / "data" / "checkpoints").glob("*/README.md"):
         text = card.read_text(encoding="utf-8")
-        assert (
-            "-dirty" not in text or "not yet committed" in text
-        ), f"{card.parent.name}: its card doesn't say that its code was not yet committed"
+        assert "-dirty" not in text or "not yet committed" in text, card.parent.name
 
 
-def test_a_commit_that_is_none_is_found():
-    whole = {"commit": "0123456789" * 4, "runs": [{"commit": "0123456789" * 4}]}
-    assert (
-        undeclared(whole)
-        == undeclared(
-            {"commit": "89b5606-dirty", "note": "Made from code that was not yet committed."}
-        )
-        == []
-    )
-    for wrong in "89b5606-dirty", "89b5606", "unknown", "", None:
-        assert undeclared({"commit": wrong}) and undeclared(
-            {**whole, "runs": [{"commit": wrong}]}
-        ), f"{wrong!r} went unseen"
+@pytest.mark.parametrize("commit", ["89b5606-dirty", "89b5606", "unknown", "", None])
+def test_a_commit_that_is_none_is_found(commit):
+    right = {"commit": "0123456789" * 4}
+    noted = {"commit": "89b5606-dirty", "note": "Made from code that was not yet committed."}
+    assert undeclared([right, noted, {"runs": [right]}]) == []
+    assert undeclared({**right, "runs": [{"commit": commit}]}) == [f"/runs/0: {commit}"]
 
 
 NAMED = re.compile(r"""shipped\(\\?["']((?:data|results)/[^"'{}\\]+)\\?["']\)""")
@@ -202,16 +168,15 @@ def test_the_names_of_shipped_files_are_found():
 
 
 def test_every_record_of_the_table_is_there_and_every_record_stands_in_it():
-    results = ROOT / "book" / "results"
-    rows = re.findall(r"^\| (`.*?) \|", (results / "README.md").read_text("utf-8"), re.M)
+    rows = re.findall(r"^\| (`.*?) \|", (RESULTS / "README.md").read_text("utf-8"), re.M)
     names = {name for row in rows for name in re.findall(r"`([\w./-]+)`", row)}
-    trainings = (results / "runs" / "trainings.jsonl").read_text("utf-8").splitlines()
+    trainings = (RESULTS / "runs" / "trainings.jsonl").read_text("utf-8").splitlines()
     runs = {json.loads(line)["run"] for line in trainings}
     missing = [n for n in names if "NAME" not in n and n[0] != "-"]
-    missing = [n for n in missing if n not in runs and not (results / n).exists()]
+    missing = [n for n in missing if n not in runs and not (RESULTS / n).exists()]
     assert len(names) > 10 and not missing, f"the table names {missing}"
     patterns = [re.escape(name).replace("NAME", ".*") for name in names]
-    files = {f"bench/{path.name}" for path in (results / "bench").iterdir()}
+    files = {f"bench/{path.name}" for path in (RESULTS / "bench").iterdir()}
     unknown = {n for n in files | runs if not any(re.match(p, n) for p in patterns)}
     assert not unknown, f"by which commands were {unknown} made? book/results/README.md"
 
@@ -231,8 +196,8 @@ def test_a_recorded_training_says_what_it_was(run):
     for kind, number in (("step", "step"), ("epoch", "epoch")):
         places = [entry[number] for entry in log if entry["kind"] == kind]
         if places:
-            whole = list(range(places[0], places[-1] + 1, places[0]))
-            assert places == whole, f"of {kind}s one is missing from the log, or stands there twice"
+            expected = list(range(places[0], places[-1] + 1, places[0]))
+            assert places == expected, f"a {kind} is missing from the log, or stands there twice"
             break
     assert log[-1]["tokens"] == run["tokens"]
     assert not re.search(r"/(home|root|tmp|Users|work)/", json.dumps(run)), "a path of one machine"
@@ -247,41 +212,36 @@ def test_each_chapter_has_a_cell_whose_figure_stands_on_its_card():
         assert len(shown) == 1, f"{path.stem}: the tag `card` stands on {shown or 'no cell'}"
 
 
+FIGURE = """<figure class="tl-figure"><div role="img" aria-label="{}"><div class="tl-desk"><svg
+ >{}</svg></div><div class="tl-phone"><svg >{}</svg></div></div></figure>"""
+
+
+@pytest.mark.parametrize("count, words", [(3, "5.0 &amp; more?"), (2, "First."), (1, None)])
 def test_a_thumbnail_is_a_phones_drawing_with_the_first_sentence_of_its_words(
-    tmp_path, monkeypatch
+    count, words, tmp_path, monkeypatch
 ):
     import build
     import nbformat
 
-    def cell(name, words, desk, phone, tags=()):
-        page = (
-            f'<figure class="tl-figure"><div role="img" aria-label="{words}"><div'
-            f' class="tl-desk"><svg >{desk}</svg></div><div class="tl-phone"><svg'
-            f" >{phone}</svg></div></div></figure>"
-        )
-        return nbformat.v4.new_code_cell(
-            "",
-            id=name,
-            outputs=[nbformat.v4.new_output("display_data", {"text/html": page})],
-            metadata={"tags": list(tags)},
-        )
+    def cell(name, *parts, tags=()):
+        page = {"text/html": FIGURE.format(*parts).replace("\n", "")}
+        outputs = [nbformat.v4.new_output("display_data", page)]
+        metadata = {"tags": list(tags)}
+        return nbformat.v4.new_code_cell("", id=name, outputs=outputs, metadata=metadata)
 
     monkeypatch.setattr(build, "OUT", tmp_path)
     cells = [
         cell("big", "Big.", "d", "p" * build.LARGEST),
         cell("first", "First.", "d1", "p1"),
-        cell("key", "5.0 &amp; more? No.", "d2", "p2", ["card"]),
+        cell("key", "5.0 &amp; more? No.", "d2", "p2", tags=["card"]),
     ]
-    for kept, told in ((cells, "5.0 &amp; more?"), (cells[:2], "First."), (cells[:1], None)):
-        nbformat.write(nbformat.v4.new_notebook(cells=kept), tmp_path / "01_x.ipynb")
-        shown = build.thumbnail(tmp_path / "01_x.ipynb")
-        assert (
-            shown == ""
-            if told is None
-            else f'role="img" aria-label="{told}"' in shown
-            and shown.count("<svg") == 1
-            and ">d" not in shown
-        )
+    nbformat.write(nbformat.v4.new_notebook(cells=cells[:count]), tmp_path / "01_x.ipynb")
+    shown = build.thumbnail(tmp_path / "01_x.ipynb")
+    if words is None:
+        assert shown == "", "the only drawing is too large"
+    else:
+        assert f'role="img" aria-label="{words}"' in shown
+        assert shown.count("<svg") == 1 and ">d" not in shown, "the desk's drawing"
 
 
 PAPERS = re.compile(

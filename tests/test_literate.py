@@ -3,6 +3,7 @@ are found."""
 
 import importlib.util
 import re
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -60,45 +61,27 @@ def test_a_chapters_part_stands_above_its_title():
 def test_every_box_becomes_a_link_that_a_reader_of_screens_can_reach():
     body = figures.architecture(alt="Each box leads to its chapter.").html + TWO
     body = literate.dress_figures(body, "")
-    assert (
-        "data-chapter" not in body
-        and "<!--box-->" not in body
-        and '<a href="03_masks.html"><title>masked self-attention</title>' in body
-    )
-    assert (
-        body.count('role="group"') == 1 and body.count('role="img"') == 2
-    ), "what holds links is no picture; other figures stay"
+    assert "data-chapter" not in body and "<!--box-->" not in body
+    assert '<a href="03_masks.html"><title>masked self-attention</title>' in body
+    assert (body.count('role="group"'), body.count('role="img"')) == (1, 2), "links are no picture"
     linked = re.findall(r"<svg[^>]*>(?=(?:(?!</svg>).)*<a href)", body, re.S)
-    assert len(linked) == 2 and not any(
-        "aria-hidden" in head for head in linked
-    ), "hidden links can't be followed"
+    assert len(linked) == 2 and "aria-hidden" not in "".join(linked), "hidden links lead nowhere"
 
 
 def test_the_glossarys_words_are_found_by_each_of_their_names():
     lines = literate.glossary_lines(APP)
-    assert lines["BPE"][0] == lines["byte-pair encoding"][0] and lines["BPE"][2].startswith(
-        "byte-pair encoding"
-    )
-    line, home, entry = lines["beam search"]
-    assert (
-        home == "13_decoding" and entry == "beam search" and "[" not in line and line.endswith(".")
-    )
+    assert lines["BPE"] == lines["byte-pair encoding"]
+    assert lines["beam search"][1:] == ("13_decoding", "beam search")
     assert not {"look", "chain rule"} & set(lines), "a word of every day leads nowhere"
-    assert not [
-        name for name, (said, _, _) in lines.items() if "](" in said
-    ], "what is shown when one points at a word has no links"
+    assert not [line for line, _, _ in lines.values() if "](" in line], "what is shown has no links"
 
 
 def test_no_name_of_the_glossary_stands_for_two_entries():
-    block = (
-        (ROOT / "book/glossary.md")
-        .read_text(encoding="utf-8")
-        .partition("```{glossary}")[2]
-        .partition("```")[0]
-    )
-    terms = [entry.strip().partition("\n")[0] for entry in re.split(r"\n\s*\n", block.strip())]
-    names = [name for term in terms for name in re.sub(r" \(.*\)", "", term).split(", ")]
-    twice = {name for name in names if names.count(name) > 1} & set(literate.glossary_lines(APP))
+    text = (ROOT / "book/glossary.md").read_text(encoding="utf-8")
+    block = re.search(r"```\{glossary}(.*?)```", text, re.S)[1].strip()
+    terms = [entry.strip().partition("\n")[0] for entry in re.split(r"\n\s*\n", block)]
+    names = Counter(name for term in terms for name in re.sub(r" \(.*\)", "", term).split(", "))
+    twice = {name for name, n in names.items() if n > 1} & set(literate.glossary_lines(APP))
     assert len(terms) > 100 and not twice, f"{twice} would lead to the last of their entries"
 
 
@@ -114,29 +97,23 @@ def test_every_chapter_stands_in_a_part_and_lights_what_there_is():
 
 def test_an_exported_cell_loses_its_mark_and_gets_a_badge_and_a_check_its_tick():
     code = ["#| export\ndef f():\n    return 1", "assert f() == 1\nx = 2"]
-    code += ["#| default_exp masks", "y"]
+    code += ["#| default_exp masks\ny"]
     blocks = [nodes.literal_block(text, text) for text in code]
     document = nodes.section("", *(nodes.container("", b, classes=["cell_input"]) for b in blocks))
     env = SimpleNamespace(docname="book/03_masks")
     literate.dress_cells(SimpleNamespace(env=env, **vars(APP)), document)
-    assert [child.astext() for cell in document for child in cell] == [
-        "exported to transformer_lit/masks.py",
-        "def f():\n    return 1",
-        "✓ checked",
-        code[1],
-        "y",
-    ]
+    exported, check, plain = ([child.astext() for child in cell] for cell in document)
+    assert exported == ["exported to transformer_lit/masks.py", "def f():\n    return 1"]
+    assert check == ["✓ checked", code[1]], "a check has its tick"
+    assert plain == ["y"]
 
 
-def test_each_part_page_names_its_chapters_and_they_follow_it():
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    for number, part in enumerate(toc["parts"][1:5], 1):
-        files = [chapter["file"] for chapter in part["chapters"]]
-        assert files[0] == f"book/part_{number}"
-        first, last = re.search(
-            r"<!-- cards (\d+) (\d+) -->", (ROOT / f"{files[0]}.md").read_text(encoding="utf-8")
-        ).groups()
-        numbers = [
-            int(name[5:7]) for name in files[1:] if name[5] < "9"
-        ]  # what closes a part has no number of a chapter
-        assert numbers == list(range(int(first), int(last) + 1))
+@pytest.mark.parametrize("number", range(1, 5))
+def test_a_part_page_names_its_chapters_and_they_follow_it(number):
+    parts = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
+    page, *chapters = [chapter["file"] for chapter in parts[number]["chapters"]]
+    assert page == f"book/part_{number}"
+    cards = re.search(r"<!-- cards (\d+) (\d+) -->", (ROOT / f"{page}.md").read_text("utf-8"))
+    first, last = map(int, cards.groups())
+    numbers = [int(name[5:7]) for name in chapters if name[5] < "9"]  # 9_: what closes a part
+    assert numbers == list(range(first, last + 1))

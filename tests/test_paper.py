@@ -8,11 +8,13 @@ import subprocess
 import sys
 import zipfile
 from importlib.metadata import files
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
 import chromium
 import pytest
+from plugins.pages import require
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -80,9 +82,8 @@ SMALL = f"""<section id="small"><p class="tl-part">Part I · One</p>
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     "The small book's folder, its PDF, what the printing said, and its EPUB."
-    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if chromium.program() is None:
-        pytest.skip("no Chromium here: install Debian's package chromium to print the book")
+    require(find_spec("playwright"), "playwright is not installed")
+    require(chromium.program(), "no Chromium here: install Debian's package chromium")
     folder = tmp_path_factory.mktemp("paper")
     shutil.copytree(ROOT / "book" / "web" / "static", folder / "html" / "_static")
     formulas = next(f for f in files("sphinx-mathjax-offline") if f.name == "tex-svg.js")
@@ -107,8 +108,8 @@ def made(tmp_path_factory):
         "format: jb-book\nroot: book/index\nparts:\n  - caption: I · One\n    chapters:\n      -"
         " file: book/01_small\n"
     )
-    target, said = pdf.make(folder / "html", toc, folder / "out", ABOUT)
-    return folder, target, said, epub.make(folder / "html", toc, folder / "out", ABOUT)
+    target, facts = pdf.make(folder / "html", toc, folder / "out", ABOUT)
+    return folder, target, facts, epub.make(folder / "html", toc, folder / "out", ABOUT)
 
 
 @pytest.fixture(scope="module")
@@ -131,32 +132,18 @@ def pages_in(unpacked):
 
 
 def test_the_contents_and_the_index_have_the_right_pages(made, printed):
-    where = made[2]["places"]
-    said = dict(re.findall(r'data-page-of="([^"]+)">(\d+)<', printed))
-    assert {
-        "index",
-        "c01_small",
-        "c01_small--cells",
-        "c01_small--the-end",
-        "c01_small--export-first",
-        "answers",
-        "index-of-names",
-    } <= set(said)
-    assert all(int(page) == where[place] for place, page in said.items())
-    assert (
-        where["index"]
-        < where["c01_small"]
-        < where["answers"]
-        <= where["index-of-names"]
-        <= where[""]
-        == made[2]["pages"]
-    )
+    places, pages = made[2]["places"], made[2]["pages"]
+    listed = dict(re.findall(r'data-page-of="([^"]+)">(\d+)<', printed))
+    parts = "index c01_small c01_small--cells c01_small--the-end c01_small--export-first answers"
+    assert {*parts.split(), "index-of-names"} <= set(listed)
+    assert {place: int(page) for place, page in listed.items()}.items() <= places.items()
+    order = [places[name] for name in ("index", "c01_small", "answers", "index-of-names", "")]
+    assert order == sorted(order) and len(set(order[:3])) == 3 and order[-1] == pages
 
 
 def test_a_cell_that_fits_on_a_sheet_is_not_broken(made):
-    pages = [
-        made[2]["places"][f"c01_small--export-{name}"] for name in ("first", "second", "third")
-    ]
+    names = ("first", "second", "third")
+    pages = [made[2]["places"][f"c01_small--export-{name}"] for name in names]
     assert len(set(pages)) == 3, f"three cells of more than half a sheet begin on {pages}"
 
 
@@ -174,68 +161,35 @@ def test_nothing_is_too_wide(made):
 
 
 def test_nothing_is_folded_alive_or_foreign(printed, unpacked):
+    signs = "<script <button <details mjx-assistive tl-phone headerlink Hide".split()
     for text in (printed, *pages_in(unpacked).values()):
-        for gone in (
-            "<script",
-            "<button",
-            "<details",
-            "mjx-assistive",
-            "tl-phone",
-            "headerlink",
-            "this notebook",
-            "Hide",
-        ):
-            assert gone not in text, gone
+        assert not [sign for sign in [*signs, "this notebook"] if sign in text]
         assert not re.search(r'(src|href)="https?://(?!arxiv\.org)', text)
-    assert (
-        printed.count("Alive in the web edition.") == 1
-        and 'alt="A view of one number. It is seven."' in printed
-    )
+    assert printed.count('alt="A view of one number. It is seven."') == 1
 
 
 def test_hints_and_solutions_stand_at_the_end(printed, unpacked):
-    for text, place in (
-        (printed, "#c01_small--answer-exercise-1-1"),
-        (pages_in(unpacked)["c01_small.xhtml"], "answers.xhtml#c01_small--answer-exercise-1-1"),
+    pages, place = pages_in(unpacked), "#c01_small--answer-exercise-1-1"
+    for text, link in ((printed, place), (pages["c01_small.xhtml"], f"answers.xhtml{place}")):
+        assert re.search(rf'href="{re.escape(link)}"[^>]*>Hint and solution<', text)
+    for line in (
+        ["Do it.", "chart(1)", "The chart.", 'id="answers"', "Look there."],
+        ["Do it.", 'id="answers"', "Think.", "answer = 42"],
     ):
-        assert re.search(rf'href="{re.escape(place)}"[^>]*>Hint and solution<', text)
-    assert (
-        printed.index("Do it.")
-        < printed.index("chart(1)")
-        < printed.index("The chart.")
-        < printed.index('id="answers"')
-        < printed.index("Look there.")
-    )
-    assert (
-        printed.index("Do it.")
-        < printed.index('id="answers"')
-        < printed.index("Think.")
-        < printed.index("answer = 42")
-    )
-    assert (
-        "Think." in pages_in(unpacked)["answers.xhtml"]
-        and "Think." not in pages_in(unpacked)["c01_small.xhtml"]
-    )
+        places = [printed.index(words) for words in line]
+        assert places == sorted(places), line
+    assert "Think." in pages["answers.xhtml"] and "Think." not in pages["c01_small.xhtml"]
 
 
-def test_answers_are_named_after_their_questions(printed, unpacked):
-    for text, other in (
-        (printed, printed),
-        (pages_in(unpacked)["c01_small.xhtml"], pages_in(unpacked)["answers.xhtml"]),
-    ):
-        for n in (1, 2):
-            assert (
-                f'id="c01_small--question-{n}"' in text
-                and f'c01_small--answer-question-{n}"' in text
-            )
-            assert re.search(rf"Question 1\.{n}\b", other) and f"told = {n}" in other
-        assert [
-            place
-            for place, said in re.findall(
-                r'<a class="tl-answer-link" href="[^"#]*#([^"]+)">([^<]*)<', text
-            )
-            if said == "Answer"
-        ] == ["c01_small--answer-question-1", "c01_small--answer-question-2"]
+@pytest.mark.parametrize("n", (1, 2))
+def test_answers_are_named_after_their_questions(printed, unpacked, n):
+    pages = pages_in(unpacked)
+    cases = (printed, printed), (pages["c01_small.xhtml"], pages["answers.xhtml"])
+    for text, answers in cases:
+        assert f'id="c01_small--question-{n}"' in text
+        links = re.findall(r'"tl-answer-link" href="[^"#]*#([^"]+)">Answer<', text)
+        assert links == ["c01_small--answer-question-1", "c01_small--answer-question-2"]
+        assert re.search(rf"Question 1\.{n}\b", answers) and f"told = {n}" in answers
 
 
 def links_that_lead_nowhere(pages):
@@ -243,28 +197,26 @@ def links_that_lead_nowhere(pages):
     for name, text in pages.items():
         for link in re.findall(r'href="([^"]*)"', text):
             file, _, place = link.partition("#")
-            if not re.match(r"https?:|file:", link) and not (file or name).endswith((".css",)):
-                if (file or name) not in places or place and place not in places[file or name]:
-                    yield f"{name}: {link}"
+            if re.match(r"https?:|file:", link) or (file or name).endswith(".css"):
+                continue
+            ids = places.get(file or name)
+            if ids is None or place and place not in ids:
+                yield f"{name}: {link}"
 
 
 def test_every_link_inside_leads_somewhere_and_no_id_comes_twice(printed, unpacked):
     for pages in ({"book.html": printed}, pages_in(unpacked)):
         assert not list(links_that_lead_nowhere(pages))
         for name, text in pages.items():
-            found = re.findall(r'\sid="([^"]+)"', text)
-            assert len(found) == len(set(found)), name
+            ids = re.findall(r'\sid="([^"]+)"', text)
+            assert len(ids) == len(set(ids)), name
 
 
 def test_formulas(printed, unpacked):
     page = pages_in(unpacked)["c01_small.xhtml"]
-    assert (
-        printed.count("<mjx-container") == 2
-        and page.count("<math ") == 2
-        and "mjx" not in page
-        and "\\(" not in page
-    )
-    assert 'display="block"' in page and 'alttext="\\sqrt{d_k}"' in page and "data-mjx" not in page
+    assert printed.count("<mjx-container") == page.count("<math ") == 2
+    assert not re.search(r"mjx|\\\(", page)
+    assert 'display="block"' in page and 'alttext="\\sqrt{d_k}"' in page
 
 
 def test_the_parcel_is_an_epub(unpacked):
@@ -273,21 +225,12 @@ def test_the_parcel_is_an_epub(unpacked):
         if name.endswith((".xhtml", ".opf", ".xml")):
             ElementTree.fromstring(content)
     listed = set(re.findall(r' href="([^"]+)"', unpacked["book/package.opf"].decode()))
-    assert {f"book/{name}" for name in listed} == set(unpacked) - {
-        "mimetype",
-        "META-INF/container.xml",
-        "book/package.opf",
-    }
-    assert {
-        "book/nav.xhtml",
-        "book/cover.jpg",
-        "book/fonts/LICENSE-Inter.txt",
-        "book/pictures/c01_small-0.png",
-    } <= set(unpacked)
-    assert (
-        "var(" not in pages_in(unpacked)["c01_small.xhtml"]
-        and "dark" not in unpacked["book/book.css"].decode()
-    )
+    frame = {"mimetype", "META-INF/container.xml", "book/package.opf"}
+    assert {f"book/{name}" for name in listed} == set(unpacked) - frame
+    parts = "nav.xhtml cover.jpg fonts/LICENSE-Inter.txt pictures/c01_small-0.png"
+    assert set(parts.split()) <= listed
+    assert "var(" not in pages_in(unpacked)["c01_small.xhtml"]
+    assert "dark" not in unpacked["book/book.css"].decode()
 
 
 def checked(file: Path) -> str:
@@ -297,32 +240,24 @@ def checked(file: Path) -> str:
     return done.stdout + done.stderr
 
 
+CLEAN = "0 fatals / 0 errors / 0 warnings"
+
+
 def test_epubcheck_finds_nothing(made):
-    said = checked(made[3])
-    assert "0 fatals / 0 errors / 0 warnings" in said, said[-3000:]
+    report = checked(made[3])
+    assert CLEAN in report, report[-3000:]
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    not os.environ.get("TRANSFORMER_LIT_PAPER"), reason="minutes: TRANSFORMER_LIT_PAPER=1"
+)
 def test_the_whole_book(tmp_path):
-    """Every formula finished, nothing cut, every link right, a valid EPUB. Minutes, so it is asked
-    for: TRANSFORMER_LIT_PAPER=1."""
-    if not os.environ.get("TRANSFORMER_LIT_PAPER"):
-        pytest.skip("the whole book on paper takes minutes: TRANSFORMER_LIT_PAPER=1")
-    missing = [
-        name
-        for name, _ in still.listed(ROOT / "_toc.yml")
-        if not (still.SITE / f"{name}.html").exists()
-    ]
-    if missing or chromium.program() is None:
-        pytest.skip(
-            f"the built book is missing ({missing[:3]}): make book"
-            if missing
-            else "no Chromium here"
-        )
-    target, said = pdf.make(still.SITE, ROOT / "_toc.yml", tmp_path, pdf.facts())
+    "Every formula finished, nothing cut, every link right, a valid EPUB."
+    target, facts = pdf.make(still.SITE, ROOT / "_toc.yml", tmp_path, pdf.facts())
     text = (tmp_path / "book.html").read_text(encoding="utf-8")
-    assert said["wide"] == [] and said["pages"] > 200 and target.stat().st_size < 60e6
+    assert facts["wide"] == [] and facts["pages"] > 200 and target.stat().st_size < 60e6
     assert "merror" not in text and not re.search(r'data-page-of="[^"]+">0<', text)
     assert not list(links_that_lead_nowhere({"book.html": text}))
     book = epub.make(still.SITE, ROOT / "_toc.yml", tmp_path, pdf.facts())
-    assert "0 fatals / 0 errors / 0 warnings" in checked(book)
+    assert CLEAN in checked(book)

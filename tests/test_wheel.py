@@ -28,7 +28,7 @@ def licenses_of(files):
     "Each file or folder of data/, as the table of data/README.md has it: {name: its licenses}."
     page = files[DATA + "README.md"].decode()
     rows = re.findall(r"^\| `([\w./-]+)` \|.*?\|.*?\| (.*?) \|", page, re.M)
-    return {name: {NAMES[found] for found in NAMES if found in words} for name, words in rows}
+    return {name: {NAMES[license] for license in NAMES if license in words} for name, words in rows}
 
 
 def test_the_expression_names_the_license_of_each_file(files):
@@ -36,13 +36,13 @@ def test_the_expression_names_the_license_of_each_file(files):
         next(text for name, text in files.items() if name.endswith("/METADATA")).decode()
     )
     expression = set(metadata["License-Expression"].split(" AND "))
-    found, by_name = {"MIT", "CC-BY-4.0"}, licenses_of(files)  # code; records and texts
+    licenses, by_name = {"MIT", "CC-BY-4.0"}, licenses_of(files)  # code; records and texts
     for name in (name.removeprefix(DATA) for name in files if name.startswith(DATA)):
         if name != "README.md":
             row = next(row for row in by_name if name.startswith(row))
             assert by_name[row], f"{name} has a license that the expression doesn't name"
-            found |= by_name[row]
-    assert found == expression
+            licenses |= by_name[row]
+    assert licenses == expression
     assert metadata.get_all("License-File") == ["LICENSE", "LICENSE-CONTENT", "LICENSE-TATOEBA"]
 
 

@@ -11,9 +11,10 @@ const within = root => ({
   button: name => root.querySelector(`[data-do="${name}"]`),
 });
 
-// what a screen reader says, once, and what is written under the words
-function tell(root, said, note) {
+// what a screen reader says, once, and what is written under the words; `state` is what the element does from now on (live.js)
+function tell(root, said, note, state) {
   const {out} = within(root);
+  root.dataset.state = state;
   out("said").replaceChildren(...(said ? ["French: ", Object.assign(document.createElement("span"), {lang: "fr", textContent: said}), " "] : []));
   (out("note") || out("say")).textContent = note;
 }
@@ -68,15 +69,16 @@ function runningSentence(root) {
     const mine = ++turn, asked = Object.assign(wanted, change);
     switches.forEach(one => one.setAttribute("aria-pressed", String(one.textContent == asked.adjective)));
     for (const menu of root.querySelectorAll("select")) menu.value = asked[menu.name];
+    root.dataset.state = "busy";
     try {
       const found = await caseOf({...asked});
       if (mine != turn) return;
       let same = 0;
       while (same < found.french.length && found.french[same] == before.french[same]) same++;
       before = found;
-      view.play(found, same, () => tell(root, withSpaces(found.french), found.note));
+      view.play(found, same, () => tell(root, withSpaces(found.french), found.note, "done"));
     } catch (error) {
-      if (mine == turn) tell(root, "", tlLive.sentence(error));
+      if (mine == turn) tell(root, "", tlLive.sentence(error), "refused");
     }
   }
 
@@ -105,16 +107,19 @@ function runningSentence(root) {
 
   button("load").addEventListener("click", async () => {
     const mine = document.activeElement == button("load");
+    root.dataset.state = "loading";
     try {
       goLive(await tlLive.engine("pocket", {button: button("load"), progress: root.querySelector("progress")}));
       if (mine && [button("load"), document.body].includes(document.activeElement)) root.querySelector("select").focus();  // the reader may have gone on
     } catch (error) {
       out("how").textContent = tlLive.sentence(error);
+      root.dataset.state = "refused";
     }
   });
   switches.forEach(one => one.addEventListener("click", () => { if (one.textContent != wanted.adjective) say({adjective: one.textContent}); }));
   cases.forEach(one => one.links.forEach(link => { link.strong = link.pronoun; }));
   view.show(cases[0]);
+  root.dataset.state = "ready";
 }
 
 // Any sentence ------------------------------------------------------------------------------------------------------------------
@@ -156,7 +161,7 @@ function anySentence(root) {
   const form = root.querySelector("form"), field = form.querySelector("textarea"), examples = Array.from(root.querySelectorAll(".tl-ask-list button"));
   let which = form.elements["tl-which"].value, {cases, worth} = translators[which];
   let engine = null, turn = 0, own = false, pages = [], page = 0;
-  const busy = on => { button("stop").hidden = !on; root.toggleAttribute("data-busy", on); };
+  const tellNow = (said, note, state) => { button("stop").hidden = state != "busy"; tell(root, said, note, state); };
   const pause = ms => new Promise(go => setTimeout(go, ms));
 
   function listed({english, french, links}) {
@@ -204,13 +209,11 @@ function anySentence(root) {
   async function run() {
     const text = field.value, mine = ++turn, beam = +form.elements["tl-way"].value, wrong = problem(Array.from(text.trim()).length);
     if (engine) engine.stop();
-    busy(false);
-    if (wrong) { tell(root, "", wrong); return; }
+    if (wrong) { tellNow("", wrong, "refused"); return; }
     own = true;
     examples.forEach(one => one.setAttribute("aria-pressed", String(one.textContent == text)));
     clear();
-    busy(true);
-    tell(root, "", "Translating.");
+    tellNow("", "Translating.", "busy");
     let tokens = 0, time = 0, logP = 0, cut = false;
     try {
       const strange = (await engine.tokens(text)).note;  // no English, so what it says would be noise
@@ -218,10 +221,9 @@ function anySentence(root) {
       const {parts} = await engine.tokens(strange ? "" : plain);
       if (mine != turn) return;
       if (strange) {
-        busy(false);
         view.show({english: tlLive.words(text, "en").slice(0, 40).map(word => word.text), french: [], links: []});
         out("list").textContent = "";
-        tell(root, "", `${strange} It wasn't translated.`);
+        tellNow("", `${strange} It wasn't translated.`, "refused");
         return;
       }
       for (const [number, part] of parts.entries()) {
@@ -245,27 +247,24 @@ function anySentence(root) {
           out("all").hidden = out("pages").hidden = false;
         }
       }
-      busy(false);
       turnTo(0);
       const counted = `${tokens} tokens in ${(time / 1000).toFixed(time < 10000 ? 2 : 0)} seconds on this device, ${beam == 1 ? "greedy" : `with a beam of ${beam}`}.`;
-      tell(root, pages.map(one => one.said).join(" "), `${text.search(EMOJI) < 0 ? "" : "Emoji are left out, for the model has never read one. "}${counted}${trust(expected(worth, logP / tokens), cut)}`);
+      tellNow(pages.map(one => one.said).join(" "), `${text.search(EMOJI) < 0 ? "" : "Emoji are left out, for the model has never read one. "}${counted}${trust(expected(worth, logP / tokens), cut)}`, "done");
     } catch (error) {
       if (mine != turn) return;
-      busy(false);
       if (pages.length) turnTo(pages.length - 1);
-      tell(root, "", tlLive.sentence(error));
+      tellNow("", tlLive.sentence(error), "refused");
     }
   }
 
   function stop() {
-    if (!root.hasAttribute("data-busy")) return;
+    if (button("stop").hidden) return;
     const focused = document.activeElement == button("stop");
     engine.stop();
     turn++;
-    busy(false);
     if (pages.length) turnTo(pages.length - 1);
     if (focused) field.focus();
-    tell(root, "", "Stopped.");
+    tellNow("", "Stopped.", "ready");
   }
 
   function example(number) {
@@ -273,7 +272,8 @@ function anySentence(root) {
     if (engine) { field.value = cases[number].text; run(); return; }
     turn++;  // the first one needn't play by itself any more
     clear();
-    view.play(cases[number], 0, () => tell(root, cases[number].said, `Recorded when this page was built, with a beam of 4.${trust(cases[number].chrf)}`));
+    root.dataset.state = "busy";
+    view.play(cases[number], 0, () => tellNow(cases[number].said, `Recorded when this page was built, with a beam of 4.${trust(cases[number].chrf)}`, "done"));
     listed(cases[number]);
   }
 
@@ -298,10 +298,11 @@ function anySentence(root) {
   button("load").addEventListener("click", async () => {
     const focused = document.activeElement == button("load"), choices = Array.from(form.elements["tl-which"]), name = which;
     choices.forEach(one => { one.disabled = true; });
+    root.dataset.state = "loading";
     try {
       engine = engines[name] = await tlLive.engine(name, {button: button("load"), progress: form.querySelector("progress")});
     } catch (error) {
-      tell(root, "", tlLive.sentence(error));
+      tellNow("", tlLive.sentence(error), "refused");
       return;
     } finally {
       choices.forEach(one => { one.disabled = false; });
@@ -311,7 +312,7 @@ function anySentence(root) {
     const typing = document.activeElement == field;
     if (focused && [button("load"), document.body].includes(document.activeElement)) (asked ? button("go") : field).focus();  // a phone's keyboard would cover the answer
     if (asked && !typing) run();
-    else tell(root, "", asked ? "The translator is loaded: press Enter to translate." : "The translator is loaded: type an English sentence.");
+    else tellNow("", asked ? "The translator is loaded: press Enter to translate." : "The translator is loaded: type an English sentence.", "ready");
   });
   form.addEventListener("submit", event => { event.preventDefault(); run(); });
   form.addEventListener("change", event => {
@@ -324,7 +325,7 @@ function anySentence(root) {
   });
   field.addEventListener("beforeinput", event => {  // a field with megabytes in it would hold up the page by itself
     const length = (event.data || "").length;
-    if (length > tlLive.LONGEST) { event.preventDefault(); tell(root, "", problem(length)); }
+    if (length > tlLive.LONGEST) { event.preventDefault(); tell(root, "", problem(length), button("stop").hidden ? "refused" : "busy"); }
   });
   button("stop").addEventListener("click", stop);
   button("back").addEventListener("click", () => turnTo((page || pages.length) - 1));
@@ -332,6 +333,7 @@ function anySentence(root) {
   examples.forEach((one, i) => one.addEventListener("click", () => example(i)));
   view.show(cases[0]);
   listed(cases[0]);
+  root.dataset.state = "ready";
   // the first one plays by itself, once, when it comes into sight
   new IntersectionObserver((seen, watch) => {
     if (!seen.some(one => one.isIntersecting)) return;

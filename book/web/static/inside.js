@@ -8,7 +8,8 @@
      attention        {kind: [layer][head] {rows, columns, weights}}
      beam             [[{parent, piece, text, score, state}, ...], ...], a list for each step
      text             the whole answer                    whole      {text, ids, pieces, p}: what the unbroken model says
-   `at` is the step that all parts of the page point at, `gone` the switches that are off. */
+   `at` is the step that all parts of the page point at, `gone` the switches that are off. The form has in data-state what the page
+   does (live.js). */
 (function () {
 "use strict";
 
@@ -147,6 +148,9 @@ async function newSentence(text, by = engine, called = name) {
   return parts.length > 1 ? `A long text is translated in parts, this one in ${parts.length}. The page shows the first. ${note}` : note;
 }
 
+const state = now => { block("ask").dataset.state = now; };
+const refuse = error => { if (error.name != "Stopped") { say(tlLive.sentence(error)); state("refused"); } };  // stopped is what makes way for another
+
 const say = (text, french = "") => {
   out("say").replaceChildren(text, ...(french ? [Object.assign(document.createElement("span"), {lang: "fr", textContent: french})] : []));
 };
@@ -158,10 +162,12 @@ async function press(event) {
   const mine = ++pressed;
   stopAll();
   clearCounts();
+  state("loading");
   try {
     const found = await tlLive.engine(wanted, {button: go, progress: out("progress")});
     Object.assign(go, {hidden: false, textContent: "Translate"});
     if (mine != pressed) return;
+    state("busy");
     const note = await newSentence(out("text").value, found, wanted);
     block("break").classList.toggle("tl-in-tries", name == record.name);  // the examples are the pocket translator's
     if (!await speak()) return;
@@ -172,21 +178,22 @@ async function press(event) {
     play(0, telling());
   } catch (error) {
     go.hidden = false;
-    if (error.name != "Stopped") say(tlLive.sentence(error));
+    refuse(error);
   }
   nameButton();
 }
 
 // every change of a switch or of a token ends here
 async function again(kept) {
+  state("busy");
   try {
     if (engine) say("");  // what stands there is an earlier answer
     if (engine && !await speak(kept)) return;
     at = Math.min(kept ? kept.length - 1 : at, shown.steps.length - 1);
     draw();
-    if (kept) play(at, at);
+    if (kept) play(at, at); else state("done");
   } catch (error) {
-    if (error.name != "Stopped") say(tlLive.sentence(error));
+    refuse(error);
   }
 }
 
@@ -194,6 +201,7 @@ async function again(kept) {
 async function tryExample({try: text, off}) {
   stopAll();
   clearCounts();
+  state("busy");
   out("text").value = text;
   gone.clear();
   const kind = off.split(":")[1];
@@ -212,6 +220,7 @@ function nameButton() {
 let playing = null, growing = null;
 
 function stopAll() {
+  if (playing || growing) state("done");
   clearInterval(playing);
   clearInterval(growing);
   playing = growing = null;
@@ -227,7 +236,8 @@ function names() {
 // step by step from `from` to the end, and then to the step `rest`; at once where motion is unwelcome and nobody has asked for it
 function play(from, rest, pace = PACE) {
   stopAll();
-  if (tlLive.calm && pace == PACE) { pointTo(rest); return; }
+  if (tlLive.calm && pace == PACE) { pointTo(rest); state("done"); return; }
+  state("busy");
   out("map-say").setAttribute("aria-live", "off");  // read out once, when it rests, and not for each token
   pointTo(from);
   playing = setInterval(() => {
@@ -240,6 +250,7 @@ function play(from, rest, pace = PACE) {
 
 function grow() {
   stopAll();
+  state("busy");
   beamStep = 0;
   drawBeam();
   growing = setInterval(() => {
@@ -593,6 +604,7 @@ async function tryHeads() {
   if (shown != target) return;
   stopAll();
   clearCounts();
+  state("busy");
   const mine = counting, keys = KINDS.flatMap(headsOf);
   let changed = 0, most = [-1, ""];
   for (const key of keys) {
@@ -608,6 +620,7 @@ async function tryHeads() {
     if (weight > most[0]) most = [weight, key];
   }
   out("heads-say").textContent = `Off by itself, ${changed} of the ${keys.length} heads change${changed == 1 ? "s" : ""} a token; a number says how many. A percentage is how many points the probability of one token falls; a dot is less than 10 points. Largest effect: ${switchName(most[1])}.`;
+  state("done");
 }
 
 // The whole page ---------------------------------------------------------------------------------------------------------------------------------
@@ -662,12 +675,12 @@ function listen() {
   block("break").addEventListener("click", event => {
     const hit = event.target.closest("[data-key], [data-all], [data-try]");
     if (!hit) return;
-    if (hit.dataset.try) { tryExample(hit.dataset).catch(error => say(tlLive.sentence(error))); return; }
+    if (hit.dataset.try) { tryExample(hit.dataset).catch(refuse); return; }
     const keys = hit.dataset.key ? [hit.dataset.key] : headsOf(hit.dataset.all);
     flip(keys, hit.getAttribute("aria-checked") == "true");
   });
   all('[data-do="mend"], [data-do="mend-top"]').forEach(each => each.addEventListener("click", () => { gone.clear(); clearCounts(); stopAll(); again(); one(".tl-in-result").focus({preventScroll: true}); }));  // it hides itself
-  button("heads").addEventListener("click", () => { tryHeads().catch(error => { if (error.name != "Stopped") say(tlLive.sentence(error)); }); });
+  button("heads").addEventListener("click", () => { tryHeads().catch(refuse); });
   listenToMap();
   window.addEventListener("hashchange", preset);
   let wide = window.innerWidth;
@@ -681,5 +694,6 @@ listen();
 drawExamples();
 draw();
 nameButton();
+state("ready");
 preset();
 })();

@@ -20,6 +20,7 @@
      state      {english: [words], french: [words], links, said: so many words are shown, all if left out}; a link that is `strong` is drawn in colour
      growing    more words are coming, so leave room
      play       types the words one by one, those before `from` at once; at once all of them where motion is unwelcome
+   root.dataset.state                        what a live element does, set by its script: ready, loading the translator, busy, done, or refused
    tlLive.LONGEST                            characters of a text, as engine.js has it
    tlLive.calm                               true where the reader wants no motion
 */
