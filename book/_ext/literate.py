@@ -171,8 +171,8 @@ def lit_by(notebook) -> list[str]:
 
 
 def dress_body(app, pagename: str, body: str) -> str:
-    "Figures with their numbers, and above the title of a chapter or workshop its part."
-    title = re.search(r"<h1>(?:(\d+) · |Workshop: )", body)
+    "Figures with their numbers, and above the title of a chapter, workshop or check its part."
+    title = re.search(r"<h1>(?:(\d+) · |Workshop: |Check a )", body)
     chapter = f"{title[1]}." if title and title[1] else ""
     body = hold_marks(dress_figures(body, chapter))
     if title:

@@ -19,16 +19,16 @@ __all__ = ["examine", "Report", "Finding", "Case"]
 OVERFIT_LIMIT = 30_000_000  # on a CPU more parameters than these take minutes
 SEQ2SEQ = "encode", "decode", "rank"  # what only an encoder-decoder is asked for
 PURPOSE = {
-    "step": "does decoding with a KV cache give the logits of the full pass?",
-    "decode": "does decoding start with the token that training starts with?",
-    "rank": "does beam search favor short outputs?",
-    "batch": "are the labels the decoder's input, shifted by one?",
-    "loss": "what does the loss ignore and smooth?",
-    "pads": "give pad_id: does padding change the logits?",
-    "steps": "left out: quick, or too large for a CPU",
-    "encode": "does the encoder read both ways?",
-    "optimizer": "does it have all parameters; is zero_grad called, does the schedule move?",
-    "accumulate": "do half batches add up to the gradient of the batch?",
+    "step": "`step`: does decoding with a KV cache give the logits of the full pass?",
+    "decode": "`decode`: does decoding start with the token that training starts with?",
+    "rank": "`rank`: does beam search favor short outputs?",
+    "batch": "`batch`: are the labels the decoder's input, shifted by one?",
+    "loss": "`loss`: what does the loss ignore and smooth?",
+    "pads": "`pad_id`: does padding change the logits?",
+    "steps": "`quick=False`, and a model that isn't too large for a CPU",
+    "encode": "`encode`: does the encoder read both ways?",
+    "optimizer": "`optimizer`: has it all parameters; do zero_grad and the schedule work?",
+    "accumulate": "`accumulate`: do half batches add up to the gradient of the batch?",
 }
 
 
@@ -71,7 +71,7 @@ def examine(
             if missing:
                 invitation = PURPOSE.get(missing[0])
                 if invitation and not (missing[0] in SEQ2SEQ and not case.seq2seq):
-                    findings.append(Finding(name, SKIPPED, f"needs `{missing[0]}`: {invitation}"))
+                    findings.append(Finding(name, SKIPPED, f"needs {invitation}"))
                 continue
             for w, _ in gradients:
                 w.grad = None

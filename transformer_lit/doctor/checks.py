@@ -143,9 +143,9 @@ def causal_visibility(case):
     visible = visible[first:, first:]
     hidden = ((~visible).tril().nonzero() + first).tolist()
     cause = "the mask hides the diagonal, or the target is shifted twice"
-    yield bool(visible.diagonal().all()), "logits depend on the token at their position", cause
+    yield bool(visible.diagonal().all()), "do logits depend on the token at their position?", cause
     cause = "the decoder's self-attention has no effect" + ADAPTER
-    yield bool(visible.tril(-1).any()), "logits depend on earlier tokens", cause
+    yield bool(visible.tril(-1).any()), "do logits depend on earlier tokens?", cause
     words = f"pairs (position, earlier token) without influence: {hidden[:3] or 'none'}"
     yield not hidden or NOTE, words, "a window, or a mask that hides too much"
 
@@ -231,7 +231,7 @@ def fully_padded_row(case):
     inputs[0][-1] = case.pad_id
     grads = gradients(case, lambda: random_label_loss(case(*inputs)[:-1]).backward())
     finite = all_finite([*grads, case.run(*inputs)[:-1]])
-    words = "a row of pads beside others: their logits and all gradients are finite"
+    words = "a row of pads beside others: are their logits and all gradients finite?"
     cause = "softmax over -inf alone: keep one key visible, or add a large negative number"
     yield finite or NOTE, words, cause
 

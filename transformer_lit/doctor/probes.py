@@ -1,5 +1,5 @@
-"""The questions behind the checks, each a few lines: they change ids and look at logits. Chapter
-14c asks them one by one."""
+"""The questions behind the checks, each a few lines: they change ids and look at logits. The page
+*Check a Transformer of your own* builds them one by one."""
 
 from collections.abc import Callable, Sequence
 

@@ -41,14 +41,23 @@ class Report:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "<th>verdict</th><th>check</th><th>evidence</th><th>likely cause</th>"
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(x)}</td>" for x in (f[1], f[0], *f[2:])) + "</tr>"
-            for f in self.findings
+        "A table of what needs a look; the rest is folded."
+        rows = ["", ""]
+        for check, verdict, *words in self.findings:
+            cells = "</td><td>".join(map(html.escape, [verdict, check, *words]))
+            rows[verdict in (OK, SKIPPED)] += f"<tr><td>{cells}</td></tr>"
+        return (
+            f"<p>{self.title}</p><table>{rows[0]}</table><details>"
+            f"<summary>What is ok or not checked</summary><table>{rows[1]}</table></details>"
         )
-        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{rows}</table>"
 
     def to_json(self) -> str:
-        findings = [finding._asdict() for finding in self.findings]
-        content = {"model": self.model, "faults": len(self.faults), "findings": findings}
-        return json.dumps(content | {"seconds": round(self.seconds, 1)}, indent=1)
+        return json.dumps(
+            {
+                "model": self.model,
+                "faults": len(self.faults),
+                "findings": [finding._asdict() for finding in self.findings],
+                "seconds": round(self.seconds, 1),
+            },
+            indent=1,
+        )

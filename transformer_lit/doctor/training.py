@@ -21,14 +21,14 @@ def label_shift(case):
     cause = "shifted the wrong way, or twice"
     if torch.equal(decoder_input, labels):
         cause = "they aren't shifted: the input holds the labels"
-    yield bool(shifted), "each label is the next token of the decoder's input", cause
+    yield bool(shifted), "is each label the next token of the decoder's input?", cause
     rows = [row[mask].tolist() for row, mask in zip(labels, real) if mask.any()]
     if case.eos_id is not None:
         cause = "cut off, or taken for padding: the model never learns to stop"
-        yield all(row[-1] == case.eos_id for row in rows), "labels end in eos_id", cause
+        yield all(row[-1] == case.eos_id for row in rows), "do labels end in eos_id?", cause
     if case.bos_id is not None:
         starts = bool((decoder_input[:, 0] == case.bos_id).all())
-        yield starts, "the decoder's input starts with bos_id", "it was cut off, or never added"
+        yield starts, "does the decoder's input start with bos_id?", "cut off, or never added"
     for ids in source:
         texts = [str(row)[1:-1] for row in ids.tolist()]
         copied = all(str(row[:-1])[1:-1] in text for row, text in zip(rows, texts))
@@ -62,7 +62,7 @@ def loss_function(case):
     large = (1e4 * logits[:, :4]).requires_grad_()
     value = loss(large, labels)
     finite = all_finite([value, *torch.autograd.grad(value, large)])
-    words = "logits of 10,000: loss and gradient are finite"
+    words = "logits of 10,000: are loss and gradient finite?"
     yield finite, words, "log(softmax(x)) in two steps: use log_softmax"
     if pad is not None and pad < v:
         changed = torch.cat([logits[:, :4], logits[:, 4:].flip(-1)], 1)
@@ -108,7 +108,7 @@ def weight_tying(case):
     tables, outputs = weights.values()
     same = any(table is weight for table in tables for weight in outputs)
     cause = "tied by value or by nn.Parameter(weight), not as one object: updates part them"
-    yield same, "embedding and output layer are one parameter", cause
+    yield same, "are embedding and output layer one parameter?", cause
 
 
 @check("gradient flow")
