@@ -739,8 +739,9 @@ def test_everything_is_as_it_was_afterwards():
     for w in training.model.parameters():
         w.grad = torch.ones_like(w)
     weights = {name: w.clone() for name, w in training.model.state_dict().items()}
-    state = torch.get_rng_state()
+    state, rate = torch.get_rng_state(), training.optimizer.param_groups[0]["lr"]
     training.examine()
+    assert training.optimizer.param_groups[0]["lr"] == rate and training.scheduler.last_epoch == 0
     assert torch.equal(state, torch.get_rng_state()) and training.model.training
     assert all(torch.equal(w, weights[name]) for name, w in training.model.state_dict().items())
     assert all((w.grad == 1).all() for w in training.model.parameters())

@@ -6,6 +6,7 @@ examine(model, vocab_size=32000, pad_id=0, bos_id=1, eos_id=2).check()
 
 import time
 from collections.abc import Callable, Collection
+from copy import deepcopy
 
 import torch
 from torch import nn
@@ -49,7 +50,7 @@ def examine(
     forward of a usual signature. kind: "encoder-decoder", "decoder-only" or "encoder-only". allow:
     names of checks whose faults are meant. quick: without overfitting a batch. checks: only these.
     `fields` are those of `Case`: pad_id, bos_id, eos_id, loss, step ... each makes more checks
-    possible. Weights, gradients, mode and random state are as before afterwards."""
+    possible. Weights, gradients, mode, optimizer and random state are as before afterwards."""
     started = time.perf_counter()
     kind = kind or guess_kind(model)
     f = logits or guess_logits(model, kind, vocab_size, fields.get("pad_id"))
@@ -62,8 +63,9 @@ def examine(
         if logits is None:
             case.logits = length_first(case) or case.logits
         case.run(*case.inputs())  # lazy modules get their shapes; a wrong adapter fails here
-        before = {name: w.detach().clone() for name, w in model.state_dict().items()}
         gradients = [(w, w.grad) for w in model.parameters()]
+        stateful = (x for x in (model, case.optimizer, case.scheduler) if hasattr(x, "state_dict"))
+        before = [(x, deepcopy(x.state_dict())) for x in stateful]
         for name, (f, needs) in CHECKS.items():
             if checks and name not in checks:
                 continue
@@ -76,7 +78,8 @@ def examine(
             for w, _ in gradients:
                 w.grad = None
             findings += run_check(name, f, case, name in allow)
-            model.load_state_dict(before)
+            for x, state in before:
+                x.load_state_dict(deepcopy(state))
             if findings[-1].cause.startswith("a row with no key"):
                 break  # nothing compares with nan
         for w, gradient in gradients:

@@ -36,7 +36,6 @@ class Case:
     eos_id: int | None = None
     source_vocab_size: int | None = None
     lengths: tuple[int, int] = (7, 5)
-    padded: bool = True
     trained: bool = False
     tied: bool = False
     encode: Callable | None = None
@@ -57,7 +56,7 @@ class Case:
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r}: choose from {', '.join(KINDS)}")
         self.seq2seq, self.causal = self.kind == KINDS[0], self.kind != KINDS[2]
-        self.pads = self.pad_id is not None and self.padded
+        self.pads = self.pad_id is not None
         self.device = next((w.device for w in self.model.parameters()), torch.device("cpu"))
         self.parts = ("source", "target") if self.seq2seq else ("input",)
         self.alone, self.untrained = self.kind == KINDS[1], not self.trained
@@ -131,8 +130,7 @@ class Case:
 
 def find_logits(output: Any, vocab_size: int) -> Tensor:
     "The logits in what a model returns: a tensor, .logits, a dictionary or a tuple."
-    if isinstance(output, dict) or hasattr(output, "logits"):
-        output = output["logits"] if isinstance(output, dict) else output.logits
+    output = output["logits"] if isinstance(output, dict) else getattr(output, "logits", output)
     parts = output if isinstance(output, (tuple, list)) else [output]
     shapes = [tuple(part.shape) for part in parts if isinstance(part, Tensor)]
     for part in parts:
