@@ -24,6 +24,7 @@ from transformer_lit.masks import BOS, EOS, PAD, padding_mask, target_mask
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.variants import build_modern
 
+pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 V, D = 40, 32
 IDS = dict(vocab_size=V, pad_id=PAD, bos_id=BOS, eos_id=EOS)
 TINY = dict(d_model=D, n_heads=4, d_ff=64, n_encoder_layers=2, n_decoder_layers=2)

@@ -114,7 +114,7 @@ def test_a_chapters_page_leads_to_its_notebook_the_wheel_and_colab(path, parsed)
     from address import home
 
     text, links = text_of(f"book/{path.stem}.html"), parsed[f"book/{path.stem}.html"].links
-    [wheel] = (SITE / "downloads").glob("*.whl")
+    [wheel] = (SITE / "downloads").glob("transformer_lit-*.whl")
     assert {f"../downloads/{path.name}", f"../downloads/{wheel.name}"} <= set(links)
     notebook = path.read_bytes()
     assert (SITE / "downloads" / path.name).read_bytes() == notebook, "an older notebook: make book"
