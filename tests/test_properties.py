@@ -140,17 +140,6 @@ def test_reads_padding_has_teeth():
     ), "depends_on_padding accuses a model that reads one token at a time"
 
 
-@given(models(), ROWS, LENGTHS, LENGTHS, SEEDS)
-def test_train_equals_eval_without_dropout(model, rows, s, t, seed):
-    source, target = sentences(rows, s, seed), sentences(rows, t, seed + 1)
-    same(
-        model.train()(source, target),
-        model.eval()(source, target),
-        "at dropout 0 training and evaluation differ: is something used in training only, the mask"
-        " perhaps?",
-    )
-
-
 def test_dropout_is_on_in_training_only():
     model, source, target = small_model(dropout=0.5), sentences(2, 5, 0), sentences(2, 4, 1)
     model.eval()
