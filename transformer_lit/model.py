@@ -51,9 +51,7 @@ class TransformerConfig:
 
 # %% ../book/09_transformer.ipynb #initialise
 def init_weights(model: nn.Module) -> None:
-    """Xavier for the matrices of linear layers, zeros for their biases.
-
-    Embeddings keep N(0, 1/D), LayerNorms 1 and 0."""
+    "Linear layers: Xavier weights, zero biases. Embeddings keep N(0, 1/D)."
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
