@@ -375,8 +375,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "finished sentence kept",
         "decoding",
-        "output += [token] if token != EOS else []\n            if token != EOS and len(output) <",
-        "output += [token]\n            if len(output) <",
+        "[token] if token != EOS else []\n            if token != EOS and len(outputs[i]) <",
+        "[token]\n            if len(outputs[i]) <",
         "a finished sentence is kept",
     ),
     (
@@ -396,8 +396,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "beams go on from one state",
         "decoding",
-        "rows[active].flatten(),",
-        "(rows - beams)[active].flatten(),",
+        "rows[keep].flatten(),",
+        "(rows - beams)[keep].flatten(),",
         "its own rows of the state",
     ),
     (
@@ -737,8 +737,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "a search that ends early",
         "decoding",
-        "best.n_finished[sentences] >= k",
-        "best.n_finished[sentences] >= 1",
+        "best.n_finished[batch_index] >= k",
+        "best.n_finished[batch_index] >= 1",
         "the search ends while an open one can win",
     ),
     (
@@ -872,10 +872,10 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "a search waits for each row",
         "decoding",
-        "    best.n_finished[sentences] += (scores > -torch.inf).sum(1)\n",
+        "    best.n_finished[batch_index] += (scores > -torch.inf).sum(1)\n",
         (
             "    for i, row in enumerate(scores > -torch.inf):\n"
-            "        best.n_finished[int(sentences[i])] += row.sum()\n"
+            "        best.n_finished[int(batch_index[i])] += row.sum()\n"
         ),
         "the waits grow with the rows",
     ),

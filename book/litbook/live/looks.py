@@ -38,9 +38,9 @@ def candidates(
     Each is (log-probability so far, beam that it continues, token); options: `beam_search`'s."""
     steps, expand_beams = [], decoding.expand_beams
 
-    def recorded(*inputs: Tensor) -> tuple[Tensor, ...]:
+    def recorded(*inputs: Tensor) -> decoding.Candidates:
         best = expand_beams(*inputs)
-        steps.append(list(zip(*(part[0].tolist() for part in best))))
+        steps.append(list(zip(*(x[0].tolist() for x in best))))
         return best
 
     with patch.object(decoding, "expand_beams", recorded):
