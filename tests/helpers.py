@@ -2,14 +2,11 @@
 copies into PyTorch."""
 
 import io
-import os
-import subprocess
 import sys
 import threading
 import zipfile
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 import torch
@@ -183,20 +180,3 @@ def shake(model):
 # Several processes --------------------------------------------------------------------------------
 
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"  # they needn't ask the machine's network
-
-
-def torchrun(script: str, folder: Path, count: int = 2, timeout: float = 300) -> str:
-    "What a script prints in `count` processes of this machine, one thread each, inside `folder`."
-    (folder / "script.py").write_text(script, encoding="utf-8")
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc-per-node", str(count), "script.py"),
-        ],
-        cwd=folder,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=timeout,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": LOOPBACK},
-    ).stdout

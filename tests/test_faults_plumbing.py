@@ -9,7 +9,7 @@ import torch
 from helpers import zipped
 
 from transformer_lit import data, schedule
-from transformer_lit.attention import fused_attention, scaled_dot_product_attention
+from transformer_lit.attention import scaled_dot_product_attention
 from transformer_lit.batching import token_batches
 from transformer_lit.embeddings import sinusoids
 from transformer_lit.loss import label_smoothed_cross_entropy
@@ -42,17 +42,6 @@ def test_a_value_error_says_what_to_do(call, words):
     with pytest.raises(ValueError) as error:
         call()
     assert words in str(error.value), f"the error should speak of {words!r}: {error.value}"
-
-
-@pytest.mark.parametrize("mask", [None, torch.ones(5, 5, dtype=torch.bool).tril()])
-def test_attention_drops_nothing_unless_it_is_a_training(mask):
-    "The default of `fused_attention`."
-    torch.manual_seed(0)
-    q, k, v = (torch.randn(2, 3, 5, 8) for _ in range(3))
-    expected, _ = scaled_dot_product_attention(q, k, v, mask)
-    assert torch.allclose(fused_attention(q, k, v, mask), expected, atol=1e-5), (
-        "weights are dropped"
-    )
 
 
 # The translator, from the archive to a sentence ---------------------------------------------------

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from translators import PAIRS, joint
 
+from transformer_lit.rnn import RNNConfig, RNNSeq2Seq
 from transformer_lit.runtime.optimizers import (
     AdamWAndAdam,
     Muon,
@@ -91,10 +92,9 @@ def test_two_optimizers_look_like_one():
         assert buffer == value, "a resumed run must go on with the very losses: a state is lost"
 
 
-@pytest.mark.parametrize("make", [MuonAndAdam, AdamWAndAdam])
-def test_every_weight_has_one_optimizer(make):
-    model = joint().model
-    optimizer = make(model)
+@pytest.mark.parametrize("model", [joint().model, RNNSeq2Seq(RNNConfig(9, 8, 8))], ids=type)
+def test_every_weight_has_one_optimizer(model):
+    optimizer = MuonAndAdam(model)
     muon, adam = ([w for g in part.param_groups for w in g["params"]] for part in optimizer.parts)
     assert sorted(map(id, muon + adam)) == sorted(map(id, model.parameters())), (
         "a weight belongs to no optimizer, or to both"
