@@ -15,12 +15,7 @@ from transformer_lit.recipes.augmentation import (
     shared_numbers,
     synthetic_copies,
     synthetic_copy,
-    without_near_duplicates,
 )
-
-
-def digits(number):
-    return re.sub(r"\D", "", number)
 
 
 @pytest.mark.parametrize(
@@ -101,18 +96,14 @@ def test_what_is_invented_keeps_its_kind(seed):
     assert re.fullmatch(r"\d{1,3}\.\d\d", english) and french == english.replace(".", ",")
     for mark in " ", ".":  # French, German
         english, other = invented_number("12,345", Random(seed), thousands=mark)
-        assert other == english.replace(",", mark) and int(digits(other)) > 1
+        assert other == english.replace(",", mark)
 
 
 def test_a_source_is_read_the_same_every_time_and_numbers_come_more_often():
-    def read():
-        yield from [("Tom sleeps.", "Tom dort."), ("It rains.", "Il pleut.")]
-        yield "I have 12 cats.", "J'ai 12 chats."
-
-    copies = list(synthetic_copies(read))
-    assert copies == list(synthetic_copies(read)) != list(synthetic_copies(read, seed=2))
-    cats = sum("cats" in english for english, _ in copies)
-    assert cats > 5 and len(copies) == cats + 1
+    pairs = [("Tom sleeps.", "Tom dort."), ("I have 12 cats.", "J'ai 12 chats.")]
+    copies = list(synthetic_copies(lambda: pairs))
+    assert copies == list(synthetic_copies(lambda: pairs))
+    assert len(copies) == 1 + sum("cats" in english for english, _ in copies) > 6
 
 
 NEAR = NearDuplicates(["The cat sleeps.", "A man in a green coat walks his dog along the beach."])
@@ -142,8 +133,3 @@ def test_a_sentence_repeats_another(sentence, repeated):
 def test_the_share_of_runs_decides_at_its_own_value(overlap, min_words, repeats):
     near = NearDuplicates(["one two three four five six seven eight"], overlap, min_words)
     assert near("x one two three four five y") == repeats, "two runs of five are shared"
-
-
-def test_a_source_loses_its_near_copies_and_nothing_else():
-    pairs = [("The cat sleeps!", "a"), ("The cat eats.", "b"), ("The cat eats.", "c")]
-    assert list(without_near_duplicates(lambda: pairs, lambda: NEAR)) == pairs[1:]

@@ -16,12 +16,9 @@ BENCH = Path(__file__).parents[1] / "bench"
 sys.path.insert(0, str(BENCH))
 import common
 import laptop_article
-import multi30k
 from helpers import copy_layer
 from twin import Twin
 
-from transformer_lit.corpora.files import shipped
-from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.masks import PAD
 from transformer_lit.model import Transformer, TransformerConfig
 
@@ -63,17 +60,6 @@ def test_the_twin_is_the_same_model(norm, tied):
     assert gaps.abs().max() < 1e-12, "nn.Transformer with our weights gives something else"
 
 
-def test_the_twin_decodes_as_we_do():
-    torch.manual_seed(3)
-    model = Transformer(TransformerConfig(30, None, 16, 2, 32, 1, 2, norm="pre")).eval()
-    torch.nn.init.normal_(model.target_embedding.token_embedding.weight)
-    source = torch.randint(4, 30, (5, 6))
-    source[1, 4:] = PAD
-    twin = twin_of(model)
-    assert greedy_decode(model, source, 9) == greedy_decode(twin, source, 9)
-    assert beam_search(model, source, 3, 0.6, 9) == beam_search(twin, source, 3, 0.6, 9)
-
-
 # Trials -------------------------------------------------------------------------------------------
 
 TRIALS = {
@@ -110,13 +96,6 @@ def test_multi30k(monkeypatch, tmp_path):
         run(monkeypatch, "multi30k", "--trial --budget 5", out)
 
 
-@pytest.mark.parametrize(
-    "used, rate", [(0.0, 0.0), (0.05, 1.0), (0.525, 0.5), (1.0, 0.0), (1.1, 0.0)]
-)
-def test_rates_begin_and_end_at_zero(used, rate):
-    assert multi30k.rate_at(used, 1.0, 0.05) == pytest.approx(rate)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", laptop_article.RECIPES)
 def test_the_laptop_article_goes_on(monkeypatch, tmp_path, name):
@@ -134,11 +113,6 @@ def test_the_laptop_article_goes_on(monkeypatch, tmp_path, name):
 
 
 # Records ------------------------------------------------------------------------------------------
-
-
-def test_the_times_to_a_loss_are_read_from_the_recorded_runs():
-    record = json.loads(shipped("results/bench/to_loss.json").read_text("utf-8"))
-    assert laptop_article.to_loss() == {name: record[name] for name in ("goal", "rows")}
 
 
 def test_a_record_names_its_command_and_goes_on_with_the_same_settings(monkeypatch, tmp_path):

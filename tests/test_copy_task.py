@@ -72,9 +72,3 @@ def test_training_is_the_trainers_and_the_last_five_weights_are_averaged():
     assert losses == [entry["loss"] for entry in log if entry["kind"] == "step"]
     for name, weight in average_weights(weights[-5:]).items():
         assert torch.equal(ours.state_dict()[name], weight), name
-
-
-def test_a_schedule_of_ones_own():
-    rates = []
-    train_on_copying(small(), 3, (2,), 2, lr_schedule=lambda step: rates.append(step) or 0.0)
-    assert set(rates) >= {1, 2, 3}

@@ -22,13 +22,11 @@ def machine(monkeypatch):
 @pytest.mark.parametrize(
     "kinds, name, device",
     [
-        (["cuda"], "auto", "cuda"),
         (["cuda", "mps"], "auto", "cuda"),
         (["mps"], "auto", "cpu"),
         ([], "auto", "cpu"),
         (["cuda", "mps"], "cpu", "cpu"),
         (["cuda", "mps"], "mps", "mps"),
-        (["cuda"], "cuda", "cuda"),
         ([], "cuda", None),
         (["cuda"], "mps", None),
     ],

@@ -111,7 +111,6 @@ def test_the_same_draws_for_both():
         ("Quoi?", "Quoi ?"),
         ("1,5 et 2, 3", "1,5 et 2 , 3"),
         ("M. Roy", "M. Roy"),
-        ("(« oui »)", "( « oui » )"),
         ("3, 4,x", "3 , 4 , x"),
     ],
 )

@@ -21,12 +21,9 @@ from litbook import results
 from litbook.search import first_part, search
 from transformer_lit.comparison import (
     SMALL_SIZES,
-    MAX_TRIALS,
     Setup,
-    count_parameters,
     is_local_minimum,
     next_peak_lr,
-    reference_parameters,
 )
 from transformer_lit.training import validation_loss
 
@@ -58,27 +55,6 @@ def a_job(design="transformer", **changes):
 
 
 # The search ---------------------------------------------------------------------------------------
-
-
-def test_a_trial_that_the_first_seed_leaves_behind_is_no_best():
-    """The best setting has an unlucky second seed, so that its mean is above the first seed of one
-    that isn't as good."""
-
-    def loss(tokens, peak, warmup, seed):
-        unlucky = (seed == 5 and warmup == 0.1) + (peak != 3e-3)
-        return 3.0 + unlucky + 0.2 * (warmup == 0.03) - 0.1 * (warmup == 0.3)
-
-    tried = first_part(500, lambda trial: loss(*trial))
-    assert tried[3e-3, 0.1] == 3.5 and math.isinf(tried[3e-3, 0.03])
-    assert is_local_minimum(tried) and len(tried) <= MAX_TRIALS
-    assert min(tried, key=tried.get) == (3e-3, 0.3), "so the walk went on to the other side"
-
-
-def test_what_does_not_train_is_not_chosen():
-    assert search("pocket", lambda trial: math.inf) is None
-    tried = first_part(500, lambda trial: math.inf if trial[1] > 3e-3 else trial[1])
-    assert min(tried, key=tried.get)[0] < 3e-3 and tried[6e-3, 0.1] == math.inf
-    assert runs.loss_of({"failed": "nan"}) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -138,16 +114,6 @@ def test_a_changed_tree_makes_no_record(tmp_path, monkeypatch, capsys):
 
 
 # A run --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.seconds
-@pytest.mark.parametrize("name", [name for name in DESIGNS if name != "multi-query"])
-def test_all_have_as_many_parameters(name):
-    for setup in runs.GROUNDS.values():
-        wanted = reference_parameters(setup, setup.vocab_size)
-        with torch.device("meta"):
-            model = DESIGNS[name].build(setup.vocab_size, setup.model_sizes, wanted)
-        assert abs(count_parameters(model) / wanted - 1) <= 0.02
 
 
 @pytest.mark.parametrize("name", UNORDERED)
@@ -220,13 +186,6 @@ def test_a_line_has_all_that_is_reported(tiny, tmp_path):
     search = runs.make(a_job(seed=4), tmp_path / "home", tmp_path)
     assert "bleu" not in search and search["valid_loss"] > 0, "a trial only chooses"
     assert records.arrays_of("pocket", tmp_path).keys() == arrays.keys()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("design", runs.ATTENDS)
-def test_words_are_aligned_by_the_map_that_chapter_23_takes(tiny, tmp_path, design):
-    run, field = runs.train(a_job(design), tmp_path)
-    assert 0.3 < runs.alignment_error(run.model, field.tokenizer) <= 1 and not run.model.training
 
 
 def test_the_losses_of_sentences_are_the_models(tiny):

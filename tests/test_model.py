@@ -6,7 +6,6 @@ import inspect
 
 import pytest
 import torch
-from helpers import sentences, small_model
 from torch import nn
 
 from transformer_lit.decoder_only import DecoderOnlyTransformer
@@ -50,17 +49,6 @@ PAPER = {
 def test_numbers_are_the_papers(name):
     ours, papers, source = PAPER[name]
     assert ours == papers, f"{name}: {source} of the paper"
-
-
-def test_one_size_is_changed_and_the_rest_is_as_named():
-    changed = TransformerConfig.big(9, dropout=0.25, d_model=64)
-    assert vars(changed) == BIG | {"dropout": 0.25, "d_model": 64}
-
-
-def test_the_memorys_keys_are_laid_out_once():
-    model = small_model().eval()
-    state = model.initial_state(sentences(2, 5, 0))
-    assert all(part.is_contiguous() for cache in state["caches"] for part in cache[2:])
 
 
 @pytest.mark.seconds

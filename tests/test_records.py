@@ -1,8 +1,6 @@
 """`runs.records`, `bench/publish.py` and `litbook.results`: what a run leaves, and what cards and
 pages take from it."""
 
-import dataclasses
-import json
 import sys
 import types
 from pathlib import Path
@@ -13,7 +11,6 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import publish
 from litbook import results
-from transformer_lit.recipes.recipes import Recipe
 from transformer_lit.runs import records
 
 RECORD = {
@@ -39,14 +36,8 @@ def test_a_card_keeps_its_words_and_takes_the_runs_numbers():
         "# toy\n\n## Data\n\nMine.\n1 pairs to train; SHA-256 of the list of files 00.\nApart.\n\n"
         "## Training\n\n    old\n\nold\n\n## Scores\n\n- old\n\n## Limits\n\nMany.\n"
     )
-    card = publish.card(old, RECORD | {"processes": 2}, [RECORD | {"command": "begin"}])
-    for part in (
-        "Mine.\n30 pairs to train; SHA-256 of the list of files abc.\nApart.",
-        "    begin\n\n1,234 parameters, 5,678 target tokens, 2 minutes\non 1 thread, torch 2.9",
-        "    train it",
-        "2 processes",
-        "- a, BLEU, first: 1.000 (`nrefs:1`)\n- b, m: 2.500\n\n## Limits\n\nMany.",
-    ):
+    card = publish.card(old, RECORD, [RECORD | {"command": "begin"}])
+    for part in "Mine.", "Apart.", "Many.", "begin", "train it", "1,234", "5,678", "30 pairs":
         assert part in card, f"the card lacks {part!r}"
     assert "old" not in card and "- old" in publish.card(old, RECORD | {"scores": []})
 
@@ -59,16 +50,6 @@ def test_effort_counts_six_operations_per_weight_and_token():
     assert f"{torch.get_num_threads()} thread" in effort["hardware"]
     assert effort["torch"] == torch.__version__.partition("+")[0]
     records.effort(model, types.SimpleNamespace(n_tokens=1, seconds=0))  # no division by zero
-
-
-def test_one_writer_for_all_records(tmp_path):
-    record = records.write_record(
-        tmp_path, "né", 7, Recipe(), {"name": "toy"}, {"seconds": 1}, [{"set": "x"}], steps=5
-    )
-    text = (tmp_path / "run.json").read_text("utf-8")
-    assert json.loads(text) == json.loads(json.dumps(record)) and "né" in text
-    assert record["recipe"] == dataclasses.asdict(Recipe()) and record["steps"] == 5
-    assert record["commit"] == records.git_commit() and record["seconds"] == 1
 
 
 def test_seen_sentences_are_known_by_four_bytes(tmp_path):
@@ -88,8 +69,3 @@ def test_seen_sentences_are_known_by_four_bytes(tmp_path):
 def test_fewer_bits_answer_as_well_within_the_interval(name):
     for row in results.load_bench(name)["rows"]:
         assert row["difference"]["low"] <= 0 <= row["difference"]["high"]
-
-
-@pytest.mark.parametrize("name, spoiled", [("tatoeba-fr", False), ("tatoeba-fr-words", True)])
-def test_only_word_lists_leave_words_unknown(name, spoiled):
-    assert ("<unk>" in "".join(results.load_outputs("trainings", name))) == spoiled

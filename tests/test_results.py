@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import records
 
-from litbook import figures, results
+from litbook import results
 from transformer_lit.evaluation import segment_stats
 
 ROOT = Path(__file__).parents[1]
@@ -52,14 +52,6 @@ def test_commands_name_every_run_once():
         "python bench/own 10000-greedy+tagged-s1",
         "python bench/fair tatoeba-rnn-2000k-p0.006-w0-s{1,2,3}",
     ]
-
-
-def test_what_a_cell_reads_stands_below_it():
-    results.runs_of_cell().clear()
-    runs = results.results("rnn")
-    shown = results.with_commands(figures.table([{"loss": runs.test_loss.mean()}]))
-    assert "tatoeba-rnn-2000k-p0.006-w0-s{1,2,3}" in shown.html and "--search" not in shown.html
-    assert results.runs_of_cell() == set(runs.run)
 
 
 def test_a_run_is_added_whole_and_replaced(tmp_path):
