@@ -75,9 +75,9 @@ class CopyBatches:
 
 # %% ../book/14_copy_task.ipynb #train-copy
 def train_on_copying(
-        model: nn.Module, n_steps: int = 400, lengths: Sequence[int] = (8,),
-        batch_size: int = 64, seed: int = 0, warmup_steps: int = 60,
-        lr_factor: float = 0.25, label_smoothing: float = 0.0,
+        model: nn.Module, n_steps: int = 300, lengths: Sequence[int] = (8,),
+        batch_size: int = 32, seed: int = 0, warmup_steps: int = 60,
+        lr_factor: float = 0.35, label_smoothing: float = 0.0,
         callback: Callable | None = None,
         lr_schedule: Callable | None = None) -> list[float]:
     """Train a model to copy; returns the loss of every step, in nats.
