@@ -210,7 +210,7 @@ def test_a_finished_mixture_leaves_weights_and_a_record_and_is_published(store, 
     losses = [entry["losses"] for entry in entries if entry["kind"] == "eval"]
     assert set(losses[-1]) == {"law"} and losses[-1]["law"] > 0
     hash = sha256_file(run / "model.safetensors")
-    assert train(tmp_path / "further", begin_with=str(run))["first_weights"] == hash
+    assert train(tmp_path / "further", init_from=str(run))["first_weights"] == hash
     assert "first_weights" not in record
 
     published, name = tmp_path / "published", "data/checkpoints/mixture-fr"

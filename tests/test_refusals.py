@@ -58,7 +58,7 @@ MINE = "train --recipe mine-fr --data-dir store --size tiny --output-dir run --w
         (f"{LARGE} --epochs 3", "epochs,wmt14-en-de"),
         (f"{LARGE} --with peak_lr=1", "peak_lr"),
         (f"{LARGE} --preset modern --with snapshot_every=1", "snapshot_every"),
-        (f"{LARGE} --init-from pocket", "begin_with"),
+        (f"{LARGE} --init-from pocket", "init_from"),
         ("train --recipe mixture-en-fr --init-from nowhere", "nowhere"),
         ("train --with sed=2", "sed,accumulation_steps"),
         ("train --with seed=x", "seed=x"),

@@ -90,7 +90,7 @@ def build(tmp_path, monkeypatch):
 
     def build(start, name):
         start = start and str(tmp_path / start)
-        experiment = mixture.MixtureExperiment(**vars(plan), begin_with=start)
+        experiment = mixture.MixtureExperiment(**vars(plan), init_from=start)
         return *large.build_run(experiment, store, tmp_path / name, CPU)[:2], store
 
     return build
@@ -112,7 +112,7 @@ def test_a_run_begins_with_it_and_its_plan_says_so(build, tmp_path):
     keep_config(tmp_path / "run", trainer.metadata)
     torch.nn.init.zeros_(first.model.output_projection.weight)
     first.save(tmp_path / "second", "fp32")
-    with pytest.raises(ValueError, match="was begun with.*begin_with"):
+    with pytest.raises(ValueError, match="was begun with.*init_from"):
         build("second", "run")
 
 

@@ -107,7 +107,7 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     add("--workers", type=count(256), metavar="N", help="to prepare the corpus (default: 1)")
     add("--data-dir", **folder, help="the tokenized corpus (default: runs/store-RECIPE)")
     text = "for a mixture: a trained model to start from (default: random weights)"
-    add("--init-from", **setting("begin_with") | {"metavar": "MODEL"}, help=text)
+    add("--init-from", **setting("init_from") | {"metavar": "MODEL"}, help=text)
     text = "for a mixture: 1 samples in proportion to size, higher more evenly (default: 9)"
     temperature = setting("temperature", number(float, 0.1, 100))
     add("--sampling-temperature", **temperature, help=text)

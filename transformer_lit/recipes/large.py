@@ -205,7 +205,7 @@ def conclude(
 
 def start_of(experiment: Experiment) -> dict:
     "The hash of the weights that it starts from, if it does."
-    start = getattr(experiment, "begin_with", "")
+    start = getattr(experiment, "init_from", "")
     return {"first_weights": weights_hash(start)} if start else {}
 
 
@@ -224,8 +224,8 @@ def build_run(
     run_on_main(lambda: check_folder(folder, metadata, outputs))
     translator = build_translator(e, [], store.tokenizer().parent)
     translator.length_limits = 2 * (store.manifest["config"]["tokens"],)
-    if getattr(e, "begin_with", ""):
-        initialize_from(translator, e.begin_with)
+    if getattr(e, "init_from", ""):
+        initialize_from(translator, e.init_from)
     translator.model.to(device)
     batches = batches_of(store, e.training, e)
     batches.epoch_batches(0)  # raises ValueError if a sentence is longer than a batch

@@ -19,7 +19,7 @@ class MixtureExperiment(Experiment):
     (bench/temperature.py)."""
 
     temperature: float = 9.0
-    begin_with: str = ""  # a trained model whose weights training starts from
+    init_from: str = ""  # a trained model whose weights training starts from
 
 
 def kinds_in(counts: dict[str, int]) -> dict[str, int]:
