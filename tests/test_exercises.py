@@ -1,6 +1,8 @@
 """`check_answer` and `check_wrong_answers`: what a reader sees when an answer is missing, wrong,
 broken or right."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from litbook.exercises import check_answer, check_wrong_answers
@@ -42,8 +44,6 @@ def crash(x):
         (stub, "not written yet"),
         (with_docstring, "not written yet"),
         (double, "right"),
-        (four, "right"),
-        (lambda x: 2 * x, "right"),
         (plus_one, "did you add?"),
         (abs, "doubling 2 gives 4"),  # born in C: no source to read, so it counts as written
         (crash, "AttributeError"),
@@ -66,10 +66,6 @@ def test_a_verdict_is_one_line(answer, verdict, capsys):
         (double, {"squared": plus_one}, "'squared' was expected"),
     ],
 )
-def test_wrong_answers_prove_a_check(solution, wrong, error, capsys):
-    if error is None:
+def test_wrong_answers_prove_a_check(solution, wrong, error):
+    with pytest.raises(AssertionError, match=error) if error else nullcontext():
         check_wrong_answers(check_double, solution, wrong)
-        assert "2" in capsys.readouterr().out
-    else:
-        with pytest.raises(AssertionError, match=error):
-            check_wrong_answers(check_double, solution, wrong)

@@ -16,32 +16,22 @@ from transformer_lit import decoding
 from transformer_lit.decoding import beam_search, greedy_decode
 from transformer_lit.loss import label_smoothed_cross_entropy
 from transformer_lit.masks import BOS, EOS, PAD
-from transformer_lit.model import Transformer
-from transformer_lit.batching import collate
 from litbook import workshop
 from litbook.workshop import (
     BUDGET,
     chart,
-    hint,
     judged,
     patients,
     probe,
-    round_of_the_ward,
-    verdict,
 )
 from litbook.workshop.patients import (
     FAULTS,
     FAULTY,
     LEARNED,
-    SENTENCES,
     SOUND,
     WARD,
-    Patient,
     admitted,
-    floor,
     patient,
-    plain,
-    two_answers,
 )
 from litbook.workshop.probes import PROBES, reading as cached_reading, symptoms, unwell
 
@@ -76,16 +66,6 @@ def nothing_spent(monkeypatch):
     monkeypatch.setattr(workshop, "SPENT", {})
 
 
-def test_the_task_has_padded_targets_and_sources_of_one_length():
-    source, target = admitted("").batch()
-    assert (source != PAD).all() and (target == PAD).any() and source.shape == (SENTENCES + 10, 9)
-    for read, say in plain():
-        assert say == [BOS, *(word for word in read if word != patients.UM)]
-    chance = -(0.6 * math.log(0.3) + 0.4 * math.log(0.4))
-    assert floor() == pytest.approx(10 * chance / int((target[:, 1:] != PAD).sum()))
-    assert len({tuple(read) for read, _ in two_answers()}) == 1
-
-
 def test_a_healthy_model_is_the_books_own_and_shows_nothing():
     case = admitted("")
     assert unwell(signs("")) == [], f"a healthy model looks ill: {signs('')}"
@@ -94,10 +74,6 @@ def test_a_healthy_model_is_the_books_own_and_shows_nothing():
     assert case.greedy(source) == greedy_decode(case.model, source, patients.LIMIT)
     beam = beam_search(case.model, source, 4, 0.6, patients.LIMIT, early_stopping=False)
     assert case.beam(source) == beam
-    with torch.no_grad():
-        twin = Transformer(case.model.config)
-        twin.load_state_dict(case.model.state_dict())
-        torch.testing.assert_close(twin(source, target), case.model(source, target))
 
 
 @pytest.mark.parametrize("fault", ["", *sorted(FAULTY)])
@@ -107,14 +83,6 @@ def test_a_patient_shows_its_symptom_and_no_probe_misleads(fault):
     assert set(unwell(signs(fault))) >= SIGNS.get(fault, set()), f"{fault}: {signs(fault)}"
     alarmed = {name for name, kind in PROBES.items() if kind.trouble(reading(name, fault))}
     assert alarmed == (set(FAULTS[fault]["probes"].split()) if fault else set())
-
-
-def test_the_ids_tell_two_faults_apart():
-    healthy, shifted, padded = (reading("ids", fault) for fault in ("", "shift", "pad"))
-    read, say = "the decoder reads", "and must say"
-    assert healthy[read].startswith("BOS") and healthy[say].endswith("EOS")
-    assert shifted[read] == shifted[say] == healthy[say] and padded[read] == healthy[read]
-    assert padded["when decoding it reads"].startswith("PAD")
 
 
 @pytest.mark.parametrize("n", range(1, 11))
@@ -127,18 +95,9 @@ def test_a_name_or_a_print_gives_nothing_away(n):
 
 def test_patients_are_copies():
     case = patient(1)
-    case.first = lambda rows: rows
     with torch.no_grad():
         next(case.model.parameters()).zero_()
-    again = patient(1)
-    assert again.changed() == [] and next(again.model.parameters()).abs().sum() > 0
-
-
-def test_training_leaves_the_random_state():
-    torch.manual_seed(5)
-    before = torch.get_rng_state()
-    Patient("scale").learn(*collate(plain()[:2]), 1)
-    assert torch.equal(before, torch.get_rng_state())
+    assert next(patient(1).model.parameters()).any()
 
 
 def test_a_decoding_with_another_penalty_is_over_with_the_call():
@@ -151,20 +110,10 @@ def test_the_fourth_probe_is_refused_and_a_repeated_one_is_free():
     names = list(PROBES)
     for name in [*names[:BUDGET], names[0]]:
         assert "<table" in probe(3, name)._repr_html_()
-    refusal = repr(probe(3, names[BUDGET]))
+    assert "<table" not in repr(probe(3, names[BUDGET]))
     assert workshop.SPENT[3] == names[:BUDGET], "the fourth probe of a case must be refused"
-    assert set(re.findall(r"`(\w+)`", refusal)) >= set(names[:BUDGET])
-    assert "`x`" in repr(probe(4, "x")), "no such probe"
     probe(4, names[BUDGET])
     assert workshop.SPENT[4] == [names[BUDGET]], "another case has probes of its own"
-
-
-@pytest.mark.parametrize("n", range(1, 11))
-def test_hints_come_in_three_grades(n):
-    first, second, third = (repr(hint(n, grade)) for grade in (1, 2, 3))
-    probes, part = FAULTS[WARD[n]]["probes"].split(), FAULTS[WARD[n]]["part"]
-    assert WARD[n] == "training" or any(f"`{name}`" in second for name in probes)
-    assert f"`{part}`" in third and part not in f"{first} {second}".split()
 
 
 @cache
@@ -229,17 +178,6 @@ def test_what_is_wrong_is_told_in_one_sentence(check, mend, words):
     assert not set(re.findall(r"\w+", answer)) & set(SOUND), "it gives the part away"
 
 
-def test_a_check_may_assert():
-    n = case_of("pad")
-    check, mend = solutions()[n]
-
-    def asserts(case):
-        assert check(case)
-
-    assert judged(n, asserts, mend).startswith("Right.")
-    assert "Right." in repr(verdict(n, check, mend))
-
-
 def test_a_mend_that_only_pleases_the_check_is_seen_through():
     def half(case):
         case.first = lambda rows: torch.full_like(rows, BOS if len(rows) == 2 else PAD)
@@ -270,8 +208,5 @@ def test_a_mend_in_other_words_is_right_as_well():
 
 
 def test_charts_hold_recorded_probes_behind_folds():
-    page = chart(2).html
-    assert page.count("<details") == page.count("</details>") == len(PROBES) + 3
-    outside = re.sub(r"<details.*?</details>", "", page, flags=re.S)
-    assert "Hint" not in outside and "Probe" not in outside and "aria-label" in outside
-    assert round_of_the_ward().html.count("<tr>") == 12
+    outside = re.sub(r"<details.*?</details>", "", chart(2).html, flags=re.S)
+    assert "Hint" not in outside and "Probe" not in outside

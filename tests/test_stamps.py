@@ -41,10 +41,8 @@ def put(folder, name, text):
     ("changed", "again"),
     [
         (CELL.replace("return x", "return x + 1"), True),
-        (CELL + ";", True),
         (CELL.replace("Says f.", "Other words."), False),
         ("#@title A drawing\n" + CELL + "  # a comment", False),
-        ("'A string that is shown.'", True),
     ],
 )
 def test_code_counts_and_words_do_not(chapter, changed, again):
@@ -73,9 +71,6 @@ def test_a_file_counts_by_what_it_says(chapter, tmp_path, name, new, again):
     assert stamps.unchanged(path, last)
     put(tmp_path, name, new)
     assert stamps.unchanged(path, last) != again
-    (tmp_path / name).unlink()
-    stamps.content.cache_clear()
-    assert stamps.unchanged(path, last) == ("replication" in name), "what is gone has changed"
 
 
 def test_the_weights_of_an_opened_translator_and_new_files_of_a_listed_folder_count(
@@ -87,12 +82,11 @@ def test_the_weights_of_an_opened_translator_and_new_files_of_a_listed_folder_co
     path = chapter(CELL)
     trace = "data/checkpoints/pocket/translator.json\nbook/results/fair\n"
     last = {"code": stamps.own_code(path), "opened": stamps.opened(path, trace)}
-    assert stamps.unchanged(path, last)
-    put(tmp_path, "book/results/fair/b.json", "{}")
-    assert not stamps.unchanged(path, last)
-    (tmp_path / "book/results/fair/b.json").unlink()
-    put(tmp_path, "data/checkpoints/pocket/model.safetensors", "others")
-    assert not stamps.unchanged(path, last)
+    for name in "book/results/fair/b.json", "data/checkpoints/pocket/model.safetensors":
+        assert stamps.unchanged(path, last)
+        put(tmp_path, name, "others")
+        assert not stamps.unchanged(path, last)
+        last["opened"] = stamps.opened(path, trace)
 
 
 def test_a_process_and_its_children_note_what_they_open(tmp_path):

@@ -20,12 +20,8 @@ NOTEBOOKS = sorted((ROOT / "book").glob("*.ipynb"))
 
 def notebook(*cells):
     "(id, source) of each; code, unless the source begins with a word of prose."
-    made = [
-        nbformat.v4.new_markdown_cell(source, id=name)
-        if source.startswith("#")
-        else nbformat.v4.new_code_cell(source, id=name)
-        for name, source in cells
-    ]
+    kinds = {True: nbformat.v4.new_markdown_cell, False: nbformat.v4.new_code_cell}
+    made = [kinds[source.startswith("#")](source, id=name) for name, source in cells]
     return nbformat.v4.new_notebook(cells=made)
 
 
@@ -107,17 +103,6 @@ def test_a_newer_edit_is_not_written_over(project, monkeypatch, tmp_path, comman
     assert "An edit" not in target.read_text("utf-8")
 
 
-def test_an_exercise_is_added_behind_the_others(project, monkeypatch, tmp_path):
-    project(
-        ("title", "# 50 · New"), ("ex", "### Exercise 50.1 · One"), ("end", "## Further reading")
-    )
-    run_text(monkeypatch, "exercise", "50")
-    run_text(monkeypatch, "exercise", "50")
-    lines = (tmp_path / ".run/text/50_new.py").read_text("utf-8")
-    places = [lines.index(f"Exercise 50.{k}") for k in (1, 2, 3)]
-    assert places == sorted(places) and places[-1] < lines.index("Further reading")
-
-
 # A chapter's execution ----------------------------------------------------------------------------
 
 
@@ -147,16 +132,15 @@ def test_a_chapter_that_fails_is_not_taken_for_done(project, source, words):
 
 @pytest.mark.slow
 def test_a_chapter_runs_again_when_what_it_depends_on_has_changed(project, tmp_path):
-    def outcome(path, threads=1):
+    def outcome(path):
         execute.stamps.content.cache_clear()
-        return execute.execute(path, force=False, threads=threads)[0]
+        return execute.execute(path, force=False, threads=1)[0]
 
     path = project(("print", "print(6 * 7)"))
     assert outcome(path) == "executed"
     (cell,) = nbformat.read(tmp_path / "out" / path.name, 4).cells
     assert cell.outputs[0].text == "42\n" and not nbformat.read(path, 4).cells[0].outputs
     assert outcome(path) == "unchanged"
-    assert outcome(path, threads=2) == "executed" == outcome(path)
     (tmp_path / "out" / "50_new.json").write_text("{broken off")
     assert outcome(path) == "executed", "an execution that was broken off counts as done"
     assert outcome(project(("print", "print(6 * 8)"))) == "executed"
