@@ -22,19 +22,20 @@ Pair = tuple[list[int], list[int]]  # source ids, target ids
 def token_batches_from_lengths(lengths: np.ndarray, max_tokens: int = 2048,
                                seed: int = 0) -> list[np.ndarray]:
     """`token_batches` of pairs with these lengths (n, 2), source first."""
-    longer = lengths.max(1).astype(np.int64)  # (n,)
-    if longer.max(initial=0) > max_tokens:
-        raise ValueError(f"a sentence has {longer.max()} tokens and a "
+    max_lengths = lengths.max(1).astype(np.int64)  # (n,)
+    if max_lengths.max(initial=0) > max_tokens:
+        raise ValueError(f"a sentence has {max_lengths.max()} tokens and a "
                          f"batch holds {max_tokens}: raise max_tokens")
     rng, order = random.Random(seed), list(range(len(lengths)))
     rng.shuffle(order)  # other neighbors in every epoch
     order = np.array(order, dtype=np.int64)
-    order = order[np.lexsort((lengths[order, 0], longer[order]))]
-    rising, batches, start = longer[order], [], 0
+    order = order[np.lexsort((lengths[order, 0], max_lengths[order]))]
+    sorted_lengths, batches, start = max_lengths[order], [], 0
     while start < len(order):
-        bucket = rising[start:start + max_tokens // rising[start]]
-        padded = bucket * np.arange(1, len(bucket) + 1)  # rises too
-        end = start + int(np.searchsorted(padded, max_tokens, "right"))
+        max_pairs = max_tokens // sorted_lengths[start]
+        window = sorted_lengths[start:start + max_pairs]
+        sizes = window * np.arange(1, len(window) + 1)  # rise as well
+        end = start + int(np.searchsorted(sizes, max_tokens, "right"))
         batches.append(order[start:end])
         start = end
     rng.shuffle(batches)  # short and long take turns
@@ -51,7 +52,7 @@ def token_batches(pairs: Sequence[Pair], max_tokens: int = 2048,
     lengths = np.array([[len(source), len(target)]
                         for source, target in pairs]).reshape(-1, 2)
     batches = token_batches_from_lengths(lengths, max_tokens, seed)
-    return [batch.tolist() for batch in batches]
+    return [indices.tolist() for indices in batches]
 
 # %% ../book/12_training.ipynb #collate
 def collate(pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
