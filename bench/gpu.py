@@ -37,7 +37,8 @@ from transformer_lit.masks import causal_mask
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.recipes.large import configure_experiment, run_experiment
 from transformer_lit.runtime.devices import decoding_precision
-from transformer_lit.training import TrainingConfig, compute_gradients
+from transformer_lit.gradients import compute_gradients
+from transformer_lit.training import TrainingConfig
 from transformer_lit.translation import Translator, clean_input, translate_ids
 
 SMALL = TransformerConfig(200, None, 64, 2, 128, 2, 2, dropout=0.0)

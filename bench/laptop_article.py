@@ -49,8 +49,9 @@ from transformer_lit.runs.records import effort
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.schedule import noam_lr
 from transformer_lit.batching import PairBatches
+from transformer_lit.gradients import compute_gradients
 from transformer_lit.training import (
-    Trainer, TrainingConfig, compute_gradients, on_epoch_end, validation_loss)
+    Trainer, TrainingConfig, on_epoch_end, validation_loss)
 
 LAPTOP = dict(epochs=20, norm="post", dropout=0.1, heads=8, batch=64, clip=0.0)
 OURS = dict(epochs=7, norm="pre", dropout=0.25, heads=4, tokens=2048, clip=1.0, fall=6, gain=1.0)
@@ -175,7 +176,7 @@ def build_run(recipe: dict, data: Data, folder: Path, trial: bool) -> tuple:
         model,
         config,
         optimizer=MuonAndAdam(model) if "tokens" in recipe else None,
-        lr_schedule=partial(rate, recipe, batches.n_steps),
+        lr_schedule=partial(rate, recipe, batches.n_batches),
         folder=folder,
         gradient_fn=partial(shrinking, recipe) if "shrink" in recipe else None,
     )

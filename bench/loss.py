@@ -23,7 +23,7 @@ from step import DEVICE, GPU, seconds
 
 from transformer_lit.loss import chunked_loss_backward
 from transformer_lit.masks import UNK
-from transformer_lit.training import summed_loss
+from transformer_lit.gradients import summed_loss
 
 NOTHING_KEPT = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_TRIM_THRESHOLD_": "0"}
 

@@ -125,7 +125,7 @@ def run(way: str, language: str, warmup: int | None, o) -> dict:
         "recipe": recipe | {"precision": trainer.config.precision},
         "parameters": sum(w.numel() for w in model.parameters()),
         "steps": trainer.step,
-        "tokens": trainer.n_tokens,
+        "tokens": trainer.n_labels,
         "cpu_seconds": budget.used,
         "valid_loss": validation_loss(model, valid),
         "bleu": bleu["value"],

@@ -56,7 +56,7 @@ def trained(store: TokenStore, temperature: float, seed: int, steps: int) -> dic
     return {
         "temperature": temperature,
         "seed": seed,
-        "tokens": trainer.n_tokens,
+        "tokens": trainer.n_labels,
         "losses": losses,
         "judged": judged(losses),
     }

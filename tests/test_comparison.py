@@ -98,7 +98,7 @@ def test_what_is_counted():
         counted.append(run.flop_tokens > tokens)
         assert counted[-1] == (run.timed_steps == timed)
     assert counted == [False, True, False, False, True, False]
-    run.n_tokens = 1000
+    run.n_labels = 1000
     cost, size = e.training_cost(run), e.count_parameters(run.model)
     assert cost["parameters"] == size and cost["flops_6nd"] == 6 * size * 1000
     assert cost["flops"] == pytest.approx(run.flops / run.flop_tokens * 1000)

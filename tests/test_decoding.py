@@ -95,10 +95,8 @@ def test_expanding_is_ranking_every_sum(seed):
 
 
 def test_what_goes_on_is_unfinished_and_in_order():
-    beams, tokens = torch.tensor([[0, 1, 1, 0]]), torch.tensor([[EOS, 3, EOS, 4]])
-    scores, beams, tokens = unfinished_beams(
-        Candidates(torch.tensor([[-1.0, -2, -3, -4]]), beams, tokens)
-    )
+    parts = [[-1.0, -2, -3, -4]], [[0, 1, 1, 0]], [[EOS, 3, EOS, 4]]
+    scores, beams, tokens = unfinished_beams(Candidates(*map(torch.tensor, parts)))
     assert tokens.tolist() == [[3, 4]], "a finished hypothesis goes on"
     assert beams.tolist() == [[1, 0]] and scores.tolist() == [[-2.0, -4.0]]
 

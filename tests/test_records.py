@@ -43,13 +43,13 @@ def test_a_card_keeps_its_words_and_takes_the_runs_numbers():
 
 
 def test_effort_counts_six_operations_per_weight_and_token():
-    model, trainer = torch.nn.Linear(3, 2, bias=False), types.SimpleNamespace(n_tokens=1000)
+    model, trainer = torch.nn.Linear(3, 2, bias=False), types.SimpleNamespace(n_labels=1000)
     effort = records.effort(model, types.SimpleNamespace(**vars(trainer), seconds=4.0))
     counts = [effort[name] for name in ("parameters", "tokens", "flops", "tokens_per_second")]
     assert counts == [6, 1000, 36_000, 250] and effort["seconds"] == 4
     assert f"{torch.get_num_threads()} thread" in effort["hardware"]
     assert effort["torch"] == torch.__version__.partition("+")[0]
-    records.effort(model, types.SimpleNamespace(n_tokens=1, seconds=0))  # no division by zero
+    records.effort(model, types.SimpleNamespace(n_labels=1, seconds=0))  # no division by zero
 
 
 def test_seen_sentences_are_known_by_four_bytes(tmp_path):

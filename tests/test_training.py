@@ -19,11 +19,11 @@ from transformer_lit.runtime import devices, distributed as processes
 from transformer_lit.runtime.batches import iterate_batches, prefetch
 from transformer_lit.batching import PairBatches, collate, token_batches
 from transformer_lit.recipes.recipes import compiled_gradients
+from transformer_lit.gradients import compute_gradients
 from transformer_lit.training import (
     Diverged,
     Trainer,
     TrainingConfig,
-    compute_gradients,
     on_epoch_end,
     validation_loss,
 )
@@ -34,7 +34,7 @@ from transformer_lit.training import (
 def test_every_epoch_deals_its_own_batches():
     config = TrainingConfig(epochs=3, max_tokens=40, seed=5)
     data = PairBatches(pairs(), config)
-    assert data.n_steps == 3 * len(data.epoch_batches(0)), "every epoch has as many batches"
+    assert data.n_batches == 3 * len(data.epoch_batches(0)), "every epoch has as many batches"
     assert data.epoch_batches(1) == token_batches(pairs(), 40, 1005) != data.epoch_batches(0)
     again, others = (PairBatches(pairs(n), config).fingerprint() for n in (24, 23))
     assert data.fingerprint() == again != others
@@ -193,7 +193,7 @@ def test_a_finished_run_is_not_repeated(tmp_path):
 
 def test_the_log_counts_real_labels_and_the_loss_falls():
     job = run(look=lambda trainer: {"valid_loss": 1.5})
-    assert job.n_tokens == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs()), "pads are counted"
+    assert job.n_labels == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs()), "pads are counted"
     evals = [(e["epoch"], e["valid_loss"]) for e in job.log if e["kind"] == "eval"]
     assert evals == [(1, 1.5), (2, 1.5), (3, 1.5)]
     losses = [entry["loss"] for entry in job.log if entry["kind"] == "step"]
@@ -290,7 +290,7 @@ def test_on_a_gpu_nan_is_found_before_it_is_saved(tmp_path):
 
 def test_the_log_of_every_nth_step():
     job = Trainer(small_model().float(), dataclasses.replace(CONFIG, log_every=4))
-    data = PairBatches(pairs(), CONFIG, n_steps=10)
+    data = PairBatches(pairs(), CONFIG, n_batches=10)
     n = len(data.epoch_batches(0))
     job.fit(data)
     ends = [step for step in range(1, 11) if step % 4 == 0 or step % n == 0]

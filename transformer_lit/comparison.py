@@ -268,7 +268,7 @@ class FixedBatches(PairBatches):
 
     def __init__(self, pairs: list[Pair], trainer: Trainer,
                  batches: list[list[int]]):
-        super().__init__(pairs, trainer.config, n_steps=len(batches))
+        super().__init__(pairs, trainer.config, n_batches=len(batches))
         self.batches, self.rng_state = batches, torch.get_rng_state()
 
     def epoch_batches(self, epoch: int) -> list[list[int]]:
@@ -291,7 +291,7 @@ def train_variant(variant: Variant, setup: Setup, data: EncodedCorpus,
         if (trainer.step % max(1, n_steps // n_evals) == 0
                 or trainer.step == n_steps):
             loss = validation_loss(trainer.model, data.valid[:300])
-            curve.append([trainer.n_tokens, round(trainer.wall_seconds, 2),
+            curve.append([trainer.n_labels, round(trainer.wall_seconds, 2),
                           loss])
 
     trainer.fit(FixedBatches(data.train, trainer, batches),
@@ -304,7 +304,7 @@ def train_variant(variant: Variant, setup: Setup, data: EncodedCorpus,
 # %% ../book/22_fair_comparison.ipynb #cost
 def training_cost(trainer: MeteredTrainer) -> dict:
     "Parameters, tokens, operations; seconds, scaled up to all steps."
-    n, tokens = count_parameters(trainer.model), trainer.n_tokens
+    n, tokens = count_parameters(trainer.model), trainer.n_labels
     scale = trainer.step / trainer.timed_steps
     cpu_seconds = trainer.cpu_seconds * scale
     return {"parameters": n, "tokens": tokens,

@@ -26,7 +26,8 @@ from .masks import BOS, PAD, causal_mask, padding_mask
 from .model import TransformerConfig, init_weights
 from .runtime.devices import autocast
 from .runtime.patch import patch_to
-from .training import Trainer, summed_loss
+from .gradients import summed_loss
+from .training import Trainer
 
 # %% ../book/24_decoder_only.ipynb #stream
 class JointSequence(NamedTuple):

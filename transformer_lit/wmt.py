@@ -35,11 +35,11 @@ def collate_from_store(store: TokenStore,
 
 # %% ../book/21_wmt.ipynb #store-batches
 class StoreBatches:
-    "A `TokenStore` in token batches, for a `Trainer`: n_steps of them."
+    "A `TokenStore` in token batches, for a `Trainer`: n_batches of them."
 
     def __init__(self, store: TokenStore, config: TrainingConfig,
-                 n_steps: int):
-        self.store, self.config, self.n_steps = store, config, n_steps
+                 n_batches: int):
+        self.store, self.config, self.n_batches = store, config, n_batches
 
     def epoch_batches(self, epoch: int) -> list[np.ndarray]:
         return token_batches_from_lengths(

@@ -275,11 +275,11 @@ def train_and_score(job: Job, folder: Path) -> Made:
         **training_cost(trainer),
         "valid_loss": validation_loss(trainer.model, data.valid),
         "data": trainer.metadata["data"],
-        "curve": [[look[key] for key in ("n_tokens", "cpu", "valid", "other")] for look in looks],
+        "curve": [[look[key] for key in ("n_labels", "cpu", "valid", "other")] for look in looks],
     }
     if not job.counts:
         return Made(row)
-    if links := [[look["n_tokens"], look["alignment"]] for look in looks if "alignment" in look]:
+    if links := [[look["n_labels"], look["alignment"]] for look in looks if "alignment" in look]:
         row["alignment"] = links
     nats = sentence_losses(trainer.model, data)
     scores, hypotheses = evaluate_variant(trainer.model, data)

@@ -24,14 +24,8 @@ from transformer_lit.evaluation import sacrebleu_scores
 from transformer_lit.schedule import linear_lr
 from transformer_lit.tokenization import SubwordTokenizer, WordTokenizer
 from transformer_lit.batching import PairBatches
-from transformer_lit.training import (
-    Trainer,
-    TrainingConfig,
-    compute_gradients,
-    on_epoch_end,
-    summed_loss,
-    validation_loss,
-)
+from transformer_lit.gradients import compute_gradients, summed_loss
+from transformer_lit.training import Trainer, TrainingConfig, on_epoch_end, validation_loss
 from transformer_lit.translation import Translator
 
 Pairs = list[tuple[str, str]]
@@ -154,14 +148,14 @@ def build_trainer(
             " one sentence on a line"
         )
     batches = PairBatches(short, config)
-    warmup = min(config.warmup_steps, max(1, batches.n_steps // 10)) if own else config.warmup_steps
+    warmup = min(config.warmup_steps, batches.n_batches // 10 or 1) if own else config.warmup_steps
     trainer = new_trainer(
         translator,
         recipe,
         config,
         config.precision if own else "auto",
         folder=folder,
-        lr_schedule=lambda step: linear_lr(step, batches.n_steps, recipe.peak_lr, warmup),
+        lr_schedule=lambda step: linear_lr(step, batches.n_batches, recipe.peak_lr, warmup),
         metadata={"recipe": in_plan(recipe)},
     )
     return trainer, batches
@@ -203,7 +197,7 @@ def fit_with_bar(
     trainer: Trainer, data: Batches, callback: Callable, max_steps: int | None = None
 ) -> list[dict]:
     "`trainer.fit` under a progress bar."
-    with bar(data.n_steps, "training", quiet=rank() > 0) as progress:
+    with bar(data.n_batches, "training", quiet=rank() > 0) as progress:
 
         def on_step(trainer: Trainer) -> dict | None:
             if not progress.n:  # a run that resumes begins where it stands

@@ -34,11 +34,12 @@ LEGACY_TENSORS = (  # patterns of old names, and what they became, one after the
     (r"(layers\.\d+\.\w+_attention)\.(query|key|value)\.", lambda m: f"{m[1]}.{m[2][0]}_proj."),
     (r"(layers\.\d+\.\w+_attention)\.output\.", r"\1.out_proj."),
 )
-LEGACY_FIELDS = {  # of configurations and translator.json
+LEGACY_FIELDS = {  # of configurations, translator.json, progress
     "source_vocab": "source_vocab_size",
     "target_vocab": "target_vocab_size",
     "tied": "tied_embeddings",
     "limits": "length_limits",
+    "n_tokens": "n_labels",  # of a training's progress
 }
 
 
@@ -171,7 +172,7 @@ def load(
     if optimizer is not None:
         load_optimizer(optimizer, tensors)
         load_rng(tensors, device_of(model))
-    return progress
+    return rename_legacy_fields(progress)
 
 
 # int8, for a file alone ---------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def hardware_name(device: torch.device | None = None) -> str:
 
 
 def effort(model: nn.Module, trainer) -> dict:
-    """Machine, size, tokens, operations, time of a training, which has `n_tokens` and `seconds`.
+    """Machine, size, tokens, operations, time of a training, which has `n_labels` and `seconds`.
 
     Operations are counted as 6 per weight and token: two on the way forward, four for the gradient.
     """
@@ -62,10 +62,10 @@ def effort(model: nn.Module, trainer) -> dict:
         "hardware": hardware_name(device_of(model)),
         "torch": torch.__version__.split("+")[0],
         "parameters": parameters,
-        "tokens": trainer.n_tokens,
-        "flops": 6.0 * parameters * trainer.n_tokens,
+        "tokens": trainer.n_labels,
+        "flops": 6.0 * parameters * trainer.n_labels,
         "seconds": round(trainer.seconds, 1),
-        "tokens_per_second": round(trainer.n_tokens / max(trainer.seconds, 1e-9)),
+        "tokens_per_second": round(trainer.n_labels / max(trainer.seconds, 1e-9)),
     }
 
 

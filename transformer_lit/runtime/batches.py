@@ -25,7 +25,7 @@ class Batch(NamedTuple):
 class Batches(Protocol):
     "What a `Trainer` is trained on."
 
-    n_steps: int  # how many batches there will be
+    n_batches: int  # of all epochs together, one a step
 
     def epoch_batches(self, epoch: int) -> Sequence:
         "The batches of an epoch, counted from 0, in their order: lists of indices."
