@@ -3,7 +3,7 @@
 # %% auto #0
 __all__ = ['ELIDING_WORDS', 'CONTRACTIONS', 'CONDITIONS', 'CONNECTIVES', 'SPLIT_SIZES',
            'TRAIN_ONLY_PATTERNS', 'POCKET_SHA256', 'elide', 'contract', 'parse_template',
-           'realize_word', 'fill_template', 'PocketPair', 'join_sentence',
+           'realize_word', 'fill_template', 'join_sentence', 'PocketPair',
            'realize_pair', 'subject_pronoun', 'sample_pair', 'Frame', 'load_frames',
            'nouns_of_gender', 'sample_it_pair', 'build_it_pair', 'iterate_it_pairs',
            'iterate_pairs', 'generate_pairs', 'noun_and_pronoun_genders', 'assign_split',
@@ -115,14 +115,6 @@ def fill_template(template: str, slots: Slots, language: str) -> list:
                                           for tag in tags)))
     return words
 
-# %% ../book/16_pocket_corpus.ipynb #realise
-class PocketPair(NamedTuple):
-    english: str
-    french: str
-    alignment: tuple[tuple[int, int], ...]  # (English, French) words
-    pattern: str
-    triple: str  # subject|verb|object
-
 # %% ../book/16_pocket_corpus.ipynb #realise-sentence
 def join_sentence(words: list, language: str) -> str:
     "The words as text, with a capital after every full stop."
@@ -133,6 +125,14 @@ def join_sentence(words: list, language: str) -> str:
     return join_words(texts, language)
 
 # %% ../book/16_pocket_corpus.ipynb #realise-pair
+class PocketPair(NamedTuple):
+    english: str
+    french: str
+    alignment: tuple[tuple[int, int], ...]  # (English, French) words
+    pattern: str
+    triple: str  # subject|verb|object
+
+
 def realize_pair(name: str, slots: Slots, english: str, french: str,
                  triple: str = "") -> PocketPair:
     "Both sides of a pattern, and links between words that share a tag."
@@ -250,7 +250,7 @@ def iterate_it_pairs(rng: Random) -> Iterator[PocketPair]:
                 continue
         yield pair
 
-# %% ../book/16_pocket_corpus.ipynb #generate
+# %% ../book/16_pocket_corpus.ipynb #generate-generate
 def iterate_pairs(seed: int,
                   it_fraction: float = 0.22) -> Iterator[PocketPair]:
     "Pairs of all patterns without end; it_fraction are it sentences."
@@ -265,7 +265,7 @@ def iterate_pairs(seed: int,
         except NoCandidate:
             continue
 
-# %% ../book/16_pocket_corpus.ipynb #generate-generate
+
 def generate_pairs(n_pairs: int, seed: int = 1) -> list[PocketPair]:
     "n_pairs with distinct English, the same for the same seed."
     by_english: dict[str, PocketPair] = {}
@@ -353,7 +353,7 @@ def build_corpus(seed: int = 1) -> dict[str, list[PocketPair]]:
                                    splits[name]))[:SPLIT_SIZES[name]]
     return splits
 
-# %% ../book/16_pocket_corpus.ipynb #freeze
+# %% ../book/16_pocket_corpus.ipynb #load-pocket
 POCKET_SHA256 = (
     "bdefc8d779ea3f0b8eb5516684ebc058"
     "8ce562e98c3c3d10258d9cc99a3f5ea7")
@@ -363,7 +363,7 @@ def save_pocket(path: Path | str, splits: dict | None = None) -> str:
     "Write the corpus (one grammar, one zlib: one file); its SHA-256."
     return write_pairs(path, splits or build_corpus())
 
-# %% ../book/16_pocket_corpus.ipynb #load-pocket
+
 def load_pocket(path=None, sha256: str | None = POCKET_SHA256,
                 ) -> dict[str, list[PocketPair]]:
     """The saved corpus: train, valid, test and test_it.

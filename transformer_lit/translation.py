@@ -47,7 +47,7 @@ def split_long_text(text: str, count_tokens: Callable[[str], int],
 
     A part of several sentences has at most preferred_length. Cuts are
     at the end of a sentence, else at a space, else anywhere, as near
-    the middle as can be. `n_tokens(part)` counts tokens."""
+    the middle as can be."""
     cuts = [match.span() for match in re.finditer(SENTENCE_BOUNDARY, text)]
     limit = min(preferred_length, max_length) if cuts else max_length
     if count_tokens(text) <= limit or len(text) < 2:
@@ -124,11 +124,11 @@ def translate(self, sentences: Sequence[str], beam_size: int = 4,
 
     precision: "fp32", "bf16", or "auto", the faster one. Leaves the
     model in evaluation mode."""
-    source_ids = self.encode_parts(sentences)  # parts of each
+    encoded = self.encode_parts(sentences)  # parts of each
     outputs = map(self.target_tokenizer.decode, translate_ids(
-        self.model.eval(), list(chain(*source_ids)), beam_size, batch_size,
+        self.model.eval(), list(chain(*encoded)), beam_size, batch_size,
         precision))
-    return [" ".join(islice(outputs, len(parts))) for parts in source_ids]
+    return [" ".join(islice(outputs, len(parts))) for parts in encoded]
 
 # %% ../book/18_translation.ipynb #create-translator
 @patch_to(Translator)
@@ -208,11 +208,10 @@ def load(cls, folder: str | Path | None = None) -> Translator:
     model = Transformer(TransformerConfig(**settings["config"]))
     checkpoints.load_weights(model, checkpoints.dequantize(
         checkpoints.read_file(weights_path)[0]))
-    source, target = tokenizers = load_tokenizers(folder)
-    c = model.config
-    if (len(source), len(target)) != (
-            c.source_vocab_size,
-            c.target_vocab_size or c.source_vocab_size):
+    tokenizers, config = load_tokenizers(folder), model.config
+    if [*map(len, tokenizers)] != [
+            config.source_vocab_size,
+            config.target_vocab_size or config.source_vocab_size]:
         raise ValueError(f"the tokens in {folder} are not its model's")
     return cls(model.eval(), *tokenizers, settings.get("languages"),
                settings.get("length_limits", (100, 20)))
