@@ -260,34 +260,30 @@ def test_try_this_performs_each_suggestion_and_comes_back(view, root):
     assert shape(page) == shapes[0]
 
 
-def alarms(page):
-    return [text.split("\n")[0].replace(" ALARM", "").strip() for text in page.texts(".tl-m-rings")]
+def failed_tests(page):
+    return page.at(".tl-m-rings").evaluate_all("all => all.map(e => e.dataset.test)")
 
 
 def cell(page, t, s):
     return page.at(f'[data-cell="{t},{s}"]')
 
 
-def test_a_click_on_a_cell_of_the_mask_rings_the_alarms(view):
-    page, rings = view("#tl-masks"), []
-    assert alarms(page) == [] and page.at(".tl-m-dead").count() == 4
-    for place, alarm in (
-        ((3, 5), "reads the future"),
-        ((4, 1), "reads padding"),
-        ((3, 3), "misses itself"),
-    ):
+def test_a_click_on_a_cell_of_the_mask_fails_the_tests(view):
+    page, failed = view("#tl-masks"), []
+    assert failed_tests(page) == [] and page.at(".tl-m-dead").count() == 4
+    for place, test in (((3, 5), "future"), ((4, 1), "padding"), ((3, 3), "itself")):
         cell(page, *place).click()
-        rings.append(alarm)
-        assert alarms(page) == rings
-    for control, alarm in (("inf", "not finite"), ("training", "train ≠ eval")):
+        failed.append(test)
+        assert failed_tests(page) == failed
+    for control, test in (("inf", "finite"), ("training", "mode")):
         page.at(f"[data-in={control}]").check()
-        rings.append(alarm)
-        assert alarms(page) == rings
+        failed.append(test)
+        assert failed_tests(page) == failed
     page.do("clear")
-    assert alarms(page) == rings[3:] and page.at("[data-do=clear]").is_hidden()
+    assert failed_tests(page) == failed[3:] and page.at("[data-do=clear]").is_hidden()
 
 
-def test_the_mask_shows_why_a_cell_is_closed_and_goes_by_keyboard(view):
+def test_the_mask_shows_why_a_cell_is_masked_and_goes_by_keyboard(view):
     page, paints = view("#tl-masks"), set()
     for place, reasons in (
         ((0, 1), ["causal", "padding"]),
@@ -298,7 +294,7 @@ def test_the_mask_shows_why_a_cell_is_closed_and_goes_by_keyboard(view):
         css = cell(page, *place).get_attribute("class")
         assert [kind for kind in ("causal", "padding") if f"tl-m-{kind}" in css] == reasons
         paints.add(cell(page, *place).evaluate("e => getComputedStyle(e).backgroundImage"))
-    assert len(paints) == 4, "causal, padding, both and open look different"
+    assert len(paints) == 4, "causal, padding, both and unmasked look different"
     cell(page, 0, 0).focus()
     page.keys("ArrowDown*2 ArrowRight*2 Enter")
     assert page.focused("dataset.cell") == "2,2"
@@ -306,8 +302,8 @@ def test_the_mask_shows_why_a_cell_is_closed_and_goes_by_keyboard(view):
     assert page.at('[data-cell][tabindex="0"]').count() == 1, "one stop for the whole grid"
 
 
-def test_the_masks_alarms_are_the_chapters(view):
-    "With the pads on the right, as in the chapter's batch, its own two tests ring likewise."
+def test_the_masks_tests_are_the_chapters(view):
+    "With the padding on the right, as in the chapter's batch, its own two tests agree."
     page, table = view("#tl-masks"), torch.sin(torch.arange(1, 129).view(16, 8) ** 1.5)
     page.at("[data-in=left]").set_checked(False)
     for causal, padding, pads in product((True, False), (True, False), (1, 3)):
@@ -320,12 +316,12 @@ def test_the_masks_alarms_are_the_chapters(view):
 
         tokens = torch.tensor([[1, 4, 5, 6, 2] + [0] * pads])
         leaks = any(depends_on_future(attend, tokens, t) for t in range(4 + pads))
-        expected = ["reads the future"] * leaks
-        expected += ["reads padding"] * depends_on_padding(attend, tokens)
+        expected = ["future"] * leaks
+        expected += ["padding"] * depends_on_padding(attend, tokens)
         page.at("[data-in=causal]").set_checked(causal)
         page.at("[data-in=padding]").set_checked(padding)
         page.at("[data-in=pads]").fill(str(pads))
-        assert alarms(page) == expected, (causal, padding, pads)
+        assert failed_tests(page) == expected, (causal, padding, pads)
 
 
 def drag(page, mark, right, down):

@@ -17,10 +17,10 @@ def scaled_dot_product_attention(
 ) -> tuple[Tensor, Tensor]:
     """softmax(QKᵀ/√d_k) V, equation 1 of the paper (§3.2.1).
 
-    query (..., T, K), key (..., S, K), value (..., S, K_v); mask
-    broadcasts to (..., T, S), True where a query may look. Returns the
-    output (..., T, K_v) and the weights before dropout (..., T, S),
-    both zeros for a query that may look nowhere."""
+    query (..., T, d_k), key (..., S, d_k), value (..., S, d_v); mask
+    broadcasts to (..., T, S), True where a query may attend. Returns the
+    output (..., T, d_v) and the weights before dropout (..., T, S),
+    both zeros for a fully masked row, a query without any key."""
     if mask is not None and mask.dtype != torch.bool:
         raise ValueError(
             f"mask is {mask.dtype}; pass a boolean mask that is True "
@@ -29,7 +29,7 @@ def scaled_dot_product_attention(
     if mask is not None:  # the lowest number, not -inf: 0/0 is nan
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1)  # (..., T, S), each row sums to 1
-    if mask is not None:  # a row closed everywhere becomes all zeros
+    if mask is not None:  # a fully masked row becomes all zeros
         weights = weights.masked_fill(~mask, 0.0)
     return F.dropout(weights, dropout_p) @ value, weights
 
@@ -38,7 +38,7 @@ def fused_attention(
     query: Tensor, key: Tensor, value: Tensor,
     mask: Tensor | None = None, dropout_p: float = 0.0,
 ) -> Tensor:
-    """The output alone, (..., T, K_v), by PyTorch's fused kernels.
+    """The output alone, (..., T, d_v), by PyTorch's fused kernels.
 
     Arguments as of `scaled_dot_product_attention`."""
     if mask is None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 # %% ../book/05_positions.ipynb #sinusoids
 def sinusoids(length: int, d_model: int, start_pos: int = 0,
               device=None) -> Tensor:
-    """The paper's position encodings (§3.5). (length, d_model)
+    """The paper's positional encodings (§3.5). (length, d_model)
 
     PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), cosine at 2i + 1, for
     positions from start_pos on. ValueError if d_model is odd."""

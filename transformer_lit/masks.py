@@ -14,7 +14,7 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 
 # %% ../book/03_masks.ipynb #same-dice
 def run_seeded(f: Callable, *args) -> Tensor:
-    "`f(*args)` from a fixed random state: dropout falls alike twice."
+    "`f(*args)` from a fixed random state: the same dropout mask each time."
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
         return f(*args)
@@ -58,14 +58,14 @@ def depends_on_padding(f: Callable, tokens: Tensor, n_pads: int = 3,
 
 # %% ../book/03_masks.ipynb #padding-mask
 def padding_mask(tokens: Tensor, pad_id: int = PAD) -> Tensor:
-    """True where a key is a real token. (B, S) -> (B, 1, 1, S)
+    """True where a key isn't padding. (B, S) -> (B, 1, 1, S)
 
     The axes of size 1 broadcast over heads and over queries."""
     return (tokens != pad_id)[:, None, None, :]
 
 # %% ../book/03_masks.ipynb #causal-mask
 def causal_mask(length: int, device=None) -> Tensor:
-    """True where query t may see key s: s <= t. (1, 1, T, T)
+    """True where query t may attend to key s: s <= t. (1, 1, T, T)
 
     The paper's §3.2.3: "prevent leftward information flow"."""
     visible = torch.ones(length, length, dtype=torch.bool, device=device)

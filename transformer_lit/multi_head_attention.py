@@ -11,7 +11,7 @@ from .attention import (
 
 # %% ../book/04_multi_head.ipynb #multi-head-attention
 class MultiHeadAttention(nn.Module):
-    "Concat(head_1 ... head_H) W^O of §3.2.2, with biases; K = D / n_heads."
+    "Concat(head_1 ... head_H) W^O, §3.2.2, with biases; d_head = D / H."
 
     def __init__(self, d_model: int, n_heads: int):
         super().__init__()
@@ -22,16 +22,16 @@ class MultiHeadAttention(nn.Module):
             nn.Linear(d_model, d_model) for _ in range(4))
 
     def split_heads(self, x: Tensor) -> Tensor:
-        "Heads become a batch axis. (B, T, D) -> (B, H, T, K)"
+        "Heads become a batch axis. (B, T, D) -> (B, H, T, d_head)"
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
     def project_keys_values(self, key: Tensor, value: Tensor):
-        "Two of (B, S, D) -> two of (B, H, S, K)"
+        "Two of (B, S, D) -> two of (B, H, S, d_head)"
         return (self.split_heads(self.k_proj(key)),
                 self.split_heads(self.v_proj(value)))
 
     def attend(self, q: Tensor, *inputs) -> tuple[Tensor, Tensor | None]:
-        "Equation 1: (B, H, T, K) and, if needed, weights (B, H, T, S)."
+        "Equation 1: (B, H, T, d_head); if needed, weights (B, H, T, S)."
         if self.need_weights or self.need_weights is None and not q.is_cuda:
             return scaled_dot_product_attention(q, *inputs)
         return fused_attention(q, *inputs), None
@@ -40,9 +40,9 @@ class MultiHeadAttention(nn.Module):
                 mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """(B, T, D), two of (B, S, D) -> (B, T, D), weights (B, H, T, S).
 
-        Or two of (B, H, S, K), if key and value are projected already."""
+        Or two of (B, H, S, d_head), if keys and values are projected."""
         if key.ndim == 3:
             key, value = self.project_keys_values(key, value)
         x, weights = self.attend(self.split_heads(self.q_proj(query)), key,
-                                 value, mask)  # (B, H, T, K)
+                                 value, mask)  # (B, H, T, d_head)
         return self.out_proj(x.transpose(1, 2).flatten(2)), weights

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from litbook import figures
 
 PARTS = (
-    ("Q", figures.QUERY, "query: what I look for"),
+    ("Q", figures.QUERY, "query: what I ask for"),
     ("K", figures.KEY, "key: what I offer"),
-    ("V", figures.VALUE, "value: what I give"),
+    ("V", figures.VALUE, "value: what I return"),
 )
 
 
@@ -29,8 +29,8 @@ def product(x, matrix, word: str, name: str, color: str, note: str) -> figures.D
 
 
 def query_key_value(word: str, x, matrices: Sequence, neighbor: str, y) -> figures.Picture:
-    """The vector of one word, (D,), times W_Q, W_K and W_V, (D, K) each: the rows that its ones
-    pick out are shaded, and their sum is its query, its key or its value. At the end its query
+    """The vector of one word, (D,), times W_Q, W_K and W_V, (D, d_head) each: the rows that its
+    ones pick out are shaded, and their sum is its query, its key or its value. At the end its query
     meets the key of another word, whose vector is `y`."""
     query, key = x @ matrices[0], y @ matrices[1]
     score, size = f"{query @ key:.0f}", len(query)

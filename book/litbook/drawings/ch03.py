@@ -1,4 +1,4 @@
-"""Chapter 3: two masks and what both leave open."""
+"""Chapter 3: two masks and the pairs that both leave unmasked."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ CELL, LEFT, TOP = 21, 62, 46
 
 
 def two_masks(words: Sequence[str], padding, causal) -> figures.Picture:
-    """The padding mask (S,), repeated for every query, and the causal mask (T, T): open is what
-    both leave open."""
+    """The padding mask (S,), repeated for every query, and the causal mask (T, T), and the
+    pairs that both leave unmasked."""
     n, both = len(words), padding & causal
     side = n * CELL
     below, across, center = 2 * TOP + side + 24, LEFT + side / 2, TOP + side / 2
@@ -38,7 +38,7 @@ def two_masks(words: Sequence[str], padding, causal) -> figures.Picture:
     sheet.text(across - 32, below - 30, "=", 16, weight="bold")
     return sheet.show(
         "The padding mask is one row of keys, repeated in small for every query; the causal mask is"
-        " a triangle; a cell of the third square is open where both are.",
-        f"A pair stays open only where both masks are open: {both.sum()} of {n * n}. Light is"
-        " open.",
+        " a triangle; a cell of the third square is unmasked where both are.",
+        f"A pair of query and key stays unmasked only where both masks allow it: {both.sum()} of"
+        f" {n * n}. Light is unmasked.",
     )

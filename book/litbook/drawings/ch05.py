@@ -1,4 +1,4 @@
-"""Chapter 5: the clocks of a position, and what their turns do."""
+"""Chapter 5: pairs of a sine and a cosine, drawn as clocks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,8 +16,8 @@ def over_clocks(
     rows: Sequence[str] = (),
     ylabel: str = "",
 ) -> figures.Picture:
-    """A table of numbers from -1 to 1 whose columns are pairs, sine and cosine of one clock each;
-    under each pair stand its clocks.
+    """A table of numbers from -1 to 1 whose columns are pairs, sine and cosine of one frequency
+    each; under each pair stand its clocks.
 
     table: (T, 2 n). hands: name of a row of clocks -> n angles in radians, clockwise from twelve.
     rows: words for the lines of a small table, whose numbers stand in their cells, zeros left out;
@@ -67,7 +67,7 @@ def over_clocks(
             axes.plot((clocks, tips[0]), (y, tips[1]), **hand)
         for i, x in enumerate(clocks):
             write(x, foot + 16, i)
-        write(left + n * cell / 2, foot + 33, "clock", size=11)
+        write(left + n * cell / 2, foot + 33, "pair", size=11)
         return figures.to_svg(figure, width)
 
     width = min(figures.COLUMN, 90 + 56 * n) if rows else figures.COLUMN
