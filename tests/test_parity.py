@@ -88,7 +88,7 @@ def attention_mistakes(query, key, value, mask):
         "the scores are divided by d_k and not by its root": attend(raw / query.size(-1), mask),
     }
     if mask is not None:
-        wrong["a row that may look nowhere must return zeros, not a mean of what it can't see"] = (
+        wrong["a fully masked row must return zeros, not a mean of what it can't see"] = (
             scores.masked_fill(~mask, low).softmax(-1) @ value
         )
         wrong["the mask is not used at all"] = attend(scores, None)
@@ -137,10 +137,10 @@ def test_a_row_closed_everywhere_returns_zeros(dtype):
     output, weights = scaled_dot_product_attention(*qkv, mask)
     assert (
         weights.isfinite().all()
-    ), "a row that may look nowhere gives nan: is it 0/0 in the softmax?"
+    ), "a fully masked row gives nan: is it 0/0 in the softmax?"
     assert (
         output[:, :, 1] == 0
-    ).all(), "a row that may look nowhere must return zeros, not a mean of what it can't see"
+    ).all(), "a fully masked row must return zeros, not a mean of what it can't see"
     output.sum().backward()
     assert all(
         x.grad.isfinite().all() for x in qkv
@@ -492,14 +492,14 @@ def test_noam_schedule_counts_from_one():
 def test_the_kernel_equals_the_explicit_form(seed, masked, kind):
     torch.manual_seed(seed)
     q, k, v = (torch.randn(2, 3, n, 4, dtype=kind, requires_grad=True) for n in (5, 6, 6))
-    mask = torch.rand(2, 1, 5, 6) < 0.4 if masked else None  # some rows may look nowhere
+    mask = torch.rand(2, 1, 5, 6) < 0.4 if masked else None  # some rows are fully masked
     found = []
     explicit, _ = scaled_dot_product_attention(q, k, v, mask)
     for x in explicit, fused_attention(q, k, v, mask):
         found.append([x, *torch.autograd.grad(x.square().sum(), (q, k, v))])
     atol = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 0.2}[kind]
     for name, own, its in zip(("output", "query", "key", "value"), *found):
-        assert its.isfinite().all(), "a row that may look nowhere must give zeros, not nan"
+        assert its.isfinite().all(), "a fully masked row must give zeros, not nan"
         same(
             its.double(),
             own.double(),

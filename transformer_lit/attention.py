@@ -24,7 +24,7 @@ def scaled_dot_product_attention(
     if mask is not None and mask.dtype != torch.bool:
         raise ValueError(
             f"mask is {mask.dtype}; pass a boolean mask that is True "
-            "where a query may look, for example mask != 0")
+            "where a query may attend, for example mask != 0")
     scores = query @ key.mT / math.sqrt(query.size(-1))  # (..., T, S)
     if mask is not None:  # the lowest number, not -inf: 0/0 is nan
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
