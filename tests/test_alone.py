@@ -13,7 +13,7 @@ from transformer_lit.serving.files import APART
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 pytestmark = pytest.mark.slow
-NOTEBOOK = ROOT / "book" / "95_what_held.ipynb"  # the shortest
+NOTEBOOK = ROOT / "book" / "A3_replication.ipynb"  # the shortest
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 ROOT = Path(__file__).resolve().parent.parent
 BOOK, PACKAGE = ROOT / "book", ROOT / "transformer_lit"
 NOTEBOOKS = sorted(BOOK.glob("*.ipynb"))
-CHAPTERS = [path for path in NOTEBOOKS if path.name[:2].isdigit() and int(path.name[:2]) < 90]
+CHAPTERS = [path for path in NOTEBOOKS if re.match(r"\d\d_", path.name)]
 ADDRESS = re.search(
     r'^Repository = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M
 )[1]

@@ -344,7 +344,7 @@ SPOILT = [  # claim, old code, new code: both arms the same, or the arm that sho
 def test_a_spoilt_experiment_is_seen(name, old, new, monkeypatch, capsys):
     """The cells of one claim, as the chapter has them and with one of them spoilt, judged by the
     claim's own record."""
-    (path,) = (path for path in CHAPTERS if path.name.startswith(name[:2]))
+    (path,) = (path for path in CHAPTERS if path.name.startswith(f"{name[:2]}_"))
     cells, verdicts = replicate.slices(path)[name], []
     assert sum(old in cell for cell in cells) == 1, "the experiment has changed: plant another"
     for source in cells, [cell.replace(old, new) for cell in cells]:

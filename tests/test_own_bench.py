@@ -1,4 +1,4 @@
-"""The ground of "Your own pair": the test stays apart, noise is what it says, compared runs have
+"""The ground of appendix A4: the test stays apart, noise is what it says, compared runs have
 equally many updates."""
 
 import os

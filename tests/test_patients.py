@@ -35,7 +35,7 @@ from litbook.workshop.patients import (
 )
 from litbook.workshop.probes import PROBES, reading as cached_reading, symptoms, unwell
 
-PAGE = Path(__file__).resolve().parent.parent / "book" / "91_ten_patients.ipynb"
+PAGE = Path(__file__).resolve().parent.parent / "book" / "14b_workshop.ipynb"
 SLOW, WRONG = "it learns too slowly", "it gives wrong answers"
 TOO_GOOD = "its loss in training is lower than it can be"
 SIGNS = {

@@ -16,7 +16,7 @@ from litbook import results
 from transformer_lit.evaluation import segment_stats
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["22", "23", "24", "25", "26", "94", "96"]
+PAGES = ["22", "23", "24", "25", "26", "26b", "A4"]
 
 
 @pytest.mark.parametrize("table", ["tatoeba", "pocket", "own"])

@@ -117,7 +117,7 @@ def minutes(path: Path) -> int:
 
 
 def between(start: str, end: str) -> list[Path]:
-    return chapters(f"{n:02}" for n in range(int(start), int(end) + 1))
+    return chapters([f"{n:02}" for n in range(int(start), int(end) + 1)])
 
 
 def hours(start: str, end: str) -> str:
@@ -246,6 +246,7 @@ def assemble() -> None:
     # Sphinx copies what lies in `beside` as it is
     wheel = make_wheel(SITE / "beside" / "downloads")
     engine_models.write(SITE / "beside" / "engine")
+    shutil.copytree(ROOT / "book/web/moved", SITE / "beside/book")  # old addresses lead to the new
     for path in sorted((ROOT / "book").glob("*.ipynb")):
         shutil.copy(path, wheel.parent)
         nbformat.write(merged(path, wheel), book / path.name)

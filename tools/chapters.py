@@ -1,17 +1,20 @@
 """What the tools do with chapters: name them, and work on several at a time."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def chapters(numbers: Iterable[str]) -> list[Path]:
-    "The chapters whose names begin with one of the numbers; all, when there are none."
-    paths, begins = sorted((ROOT / "book").glob("[0-9]*.ipynb")), tuple(numbers) or ""
-    return [path for path in paths if path.name.startswith(begins)]
+def chapters(numbers: list[str]) -> list[Path]:
+    "The chapters with these numbers, 03 or 14b; all, when there are none."
+    return sorted(
+        path
+        for path in (ROOT / "book").glob("*_*.ipynb")
+        if not numbers or path.stem.split("_")[0] in numbers
+    )
 
 
 def run_each(paths: list[Path], work: Callable[[Path], tuple[str, str]], at_once: int) -> None:

@@ -77,14 +77,15 @@ def main() -> None:
         text = nbformat.writes(from_text(path), indent=1) + "\n"
         return write(ROOT / "book" / f"{path.stem}.ipynb", text, path)
     paths = chapters([argument])
-    if len(paths) != 1:
-        sys.exit(f"{len(paths)} chapters begin with {argument!r}: name one")
-    file = ROOT / ".run" / "text" / f"{paths[0].stem}.py"
-    text = as_text(nbformat.read(paths[0], 4))
+    if not paths:
+        sys.exit(f"there is no chapter {argument}")
+    [path] = paths
+    file = ROOT / ".run" / "text" / f"{path.stem}.py"
+    text = as_text(nbformat.read(path, 4))
     if command == "exercise":
         text = with_exercise(file.read_text("utf-8") if file.exists() else text, int(argument))
         file.unlink(missing_ok=True)
-    write(file, text, paths[0])
+    write(file, text, path)
 
 
 if __name__ == "__main__":

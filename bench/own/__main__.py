@@ -1,4 +1,4 @@
-"""The runs of "Your own pair": how to train on few pairs, what back-translation, noise and another
+"""The runs of appendix A4: how to train on few pairs, what back-translation, noise and another
 domain do. On one thread.
 
     python bench/own 10000-real-s1                   # real pairs, what becomes of them, seed

@@ -1,4 +1,4 @@
-"""One run of "Your own pair": the training, and what is found.
+"""One run of appendix A4: the training, and what is found.
 
 A training is the package's recipe for a row of the sizing table, in a folder, so that a stop loses
 nothing. At each look, as many as the row has epochs, the loss on validation pairs is taken; the

@@ -1,4 +1,4 @@
-"""What the runs of "Your own pair" are called, and the text that each of them trains on."""
+"""What the runs of appendix A4 are called, and the text that each of them trains on."""
 
 import re
 from collections.abc import Callable

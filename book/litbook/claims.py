@@ -10,8 +10,8 @@
 # claims.within("8/bridge", share, 0.0, 0.2, words="what is left of the content without the bridge")
 #
 # `make replicate` runs the chapters with other seeds, instruction sets and threads, and keeps each
-# run's effect in `book/results/replication.jsonl`; the page *What held* shows them all. A number
-# without a record is one run's.
+# run's effect in `book/results/replication.jsonl`; the replication page shows
+# them all. A number without a record is one run's.
 #
 # What a page writes of records in git is `claims.recorded(...)` in the folded cell before it.
 import html
@@ -30,7 +30,7 @@ from scipy.stats import binomtest
 from litbook.figures import powers
 from transformer_lit.corpora.files import shipped
 
-PAGE = "95_what_held.html"
+PAGE = "A3_replication.html"
 RECORD = "results/replication.jsonl"
 
 
@@ -169,7 +169,7 @@ def record_words(record: dict | None, unit: str) -> str:
 
 
 def anchor(name: str) -> str:
-    "The claim's place on the page What held."
+    "The claim's place on the replication page."
     return "claim-" + "".join(c if c.isalnum() else "-" for c in name.lower())
 
 
