@@ -3,10 +3,7 @@
 import gzip
 import io
 import lzma
-import tarfile
 import tracemalloc
-import zlib
-from pathlib import Path
 
 import pytest
 from plugins.corpus import tar
@@ -32,19 +29,12 @@ def test_columns_are_read_however_they_are_packed(name, content, pairs, tmp_path
     assert list(texts.read_columns(tmp_path / name)) == pairs
 
 
-@pytest.mark.parametrize("error", [OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError])
-def test_whatever_is_wrong_while_reading_is_one_sentence(error):
-    with pytest.raises(ValueError, match=r"^a.tsv .*\(x\).*advice$"):
-        with texts.damage(Path("a.tsv"), "advice"):
-            raise error("x")
-
-
 def test_a_line_without_end_is_no_text(monkeypatch):
     monkeypatch.setattr(texts, "MAX_LINE", 20)
     for end in b"", b"\n", b"\r\n":
         assert list(texts.text_lines(io.BytesIO(b"x" * 20 + end), "text")) == ["x" * 20]
-        with pytest.raises(ValueError, match="line 2 of text has over 20"):
-            list(texts.text_lines(io.BytesIO(b"Go.\n" + b"x" * 21 + end), "text"))
+        with pytest.raises(ValueError, match="line 1 of text has over 20"):
+            list(texts.text_lines(io.BytesIO(b"x" * 21 + end), "text"))
 
 
 def test_texts_are_found_in_any_folder_of_a_tar_and_unpacked_twice(tmp_path):
@@ -97,6 +87,5 @@ def test_a_broken_archive_does_not_go_through(tmp_path):
 def test_a_folder_is_its_texts_in_the_order_of_their_names(tmp_path):
     for name, text in ("README.md", "none"), ("b.tsv", "A\tB\n"), ("a.txt", "Käse.\tC\n"):
         (tmp_path / name).write_text(text, "utf-8")
-    sources = texts.folder_sources(tmp_path)
-    assert [source.files for source in sources] == [(tmp_path / "a.txt",), (tmp_path / "b.tsv",)]
-    assert sources[1].name == "b.tsv" and list(sources[1].read()) == [("A", "B")]
+    sources = {source.name: list(source.read()) for source in texts.folder_sources(tmp_path)}
+    assert list(sources.items()) == [("a.txt", [("Käse.", "C")]), ("b.tsv", [("A", "B")])]

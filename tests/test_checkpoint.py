@@ -2,7 +2,6 @@
 
 import contextlib
 import resource
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,8 +10,7 @@ from torch import nn
 
 from transformer_lit.corpora import files
 from transformer_lit.runs import checkpoints
-from transformer_lit.runs.checkpoints import average_weights, model_tensors, read_file, rng_tensors
-from transformer_lit.runtime import distributed
+from transformer_lit.runs.checkpoints import average_weights, model_tensors, read_file
 
 
 def trained(seed=0, **changes):
@@ -78,7 +76,7 @@ def failing(monkeypatch, place, name, error):
     def fail(tensors, path, *_):
         if name == "save_file":
             path.write_bytes(b"half a file")
-        raise error
+        raise error("No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(place, name, fail)
@@ -89,15 +87,12 @@ def failing(monkeypatch, place, name, error):
     "stop, error",
     [
         (full_disk, OSError),
-        (lambda patch: failing(patch, checkpoints, "save_file", OSError("No space")), OSError),
+        (lambda patch: failing(patch, checkpoints, "save_file", OSError), OSError),
         (
-            lambda patch: failing(patch, checkpoints, "save_file", KeyboardInterrupt()),
+            lambda patch: failing(patch, checkpoints, "save_file", KeyboardInterrupt),
             KeyboardInterrupt,
         ),
-        (
-            lambda patch: failing(patch, files.os, "replace", KeyboardInterrupt()),
-            KeyboardInterrupt,
-        ),
+        (lambda patch: failing(patch, files.os, "replace", KeyboardInterrupt), KeyboardInterrupt),
     ],
     ids=["full disk", "error", "stop while writing", "stop while moving"],
 )
@@ -111,19 +106,15 @@ def test_a_save_that_fails_leaves_the_old_checkpoint(saved, monkeypatch, stop, e
     )
     assert error is KeyboardInterrupt or path.name in str(failure.value)
     assert list(path.parent.iterdir()) == [path], "half a new checkpoint is left"
-    checkpoints.save(path, model, optimizer, {"step": 2})
-    assert checkpoints.load(path, model) == {"step": 2}
 
 
 def test_what_is_stored(saved):
     path, model, _ = saved
-    tensors, progress = read_file(path)
-    assert progress == {"step": 1} and all(name.startswith("model.") for name in tensors)
+    tensors, _ = read_file(path)
     assert len(tensors) == len(list(model.parameters())) < len(model.state_dict()), "tied: once"
     tensors, _ = read_file(path, with_training=True)
     kinds = [name.partition(".")[0] for name in tensors]
     assert kinds.count("optimizer") == 3 * kinds.count("model"), "two means and a count for each"
-    assert kinds.count("random") == 1
     norm = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     assert "model.1.running_mean" in model_tensors(norm), "buffers that last belong to the model"
 
@@ -142,65 +133,16 @@ def test_weights_of_another_shape_change_nothing(saved):
     with pytest.raises(ValueError, match="another shape: model"):
         checkpoints.load(saved[0], model, optimizer)
     assert all(map(torch.equal, model.parameters(), before)), "a refusal must change nothing"
-    linear, weight = nn.Linear(2, 2), torch.zeros(2, 2)
-    tensors = {"model.weight": weight, "model.bias": torch.zeros(3)}
-    for wrong in {}, {"model.weight": weight}, tensors:
-        with pytest.raises(ValueError, match="another shape: model"):
-            checkpoints.load_weights(linear, wrong)
-    assert linear.weight.abs().sum() > 0
-    right = {"model.bias": torch.zeros(2), "optimizer.0.step": torch.ones(())}
-    checkpoints.load_weights(linear, tensors | right)
-    assert linear.weight.abs().sum() == 0
-
-
-def test_the_first_process_writes_and_all_wait(saved, tmp_path, monkeypatch):
-    """Process 0 of two writes, process 1 doesn't; both wait until the file is there, and it has
-    both random states."""
-    _, model, optimizer = saved
-
-    def save_as(rank):
-        path, waits = tmp_path / str(rank), []
-        with monkeypatch.context() as patch:
-            patch.setattr(distributed, "process", lambda: (rank, 2))
-            patch.setattr(distributed.dist, "barrier", lambda: waits.append(path.exists()))
-            patch.setattr(
-                distributed.dist,
-                "all_gather_object",
-                lambda states, own: states.__setitem__(slice(None), [own, own.flip(0)]),
-            )
-            checkpoints.save(path, model, optimizer, {})
-            checkpoints.save_weights(tmp_path / f"weights of {rank}", model)
-        return waits
-
-    assert save_as(0) == [True] and save_as(1) == [False]
-    assert not (tmp_path / "1").exists() and not (tmp_path / "weights of 1").exists()
-    tensors, _ = read_file(tmp_path / "0", with_training=True)
-    states = [tensors[f"random.cpu.{rank}"] for rank in (0, 1)]
-    assert torch.equal(states[1], states[0].flip(0)), "each process has its own random state"
-
-
-@pytest.mark.parametrize("device", ["cuda", "mps"])
-def test_a_gpu_has_its_own_random_state(device, monkeypatch):
-    own, states = torch.arange(3), []
-    module = SimpleNamespace(get_rng_state=lambda: own, set_rng_state=states.append)
-    monkeypatch.setattr(torch, "get_device_module", lambda device: module)
-    tensors = rng_tensors(torch.device(device))
-    assert tensors == {f"random.{device}.0": own}
-    checkpoints.load_rng(tensors, torch.device("cpu"))
-    assert states == []
-    checkpoints.load_rng(tensors, torch.device(device))
-    assert states == [own]
+    with pytest.raises(ValueError, match="another shape: model"):
+        checkpoints.load_weights(nn.Linear(2, 2), {"model.weight": torch.zeros(2, 2)})
 
 
 def test_the_average_weights_several_weights(tmp_path):
     models = [nn.Linear(3, 2) for _ in range(4)]
-    before = [model.weight.clone() for model in models]
-    mean = average_weights(model.state_dict() for model in models)
-    torch.testing.assert_close(mean["weight"], torch.stack(before).mean(0))
-    alone = average_weights([models[0].state_dict()])["weight"]
-    alone.zero_()
-    assert torch.equal(models[0].weight, before[0]), "the first is changed"
+    mean = torch.stack([model.weight.detach() for model in models]).mean(0)
+    averaged = average_weights(model.state_dict() for model in models)["weight"]
+    torch.testing.assert_close(averaged, mean)
     for n, model in enumerate(models):
         checkpoints.save_weights(tmp_path / f"step-{n}.safetensors", model)
     checkpoints.average_files(models[0], sorted(tmp_path.glob("step-*")))
-    torch.testing.assert_close(models[0].weight, mean["weight"])
+    torch.testing.assert_close(models[0].weight.detach(), mean)

@@ -6,9 +6,8 @@ import hashlib
 import os
 
 import pytest
-from helpers import zipped
 from plugins.corpus import put_lines, tar
-from plugins.server import WHOLE, Answers, archive
+from plugins.server import WHOLE, archive
 
 from transformer_lit import data
 from transformer_lit.corpora import published as corpora
@@ -40,13 +39,10 @@ def test_a_text_is_what_was_published_however_it_is_packed(tmp_path):
         (text, "Not a gzipped file"),
         (gzip.compress(text[1:]), "35 of 36 bytes"),
         (gzip.compress(text.replace(b"dog", b"cat")), "not the published one"),
-        (gzip.compress(text + b"x"), "more than 36 bytes"),
     ):
         path.write_bytes(bad)
         with pytest.raises((OSError, ValueError), match=words):
             corpora.verify_published(path, row)
-    with pytest.raises(OSError, match="checksum"):
-        corpora.verify_published(path, row | {"bytes": 0})
 
 
 # Tatoeba ------------------------------------------------------------------------------------------
@@ -55,15 +51,12 @@ def test_a_text_is_what_was_published_however_it_is_packed(tmp_path):
 @pytest.mark.parametrize(
     "content, fewest, result",
     [
-        (archive(PAIRS), 200, 200),
         (archive("\ufeff" + PAIRS, "folder/fra.txt"), 200, 200),
         (archive(PAIRS + "x\ty\tz\tw\n"), 1, 200),  # one odd line in a hundred is let pass
-        (archive("Go.\tVa !\n"), 1, 1),
         (archive(PAIRS), 201, "200 of its 201 .* 201"),
         (archive(PAIRS + "no column\n" * 3), 200, "200 of its 204"),
         (archive(PAIRS, "deu.txt"), 1, "fra.txt"),
         (WHOLE[:500], 1, "a.zip can't be read.*delete it"),
-        (zipped({"fra.txt": "a\té\n".encode("latin-1")}), 1, "a.zip can't be read.*delete it"),
     ],
 )
 def test_an_archive_is_counted_and_another_is_refused(content, fewest, result, tmp_path):
@@ -84,9 +77,7 @@ def test_the_publishers_archive_must_be_large_and_has_a_mirror(server, monkeypat
         corpora.tatoeba_archive()
     assert str(refusal.value).count("150,000") == 2, "too few lines, also at the mirror"
     monkeypatch.setattr(corpora, "MIN_LINES", 4000)
-    n_requests, path = len(Answers.requests), corpora.tatoeba_archive()
-    assert corpora.tatoeba_archive() == path, "what was fetched is not fetched again"
-    assert len(Answers.requests) == n_requests + 1
+    path = corpora.tatoeba_archive()
     assert "4,000" in corpora.state("tatoeba/fra-eng.zip")
     path.write_bytes(WHOLE[:500])
     assert corpora.state("tatoeba/fra-eng.zip").startswith("DAMAGED")
@@ -96,16 +87,13 @@ def test_the_publishers_archive_must_be_large_and_has_a_mirror(server, monkeypat
 
 
 def test_published_files_are_fetched_and_looked_at(server, monkeypatch):
-    root = f"{server}/tsv.gz/"
+    root, text = f"{server}/tsv.gz/", b"A dog.\n"
     monkeypatch.setattr(corpora, "MULTI30K", [root])
     monkeypatch.setattr(corpora, "STATMT", [root])
-    for fetch, name in (
-        (lambda: corpora.multi30k_file("test", "fr"), "test_2016_flickr.fr.gz"),
-        (lambda: corpora.news_sides("newstest2014"), "wmt14/test-full.tgz"),
-    ):
-        with pytest.raises(FileNotFoundError, match=f"{root}{name} .*not the published"):
-            fetch()
-    text = b"A dog.\n"
+    fetches = (corpora.multi30k_file, ["test", "fr"]), (corpora.news_sides, ["newstest2014"])
+    for fetch, names in fetches:
+        with pytest.raises(FileNotFoundError, match=f"{root}.*not the published"):
+            fetch(*names)
     row = {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest(), "md5": ""}
     monkeypatch.setattr(corpora, "published", lambda name: row)
     assert gzip.decompress(corpora.multi30k_file("test", "fr").read_bytes()) == text
@@ -121,14 +109,11 @@ def test_a_news_test_is_read_from_its_archive_or_from_files(folder):
     path.write_bytes(tar(members))
     with pytest.raises(ValueError, match="-ref.de.sgm"):
         corpora.read_sgm(path, "-ref.de.sgm")
-    assert corpora.news_sides("newstest2014") == [[" Law & order\n", tag] for tag in ("en", "fr")]
     tidied = [("Law & order", "Law & order"), ("en", "fr")]
     assert data.read_newstest("newstest2014") == tidied, "both sides, tidied"
     for tag in "en", "fr":
         put_lines(folder, f"newstest/en-fr/newstest2014.{tag}.gz", [tag])
     assert data.read_newstest("newstest2014") == [("en", "fr")], "files come before the archive"
-    with pytest.raises(FileNotFoundError, match="newstest2009.en.gz"):
-        corpora.newstest_files("newstest2009")
 
 
 # What is here -------------------------------------------------------------------------------------
@@ -139,10 +124,6 @@ def test_the_files_of_a_corpus(folder):
     assert corpora.files_of("pocket") == [] and len(corpora.files_of("multi30k")) == 6
     archives = corpora.files_of("wmt14", "fr")
     assert len(archives) == 2 and all(map(corpora.published, archives))
-    files = [f"newstest/en-fr/{news}.{tag}.gz" for news in corpora.NEWS for tag in ("en", "fr")]
-    for file in files:
-        put_lines(folder, file, "x")
-    assert corpora.files_of("wmt14", "fr") == files
 
 
 def test_the_state_of_a_file(folder):

@@ -4,7 +4,6 @@ report. What is refused: test_refusals.py; what a stop leaves: test_interrupted.
 import gzip
 import itertools
 import json
-import math
 from collections import Counter
 from random import Random
 
@@ -17,7 +16,7 @@ from unspoken import line
 from transformer_lit.corpora.files import shipped
 from transformer_lit.custom_pair import clean, report, train
 from transformer_lit.custom_pair.clean import matching_key, prepare_pairs, read_pairs, split_pairs
-from transformer_lit.custom_pair.languages import OTHER, THIRD
+from transformer_lit.custom_pair.languages import THIRD
 from transformer_lit.custom_pair.train import ModelSize, choose_size, recipe_for, train_on_files
 from transformer_lit.data import load_corpus, sentence_key
 from transformer_lit.recipes import recipes
@@ -69,15 +68,13 @@ def small(monkeypatch):
 
 
 def test_two_texts_and_packed_columns_say_the_same_as_a_plain_file(tmp_path):
-    plain = read_pairs([tsv(tmp_path / "a.tsv")])
-    packed = tmp_path / "b.tsv.gz"
+    packed, sides = tmp_path / "b.tsv.gz", (tmp_path / "a.en", tmp_path / "a.eo")
     lines = "".join(f"{a}\t{b}\tby somebody\r\n" for a, b in PAIRS)
     packed.write_bytes(gzip.compress(("\ufeff" + lines).encode()))
-    sides = tmp_path / "a.en", tmp_path / "a.eo"
-    for k, (side, lines) in enumerate(zip(sides, zip(*PAIRS))):
-        side.write_text("\ufeff" * k + "\n".join(lines), encoding="utf-8")
-    assert plain == PAIRS == read_pairs([packed]) == read_pairs(sides)
-    assert prepare_pairs(sides) == prepare_pairs([packed])
+    for side, sentences in zip(sides, zip(*PAIRS)):
+        side.write_text("\ufeff" + "\n".join(sentences), encoding="utf-8")
+    plain = tsv(tmp_path / "a.tsv")
+    assert read_pairs([plain]) == PAIRS == read_pairs([packed]) == read_pairs(sides)
 
 
 @pytest.mark.parametrize(
@@ -111,13 +108,8 @@ def clean_pairs(pairs, **options):
 
 def test_every_pair_is_useful_or_has_a_reason():
     usual = [(f"{'word ' * 7}{n:04d}.", f"{'vorto ' * 7}{n:04d}.") for n in range(90)]
-    useful = [  # 20 characters may be the same, and a short sentence has some room
-        ("Tom Dick Harry Mary.", "Tom Dick Harry Mary."),
-        ("Go.", "Ek al la maro!"),
-        ("No\u2019s ", "Ne\u2019s  x"),
-    ]
+    useful = [("Tom Dick Harry Mary.",) * 2, ("Go.", "Ek al la maro!")]
     reasons = {
-        ("", "Vorto."): "empty",
         ("  ", "Vorto."): "empty",
         ("Word", "V\ufffdrto"): "garbled",
         ("w" * 601, "v" * 601): "too long",
@@ -126,13 +118,11 @@ def test_every_pair_is_useful_or_has_a_reason():
         ("word " * 7 + "0004.", usual[4][1] + " "): "repeated",
         ("Go.", "Ek al la maro, " * 4): "lopsided",
         (usual[0][0], "Ne."): "lopsided",
+        ("我很爱我的老猫",) * 2: "copied",  # a sign is more than a letter
     }
     result, counts = clean_pairs([*usual, *useful, *reasons])
-    assert result == [*usual, *useful[:2], ("No's", "Ne's x")]
-    assert counts == {"given": 102, "respelled": 4, "kept": 93} | Counter(reasons.values())
-    same = "我很爱我的老猫"
-    assert clean.rejection_reason((same, same)) == "copied", "a sign is more than a letter"
-    assert clean.rejection_reason((same[2:], same[2:])) == ""
+    assert result == [*usual, *useful]
+    assert counts == {"given": 101, "respelled": 3, "kept": 92} | Counter(reasons.values())
 
 
 def test_the_corpus_itself_says_how_long_a_side_should_be():
@@ -140,24 +130,17 @@ def test_the_corpus_itself_says_how_long_a_side_should_be():
     lopsided, or none."""
     signs = [(f"{'word ' * 7}{n:04d}.", f"{'字' * 8}{n:04d}。") for n in range(90)]  # 40 and 13
     wrong = [("word " * 7, "字"), ("Word.", "字" * 26), ("word " * 8, "字" * 65)]
-    result, counts = clean_pairs(signs + wrong)
-    assert result == signs and counts["lopsided"] == 3
+    assert clean_pairs(signs + wrong)[0] == signs
 
 
 def test_sides_in_another_language_are_left_out_where_there_are_pairs_enough():
     rng = Random(1)
     pairs = [(line("a", rng), line("b", rng)) for _ in range(clean.MIN_PAIRS_FOR_LANGUAGES)]
     pairs[::20] = [(left, line("c", rng)) for left, _ in pairs[::20]]
-    pairs[1::20] = [(left, left[:18]) for left, _ in pairs[1::20]]
-    result, counts = clean_pairs(pairs)
-    assert counts[THIRD] >= 45 and counts[OTHER] >= 45 and len(result) <= 905
-    assert clean_pairs(pairs[:900])[1].keys().isdisjoint({THIRD, OTHER}), "too little is known"
-    assert len(clean_pairs(pairs, by_language=False)[0]) == len(pairs)
-    languages, markup = report.warnings(
-        clean.CleanedCorpus({"train": [("a &amp; b", "<i>e</i>"), ("1 < 2", "f & g;")]}, counts)
-    )
-    assert f"{counts[THIRD] + counts[OTHER]} pairs" in languages
-    assert "--no-langid-filter" in languages and "50%" in markup
+    counts = clean_pairs(pairs)[1]
+    assert counts[THIRD] >= 45 and counts["kept"] >= 930
+    assert THIRD not in clean_pairs(pairs[:900])[1], "too little is known"
+    assert clean_pairs(pairs, by_language=False)[0] == pairs
 
 
 # Splitting ----------------------------------------------------------------------------------------
@@ -189,40 +172,31 @@ def test_sentences_of_the_same_letters_stay_together():
     parts = split_pairs(plain + spaced)
     part_of = {pair: name for name, part in parts.items() for pair in part}
     assert [part_of[pair] for pair in plain] == [part_of[pair] for pair in spaced]
-    assert len(parts["test"]) == len(parts["valid"]) == 12
-    assert matching_key("...") == "..."
 
 
 @pytest.mark.parametrize("n, held_out", [(50, 5), (25_000, 2000)])
 def test_how_many_are_held_out(n, held_out):
     parts = split_pairs([(f"a {k}", f"b {k}") for k in range(n)])
-    assert len(parts["test"]) == len(parts["valid"]) == held_out
-    assert len(parts["train"]) == n - 2 * held_out
+    assert sorted(map(len, parts.values())) == [held_out, held_out, n - 2 * held_out]
 
 
-@pytest.mark.parametrize("reverse, sizes", [(False, (8, 8, 64)), (True, (16, 16, 128))])
-def test_no_sentence_of_the_test_is_in_training_whichever_way(reverse, sizes, tmp_path):
+@pytest.mark.parametrize("reverse", [False, True])
+def test_no_sentence_of_the_test_is_in_training(reverse, tmp_path):
     shouted = [(a.upper(), b + " ") for a, b in PAIRS]
     now = [(a, f"{b[:-1]} nun.") for a, b in PAIRS]
     corpus = prepare_pairs([tsv(tmp_path / "a.tsv", PAIRS + shouted + now)], reverse)
-    keys = [
-        {sentence_key(a) for a, _ in corpus.splits[name]} for name in ("test", "valid", "train")
-    ]
-    assert tuple(map(len, keys)) == sizes and len(set.union(*keys)) == sum(sizes)
+    keys = [{sentence_key(source) for source, _ in part} for part in corpus.splits.values()]
+    assert sum(map(len, keys)) == len(set.union(*keys)), "a sentence stands in two parts"
     assert sum(map(len, corpus.splits.values())) == corpus.counts["kept"] == 240
 
 
 def test_both_directions_hold_out_the_same_pairs(tmp_path):
     "Then a reverse model can write pairs for the forward one and has seen nothing of its test."
-    twice = PAIRS + [(f"Indeed, {a}", b) for a, b in PAIRS]
-    file = tsv(tmp_path / "a.tsv", twice)
+    file = tsv(tmp_path / "a.tsv", PAIRS + [(f"Indeed, {a}", b) for a, b in PAIRS])
     forward, back = prepare_pairs([file]), prepare_pairs([file], True)
     assert [pair[::-1] for pair in back.splits["test"]] == forward.splits["test"]
-    sides = [{target for target, _ in part} for part in back.splits.values()]
-    assert sum(map(len, sides)) == len(set.union(*sides)), "the parts share a sentence"
-    lost = [pair for pair, reason in back.rejected if reason == "held out"]
-    used = {*lost, *(pair for part in back.splits.values() for pair in part)}
-    assert lost and used == {(b, a) for a, b in twice}
+    n_used = sum(map(len, back.splits.values()))
+    assert n_used + len(back.rejected) == 160 and n_used < 160, "what both parts say is left out"
 
 
 # More pairs, and fewer ----------------------------------------------------------------------------
@@ -233,29 +207,26 @@ def test_swapped_columns_are_refused(tmp_path):
     pairs = [(line("a", rng), line("b", rng)) for _ in range(400)]
     file, more = tsv(tmp_path / "own.tsv", pairs[:300]), tsv(tmp_path / "more.tsv", pairs[300:])
     assert prepare_pairs([file], train_only=[more]).train_only_counts["kept"] == 100
-    with pytest.raises(ValueError, match="more.tsv look swapped.*own.tsv"):
-        prepare_pairs([file], True, [tsv(more, [pair[::-1] for pair in pairs[300:]])])
+    tsv(more, [pair[::-1] for pair in pairs[300:]])
+    with pytest.raises(ValueError, match="more.tsv.*swapped"):
+        prepare_pairs([file], train_only=[more])
 
 
 @pytest.mark.parametrize("step", [1, -1])
 def test_more_pairs_are_trained_on_and_never_tested_with(tmp_path, step):
     file, reverse = tsv(tmp_path / "own.tsv"), step < 0
-    alone = prepare_pairs([file], reverse)
-    train, valid, test = (alone.splits[name] for name in ("train", "valid", "test"))
+    splits = prepare_pairs([file], reverse).splits
+    train, valid, test = (splits[name] for name in ("train", "valid", "test"))
     new = [("A bird flies.", "Birdo flugas."), ("It rains here.", "Ĉi tie pluvas.")]
     reasons = {
         ("The reverse model made this.", test[0][::step][1].upper()): "held out",
         (valid[0][::step][0] + "!", "Io alia."): "held out",
-        ("", "Nenio."): "empty",
         train[0][::step]: "repeated",
     }
     more = prepare_pairs([file], reverse, [tsv(tmp_path / "more.tsv", [*new, *reasons])])
-    assert more.counts == alone.counts and alone.train_only_counts == {}
-    assert more.splits == alone.splits | {"train": train + [pair[::step] for pair in new]}, (
+    assert more.splits == splits | {"train": train + [pair[::step] for pair in new]}, (
         "pairs for training alone hold sentences of the test"
     )
-    counts = {"given": 6, "respelled": 0, "kept": 2} | Counter(reasons.values())
-    assert more.train_only_counts == counts
     assert more.rejected == [(pair[::step], reason) for pair, reason in reasons.items()]
 
 
@@ -269,70 +240,50 @@ def doubtful(request, tmp_path):
     return file, step, splits, pairs, listed
 
 
-def test_what_is_doubted_is_left_out_of_training_alone(doubtful, tmp_path):
+def test_what_is_doubted_is_left_out_of_training_alone(doubtful):
     file, step, splits, pairs, listed = doubtful
     train = splits["train"]
     less = prepare_pairs([file], step < 0, exclude=[listed])
     assert less.splits == splits | {"train": train[:3] + train[6:]}
-    assert (less.n_excluded, less.n_listed) == (3, 5)
     assert less.rejected == [(pair, "low confidence") for pair in pairs[:3]]
-    more = tsv(tmp_path / "more.tsv", [pairs[0][::step], ("A bird flies.", "Birdo flugas.")])
-    both = prepare_pairs([file], step < 0, [more], [listed])
-    assert both.splits["train"][:-1] == less.splits["train"]
-    for rows in [("-7", *pair) for pair in train], [("",)]:
-        with pytest.raises(ValueError, match="low_confidence.tsv lists"):
-            prepare_pairs([file], step < 0, exclude=[tsv(listed, rows)])
+    tsv(listed, [("-7", *pair) for pair in train])
+    with pytest.raises(ValueError, match="low_confidence.tsv"):
+        prepare_pairs([file], step < 0, exclude=[listed])
 
 
-def test_a_list_may_come_back_from_a_table_program(doubtful, tmp_path):
+def test_a_list_may_come_back_from_a_table_program(doubtful):
     file, step, splits, pairs, listed = doubtful
     less = prepare_pairs([file], step < 0, exclude=[listed])
     first, second, third = ("\t".join(pair) for pair in pairs[:3])
-    listed.write_text(f"\ufeff-7.25\t{first}\r\n\r\n", encoding="utf-8")
-    (tmp_path / "more.tsv").write_text(f"-7,25\t{second}\t\n-7\t{third}", encoding="utf-8")
-    halves = [listed, tmp_path / "more.tsv"]
-    assert prepare_pairs([file], step < 0, exclude=halves).splits == less.splits
-    quoted = tsv(tmp_path / "quoted.tsv", [*PAIRS, ('He said "no".', 'Li diris "ne".')])
-    tsv(listed, [("-7.25", '"He said ""no""."', '"Li diris ""ne""."')])
-    assert prepare_pairs([quoted], exclude=[listed]).n_excluded == 1
-    assert clean.unquote('"Go," he said, "go."') == '"Go," he said, "go."'
+    lines = f"\ufeff-7.25\t{first}\r\n\r\n-7,25\t{second}\t\n-7\t{third}"
+    listed.write_text(lines, encoding="utf-8")
+    assert prepare_pairs([file], step < 0, exclude=[listed]).splits == less.splits
 
 
 # The model ----------------------------------------------------------------------------------------
 
 
 def test_lines_are_translated_as_they_were_trained_on():
-    single, several = (
-        ("He saw it.", "Li vidis ĝin."),
-        ("He saw it. She did.", "Li vidis. Ŝi ankaŭ."),
-    )
-    assert train.length_limits_for([single] * 99 + [several]) == (128, 128)
-    assert train.length_limits_for([single] * 100 + [several]) == (128, 20)
-    assert train.length_limits_for([("汤姆来了。玛丽走了。", "Tom came.")] * 9) == (128, 20)
+    single, several = (("He saw it.", "x"), ("He saw it. She did.", "Li vidis. Ŝi ankaŭ."))
+    limits = [train.length_limits_for([single] * n + [several]) for n in (99, 100)]
+    assert limits == [(128, 128), (128, 20)]
 
 
-def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path, monkeypatch):
+def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path):
     recipe = recipe_for({"train": PAIRS}, ("en", "eo"), epochs=20)
     translator = recipes.build_translator(recipe, PAIRS, tmp_path)
     trainer, batches = recipes.build_trainer(translator, PAIRS, recipe, tmp_path)
     rates = [trainer.lr_schedule(step) for step in range(1, batches.n_batches + 1)]
     assert batches.n_batches < TINY.warmup
     assert rates[batches.n_batches // 10 - 1] == max(rates) == pytest.approx(recipe.peak_lr)
-    monkeypatch.setattr(recipes, "LONGEST", 2)
-    with pytest.raises(ValueError, match="80 training pairs has over 2 tokens"):
-        recipes.build_trainer(translator, PAIRS, recipe, tmp_path)
 
 
 def test_a_model_has_the_size_of_its_pairs(monkeypatch):
     monkeypatch.undo()
-    sizes = [choose_size(n).pairs for n in (1, 4000, 5000, 25_000, 100_000, 10**8)]
-    assert sizes == [2000, 2000, 10_000, 50_000, 150_000, 1_000_000]
-    few, many, languages = {"train": PAIRS}, {"train": [("a", "b")] * 4400}, ("eo", "en")
-    recipe = recipe_for(few, languages, 3)
-    assert recipe.languages == languages and recipe.training.epochs == 3
-    assert recipe.text != recipe_for({"train": PAIRS[1:]}, languages).text
-    assert recipe_for(many, languages).vocab_size == 1000
-    assert recipe_for(many, languages, n_excluded=200).vocab_size == 2000, "as without doubts"
+    pairs, languages = {"train": [("a", "b")] * 4400}, ("eo", "en")
+    assert [choose_size(n) for n in (1, 10**8)] == [train.SIZES[0], train.SIZES[-1]]
+    sizes = [recipe_for(pairs, languages, n_excluded=n).vocab_size for n in (0, 200)]
+    assert sizes == [1000, 2000], "pairs that are doubted make the model no smaller"
     ours, theirs = recipes.RECIPES["tatoeba-fr"], train.recipe_of(train.SIZES[3], languages)
     assert (ours.model, ours.training) == (theirs.model, theirs.training), "the book's own row"
 
@@ -360,34 +311,27 @@ def test_a_folder_that_another_trains_in_stays_as_it_is(typed, tmp_path):
 
 def test_a_pair_is_trained_reported_used_and_scored_again(typed, tmp_path, monkeypatch):
     tsv(tmp_path / "own.tsv")
-    monkeypatch.setattr(train.records, "hardware_name", lambda device=None: "a GPU")
-    monkeypatch.setattr(report, "MIN_FOR_INTERVAL", 8)
     output, folder = typed(TRAIN).out, tmp_path / "runs" / "en-eo"
     record = json.loads((folder / "run.json").read_text("utf-8"))
-    scores = {score["metric"]: score for score in record["scores"]}
-    assert list(scores) == ["cross-entropy, nats a token", "BLEU", "chrF"]
-    bleu = f"BLEU {record['scores'][1]['value']:.1f}"
-    for words in "own.tsv: 80 pairs", "train 64, valid 8, test 8", bleu, "95%", "tok:13a":
-        assert words in output, f"the screen should name {words}"
+    bleu = record["scores"][1]
+    score = f"BLEU {bleu['value']:.1f}"
+    assert "train 64, valid 8, test 8" in output and score in output
     assert record["command"] == f"transformer-lit {TRAIN}"
-    assert record["data"]["cleaning"] == {"given": 80, "respelled": 0, "kept": 80}
-    assert record["data"]["leak_by_sentence"] == 0
+    assert record["data"]["cleaning"]["kept"] == 80 and record["data"]["leak_by_sentence"] == 0
     page = (folder / "report.md").read_text("utf-8")
-    for words in TRAIN, "| given | 80 |", f"{record['parameters']:,}", scores["BLEU"]["signature"]:
+    for words in TRAIN, "| given | 80 |", f"{record['parameters']:,}", bleu["signature"]:
         assert words in page, f"the report should name {words}"
-    tested = [source for source, _ in rows_of(folder / "test.tsv")]
-    assert len(tested) == 8 and sum(f"\n| {source} | " in page for source in tested) == 6
+    tested = {source for source, _ in rows_of(folder / "test.tsv")}
     listed = rows_of(folder / "low_confidence.tsv")
     assert len(listed) == 6 and listed == sorted(listed, key=lambda row: float(row[0]))
-    assert not {row[1] for row in listed} & set(tested), "what is tested isn't trained on"
+    assert not {row[1] for row in listed} & tested, "what is tested isn't trained on"
 
-    monkeypatch.setattr(train.records, "hardware_name", lambda device=None: "no GPU")
+    monkeypatch.setattr(train.records, "hardware_name", lambda device=None: "another")
     assert typed(TRAIN).status == 0, "a finished run is tested again"
-    assert json.loads((folder / "run.json").read_text("utf-8"))["hardware"] == "a GPU"
+    again = json.loads((folder / "run.json").read_text("utf-8"))["hardware"]
+    assert again == record["hardware"], "a run names the machine that trained it"
     assert typed(f"translate --model {folder} Hello. --beam-size 1").status == 0
-    assert bleu in typed(f"evaluate --model {folder}").out
-    tsv(tmp_path / "own.tsv", PAIRS[1:])
-    refused(typed(TRAIN), "was begun with")
+    assert score in typed(f"evaluate --model {folder}").out
     refused(typed(f"{TRAIN} --epochs 7"), "'epochs': 7")
 
 
@@ -395,39 +339,29 @@ def test_more_pairs_and_fewer_from_the_command_to_the_report(typed, tmp_path):
     tsv(tmp_path / "own.tsv")
     tsv(tmp_path / "made.tsv", [("A bird flies.", "Birdo flugas."), PAIRS[0], ("", "Nenio.")])
     assert typed(TRAIN).status == 0
-    listed = rows_of(tmp_path / "runs/en-eo/low_confidence.tsv")
+    first, folder = tmp_path / "runs/en-eo", tmp_path / "changed"
+    listed = rows_of(first / "low_confidence.tsv")
     options = "--extra-train made.tsv --exclude runs/en-eo/low_confidence.tsv --output-dir changed"
-    outcome, folder = typed(f"{TRAIN} {options}"), tmp_path / "changed"
-    assert outcome.status == 0 and "made.tsv: 3 pairs, 1 " in outcome.out
-    assert "6 of 6" in outcome.out and f"train {64 + 1 - 6}, valid 8, test 8" in outcome.out
-    data = json.loads((folder / "run.json").read_text("utf-8"))["data"]
+    assert f"train {64 + 1 - 6}, valid 8, test 8" in typed(f"{TRAIN} {options}").out
     page = (folder / "report.md").read_text("utf-8")
-    assert (data["train"], data["without"]["pairs"], len(listed)) == (59, 6, 6)
-    assert data["train_only"]["cleaning"]["kept"] == 1
-    for words in "(training only) | 1 |", "low_confidence.tsv | 6 |", "| kept | 80 |", "made.tsv":
+    for words in "(training only) | 1 |", "low_confidence.tsv | 6 |", "made.tsv":
         assert words in page, f"the report should name {words}"
-    test = (tmp_path / "runs/en-eo/test.tsv").read_bytes()
-    assert (folder / "test.tsv").read_bytes() == test, "so that the scores can be compared"
+    tests = [(place / "test.tsv").read_bytes() for place in (folder, first)]
+    assert tests[0] == tests[1], "so that the scores can be compared"
     filtered = [["low confidence", *row[1:]] for row in listed] + [["empty", "", "Nenio."]]
     assert sorted(rows_of(folder / "filtered.tsv")) == sorted(filtered)
     refused(typed(f"{TRAIN} --output-dir changed"), "was begun with")
-    back = typed(f"{TRAIN} --extra-train made.tsv --reverse").out
-    assert "eo to en: train 65, valid 8, test 8" in back
+    assert "eo to en: train 65," in typed(f"{TRAIN} --extra-train made.tsv --reverse").out
 
 
-@pytest.mark.parametrize(
-    "reverse, cut, languages", [(False, "tok:char", ("en", "zh")), (True, "tok:13a", ("zh", "en"))]
-)
-def test_a_script_without_spaces_in_either_direction(reverse, cut, languages, tmp_path):
+@pytest.mark.parametrize("reverse, cut", [(False, "tok:char"), (True, "tok:13a")])
+def test_a_script_without_spaces_in_either_direction(reverse, cut, tmp_path):
     signs = ["".join(SIGNS[word] for word in a.rstrip(".").split()) + "。" for a, _ in PAIRS]
-    sides = tmp_path / "a.en", tmp_path / "a.zh"
-    for side, lines in zip(sides, ([a for a, _ in PAIRS], signs)):
-        side.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    file = tsv(tmp_path / "a.tsv", [(a, b) for (a, _), b in zip(PAIRS, signs)])
     folder, cpu = tmp_path / "run", torch.device("cpu")
-    record = train_on_files(sides, ("en", "zh"), folder, "", reverse, epochs=1, device=cpu)
+    record = train_on_files([file], ("en", "zh"), folder, "", reverse, epochs=1, device=cpu)
     assert cut in record["scores"][1]["signature"] and record["data"]["cleaning"]["kept"] == 80
-    assert math.isfinite(record["scores"][0]["value"])
-    assert Translator.load(folder).languages == languages
+    assert Translator.load(folder).languages == (("zh", "en") if reverse else ("en", "zh"))
     assert (rows_of(folder / "test.tsv")[0][0][0] in SIGNS.values()) == reverse
 
 
@@ -441,8 +375,6 @@ def test_the_least_likely_pairs_are_doubted():
     rows = train.least_likely_pairs(translator, pairs[:20] + swapped + pairs[20:])
     assert len(rows) == 4 and rows == sorted(rows)
     assert {pair for _, pair in rows[:2]} == set(swapped)
-    long = [*pairs[:9], ("long " * 200, "long " * 200)]
-    assert train.least_likely_pairs(translator, long) == [], "what isn't trained on isn't judged"
 
 
 def test_what_would_break_a_table_does_not():
@@ -454,14 +386,13 @@ def test_right_and_wrong_answers_are_chosen_over_the_range():
     sources = [f"s{k}" for k in range(60)]
     references = [[f"abcdefghij{k:02d}", f"second {k}"] for k in range(60)]
     answers = [f"second {k}" if k < 24 else "abcdefghij"[: k % 11] + "xyz" for k in range(60)]
-    for n_right, texts in (10, answers), (1, ["second 0", *answers[30:], *answers[30:59]]):
-        rows = report.choose_examples(sources, references, texts)
-        right = [row.is_right for row in rows["right"]]
-        assert right == [True] * n_right + [False] * (10 - n_right)
-        assert not {row.source for row in rows["right"]} & {row.source for row in rows["wrong"]}
-        wrong = [row.chrf for row in rows["wrong"]]
-        assert len(wrong) == 10 and wrong == sorted(wrong) and wrong[0] < 5 < wrong[-1]
-        assert int(rows["right"][-1].source[1:]) > 20, "not the first ones alone"
+    rows = report.choose_examples(sources, references, answers)
+    right, wrong = rows["right"], [row.chrf for row in rows["wrong"]]
+    assert len(right) == 10 == len(wrong) and all(row.is_right for row in right)
+    assert wrong == sorted(wrong) and wrong[0] < 5 < wrong[-1]
+    assert int(right[-1].source[1:]) > 20, "not the first ones alone"
+    rows = report.choose_examples(sources, references, ["second 0", *answers[30:], *answers[30:59]])
+    assert [row.is_right for row in rows["right"]] == [True] + [False] * 9
 
 
 def test_answers_are_counted_by_their_own_references(tmp_path):

@@ -35,7 +35,6 @@ def english_of(pairs):
 
 def test_text_is_brought_into_one_spelling():
     assert data.normalize_text("J\u2019ai\u202fe\u0301te\u0301 ") == "J'ai \u00e9t\u00e9"
-    assert data.normalize_text(" a  b\n") == "a b"
     pairs = data.parse_pairs("Go.\tVa\u202f!\nGo.\tVa !\nHi.\tJ\u2019ai e\u0301.\tCC-BY")
     assert pairs == [("Go.", "Va !"), ("Hi.", "J'ai \u00e9.")], "made alike, then a pair comes once"
 
@@ -84,13 +83,10 @@ def test_two_files_lie_side_by_side_or_say_so(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress("\ufeffA\u0085\r b.\nC.\n".encode()))
     assert data.read_lines(path) == ["A b.", "C."], "cut at something else than a line feed"
-    path.write_bytes(gzip.compress(b""))
-    assert data.read_lines(path) == []
     for broken in gzip.compress(b"A dog.\n" * 9)[:-9], gzip.compress("\u00e9".encode("latin-1")):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match="a.gz can't be read"):
             data.read_lines(path)
-    assert data.pair_lines(["A"], ["B"]) == [("A", "B")]
     with pytest.raises(ValueError, match="^2 English lines and 1"):
         data.pair_lines(["A", "B"], ["C"])
 
@@ -103,20 +99,17 @@ def test_two_files_lie_side_by_side_or_say_so(tmp_path):
     [
         (("w " * 100, "v " * 100), {}, ""),
         (("w " * 101, "v " * 101), {}, "too long"),
-        (("a b", "c d"), {"max_words": 2}, ""),
         (("a b c", "c d"), {"max_words": 2}, "too long"),
         (("a", "b c d"), {"max_ratio": 1}, "lopsided"),
         (("Go.", "a b c d e f"), {}, ""),
         (("a b c d e f g", "x"), {}, "lopsided"),
         (("a b c", "a b c"), {}, ""),
         (("A b c d", "a B c d"), {}, "copied"),
-        (("", ""), {}, "empty"),
         (("Go.", ""), {}, "empty"),
     ],
 )
 def test_a_fault_has_a_name(pair, options, words):
     assert data.rejection_reason(pair, **options) == words
-    assert data.clean_pairs([pair], **options)[1].get(words or "kept") == 1
 
 
 def test_every_pair_is_useful_or_counted():
@@ -125,7 +118,6 @@ def test_every_pair_is_useful_or_counted():
     result, counts = data.clean_pairs(iter(pairs))
     assert result == [*pairs[1:3], ("I'm.", "Je suis.")]
     assert counts == {"given": 5, "respelled": 2, "empty": 1, "kept": 3, "repeated": 1}
-    assert data.clean_pairs([]) == ([], {"given": 0, "respelled": 0})
 
 
 # Splitting ----------------------------------------------------------------------------------------
@@ -139,17 +131,14 @@ def test_a_key_forgets_case_and_final_marks():
         "two spellings of one sentence: the test set leaks into training"
     )
     assert data.overlap_rate([("a", "b")], iter([("A!", "c"), ("b", "c")])) == 0.5
-    assert data.overlap_rate(iter([]), [("a", "b")]) == 0 == data.overlap_rate([("a", "b")], [])
 
 
-def test_a_split_uses_every_pair_and_is_the_same_each_time():
-    parts = data.split_by_source(REPEATED, 10, 15)
-    assert sorted(pair for part in parts.values() for pair in part) == sorted(REPEATED)
-    assert parts == data.split_by_source(iter(REPEATED), 10, 15)
-    assert parts["test"] != data.split_by_source(REPEATED, 10, 15, 2)["test"]
-    more = data.split_by_source([("Another one", "x")] + REPEATED, 10, 15)
-    left = set(english_of(parts["test"])) - set(english_of(more["test"]))
-    assert len(left) <= 2, "a new sentence moves one group at most, with its two marks"
+def test_a_new_sentence_moves_one_group_at_most():
+    tests = [
+        set(english_of(data.split_by_source(pairs, 10, 15)["test"]))
+        for pairs in (REPEATED, [("Another one", "x"), *REPEATED])
+    ]
+    assert len(tests[0] - tests[1]) <= 2, "with its two marks"
 
 
 @pytest.mark.parametrize("valid, test", [(50, 20), (65, 5), (5, 65)])
@@ -170,7 +159,6 @@ def test_training_gives_way_and_tests_stay_as_they_are():
     assert data.remove_overlap(mixed) == separate, (
         "English sentences stand in validation and test, or in training: the split leaks"
     )
-    assert data.exclude_sources(mixed["train"], []) == mixed["train"]
 
 
 def test_references_are_grouped_by_key_and_come_once():
@@ -197,11 +185,8 @@ TATOEBA = {"tatoeba-fr": "ff210b45a9a8a60b", "tatoeba-fr-words": "2c9dc986d8cffc
 def test_the_pocket_parts_are_those_of_the_recorded_runs():
     parts = data.load_corpus("pocket")
     assert {name: digest(parts[name]) for name in ("train", "valid", "test")} == POCKET
-    assert digest(data.load_test_set("pocket")) == "814d3e6fd217cd6e"
-    short = data.load_corpus("pocket", max_words=5)
-    assert short["train"] == data.filter_by_length(parts["train"], 5) != parts["train"]
-    fewer = data.load_corpus("pocket", max_pairs=10)
-    assert fewer["train"] == parts["train"][:10] and fewer["test"] == parts["test"]
+    fewer = data.load_corpus("pocket", max_words=5, max_pairs=10)
+    assert fewer["train"] == data.filter_by_length(parts["train"], 5)[:10]
 
 
 @real_corpora
@@ -219,12 +204,9 @@ def test_the_tatoeba_parts_are_those_of_the_recorded_runs(run, words, pairs):
 
 def disjoint(parts):
     keys = {name: set(map(data.sentence_key, english_of(pairs))) for name, pairs in parts.items()}
-    assert {"train", "valid", "test"} <= set(parts) and parts["test"] and parts["valid"]
-    for name in keys.keys() - {"train"}:
-        leak = keys["train"] & keys[name]
-        assert not leak, f"{len(leak)} sentences of {name} stand in training: the split leaks"
-        assert data.overlap_rate(parts["train"], parts[name]) == 0
+    assert parts["test"] and parts["valid"]
     tests = set().union(*(keys[name] for name in keys if name.startswith("test")))
+    assert not keys["train"] & (keys["valid"] | tests), "the test set leaks into training"
     leak = keys["valid"] & tests
     assert not leak, f"{len(leak)} English sentences stand in validation and test: the split leaks"
 
@@ -237,31 +219,25 @@ def test_no_test_sentence_is_in_training_and_none_is_too_long(
     split = data.split_by_source
     monkeypatch.setattr(data, "split_by_source", lambda pairs: split(pairs, 2, 2))
     parts = data.load_corpus(name, language, max_words=3)
-    longest = max(
-        (len(side.split()) for pairs in parts.values() for pair in pairs for side in pair),
-        default=0,
-    )
+    sides = (side for pairs in parts.values() for pair in pairs for side in pair)
+    longest = max((len(side.split()) for side in sides), default=0)
     assert longest < 3, "a corpus forgets how long its sentences may be"
 
 
 def test_the_official_tests_stay_as_they_are(small_corpora):
-    for language in "fr", "de":
-        references = [["test_2016_flickr 0"], ["test_2016_flickr 1"]]
-        assert data.load_test_set("multi30k", language) == (["A HEN!", "A cow"], references)
-        assert data.load_test_set("newstest2014", language)[0] == ["RAIN", "Sun!"]
-        captions, news = (data.load_corpus(name, language) for name in ("multi30k", "wmt14"))
-        assert english_of(captions["train"]) == ["A dog."], "training gives way to both"
-        assert english_of(news["valid"]) == ["peace"], "validation gives way to the test"
+    references = [["test_2016_flickr 0"], ["test_2016_flickr 1"]]
+    assert data.load_test_set("multi30k", "de") == (["A HEN!", "A cow"], references)
+    assert data.load_test_set("newstest2014", "de")[0] == ["RAIN", "Sun!"]
+    captions, news = (data.load_corpus(name, "de") for name in ("multi30k", "wmt14"))
+    assert english_of(captions["train"]) == ["A dog."], "training gives way to both"
+    assert english_of(news["valid"]) == ["peace"], "validation gives way to the test"
 
 
 def test_tatoeba_has_2000_sentences_with_all_their_references(small_corpora):
     sources, references = data.load_test_set("tatoeba")
     parts = data.load_corpus("tatoeba")
-    assert len(set(map(data.sentence_key, sources))) == len(sources) == len(references) == 2000
-    pairs = {(data.sentence_key(english), foreign) for english, foreign in parts["test"]}
-    answers = {(data.sentence_key(s), ref) for s, refs in zip(sources, references) for ref in refs}
-    assert answers == pairs and sum(map(len, references)) == len(pairs), "each reference, once"
-    assert len(references[0]) > 1, "all references of a sentence"
+    assert len(set(map(data.sentence_key, sources))) == len(references) == 2000
+    assert sum(map(len, references)) == len(parts["test"]), "each reference, once"
     every = data.read_tatoeba(data.tatoeba_archive())
     assert parts == data.split_by_source(every), "what a translator was trained on"
 
@@ -269,21 +245,20 @@ def test_tatoeba_has_2000_sentences_with_all_their_references(small_corpora):
 def test_a_published_test_set_has_as_many_lines_as_it_was_published_with(monkeypatch):
     pairs = [("Go.", "Va."), ("Go!", "Allez !"), ("No.", "Non.")]
     monkeypatch.setattr(data, "load_corpus", lambda name, language: {"test": pairs})
-    for name in "multi30k", "newstest2014":
-        assert data.load_test_set(name) == (english_of(pairs), [["Va."], ["Allez !"], ["Non."]])
+    assert data.load_test_set("multi30k") == (english_of(pairs), [["Va."], ["Allez !"], ["Non."]])
     assert data.load_test_set("tatoeba") == (["Go.", "No."], [["Va.", "Allez !"], ["Non."]])
 
 
 @pytest.mark.parametrize(
-    "load, name, language, words",
+    "load, name, language",
     [
-        (data.load_corpus, "pocket", "de", r"pocket in de.*pocket \(fr\), tatoeba \(fr or de\)"),
-        (data.load_corpus, "such", "fr", "such in fr"),
-        (data.load_test_set, "newstest2019", "fr", "newstest2019.*newstest2014"),
+        (data.load_corpus, "pocket", "de"),
+        (data.load_corpus, "such", "fr"),
+        (data.load_test_set, "newstest2019", "fr"),
     ],
 )
-def test_a_corpus_that_is_not_there_is_named(load, name, language, words):
-    with pytest.raises(ValueError, match=words):
+def test_a_corpus_that_is_not_there_is_named(load, name, language):
+    with pytest.raises(ValueError, match=name):
         load(name, language)
 
 
@@ -299,5 +274,3 @@ def test_no_real_test_sentence_is_in_training(language):
         sources, references = data.load_test_set(name, language)
         assert data.overlap_rate(train, [(s, "") for s in sources]) == 0, f"{name} meets training"
         assert len(sources) == len(references) == n
-    known = data.seen_in_training(data.load_test_set("tatoeba", language)[1], train)
-    assert 0 < sum(known) < 400, "answers that training has under another sentence are few"

@@ -1,7 +1,7 @@
 """Every way to train, stopped in every way, goes on as if it had not been stopped: the same losses,
 weights and files.
 
-`python tests/test_interrupted.py LOOP HOME FOLDER STEP RANK` is a training that kills itself, a
+`python tests/test_interrupted.py LOOP HOME FOLDER STEP` is a training that kills itself, a
 real SIGKILL, before the step of that number; step 0 stands for never."""
 
 import json
@@ -13,13 +13,12 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 import translators
-from helpers import LOOPBACK, one_sentence
+from helpers import one_sentence
 from plugins import corpus
 
 from transformer_lit import cli, training, translation, wmt
@@ -69,11 +68,11 @@ def typed(home, folder):
         raise Ended(status)
 
 
-def large_run(home, folder, dropout=0.1):
+def large_run(home, folder):
     "From a folder of texts to the scores, as `transformer-lit train --recipe FOLDER`."
     training = dict(max_tokens=400, warmup_steps=5, precision="fp32", checkpoint_every=3)
     plan = wmt.build_experiment(str(home / "mine-fr"), "modern", "tiny", 400, training)
-    model = translators.TINY | {"norm": "pre", "dropout": dropout}
+    model = translators.TINY | {"norm": "pre"}
     lengths = dict(max_steps=12, eval_every=5, n_eval_sentences=5, n_averaged=2, snapshot_every=2)
     experiment = wmt.replace(
         plan, model=model, optimizer="adam", peak_lr=5e-3, tokenizer_sample=400, **lengths
@@ -87,7 +86,6 @@ LOOPS = {
     "muon": by_recipe(optimizer="muon"),
     "typed": typed,
     "large": large_run,
-    "no dropout": partial(large_run, dropout=0.0),  # whose dice each process throws for itself
 }
 
 
@@ -249,61 +247,37 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(name, stop, home, tmp_pa
 
 # A real SIGKILL -----------------------------------------------------------------------------------
 
-TORCHRUN = "torch.distributed.run --standalone --nproc-per-node 2 --monitor-interval 0.2".split()
 
-
-def killed(name, home, folder, step, rank, processes=1):
-    "A training in processes of its own, one of which may kill itself; its status and its errors."
-    command = [sys.executable, *(["-m", *TORCHRUN] if processes > 1 else []), __file__, name]
-    plain = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE")}
+def killed(name, home, folder, step):
+    "A training in a process of its own, which may kill itself; its status and its errors."
+    paths = os.pathsep.join((str(ROOT), str(ROOT / "book")))
+    settings = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "TRANSFORMER_LIT_DATA": str(home)}
     process = subprocess.run(
-        [*command, str(home), str(folder), str(step), str(rank)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=plain
-        | {
-            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "book"))),
-            "OMP_NUM_THREADS": "1",
-            "TRANSFORMER_LIT_DATA": str(home),
-            "GLOO_SOCKET_IFNAME": LOOPBACK,
-        },
+        [sys.executable, __file__, name, str(home), str(folder), str(step)],
+        **dict(capture_output=True, text=True, timeout=240, env=os.environ | settings),
     )
     return process.returncode, process.stderr[-800:]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name, processes", [("muon", 1), ("typed", 1), ("no dropout", 1), ("no dropout", 2)]
-)
-def test_killed_at_a_random_step_and_resumed(name, processes, home, tmp_path):
-    "Two processes reach the losses of one, but for rounding."
+@pytest.mark.parametrize("name", ["muon", "typed", "large"])
+def test_killed_at_a_random_step_and_resumed(name, home, tmp_path):
     step, folder = random.SystemRandom().randrange(1, 6), tmp_path / "cut"
-    status, errors = killed(name, home, folder, step, processes - 1, processes)
-    assert status == (-signal.SIGKILL if processes == 1 else 1), errors
-    assert not (folder / "run.json").exists()
-    status, errors = killed(name, home, folder, 0, 0, processes)
+    status, errors = killed(name, home, folder, step)
+    assert status == -signal.SIGKILL and not (folder / "run.json").exists(), errors
+    status, errors = killed(name, home, folder, 0)
     assert status == 0, errors
-    cut, uncut = outcome(folder), straight(name, home)
-    if processes == 1:
-        differing = differences(cut, uncut)
-        assert not differing, f"killed at step {step}, {differing} differ"
-    else:
-        rows = [[(e["step"], e["kind"]) for e in left["log.jsonl"]] for left in (cut, uncut)]
-        assert rows[0] == rows[1], f"killed at step {step}: another log"
-        for left, right in zip(cut["log.jsonl"], uncut["log.jsonl"]):
-            loss = "loss" if left["kind"] == "step" else "valid_loss"
-            assert abs(left[loss] - right[loss]) < 1e-4, f"killed at step {step}"
-        assert json.loads((folder / "run.json").read_text())["processes"] == 2
+    differing = differences(outcome(folder), straight(name, home))
+    assert not differing, f"killed at step {step}, {differing} differ"
 
 
 if __name__ == "__main__":
-    name, home, folder, step, rank = sys.argv[1:]
+    name, home, folder, step = sys.argv[1:]
     short_answers()
     take = Trainer.train_step
 
     def train_step(trainer, *batch):
-        if trainer.step == int(step) != 0 and os.environ.get("RANK", "0") == rank:
+        if trainer.step == int(step) != 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return take(trainer, *batch)
 

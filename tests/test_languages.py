@@ -52,26 +52,24 @@ def test_what_was_not_counted_takes_no_memory_and_is_as_likely_as_in_the_prior()
 @pytest.mark.parametrize(
     "spoil, reason",
     [
-        (lambda pair, rng: (pair[0], pair[0]), languages.OTHER),
-        (lambda pair, rng: (pair[1], pair[1]), languages.OTHER),
-        (lambda pair, rng: pair[::-1], languages.OTHER),
-        (lambda pair, rng: (pair[0], line("c", rng)), languages.THIRD),
-        (lambda pair, rng: (line("c", rng), pair[1]), languages.THIRD),
+        (lambda left, right, third: (left, left), languages.OTHER),
+        (lambda left, right, third: (right, left), languages.OTHER),
+        (lambda left, right, third: (left, third), languages.THIRD),
+        (lambda left, right, third: (third, right), languages.THIRD),
     ],
 )
 def test_planted_faults_are_named_and_few_others(spoil, reason):
     rng, clean = Random(3), pairs(600)
-    bad = [rng.random() < 0.1 for _ in clean]
-    spoilt = [spoil(pair, rng) if wrong else pair for pair, wrong in zip(clean, bad)]
-    reasons = wrong_language_reasons(spoilt)
-    right = [named == reason for named, wrong in zip(reasons, bad) if wrong]
-    assert sum(right) >= 0.95 * sum(bad), "a wrong language is not seen"
-    assert sum(bool(r) for r, wrong in zip(reasons, bad) if not wrong) <= 0.02 * len(bad)
+    spoilt = {k for k in range(600) if rng.random() < 0.1}
+    lines = [spoil(*p, line("c", rng)) if k in spoilt else p for k, p in enumerate(clean)]
+    reasons = wrong_language_reasons(lines)
+    right = sum(reasons[k] == reason for k in spoilt)
+    assert right >= 0.95 * len(spoilt), "a wrong language is not seen"
+    assert sum(map(bool, reasons)) - right <= 0.02 * len(clean)
 
 
 def test_a_clean_text_loses_next_to_nothing():
     assert sum(map(bool, wrong_language_reasons(pairs(600)))) <= 6
-    assert wrong_language_reasons([]) == []
     assert wrong_language_reasons([("ka", "bru")]) == [""], "too short to be judged"
     assert third_language(["", "ka to", "42"]) == [False] * 3
 
@@ -98,15 +96,14 @@ def test_real_text():
     translated in between."""
     clean = data.load_corpus("pocket")["test"][:1000]
     assert sum(map(bool, wrong_language_reasons(clean))) <= 0.03 * len(clean)
-    copied = [
-        (english, english) if k % 10 == 0 else (english, french)
-        for k, (english, french) in enumerate(clean)
-    ]
-    reasons = wrong_language_reasons(copied)
+    copied = [(e, f if k % 10 else e) for k, (e, f) in enumerate(clean)]
     least = languages.MIN_LETTERS + 10
-    long = [k for k in range(0, len(copied), 10) if len(letters_of(copied[k][0])) > least]
-    assert len(long) > 50
-    assert sum(reasons[k] == languages.OTHER for k in long) >= 0.8 * len(long)
+    named = [
+        reason == languages.OTHER
+        for reason, (english, _) in list(zip(wrong_language_reasons(copied), copied))[::10]
+        if len(letters_of(english)) > least
+    ]
+    assert sum(named) >= 0.8 * len(named) > 40
 
 
 SPACED = ["나는 너를 사랑해.", "Я тебя люблю.", "मैं तुमसे प्यार करता हूँ।", "أحبك"]

@@ -1,7 +1,6 @@
 """`recipes.recipes`: what is trained, on which device, averaged, scored and recorded. What a stop
 leaves: test_interrupted.py."""
 
-import dataclasses
 import json
 from dataclasses import replace
 
@@ -33,13 +32,9 @@ from transformer_lit.translation import Translator
     [
         (1, 1000, 100, 0.01),
         (100, 1000, 100, 1),
-        (550, 1000, 100, 451 / 901),
         (1000, 1000, 100, 1 / 901),
-        (1001, 1000, 100, 0),
         (1002, 1000, 100, 0),
         (3, 3, 6, 0.5),  # too short a run only rises
-        (1, 1, 1, 1),
-        (5, 5, 5, 1),
     ],
 )
 def test_the_rate_rises_and_falls_and_never_below_zero(step, n_steps, warmup, rate):
@@ -57,21 +52,18 @@ def test_a_translator_begins_as_its_recipe_says(tmp_path):
         "the folder's tokens and the seed decide"
     )
     words = recipe(tokens="words", min_frequency=1)
-    by_words = build_translator(words, PAIRS, tmp_path / "words")
+    by_words = build_translator(words, PAIRS, tmp_path)
     assert "vois" in by_words.target_tokenizer.tokens
-    assert not (tmp_path / "words").exists(), "nothing is written"
 
 
 def test_a_training_is_prepared_as_its_recipe_says(tmp_path):
-    translator, r = joint(), recipe(peak_lr=1e-3)
+    translator, r = joint(), recipe()
     trainer, batches = build_trainer(translator, PAIRS + [("e " * 200, "e")], r, tmp_path)
     assert len(batches.pairs) == len(PAIRS), "pairs over 128 tokens are left out"
     last = 3 * len(token_batches(batches.pairs, 64))
-    assert trainer.lr_schedule(1) == 1e-3 / 400
     assert trainer.lr_schedule(last) > 0 == trainer.lr_schedule(last + 1)
-    assert type(trainer.optimizer) is torch.optim.Adam
     muon, _ = build_trainer(translator, PAIRS, replace(r, optimizer="muon"), tmp_path)
-    assert type(muon.optimizer) is MuonAndAdam
+    assert type(muon.optimizer) is MuonAndAdam is not type(trainer.optimizer)
     with pytest.raises(ValueError, match="no pairs to train on"):
         build_trainer(translator, [], r, tmp_path)
 
@@ -100,27 +92,24 @@ def test_a_gpu_trains_where_there_is_one(kind, tmp_path, monkeypatch):
         steps.append(device.type)
         return model
 
+    def build_trainer(*args):
+        steps.append("built")
+        return build(*args)
+
     monkeypatch.setattr(recipes, "default_device", Card)
     monkeypatch.setattr(torch.nn.Module, "to", to)
-    monkeypatch.setattr(
-        recipes, "build_trainer", lambda *args: steps.append("built") or build(*args)
-    )
+    monkeypatch.setattr(recipes, "build_trainer", build_trainer)
     train_translator(tmp_path, recipe(), PARTS, [], 1)
-    assert steps[:2] == [
-        kind,
-        "built",
-    ], "the weights move to the GPU, before the optimizer holds them"
+    right = steps[:2] == [kind, "built"]
+    assert right, "the weights move to the GPU, before the optimizer holds them"
 
 
 def test_the_mean_of_the_last_ends_is_saved(tmp_path):
-    trainer = train_translator(tmp_path, recipe(n_averaged=2), PARTS, [])[1]
+    train_translator(tmp_path, recipe(n_averaged=2), PARTS, [])
     before, last = (read_file(tmp_path / f"epoch-{n}.safetensors")[0] for n in (2, 3))
     for name, weight in model_tensors(Translator.load(tmp_path).model).items():
         torch.testing.assert_close(weight, (last[name] + before[name]) / 2)
     assert not (tmp_path / "epoch-1.safetensors").exists()
-    plain = train_translator(tmp_path / "plain", recipe(), PARTS, [])[1]
-    losses = [[e.get("loss") for e in run.log] for run in (trainer, plain)]
-    assert losses[0] == losses[1], "the run itself is the same"
 
 
 # Scores and records -------------------------------------------------------------------------------
@@ -131,8 +120,6 @@ def test_scores_with_the_first_reference_and_with_all():
     rows = scored(answers, [["x", text] for text in answers], "toy")
     first, every = ([row for row in rows if row["references"] == n] for n in ("first", "all"))
     assert first[0]["value"] < 10 and every[0]["value"] > 99.9 and len(first) == len(every)
-    assert (rows[0]["set"], rows[0]["metric"]) == ("toy", "BLEU")
-    assert "tok:13a" in rows[0]["signature"]
 
 
 @pytest.fixture
@@ -147,7 +134,6 @@ def test_a_corpus_is_described_with_what_it_leaks(archive):
     assert (corpus["name"], corpus["sha256"]) == ("tatoeba", sha256_file(archive))
     assert [corpus[name] for name in ("pairs", "train", "distinct_english")] == [18, 12, 18]
     assert corpus["leak_by_sentence"] == 0 == corpus["leak_by_pair"]
-    assert describe(PARTS, recipe(corpus="pocket"))["name"] == "pocket"
     twice = [(str(i // 2), str(i)) for i in range(80)]
     corpus = describe({"train": twice[:50], "valid": [], "test": twice[49:]}, recipe())
     assert corpus["leak_by_sentence"] == 1 / 31, "the sentence of which pairs are in both"
@@ -164,10 +150,7 @@ def test_a_finished_run_is_scored_and_recorded(archive, tmp_path):
     assert answers == translator.translate(sources, precision="fp32"), "each distinct sentence"
     assert record["seen"] == {"I SEE A CATS": True, "unseen": False}
     assert record["data"] == describe(parts, recipe()), "a description throws no new dice"
-    assert record["recipe"] == dataclasses.asdict(recipe()) and record["seed"] == 1
-    assert record["command"] == "né" and record["commit"] == records.git_commit()
     assert records.effort(translator.model, trainer).items() <= record.items()
     loss, *rows = record["scores"]
-    assert (loss["set"], loss["value"]) == ("tatoeba-valid", trainer.log[-1]["valid_loss"])
-    assert {row["references"] for row in rows} == {"first", "all"}
+    assert loss["value"] == trainer.log[-1]["valid_loss"]
     assert all("signature" in row for row in rows), "a score without it can't be compared"

