@@ -52,8 +52,8 @@ def test_copy_batch(batch_size, length, vocab_size, seed):
     source, target = copy_batch(batch_size, length, vocab_size, torch.Generator().manual_seed(seed))
     begins = (target[:, 0] == BOS).all()
     assert begins, "bos and pad are confused: the target must begin with BOS, as decoding will"
-    assert source.shape == (batch_size, length + 1)
     assert (source[:, -1] == EOS).all(), "EOS is missing at the end of the source"
+    assert source.shape == (batch_size, length + 1)
     assert torch.equal(target[:, 1:], source), "the target is the source behind a BOS"
     words = source[:, :-1]
     assert words.min() > UNK and words.max() < vocab_size, "words are ids above UNK"
@@ -244,7 +244,9 @@ class Remembering:
     "A model whose next word depends on all words before it, as its state has them."
 
     def __init__(self, seed):
-        self.table = tables(seed, 1, 97, 5)[0, :, 0].log_softmax(-1)
+        logits = tables(seed, 1, 97, 5)[0, :, 0]
+        logits[:, EOS] -= 4  # the likeliest sentence is long
+        self.table = logits.log_softmax(-1)
 
     def initial_state(self, source):
         return [torch.zeros_like(source[:, 0])]
