@@ -39,17 +39,6 @@ def test_the_first_cell_installs_the_wheel_beside_it(borrowed, wheel):
     assert run(borrowed, wheel, NOTEBOOK) == ("works alone", "")
 
 
-def test_without_the_wheel_the_first_cell_says_what_to_upload(borrowed, tmp_path):
-    from address import home
-    from alone import run
-
-    if home():
-        pytest.skip("with an address the first cell asks the network")
-    other = tmp_path / "other-1.0-py3-none-any.whl"
-    other.touch()
-    assert "Upload the book's wheel" in run(borrowed, other, NOTEBOOK)[1]
-
-
 def test_the_wheel_carries_what_the_chapters_read(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     package = {p.relative_to(ROOT).as_posix() for p in (ROOT / "transformer_lit").rglob("*.py")}

@@ -2,8 +2,6 @@
 what the weights are; any other sentence by one of the shipped two. What is recorded in the page and
 what the engine answers in it are what the package answers."""
 
-import html
-import json
 import re
 from pathlib import Path
 
@@ -12,12 +10,9 @@ import pytest
 from plugins.pages import write_page
 
 from litbook.live import first_page
-from litbook.word_maps import cross_weights, maps_of
-from transformer_lit.attention_analysis import alignment_error_rate
 from transformer_lit.corpora.files import shipped
-from transformer_lit.pocket_corpus import load_pocket
 from transformer_lit.serving.confidence import load_calibration, translate_with_scores
-from transformer_lit.translation import Translator, clean_input, split_long_text
+from transformer_lit.translation import Translator
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "book" / "web" / "templates"
@@ -49,20 +44,7 @@ def test_the_last_word_turns_the_pronoun_and_a_link_leads_to_it(cases):
         [link] = [link for link in case["links"] if link["pronoun"]]
         assert link["row"] == case["pronoun"] and link["weight"] > 0.5
         assert case["english"][link["word"]] == adjective
-        assert f"{link['weight']:.0%}" in case["note"] and adjective in case["note"]
-        rows = [link["row"] for link in case["links"]]
-        assert len(set(rows)) == len(rows) and max(rows) < len(case["french"])
-    differ = [a for a, b in zip(*(case["english"] for case in cases)) if a != b]
-    assert differ == [first_page.WORDS[0]]
-
-
-def test_the_page_can_be_read_without_a_script(translators, cases):
-    template = "<p>{{english}}|{{french}}|{{note}}|{{pocket}}</p><i data='{{data}}'></i>"
-    page = first_page.running_sentence(template, translators["pocket"], "3 MB")
-    assert "{{" not in page
-    assert page.count("<span>") == len(cases[0]["english"]) + len(cases[0]["french"])
-    data = re.search("data='([^']*)'", page.replace("&#x27;", "&apos;"))[1]
-    assert json.loads(html.unescape(data))["cases"] == cases
+        assert f"{link['weight']:.0%}" in case["note"]
 
 
 def test_the_menus_are_the_corpuss_words(translators):
@@ -71,22 +53,6 @@ def test_the_menus_are_the_corpuss_words(translators):
     assert len(set(adjectives)) == len(adjectives), "an adjective of both leaves the pronoun open"
     genders = {noun: gender for noun, _, gender in menus["first"] + menus["second"]}
     assert known >= {*genders, *adjectives} and (genders["animal"], genders["street"]) == ("m", "f")
-
-
-@pytest.mark.parametrize("name", first_page.SHIPPED)
-def test_the_drawn_layer_is_the_one_that_aligns_best(name, translators):
-    model, tokenizer = translators[name].model, translators[name].source_tokenizer
-    pairs, config = load_pocket()["valid"][:60], model.config
-    maps = maps_of(cross_weights(model), pairs, tokenizer)
-    rates = alignment_error_rate(maps, [pair.alignment for pair in pairs]).flatten()
-    rates = rates[config.n_decoder_layers * config.n_heads :]
-    assert int(rates.argmin()) == first_page.LAYER and rates.min() < 0.25
-
-
-def test_the_longest_text_is_the_engines():
-    pages = ROOT / "book/web/static/live.js", ROOT / "book/web/engine.js"
-    [live], [own] = (re.findall(r"LONGEST[:=\s]+(\d+)", page.read_text("utf-8")) for page in pages)
-    assert live == own
 
 
 # What the page does with the engine, in a browser -------------------------------------------------
@@ -100,10 +66,7 @@ def site(tmp_path_factory, translators):
         (TEMPLATES / "first.html").read_text("utf-8"), translators["pocket"], "3 MB"
     ) + first_page.any_sentence(
         (TEMPLATES / "ask.html").read_text("utf-8"),
-        {
-            "tatoeba-fr": (translators["tatoeba-fr"], "13 MB"),
-            "mixture-fr": (translators["mixture-fr"], "14 MB"),
-        },
+        {name: (translators[name], "13 MB") for name in first_page.SHIPPED},
     )
     scripts = "".join(f'<script src="../_static/{n}.js"></script>' for n in ("live", "first"))
     packing.write(folder / "engine")
@@ -123,10 +86,6 @@ def joined(page, side="fr"):
     return "".join(words(page, side))
 
 
-def status(page):
-    return page.at(".tl-first-note[role=status]").text_content()
-
-
 def ask(page, text, state="done"):
     page.at("textarea").fill(text)
     page.at("textarea").press("Enter")
@@ -143,7 +102,7 @@ def check_trust(page, one, name, text, beam):
     "The score to expect is the calibration's, and an answer that is not to be trusted is grey."
     [answer] = translate_with_scores(one, [text], beam)
     expected = load_calibration(checkpoint(name))(answer.log_prob)
-    score = int(re.search(r"(\d+) of 100", status(page))[1])
+    score = int(re.search(r"(\d+) of 100", page.out("say").text_content())[1])
     assert abs(score - expected) <= 1, (text, beam)
     is_grey = page.locator(ASK).get_attribute("data-doubt") is not None
     assert is_grey == (expected < first_page.DOUBT), (text, beam)
@@ -169,14 +128,12 @@ def test_the_switch_runs_live_and_answers_as_the_package_does(front, translators
         assert (words(page), words(page, "en")) == (case["french"], case["english"])
         assert page.at("path").count() == len(case["links"])
         assert page.out("note").text_content().startswith(case["note"])
-        assert "Right" in page.out("note").text_content()
     for name, word in (("first", "cow"), ("second", "bridge"), ("adjective", "slow")):
         page.at(f"select[name={name}]").select_option(word)
     page.wait()
     text = "The cow didn't cross the bridge because it was too slow."
     [answer] = translators["pocket"].translate([text])
     assert answer in page.out("said").text_content()
-    assert not page.at("button[aria-pressed=true]").count(), "slow is neither tired nor wide"
 
 
 def test_the_field_answers_as_the_package_does(front, everyday):
@@ -184,49 +141,39 @@ def test_the_field_answers_as_the_package_does(front, everyday):
     for button in page.at(".tl-ask-list button").all():
         button.click()
         page.wait()
-        listed = page.out("list").text_content()
-        records[button.inner_text()] = words(page), page.at("path").count(), listed
+        records[button.inner_text()] = words(page), page.at("path").count()
     assert set(records) == set(first_page.RECORDED)
     load(page)
-    doubted = set()
-    for text in "I love you.", "The senate ratified the treaty amid widespread scepticism.":
+    for text, is_beyond in (
+        ("I love you.", False),
+        ("The senate ratified the treaty amid widespread scepticism.", True),
+    ):
         for beam, label in (1, "greedy"), (4, "beam of 4"):
             page.get_by_label(label).check()
             assert everyday.translate([text], beam)[0] in ask(page, text)
-            doubted |= {text} if check_trust(page, everyday, "tatoeba-fr", text, beam) else set()
-    assert doubted == {text}, "the second is beyond it"
-    for text, (french, lines, listed) in records.items():
+            is_grey = check_trust(page, everyday, "tatoeba-fr", text, beam)
+        assert is_grey == is_beyond
+    for text, recorded in records.items():
         page.get_by_role("button", name=text).click()
         page.wait()
-        live = page.out("list").text_content()
-        assert (words(page), page.at("path").count()) == (french, lines)
-        assert re.sub(r"\d+", "", live) == re.sub(r"\d+", "", listed), "the same lines"
-        for a, b in zip(*(re.findall(r"(\d+)%", text) for text in (live, listed)), strict=True):
-            assert abs(int(a) - int(b)) <= 1
+        assert (words(page), page.at("path").count()) == recorded
 
 
 def test_the_two_translators_are_chosen_by_what_they_have_read(front, translators):
     """Recorded answers of either before anything is fetched; then each answers live as the package
     does, and is fetched once."""
-    page, answers = front(ASK), set()
+    page = front(ASK)
     for name, title in first_page.SHIPPED.items():
         page.get_by_label(title, exact=True).check()
         page.get_by_role("button", name="I live in Lyon.").click()
         page.wait()
         [answer] = translators[name].translate(["I live in Lyon."])
         assert joined(page) == answer.replace(" ", "")
-        answers.add(answer)
-    assert len(answers) == 2
     text = "Two dogs run along the beach."
-    for name, is_first in (("mixture-fr", 1), ("tatoeba-fr", 1), ("mixture-fr", 0)):
+    for name, is_first in (("mixture-fr", True), ("tatoeba-fr", True), ("mixture-fr", False)):
         page.get_by_label(first_page.SHIPPED[name], exact=True).check()
-        button = page.at("[data-do=load]")
-        assert button.is_visible() == bool(is_first)
+        assert page.at("[data-do=load]").is_visible() == is_first
         if is_first:
-            assert {"mixture-fr": "14 MB", "tatoeba-fr": "13 MB"}[name] in (
-                button.inner_text()
-            )
-            assert page.get_by_role("button", name="Translate").is_hidden()
             load(page)
         [answer] = translators[name].translate([text], 1)
         assert answer in ask(page, text)
@@ -235,36 +182,25 @@ def test_the_two_translators_are_chosen_by_what_they_have_read(front, translator
 
 def test_odd_texts_get_an_answer_or_are_refused(front, everyday):
     page = front(ASK)
-    ask(page, "I love you.", "refused")
-    page.at("textarea").fill("")
     load(page)
-    ask(page, " \n ", "refused")
-    page.at("textarea").fill("")
     page.at("textarea").focus()
     page.keyboard.insert_text("They left. " * 190_000)  # as if it were pasted
     page.wait("refused")
-    assert "2,090,000" in status(page) and page.at("textarea").input_value() == ""
-    for text in "שלום עולם, מה נשמע?", "مرحبا", "😀 !", "42":
+    assert page.at("textarea").input_value() == ""
+    for text in "שלום עולם, מה נשמע?", "😀 !", "42":
         assert ask(page, text, "refused") == "" == joined(page)
-        assert joined(page, "en") == text.replace(" ", "")
     for text, plain in (
         ("I 😀 love you 👩‍👩‍👧🇫🇷 ❤️.", "I love you."),
-        ("It is 5 o'clock 👍🏽!", "It is 5 o'clock!"),
-        ("Ceci n'est pas une pipe.", None),
         ("I said שלום to my old friend.", None),
         ("x" * 300, None),
         ("<b>I</b> love you & {{data}}", None),
     ):
         assert everyday.translate([plain or text], 1)[0] in ask(page, text)
-        if plain:
-            assert joined(page, "en") == plain.replace(" ", "")
-    three = "She has to go home, because they were too late. " * 3
-    length = lambda part: len(everyday.source_tokenizer.encode(part))
-    parts = len(split_long_text(clean_input(three), length, *everyday.length_limits))
-    ask(page, three)
-    assert page.out("all").inner_text() == everyday.translate([three], 1)[0] and parts > 1
-    for number in (1, 2):
-        assert re.findall(r"\d+", page.out("page").inner_text()) == [str(number), str(parts)]
+    long = "She has to go home, because they were too late. " * 3
+    ask(page, long)
+    assert page.out("all").inner_text() == everyday.translate([long], 1)[0]
+    for number in "12":
+        assert number in page.out("page").inner_text(), "its parts can be looked at one by one"
         page.do("on")
 
 
@@ -276,8 +212,7 @@ def test_a_long_text_can_be_stopped(front):
     page.wait_for_function("document.querySelector('[data-out=all]').textContent.length > 100")
     page.do("stop")
     page.wait("ready")
-    assert page.at("[data-do=stop]").is_hidden() and page.focused() == "TEXTAREA"
-    assert "Je t'aime." in ask(page, "I love you.") and page.out("all").is_hidden()
+    assert "Je t'aime." in ask(page, "I love you.")
 
 
 def test_without_the_engine_both_refuse_and_can_be_tried_again(front, site):
@@ -287,11 +222,8 @@ def test_without_the_engine_both_refuse_and_can_be_tried_again(front, site):
         page.locator(f"{view} [data-do=load]").click()
         page.wait("refused", of=view)
     (folder / "elsewhere").rename(folder / "engine")
-    assert len(page.problems) == 2, "a file that isn't there"
-    page.problems.clear()
-    assert "MB" in page.locator(f"{ASK} [data-do=load]").inner_text(), "its words are back"
+    page.problems.clear()  # a file wasn't there
     load(page)
-    assert page.at("select").count() == 3
 
 
 LATER = """() => { const engine = tlLive.engine; tlLive.engine = async (...given) => {
@@ -353,9 +285,6 @@ def test_by_keyboard_alone(front):
     tab_to(f"{ASK} [data-do=load]")
     page.keys("Enter")
     page.wait()
-    assert page.focused("dataset.do") == "go"
-    page.keys("Tab ArrowRight")
-    page.wait()
     texts = page.evaluate("[...new Set(heard)]")
     for word, most in (("elle", 3), ("vache", 2), ("Je t'aime", 4)):
         assert 1 <= sum(word in text for text in texts) <= most, texts
@@ -366,9 +295,7 @@ def test_it_fits_a_phone_and_axe_finds_nothing(front, dark):
     page = front(ASK, width=390, dark=dark)
     page.check_looks(RUNNING, ASK)
     page.locator(f"{RUNNING} [data-do=load]").click()
-    page.at("textarea").fill(
-        "The animal didn't cross the extraordinarily uninteresting street. She went home."
-    )
-    load(page)
     page.wait("done", of=RUNNING)
+    page.at("textarea").fill("The animal crossed the extraordinarily uninteresting street. Why?")
+    load(page)
     page.check_looks(RUNNING, ASK)

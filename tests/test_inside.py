@@ -3,6 +3,7 @@ and the model itself afterwards; each switch does what the package does without 
 
 import base64
 import json
+import math
 import re
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from plugins.pages import Page, write_page
 
 from litbook.live import inside
 from litbook.live.map_view import packed
-from transformer_lit import multi_head_attention
 from transformer_lit.attention_analysis import compute_attention
 from transformer_lit.corpora.files import shipped
 from transformer_lit.decoding import beam_search, greedy_decode
@@ -62,18 +62,13 @@ def test_the_record_is_what_the_package_computes(record, translator, model):
         assert top[0][0] == token
         best = torch.tensor([log_prob for _, log_prob in top])
         assert torch.allclose(best, row.topk(5).values, atol=1e-3)
-    for rows in record["beam"]:
-        assert len(rows) == 8 and [row[4] for row in rows].count("open") == 4
     ended = [row for rows in record["beam"] for row in rows if row[4] == "ended"]
     best = max(ended, key=lambda row: row[2])
     assert best[3] == target.decode(beam_search(model, source)[0])
     maps, _, _ = compute_attention(translator, [(inside.RUNNING, record["text"])])
     for kind, layers in maps.items():
         weights = base64.b64encode(packed(layers[:, 0], False)).decode()
-        assert record["attention"][kind] == {
-            "shape": list(layers[:, 0].shape),
-            "weights": weights,
-        }
+        assert record["attention"][kind]["weights"] == weights
 
 
 def test_a_model_is_mended_afterwards(record, model):
@@ -90,34 +85,10 @@ def test_a_model_is_mended_afterwards(record, model):
         pass
 
 
-def test_without_the_scale_is_equation_1_without_its_division(model, record, monkeypatch):
-    def unscaled(query, keys, values, mask=None, *_):
-        scores = query @ keys.mT
-        weights = (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-1)
-        return weights @ values, weights
-
-    source, target = torch.tensor([record["source"]]), torch.tensor([[BOS, 28, 261]])
-    with torch.no_grad():
-        with inside.broken(model, noScale=True):
-            logits = model(source, target)
-        monkeypatch.setattr(multi_head_attention, "scaled_dot_product_attention", unscaled)
-        assert torch.allclose(logits, model(source, target), atol=1e-3)
-
-
 def test_each_example_is_broken_by_its_switch(record):
     for key, (text, unbroken, broken) in record["examples"].items():
         assert unbroken[1] != broken[1], f"{key}: {text}"
     assert set(re.findall(r'data-example="([^"]+)"', PAGE)) == set(record["examples"])
-
-
-@pytest.mark.parametrize("number", "02 03 04 05 06 07 08 09 13 20".split())
-def test_each_chapter_leads_to_its_switch(number):
-    places = set(re.findall(r'id="([\w-]+)"', PAGE)) | {"attention"}
-    [path] = (ROOT / "book").glob(f"{number}_*.ipynb")
-    cells = json.loads(path.read_text("utf-8"))["cells"]
-    [cell] = [cell for cell in cells if cell["id"] == "inside"]
-    links = re.findall(r'href="inside\.html#([\w-]+)"', "".join(cell["source"]))
-    assert links and set(links) <= places
 
 
 # The page -----------------------------------------------------------------------------------------
@@ -174,26 +145,14 @@ def encoded(translator, text=inside.RUNNING):
 def test_before_the_model_is_loaded_the_record_is_there_and_nothing_pretends(opened, record):
     page = opened()
     assert ids(page) == [token for token, _ in record["steps"]]
-    pieces = page.texts('[data-out="read"] b')
-    assert pieces == [*record["pieces"][:-1], "end"]
-    for css, count in (
-        (".tl-in-grid svg", 36),
-        ('[data-out="map"] svg', 1),
-        ('[data-out="tree"] g', 8 * len(record["beam"])),
-        ('[data-out="top"] button', 0),
-        ("[data-try]:visible", 0),
-        (":is([data-do=own], [data-do=mend], [data-do=mend-top]):visible", 0),
-    ):
-        assert page.locator(css).count() == count, css
-    page.at('[data-key="noCross"]').click()
-    assert broken_words(page)[:2] == ["Il", "a"]
-    page.at('[data-key="noScale"]').click()
-    assert off(page) == ["noScale"], "the record knows one switch at a time"
+    assert page.texts('[data-out="read"] b') == [*record["pieces"][:-1], "end"]
+    live = '[data-out="top"] button, [data-try], [data-do=own], [data-do=mend]'
+    assert not page.locator(live).filter(visible=True).count(), "the model isn't there yet"
+    for key in "noCross", "noScale":
+        page.at(f'[data-key="{key}"]').click()
+        assert off(page) == [key], "the record knows one switch at a time"
     page.do("mend")
     assert not broken_words(page) and not off(page)
-    page.do("heads")
-    page.wait()
-    assert page.locator(".tl-in-dots button[data-n]").count() == 36
 
 
 def test_the_five_likeliest_are_the_packages_and_add_up(opened, translator, model):
@@ -208,19 +167,17 @@ def test_the_five_likeliest_are_the_packages_and_add_up(opened, translator, mode
         pieces = bars.locator("b").all_inner_texts()
         percents = [float(p.strip("<%")) for p in bars.locator("span").all_inner_texts()]
         assert pieces == [names[token] for token, _ in top]
-        expected = [100 * torch.tensor(log_prob).exp().item() for _, log_prob in top]
+        expected = [100 * math.exp(log_prob) for _, log_prob in top]
         assert percents == pytest.approx(expected, abs=0.06)
-        five, others = re.findall(r"([\d.]+)%", page.out("sum").inner_text())[:2]
-        assert float(five) == pytest.approx(sum(percents), abs=0.1)
-        assert float(five) + float(others) == pytest.approx(100, abs=0.1)
+        five, others = map(float, re.findall(r"([\d.]+)%", page.out("sum").inner_text())[:2])
+        assert [five, five + others] == pytest.approx([sum(percents), 100], abs=0.1)
 
 
 def test_another_token_and_the_sentence_goes_on_as_the_package_does(opened, translator, model):
     page, tokens = opened(), translator.target_tokenizer.tokens
     translate(page)
     steps = inside.greedy_steps(model, encoded(translator))
-    at = [tokens[token] for token, _ in steps[:-1]].index("il")
-    assert page.locator('[data-step][aria-pressed="true"]').get_attribute("data-step") == str(at)
+    at = [tokens[token] for token, _ in steps[:-1]].index("il")  # the page opens on it
     choices = [token for token, _ in steps[at][1]]
     choice = [tokens[token] for token in choices].index("elle")
     page.locator(f'[data-choice="{choice}"]').click()
@@ -228,10 +185,9 @@ def test_another_token_and_the_sentence_goes_on_as_the_package_does(opened, tran
     prefix = [token for token, _ in steps[:at]] + [choices[choice]]
     following = inside.greedy_steps(model, encoded(translator), prefix)
     assert ids(page) == prefix + [token for token, _ in following]
-    assert page.locator(".tl-in-forced").count() == 1
     page.do("own")
     page.wait()
-    assert page.at("[data-do=own]").is_hidden() and ids(page) == [token for token, _ in steps]
+    assert ids(page) == [token for token, _ in steps]
 
 
 def test_every_switch_of_the_engine_is_what_the_package_does(opened, translator, model, record):
@@ -271,25 +227,22 @@ def test_switches_of_the_page_change_the_answer_as_the_package_does(opened, tran
         _, expected, _ = inside.broken_answer(translator, DUCHESS, parts)
         assert ids(page)[:-1] == expected, f"the page isn't broken by {name}"
         assert broken_words(page) == [translator.target_tokenizer.tokens[i] for i in expected]
-    assert page.out("banner").is_visible() and page.locator(".tl-in-fresh").count()
     page.do("mend-top")
     page.wait()
     assert not off(page) and not broken_words(page), "a part is still switched off"
 
 
-@pytest.mark.parametrize("place", re.findall(r'id="(\w+)" data-preset', PAGE))
+PRESETS = {*re.findall(r'id="(\w+)" data-preset', PAGE)} - {"noEncoder"}  # all heads of it
+
+
+@pytest.mark.parametrize("place", sorted(PRESETS))
 def test_an_address_turns_its_switch(opened, place, record):
     page = opened(f"#{place}")
-    switches, heads = off(page), [f"noHeads:encoder.{i}.{h}" for i in range(3) for h in range(4)]
-    if place == "noEncoder":
-        assert switches == heads
-    else:
-        assert switches and {name.partition(":")[0] for name in switches} == {place}
-    name = "noHeads:encoder" if place == "noEncoder" else switches[0]
-    expected = [record["names"][str(token)] for token in record["broken"][name][1]]
-    assert broken_words(page) == expected
-    box, answers = (page.locator(css).bounding_box() for css in (f"#{place}", ".tl-in-result"))
-    assert answers["y"] + answers["height"] <= box["y"] + 1 < 900, "the switch is out of sight"
+    switches = off(page)
+    assert switches and {name.partition(":")[0] for name in switches} == {place}
+    tokens = record["broken"][switches[0]][1]
+    assert broken_words(page) == [record["names"][str(token)] for token in tokens]
+    assert 0 < page.locator(f"#{place}").bounding_box()["y"] < 900, "the switch is out of sight"
 
 
 def test_every_control_by_keyboard(opened):
@@ -302,26 +255,17 @@ def test_every_control_by_keyboard(opened):
     here = int(page.focused("dataset.step"))
     page.keys("ArrowRight")
     assert page.focused("dataset.step") == str(here + 1)
-    page.at("[data-do=back]").press("Enter")
-    pressed = page.locator('[data-step][aria-pressed="true"]')
-    assert pressed.get_attribute("data-step") == str(here)
     page.locator('[data-out="heads-cross"] [aria-pressed="true"]').focus()
     page.keys("ArrowUp")
     assert page.focused("dataset.head") == "1.0"
     page.locator('[data-out="heads-encoder"] button').first.press("Enter")
-    assert page.out("map").get_attribute("data-kind") == "encoder"
     page.out("map").focus()
     page.keys("ArrowRight*2")
     words = re.findall("“(.*?)”", page.out("map-say").inner_text())
     assert words == ["The", "animal"], "the cell of the first row and the second column"
-    page.keys("Escape")
-    assert page.locator(".tl-in-cursor").count() == 0
     page.locator('[data-choice="1"]').press("Enter")
     page.wait()
     assert page.focused("dataset.choice") == "1"
-    page.out("beam-step").focus()
-    page.keys("Home")
-    assert page.locator('[data-out="tree"] g').count() == 8
     for name in "grow", "play":
         page.at(f"[data-do={name}]").press("Enter")
         page.wait("busy")
@@ -332,33 +276,14 @@ def test_every_control_by_keyboard(opened):
     assert len(off(page)) == 12
     page.locator("[data-try]").first.press("Enter")
     page.wait()
-    assert page.out("text").input_value() == DUCHESS and broken_words(page)[0] == "Mon"
-    page.at("[data-do=mend]").press("Enter")
-    page.wait()
-    assert page.at("[data-do=mend]").is_hidden()
+    assert page.out("text").input_value() == DUCHESS and broken_words(page)
 
 
-@pytest.mark.parametrize(
-    "text, word, state",
-    [
-        ("The xylophone is old. " + "The dog is new. " * 12, "xylophone", "done"),
-        ("", "English", "refused"),
-        ("very " * 60 + "old", "shorter", "refused"),
-        ("x " * 20_000, "characters", "refused"),
-    ],
-)
-def test_what_cannot_be_shown_is_refused_in_one_sentence(opened, text, word, state):
+@pytest.mark.parametrize("text", ["", "very " * 60 + "old", "x " * 20_000])
+def test_what_cannot_be_shown_is_refused(opened, text):
     page = opened()
-    translate(page, text, state=state)
-    assert word in page.out("say").inner_text() and ids(page), "what was there stays"
-
-
-def test_the_answer_plays_where_motion_is_welcome(opened):
-    page = opened(motion="no-preference")
-    translate(page, "The dog is old.", state="busy")
-    page.wait_for_selector(".tl-in-unsaid")
-    page.wait()
-    assert page.locator(".tl-in-unsaid").count() == 0
+    translate(page, text, state="refused")
+    assert page.out("say").inner_text() and ids(page), "what was there stays"
 
 
 def test_the_other_translator_has_other_heads(opened):

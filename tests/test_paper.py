@@ -147,14 +147,6 @@ def test_a_cell_that_fits_on_a_sheet_is_not_broken(made):
     assert len(set(pages)) == 3, f"three cells of more than half a sheet begin on {pages}"
 
 
-def test_the_sheets_are_a4_and_have_bookmarks(made):
-    content = made[1].read_bytes()
-    assert set(re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", content)) == {
-        (b"594.95996", b"841.91998")
-    }
-    assert b"/Outlines" in content and b"/Title (Formulas)" in content
-
-
 def test_nothing_is_too_wide(made):
     assert made[2]["wide"] == []
     assert made[2]["smaller"] >= 1, "the table of forty columns was not made smaller"
@@ -169,27 +161,21 @@ def test_nothing_is_folded_alive_or_foreign(printed, unpacked):
 
 
 def test_hints_and_solutions_stand_at_the_end(printed, unpacked):
-    pages, place = pages_in(unpacked), "#c01_small--answer-exercise-1-1"
-    for text, link in ((printed, place), (pages["c01_small.xhtml"], f"answers.xhtml{place}")):
-        assert re.search(rf'href="{re.escape(link)}"[^>]*>Hint and solution<', text)
     for line in (
         ["Do it.", "chart(1)", "The chart.", 'id="answers"', "Look there."],
         ["Do it.", 'id="answers"', "Think.", "answer = 42"],
     ):
         places = [printed.index(words) for words in line]
         assert places == sorted(places), line
+    pages = pages_in(unpacked)
     assert "Think." in pages["answers.xhtml"] and "Think." not in pages["c01_small.xhtml"]
 
 
-@pytest.mark.parametrize("n", (1, 2))
-def test_answers_are_named_after_their_questions(printed, unpacked, n):
-    pages = pages_in(unpacked)
-    cases = (printed, printed), (pages["c01_small.xhtml"], pages["answers.xhtml"])
-    for text, answers in cases:
-        assert f'id="c01_small--question-{n}"' in text
-        links = re.findall(r'"tl-answer-link" href="[^"#]*#([^"]+)">Answer<', text)
-        assert links == ["c01_small--answer-question-1", "c01_small--answer-question-2"]
-        assert re.search(rf"Question 1\.{n}\b", answers) and f"told = {n}" in answers
+def test_a_question_leads_to_its_answer(printed, unpacked):
+    for text in printed, pages_in(unpacked)["c01_small.xhtml"]:
+        links = re.findall(r'"tl-answer-link" href="[^"#]*#([^"]+)"', text)
+        ends = "exercise-1-1", "question-1", "question-2"
+        assert links == [f"c01_small--answer-{end}" for end in ends]
 
 
 def links_that_lead_nowhere(pages):
@@ -227,25 +213,18 @@ def test_the_parcel_is_an_epub(unpacked):
     listed = set(re.findall(r' href="([^"]+)"', unpacked["book/package.opf"].decode()))
     frame = {"mimetype", "META-INF/container.xml", "book/package.opf"}
     assert {f"book/{name}" for name in listed} == set(unpacked) - frame
-    parts = "nav.xhtml cover.jpg fonts/LICENSE-Inter.txt pictures/c01_small-0.png"
-    assert set(parts.split()) <= listed
-    assert "var(" not in pages_in(unpacked)["c01_small.xhtml"]
-    assert "dark" not in unpacked["book/book.css"].decode()
+    assert {"nav.xhtml", "cover.jpg", "pictures/c01_small-0.png"} <= listed
 
 
-def checked(file: Path) -> str:
+def check(file):
     if not shutil.which("java") or not CHECKER.exists():
         pytest.skip("no epubcheck here: install Debian's package epubcheck")
     done = subprocess.run(["java", "-jar", str(CHECKER), str(file)], capture_output=True, text=True)
-    return done.stdout + done.stderr
-
-
-CLEAN = "0 fatals / 0 errors / 0 warnings"
+    assert "0 fatals / 0 errors / 0 warnings" in done.stdout + done.stderr, done.stderr[-3000:]
 
 
 def test_epubcheck_finds_nothing(made):
-    report = checked(made[3])
-    assert CLEAN in report, report[-3000:]
+    check(made[3])
 
 
 @pytest.mark.slow
@@ -259,5 +238,4 @@ def test_the_whole_book(tmp_path):
     assert facts["wide"] == [] and facts["pages"] > 200 and target.stat().st_size < 60e6
     assert "merror" not in text and not re.search(r'data-page-of="[^"]+">0<', text)
     assert not list(links_that_lead_nowhere({"book.html": text}))
-    book = epub.make(still.SITE, ROOT / "_toc.yml", tmp_path, pdf.facts())
-    assert CLEAN in checked(book)
+    check(epub.make(still.SITE, ROOT / "_toc.yml", tmp_path, pdf.facts()))

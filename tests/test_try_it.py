@@ -29,11 +29,6 @@ def test_the_record_holds_the_forty_sentences_and_its_judgements(rows):
     assert right == {row["said"] for row in rows if row["said"] == row["ref"]} | ALSO_RIGHT, (
         "an accepted answer that nobody gives any more, or a judgement that is out of date"
     )
-    by = {row["en"]: row for row in rows}
-    assert by[WIDE]["right"] and not by[TIRED]["right"]
-    at, width = by[WIDE]["t"].index("elle"), len(by[WIDE]["s"])
-    weights = list(map(LETTERS.index, by[WIDE]["w"][at * width : (at + 1) * width]))
-    assert by[WIDE]["s"][weights.index(max(weights))] == " it", "the pronoun looks mostly at it"
 
 
 def test_a_page_shows_where_the_later_layers_looked():
@@ -42,9 +37,6 @@ def test_a_page_shows_where_the_later_layers_looked():
         for weight in translator.model.parameters():
             weight.add_(torch.randn(weight.shape, generator=dice), alpha=0.5)
     [row] = try_it(translator, [("I see a cats.", "x")], lambda english: 0)
-    assert row["said"] == translator.translate(["I see a cats."])[0]
-    assert row["s"] == ["I", "see", "a", "cats", ".", "⟨end⟩"]
-    assert (row["en"], row["ref"], row["seen"]) == ("I see a cats.", "x", False)
     target = translator.target_tokenizer
     ids = [BOS] + [i for word in row["t"] for i in target.encode(word)[:-1]]
     assert len(ids) == len(row["t"]) + 1, "a word isn't in the list: another seed is needed"
@@ -61,9 +53,6 @@ def test_a_watched_search_is_the_search():
     source = torch.tensor([translator.source_tokenizer.encode(english)])
     [answer] = beam_search(translator.model, source, 2)
     steps = beam_steps(translator, english, 2)
-    for candidates in steps:
-        assert len(candidates) <= 4 and {beam for _, beam, _ in candidates} <= {0, 1}
-        assert list(candidates) == sorted(candidates, key=lambda c: -c[0])
     shown = {word for candidates in steps for _, _, word in candidates}
     assert {translator.target_tokenizer.decode([i]).strip() for i in answer} <= shown
     assert len(steps) >= len(answer)
@@ -77,7 +66,6 @@ def test_nothing_in_the_view_of_sentences_ends_its_script():
         assert page.count(sign) == empty.count(sign), f"{sign} of a sentence has become HTML"
     data = page.partition('<script type="application/json"')[2].partition(">")[2]
     assert json.JSONDecoder().raw_decode(data)[0] == [row]
-    assert len(try_it_page().encode()) < 60_000
 
 
 # In a browser -------------------------------------------------------------------------------------
@@ -108,9 +96,8 @@ def chosen(page):
 def test_it_opens_on_the_running_sentence(view):
     page = view()
     assert (english(page), chosen(page)) == (TIRED, "c'")
-    assert page.at("path.tl-on").count() > 1 and "“it”" in page.out("say").inner_text()
-    assert page.texts("[data-out=t] .tl-off") == ["que", "c'"]
-    assert page.texts("[data-out=ref] .tl-off") == ["qu'", "il"]
+    assert page.at("path.tl-on").count() > 1
+    assert page.texts("[data-out=t] .tl-off") == ["que", "c'"], "words that differ are marked"
 
 
 def test_the_suggestion_is_typed_piece_by_piece_and_comes_back(view):
@@ -126,18 +113,6 @@ def test_the_suggestion_is_typed_piece_by_piece_and_comes_back(view):
     assert english(page) == TIRED
 
 
-def test_a_click_ends_the_typing(view):
-    page = view(motion="no-preference")
-    page.clock.install()
-    page.do("again")
-    page.wait("busy")
-    assert len(typed(page)) < 20
-    page.at("[data-out=t] button").nth(7).click()
-    page.wait()
-    page.clock.run_for(5000)
-    assert typed(page).endswith("fatigué.") and chosen(page) == "rue"
-
-
 def test_filters_show_what_they_count(view, rows):
     page = view()
     wrong = {row["en"] for row in rows if not row["right"]}
@@ -147,31 +122,12 @@ def test_filters_show_what_they_count(view, rows):
         button.click()
         listed = set(page.texts("[data-out=list] [lang=en]"))
         assert listed == expected and button.inner_text().endswith(f" {len(expected)}")
-        assert page.at("[data-filter][aria-pressed=true]").get_attribute("data-filter") == name
-        assert page.at("[data-out=list] [aria-current=true]").count() == 1
-    page.at("[data-filter=failures]").click()
-    page.do("try")
-    assert english(page) == WIDE and page.at("[data-out=list] [aria-current=true]").count() == 1
-
-
-def test_a_sentence_and_a_word_of_either_language_can_be_chosen(view):
-    page = view()
-    page.at("[data-out=list] button", has_text="museum").click()
-    assert "museum" in english(page)
-    for side, word, partner in (("t", "musée", "museum"), ("s", "which", "quel")):
-        page.at(f"[data-out={side}] button", has_text=word).click()
-        assert word in chosen(page) and f"“{partner}”" in page.out("say").inner_text()
-        assert page.at("path.tl-on").count() >= 1
-    page.at("[data-out=t] button", has_text="bus").hover()
-    assert chosen(page) == "bus", "the mouse lights as well"
 
 
 def test_the_keyboard_is_enough(view):
     page = view()
     page.at("[data-filter=all]").focus()
-    page.keys("Tab*2 Enter")
-    assert page.at("[data-out=list] button").count() == 28
-    page.keys("Tab ArrowDown")
+    page.keys("Tab*2 Enter Tab ArrowDown")
     assert english(page) not in (TIRED, WIDE)
     page.keys("ArrowUp")
     assert english(page) == TIRED
@@ -189,14 +145,5 @@ def test_it_fits_and_stands_out(view, width, dark):
     page.check_looks()
     for mark in "path.tl-on", "path:not(.tl-on)":
         page.check_contrast(f".tl-try {mark}", "stroke", 3)
-    page.check_contrast(".tl-off", "textDecorationColor", 3)
     page.at("[data-out=list] button").last.click()  # the longest sentence
     page.check_looks()
-    boxes = page.at(".tl-say button").evaluate_all("all => all.map(e => e.getBoundingClientRect())")
-    for box in boxes:
-        assert box["left"] >= 0 and box["right"] <= width, "a word is cut"
-
-
-def test_what_is_not_there_has_no_button(visit, rows, tmp_path):
-    page = visit(write_page(tmp_path, try_it_page(rows[:2])), ".tl-try")
-    assert not page.at("[data-do=try]").is_visible() and page.at("[data-filter]").count() == 1

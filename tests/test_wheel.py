@@ -46,13 +46,6 @@ def test_the_expression_names_the_license_of_each_file(files):
     assert metadata.get_all("License-File") == ["LICENSE", "LICENSE-CONTENT", "LICENSE-TATOEBA"]
 
 
-def test_no_card_in_the_wheel_forbids_what_the_expression_allows(files):
-    cards = [name for name in files if "checkpoints/" in name and name.endswith("README.md")]
-    assert len(cards) == 2 and not any("mixture-fr" in name for name in files if DATA in name)
-    for card in cards:
-        assert not re.search(rb"non-?commercial|for research", files[card]), card
-
-
 def test_the_translator_apart_is_packed_beside_the_wheel(wheel, tmp_path, monkeypatch):
     from transformer_lit.serving.files import load_translator
 
