@@ -176,16 +176,13 @@ def test_a_line_has_all_that_is_reported(tiny, tmp_path):
     name = a_job().name
     row = runs.make(a_job(), tmp_path / "home", tmp_path)
     assert records.rows_of("pocket", tmp_path)[name] == {"run": name, **row}
-    assert row["commits"] == ["a" * 40] and row["tokens"] >= 2500 and row["flops"] > 0
+    assert row["commits"] == ["a" * 40] and row["tokens"] >= 2500
     arrays = records.arrays_of("pocket", tmp_path)
     words = sum(len(target) - 1 for _, target in tiny.test)
     assert row["test_loss"] == pytest.approx(arrays[f"{name}/losses"].sum() / words, rel=1e-5)
-    assert arrays[f"{name}/bleu"].shape == (len(tiny.sources), 10)
-    assert len(records.outputs_of("pocket", name, tmp_path)) == len(tiny.sources)
     assert [at for at, _ in row["alignment"]] == [tokens for tokens, *_ in row["curve"]]
     search = runs.make(a_job(seed=4), tmp_path / "home", tmp_path)
     assert "bleu" not in search and search["valid_loss"] > 0, "a trial only chooses"
-    assert records.arrays_of("pocket", tmp_path).keys() == arrays.keys()
 
 
 def test_the_losses_of_sentences_are_the_models(tiny):
