@@ -171,9 +171,9 @@ def lit_by(notebook) -> list[str]:
 
 
 def dress_body(app, pagename: str, body: str) -> str:
-    "Figures with their numbers, and above the title of a chapter, workshop or check its part."
-    title = re.search(r"<h1>(?:(\d+) · |Workshop: |Check a )", body)
-    chapter = f"{title[1]}." if title and title[1] else ""
+    "Figures with their numbers, and above the title of a chapter its part."
+    title = re.search(r"<h1>(\d\w*) · ", body)
+    chapter = f"{title[1]}." if title else ""
     body = hold_marks(dress_figures(body, chapter))
     if title:
         part = html.escape(parts_of_book(app).get(pagename, ""))
