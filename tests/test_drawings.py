@@ -64,7 +64,7 @@ DRAWINGS = {
         lambda: ch01.unrolled("a b c d".split(), torch.arange(12.0).view(4, 3) / 8),
         "4 3",
     ),
-    "loop and look": (lambda: ch01.loop_and_look("a b c".split()), ""),
+    "rnn and attention": (lambda: ch01.rnn_and_attention("a b c".split()), ""),
     "query key value": (
         lambda: ch02.query_key_value(
             *("dog", torch.tensor([0.0, 1, 0, 1]), (2 * EYE, EYE, 3 * EYE)),

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 class FeedForward(nn.Sequential):
     """max(0, x W_1 + b_1) W_2 + b_2, equation 2 (§3.3).
 
-    (B, T, D) -> (B, T, D), each position alone, through FF features."""
+    (B, T, D) -> (B, T, D), each position by itself; inner (B, T, d_ff)."""
 
     def __init__(self, d_model: int, d_ff: int):
         super().__init__(nn.Linear(d_model, d_ff), nn.ReLU(),
@@ -20,7 +20,7 @@ class FeedForward(nn.Sequential):
 
 # %% ../book/06_residual_and_norm.ipynb #sublayer
 class SublayerConnection(nn.Module):
-    """Residual, dropout and LayerNorm around a function (§3.1, §5.4).
+    """Residual connection, dropout and LayerNorm around f (§3.1, §5.4).
 
     post: LayerNorm(x + Dropout(f(x))), as in the paper;
     pre:  x + Dropout(f(LayerNorm(x))). (B, T, D) -> (B, T, D)"""

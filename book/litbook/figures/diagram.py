@@ -1,7 +1,7 @@
 """Figure 1 of the paper in a drawing of our own: each chapter lights the part that it builds and
 leaves the others gray."""
 
-# Everything goes up: words at the bottom, the next word on top. A residual leaves the stem below
+# Everything goes up: tokens at the bottom, the next token on top. A residual leaves the stem below
 # its sublayer, curves round it and meets it again at a plus. Under an attention stand three arrows,
 # Q, K and V, in their colors. One drawing, two widths: the column of a desk and a phone's.
 from collections.abc import Iterable
@@ -145,10 +145,10 @@ def draw_sublayer(sheet: Sheet, side: str, name: str, ground: float, memory) -> 
 
 
 def draw_entrance(sheet: Sheet, side: str) -> None:
-    "Words, their embedding, and the plus with the sine of the positions."
+    "Tokens, their embedding, and the plus with the sine of the positional encoding."
     x, lit = sheet.middle[side], "positions" in sheet.lit
     name, words, out, anchor = {
-        "encoder": ("source_embedding", "source words", -1, "end"),
+        "encoder": ("source_embedding", "source tokens", -1, "end"),
         "decoder": ("target_embedding", "target, shifted right", 1, "start"),
     }[side]
     sheet.text(x, HEIGHT - 8, words).arrow(x, HEIGHT - 17, x, EMBEDDING + 24)
@@ -196,13 +196,14 @@ def draw(width: int, lit: Iterable[str]) -> str:
         color,
         2.2,
     )
-    sheet.text((left + lane) / 2 + 4, high - 10, "memory (B, S, D)" if wide else "memory")
+    result = "encoder output (B, S, D)" if wide else "encoder output"
+    sheet.text((left + lane) / 2 + 4, high - 10, result, 11)
     linear = tops["decoder"] - 50
     sheet.line(right, tops["decoder"], right, linear + 24).line(right, linear, right, linear - 16)
     sheet.arrow(right, linear - 40, right, linear - 53)
     sheet.part("output", "decoder", linear, 24)
     sheet.part("softmax", "decoder", linear - 40, 24)
-    sheet.text(right, linear - 64, "probabilities of the next word" if wide else "next word")
+    sheet.text(right, linear - 64, "probabilities of the next token" if wide else "next token")
     edge, tie = right + sheet.half, min(right + sheet.reach + (46 if wide else 15), width - 4)
     sheet.curve(
         f"M{edge:g} {EMBEDDING + 12:g}H{tie - 8:g}q8 0 8 -8V{linear + 20:g}q0 -8 -8 -8H{edge:g}",
