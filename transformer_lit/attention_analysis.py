@@ -106,10 +106,10 @@ def token_strings(ids: Iterable[int], tokenizer: Tokenizer) -> list[str]:
 
 # %% ../book/20_attention_maps.ipynb #habit-places
 def attention_patterns(tokens: Tensor, mask: Tensor) -> dict[str, Tensor]:
-    """Where a self-attention head might look, by the pattern's name.
+    """Self-attention patterns: boolean masks by name.
 
-    tokens (B, T); mask broadcasts to (B, T, T), True where a word may
-    look. -> name -> (B, T, T), True at the positions of the pattern;
+    tokens (B, T); mask broadcasts to (B, T, T), True where unmasked.
+    -> name -> (B, T, T), True at the positions of the pattern;
     rows of pads have none."""
     position = torch.arange(tokens.size(1), device=tokens.device)
     offset = position - position[:, None]  # (T, T), column minus row
@@ -139,7 +139,7 @@ def attention_entropy(weights: Tensor) -> Tensor:
 
 
 def attention_distance(weights: Tensor) -> Tensor:
-    "Σ w |s - t|, in words. (..., T, S) -> (..., T)"
+    "Σ w |s - t|, in tokens. (..., T, S) -> (..., T)"
     t, s = (torch.arange(n, device=weights.device)
             for n in weights.shape[-2:])
     return (weights * (s - t[:, None]).abs()).sum(-1)
@@ -194,7 +194,7 @@ def alignment_error_rate(weights: Iterable[Tensor], gold: Iterable,
 @contextmanager
 def ablate_heads(model: nn.Module,
                  heads: Iterable[tuple[str, int, int]]):
-    """Switch heads off while the block runs: (kind, layer, head) each.
+    """Zero ablation while the block runs: (kind, layer, head) each.
 
     Their slices are zero before the output projection. Raises
     ValueError for a head that the model doesn't have."""
@@ -210,7 +210,7 @@ def ablate_heads(model: nn.Module,
 
             def silence(module, inputs, keep=keep):
                 x = inputs[0].unflatten(-1, (len(keep), -1))
-                x = x * x.new_tensor(keep)[:, None]  # (B, T, H, K)
+                x = x * x.new_tensor(keep)[:, None]  # (B, T, H, d_head)
                 return (x.flatten(-2),)
 
             hook = part.out_proj.register_forward_pre_hook(silence)

@@ -28,7 +28,7 @@ TextPair = tuple[str, str]  # English, the other language
 
 # %% ../book/17_data.ipynb #tidy
 def normalize_text(text: str) -> str:
-    "Composed letters, straight apostrophes, single plain spaces."
+    "Unicode NFC, straight apostrophes, single plain spaces."
     text = unicodedata.normalize("NFC", text).replace("’", "'")
     return " ".join(text.split())
 
@@ -107,7 +107,7 @@ def rejection_reason(pair: TextPair, max_words: int = 100,
 def clean_pairs(pairs: Iterable[TextPair], max_words: int = 100,
                 max_ratio: float = 3.0) -> tuple[list[TextPair],
                                                  dict[str, int]]:
-    "The useful pairs, each once, and how many fell to which rule."
+    "The pairs that pass, each once, and counts by rejection reason."
     cleaned: dict[TextPair, None] = {}
     counts: Counter = Counter(given=0, respelled=0)
     for source, target in pairs:
@@ -130,7 +130,7 @@ def filter_by_length(pairs: Iterable[TextPair],
 
 # %% ../book/17_data.ipynb #sentence-key
 def sentence_key(english: str) -> str:
-    "What two spellings of one sentence share."
+    "The deduplication key: what two spellings of a sentence share."
     return english.casefold().rstrip(" .!?…")
 
 # %% ../book/17_data.ipynb #shared-english
@@ -147,8 +147,8 @@ def split_by_source(pairs: Iterable[TextPair], n_valid: int = 2000,
                     n_test: int = 2000, seed: int = 1) -> dict:
     """Three lists of pairs that share no English sentence.
 
-    n_valid and n_test count English sentences; letter case and marks
-    at the end do not make two sentences different."""
+    n_valid and n_test count English sentences; letter case and final
+    punctuation do not make two sentences different."""
     groups: dict[str, list[TextPair]] = {}
     for pair in pairs:
         groups.setdefault(sentence_key(pair[0]), []).append(pair)
@@ -173,7 +173,7 @@ def exclude_sources(pairs: Iterable[TextPair],
 
 
 def remove_overlap(splits: dict[str, list[TextPair]]) -> dict:
-    "Train without valid's and the tests' English, valid without tests'."
+    "Drop from train the sources of valid and tests, from valid tests'."
     tests = {name: pairs for name, pairs in splits.items()
              if name.startswith("test")}
     held_out = [english for pairs in tests.values()
@@ -196,13 +196,13 @@ def load_multi30k(language: str) -> dict:
 
 
 def load_pocket_pairs(language: str) -> dict:
-    "The four splits of chapter 16, without their word links."
+    "The four splits of chapter 16, without their alignments."
     return {split: [(pair.english, pair.french) for pair in pairs]
             for split, pairs in load_pocket().items()}
 
 
 def load_wmt14(language: str) -> dict:
-    "News tests: the older ones to train on, 2013, 2014."
+    "newstest: the older ones to train on, 2013, 2014."
     older = [name for name in OLDER_NEWS
              if find_cached(
                  f"newstest/en-{language}/{name}.{language}.gz")]

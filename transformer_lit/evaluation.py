@@ -19,13 +19,13 @@ import numpy as np
 
 # %% ../book/19_evaluation.ipynb #ngrams
 def ngram_counts(tokens: Sequence[str], n: int) -> Counter:
-    "How often each run of `n` tokens occurs."
+    "How often each n-gram, a run of `n` tokens, occurs."
     return Counter(zip(*(tokens[k:] for k in range(n))))
 
 # %% ../book/19_evaluation.ipynb #clipped
 def clipped_matches(hypothesis: Sequence[str],
                     references: Sequence[Sequence[str]], n: int) -> int:
-    "How many n-grams are credited: no more than a reference has."
+    "Matched n-grams, clipped to the most that a reference has."
     max_counts = Counter()
     for reference in references:
         max_counts |= ngram_counts(reference, n)  # the larger count of each
@@ -58,7 +58,7 @@ def bleu_stats(hypothesis: Sequence[str],
 
 # %% ../book/19_evaluation.ipynb #bleu-of
 def bleu_from_stats(stats: Sequence[float], smooth: bool = False) -> float:
-    """BLEU, 0 to 100, of a file's ten sums, ordered as `bleu_stats`.
+    """BLEU, 0 to 100, of ten sums over a test set, as `bleu_stats`.
 
     smooth: the k-th precision of zero counts as 1/2**k of a match."""
     hyp_length, ref_length, *counts = stats
@@ -91,7 +91,7 @@ def reference_streams(references: Sequence[Sequence[str]]) -> list[list]:
 def corpus_bleu(hypotheses: Sequence[str],
                 references: Sequence[Sequence[str]],
                 smooth: bool = False) -> float:
-    """BLEU of a tokenised file: tokens stand between spaces.
+    """Corpus BLEU of tokenized text: spaces separate the tokens.
 
     `references` holds one list of sentences for each hypothesis."""
     if len(hypotheses) != len(references):
@@ -106,7 +106,7 @@ def corpus_bleu(hypotheses: Sequence[str],
 def sacrebleu_scores(hypotheses: Sequence[str],
                      references: Sequence[Sequence[str]],
                      tokenize: str = "13a") -> list[dict]:
-    """BLEU (cased) and chrF, each with sacreBLEU's signature.
+    """BLEU (cased) and chrF2, each with sacreBLEU's signature.
 
     Plain text; `references` holds one list for each hypothesis."""
     import sacrebleu
@@ -156,7 +156,7 @@ def bootstrap_interval(stats, baseline=None, n_samples: int = 1000,
 
 # %% ../book/19_evaluation.ipynb #moses-like
 def moses_like_tokenize(text: str) -> str:
-    "French text cut roughly as the Moses tokeniser does."
+    "French text tokenized roughly as by the Moses tokenizer."
     text = re.sub(r"(?<=\w)'(?=\w)", "' ", text)  # l' animal
     text = re.sub(r"([^\w\s.,'-])", r" \1 ", text)
     text = re.sub(r",(?!\d)|(?<!\d),", " , ", text)  # 2,5 stays
@@ -165,7 +165,7 @@ def moses_like_tokenize(text: str) -> str:
 
 # %% ../book/19_evaluation.ipynb #split-compounds
 def split_compounds(text: str) -> str:
-    "Tokenised text with rich-text as rich ##AT##-##AT## text."
+    "Tokenized text with rich-text as rich ##AT##-##AT## text."
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", text)
 
 # %% ../book/19_evaluation.ipynb #cutters
@@ -180,7 +180,7 @@ BLEU_TOKENIZERS: dict[str, Callable[[str], str]] = {
 # %% ../book/19_evaluation.ipynb #ways
 def bleu_variants(hypotheses: Sequence[str],
                   references: Sequence[Sequence[str]]) -> dict[str, float]:
-    "The same output scored in each way that papers called BLEU."
+    "The same output by each variant that papers called BLEU."
     import sacrebleu
 
     streams, scores = reference_streams(references), {}
@@ -202,7 +202,7 @@ def bleu_variants(hypotheses: Sequence[str],
 def scores_by_group(hypotheses: Sequence[str],
                     references: Sequence[Sequence[str]],
                     groups: Sequence) -> list[dict]:
-    "BLEU with interval and chrF of each group; groups: one a sentence."
+    "BLEU with CI and chrF2 of each group; groups: one per sentence."
     rows, scores = list(zip(groups, hypotheses, references,
                             strict=True)), []
     for group in sorted(set(groups)):

@@ -83,30 +83,30 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     text = "CPU threads (default: OMP_NUM_THREADS, or half of the cores)"
     add("--threads", type=count(256), metavar="N", help=text)
     text = (
-        "any other field of the recipe, its model or its training, as seed=2; an unknown key is"
+        "any other hyperparameter of recipe, model or training, as seed=2; an unknown key is"
         " answered with the list"
     )
     add("--with", **setting(), help=text)
-    add = train.add_argument_group("pairs of your own").add_argument
-    add("--pairs", **files, help="a file of two columns, or two parallel texts")
-    add("--languages", type=language_pair, help="of first and second column, as en-de")
+    add = train.add_argument_group("your own parallel corpus").add_argument
+    add("--pairs", **files, help="a TSV file, or two line-aligned files")
+    add("--languages", type=language_pair, help="source and target, as en-de")
     add("--reverse", action="store_true", help="translate the second column into the first")
     add("--extra-train", **files, help="more pairs, for training only")
-    add("--exclude", **files, help="pairs to leave out, as an earlier low_confidence.tsv")
+    add("--exclude", **files, help="pairs to remove, as an earlier low_confidence.tsv")
     text = "keep pairs that look like another language: for close ones, or two scripts in one"
     add("--no-langid-filter", action="store_true", help=text)
     add = train.add_argument_group("training sets of chapter 21").add_argument
     text = "hyperparameters: the paper's (default), or chapter 18's"
     add("--preset", choices=["paper", "modern"], help=text)
-    add("--size", choices=["tiny", "small", "base", "big"], help="of the model (default: base)")
+    add("--size", choices=["tiny", "small", "base", "big"], help="model preset (default: base)")
     steps = count(10**7)
     add("--max-steps", **setting("max_steps", steps), help="training steps (default: 100,000)")
-    add("--eval-every", **setting("eval_every", steps), help="steps (default: 2,000)")
+    add("--eval-every", **setting("eval_every", steps), help="validation interval (default: 2,000)")
     text = "save and stop after this time, with exit status 75"
     add("--max-minutes", type=number(float, 0, math.inf), metavar="N", help=text)
-    add("--workers", type=count(256), metavar="N", help="to prepare the corpus (default: 1)")
+    add("--workers", type=count(256), metavar="N", help="for the preparation (default: 1)")
     add("--data-dir", **folder, help="the tokenized corpus (default: runs/store-RECIPE)")
-    text = "for a mixture: a trained model to start from (default: random weights)"
+    text = "for a mixture: a pretrained model to start from (default: random weights)"
     add("--init-from", **setting("init_from") | {"metavar": "MODEL"}, help=text)
     text = "for a mixture: 1 samples in proportion to size, higher more evenly (default: 9)"
     temperature = setting("temperature", number(float, 0.1, 100))
@@ -114,15 +114,15 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
 
     translate = command("translate", "Translate sentences.")
     add = translate.add_mutually_exclusive_group().add_argument
-    add("sentences", nargs="*", default=[], help="none: read lines from stdin")
-    add("--file", type=path, help="a text, one sentence per line")
+    add("sentences", nargs="*", default=[], help="default: read lines from stdin")
+    add("--file", type=path, help="a text file, one sentence per line")
     add("--interactive", action="store_true", help="ask for one sentence after the other")
-    text = "add a tab and the chrF, 0 to 100, of equally confident held-out translations"
+    text = "add a tab and the expected chrF2, 0 to 100: a calibrated confidence score"
     translate.add_argument("--show-confidence", action="store_true", help=text)
 
     evaluate = command("evaluate", "Score a model on a test set.")
     text = (
-        "tatoeba, multi30k, newstest2014, pocket, or own: what a model of your own pairs holds out"
+        "tatoeba, multi30k, newstest2014, pocket, or own: the held-out pairs of your own corpus"
         " (default: own if there is one, else tatoeba)"
     )
     evaluate.add_argument("--test-set", metavar="NAME", help=text)
@@ -134,7 +134,7 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     text = "weight precision: float32 (default), bfloat16 or int8"
     export.add_argument("--quantization", metavar="TYPE", help=text)
 
-    doctor = command("doctor", "Check a Transformer of your own for faults that raise no error.")
+    doctor = command("doctor", "Test a Transformer of your own for silent bugs.")
     doctor.add_argument("case", type=path, help="a Python file whose report() returns examine(...)")
     doctor.add_argument("--json", action="store_true", help="the report as JSON")
 

@@ -33,7 +33,7 @@ from .batching import Pair, collate
 
 # %% ../book/18_translation.ipynb #readable
 def clean_input(text: str) -> str:
-    "Normalized as the corpora are; half of a character becomes ?."
+    "Normalized as the corpora are; a lone surrogate becomes ?."
     return normalize_text(text.encode("utf-8", "replace").decode("utf-8"))
 
 # %% ../book/18_translation.ipynb #pieces
@@ -45,7 +45,7 @@ def split_long_text(text: str, count_tokens: Callable[[str], int],
                     preferred_length: int = 20) -> list[str]:
     """`text` in parts of at most max_length tokens; "" gives no part.
 
-    A part of several sentences has at most preferred_length. Cuts are
+    A part of several sentences has at most preferred_length. It splits
     at the end of a sentence, else at a space, else anywhere, as near
     the middle as can be."""
     cuts = [match.span() for match in re.finditer(SENTENCE_BOUNDARY, text)]
@@ -166,7 +166,7 @@ def require_standard_layers(model: nn.Module) -> None:
 
 @patch_to(Translator)
 def save_config(self, folder: str | Path) -> None:
-    "All but the weights: translator.json and the tokenizers."
+    "Without weights: translator.json and the tokenizers."
     require_standard_layers(self.model)
     save_tokenizers(folder, self.source_tokenizer, self.target_tokenizer)
     write_json(Path(folder) / "translator.json", {
@@ -176,7 +176,7 @@ def save_config(self, folder: str | Path) -> None:
 
 @patch_to(Translator)
 def save(self, folder: str | Path, precision: str = "int8") -> None:
-    "All that translating needs; weights in fp32, bf16 or int8."
+    "All that inference needs; weights in fp32, bf16 or int8."
     weights = checkpoints.quantize(
         checkpoints.model_tensors(self.model), precision)
     self.save_config(folder)
@@ -187,7 +187,7 @@ def save(self, folder: str | Path, precision: str = "int8") -> None:
 @patch_to(Translator)
 @classmethod
 def load(cls, folder: str | Path | None = None) -> Translator:
-    """From a folder of `save`, or of a training; None: the book's own.
+    """From a folder of `save` or a training run; None: the shipped one.
 
     FileNotFoundError says what to type if there is none, ValueError
     that the weights are damaged or another model's."""

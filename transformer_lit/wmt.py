@@ -64,8 +64,8 @@ class Experiment:
     pairs: None for all. vocab_size: subwords, learned from
     tokenizer_sample pairs. model: fields of TransformerConfig.
     lr_schedule: "noam" (§5.3), or "linear", from peak_lr to 0 at
-    max_steps. optimizer: "adam" or "muon". n_averaged: of the last
-    weights, snapshot_every steps apart (§6.1). Each eval_every steps:
+    max_steps. optimizer: "adam" or "muon". n_averaged: last
+    checkpoints, snapshot_every steps apart (§6.1). Each eval_every steps:
     validation loss, and BLEU on n_eval_sentences."""
     corpus: str = "wmt14-en-de"
     language: str = "de"
