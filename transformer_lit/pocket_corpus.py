@@ -135,7 +135,7 @@ class PocketPair(NamedTuple):
 
 def realize_pair(name: str, slots: Slots, english: str, french: str,
                  triple: str = "") -> PocketPair:
-    "Both sides of a pattern, and links between words that share a tag."
+    "Both sides of a pattern, aligned where words share a tag."
     source = fill_template(english, slots, "en")
     target = contract(elide(fill_template(french, slots, "fr")))
     links = tuple((i, j) for i, (_, source_tags) in enumerate(source)
@@ -307,14 +307,14 @@ def lemma_by_form() -> dict[str, str]:
 
 
 def noun_pairs(pair: PocketPair) -> set[tuple[str, str]]:
-    "All couples of nouns that meet in the English sentence."
+    "All noun pairs that co-occur in the English sentence."
     lemmas = {lemma_by_form()[word] for word in split_words(pair.english)
               if word in lemma_by_form()}
     return {(a, b) for a in lemmas for b in lemmas if a < b}
 
 # %% ../book/16_pocket_corpus.ipynb #unseen-it
 def held_out_it_pairs(seed: int, n_pairs: int) -> list[PocketPair]:
-    """it sentences of couples that are in the test alone; the nouns
+    """it sentences of noun pairs that only the test has; the nouns
     differ in gender, and all four such conditions come in turn."""
     by_condition: dict = {condition: {} for condition in CONDITIONS
                           if condition[0] != condition[1]}

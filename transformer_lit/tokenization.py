@@ -36,7 +36,7 @@ WORD_PATTERNS = {  # English keeps don't whole; French cuts l', qu'
 
 
 def split_words(text: str, language: str = "en") -> list[str]:
-    """Words and marks; languages but French are cut like English.
+    """Words and punctuation; languages but French split like English.
 
     Spaces of all kinds are left out, ’ becomes '."""
     text = unicodedata.normalize("NFC", text).replace("’", "'")
@@ -45,7 +45,7 @@ def split_words(text: str, language: str = "en") -> list[str]:
 
 # %% ../book/15_tokens.ipynb #join-words
 def join_words(words: list[str], language: str = "en") -> str:
-    "The sentence again: marks close up as the language has it."
+    "Detokenize: punctuation closes up as the language has it."
     text = " ".join(words)
     tight = ".,…)" if language == "fr" else ".,…)?!;:"
     text = re.sub(rf" ([{re.escape(tight)}])", r"\1", text)
@@ -55,7 +55,7 @@ def join_words(words: list[str], language: str = "en") -> str:
 
 # %% ../book/15_tokens.ipynb #tokenizer
 class Tokenizer:
-    """Text to ids and back; a token's id is its place in `tokens`.
+    """Text to ids and back; a token's id is its index in `tokens`.
 
     Each kind has `train(sentences)`, `tokenize(text)`, `decode(ids)`,
     `save(path)` and `load(path)`."""
@@ -80,7 +80,7 @@ def cut_at_eos(ids: Iterable[int]) -> list[int]:
 
 # %% ../book/15_tokens.ipynb #vocabulary
 class WordTokenizer(Tokenizer):
-    "Words and marks; `words` have the ids from 4 on."
+    "Words and punctuation; `words` have the ids from 4 on."
 
     def __init__(self, words: list[str], language: str = "en"):
         super().__init__(SPECIAL_TOKENS + words)
@@ -129,12 +129,12 @@ def character_class(letter: str) -> str:
     return "\t" if space else "."
 
 # %% ../book/15_tokens.ipynb #split-pieces
-# a word with its space, a mark, a space
+# a word with its space, punctuation, a space
 SPLIT_PATTERN = r" ?\w+'?| ?[^\w\s]|\s"
 
 
 def pre_tokenize(text: str) -> list[str]:
-    "What no merge may cross; joined, the pieces are the text."
+    "Pre-tokens, which no merge may cross; joined, they are the text."
     classes = "".join(map(character_class, text))
     return [text[match.start():match.end()]
             for match in re.finditer(SPLIT_PATTERN, classes)]
@@ -146,7 +146,7 @@ def to_bytes(pre_token: str) -> tuple[bytes, ...]:
 
 # %% ../book/15_tokens.ipynb #count-pairs
 def count_pairs(words: dict[tuple, int]) -> Counter:
-    "How often each two symbols stand side by side."
+    "How often each pair of symbols is adjacent."
     counts = Counter()
     for word, n in words.items():
         for pair in zip(word, word[1:]):
@@ -155,7 +155,7 @@ def count_pairs(words: dict[tuple, int]) -> Counter:
 
 # %% ../book/15_tokens.ipynb #merge
 def merge_pair(word: tuple, pair: tuple) -> tuple:
-    "The word with each occurrence of the pair glued, from the left."
+    "The word with each occurrence of the pair merged, from the left."
     merged = []
     for symbol in word:
         if merged and (merged[-1], symbol) == pair:
@@ -181,7 +181,7 @@ def most_frequent_pair(counts: Counter,
 def learn_merges(words: dict[tuple, int], vocab_size: int,
                  alphabet: Iterable[bytes] = BYTE_ALPHABET) -> list[tuple]:
     """The merges, in order, that bring the alphabet to vocab_size
-    symbols; fewer if no two symbols stand side by side any more."""
+    symbols; fewer if no two symbols are adjacent any more."""
     symbol_ids = {symbol: i for i, symbol in enumerate(alphabet)}
     merges = []
     while len(symbol_ids) < vocab_size and (counts := count_pairs(words)):
@@ -193,14 +193,14 @@ def learn_merges(words: dict[tuple, int], vocab_size: int,
 
 # %% ../book/15_tokens.ipynb #apply-merges
 def apply_merges(word: tuple, ranks: dict[tuple, int]) -> tuple:
-    "Glue what can be glued, the merge learned earliest first."
+    "Merge what can be merged, lowest rank first."
     while pairs := [p for p in zip(word, word[1:]) if p in ranks]:
         word = merge_pair(word, min(pairs, key=ranks.get))
     return word
 
 # %% ../book/15_tokens.ipynb #byte-pairs
 class BPETokenizer(Tokenizer):
-    "Byte-pair encoding by hand (§5.1), by merges in learned order."
+    "Byte-pair encoding from scratch (§5.1): merges in learned order."
 
     def __init__(self, merges: list[tuple]):
         merged = dict.fromkeys(a + b for a, b in merges)  # none twice
@@ -242,8 +242,8 @@ def build_bpe_tokenizer() -> tokenizers.Tokenizer:
 class SubwordTokenizer(Tokenizer):
     """Byte-pair encoding of both languages by the `tokenizers` library.
 
-    Ids 0 to 3 are the special tokens, then 256 bytes, then merges; no
-    text is unknown, and decoding gives every text back."""
+    Ids 0 to 3 are the special tokens, then 256 bytes, then merges; nothing
+    is out of vocabulary, and tokenization is lossless."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer):
         vocab = tokenizer.get_vocab()
