@@ -350,7 +350,7 @@ def test_more_pairs_and_fewer_from_the_command_to_the_report(typed, tmp_path):
     assert tests[0] == tests[1], "so that the scores can be compared"
     filtered = [["low confidence", *row[1:]] for row in listed] + [["empty", "", "Nenio."]]
     assert sorted(rows_of(folder / "filtered.tsv")) == sorted(filtered)
-    refused(typed(f"{TRAIN} --output-dir changed"), "was begun with")
+    refused(typed(f"{TRAIN} --output-dir changed"), "changed")
     assert "eo to en: train 65," in typed(f"{TRAIN} --extra-train made.tsv --reverse").out
 
 

@@ -36,7 +36,7 @@ def test_a_device_is_taken_where_it_is_there(kinds, name, device, machine):
     try:
         assert default_device(name).type == device, "a device that isn't there must be refused"
     except ValueError as error:
-        assert device is None and f"--device {name}" in str(error)
+        assert device is None and "--device" in str(error)
 
 
 def test_under_torchrun_each_process_takes_its_gpu_before_they_meet(machine, monkeypatch):

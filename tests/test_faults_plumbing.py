@@ -32,8 +32,8 @@ LABELS = torch.zeros(1, 2).long()
         (lambda: MultiHeadAttention(10, 3), "heads"),
         (lambda: SublayerConnection(4, norm="both"), '"post" or "pre"'),
         (lambda: label_smoothed_cross_entropy(x, LABELS, reduction="none"), '"mean" or "sum"'),
-        (lambda: noam_lr(0), "count from 1"),
-        (lambda: token_batches([([5] * 9, [6])], 8), "raise max_tokens"),
+        (lambda: noam_lr(0), "step=0"),
+        (lambda: token_batches([([5] * 9, [6])], 8), "max_tokens"),
     ],
     ids="float-mask odd-width heads norm reduction step long-sentence".split(),
 )

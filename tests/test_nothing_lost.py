@@ -76,7 +76,7 @@ PERMUTED = [  # the same words, the same number of each, two of them exchanged i
 )
 def test_a_refused_training_changes_nothing_and_names_what_differs(different, train, name, folder):
     before = contents(folder)
-    with pytest.raises(ValueError, match="was begun with") as refusal:
+    with pytest.raises(ValueError) as refusal:
         train_translator(folder, different, PARTS | {"train": train or PARTS["train"]}, TEXTS)
     assert name in str(refusal.value)
     assert contents(folder) == before, "a training that is refused must change nothing on the disk"
@@ -93,7 +93,7 @@ def test_a_run_goes_on_in_its_own_precision(folder):
     "config, words_of_error",
     [
         (None, "no config.json"),
-        ('{"steps": 5}', "was begun with .*'recipe'"),
+        ('{"steps": 5}', "'recipe'"),
         ("[1, 2", "config.json"),
     ],
 )

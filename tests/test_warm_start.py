@@ -67,9 +67,9 @@ def test_what_cannot_be_taken_is_one_sentence(tmp_path):
     untied = TINY | {"tied_embeddings": False}
     of_words([("a b", "c d")] * 2, "fr", **untied).save(tmp_path / "words", "fp32")
     for change in {"d_ff": 16}, {"norm": "post"}, {"n_heads": 1}:
-        with pytest.raises(ValueError, match="can't start from .*joint"):
+        with pytest.raises(ValueError, match="joint"):
             warm_start.initialize_from(translator_of(MORE, **change), tmp_path / "joint")
-    with pytest.raises(ValueError, match="joint subwords"):
+    with pytest.raises(ValueError, match="words"):
         warm_start.initialize_from(translator_of(MORE, tied_embeddings=False), tmp_path / "words")
 
 
@@ -108,14 +108,14 @@ def test_a_run_begins_with_it_and_its_plan_says_so(build, tmp_path):
     keep_config(tmp_path / "run", trainer.metadata)
     torch.nn.init.zeros_(first.model.output_projection.weight)
     first.save(tmp_path / "second", "fp32")
-    with pytest.raises(ValueError, match="was begun with.*init_from"):
+    with pytest.raises(ValueError, match="init_from"):
         build("second", "run")
 
 
 def test_what_was_refused_leaves_no_plan_that_would_refuse_the_right_command(build, tmp_path):
     of_subwords(FEW, "fr", **PRESET).save(tmp_path / "first", "fp32")
     of_subwords(FEW, "fr", **PRESET | {"d_model": 8}).save(tmp_path / "narrow", "fp32")
-    with pytest.raises(ValueError, match="can't start from"):
+    with pytest.raises(ValueError, match="narrow"):
         build("narrow", "again")
     with pytest.raises(FileExistsError, match="no config.json"):
         build("first", "first")
