@@ -181,7 +181,7 @@ Hyperparameters = tuple[float, float]  # peak_lr, warmup_ratio
 
 
 def neighbors(setting: Hyperparameters) -> list[Hyperparameters]:
-    "Half and twice the peak, less and more warm-up."
+    "Half and twice the peak, less and more warmup."
     peak_lr, ratio = setting
     k = WARMUP_RATIOS.index(ratio)
     return [(peak_lr / 2, ratio), (2 * peak_lr, ratio)] + [
@@ -191,9 +191,9 @@ def neighbors(setting: Hyperparameters) -> list[Hyperparameters]:
 # %% ../book/22_fair_comparison.ipynb #next-setting
 def next_trial(trials: dict[Hyperparameters, float],
                max_trials: int = MAX_TRIALS) -> Hyperparameters | None:
-    """The next setting to try; None if the search is closed or spent.
+    """The next trial; None if the search converged or spent its budget.
 
-    trials: setting -> validation loss, inf where it didn't train."""
+    trials: setting -> validation loss, inf where it diverged."""
     for peak_lr in PEAK_LRS:
         if (peak_lr, 0.1) not in trials:
             return peak_lr, 0.1
@@ -225,7 +225,7 @@ OPTIMIZERS = {"adam": None, "adamw": AdamWAndAdam, "muon": MuonAndAdam}
 
 # %% ../book/22_fair_comparison.ipynb #metered
 class MeteredTrainer(Trainer):
-    "Counts the operations of every flop_every-th step, times the others."
+    "Counts the FLOPs of every flop_every-th step, times the others."
     flop_every, flop_tokens, flops = 100, 0, 0
     timed_steps, wall_seconds, cpu_seconds = 0, 0.0, 0.0
 
@@ -303,7 +303,7 @@ def train_variant(variant: Variant, setup: Setup, data: EncodedCorpus,
 
 # %% ../book/22_fair_comparison.ipynb #cost
 def training_cost(trainer: MeteredTrainer) -> dict:
-    "Parameters, tokens, operations; seconds, scaled up to all steps."
+    "Parameters, tokens, FLOPs; seconds, scaled up to all steps."
     n, tokens = count_parameters(trainer.model), trainer.n_labels
     scale = trainer.step / trainer.timed_steps
     cpu_seconds = trainer.cpu_seconds * scale

@@ -30,7 +30,7 @@ def gru_cell(input_gates: Tensor, hidden_gates: Tensor,
     both in the order r, z, n."""
     (a_r, a_z, a_n), (u_r, u_z, u_n) = (
         gates.chunk(3, -1) for gates in (input_gates, hidden_gates))
-    r = torch.sigmoid(a_r + u_r)  # reset: how much of the past n sees
+    r = torch.sigmoid(a_r + u_r)  # reset: how much of the past n uses
     z = torch.sigmoid(a_z + u_z)  # update: how much of the past stays
     n = torch.tanh(a_n + r * u_n)
     return (1 - z) * n + z * h
@@ -61,8 +61,9 @@ class AdditiveAttention(nn.Module):
     """Weights from v · tanh(W s + U h_j), Bahdanau et al. 2014.
 
     query (B, T, Q), keys (B, S, A) = self.key_proj(memory), memory
-    (B, S, M), mask broadcasts to (B, T, S), True where a query may look
-    -> context (B, T, M), weights (B, T, S); zeros where it may nowhere.
+    (B, S, M), mask broadcasts to (B, T, S), True where a query may
+    attend -> context (B, T, M), weights (B, T, S); zeros where it may
+    nowhere.
     """
 
     def __init__(self, query_size: int, memory_size: int,
@@ -87,7 +88,7 @@ class RNNConfig:
     """Sizes of an `RNNSeq2Seq`: one joint vocabulary, d_model.
 
     hidden_size is H, of the decoder and of each direction of the
-    encoder. attention=False: one summary of the source."""
+    encoder. attention=False: one context vector for the source."""
     vocab_size: int
     d_model: int
     hidden_size: int
@@ -133,7 +134,7 @@ def embed(self, tokens: Tensor) -> Tensor:
 
 @patch_to(RNNSeq2Seq)
 def encode(self, source: Tensor) -> Tensor:
-    "(B, S) -> memory (B, S, 2H)"
+    "(B, S) -> memory, the encoder output (B, S, 2H)"
     return run_bidirectional(self.encoder, self.embed(source),
                              source != PAD)
 
@@ -169,7 +170,7 @@ def recurrent_step(self, input_gates: Tensor,
                    state: dict) -> tuple[dict, tuple]:
     "input_gates (n, 3H) -> state; h, context and weights of the step"
     context, context_gates, weights = self.attend(state)
-    h = state["h"]  # (n, H), from before this word
+    h = state["h"]  # (n, H), from before this token
     h = gru_cell(input_gates + context_gates, self.hidden_gates(h), h)
     return {**state, "h": h}, (h, context, weights)
 
@@ -253,7 +254,7 @@ def word_ids(tokenizer: SubwordTokenizer, text: str,
              language: str) -> list[int]:
     """The number of its word for each token of `text`; EOS's is last.
 
-    Words are those of `split_words`, marks among them. `text` must be
+    Words are those of `split_words`, punctuation among them. `text` must be
     normalized (`data.normalize_text`): each letter one character."""
     ends = [match.end() for match in WORD_PATTERNS[language].finditer(text)]
     offsets = tokenizer.tokenizer.encode(text).offsets

@@ -1,7 +1,7 @@
 """Claims: statements about what was trained or timed, with a record of how often they held."""
 
 # An `assert` is for what is true on every machine: arithmetic, parity, properties, arranged facts.
-# What a training run or a clock says can come out otherwise on another processor. It is a claim: a
+# What a training run or a clock measures can differ on another processor. It is a claim: a
 # name, the effect that was measured, and a threshold that was fixed before the runs. A claim shows
 # one line on the page and never stops a chapter.
 #
@@ -193,7 +193,7 @@ def effect_words(claim: Claim) -> str:
 
 def rendered(claim: Claim) -> dict[str, str]:
     "The claim's line as HTML and as plain text, with the record of today."
-    verdict = "Claim, held here" if claim.held else "Claim, came out otherwise on this machine"
+    verdict = f"Claim, {'reproduced' if claim.held else 'failed to replicate'} in this run"
     record = record_words(records().get(claim.name), claim.unit)
     plain = f"{verdict}: {claim.words}; {effect_words(claim)}. Record: {record}. [{claim.name}]"
     color = "currentColor" if claim.held else "#C2503C"

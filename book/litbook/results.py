@@ -1,7 +1,7 @@
 """Recorded runs as tables: what trainings and the scripts of bench/ left under book/results."""
 
 # runs/TABLE.jsonl has a line a run. What is kept of each test sentence is beside it, in
-# TABLE-sentences.npz under RUN/WHAT, and what was said in TABLE-outputs.tsv.xz. Part IV's rule is
+# TABLE-sentences.npz under RUN/WHAT, and its outputs in TABLE-outputs.tsv.xz. Part IV's rule is
 # chapter 22's: a design's setting is the search's choice, by the loss on validation pairs.
 import hashlib
 import json
@@ -56,7 +56,7 @@ def load_runs(table: str) -> pd.DataFrame:
 
 
 def load_outputs(table: str, run: str) -> list[str]:
-    "What a run said, a line for each test sentence."
+    "A run's outputs (hypotheses), a line for each test sentence."
     with lzma.open(shipped(f"results/runs/{table}-outputs.tsv.xz"), "rt", encoding="utf-8") as file:
         return [line[len(run) + 1 : -1] for line in file if line.startswith(run + "\t")]
 
@@ -178,7 +178,7 @@ def searched(design: str, ground: str) -> pd.DataFrame:
 
 
 def by_setting(runs: pd.DataFrame) -> dict[Hyperparameters, float]:
-    "(peak, warm-up) -> mean validation loss of the trials that trained."
+    "(peak, warmup) -> mean validation loss of the trials that trained."
     losses = runs.groupby(SETTING).valid_loss
     return losses.apply(lambda loss: loss.mean(skipna=False)).dropna().to_dict()
 
@@ -201,7 +201,7 @@ def choice(design: str, ground: str = "tatoeba") -> Hyperparameters:
 
 
 def trials(design: str) -> dict[Hyperparameters, float]:
-    "The search's first part: (peak, warm-up) -> mean validation loss."
+    "The search's first part: (peak, warmup) -> mean validation loss."
     return by_setting(read(searched(design, "tatoeba")))
 
 
@@ -254,9 +254,9 @@ def ngrams(ground: str = "tatoeba", part: str = "test", budget: int = FULL) -> d
 
 
 def ngrams_text(lines: Mapping[str, float]) -> str:
-    "N-grams as the last sentence of a caption."
+    "The n-gram baselines as the last sentence of a caption."
     parts = ", ".join(f"{name} {loss:.2f}" for name, loss in lines.items())
-    return f"N-grams that see the French alone: {parts}."
+    return f"Target-side n-gram LMs: {parts}."
 
 
 def beside(ground: str = "tatoeba", part: str = "test", budget: int = FULL) -> str:
@@ -318,9 +318,9 @@ def gap(ours: pd.DataFrame, baseline: pd.DataFrame, column: str = "losses") -> d
 
 
 def gap_text(gap: Mapping, digits: int = 3, verdict: bool = True) -> str:
-    "A difference with its interval, and a word where that decides nothing."
+    "A difference with its interval, and `n.s.` where it isn't significant."
     value, low, high = (f"{gap[key]:+.{digits}f}" for key in ("value", "low", "high"))
-    return f"{value} [{low}, {high}]" + ", undecided" * (verdict and not gap["significant"])
+    return f"{value} [{low}, {high}]" + ", n.s." * (verdict and not gap["significant"])
 
 
 def gap_texts(ours: pd.DataFrame, baseline: pd.DataFrame) -> tuple[str, str]:

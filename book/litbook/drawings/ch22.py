@@ -16,12 +16,12 @@ MACHINES = "¹ On a machine with bf16 products; its seconds can't be set against
 
 
 def setting_text(setting: tuple[float, float]) -> str:
-    "A setting in words: `0.006, 10%`."
+    "Peak learning rate and warmup in words: `0.006, 10%`."
     return f"{setting[0]:g}, {setting[1]:.0%}"
 
 
 def search_maps(names: Mapping[str, str]) -> figures.Picture:
-    """Recorded searches as maps: peaks from left to right, warm-ups upwards, the loss in each cell
+    """Recorded searches as maps: peaks from left to right, warmups upwards, the loss in each cell
     that was tried. names: label -> design."""
     tried = {label: recorded.trials(name) for label, name in names.items()}
     peaks, warmups = (sorted({s[i] for losses in tried.values() for s in losses}) for i in (0, 1))
@@ -42,15 +42,15 @@ def search_maps(names: Mapping[str, str]) -> figures.Picture:
             ],
             rows=[f"{warmup:.0%}" for warmup in warmups[::-1]],
             cols=[f"{peak:g}" for peak in peaks],
-            xlabel="peak of the rate",
-            ylabel="warm-up",
+            xlabel="peak learning rate",
+            ylabel="warmup",
             annotate=True,
             cmap="cividis_r",
             vmin=lowest,
             vmax=min(highest, lowest + 2.5),
             bar=False,
-            caption=f"Lowest loss, with its peak and warm-up: {text}. {lines}",
-            alt="Validation loss over the peak of the learning rate and the share of the warm-up."
+            caption=f"Lowest validation loss, with its peak and warmup: {text}. {lines}",
+            alt="Validation loss over the peak learning rate and the warmup fraction."
             f" Lowest: {text}.",
         )
     )
@@ -85,8 +85,8 @@ def standing(
     """The table of a comparison: ranks, losses, differences; what costs nothing to look up later is
     folded below it.
 
-    A rank is 1 plus the number of designs shown that are better by a decided difference, so designs
-    that can't be told apart may share one. against: whose loss the differences count from."""
+    A rank is 1 plus the number of designs shown that are significantly better, so designs
+    without a significant difference may share one. against: whose loss the differences count from."""
     runs = {name: recorded.results(name, ground) for name in names}
     order = sorted(names, key=lambda name: runs[name].test_loss.mean())
     rows, details = [], []
@@ -97,32 +97,32 @@ def standing(
         rows.append(
             {"": name}
             | ({"rank": 1 + sum(ahead)} if ranked else {})
-            | {"loss": f"{ours.test_loss.mean():.3f}", f"more than {against}": loss}
-            | {"BLEU": f"{ours.bleu.mean():.1f}", f"BLEU, more than {against}": bleu}
+            | {"loss": f"{ours.test_loss.mean():.3f}", f"Δ loss to {against}": loss}
+            | {"BLEU": f"{ours.bleu.mean():.1f}", f"Δ BLEU to {against}": bleu}
         )
         details.append(
             {
                 "": name,
                 "loss": over_seeds(ours.test_loss, 3),
                 "BLEU": over_seeds(ours.bleu, 1),
-                "chrF": over_seeds([chrf["value"] for chrf in ours.chrf], 1),
+                "chrF2": over_seeds([chrf["value"] for chrf in ours.chrf], 1),
                 "parameters": int(first.parameters),
                 "tokens": int(first.tokens),
-                "operations, 10⁹": round(ours.flops.mean() / 1e9),
+                "GFLOPs": round(ours.flops.mean() / 1e9),
                 "cpu s": f"{ours.cpu_seconds.mean():.0f}" + "¹" * (first.muon == "bf16"),
                 "peak": f"{first.peak:g}",
-                "warm-up": f"{first.warmup:.0%}",
+                "warmup": f"{first.warmup:.0%}",
             }
         )
     rows += [
-        {"": f"{name} of French alone", "loss": f"{line:.3f}"}
+        {"": f"target-side {name}", "loss": f"{line:.3f}"}
         for name, line in recorded.ngrams(ground).items()
     ]
     caption = (
-        f"{ground}, test sentences; BLEU of {first.lines:,.0f} with"
+        f"{ground}, test set; BLEU of {first.lines:,.0f} with"
         f" {first.signature.replace('|', ' ')}"
     )
-    note = f"chrF with {first.chrf['signature'].replace('|', ' ')}. " + MACHINES * any(
+    note = f"chrF2 with {first.chrf['signature'].replace('|', ' ')}. " + MACHINES * any(
         "¹" in row["cpu s"] for row in details
     )
     picture = figures.table(rows, caption=caption, wide=True)
@@ -148,7 +148,7 @@ def points(name: str) -> dict[int, float]:
 
 
 def currencies(names: Sequence[str], caption: str) -> figures.Picture:
-    "Each design's loss with the reference's tokens, operations and seconds."
+    "Each design's loss with the reference's tokens, FLOPs and seconds."
     seconds, costs, losses = recorded.clock(), {}, {}
     for name in {*names, REFERENCE}:
         runs = recorded.results(name)
@@ -157,7 +157,7 @@ def currencies(names: Sequence[str], caption: str) -> figures.Picture:
     rows = []
     for name in sorted(names, key=lambda name: losses[name][FULL]):
         row = {"": name, "tokens": f"{losses[name][FULL]:.3f}"}
-        for kind, ours, theirs in zip(("operations", "seconds"), costs[name], costs[REFERENCE]):
+        for kind, ours, theirs in zip(("FLOPs", "seconds"), costs[name], costs[REFERENCE]):
             loss, beyond = interpolate_loss(losses[name], theirs / ours * FULL)
             row[kind] = f"{loss:.3f}" + " *" * beyond
         rows.append(row)
@@ -165,9 +165,9 @@ def currencies(names: Sequence[str], caption: str) -> figures.Picture:
 
 
 def measured_rows(
-    name: str, kinds: Sequence[str] = ("tokens", "operations", "seconds")
+    name: str, kinds: Sequence[str] = ("tokens", "FLOPs", "seconds")
 ) -> list[dict]:
-    """A design at as many tokens, operations, seconds as another had: what its runs took, over the
+    """A design at as many tokens, FLOPs, seconds as another had: what its runs took, over the
     other's, and the difference. Muon against AdamW, streams against the Transformer.
 
     By the runs' clocks: what the runs themselves took, all of Muon's and AdamW's on one machine,
@@ -181,7 +181,7 @@ def measured_rows(
                     "runs": ours,
                     "budget": budget,
                     "tokens": budget / FULL,
-                    "operations": ours.flops.mean() / theirs.flops.mean(),
+                    "FLOPs": ours.flops.mean() / theirs.flops.mean(),
                     "seconds": budget * seconds[name] / (FULL * seconds[base]),
                     "cpu": ours.cpu_seconds.mean() / theirs.cpu_seconds.mean(),
                 }
@@ -191,8 +191,8 @@ def measured_rows(
         row = min(tried, key=lambda row: abs(row[kind] - 1))
         loss, bleu = gap_texts(row["runs"], theirs)
         budget = f"{row['budget'] / 1e6:.2f}M{' tokens' * (kind != 'tokens')}"
-        rows.append({"as many": f"{kind} ({budget})"})
-        rows[-1] |= {of: f"{row[of]:.2f}" for of in ("operations", "seconds")}
+        rows.append({"matched": f"{kind} ({budget})"})
+        rows[-1] |= {of: f"{row[of]:.2f}" for of in ("FLOPs", "seconds")}
         if name in AGAINST:
             rows[-1]["by the runs' clocks"] = f"{row['cpu']:.2f}"
         rows[-1] |= {"loss": loss, "BLEU": bleu}
@@ -218,8 +218,8 @@ def crossing_table() -> figures.Picture:
         )
     lines = ", ".join(f"{name} {loss:.2f}" for name, loss in recorded.ngrams().items())
     caption = (
-        "Loss on the test, and BLEU of RNN and Transformer. With two million tokens, n-grams that"
-        f" see the French alone: {lines}."
+        "Test loss, and BLEU of RNN and Transformer. With two million tokens, target-side n-gram"
+        f" LMs: {lines}."
     )
     return with_commands(figures.table(rows, caption=caption))
 
@@ -244,7 +244,7 @@ def lines_along(
     names: Sequence[str], column="curve", ground="tatoeba", since=0, by_operations=False
 ) -> dict:
     """What each look measured along the runs that count: validation loss, or alignment error
-    rate; by millions of target tokens or by 10¹² operations."""
+    rate; by millions of target tokens or by TFLOPs."""
     lines = {}
     for name in names:
         looks, runs = recorded.along(name, column, ground, since), recorded.results(name, ground)
@@ -260,14 +260,14 @@ def ends(lines: Mapping, digits: str = ".2f") -> str:
 
 
 def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
-    "Validation losses along the runs on Tatoeba, by tokens and by operations."
+    "Validation losses along the runs on Tatoeba, by tokens and by FLOPs."
     tokens, operations = (
         lines_along(names, since=since, by_operations=by) for by in (False, True)
     )
     spent = ", ".join(f"{name} {line[0][-1]:.0f}" for name, line in operations.items())
-    text = f"At the end: {ends(tokens)}. Operations, 10¹²: {spent}."
+    text = f"At the end: {ends(tokens)}. TFLOPs: {spent}."
     by_tokens = {"title": "by tokens", "xlabel": "millions of target tokens"}
-    by_operations = {"title": "by operations", "xlabel": "operations, 10¹²"}
+    by_operations = {"title": "by FLOPs", "xlabel": "TFLOPs (10¹²)"}
     return with_commands(
         figures.curve_panels(
             [{"series": tokens, **by_tokens}, {"series": operations, **by_operations}],
@@ -275,7 +275,7 @@ def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
             ylabel="loss, nats per token",
             hline=(recorded.ngrams(part="valid")["trigram"], "trigram"),
             alt=f"Validation loss of {len(names)} models along their runs. {text}",
-            caption=f"Tatoeba. {text} Dotted: the trigram. {recorded.beside(part='valid')}",
+            caption=f"Tatoeba. {text} Dotted: the target-side trigram. {recorded.beside(part='valid')}",
         )
     )
 
@@ -325,7 +325,7 @@ def bleu_by_length(names: Sequence[str], min_sentences: int = 20) -> figures.Pic
     return with_commands(
         figures.curves(
             lines,
-            xlabel="English words, from",
+            xlabel="source length in words, at least",
             ylabel="BLEU",
             caption=f"BLEU as a share of that of {final}, from the shortest sentences to the"
             f" longest: {shares}.",
