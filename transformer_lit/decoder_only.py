@@ -31,19 +31,19 @@ from .training import Trainer
 
 # %% ../book/24_decoder_only.ipynb #stream
 class JointSequence(NamedTuple):
-    "Source and target in one row."
-    tokens: Tensor  # (B, L), the source's tag first
+    "Source and target, concatenated."
+    tokens: Tensor  # (B, L), the source's language token first
     positions: Tensor  # (B, L), pads not counted
-    target_start: int  # the column of the target's tag
+    target_start: int  # the column of the target's language token
 
 
 def join_pair(source: Tensor, target: Tensor,
               vocab_size: int) -> JointSequence:
-    """Source and target as one sequence, L = 1 + S + T, each with a tag.
+    """Source and target as one sequence, L = 1 + S + T.
 
     source (B, S) ends in EOS, target (B, T) begins with BOS, whose
-    place the tag takes. The tags are ids vocab_size and vocab_size + 1.
-    Pads stay between the parts and repeat the position before them."""
+    place its language token (tag) takes. The tags are ids vocab_size
+    and vocab_size + 1. Pads repeat the position before them."""
     source_tag = torch.full_like(source[:, :1], vocab_size)  # (B, 1)
     tokens = torch.cat([source_tag, source,
                         replace_bos_with_tag(target, vocab_size)], 1)
@@ -52,13 +52,13 @@ def join_pair(source: Tensor, target: Tensor,
 
 
 def replace_bos_with_tag(target: Tensor, vocab_size: int) -> Tensor:
-    "BOS becomes the target's tag. Any shape."
+    "BOS becomes the target's language token. Any shape."
     return target.masked_fill(target == BOS, vocab_size + 1)
 
 # %% ../book/24_decoder_only.ipynb #stream-mask
 def prefix_lm_mask(tokens: Tensor, prefix_length: int = 0) -> Tensor:
-    """Causal, without padding; the first prefix_length columns see each
-    other. (B, L) -> (B, 1, L, L), True where a query may look"""
+    """Causal, without padding; the first prefix_length columns attend to
+    each other. (B, L) -> (B, 1, L, L), True where a query may attend"""
     length = tokens.size(1)
     in_prefix = torch.arange(length, device=tokens.device) < prefix_length
     visible = causal_mask(length, tokens.device) | (
@@ -67,7 +67,7 @@ def prefix_lm_mask(tokens: Tensor, prefix_length: int = 0) -> Tensor:
 
 # %% ../book/24_decoder_only.ipynb #stream-embedding
 class PositionedEmbedding(InputEmbedding):
-    """Chapter 5's embedding, for tokens that bring their positions."""
+    """Chapter 5's embedding, for tokens whose positions are given."""
 
     def forward(self, tokens: Tensor, positions: Tensor,
                 n_positions: int) -> Tensor:
@@ -83,7 +83,7 @@ class PositionedEmbedding(InputEmbedding):
 class DecoderOnlyLayer(EncoderLayer):
     """A decoder layer without cross-attention.
 
-    The encoder layer's parts, called as chapter 8's `DecoderLayer` is.
+    The encoder layer's modules, called as chapter 8's `DecoderLayer` is.
     x (B, T, D), mask broadcasts to (B, H, T, past + T) -> (B, T, D)"""
 
     def forward(self, x: Tensor, memory: None = None,
@@ -92,14 +92,14 @@ class DecoderOnlyLayer(EncoderLayer):
         return super().forward(x, mask)
 
     def initial_cache(self, x: Tensor) -> LayerCache:
-        "Empty, with the batch size of x (B, T, D); there is no memory."
+        "Empty, with the batch size of x (B, T, D); no encoder output."
         keys, values = self.self_attention.project_keys_values(
             x[:, :0], x[:, :0])  # two of (B, H, 0, K)
         return LayerCache(keys, values, keys, values)
 
     def step(self, x: Tensor, cache: LayerCache,
              mask: Tensor | None = None) -> tuple[Tensor, LayerCache]:
-        "The next words (B, T, D), the past in the cache."
+        "The next tokens (B, T, D), the past in the cache."
         def self_attention(y: Tensor) -> Tensor:
             nonlocal cache
             cache = cache.append(
@@ -111,10 +111,10 @@ class DecoderOnlyLayer(EncoderLayer):
 
 # %% ../book/24_decoder_only.ipynb #decoder-only-parts
 class DecoderOnlyTransformer(nn.Module):
-    """A translator without an encoder: the source is the past.
+    """A translation model without an encoder: the source is the past.
 
     One stack of n_decoder_layers layers, one embedding. source (B, S),
-   , target (B, T) -> logits (B, T, V). ValueError unless the
+    target (B, T) -> logits (B, T, V). ValueError unless the
     vocabulary is joint and tied."""
 
     def __init__(self, config: TransformerConfig,
@@ -127,21 +127,21 @@ class DecoderOnlyTransformer(nn.Module):
         self.config, self.prefix_lm = c, prefix_lm
         self.vocab_size = c.source_vocab_size
         sizes = (c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm)
-        self.embedding = PositionedEmbedding(  # two more rows: the tags
+        self.embedding = PositionedEmbedding(  # two language tokens
             self.vocab_size + 2, c.d_model, c.dropout)
         self.decoder = Decoder([DecoderOnlyLayer(*sizes) for _ in range(
             c.n_decoder_layers)], c.d_model, c.norm)
         init_weights(self)
 
     def output_projection(self, x: Tensor) -> Tensor:
-        "(..., D) -> logits (..., V), without those of the tags"
+        "(..., D) -> logits (..., V), none for language tokens"
         weight = self.embedding.token_embedding.weight
         return F.linear(x, weight[:self.vocab_size])
 
 # %% ../book/24_decoder_only.ipynb #one-stream
 @patch_to(DecoderOnlyTransformer)
 def embed_pair(self, source: Tensor, target: Tensor):
-    "(B, S), (B, T) -> vectors (B, 1 + S + T, D) and their mask"
+    "(B, S), (B, T) -> embeddings (B, 1 + S + T, D) and their mask"
     tokens, positions, start = join_pair(source, target, self.vocab_size)
     mask = prefix_lm_mask(tokens, start if self.prefix_lm else 0)
     return self.embedding(tokens, positions, tokens.size(1)), mask
@@ -149,7 +149,7 @@ def embed_pair(self, source: Tensor, target: Tensor):
 
 @patch_to(DecoderOnlyTransformer)
 def sequence_states(self, source: Tensor, target: Tensor) -> Tensor:
-    "The whole stream: (B, S), (B, T) -> (B, 1 + S + T, D)"
+    "The whole sequence: (B, S), (B, T) -> (B, 1 + S + T, D)"
     x, mask = self.embed_pair(source, target)
     return self.decoder(x, None, mask)
 
@@ -163,7 +163,7 @@ def encode(self, source: Tensor) -> Tensor:
 @patch_to(DecoderOnlyTransformer)
 def hidden_states(self, decoder_input: Tensor, memory: Tensor,
                   source: Tensor) -> Tensor:
-    "What the output layer reads, of the target alone. (B, T, D)"
+    "The output layer's input, of the target alone. (B, T, D)"
     return self.sequence_states(
         memory, decoder_input)[:, 1 + source.size(1):]
 
@@ -182,7 +182,7 @@ def hidden_matrices(self) -> list[nn.Parameter]:
 # %% ../book/24_decoder_only.ipynb #decoder-only
 @patch_to(DecoderOnlyTransformer)
 def initial_state(self, source: Tensor) -> dict:
-    "Read the source into the caches. (B, S) -> state, batch first"
+    "Fill the caches with the source. (B, S) -> state, batch first"
     x, mask = self.embed_pair(source, source[:, :0])
     _, caches = self.decoder.step(x, [
         layer.initial_cache(x) for layer in self.decoder.layers], mask)
@@ -208,8 +208,8 @@ def source_loss_weight(step: int, n_steps: int, floor: float = 0.1,
                        bend: float = 0.25) -> float:
     """λ_d, the weight of the source's loss after `step` of n_steps.
 
-    In straight lines from 1 to `floor` at step bend · n_steps (the
-    article's α and B), and from there to 0 at the end."""
+    Linearly from 1 to `floor` at step bend · n_steps (the article's α
+    and B), and from there to 0 at the end."""
     b = bend * n_steps
     if step <= b:
         return 1 + (floor - 1) * step / b
@@ -222,7 +222,7 @@ def joint_loss_backward(model: DecoderOnlyTransformer, source: Tensor,
     """The target's mean loss plus source_weight times the source's, both
     per token; leaves the gradients in `.grad`.
 
-    source (B, S), target (B, T + 1). Tags are no labels."""
+    source (B, S), target (B, T + 1). Language tokens are no labels."""
     decoder_input, labels = shift_right(target)  # two of (B, T)
     x = model.sequence_states(source, decoder_input)  # (B, 1 + S + T, D)
     states, start = x.detach().requires_grad_(), 1 + source.size(1)
@@ -235,7 +235,7 @@ def joint_loss_backward(model: DecoderOnlyTransformer, source: Tensor,
                 part, part_labels, lambda hidden, y: weight * summed_loss(
                     model.output_projection, hidden, y, label_smoothing),
                 (part_labels != PAD).sum().clamp(min=1))
-    x.backward(states.grad)  # once, through the stack
+    x.backward(states.grad)  # once, through the layers
     return total
 
 # %% ../book/24_decoder_only.ipynb #stream-gradient
