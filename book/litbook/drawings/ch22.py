@@ -86,7 +86,7 @@ def standing(
     folded below it.
 
     A rank is 1 plus the number of designs shown that are significantly better, so designs
-    without a significant difference may share one. against: whose loss the differences count from."""
+    without a significant difference may share one. against: the baseline of the differences."""
     runs = {name: recorded.results(name, ground) for name in names}
     order = sorted(names, key=lambda name: runs[name].test_loss.mean())
     rows, details = [], []
@@ -275,7 +275,7 @@ def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
             ylabel="loss, nats per token",
             hline=(recorded.ngrams(part="valid")["trigram"], "trigram"),
             alt=f"Validation loss of {len(names)} models along their runs. {text}",
-            caption=f"Tatoeba. {text} Dotted: the target-side trigram. {recorded.beside(part='valid')}",
+            caption=f"Tatoeba. {text} Dotted: target-side trigram. {recorded.beside(part='valid')}",
         )
     )
 
