@@ -15,14 +15,14 @@ from .sublayers import FeedForward, SublayerConnection
 
 # %% ../book/08_decoder.ipynb #look-across
 class LayerCache(NamedTuple):
-    "Keys and values of one decoder layer, from step to step."
-    keys: Tensor  # of the words so far, (B, H, T, K)
+    "The KV cache of one decoder layer."
+    keys: Tensor  # of the prefix, (B, H, T, d_head)
     values: Tensor
-    memory_keys: Tensor  # (B, H, S, K)
+    memory_keys: Tensor  # of the encoder output, (B, H, S, d_head)
     memory_values: Tensor
 
     def append(self, keys: Tensor, values: Tensor) -> "LayerCache":
-        "Of more words, two of (B, H, T, K), at the end."
+        "Those of the next tokens (B, H, T, d_head), at the end."
         return self._replace(keys=torch.cat([self.keys, keys], 2),
                              values=torch.cat([self.values, values], 2))
 
@@ -54,7 +54,7 @@ class DecoderLayer(nn.Module):
 # %% ../book/08_decoder.ipynb #decoder-step
 @patch_to(DecoderLayer)
 def initial_cache(self, memory: Tensor) -> LayerCache:
-    "memory (B, S, D) -> a cache without words"
+    "memory (B, S, D) -> a cache with an empty prefix"
     no_words = memory[:, :0]
     return LayerCache(
         *self.self_attention.project_keys_values(no_words, no_words),
@@ -65,7 +65,7 @@ def initial_cache(self, memory: Tensor) -> LayerCache:
 @patch_to(DecoderLayer)
 def step(self, x: Tensor, cache: LayerCache,
          source_mask: Tensor | None = None) -> tuple[Tensor, LayerCache]:
-    "The next words x (B, T, D); B may be k rows for each of the memory."
+    "The next tokens x (B, T, D); B may be k hypotheses of each source."
     def self_attention(y: Tensor) -> Tensor:
         nonlocal cache
         cache = cache.append(*self.self_attention.project_keys_values(y, y))
@@ -82,7 +82,7 @@ def step(self, x: Tensor, cache: LayerCache,
 
 # %% ../book/08_decoder.ipynb #decoder
 class Decoder(nn.Module):
-    "N decoder layers in a row; with pre-norm, one last LayerNorm."
+    "A stack of N decoder layers; with pre-norm, one last LayerNorm."
 
     def __init__(self, layers: list[nn.Module], d_model: int,
                  norm: str = "post"):

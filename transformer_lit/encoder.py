@@ -29,7 +29,7 @@ class EncoderLayer(nn.Module):
 
 # %% ../book/07_encoder.ipynb #encoder
 class Encoder(nn.Module):
-    "N layers in a row; with pre-norm, one last LayerNorm."
+    "A stack of N layers; with pre-norm, one last LayerNorm."
 
     def __init__(self, layers: list[nn.Module], d_model: int,
                  norm: str = "post"):

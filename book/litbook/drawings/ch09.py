@@ -46,12 +46,12 @@ def parameter_areas(parts: Mapping[str, float], layers: int = 6) -> figures.Pict
     sheet.box(LEFT, low - thick, base, thick, "embedding", gray, gray, sub=count)
     lane, high, tie = RIGHT - 14, tops[0] - 18, edge + 12
     corners = [(over, tops[0]), (over, high), (lane, high), (lane, cross), (RIGHT - 1, cross)]
-    sheet.path(corners, figures.BRIDGE, width=2).text(over - 6, high - 11, "memory")
+    sheet.path(corners, figures.BRIDGE, width=2).text(over - 6, high - 11, "encoder output")
     sheet.arrow(out, tops[1], out, tops[1] - 18).text(out, 12, "linear: embedding")
     middle = low - thick / 2
     for wire in ((edge, middle, tie, middle), (tie, middle, tie, 12), (tie, 12, out + 60, 12)):
         sheet.line(*wire, gray, dash=True)
-    sheet.text(over, low + 16, "source words").text(out, low + 16, "target, shifted right")
+    sheet.text(over, low + 16, "source tokens").text(out, low + 16, "target, shifted right")
     sheet.text(172, low + 42, f"too thin to draw: {thin}", 11.5)
     largest = max(BOXES, key=parts.__getitem__)
     attention = sum(parts[name] for name in BOXES if "attention" in name)
