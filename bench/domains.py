@@ -26,7 +26,7 @@ import torch
 from common import BENCH, ROOT, Record, options, scores, try_it
 
 from transformer_lit import data
-from transformer_lit.attention_analysis import record_attention as record_attention
+from transformer_lit.attention_analysis import record_attention
 from transformer_lit.corpora.files import sha256_file, shipped, write_json
 from transformer_lit.evaluation import ngram_counts
 from transformer_lit.masks import PAD

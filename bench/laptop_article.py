@@ -31,7 +31,6 @@ from statistics import mean
 import torch
 from common import BENCH, Clock, Record, options
 from litbook.results import load_record
-from torch import nn
 from twin import RandomBatches, Twin
 
 from transformer_lit.corpora.files import sha256_file, shipped
@@ -44,17 +43,16 @@ from transformer_lit.data import (
 )
 from transformer_lit.masks import BOS, EOS, UNK
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.schedule import linear_lr
 from transformer_lit.runs.records import effort
 from transformer_lit.runtime.optimizers import MuonAndAdam
-from transformer_lit.schedule import noam_lr
+from transformer_lit.schedule import linear_lr, noam_lr
 from transformer_lit.batching import PairBatches
 from transformer_lit.gradients import compute_gradients
 from transformer_lit.training import (
     Trainer, TrainingConfig, on_epoch_end, validation_loss)
 
 LAPTOP = dict(epochs=20, norm="post", dropout=0.1, heads=8, batch=64, clip=0.0)
-OURS = dict(epochs=7, norm="pre", dropout=0.25, heads=4, tokens=2048, clip=1.0, fall=6, gain=1.0)
+OURS = dict(epochs=7, norm="pre", dropout=0.25, heads=4, tokens=2048, clip=1.0, fall=6)
 OURS |= dict(peak=6e-3, warmup=100, shrink=0.3)
 RECIPES = {"laptop": LAPTOP, "twin": LAPTOP | dict(stacks="nn.Transformer"), "ours": OURS}
 RUNS = {name: f"{name}-by-sentence" for name in RECIPES} | {
@@ -162,8 +160,6 @@ def build_run(recipe: dict, data: Data, folder: Path, trial: bool) -> tuple:
             tied_embeddings=False,
         )
     )
-    if "gain" in recipe:
-        nn.init.constant_(model.decoder.norm.weight, recipe["gain"])
     config = TrainingConfig(
         epochs=recipe["epochs"],
         max_tokens=recipe.get("tokens", 2048),

@@ -21,7 +21,6 @@ from collections.abc import Iterator
 
 import torch
 from common import BENCH, Record, options, scores, where
-from torch import nn
 from twin import RandomBatches, Twin, textbook_loss
 
 from transformer_lit.data import load_corpus, read_multi30k
@@ -35,7 +34,7 @@ from transformer_lit.batching import PairBatches
 from transformer_lit.training import Trainer, TrainingConfig, validation_loss
 from transformer_lit.translation import Translator, translate_ids
 
-OURS = dict(norm="pre", dropout=0.0, gain=1.0, max_tokens=1024, peak=6e-3, rise=0.05)
+OURS = dict(norm="pre", dropout=0.0, max_tokens=1024, peak=6e-3, rise=0.05)
 TEXTBOOK = dict(norm="post", dropout=0.1, batch=64)
 TINY = dict(d_model=32, n_heads=2, d_ff=64, n_encoder_layers=1, n_decoder_layers=1)
 SEED, EPOCHS = 1, 1000  # more than a budget lasts
@@ -63,7 +62,6 @@ def ours(tokens: SubwordTokenizer, sizes: dict, ids: list, budget: Budget) -> tu
     model = Translator.untrained(
         tokens, tokens, **sizes, norm=r["norm"], dropout=r["dropout"]
     ).model
-    nn.init.constant_(model.decoder.norm.weight, r["gain"])
     config = TrainingConfig(EPOCHS, r["max_tokens"], precision=resolve_precision(), seed=SEED)
     trainer = Trainer(
         model,

@@ -46,7 +46,7 @@ class Twin(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config, c = config, config
-        vocab = c.source_vocab_size if c.target_vocab_size is None else c.target_vocab_size
+        vocab = c.target_vocab_size or c.source_vocab_size
         self.source_embedding = InputEmbedding(c.source_vocab_size, c.d_model, c.dropout)
         self.target_embedding = InputEmbedding(vocab, c.d_model, c.dropout)
         with warnings.catch_warnings():  # with norm_first it announces a fast path that it lacks
@@ -61,10 +61,10 @@ class Twin(nn.Module):
         encoder.enable_nested_tensor = encoder.use_nested_tensor = False  # it warns
         self.output_projection = nn.Linear(c.d_model, vocab, bias=False)
         nn.init.xavier_uniform_(self.output_projection.weight)
+        shared = self.target_embedding.token_embedding.weight
         if c.tied_embeddings:
-            self.output_projection.weight = self.target_embedding.token_embedding.weight
+            self.output_projection.weight = shared
         if c.tied_embeddings and c.target_vocab_size is None:
-            shared = self.target_embedding.token_embedding.weight
             self.source_embedding.token_embedding.weight = shared
 
     def encode(self, source: Tensor) -> Tensor:

@@ -215,7 +215,7 @@ def check_sentences(row: dict, arrays: dict) -> None:
 
 
 @pytest.mark.slow
-def test_the_families_are_the_chapters_cells():
+def test_a_short_run_of_the_families():
     row, arrays = families.run(10, 2)
     assert set(row["parameters"]) == {"encoder-only", "decoder-only", "encoder-decoder"}
     check_sentences(row, arrays)

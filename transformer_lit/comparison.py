@@ -14,6 +14,7 @@ __all__ = ['SMALL_SIZES', 'SETUPS', 'VARIANTS', 'PEAK_LRS', 'WARMUP_RATIOS', 'MA
 import itertools
 import math
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +27,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from .runtime.optimizers import AdamWAndAdam, MuonAndAdam
 from .data import group_references, load_corpus
-from .schedule import linear_lr
+from .schedule import linear_lr, paper_adam
 from .evaluation import (
     assign_bins, bootstrap_interval, sacrebleu_scores,
     scores_by_group, segment_stats)
@@ -221,7 +222,8 @@ def next_peak_lr(losses: dict[float, float]) -> float | None:
                  if peak_lr not in losses), None)
 
 # %% ../book/22_fair_comparison.ipynb #optimiser-for
-OPTIMIZERS = {"adam": None, "adamw": AdamWAndAdam, "muon": MuonAndAdam}
+OPTIMIZERS = {"adam": paper_adam, "adamw": AdamWAndAdam,
+              "muon": MuonAndAdam}
 
 # %% ../book/22_fair_comparison.ipynb #metered
 class MeteredTrainer(Trainer):
@@ -251,12 +253,11 @@ def build_trainer(variant: Variant, setup: Setup, vocab_size: int,
     torch.manual_seed(seed)
     model = variant.build(vocab_size, setup.model_sizes,
                           reference_parameters(setup, vocab_size))
-    build_optimizer = OPTIMIZERS[variant.optimizer]
     warmup_steps = max(1, round(variant.warmup_ratio * n_steps))
     return MeteredTrainer(
         model, TrainingConfig(max_tokens=setup.max_tokens, seed=seed,
                               label_smoothing=variant.label_smoothing),
-        optimizer=build_optimizer and build_optimizer(model),
+        optimizer=OPTIMIZERS[variant.optimizer](model),
         lr_schedule=lambda step: linear_lr(step, n_steps, peak_lr,
                                            warmup_steps),
         gradient_fn=variant.gradient_fn and variant.gradient_fn(n_steps))
@@ -383,8 +384,7 @@ def interpolate_loss(losses: dict[int, float],
 
     losses: budget -> loss of the runs that had it."""
     budgets = sorted(losses)
-    high = next((k for k, b in enumerate(budgets) if b >= n_tokens and k),
-                len(budgets) - 1)
+    high = min(max(1, bisect_left(budgets, n_tokens)), len(budgets) - 1)
     a, b = budgets[high - 1], budgets[high]
     weight = math.log(n_tokens / a) / math.log(b / a)
     return (losses[a] + weight * (losses[b] - losses[a]),

@@ -197,7 +197,7 @@ def load_multi30k(language: str) -> dict:
 
 def load_pocket_pairs(language: str) -> dict:
     "The four splits of chapter 16, without their alignments."
-    return {split: [(pair.english, pair.french) for pair in pairs]
+    return {split: [pair[:2] for pair in pairs]
             for split, pairs in load_pocket().items()}
 
 
@@ -244,12 +244,12 @@ def load_corpus(name: str, language: str = "fr",
 # %% ../book/17_data.ipynb #grouped
 def group_references(pairs: Iterable[TextPair]) -> tuple[list, list]:
     "Each English sentence once, and the list of all its translations."
-    groups: dict[str, tuple[str, list[str]]] = {}
+    groups: dict[str, tuple[str, dict]] = {}
     for source, target in pairs:
         groups.setdefault(sentence_key(source),
-                          (source, []))[1].append(target)
+                          (source, {}))[1][target] = None  # in order
     return ([source for source, _ in groups.values()],
-            [list(dict.fromkeys(refs)) for _, refs in groups.values()])
+            [list(refs) for _, refs in groups.values()])
 
 # %% ../book/17_data.ipynb #test-set
 TEST_SETS = ("tatoeba", "multi30k", "newstest2014", "pocket")

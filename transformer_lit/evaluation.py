@@ -94,12 +94,10 @@ def corpus_bleu(hypotheses: Sequence[str],
     """Corpus BLEU of tokenized text: spaces separate the tokens.
 
     `references` holds one list of sentences for each hypothesis."""
-    if len(hypotheses) != len(references):
-        raise ValueError(f"{len(hypotheses)} hypotheses and "
-                         f"{len(references)} lists of references")
     reference_streams(references)  # raises if a sentence has none
     rows = [bleu_stats(hypothesis.split(), [r.split() for r in refs])
-            for hypothesis, refs in zip(hypotheses, references)]
+            for hypothesis, refs in zip(hypotheses, references,
+                                        strict=True)]
     return bleu_from_stats([sum(column) for column in zip(*rows)], smooth)
 
 # %% ../book/19_evaluation.ipynb #scores
@@ -191,7 +189,7 @@ def bleu_variants(hypotheses: Sequence[str],
         scores[name] = metric.corpus_score(list(hypotheses), streams).score
     for name, cut in BLEU_TOKENIZERS.items():
         scores[name] = corpus_bleu(
-            [cut(hypothesis) for hypothesis in hypotheses],
+            list(map(cut, hypotheses)),
             [[cut(r) for r in refs] for refs in references])
     scores["mean of sentences"] = float(np.mean([
         sacrebleu.sentence_bleu(hypothesis, list(refs)).score

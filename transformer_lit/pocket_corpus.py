@@ -14,7 +14,7 @@ __all__ = ['ELIDING_WORDS', 'CONTRACTIONS', 'CONDITIONS', 'CONNECTIVES', 'SPLIT_
 import hashlib
 from collections.abc import Iterator
 from functools import cache
-from itertools import cycle
+from itertools import combinations, cycle
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -26,8 +26,8 @@ from .grammar.patterns import (
 from .corpora.files import shipped
 from .grammar.english import english_verb
 from .grammar.french import (
-    Adjective, Noun, Phrase, Verb, adjectives, conjugate, lexicon,
-    noun_phrase, nouns, nouns_of, starts_with_vowel, words_of)
+    Adjective, Noun, Phrase, TaggedWords, Verb, adjectives, conjugate,
+    lexicon, noun_phrase, nouns, nouns_of, starts_with_vowel, words_of)
 from .grammar.file import (
     known_words_filter, read_pairs, write_pairs)
 from .tokenization import join_words, split_words
@@ -63,8 +63,8 @@ def contract(words: list) -> list:
         is_article = any(tag.endswith(".d") for tag in tags)
         if is_article and (previous.lower(), word) in CONTRACTIONS:
             merged = CONTRACTIONS[previous.lower(), word]
-            merged = merged.capitalize() if previous[
-                0].isupper() else merged
+            if previous[0].isupper():
+                merged = merged.capitalize()
             contracted[-1] = (merged, contracted[-1][1] + tags)
         else:
             contracted.append((word, tags))
@@ -72,8 +72,7 @@ def contract(words: list) -> list:
 
 # %% ../book/16_pocket_corpus.ipynb #parse
 @cache
-def parse_template(template: str) -> tuple[tuple[str, str, str,
-                                                 tuple], ...]:
+def parse_template(template: str) -> tuple[tuple, ...]:
     "(lemma, form, agrees_with, tags) of each word lemma.form@slot/tags."
     parts = []
     for word in template.split():
@@ -84,12 +83,12 @@ def parse_template(template: str) -> tuple[tuple[str, str, str,
         lemma, _, agrees_with = lemma.partition("@")
         lemma, _, form = lemma.partition(".")
         parts.append((lemma, form, agrees_with,
-                      tuple(tags.split(",")) if tags else (lemma,)))
+                      tuple((tags or lemma).split(","))))
     return tuple(parts)
 
 # %% ../book/16_pocket_corpus.ipynb #fill
 def realize_word(lemma: str, form: str, agrees_with: str, slots: Slots,
-                 language: str) -> tuple[tuple[str, str], ...]:
+                 language: str) -> TaggedWords:
     "The words of one part of a pattern, each with the tag of its role."
     subject = slots.get(agrees_with or "S")
     if lemma in slots:
@@ -148,7 +147,7 @@ def realize_pair(name: str, slots: Slots, english: str, french: str,
 def subject_pronoun(rng: Random, slots: Slots, name: str) -> Phrase:
     "The subject pronoun for slot `name`: he, she, it, they."
     antecedent = slots[name]
-    english = {"m": "he", "f": "she"}[antecedent.gender]
+    english = "he" if antecedent.gender == "m" else "she"
     if antecedent.person > 2:
         english = "they"
     elif "person" not in antecedent.classes.split():
@@ -194,8 +193,8 @@ def load_frames() -> list[Frame]:
 # %% ../book/16_pocket_corpus.ipynb #cells
 CONDITIONS = [(subject, object, antecedent) for antecedent in "SO"
               for subject in "mf" for object in "mf"]
-CONNECTIVES = [Phrase((("because", ""),), (("parce", ""), ("que", ""))),
-               Phrase((("since", ""),), (("puisque", ""),))]
+CONNECTIVES = [Phrase(words_of("because"), words_of("parce que")),
+               Phrase(words_of("since"), words_of("puisque"))]
 
 
 @cache
@@ -242,13 +241,12 @@ def build_it_pair(rng: Random, frame: Frame, subject: Noun, object: Noun,
 def iterate_it_pairs(rng: Random) -> Iterator[PocketPair]:
     "The eight CONDITIONS in turn, without end."
     for condition in cycle(CONDITIONS):
-        pair = None
-        while pair is None:
+        while True:
             try:
-                pair = sample_it_pair(rng, condition)
+                yield sample_it_pair(rng, condition)
+                break
             except NoCandidate:
                 continue
-        yield pair
 
 # %% ../book/16_pocket_corpus.ipynb #generate-generate
 def iterate_pairs(seed: int,
@@ -310,7 +308,7 @@ def noun_pairs(pair: PocketPair) -> set[tuple[str, str]]:
     "All noun pairs that co-occur in the English sentence."
     lemmas = {lemma_by_form()[word] for word in split_words(pair.english)
               if word in lemma_by_form()}
-    return {(a, b) for a in lemmas for b in lemmas if a < b}
+    return set(combinations(sorted(lemmas), 2))
 
 # %% ../book/16_pocket_corpus.ipynb #unseen-it
 def held_out_it_pairs(seed: int, n_pairs: int) -> list[PocketPair]:
@@ -320,15 +318,15 @@ def held_out_it_pairs(seed: int, n_pairs: int) -> list[PocketPair]:
                           if condition[0] != condition[1]}
     for pair, condition in zip(iterate_it_pairs(Random(seed)),
                                cycle(CONDITIONS)):
-        pairs = by_condition.get(condition)
-        if (pairs is not None and len(pairs) < n_pairs // 4
+        pairs = by_condition.get(condition, {})
+        if (len(pairs) < n_pairs // 4
                 and assign_split(pair.triple) == "test"):
             pairs[pair.english] = pair
         if all(len(pairs) == n_pairs // 4
                for pairs in by_condition.values()):
             break
-    return [pair for row in zip(*[pairs.values() for pairs in
-                                  by_condition.values()]) for pair in row]
+    return [pair for row in zip(*map(dict.values, by_condition.values()))
+            for pair in row]
 
 # %% ../book/16_pocket_corpus.ipynb #corpus
 def build_corpus(seed: int = 1) -> dict[str, list[PocketPair]]:

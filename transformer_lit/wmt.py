@@ -50,8 +50,8 @@ class StoreBatches:
         return collate_from_store(self.store, indices)
 
     def count_labels(self, indices: np.ndarray) -> int:
-        targets = self.store.lengths[indices, 1].sum(dtype=int)
-        return int(targets) - len(indices)  # no BOS
+        n_tokens = self.store.lengths[indices, 1].sum(dtype=int)
+        return int(n_tokens) - len(indices)  # no BOS
 
     def fingerprint(self) -> str:
         return fingerprint([self.store.manifest["ids"]])
@@ -108,8 +108,8 @@ def model_preset(name: str) -> dict:
         return dict(d_model=256, n_heads=4, d_ff=512,
                     n_encoder_layers=3, n_decoder_layers=3)
     chosen = asdict(getattr(TransformerConfig, name)(1))
-    return {field: value for field, value in chosen.items()
-            if field not in ("source_vocab_size", "target_vocab_size")}
+    del chosen["source_vocab_size"], chosen["target_vocab_size"]
+    return chosen
 
 
 def build_experiment(
@@ -128,6 +128,5 @@ def build_experiment(
 def snapshot_steps(experiment: Experiment) -> list[int]:
     "The steps whose weights are averaged at the end (§6.1)."
     e = experiment
-    return [e.max_steps - k * e.snapshot_every
-            for k in range(e.n_averaged)
-            if e.max_steps > k * e.snapshot_every]
+    return [step for k in range(e.n_averaged)
+            if (step := e.max_steps - k * e.snapshot_every) > 0]
