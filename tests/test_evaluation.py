@@ -122,9 +122,9 @@ def test_ways_of_scoring():
     output = [line.lower() for line in damaged(0.1)]
     ways = bleu_variants(output, ONE)
     assert ways["sacreBLEU (13a)"] == sacrebleu_scores(output, ONE)[0]["value"]
-    assert ways["sacreBLEU, lower-cased"] > ways["sacreBLEU (13a)"]
+    assert ways["sacreBLEU, lowercased"] > ways["sacreBLEU (13a)"]
     mean = np.mean([sacrebleu.sentence_bleu(s, r).score for s, r in zip(output, ONE)])
-    assert math.isclose(ways["mean of sentences"], mean)
+    assert math.isclose(ways["average sentence-level BLEU"], mean)
     intl = sacrebleu.BLEU(tokenize="intl").corpus_score(output, [FRENCH]).score
     assert ways["sacreBLEU, intl"] == intl
     assert min(bleu_variants(FRENCH, ONE).values()) > 99.99, "the reference itself gets 100"

@@ -168,10 +168,10 @@ def split_compounds(text: str) -> str:
 
 # %% ../book/19_evaluation.ipynb #cutters
 BLEU_TOKENIZERS: dict[str, Callable[[str], str]] = {
-    "tokenised": moses_like_tokenize,
-    "tokenised, lower-cased": lambda text: moses_like_tokenize(
+    "Moses-like": moses_like_tokenize,
+    "Moses-like, lowercased": lambda text: moses_like_tokenize(
         text.lower()),
-    "tokenised, compound-split":
+    "Moses-like, compound-split":
         lambda text: split_compounds(moses_like_tokenize(text)),
 }
 
@@ -183,7 +183,7 @@ def bleu_variants(hypotheses: Sequence[str],
 
     streams, scores = reference_streams(references), {}
     for name, options in (("sacreBLEU (13a)", {}), ("sacreBLEU, intl", {
-            "tokenize": "intl"}), ("sacreBLEU, lower-cased", {
+            "tokenize": "intl"}), ("sacreBLEU, lowercased", {
             "lowercase": True})):
         metric = sacrebleu.BLEU(**options)
         scores[name] = metric.corpus_score(list(hypotheses), streams).score
@@ -191,7 +191,7 @@ def bleu_variants(hypotheses: Sequence[str],
         scores[name] = corpus_bleu(
             list(map(cut, hypotheses)),
             [[cut(r) for r in refs] for refs in references])
-    scores["mean of sentences"] = float(np.mean([
+    scores["average sentence-level BLEU"] = float(np.mean([
         sacrebleu.sentence_bleu(hypothesis, list(refs)).score
         for hypothesis, refs in zip(hypotheses, references)]))
     return scores
