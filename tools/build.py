@@ -272,6 +272,34 @@ def assemble() -> None:
         shutil.copy(ROOT / name, SITE)
 
 
+# Search -------------------------------------------------------------------------------------------
+
+NAME = r"\b[A-Za-z]\w{2,}(?=\()|\b[a-z]\w*_\w+(?==)"  # in code: called, or given by its name
+PLAIN = {  # what makes words of pages, in this order
+    "<!DOCTYPE[^\0]*?<article|</article[^\0]*": "",
+    r"<(svg|script|style|button|summary)\b.*?</\1>|\\\[.*?\\\]": "",
+    '<a class="headerlink.*?</a>|<p class="tl-(part|badge|check).*?</p>': "",
+    '<span class="tl-number.*?</span>|</?(a|b|code|em|i|span|strong|su[bp]|wbr)\\b[^>]*>': "",
+    r'<(?:section|dt)\b[^>]* id="([^"]+)">': "\1\\1\n",
+    "<pre>.*?</pre>": lambda code: f"\n\2{' '.join(sorted({*re.findall(NAME, code[0])}))}\n",
+    r"(\s*<[^>]+>)+\s*": "\n",
+}
+
+
+def write_search(site: Path) -> None:
+    """The words of the built pages, for book/web/static/search.js, in a script, so that a page that
+    is opened from a folder can load them: a page begins with a byte 0 and its address, a section
+    with a 1, its place and its title, names in code with a 2. Sphinx's own search goes."""
+    pages = sorted(site.glob("book/**/*.html"))
+    text = "".join(f"\0{page.relative_to(site)}\n{read(page)}" for page in pages)
+    for pattern, instead in PLAIN.items():
+        text = re.sub(pattern, instead, text, flags=re.S)
+    script = f"window.tlSearchPages = {json.dumps(text, ensure_ascii=False)};\n"
+    (site / "_static/search-pages.js").write_text(script, "utf-8")
+    for name in "searchindex.js", "_static/searchtools.js", "_static/language_data.js":
+        (site / name).unlink()
+
+
 def main() -> None:
     assemble()
     shutil.rmtree(BUILT / "html", ignore_errors=True)  # a page that was renamed doesn't stay
@@ -281,6 +309,7 @@ def main() -> None:
         done = subprocess.run([program, "build", *flags, ROOT, SITE], stdout=log)
     if done.returncode:
         sys.exit("the book was not built; the rest of the log is in .run/build.log")
+    write_search(BUILT / "html")
     print(f"the book: {BUILT / 'html' / 'index.html'}")
 
 
