@@ -27,7 +27,7 @@ from .sublayers import FeedForward
 
 # %% ../book/25_since_2017.ipynb #with-parts
 def layer_factory(layer: Callable, **parts: Callable) -> Callable:
-    """A function that builds the book's layer with other parts.
+    """A function that builds the book's layer with other modules.
 
     `feed_forward` is built with (d_model, d_ff), any other part with
     (d_model, n_heads). AttributeError if the layer has no such part."""
@@ -44,7 +44,7 @@ def layer_factory(layer: Callable, **parts: Callable) -> Callable:
 class RMSNorm(nn.Module):
     """x / √(mean(x²) + ε), times a learned weight. (..., D)
 
-    No mean is taken away and no bias is added."""
+    No mean is subtracted and no bias is added."""
 
     def __init__(self, d_model: int, eps: float = 1e-5):
         super().__init__()
@@ -69,7 +69,7 @@ def convert_to_rms_norm(model: nn.Module) -> nn.Module:
 
 # %% ../book/25_since_2017.ipynb #gelu-feed-forward
 class GELUFeedForward(FeedForward):
-    "W_2 GELU(W_1 x): each feature times the share of N(0, 1) below it."
+    "W_2 GELU(W_1 x): each unit times the share of N(0, 1) below it."
 
     def __init__(self, d_model: int, d_ff: int):
         super().__init__(d_model, d_ff)
@@ -79,7 +79,7 @@ class GELUFeedForward(FeedForward):
 class SwiGLU(nn.Module):
     """(swish(x W) ⊙ x V) W_2, without biases. (B, T, D) -> (B, T, D)
 
-    Three matrices where FeedForward has two, so 2/3 of its features:
+    Three matrices where FeedForward has two, so 2/3 of its units:
     as many parameters, but for its biases and rounding."""
 
     def __init__(self, d_model: int, d_ff: int):
@@ -94,7 +94,7 @@ class SwiGLU(nn.Module):
 
 # %% ../book/25_since_2017.ipynb #learned-positions
 class LearnedPositionEmbedding(InputEmbedding):
-    """A vector for each position, learned as the words' are.
+    """A vector for each position, learned as the tokens' are.
 
     tokens (B, T) -> (B, T, D). Beyond max_positions the last one
     is repeated."""
@@ -124,10 +124,10 @@ class TokenEmbedding(InputEmbedding):
 
 # %% ../book/25_since_2017.ipynb #rotate
 def apply_rotary(x: Tensor, start_pos: int = 0) -> Tensor:
-    """Turn each pair of features by an angle that its position sets.
+    """Rotate each pair of dimensions by an angle set by its position.
 
     x (..., S, K), its rows at positions from start_pos on; pair i of
-    position p turns by p / 10000^(2i/K). Same shape, same length."""
+    position p rotates by p / 10000^(2i/K). Same shape, same length."""
     table = sinusoids(*x.shape[-2:], start_pos, x.device)  # (S, K)
     sin, cos = table[:, 0::2], table[:, 1::2]  # (S, K/2)
     a, b = x[..., 0::2], x[..., 1::2]  # (..., S, K/2)
@@ -136,7 +136,7 @@ def apply_rotary(x: Tensor, start_pos: int = 0) -> Tensor:
 
 # %% ../book/25_since_2017.ipynb #rotary-attention
 class RotaryAttention(MultiHeadAttention):
-    """Self-attention that tells positions by rotation (RoPE).
+    """Self-attention with rotary positions (RoPE).
 
     The cache holds keys that are not rotated. The S keys are
     positions 0 to S - 1 and the T queries the last T of them."""
@@ -179,11 +179,11 @@ class GroupedQueryAttention(MultiHeadAttention):
 
 # %% ../book/25_since_2017.ipynb #rotary-grouped-attention
 class RotaryGroupedQueryAttention(GroupedQueryAttention, RotaryAttention):
-    "Both: the groups are repeated first, then turned."
+    "Both: the groups are repeated first, then rotated."
 
 # %% ../book/25_since_2017.ipynb #cache-bytes
 def cache_bytes(state) -> int:
-    "Bytes of all keys and values in a decoder's state; masks aside."
+    "Bytes of all keys and values in a decoding state; masks aside."
     if isinstance(state, Tensor):
         return state.nbytes if state.is_floating_point() else 0
     parts = state.values() if isinstance(state, dict) else state
@@ -193,7 +193,7 @@ def cache_bytes(state) -> int:
 def build_variant(config: TransformerConfig, embedding=InputEmbedding,
                   rms_norm: bool = False,
                   **parts: Callable) -> Transformer:
-    """The book's Transformer with other parts (see `layer_factory`).
+    """The book's Transformer with other modules (see `layer_factory`).
 
     rms_norm puts RMSNorm for LayerNorm."""
     shared = {k: v for k, v in parts.items() if k != "cross_attention"}
@@ -211,12 +211,12 @@ MODERN = GQA | ROPE | dict(self_attention=RotaryGroupedQueryAttention,
 
 
 def build_modern(config: TransformerConfig) -> Transformer:
-    "A Transformer with every part of `MODERN`; config has the norm."
+    "A Transformer with all of `MODERN`; config has the norm."
     return build_variant(config, **MODERN)
 
 # %% ../book/25_since_2017.ipynb #at-size
 def parameter_matched(norm: str = "post", **parts) -> Callable:
-    """A `Variant.build`: these parts, at n_parameters.
+    """A `Variant.build`: these modules, at n_parameters.
 
     d_ff is the setup's own if that is within 1% of the number, else the
     multiple of 8 that comes nearest."""
