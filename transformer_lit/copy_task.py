@@ -18,7 +18,7 @@ from .training import Trainer, TrainingConfig
 def copy_batch(batch_size: int, length: int = 10, vocab_size: int = 84,
                generator: torch.Generator | None = None,
                ) -> tuple[Tensor, Tensor]:
-    """Random sequences to be repeated word for word.
+    """Random sequences to be copied.
 
     source (batch_size, length + 1) ends in EOS, target (batch_size,
     length + 2) is the same behind a BOS; words are ids above UNK."""
@@ -32,7 +32,7 @@ def copy_batch(batch_size: int, length: int = 10, vocab_size: int = 84,
 def copy_accuracy(model: nn.Module, length: int = 8,
                   n_sequences: int = 1000, seed: int = 1_000_000,
                   vocab_size: int = 84) -> float:
-    """The fraction of unseen sequences that come back exactly.
+    """Exact match: the fraction of held-out sequences copied exactly.
 
     Greedy decoding, from BOS to EOS, in evaluation mode (chapter 13
     sees to that); the sequences come from a seed of their own."""

@@ -36,9 +36,9 @@ def max_output_lengths(source: Tensor,
 @evaluation_mode
 def greedy_decode(model, source: Tensor, max_length: int | None = None,
                   ) -> list[list[int]]:
-    """The likeliest next token, again and again, until EOS.
+    """Greedy decoding: the most probable next token until EOS.
 
-    source (B, S) -> B lists of ids without BOS and EOS. Sentences that
+    source (B, S) -> B lists of ids without BOS and EOS. Sequences that
     have ended, or reached `max_output_lengths`, leave the batch."""
     outputs, batch_index = [[] for _ in source], list(range(len(source)))
     max_lengths = max_output_lengths(source, max_length).tolist()
@@ -59,14 +59,14 @@ def greedy_decode(model, source: Tensor, max_length: int | None = None,
 
 # %% ../book/13_decoding.ipynb #grow-beams
 class Candidates(NamedTuple):
-    "Ways for the beams of each sentence to go on, best first."
-    scores: Tensor  # the log-probability so far
-    beams: Tensor  # the beam that goes on
+    "Continuations of each sentence's hypotheses, best first."
+    scores: Tensor  # the log-probability
+    beams: Tensor  # the hypothesis that is continued
     tokens: Tensor  # its next token
 
 
 def expand_beams(logits: Tensor, scores: Tensor) -> Candidates:
-    """The 2k best continuations of the k beams of each sentence.
+    """The 2k best continuations of the k hypotheses of each sentence.
 
     logits (B·k, V), scores (B, k), the log-probabilities so far ->
     three of (B, 2k). At most k of them can end in EOS, so that k
@@ -133,8 +133,8 @@ SHARED_PREFIXES = ("memory_", "source_")  # of parts that beams share
 def reorder_state(state, rows: Tensor | None, shared_rows: Tensor | None):
     """The state of these rows, in this order; None: as it is.
 
-    A state is tensors, batch axis first, in any nest of dictionaries,
-    lists and tuples. Parts whose names begin as in SHARED_PREFIXES have
+    A state is tensors, batch axis first, in nested dictionaries,
+    lists and tuples. Entries named as in SHARED_PREFIXES have
     a row for each sentence and follow `shared_rows`."""
     if isinstance(state, Tensor):
         return state if rows is None else state.index_select(0, rows)

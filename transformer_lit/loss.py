@@ -14,7 +14,7 @@ from .masks import PAD
 
 # %% ../book/10_loss.ipynb #shift-right
 def shift_right(target: Tensor) -> tuple[Tensor, Tensor]:
-    """The decoder's input, and its labels (§3.1).
+    """Decoder input and labels (§3.1, "outputs shifted right").
 
     target (B, T+1), BOS first and EOS last -> two of (B, T)."""
     return target[:, :-1], target[:, 1:]
@@ -63,7 +63,7 @@ def chunked_loss_backward(hidden: Tensor, labels: Tensor, loss_fn: Callable,
         loss.backward()
         total = total + loss.detach()  # in the loss's own type
         grads.append(chunk.grad)  # (n, D)
-    grad = torch.zeros_like(x)  # a pad sends nothing back
+    grad = torch.zeros_like(x)  # stays zero at padding
     grad[mask] = torch.cat(grads)
     hidden.backward(grad.view_as(hidden))  # once, through the model
     return total

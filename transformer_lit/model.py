@@ -18,7 +18,7 @@ from .runtime.patch import patch_to
 # %% ../book/09_transformer.ipynb #transformer-config
 @dataclass
 class TransformerConfig:
-    """The sizes of a model, named as in §3 and table 3 of the paper:
+    """Hyperparameters of a model, as in §3 and table 3 of the paper:
     `base`, `big`, and a `small` one that a laptop trains.
 
     target_vocab_size=None is one joint vocabulary; tied_embeddings
@@ -128,7 +128,7 @@ def step(self, tokens: Tensor, state: dict) -> tuple[Tensor, dict]:
 
 # %% ../book/09_transformer.ipynb #protocol
 class Seq2SeqModel(Protocol):
-    "What training and decoding ask of a model; shapes as of Transformer."
+    "What training and decoding need of a model; shapes as of Transformer."
     def encode(self, source: Tensor) -> Tensor: ...
     def hidden_states(self, decoder_input: Tensor, memory: Tensor,
                       source: Tensor) -> Tensor: ...

@@ -11,9 +11,9 @@ from torch.optim.lr_scheduler import LambdaLR
 
 # %% ../book/11_schedule.ipynb #paper-adam
 def paper_adam(model: nn.Module) -> torch.optim.Adam:
-    """Adam with the paper's settings (§5.3).
+    """Adam with the paper's hyperparameters (§5.3).
 
-    Its learning rate is 1, so the schedule's value is the rate."""
+    Its lr is 1, so the scheduler's value is the learning rate."""
     return torch.optim.Adam(model.parameters(), lr=1.0,
                             betas=(0.9, 0.98), eps=1e-9, fused=True)
 
@@ -36,7 +36,7 @@ def noam_scheduler(optimizer: Optimizer, d_model: int = 512,
                    factor: float = 1.0) -> LambdaLR:
     """`noam_lr` as a PyTorch scheduler, for an optimizer with lr=1.
 
-    LambdaLR counts from 0 and sets the rate of the first step at once,
+    LambdaLR counts from 0 and sets the lr of the first step at once,
     so its n stands for step n + 1."""
     return LambdaLR(optimizer, lambda n: noam_lr(
         n + 1, d_model, warmup_steps, factor))
