@@ -36,11 +36,11 @@ def load_crossing(split: str) -> list[tuple[str, str]]:
             if ":cross-" in pair.pattern]
 
 # %% ../book/26_three_families.ipynb #one-list
-GAP = UNK + 1  # what BERT calls [MASK], the first word of the list
+GAP = UNK + 1  # the mask token, BERT's [MASK]; the first of the words
 
 
 def build_tokenizers(pairs: list[tuple[str, str]]) -> list[WordTokenizer]:
-    "One list of words, the gap first, for English and for French."
+    "A joint vocabulary, the mask token first, as two tokenizers."
     words = {word for english, french in pairs for word in
              split_words(english) + split_words(french, "fr")}
     return [WordTokenizer(["<gap>", *sorted(words)], language)
@@ -48,9 +48,9 @@ def build_tokenizers(pairs: list[tuple[str, str]]) -> list[WordTokenizer]:
 
 # %% ../book/26_three_families.ipynb #encoder-only
 class EncoderOnlyTransformer(DecoderOnlyTransformer):
-    """Chapter 24's stack in which every token attends to all.
+    """Chapter 24's model in which every token attends to all.
 
-    source (B, S), target (B, T) -> logits (B, T, V), of each word"""
+    source (B, S), target (B, T) -> logits (B, T, V), of each token"""
 
     def embed_pair(self, source: Tensor, target: Tensor):
         "(B, S), (B, T) -> x (B, L, D) and its mask (B, 1, 1, L)"
@@ -82,8 +82,8 @@ FAMILIES = {
 
 # %% ../book/26_three_families.ipynb #covered
 def mask_tokens(ids: Tensor, vocab_size: int) -> tuple[Tensor, Tensor]:
-    """As BERT's: what the model reads, and labels, PAD where there is
-    none. (...) -> two of (...)"""
+    """As BERT's: the model's input, and labels, PAD where there is none.
+    (...) -> two of (...)"""
     chosen = (torch.rand(ids.shape) < 0.15) & (ids > EOS)
     random_ids = torch.randint(GAP + 1, vocab_size, ids.shape)
     fate = torch.rand(ids.shape)
@@ -107,7 +107,7 @@ def masked_lm_gradient(trainer: Trainer, source: Tensor, target: Tensor,
 
 # %% ../book/26_three_families.ipynb #span
 def corrupt_span(ids: list[int], start: int, n_words: int) -> Pair:
-    "A gap for n_words of a sentence -> source, and target: the words"
+    "A mask token for a span -> source, and target: the span"
     stop = start + n_words
     return ids[1:start] + [GAP] + ids[stop:], [BOS, *ids[start:stop], EOS]
 
@@ -115,9 +115,9 @@ def corrupt_span(ids: list[int], start: int, n_words: int) -> Pair:
 @torch.no_grad()
 def predict_gaps(model: nn.Module, target: Tensor,
                  is_gap: Tensor) -> Tensor:
-    """Logits of the words in each row's gap, at their own places.
+    """Logits of the masked words, at their own positions.
 
-    (n, T), bool (n, T) -> (n, T, V). Other places are undefined."""
+    (n, T), bool (n, T) -> (n, T, V). Other positions are undefined."""
     if isinstance(model, Transformer):
         source, words = collate([
             corrupt_span(ids, row.index(True), sum(row))
@@ -153,8 +153,8 @@ def span_gradient(trainer: Trainer, source: Tensor,
 # %% ../book/26_three_families.ipynb #by-score
 def fill_by_score(model: DecoderOnlyTransformer, target: Tensor,
                   is_gap: Tensor) -> Tensor:
-    """The word that makes the likeliest sentence, of the 16 likeliest in
-    each row's gap of one word. (n, T), bool (n, T) -> (n,)"""
+    """Rescoring: of the 16 likeliest words at each row's mask, the one with
+    the highest sentence probability. (n, T), bool (n, T) -> (n,)"""
     logits = predict_gaps(model, target, is_gap)[is_gap]  # (n, V)
     candidates, losses = logits.topk(16).indices.T, []  # (16, n)
     for words in candidates:
@@ -169,7 +169,7 @@ def fill_by_score(model: DecoderOnlyTransformer, target: Tensor,
 # %% ../book/26_three_families.ipynb #go-on-gaps
 def predict_by_word(model: nn.Module, target: Tensor,
                     is_gap: Tensor) -> Tensor:
-    "`predict_gaps`, a look for each word, those before it in place."
+    "`predict_gaps`, one pass per word, those before it in place."
     places = torch.arange(target.size(1))
     return torch.stack([
         predict_gaps(model, target, is_gap & (places >= t))[:, t]
@@ -179,7 +179,7 @@ def predict_by_word(model: nn.Module, target: Tensor,
 @torch.no_grad()
 def fill_gaps(model: nn.Module, source: Tensor, target: Tensor,
               n_words: int = 1) -> Tensor:
-    "Fill all gaps, in each look the n_words that are surest. -> (n, T)"
+    "Fill all masks, the n_words most confident per pass. -> (n, T)"
     while (target == GAP).any():
         logits = model(source, target)  # (n, T, V)
         logits[..., :GAP + 1] = -torch.inf
