@@ -101,32 +101,32 @@ window.tlSearch = (function () {
   const partsOf = text => wordsOf(text).flatMap(word => analysis(word).parts);
 
   // Things with several names: the parts of each name -> "=12", which stands for the thing.
-  const things = new Map(),
+  const concepts = new Map(),
     longest = new Map();
-  let nThings = 0;
+  let nConcepts = 0;
 
-  function addThing(names) {
+  function addConcept(names) {
     const keys = names.flatMap(name => {
       const parts = partsOf(name);
       return parts.length > 1 && parts.length < 4
         ? [parts.join(" "), stemOf(parts.join(""))]
         : [parts.join(" ")];
     });
-    const known = keys.map(key => things.get(key)).find(Boolean),
-      id = known || `=${++nThings}`;
+    const known = keys.map(key => concepts.get(key)).find(Boolean),
+      id = known || `=${++nConcepts}`;
     for (const key of keys) {
-      if (!key || things.has(key)) continue;
-      things.set(key, id);
+      if (!key || concepts.has(key)) continue;
+      concepts.set(key, id);
       const [first, ...rest] = key.split(" ");
       longest.set(first, Math.max(longest.get(first) || 0, rest.length + 1));
     }
   }
 
   // Calls found(id, from, to) for each thing that is named, the longest name at each place.
-  function findThings(parts, found) {
+  function findConcepts(parts, found) {
     for (let from = 0; from < parts.length; from++) {
       for (let n = Math.min(longest.get(parts[from]) || 0, parts.length - from); n; n--) {
-        const id = things.get(n == 1 ? parts[from] : parts.slice(from, from + n).join(" "));
+        const id = concepts.get(n == 1 ? parts[from] : parts.slice(from, from + n).join(" "));
         if (id) {
           found(id, from, from + n);
           from += n - 1;
@@ -147,7 +147,7 @@ window.tlSearch = (function () {
       for (const surface of parsed.surfaces) counts.set(surface, (counts.get(surface) || 0) + 1);
       if (parsed.whole) terms.push(parsed.whole);
     }
-    findThings(parts, id => terms.push(id));
+    findConcepts(parts, id => terms.push(id));
     for (const part of parts) if (part.length > 1 && !EMPTY.has(part)) terms.push(part);
     return terms;
   }
@@ -243,7 +243,7 @@ window.tlSearch = (function () {
         );
       const heads = title.split(", "),
         short = heads.slice(1).filter(head => /^[A-Z\d-]{2,6}s?$/.test(head));
-      addThing([
+      addConcept([
         heads[0].replace(/ \(.*\)/, ""),
         ...short,
         ...also.map(name => name.replace(/^(an?|the) /, "")),
@@ -285,13 +285,13 @@ window.tlSearch = (function () {
     weights = lines(weighed)
       .map(pair)
       .map(([name, weight]) => [name, +weight]);
-    for (const line of lines(same)) addThing(line.split(", "));
+    for (const line of lines(same)) addConcept(line.split(", "));
     readPages(window.tlSearchPages);
     readGlossary();
     for (const [name, words] of lines(about).map(pair))
       if (pages.has(name))
         for (const phrase of words.split(", ")) addPhrase(phrase, pages.get(name));
-    for (const key of things.keys()) for (const part of key.split(" ")) counts.set(part, 1);
+    for (const key of concepts.keys()) for (const part of key.split(" ")) counts.set(part, 1);
     await pause();
     [titles, texts] = [engine(Object.keys(BOOST)), engine(["text"])];
     titles.addAll(
@@ -349,7 +349,7 @@ window.tlSearch = (function () {
 
   // 3 Query ---------------------------------------------------------------------------------------
 
-  const isKnown = word => counts.has(word) || things.has(stemOf(word));
+  const isKnown = word => counts.has(word) || concepts.has(stemOf(word));
 
   // How many letters to change, leave out, add or swap with the next; more than `most` is Infinity.
   function distance(a, b, most) {
@@ -396,12 +396,12 @@ window.tlSearch = (function () {
     const found = [...counts].filter(
       ([word]) => word.startsWith(start) && word.length > start.length,
     );
-    const makesName = word =>
+    const completesName = word =>
       [3, 2, 1].some(
-        n => before.length >= n && things.has([...before.slice(-n), stemOf(word)].join(" ")),
+        n => before.length >= n && concepts.has([...before.slice(-n), stemOf(word)].join(" ")),
       );
     return found
-      .map(([word, count]) => [word, count + 1e6 * makesName(word)])
+      .map(([word, count]) => [word, count + 1e6 * completesName(word)])
       .sort((a, b) => b[1] - a[1])
       .slice(0, 3)
       .map(([word]) => word);
@@ -443,14 +443,14 @@ window.tlSearch = (function () {
     for (const word of content.length ? content : words) add(word, keys.has(word) ? 1 : 0.5);
     for (const key of keys) if (key[0] == "=") add(key, 1.6);
     const isCorrected = meanings.join() != surfaces.join();
-    return {terms, keys, told: isCorrected ? meanings.join(" ") : ""};
+    return {terms, keys, correction: isCorrected ? meanings.join(" ") : ""};
   }
 
-  // What a text names: things, and the words that are in none of their names.
+  // What a text names: concepts, and the words that are in none of their names.
   function keyTerms(parts) {
     const named = new Set(),
       keys = new Set();
-    findThings(parts, (id, from, to) => {
+    findConcepts(parts, (id, from, to) => {
       keys.add(id);
       for (let i = from; i < to; i++) named.add(i);
     });
@@ -477,7 +477,7 @@ window.tlSearch = (function () {
   }
 
   function find(query, most = 20) {
-    const {terms, told, keys} = parsed(query),
+    const {terms, correction, keys} = parsed(query),
       bySection = new Map(),
       byPage = new Map(),
       inText = new Map();
@@ -533,7 +533,7 @@ window.tlSearch = (function () {
     results.sort((a, b) => b.score - a.score);
     const first = results.filter(result => !result.rank).slice(0, 3);
     const ordered = [...first, ...results.filter(result => !first.includes(result))].slice(0, most);
-    return Object.assign(ordered, {terms, told});
+    return Object.assign(ordered, {terms, correction});
   }
 
   // 4 Context -------------------------------------------------------------------------------------
@@ -553,7 +553,7 @@ window.tlSearch = (function () {
         spans.push(span);
       }
     }
-    findThings(parts, (id, from, to) => {
+    findConcepts(parts, (id, from, to) => {
       if (terms.has(id)) found.push({from: spans[from].from, to: spans[to - 1].to, term: id});
     });
     return found.sort((a, b) => a.from - b.from || b.to - a.to);
@@ -659,7 +659,7 @@ window.tlSearch = (function () {
       shown = query;
       const results = query.trim()
         ? find(query, most)
-        : Object.assign([], {terms: new Map(), told: ""});
+        : Object.assign([], {terms: new Map(), correction: ""});
       list.replaceChildren(
         ...results.map((result, i) => link(result, results.terms, `${list.id}-${i}`)),
       );
@@ -670,10 +670,10 @@ window.tlSearch = (function () {
         ? ""
         : !results.length
           ? "Nothing found. Try another word for it, or fewer words."
-          : results.told
-            ? `${number} for “${results.told}”`
+          : results.correction
+            ? `${number} for “${results.correction}”`
             : number;
-      panel.scrollTop = 0;
+      list.scrollTop = 0;
       activate(results.length ? 0 : -1);
     }
 
