@@ -27,7 +27,7 @@ cross-attention, encoder-decoder attention, source attention
 kv cache, key-value cache, kv caching, past_key_values, cached keys and values, use_cache, incremental decoding, cache of keys and values
 fused attention, flash attention, fused kernel, memory-efficient attention
 quadratic complexity, quadratic memory, quadratic cost, o n 2, o t 2, n squared
-positional encoding, position encoding, positional embedding, position embedding, position information, positional information, positions
+positional encoding, position encoding, positional embedding, position embedding, position information, positional information
 sinusoidal, sinusoid, sine cosine, sin cos, sine and cosine
 learned positional embedding, learned positions, learned position embeddings
 rope, rotary, rotary position embedding, rotary positions
@@ -43,7 +43,7 @@ post-norm, post-ln, postnorm, norm last, post layer norm, post layer normalizati
 add and norm, add & norm, addnorm, sublayer, sublayer connection, norm order
 feed-forward, ffn, mlp, position-wise feed-forward network, feedforward network, d_ff, dim_feedforward, dense layer
 activation function, nonlinearity
-hidden size, d_model, embedding dimension, embed_dim, model dimension, width
+hidden size, d_model, embedding dimension, embed_dim, model dimension
 head dimension, d_head, d_k, head_dim, head size
 square root of d_model, sqrt d_model, sqrt d, multiply embeddings, embedding scale, scale embeddings, math.sqrt
 square root of d_k, sqrt d_k, sqrt dk, divide by sqrt, scaling factor, why are the scores divided
@@ -52,7 +52,7 @@ initialization, init, weight init, xavier, glorot, xavier_uniform, init_weights,
 initial loss, first loss, loss at initialization, loss at start, starting loss, loss at step 0
 number of parameters, parameter count, count parameters, how many parameters, model size, numel, parameters on paper, param count, parameters count
 flops, floating point operations, compute cost, 6nd, 6n rule, mfu, operations on paper
-encoder output, memory
+encoder output, encoder memory
 hidden state, hidden states, contextual representation
 shift right, shifted right, shift_right, decoder input, trg 1, tgt_input, right shift, shifted target, shift the target
 teacher forcing, scheduled sampling
@@ -89,7 +89,7 @@ inference, generation, generate, generate text, autoregressive generation, predi
 decoding, text generation
 greedy decoding, greedy search, argmax decoding, greedy
 beam search, beam size, beam width, num_beams, beam
-length penalty, length normalization, length_penalty, alpha
+length penalty, length normalization, length_penalty
 sampling, temperature, top-p, top-k, nucleus sampling, multinomial
 repetition, repeats, repeats itself, loops, repeated words, repeating, repeats words, degenerate output, says the same word again, over and over, again and again, same token, same word
 hallucination, made up, unsupported content, undertranslation, omission, missing words, left out
