@@ -260,7 +260,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
         "the shift is off by one",
     ),
     (
-        "smoothing mis-normalised",
+        "smoothing mis-normalized",
         "loss",
         "sum(-1) / V",
         "sum(-1) / (V - 1)",

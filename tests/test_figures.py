@@ -40,9 +40,9 @@ def test_contrast_is_wcags():
     assert style.contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
 
 
-def test_letters_stand_out_on_every_grey():
-    greys = [str(level) for level in np.linspace(0, 1, 1001)]
-    assert min(style.contrast(style.ink_on(gray), gray) for gray in greys) >= 4.5
+def test_letters_stand_out_on_every_gray():
+    grays = [str(level) for level in np.linspace(0, 1, 1001)]
+    assert min(style.contrast(style.ink_on(gray), gray) for gray in grays) >= 4.5
 
 
 def test_signed_numbers_are_read_on_both_pages():

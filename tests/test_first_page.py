@@ -99,14 +99,14 @@ def load(page):
 
 
 def check_trust(page, one, name, text, beam):
-    "The score to expect is the calibration's, and an answer that is not to be trusted is grey."
+    "The score to expect is the calibration's, and an answer that is not to be trusted is gray."
     [answer] = translate_with_scores(one, [text], beam)
     expected = load_calibration(checkpoint(name))(answer.log_prob)
     score = int(re.search(r"(\d+) of 100", page.out("say").text_content())[1])
     assert abs(score - expected) <= 1, (text, beam)
-    is_grey = page.locator(ASK).get_attribute("data-doubt") is not None
-    assert is_grey == (expected < first_page.DOUBT), (text, beam)
-    return is_grey
+    is_gray = page.locator(ASK).get_attribute("data-doubt") is not None
+    assert is_gray == (expected < first_page.DOUBT), (text, beam)
+    return is_gray
 
 
 def test_nothing_of_the_engine_comes_before_it_is_asked_for(front):
@@ -151,8 +151,8 @@ def test_the_field_answers_as_the_package_does(front, everyday):
         for beam, label in (1, "greedy"), (4, "beam of 4"):
             page.get_by_label(label).check()
             assert everyday.translate([text], beam)[0] in ask(page, text)
-            is_grey = check_trust(page, everyday, "tatoeba-fr", text, beam)
-        assert is_grey == is_beyond
+            is_gray = check_trust(page, everyday, "tatoeba-fr", text, beam)
+        assert is_gray == is_beyond
     for text, recorded in records.items():
         page.get_by_role("button", name=text).click()
         page.wait()

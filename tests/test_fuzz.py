@@ -160,7 +160,7 @@ VALUES = {
         "config.source_vocab_size": [10**9, 5, None],
         "config.dropout": [float("nan")],
         "config.norm": ["both"],
-        "config.colour": [1],
+        "config.color": [1],
     },
     "words/tokenizer.json": {"words": [[1, 2], [], None], "language": [None]},
     "joint/tokenizer.json": {

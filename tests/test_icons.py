@@ -39,5 +39,5 @@ def test_what_pages_and_style_sheets_use_is_cut_out_of_the_font(tmp_path):
     sun_download_bulb_arrow_cross = {0xF185, 0xF019, 0xF0EB, 0xF107, 0xF00D}
     assert there == sun_download_bulb_arrow_cross
     left = [path.name for path in (static / "vendor").rglob("*") if path.is_file()]
-    assert left == ["LICENSE.txt"], f"its licence stays, {left} doesn't need to"
+    assert left == ["LICENSE.txt"], f"its license stays, {left} doesn't need to"
     assert "vendor/fontawesome" not in (tmp_path / "page.html").read_text(encoding="utf-8")

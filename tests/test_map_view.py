@@ -153,7 +153,7 @@ def test_kinds_rows_and_the_least_weight(maps):
     for kind, key in (("encoder", "encoder"), ("decoder", "decoder"), ("cross", "encoder")):
         page.pick("kind", kind)
         assert f"key: {key}" in page.at("[data-part=lines]").text_content()
-    for rows, first in (("says", "mot1"), ("reads", "mot0")):
+    for rows, first in (("predicts", "mot1"), ("receives", "mot0")):
         page.pick("rows", rows)
         words = re.findall(r"mot\d", page.at("[data-part=map]").text_content())
         assert min(words) == first, "a row is the token that is read, or the one that is said"

@@ -308,7 +308,7 @@ def test_sublayer(norm):
             f"post-norm and pre-norm are swapped: this is {other}-norm": forms[other],
             "the residual is dropped: add x": bare[norm],
             "the LayerNorm is missing": x + f(x),
-            "the residual adds the normalised x": n(x) + f(n(x)),
+            "the residual adds the normalized x": n(x) + f(n(x)),
         },
     )
 

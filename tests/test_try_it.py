@@ -22,12 +22,12 @@ def rows():
     return json.loads(shipped("results/bench/try_it.json").read_text("utf-8"))
 
 
-def test_the_record_holds_the_forty_sentences_and_its_judgements(rows):
+def test_the_record_holds_the_forty_sentences_and_its_judgments(rows):
     own = [line.split("\t") for line in shipped("data/try_it.tsv").read_text("utf-8").splitlines()]
     assert [[row["en"], row["ref"]] for row in rows] == own
     right = {row["said"] for row in rows if row["right"]}
     assert right == {row["said"] for row in rows if row["said"] == row["ref"]} | ALSO_RIGHT, (
-        "an accepted answer that nobody gives any more, or a judgement that is out of date"
+        "an accepted answer that nobody gives any more, or a judgment that is out of date"
     )
 
 

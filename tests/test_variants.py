@@ -156,7 +156,7 @@ def test_rotate(seed, length, start, width):
             "turned the other way": by_complex(x, start, -1.0),
             "positions are off by one": by_complex(x, start + 1),
             "start is not used": by_complex(x),
-            "the halves are paired, not the neighbours": by_complex(half, start),
+            "the halves are paired, not the neighbors": by_complex(half, start),
         },
         atol=2e-5,
     )

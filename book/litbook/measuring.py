@@ -1,4 +1,4 @@
-"""Measuring a computation: processor time, and the matrix products that it is made of."""
+"""Measuring a computation: CPU time and FLOPs of matrix products."""
 
 import timeit
 from collections.abc import Callable

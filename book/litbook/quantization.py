@@ -1,4 +1,4 @@
-"What weights in fewer bits cost a translator."
+"""What quantization costs a translation model."""
 
 import torch
 

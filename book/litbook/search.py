@@ -1,4 +1,4 @@
-"""How a design's setting is chosen in part IV: chapter 22's search, for every design alike."""
+"""Hyperparameter search of part IV: chapter 22's, for every system alike."""
 
 # loss_of makes a trial or reads it, and returns its validation loss: infinite for a run that didn't
 # train.

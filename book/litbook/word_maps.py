@@ -1,5 +1,5 @@
-"""Attention between the words of a pair: maps of any translator, and the alignment error of the
-best of them."""
+"""Attention weights between words: maps of any model, and the alignment error rate of the best
+of them."""
 
 # Chapter 23 teaches `word_ids` and `merge_subwords`. A map has a row for each French word and a
 # column for each English one, EOS last on both sides; several maps of one model come along the

@@ -751,7 +751,7 @@ async function load(name, {from = here, plain = false, inPage = false, progress 
     for (let index = 0, loaded = 0, parts = 1, stamp = "", renewed = 0; index < parts; index++) {
       const part = await fetchPart(from, name, index, stamp);
       if (stamp && part.stamp != stamp) {  // an older model was in a cache, or a newer one has come: once more from the beginning
-        if (renewed++) throw new Error("The translator was renewed while it was loading: reload the page and try again.");
+        if (renewed++) throw new Error("The model was replaced while it was loading: reload the page and try again.");
         [index, loaded, stamp] = [-1, 0, part.stamp];
         continue;
       }

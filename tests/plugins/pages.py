@@ -18,7 +18,7 @@ import pytest
 STATIC = Path(__file__).resolve().parents[2] / "book" / "web" / "static"
 OWN = ("file:", "blob:", "data:", "about:", "http://127.0.0.1:")
 # Findings of the theme itself and of docutils, not of our pages: search and sidebar controls
-# without a name (summary-name), code blocks that scroll, colours of code, the list of citations.
+# without a name (summary-name), code blocks that scroll, colors of code, the list of citations.
 THEME_RULES = """color-contrast summary-name aria-required-children scrollable-region-focusable
     landmark-unique region aria-allowed-role landmark-no-duplicate-banner
     landmark-banner-is-top-level landmark-complementary-is-top-level""".split()

@@ -1,4 +1,4 @@
-"""A server on this machine whose every path is one behaviour, for what downloads."""
+"""A server on this machine whose every path is one behavior, for what downloads."""
 
 import gzip
 import time

@@ -1,5 +1,4 @@
-"""Files from the network: whole or not at all, continued where they broke off, and found again
-afterwards."""
+"""Resumable downloads with checksums."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Files: what comes with the book, their hashes, and files that are written whole or not at all."""
+"""Shipped files, their SHA-256 checksums, and atomic writes."""
 
 import hashlib
 import json

@@ -1,5 +1,4 @@
-"""The corpora's files: where each is published, how to tell that it is the right one, and what is
-on this machine."""
+"""Dataset files: where each is published, its checksum, and what is on this machine."""
 
 import gzip
 import hashlib

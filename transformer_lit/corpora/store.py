@@ -1,4 +1,4 @@
-"""Encoded pairs on disk: two bytes for each token."""
+"""Tokenized dataset on disk, memory-mapped: two bytes per token."""
 
 # ids.bin holds token ids as uint16, one pair after the other, source before target. offsets.npy
 # holds int64 offsets: where each side begins, and where the last one ends. So the lengths of all

@@ -1,5 +1,5 @@
-"""Parallel text as it comes: plain, .gz, .xz, or one file a language inside a tar. Read as a
-stream, with limits, and whatever is wrong with a file is one sentence that names it."""
+"""Parallel text from plain, .gz and .xz files or a tar, read as a stream, with limits; whatever
+is wrong with a file is one sentence that names it."""
 
 # A line ends at the newline byte and nowhere else: Python's own idea of a line also ends at
 # characters that stand inside sentences of Common Crawl, and one such character would shift

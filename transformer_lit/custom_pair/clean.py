@@ -1,4 +1,4 @@
-"""Pairs of your own, from two columns of a file or two parallel texts: read, cleaned and split."""
+"""Your own parallel corpus, from a TSV file or two line-aligned files: read, filtered, split."""
 
 # Nothing here knows which languages these are. Lengths are compared in characters, because not
 # every script has spaces between words; the corpus itself says how many characters of one language

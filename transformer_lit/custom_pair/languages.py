@@ -1,5 +1,5 @@
-"""Languages, told by the text itself: a side that wasn't translated, swapped columns, a script
-without spaces."""
+"""Language identification by character n-grams: filters for copied, swapped and wrong-language
+pairs."""
 
 # No list of languages and no download: two models of letters, one of each column, are learned from
 # the corpus that they judge. A library that knows 176 languages knows nothing of the 177th, and a

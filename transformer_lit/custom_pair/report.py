@@ -1,5 +1,5 @@
-"""What a translator of your own pair learned: a page in its folder, some lines on the screen, and
-its held-out test, to be scored again."""
+"""Report on a model of your own pair: an HTML page, a summary on the screen, and its test set,
+to be scored again."""
 
 import re
 import shlex

@@ -1,5 +1,4 @@
-"""A translator of your own pair: a model of the size that its pairs are good for, trained, tested
-and reported."""
+"""Training on your own parallel corpus: a model sized to it, trained, tested and reported."""
 
 import math
 import re

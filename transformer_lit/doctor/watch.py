@@ -1,4 +1,4 @@
-"""A forward pass from inside: the torch functions that a model calls, watched."""
+"""A forward pass traced: the torch functions that a model calls."""
 
 import numbers
 from typing import Any

@@ -1,5 +1,5 @@
-"""Sentence pairs of a grammar: the file that keeps them, and which of them hold only words that
-training has shown."""
+"""Reading and writing the pairs of a synthetic corpus; which of them use only words seen in
+training."""
 
 import gzip
 from collections import Counter

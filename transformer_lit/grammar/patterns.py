@@ -1,5 +1,4 @@
-"""Patterns of the pocket corpus: which of their slots are filled first and by whom, and what a
-sentence is about."""
+"""Templates of the pocket corpus: the order in which slots are filled, and the topics."""
 
 from functools import cache
 

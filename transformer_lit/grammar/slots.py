@@ -1,5 +1,4 @@
-"""Who fills the slots of a pattern of the pocket corpus: one function for each kind of word, among
-which a pattern chooses."""
+"""Samplers for the slots of corpus templates: one function for each kind of word."""
 
 # A pattern of data/pocket_lexicon.tsv says for its slots which chooser fills them: `V=tv past;
 # Y=vocative` draws a transitive verb that has a past of its own, and somebody who is spoken to. A

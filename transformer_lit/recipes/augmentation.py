@@ -1,5 +1,5 @@
-"""What a mixture adds to its corpora and takes out of them: synthetic pairs that teach to copy, and
-near-duplicates of held-out sentences."""
+"""Data augmentation and overlap removal: synthetic pairs that teach copying; near-duplicates of
+held-out sentences."""
 
 # A model that saw "Tom" ten thousand times has learned a translation of it, and not to copy. Where
 # the same name or number stands on both sides of a pair, another in its place makes a pair that is

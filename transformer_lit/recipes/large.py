@@ -1,4 +1,4 @@
-"""One large run from archives to scores: prepared, trained with evaluations on the way, averaged,
+"""A large run from archives to scores: prepared, trained with validation on the way, averaged,
 evaluated. The same call resumes it wherever it was stopped."""
 
 import math

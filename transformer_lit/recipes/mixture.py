@@ -1,4 +1,4 @@
-"""Several kinds of text in one training set, sampled by temperature."""
+"""A mixture of domains in one training set, with temperature sampling."""
 
 # There is forty times as much of one kind of text as of another. At temperature 1 each kind is
 # sampled in proportion to its size, and the largest is nearly everything; the higher the

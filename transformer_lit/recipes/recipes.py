@@ -1,4 +1,4 @@
-"""Recipes by name, one function that trains by a recipe, and one that evaluates and records it."""
+"""Named training configurations (recipes); training and evaluation by a recipe."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace

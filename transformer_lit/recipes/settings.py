@@ -1,4 +1,4 @@
-"""Other values for the fields of a recipe, as `--with key=value` types them."""
+"""Overriding hyperparameters of a recipe: `--with key=value`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

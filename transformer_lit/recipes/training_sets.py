@@ -1,4 +1,4 @@
-"""The corpora that large runs train on, by name, and the sentences that are held out of each."""
+"""Datasets of the large runs, by name, with their validation and test sets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""A training that starts from another model's weights, though its subwords are other ones."""
+"""Warm start: initialization from another model's weights, across vocabularies."""
 
 # All weights but the token embeddings are taken as they are. A token of both vocabularies keeps its
 # embedding. A new one gets the mean of the embeddings of the pieces into which the old vocabulary

@@ -1,4 +1,4 @@
-"""Weights and what belongs to them, to disk and back."""
+"""Checkpoints: weights and metadata, saved and loaded (safetensors); checkpoint averaging."""
 
 # The format is safetensors and not a pickle, since a pickle may run any code when it is opened.
 # Names of tensors:

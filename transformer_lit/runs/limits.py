@@ -1,4 +1,4 @@
-"""What a translator refuses before it begins, each in one sentence."""
+"""Limits on the input of inference, each with its error message."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"What a run leaves behind: run.json, with the commit, the machine and the effort."
+"""Metadata of a run: run.json, with commit, machine, CPU time."""
 
 import os
 import platform

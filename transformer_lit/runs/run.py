@@ -1,5 +1,4 @@
-"""The folder that one training owns: its configuration, its log, its lock, and whether a stop was
-asked for."""
+"""The output directory of a training run: configuration, log, lock, stop requests."""
 
 import hashlib
 import json

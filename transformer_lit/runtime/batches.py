@@ -1,5 +1,4 @@
-"""What a training learns from, and how its batches reach the device: loaded in order, for a GPU
-while the step before is computed."""
+"""Batch loading: in order, prefetched to a GPU during the step before."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

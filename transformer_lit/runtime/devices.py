@@ -1,4 +1,4 @@
-"""Where to compute, in which numbers, with which kernels: decided here, and nowhere else."""
+"""Device, precision and attention kernels: decided here, and nowhere else."""
 
 # bf16 has the range of fp32 and eight bits of mantissa. It pays on processors that multiply it by
 # themselves: NVIDIA's from compute capability 8.0 on, those with AMX (Intel) or AVX-512's bf16

@@ -1,5 +1,4 @@
-"""Several processes of one training, as torchrun starts them: who this one is, what all of them
-agree on, what they add up."""
+"""Data parallelism with torchrun: rank, broadcast, all-reduce."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"The most memory that was held, and what a processor can multiply."
+"""Peak memory, and the matrix-product throughput of a device (FLOP/s)."""
 
 import contextlib
 import math

@@ -1,5 +1,4 @@
-"""Muon, and two optimizers that step as one: one for the matrices between hidden layers, one for
-all the rest."""
+"""Muon, and an optimizer that combines Muon (hidden matrices) with Adam (all other parameters)."""
 
 # Chapter 25 explains Muon and looks at what its rounds do to singular values.
 from collections.abc import Iterable

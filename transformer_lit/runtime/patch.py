@@ -1,4 +1,4 @@
-"""A class shown in pieces: each method in a cell of its own, and in the end one class."""
+"""A class in pieces: each method in a cell of its own, and in the end one class."""
 
 #     class Trainer:
 #         def __init__(self, model): ...

@@ -1,4 +1,4 @@
-"""A bar on a terminal; in a log, where each of its lines stays, one each half minute."""
+"""Progress bars: on a terminal; in a log, one line each half minute."""
 
 import sys
 

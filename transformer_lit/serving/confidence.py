@@ -1,5 +1,5 @@
-"""How far a translation can be trusted: the mean log-probability of its tokens, as the chrF that
-such translations had on other sentences."""
+"""Quality estimation: the chrF2 to expect of a translation, from its mean token log-probability
+(calibrated on held-out sentences)."""
 
 # A translator's probability says how sure it is, in a unit of its own. On sentences whose
 # translation is known, outputs are put in order of it, and the mean chrF of outputs alike is what

@@ -1,5 +1,5 @@
-"""A translator's weights, words and a script, in a folder that CTranslate2 reads: an engine in C++
-that needs no torch."""
+"""Export to CTranslate2, an inference engine in C++: weights, vocabularies, quantization, a
+script."""
 
 import importlib
 import shutil

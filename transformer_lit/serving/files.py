@@ -1,5 +1,4 @@
-"""A translator by the name, folder or archive that somebody types, opened with one sentence for
-whatever is wrong with it."""
+"""Loading a model by name, folder or archive, with one-sentence errors."""
 
 import zipfile
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Figure 1 of the paper in a drawing of our own: each chapter lights the part that it builds and
-leaves the others gray."""
+"""The architecture diagram, figure 1 of the paper redrawn: each chapter highlights the component
+that it builds."""
 
 # Everything goes up: tokens at the bottom, the next token on top. A residual leaves the stem below
 # its sublayer, curves round it and meets it again at a plus. Under an attention stand three arrows,

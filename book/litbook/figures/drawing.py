@@ -1,5 +1,4 @@
-"""Mechanisms drawn by hand, in SVG: boxes, arrows, words and small matrices on a sheet that counts
-in pixels."""
+"""Diagrams in SVG: boxes, arrows, words and small matrices, with coordinates in pixels."""
 
 import html
 import re

@@ -1,5 +1,5 @@
-"""What every figure shares: colors, the `Picture` with its spoken description, and matplotlib's
-SVG in the page's own ink."""
+"""What every figure shares: colors, the `Picture` with its alt text, and matplotlib's SVG in the
+page's own ink."""
 
 # A figure must read on white and on black, on a wide screen and on a phone, and to somebody who
 # can't see it. So figures are SVG, their letters are letters, and what would be black is

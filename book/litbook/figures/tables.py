@@ -1,4 +1,4 @@
-"""Tables: numbers that a reader will look up."""
+"""Tables of numbers."""
 
 import html
 import re

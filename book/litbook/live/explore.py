@@ -1,4 +1,4 @@
-"""Things to turn by hand: a page that works without a kernel and, where one answers, sliders."""
+"""Interactive views: a page that works without a kernel and, where one answers, sliders."""
 
 from collections.abc import Callable
 

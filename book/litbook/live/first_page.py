@@ -1,5 +1,5 @@
-"""The first page: the running sentence as the book's small translator says it, and four sentences
-as each of the two shipped ones does.
+"""The first page: the running sentence as translated by the pocket model, and four sentences as
+translated by each of the two shipped models.
 
 What is recorded here when the page is built, `book/web/static/first.js` does again in the page, on
 any sentence, once its reader has asked for it."""
@@ -36,18 +36,18 @@ LAYER = 1
 
 
 def looks_of(translator: Any, adjective: str) -> dict:
-    """The running sentence with this adjective, as `translator` says it, word by word.
+    """The running sentence with this adjective, as `translator` translates it, token by token.
 
-    links: for each French piece the English piece that the first cross-attention layer's heads look
-    at most, on average, while it is said; the pronoun's from the last layer's first head. note: one
-    sentence with the pronoun's numbers."""
+    links: for each French token the English token with the largest weight in the first layer of
+    cross-attention (mean over heads) while it is generated; the pronoun's from the last layer's
+    first head. note: one sentence with the pronoun's numbers."""
     english = RUNNING.format(adjective)
     (french,) = translator.translate([english])
     maps, source, target = compute_attention(translator, [(english, french)])
     source_words = token_strings(source[0], translator.source_tokenizer)[:-1]
     target_words = token_strings(target[0], translator.target_tokenizer)[1:-1]
     pronoun = next(i for i, word in enumerate(target_words) if word in ("il", "elle"))
-    # row i reads piece i and says piece i + 1
+    # row i has token i as input and predicts token i + 1
     cross = maps["cross"][:, 0, :, :-1, :-1]  # (N, H, T, S) without EOS
     weights = cross[0].mean(0)
     weights[pronoun] = cross[-1][0, pronoun]
@@ -63,8 +63,9 @@ def looks_of(translator: Any, adjective: str) -> dict:
         "links": links,
         "pronoun": pronoun,
         "note": (
-            f"While it says {target_words[pronoun]}, one head of the last layer puts"
-            f" {weights[pronoun].max():.0%} of its attention on {source_words[links[-1]['word']]}."
+            f"While it generates {target_words[pronoun]}, one cross-attention head of the last"
+            f" layer gives {source_words[links[-1]['word']]} {weights[pronoun].max():.0%} of its"
+            " attention weight."
         ),
     }
 
@@ -90,10 +91,10 @@ def menus() -> dict[str, list]:
 
 
 def recorded(translator: Translator, worth: Calibration, english: str) -> dict:
-    """A sentence as the shipped translator says it, by words, with links.
+    """A sentence as the shipped model translates it, by words, with links.
 
     links: the weights from FAINT on between words, in the mean of the heads of one layer of
-    cross-attention. chrf: what answers as sure as this one had on sentences kept aside."""
+    cross-attention. chrf: what outputs with this confidence had on held-out sentences."""
     (answer,) = translate_with_scores(translator, [english])
     model, french = translator.model, answer.text
     pair = PocketPair(english, french, (), "", "")

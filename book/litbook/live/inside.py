@@ -1,5 +1,5 @@
-"""The inside of a model, as its page shows it: what it does with the running sentence, recorded,
-and a model with parts taken out.
+"""The page Inside the model: the running sentence, recorded, and a model with components
+ablated.
 
 `broken` takes the same names as the option `broken` of the engine in the page
 (book/web/engine.js), so that a test can hold the two equal.

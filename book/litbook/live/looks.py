@@ -1,5 +1,5 @@
-"""What a trained translator shows of itself: the steps of its beam, where it looked, and the page
-on which to try it."""
+"""What a trained model shows of itself: decoding steps of beam search, cross-attention weights,
+and the page on which to try it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,5 @@
-"""The view of attention that can be turned: all weights of one pair of sentences in one page of
-HTML, without a kernel."""
+"""Interactive attention view: all weights of one sentence pair in one page of HTML, without a
+kernel."""
 
 # The page is book/web/views/attention.html; it draws from one attribute, which holds the words
 # and the weights, a byte each.

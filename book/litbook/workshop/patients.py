@@ -1,4 +1,4 @@
-"""The patients: their task, the nine parts that can be at fault, the faults, and the models."""
+"""The patients: their task, the nine components that can have a bug, the bugs, and the models."""
 
 # A patient keeps nine parts beside its model, each a function as the book has it. A fault is
 # another function in the place of one of them, and a mend puts one back. Task, sizes and seed are

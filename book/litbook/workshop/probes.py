@@ -1,4 +1,5 @@
-"""What one sees of a patient: its symptoms, and eight probes, to compare with a healthy model."""
+"""Diagnostics of a patient (a model with a bug): its symptoms, and eight tests, to compare with
+a healthy model."""
 
 import math
 from collections.abc import Callable

@@ -44,7 +44,7 @@ function still(wish) {  // {key, pages: {path: key}, mathml, shift, pictures: [a
     if (remark.nextSibling && remark.nextSibling.nodeType === 3) remark.nextSibling.textContent = remark.nextSibling.textContent.replace(/^\n+/, "");
     remark.remove();
   });
-  article.querySelectorAll(".highlight span:is(.n, .p, .w, .nn, :empty)").forEach(e => e.replaceWith(...e.childNodes));  // no colour of their own
+  article.querySelectorAll(".highlight span:is(.n, .p, .w, .nn, :empty)").forEach(e => e.replaceWith(...e.childNodes));  // no color of their own
   article.querySelectorAll(".highlight pre").forEach(code => code.normalize());
   const answers = answersOf(article);
   unfold(article);

@@ -41,18 +41,18 @@ function runningSentence(root) {
       return {row: r, word, weight: weights[word], strong};
     };
     const links = pieces.map((_, r) => strongest(tlLive.mean(attention.cross[0].map(map => row(map, r))), r)).filter(link => link.row != pronoun && link.weight >= tlLive.FAINT);
-    if (pronoun < 0) return {english, french: pieces, links, note: "This answer has neither il nor elle to look at."};
+    if (pronoun < 0) return {english, french: pieces, links, note: "This output has neither il nor elle."};
     const seen = strongest(row(attention.cross[attention.cross.length - 1][0], pronoun), pronoun, true);
     return {english, french: pieces, links: [...links, seen], pronoun,
-      note: `While it says ${pieces[pronoun]}, one head of the last layer puts ${Math.round(100 * seen.weight)}% of its attention on ${english[seen.word]}.`};
+      note: `While it generates ${pieces[pronoun]}, one cross-attention head of the last layer gives ${english[seen.word]} ${Math.round(100 * seen.weight)}% of its attention weight.`};
   }
 
   // what the grammar that made the corpus wants, since it knows which noun an adjective is about
   function grammar({first, second, adjective}, {french, pronoun}) {
     const name = menus.ofFirst.includes(adjective) ? first : second, noun = name == first ? firsts.get(first) : seconds.get(second);
     const right = noun.gender == "m" ? "il" : "elle", kind = noun.gender == "m" ? "masculine" : "feminine";
-    if (french[pronoun] == right) return ` Right: ${adjective} describes the ${name}, and ${noun.french} is ${kind}.`;
-    return ` The book's grammar says ${right}: ${adjective} describes the ${name}, and ${noun.french} is ${kind}.`;
+    if (french[pronoun] == right) return ` Correct: ${adjective} describes the ${name}, and ${noun.french} is ${kind}.`;
+    return ` The correct pronoun is ${right}: ${adjective} describes the ${name}, and ${noun.french} is ${kind}.`;
   }
 
   async function caseOf(asked) {
@@ -101,7 +101,7 @@ function runningSentence(root) {
       menu("second", [["", seconds.keys()]], "what wasn't crossed"), " because it was too");
     root.querySelector(".tl-first-menus").replaceChildren("or ", menu("adjective", [["of who didn't cross", menus.ofFirst], ["of what wasn't crossed", menus.ofSecond]], "too what"));
     root.querySelector(".tl-first-menus").hidden = false;
-    out("how").textContent = "Live: computed on this device, with a beam of 4.";
+    out("how").textContent = "Live: computed on this device, with beam size 4.";
     say({});
   }
 
@@ -169,11 +169,11 @@ function anySentence(root) {
     out("list").textContent = french.map((word, row) => `${word} ← ${seen[row].join(", ") || `no weight of ${Math.round(100 * tlLive.FAINT)}% or more`}`).join(" · ");
   }
 
-  // greys an answer that isn't to be trusted, and says so; what was cut at the longest length that may be said is one of them
+  // grays an answer that isn't to be trusted, and says so; what was cut at the longest length that may be said is one of them
   function trust(chrf, cut = false) {
-    const grey = cut || chrf < doubt, least = chrf <= worth[1][0];
-    root.toggleAttribute("data-doubt", grey);
-    return ` On sentences kept aside, answers as sure as this one scored ${least ? "at most " : ""}${Math.round(chrf)} of 100 against a person's translation (chrF)${grey ? ": don't rely on it." : "."}${cut ? " The answer didn't end and was cut off." : ""}`;
+    const gray = cut || chrf < doubt, least = chrf <= worth[1][0];
+    root.toggleAttribute("data-doubt", gray);
+    return ` On held-out sentences, translations with this confidence scored ${least ? "at most " : ""}${Math.round(chrf)} of 100 on average against a human translation (chrF2)${gray ? ": don't rely on it." : "."}${cut ? " The output didn't end and was truncated." : ""}`;
   }
 
   function turnTo(number) {
@@ -193,7 +193,7 @@ function anySentence(root) {
   function problem(length) {
     if (!length) return "There is nothing to translate yet: type an English sentence.";
     if (length > tlLive.LONGEST) return `The text has ${length.toLocaleString("en")} characters, ${tlLive.LONGEST.toLocaleString("en")} are the most: translate it page by page.`;
-    return engine ? "" : "The translator isn't here yet: the button below the field loads it.";
+    return engine ? "" : "The model isn't loaded yet: the button below the field loads it.";
   }
 
   // shows a part token by token while it is said; says when it is all shown
@@ -248,8 +248,8 @@ function anySentence(root) {
         }
       }
       turnTo(0);
-      const counted = `${tokens} tokens in ${(time / 1000).toFixed(time < 10000 ? 2 : 0)} seconds on this device, ${beam == 1 ? "greedy" : `with a beam of ${beam}`}.`;
-      tellNow(pages.map(one => one.said).join(" "), `${text.search(EMOJI) < 0 ? "" : "Emoji are left out, for the model has never read one. "}${counted}${trust(expected(worth, logP / tokens), cut)}`, "done");
+      const counted = `${tokens} tokens in ${(time / 1000).toFixed(time < 10000 ? 2 : 0)} seconds on this device, ${beam == 1 ? "greedy" : `beam size ${beam}`}.`;
+      tellNow(pages.map(one => one.said).join(" "), `${text.search(EMOJI) < 0 ? "" : "Emoji are left out, for the model has never had one as input. "}${counted}${trust(expected(worth, logP / tokens), cut)}`, "done");
     } catch (error) {
       if (mine != turn) return;
       if (pages.length) turnTo(pages.length - 1);
@@ -273,7 +273,7 @@ function anySentence(root) {
     turn++;  // the first one needn't play by itself any more
     clear();
     root.dataset.state = "busy";
-    view.play(cases[number], 0, () => tellNow(cases[number].said, `Recorded when this page was built, with a beam of 4.${trust(cases[number].chrf)}`, "done"));
+    view.play(cases[number], 0, () => tellNow(cases[number].said, `Recorded when this page was built, with beam size 4.${trust(cases[number].chrf)}`, "done"));
     listed(cases[number]);
   }
 
@@ -290,7 +290,7 @@ function anySentence(root) {
 
   function ready() {
     button("load").hidden = !!engine;
-    button("load").textContent = `Load the translator (${translators[which].size}, stays on this device)`;
+    button("load").textContent = `Load the model (${translators[which].size}, stays on this device)`;
     button("go").hidden = out("way").hidden = !engine;
     out("cases").textContent = engine ? "Or one of these:" : "Recorded sentences:";
   }
@@ -312,7 +312,7 @@ function anySentence(root) {
     const typing = document.activeElement == field;
     if (focused && [button("load"), document.body].includes(document.activeElement)) (asked ? button("go") : field).focus();  // a phone's keyboard would cover the answer
     if (asked && !typing) run();
-    else tellNow("", asked ? "The translator is loaded: press Enter to translate." : "The translator is loaded: type an English sentence.", "ready");
+    else tellNow("", asked ? "The model is loaded: press Enter to translate." : "The model is loaded: type an English sentence.", "ready");
   });
   form.addEventListener("submit", event => { event.preventDefault(); run(); });
   form.addEventListener("change", event => {

@@ -92,8 +92,8 @@ function brokenBy(keys) {
 function switchName(key) {
   const [part, place] = key.split(":");
   if (part == "noHeads") { const [kind, l, h] = place.split("."); return `head ${+h + 1} of layer ${+l + 1}, ${TITLE[kind]}`; }
-  if (part == "noPositions") return `positions of the ${place}`;
-  if (place) { const [side, l] = place.split("."); return `${part == "noNorm" ? "norms" : "residuals"} of ${side} layer ${+l + 1}`; }
+  if (part == "noPositions") return `positional encodings of the ${place}`;
+  if (place) { const [side, l] = place.split("."); return `${part == "noNorm" ? "norms" : "residual connections"} of ${side} layer ${+l + 1}`; }
   return one(`[data-key="${key}"]`).getAttribute("aria-label");
 }
 
@@ -140,7 +140,7 @@ async function newSentence(text, by = engine, called = name) {
   const {parts, note} = await by.tokens(text);
   if (!parts.length) throw new Error("Type an English sentence first.");
   const [{text: english, ids, pieces}] = parts;
-  if (ids.length > MOST) throw new Error(`This sentence has ${ids.length} tokens. The drawings hold ${MOST}: try a shorter one.`);
+  if (ids.length > MOST) throw new Error(`This sentence has ${ids.length} tokens. The figures hold ${MOST}: try a shorter one.`);
   const {config} = by.about;
   if (called != name) gone.clear();  // another model has other heads
   [engine, name] = [by, called];
@@ -304,22 +304,22 @@ function mark(root, hit) {
 
 function drawNext() {
   const {steps} = shown, step = steps[at], said = written(steps.slice(0, at).map(one => one.piece));
-  out("after").innerHTML = at ? `after <b lang="fr">${esc(cut(said, 400))}</b>` : "after <b>the start token</b>";
-  out("count").textContent = `step ${at + 1} of ${steps.length}`;
+  out("after").innerHTML = at ? `after <b lang="fr">${esc(cut(said, 400))}</b>` : "after <b>the BOS token</b>";
+  out("count").textContent = `decoding step ${at + 1} of ${steps.length}`;
   const sum = step.top.reduce((total, other) => total + Math.exp(other.logP), 0), live = Boolean(engine);
   const held = out("top").contains(document.activeElement) && document.activeElement.dataset.choice;
   out("top").innerHTML = step.top.map((other, i) => {
     const p = Math.exp(other.logP), can = live && (other.id >= 3 || other.id == EOS), taken = other.id == step.id;
     const inner = `<b lang="fr">${esc(word(other.piece))}</b><i><i style="width:${(100 * p).toFixed(2)}%"></i></i><span>${esc(percent(p))}</span>`;
-    return can ? `<button type="button" data-choice="${i}" class="tl-in-bar" aria-pressed="${taken}" aria-label="${esc(word(other.piece))}, ${esc(percent(p))}${taken ? ", said" : ": say this instead"}">${inner}</button>`
+    return can ? `<button type="button" data-choice="${i}" class="tl-in-bar" aria-pressed="${taken}" aria-label="${esc(word(other.piece))}, ${esc(percent(p))}${taken ? ", chosen" : ": choose this instead"}">${inner}</button>`
       : `<span class="tl-in-bar" data-taken="${taken}">${inner}</span>`;
   }).join("");
   if (held) { const same = one(`[data-choice="${held}"]`, out("top")); if (same) same.focus({preventScroll: true}); }
   const rest = Math.max(0, 1 - sum);
-  out("sum").textContent = `These five have ${percent(sum)}. The other ${(shown.vocabulary - step.top.length).toLocaleString("en")} tokens share ${rest < 0.00005 ? "less than 0.01%" : percent(rest)}.`;
+  out("sum").textContent = `These five have probability ${percent(sum)}. The other ${(shown.vocabulary - step.top.length).toLocaleString("en")} tokens share ${rest < 0.00005 ? "less than 0.01%" : percent(rest)}.`;
   const forced = steps.some(one => one.forced);
   button("own").hidden = !forced;
-  out("hint").textContent = live ? (forced ? "The marked token was your choice; what follows is the model's." : "Choose another token, and the sentence goes on from there.")
+  out("hint").textContent = live ? (forced ? "The marked token was your choice; what follows is the model's." : "Choose another token, and generation continues from there.")
     : `Load the model to choose another token here.`;
 }
 
@@ -354,7 +354,7 @@ function drawHeads() {
     root.style.setProperty("--heads", heads);
     root.innerHTML = layers.map((layer, l) => `<span class="tl-in-layer">${l + 1}</span>` + layer.map((map, h) => {
       const c = 6, off = isGone(kind, l, h);
-      return `<button type="button" data-head="${l}.${h}"${off ? ' class="tl-in-off"' : ""} aria-label="${headName(kind, l, h)}${off ? ", switched off" : ""}: ${esc(strongestOf(kind, l, h))}">
+      return `<button type="button" data-head="${l}.${h}"${off ? ' class="tl-in-off"' : ""} aria-label="${headName(kind, l, h)}${off ? ", ablated" : ""}: ${esc(strongestOf(kind, l, h))}">
         <svg viewBox="0 0 ${map.columns * c} ${map.rows * c}" preserveAspectRatio="none" aria-hidden="true"><path d="${squares(map, c, 0.04)}"/></svg></button>`;
     }).join("")).join("");
     roving(root, hit => { const [l, h] = hit.dataset.head.split(".").map(Number); opened = {kind, layer: l, head: h}; drawMap(); }, heads);
@@ -404,14 +404,14 @@ function drawMap() {
 
 function tellMap() {
   const {kind, layer, head} = opened, {weights, columns, rows} = shown.attention[kind][layer][head], names = columnsOf(kind), left = rowsOf(kind);
-  const off = isGone(kind, layer, head) ? " This head is switched off: it still looks, but its result is not used." : "";
+  const off = isGone(kind, layer, head) ? " This head is ablated: its weights are still computed, but its output isn't used." : "";
   if (cursor && cursor[0] < rows && cursor[1] < columns) {
     out("map-say").textContent = `“${left[cursor[0]]}” puts ${two(weights[cursor[0] * columns + cursor[1]])} on “${names[cursor[1]]}”.${off}`;
     return;
   }
   const row = kind == "encoder" ? Math.floor(weights.indexOf(weights.reduce((a, b) => Math.max(a, b), 0)) / columns) : Math.min(at, rows - 1);
   const found = Array.from(weights.subarray(row * columns, (row + 1) * columns), (w, s) => [w, s]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-  out("map-say").textContent = `${kind == "encoder" ? `“${left[row]}” looks` : `While it says “${left[row]}”, it looks`} at ${found.map(([w, s]) => `“${names[s]}” ${two(w)}`).join(", ")}.${off}`;
+  out("map-say").textContent = `${kind == "encoder" ? `“${left[row]}” attends` : `While it generates “${left[row]}”, the model attends`} to ${found.map(([w, s]) => `“${names[s]}” ${two(w)}`).join(", ")}.${off}`;
 }
 
 function mapPlace(event) {
@@ -492,7 +492,7 @@ function drawBeam() {
   slider.setAttribute("aria-valuetext", `step ${last + 1} of ${steps.length}`);
   out("beam-count").textContent = `${last + 1} of ${steps.length}`;
   const open = steps[last].filter(row => row.state == "open"), list = final ? ranks : open;
-  out("beam-head").textContent = final ? (ended.length ? "Finished, with the score divided by the length penalty; the first is the answer" : "None has ended; the best open one is the answer") : "Open after this step, with the sum of the log-probabilities";
+  out("beam-head").textContent = final ? (ended.length ? "Finished hypotheses, with the score divided by the length penalty; the first is the output" : "No hypothesis is finished; the best unfinished one is the output") : "Unfinished hypotheses after this step, with the sum of the log-probabilities";
   out("beam-list").innerHTML = (list.length ? list : [best]).slice(0, 6).map(row => `<li><span lang="fr">${esc(row.text)}</span> <b>${minus(final ? value(row) : row.score)}</b></li>`).join("");
 }
 
@@ -529,13 +529,13 @@ function drawBreak() {
   drawSwitches();
   const {whole} = shown, now = !gone.size ? null : engine ? shown.now : recordedWithout(recordKey(gone));
   button("mend").hidden = !gone.size;
-  out("gone").textContent = !gone.size ? "Nothing is switched off." : `Off: ${gone.size > 3 ? `${gone.size} parts` : [...gone].map(switchName).join("; ")}.`;
+  out("gone").textContent = !gone.size ? "Nothing is ablated." : `Ablated: ${gone.size > 3 ? `${gone.size} components` : [...gone].map(switchName).join("; ")}.`;
   out("banner").hidden = !(gone.size && engine);
   if (!now) {
     out("whole").innerHTML = answerRow(whole);
     out("now").innerHTML = "";
     one(".tl-in-now-row").hidden = true;
-    out("verdict").textContent = "The bar under a word is its probability. Switch a part off.";
+    out("verdict").textContent = "The bar under a token is its probability. Ablate a component.";
     return;
   }
   const {lost, fresh, pairs} = changes(whole.ids, now.ids), n = fresh.filter(Boolean).length;
@@ -543,9 +543,9 @@ function drawBreak() {
   out("whole").innerHTML = answerRow(whole, lost, "tl-in-lost");
   out("now").innerHTML = answerRow(now, fresh, "tl-in-fresh");
   const fall = pairs.reduce((top, [i, j]) => whole.p[i] - now.p[j] > top[0] ? [whole.p[i] - now.p[j], i, j] : top, [0, -1, -1]);
-  const falls = fall[0] >= 0.005 ? ` ${n ? "Of the words that stay," : ""} “${words(whole.pieces)[fall[1]]}” falls most, from ${percent(whole.p[fall[1]])} to ${percent(now.p[fall[2]])}.` : n ? "" : " No probability falls by half a percentage point.";
+  const falls = fall[0] >= 0.005 ? ` ${n ? "Of the tokens that stay, the" : "The"} probability of “${words(whole.pieces)[fall[1]]}” falls most, from ${percent(whole.p[fall[1]])} to ${percent(now.p[fall[2]])}.` : n ? "" : " No probability falls by half a percentage point.";
   const less = lost.filter(Boolean).length;
-  out("verdict").textContent = (n || less ? `New: ${n} of ${now.ids.length} tokens. Lost: ${less} of ${whole.ids.length}.${now.ids.length >= MOST ? ` It was stopped after ${MOST}.` : ""}` : "The same words.") + falls;
+  out("verdict").textContent = (n || less ? `New: ${n} of ${now.ids.length} tokens. Lost: ${less} of ${whole.ids.length}.${now.ids.length >= MOST ? ` Generation was stopped after ${MOST}.` : ""}` : "The same tokens.") + falls;
 }
 
 function flip(keys, off) {
@@ -587,7 +587,7 @@ function buildSwitches() {
   }
   for (const part of ["noResidual", "noNorm"]) {
     out(part).innerHTML = ["encoder", "decoder"].map(side => `<div><span>${side}</span>` + shown.attention[side].map((_, l) =>
-      `<button type="button" role="switch" aria-checked="true" data-key="${part}:${side}.${l}" aria-label="${part == "noNorm" ? "norms" : "residuals"} of ${side} layer ${l + 1}">${l + 1}</button>`).join("") + "</div>").join("");
+      `<button type="button" role="switch" aria-checked="true" data-key="${part}:${side}.${l}" aria-label="${part == "noNorm" ? "norms" : "residual connections"} of ${side} layer ${l + 1}">${l + 1}</button>`).join("") + "</div>").join("");
   }
   built = sizes();
 }
@@ -619,7 +619,7 @@ async function tryHeads() {
     changed += n > 0;
     if (weight > most[0]) most = [weight, key];
   }
-  out("heads-say").textContent = `Off by itself, ${changed} of the ${keys.length} heads change${changed == 1 ? "s" : ""} a token; a number says how many. A percentage is how many points the probability of one token falls; a dot is less than 10 points. Largest effect: ${switchName(most[1])}.`;
+  out("heads-say").textContent = `Ablated alone, ${changed} of the ${keys.length} heads change${changed == 1 ? "s" : ""} a token; a number says how many. A percentage is how many points the probability of one token falls; a dot is less than 10 points. Largest effect: ${switchName(most[1])}.`;
   state("done");
 }
 
@@ -642,7 +642,7 @@ function draw() {
   drawBeam();
   drawBreak();
   pointTo(at);
-  out("vocab").textContent = shown.config ? `${name == "pocket" ? "The pocket translator" : "The shipped translator"}: ${shown.config.n_encoder_layers} + ${shown.config.n_decoder_layers} layers, ${shown.config.n_heads} heads, d_model ${shown.config.d_model}, ${shown.vocabulary.toLocaleString("en")} tokens to choose from.` : "";
+  out("vocab").textContent = shown.config ? `${name == "pocket" ? "The pocket model" : "The shipped model"}: ${shown.config.n_encoder_layers} + ${shown.config.n_decoder_layers} layers, ${shown.config.n_heads} heads, d_model ${shown.config.d_model}, vocabulary size ${shown.vocabulary.toLocaleString("en")}.` : "";
 }
 
 // an address like inside.html#noScale comes with that switch turned

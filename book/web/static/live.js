@@ -17,7 +17,7 @@
    tlLive.links(weights)                     -> [{row, word, weight}]: row is a word that is said, word one that is read; faint ones are left out
    tlLive.picture(root) -> {show(state, growing), play(state, from, done)}: words that are read over words that are said, with lines between
      root       holds [data-out=en], [data-out=fr] and an svg
-     state      {english: [words], french: [words], links, said: so many words are shown, all if left out}; a link that is `strong` is drawn in colour
+     state      {english: [words], french: [words], links, said: so many words are shown, all if left out}; a link that is `strong` is drawn in color
      growing    more words are coming, so leave room
      play       types the words one by one, those before `from` at once; at once all of them where motion is unwelcome
    root.dataset.state                        what a live element does, set by its script: ready, loading the translator, busy, done, or refused
@@ -40,7 +40,7 @@ function fetchEngine() {
     const tag = document.createElement("script");
     tag.src = `${folder}engine.js${version}`;
     tag.onload = () => window.tlEngine ? found() : failed(new Error("This browser is too old to run the translator; the rest of the page works."));
-    tag.onerror = () => { tag.remove(); script = null; failed(new Error("The translator could not be loaded: its folder “engine” isn't beside the pages, or the network is gone. Try again.")); };
+    tag.onerror = () => { tag.remove(); script = null; failed(new Error("The model could not be loaded: its folder “engine” isn't beside the pages, or the network is gone. Try again.")); };
     document.head.appendChild(tag);
   });
   return script;
@@ -90,7 +90,7 @@ function words(text, language) {
   return Array.from(text.matchAll(WORD[language]), found => ({text: found[0], from: found.index, to: found.index + found[0].length}));
 }
 
-// pieces in their order; one that is half a character, or unknown, takes what lies between its neighbours
+// pieces in their order; one that is half a character, or unknown, takes what lies between its neighbors
 function spans(text, pieces) {
   const found = [], whole = piece => piece != "<unk>" && piece != "<eos>" && !piece.includes("\ufffd");
   for (let i = 0, at = 0; i < pieces.length; i++) {
