@@ -62,7 +62,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/python -m mypy
-	$(BIN)/python -m pytest tests/test_book.py tests/test_budget.py
+	$(BIN)/python -m pytest tests/test_book.py tests/test_budget.py tests/test_terms.py
 
 ci: clean test
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "the build has changed the working tree: it must not"; exit 1; }
