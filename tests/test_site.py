@@ -114,7 +114,7 @@ def test_every_figure_has_a_description_and_a_caption(name):
     for figure in re.findall(r"<figure [^>]*tl-figure.*?</figure>", text_of(name), re.S):
         words = r'role="(img|group)" aria-label="[^"]+ [^"]+ [^"]+ [^"]+"'
         assert re.search(words, figure), f"a figure without words: {figure[:200]}"
-        caption = r'<figcaption[^>]*><span class="tl-number">Fig [\d.]+</span>[^<]{12}'
+        caption = r'<figcaption[^>]*><span class="tl-number">Fig [\w.]+</span>[^<]{12}'
         assert re.search(caption, figure), f"a figure without a caption: {figure[:200]}"
 
 
