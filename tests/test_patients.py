@@ -36,7 +36,7 @@ from litbook.workshop.patients import (
 from litbook.workshop.probes import PROBES, reading as cached_reading, symptoms, unwell
 
 PAGE = Path(__file__).resolve().parent.parent / "book" / "14b_workshop.ipynb"
-SLOW, WRONG = "it learns too slowly", "it gives wrong answers"
+SLOW, WRONG = "it learns too slowly", "its output is wrong"
 TOO_GOOD = "its loss in training is lower than it can be"
 SIGNS = {
     "eos": {WRONG},
@@ -49,7 +49,7 @@ SIGNS = {
     "shift": {TOO_GOOD, WRONG},
     "mean": {TOO_GOOD},
     "pile": {SLOW, WRONG},
-    "length": {"the beam's answer is too short"},
+    "length": {"the output of beam search is too short"},
 }
 
 

@@ -41,7 +41,7 @@ def round_of_the_ward() -> figures.Picture:
         f"case\N{NO-BREAK SPACE}{n}": reading(symptoms, fault) for n, fault in enumerate(WARD) if n
     }
     rows["healthy"] = reading(symptoms, "")
-    caption = "Loss after training, right answers, and two answers to one source"
+    caption = "Loss after training, exact match, and length of two outputs for one source"
     return figures.table(rows, ["", *list(rows["healthy"])[2:]], caption)
 
 
@@ -68,7 +68,7 @@ def quoted(names: list[str]) -> str:
 def hints(n: int) -> list[str]:
     "Where to look; with which probe; in which part."
     fault = FAULTS[WARD[n]]
-    texts = fault["look"], fault["probe"], f"The fault is in `{fault['part']}`."
+    texts = fault["look"], fault["probe"], f"The bug is in `{fault['part']}`."
     return [" ".join(text.split()) for text in texts]
 
 
@@ -82,11 +82,11 @@ def answers(n: int) -> figures.Picture:
     "What a case says to three sentences, wrong answers first."
     source, _ = collate([*plain(), longer()])
     rows = [
-        {"expected": in_words(target[1:-1]), "said": in_words(answer)}
+        {"expected": in_words(target[1:-1]), "output": in_words(answer)}
         for (_, target), answer in zip(plain(), patient(n).greedy(source))
     ]
-    rows.sort(key=lambda row: row["expected"] == row["said"])
-    return figures.table(rows[:3], caption=f"Case {n} · answers, wrong ones first")
+    rows.sort(key=lambda row: row["expected"] == row["output"])
+    return figures.table(rows[:3], caption=f"Case {n} · outputs, wrong ones first")
 
 
 def curves(n: int) -> figures.Picture:
@@ -95,16 +95,16 @@ def curves(n: int) -> figures.Picture:
     same = case == well
     return figures.curves(
         {"a healthy model": well, f"case {n}": case},
-        xlabel="step",
+        xlabel="training step",
         ylabel="nats per token",
         logy=True,
         colors={"a healthy model": figures.GRAY, f"case {n}": figures.FAULT},
-        hline=(floor(), "chance"),
+        hline=(floor(), "lower bound"),
         height=250,
         caption=(
             f"Case {n}: the loss goes from {case[0]:.2f} to {case[-1]:.3f}, a healthy model's"
             f" from {well[0]:.2f} to {well[-1]:.3f}{', and the two lines coincide' * same}."
-            f" Chance allows no less than {floor():.3f}."
+            f" Its lower bound is {floor():.3f}."
         ),
     )
 
@@ -139,7 +139,7 @@ def judged_mend(check: Callable, mend: Callable, fault: str) -> str:
     if not changed:
         return "Your mend changes none of the nine parts."
     if len(changed) > 1:
-        return f"Your mend changes {len(changed)} parts. The fault is in one; say in which."
+        return f"Your mend changes {len(changed)} parts. The bug is in one; say in which."
     if changed[0] in LEARNED:
         case = case.fresh().learn(*case.batch())
     if not passes(check, case):
@@ -174,7 +174,7 @@ def judged(n: int, check: Callable, mend: Callable) -> str:
         return f"{tried} stops with {type(error).__name__}: {error}."
     return wrong or (
         "Right. A healthy model passes your check and the patient doesn't. After your mend it"
-        f" passes too, its symptom is gone, and all {len(PROBES)} probes are quiet."
+        f" passes too, its symptom is gone, and all {len(PROBES)} probes pass."
         f" {' '.join(FAULTS[fault]['origin'].split())}"
     )
 

@@ -57,11 +57,11 @@ def symptoms(case: Patient) -> Reading:
         f"loss at step {STEPS // 4 + 1}": case.losses[STEPS // 4],
         f"loss at step {STEPS}": case.losses[-1],
         "loss in evaluation mode": case.loss(case.model(source, decoder_input), labels).item(),
-        f"right answers of {SENTENCES}": sum(
+        f"exact match, of {SENTENCES}": sum(
             answer == target[1:-1] for answer, (_, target) in zip(case.greedy(together), plain())
         ),
-        "words by greedy": len(case.greedy(ambiguous)[0]),
-        "words by a beam of 4": len(case.beam(ambiguous)[0]),
+        "tokens by greedy decoding": len(case.greedy(ambiguous)[0]),
+        "tokens by beam search, size 4": len(case.beam(ambiguous)[0]),
     }
 
 
@@ -74,22 +74,22 @@ def unwell(readings: Reading) -> list[str]:
         "it learns too slowly": quarter_loss > 0.7 or final_loss > 2.5 * floor(),
         "its loss in training is lower than it can be": too_low,
         "its losses in training and in evaluation mode disagree": disagree,
-        "it gives wrong answers": n_right < SENTENCES,
-        "the beam's answer is too short": beam < min(greedy, WORDS),
+        "its output is wrong": n_right < SENTENCES,
+        "the output of beam search is too short": beam < min(greedy, WORDS),
     }
     return [sign for sign, there in signs.items() if there]
 
 
 # Probes -------------------------------------------------------------------------------------------
 def overfit(case: Patient) -> Reading:
-    "A fresh copy, eight sentences, again and again."
+    "A new copy, trained on eight sequences again and again."
     losses = case.fresh().learn(*collate(plain()[:8]), 40).losses
     return {f"loss at step {n}": losses[n - 1] for n in (1, 10, 20, 40)}
 
 
 @torch.no_grad()
 def future(case: Patient) -> Reading:
-    "How much the logits up to position 2 change with the words after it."
+    "How much the logits up to position 2 change with later tokens."
     source, target = collate(plain()[:8])
     decoder_input, _ = case.shift(target)
     later = torch.arange(decoder_input.size(1)) > 2
@@ -106,8 +106,8 @@ def future(case: Patient) -> Reading:
 
 @torch.no_grad()
 def batch(case: Patient) -> Reading:
-    """The sentence with the shortest answer: by itself, and beside seven others, padded to their
-    widths."""
+    """The sequence with the shortest output: by itself, and in a batch of eight, padded to their
+    length."""
     short = min(plain(), key=lambda pair: len(pair[1]))
     (single, target), (eight, _) = collate([short]), collate([short, *plain()[:6], longer()])
     # the same words in both, so that only the company differs
@@ -117,7 +117,7 @@ def batch(case: Patient) -> Reading:
     padded = case.loss(F.pad(among, (0, 0, 0, 5)), F.pad(labels, (0, 5), value=PAD))
     return {
         "largest difference of its logits": (alone - among).abs().max().item(),
-        "its loss, alone": case.loss(alone, labels).item(),
+        "its loss, batch size 1": case.loss(alone, labels).item(),
         "its loss, in the batch": padded.item(),
     }
 
@@ -133,14 +133,14 @@ def stepped(model: Begun | Transformer, source: Tensor, decoder_input: Tensor) -
 
 @torch.no_grad()
 def cached(case: Patient) -> Reading:
-    """Feeds in the right words twice: one by one with the cache, and all at once. Both with the
+    """Teacher forcing twice: token by token with the cache, and all at once. Both with the
     book's causal mask."""
     source, target = collate(plain()[::6])  # three without um: no padding
     decoder_input = target[:, :-1]
     with patch.object(case, "self_mask", target_mask):
         uncached = case.model(source, decoder_input)
     gaps = (stepped(case.model, source, decoder_input) - uncached).abs().amax((0, 2))
-    return {f"largest difference at word {t + 1}": gaps[t].item() for t in (0, 1, 4, 7)}
+    return {f"largest difference at token {t + 1}": gaps[t].item() for t in (0, 1, 4, 7)}
 
 
 def gradients(case: Patient) -> Reading:
@@ -152,23 +152,23 @@ def gradients(case: Patient) -> Reading:
 
 @torch.no_grad()
 def ids(case: Patient) -> Reading:
-    "One sentence: what goes in and what must come out, in training and when decoding."
+    "One sequence: source, decoder input and labels, in training and in decoding."
     source, target = collate(plain()[3:4])
     decoder_input, labels = case.shift(target)
     begun = Begun(case)
     greedy_decode(begun, source, LIMIT)
     lines = {
-        "the source": source[0],
-        "the decoder reads": decoder_input[0],
-        "and must say": labels[0],
-        "when decoding it reads": torch.cat(begun.fed),
+        "source": source[0],
+        "decoder input": decoder_input[0],
+        "labels": labels[0],
+        "decoder input in decoding": torch.cat(begun.fed),
     }
     return {name: in_words(line.tolist()) for name, line in lines.items()}
 
 
 @torch.no_grad()
 def attention(case: Patient) -> Reading:
-    """An untrained copy: how many of nine keys get a share of the attention. Equal weights count as
+    """An untrained copy: how many of nine keys get attention weight. Equal weights count as
     nine, a single one as one."""
     untrained = case.fresh()
     source, target = collate(plain()[::6])
@@ -183,17 +183,17 @@ def attention(case: Patient) -> Reading:
 
 @torch.no_grad()
 def search(case: Patient) -> Reading:
-    """Two answers to one source, greedy's and the beam's: their words, their log-probabilities, and
-    these over the book's penalty."""
+    """Greedy and beam search output for one source: tokens, log-probabilities, and
+    these divided by the length penalty."""
     source, _ = collate(two_answers()[:1])
     result: Reading = {}
     for name, (answer,) in (("greedy", case.greedy(source)), ("beam", case.beam(source))):
         logits = stepped(Begun(case), source, torch.tensor([[BOS, *answer]]))
         loss = F.cross_entropy(logits[0], torch.tensor([*answer, EOS]), reduction="sum").item()
         result |= {
-            f"{name}: words": len(answer),
+            f"{name}: tokens": len(answer),
             f"{name}: log-probability": -loss,
-            f"{name}: over the penalty": -loss / length_penalty(len(answer) + 1),
+            f"{name}: length-normalized score": -loss / length_penalty(len(answer) + 1),
         }
     return result
 
@@ -217,20 +217,20 @@ PROBES = {
         batch,
         "A batch of 1 against 8",
         lambda r: r["largest difference of its logits"] > 1e-3
-        or not math.isclose(r["its loss, alone"], r["its loss, in the batch"], rel_tol=0.05),
+        or not math.isclose(r["its loss, batch size 1"], r["its loss, in the batch"], rel_tol=0.05),
     ),
     "cache": Probe(cached, "Cached against uncached", lambda r: max(r.values()) > 1e-3),
     "gradients": Probe(
         gradients,
-        "Gradient norms at a rate of 0",
+        "Gradient norms at a learning rate of 0",
         lambda r: r["norm at step 5"] > 1.5 * r["norm at step 1"],
     ),
     "ids": Probe(
         ids,
         "Read the ids",
-        lambda r: not r["the decoder reads"].startswith("BOS")
-        or not r["when decoding it reads"].startswith("BOS")
-        or not r["and must say"].endswith("EOS"),
+        lambda r: not r["decoder input"].startswith("BOS")
+        or not r["decoder input in decoding"].startswith("BOS")
+        or not r["labels"].endswith("EOS"),
     ),
     "attention": Probe(
         attention,
@@ -240,8 +240,8 @@ PROBES = {
     "search": Probe(
         search,
         "Beam against greedy",
-        lambda r: r["beam: words"] < r["greedy: words"]
-        and r["beam: over the penalty"] < r["greedy: over the penalty"] - 1e-3,
+        lambda r: r["beam: tokens"] < r["greedy: tokens"]
+        and r["beam: length-normalized score"] < r["greedy: length-normalized score"] - 1e-3,
     ),
 }
 
