@@ -2,6 +2,7 @@
 pair is of which kind."""
 
 import json
+import lzma
 import shutil
 import sys
 from collections import Counter
@@ -132,25 +133,26 @@ def test_batches_of_a_mixture(store):
 
 
 @pytest.fixture
-def kinds_of_text(monkeypatch):
-    "Three pairs each of everyday text, captions and news, and 2,000 of law."
-    caches = training_sets.mixture_held_out, training_sets.near_duplicates
-
-    def source(name, pairs):
-        return TextSource(name, (Path(name),), lambda: pairs)
-
+def kinds_of_text(monkeypatch, tmp_path):
+    "Three pairs of everyday text, of debates and of prose, and 2,000 of law."
     law = [(f"section {k} of {WORDS[k % 16]}", f"article {k}") for k in range(2000)]
-    monkeypatch.setattr(
-        training_sets, "general_files", lambda language: [source("canada_laws.tsv.xz", law)]
-    )
-    for kind, name in ("tatoeba", "t"), ("multi30k", "m"), ("news", "n"):
-        pairs = [(f"{name} {k}",) * 2 for k in range(3)]
-        monkeypatch.setattr(
-            training_sets, f"{kind}_source", lambda language, it=source(name, pairs): it
-        )
-    held_out = {"valid": [("T 1!", "x")], "test": [("M 2", "x")]}
+    everyday, debates, prose = ([(f"{kind} {k}",) * 2 for k in range(3)] for kind in "tep")
+    for name, pairs in {
+        "general/en-fr/canada_laws": law,
+        "clean/europarl.en-fr": debates,
+        "clean/gpl/game.en-fr": prose,
+        "clean/gpl/game.en-de": law,
+    }.items():
+        path = tmp_path / f"{name}.tsv.xz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(lzma.compress("".join(f"{a}\t{b}\n" for a, b in pairs).encode()))
+    monkeypatch.setattr(training_sets, "own_folder", tmp_path.joinpath)
+    tatoeba = TextSource("tatoeba", (tmp_path,), lambda: everyday)
+    monkeypatch.setattr(training_sets, "tatoeba_source", lambda language: tatoeba)
+    held_out = {"valid": [("T 1!", "x")], "test": [("E 2", "x")]}
     monkeypatch.setattr(training_sets.data, "read_newstest", lambda name, tag: [(name[-2:], "x")])
     monkeypatch.setattr(training_sets.data, "load_corpus", lambda name, tag: held_out)
+    caches = training_sets.mixture_held_out, training_sets.near_duplicates
     for cache in caches:
         cache.cache_clear()
     yield
@@ -164,7 +166,8 @@ def test_near_copies_go_from_every_kind_of_a_mixture(kinds_of_text):
     assert (len(held_out["valid-law"]), len(held_out["test-law"])) == (300, 1000)
     english = {source.name: [e for e, _ in source.read()] for source in corpus.sources()}
     general, copying = english.pop("general"), english.pop("copying")
-    assert english == {"t": ["t 0", "t 2"], "m": ["m 0", "m 1"], "n": ["n 0", "n 1", "n 2"]}
+    left = {"tatoeba": ["t 0", "t 2"], "europarl": ["e 0", "e 1"], "clean": ["p 0", "p 1", "p 2"]}
+    assert english == left
     assert len(copying) == VARIANTS, "of the 2, since 0 says nothing"
     assert len(general) == 700 and not set(general) & {e for e, _ in held_out["test-law"]}
 

@@ -1,6 +1,6 @@
 """Datasets of the large runs, by name, with their validation and test sets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
@@ -15,6 +15,7 @@ from transformer_lit.corpora.texts import (
     TextSource,
     check_archive,
     folder_sources,
+    read_columns,
     two_members,
 )
 from transformer_lit.recipes.augmentation import (
@@ -79,12 +80,6 @@ def tatoeba_source(language: str) -> TextSource:
     return TextSource("tatoeba", (path,), partial(data.read_tatoeba, path, language))
 
 
-def multi30k_source(language: str) -> TextSource:
-    "The captions that Multi30k trains on."
-    files = tuple(published.multi30k_file("train", side) for side in ("en", language))
-    return TextSource("multi30k", files, partial(data.read_multi30k, "train", language))
-
-
 def news_source(language: str) -> TextSource:
     "The news tests of 2008 to 2012, where they lie in your own folder."
     files = (
@@ -99,16 +94,19 @@ def news_source(language: str) -> TextSource:
     )
 
 
-def general_files(language: str) -> list[TextSource]:
-    "Law and manuals, from your folder."
-    name = f"general/en-{language}"
+def own_folder(name: str) -> Path:
     folder = find_cached(name)
     if folder is None:
         raise FileNotFoundError(
             f"{name} is not on this machine: set TRANSFORMER_LIT_DATA to a folder that holds {name}"
             " with files of English<TAB>other"
         )
-    return folder_sources(folder)
+    return folder
+
+
+def general_files(language: str) -> list[TextSource]:
+    "Law and manuals, from your folder."
+    return folder_sources(own_folder(f"general/en-{language}"))
 
 
 def general_sources(language: str) -> list[TextSource]:
@@ -138,10 +136,10 @@ def mixture_held_out(language: str) -> dict[str, list[TextPair]]:
         "-tatoeba": data.load_corpus("tatoeba", language),
         "-multi30k": data.load_corpus("multi30k", language),
     }
-    files = {source.name: source for source in general_files(language)}
-    for kind, file in GENERAL.items():
-        if file in files:
-            good, _ = data.clean_pairs(files[file].read())
+    folder = own_folder(f"general/en-{language}")
+    for kind, name in GENERAL.items():
+        if (path := folder / name).exists():
+            good, _ = data.clean_pairs(read_columns(path))
             kinds["-" + kind] = data.split_by_source(good, 300, 1000)
     return {part + kind: kinds[kind][part] for part in ("valid", "test") for kind in kinds}
 
@@ -155,37 +153,39 @@ def near_duplicates(language: str) -> NearDuplicates:
 
 
 def mixture_sources(language: str) -> list[TextSource]:
-    """All text at hand, one source for each kind: everyday sentences, captions, older news, law and
-    manuals, and pairs that teach to copy."""
-    files = general_files(language)
-    general = TextSource(
-        "general",
-        tuple(path for source in files for path in source.files),
-        lambda: chain.from_iterable(source.read() for source in files),
-    )
-    kinds = tatoeba_source(language), multi30k_source(language), news_source(language), general
+    """Text whose license lets weights be shipped, one source for each kind: everyday sentences, law
+    and manuals, debates, other prose and dialogue, and pairs that teach to copy."""
+    general, clean = own_folder(f"general/en-{language}"), own_folder("clean")
+    europarl = {clean / f"europarl.en-{language}.tsv.xz"}
+    kinds = {
+        "general": set(general.glob("*.xz")),
+        "europarl": europarl,
+        "clean": set(clean.rglob(f"*.en-{language}.*")) - europarl,
+    }
+    sources = [tatoeba_source(language)]
+    for kind, files in kinds.items():
+        paths = tuple(sorted(files))
+        sources.append(TextSource(kind, paths, partial(read_files, paths)))
     held_out = partial(near_duplicates, language)
     tatoeba, *others = (
-        replace(kind, read=partial(without_near_duplicates, kind.read, held_out)) for kind in kinds
+        replace(source, read=partial(without_near_duplicates, source.read, held_out))
+        for source in sources
     )
     copies = partial(synthetic_copies, tatoeba.read, published.THOUSANDS[language])
     return [tatoeba, *others, replace(tatoeba, name="copying", read=copies)]
 
 
+def read_files(paths: Sequence[Path]) -> Iterator[TextPair]:
+    return chain.from_iterable(map(read_columns, paths))
+
+
 # By name ------------------------------------------------------------------------------------------
 
 
-def multi30k_held_out(language: str) -> dict[str, list[TextPair]]:
-    "Multi30k's own."
-    return {part: data.read_multi30k(part, language) for part in ("valid", "test")}
-
-
-CAPTIONS = {"valid": "multi30k-val", "test": "multi30k-test2016"}
-FAMILIES: dict[str, tuple] = {
+FAMILIES = {
     "wmt14": (wmt_sources, read_news),
     "general": (general_sources, read_news),
     "mixture": (mixture_sources, mixture_held_out),
-    "multi30k": (lambda language: [multi30k_source(language)], multi30k_held_out, CAPTIONS),
 }
 TRAINING_SETS = {
     f"{family}-en-{language}": TrainingSet(
@@ -193,9 +193,8 @@ TRAINING_SETS = {
         language,
         partial(sources, language),
         partial(held_out, language),
-        *names,
     )
-    for family, (sources, held_out, *names) in FAMILIES.items()
+    for family, (sources, held_out) in FAMILIES.items()
     for language in ("de", "fr")
 }
 
