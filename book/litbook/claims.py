@@ -152,7 +152,7 @@ def summary(runs: Sequence[dict]) -> dict:
 
 
 def record_words(record: dict | None, unit: str) -> str:
-    "The record as one sentence per kind of processor."
+    "The record as one sentence per kind of CPU."
     if not record or not record["runs"]:
         return "not replicated yet"
     parts = []
@@ -160,12 +160,12 @@ def record_words(record: dict | None, unit: str) -> str:
         s = summary(runs)
         what = "gap " if record["kind"] == "below" else ""
         parts.append(
-            f"{s['held']} of {s['tried']} runs on {kind} (95%: {100 * s['low']:.0f} to"
+            f"{s['held']} of {s['tried']} runs on {kind} (95% interval: {100 * s['low']:.0f} to"
             f" {100 * s['high']:.0f}%), median"
-            f" {what}{number(s['median'])}{' ' + unit if unit else ''} [{number(s['least'])},"
-            f" {number(s['greatest'])}]"
+            f" {what}{number(s['median'])}{' ' + unit if unit else ''}, range"
+            f" {number(s['least'])} to {number(s['greatest'])}"
         )
-    return "; ".join(parts)
+    return "reproduced, by kind of CPU, in " + "; in ".join(parts)
 
 
 def anchor(name: str) -> str:

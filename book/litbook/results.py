@@ -102,7 +102,7 @@ def command_of(record: Mapping) -> str:
 def made_by(record: Mapping) -> str:
     "Where a record was made, and by which command: the end of a caption."
     where = f"{record['hardware']}, torch {record['torch']}; " if "hardware" in record else ""
-    return f"{where}made by {command_of(record)}"
+    return f"{where and 'hardware: '}{where}made by {command_of(record)}"
 
 
 READ: dict[int, set[str]] = defaultdict(set)  # a cell's number -> the runs that it has read
@@ -256,7 +256,7 @@ def ngrams(ground: str = "tatoeba", part: str = "test", budget: int = FULL) -> d
 def ngrams_text(lines: Mapping[str, float]) -> str:
     "The n-gram baselines as the last sentence of a caption."
     parts = ", ".join(f"{name} {loss:.2f}" for name, loss in lines.items())
-    return f"Target-side n-gram LMs: {parts}."
+    return f"Target-side n-gram language models: {parts}."
 
 
 def beside(ground: str = "tatoeba", part: str = "test", budget: int = FULL) -> str:

@@ -109,8 +109,8 @@ def standing(
                 "parameters": int(first.parameters),
                 "tokens": int(first.tokens),
                 "GFLOPs": round(ours.flops.mean() / 1e9),
-                "cpu s": f"{ours.cpu_seconds.mean():.0f}" + "¹" * (first.muon == "bf16"),
-                "peak": f"{first.peak:g}",
+                "CPU seconds": f"{ours.cpu_seconds.mean():.0f}" + "¹" * (first.muon == "bf16"),
+                "peak learning rate": f"{first.peak:g}",
                 "warmup": f"{first.warmup:.0%}",
             }
         )
@@ -119,12 +119,11 @@ def standing(
         for name, line in recorded.ngrams(ground).items()
     ]
     caption = (
-        f"{ground}, test set; BLEU of {first.lines:,.0f} with"
+        f"{ground}, test set; BLEU of {first.lines:,.0f} sentences, by sacreBLEU with the settings"
         f" {first.signature.replace('|', ' ')}"
     )
-    note = f"chrF2 with {first.chrf['signature'].replace('|', ' ')}. " + MACHINES * any(
-        "¹" in row["cpu s"] for row in details
-    )
+    note = f"chrF2, by character n-grams: {first.chrf['signature'].replace('|', ' ')}. "
+    note += MACHINES * any("¹" in row["CPU seconds"] for row in details)
     picture = figures.table(rows, caption=caption, wide=True)
     details = figures.table(details, caption=note, wide=True)
     return with_commands(figures.folded(picture, details, "the other columns"))
@@ -219,7 +218,7 @@ def crossing_table() -> figures.Picture:
     lines = ", ".join(f"{name} {loss:.2f}" for name, loss in recorded.ngrams().items())
     caption = (
         "Test loss, and BLEU of RNN and Transformer. With two million tokens, target-side n-gram"
-        f" LMs: {lines}."
+        f" language models: {lines}."
     )
     return with_commands(figures.table(rows, caption=caption))
 
