@@ -214,7 +214,7 @@ def draw(width: int, lit: Iterable[str]) -> str:
         sheet.text(right - 10, tops["decoder"] - 17, "(B, T, D)", 11, "end")
         sheet.text(right + 10, linear - 8, "(B, T, V)", 11, "start")
         sheet.text(left + 10, EMBEDDING - 9, "(B, S, D)", 11, "start")
-        sheet.text((edge + tie) / 2, linear + 3, "shared weights", 11)
+        sheet.text(edge + 4, linear + 3, "shared weights", 11, "start")
     return sheet.image(0, round(1.2 * width))
 
 
