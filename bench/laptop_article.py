@@ -172,7 +172,7 @@ def build_run(recipe: dict, data: Data, folder: Path, trial: bool) -> tuple:
         model,
         config,
         optimizer=MuonAndAdam(model) if "tokens" in recipe else None,
-        lr_schedule=partial(rate, recipe, batches.n_batches),
+        lr_schedule=partial(rate, recipe, batches.total_steps),
         folder=folder,
         gradient_fn=partial(shrinking, recipe) if "shrink" in recipe else None,
     )

@@ -273,9 +273,9 @@ def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path):
     recipe = recipe_for({"train": PAIRS}, ("en", "eo"), epochs=20)
     translator = recipes.build_translator(recipe, PAIRS, tmp_path)
     trainer, batches = recipes.build_trainer(translator, PAIRS, recipe, tmp_path)
-    rates = [trainer.lr_schedule(step) for step in range(1, batches.n_batches + 1)]
-    assert batches.n_batches < TINY.warmup
-    assert rates[batches.n_batches // 10 - 1] == max(rates) == pytest.approx(recipe.peak_lr)
+    rates = [trainer.lr_schedule(step) for step in range(1, batches.total_steps + 1)]
+    assert batches.total_steps < TINY.warmup
+    assert rates[batches.total_steps // 10 - 1] == max(rates) == pytest.approx(recipe.peak_lr)
 
 
 def test_a_model_has_the_size_of_its_pairs(monkeypatch):

@@ -782,8 +782,7 @@ def test_what_cannot_be_guessed_is_said_with_what_to_write(model, words):
 
 def test_the_command_examines_a_file(tmp_path, capsys):
     path = tmp_path / "case.py"
-    path.write_text("import pathlib, sys; sys.path.insert(0, pathlib.Path(__file__).parent)\n"
-        "import torch\nfrom transformer_lit.doctor import examine\n"
+    path.write_text("import torch\nfrom transformer_lit.doctor import examine\n"
         "class Leaky(torch.nn.Module):\n"
         "    def __init__(self):\n"
         "        super().__init__()\n"

@@ -71,7 +71,7 @@ def test_a_training_is_prepared_as_its_recipe_says(tmp_path):
 def test_a_run_notes_what_it_sees_after_each_epoch(tmp_path):
     samples = [PARTS["train"][0][0], PARTS["test"][0][0]]
     translator, trainer = train_translator(tmp_path, recipe(), PARTS, samples)
-    ends = [entry for entry in trainer.log if entry["kind"] == "eval"]
+    ends = [entry for entry in trainer.log_history if entry["kind"] == "eval"]
     assert len(ends) == trainer.epoch == 3
     loss = validation_loss(translator.model, translator.encode_pairs(PARTS["valid"]))
     assert ends[-1]["valid_loss"] == pytest.approx(loss, rel=1e-5)
@@ -152,5 +152,5 @@ def test_a_finished_run_is_scored_and_recorded(archive, tmp_path):
     assert record["data"] == describe(parts, recipe()), "a description throws no new dice"
     assert records.effort(translator.model, trainer).items() <= record.items()
     loss, *rows = record["scores"]
-    assert loss["value"] == trainer.log[-1]["valid_loss"]
+    assert loss["value"] == trainer.log_history[-1]["valid_loss"]
     assert all("signature" in row for row in rows), "a score without it can't be compared"

@@ -34,7 +34,7 @@ from transformer_lit.training import (
 def test_every_epoch_deals_its_own_batches():
     config = TrainingConfig(epochs=3, max_tokens=40, seed=5)
     data = PairBatches(pairs(), config)
-    assert data.n_batches == 3 * len(data.epoch_batches(0)), "every epoch has as many batches"
+    assert data.total_steps == 3 * len(data.epoch_batches(0)), "every epoch has as many batches"
     assert data.epoch_batches(1) == token_batches(pairs(), 40, 1005) != data.epoch_batches(0)
     again, others = (PairBatches(pairs(n), config).fingerprint() for n in (24, 23))
     assert data.fingerprint() == again != others
@@ -146,7 +146,7 @@ def run(folder=None, until=None, config=CONFIG, look=None):
 
 
 def story(job):
-    return [{k: v for k, v in entry.items() if k != "seconds"} for entry in job.log]
+    return [{k: v for k, v in entry.items() if k != "seconds"} for entry in job.log_history]
 
 
 def test_gradients_are_fresh_in_each_step():
@@ -165,7 +165,8 @@ def test_a_run_that_pauses_reaches_the_very_same_losses(tmp_path, stop_at):
         "resumed losses are not those of the run without a stop: are weights, Adam's averages,"
         " position in the epoch and the random state (dropout's dice) all restored?"
     )
-    assert len((tmp_path / LOG).read_text().splitlines()) == len(whole.log), "one line an entry"
+    lines = (tmp_path / LOG).read_text().splitlines()
+    assert len(lines) == len(whole.log_history), "one line an entry"
 
 
 def test_each_process_takes_its_own_dice(monkeypatch):
@@ -187,16 +188,16 @@ def test_a_finished_run_is_not_repeated(tmp_path):
     again = run(tmp_path, look=lambda trainer: seen.append(trainer.epoch))
     assert story(again) == story(first) and not seen, "a finished run is loaded, not run again"
     longer = run(tmp_path, config=dataclasses.replace(CONFIG, epochs=4))
-    begun = story(longer)[: len(first.log)]
+    begun = story(longer)[: len(first.log_history)]
     assert longer.epoch == 4 and begun == story(first), "more epochs go on where the run ended"
 
 
 def test_the_log_counts_real_labels_and_the_loss_falls():
     job = run(look=lambda trainer: {"valid_loss": 1.5})
     assert job.n_labels == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs()), "pads are counted"
-    evals = [(e["epoch"], e["valid_loss"]) for e in job.log if e["kind"] == "eval"]
+    evals = [(e["epoch"], e["valid_loss"]) for e in job.log_history if e["kind"] == "eval"]
     assert evals == [(1, 1.5), (2, 1.5), (3, 1.5)]
-    losses = [entry["loss"] for entry in job.log if entry["kind"] == "step"]
+    losses = [entry["loss"] for entry in job.log_history if entry["kind"] == "step"]
     assert sum(losses[-4:]) < sum(losses[:4]), "the loss does not fall"
 
 
@@ -223,7 +224,7 @@ def join(rank, world, folder):
     job = Trainer(model, TWO_EPOCHS, folder=folder)
     job.fit(PairBatches(uneven_pairs(), TWO_EPOCHS))
     if rank == 0:
-        torch.save([job.log, dict(job.model.named_parameters())], folder / "result.pt")
+        torch.save([job.log_history, dict(job.model.named_parameters())], folder / "result.pt")
     dist.destroy_process_group()
 
 
@@ -241,7 +242,7 @@ def test_processes_reach_the_single_process_result(tmp_path, world, monkeypatch)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", LOOPBACK)
     mp.start_processes(join, (world, tmp_path), nprocs=world, start_method="spawn")
     log, weights = torch.load(tmp_path / "result.pt", weights_only=False)
-    for a, b in zip(log, alone.log):
+    for a, b in zip(log, alone.log_history):
         assert a["step"] == b["step"] and abs(a.get("loss", 0) - b.get("loss", 0)) < 1e-4, (
             f"{world} processes reach another loss than one: are gradients summed, and divided by"
             " the WHOLE batch's labels?"
@@ -290,11 +291,11 @@ def test_on_a_gpu_nan_is_found_before_it_is_saved(tmp_path):
 
 def test_the_log_of_every_nth_step():
     job = Trainer(small_model().float(), dataclasses.replace(CONFIG, log_every=4))
-    data = PairBatches(pairs(), CONFIG, n_batches=10)
+    data = PairBatches(pairs(), CONFIG, total_steps=10)
     n = len(data.epoch_batches(0))
     job.fit(data)
     ends = [step for step in range(1, 11) if step % 4 == 0 or step % n == 0]
-    steps = [e["step"] for e in job.log if e["kind"] == "step"]
+    steps = [e["step"] for e in job.log_history if e["kind"] == "step"]
     assert steps == ends, "an epoch's end, where the clock has to be right, isn't logged"
 
 
@@ -309,8 +310,9 @@ def test_a_callback_comes_after_every_step_and_what_it_returns_is_logged(tmp_pat
     job = Trainer(small_model().float(), CONFIG, folder=tmp_path)
     job.fit(data, callback, n + 1)
     assert seen == [(k, 0, k) for k in range(1, n)] + [(n, 1, 0), (n + 1, 1, 1)]
-    assert [entry["step"] for entry in job.log if entry["kind"] == "eval"] == [2, n]
-    assert [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()] == job.log
+    assert [entry["step"] for entry in job.log_history if entry["kind"] == "eval"] == [2, n]
+    lines = (tmp_path / LOG).read_text().splitlines()
+    assert list(map(json.loads, lines)) == job.log_history
 
 
 def test_somebody_elses_log_stays(tmp_path):

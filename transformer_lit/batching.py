@@ -69,11 +69,11 @@ class PairBatches:
     config has epochs, max_tokens and seed (`TrainingConfig`)."""
 
     def __init__(self, pairs: Sequence[Pair], config,
-                 n_batches: int | None = None):  # None: config.epochs
+                 total_steps: int | None = None):  # None: config.epochs
         if not len(pairs):
             raise ValueError("there are no pairs to train on")
         self.pairs, self.config = pairs, config
-        self.n_batches = n_batches or (
+        self.total_steps = total_steps or (
             config.epochs * len(self.epoch_batches(0)))
 
     def epoch_batches(self, epoch: int) -> list[list[int]]:

@@ -269,7 +269,7 @@ class FixedBatches(PairBatches):
 
     def __init__(self, pairs: list[Pair], trainer: Trainer,
                  batches: list[list[int]]):
-        super().__init__(pairs, trainer.config, n_batches=len(batches))
+        super().__init__(pairs, trainer.config, total_steps=len(batches))
         self.batches, self.rng_state = batches, torch.get_rng_state()
 
     def epoch_batches(self, epoch: int) -> list[list[int]]:

@@ -44,20 +44,20 @@ def copy_accuracy(model: nn.Module, length: int = 8,
 
 # %% ../book/14_copy_task.ipynb #copy-batches
 class CopyBatches:
-    """n_batches batches of sequences to copy, as the Trainer takes them.
+    """total_steps batches of sequences to copy, as the Trainer takes them.
 
     Each batch has `batch_size` sequences, all of one of `lengths`."""
 
-    def __init__(self, n_batches: int, lengths: Sequence[int] = (8,),
+    def __init__(self, total_steps: int, lengths: Sequence[int] = (8,),
                  batch_size: int = 64, vocab_size: int = 84,
                  seed: int = 0):
-        self.n_batches, self.lengths = n_batches, lengths
+        self.total_steps, self.lengths = total_steps, lengths
         self.batch_size, self.vocab_size = batch_size, vocab_size
         self.rng = torch.Generator().manual_seed(seed)
 
     def epoch_batches(self, epoch: int) -> list[tuple[Tensor, Tensor]]:
         batches = []
-        for _ in range(self.n_batches):
+        for _ in range(self.total_steps):
             index = torch.randint(len(self.lengths), (1,),
                                   generator=self.rng)
             batches.append(copy_batch(self.batch_size, self.lengths[index],

@@ -29,7 +29,7 @@ from .schedule import noam_lr, paper_adam
 class TrainingConfig:
     "How to train; in brackets the paper's values (§5)."
     epochs: int = 10
-    max_tokens: int = 2048  # of one side of a batch (25,000)
+    max_tokens: int = 2048  # a side of a batch, all GPUs' (25,000)
     warmup_steps: int = 400  # (4,000)
     lr_factor: float = 1.0  # times `noam_lr` (1)
     label_smoothing: float = 0.1  # (0.1)
@@ -44,9 +44,10 @@ class TrainingConfig:
 class Trainer:
     """One training run: the loop, and its state between two steps.
 
-    lr_schedule(step) is the learning rate. gradient_fn(trainer, source,
-    target) -> loss stands in for `compute_gradients`. metadata: compared
-    when the run resumes."""
+    lr_schedule(step), from 1 on, is the learning rate. gradient_fn(
+    trainer, source, target) runs forward and backward -> loss, in nats
+    per label; in place of `compute_gradients`. metadata: what must be
+    equal when the run resumes."""
 
     def __init__(self, model: nn.Module, config: TrainingConfig, *,
                  optimizer=None, lr_schedule: Callable | None = None,
@@ -63,13 +64,14 @@ class Trainer:
                 model, source, target, config))
         self.folder, self.metadata = folder and Path(folder), metadata or {}
         self.step = self.epoch = self.epoch_step = self.n_labels = 0
-        self.seconds, self.log = 0.0, []
+        self.seconds, self.log_history = 0.0, []
         self.metrics = {}  # of the last step
 
 # %% ../book/12_training.ipynb #train-step
 @patch_to(Trainer)
 def train_step(self: Trainer, source: Tensor, target: Tensor) -> dict:
-    "One update from source (B, S), target (B, T+1): loss, grad_norm."
+    """One update. source (B, S), target (B, T+1) with BOS and EOS ->
+    loss, in nats per label, and grad_norm, before clipping."""
     self.optimizer.zero_grad()
     loss = self.gradient_fn(self, source, target)
     grad_norm = nn.utils.clip_grad_norm_(
@@ -90,7 +92,7 @@ class Diverged(ValueError):
 
 @patch_to(Trainer)
 def check_finite(self: Trainer) -> None:
-    "The last step's metrics as floats; raises Diverged at nan or inf."
+    "Turn self.metrics into floats; raises Diverged at nan or inf."
     self.metrics = {name: float(x) for name, x in self.metrics.items()}
     if not all(map(math.isfinite, self.metrics.values())):
         raise Diverged(f"{self.metrics} after step {self.step}: lower the "
@@ -104,8 +106,9 @@ def fit(self: Trainer, data: Batches, callback: Callable | None = None,
 
     callback(trainer) runs after each step; a dictionary that it returns
     is logged. With a folder, a stopped run resumes there."""
-    max_steps = min(max_steps or data.n_batches, data.n_batches)
-    with Run(self.folder, run_config(self, data), self.log) as self.run:
+    max_steps = min(max_steps or data.total_steps, data.total_steps)
+    with Run(self.folder, run_config(self, data),
+             self.log_history) as self.run:
         self.resume()
         batches = iterate_batches(data, self.epoch, self.epoch_step,
                                   devices.device_of(self.model))
@@ -116,7 +119,7 @@ def fit(self: Trainer, data: Batches, callback: Callable | None = None,
             self.train_step(batch.source, batch.target)
             self.end_step(batch, started, callback)
         self.save()
-    return self.log
+    return self.log_history
 
 # %% ../book/12_training.ipynb #after-step
 @patch_to(Trainer)
@@ -156,7 +159,7 @@ def save(self: Trainer) -> None:
     if self.folder is not None:
         checkpoints.save(
             self.folder / checkpoints.NAME, self.model, self.optimizer,
-            {**self.progress(), "log_length": len(self.log)})
+            {**self.progress(), "log_length": len(self.log_history)})
 
 
 @patch_to(Trainer)

@@ -45,9 +45,9 @@ def split_long_text(text: str, count_tokens: Callable[[str], int],
                     preferred_length: int = 20) -> list[str]:
     """`text` in parts of at most max_length tokens; "" gives no part.
 
-    A part of several sentences has at most preferred_length. It splits
-    at the end of a sentence, else at a space, else anywhere, as near
-    the middle as can be."""
+    A part that holds several sentences has at most preferred_length.
+    Splits are at the end of a sentence, else at a space, else anywhere,
+    as near the middle as can be."""
     cuts = [match.span() for match in re.finditer(SENTENCE_BOUNDARY, text)]
     limit = min(preferred_length, max_length) if cuts else max_length
     if count_tokens(text) <= limit or len(text) < 2:
@@ -55,8 +55,8 @@ def split_long_text(text: str, count_tokens: Callable[[str], int],
     for pattern in " ", "(?<=.)(?=.)":
         cuts = cuts or [m.span() for m in re.finditer(pattern, text)]
     start, end = min(cuts, key=lambda cut: abs(sum(cut) - len(text)))
-    return [part for piece in (text[:start], text[end:])
-            for part in split_long_text(piece, count_tokens, max_length,
+    return [part for side in (text[:start], text[end:])
+            for part in split_long_text(side, count_tokens, max_length,
                                         preferred_length)]
 
 # %% ../book/18_translation.ipynb #answers
@@ -113,8 +113,8 @@ def encode_parts(self, sentences: Sequence[str]) -> list[list[list[int]]]:
     require_list_of_strings(sentences)
     encode = cache(self.source_tokenizer.encode)
     return [[encode(part) for part in split_long_text(
-        clean_input(text), lambda part: len(encode(part)),
-        *self.length_limits)] for text in sentences]
+        clean_input(sentence), lambda text: len(encode(text)),
+        *self.length_limits)] for sentence in sentences]
 
 
 @patch_to(Translator)
@@ -124,11 +124,12 @@ def translate(self, sentences: Sequence[str], beam_size: int = 4,
 
     precision: "fp32", "bf16", or "auto", the faster one. Leaves the
     model in evaluation mode."""
-    encoded = self.encode_parts(sentences)  # parts of each
-    outputs = map(self.target_tokenizer.decode, translate_ids(
-        self.model.eval(), list(chain(*encoded)), beam_size, batch_size,
+    sources = self.encode_parts(sentences)  # [sentence][part][id]
+    translations = map(self.target_tokenizer.decode, translate_ids(
+        self.model.eval(), list(chain(*sources)), beam_size, batch_size,
         precision))
-    return [" ".join(islice(outputs, len(parts))) for parts in encoded]
+    return [" ".join(islice(translations, len(parts)))
+            for parts in sources]
 
 # %% ../book/18_translation.ipynb #create-translator
 @patch_to(Translator)

@@ -35,11 +35,12 @@ def collate_from_store(store: TokenStore,
 
 # %% ../book/21_wmt.ipynb #store-batches
 class StoreBatches:
-    "A `TokenStore` in token batches, for a `Trainer`: n_batches of them."
+    "A `TokenStore` in token batches, for a `Trainer`: total_steps of them."
 
     def __init__(self, store: TokenStore, config: TrainingConfig,
-                 n_batches: int):
-        self.store, self.config, self.n_batches = store, config, n_batches
+                 total_steps: int):
+        self.store, self.config = store, config
+        self.total_steps = total_steps
 
     def epoch_batches(self, epoch: int) -> list[np.ndarray]:
         return token_batches_from_lengths(

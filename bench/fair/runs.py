@@ -269,7 +269,7 @@ def train(job: Job, folder: Path) -> tuple[Resumable, EncodedCorpus]:
 def train_and_score(job: Job, folder: Path) -> Made:
     "A training and, for the seeds that count, its scores."
     trainer, data = train(job, folder)
-    looks = [entry for entry in trainer.log if "valid" in entry]
+    looks = [entry for entry in trainer.log_history if "valid" in entry]
     row = {
         "steps": trainer.step,
         **training_cost(trainer),

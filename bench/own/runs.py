@@ -67,7 +67,7 @@ def updates(job: Job) -> int:
     encoded = Translator(None, tokens, tokens).encode_pairs(job.real)
     short = [pair for pair in encoded if max(map(len, pair)) <= LONGEST]
     config = TrainingConfig(epochs=size.epochs, max_tokens=size.max_tokens)
-    return PairBatches(short, config).n_batches + TUNING * (job.kind in ("mixed", "captions"))
+    return PairBatches(short, config).total_steps + TUNING * (job.kind in ("mixed", "captions"))
 
 
 def validation(translator: Translator, pairs: Pairs, loss: float) -> dict[str, float]:
@@ -101,16 +101,16 @@ def train(job: Job, folder: Path, pairs: Pairs) -> tuple[Translator, dict]:
     epoch = len(batches.epoch_batches(0))
     if job.kind == "general":
         labels = sum(len(target) - 1 for _, target in batches.pairs) / epoch
-        batches.n_batches = math.ceil(TOKENS / labels)
+        batches.total_steps = math.ceil(TOKENS / labels)
     else:
-        batches.n_batches = TUNING if job.kind == "tuned" else updates(job)
-    steps = batches.n_batches
+        batches.total_steps = TUNING if job.kind == "tuned" else updates(job)
+    steps = batches.total_steps
     encoded, best = translator.encode_pairs(valid), folder / "best.safetensors"
     looks = {round(k * steps / size.epochs) for k in range(1, size.epochs + 1)}
     run = Resumable.of(trainer, flop_every=max(2, steps // 6))
 
     def curve() -> list:
-        return [[entry["step"], entry["valid"]] for entry in run.log if "valid" in entry]
+        return [[entry["step"], entry["valid"]] for entry in run.log_history if "valid" in entry]
 
     def look(run: Resumable) -> dict | None:
         if run.step in looks:

@@ -228,7 +228,7 @@ def train_on_files(
     sources, references, hypotheses, valid_loss = tested(folder, recipe, translator, trainer, parts)
     write_calibration(translator, parts["valid"], folder)
     effort = records.effort(translator.model, trainer)
-    entries = [row for row in trainer.log if row["kind"] == "eval"]
+    entries = [row for row in trainer.log_history if row["kind"] == "eval"]
     effort["hardware"] = ", then ".join(  # where it was trained, and not where it is tested
         dict.fromkeys(row.get("hardware", effort["hardware"]) for row in entries)
     )

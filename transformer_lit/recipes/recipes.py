@@ -148,14 +148,15 @@ def build_trainer(
             " one sentence on a line"
         )
     batches = PairBatches(short, config)
-    warmup = min(config.warmup_steps, batches.n_batches // 10 or 1) if own else config.warmup_steps
+    warmup, n = config.warmup_steps, batches.total_steps
+    warmup = min(warmup, n // 10 or 1) if own else warmup
     trainer = new_trainer(
         translator,
         recipe,
         config,
         config.precision if own else "auto",
         folder=folder,
-        lr_schedule=lambda step: linear_lr(step, batches.n_batches, recipe.peak_lr, warmup),
+        lr_schedule=lambda step: linear_lr(step, n, recipe.peak_lr, warmup),
         metadata={"recipe": in_plan(recipe)},
     )
     return trainer, batches
@@ -197,7 +198,7 @@ def fit_with_bar(
     trainer: Trainer, data: Batches, callback: Callable, max_steps: int | None = None
 ) -> list[dict]:
     "`trainer.fit` under a progress bar."
-    with bar(data.n_batches, "training", quiet=rank() > 0) as progress:
+    with bar(data.total_steps, "training", quiet=rank() > 0) as progress:
 
         def on_step(trainer: Trainer) -> dict | None:
             if not progress.n:  # a run that resumes begins where it stands
@@ -309,7 +310,7 @@ def tested(
 ) -> tuple[list[str], list[list[str]], list[str], dict]:
     """The test's distinct sentences, all the references of each, the answers, which go to
     hypotheses.txt, and the validation loss as a score."""
-    end = [entry for entry in trainer.log if entry["kind"] == "eval"][-1]
+    end = [entry for entry in trainer.log_history if entry["kind"] == "eval"][-1]
     sources, references = group_references(parts["test"])
     hypotheses = translator.translate(sources, precision="fp32")
     write_text(folder / "hypotheses.txt", "\n".join(hypotheses) + "\n")
@@ -333,7 +334,7 @@ def evaluate_and_record(
 
     hypotheses.txt has one line per distinct English test sentence."""
     folder = Path(folder)
-    end = [entry for entry in trainer.log if entry["kind"] == "eval"][-1]
+    end = [entry for entry in trainer.log_history if entry["kind"] == "eval"][-1]
     _, references, hypotheses, held_out = tested(folder, recipe, translator, trainer, parts)
     seen_sentences = {
         english: overlap_rate(parts["train"], [(english, "")]) > 0 for english in end["samples"]

@@ -24,7 +24,7 @@ class Batch(NamedTuple):
 class Batches(Protocol):
     "What a `Trainer` is trained on."
 
-    n_batches: int  # of all epochs together, one a step
+    total_steps: int  # of all epochs together, one a step
 
     def epoch_batches(self, epoch: int) -> Sequence:
         "The batches of an epoch, counted from 0, in their order: lists of indices."
