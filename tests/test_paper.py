@@ -66,7 +66,10 @@ SMALL = f"""<section id="small"><p class="tl-part">Part I · One</p>
 <td>{"</td><td>".join(f"word{i}" for i in range(40))}</td></tr></table></details></section>
 <section id="cells"><h2>Cells</h2>{CELLS}
 <div class="cell"><div class="cell_input"><div class="highlight">
-<pre>{"wide = " + "1 + " * 60}</pre></div></div></div></section>
+<pre>{"wide = " + "1 + " * 60}</pre></div></div></div>
+<div class="cell"><details class="hide above-input"><summary><p class="collapsed">Drawing</p>
+<p class="expanded">Hide</p></summary><div class="cell_input"><pre>sheet = 0</pre></div></details>
+</div></section>
 <section id="exercise-1-1"><h3>Exercise 1.1 · One</h3><p>Do it.</p><div class="cell">
 <div class="cell_input"><div class="highlight"><pre>chart(1)</pre></div></div>
 <div class="cell_output"><div class="tl-figure"><p>The chart.</p><details>
@@ -158,6 +161,11 @@ def test_nothing_is_folded_alive_or_foreign(printed, unpacked):
         assert not [sign for sign in [*signs, "this notebook"] if sign in text]
         assert not re.search(r'(src|href)="https?://(?!arxiv\.org)', text)
     assert printed.count('alt="A view of one number. It is seven."') == 1
+
+
+def test_drawing_code_is_left_to_the_notebook(printed, unpacked):
+    assert "Drawing: in the notebook, cell “Drawing” below “Cells”" in printed
+    assert "sheet = 0" not in printed and "sheet = 0" in pages_in(unpacked)["c01_small.xhtml"]
 
 
 def test_hints_and_solutions_stand_at_the_end(printed, unpacked):

@@ -2,9 +2,9 @@
 _build/paper/the-literate-transformer.pdf.
 
 All pages become one document, which is printed twice: the first print says on which page each place
-falls, the second has these numbers in its contents, its index and beside its hints. Folded code
-stands open in its place, in smaller type; hints and solutions stand at the end, so that nobody
-reads them with the task. Live views are pictures."""
+falls, the second has these numbers in its contents, its index and beside its hints. Of setup and
+drawing code a line is left, which names the notebook's cell; hints and solutions stand at the end,
+so that nobody reads them with the task. Live views are pictures."""
 
 import html
 import io
@@ -41,7 +41,7 @@ attention to a translator that runs</p>
 def imprint(about: dict) -> str:
     return f"""<section class="tl-imprint">
 <p><b>{html.escape(about["title"])}</b>, version {about["version"]}, {about["date-released"]}.</p>
-<p>Paper edition. Code that is folded in the web edition stands open here, in smaller type. Hints
+<p>Paper edition. Setup and drawing code is left out: a line names the notebook's cell. Hints
 and solutions are at the end, each exercise says on which page. What moves in the web edition is a
 picture here, marked “Alive in the web edition”. Links work in this file, inside the book as
 well.</p>

@@ -47,7 +47,7 @@ function still(wish) {  // {key, pages: {path: key}, mathml, shift, pictures: [a
   article.querySelectorAll(".highlight span:is(.n, .p, .w, .nn, :empty)").forEach(e => e.replaceWith(...e.childNodes));  // no color of their own
   article.querySelectorAll(".highlight pre").forEach(code => code.normalize());
   const answers = answersOf(article);
-  unfold(article);
+  unfold(article, !wish.mathml);
   answers.forEach(answer => unfold(answer.box));
   article.querySelectorAll("div.cell").forEach(cell => { if (!cell.textContent.trim() && !cell.querySelector("svg, img")) cell.remove(); });
   const exports = exported(article, wish.key);
@@ -164,13 +164,24 @@ function sentenceOf(article) {
   return copy.outerHTML;
 }
 
-function unfold(box) {
+// On paper setup and drawing code is left out: a line says which cell of the notebook has it.
+function unfold(box, paper) {
+  const counts = new Map();
   box.querySelectorAll("details").forEach(fold => {
     const opened = document.createElement("div"), name = document.createElement("p");
     opened.className = "tl-opened";
     name.className = "tl-opened-name";
     name.textContent = fold.querySelector("summary").textContent.trim();
     fold.querySelector("summary").remove();
+    if (paper && fold.matches(".above-input") && !fold.querySelector(".tl-badge")) {
+      const title = name.textContent, head = fold.closest("section").querySelector("h1, h2, h3, h4, h5").textContent.trim();
+      const place = `“${title}” below “${head}”`, n = (counts.get(place) || 0) + 1;
+      counts.set(place, n);
+      name.classList.add("tl-left-out");
+      name.textContent = `${title}: in the notebook, cell ${place}${n > 1 ? `, number ${n}` : ""}`;
+      fold.replaceWith(name);
+      return;
+    }
     opened.append(name, ...fold.childNodes);
     fold.replaceWith(opened);
   });
