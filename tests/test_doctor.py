@@ -786,9 +786,10 @@ def test_the_command_examines_a_file(tmp_path, capsys):
         "class Leaky(torch.nn.Module):\n"
         "    def __init__(self):\n"
         "        super().__init__()\n"
-        "        self.table = torch.nn.Embedding(20, 20)\n"
+        "        self.table, self.output = torch.nn.Embedding(20, 20), torch.nn.LazyLinear(20)\n"
         "    def forward(self, idx):\n"
-        "        return self.table(idx).mean(1, keepdim=True).expand(-1, idx.size(1), -1)\n"
+        "        x = self.table(idx).mean(1, keepdim=True).expand(-1, idx.size(1), -1)\n"
+        "        return self.output(x)\n"
         "def report():\n"
         "    return examine(Leaky(), vocab_size=20, quick=True)\n")  # fmt: skip
     assert cli.main(["doctor", str(path), "--json"]) == 1

@@ -55,14 +55,14 @@ def examine(
     kind = kind or guess_kind(model)
     f = logits or guess_logits(model, kind, vocab_size, fields.get("pad_id"))
     case = Case(model, f, vocab_size, kind, **fields)
-    large = case.device.type == "cpu" and sum(w.numel() for w in model.parameters()) > OVERFIT_LIMIT
-    if quick or large:
-        case.steps = 0
     findings: list[Finding] = []
     with torch.random.fork_rng():
         if logits is None:
             case.logits = length_first(case) or case.logits
         case.run(*case.inputs())  # lazy modules get their shapes; a wrong adapter fails here
+        size = sum(w.numel() for w in model.parameters())
+        if quick or case.device.type == "cpu" and size > OVERFIT_LIMIT:
+            case.steps = 0
         gradients = [(w, w.grad) for w in model.parameters()]
         stateful = (x for x in (model, case.optimizer, case.scheduler) if hasattr(x, "state_dict"))
         before = [(x, deepcopy(x.state_dict())) for x in stateful]
