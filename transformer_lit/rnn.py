@@ -120,7 +120,7 @@ class RNNSeq2Seq(nn.Module):
         self.output_projection.weight = self.token_embedding.weight
 
     def hidden_matrices(self) -> list[nn.Parameter]:
-        "All matrices but the embedding: those that Muon steps."
+        "All matrices but the embedding, for the optimizer Muon."
         return [w for w in self.parameters()
                 if w.ndim == 2 and w is not self.token_embedding.weight]
 

@@ -156,7 +156,10 @@ def commands(names: Iterable[str]) -> list[str]:
 def with_commands(picture: figures.Picture) -> figures.Picture:
     "A table or a figure, and folded below it what to type for every run that its cell has read."
     rows = [{"made by": line} for line in commands(runs_of_cell())]
-    caption = "A run that book/results/runs has already is not made again: see bench/fair"
+    caption = (
+        "In the name of a run p is the peak learning rate, w the warmup, s the seed. A run that"
+        " book/results/runs has already is not made again: see bench/fair"
+    )
     return figures.folded(picture, figures.table(rows, caption=caption, wide=True), "the commands")
 
 
