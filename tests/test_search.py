@@ -41,7 +41,13 @@ def test_a_reader_s_words_find_the_page(visit):
     page = visit(f"{SITE.as_uri()}/{PAGE}")
     first = page.evaluate(
         """async queries => { await tlSearch.ready.complete();
-           return queries.map(q => tlSearch.find(q).slice(0, 3).map(found => found.name)); }""",
+           const missing = tlSearchWords.about.match(/^\\w+#[^:]+/gm).filter(address => {
+             const [name, place] = address.split("#");
+             return !tlSearchPages.split("\\0").some(page => page.startsWith(`book/${name}.html`)
+               && page.includes(`\\x01${place}\\n`)); });
+           if (missing.length) throw new Error(`no such section: ${missing}`);
+           return queries.map(q => tlSearch.find(q).slice(0, 3).flatMap(found =>
+             [found.name, found.address.replace(/^book\\/|\\.html/g, "")])); }""",
         list(QUERIES),
     )
     misses = {

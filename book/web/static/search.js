@@ -20,10 +20,10 @@ window.tlSearch = (function () {
 
   const STOP = new Set(
     `a about an and any are as at be because been but by can can't could did do does doesn don
-     dont doesnt didn didnt isn isnt for from get gets give given go goes had has have how i if
-     in into is it its just like make makes me much my of on or our should so some such than
-     that the their them then there these they this to too up use used using very was way we
-     were what when where which who why will with without won would you your`.split(/\s+/),
+     dont doesnt didn didnt during isn isnt for from get gets give given go goes had has have how
+     i if in into is it its just like make makes me much my of on or our should so some such than
+     that the their them then there these they this to too up use used using very was way we were
+     what when where which who why while will with without won would you your`.split(/\s+/),
   );
   const ENDINGS = [
     // one form for the forms of a word; encoder and encoding stay apart
@@ -68,7 +68,7 @@ window.tlSearch = (function () {
 
   const EMPTY = new Set([...STOP].flatMap(word => [word, stemOf(word)]));
 
-  const WORD = /[\p{L}\p{N}_]+(?:[-‐'’&][\p{L}\p{N}_]+|\.\d+)*/gu;
+  const WORD = /√|[\p{L}\p{N}_]+(?:[-‐'’&][\p{L}\p{N}_]+|\.\d+)*/gu;
   const analyses = new Map();
 
   /* The parts of a word, and the word without its hyphens, underscores and capitals:
@@ -77,6 +77,7 @@ window.tlSearch = (function () {
     let parsed = analyses.get(word);
     if (!parsed) {
       const plain = word
+        .replace("√", "sqrt")
         .normalize("NFKD")
         .replace(/[\u0300-\u036f]/g, "")
         .replace(/['’](?:s$)?/g, "");
@@ -107,10 +108,13 @@ window.tlSearch = (function () {
 
   function addConcept(names) {
     const keys = names.flatMap(name => {
-      const parts = partsOf(name);
-      return parts.length > 1 && parts.length < 4
-        ? [parts.join(" "), stemOf(parts.join(""))]
-        : [parts.join(" ")];
+      const parts = partsOf(name),
+        full = parts.filter(part => !EMPTY.has(part)); // "ignores the source": "ignores source"
+      return [
+        parts.join(" "),
+        ...(full.length > 1 ? [full.join(" ")] : []),
+        ...(parts.length > 1 && parts.length < 4 ? [stemOf(parts.join(""))] : []),
+      ];
     });
     const known = keys.map(key => concepts.get(key)).find(Boolean),
       id = known || `=${++nConcepts}`;
@@ -157,6 +161,7 @@ window.tlSearch = (function () {
   const MINOR = /^(summary|exercises?\b|three questions|further reading|setup)/i;
   const BOOST = {title: 4, page: 1.5, names: 0.7};
   const ABOUT = 0.9; // a phrase of search-words.js that is the query, beside the best page's score
+  const OWN = 1.4; // the same for a section, beside the best section's
   const sections = [],
     pages = new Map();
   let titles = null,
@@ -255,13 +260,13 @@ window.tlSearch = (function () {
     }
   }
 
-  /* What pages are about: phrases, each as what it names. */
-  const phrases = [],
-    phrasesWith = new Map();
+  /* What pages, and sections of them, are about: phrases, each as what it names. */
+  const phrasesWith = new Map();
 
-  function addPhrase(text, page) {
-    const phrase = {page, terms: keyTerms(partsOf(text))};
-    phrases.push(phrase);
+  function addPhrase(text, page, section) {
+    const phrase = {page, section, terms: keyTerms(partsOf(text))};
+    for (const word of wordsOf(text).flatMap(each => analysis(each).surfaces))
+      counts.set(word, counts.get(word) || 1);
     for (const term of phrase.terms)
       phrasesWith.set(term, [...(phrasesWith.get(term) || []), phrase]);
   }
@@ -288,9 +293,12 @@ window.tlSearch = (function () {
     for (const line of lines(same)) addConcept(line.split(", "));
     readPages(window.tlSearchPages);
     readGlossary();
-    for (const [name, words] of lines(about).map(pair))
-      if (pages.has(name))
-        for (const phrase of words.split(", ")) addPhrase(phrase, pages.get(name));
+    for (const [address, words] of lines(about).map(pair)) {
+      const [name, place] = address.split("#"),
+        page = pages.get(name);
+      const section = place && page && page.sections.find(one => one.place == place);
+      if (page) for (const phrase of words.split(", ")) addPhrase(phrase, page, section);
+    }
     for (const key of concepts.keys()) for (const part of key.split(" ")) counts.set(part, 1);
     await pause();
     [titles, texts] = [engine(Object.keys(BOOST)), engine(["text"])];
@@ -462,18 +470,22 @@ window.tlSearch = (function () {
 
   const sum = numbers => numbers.reduce((total, number) => total + number, 0);
 
-  /* How far each page is about what is asked: the phrases that share its rarer terms. 1 is one that
-   is the query. */
+  /* How far each page, and each section that has phrases, is about what is asked: the phrases that
+   share its rarer terms. 1 is one that is the query. */
   function aboutness(keys, rarity) {
     const byPage = new Map(),
+      fits = new Map(),
       asked = sum([...keys].map(rarity));
     for (const phrase of new Set([...keys].flatMap(key => phrasesWith.get(key) || []))) {
       const shared = sum([...phrase.terms].filter(term => keys.has(term)).map(rarity));
       const fit = ((shared / sum([...phrase.terms].map(rarity))) ** 2 * shared) / asked;
-      const [first, second] = byPage.get(phrase.page) || [0, 0];
-      byPage.set(phrase.page, fit > first ? [fit, first] : [first, Math.max(second, fit)]);
+      const {page, section} = phrase;
+      if (section) fits.set(section.id, Math.max(fit, fits.get(section.id) || 0));
+      const [first, second] = byPage.get(page) || [0, 0];
+      byPage.set(page, fit > first ? [fit, first] : [first, Math.max(second, fit)]);
     }
-    return new Map([...byPage].map(([page, [first, second]]) => [page, first + second / 3]));
+    const about = new Map([...byPage].map(([page, [first, second]]) => [page, first + second / 3]));
+    return {about, fits};
   }
 
   function find(query, most = 20) {
@@ -494,9 +506,12 @@ window.tlSearch = (function () {
         bySection.set(id, (bySection.get(id) || 0) + own * part * score);
       }
     }
-    const about = aboutness(keys, rarity),
+    const {about, fits} = aboutness(keys, rarity),
+      strongest = Math.max(1, ...bySection.values()),
       heaviest = {},
       scores = new Map();
+    for (const [id, fit] of fits)
+      bySection.set(id, (bySection.get(id) || 0) + OWN * strongest * fit);
     for (const pooled of byPage.values())
       for (const term in pooled)
         heaviest[term] = Math.max(heaviest[term] || 0, ...pooled[term].values());
