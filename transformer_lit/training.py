@@ -78,7 +78,7 @@ def train_step(self: Trainer, source: Tensor, target: Tensor) -> dict:
         self.model.parameters(), self.config.clip_norm or math.inf)
     self.metrics = {"loss": loss, "grad_norm": grad_norm}
     if not loss.is_cuda:  # a GPU would be waited for at every step
-        self.check_finite()
+        self.sync_metrics()
     self.step += 1
     for group in self.optimizer.param_groups:
         group["lr"] = self.lr_schedule(self.step)
@@ -91,8 +91,8 @@ class Diverged(ValueError):
 
 
 @patch_to(Trainer)
-def check_finite(self: Trainer) -> None:
-    "Turn self.metrics into floats; raises Diverged at nan or inf."
+def sync_metrics(self: Trainer) -> None:
+    "self.metrics as floats, for which a GPU waits; Diverged if nan."
     self.metrics = {name: float(x) for name, x in self.metrics.items()}
     if not all(map(math.isfinite, self.metrics.values())):
         raise Diverged(f"{self.metrics} after step {self.step}: lower the "
@@ -130,7 +130,7 @@ def end_step(self: Trainer, batch: Batch, started: float,
     self.epoch_step += 1
     should_log = batch.ends_epoch or self.step % self.config.log_every == 0
     if should_log:
-        self.check_finite()  # waits for a GPU, so the clock runs on
+        self.sync_metrics()  # waits for a GPU, so the clock runs on
     self.seconds += time.perf_counter() - started
     if should_log:
         self.run.log("step", **self.progress(), **self.metrics,
@@ -155,7 +155,7 @@ def progress(self: Trainer) -> dict:
 @patch_to(Trainer)
 def save(self: Trainer) -> None:
     "A checkpoint, if there is a folder; every process calls this."
-    self.check_finite()
+    self.sync_metrics()
     if self.folder is not None:
         checkpoints.save(
             self.folder / checkpoints.NAME, self.model, self.optimizer,
