@@ -161,7 +161,7 @@ def kinds_of_text(monkeypatch, tmp_path):
 
 
 def test_near_copies_go_from_every_kind_of_a_mixture(kinds_of_text):
-    corpus = training_sets.TRAINING_SETS["mixture-en-fr"]
+    corpus = training_sets.TRAINING_SETS["open-en-fr"]
     held_out = corpus.held_out()
     assert (len(held_out["valid-law"]), len(held_out["test-law"])) == (300, 1000)
     english = {source.name: [e for e, _ in source.read()] for source in corpus.sources()}

@@ -49,7 +49,7 @@ def patch_trial(patch):
         for name, value in values.items():
             patch.setattr(module, name, value)
     patch.setattr(text, "load_corpus", of_the_pocket_corpus)
-    patch.setattr(text.training_sets, "general_files", lambda _: [])
+    patch.setattr(text.training_sets, "own_folder", Path)
     patch.setattr(records, "clean_commit", lambda: "a" * 40)
     patch.setattr(text, "corpora", trial_corpora)
 

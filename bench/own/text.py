@@ -125,10 +125,9 @@ def general(job: Job, folder: Path) -> Pairs:
     c = corpora()
     held_out = [english for pairs in c.valid.values() for english, _ in pairs]
     held_out += [english for sources, _ in c.tests.values() for english in sources]
-    pairs = chain.from_iterable(source.read() for source in training_sets.general_files("fr"))
-    return c.train + take_evenly(
-        exclude_sources(data.clean_pairs(pairs)[0], held_out), job.pairs - len(c.train)
-    )
+    texts = training_sets.text_kind("", training_sets.own_folder("general/en-fr").glob("*.xz"))
+    pairs, _ = data.clean_pairs(texts.read())
+    return c.train + take_evenly(exclude_sources(pairs, held_out), job.pairs - len(c.train))
 
 
 # Back-translation ---------------------------------------------------------------------------------

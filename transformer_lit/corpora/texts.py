@@ -28,7 +28,7 @@ class TextSource:
     "One stream of pairs: its name, the files behind it, and a way to begin reading from the start."
 
     name: str
-    files: tuple[Path, ...]
+    files: Sequence[Path]
     read: Callable[[], Iterable[TextPair]]
 
 

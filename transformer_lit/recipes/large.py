@@ -51,7 +51,7 @@ def configure_experiment(
         names = ", ".join((*RECIPES, *TRAINING_SETS))
         raise ValueError(f"unknown recipe {corpus}; choose from {names}, or name a folder of texts")
     experiment = build_experiment(corpus, preset, size)
-    if corpus in TRAINING_SETS and corpus.startswith("mixture-"):
+    if corpus.startswith(("mixture-en-", "open-en-")):
         experiment = MixtureExperiment(**vars(experiment))
     place = default_device(device)
     precision = resolve_precision("auto", place)

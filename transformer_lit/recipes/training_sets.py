@@ -1,6 +1,6 @@
 """Datasets of the large runs, by name, with their validation and test sets."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
@@ -70,14 +70,14 @@ def wmt_sources(language: str) -> list[TextSource]:
             member = text.format(language)
             path = cached_file(name, [root + name for root in published.STATMT], check_archive)
             read = partial(two_members, path, member, language)
-            sources.append(TextSource(Path(member).name, (path,), read))
+            sources.append(TextSource(Path(member).name, [path], read))
     return sources
 
 
 def tatoeba_source(language: str) -> TextSource:
     "The everyday sentences of chapter 18."
     path = published.tatoeba_archive(language)
-    return TextSource("tatoeba", (path,), partial(data.read_tatoeba, path, language))
+    return TextSource("tatoeba", [path], partial(data.read_tatoeba, path, language))
 
 
 def news_source(language: str) -> TextSource:
@@ -89,29 +89,24 @@ def news_source(language: str) -> TextSource:
     )
     return TextSource(
         "older news tests",
-        tuple(path for path in files if path),
+        [path for path in files if path],
         lambda: data.load_wmt14(language)["train"],
     )
 
 
 def own_folder(name: str) -> Path:
-    folder = find_cached(name)
-    if folder is None:
-        raise FileNotFoundError(
-            f"{name} is not on this machine: set TRANSFORMER_LIT_DATA to a folder that holds {name}"
-            " with files of English<TAB>other"
-        )
-    return folder
-
-
-def general_files(language: str) -> list[TextSource]:
-    "Law and manuals, from your folder."
-    return folder_sources(own_folder(f"general/en-{language}"))
+    if folder := find_cached(name):
+        return folder
+    raise FileNotFoundError(
+        f"{name} is not on this machine: set TRANSFORMER_LIT_DATA to a folder that holds {name}"
+        " with files of English<TAB>other"
+    )
 
 
 def general_sources(language: str) -> list[TextSource]:
     "Law and manuals from your folder, Tatoeba, the older news tests."
-    return [*general_files(language), tatoeba_source(language), news_source(language)]
+    general = own_folder(f"general/en-{language}")
+    return folder_sources(general) + [tatoeba_source(language), news_source(language)]
 
 
 # Mixtures -----------------------------------------------------------------------------------------
@@ -152,31 +147,37 @@ def near_duplicates(language: str) -> NearDuplicates:
     )
 
 
-def mixture_sources(language: str) -> list[TextSource]:
-    """Text whose license lets weights be shipped, one source for each kind: everyday sentences, law
-    and manuals, debates, other prose and dialogue, and pairs that teach to copy."""
-    general, clean = own_folder(f"general/en-{language}"), own_folder("clean")
-    europarl = {clean / f"europarl.en-{language}.tsv.xz"}
-    kinds = {
-        "general": set(general.glob("*.xz")),
-        "europarl": europarl,
-        "clean": set(clean.rglob(f"*.en-{language}.*")) - europarl,
-    }
-    sources = [tatoeba_source(language)]
-    for kind, files in kinds.items():
-        paths = tuple(sorted(files))
-        sources.append(TextSource(kind, paths, partial(read_files, paths)))
+def text_kind(name: str, paths: Iterable[Path]) -> TextSource:
+    files = sorted(paths)
+    return TextSource(name, files, lambda: chain.from_iterable(map(read_columns, files)))
+
+
+def with_copies(language: str, *kinds: TextSource) -> list[TextSource]:
+    """Tatoeba, these, law and manuals, without what nearly repeats a held-out sentence; last, pairs
+    that teach to copy."""
+    general = text_kind("general", own_folder(f"general/en-{language}").glob("*.xz"))
     held_out = partial(near_duplicates, language)
     tatoeba, *others = (
-        replace(source, read=partial(without_near_duplicates, source.read, held_out))
-        for source in sources
+        replace(kind, read=partial(without_near_duplicates, kind.read, held_out))
+        for kind in (tatoeba_source(language), *kinds, general)
     )
     copies = partial(synthetic_copies, tatoeba.read, published.THOUSANDS[language])
     return [tatoeba, *others, replace(tatoeba, name="copying", read=copies)]
 
 
-def read_files(paths: Sequence[Path]) -> Iterator[TextPair]:
-    return chain.from_iterable(map(read_columns, paths))
+def mixture_sources(language: str) -> list[TextSource]:
+    "All text at hand, also for research only: captions and older news."
+    files = [published.multi30k_file("train", side) for side in ("en", language)]
+    captions = TextSource("multi30k", files, partial(data.read_multi30k, "train", language))
+    return with_copies(language, captions, news_source(language))
+
+
+def open_sources(language: str) -> list[TextSource]:
+    "Text whose license lets weights be shipped: debates, other prose and dialogue."
+    clean = own_folder("clean")
+    debates = {clean / f"europarl.en-{language}.tsv.xz"}
+    prose = text_kind("clean", set(clean.rglob(f"*.en-{language}.*")) - debates)
+    return with_copies(language, text_kind("europarl", debates), prose)
 
 
 # By name ------------------------------------------------------------------------------------------
@@ -186,6 +187,7 @@ FAMILIES = {
     "wmt14": (wmt_sources, read_news),
     "general": (general_sources, read_news),
     "mixture": (mixture_sources, mixture_held_out),
+    "open": (open_sources, mixture_held_out),
 }
 TRAINING_SETS = {
     f"{family}-en-{language}": TrainingSet(
