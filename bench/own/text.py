@@ -125,8 +125,9 @@ def general(job: Job, folder: Path) -> Pairs:
     c = corpora()
     held_out = [english for pairs in c.valid.values() for english, _ in pairs]
     held_out += [english for sources, _ in c.tests.values() for english in sources]
-    texts = training_sets.text_kind("", training_sets.own_folder("general/en-fr").glob("*.xz"))
-    pairs, _ = data.clean_pairs(texts.read())
+    pairs, _ = data.clean_pairs(
+        training_sets.text_kind("", training_sets.own_folder("general/en-fr").glob("*.xz")).read()
+    )
     return c.train + take_evenly(exclude_sources(pairs, held_out), job.pairs - len(c.train))
 
 
