@@ -59,6 +59,7 @@ class Training:
         if self.zero_grad:
             self.optimizer.zero_grad()
         self.loss(self.model(source, decoder_input), labels).backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 0.1)
         self.optimizer.step()
         if self.schedule:
             self.scheduler.step()
@@ -778,6 +779,23 @@ def test_what_cannot_be_guessed_is_said_with_what_to_write(model, words):
     with pytest.raises(TypeError) as caught:
         examine(model, vocab_size=V)
     assert words in str(caught.value)
+
+
+def test_a_hook_that_fails_is_a_fault_with_what_it_must_be():
+    case = Training()
+    case.start = lambda: None
+    (fault,) = case.examine(checks=["KV cache consistency"]).faults
+    assert "start is source, or the batch size for one stack" in fault.cause
+    with pytest.raises(ValueError, match="future leak"):
+        examine(Hidden(), vocab_size=7, allow=["leak"])
+
+
+def test_labels_may_be_padded_otherwise():
+    case = Training()
+    case.loss = lambda logits, labels: F.cross_entropy(logits.mT, labels)
+    for ignored, n in (-100, 0), (None, 1):
+        faults = case.examine(checks=["loss function"], ignore_index=ignored).faults
+        assert len(faults) == n
 
 
 def test_the_command_examines_a_file(tmp_path, capsys):

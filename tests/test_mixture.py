@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import publish
-import temperature as on_temperature
 
 from transformer_lit import wmt
 from transformer_lit.recipes import large, mixture, prepare, training_sets
@@ -170,13 +169,6 @@ def test_near_copies_go_from_every_kind_of_a_mixture(kinds_of_text):
     assert english == left
     assert len(copying) == VARIANTS, "of the 2, since 0 says nothing"
     assert len(general) == 700 and not set(general) & {e for e, _ in held_out["test-law"]}
-
-
-def test_the_experiment_on_temperature(store):
-    "One run of bench/temperature.py on the small store: the same once more, and how it is judged."
-    first, again, warmer = (on_temperature.trained(store, 2, seed, 3) for seed in (1, 1, 2))
-    assert first == again and first["losses"] != warmer["losses"]
-    assert first["judged"] == pytest.approx(sum(first["losses"].values()) / 2)
 
 
 def test_a_finished_mixture_leaves_weights_and_a_record_and_is_published(store, tmp_path):

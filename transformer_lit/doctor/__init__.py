@@ -4,6 +4,7 @@ from transformer_lit.doctor import examine
 examine(model, vocab_size=32000, pad_id=0, bos_id=1, eos_id=2).check()
 """
 
+import re
 import time
 from collections.abc import Callable, Collection
 from copy import deepcopy
@@ -21,6 +22,7 @@ OVERFIT_LIMIT = 30_000_000  # on a CPU more parameters than these take minutes
 SEQ2SEQ = "encode", "decode", "rank"  # what only an encoder-decoder is asked for
 PURPOSE = {
     "step": "`step`: does decoding with a KV cache give the logits of the full pass?",
+    "start": "`start`, which makes the state of `step`; one without a state: start=lambda n: None",
     "decode": "`decode`: does decoding start with the token that training starts with?",
     "rank": "`rank`: does beam search favor short outputs?",
     "batch": "`batch`: are the labels the decoder's input, shifted by one?",
@@ -52,6 +54,8 @@ def examine(
     `fields` are those of `Case`: pad_id, bos_id, eos_id, loss, step ... each makes more checks
     possible. Weights, gradients, mode, optimizer and random state are as before afterwards."""
     started = time.perf_counter()
+    if unknown := {*allow, *checks} - CHECKS.keys():
+        raise ValueError(f"no checks: {sorted(unknown)}; there are {sorted(CHECKS)}")
     kind = kind or guess_kind(model)
     f = logits or guess_logits(model, kind, vocab_size, fields.get("pad_id"))
     case = Case(model, f, vocab_size, kind, **fields)
@@ -77,7 +81,7 @@ def examine(
                 continue
             for w, _ in gradients:
                 w.grad = None
-            findings += run_check(name, f, case, name in allow)
+            findings += run_check(name, f, case, name in allow, needs)
             for x, state in before:
                 x.load_state_dict(deepcopy(state))
             if findings[-1].cause.startswith("a row with no key"):
@@ -87,8 +91,10 @@ def examine(
     return Report(type(model).__name__, findings, time.perf_counter() - started)
 
 
-def run_check(name: str, f: Callable, case: Case, allowed: bool) -> list[Finding]:
-    "One check's findings; what it raises is one, too."
+def run_check(
+    name: str, f: Callable, case: Case, allowed: bool, needs: list[str]
+) -> list[Finding]:
+    "One check's findings; what it raises is one, too, with what `Case` says of the check's fields."
     findings = []
     try:
         for ok, evidence, cause in f(case):
@@ -96,5 +102,7 @@ def run_check(name: str, f: Callable, case: Case, allowed: bool) -> list[Finding
             findings.append(Finding(name, verdict, evidence, cause * (verdict != OK)))
     except Exception as error:
         words = f"{type(error).__name__}: {error}".split("\n")[0]
-        findings.append(Finding(name, ERROR, words, "the model can't take these ids, or `logits`"))
+        fields = re.findall(r"(\w+): ([^.]+)\.", " ".join(Case.__doc__.split()))
+        cause = "; ".join(f"{field} is {text}" for field, text in fields if field in needs)
+        findings.append(Finding(name, ERROR, words, cause or "ids that the model can't take"))
     return findings

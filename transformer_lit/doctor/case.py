@@ -34,6 +34,7 @@ class Case:
     pad_id: int | None = None
     bos_id: int | None = None
     eos_id: int | None = None
+    ignore_index: int | None = None  # pads among the labels; None: pad_id
     source_vocab_size: int | None = None
     lengths: tuple[int, int] = (7, 5)
     trained: bool = False
@@ -57,6 +58,7 @@ class Case:
             raise ValueError(f"kind={self.kind!r}: choose from {', '.join(KINDS)}")
         self.seq2seq, self.causal = self.kind == KINDS[0], self.kind != KINDS[2]
         self.pads = self.pad_id is not None
+        self.ignored = self.pad_id if self.ignore_index is None else self.ignore_index
         self.device = next((w.device for w in self.model.parameters()), torch.device("cpu"))
         self.parts = ("source", "target") if self.seq2seq else ("input",)
         self.alone, self.untrained = self.kind == KINDS[1], not self.trained

@@ -23,7 +23,7 @@ class Report:
 
     @property
     def faults(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.verdict == FAULT]
+        return [finding for finding in self.findings if finding.verdict in (FAULT, ERROR)]
 
     def check(self) -> None:
         "AssertionError with the report if there is a fault: a test in one line."
@@ -31,7 +31,7 @@ class Report:
 
     @property
     def title(self) -> str:
-        return f"{self.model}: {len(self.faults)} faults, {self.seconds:.1f} seconds"
+        return f"{self.model}: {len(self.faults)} fault(s), {self.seconds:.1f} seconds"
 
     def __str__(self) -> str:
         lines = [self.title]

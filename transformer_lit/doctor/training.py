@@ -16,7 +16,7 @@ from .report import NOTE
 @check("label shift", "batch")
 def label_shift(case):
     *source, decoder_input, labels = case.batch()
-    real = labels != (-1 if case.pad_id is None else case.pad_id)
+    real = labels != (-1 if case.ignored is None else case.ignored)
     shifted = ((labels[:, :-1] == decoder_input[:, 1:]) | ~real[:, :-1]).all()
     cause = "shifted the wrong way, or twice"
     if torch.equal(decoder_input, labels):
@@ -38,7 +38,7 @@ def label_shift(case):
 
 @check("loss function", "loss")
 def loss_function(case):
-    v, pad, loss = case.run(*case.inputs()).size(-1), case.pad_id, case.loss
+    v, pad, loss = case.run(*case.inputs()).size(-1), case.ignored, case.loss
     labels = torch.tensor([[i for i in range(v) if i != pad][-4:]], device=case.device)
     value, target = target_distribution(loss, labels[:, :1], v)
     chance, label = math.log(v), int(labels[0, 0])
@@ -112,16 +112,18 @@ def weight_tying(case):
 @check("gradient flow")
 def gradient_flow(case):
     gradients(case, lambda: random_label_loss(case(*case.inputs())).backward())
-    named = [(name, w.grad) for name, w in case.model.named_parameters() if w.requires_grad]
-    for is_bad, words, cause in (
-        (lambda g: g is None, "no", "unused, cut off (detach, .data), or another output's"),
-        (lambda g: g is not None and not torch.isfinite(g).all(), "a nan", "sqrt(0), log(0), 0/0"),
-        (lambda g: g is not None and g.numel() > 1 and not g.any(), "a zero", "multiplied by zero"),
-    ):
+    bad = {"no": [], "a nan": [], "a zero": []}
+    for name, w in case.model.named_parameters():
+        if w.requires_grad and w.grad is None:
+            bad["no"].append(name)
+        elif w.requires_grad and not torch.isfinite(w.grad).all():
+            bad["a nan"].append(name)
         # the gradient of a key's bias is zero by construction
-        bad = [n for n, g in named if is_bad(g) and not (words == "a zero" and "bias" in n)]
-        words = f"parameters with {words} gradient: {len(bad)} of {len(named)} {bad[:2] or ''}"
-        yield not bad, words, cause
+        elif w.requires_grad and w.numel() > 1 and "bias" not in name and not w.grad.any():
+            bad["a zero"].append(name)
+    causes = "unused, cut off (detach, .data)", "sqrt(0), log(0), 0/0", "multiplied by zero"
+    for (kind, names), cause in zip(bad.items(), causes):
+        yield not names, f"parameters with {kind} gradient: {len(names)} {names[:2] or ''}", cause
 
 
 @check("optimizer", "optimizer")
@@ -138,12 +140,13 @@ def optimizer(case):
     yield not missing, words, "made or replaced after the optimizer"
     if case.train_step is None or case.batch is None:
         return
-    batch, norms, rates, step = case.batch(), [], [], inner.step
+    weights, batch, step = list(case.model.parameters()), case.batch(), inner.step
+    directions, progress = [], []
 
     def record(*args, **kwargs):
-        sums = [w.grad.square().sum() for w in case.model.parameters() if w.grad is not None]
-        norms.append(float(sum(sums)) ** 0.5)
-        rates.append(inner.param_groups[0]["lr"])
+        progress.append((inner.param_groups[0]["lr"], getattr(case.scheduler, "last_epoch", 0)))
+        gradient = torch.cat([w.grad.flatten() for w in weights if w.grad is not None])
+        directions.append(nn.functional.normalize(gradient, dim=0))
 
     inner.step = record
     try:
@@ -151,14 +154,19 @@ def optimizer(case):
             with case.mode(True, gradients=True), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a schedule notices the other step
                 case.train_step(*batch)
+            for w in weights:
+                if w.grad is not None:
+                    w.grad *= -1e4  # what is left of it turns the next gradient round
     finally:
         inner.step = step
-    yield len(norms) == 3, f"updates in three training steps: {len(norms)}", "no optimizer.step"
-    words = f"gradient norms of the same batch three times: {[round(n, 3) for n in norms]}"
-    yield max(norms, default=0) <= 1.02 * min(norms, default=0), words, "zero_grad is missing"
+    n = len(directions)
+    yield n == 3, f"updates in three training steps: {n}", "no optimizer.step"
+    cosine = min((float(x @ directions[0]) for x in directions), default=1)
+    words = f"cosine of the gradients of the same batch three times: {cosine:.3f}"
+    yield cosine > 0.99, words, "zero_grad is missing"
     if case.scheduler is not None:
-        words = f"learning rates of three steps: {rates}"
-        yield len(set(rates)) > 1, words, "scheduler.step is never called"
+        words = f"learning rate and steps of the schedule: {progress}"
+        yield len(set(progress)) > 1, words, "train_step doesn't call scheduler.step"
 
 
 @check("gradient accumulation", "accumulate batch")
