@@ -50,6 +50,7 @@ def test_the_ground_can_say_its_references():
     assert max(len(side) for pair in corpus.train for side in pair) <= 100
 
 
+@pytest.mark.seconds
 def test_batches_are_those_of_the_seed_and_meet_the_budget():
     subset = data().train[:300]
     batches, again, others = (e.batches_for_budget(subset, 256, 6000, seed) for seed in (1, 1, 2))

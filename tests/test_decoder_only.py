@@ -191,7 +191,8 @@ def test_each_share_is_what_its_name_says():
         )
         for n in range(4):
             twin = copy.deepcopy(run.model)
-            expected = joint_loss_backward(twin, source, target, share(n), 0.1)
+            smoothing = run.config.label_smoothing
+            expected = joint_loss_backward(twin, source, target, share(n), smoothing)
             assert float(run.train_step(source, target)["loss"]) == float(
                 expected
             ), "the decay is off by one"
