@@ -371,7 +371,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "a beam of copies",
         "decoding",
-        "scores[:, 1:] = -torch.inf",
+        "log_probs[:, 1:] = -torch.inf",
         "pass",
         "two different sentences",
     ),
@@ -705,8 +705,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "past scores are dropped",
         "decoding",
-        "(scores.view(-1, 1) + log_probs)",
-        "(log_probs.masked_fill(scores.view(-1, 1).isinf(), -torch.inf))",
+        "(log_probs.view(-1, 1) + next_log_probs)",
+        "(next_log_probs.masked_fill(log_probs.view(-1, 1).isinf(), -torch.inf))",
         "past scores are dropped",
     ),
     (
