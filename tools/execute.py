@@ -21,7 +21,7 @@ import stamps
 from chapters import ROOT, chapters, run_each
 
 OUT = ROOT / ".run" / "out"
-TIMEOUT = 600  # seconds a cell
+TIMEOUT = 300  # seconds a cell; seldom a kernel loses a message, and a cell waits as long
 EXACT = """\
     This check is exact: it should hold on every machine, whatever its processor. If you have
     changed nothing, please report it; CONTRIBUTING.md, *A check fails on my machine*, says where
