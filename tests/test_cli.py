@@ -18,6 +18,7 @@ from transformer_lit.corpora.files import shipped
 from transformer_lit.custom_pair import train
 from transformer_lit.recipes import large, recipes
 from transformer_lit.serving.files import find_translator
+from transformer_lit.serving.lines import input_lines
 
 RECORD = {"scores": [{"set": "test", "metric": "BLEU", "value": 30.5, "references": "first"}]}
 COMMANDS = cli.build_parser(cli.COMMANDS)._subparsers._group_actions[0].choices
@@ -150,10 +151,10 @@ def test_a_model_of_the_book_is_named_and_ones_own_folder_comes_first(tmp_path, 
 def test_lines_are_typed_or_from_a_file(tmp_path):
     path = tmp_path / "text"
     path.write_bytes("\ufeffOne.\r\n\nDeux à deux.\n".encode())
-    assert list(cli.input_lines([], path)) == ["One.", "", "Deux à deux."]
-    assert list(cli.input_lines(["a", "b"], None)) == ["a", "b"]
+    assert list(input_lines([], path)) == ["One.", "", "Deux à deux."]
+    assert list(input_lines(["a", "b"], None)) == ["a", "b"]
     path.write_bytes(b"One.\n\xe9t\xe9\n")
-    lines = cli.input_lines([], path)
+    lines = input_lines([], path)
     assert next(lines) == "One."
     with pytest.raises(ValueError, match="line 2 of .*text"):
         next(lines)

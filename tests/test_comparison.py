@@ -89,6 +89,7 @@ def test_a_run_takes_what_its_design_and_scale_say():
     assert rates == pytest.approx([0.04, 0.2, 0.4, 0.4 * e.linear_lr(15, 20, 1.0, 10)])
 
 
+@pytest.mark.seconds
 def test_what_is_counted():
     "The operations of each `every`-th step, which is not timed, from the second on."
     run = e.build_trainer(e.VARIANTS["transformer"], TINY, 2000, 1e-3, 9, 1)

@@ -7,7 +7,6 @@
 # Exit statuses: 0 done; 1 a mistake, in one sentence on standard error; 2 a wrong option; 75 time
 # is up (--max-minutes), the same command resumes; 130 Ctrl-C. Anything else is a fault of ours and
 # shows its traceback.
-import contextlib
 import inspect
 import math
 import os
@@ -15,9 +14,8 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from transformer_lit.options import build_parser
@@ -175,45 +173,15 @@ def load_translator(model: Path, device: str):
     return translator, folder
 
 
-def input_lines(sentences: Sequence[str], file: Path | None) -> Iterator[str]:
-    "What was typed, or the lines of a file or of stdin; ValueError for what isn't UTF-8."
-    if sentences:
-        yield from sentences
-        return
-    with open(file, "rb") if file else sys.stdin.buffer as lines:
-        for n, line in enumerate(lines, 1):
-            try:
-                yield line.decode("utf-8-sig" if n == 1 else "utf-8").strip()
-            except UnicodeDecodeError:
-                name = file or "standard input"
-                raise ValueError(f"line {n} of {name} isn't UTF-8: convert it first") from None
-
-
-def typed_lines() -> Iterator[str]:
-    "Lines typed at a prompt, until Ctrl-D or Ctrl-C."
-    print("One sentence per line; Ctrl-D ends.", file=sys.stderr)
-    with contextlib.suppress(EOFError, KeyboardInterrupt):
-        while True:
-            yield input("> ").strip()
-    print(file=sys.stderr)
-
-
-def translate_lines(translate: Callable, lines: Iterable[str], size: int = 256) -> Iterator[str]:
-    "Translations in order, batch by batch: a long text takes no more memory than a short one."
-    lines = iter(lines)
-    while batch := list(islice(lines, size)):
-        yield from translate(batch)
-
-
 def run_translate(
     sentences=(), file=None, interactive=False, show_confidence=False, model=Path("tatoeba-fr"),
     beam_size=4, device="auto",
 ) -> int:  # fmt: skip
     "One line per sentence, or a conversation."
+    from transformer_lit.serving.lines import input_lines, translate_lines, typed_lines
+
     if file:
         open(file, "rb").close()  # before a model is loaded
-    if sys.stdin is None and not (sentences or file):
-        raise ValueError("there is no standard input: type a sentence, or give --file")
     translator, folder = load_translator(model, device)
     search = dict(beam_size=beam_size, batch_size=min(64, 256 // beam_size))  # a matter of memory
     translate = partial(translator.translate, **search)
@@ -348,7 +316,3 @@ def main(arguments: list[str] | None = None) -> int:
         return run(**typed)
 
     return exit_status(run_command)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
