@@ -1,0 +1,37 @@
+"""Lines to translate: typed, from a file, from standard input."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+
+def input_lines(sentences: Sequence[str], file: Path | None) -> Iterator[str]:
+    "What was typed, or the lines of a file or of stdin; ValueError for what isn't UTF-8."
+    if sentences:
+        yield from sentences
+        return
+    with open(file, "rb") if file else sys.stdin.buffer as lines:
+        for n, line in enumerate(lines, 1):
+            try:
+                yield line.decode("utf-8-sig" if n == 1 else "utf-8").strip()
+            except UnicodeDecodeError:
+                name = file or "standard input"
+                raise ValueError(f"line {n} of {name} isn't UTF-8: convert it first") from None
+
+
+def typed_lines() -> Iterator[str]:
+    "Lines typed at a prompt, until Ctrl-D or Ctrl-C."
+    print("One sentence per line; Ctrl-D ends.", file=sys.stderr)
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        while True:
+            yield input("> ").strip()
+    print(file=sys.stderr)
+
+
+def translate_lines(translate: Callable, lines: Iterable[str], size: int = 256) -> Iterator[str]:
+    "Translations in order, batch by batch: a long text takes no more memory than a short one."
+    lines = iter(lines)
+    while batch := list(islice(lines, size)):
+        yield from translate(batch)
