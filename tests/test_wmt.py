@@ -102,7 +102,7 @@ def test_one_run_from_folder_to_scores(own, store, tmp_path, short_answers):
     assert record == json.loads((folder / "run.json").read_text())
     assert {score["set"] for score in record["scores"]} == {"newstest2013", "newstest2014"}
     metrics = {score["metric"] for score in record["scores"]}
-    assert metrics >= {"BLEU", "chrF", "BLEU, Moses-like, compound-split"}
+    assert metrics >= {"BLEU", "chrF2", "BLEU, Moses-like, compound-split"}
     assert len((folder / "hypotheses-newstest2014.txt").read_text().splitlines()) == 30
     log = losses(folder)
     assert [step for step, kind, _ in log if kind == "eval"] == [5, 10, 12]

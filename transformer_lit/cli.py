@@ -238,6 +238,7 @@ def run_evaluate(
         )
     for score in report["one"]:  # first, so that a full disk doesn't cost them
         print(f"{test_set}: {score['metric']} {score['value']:.1f}  {score['signature']}")
+    print(f"{test_set}: length ratio {report['one'][0]['length_ratio']:.3f}")
     write_json(output, {"set": test_set, "beam": beam_size, **report})
     return 0
 

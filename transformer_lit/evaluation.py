@@ -106,18 +106,20 @@ def sacrebleu_scores(hypotheses: Sequence[str],
                      tokenize: str = "13a") -> list[dict]:
     """BLEU (cased) and chrF2, each with sacreBLEU's signature.
 
-    Plain text; `references` holds one list for each hypothesis."""
+    Plain text; `references` holds one list for each hypothesis. BLEU
+    has its length ratio, output to reference, and brevity penalty."""
     import sacrebleu
 
     streams, scores = reference_streams(references), []
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} hypotheses and "
                          f"{len(references)} lists of references")
-    for name, metric in (("BLEU", sacrebleu.BLEU(tokenize=tokenize)),
-                         ("chrF", sacrebleu.CHRF())):
-        value = metric.corpus_score(list(hypotheses), streams).score
-        scores.append({"metric": name, "value": value,
+    for metric in sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF():
+        score = metric.corpus_score(hypotheses, streams)
+        scores.append({"metric": score.name, "value": score.score,
                        "signature": str(metric.get_signature())})
+        if score.name == "BLEU":
+            scores[0] |= {"length_ratio": score.ratio, "bp": score.bp}
     return scores
 
 # %% ../book/19_evaluation.ipynb #line-counts
@@ -186,7 +188,7 @@ def bleu_variants(hypotheses: Sequence[str],
             "tokenize": "intl"}), ("sacreBLEU, lowercased", {
             "lowercase": True})):
         metric = sacrebleu.BLEU(**options)
-        scores[name] = metric.corpus_score(list(hypotheses), streams).score
+        scores[name] = metric.corpus_score(hypotheses, streams).score
     for name, cut in BLEU_TOKENIZERS.items():
         scores[name] = corpus_bleu(
             list(map(cut, hypotheses)),
@@ -209,7 +211,7 @@ def scores_by_group(hypotheses: Sequence[str],
         scores.append({"group": group, "sentences": len(hyps),
                        "BLEU": interval["value"], "low": interval["low"],
                        "high": interval["high"],
-                       "chrF": sacrebleu_scores(hyps, refs)[1]["value"]})
+                       "chrF2": sacrebleu_scores(hyps, refs)[1]["value"]})
     return scores
 
 # %% ../book/19_evaluation.ipynb #binned
