@@ -182,9 +182,10 @@ class GPT(nn.Module):
 class HuggingFaceLike(nn.Module):
     "input_ids and attention_mask, an object with .logits."
 
-    def __init__(self, causal=True):
+    def __init__(self, causal=True, offset=1, takes_mask=True):
         super().__init__()
         torch.manual_seed(0)
+        self.offset, self.takes_mask = offset, takes_mask
         layer = partial(nn.TransformerEncoderLayer, D, 4, 64, batch_first=True, norm_first=True)
         self.layers, self.causal = nn.ModuleList(layer() for _ in range(2)), causal
         self.embed, self.positions, self.head = (
@@ -197,8 +198,13 @@ class HuggingFaceLike(nn.Module):
         x = self.embed(input_ids) + self.positions(torch.arange(input_ids.size(1)))
         causal = nn.Transformer.generate_square_subsequent_mask(input_ids.size(1)).isinf()
         for layer in self.layers:
-            x = layer(x, causal if self.causal else None, attention_mask == 0)
-        return type("Output", (), {"logits": self.head(x)})()
+            pads = attention_mask == 0 if self.takes_mask and attention_mask is not None else None
+            x = layer(x, causal if self.causal else None, pads)
+        logits, n = self.head(x), self.offset
+        if labels is None:
+            return type("Output", (), {"logits": logits})()
+        loss = F.cross_entropy(logits[:, : labels.size(1) - n].mT, labels[:, n:])
+        return {"loss": loss, "logits": logits}
 
 
 HEALTHY = {
@@ -219,7 +225,7 @@ HEALTHY = {
     "a GPT with grouped keys": lambda: examine(GPT(n_key_heads=2), vocab_size=V),
     "Hugging Face's way": lambda: examine(HuggingFaceLike(), vocab_size=V, pad_id=PAD),
     "an encoder": lambda: examine(
-        HuggingFaceLike(causal=False), vocab_size=V, pad_id=PAD, kind="encoder-only"
+        HuggingFaceLike(causal=False, offset=0), vocab_size=V, pad_id=PAD, kind="encoder-only"
     ),
     "bf16": lambda: examine(Training().model.bfloat16(), **IDS, quick=True),
 }
@@ -372,6 +378,9 @@ def embed(f):
 ROOT = math.sqrt(D)
 for name, check, plant in (
     ("no positions", "position sensitivity", embed(lambda self, x, ids, start: x * ROOT)),
+    ("frequencies that begin below 1", "sinusoidal positions", embed(lambda self, x, ids, start:
+     x * ROOT + torch.stack([f(torch.arange(ids.size(1))[:, None] * 0.5 ** torch.arange(1, 17))
+                             for f in (torch.sin, torch.cos)], -1).flatten(1))),
     ("one position for all", "position sensitivity",
      embed(lambda self, x, ids, start: x * ROOT + self.position_encodings[0])),
     ("positions along the batch axis", "batch invariance",
@@ -415,7 +424,6 @@ def norm(kind, **attributes):
 
 
 FAULTS["a norm over time"] = "future leak", norm(OtherNorm), {}
-FAULTS["a norm over time, seen inside"] = "attention", norm(OtherNorm), {}
 FAULTS["a norm over the batch"] = "batch invariance", norm(OtherNorm, axes=(0,)), {}
 FAULTS["batch norm"] = "train/eval agreement", norm(OverBatch), {}
 
@@ -450,26 +458,6 @@ def dropout_while_decoding(training, patch):
         return logits + torch.randn_like(logits), state
 
     training.step = step
-
-
-@fault("start token")
-def decoding_starts_with_pad(training, patch):
-    training.start_id = PAD
-
-
-@fault("start token")
-def decoding_starts_with_eos(training, patch):
-    training.start_id = EOS
-
-
-@fault("length normalization")
-def beam_search_by_the_sum(training, patch):
-    training.rank = lambda log_prob, length: log_prob
-
-
-@fault("length normalization")
-def length_divided_the_wrong_way(training, patch):
-    training.rank = lambda log_prob, length: log_prob * length
 
 
 @fault("source use", tied_embeddings=False)
@@ -583,44 +571,12 @@ def a_layer_made_in_forward(training, patch):
     patch.setattr(sublayers.SublayerConnection, "forward", forward)
 
 
-@fault("batch invariance")
+@fault("padding leak")
 def a_mask_from_the_last_batch(training, patch):
     cache = {}
     patch.setattr(
         book, "padding_mask", lambda ids: cache.setdefault(tuple(ids.shape), padding_mask(ids))
     )
-
-
-@fault("label shift")
-def labels_not_shifted(training, patch):
-    training.shift = lambda target: (target[:, 1:], target[:, 1:])
-
-
-@fault("label shift")
-def labels_shifted_the_wrong_way(training, patch):
-    training.shift = lambda target: (target[:, 1:], target[:, :-1])
-
-
-@fault("label shift")
-def labels_shifted_twice(training, patch):
-    training.shift = lambda target: (target[:, :-2], target[:, 2:])
-
-
-@fault("label shift")
-def labels_without_eos(training, patch):
-    training.shift = lambda target: (target[:, :-2], target[:, 1:-1])
-
-
-@fault("label shift")
-def decoder_input_without_bos(training, patch):
-    training.shift = lambda target: (target[:, 1:-1], target[:, 2:])
-
-
-def loss(f):
-    def plant(training, patch):
-        training.loss = f
-
-    return plant
 
 
 def smoothed(logits, labels, other, log_softmax=None):
@@ -633,18 +589,18 @@ def flat(f):
     return lambda logits, labels: f(logits.flatten(0, -2), labels.flatten())
 
 
-for name, f in {
+LOSSES = {
     "pads are labels": flat(F.cross_entropy),
     "another id is ignored": flat(partial(F.cross_entropy, ignore_index=7)),
     "eos is ignored": flat(partial(F.cross_entropy, ignore_index=EOS)),
-    "a mean over pads too": lambda x, y: label_smoothed_cross_entropy(x, y, reduction="sum")
-    / y.numel(),
+    "a mean over pads too": lambda x, y: (
+        label_smoothed_cross_entropy(x, y, reduction="sum") / y.numel()
+    ),
     "smoothing that sums to five": lambda x, y: smoothed(x, y, 0.1),
     "a label that is worth half": lambda x, y: 0.5 * label_smoothed_cross_entropy(x, y),
     "log of softmax": lambda x, y: smoothed(x, y, 0.1 / (V - 1), lambda z: z.softmax(-1).log()),
     "softmax twice": lambda x, y: label_smoothed_cross_entropy(x.softmax(-1), y),
-}.items():
-    FAULTS[name] = "loss function", loss(f), {}
+}
 
 
 @fault("optimizer")
@@ -652,24 +608,23 @@ def an_optimizer_of_the_encoder_alone(training, patch):
     training.optimizer = torch.optim.Adam(training.model.encoder.parameters())
 
 
-@fault("optimizer")
-def zero_grad_missing(training, patch):
-    training.zero_grad = False
-
-
-@fault("optimizer")
-def a_schedule_that_stands_still(training, patch):
-    training.schedule = False
-
-
-@fault("optimizer")
-def no_optimizer_step(training, patch):
-    training.train_step = lambda *batch: None
-
-
-@fault("gradient accumulation")
-def parts_that_are_not_divided(training, patch):
-    training.divide = False
+for name, check, part, value in (
+    ("decoding starts with pad", "start token", "start_id", PAD),
+    ("decoding starts with eos", "start token", "start_id", EOS),
+    ("beam search by the sum", "length normalization", "rank", lambda x, n: x),
+    ("length divided the wrong way", "length normalization", "rank", lambda x, n: x * n),
+    ("labels not shifted", "label shift", "shift", lambda x: (x[:, 1:], x[:, 1:])),
+    ("labels shifted the wrong way", "label shift", "shift", lambda x: (x[:, 1:], x[:, :-1])),
+    ("labels shifted twice", "label shift", "shift", lambda x: (x[:, :-2], x[:, 2:])),
+    ("labels without eos", "label shift", "shift", lambda x: (x[:, :-2], x[:, 1:-1])),
+    ("decoder input without bos", "label shift", "shift", lambda x: (x[:, 1:-1], x[:, 2:])),
+    *((name, "loss function", "loss", f) for name, f in LOSSES.items()),
+    ("zero_grad missing", "optimizer", "zero_grad", False),
+    ("a schedule that stands still", "optimizer", "schedule", False),
+    ("no optimizer step", "optimizer", "train_step", lambda *batch: None),
+    ("parts that are not divided", "gradient accumulation", "divide", False),
+):
+    FAULTS[name] = check, lambda training, _, part=part, f=value: setattr(training, part, f), {}
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -687,49 +642,6 @@ MAY_BE_MEANT = (
     "minus infinity in a row without keys",
     "embeddings that are not scaled",
 )
-
-
-# nn.Transformer misused ---------------------------------------------------------------------------
-
-MISUSES = {
-    "no tgt_mask": lambda b, x, y, c, s, t: b(
-        x, y, src_key_padding_mask=s, memory_key_padding_mask=s
-    ),
-    "tgt_mask True where it may attend": lambda b, x, y, c, s, t: b(x, y, tgt_mask=~c),
-    "tgt_mask of 0 and 1": lambda b, x, y, c, s, t: b(x, y, tgt_mask=c.float()),
-    "padding masks True where it may attend": lambda b, x, y, c, s, t: b(
-        x, y, tgt_mask=c, src_key_padding_mask=~s, memory_key_padding_mask=~s
-    ),
-    "memory_key_padding_mask forgotten": lambda b, x, y, c, s, t: b(
-        x, y, tgt_mask=c, src_key_padding_mask=s
-    ),
-    "src_key_padding_mask forgotten": lambda b, x, y, c, s, t: b(
-        x, y, tgt_mask=c, memory_key_padding_mask=s
-    ),
-    "source and target swapped": lambda b, x, y, c, s, t: b(y, x[:, : y.size(1)], tgt_mask=c),
-    "a causal encoder": lambda b, x, y, c, s, t: as_documented(
-        partial(b, src_mask=torch.ones(2 * x.shape[1:2]).triu(1).bool()), x, y, c, s, t
-    ),
-}
-
-
-@pytest.mark.parametrize("name", MISUSES)
-def test_a_misuse_of_torchs_transformer_is_named(name):
-    host = torch_transformer(call=MISUSES[name])
-    encode = None
-    if name == "a causal encoder":
-        n = 7
-        mask = torch.ones(n, n).triu(1).bool()
-        encode = lambda src: host.body.encoder(host.embed(host.source, src), mask)  # noqa: E731
-    report = examine(host, **IDS, quick=True, encode=encode)
-    assert report.faults, str(report)
-
-
-def test_batch_first_forgotten():
-    host = torch_transformer(batch_first=False)
-    host.embed = lambda table, ids: table(ids) * ROOT
-    report = examine(host, lambda source, target: host(source[:, :5], target), **IDS, quick=True)
-    assert {"batch invariance"} <= {f.check for f in report.faults}
 
 
 # The report, the adapter, and what must stay as it was --------------------------------------------
@@ -824,9 +736,47 @@ def test_a_kind_that_there_is_not():
         examine(Hidden(), vocab_size=7, kind="decoder")
 
 
-def test_left_padding_is_a_note():
-    report = examine(GPT(), vocab_size=V, pad_id=PAD, checks=["left padding"])
-    assert [f.verdict for f in report.findings if f.check == "left padding"] == ["note"]
+@pytest.mark.parametrize(
+    "model, options, verdict",
+    [
+        (GPT(), {}, "note"),
+        (HuggingFaceLike(), {}, "note"),  # counts positions from the left, as GPT-2 does
+        (HuggingFaceLike(), {"padding_side": "left"}, "FAULT"),
+        (HuggingFaceLike(takes_mask=False), {}, "FAULT"),
+        (GPT(alibi=True), {"padding_side": "left"}, "FAULT"),
+    ],
+)
+def test_left_padding_is_a_fault_where_it_is_meant_to_work(model, options, verdict):
+    report = examine(model, **IDS, **options, checks=["left padding"])
+    assert [f.verdict for f in report.findings] == [verdict]
+
+
+@pytest.mark.parametrize("offset, verdicts", [(0, {"note"}), (1, {"ok"}), (2, {"FAULT"})])
+def test_a_loss_inside_forward_is_examined(offset, verdicts):
+    model, checks = HuggingFaceLike(offset=offset), ["label shift in forward", "loss function"]
+    report = examine(model, **IDS, checks=checks)
+    assert {f.verdict for f in report.findings if f.check == checks[0]} == verdicts
+    assert ("equal logits cost" in str(report)) == (offset < 2)
+
+
+@pytest.mark.parametrize(
+    "batch, faults", [(lambda x: (x, x), 0), (lambda x: (x[:, :-1], x[:, 1:]), 1)]
+)
+def test_labels_may_be_shifted_in_the_loss(batch, faults):
+    _, _, target = Training().batch()
+    loss = lambda logits, labels: F.cross_entropy(
+        logits[:, :-1].mT, labels[:, 1:], ignore_index=PAD
+    )  # noqa: E731
+    ids = dict(IDS, bos_id=None)
+    for model, losses in (HuggingFaceLike(), {}), (GPT(), {"loss": loss}):
+        report = examine(
+            model,
+            **ids,
+            **losses,
+            batch=lambda: batch(target),
+            checks=["label shift", "loss function"],
+        )
+        assert len(report.faults) == faults, str(report)
 
 
 def test_the_wheel_needs_torch_alone():

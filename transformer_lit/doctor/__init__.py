@@ -12,21 +12,20 @@ from copy import deepcopy
 import torch
 from torch import nn
 
-from .case import Case, guess_kind, guess_logits, length_first
+from .case import Case, guess_logits, guess_loss, length_first
 from . import training  # noqa: F401  # its checks register themselves
 from .checks import CHECKS
 from .report import ALLOWED, ERROR, FAULT, NOTE, OK, SKIPPED, Finding, Report
 
 __all__ = ["examine", "Report", "Finding", "Case"]
 OVERFIT_LIMIT = 30_000_000  # on a CPU more parameters than these take minutes
-SEQ2SEQ = "encode", "decode", "rank"  # what only an encoder-decoder is asked for
 PURPOSE = {
     "step": "`step`: does decoding with a KV cache give the logits of the full pass?",
     "start": "`start`, which makes the state of `step`; one without a state: start=lambda n: None",
     "decode": "`decode`: does decoding start with the token that training starts with?",
     "rank": "`rank`: does beam search favor short outputs?",
     "batch": "`batch`: are the labels the decoder's input, shifted by one?",
-    "loss": "`loss`: what does the loss ignore and smooth?",
+    "loss": "`loss`: what does the loss ignore and smooth? It may shift the labels itself",
     "pads": "`pad_id`: does padding change the logits?",
     "steps": "`quick=False`, and a model that isn't too large for a CPU",
     "encode": "`encode`: does the encoder read both ways?",
@@ -56,14 +55,14 @@ def examine(
     started = time.perf_counter()
     if unknown := {*allow, *checks} - CHECKS.keys():
         raise ValueError(f"no checks: {sorted(unknown)}; there are {sorted(CHECKS)}")
-    kind = kind or guess_kind(model)
-    f = logits or guess_logits(model, kind, vocab_size, fields.get("pad_id"))
-    case = Case(model, f, vocab_size, kind, **fields)
+    case = Case(model, logits, vocab_size, kind, **fields)
+    case.logits = logits or guess_logits(case)
     findings: list[Finding] = []
     with torch.random.fork_rng():
         if logits is None:
-            case.logits = length_first(case) or case.logits
+            length_first(case)
         case.run(*case.inputs())  # lazy modules get their shapes; a wrong adapter fails here
+        guess_loss(case)
         size = sum(w.numel() for w in model.parameters())
         if quick or case.device.type == "cpu" and size > OVERFIT_LIMIT:
             case.steps = 0
@@ -75,8 +74,7 @@ def examine(
                 continue
             missing = [field for field in needs if not getattr(case, field) and field != "bos_id"]
             if missing:
-                invitation = PURPOSE.get(missing[0])
-                if invitation and not (missing[0] in SEQ2SEQ and not case.seq2seq):
+                if invitation := PURPOSE.get(missing[0]):
                     findings.append(Finding(name, SKIPPED, f"needs {invitation}"))
                 continue
             for w, _ in gradients:
@@ -84,16 +82,14 @@ def examine(
             findings += run_check(name, f, case, name in allow, needs)
             for x, state in before:
                 x.load_state_dict(deepcopy(state))
-            if findings[-1].cause.startswith("a row with no key"):
+            if findings and findings[-1].cause.startswith("a row with no key"):
                 break  # nothing compares with nan
         for w, gradient in gradients:
             w.grad = gradient
     return Report(type(model).__name__, findings, time.perf_counter() - started)
 
 
-def run_check(
-    name: str, f: Callable, case: Case, allowed: bool, needs: list[str]
-) -> list[Finding]:
+def run_check(name: str, f: Callable, case: Case, allowed: bool, needs: list[str]) -> list[Finding]:
     "One check's findings; what it raises is one, too, with what `Case` says of the check's fields."
     findings = []
     try:

@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .probes import largest_gap, tolerance
-from .watch import NoDropout
+from .probes import largest_gap, target_distribution
+from .watch import GivenLogits, NoDropout
 
+LABELS = {"labels", "targets", "target", "lm_labels"}
+Hook = Callable | None
 KINDS = "encoder-decoder", "decoder-only", "encoder-only"
 
 
@@ -25,35 +27,43 @@ class Case:
     loss: logits (B, T, V), labels (B, T) -> scalar. batch: () -> source, decoder input, labels; the
     last two for one stack. train_step: such a batch -> one update. accumulate: list of batches ->
     their gradients. rank: sum of log-probabilities, number of tokens -> what beam search compares.
-    tied: is the output layer meant to be the embedding? trained: is it trained already?"""
+    tied: is the output layer meant to be the embedding? trained: is it trained already?
+    padding_side: "left" if batches are padded there."""
 
     model: nn.Module
-    logits: Callable[..., Tensor]
+    logits: Callable[..., Tensor] | None
     vocab_size: int
-    kind: str = "encoder-decoder"
+    kind: str | None = None
     pad_id: int | None = None
     bos_id: int | None = None
     eos_id: int | None = None
     ignore_index: int | None = None  # pads among the labels; None: pad_id
     source_vocab_size: int | None = None
     lengths: tuple[int, int] = (7, 5)
+    padding_side: str = "right"
     trained: bool = False
     tied: bool = False
-    encode: Callable | None = None
-    start: Callable | None = None
-    step: Callable | None = None
-    decode: Callable | None = None
-    loss: Callable | None = None
-    batch: Callable | None = None
+    encode: Hook = None
+    start: Hook = None
+    step: Hook = None
+    decode: Hook = None
+    loss: Hook = None
+    batch: Hook = None
     optimizer: Any = None
     scheduler: Any = None
-    train_step: Callable | None = None
-    accumulate: Callable | None = None
-    rank: Callable | None = None
+    train_step: Hook = None
+    accumulate: Hook = None
+    rank: Hook = None
     seed: int = 0
     steps: int = 300  # at most, to overfit a batch; 0 leaves that out
 
     def __post_init__(self):
+        parameters = inspect.signature(self.model.forward).parameters.values()
+        named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        self.names = [p.name for p in named]
+        self.required = [p.name for p in named if p.default is p.empty]  # without a default
+        several = len(self.required) > 1 or "decoder_input_ids" in self.names
+        self.kind = self.kind or KINDS[not several]
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r}: choose from {', '.join(KINDS)}")
         self.seq2seq, self.causal = self.kind == KINDS[0], self.kind != KINDS[2]
@@ -62,7 +72,9 @@ class Case:
         self.device = next((w.device for w in self.model.parameters()), torch.device("cpu"))
         self.parts = ("source", "target") if self.seq2seq else ("input",)
         self.alone, self.untrained = self.kind == KINDS[1], not self.trained
-        self.random = False  # does dropout stay on in evaluation mode?
+        self.takes_mask = False  # does the guessed adapter give an attention_mask?
+        self.offset = 0  # the loss compares logits at t with labels at t + offset
+        self.inside = False  # was the loss found inside forward?
 
     def words(self, which: int) -> Tensor:
         "The ids of ordinary tokens, without special ones. (W,)"
@@ -87,19 +99,14 @@ class Case:
     def substitutes(self, inputs: list[Tensor], which: int) -> Tensor:
         "Another ordinary token in every place of inputs[which]; special ones stay."
         words, ids = self.words(which), inputs[which].contiguous()
-        rng = torch.Generator().manual_seed(9)
-        shift = torch.randint(1, len(words), ids.shape, generator=rng).to(ids.device)
-        changed = words[(torch.searchsorted(words, ids) + shift) % len(words)]
+        changed = words[(torch.searchsorted(words, ids) + len(words) // 2) % len(words)]
         return torch.where(torch.isin(ids, words), changed, ids)
 
-    def changed(self, inputs: list[Tensor], which: int) -> list[Tensor]:
-        "The inputs with another one of them."
-        return [self.substitutes(inputs, i) if i == which else x for i, x in enumerate(inputs)]
-
-    def first_changed(self, inputs: list[Tensor]) -> list[Tensor]:
-        "The inputs with another first sentence."
-        changed = [self.substitutes(inputs, i)[:1] for i in range(len(inputs))]
-        return [torch.cat([row, ids[1:]]) for row, ids in zip(changed, inputs)]
+    def alone_and_together(self) -> tuple[Tensor, Tensor]:
+        "The logits of eight sentences, each by itself, and of all in a batch."
+        inputs = self.inputs(8)
+        alone = [self.run(*rows) for rows in zip(*(x.split(1) for x in inputs))]
+        return torch.cat(alone), self.run(*inputs)
 
     @contextmanager
     def mode(self, training: bool, gradients: bool = False, dropout: bool = False):
@@ -107,9 +114,8 @@ class Case:
         modes = [(module, module.training) for module in self.model.modules()]
         self.model.train(training)
         torch.manual_seed(self.seed)
-        quiet = NoDropout(active=not dropout and (training or self.random))
         try:
-            with quiet, torch.set_grad_enabled(gradients):
+            with NoDropout(active=not dropout), torch.set_grad_enabled(gradients):
                 yield
         finally:
             for module, before in modes:
@@ -130,37 +136,29 @@ class Case:
 # The adapter, guessed -----------------------------------------------------------------------------
 
 
-def find_logits(output: Any, vocab_size: int) -> Tensor:
-    "The logits in what a model returns: a tensor, .logits, a dictionary or a tuple."
-    output = output["logits"] if isinstance(output, dict) else getattr(output, "logits", output)
+def tensors_of(output: Any, name: str) -> list[Tensor]:
+    "The tensors among which a model returns logits or loss: it, an attribute, a key, or a tuple."
+    output = output[name] if isinstance(output, dict) else getattr(output, name, output)
     parts = output if isinstance(output, (tuple, list)) else [output]
-    shapes = [tuple(part.shape) for part in parts if isinstance(part, Tensor)]
-    for part in parts:
-        if isinstance(part, Tensor) and part.dim() > 1 and part.size(-1) == vocab_size:
+    return [part for part in parts if isinstance(part, Tensor)]
+
+
+def find_logits(output: Any, vocab_size: int) -> Tensor:
+    for part in (parts := tensors_of(output, "logits")):
+        if part.dim() > 1 and part.size(-1) == vocab_size:
             return part
+    shapes = [tuple(part.shape) for part in parts]
     raise TypeError(
         f"forward returns tensors of shape {shapes}, none with a last axis of vocab_size ="
         f" {vocab_size}: give logits=lambda ...: that returns logits (batch, length, vocabulary)"
     )
 
 
-def forward_inputs(model: nn.Module) -> tuple[list[str], list[str]]:
-    "The names of forward's parameters, and of those without a default."
-    parameters = inspect.signature(model.forward).parameters.values()
-    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    return [p.name for p in named], [p.name for p in named if p.default is p.empty]
-
-
-def guess_kind(model: nn.Module) -> str:
-    names, required = forward_inputs(model)
-    return KINDS[len(required) < 2 and "decoder_input_ids" not in names]
-
-
-def guess_logits(model: nn.Module, kind: str, vocab_size: int, pad_id: int | None) -> Callable:
+def guess_logits(case: Case) -> Callable:
     """The function of ids to logits for a `forward` of a usual signature: (src, tgt), (idx), (idx,
     targets) or Hugging Face's. TypeError with what to write for another."""
-    names, required = forward_inputs(model)
-    ids = ["source", "target"] if kind == KINDS[0] else ["ids"]
+    names, required, model, size = case.names, case.required, case.model, case.vocab_size
+    ids = ["source", "target"] if case.seq2seq else ["ids"]
     if "input_ids" not in names and len(required) > len(ids):
         call, masks = ", ".join(ids), ", ".join(required[len(ids) :])
         raise TypeError(
@@ -168,36 +166,61 @@ def guess_logits(model: nn.Module, kind: str, vocab_size: int, pad_id: int | Non
             f" that makes {masks} as your training does; then masks are examined, too"
         )
 
-    def logits(*inputs: Tensor) -> Tensor:
+    def logits(*inputs):
         if "input_ids" in names:
             words = dict(zip(("input_ids", "decoder_input_ids"), inputs))
-            if pad_id is not None and "attention_mask" in names:
-                words["attention_mask"] = (inputs[0] != pad_id).long()
-            return find_logits(model(**words), vocab_size)
-        output = find_logits(model(*inputs), vocab_size)
+            if case.pads and case.takes_mask:
+                words["attention_mask"] = (inputs[0] != case.pad_id).long()
+            return find_logits(model(**words), size)
+        output = find_logits(model(*inputs), size)
         # some GPTs answer with the last position alone, unless they are given the labels
         short = output.size(1) < inputs[-1].size(1) and len(names) > len(inputs)
-        return find_logits(model(*inputs, inputs[-1]), vocab_size) if short else output
+        return find_logits(model(*inputs, inputs[-1]), size) if short else output
 
+    case.takes_mask = "attention_mask" in names
     return logits
 
 
-def length_first(case: Case) -> Callable | None:
-    """For a model that takes (length, batch), as nn.Transformer does by default: the same logits,
-    batch first. None if it works as it is."""
-    inputs, logits = case.inputs(), case.logits
+def guess_loss(case: Case) -> None:
+    """The loss of a forward that takes labels, if none is given. A loss that shifts the labels
+    becomes one that doesn't, and `offset` says so. Nothing if it can't be found."""
+    supplied, names = case.loss, LABELS & {*case.names} - {*case.required}
 
-    def transposed(*ids: Tensor) -> Tensor:
+    def inside(logits, labels):
+        ids = case.words(0)[:1].expand_as(labels)
+        with case.mode(True, gradients=True), GivenLogits(logits) as answer:
+            output = case.model(*[ids] * max(len(case.required), 1), **dict.fromkeys(names, labels))
+        if case.ignore_index is None and answer.ignore_index < 0:
+            case.ignored = answer.ignore_index
+        return next(part for part in tensors_of(output, "loss") if part.dim() == 0)
+
+    def shifted(logits, labels):
+        zeros, first = 0 * logits[:, :n], labels[:, :1].expand(-1, n)
+        return loss(torch.cat([logits, zeros], 1), torch.cat([first, labels], 1))
+
+    loss = supplied or inside
+    try:
+        labels = case.words(-1)[-4:]
+        _, targets = target_distribution(loss, labels[None], case.vocab_size)
+        n = case.offset = int((labels == targets[1].argmax()).nonzero()) - 1
+    except Exception:  # the check says what is wrong with the caller's loss
+        return
+    case.inside = supplied is None
+    if n in (0, 1):
+        case.loss = shifted
+
+
+def length_first(case: Case) -> None:
+    """A model that takes (length, batch), as nn.Transformer does by default, gets its ids so, and
+    its logits are turned round."""
+    logits = case.logits
+
+    def transposed(*ids):
         return logits(*(x.T for x in ids)).transpose(0, 1)
 
-    def mixes_sentences(f: Callable) -> bool:
-        case.logits = f
+    for case.logits in logits, transposed, logits:
         try:
-            a, b = (case.run(*ids)[1:] for ids in (inputs, case.first_changed(inputs)))
-            return largest_gap(a, b) > tolerance(a)
+            if largest_gap(*case.alone_and_together()) < 1e-3:
+                return
         except Exception:  # sizes that don't fit: the report or a message will say so
-            return True
-        finally:
-            case.logits = logits
-
-    return transposed if mixes_sentences(logits) and not mixes_sentences(transposed) else None
+            continue

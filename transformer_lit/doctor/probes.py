@@ -9,8 +9,7 @@ from torch import Tensor
 
 def spread(logits: Tensor) -> float:
     "Standard deviation of logits (..., V) over the vocabulary, root mean square over the rest."
-    logits = logits.detach().float()
-    return (logits - logits.mean(-1, keepdim=True)).square().mean().sqrt().item()
+    return rms(logits - logits.mean(-1, keepdim=True))
 
 
 def largest_gap(a: Tensor, b: Tensor) -> float:
@@ -20,6 +19,10 @@ def largest_gap(a: Tensor, b: Tensor) -> float:
 def tolerance(logits: Tensor) -> float:
     "The largest difference that rounding explains."
     return 2e-4 * spread(logits) + 1e-6
+
+
+def rms(x: Tensor) -> float:
+    return x.detach().float().square().mean().sqrt().item()
 
 
 def influence(
@@ -52,11 +55,11 @@ def stepwise_logits(state, step: Callable, decoder_input: Tensor) -> Tensor:
 
 
 def target_distribution(loss: Callable, labels: Tensor, vocab_size: int) -> tuple[float, Tensor]:
-    """What a loss of equal logits costs, in nats, and the distribution (V,) that it pulls them to.
+    """What a loss of equal logits costs, in nats, and the distribution that it pulls them to.
 
     The gradient of cross-entropy is softmax minus target. At equal logits softmax is 1/V, so the
-    gradient tells the target: smoothed or not, and whether it sums to one. labels: (1, 1)"""
-    logits = torch.zeros(1, 1, vocab_size, device=labels.device, requires_grad=True)
+    gradient tells the target (T, V): smoothed or not, and whether it sums to one. labels: (1, T)"""
+    logits = torch.zeros(*labels.shape, vocab_size, device=labels.device, requires_grad=True)
     value = loss(logits, labels)
     (gradient,) = torch.autograd.grad(value, logits)
-    return value.item(), 1 / vocab_size - gradient[0, 0]
+    return value.item(), 1 / vocab_size - gradient[0]

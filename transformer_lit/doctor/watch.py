@@ -1,6 +1,5 @@
 """A forward pass traced: the torch functions that a model calls."""
 
-import numbers
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ ADD = "add __add__ add_ __iadd__ __radd__".split()
 TIMES = dict.fromkeys("mul __mul__ __rmul__ mul_ __imul__".split(), 1)
 TIMES |= dict.fromkeys("div __truediv__ div_ __itruediv__".split(), -1)
 PRODUCTS = "matmul __matmul__ __rmatmul__ bmm baddbmm einsum".split()
+LAYERS = "linear", *PRODUCTS
 KEEP_AXES = "dropout masked_fill masked_fill_ to float type_as contiguous clone nan_to_num".split()
 # after these, scores are still scores, and embeddings embeddings
 KEEP = """view reshape transpose permute where expand unsqueeze squeeze __getitem__ split chunk
@@ -38,27 +38,41 @@ class NoDropout(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+class GivenLogits(TorchFunctionMode):
+    """While active, the output layer answers with these logits; `ignore_index` is what
+    cross-entropy was called with."""
+
+    ignore_index: int = 0
+
+    def __init__(self, logits: Tensor):
+        super().__init__()
+        self.logits = logits
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        output, name = func(*args, **(kwargs or {})), getattr(func, "__name__", "")
+        if name == "cross_entropy":
+            self.ignore_index = kwargs.get("ignore_index", -100)
+        if name in LAYERS and output.shape == self.logits.shape:
+            return self.logits
+        return output
+
+
 def as_number(x: Any) -> float | None:
     if isinstance(x, Tensor) and x.numel() == 1 and not x.requires_grad:
         return x.item()
-    return float(x) if isinstance(x, numbers.Number) else None
-
-
-def rms(x: Tensor) -> float:
-    return x.detach().float().square().mean().sqrt().item()
+    return float(x) if isinstance(x, (int, float)) else None
 
 
 class Watch(NoDropout):
     """What a forward pass does: `scales`, (factor on queries times keys, d_k); `softmax_axes`, (is
     it the axis of the sum with the values, axis, shape); `norms`, (name, axes, shape);
-    `embedding_sizes`, (of tokens, of positions added); `embedded`, the ids that were looked up;
-    `attention_weights`, (..., T, S) of each attention."""
+    `sums`, (token vectors, positions added); `embedded`, the ids that were looked up."""
 
     def __init__(self, inputs: list[Tensor]):
         super().__init__()
         self.inputs, self.tags, self.alive = inputs, {}, []  # alive: so that an id isn't used twice
         self.scales, self.softmax_axes, self.norms = [], [], []
-        self.embedding_sizes, self.embedded, self.attention_weights = [], [], []
+        self.sums, self.embedded = [], []
 
     def tag(self, x: Any) -> dict:
         return self.tags.get(id(x), {})
@@ -75,37 +89,27 @@ class Watch(NoDropout):
         if name in ADD:
             self.watch_sum(first, second)
             tag = tag or self.tag(second)
-        if name == "multi_head_attention_forward":
-            kwargs["need_weights"] = True
         output = super().__torch_function__(func, types, args, kwargs)
         if name in KEEP and tag:
             self.put(output, **{k: x for k, x in tag.items() if k != "axis" or name in KEEP_AXES})
         elif name in TIMES:
-            pair = (first, second) if as_number(second) is not None else (second, first)
-            if (factor := as_number(pair[1])) is not None:
-                tag = self.tag(pair[0])
-                self.put(output, **tag | {"factor": tag.get("factor", 1.0) * factor ** TIMES[name]})
+            for x, y in (first, second), (second, first):
+                if (factor := as_number(y)) is not None:
+                    factor = self.tag(x).get("factor", 1.0) * factor ** TIMES[name]
+                    self.put(output, **self.tag(x) | {"factor": factor})
         elif name in PRODUCTS:
             self.watch_product(name, args, output)
         elif name == "softmax" and "d_k" in tag:
             self.scales.append((tag["factor"], tag["d_k"]))
-            self.attention_weights.append(output.detach())
             axis = kwargs.get("dim", second)
             self.put(output, axis=(-1 if axis is None else axis) % first.dim())
         elif name == "scaled_dot_product_attention":
             factor = self.tag(first).get("factor", 1.0) * self.tag(second).get("factor", 1.0)
             scale = kwargs.get("scale") or first.size(-1) ** -0.5
             self.scales.append((factor * scale, first.size(-1)))
-            n_keys = second.size(-2)  # values of one word each: the output is the weights
-            one_hot = torch.eye(n_keys).to(second).expand(*second.shape[:-1], n_keys)
-            weights = super().__torch_function__(
-                func, types, (first, second, one_hot, *args[3:]), kwargs
-            )
-            self.attention_weights.append(weights.detach())
         elif name == "multi_head_attention_forward":
             d_k = first.size(-1) // args[4]
             self.scales.append((d_k**-0.5, d_k))
-            self.attention_weights.append(output[1].detach())
         elif name == "embedding":
             self.embedded.append(first.detach().clone())
             both = [ids for x in self.inputs for ids in (x, x.T)]
@@ -113,18 +117,13 @@ class Watch(NoDropout):
         elif name in ("layer_norm", "batch_norm"):
             n_axes = len(kwargs.get("normalized_shape", second)) if name == "layer_norm" else 0
             self.norms.append((name, list(range(-n_axes, 0)), tuple(first.shape)))
-        elif name in ("mean", "std", "var") and (kwargs.get("keepdim") or kwargs.get("keepdims")):
-            axes = kwargs.get("dim", kwargs.get("axis", second))
-            axes = [axes] if isinstance(axes, int) else axes or [-1]
-            axes = [axis % first.dim() - first.dim() for axis in axes]
-            self.norms.append((f"a {name} by hand", axes, tuple(first.shape)))
         return output
 
     def watch_sum(self, a: Any, b: Any) -> None:
         for x, y in ((a, b), (b, a)):
             if self.tag(x).get("token") and isinstance(y, Tensor) and y.dim() > 1:
                 if x.shape[-1] == y.shape[-1] and not self.tag(y).get("token"):
-                    self.embedding_sizes.append((rms(x), rms(y)))
+                    self.sums.append((x, y))
 
     def watch_product(self, name: str, args: tuple, output: Tensor) -> None:
         operands = args[name in ("einsum", "baddbmm") :]
