@@ -277,6 +277,7 @@ def assemble() -> None:
 NAME = r"\b[A-Za-z]\w{2,}(?=\()|\b[a-z]\w*_\w+(?==)"  # in code: called, or given by its name
 PLAIN = {  # what makes words of pages, in this order
     "<!DOCTYPE[^\0]*?<article|</article[^\0]*": "",
+    "<summary>Going further: (.*?)</summary>": "\n\3\\1\n",
     r"<(svg|script|style|button|summary)\b.*?</\1>|\\\[.*?\\\]": "",
     '<a class="headerlink.*?</a>|<p class="tl-(part|badge|check).*?</p>': "",
     '<span class="tl-number.*?</span>|</?(a|b|code|em|i|span|strong|su[bp]|wbr)\\b[^>]*>': "",
@@ -289,7 +290,8 @@ PLAIN = {  # what makes words of pages, in this order
 def write_search(site: Path) -> None:
     """The words of the built pages, for book/web/static/search.js, in a script, so that a page that
     is opened from a folder can load them: a page begins with a byte 0 and its address, a section
-    with a 1, its place and its title, names in code with a 2. Sphinx's own search goes."""
+    with a 1, its place and its title, names in code with a 2, a box's title with a 3. Sphinx's own
+    search goes."""
     pages = sorted(site.glob("book/**/*.html"))
     text = "".join(f"\0{page.relative_to(site)}\n{read(page)}" for page in pages)
     for pattern, instead in PLAIN.items():

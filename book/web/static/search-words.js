@@ -48,7 +48,7 @@ hidden size, d_model, embedding dimension, embed_dim, model dimension
 head dimension, d_head, d_k, head_dim, head size
 square root of d_model, sqrt d_model, sqrt d, multiply embeddings, embedding scale, scale embeddings, math.sqrt
 square root of d_k, sqrt d_k, sqrt dk, divide by sqrt, scaling factor, why are the scores divided
-weight tying, lm_head, tied embeddings, shared embeddings, shared weights, tie weights, weight sharing, tied weights
+weight tying, lm_head, share_all_embeddings, share_decoder_input_output_embed, tie_word_embeddings, tied embeddings, shared embeddings, shared weights, tie weights, weight sharing, tied weights
 initialization, init, weight init, xavier, glorot, xavier_uniform, init_weights, initialize weights
 initial loss, first loss, loss at initialization, loss at start, starting loss, loss at step 0
 number of parameters, parameter count, count parameters, how many parameters, model size, numel, parameters on paper, param count, parameters count
@@ -66,12 +66,12 @@ entropy, entropy floor, lower bound of the loss
 calibration, overconfidence, overconfident, confidence
 learning rate schedule, lr schedule, lr scheduler, learning rate scheduler, noam, noam scheduler, noamopt, lambdalr, inverse square root, schedule
 learning rate, lr, step size
-warmup, linear warmup, warmup_steps, ramp
+warmup, linear warmup, warmup_steps, warmup_updates, num_warmup_steps, warmup_ratio, ramp
 cosine decay, cosine schedule, cosine annealing, cosine learning rate
 adam, adam optimizer
 adamw, weight decay, decoupled weight decay
-gradient accumulation, accumulate gradients, accumulation steps, micro-batch, grad accumulation
-gradient clipping, clip_grad_norm, clip gradients, max_norm, grad clip, gradient norm
+gradient accumulation, gradient_accumulation_steps, accumulate_grad_batches, update_freq, accumulate gradients, accumulation steps, micro-batch, grad accumulation
+gradient clipping, clip_grad_norm, clip_norm, max_grad_norm, gradient_clip_val, clip gradients, max_norm, grad clip, gradient norm
 mixed precision, amp, autocast, bf16, fp16, bfloat16, float16, half precision, gradscaler, automatic mixed precision
 length bucketing, bucketing, group by length, sort by length, max_tokens, token batches, tokens per batch, dynamic batching, batch by tokens
 data parallelism, ddp, distributed training, multi-gpu, multiple gpus, distributeddataparallel, several gpus, all-reduce, torchrun
@@ -85,18 +85,19 @@ diverges, loss explodes, exploding loss, loss goes up, divergence, unstable trai
 overfitting, overfit, memorization, memorize, memorizes
 overfit one batch, overfit a single batch, overfit a small batch, full step on one batch
 early stopping, when to stop, stop training
-validation loss, val loss, dev loss
+validation loss, val loss, dev loss, eval loss
+rises, rising, goes up, increases, increasing, turns up, going up
 inference, generation, generate, generate text, autoregressive generation, predict, prediction time, at test time
 decoding, text generation
 greedy decoding, greedy search, argmax decoding, greedy
-beam search, beam size, beam width, num_beams, beam
+beam search, beam size, beam width, num_beams, num_return_sequences, beam
 length penalty, length normalization, length_penalty
-sampling, temperature, top-p, top-k, nucleus sampling, multinomial
-repetition, repeats, repeats itself, loops, repeated words, repeating, repeats words, degenerate output, says the same word again, over and over, again and again, same token, same word
+sampling, temperature, top-p, top-k, nucleus sampling, multinomial, do_sample
+repetition, no_repeat_ngram_size, no_repeat_ngram, repetition_penalty, repeats, repeats itself, loops, repeated words, repeating, repeats words, degenerate output, says the same word again, over and over, again and again, same token, same word
 hallucination, made up, unsupported content, undertranslation, omission, missing words, left out
 same output, constant output, identical output, same answer, same prediction, ignores the source, ignores the input, ignores its source, always predicts the same
 debugging, debug, silent bug, bugs, troubleshooting, what is wrong with my, does not work, doesn't work, not working
-not learning, doesn't learn, does not learn, loss stuck, loss does not decrease, loss not decreasing, loss doesn't go down, loss plateau, plateau, stuck, won't converge, does not converge, not converging
+not learning, doesn't learn, loss stuck, loss doesn't decrease, loss doesn't go down, not going down, not decreasing, not improving, not falling, not dropping, loss plateau, plateau, stuck, not converge, not converging, loss stays, constant loss, flat loss
 gibberish, nonsense, garbage, garbage output, wrong output, output is wrong, bad translations
 train eval, model.eval, eval mode, evaluation mode, training mode, model.train, forgot eval
 unit test, test my model, check my model, check my implementation, test my transformer, check a transformer of your own, sanity check, verify implementation
@@ -114,6 +115,7 @@ train test split, split, splits, validation split, test set, train validation te
 deduplication, duplicates, deduplicate, dedup
 cleaning, filtering, clean data, noisy data, noise, data quality, filter pairs, misaligned
 translation, translate, translator, machine translation, neural machine translation, nmt, translation model
+mixture of experts, moe, expert router, sparse experts
 bleu, sacrebleu, bleu score, brevity penalty, n-gram precision
 chrf, chrf2, character n-gram
 statistical significance, significance, significant, significance test, p-value, p value, hypothesis test, bootstrap, paired bootstrap, bootstrap resampling, is the difference real
@@ -143,6 +145,8 @@ encoder-only, bert
 masked language model, mlm, masked language modeling, masked words, masked lm
 span corruption, t5
 fill in the middle, fim, infilling
+rotate_half, half rotation, interleaved pairs, adjacent dimensions
+context extension, long context, rope scaling, rope theta, yarn, position interpolation, longer context
 left padding, padding_side, padding on the left, position_ids, left-pad
 swiglu, gated linear unit, gated feed-forward, glu, geglu
 gelu, swish, silu
@@ -237,6 +241,7 @@ about: `
 08_decoder#the-decoder-n-layers: does every decoder layer get the last encoder output
 08_decoder#ablation-cross-attention-one-vector-no-source: decoder ignores the encoder, decoder without a source
 09_transformer: full model, the whole transformer, transformer class, transformer from scratch, implement transformer in pytorch, number of parameters, parameter count, transformer base, transformer big, weight tying, initialization, xavier, initial loss, loss at initialization ln V, flops, 6n rule, nn.Transformer, fast path, enable_nested_tensor, model size, architecture diagram, hyperparameters of the base model, TransformerConfig, logits too large, torch.compile
+09_transformer#where-the-parameters-are: how many parameters has the transformer, 65 million parameters, parameters of base and big
 09_transformer#counting-parameters: count parameters by hand, how many parameters has the base model
 09_transformer#weight-tying-one-matrix-three-names: weight tying, share embedding and output weights, scale of tied embeddings, tie weights in pytorch, why share weights
 09_transformer#parity-with-nn-transformer: my transformer differs from nn.Transformer, nn.Transformer in eval mode, fast path, compare with pytorch, load weights of nn.Transformer
@@ -270,7 +275,7 @@ about: `
 12_training#the-training-loop-in-ten-lines: training loop in pytorch, how to train a transformer
 13_decoding: decoding, inference, generation, greedy decoding, beam search, beam size, length penalty, kv cache, cached output differs, sampling, temperature, top-k, top-p, max length, stop at eos, early_stopping, batch decoding, different answers with another batch size, output too short, translate with beam search, model.generate, speed up inference, repetition, empty output, never stops, model repeats itself
 13_decoding#greedy-decoding-in-ten-lines: how to generate output, generate token by token, decode from bos, inference loop
-13_decoding#beam-search-in-twenty-lines: how does beam search work, implement beam search
+13_decoding#beam-search-in-twenty-lines: beam size, how does beam search work, implement beam search
 13_decoding#the-kv-cache-the-prefix-computed-once: kv cache, how does the kv cache work, cached output differs, wrong position in the cache, mask at inference, mask for the newest token
 13_decoding#batched-beam-search: when does beam search stop, what ends the search, stop criterion of beam search, beam search for a batch, reorder cache
 13_decoding#batched-greedy-decoding-finished-sequences-leave-the-batch: generate for a batch, maximum output length, max_length, max_new_tokens
@@ -310,7 +315,8 @@ about: `
 19_evaluation#confidence-intervals-bootstrap-and-paired-bootstrap: is the difference significant, bootstrap, compare two systems
 19_evaluation#clipped-n-gram-precision-and-brevity-penalty: how is bleu computed, brevity penalty
 20_attention_maps: attention maps, visualize attention, plot attention weights, attention heatmap, interpretability, explainability, what heads do, head analysis, word alignment, alignment error rate, attention is not explanation, coreference, ablate heads, pruning heads, attention sink, forward hook, need_weights, output_attentions, bertviz, attention rollout, probing, activation patching, get attention from nn.Transformer
-20_attention_maps#attention-weights-of-pytorch-s-nn-transformer: need_weights, attention weights of nn.Transformer, get attention weights in pytorch, visualize attention of nn.MultiheadAttention
+20_attention_maps#attention-weights-what-do-they-explain: do attention weights explain, is attention an explanation
+20_attention_maps#attention-weights-of-pytorch-s-nn-transformer: need_weights, average_attn_weights, attention weights of nn.Transformer, get attention weights in pytorch, visualize attention of nn.MultiheadAttention
 20_attention_maps#a-hook-on-the-attention-module: forward hook for attention
 20_attention_maps#word-alignment-from-cross-attention: word alignment, attention as alignment
 20_attention_maps#head-ablation: which heads matter, prune heads
@@ -329,7 +335,9 @@ about: `
 24_decoder_only#the-loss-target-only-or-source-too: loss on the prompt, mask the prompt in the loss
 24_decoder_only#causal-vs-prefix-mask: prefix mask
 25_since_2017: modern transformer, rope, rotary embeddings, rmsnorm, swiglu, gelu, grouped-query attention, multi-query attention, kv cache size, memory of the kv cache, muon, adamw, weight decay, llama, learned positions, alibi, relative position, pre-norm, what changed since 2017, mixture of experts, gated feed-forward, improvements
-25_since_2017#learned-positions-and-rope: rope or sinusoidal, rotary embedding
+25_since_2017#learned-positions-and-rope: rope or sinusoidal, rotary embedding, half rotation, relative bias, alibi
+25_since_2017#length-extrapolation-three-tokens-back: long context, rope scaling
+25_since_2017#beside-llama-2023: mixture of experts
 25_since_2017#kv-cache-multi-query-and-grouped-query-attention: gqa or mqa, fewer key-value heads
 25_since_2017#pre-norm-and-rmsnorm: rmsnorm or layernorm
 25_since_2017#feed-forward-activations-gelu-and-swiglu: swiglu or gelu or relu
@@ -352,7 +360,9 @@ A4_your_own_pair#cpu-gpu-or-mac-on-which-device: mps, apple silicon, mac gpu
 symptoms: troubleshooting, my transformer doesn't work
 symptoms#the-loss-is-low-the-output-is-nonsense: good validation accuracy but bad inference, high accuracy but nonsense translations, low loss but garbage output, good in training but bad at inference, loss goes to zero, works with teacher forcing but not in generation
 symptoms#the-same-output-for-every-input: same output for every input, model ignores the source, model ignores the input, identical translations, constant output
-symptoms#the-output-repeats-itself-or-never-stops: output repeats, never outputs eos, doesn't stop, outputs only padding, empty output
+symptoms#the-output-repeats-itself-or-never-stops: output repeats, never outputs eos, doesn't stop
+symptoms#only-pads-one-word-or-nothing-comes-out: outputs only padding, predicts pad, predicts eos at once, empty output, empty translation, generates nothing, stops after one word, ends too early, first token is eos
+symptoms#an-error-message-of-pytorch: shape error, runtime error, RuntimeError, shapes cannot be multiplied, shape mismatch, size mismatch, size of tensor must match, device-side assert triggered, backward a second time, tensors on different devices, inplace operation, does not require grad
 symptoms#the-loss-is-nan: loss is nan, nan after some steps, inf loss
 symptoms#the-first-loss-is-far-above-ln-v: initial loss too high, first loss 100, what should the first loss be
 symptoms#the-loss-doesn-t-decrease-or-is-stuck-at-a-plateau: loss doesn't decrease, loss stuck, plateau, model doesn't learn, loss stays constant, loss goes up and down, loss oscillates, overfit one batch fails
@@ -362,7 +372,7 @@ symptoms#fine-in-training-broken-in-eval-mode: model.eval gives worse results, b
 symptoms#with-the-kv-cache-the-output-differs: kv cache wrong output, kv cache garbage, kv cache differs, output differs with cache, cache bug, use_cache gives another result
 symptoms#batch-size-or-padding-changes-the-output: batch size changes the output, padding changes the output, different result alone than in a batch
 symptoms#the-right-words-in-the-wrong-order: right words in the wrong order, positions ignored
-symptoms#translations-are-too-short-or-beam-search-is-worse-than-greedy: output too short, beam search worse than greedy, large beam is worse
+symptoms#translations-are-too-short-or-beam-search-is-worse-than-greedy: output too short, stops too early, stops after a few words, beam search worse than greedy, large beam is worse
 symptoms#worse-than-nn-transformer-or-than-reported: worse than nn.Transformer, worse than reported, different number of parameters
 symptoms#bleu-is-lower-than-in-the-paper: bleu lower than in the paper, can't reproduce bleu, low bleu
 symptoms#the-loss-jumps-after-resuming-or-with-gradient-accumulation: loss jumps after resuming

@@ -4,8 +4,8 @@
    three are fetched when the search is opened.
 
      tlSearch.ready()            a promise: results from titles; tlSearch.ready.complete(): from all
-     tlSearch.find(query, most)  -> [{page, section, name, address, ...}], best first: a page once
-                                 among the first three, further sections of it below
+     tlSearch.find(query, most)  -> [{page, section, name, address, ...}], best first: rare
+                                 words decide, and a page's further sections count less
 
    1 words   2 index   3 query   4 context   5 page */
 window.tlSearch = (function () {
@@ -19,12 +19,13 @@ window.tlSearch = (function () {
   // 1 Words ---------------------------------------------------------------------------------------
 
   const STOP = new Set(
-    `a about an and any are as at be because been but by can can't could did do does doesn don
-     dont doesnt didn didnt during isn isnt for from get gets give given go goes had has have how
-     i if in into is it its just like make makes me much my of on or our should so some such than
-     that the their them then there these they this to too up use used using very was way we were
-     what when where which who why while will with without won would you your`.split(/\s+/),
+    `a about an and any are as at be because been but by can could did do does doesn don didn
+     during isn for from get gets give given go goes had has have how i if in into is it its just
+     like make makes me much my of on or our should so some such than that the their them then
+     there these they this to too up use used using very was way we were versus vs what when where
+     which who why while will with without won would you your`.split(/\s+/),
   );
+  const NOT = /^(?:(?:are|ca|could|did|do|does|had|has|have|is|should|was|were|wo|would)nt|never)$/;
   const ENDINGS = [
     // one form for the forms of a word; encoder and encoding stay apart
     [/([gc]pu)s$/, "$1"],
@@ -34,6 +35,8 @@ window.tlSearch = (function () {
     [/(ss|x|ch|sh|zz)es$/, "$1"],
     [/([^suia])s$/, "$1"],
     [/(?:is|iz)ation$/, "iz"],
+    [/(plan|clam)ation$/, (_, start) => start.replace("a", "ai")],
+    [/(ment|pret|sent|form|put|apt)ation$/, "$1"],
     [/(..)is(e|ed|ing|er|able)$/, "$1iz$2"],
     [/iz(?:e|ed|ing|er|able)$/, "iz"],
     [/yz(e|ed|ing|er)$/, "ys$1"],
@@ -58,7 +61,7 @@ window.tlSearch = (function () {
   function stemOf(word) {
     let stem = stems.get(word);
     if (stem === undefined) {
-      stem = word;
+      stem = NOT.test(word) ? "not" : word;
       if (word.length > 3 && /^[a-z]+$/.test(word))
         for (const [ending, rest] of ENDINGS) stem = stem.replace(ending, rest);
       stems.set(word, stem);
@@ -66,7 +69,8 @@ window.tlSearch = (function () {
     return stem;
   }
 
-  const EMPTY = new Set([...STOP].flatMap(word => [word, stemOf(word)]));
+  const SKIPPED = new Set([...STOP].flatMap(word => [word, stemOf(word)]));
+  const EMPTY = new Set([...SKIPPED, "not"]); // it says nothing alone, but "not decreasing" does
 
   const WORD = /√|[\p{L}\p{N}_]+(?:[-‐'’&][\p{L}\p{N}_]+|\.\d+)*/gu;
   const analyses = new Map();
@@ -109,7 +113,7 @@ window.tlSearch = (function () {
   function addConcept(names) {
     const keys = names.flatMap(name => {
       const parts = partsOf(name),
-        full = parts.filter(part => !EMPTY.has(part)); // "ignores the source": "ignores source"
+        full = parts.filter(part => !SKIPPED.has(part)); // "ignores the source": "ignores source"
       return [
         parts.join(" "),
         ...(full.length > 1 ? [full.join(" ")] : []),
@@ -126,11 +130,15 @@ window.tlSearch = (function () {
     }
   }
 
-  // Calls found(id, from, to) for each thing that is named, the longest name at each place.
+  /* Calls found(id, from, to) for each thing that is named, the longest name at each place; words
+   that say nothing may lie between: "loss is not decreasing" is "loss not decreasing". */
   function findConcepts(parts, found) {
     for (let from = 0; from < parts.length; from++) {
-      for (let n = Math.min(longest.get(parts[from]) || 0, parts.length - from); n; n--) {
-        const id = concepts.get(n == 1 ? parts[from] : parts.slice(from, from + n).join(" "));
+      const most = longest.get(parts[from]);
+      for (let n = most ? Math.min(most + 2, parts.length - from) : 0; n; n--) {
+        const own = parts.slice(from, from + n),
+          full = n > 2 && !SKIPPED.has(own[n - 1]) && own.filter(part => !SKIPPED.has(part));
+        const id = concepts.get(own.join(" ")) || (full && concepts.get(full.join(" ")));
         if (id) {
           found(id, from, from + n);
           from += n - 1;
@@ -140,7 +148,8 @@ window.tlSearch = (function () {
     }
   }
 
-  const counts = new Map(); // each word as it is written -> how often
+  const counts = new Map(), // each word as it is written -> how often
+    known = new Set(); // stems
 
   function termsOf(text) {
     const parts = [],
@@ -148,6 +157,7 @@ window.tlSearch = (function () {
     for (const word of wordsOf(text)) {
       const parsed = analysis(word);
       parts.push(...parsed.parts);
+      for (const part of parsed.parts) known.add(part);
       for (const surface of parsed.surfaces) counts.set(surface, (counts.get(surface) || 0) + 1);
       if (parsed.whole) terms.push(parsed.whole);
     }
@@ -159,9 +169,10 @@ window.tlSearch = (function () {
   // 2 Index ---------------------------------------------------------------------------------------
 
   const MINOR = /^(summary|exercises?\b|three questions|further reading|setup)/i;
-  const BOOST = {title: 4, page: 1.5, names: 0.7};
+  const BOOST = {title: 4, boxes: 2, page: 1.5, names: 0.7};
   const ABOUT = 0.9; // a phrase of search-words.js that is the query, beside the best page's score
   const OWN = 1.4; // the same for a section, beside the best section's
+  const HEADING = 0.8; // a heading, or the title of a box, beside such a phrase
   const sections = [],
     pages = new Map();
   let titles = null,
@@ -222,13 +233,15 @@ window.tlSearch = (function () {
           .filter(line => line[0] == "\x02")
           .map(line => line.slice(1))
           .join(" ");
-        const words = joined(rest.filter(line => line[0] != "\x02").map(decoded));
+        const boxes = rest.filter(line => line[0] == "\x03").map(line => decoded(line.slice(1)));
+        const words = joined(rest.filter(line => line[0] > "\x03").map(decoded));
         const section = {
           id: sections.length,
           page,
           place,
           title: decoded(title),
           lines: words,
+          boxes,
           names: [...new Set(code.split(" "))].join(" "),
         };
         section.weight = MINOR.test(section.title) ? 0.55 : 1;
@@ -263,8 +276,8 @@ window.tlSearch = (function () {
   /* What pages, and sections of them, are about: phrases, each as what it names. */
   const phrasesWith = new Map();
 
-  function addPhrase(text, page, section) {
-    const phrase = {page, section, terms: keyTerms(partsOf(text))};
+  function addPhrase(text, page, section, weight = 1) {
+    const phrase = {page, section, weight, terms: keyTerms(partsOf(text))};
     for (const word of wordsOf(text).flatMap(each => analysis(each).surfaces))
       counts.set(word, counts.get(word) || 1);
     for (const term of phrase.terms)
@@ -299,13 +312,18 @@ window.tlSearch = (function () {
       const section = place && page && page.sections.find(one => one.place == place);
       if (page) for (const phrase of words.split(", ")) addPhrase(phrase, page, section);
     }
+    for (const section of sections)
+      if (section.weight == 1 && section.page.weight > 0.35 && section.page.name != "glossary")
+        for (const text of [section.title, ...section.boxes])
+          addPhrase(text, section.page, section, HEADING);
     for (const key of concepts.keys()) for (const part of key.split(" ")) counts.set(part, 1);
     await pause();
     [titles, texts] = [engine(Object.keys(BOOST)), engine(["text"])];
     titles.addAll(
-      sections.map(({id, page, title, names}) => ({
+      sections.map(({id, page, title, boxes, names}) => ({
         id,
         title,
+        boxes: boxes.join("\n"),
         page: page.title == title ? "" : page.title,
         names,
       })),
@@ -357,7 +375,8 @@ window.tlSearch = (function () {
 
   // 3 Query ---------------------------------------------------------------------------------------
 
-  const isKnown = word => counts.has(word) || concepts.has(stemOf(word));
+  const isKnown = word =>
+    counts.has(word) || known.has(stemOf(word)) || concepts.has(stemOf(word));
 
   // How many letters to change, leave out, add or swap with the next; more than `most` is Infinity.
   function distance(a, b, most) {
@@ -478,8 +497,8 @@ window.tlSearch = (function () {
       asked = sum([...keys].map(rarity));
     for (const phrase of new Set([...keys].flatMap(key => phrasesWith.get(key) || []))) {
       const shared = sum([...phrase.terms].filter(term => keys.has(term)).map(rarity));
-      const fit = ((shared / sum([...phrase.terms].map(rarity))) ** 2 * shared) / asked;
-      const {page, section} = phrase;
+      const {page, section, weight} = phrase;
+      const fit = (weight * (shared / sum([...phrase.terms].map(rarity))) ** 2 * shared) / asked;
       if (section) fits.set(section.id, Math.max(fit, fits.get(section.id) || 0));
       const [first, second] = byPage.get(page) || [0, 0];
       byPage.set(page, fit > first ? [fit, first] : [first, Math.max(second, fit)]);
@@ -492,12 +511,20 @@ window.tlSearch = (function () {
     const {terms, correction, keys} = parsed(query),
       bySection = new Map(),
       byPage = new Map(),
-      inText = new Map();
+      inText = new Map(),
+      has = new Map();
     const foundInText = term => inText.get(term) || inText.set(term, texts.search(term)).get(term);
     const rarity = term => 0.2 + Math.log((1 + sections.length) / (1 + foundInText(term).length));
+    const rarest = Math.max(...[...terms.keys()].map(rarity), 0.1);
+    let asked = 0; // the weight of all terms that are anywhere, and of those in each section
     for (const [term, weight] of terms) {
-      const own = weight * Math.min(1, 0.25 + rarity(term) / 5);
-      for (const {id, score} of [...titles.search(term), ...foundInText(term)]) {
+      const found = [...titles.search(term), ...foundInText(term)],
+        importance = weight * rarity(term);
+      const own = (importance / rarest) * Math.min(1, 0.25 + rarity(term) / 5);
+      if (found.length) asked += importance;
+      for (const id of new Set(found.map(({id: section}) => section)))
+        has.set(id, (has.get(id) || 0) + importance);
+      for (const {id, score} of found) {
         const {page, weight: part} = sections[id],
           pooled = byPage.get(page) || {};
         byPage.set(page, pooled);
@@ -506,19 +533,16 @@ window.tlSearch = (function () {
         bySection.set(id, (bySection.get(id) || 0) + own * part * score);
       }
     }
+    for (const [id, score] of bySection) bySection.set(id, score * (0.5 + has.get(id) / asked / 2));
     const {about, fits} = aboutness(keys, rarity),
       strongest = Math.max(1, ...bySection.values()),
-      heaviest = {},
       scores = new Map();
     for (const [id, fit] of fits)
       bySection.set(id, (bySection.get(id) || 0) + OWN * strongest * fit);
-    for (const pooled of byPage.values())
-      for (const term in pooled)
-        heaviest[term] = Math.max(heaviest[term] || 0, ...pooled[term].values());
     for (const [page, pooled] of byPage) {
       const own = Object.keys(pooled),
         best = Math.max(...page.sections.map(({id}) => bySection.get(id) || 0));
-      const covered = sum(own.map(term => heaviest[term])) / sum(Object.values(heaviest));
+      const covered = sum(own.map(term => terms.get(term) * rarity(term))) / asked;
       const each = own.map(
         term => Math.max(...pooled[term].values()) * (1 + 0.1 * Math.log2(pooled[term].size)),
       );
@@ -541,14 +565,12 @@ window.tlSearch = (function () {
           source: section,
           rank,
           address: `${page.path}#${section.place}`,
-          score: own * ((rank && (0.55 ** rank * bySection.get(section.id)) / top) || 1),
+          score: own * ((rank && (0.8 ** rank * bySection.get(section.id)) / top) || 1),
         }),
       );
     }
     results.sort((a, b) => b.score - a.score);
-    const first = results.filter(result => !result.rank).slice(0, 3);
-    const ordered = [...first, ...results.filter(result => !first.includes(result))].slice(0, most);
-    return Object.assign(ordered, {terms, correction});
+    return Object.assign(results.slice(0, most), {terms, correction});
   }
 
   // 4 Context -------------------------------------------------------------------------------------
