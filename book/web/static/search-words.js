@@ -335,7 +335,7 @@ about: `
 24_decoder_only#the-loss-target-only-or-source-too: loss on the prompt, mask the prompt in the loss
 24_decoder_only#causal-vs-prefix-mask: prefix mask
 25_since_2017: modern transformer, rope, rotary embeddings, rmsnorm, swiglu, gelu, grouped-query attention, multi-query attention, kv cache size, memory of the kv cache, muon, adamw, weight decay, llama, learned positions, alibi, relative position, pre-norm, what changed since 2017, mixture of experts, gated feed-forward, improvements
-25_since_2017#learned-positions-and-rope: rope or sinusoidal, rotary embedding, half rotation, relative bias, alibi
+25_since_2017#learned-positions-and-rope: rope or sinusoidal, rotary embedding
 25_since_2017#length-extrapolation-three-tokens-back: long context, rope scaling
 25_since_2017#beside-llama-2023: mixture of experts
 25_since_2017#kv-cache-multi-query-and-grouped-query-attention: gqa or mqa, fewer key-value heads
