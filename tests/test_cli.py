@@ -18,7 +18,7 @@ from transformer_lit.corpora.files import shipped
 from transformer_lit.custom_pair import train
 from transformer_lit.recipes import large, recipes
 from transformer_lit.serving.files import find_translator
-from transformer_lit.serving.lines import input_lines
+from transformer_lit.serving.lines import input_lines, translate_lines
 
 RECORD = {"scores": [{"set": "test", "metric": "BLEU", "value": 30.5, "references": "first"}]}
 COMMANDS = cli.build_parser(cli.COMMANDS)._subparsers._group_actions[0].choices
@@ -153,6 +153,7 @@ def test_lines_are_typed_or_from_a_file(tmp_path):
     path.write_bytes("\ufeffOne.\r\n\nDeux à deux.\n".encode())
     assert list(input_lines([], path)) == ["One.", "", "Deux à deux."]
     assert list(input_lines(["a", "b"], None)) == ["a", "b"]
+    assert [*translate_lines(lambda _: ["b"], ["☃ ?!", "a", "\u200b"])] == ["☃ ?!", "b", "\u200b"]
     path.write_bytes(b"One.\n\xe9t\xe9\n")
     lines = input_lines([], path)
     assert next(lines) == "One."

@@ -16,20 +16,17 @@ from translators import joint
 CAT = "A cat.\tKato.\n"
 PAIRS = "".join(f"Sentence {k} of them.\tFrazo {k}.\n" for k in range(60))
 LATIN = (PAIRS + "\xe9\tb\n" * 20).encode("latin-1")
-NUMBERS = {
-    "ids": str,
-    "scores": "{:.4f}".format,
-    "commas": "-{},25".format,
-    "powers": "{:.1e}".format,
-    "quoted": '"{},25"'.format,
-}
 FILES = {
     "own.tsv": PAIRS.encode(),
     "one.txt": b"a\nb\n",
     "two.txt": b"a\nb\nc",
     "mac.tsv": CAT.replace("\n", "\r").encode() * 2,
     "table.tsv": b'"He said ""no""."\tNe.\n"One\nline\tLinio.\n',
-    "wide.txt": "上 a\n上 b\n".encode("utf-16"),
+    "wide.tsv": "上\ta\n".encode("utf-16"),
+    "bomb.tmx": '<!DOCTYPE t [<!ENTITY e "e">]><tmx/>'.encode("utf-16"),
+    "list.json": b'[{"en": "a"}]',
+    "some.eo": b"a\n",
+    "some.en": b"a\n",
     "latin.tsv": LATIN,
     "half.tsv.gz": gzip.compress(b"a\tb\n" * 9999)[:-20],
     "empty.tsv": b"",
@@ -37,10 +34,8 @@ FILES = {
     "other.tsv": b"-9.00\tNobody said this.\tNeniu.\n",
     "yes.tsv": "".join(f"Sentence {k}.\tJes.\n" for k in range(60)).encode(),
     "few.tsv": "".join(PAIRS.splitlines(True)[:49]).encode(),
-    **{
-        f"{name}.tsv": "".join(f"{number(k)}\t{CAT}" for k in range(1000, 1020)).encode()
-        for name, number in NUMBERS.items()
-    },
+    "ids.tsv": "".join(f"talk_{k}\t{CAT}" for k in range(20)).encode(),
+    "scores.tsv": "".join(f"-{k},2\t{CAT}" for k in range(20)).encode(),
 }
 OWN, LARGE = "train --languages en-eo --pairs own.tsv", "train --recipe wmt14-en-de"
 MINE = "train --recipe mine-fr --data-dir store --size tiny --output-dir run --with vocab_size=300"
@@ -75,22 +70,26 @@ MINE = "train --recipe mine-fr --data-dir store --size tiny --output-dir run --w
         ("train --languages en-eo --pairs .", "regular file"),
         ("train --languages en-eo --pairs mac.tsv", "mac.tsv,carriage"),
         ("train --languages en-eo --pairs table.tsv", "line 3,table.tsv,quote"),
-        ("train --languages en-eo --pairs wide.txt one.txt", "wide.txt,UTF-8"),
+        ("train --languages en-eo --pairs wide.tsv", "wide.tsv,UTF-8"),
+        ("train --languages en-eo --pairs bomb.tmx", "bomb.tmx,entities"),
+        ("train --languages en-eo --pairs list.json", "list.json,JSON"),
+        ("train --languages en-eo --pairs some.eo some.en", "some.eo,--languages"),
         ("train --languages en-eo --pairs one.txt", "one.txt,second column"),
         ("train --languages en-eo --pairs one.txt two.txt", "one.txt,2 lines,two.txt,3"),
-        (f"{OWN} other.tsv", "own.tsv,two columns"),
+        (f"{OWN} other.tsv", "own.tsv,60 lines"),
         ("train --languages en-eo --pairs latin.tsv", "latin.tsv,20 of 80,UTF-8"),
         ("train --languages en-eo --pairs half.tsv.gz", "half.tsv.gz"),
         ("train --languages en-eo --pairs empty.tsv", "empty.tsv,no line"),
         ("train --languages en-eo --pairs bad.tsv", "bad.tsv,empty 2"),
         ("train --languages en-eo --pairs few.tsv", "49,50"),
         ("train --languages en-eo --pairs yes.tsv --reverse", "--reverse"),
-        *((f"train --languages en-eo --pairs {n}.tsv", f"{n}.tsv,numbers") for n in NUMBERS),
+        ("train --languages en-eo --pairs ids.tsv", "ids.tsv,talk_0"),
+        ("train --languages en-eo --pairs scores.tsv", "scores.tsv,numbers"),
         (f"{OWN} --extra-train one.txt", "one.txt,second column"),
         (f"{OWN} --extra-train bad.tsv", "bad.tsv"),
         (f"{OWN} --exclude nosuch.tsv", "nosuch.tsv"),
-        (f"{OWN} --exclude own.tsv", "line 1,own.tsv"),
-        (f"{OWN} --exclude other.tsv", "1 pairs,other.tsv"),
+        (f"{OWN} --exclude own.tsv", "own.tsv,none"),
+        (f"{OWN} --exclude other.tsv", "1 lines,other.tsv"),
         # models, files, test sets, corpora
         ("translate --model nowhere Hello.", "nowhere,transformer-lit train"),
         ("translate --file nosuch", "nosuch"),
@@ -118,23 +117,14 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(line, names, typed, tmp_p
     "line",
     [
         "",
-        "learn",
-        "data eat",
-        "train a",
-        "train --size huge",
         "train --output-dir=",
         "train --epochs 0",
-        "train --epochs two",
-        "train --data wmt14",
-        "train --threads 1e3",
         "train --max-minutes nan",
         "train --languages en-en",
         "train --with seed",
         "translate --beam-size 65",
-        "translate --device gpu",
         "translate a --file b",
         "translate --file b --interactive",
-        "translate --nosuch",
         "export",
     ],
 )
@@ -150,7 +140,6 @@ def test_a_wrong_option_is_status_2_and_shows_the_usage(line, typed):
         ("x.tsv", b"\n\n", "x.tsv"),
         ("x.tsv", b"no tab here\n", "x.tsv,second column"),
         ("x.tsv", b"\tB\nA\t\n", "mine-fr"),
-        ("x.tsv", b"A\tB" * 600_000, "line 1,x.tsv"),
         ("x.tsv.gz", FILES["half.tsv.gz"], "x.tsv.gz"),
         ("x.tsv.xz", lzma.compress(b"A\tB\n" * 999)[:-20], "x.tsv.xz"),
         ("x.tsv.xz", b"no archive at all", "x.tsv.xz"),
@@ -158,7 +147,7 @@ def test_a_wrong_option_is_status_2_and_shows_the_usage(line, typed):
         ("x.tsv", b"1\tHold fire.\n" * 9, "x.tsv,numbers"),
         ("x.tsv", "Käse.\tfromage.\n".encode("utf-16"), "x.tsv,zero bytes"),
     ],
-    ids=range(11),  # gzip's bytes hold the time
+    ids=range(10),  # gzip's bytes hold the time
 )
 def test_a_folder_of_texts_is_looked_at_before_hours_of_training(
     name, content, words, typed, tmp_path, own

@@ -133,6 +133,7 @@ def test_pieces_lose_nothing_and_fit(text, most):
         ("He saw Mr. Lee. " + "a " * 19 + "a", (), ["He saw Mr. Lee.", "a " * 19 + "a"]),
         ("a " * 98 + "a", (), ["a " * 98 + "a"]),
         ("I met Dr. Lee. I left early.", (9, 4), ["I met Dr. Lee.", "I left early."]),
+        ("J. F. Lee, e.g. in p.m. vs. me. Go.", (9, 4), ["J. F. Lee, e.g. in p.m. vs. me.", "Go."]),
     ],
 )
 def test_pieces_are_cut_at_sentence_ends_first_and_near_the_middle(text, limits, parts):

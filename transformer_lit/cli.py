@@ -122,7 +122,6 @@ def train_on_pairs(
     for file in (*pairs, *extra_train, *exclude):
         if file.exists() and not file.is_file():  # a pipe, which would wait to be written
             raise ValueError(f"{file} is no regular file, and it is read more than once")
-        open(file).close()
     if languages is None:
         raise ValueError(f"what is in {pairs[0]}? Give both languages, as --languages en-de")
     if unused := dict(settings).keys() - {"epochs"}:

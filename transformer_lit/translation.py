@@ -37,7 +37,9 @@ def clean_input(text: str) -> str:
     return normalize_text(text.encode("utf-8", "replace").decode("utf-8"))
 
 # %% ../book/18_translation.ipynb #pieces
-SENTENCE_BOUNDARY = r"(?<!Mr\.)(?<!Mrs\.)(?<!Ms\.)(?<!Dr\.)(?<=[.!?…]) "
+SENTENCE_BOUNDARY = \
+    r"(?<!^[A-Z]\.)(?<! [A-Z]\.)(?<!\.[A-Za-z]\.)(?<![DMS][rst]\.)" \
+    r"(?<!vs\.)(?<!Mrs\.)(?<!etc\.)(?<!Prof\.)(?<=[.!?…]) "
 
 
 def split_long_text(text: str, count_tokens: Callable[[str], int],

@@ -63,7 +63,7 @@ function core() {
     return text.replace(/\p{Surrogate}/gu, "?").normalize("NFC").replaceAll("’", "'").replace(SPACES, " ").replace(/^ | $/g, "");
   }
 
-  const ENDS = /(?<!Mr\.)(?<!Mrs\.)(?<!Ms\.)(?<!Dr\.)(?<=[.!?…]) /gu;
+  const ENDS = /(?<!^[A-Z]\.)(?<! [A-Z]\.)(?<!\.[A-Za-z]\.)(?<![DMS][rst]\.)(?<!vs\.)(?<!Mrs\.)(?<!etc\.)(?<!Prof\.)(?<=[.!?…]) /gu;
 
   // `letters` in parts of at most `most` tokens, cut at the end of a sentence, else at a space, else anywhere, nearest to the middle
   function pieces(letters, width, most, easy) {

@@ -66,15 +66,12 @@ class TokenStore(Sequence):
         if not (self.folder / "manifest.json").exists():
             raise FileNotFoundError(f"there is no token store in {folder}")
         self.manifest = read_json(self.folder / "manifest.json")
-        advice = f"delete {folder} and prepare it again"
-        if "shards" in self.manifest:
-            raise ValueError(f"an earlier version of the book wrote {folder}: {advice}")
         self.offsets = np.load(self.folder / "offsets.npy", mmap_mode="r")
         self.data = np.memmap(self.folder / "ids.bin", np.uint16, "r")
         if len(self.data) != self.offsets[-1]:
             raise ValueError(
                 f"{self.folder / 'ids.bin'} has {len(self.data):,} tokens, and"
-                f" {self.offsets[-1]:,} were written: {advice}"
+                f" {self.offsets[-1]:,} were written: delete {folder} and prepare it again"
             )
         self.lengths = np.diff(self.offsets).reshape(-1, 2).astype(np.uint16)
 

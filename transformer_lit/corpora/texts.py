@@ -19,6 +19,8 @@ from pathlib import Path
 
 TextPair = tuple[str, str]  # English, other
 TEXTS = (".tsv", ".tsv.gz", ".tsv.xz", ".txt", ".txt.gz", ".txt.xz")
+# marks of direction, and of byte order: they change what a program sees, and nothing that is said
+INVISIBLE = re.compile("[\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 MAX_LINE = 1_000_000  # bytes: more is no text of sentences
 MAX_TEXT = 1 << 29  # bytes unpacked; the largest that the book reads whole has a tenth of them
 
@@ -96,25 +98,24 @@ def open_text(path: Path):
     return open(path, "rb")
 
 
-def text_lines(file, name: Path | str) -> Iterator[str]:
+def text_lines(file) -> Iterator[str]:
     """The lines of an open binary file, without their ends and without a byte-order mark.
 
-    A byte that is no UTF-8 becomes U+FFFD, and cleaning counts it. ValueError for a line that is
-    too long to be a sentence."""
-    for n, line in enumerate(iter(partial(file.readline, MAX_LINE + 2), b""), 1):
-        if len(line.rstrip(b"\r\n")) > MAX_LINE:
-            raise ValueError(
-                f"line {n} of {name} has over {MAX_LINE:,} bytes: put each sentence on a line of"
-                " its own"
-            )
-        yield line.decode("utf-8-sig" if n == 1 else "utf-8", "replace").rstrip("\r\n")
+    A byte that is no UTF-8 becomes U+FFFD, and cleaning counts it. Of a line that is too long to be
+    a sentence only the beginning is read; cleaning counts that, too."""
+    codec = "utf-8-sig"
+    while line := file.readline(MAX_LINE):
+        yield line.decode(codec, "replace").rstrip("\r\n")
+        codec = "utf-8"
+        while len(line) == MAX_LINE and line[-1:] != b"\n":
+            line = file.readline(MAX_LINE)
 
 
 def read_lines(path: Path) -> Iterator[str]:
     "The lines of a text, plain, .gz or .xz; a byte that is no UTF-8 becomes U+FFFD."
     advice = "is it packed as its name says? Rename it, or put a whole one in its place"
     with damage(path, advice), open_text(path) as file:
-        yield from text_lines(file, path)
+        yield from text_lines(file)
 
 
 def read_columns(path: Path) -> Iterator[TextPair]:
@@ -139,7 +140,7 @@ def member_lines(path: Path, name: str) -> Iterator[str]:
             if member.isfile() and Path(member.name).name in (name, name + ".gz"):
                 file = archive.extractfile(member)
                 packed = member.name.endswith(".gz")
-                yield from text_lines(gzip.open(file) if packed else file, path)
+                yield from text_lines(gzip.open(file) if packed else file)
                 return
     raise ValueError(f"{path} holds no {name}: {advice}")
 
@@ -173,40 +174,38 @@ def folder_sources(folder: Path) -> list[TextSource]:
 
 # What a user's file must be -----------------------------------------------------------------------
 
-# a line's number, or a score of its pair
-NUMBER = re.compile(r"[-+]?\d+([.,:]\d+)*(e[-+]?\d+)?", re.I)
+# a line's number, a score of its pair, or its name, as talk_0001
+IDENTIFIER = re.compile(r"[!-~]*[\d_/][!-~]*")
 
 
-def require_text(lines: Sequence[str], name: Path | str) -> None:
-    "ValueError for zero bytes, and for lines that end in carriage returns alone."
-    if any("\0" in line for line in lines):
-        raise ValueError(
-            f"{name}: this is not UTF-8 text, it holds zero bytes as UTF-16 and zip files do:"
-            " convert or unpack it first"
-        )
-    if 2 * sum("\r" in line for line in lines) > len(lines):
-        raise ValueError(
-            f"the lines of {name} end in carriage returns alone: save it with line feeds"
-        )
+def is_garbled(text: str) -> bool:
+    "Did it hold bytes that are no UTF-8, or zero bytes?"
+    return "\ufffd" in text or "\0" in text
 
 
 def require_sentences(pairs: Sequence[TextPair], name: str) -> None:
-    "ValueError if the first side is numbers, or a tenth of the lines isn't UTF-8."
-    if 2 * sum(bool(NUMBER.fullmatch(left.strip())) for left, _ in pairs) > len(pairs):
+    """ValueError if lines end in carriage returns alone, if the first side is numbers or names, or
+    if a tenth isn't UTF-8."""
+    if 2 * sum("\r" in left + right for left, right in pairs) > len(pairs):
         raise ValueError(
-            f"the first column of {name} holds numbers: keep the two columns of sentences alone,"
-            " as cut -f2,3 or cut -f2,4 does"
+            f"the lines of {name} end in carriage returns alone: save it with line feeds"
         )
-    garbled = sum("\ufffd" in left + right for left, right in pairs)
+    names = [left for left, _ in pairs if IDENTIFIER.fullmatch(left.strip())]
+    if 2 * len(names) > len(pairs):
+        raise ValueError(
+            f"the first column of {name} holds numbers or names of lines, as {names[0][:60]}: keep"
+            " the two columns of sentences alone, as cut -f2,3 or cut -f2,4 does"
+        )
+    garbled = sum(is_garbled(left + right) for left, right in pairs)
     if 10 * garbled > len(pairs):
         raise ValueError(
-            f"{name}: {garbled:,} of {len(pairs):,} lines are not UTF-8 text: convert it first"
+            f"{name}: {garbled:,} of {len(pairs):,} lines are not UTF-8 text, or hold zero bytes as"
+            " UTF-16 and zip files do: convert or unpack it first"
         )
 
 
 def require_two_columns(pairs: Sequence[TextPair], path: Path) -> None:
     "ValueError unless these lines of a file, as `read_columns` gave them, are pairs of sentences."
-    require_text(["\t".join(pair) for pair in pairs], path)
     if pairs and not any(right for _, right in pairs):
         raise ValueError(
             f"{path} has no second column: a line is a sentence, a tab and its translation"

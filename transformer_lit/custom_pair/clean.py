@@ -1,25 +1,19 @@
-"""Your own parallel corpus, from a TSV file or two line-aligned files: read, filtered, split."""
+"""Your own parallel corpus: filtered and split."""
 
 # Nothing here knows which languages these are. Lengths are compared in characters, because not
 # every script has spaces between words; the corpus itself says how many characters of one language
 # are as much as one of the other.
-import csv
-import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from statistics import median
 
-from transformer_lit.corpora.texts import (
-    TextPair,
-    require_two_columns,
-    require_sentences,
-    require_text,
-    read_lines,
-)
+from transformer_lit.corpora.texts import INVISIBLE, TextPair, is_garbled, read_lines
+from transformer_lit.custom_pair import findings
+from transformer_lit.custom_pair.formats import names_of, read_pairs, unquote
 from transformer_lit.custom_pair.languages import (
     columns_look_swapped,
     count_letters,
@@ -29,77 +23,6 @@ from transformer_lit.data import split_by_source, normalize_text
 
 Splits = dict[str, list[TextPair]]
 JudgedPairs = list[tuple[TextPair, str]]  # each pair with the reason to leave it out, or ""
-
-
-def names_of(paths: Iterable[Path]) -> str:
-    "For a message."
-    return " and ".join(map(str, paths))
-
-
-# Reading ------------------------------------------------------------------------------------------
-
-
-QUOTED = re.compile(r'"([^"]|"")*"')  # a cell as a table program writes one with quotes or commas
-
-
-def is_quoted_table(lines: Sequence[str]) -> bool:
-    """Did a table program write these lines? A quoted cell has doubled quotes inside, or nearly all
-    cells with a comma are quoted; what somebody said stands in quotes, too."""
-    cells = [cell for line in lines for cell in line.split("\t")[:2]]
-    with_comma = [cell for cell in cells if "," in cell]
-    quoted = sum(bool(QUOTED.fullmatch(cell)) for cell in with_comma)
-    return any('""' in cell[1:-1] and QUOTED.fullmatch(cell) for cell in cells) or (
-        len(with_comma) > 9 and 10 * quoted > 9 * len(with_comma)
-    )
-
-
-def unquote(cell: str) -> str:
-    "A cell without a table program's quotes."
-    return cell[1:-1].replace('""', '"') if QUOTED.fullmatch(cell) else cell
-
-
-def read_table(path: Path) -> list[TextPair]:
-    "The first two columns of a file. ValueError for a quote that a table program never closed."
-    lines = list(read_lines(path))
-    rows: Iterable[list[str]] = [line.split("\t") for line in lines]
-    if is_quoted_table(lines):
-        reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t", strict=True)
-        try:
-            rows = list(reader)
-        except csv.Error:
-            raise ValueError(
-                f"a cell that ends in line {reader.line_num} of {path} opens a quote and doesn't"
-                " close it: mend it in the table, and save it again"
-            ) from None
-    pairs = [(row[0], row[1]) if len(row) > 1 else ("".join(row), "") for row in rows]
-    require_two_columns(pairs, path)
-    return pairs
-
-
-def read_pairs(paths: Sequence[Path]) -> list[TextPair]:
-    """The lines of one file with two columns, or of two parallel texts, as they stand.
-
-    Raises ValueError with one sentence if the columns or the sides don't fit, or if it is no text.
-    """
-    if len(paths) == 1:
-        pairs = read_table(paths[0])
-    else:
-        sources, targets = (list(read_lines(path)) for path in paths)
-        for lines, path in zip((sources, targets), paths):
-            require_text(lines, path)
-            if 2 * sum("\t" in line for line in lines) > len(lines):
-                raise ValueError(
-                    f"{path} has two columns already, and two files are one side each: join such"
-                    " files with cat, or name one"
-                )
-        if len(sources) != len(targets):
-            raise ValueError(
-                f"{paths[0]} has {len(sources):,} lines and {paths[1]} {len(targets):,}: line by"
-                " line they must say the same"
-            )
-        pairs = list(zip(sources, targets))
-        require_sentences(pairs, names_of(paths))
-    return pairs
 
 
 # Cleaning -----------------------------------------------------------------------------------------
@@ -113,12 +36,12 @@ MIN_COPIED = 20  # letters; names and numbers are the same in both languages, se
 
 def rejection_reason(pair: TextPair) -> str:
     "Why a tidied pair is of no use, whatever the rest of the corpus looks like, or nothing."
-    if not all(pair):
-        return "empty"
-    if "\ufffd" in pair[0] + pair[1]:
-        return "garbled"
     if max(map(len, pair)) > MAX_CHARACTERS:
         return "too long"
+    if not all(pair):
+        return "empty"
+    if is_garbled(pair[0] + pair[1]):
+        return "garbled"
     if count_letters(pair[0]) > MIN_COPIED and pair[0].casefold() == pair[1].casefold():
         return "copied"
     return ""
@@ -131,15 +54,21 @@ def has_extreme_length_ratio(pair: TextPair, ratio: float, usual: float) -> bool
     return long > MAX_RATIO * (short + SLACK * usual)
 
 
+def readable(text: str) -> str:
+    "Normalized as the book's corpora are; without invisible marks, and not encoded twice."
+    return normalize_text(INVISIBLE.sub("", findings.decode_twice(text)))
+
+
 def reject_pairs(pairs: Sequence[TextPair], by_language: bool = True) -> JudgedPairs:
-    """Every pair, normalized, and why it is left out, or an empty string. What is lopsided or in
+    """Every pair, readable, and why it is left out, or an empty string. What is lopsided or in
     another language, the corpus decides.
 
     by_language: leave out what looks like another one."""
-    pairs = [(normalize_text(source), normalize_text(target)) for source, target in pairs]
+    extra = ["extra column" * ("\t" in source + target) for source, target in pairs]
+    pairs = [(readable(source), readable(target)) for source, target in pairs]
     reasons, accepted = [], set[TextPair]()
-    for pair in pairs:
-        reasons.append("repeated" if pair in accepted else rejection_reason(pair))
+    for pair, reason in zip(pairs, extra):
+        reasons.append("repeated" if pair in accepted else reason or rejection_reason(pair))
         if not reasons[-1]:
             accepted.add(pair)
     useful = [k for k, reason in enumerate(reasons) if not reason]
@@ -235,59 +164,36 @@ def reject_held_out(judged: JudgedPairs, splits: Splits) -> JudgedPairs:
     return [(pair, rejection or reason(pair)) for pair, rejection in judged]
 
 
-def read_low_confidence(path: Path) -> list[TextPair]:
-    """The pairs of low_confidence.tsv, or of what somebody kept of it, perhaps with a table
-    program. ValueError if a line has no number and two sentences."""
-    pairs = []
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        score, *pair = line.rstrip("\t").split("\t")
-        if len(pair) != 2 or not re.fullmatch(r"\ufeff?-?\d+([.,]\d+)?", score):
-            raise ValueError(
-                f"line {number} of {path} isn't a number, a sentence and its translation, with tabs"
-                " between: give a low_confidence.tsv as training leaves it, less the lines of pairs"
-                " that are right"
-            )
-        pairs.append((pair[0], pair[1]))
-    return pairs
-
-
-def exclude_pairs(train: list[TextPair], paths: Sequence[Path]) -> tuple[list[TextPair], int]:
-    """Those training pairs that files like low_confidence.tsv list, and how many are listed.
-    ValueError if these are none, or all."""
-    train_set, listed = set(train), set[TextPair]()
-    for pair in (pair for path in paths for pair in read_low_confidence(path)):
-        as_is, unquoted = (
-            (normalize_text(f(pair[0])), normalize_text(f(pair[1]))) for f in (str, unquote)
-        )
-        listed.add(as_is if as_is in train_set else unquoted)
-    if not listed:
-        raise ValueError(f"{names_of(paths)} lists no pair: leave it out")
+def exclude_pairs(train: list[TextPair], paths: Sequence[Path]) -> list[TextPair]:
+    """Those training pairs that files like low_confidence.tsv list. What somebody kept of such a
+    file may come from a table program. ValueError if it lists none or all."""
+    lines = [line.rstrip("\t") for path in paths for line in read_lines(path) if line.strip()]
+    listed = {
+        tuple(readable(cell(text)) for text in line.split("\t")[1:])
+        for line in lines
+        for cell in (str, unquote)
+    }
     excluded = [pair for pair in train if pair in listed]
-    if not excluded:
+    if not 0 < len(excluded) < len(train):
         raise ValueError(
-            f"none of the {len(listed):,} pairs in {names_of(paths)} would be trained on: it must"
-            " come from a translator of the same pairs, in the same direction"
+            f"the {len(lines):,} lines of {names_of(paths)} list {'all' if excluded else 'none'} of"
+            " the training pairs: keep those that you doubt of a low_confidence.tsv, which comes"
+            " from a translator of the same pairs, in the same direction"
         )
-    if len(excluded) == len(train):
-        raise ValueError(
-            f"{names_of(paths)} lists all training pairs: keep in it only those that you doubt"
-        )
-    return excluded, len(listed)
+    return excluded
 
 
 @dataclass
 class CleanedCorpus:
     """The splits; what cleaning did, by reason; each rejected pair with its reason; what cleaning
-    did to the pairs for training only; pairs that were excluded by a list, and how many it has."""
+    did to the pairs for training only; how many a list excluded; what was found, in sentences."""
 
     splits: Splits
     counts: dict[str, int]
     rejected: JudgedPairs = field(default_factory=list)
     train_only_counts: dict[str, int] = field(default_factory=dict)
     n_excluded: int = 0
-    n_listed: int = 0
+    notes: list[str] = field(default_factory=list)
 
 
 def prepare_pairs(
@@ -296,29 +202,30 @@ def prepare_pairs(
     train_only: Sequence[Path] = (),
     exclude: Sequence[Path] = (),
     by_language: bool = True,
+    languages: Sequence[str] = ("source", "target"),
 ) -> CleanedCorpus:
     """What lies in `paths`, cleaned and split; reverse: the second column is the one to translate.
 
     train_only: files of pairs for training only, columns in the same order; none of their sentences
     is in validation or test, on either side. exclude: files like low_confidence.tsv, whose pairs
     are left out of training; validation and test stay as they are. by_language: leave out what
-    looks like another language. Raises ValueError if nothing is left, or if the columns of
-    `train_only` look swapped."""
+    looks like another language. languages: names of the columns, where a file has names. Raises
+    ValueError if nothing is left, or if the columns of `train_only` look swapped."""
 
-    def useful_pairs(
-        judged: JudgedPairs, counts: dict[str, int], paths: Sequence[Path]
-    ) -> list[TextPair]:
+    def useful_pairs(judged, counts, paths):
         if not counts["kept"]:
             raise ValueError(
                 f"no pair of {names_of(paths)} is left after cleaning:"
                 f" {rejection_summary(counts) or 'there is no line'}"
+                + findings.ADVICE["too"] * ("too long" in counts)
             )
         return [pair for pair, reason in judged if not reason]
 
-    pairs = read_pairs(paths)
+    pairs = read_pairs(paths, languages)
     judged = reject_pairs(pairs, by_language)
     counts = count_reasons(pairs, judged)
     corpus = CleanedCorpus(split_pairs(useful_pairs(judged, counts, paths)), counts)
+    corpus.notes = findings.corpus_notes(pairs, judged, int(not reverse))
     if reverse:
         corpus.splits, shared = separate_targets(corpus.splits)
         if not (corpus.splits["train"] and corpus.splits["valid"]):
@@ -329,7 +236,7 @@ def prepare_pairs(
         judged += [(pair, "held out") for pair in shared]
         counts |= {"kept": counts["kept"] - len(shared), "held out": len(shared)}
     if train_only:
-        pairs = read_pairs(train_only)
+        pairs = read_pairs(train_only, languages)
         judged_more = reject_pairs(pairs, by_language)
         usable = [pair for pair, reason in judged_more if not reason]
         if columns_look_swapped(usable, corpus.splits["train"]):
@@ -348,7 +255,7 @@ def prepare_pairs(
         }
         corpus.rejected = [(pair[::-1], reason) for pair, reason in corpus.rejected]
     if exclude:
-        excluded, corpus.n_listed = exclude_pairs(corpus.splits["train"], exclude)
+        excluded = exclude_pairs(corpus.splits["train"], exclude)
         corpus.n_excluded, left_out = len(excluded), set(excluded)
         corpus.splits["train"] = [pair for pair in corpus.splits["train"] if pair not in left_out]
         corpus.rejected += [(pair, "low confidence") for pair in excluded]

@@ -9,21 +9,22 @@ from pathlib import Path
 
 from transformer_lit import evaluation
 from transformer_lit.corpora.files import write_text
-from transformer_lit.corpora.texts import TextPair, read_columns, require_two_columns, take_evenly
+from transformer_lit.corpora.texts import TextPair, read_columns, take_evenly
 from transformer_lit.custom_pair.clean import (
     CleanedCorpus,
     matching_key,
-    names_of,
     rejection_summary,
 )
+from transformer_lit.custom_pair.formats import names_of
 from transformer_lit.custom_pair.languages import has_spaces
 from transformer_lit.data import group_references, seen_in_training
 from transformer_lit.recipes.augmentation import NearDuplicates
 from transformer_lit.serving.confidence import sentence_chrf
 
 TEST, REPORT = "test.tsv", "report.md"
-FILTERED, LOW_CONFIDENCE = "filtered.tsv", "low_confidence.tsv"
+LOW_CONFIDENCE = "low_confidence.tsv"
 MIN_FOR_INTERVAL = 20  # sentences of a test below which a bootstrap says nothing
+ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|", "&": "&amp;", "<": "&lt;"})  # of Markdown
 References = Sequence[Sequence[str]]
 
 
@@ -47,11 +48,7 @@ def score(hypotheses: Sequence[str], references: References) -> tuple[list[dict]
 def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> dict:
     """A report of the folder's own test: scores with the first reference and with all, and BLEU's
     interval."""
-    pairs = list(read_columns(folder / TEST))
-    require_two_columns(pairs, folder / TEST)
-    sources, references = group_references(pairs)
-    if not sources:
-        raise ValueError(f"{folder / TEST} is empty: only another training writes it again")
+    sources, references = group_references(list(read_columns(folder / TEST)))
     hypotheses = translate(sources)
     scores, interval = score(hypotheses, [refs[:1] for refs in references])
     return {
@@ -67,7 +64,7 @@ def leaked_references(references: References, train: Iterable[TextPair]) -> floa
     """The share of test sentences with a reference that training holds too, as the translation of
     another sentence."""
     is_leaked = seen_in_training(references, train)
-    return sum(is_leaked) / max(len(is_leaked), 1)
+    return sum(is_leaked) / len(is_leaked)
 
 
 def leaked_but_for_numbers(sources: Sequence[str], train: Iterable[TextPair]) -> float:
@@ -78,7 +75,7 @@ def leaked_but_for_numbers(sources: Sequence[str], train: Iterable[TextPair]) ->
         return re.sub(r"\d+", "0", matching_key(sentence))
 
     frames = {frame(source) for source, _ in train}
-    return sum(frame(source) in frames for source in sources) / max(len(sources), 1)
+    return sum(frame(source) in frames for source in sources) / len(sources)
 
 
 def leaked_near_copies(sources: Sequence[str], train: Iterable[TextPair]) -> float:
@@ -86,7 +83,7 @@ def leaked_near_copies(sources: Sequence[str], train: Iterable[TextPair]) -> flo
     one of eight words or more most runs of four."""
     duplicates = NearDuplicates(sources)
     repeated = {k for source, _ in train for k in duplicates.of(source)}
-    return len(repeated) / max(len(sources), 1)
+    return len(repeated) / len(sources)
 
 
 @dataclass(frozen=True)
@@ -112,20 +109,19 @@ def choose_examples(
 ) -> dict[str, list[Example]]:
     """Translations to look at: at most n_examples "right" and as many "wrong" ones.
 
-    Right is what equals a reference; where too few do, the nearest ones by chrF. Wrong ones are
-    spread over the half of the others that is farthest from its references: the very worst alone
-    would show only what no reader doubts."""
+    Right is what equals a reference, or, where too few do, what comes nearest by chrF. Wrong ones
+    are spread over the half of the others that is farthest from its references: the very worst
+    alone would show only what no reader doubts."""
     chrf = sentence_chrf(translations, references)
     rows = [
         Example(source, text if text in refs else refs[0], text, score)
         for source, refs, text, score in zip(sources, references, translations, chrf)
     ]
-    right = [row for row in rows if row.is_right]
-    others = sorted((row for row in rows if not row.is_right), key=lambda row: row.chrf)
-    n_nearest = max(0, min(n_examples - len(right), len(others) // 2))
-    wrong, nearest = others[: len(others) - n_nearest], others[len(others) - n_nearest :]
+    rows.sort(key=lambda row: (-row.is_right, -row.chrf))
+    n_right = max(sum(row.is_right for row in rows), min(n_examples, len(rows) // 2))
+    wrong = rows[n_right:][::-1]
     return {
-        "right": take_evenly(right, n_examples) + nearest[::-1],
+        "right": take_evenly(rows[:n_right], n_examples),
         "wrong": take_evenly(wrong[: (len(wrong) + 1) // 2], n_examples),
     }
 
@@ -140,23 +136,6 @@ def model_summary(recipe: Mapping) -> str:
         " layers of width {model[d_model]}, dropout {model[dropout]}, {training[epochs]} epoch{s}"
         " in batches of {training[max_tokens]:,} tokens"
     ).format(**recipe, s="s" * (recipe["training"]["epochs"] > 1))
-
-
-MARKUP = re.compile(r"&(#\d+|[a-z]+);|<[a-z/][^>]*>", re.I)  # of HTML
-
-
-def warnings(corpus: CleanedCorpus) -> list[str]:
-    "What to look at before one goes on."
-    counts, train = corpus.counts, corpus.splits["train"]
-    n_other = sum(n for reason, n in counts.items() if reason.startswith("perhaps"))
-    html = sum(bool(MARKUP.search("\t".join(pair))) for pair in train) / max(len(train), 1)
-    return [
-        f"{n_other:,} pairs were left out as perhaps in another language: read {FILTERED}, and if"
-        " they are right, train with --no-langid-filter into another folder"
-    ] * (100 * n_other > 3 * counts["given"]) + [
-        f"{html:.0%} of the pairs hold HTML, as &amp; or <b>, and are trained on as they stand:"
-        " convert them first"
-    ] * (html > 0.01)
 
 
 def lines_before(
@@ -176,13 +155,12 @@ def lines_before(
             + f"; left out: {rejected}" * bool(rejected)
         )
 
-    lines = [summary(paths, corpus.counts), *warnings(corpus)]
+    lines = [summary(paths, corpus.counts), *corpus.notes]
     if train_only:
         lines.append(summary(train_only, corpus.train_only_counts, " for training only"))
     if exclude:
         lines.append(
-            f"{names_of(exclude)}: {corpus.n_excluded:,} of {corpus.n_listed:,} listed pairs left"
-            " out of training"
+            f"{names_of(exclude)}: {corpus.n_excluded:,} of its pairs are left out of training"
         )
     sizes = ", ".join(f"{name} {len(corpus.splits[name]):,}" for name in ("train", "valid", "test"))
     return [
@@ -238,26 +216,15 @@ def lines_after(
     ]
 
 
+def bullets(lines: Iterable[str]) -> str:
+    return "".join(f"- {line}\n" for line in lines)
+
+
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     "A table of Markdown."
-
-    def safe(cell: str) -> str:
-        for character, escape in ("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"):
-            cell = cell.replace(character, escape)
-        return " ".join(cell.splitlines())
-
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(safe, line)) + " |" for line in lines) + "\n"
-
-
-def count_rows(counts: Mapping[str, int], use: str = "") -> list[tuple[str, str]]:
-    """What was given, kept, and left out for which reason, as a table's rows; use: what these pairs
-    are for."""
-    return [
-        (f"{name}{use}" if name in ("given", "kept") else f"left out{use}: {name}", f"{n:,}")
-        for name, n in counts.items()
-        if name != "respelled"
-    ]
+    cells = [[" ".join(cell.translate(ESCAPES).splitlines()) for cell in line] for line in lines]
+    return "\n".join("| " + " | ".join(line) + " |" for line in cells) + "\n"
 
 
 CHARACTERS = """
@@ -272,14 +239,13 @@ PAGE = """# A translator from {recipe[source]} to {recipe[language]}
 ## Pairs
 
 {pairs}
-{respelled:,} pairs were respelled by tidying: spaces, apostrophes, composed letters. Every pair
-that was left out, except repeated ones, is in filtered.tsv with its reason: "perhaps" marks a guess
-from the letters alone, "held out" a training pair that shares a sentence with the test or
-validation part, and "low confidence" a pair that a list excluded.
+{data[cleaning][respelled]:,} pairs were respelled by tidying: spaces, apostrophes, composed
+letters. Every pair that was left out, except repeated ones, is in filtered.tsv with its reason:
+"perhaps" marks a guess from the letters alone, "held out" a training pair that shares a sentence
+with the test or validation part, and "low confidence" a pair that a list excluded.
 low_confidence.tsv lists the training pairs that the trained model finds least likely, each with its
 mean log-probability per token: look there for wrong translations.
 
-{parts}
 No two parts share a source sentence, not even one with other punctuation, spaces or accents. Of the
 test sentences, {copied_answers:.0%} have a reference that also occurs in training, as the
 translation of another sentence, {but_for_numbers:.0%} occur in training with other numbers, and
@@ -302,7 +268,7 @@ Validation loss: {valid_loss:.3f} nats per token.
 
 ## Right
 
-{right_text}
+{n_right} of these equal a reference; others come nearest to theirs by chrF.
 
 {right}
 ## Wrong
@@ -314,19 +280,7 @@ A sample from the half of the other translations that is farthest from the refer
 
 def write_report(folder: Path, record: Mapping, examples: Mapping[str, Sequence[Example]]) -> None:
     "All of it as a page, to `folder`/report.md."
-    data = record["data"]
-    counts, excluded = data["cleaning"], data["without"]
-    train_only_counts = data["train_only"]["cleaning"]
-    pairs = count_rows(counts) + count_rows(train_only_counts, " (training only)")
-    if excluded["files"]:
-        label = f"left out of training: listed in {names_of(excluded['files'])}"
-        pairs.append((label, f"{excluded['pairs']:,}"))
-    n_right = sum(row.is_right for row in examples["right"])
-    right_text = (
-        "Each equals a reference."
-        if n_right == len(examples["right"])
-        else f"{n_right} of these equal a reference; the others come nearest to theirs by chrF."
-    )
+    *pairs, model = record["data"]["lines"]
     tables = {
         name: markdown_table(
             ("source", "reference", "translation", "chrF"),
@@ -334,21 +288,18 @@ def write_report(folder: Path, record: Mapping, examples: Mapping[str, Sequence[
         )
         for name, rows in examples.items()
     }
-    sizes = [(name, f"{data[name]:,}") for name in ("train", "valid", "test")]
     write_text(
         folder / REPORT,
         PAGE.format(
             **record,
             **tables,
-            pairs=markdown_table(("pairs", "number"), pairs),
-            respelled=counts["respelled"] + train_only_counts.get("respelled", 0),
-            parts=markdown_table(("part", "pairs"), sizes),
+            pairs=bullets(pairs),
             too_long=too_long_line(record),
-            model=model_summary(record["recipe"]),
+            model=model,
             minutes=record["seconds"] / 60,
-            score_list="".join(f"- {line}\n" for line in score_lines(record)),
+            score_list=bullets(score_lines(record)),
             characters=CHARACTERS * ("tok:char" in str(record["scores"])),
             valid_loss=record["scores"][0]["value"],
-            right_text=right_text,
+            n_right=sum(row.is_right for row in examples["right"]),
         ),
     )

@@ -12,6 +12,7 @@ from transformer_lit.corpora.files import sha256_file
 from transformer_lit.corpora.texts import TextPair, take_evenly
 from transformer_lit.custom_pair import report
 from transformer_lit.custom_pair.clean import CleanedCorpus, Splits, prepare_pairs
+from transformer_lit.custom_pair.findings import FILTERED
 from transformer_lit.data import group_references, overlap_rate
 from transformer_lit.recipes.recipes import LONGEST, Recipe, in_plan, tested, train_translator
 from transformer_lit.runs import records
@@ -55,7 +56,7 @@ SIZES = (
 
 def choose_size(n_pairs: int) -> ModelSize:
     "The row of the table that is nearest by ratio."
-    return min(SIZES, key=lambda size: abs(math.log(max(n_pairs, 1) / size.pairs)))
+    return min(SIZES, key=lambda size: abs(math.log(n_pairs / size.pairs)))
 
 
 @dataclass
@@ -165,21 +166,23 @@ def data_record(
     corpus: CleanedCorpus,
     train_only: Sequence[Path],
     exclude: Sequence[Path],
+    lines: Sequence[str],
 ) -> dict:
     "What a record says of the pairs."
 
     def files(paths: Sequence[Path]) -> list[dict]:
         return [{"file": path.name, "sha256": sha256_file(path)} for path in paths]
 
-    parts, excluded = corpus.splits, {"listed": corpus.n_listed, "pairs": corpus.n_excluded}
+    parts = corpus.splits
     return {
         "name": PairRecipe.corpus,
         "files": files(paths),
         "cleaning": corpus.counts,
+        "lines": lines,
         **{name: len(part) for name, part in parts.items()},
         "leak_by_sentence": overlap_rate(parts["train"], parts["test"]),
         "train_only": {"files": files(train_only), "cleaning": corpus.train_only_counts},
-        "without": {"files": list(map(str, exclude))} | excluded,
+        "without": {"files": [*map(str, exclude)], "pairs": corpus.n_excluded},
     }
 
 
@@ -201,20 +204,19 @@ def train_on_files(
     low_confidence.tsv, of the training, by the trained model. languages: of the first and the
     second column; reverse: from the second to the first; the other arguments: see
     `prepare_pairs`."""
-    corpus = prepare_pairs(paths, reverse, train_only, exclude, not keep_languages)
+    corpus = prepare_pairs(paths, reverse, train_only, exclude, not keep_languages, languages)
     parts = corpus.splits
-    recipe = recipe_for(
-        parts, languages[::-1] if reverse else languages, epochs, corpus.n_excluded
-    )
-    names = report.TEST, report.REPORT, report.FILTERED, report.LOW_CONFIDENCE, confidence.NAME
+    recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs, corpus.n_excluded)
+    names = report.TEST, report.REPORT, FILTERED, report.LOW_CONFIDENCE, confidence.NAME
     check_folder(folder, {"recipe": in_plan(recipe)}, names)  # before anything is written
-    data = data_record(paths, corpus, train_only, exclude)
-    tell(*report.lines_before(paths, corpus, recipe, train_only, exclude))
+    lines = report.lines_before(paths, corpus, recipe, train_only, exclude)
+    data = data_record(paths, corpus, train_only, exclude, lines)
+    tell(*lines)
 
     def begin() -> None:  # to be read while it trains
         report.write_tsv(folder / report.TEST, parts["test"])
         rejected = ((why, *pair) for pair, why in corpus.rejected if why != "repeated")
-        report.write_tsv(folder / report.FILTERED, rejected)
+        report.write_tsv(folder / FILTERED, rejected)
 
     translator, trainer = train_translator(
         folder,

@@ -72,11 +72,6 @@ def keep_config(folder: Path, config: dict) -> None:
     ValueError with what differs."""
     old, new = load_config(folder), json.loads(json.dumps(config))
     if old is None:
-        if (folder / LOG).exists():
-            raise ValueError(
-                f"{folder} has a log and no {CONFIG}, as an earlier edition left it, which alone"
-                " can finish it: use another folder (--output-dir)"
-            )
         text = json.dumps(new, indent=1, ensure_ascii=False, sort_keys=True)
         write_text(folder / CONFIG, text + "\n")
         return

@@ -166,12 +166,11 @@ def rerank(hypotheses: Sequence[list[int]], scores: Sequence[float], alpha: floa
     When more hypotheses finish than the beam is wide, the engine has already dropped some by its
     own measure."""
 
-    def penalized(hypothesis: tuple[list[int], float]) -> float:
-        ids, score = hypothesis
-        length = len(ids) + 1
-        return score * length**alpha / length_penalty(length, alpha)
+    def penalized(k: int) -> float:
+        length = len(hypotheses[k]) + 1
+        return scores[k] * length**alpha / length_penalty(length, alpha)
 
-    return max(zip(hypotheses, scores), key=penalized)[0]
+    return hypotheses[max(range(len(scores)), key=penalized)]
 
 
 def engine_answers(

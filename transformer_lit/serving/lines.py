@@ -31,7 +31,10 @@ def typed_lines() -> Iterator[str]:
 
 
 def translate_lines(translate: Callable, lines: Iterable[str], size: int = 256) -> Iterator[str]:
-    "Translations in order, batch by batch: a long text takes no more memory than a short one."
+    """Translations in order, batch by batch: a long text takes no more memory than a short one. A
+    line without a letter or a digit comes back as it is."""
     lines = iter(lines)
     while batch := list(islice(lines, size)):
-        yield from translate(batch)
+        answers = iter(translate([line for line in batch if any(map(str.isalnum, line))]))
+        for line in batch:
+            yield next(answers) if any(map(str.isalnum, line)) else line

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SENTENCE_BOUNDARY = r"(?<!Mr\.)(?<!Mrs\.)(?<!Ms\.)(?<!Dr\.)(?<=[.!?…]) "
+SENTENCE_BOUNDARY = (
+    r"(?<!^[A-Z]\.)(?<! [A-Z]\.)(?<!\.[A-Za-z]\.)(?<![DMS][rst]\.)(?<!vs\.)(?<!Mrs\.)(?<!etc\.)"
+    r"(?<!Prof\.)(?<=[.!?…]) "
+)
 
 
 def clean_input(text: str) -> str:

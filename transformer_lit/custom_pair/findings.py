@@ -1,0 +1,72 @@
+"""What stands in a corpus and shouldn't, in sentences with a count and an example."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from transformer_lit.corpora.texts import INVISIBLE, TextPair
+
+FILTERED = "filtered.tsv"
+ADVICE = {  # behind the first word of a reason to leave pairs out
+    "too": ": a line is one sentence, documents must be split first",
+    "extra": ": a tab in a sentence, or one side with two columns?",
+    "perhaps": f": read {FILTERED}, and if they are right, train with --no-langid-filter into"
+    " another folder",
+}
+PATTERNS = {
+    "look encoded twice": "[ÂÃ][\u0080-\u00bf]|â€",
+    "hold HTML, as &amp; or <b>: convert them first": r"(?i)&(#\d+|[a-z]+);|<[a-z/][^>]*>",
+    "hold subword pieces, as @@ or ▁: join them, or users must type the same, and BLEU can't be"
+    " compared": r"@@(\s|$)|▁",
+    "look tokenized, with a space before a comma or full stop: undo it, or users must type the"
+    " same, and BLEU can't be compared": r"\w [.,](\s|$)",
+}
+
+
+def decode_twice(text: str) -> str:
+    "UTF-8 that was read as Windows' Latin text and saved as UTF-8 again, put right; else the text."
+    try:
+        return text.encode("cp1252").decode("utf-8")
+    except UnicodeError:
+        return text
+
+
+def corpus_notes(
+    pairs: Sequence[TextPair],
+    judged: Sequence[tuple[TextPair, str]],
+    target: int,
+) -> list[str]:
+    """What to know of a corpus before one trains on it, with the first pair of each kind. pairs: as
+    in their file; judged: with why they are left out; target: the side to predict."""
+    reasons = [reason for _, reason in judged]
+    targets = Counter(pair[target] for pair, reason in judged if not reason).most_common(1)
+    usual = {
+        words: [not reason and re.search(pattern, "\t".join(pair)) for pair, reason in judged]
+        for words, pattern in PATTERNS.items()
+    } | {
+        "have the same translation: a placeholder?": [
+            targets[0][0] == pair[target] for pair, _ in judged
+        ]
+    }
+    kinds = {
+        "held marks of direction or byte order, which are removed": [
+            any(map(INVISIBLE.search, pair)) for pair in pairs
+        ],
+        "were encoded twice, and are put right": [
+            [*map(decode_twice, pair)] != [*pair] for pair in pairs
+        ],
+    } | {
+        f"are left out, {name}{ADVICE.get(name.split()[0], '')}": [name == r for r in reasons]
+        for name in dict.fromkeys(reasons)
+        if name not in ("", "repeated")
+    }
+    notes = []
+    for words, matches in (kinds | usual).items():
+        numbers = [number for number, match in enumerate(matches) if match]
+        if len(numbers) > (words in usual) * max(10, len(pairs) / 100):
+            sides = (re.sub("[\0-\x1f]+", " ", side[:60]) for side in pairs[numbers[0]])
+            notes.append(
+                f"{len(numbers):,} of {len(pairs):,} pairs {words}"
+                f" (pair {numbers[0] + 1:,}: {' → '.join(sides)})"
+            )
+    return notes

@@ -1,0 +1,159 @@
+"""Pairs as people keep them: TSV, CSV, TMX, JSON lines, or two line-aligned texts."""
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from transformer_lit.corpora.texts import (
+    MAX_LINE,
+    TextPair,
+    damage,
+    open_text,
+    read_all,
+    read_lines,
+    require_sentences,
+    require_two_columns,
+)
+
+NAMED = "tmx", "json", "jsonl"  # JSON: an object on each line
+COLUMNS = "source", "target"
+XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+NO_TEXT = "bpt", "ept", "it", "note", "ph", "prop", "ut"  # elements of TMX: formatting, remarks
+QUOTED = re.compile(r'"([^"]|"")*"')  # a cell as a table program writes one with quotes or commas
+
+
+def names_of(paths: Iterable[Path]) -> str:
+    "For a message."
+    return " and ".join(map(str, paths))
+
+
+def suffix_of(path: Path) -> str:
+    "What a file's name ends in, but for .gz and .xz."
+    return re.sub(r"\.(gz|xz)$", "", path.name.lower()).rpartition(".")[2]
+
+
+def find_columns(names: Iterable[str], languages: Sequence[str]) -> list[str]:
+    """The two of these names that a pair's texts have: the languages, with or without a country, or
+    source and target. Empty if they aren't there."""
+    short = {re.split("[-_]", name.casefold())[0]: name for name in names}
+    for pair in languages, COLUMNS:
+        if {*pair} <= {*short}:
+            return [short[name] for name in pair]
+    return []
+
+
+# One file -----------------------------------------------------------------------------------------
+
+
+def tmx_rows(content: bytes) -> Iterable[dict]:
+    "The units of a translation memory, {language: text}. ValueError for entities of its own."
+    if b"<!ENTITY" in content.replace(b"\0", b""):  # a few of them unpack to gigabytes; UTF-16, too
+        raise ValueError("it declares entities")
+    for unit in ElementTree.fromstring(content).iter("tu"):
+        row = {}
+        for variant in unit.iter("tuv"):
+            for element in variant.iter():
+                element.text = None if element.tag in NO_TEXT else element.text
+            language = variant.get(XML_LANGUAGE) or variant.get("lang", "")
+            row[language] = " ".join("".join(variant.itertext()).split())
+        yield row
+
+
+def named_rows(path: Path, kind: str) -> list[dict[str, str]]:
+    "The texts of each entry of a file, by name. ValueError if it isn't as its name says."
+    with damage(path, "put a whole one in its place"), open_text(path) as file:
+        content = read_all(file, path)
+    try:
+        if kind == "tmx":
+            return [*tmx_rows(content)]
+        rows = map(json.loads, filter(bytes.strip, content.split(b"\n")))
+        return [row.get("translation", row) for row in rows]
+    except (SyntaxError, ValueError, AttributeError) as error:
+        words = "TMX" if kind == "tmx" else "JSON with one object on each line"
+        raise ValueError(f"{path} is no {words} ({error})") from None
+
+
+def is_table_program(lines: Sequence[str]) -> bool:
+    """Did a table program write these lines? A quoted cell has doubled quotes inside, or all cells
+    with a comma are quoted, and none on several lines; a speaker's words are in quotes, too."""
+    cells = [cell for line in lines for cell in line.split("\t")[:2]]
+    quoted = [cell for cell in cells if QUOTED.fullmatch(cell)]
+    return any('""' in cell[1:-1] for cell in quoted) or (
+        sum("," in cell for cell in quoted) > 9
+        and sum("," in cell or cell[:1] == '"' for cell in cells) == len(quoted)
+    )
+
+
+def unquote(cell: str) -> str:
+    "A cell without a table program's quotes."
+    return cell[1:-1].replace('""', '"') if QUOTED.fullmatch(cell) else cell
+
+
+def read_table(path: Path, is_csv: bool) -> list[list[str]]:
+    "The cells of a TSV or a CSV. ValueError for a quote that a table program never closed."
+    lines, delimiter = list(read_lines(path)), "\t"
+    if is_csv:  # what stands in the most lines
+        delimiter = max("\t;,", key=lambda mark: sum(mark in line for line in lines))
+    elif not is_table_program(lines):
+        return [line.split("\t") for line in lines]
+    csv.field_size_limit(MAX_LINE)
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
+    try:
+        return list(reader)
+    except csv.Error:
+        raise ValueError(
+            f"a cell that ends in line {reader.line_num} of {path} opens a quote and doesn't"
+            " close it: mend it in the table, and save it again"
+        ) from None
+
+
+def read_file(path: Path, languages: Sequence[str]) -> list[TextPair]:
+    """Two columns, by their names if there are any, else the first two. A row with more columns
+    than most gets tabs, and cleaning counts it."""
+    kind = suffix_of(path)
+    if kind in NAMED:
+        rows = named_rows(path, kind)
+    else:
+        table = read_table(path, kind == "csv")
+        header = table.pop(0) if table and find_columns(table[0], languages) else COLUMNS
+        usual = max(2, Counter([*map(len, table), 2]).most_common(1)[0][0])
+        rows = [
+            dict(zip(header, [cell + "\t" * (len(row) > usual) for cell in row] + ["", ""]))
+            for row in table
+        ]
+    names = dict.fromkeys(name for row in rows for name in row)
+    if rows and not (chosen := find_columns(names, languages)):
+        raise ValueError(f"{path} has {', '.join(names)}: name two of them, as --languages en-de")
+    pairs = [(str(row.get(chosen[0]) or ""), str(row.get(chosen[1]) or "")) for row in rows]
+    require_two_columns(pairs, path)
+    return pairs
+
+
+# One or two ---------------------------------------------------------------------------------------
+
+
+def read_pairs(paths: Sequence[Path], languages: Sequence[str] = COLUMNS) -> list[TextPair]:
+    """The pairs of one file, or of two parallel texts, as they stand.
+
+    Raises ValueError with one sentence if columns, sides or names don't fit, or if it is no text.
+    """
+    if len(paths) == 1:
+        return read_file(paths[0], languages)
+    suffixes = [*map(suffix_of, paths)]
+    if {*suffixes} & {*languages} and suffixes != [*languages] and {*map(len, suffixes)} == {2}:
+        raise ValueError(
+            f"{names_of(paths)} end otherwise than --languages says, which names the first first"
+        )
+    sources, targets = ([*read_lines(path)] for path in paths)
+    if len(sources) != len(targets):
+        raise ValueError(
+            f"{paths[0]} has {len(sources):,} lines and {paths[1]} {len(targets):,}: line by line"
+            " they must say the same"
+        )
+    pairs = [*zip(sources, targets)]
+    require_sentences(pairs, names_of(paths))
+    return pairs
