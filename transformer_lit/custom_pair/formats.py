@@ -146,7 +146,8 @@ def read_pairs(paths: Sequence[Path], languages: Sequence[str] = COLUMNS) -> lis
     suffixes = [*map(suffix_of, paths)]
     if {*suffixes} & {*languages} and suffixes != [*languages] and {*map(len, suffixes)} == {2}:
         raise ValueError(
-            f"{names_of(paths)} end otherwise than --languages says, which names the first first"
+            f"{names_of(paths)} don't end in {' and '.join(languages)}: name the files in the"
+            " order of --languages"
         )
     sources, targets = ([*read_lines(path)] for path in paths)
     if len(sources) != len(targets):
