@@ -61,25 +61,10 @@ def starts_with_vowel(word: str) -> bool:
 ENDINGS = {"er": "e es e ons ez ent", "ir": "is is it issons issez issent", "re": "s s  ons ez ent"}
 
 
-def stem_before(verb: str, ending: str) -> str:
-    """The stem of an -er verb, spelled for the ending that follows: mange-ons, commenç-ons,
-    achèt-e, nettoi-e."""
-    stem = verb[:-2]
-    if ending[0] in "ao":
-        return {"g": stem + "e", "c": stem[:-1] + "ç"}.get(stem[-1], stem)
-    mute = ending in ("e", "es", "ent")
-    if stem[-1] == "y" and (mute or ending == "er"):
-        return stem[:-1] + "i"
-    if stem[-2] == "e" and (mute or ending == "er"):
-        return stem[:-2] + "è" + stem[-1]
-    if stem[-2] == "é" and stem[-1] in "rg" and mute:
-        return stem[:-2] + "è" + stem[-1]
-    return stem
-
-
 @cache
 def irregular() -> dict[str, list[str]]:
-    "Six forms of the present, the future's stem and the participle of verbs that follow no rule."
+    """Six forms of the present, the future's stem and the participle of verbs that follow no rule,
+    or change their spelling: acheter, achète."""
     return {row[0]: row[1:] for row in lexicon()["irregular"]}
 
 
@@ -88,10 +73,7 @@ def present(verb: str) -> list[str]:
     "je, tu, il, nous, vous, ils."
     if verb in irregular():
         return irregular()[verb][:6]
-    endings = ENDINGS[verb[-2:]].split(" ")
-    if verb.endswith("er"):
-        return [stem_before(verb, ending) + ending for ending in endings]
-    return [verb[:-2] + ending for ending in endings]
+    return [verb[:-2] + ending for ending in ENDINGS[verb[-2:]].split(" ")]
 
 
 @cache
@@ -117,8 +99,6 @@ def future(verb: str) -> list[str]:
     "The infinitive, mostly, with the endings of avoir."
     if verb in irregular():
         stem = irregular()[verb][6]
-    elif verb.endswith("er"):
-        stem = stem_before(verb, "er") + "er"
     else:
         stem = verb[:-1] if verb.endswith("re") else verb
     return [stem + ending for ending in ("ai", "as", "a", "ons", "ez", "ont")]
@@ -332,13 +312,6 @@ def determiner(english: str, noun: Noun, plural: bool, follows: str, adjective_f
     return feminine_ if noun.gender == "f" else masculine
 
 
-def split_words_starred(text: str) -> list[str]:
-    "split_words for French, in which * may mark an h."
-    star = "*" if text[0] == "*" else ""
-    words = split_words(text.lstrip("*"), "fr")
-    return [star + words[0], *words[1:]]
-
-
 def noun_phrase(
     noun: Noun,
     det: str,
@@ -357,7 +330,7 @@ def noun_phrase(
     before_noun, after_noun = (
         [(a.inflect(noun.gender, plural, vowel), tag)] if a else [] for a, tag in tagged
     )
-    french = before_noun + [(word, "n") for word in split_words_starred(nom)] + after_noun
+    french = before_noun + [(word, "n") for word in nom.split()] + after_noun
     if det:
         french_det = determiner(det, noun, plural, french[0][0], bool(before))
         french = [(word, "d") for word in french_det.split()] + french

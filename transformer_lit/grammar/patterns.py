@@ -5,9 +5,7 @@ from functools import cache
 from transformer_lit.grammar.french import lexicon
 from transformer_lit.grammar.slots import Slots
 
-DEFAULTS = {"S": "subject", "O": "object", "X": "folk"}
-# of verbs: transitive, with a preposition, of giving, intransitive, of going
-KINDS = ("tv", "tp", "dit", "iv", "go")
+DEFAULTS = {"S": "subject", "O": "object"}
 
 
 @cache
@@ -21,22 +19,15 @@ def slot_order(spec: str, parts: tuple[tuple, ...]) -> list[tuple[str, str, list
     for part in spec.split(";"):
         slot, _, rule = part.strip().partition("=")
         kind, *arguments = rule.split()
-        if kind in KINDS + ("verb",):
-            kind, arguments = "verb", [kind, *arguments]
         steps.append((slot, kind, arguments))
     filled = {slot for slot, *_ in steps}
-    subject_fillers = {kind for slot, kind, _ in steps if slot == "S"} - {"other"}
-    for _, kind, arguments in steps:
-        if subject_fillers and kind == "verb" and arguments[0] in KINDS:
-            arguments.append("by")  # whoever was chosen is a person: the verb must allow it
     for lemma, form, *_ in parts:
-        if lemma in ("S", "O") and lemma not in filled:
+        if lemma in DEFAULTS.keys() - filled:
             is_definite = form == "def" or lemma == "S" and negative
             mode = "sure" if is_definite else "not" if form == "not" else ""
             steps.append((lemma, DEFAULTS[lemma], [mode]))
             filled.add(lemma)
-    rank = {"Y": 0, "V": 1}
-    return sorted(steps, key=lambda step: rank.get(step[0], 2))
+    return steps
 
 
 @cache

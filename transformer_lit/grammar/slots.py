@@ -1,14 +1,17 @@
 """Samplers for the slots of corpus templates: one function for each kind of word."""
 
-# A pattern of data/pocket_lexicon.tsv says for its slots which chooser fills them: `V=tv past;
-# Y=vocative` draws a transitive verb that has a past of its own, and somebody who is spoken to. A
-# chooser is called with the random generator, the slots that are filled already and its arguments,
-# and returns a Phrase, a Verb or an Adjective. What makes no sense raises NoCandidate. The draws
-# decide what the corpus is: another order of them gives another corpus.
+# A pattern of data/pocket_lexicon.tsv says for its slots which chooser fills them: `Y=vocative;
+# V=verb tv past` draws somebody who is spoken to, and a transitive verb that has a past of its own
+# (tv; tp: with a preposition, dit: of giving, iv: intransitive, go: of going). Slots are filled in
+# the order in which they stand there, S and O at last.
+#
+# A chooser is called with the random generator, the slots that are filled already and its
+# arguments, and returns a Phrase, a Verb or an Adjective. What makes no sense raises NoCandidate.
+# The draws decide what the corpus is: another order of them gives another corpus.
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from transformer_lit.grammar.french import (
     Adjective,
@@ -28,7 +31,6 @@ from transformer_lit.grammar.french import (
 from transformer_lit.tokenization import split_words
 
 Slots = dict[str, Any]  # a slot's letter -> Phrase, Verb or Adjective
-Option = TypeVar("Option")
 
 THINGS = "animal thing clothes text container furniture vehicle boat building room plant instrument"
 THINGS += " show food cover pair food2 drink road waters height"
@@ -42,16 +44,11 @@ class NoCandidate(Exception):
     "A draw that makes no sense; another one is tried."
 
 
-def rng_choice(rng: Random, options: Sequence[Option]) -> Option:
+def rng_choice(rng: Random, options: Sequence) -> Any:
     "One of them, the same in every version of Python; NoCandidate if there is none."
     if not options:
         raise NoCandidate
     return options[int(rng.random() * len(options))]
-
-
-def lemma_of(slots: Slots, name: str) -> str:
-    "The word that a slot is about, or nothing."
-    return getattr(slots.get(name), "lemma", "")
 
 
 # Nouns --------------------------------------------------------------------------------------------
@@ -95,13 +92,17 @@ def choose_adjectives(
 
 
 def choose_noun(
-    rng: Random, classes: str, mode: str = "", singular: bool = False, exclude: str = ""
+    rng: Random,
+    classes: str,
+    mode: str = "",
+    singular: bool = False,
+    exclude: Phrase | None = None,
 ) -> Phrase:
-    """A noun phrase of one of the classes, never about the noun `exclude`.
+    """A noun phrase of one of the classes, never about the noun of `exclude`.
 
     `mode` "sure": known to the listener (the, this, my); "not": for the object of a negation."""
     noun = rng_choice(rng, nouns_of(classes))
-    if noun.english == exclude:
+    if exclude and noun.english == exclude.lemma:
         raise NoCandidate
     mass = "mass" in noun.classes.split()
     plural = not singular and not mass and rng.random() < 0.25
@@ -121,11 +122,11 @@ def with_determiner(rng: Random, classes: str, dets: list[str], plural: float = 
     return noun_phrase(noun, det, many, *choose_adjectives(rng, noun))
 
 
-def similar_noun(rng: Random, slots: Slots, name: str) -> Phrase:
-    "Another noun of the class of slot `name`."
-    classes = slots[name].classes
+def similar_noun(rng: Random, slots: Slots) -> Phrase:
+    "Another noun of the subject's class."
+    classes = slots["S"].classes
     kind = classes.split()[-1 if "mass" in classes else 0]
-    return choose_noun(rng, kind, "sure", exclude=slots[name].lemma)
+    return choose_noun(rng, kind, "sure", exclude=slots["S"])
 
 
 def what_a(rng: Random, slots: Slots) -> Phrase:
@@ -137,8 +138,8 @@ def what_a(rng: Random, slots: Slots) -> Phrase:
     return phrase._replace(french=((what, "d"), *phrase.french[1:]))
 
 
-def place(rng: Random, slots: Slots, remark: str = "out") -> Phrase:
-    "in the kitchen, near the lake, on the table, at the station."
+def place(rng: Random, slots: Slots, remark: str = "") -> Phrase:
+    "in the kitchen, near the lake, on the table, at the station; `remark` out: not indoors."
     en, fr, classes, _ = rng_choice(rng, [row for row in lexicon()["place"] if remark in row[3]])
     noun = choose_noun(rng, classes, "sure", singular=True)
     return noun.with_words(words_of(en, "p"), words_of(fr, "p", "fr"))
@@ -205,16 +206,16 @@ def vocative(rng: Random, slots: Slots) -> Phrase:
     )
 
 
-def you(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
+def you(rng: Random, slots: Slots) -> Phrase:
     "tu or vous, with gender and number of the one spoken to."
-    spoken_to = slots[whom]
+    spoken_to = slots["Y"]
     word = "tu" if spoken_to.person == 1 else "vous"
     return spoken_to._replace(english=words_of("you"), french=words_of(word), lemma="you")
 
 
-def yours(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
+def yours(rng: Random, slots: Slots) -> Phrase:
     "Your thing: ton, ta, tes or votre, vos, as the one spoken to has it."
-    forms = ("ton", "ta", "tes") if slots[whom].person == 1 else ("votre", "votre", "vos")
+    forms = ("ton", "ta", "tes") if slots["Y"].person == 1 else ("votre", "votre", "vos")
     noun = rng_choice(rng, nouns_of("small clothes pair text dog cat"))
     plural = rng.random() < 0.3
     word = forms[2] if plural else forms[noun.gender == "f"]
@@ -223,18 +224,18 @@ def yours(rng: Random, slots: Slots, whom: str = "Y") -> Phrase:
     return noun_phrase(noun, "", plural).with_words(words_of("your", "d"), words_of(word, "d"))
 
 
-def clitic(rng: Random, slots: Slots, name: str = "S", column: int = 3) -> Phrase:
-    "me, him, her, us, them, for somebody else than slot `name`."
+def clitic(rng: Random, slots: Slots, column: int = 3) -> Phrase:
+    "me, him, her, us, them, for somebody else than the subject."
     row = rng_choice(rng, lexicon()["pronoun"])
-    if row[0] in ("I", "we") and slots[name].lemma in ("I", "we"):
+    if row[0] in ("I", "we") and slots["S"].lemma in ("I", "we"):
         raise NoCandidate
     pronoun = pronouns()[row[0]]
     return pronoun._replace(english=words_of(row[1]), french=words_of(row[column]))
 
 
-def them(rng: Random, slots: Slots, name: str) -> Phrase:
-    "The object pronoun for slot `name`: it, them; le, la, les."
-    referent = slots[name]
+def them(rng: Random, slots: Slots) -> Phrase:
+    "The object pronoun for a noun: it, them; le, la, les."
+    referent = slots["N"]
     french = "les" if referent.plural else "le" if referent.gender == "m" else "la"
     english = "them" if referent.plural else "it"
     return referent._replace(english=words_of(english), french=words_of(french))
@@ -274,9 +275,7 @@ def suits(v: Verb, need: str) -> bool:
 
 @cache
 def verbs_of(kind: str, needs: tuple[str, ...]) -> list[Verb]:
-    "Verbs of a kind that suit all the needs; of the kind verb, those that `needs` names."
-    if kind == "verb":
-        return [v for v in verbs() if v.base in needs]
+    "Verbs of a kind that suit all the needs."
     return [v for v in verbs() if v.kind == kind and all(suits(v, need) for need in needs)]
 
 
@@ -288,7 +287,7 @@ def subject(rng: Random, slots: Slots, mode: str = "") -> Phrase:
     return choose_noun(rng, classes, mode)
 
 
-def subject_but_speaker(rng: Random, slots: Slots, verb_slot: str, mode: str = "") -> Phrase:
+def subject_but_speaker(rng: Random, slots: Slots, mode: str = "") -> Phrase:
     "A subject that isn't the speaker."
     if (phrase := subject(rng, slots, mode)).lemma == "I":
         raise NoCandidate
@@ -299,7 +298,7 @@ def object_of(rng: Random, slots: Slots, mode: str = "", singular: str = "") -> 
     "Something that the verb can be done to, with its preposition."
     v = slots["V"]
     mode = "sure" if "def" in v.remarks.split() else mode
-    noun = choose_noun(rng, v.objects, mode, bool(singular), exclude=lemma_of(slots, "S"))
+    noun = choose_noun(rng, v.objects, mode, bool(singular), exclude=slots.get("S"))
     return noun.with_words(words_of(v.preposition, "^V"), words_of(v.prep_fr, "^V", "fr"))
 
 
@@ -321,7 +320,7 @@ def quality(
 
 def item(rng: Random, slots: Slots, kind: str, *wanted: str) -> Phrase:
     "A fixed expression of the lexicon, such as `tomorrow`."
-    rows = [row for row in lexicon()[kind] if all(w in row[2:] for w in wanted if w != "first")]
+    rows = [row for row in lexicon()[kind] if all(w in row[2:] for w in wanted)]
     en, fr, *_ = rng_choice(rng, rows)
     return Phrase(words_of(en), words_of(fr, language="fr"), lemma=en)
 
@@ -340,10 +339,11 @@ def idiom(rng: Random, slots: Slots, whom: str = "") -> Phrase:
     return Phrase(marked(en, "en"), marked(french, "fr"), lemma=en, classes=mark)
 
 
-def mark_of(rng: Random, slots: Slots, name: str) -> Phrase:
-    "The mark that ends the expression of slot `name`."
-    mark = ((slots[name].classes, "^" + slots[name].classes),)
-    return Phrase(mark, mark)
+def mark_of(rng: Random, slots: Slots) -> Phrase:
+    "The mark that ends a fixed expression."
+    mark = slots["I"].classes
+    words = ((mark, "^" + mark),)
+    return Phrase(words, words)
 
 
 SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
@@ -359,10 +359,8 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "yours": yours,
     "them": them,
     "clitic": clitic,
-    "pron": partial(person, kind="pronoun"),
-    "name": partial(person, kind="name"),
     # not those of the subject
-    "folk": lambda rng, slots: choose_noun(rng, "person", "sure", exclude=lemma_of(slots, "S")),
+    "folk": lambda rng, slots: choose_noun(rng, "person", "sure", exclude=slots.get("S")),
     "us": lambda rng, slots: pronouns()["we"],
     "who": lambda rng, slots: Phrase(words_of("who"), words_of("qui"), lemma="who"),
     "dative": partial(clitic, column=4),  # me, lui, nous, leur
@@ -372,27 +370,25 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "fine": what_a,
     "place": place,
     # that the listener knows
-    "def": lambda rng, slots, verb_slot, singular="": object_of(rng, slots, "sure", singular),
     "noun": lambda rng, slots: choose_noun(rng, "person " + THINGS, "sure"),
     "thing": lambda rng, slots, verb_slot="": choose_noun(
         rng, slots[verb_slot].objects if verb_slot else PLACED, "sure"
     ),
     "goal": lambda rng, slots: choose_noun(rng, "building", "sure", singular=True),
     # new to the listener; one such, or three
-    "one": lambda rng, slots, name: with_determiner(rng, PLACED + " animal", ["a"]),
-    "a": lambda rng, slots, name: with_determiner(rng, PLACED + " animal", ["a"], 0.3),
+    "one": lambda rng, slots: with_determiner(rng, PLACED + " animal", ["a"]),
+    "a": lambda rng, slots: with_determiner(rng, PLACED + " animal", ["a"], 0.3),
     "mine": lambda rng, slots: with_determiner(rng, OWNED, MY + ["a"]),
     "need": lambda rng, slots: with_determiner(rng, PLACED, ["a", "the", "my", "this"]),
     "bare": lambda rng, slots: noun_phrase(rng_choice(rng, nouns_of(BARE)), "", True),
-    "spot": partial(place, remark=""),  # indoors or out
     # verbs, adjectives, fixed expressions
     "quality": quality,
     "item": item,
     "idiom": idiom,
     "mark": mark_of,
     "verb": lambda rng, slots, kind, *needs: rng_choice(rng, verbs_of(kind, needs)),
+    "named": lambda rng, slots, *bases: rng_choice(rng, [v for v in verbs() if v.base in bases]),
     # another one for the same slot; how it is at the moment
     "second": lambda rng, slots, name, exclude: quality(rng, slots, name, "", exclude),
     "state": lambda rng, slots: rng_choice(rng, [a for a in adjectives() if "state" in a.remarks]),
-    "time": lambda rng, slots, *wanted: item(rng, slots, "time", *wanted),
 }
