@@ -2,9 +2,9 @@
 _build/paper/the-literate-transformer.pdf.
 
 All pages become one document, which is printed twice: the first print says on which page each place
-falls, the second has these numbers in its contents, its index and beside its hints. Of setup and
-drawing code a line is left, which names the notebook's cell; hints and solutions stand at the end,
-so that nobody reads them with the task. Live views are pictures."""
+falls, the second has these numbers in its contents, its index and beside its hints. Setup and
+drawing code is left out, as a line at the chapter's end says; hints and solutions stand at the end
+of the book, so that nobody reads them with the task. Live views are pictures."""
 
 import html
 import io
@@ -18,7 +18,7 @@ from pypdf import PdfReader
 
 NAME = "the-literate-transformer"
 HERE = Path(__file__).parent.parent / "book" / "web" / "paper"
-COLUMN, SHEET = 640, 950  # pixels of a page between the margins that paper.css has
+COLUMN, SHEET = 672, 1000  # pixels of a page between the margins that paper.css has
 FIT = (HERE / "fit.js").read_text("utf-8")
 BACK = {"answers": "Hints and solutions", "index-of-names": "Exported names"}
 
@@ -41,7 +41,8 @@ attention to a translator that runs</p>
 def imprint(about: dict) -> str:
     return f"""<section class="tl-imprint">
 <p><b>{html.escape(about["title"])}</b>, version {about["version"]}, {about["date-released"]}.</p>
-<p>Paper edition. Setup and drawing code is left out: a line names the notebook's cell. Hints
+<p>Paper edition. Code of setup, drawings and tables is left out, as each chapter's last line says,
+and so are the commands of recorded runs: both are in the notebooks and in the web edition. Hints
 and solutions are at the end, each exercise says on which page. What moves in the web edition is a
 picture here, marked “Alive in the web edition”. Links work in this file, inside the book as
 well.</p>

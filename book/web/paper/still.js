@@ -160,11 +160,11 @@ function sentenceOf(article) {
   copy.querySelectorAll("button, .tl-first-turn, .tl-first-note").forEach(e => e.remove());
   [...copy.attributes].forEach(a => { if (a.name !== "class") copy.removeAttribute(a.name); });
   copy.querySelector("svg").setAttribute("style", `width: ${wide}px; height: ${view.getBoundingClientRect().height}px`);
-  copy.setAttribute("style", `width: ${wide}px; zoom: ${Math.min(1, 640 / wide).toFixed(3)}`);  // the cover's column, as in pdf.py
+  copy.setAttribute("style", `width: ${wide}px; zoom: ${Math.min(1, 672 / wide).toFixed(3)}`);  // the cover's column, as in pdf.py
   return copy.outerHTML;
 }
 
-// On paper setup and drawing code is left out: a line says which cell of the notebook has it.
+// On paper setup and drawing code is left out, and the commands of recorded runs: a line at the chapter's end says so.
 function unfold(box, paper) {
   const counts = new Map();
   box.querySelectorAll("details").forEach(fold => {
@@ -174,17 +174,23 @@ function unfold(box, paper) {
     name.textContent = fold.querySelector("summary").textContent.trim();
     fold.querySelector("summary").remove();
     if (paper && fold.matches(".above-input") && !fold.querySelector(".tl-badge")) {
-      const title = name.textContent, head = fold.closest("section").querySelector("h1, h2, h3, h4, h5").textContent.trim();
-      const place = `“${title}” below “${head}”`, n = (counts.get(place) || 0) + 1;
-      counts.set(place, n);
-      name.classList.add("tl-left-out");
-      name.textContent = `${title}: in the notebook, cell ${place}${n > 1 ? `, number ${n}` : ""}`;
-      fold.replaceWith(name);
+      const title = name.textContent.split(":")[0];
+      counts.set(title, (counts.get(title) || 0) + 1);
+      fold.remove();
+      return;
+    }
+    if (paper && /^the commands?$/.test(name.textContent)) {
+      fold.remove();
       return;
     }
     opened.append(name, ...fold.childNodes);
     fold.replaceWith(opened);
   });
+  if (!counts.size) return;
+  const line = document.createElement("p");
+  line.className = "tl-opened-name tl-left-out";
+  line.textContent = `Folded cells of the notebook that aren't printed here: ${[...counts].map(([title, n]) => n > 1 ? `${title} (${n})` : title).join(", ")}.`;
+  (box.querySelector("section") || box).append(line);
 }
 
 // The names that exported cells define, each with a place to lead to.
@@ -203,7 +209,7 @@ function exported(article, key) {
         const place = document.createElement("span");
         place.id = `export-${patched}${name[1]}`;
         if (!found.some(f => f.id === `${key}--${place.id}`)) {
-          code.closest("div.cell").prepend(place);
+          code.prepend(place);  // on the sheet where the code begins
           found.push({name: patched + name[1], module, id: `${key}--${place.id}`});
         }
       }
