@@ -424,6 +424,7 @@ def norm(kind, **attributes):
 
 
 FAULTS["a norm over time"] = "future leak", norm(OtherNorm), {}
+FAULTS["a norm over time, seen inside"] = "attention", norm(OtherNorm), {}
 FAULTS["a norm over the batch"] = "batch invariance", norm(OtherNorm, axes=(0,)), {}
 FAULTS["batch norm"] = "train/eval agreement", norm(OverBatch), {}
 

@@ -315,6 +315,10 @@ def attention(case):
     wrong = [(axis, shape) for fits, axis, shape in watch.softmax_axes if not fits]
     words = f"softmax over another axis than the sum with the values: {wrong[:1] or 'nowhere'}"
     yield not wrong, words, "weights don't sum to one over the keys"
+    sums = [w.float().sum(-1) for w in watch.attention_weights]
+    bad = sum(largest_gap(x, torch.ones_like(x)) > 0.02 for x in sums)
+    words = f"attentions whose weights don't sum to one: {bad} of {len(sums)}"
+    yield not bad, words, "nan from a row without keys, or a mask after the softmax"
     wrong = [norm for norm in watch.norms if norm[1] != [-1]]
     words = f"norms over other axes than the features: {wrong[:1] or 'none'} of {len(watch.norms)}"
     yield not wrong, words, "statistics over tokens or sentences"

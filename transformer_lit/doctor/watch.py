@@ -66,13 +66,14 @@ def as_number(x: Any) -> float | None:
 class Watch(NoDropout):
     """What a forward pass does: `scales`, (factor on queries times keys, d_k); `softmax_axes`, (is
     it the axis of the sum with the values, axis, shape); `norms`, (name, axes, shape);
-    `sums`, (token vectors, positions added); `embedded`, the ids that were looked up."""
+    `sums`, (token vectors, positions added); `embedded`, the ids that were looked up;
+    `attention_weights`, (..., T, S) of each attention."""
 
     def __init__(self, inputs: list[Tensor]):
         super().__init__()
         self.inputs, self.tags, self.alive = inputs, {}, []  # alive: so that an id isn't used twice
         self.scales, self.softmax_axes, self.norms = [], [], []
-        self.sums, self.embedded = [], []
+        self.sums, self.embedded, self.attention_weights = [], [], []
 
     def tag(self, x: Any) -> dict:
         return self.tags.get(id(x), {})
@@ -89,6 +90,8 @@ class Watch(NoDropout):
         if name in ADD:
             self.watch_sum(first, second)
             tag = tag or self.tag(second)
+        if name == "multi_head_attention_forward":
+            kwargs["need_weights"] = True
         output = super().__torch_function__(func, types, args, kwargs)
         if name in KEEP and tag:
             self.put(output, **{k: x for k, x in tag.items() if k != "axis" or name in KEEP_AXES})
@@ -101,15 +104,22 @@ class Watch(NoDropout):
             self.watch_product(name, args, output)
         elif name == "softmax" and "d_k" in tag:
             self.scales.append((tag["factor"], tag["d_k"]))
+            self.attention_weights.append(output.detach())
             axis = kwargs.get("dim", second)
             self.put(output, axis=(-1 if axis is None else axis) % first.dim())
         elif name == "scaled_dot_product_attention":
             factor = self.tag(first).get("factor", 1.0) * self.tag(second).get("factor", 1.0)
             scale = kwargs.get("scale") or first.size(-1) ** -0.5
             self.scales.append((factor * scale, first.size(-1)))
+            n_keys = second.size(-2)  # values of one word each: the output is the weights
+            one_hot = torch.eye(n_keys).to(second).expand(*second.shape[:-1], n_keys)
+            inputs = first, second, one_hot, *args[3:]
+            weights = super().__torch_function__(func, types, inputs, kwargs)
+            self.attention_weights.append(weights.detach())
         elif name == "multi_head_attention_forward":
             d_k = first.size(-1) // args[4]
             self.scales.append((d_k**-0.5, d_k))
+            self.attention_weights.append(output[1].detach())
         elif name == "embedding":
             self.embedded.append(first.detach().clone())
             both = [ids for x in self.inputs for ids in (x, x.T)]
@@ -117,6 +127,11 @@ class Watch(NoDropout):
         elif name in ("layer_norm", "batch_norm"):
             n_axes = len(kwargs.get("normalized_shape", second)) if name == "layer_norm" else 0
             self.norms.append((name, list(range(-n_axes, 0)), tuple(first.shape)))
+        elif name in ("mean", "std", "var") and (kwargs.get("keepdim") or kwargs.get("keepdims")):
+            axes = kwargs.get("dim", kwargs.get("axis", second))
+            axes = [axes] if isinstance(axes, int) else axes or [-1]
+            axes = [axis % first.dim() - first.dim() for axis in axes]
+            self.norms.append((f"a {name} by hand", axes, tuple(first.shape)))
         return output
 
     def watch_sum(self, a: Any, b: Any) -> None:

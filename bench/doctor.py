@@ -1,0 +1,39 @@
+"""How long the doctor takes with a small model, the translator in the box and Transformer (base).
+
+    python bench/doctor.py --out FILE         a minute or two on one core
+
+The checks of the training are left out (quick=True); none of the three has a fault."""
+
+from pathlib import Path
+
+from common import Record, options
+
+from transformer_lit.doctor import examine
+from transformer_lit.masks import BOS, EOS, PAD
+from transformer_lit.model import Transformer, TransformerConfig
+from transformer_lit.translation import Translator
+
+SMALL = dict(d_model=32, n_heads=4, d_ff=64, n_encoder_layers=2, n_decoder_layers=2)
+
+
+def main():
+    o = options(__doc__, out=Path)
+    record = Record(o.out, models={})
+    for name, model in {
+        "small": Transformer(TransformerConfig(40, **SMALL)),
+        "tatoeba-fr": Translator.load().model,
+        "Transformer (base)": Transformer(TransformerConfig(37_000)),
+    }.items():
+        hooks = dict(start=model.initial_state, step=model.step, encode=model.encode)
+        ids = dict(pad_id=PAD, bos_id=BOS, eos_id=EOS)
+        size = model.config.source_vocab_size
+        report = examine(model, vocab_size=size, **ids, **hooks, trained=True, quick=True)
+        report.check()
+        n = sum(weight.numel() for weight in model.parameters())
+        record["models"][name] = {"parameters": n, "seconds": report.seconds}
+        print(name, record["models"][name])
+        record.write()
+
+
+if __name__ == "__main__":
+    main()
