@@ -88,7 +88,7 @@ def test_a_batch_comes_with_its_labels_counted(store):
 
 
 def test_a_batch_that_is_too_small_does_not_spoil_the_folder(own, store, tmp_path):
-    with pytest.raises(ValueError, match="raise max_tokens"):
+    with pytest.raises(ValueError, match="max_tokens"):
         large.run_experiment(experiment(own, {"max_tokens": 9}), tmp_path / "run", own / "store")
     assert not (tmp_path / "run").exists(), "the next try would be refused, because a plan stands"
 
