@@ -67,7 +67,7 @@ def rename_legacy_fields(config: dict) -> dict:
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and lasting buffers by name, each tied one once: safetensors refuses two names for
     one memory."""
-    tensors: dict[str, Tensor] = {}
+    tensors = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
         if all(tensor is not known for known in tensors.values()):
             tensors["model." + name] = tensor
@@ -136,7 +136,7 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     "What `optimizer_tensors` gave goes back, weight by weight."
-    slots: dict[int, dict[str, Tensor]] = {}
+    slots = {}
     for name, tensor in tensors.items():
         if name.startswith("optimizer."):
             _, i, slot = name.split(".")
@@ -216,7 +216,7 @@ def dequantize(packed: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def average_weights(states: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of several sets of weights, tensor by tensor (§6.1), read one after the other."""
-    total: dict[str, Tensor] = {}
+    total = {}
     for count, state in enumerate(states, 1):
         for name, tensor in state.items():
             total[name] = total.get(name, 0) + tensor.detach()

@@ -72,6 +72,8 @@ def keep_config(folder: Path, config: dict) -> None:
     ValueError with what differs."""
     old, new = load_config(folder), json.loads(json.dumps(config))
     if old is None:
+        if (folder / LOG).exists():
+            raise ValueError(f"{folder} has a log and no {CONFIG}: use another folder")
         text = json.dumps(new, indent=1, ensure_ascii=False, sort_keys=True)
         write_text(folder / CONFIG, text + "\n")
         return
@@ -109,17 +111,14 @@ def only_run(folder: Path) -> Iterator[None]:
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder.resolve() / LOCK, timeout=0, is_singleton=True)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise BlockingIOError(
-            f"another training is at work in {folder}: let it end, or use another --output-dir"
-        ) from None
-    try:
+    with ExitStack() as held:
+        try:
+            held.enter_context(FileLock(folder.resolve() / LOCK, timeout=0, is_singleton=True))
+        except Timeout:
+            raise BlockingIOError(
+                f"another training is at work in {folder}: let it end, or use another --output-dir"
+            ) from None
         yield
-    finally:
-        lock.release()
 
 
 class Run:
@@ -137,7 +136,7 @@ class Run:
         self.signal: int | None = None
         self.stop_requested, self.n_calls = False, 0
         self.writes = folder is not None and distributed.rank() == 0
-        self.handlers, self.exit = {}, ExitStack()
+        self.handlers, self.exit = ExitStack(), ExitStack()
 
     def __enter__(self) -> "Run":
         if self.writes:
@@ -148,11 +147,13 @@ class Run:
         if threading.current_thread() is threading.main_thread():  # Python allows it to no other
             for number in signal.SIGINT, signal.SIGTERM:
                 if signal.getsignal(number) != signal.SIG_IGN:
-                    self.handlers[number] = signal.signal(number, self.on_signal)
+                    self.handlers.callback(
+                        signal.signal, number, signal.signal(number, self.on_signal)
+                    )
         return self
 
     def __exit__(self, error, *rest) -> None:
-        self.restore_handlers()
+        self.handlers.close()
         self.exit.close()
         if error is None and self.signal is not None:
             place = f"saved in {self.folder}: the same command goes on there"
@@ -164,12 +165,8 @@ class Run:
 
     def on_signal(self, number: int, frame) -> None:
         self.stop_requested, self.signal = True, number
-        self.restore_handlers()
+        self.handlers.close()  # as they were
         os.write(2, b"\nstopping after this step; once more stops at once\n")
-
-    def restore_handlers(self) -> None:
-        while self.handlers:
-            signal.signal(*self.handlers.popitem())
 
     def should_stop(self) -> bool:
         "Was any process of this training asked to stop? GPUs are waited for, and seldom asked."

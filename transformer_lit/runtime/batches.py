@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -46,7 +46,7 @@ def prefetch(
 
     The pool's workers compute them, or one thread; an error there is raised here, in its place."""
     with pool or ThreadPoolExecutor(1) as workers:
-        waiting: deque[Future] = deque()
+        waiting = deque()
         for item in items:
             waiting.append(workers.submit(f, item))
             if len(waiting) > n_early:
@@ -60,27 +60,20 @@ def iterate_batches(data: Batches, epoch: int, start: int, device: torch.device)
 
     A second thread loads them early for a GPU. On a CPU it would only take time from the step."""
     rank, world_size = distributed.process()
+    on_gpu = device.type == "cuda"
 
     def load(indices: Any) -> tuple[Tensor, Tensor, int]:
         rows = indices if world_size == 1 else indices[rank::world_size]
         # a small batch may have no row for this process
         sides = data.load_batch(rows) if len(rows) else torch.zeros(2, 0, 2, dtype=torch.long)
-        return *to_device(sides, device), data.count_labels(indices)
+        if on_gpu:  # it fetches from pinned memory while the processor goes on
+            sides = [side.pin_memory() for side in sides]
+        source, target = (side.to(device, non_blocking=on_gpu) for side in sides)
+        return source, target, data.count_labels(indices)
 
     while True:
         batches = data.epoch_batches(epoch)
-        loaded = (prefetch if device.type == "cuda" else map)(load, batches[start:])
+        loaded = (prefetch if on_gpu else map)(load, batches[start:])
         for number, (source, target, n_labels) in enumerate(loaded, start + 1):
             yield Batch(source, target, n_labels, number == len(batches))
         epoch, start = epoch + 1, 0
-
-
-def to_device(tensors: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
-    """Tensors on their device; to a GPU through pinned memory, which it fetches from while the
-    processor goes on."""
-    for tensor in tensors:
-        yield (
-            tensor.pin_memory().to(device, non_blocking=True)
-            if device.type == "cuda"
-            else tensor.to(device)
-        )

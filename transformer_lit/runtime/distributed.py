@@ -3,21 +3,20 @@
 import os
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from transformer_lit.runtime.devices import default_device
-
-Result = TypeVar("Result")
 
 
 def init_process_group(name: str) -> torch.device:
     "This process's device, as `default_device` finds it; under torchrun it also meets the others."
     device, number = default_device(name), int(os.environ.get("LOCAL_RANK", 0))
-    options: dict = dict(backend="gloo")
+    options = dict(backend="gloo")
     if device.type == "cuda":  # chosen before they meet: else each opens its first channel on GPU 0
         if number >= torch.cuda.device_count():
             raise ValueError(
@@ -47,16 +46,11 @@ def world_size() -> int:
     return process()[1]
 
 
-def barrier() -> None:
-    "Nobody goes on before all are here."
-    if world_size() > 1:
-        dist.barrier()
-
-
-def run_on_main(f: Callable[[], Result]) -> Result | None:
+def run_on_main(f: Callable[[], Any]) -> Any:
     "The first process does it, and the others wait; None to them."
     result = f() if rank() == 0 else None
-    barrier()
+    if world_size() > 1:
+        dist.barrier()
     return result
 
 
@@ -67,8 +61,6 @@ def group_device() -> torch.device:
 
 def largest(number: float) -> float:
     "The largest of all the processes' numbers, known to each; all must ask."
-    if world_size() == 1:
-        return float(number)
     numbers = torch.tensor(float(number), device=group_device())
     dist.all_reduce(numbers, dist.ReduceOp.MAX)
     return numbers.item()
@@ -78,7 +70,7 @@ def all_gather_objects(own: object) -> list:
     "What every process brings, in the order of their ranks; all must ask."
     if world_size() == 1:
         return [own]
-    objects: list = [None] * world_size()
+    objects = [None] * world_size()
     dist.all_gather_object(objects, own)
     return objects
 
@@ -107,13 +99,11 @@ def all_reduce_gradients(model: nn.Module, loss: Tensor) -> None:
     has no gradient and sends zeros: without them the others would wait for ever."""
     if world_size() == 1:
         return
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    parts = [loss] + [
-        torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights
-    ]
-    message = torch.cat([part.flatten() for part in parts])
+    parts = [loss]
+    for weight in model.parameters():
+        if weight.requires_grad:
+            weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+            parts.append(weight.grad)
+    message = parameters_to_vector(parts)
     dist.all_reduce(message)
-    sums = message.split([part.numel() for part in parts])
-    loss.copy_(sums[0][0])
-    for weight, total in zip(weights, sums[1:]):
-        weight.grad = total.view_as(weight)
+    vector_to_parameters(message, parts)

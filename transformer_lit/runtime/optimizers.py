@@ -108,7 +108,7 @@ class CombinedOptimizer:
         return {"state": first | moved, "param_groups": []}
 
     def load_state_dict(self, state: dict) -> None:
-        halves: tuple[dict, dict] = {}, {}
+        halves = {}, {}
         for i, slots in state["state"].items():
             second = i >= self.first
             halves[second][i - self.first * second] = slots

@@ -10,15 +10,12 @@
 # knows decorators of this name: it leaves the function out of the module's __all__ and lists it
 # under its class.
 from collections.abc import Callable
-from typing import TypeVar
-
-Method = TypeVar("Method", bound=Callable)
 
 
-def patch_to(cls: type) -> Callable[[Method], Method]:
+def patch_to(cls: type) -> Callable:
     "A decorator that makes a function a method of `cls`, under its own name."
 
-    def add(method: Method) -> Method:
+    def add(method: Callable) -> Callable:
         method.__qualname__ = f"{cls.__name__}.{method.__name__}"
         setattr(cls, method.__name__, method)
         return method

@@ -14,17 +14,15 @@ def bar(
     total: int | None,
     name: str,
     unit: str = "step",
-    done: int = 0,
     quiet: bool = False,
     delay: float = 0.0,
 ) -> tqdm:
-    """A context with `update(n=1)`; it stands at `done` of `total`, comes after `delay` seconds and
-    goes at the end. quiet: nothing is shown; nor in a notebook, whose page keeps what it prints."""
+    """A context with `update(n=1)`; it comes after `delay` seconds and goes at the end. quiet:
+    nothing is shown; nor in a notebook, whose page keeps what it prints."""
     terminal = sys.stderr.isatty()
     every = 0.1 if terminal else 30
     return tqdm(
         total=total,
-        initial=done,
         desc=name,
         unit=unit,
         leave=False,
