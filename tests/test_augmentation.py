@@ -132,4 +132,4 @@ def test_a_sentence_repeats_another(sentence, repeated):
 )
 def test_the_share_of_runs_decides_at_its_own_value(overlap, min_words, repeats):
     near = NearDuplicates(["one two three four five six seven eight"], overlap, min_words)
-    assert near("x one two three four five y") == repeats, "two runs of five are shared"
+    assert bool(near.of("x one two three four five y")) == repeats, "two runs of five are shared"

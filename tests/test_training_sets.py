@@ -35,12 +35,12 @@ def test_what_is_held_out(small_corpora):
 
 
 def test_a_name_leads_to_a_training_set_or_to_a_folder(tmp_path):
-    assert find_training_set("wmt14-en-de").language == "de"
+    assert find_training_set("wmt14-en-de") is TRAINING_SETS["wmt14-en-de"]
     mine = tmp_path / "multi30k-mine-fr"
     mine.mkdir()
     (mine / "b.tsv").write_text("A\tB\n")
     result = find_training_set(f"{mine}/")  # as a shell completes the name of a folder
-    assert result.language == "fr" and [s.name for s in result.sources()] == ["b.tsv"]
+    assert [source.name for source in result.sources()] == ["b.tsv"]
     assert result.held_names == {"valid": "newstest2013", "test": "newstest2014"}
     file = {"file": "b.tsv", "bytes": 4, "sha256": sha256_file(mine / "b.tsv")}
     assert result.inputs() == [{"source": "b.tsv"} | file]

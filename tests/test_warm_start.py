@@ -39,10 +39,9 @@ def embeddings(translator):
 
 def test_a_token_that_both_have_keeps_its_vector_and_a_new_one_begins_between_its_pieces():
     table = torch.randn(len(FEW), 8)
-    rows, n_shared = warm_start.transfer_embeddings(table, FEW, MORE)
+    rows = warm_start.transfer_embeddings(table, FEW, MORE)
     old, new = FEW.tokenizer.token_to_id, MORE.tokenizer.token_to_id
     assert rows.shape == (len(MORE), 8)
-    assert n_shared == 264, "260, lo, low, Ġlow and Ġlower"
     for name in "<pad>", "e", "low":
         assert torch.equal(rows[new(name)], table[old(name)])
     assert old("Ġlowest") is None
@@ -55,7 +54,7 @@ def test_with_the_same_subwords_it_begins_as_the_first_ended(tmp_path):
     for parameter in first.model.parameters():
         torch.nn.init.normal_(parameter)
     first.save(tmp_path, "fp32")
-    assert warm_start.initialize_from(second, str(tmp_path)) == len(FEW)
+    warm_start.initialize_from(second, str(tmp_path))
     weights = first.model.state_dict().values(), second.model.state_dict().values()
     assert all(map(torch.equal, *weights))
     projection = second.model.output_projection.weight
@@ -101,7 +100,7 @@ def test_a_run_begins_with_it_and_its_plan_says_so(build, tmp_path):
     layers = [t.model.encoder.layers[0].self_attention.q_proj.weight for t in (translator, first)]
     assert torch.equal(*layers)
     tokens = SubwordTokenizer.load(store.tokenizer())
-    expected, _ = warm_start.transfer_embeddings(embeddings(first), FEW, tokens)
+    expected = warm_start.transfer_embeddings(embeddings(first), FEW, tokens)
     assert torch.equal(embeddings(translator), expected)
     assert trainer.metadata["first_weights"] == warm_start.weights_hash(tmp_path / "first")
     (tmp_path / "run").mkdir()

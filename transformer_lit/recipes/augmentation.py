@@ -85,7 +85,7 @@ def synthetic_copy(
         new = invented_name(rng)
         english, target = (re.sub(rf"\b{name}\b", new, side) for side in (english, target))
     days = {a or b for a, b in re.findall(DAY, pair[0])}
-    replacements: tuple[dict[str, str], dict[str, str]] = {}, {}
+    replacements = {}, {}
     for number, written in shared_numbers(pair):
         new = invented_number(number, rng, number in days, thousands)
         replacements[0][number], replacements[1][written] = new
@@ -96,9 +96,9 @@ def synthetic_copy(
     return (english, target) if (english, target) != pair else None
 
 
-def synthetic_copies(read: Read, thousands: str = " ", seed: int = 1) -> Iterator[TextPair]:
+def synthetic_copies(read: Read, thousands: str = " ") -> Iterator[TextPair]:
     "Synthetic copies of all pairs that share a name or a number; the same ones at every reading."
-    rng = Random(seed)
+    rng = Random(1)
     words = (re.findall(r"\b[a-z]{3,}\b", side) for pair in read() for side in pair)
     common = {word for line in words for word in line}
     for pair in read():
@@ -107,44 +107,41 @@ def synthetic_copies(read: Read, thousands: str = " ", seed: int = 1) -> Iterato
                 yield copy
 
 
+def words_of(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def ngrams_of(words: list[str]) -> set[tuple[str, ...]]:
+    return set(zip(words, words[1:], words[2:], words[3:]))
+
+
 class NearDuplicates:
-    """Tells whether a sentence repeats one of `held_out`: the same words, or, for a sentence of at
-    least `min_words`, a share of at least `overlap` of its 4-grams."""
+    """Finds the sentences of `held_out` that another one repeats: the same words, or, for a
+    sentence of at least `min_words`, a share of at least `overlap` of its 4-grams."""
 
     def __init__(self, held_out: Iterable[str], overlap: float = 0.7, min_words: int = 8):
-        self.by_words = defaultdict[str, list[int]](list)
-        self.by_ngram = defaultdict[tuple[str, ...], list[int]](list)
-        self.threshold: dict[int, float] = {}
-        for k, words in enumerate(map(self.words, held_out)):
+        self.by_words = defaultdict(list)
+        self.by_ngram = defaultdict(list)
+        self.threshold = {}
+        for k, words in enumerate(map(words_of, held_out)):
             self.by_words[" ".join(words)].append(k)
             if len(words) >= min_words:
-                ngrams = self.ngrams(words)
+                ngrams = ngrams_of(words)
                 self.threshold[k] = overlap * len(ngrams)
                 for ngram in ngrams:
                     self.by_ngram[ngram].append(k)
 
-    @staticmethod
-    def words(text: str) -> list[str]:
-        return re.findall(r"\w+", text.casefold())
-
-    @staticmethod
-    def ngrams(words: list[str]) -> set[tuple[str, ...]]:
-        return set(zip(words, words[1:], words[2:], words[3:]))
-
     def of(self, sentence: str) -> set[int]:
         "Indices of the held-out sentences that this one repeats."
-        words = self.words(sentence)
-        counts = Counter(k for ngram in self.ngrams(words) for k in self.by_ngram.get(ngram, ()))
+        words = words_of(sentence)
+        counts = Counter(k for ngram in ngrams_of(words) for k in self.by_ngram.get(ngram, ()))
         matches = {k for k, count in counts.items() if count >= self.threshold[k]}
         return matches.union(self.by_words.get(" ".join(words), ()))
-
-    def __call__(self, sentence: str) -> bool:
-        return bool(self.of(sentence))
 
 
 def without_near_duplicates(
     read: Read, near_duplicates: Callable[[], NearDuplicates]
 ) -> Iterator[TextPair]:
     "The pairs of a source whose English repeats nothing that is held out."
-    repeats = near_duplicates()
-    return (pair for pair in read() if not repeats(pair[0]))
+    repeated = near_duplicates().of
+    return (pair for pair in read() if not repeated(pair[0]))

@@ -19,7 +19,6 @@ from transformer_lit.recipes.recipes import (
     RECIPES,
     build_translator,
     fit_with_bar,
-    for_device,
     in_plan,
     new_trainer,
 )
@@ -38,7 +37,7 @@ from transformer_lit.runtime.devices import (
 from transformer_lit.runtime.distributed import init_process_group, process, run_on_main
 from transformer_lit.runtime.memory import matmul_flops, peak_memory_mb
 from transformer_lit.schedule import linear_lr
-from transformer_lit.training import Trainer, TrainingConfig, validation_loss
+from transformer_lit.training import Trainer, validation_loss
 from transformer_lit.translation import Translator
 from transformer_lit.wmt import Experiment, StoreBatches, build_experiment, snapshot_steps
 
@@ -62,10 +61,11 @@ def configure_experiment(
     )
 
 
-def batches_of(store: TokenStore, config: TrainingConfig, experiment: Experiment) -> StoreBatches:
-    if isinstance(experiment, MixtureExperiment):
-        return MixtureBatches(store, config, experiment.max_steps, experiment.temperature)
-    return StoreBatches(store, config, experiment.max_steps)
+def batches_of(store: TokenStore, experiment: Experiment) -> StoreBatches:
+    e = experiment
+    if isinstance(e, MixtureExperiment):
+        return MixtureBatches(store, e.training, e.max_steps, e.temperature)
+    return StoreBatches(store, e.training, e.max_steps)
 
 
 @dataclass
@@ -158,8 +158,7 @@ def evaluate_test_sets(
             {"metric": f"BLEU, {variant}", "value": value, "signature": "chapter 19's ways"}
             for variant, value in evaluation.bleu_variants(outputs, columns).items()
         ]
-        bleu |= {key: value for key, value in interval.items() if key != "value"}
-        rows += [{"set": name, **row} for row in (bleu, *others, *variants)]
+        rows += [{"set": name, **row} for row in (interval | bleu, *others, *variants)]
     return rows
 
 
@@ -169,7 +168,7 @@ def conclude(
     experiment: Experiment,
     store: TokenStore,
     command: str,
-    deadline: float = math.inf,
+    deadline: float,
 ) -> dict | None:
     """Average, evaluate, write run.json; None if the deadline came first.
 
@@ -222,17 +221,16 @@ def build_run(
     }
     outputs = [path.name for path in folder.glob("hypotheses-*.txt")]
     run_on_main(lambda: check_folder(folder, metadata, outputs))
-    translator = build_translator(e, [], store.tokenizer().parent)
+    translator = build_translator(e, [], store.folder)
     translator.length_limits = 2 * (store.manifest["config"]["tokens"],)
     if getattr(e, "init_from", ""):
         initialize_from(translator, e.init_from)
     translator.model.to(device)
-    batches = batches_of(store, e.training, e)
+    batches = batches_of(store, e)
     batches.epoch_batches(0)  # raises ValueError if a sentence is longer than a batch
     trainer = new_trainer(
         translator,
         e,
-        for_device(e.training, device),
         folder=folder,
         lr_schedule=(lambda step: linear_lr(step, e.max_steps, e.peak_lr, e.training.warmup_steps))
         if e.lr_schedule == "linear"

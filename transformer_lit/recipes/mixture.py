@@ -29,7 +29,7 @@ def kinds_in(counts: dict[str, int]) -> dict[str, int]:
 
 def sampling_rates(sizes: dict[str, int], temperature: float) -> dict[str, float]:
     "The share of each kind in an epoch: proportional to its size to the power of 1 / temperature."
-    weights = {kind: n ** (1 / temperature) if n else 0.0 for kind, n in sizes.items()}
+    weights = {kind: n ** (1 / temperature) for kind, n in sizes.items()}
     return {kind: weight / sum(weights.values()) for kind, weight in weights.items()}
 
 
@@ -68,16 +68,14 @@ class MixtureBatches(StoreBatches):
     def __init__(self, store: TokenStore, config: TrainingConfig, steps: int, temperature: float):
         super().__init__(store, config, steps)
         self.sizes, self.temperature = kinds_in(store.manifest["counts"]), temperature
-        if sum(self.sizes.values()) != len(store):
-            raise ValueError(f"{store.folder} doesn't count its kinds of text: prepare it again")
 
     def epoch_batches(self, epoch: int) -> list[np.ndarray]:
         c, seed, batches = self.config, self.config.seed + 1000 * epoch, []
         sample = sample_epoch(self.sizes, self.temperature, seed)
         for k, positions in enumerate(split_repeats(sample, seed)):
             part = sample[positions]
-            for batch in token_batches_from_lengths(
-                self.store.lengths[part], c.max_tokens, seed + k
-            ):
-                batches.append(part[batch])
+            lengths = self.store.lengths[part]
+            batches += [
+                part[batch] for batch in token_batches_from_lengths(lengths, c.max_tokens, seed + k)
+            ]
         return [batches[k] for k in np.random.default_rng(seed).permutation(len(batches))]

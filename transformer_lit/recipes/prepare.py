@@ -47,7 +47,7 @@ class PreparationConfig:
     pairs: int | None = None
 
 
-def stream_pairs(sources: Iterable[TextSource], pairs: int | None = None) -> Iterator[TextPair]:
+def stream_pairs(sources: Iterable[TextSource], pairs: int | None) -> Iterator[TextPair]:
     "Source after source, pair after pair, nothing kept; the first `pairs` of them, or all."
     return islice((pair for source in sources for pair in source.read()), pairs)
 
@@ -111,8 +111,7 @@ class ChunkEncoder:
 
     def __call__(self, pairs: Sequence[TextPair]) -> EncodedChunk:
         good, counts = filter_pairs(pairs, self.config, self.held_out)
-        sides: list[list[int]] = []
-        keys = []
+        sides, keys = [], []
         for pair in good:
             source, target = [*self.encode(pair[0]), EOS], [BOS, *self.encode(pair[1]), EOS]
             if max(len(source), len(target)) <= self.config.tokens:
@@ -158,7 +157,7 @@ def write_store(
     config: PreparationConfig,
     sources: Sequence[TextSource],
     held_out: dict[str, list[TextPair]],
-    workers: int = 1,
+    workers: int,
 ) -> dict:
     "Subwords, tokens and held-out pairs into a folder. What was counted and measured on the way."
     tokenizer, started = folder / "tokenizer.json", time.perf_counter()

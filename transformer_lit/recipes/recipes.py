@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from transformer_lit.data import group_references, load_corpus, overlap_rate
+from transformer_lit.data import group_references, overlap_rate
 from transformer_lit.runs import records
 from transformer_lit.runs.checkpoints import average_files, save_weights
 from transformer_lit.runs.run import check_folder, keep_config, only_run, run_config
@@ -27,6 +27,7 @@ from transformer_lit.batching import PairBatches
 from transformer_lit.gradients import compute_gradients, summed_loss
 from transformer_lit.training import Trainer, TrainingConfig, on_epoch_end, validation_loss
 from transformer_lit.translation import Translator
+from transformer_lit.wmt import model_preset
 
 Pairs = list[tuple[str, str]]
 
@@ -60,7 +61,7 @@ class Recipe:
         return "en", self.language
 
 
-SMALL = dict(d_model=256, n_heads=4, d_ff=512, n_encoder_layers=3, n_decoder_layers=3)
+SMALL = model_preset("tiny")
 FIRST = TrainingConfig(epochs=5, max_tokens=1024, precision="auto")
 SHIPPED = dict(
     d_model=256,
@@ -73,30 +74,32 @@ SHIPPED = dict(
 )
 LONGER = TrainingConfig(epochs=8, max_tokens=2048, precision="auto")
 TATOEBA = Recipe(model=SHIPPED, training=LONGER, peak_lr=4e-3, optimizer="muon")
-POCKET = dict(
-    corpus="pocket", tokens="words", min_frequency=1, model=SMALL | dict(d_model=128, norm="pre")
-)
 RECIPES = {
     "words": Recipe(pairs=50_000, words=15, tokens="words", model=SMALL, training=FIRST),
     "tatoeba-fr": TATOEBA,
     "tatoeba-de": replace(TATOEBA, language="de"),
-    "pocket": replace(TATOEBA, **POCKET),
+    "pocket": replace(
+        TATOEBA,
+        corpus="pocket",
+        tokens="words",
+        min_frequency=1,
+        model=SMALL | dict(d_model=128, norm="pre"),
+    ),
 }
 # Translated after each epoch: chosen before the first run, because a reader can judge them
-SAMPLES = [
-    "I love you.",
-    "I'm hungry.",
-    "I have a cat.",
-    "Where is the bathroom?",
-    "She is my sister.",
-    "What is your name?",
-    "I don't understand.",
-    "He is very tall.",
-    "We are going home.",
-    "My father is a doctor.",
-    "This book is very interesting.",
-    "The animal was too tired.",
-]
+SAMPLES = """\
+I love you.
+I'm hungry.
+I have a cat.
+Where is the bathroom?
+She is my sister.
+What is your name?
+I don't understand.
+He is very tall.
+We are going home.
+My father is a doctor.
+This book is very interesting.
+The animal was too tired.""".splitlines()
 
 
 # Training -----------------------------------------------------------------------------------------
@@ -120,8 +123,7 @@ def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
             if path.exists() or not pairs
             else SubwordTokenizer.train(chain(*pairs), recipe.vocab_size)
         )
-    translator = Translator.untrained(source, target, recipe.languages, **recipe.model)
-    return translator
+    return Translator.untrained(source, target, recipe.languages, **recipe.model)
 
 
 def in_plan(recipe: Recipe) -> dict:
@@ -139,22 +141,18 @@ def build_trainer(
 ) -> tuple[Trainer, PairBatches]:
     """A trainer by `recipe`, and its batches; pairs over LONGEST tokens are left out. ValueError if
     none are left."""
-    config, model, own = recipe.training, translator.model, recipe.corpus == "own"
-    config = for_device(config, device_of(model))
     short = [pair for pair in translator.encode_pairs(pairs) if max(map(len, pair)) <= LONGEST]
     if pairs and not short:
         raise ValueError(
             f"each of the {len(pairs):,} training pairs has over {LONGEST} tokens on a side: put"
             " one sentence on a line"
         )
-    batches = PairBatches(short, config)
-    warmup, n = config.warmup_steps, batches.total_steps
-    warmup = min(warmup, n // 10 or 1) if own else warmup
+    batches = PairBatches(short, recipe.training)
+    warmup, n = recipe.training.warmup_steps, batches.total_steps
+    warmup = min(warmup, n // 10 or 1) if recipe.corpus == "own" else warmup
     trainer = new_trainer(
         translator,
         recipe,
-        config,
-        config.precision if own else "auto",
         folder=folder,
         lr_schedule=lambda step: linear_lr(step, n, recipe.peak_lr, warmup),
         metadata={"recipe": in_plan(recipe)},
@@ -162,27 +160,23 @@ def build_trainer(
     return trainer, batches
 
 
-def new_trainer(
-    translator: Translator, recipe, config: TrainingConfig, muon_precision: str = "auto", **options
-) -> Trainer:
-    "A trainer with the optimizer of a recipe or an `Experiment`, compiled if that says so."
-    model = translator.model
+def new_trainer(translator: Translator, recipe, **options) -> Trainer:
+    """A trainer with the optimizer of a recipe or an `Experiment`, compiled if that says so, in the
+    precision of the model's device. A GPU waits for each loss that is logged."""
+    model, config = translator.model, recipe.training
+    device = device_of(model)
+    precision = devices.resolve_precision(config.precision, device)
+    log_every = max(config.log_every, LOG_EVERY if device.type == "cuda" else 1)
+    muon_precision = precision if recipe.corpus == "own" else "auto"
     return Trainer(
         model,
-        config,
+        replace(config, precision=precision, log_every=log_every),
         optimizer=MuonAndAdam(model, precision=muon_precision)
         if recipe.optimizer == "muon"
         else None,
         gradient_fn=compiled_gradients(model) if recipe.compile else None,
         **options,
     )
-
-
-def for_device(config: TrainingConfig, device: torch.device) -> TrainingConfig:
-    "The settings with the device's precision; a GPU waits for each loss that is logged."
-    log_every = max(config.log_every, LOG_EVERY if device.type == "cuda" else 1)
-    precision = devices.resolve_precision(config.precision, device)
-    return replace(config, precision=precision, log_every=log_every)
 
 
 def compiled_gradients(model: nn.Module) -> Callable:
@@ -214,8 +208,8 @@ def fit_with_bar(
 
 def train_translator(
     folder: str | Path,
-    recipe: Recipe = RECIPES["words"],
-    parts: dict[str, Pairs] | None = None,
+    recipe: Recipe,
+    parts: dict[str, Pairs],
     samples: Sequence[str] = SAMPLES,
     stop_at: int | None = None,
     device: torch.device | None = None,
@@ -232,7 +226,6 @@ def train_translator(
     begun = check_folder(folder, {"recipe": in_plan(recipe)})
     if precision := begun.get("training", {}).get("precision"):
         recipe = replace(recipe, training=replace(recipe.training, precision=precision))
-    parts = parts or load_corpus(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
     translator = build_translator(recipe, parts["train"], folder)
     translator.length_limits = limits or translator.length_limits
     translator.model.to(device)  # before the optimizer holds the weights

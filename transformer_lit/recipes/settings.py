@@ -1,6 +1,6 @@
 """Overriding hyperparameters of a recipe: `--with key=value`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import NoneType
 from typing import get_args, get_type_hints
@@ -25,7 +25,7 @@ KINDS = {
     bool: "true or false",
     NoneType: "none",
 }
-READERS: dict[type, Callable] = {
+READERS = {
     NoneType: {"none": None}.__getitem__,
     bool: {"true": True, "false": False}.__getitem__,
 }
@@ -41,7 +41,7 @@ def change_settings(recipe: Recipe, settings: Mapping[str, object], name: str) -
         for part, cls in classes.items()
         for key, kind in get_type_hints(cls).items()
     }
-    changes: dict[str, dict] = {part: {} for part in classes}
+    changes = {part: {} for part in classes}
     for key in settings.keys() & fields.keys():
         part, kind = fields[key]
         changes[part][key] = read_value(key, settings[key], kind)

@@ -38,8 +38,6 @@ class TrainingSet:
 
     held_names: what the scores call these. held_files: who holds them, in a folder of yours."""
 
-    name: str
-    language: str
     sources: Callable[[], list[TextSource]]
     held_out: Callable[[], dict[str, list[TextPair]]]
     held_names: dict[str, str] = field(default_factory=NEWS.copy)
@@ -190,12 +188,7 @@ FAMILIES = {
     "open": (open_sources, mixture_held_out),
 }
 TRAINING_SETS = {
-    f"{family}-en-{language}": TrainingSet(
-        f"{family}-en-{language}",
-        language,
-        partial(sources, language),
-        partial(held_out, language),
-    )
+    f"{family}-en-{language}": TrainingSet(partial(sources, language), partial(held_out, language))
     for family, (sources, held_out) in FAMILIES.items()
     for language in ("de", "fr")
 }
@@ -221,10 +214,8 @@ def folder_set(folder: Path) -> TrainingSet:
         )
     train = [source for source in texts if source not in held_files]
     if news:
-        return TrainingSet(str(folder), language, lambda: train, partial(read_news, language))
+        return TrainingSet(lambda: train, partial(read_news, language))
     return TrainingSet(
-        str(folder),
-        language,
         lambda: train,
         lambda: {part: list(files[0].read()) for part, files in held.items()},
         {part: files[0].name for part, files in held.items()},

@@ -27,21 +27,18 @@ def weights_hash(name: str | Path) -> str:
     return sha256_file(path if path.exists() else path.with_name("checkpoint.safetensors"))
 
 
-def transfer_embeddings(
-    table: Tensor, old: SubwordTokenizer, new: SubwordTokenizer
-) -> tuple[Tensor, int]:
-    "(len(old), D) -> (len(new), D), and how many tokens both vocabularies have."
-    rows, shared = [], 0
+def transfer_embeddings(table: Tensor, old: SubwordTokenizer, new: SubwordTokenizer) -> Tensor:
+    "(len(old), D) -> (len(new), D)"
+    rows = []
     for token, _ in sorted(new.tokenizer.get_vocab().items(), key=lambda item: item[1]):
         index = old.tokenizer.token_to_id(token)
-        shared += index is not None
         pieces = [piece.id for piece in old.tokenizer.model.tokenize(token)]
         rows.append(table[pieces if index is None else [index]].mean(0))
-    return torch.stack(rows), shared
+    return torch.stack(rows)
 
 
-def initialize_from(translator: Translator, name: str | Path) -> int:
-    """Give a new translator the weights of a trained one; returns how many subwords both have.
+def initialize_from(translator: Translator, name: str | Path) -> None:
+    """Give a new translator the weights of a trained one.
 
     ValueError if one hasn't joint subwords, or if their sizes differ."""
     pretrained = load_translator(name)
@@ -55,11 +52,10 @@ def initialize_from(translator: Translator, name: str | Path) -> int:
         != config
     ):
         raise ValueError(f"training can't start from {name}: it has {theirs}, and this is {config}")
-    table, shared = transfer_embeddings(
+    table = transfer_embeddings(
         pretrained.model.source_embedding.token_embedding.weight.detach(),
         pretrained.source_tokenizer,
         translator.source_tokenizer,
     )
     embeddings = {key: table for key in EMBEDDINGS}
     translator.model.load_state_dict(pretrained.model.state_dict() | embeddings)
-    return shared
