@@ -90,7 +90,7 @@ def test_published_files_are_fetched_and_looked_at(server, monkeypatch):
     root, text = f"{server}/tsv.gz/", b"A dog.\n"
     monkeypatch.setattr(corpora, "MULTI30K", [root])
     monkeypatch.setattr(corpora, "STATMT", [root])
-    fetches = (corpora.multi30k_file, ["test", "fr"]), (corpora.news_sides, ["newstest2014"])
+    fetches = (corpora.multi30k_file, ["test", "fr"]), (corpora.news_sides, ["newstest2014", "fr"])
     for fetch, names in fetches:
         with pytest.raises(FileNotFoundError, match=f"{root}.*not the published"):
             fetch(*names)

@@ -3,7 +3,6 @@ sentence that says what to do."""
 
 import hashlib
 import zipfile
-from functools import partial
 
 import pytest
 from helpers import one_sentence, zipped
@@ -11,14 +10,15 @@ from plugins.server import BODIES, WHOLE, Answers
 
 from transformer_lit.corpora import download, published as corpora
 
-tatoeba = partial(download.download, validate=corpora.tatoeba_shape)
+
+def tatoeba(path, *urls):
+    return download.download(urls, path, corpora.tatoeba_shape)
 
 
-def failure(urls, path, check=corpora.tatoeba_shape):
+def failure(path, *urls, check=corpora.tatoeba_shape):
     "The sentence that a reader gets, which names the file and the folder's variable."
-    timeout = 0.3 if "/slow" in str(urls) else 20  # a busy machine is slow as well
     with pytest.raises(FileNotFoundError) as refusal:
-        download.download(urls, path, check, timeout)
+        download.download(urls, path, check)
     sentence = str(refusal.value)
     assert one_sentence(sentence) and str(path) in sentence and "TRANSFORMER_LIT_DATA" in sentence
     return sentence
@@ -70,24 +70,26 @@ def test_a_failed_download_is_one_sentence(server, fault, words, old, tmp_path, 
     if old:
         path.write_bytes(old)
     check = check_cat if fault == "tsv.gz" else corpora.tatoeba_shape
-    assert words in failure(f"{server}/{fault}/x", path, check)
+    assert words in failure(path, f"{server}/{fault}/x", check=check)
     assert files_in(path.parent) == ["fra-eng.zip"] * bool(old), "a failed download leaves a file"
     assert not old or path.read_bytes() == old, "a good file was overwritten"
 
 
 def test_every_address_is_named_with_its_reason(server, tmp_path):
     urls = [f"{server}/missing/a", f"{server}/page/a", "http://127.0.0.1:9/x"]
-    sentence = failure(urls, tmp_path / "x" / "a.zip")
+    sentence = failure(tmp_path / "x" / "a.zip", *urls)
     assert sentence.count("http") == 3 and "404" in sentence and "not a zip" in sentence
 
 
 @pytest.mark.parametrize("name", ["cut", "slow"])
-def test_what_came_is_there_for_a_server_that_can_go_on(server, name, tmp_path):
+def test_what_came_is_there_for_a_server_that_can_go_on(server, name, tmp_path, monkeypatch):
     path = tmp_path / "a.zip"
-    failure(f"{server}/{name}/a.zip", path)
+    with monkeypatch.context() as patch:
+        patch.setattr(download, "TIMEOUT", 0.3 if name == "slow" else 20)
+        failure(path, f"{server}/{name}/a.zip")
     first = (tmp_path / "a.zip.part").read_bytes()
     assert not path.exists() and first and WHOLE.startswith(first)
-    tatoeba(f"{server}/good/a.zip", path)
+    tatoeba(path, f"{server}/good/a.zip")
     request = Answers.requests[-1][:2]
     assert request == ("good", len(first)), "the next try must go on where the last one stopped"
     assert path.read_bytes() == WHOLE and files_in(tmp_path) == ["a.zip"]
@@ -96,7 +98,7 @@ def test_what_came_is_there_for_a_server_that_can_go_on(server, name, tmp_path):
 def test_a_mirror_goes_on_where_the_first_stopped(server, tmp_path):
     Answers.broken["first"] = 1
     urls = [f"{server}/{name}/a" for name in ("missing", "first", "second")]
-    tatoeba(urls, tmp_path / "a.zip")
+    tatoeba(tmp_path / "a.zip", *urls)
     assert [name for name, *_ in Answers.requests] == ["missing", "first", "second"]
     assert Answers.requests[-1][1] > 0 and (tmp_path / "a.zip").read_bytes() == WHOLE
 
@@ -104,7 +106,7 @@ def test_a_mirror_goes_on_where_the_first_stopped(server, tmp_path):
 @pytest.mark.parametrize("part", [b"another file's first half" * 9, WHOLE + b"more", WHOLE])
 def test_an_old_part_never_spoils_a_file(server, part, tmp_path):
     (tmp_path / "a.zip.part").write_bytes(part)
-    tatoeba(f"{server}/good/a.zip", tmp_path / "a.zip")
+    tatoeba(tmp_path / "a.zip", f"{server}/good/a.zip")
     assert (tmp_path / "a.zip").read_bytes() == WHOLE and files_in(tmp_path) == ["a.zip"]
     starts = [start for _, start, _ in Answers.requests]
     assert starts == [len(part)] + [0] * (part != WHOLE), "from there, then from the beginning"
@@ -112,7 +114,7 @@ def test_an_old_part_never_spoils_a_file(server, part, tmp_path):
 
 def test_a_server_without_ranges_starts_again(server, tmp_path):
     (tmp_path / "a.zip.part").write_bytes(WHOLE[:100])
-    tatoeba(f"{server}/good-noranges/a.zip", tmp_path / "a.zip")
+    tatoeba(tmp_path / "a.zip", f"{server}/good-noranges/a.zip")
     content = (tmp_path / "a.zip").read_bytes()
     assert content == WHOLE, "200 sends everything: it must not be put behind the half"
 
@@ -121,17 +123,17 @@ def test_a_mirror_gives_the_file_that_was_published(server, tmp_path):
     mirrors = [url for urls in corpora.MIRRORS.values() for url in urls]
     assert all("#sha1=" in url and url.startswith("https:") for url in mirrors)
     good = hashlib.sha1(WHOLE).hexdigest()
-    sentence = failure(f"{server}/good/a#sha1={'0' * 40}", tmp_path / "a.zip")
+    sentence = failure(tmp_path / "a.zip", f"{server}/good/a#sha1={'0' * 40}")
     assert "SHA-1" in sentence and "#sha1" not in sentence
-    assert tatoeba(f"{server}/good/a#sha1={good}", tmp_path / "a.zip").read_bytes() == WHOLE
+    assert tatoeba(tmp_path / "a.zip", f"{server}/good/a#sha1={good}").read_bytes() == WHOLE
 
 
 # Three places -------------------------------------------------------------------------------------
 
 
 def test_yours_first_then_the_cache_then_the_publisher(server, tmp_path, monkeypatch):
-    dead, own = "http://127.0.0.1:9/", tmp_path / "own"
-    cached = download.cached_file("x/good.zip", f"{server}/good/", corpora.tatoeba_shape)
+    dead, own = ["http://127.0.0.1:9/"], tmp_path / "own"
+    cached = download.cached_file("x/good.zip", [f"{server}/good/"], corpora.tatoeba_shape)
     assert cached == tmp_path / "cache/transformer-lit/x/good.zip"
     assert download.cached_file("x/good.zip", dead, bool) == cached, "it is fetched again"
     (own / "x").mkdir(parents=True)

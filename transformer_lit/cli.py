@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from transformer_lit.options import build_parser
@@ -37,10 +38,10 @@ def run_data(action: str, names: Sequence[str] = (), language: str | None = None
         )
         raise ValueError(f"choose from the datasets that there are: {known}")
     damaged = False
-    for name, tag in ((name, tag) for name, tags in languages.items() for tag in tags):
-        for line in data_lines(action, name, tag):
+    for name, tags in languages.items():
+        for line in chain.from_iterable(data_lines(action, name, tag) for tag in tags):
             print(line, flush=True)
-            damaged |= "DAMAGED" in line or "CHANGED" in line
+            damaged |= "DAMAGED" in line
     return MISTAKE if damaged else 0
 
 
@@ -143,13 +144,13 @@ def train_at_scale(
     "A training set of chapter 21; 75 if --max-minutes were over first."
     deadline = time.monotonic() + 60 * max_minutes
     from transformer_lit.recipes import large
-    from transformer_lit.runtime.distributed import process
+    from transformer_lit.runtime.distributed import rank
 
     experiment = large.configure_experiment(recipe, preset, size, dict(settings), device)
     folder = output_dir or Path("runs") / Path(recipe).name
     store = data_dir or Path("runs") / f"store-{Path(recipe).name}"
     record = large.run_experiment(experiment, folder, store, workers, deadline, command, device)
-    if process()[0]:
+    if rank():
         return 0
     if record is None:
         print(f"time is up; the same command resumes {folder}", file=sys.stderr)
@@ -191,8 +192,7 @@ def run_translate(
 
         def translate(lines: list[str]) -> list[str]:
             scored = confidence.translate_with_scores(translator, lines, **search)
-            chrf = [f"{expected_chrf(t.log_prob):.0f}" for t in scored]
-            return [f"{t.text}\t{value}" if t.text else "" for t, value in zip(scored, chrf)]
+            return [f"{t.text}\t{expected_chrf(t.log_prob):.0f}" if t.text else "" for t in scored]
 
     if interactive or not (sentences or file) and sys.stdin.isatty():
         answers = translate_lines(translate, typed_lines(), size=1)
@@ -229,9 +229,8 @@ def run_evaluate(
             raise ValueError(f"{folder} translates {source}-{target}, and {test_set} is English")
         sources, references = data.load_test_set(test_set, target)
         train = data.load_corpus("pocket" if test_set == "pocket" else "tatoeba", target)["train"]
-        known = evaluation.word_frequencies(english for english, _ in train)
-        rarity = evaluation.min_word_frequency(sources, known)
-        targets = [target for _, target in train]
+        english, targets = zip(*train)
+        rarity = evaluation.min_word_frequency(sources, evaluation.word_frequencies(english))
         report = evaluation.evaluation_report(
             translate(sources), references, sources, rarity, targets
         )

@@ -11,9 +11,10 @@ from tqdm import tqdm
 from transformer_lit.corpora.files import cache_dir
 
 Validate = Callable[[Path], object]  # raises OSError or ValueError for another file
+TIMEOUT = 30  # seconds
 
 
-def transfer(url: str, part: Path, timeout: float = 30) -> None:
+def transfer(url: str, part: Path) -> None:
     """Bring `part` to its full length, going on from what it holds. Raises OSError, and then what
     came is kept.
 
@@ -25,12 +26,12 @@ def transfer(url: str, part: Path, timeout: float = 30) -> None:
     size = part.stat().st_size if part.exists() else 0
     # servers like to compress on the way, and then byte 1000 means something else
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={size}-"} if size else {})
-    with requests.get(url, headers=headers, stream=True, timeout=timeout) as response:
+    with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
         if size and response.status_code == 416:
             if response.headers.get("Content-Range") == f"bytes */{size}":
                 return
             part.unlink()
-            return transfer(url, part, timeout)
+            return transfer(url, part)
         response.raise_for_status()
         is_rest = response.status_code == 206
         total = int(response.headers.get("Content-Length", 0)) + size * is_rest
@@ -54,14 +55,14 @@ def transfer(url: str, part: Path, timeout: float = 30) -> None:
                 raise ConnectionError(f"it broke off after {file.tell():,} of {total:,} bytes")
 
 
-def fetch(url: str, part: Path, validate: Validate, timeout: float = 30) -> None:
+def fetch(url: str, part: Path, validate: Validate) -> None:
     """Transfer, then validate; a wrong file is deleted at once, so that nobody continues it.
 
     An address may carry the file's hash behind `#sha1=`, as pip's do. A file that was continued and
     is wrong may be two halves of two versions: it is fetched once more, from the beginning."""
     address, _, sha1 = url.partition("#sha1=")
     continued = part.exists()
-    transfer(address, part, timeout)
+    transfer(address, part)
     try:
         if sha1 and hashlib.sha1(part.read_bytes()).hexdigest() != sha1:
             raise OSError("its SHA-1 is not the published one")
@@ -70,12 +71,10 @@ def fetch(url: str, part: Path, validate: Validate, timeout: float = 30) -> None
         part.unlink()
         if not continued:
             raise
-        fetch(url, part, validate, timeout)
+        fetch(url, part, validate)
 
 
-def download(
-    urls: str | Sequence[str], path: Path, validate: Validate, timeout: float = 30
-) -> Path:
+def download(urls: Sequence[str], path: Path, validate: Validate) -> Path:
     """Fetch `path` from the first of `urls` that has it whole; a mirror goes on where the one
     before it stopped.
 
@@ -83,9 +82,9 @@ def download(
     as it was. Raises FileNotFoundError in one sentence that names every address with its reason,
     and what can be done."""
     part, failures = path.with_name(path.name + ".part"), []
-    for url in [urls] if isinstance(urls, str) else urls:
+    for url in urls:
         try:
-            fetch(url, part, validate, timeout)
+            fetch(url, part, validate)
             os.replace(part, path)
             return path
         except (OSError, ValueError) as error:
@@ -128,7 +127,7 @@ def find_cached(name: str) -> Path | None:
     return next((path for path in candidates if path.exists()), None)
 
 
-def cached_file(name: str, urls: str | Sequence[str], validate: Validate) -> Path:
+def cached_file(name: str, urls: Sequence[str], validate: Validate) -> Path:
     """The file: yours, as it is; the cache's; or else downloaded. Raises FileNotFoundError in one
     sentence."""
     return find_cached(name) or download(urls, cache_dir() / name, validate)

@@ -25,15 +25,15 @@ def language_of(corpus: str) -> str:
 
 
 def published(name: str) -> dict | None:
-    """Size, lines and hashes of a file that never changes, from data/checksums.tsv, or None.
+    """Size and hashes of a file that never changes, from data/checksums.tsv, or None.
 
     The same text is in circulation packed by different programs, each giving another file. So the
     size, lines and SHA-256 are the text's; the MD5 is that of the packed file, where its publisher
     has one."""
     for line in shipped("data/checksums.tsv").read_text(encoding="utf-8").splitlines():
-        file, size, lines, sha256, md5 = line.split("\t")
+        file, size, _, sha256, md5 = line.split("\t")
         if file == name:
-            return {"bytes": int(size), "lines": int(lines), "sha256": sha256, "md5": md5}
+            return {"bytes": int(size), "sha256": sha256, "md5": md5}
     return None
 
 
@@ -72,7 +72,7 @@ MIRRORS = {
 MIN_LINES = 150_000
 
 
-def tatoeba_text(path: Path, language: str = "fr") -> str:
+def tatoeba_text(path: Path, language: str) -> str:
     "The text in the archive, in its root or in a folder. ValueError for another or a broken one."
     name = ARCHIVES[language][1]
     try:
@@ -121,14 +121,9 @@ NEWS = {  # set -> archive, its name here, the endings of the two texts in it
         "-{0}en-ref.{0}.sgm",
     ),
 }
-OLDER_NEWS = [
-    "news-test2008",
-    "newssyscomb2009",
-    "newstest2009",
-    "newstest2010",
-    "newstest2011",
-    "newstest2012",
-]
+OLDER_NEWS = (
+    "news-test2008 newssyscomb2009 newstest2009 newstest2010 newstest2011 newstest2012".split()
+)
 WMT14 = {  # training archive -> megabytes, languages, text without its ending
     "wmt13/training-parallel-europarl-v7.tgz": (628, ("fr", "de"), "training/europarl-v7.{0}-en"),
     "wmt13/training-parallel-commoncrawl.tgz": (876, ("fr", "de"), "commoncrawl.{0}-en"),
@@ -146,7 +141,7 @@ def multi30k_file(split: str, language: str) -> Path:
     return cached_file(name, [root + file for root in MULTI30K], validate)
 
 
-def newstest_files(name: str, language: str = "fr") -> list[Path]:
+def newstest_files(name: str, language: str) -> list[Path]:
     """The two sides of a news test as single gzipped files; none where they aren't here and an
     archive of statmt.org has them."""
     files = [f"newstest/en-{language}/{name}.{side}.gz" for side in ("en", language)]
@@ -155,7 +150,7 @@ def newstest_files(name: str, language: str = "fr") -> list[Path]:
     return []
 
 
-def news_sides(name: str, language: str = "fr") -> list[list[str]]:
+def news_sides(name: str, language: str) -> list[list[str]]:
     "The two sides of a news test from its archive: found, or downloaded."
     remote, local, *endings = NEWS[name]
     validate = partial(verify_published, row=published(local))

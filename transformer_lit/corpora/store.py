@@ -36,8 +36,7 @@ def write_tokens(folder: Path, chunks: Iterable[tuple[str, EncodedChunk]]) -> Co
     which source.
 
     Repeats that stand in different chunks are found here, since only here do all chunks pass."""
-    counts: Counter = Counter()
-    keys: set[int] = set()
+    counts, keys = Counter(), set()
     lengths = [np.zeros((0, 2), np.int64)]
     with open(folder / "ids.bin", "wb") as file, bar(None, "encoding", unit="pair") as progress:
         for source, chunk in chunks:
