@@ -13,6 +13,7 @@ thread."""
 import tempfile
 from pathlib import Path
 
+import ctranslate2
 import numpy as np
 import torch
 from common import BENCH, Record, options, try_it
@@ -24,7 +25,6 @@ from transformer_lit.masks import PAD
 from transformer_lit.serving.ctranslate import (
     QUANTIZATIONS,
     engine_answers,
-    engine_library,
     export,
 )
 from transformer_lit.batching import collate
@@ -54,7 +54,7 @@ def largest_gap(ours, theirs) -> float:
 
 
 def open_engine(folder):
-    return engine_library().Translator(str(folder), intra_threads=1, inter_threads=1)
+    return ctranslate2.Translator(str(folder), intra_threads=1, inter_threads=1)
 
 
 def outputs_of(translator, engines: dict, sources: list, beam: int = 4) -> dict[str, list]:
@@ -107,8 +107,8 @@ def quality(translator, name, english, references, engines) -> dict:
 
 def main():
     o = options(__doc__, small=False, out=BENCH / "export.json")
-    engine_library().set_log_level(40)  # errors only: that a CPU takes bfloat16 as float32 is known
-    record = Record(o.out, ctranslate2=engine_library().__version__)
+    ctranslate2.set_log_level(40)  # errors only: that a CPU takes bfloat16 as float32 is known
+    record = Record(o.out, ctranslate2=ctranslate2.__version__)
     rows, scored = [], []
     for name in ("pocket",) if o.small else ("tatoeba-fr", "pocket"):
         translator = Translator.load(shipped(f"data/checkpoints/{name}"))

@@ -571,8 +571,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "the engine's penalty ranks",
         "transformer_lit/serving/ctranslate",
-        "return score * length**alpha / length_penalty(length, alpha)",
-        "return score",
+        "return scores[k] * length**alpha / length_penalty(length, alpha)",
+        "return scores[k]",
         "and not the paper's",
     ),
     (
@@ -1031,7 +1031,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "a table too short for long sentences",
         "transformer_lit/serving/ctranslate",
-        "sinusoids(n_positions, d_model)",
+        "sinusoids(N_POSITIONS, d_model)",
         "sinusoids(64, d_model)",
         "the engine's table of positions ends before its sources do",
     ),

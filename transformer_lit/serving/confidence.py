@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from transformer_lit.corpora.files import read_json, write_json
 from transformer_lit.loss import shift_right
@@ -48,11 +49,10 @@ def log_probabilities(
             indices = order[start : start + batch_size]
             source, target = collate([(pairs[i][0], [BOS, *pairs[i][1], EOS]) for i in indices])
             inputs, labels = (side.to(device) for side in shift_right(target))  # two of (n, T)
-            log_probs = model(source.to(device), inputs).float().log_softmax(-1)  # (n, T, V)
-            log_probs = log_probs.gather(-1, labels[..., None])[..., 0]
-            totals = log_probs.masked_fill(labels == PAD, 0.0).sum(1)
-            for i, total in zip(indices, totals.tolist()):
-                sums[i] = total
+            logits = model(source.to(device), inputs).float()  # (n, T, V)
+            losses = F.cross_entropy(logits.mT, labels, ignore_index=PAD, reduction="none")
+            for i, loss in zip(indices, losses.sum(1).tolist()):
+                sums[i] = -loss
             progress.update(len(indices))
     return sums
 
@@ -94,7 +94,7 @@ class Calibration:
 
 def isotonic(values: Sequence[float]) -> list[float]:
     "The nearest values that never fall: neighbors that do are replaced by their mean."
-    pools: list[tuple[float, int]] = []
+    pools = []
     for value in values:
         pools.append((value, 1))
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:

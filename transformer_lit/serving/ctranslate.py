@@ -1,12 +1,10 @@
 """Export to CTranslate2, an inference engine in C++: weights, vocabularies, quantization, a
 script."""
 
-import importlib
 import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -24,16 +22,6 @@ QUANTIZATIONS = ("float32", "bfloat16", "int8")
 # positions in the table: there the engine cuts a source, and an answer has at most 256 unless it is
 # told otherwise
 N_POSITIONS = 1024
-
-
-def engine_library() -> ModuleType:
-    "The module ctranslate2; ModuleNotFoundError says how to get it."
-    try:
-        return importlib.import_module("ctranslate2")
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "exporting needs the engine's library: pip install ctranslate2", name="ctranslate2"
-        ) from None
 
 
 # The weights --------------------------------------------------------------------------------------
@@ -75,11 +63,7 @@ def fill_attention(node: Any, attention: nn.Module, residual: SublayerConnection
 
 
 def fill_stack(
-    stack_node: Any,
-    embedding_node: Any,
-    embedding: InputEmbedding,
-    stack: nn.Module,
-    n_positions: int = N_POSITIONS,
+    stack_node: Any, embedding_node: Any, embedding: InputEmbedding, stack: nn.Module
 ) -> None:
     """The encoder or the decoder, with its embedding.
 
@@ -87,7 +71,7 @@ def fill_stack(
     cosines, and ours alternate."""
     embedding_node.weight = weight_copy(embedding.token_embedding.weight)
     d_model = embedding_node.weight.size(1)
-    stack_node.position_encodings.encodings = sinusoids(n_positions, d_model)
+    stack_node.position_encodings.encodings = sinusoids(N_POSITIONS, d_model)
     if isinstance(stack.norm, nn.LayerNorm):
         fill_norm(stack_node.layer_norm, stack.norm)
     for node, layer in zip(stack_node.layer, stack.layers):
@@ -102,9 +86,11 @@ def fill_stack(
 def build_spec(translator: Translator) -> Any:
     """The model as a ctranslate2 TransformerSpec, filled with its weights. The engine is told to
     add EOS to a source, and to begin with BOS."""
+    import ctranslate2  # on demand: an extra of the package
+
     model, c = translator.model, translator.model.config
     require_standard_layers(model)
-    spec = engine_library().specs.TransformerSpec.from_config(
+    spec = ctranslate2.specs.TransformerSpec.from_config(
         (c.n_encoder_layers, c.n_decoder_layers), c.n_heads, pre_norm=c.norm == "pre"
     )
     fill_stack(spec.encoder, spec.encoder.embeddings[0], model.source_embedding, model.encoder)
@@ -187,7 +173,7 @@ def engine_answers(
 
     `sources` end in EOS, translations don't; `options` are passed to translate_batch."""
     tokens = translator.source_tokenizer.tokens
-    token_to_id = {token: i for i, token in enumerate(translator.target_tokenizer.tokens)}
+    token_to_id = translator.target_tokenizer.token_to_id
     results = engine.translate_batch(
         [[tokens[i] for i in source if i != EOS] for source in sources],
         beam_size=beam_size,

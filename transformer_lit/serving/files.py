@@ -18,12 +18,11 @@ APART = ("mixture-fr",)
 
 def pack_translator(folder: Path, archive: Path) -> None:
     "The files of a translator in one .zip, the same bytes whenever it is made."
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+    with zipfile.ZipFile(archive, "w") as file:
         for name in FILES:
             if (folder / name).exists():
-                member = zipfile.ZipInfo(name)
-                member.compress_type = zipfile.ZIP_DEFLATED
-                file.writestr(member, (folder / name).read_bytes())
+                content = (folder / name).read_bytes()
+                file.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
 
 
 def unpack_translator(archive: Path) -> Path:

@@ -75,10 +75,10 @@ def main() -> None:
     if "words" in (rules := json.loads(source.read_text("utf-8"))):
         target_rules = json.loads(target.read_text("utf-8")) if target.exists() else rules
 
-        def encode(text: str) -> list[str]:
+        def encode(text):
             return split_words(text, rules["language"])
 
-        def decode(tokens: list[str]) -> str:
+        def decode(tokens):
             return join_words(tokens, target_rules["language"])
 
     else:
@@ -87,10 +87,10 @@ def main() -> None:
         tokenizer = Tokenizer.from_file(str(source))
         tokenizer.encode_special_tokens = True
 
-        def encode(text: str) -> list[str]:
+        def encode(text):
             return tokenizer.encode(text).tokens
 
-        def decode(tokens: list[str]) -> str:
+        def decode(tokens):
             return tokenizer.decode([tokenizer.token_to_id(token) for token in tokens])
 
     engine = ctranslate2.Translator(str(HERE), intra_threads=1)
