@@ -37,7 +37,7 @@ def read_pairs(path: Path | str, sha256: str | None = None) -> dict[str, list[Ro
             f"{path} is not the pocket corpus of this version: fetch it again, or"
             " write it with save_pocket()"
         )
-    splits: dict[str, list[Row]] = {}
+    splits = {}
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
         split, english, french, links, pattern, triple = line.split("\t")
         ends = (link.split("-") for link in links.split())
@@ -47,19 +47,13 @@ def read_pairs(path: Path | str, sha256: str | None = None) -> dict[str, list[Ro
     return splits
 
 
-def known_words_filter(train: Sequence[Row], min_frequency: int = 3) -> Callable[[Row], bool]:
-    """A test for pairs: does training hold each of their words, English and French,
-    min_frequency times?"""
-    counts: dict[str, Counter] = {"en": Counter(), "fr": Counter()}
-    for pair in train:
-        for language, text in zip(counts, pair):
-            counts[language].update(split_words(str(text), language))
+def known_words_filter(train: Sequence[Row]) -> Callable[[Row], bool]:
+    "A test for pairs: does training hold each of their words, English and French, three times?"
 
-    def has_known_words(pair: Row) -> bool:
-        return all(
-            counts[language][word] >= min_frequency
-            for language, text in zip(counts, pair)
-            for word in split_words(str(text), language)
-        )
+    def words(pair: Row) -> list[tuple[str, str]]:
+        english, french, *_ = pair
+        sides = (("en", english), ("fr", french))
+        return [(side, word) for side, text in sides for word in split_words(text, side)]
 
-    return has_known_words
+    counts = Counter(word for pair in train for word in words(pair))
+    return lambda pair: all(counts[word] >= 3 for word in words(pair))

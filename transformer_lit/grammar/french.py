@@ -23,7 +23,7 @@ TaggedWords = tuple[tuple[str, str], ...]  # (word, its role)
 @cache
 def lexicon() -> dict[str, list[list[str]]]:
     "The rows of data/pocket_lexicon.tsv, by what they describe: noun, verb, pattern and so on."
-    rows: dict[str, list[list[str]]] = {}
+    rows = {}
     for line in shipped("data/pocket_lexicon.tsv").read_text("utf-8").splitlines():
         if line and line[0] != "#":
             kind, *fields = line.split("\t")
@@ -88,8 +88,7 @@ def participle(verb: str) -> str:
 def imperfect(verb: str) -> list[str]:
     "The stem of nous mangeons with its endings: je mangeais, nous mangions."
     stem = "ét" if verb == "être" else present(verb)[3][:-3]
-    soft = {"ge": "g"}.get(stem[-2:], stem[-2:].replace("ç", "c"))
-    before_i = stem[:-2] + soft
+    before_i = stem.removesuffix("e").replace("ç", "c")  # mangions, commencions
     singular = [stem + ending for ending in ("ais", "ais", "ait")]
     return [*singular, before_i + "ions", before_i + "iez", stem + "aient"]
 
@@ -97,10 +96,7 @@ def imperfect(verb: str) -> list[str]:
 @cache
 def future(verb: str) -> list[str]:
     "The infinitive, mostly, with the endings of avoir."
-    if verb in irregular():
-        stem = irregular()[verb][6]
-    else:
-        stem = verb[:-1] if verb.endswith("re") else verb
+    stem = irregular()[verb][6] if verb in irregular() else verb.removesuffix("e")
     return [stem + ending for ending in ("ai", "as", "a", "ons", "ez", "ont")]
 
 
@@ -133,7 +129,6 @@ def conjugate(verb: str, form: str, subject: "Phrase | None") -> str:
         word = present(verb)[person]
         return word[:-1] if word.endswith(("es", "as")) else word
     if form == "agreed" or form == "part" and verb in with_etre():
-        assert subject is not None, f"{verb} must agree with somebody"
         return inflect(participle(verb), subject.gender, subject.plural)
     return participle(verb) if form == "part" else TENSES[form](verb)[person]
 
@@ -201,9 +196,9 @@ class Verb(NamedTuple):
 
     @property
     def past(self) -> str:
-        if self.base[-1] == "y" and self.base[-2] not in "aeou":
-            return self.past_form or self.base[:-1] + "ied"
-        return self.past_form or self.base + ("d" if self.base.endswith("e") else "ed")
+        y_to_i = self.base[-1] == "y" and self.base[-2] not in "aeou"
+        stem = self.base[:-1] + "i" if y_to_i else self.base.removesuffix("e")
+        return self.past_form or stem + "ed"
 
     @property
     def ing(self) -> str:
@@ -268,7 +263,7 @@ class Phrase(NamedTuple):
             return after_not(self, language)
         return self.english if language == "en" else self.french
 
-    def with_words(self, english: Sequence = (), french: Sequence = ()) -> "Phrase":
+    def with_words(self, english: Sequence, french: Sequence) -> "Phrase":
         "The same, with prepositions before it."
         return self._replace(english=(*english, *self.english), french=(*french, *self.french))
 
@@ -302,8 +297,6 @@ def determiner(english: str, noun: Noun, plural: bool, follows: str, adjective_f
         if english == "some" and adjective_first:
             return "de"
         return plural_form.split("/")[-1 if noun.gender == "f" else 0]
-    if english == "some":
-        return "de la" if noun.gender == "f" else "de le"
     if starts_with_vowel(follows):
         if masculine in ("mon", "ton", "son"):
             return masculine
@@ -325,17 +318,15 @@ def noun_phrase(
     `before` stands before its noun in French, `after` behind it."""
     name, nom = (noun.plural, noun.pluriel) if plural else (noun.english, noun.french)
     tagged = [(before, "a"), (after, "b")]
-    english = [(a.english, tag) for a, tag in tagged if a] + [(word, "n") for word in name.split()]
+    english = (*((a.english, tag) for a, tag in tagged if a), *words_of(name, "n"))
     vowel = starts_with_vowel(nom)
     before_noun, after_noun = (
         [(a.inflect(noun.gender, plural, vowel), tag)] if a else [] for a, tag in tagged
     )
-    french = before_noun + [(word, "n") for word in nom.split()] + after_noun
+    french = (*before_noun, *((word, "n") for word in nom.split()), *after_noun)
     if det:
         french_det = determiner(det, noun, plural, french[0][0], bool(before))
-        french = [(word, "d") for word in french_det.split()] + french
+        french = words_of(french_det, "d", "fr") + french
         det = an_or_a(english[0][0]) if det == "a" else "these" if det == "this" and plural else det
-        english = [(word, "d") for word in det.split()] + english
-    return Phrase(
-        tuple(english), tuple(french), 5 if plural else 2, noun.gender, noun.english, noun.classes
-    )
+        english = words_of(det, "d") + english
+    return Phrase(english, french, 5 if plural else 2, noun.gender, noun.english, noun.classes)

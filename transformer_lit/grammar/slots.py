@@ -68,27 +68,23 @@ def choose_determiner(rng: Random, mode: str, plural: bool, mass: bool) -> str:
     if draw < (0.7 if mode == "sure" else 0.45):
         return "the"
     if mode == "sure" or draw < 0.65:
-        return rng_choice(rng, ["this", "my", "his", "her", "our", "their"])
+        return rng_choice(rng, ["this", *MY])
     if mass or mode == "not":
         return "some" if mass or plural else "a"
     many = [det for det, row in determiners().items() if row[-1] == "pl"]
     return rng_choice(rng, many + ["some"] * 3 if plural else ["a"] * 5 + ["every"])
 
 
-def choose_adjectives(
-    rng: Random, noun: Noun, probability: float = 0.2
-) -> tuple[Adjective | None, Adjective | None]:
+def choose_adjectives(rng: Random, noun: Noun) -> tuple[Adjective | None, Adjective | None]:
     "(before, after) the French noun: mostly none, at times both."
-    before = after = None
-    if rng.random() < probability:
-        fitting = adjectives_for(noun.classes, noun.english, "bnac")
-        first = rng_choice(rng, fitting) if fitting else None
-        before = first if first and first.place in "bn" else None
-        after = None if before else first
-        if before and rng.random() < 0.2:
-            colors = adjectives_for(noun.classes, noun.english, "c")
-            after = rng_choice(rng, colors) if colors else None
-    return before, after
+    fitting = adjectives_for(noun.classes, noun.english, "bnac")
+    if rng.random() >= 0.2 or not fitting:
+        return None, None
+    adjective = rng_choice(rng, fitting)
+    if adjective.place not in "bn":
+        return None, adjective
+    colors = adjectives_for(noun.classes, noun.english, "c")
+    return adjective, rng_choice(rng, colors) if rng.random() < 0.2 and colors else None
 
 
 def choose_noun(
@@ -242,11 +238,6 @@ def them(rng: Random, slots: Slots) -> Phrase:
 
 
 # Verbs, and what they ask for ---------------------------------------------------------------------
-PLACELESS = set(
-    "arrive leave come grow shine die bloom fall fly swim travel stay disappear bark".split()
-)
-
-
 def suits(v: Verb, need: str) -> bool:
     "Whether a verb has what a pattern needs."
     match need:
@@ -267,9 +258,9 @@ def suits(v: Verb, need: str) -> bool:
         case "by":  # a person can do it
             return "person" in v.subjects.split()
         case "repeated":
-            return v.base not in ("die", "disappear", "stay", "grow", "bloom")
+            return "once" not in v.remarks
         case "placed":
-            return v.base not in PLACELESS and "by" not in v.remarks
+            return "placeless" not in v.remarks and "by" not in v.remarks
     raise ValueError(f"no verb is known to be {need}")
 
 
@@ -308,11 +299,7 @@ def quality(
 ) -> Adjective:
     "An adjective that slot `name` can be said to have, other than the one of slot `exclude`."
     noun = slots[name]
-    graded = "graded" if remark == "long" else remark
-    fitting = adjectives_for(noun.classes, noun.lemma, "bacp", graded)
-    if remark == "long":
-        fitting = [a for a in fitting if len(a.english) > 7]
-    chosen = rng_choice(rng, fitting)
+    chosen = rng_choice(rng, adjectives_for(noun.classes, noun.lemma, "bacp", remark))
     if exclude and chosen == slots[exclude] or chosen.english in dict(noun.english):
         raise NoCandidate
     return chosen
@@ -379,7 +366,7 @@ SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
     "one": lambda rng, slots: with_determiner(rng, PLACED + " animal", ["a"]),
     "a": lambda rng, slots: with_determiner(rng, PLACED + " animal", ["a"], 0.3),
     "mine": lambda rng, slots: with_determiner(rng, OWNED, MY + ["a"]),
-    "need": lambda rng, slots: with_determiner(rng, PLACED, ["a", "the", "my", "this"]),
+    "need": lambda rng, slots: with_determiner(rng, PLACED, "a the my this".split()),
     "bare": lambda rng, slots: noun_phrase(rng_choice(rng, nouns_of(BARE)), "", True),
     # verbs, adjectives, fixed expressions
     "quality": quality,
