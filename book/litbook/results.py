@@ -22,7 +22,7 @@ from litbook.search import FULL, SEARCH, SEARCH_SEEDS, SEEDS, search
 from transformer_lit.corpora.files import shipped
 from transformer_lit.data import sentence_key, normalize_text
 from transformer_lit.comparison import Hyperparameters, loss_difference, paired_t_interval
-from transformer_lit.evaluation import bleu_from_stats
+from transformer_lit.evaluation import bleu_from_stats, brevity_penalty
 
 SETTING = ["peak", "warmup"]
 
@@ -301,6 +301,12 @@ def bleu_difference(
         and abs(value) > paired_t_interval(each[:, 0], [0.0] * seeds)[1]
     )
     return {"value": value, "low": low, "high": high, "significant": significant}
+
+
+def lengths(runs: pd.DataFrame) -> tuple[float, float]:
+    "Length ratio of the outputs and brevity penalty of BLEU, means over the runs."
+    sums = (sum(stats)[:2] for stats in runs.counts)
+    return tuple(np.mean([(a / b, brevity_penalty(a, b)) for a, b in sums], 0))
 
 
 @cache

@@ -99,6 +99,7 @@ def standing(
             | ({"rank": 1 + sum(ahead)} if ranked else {})
             | {"loss": f"{ours.test_loss.mean():.3f}", f"Δ loss to {against}": loss}
             | {"BLEU": f"{ours.bleu.mean():.1f}", f"Δ BLEU to {against}": bleu}
+            | dict(zip(("length ratio", "BP"), map("{:.3f}".format, recorded.lengths(ours))))
         )
         details.append(
             {
