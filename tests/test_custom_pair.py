@@ -4,6 +4,7 @@ report. What is refused: test_refusals.py; what a stop leaves: test_interrupted.
 import gzip
 import itertools
 import json
+import re
 from collections import Counter
 from random import Random
 
@@ -15,6 +16,7 @@ from unspoken import line
 from transformer_lit.corpora.files import shipped
 from transformer_lit.custom_pair import clean, report, train
 from transformer_lit.custom_pair.clean import matching_key, prepare_pairs, split_pairs
+from transformer_lit.custom_pair.findings import shifted_lines
 from transformer_lit.custom_pair.formats import read_pairs
 from transformer_lit.custom_pair.languages import THIRD
 from transformer_lit.custom_pair.train import ModelSize, choose_size, recipe_for, train_on_files
@@ -42,7 +44,7 @@ SIGNS = dict(
         "湯瑪安王見要有愛一二海貓狗鑰餅無其甲乙丙",
     )
 )
-TRAIN = "train --pairs own.tsv --languages en-eo --epochs 1 --device cpu --threads 1"
+TRAIN = "train --pairs own.tsv --languages en-eo --epochs 1 --device cpu --threads 1 --with seed=3"
 
 
 def tsv(path, pairs=PAIRS):
@@ -142,6 +144,16 @@ def clean_pairs(pairs, **options):
     judged = clean.reject_pairs(pairs, **options)
     useful = [pair for pair, reason in judged if not reason]
     return useful, clean.count_reasons(pairs, judged)
+
+
+def test_two_texts_shifted_by_a_line_are_told_with_the_place():
+    rng = Random(1)
+    lengths = [rng.randint(2, 90) for _ in range(1_000)]
+    left, right = ([letter * (n + rng.randint(0, 5)) for n in lengths] for letter in "ab")
+    assert not shifted_lines(list(zip(left, right)))
+    [note] = shifted_lines(list(zip(left, right[:600] + right[601:])))
+    start, place = re.search(r"line (\d+) to .* one line (\w+)", note).groups()
+    assert abs(int(start) - 600) < 15 and place == "above", note
 
 
 def test_every_pair_is_useful_or_has_a_reason():
@@ -301,7 +313,8 @@ def test_lines_are_translated_as_they_were_trained_on():
 
 
 def test_a_short_training_warms_up_for_a_tenth_of_it(tmp_path):
-    recipe = recipe_for({"train": PAIRS}, ("en", "eo"), epochs=20)
+    recipe = recipe_for({"train": PAIRS}, ("en", "eo"))
+    recipe.training.epochs = 20
     translator = recipes.build_translator(recipe, PAIRS, tmp_path)
     trainer, batches = recipes.build_trainer(translator, PAIRS, recipe, tmp_path)
     rates = [trainer.lr_schedule(step) for step in range(1, batches.total_steps + 1)]
@@ -339,7 +352,7 @@ def test_a_pair_is_trained_reported_used_and_scored_again(typed, tmp_path, monke
     bleu = record["scores"][1]
     score = f"BLEU {bleu['value']:.1f}"
     assert "train 64, valid 8, test 8" in output and score in output
-    assert record["command"] == f"transformer-lit {TRAIN}"
+    assert (record["command"], record["seed"]) == (f"transformer-lit {TRAIN}", 3)
     assert record["data"]["cleaning"]["kept"] == 80 and record["data"]["leak_by_sentence"] == 0
     page = (folder / "report.md").read_text("utf-8")
     for words in TRAIN, "80 pairs, 80 kept", f"{record['parameters']:,}", bleu["signature"]:
@@ -382,7 +395,7 @@ def test_a_script_without_spaces_in_either_direction(reverse, cut, tmp_path):
     signs = ["".join(SIGNS[word] for word in a.rstrip(".").split()) + "。" for a, _ in PAIRS]
     file = tsv(tmp_path / "a.tsv", [(a, b) for (a, _), b in zip(PAIRS, signs)])
     folder, cpu = tmp_path / "run", torch.device("cpu")
-    record = train_on_files([file], ("en", "zh"), folder, "", reverse, epochs=1, device=cpu)
+    record = train_on_files([file], ("en", "zh"), folder, "", reverse, {"epochs": 1}, cpu)
     assert cut in record["scores"][1]["signature"] and record["data"]["cleaning"]["kept"] == 80
     assert Translator.load(folder).languages == (("zh", "en") if reverse else ("en", "zh"))
     assert (rows_of(folder / "test.tsv")[0][0][0] in SIGNS.values()) == reverse

@@ -14,6 +14,7 @@ from transformer_lit.custom_pair.languages import (
     CharacterModel,
     has_spaces,
     letters_of,
+    swapped_pairs,
     third_language,
     wrong_language_reasons,
 )
@@ -66,6 +67,15 @@ def test_planted_faults_are_named_and_few_others(spoil, reason):
     right = sum(reasons[k] == reason for k in spoilt)
     assert right >= 0.95 * len(spoilt), "a wrong language is not seen"
     assert sum(map(bool, reasons)) - right <= 0.02 * len(clean)
+
+
+@pytest.mark.parametrize("every", [2, 10])
+def test_pairs_in_the_other_direction_are_found_one_by_one(every):
+    straight = pairs(600)
+    others = [n % every == 1 for n in range(600)]
+    mixed = [pair[:: -1 if other else 1] for pair, other in zip(straight, others)]
+    assert sum(a == b for a, b in zip(swapped_pairs(mixed), others)) > 590
+    assert not any(swapped_pairs(straight))
 
 
 def test_a_clean_text_loses_next_to_nothing():

@@ -125,15 +125,13 @@ def train_on_pairs(
             raise ValueError(f"{file} is no regular file, and it is read more than once")
     if languages is None:
         raise ValueError(f"what is in {pairs[0]}? Give both languages, as --languages en-de")
-    if unused := dict(settings).keys() - {"epochs"}:
-        raise ValueError(f"{min(unused)} has no effect with --pairs: leave it out")
     from transformer_lit.custom_pair.train import train_on_files
     from transformer_lit.runtime.devices import default_device
 
-    place, epochs = default_device(device), dict(settings).get("epochs")
+    place, settings = default_device(device), dict(settings)
     folder = output_dir or Path("runs") / "-".join(languages[::-1] if reverse else languages)
     lists = extra_train, exclude, no_langid_filter
-    train_on_files(pairs, languages, folder, command, reverse, epochs, place, *lists)
+    train_on_files(pairs, languages, folder, command, reverse, settings, place, *lists)
     return 0
 
 

@@ -88,7 +88,7 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     )
     add("--with", **setting(), help=text)
     add = train.add_argument_group("your own parallel corpus").add_argument
-    add("--pairs", **files, help="a TSV file, or two line-aligned files")
+    add("--pairs", **files, help="TSV, CSV, TMX, JSON lines, or two texts")
     add("--languages", type=language_pair, help="source and target, as en-de")
     add("--reverse", action="store_true", help="translate the second column into the first")
     add("--extra-train", **files, help="more pairs, for training only")

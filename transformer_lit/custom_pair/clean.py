@@ -17,6 +17,7 @@ from transformer_lit.custom_pair.formats import names_of, read_pairs, unquote
 from transformer_lit.custom_pair.languages import (
     columns_look_swapped,
     count_letters,
+    swapped_pairs,
     wrong_language_reasons,
 )
 from transformer_lit.data import split_by_source, normalize_text
@@ -222,10 +223,12 @@ def prepare_pairs(
         return [pair for pair, reason in judged if not reason]
 
     pairs = read_pairs(paths, languages)
+    swapped = swapped_pairs(pairs) if by_language else []
+    pairs = [pair[:: -1 if turn else 1] for pair, turn in zip(pairs, swapped)] or pairs
     judged = reject_pairs(pairs, by_language)
     counts = count_reasons(pairs, judged)
     corpus = CleanedCorpus(split_pairs(useful_pairs(judged, counts, paths)), counts)
-    corpus.notes = findings.corpus_notes(pairs, judged, int(not reverse))
+    corpus.notes = findings.corpus_notes(pairs, judged, int(not reverse), swapped)
     if reverse:
         corpus.splits, shared = separate_targets(corpus.splits)
         if not (corpus.splits["train"] and corpus.splits["valid"]):

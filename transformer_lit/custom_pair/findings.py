@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from transformer_lit.corpora.texts import INVISIBLE, TextPair
 
 FILTERED = "filtered.tsv"
@@ -23,6 +25,9 @@ PATTERNS = {
 }
 
 
+MIN_Z = 6.0  # standard errors by which lines must go together better with their neighbors
+
+
 def decode_twice(text: str) -> str:
     "UTF-8 that was read as Windows' Latin text and saved as UTF-8 again, put right; else the text."
     try:
@@ -31,10 +36,29 @@ def decode_twice(text: str) -> str:
         return text
 
 
+def shifted_lines(pairs: Sequence[TextPair]) -> list[str]:
+    "From which line on the lengths of sentences go together better with those of neighbors."
+    lengths = np.log1p([[len(side) for side in pair] for pair in pairs])
+    left, right = ((lengths - lengths.mean(0)) / (lengths.std(0) + 1e-9)).T
+    notes = []
+    for lag, place in (1, "below"), (-1, "above"):
+        gain = left * (np.roll(right, -lag) - right)
+        total = gain.cumsum()
+        end = (total - np.minimum.accumulate(total)).argmax()
+        start = total[: end + 1].argmin()
+        if total[end] - total[start] > MIN_Z * np.sqrt(np.square(gain[start : end + 1]).sum()):
+            notes.append(
+                f"from about line {start + 2:,} to {end + 1:,} translations seem to stand one line"
+                f" {place} their sentences, as the lengths tell: one side lacks a line there"
+            )
+    return notes
+
+
 def corpus_notes(
     pairs: Sequence[TextPair],
     judged: Sequence[tuple[TextPair, str]],
     target: int,
+    swapped: Sequence[bool] = (),
 ) -> list[str]:
     """What to know of a corpus before one trains on it, with the first pair of each kind. pairs: as
     in their file; judged: with why they are left out; target: the side to predict."""
@@ -49,6 +73,7 @@ def corpus_notes(
         ]
     }
     kinds = {
+        "had their languages in the other order, and are turned": swapped,
         "held marks of direction or byte order, which are removed": [
             any(map(INVISIBLE.search, pair)) for pair in pairs
         ],
@@ -69,4 +94,4 @@ def corpus_notes(
                 f"{len(numbers):,} of {len(pairs):,} pairs {words}"
                 f" (pair {numbers[0] + 1:,}: {' → '.join(sides)})"
             )
-    return notes
+    return notes + shifted_lines(pairs)

@@ -19,6 +19,7 @@ N_TRIGRAMS = 20_000  # how many a language may use
 OTHER, THIRD = "perhaps the other column's language", "perhaps a third language"
 UNUSUAL, THIRD_MARGIN = 0.15, 1.5  # a share of lines, and nats a trigram: see `third_language`
 MARGIN = 0.1  # nats a trigram by which the other column's language must be likelier
+SURE, MIN_SWAPPED = 1.0, 10  # of both sides together; pairs: see `swapped_pairs`
 # share of trigrams that occur once from which on a column tells too little: Chinese, Japanese and
 # Korean, or very few lines
 MAX_SINGLETONS = 0.1
@@ -144,14 +145,43 @@ def wrong_language_reasons(pairs: Sequence[TextPair]) -> list[str]:
     ]
 
 
+def order_margins(pairs: Sequence[TextPair], models: Sequence[CharacterModel]) -> list[float]:
+    "By how many nats a trigram each pair is likelier as it stands than with its sides swapped."
+    first, second = models
+    return [
+        first.score(source) + second.score(target) - second.score(source) - first.score(target)
+        for source, target in pairs
+    ]
+
+
 def columns_look_swapped(pairs: Sequence[TextPair], reference: Sequence[TextPair]) -> bool:
     """Are most of these pairs surely likelier with their sides swapped, by the letters of
     `reference`'s columns? False if few are long enough."""
-    first, second = column_models(reference)
-    votes = [
-        second.score(source) + first.score(target)
-        > first.score(source) + second.score(target) + 2 * MARGIN
-        for source, target in take_evenly(pairs, 1000)
-        if is_long_enough(source) and is_long_enough(target)
+    judged = [pair for pair in take_evenly(pairs, 1000) if all(map(is_long_enough, pair))]
+    margins = order_margins(judged, column_models(reference))
+    return len(judged) >= 10 and 2 * sum(m < -2 * MARGIN for m in margins) > len(judged)
+
+
+def swapped_pairs(pairs: Sequence[TextPair]) -> list[bool]:
+    """True for each pair whose languages surely stand in the other order, where over MIN_SWAPPED
+    and a 33rd do; the usual order is that of two thirds, else that of the first pair.
+
+    Both columns hold both languages then, and models of the columns tell nothing. So models are
+    made of pairs that the commonest three letters of one language alone have put in order."""
+    sample = take_evenly([pair for pair in pairs if all(map(is_long_enough, pair))], 2000)
+    grams = [
+        [{*zip(text, text[1:], text[2:])} for text in map(letters_of, pair)] for pair in sample
     ]
-    return len(votes) >= 10 and 2 * sum(votes) > len(votes)
+    counts = Counter(gram for left, right in grams for gram in left ^ right)
+    marker = max(counts, key=counts.__getitem__, default=())
+    ordered = [
+        pair[:: 1 if marker in left else -1]
+        for pair, (left, right) in zip(sample, grams)
+        if marker in left ^ right
+    ]
+    models = column_models(ordered)
+    order = [margin > 0 for margin in order_margins(sample, models) if abs(margin) > SURE]
+    if min(sum(order), len(order) - sum(order)) <= max(MIN_SWAPPED, len(sample) / 33):
+        return [False] * len(pairs)
+    sign = 1 if 3 * sum(order) > (2 - order[0]) * len(order) else -1
+    return [sign * margin < -SURE for margin in order_margins(pairs, models)]

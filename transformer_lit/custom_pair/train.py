@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from transformer_lit.custom_pair.clean import CleanedCorpus, Splits, prepare_pai
 from transformer_lit.custom_pair.findings import FILTERED
 from transformer_lit.data import group_references, overlap_rate
 from transformer_lit.recipes.recipes import LONGEST, Recipe, in_plan, tested, train_translator
+from transformer_lit.recipes.settings import change_settings
 from transformer_lit.runs import records
 from transformer_lit.runs.run import check_folder, fingerprint
 from transformer_lit.runtime.progress import tell
@@ -105,14 +106,12 @@ def recipe_of(size: ModelSize, languages: tuple[str, str], text: str = "") -> Pa
     )
 
 
-def recipe_for(
-    parts: Splits, languages: tuple[str, str], epochs: int | None = None, n_excluded: int = 0
-) -> PairRecipe:
+def recipe_for(parts: Splits, languages: tuple[str, str], n_excluded: int = 0) -> PairRecipe:
     """How to train on these pairs: by the table's row for so many. Excluded pairs count for the
     row, so that models with and without them can be compared."""
     size = choose_size(len(parts["train"]) + n_excluded)
     text = fingerprint(pair for part in parts.values() for pair in part)
-    return recipe_of(replace(size, epochs=epochs or size.epochs), languages, text)
+    return recipe_of(size, languages, text)
 
 
 def length_limits_for(pairs: Sequence[TextPair]) -> tuple[int, int]:
@@ -192,7 +191,7 @@ def train_on_files(
     folder: Path,
     command: str,
     reverse: bool = False,
-    epochs: int | None = None,
+    settings: Mapping[str, object] = {},
     device: torch.device | None = None,
     train_only: Sequence[Path] = (),
     exclude: Sequence[Path] = (),
@@ -202,11 +201,12 @@ def train_on_files(
 
     It leaves run.json and report.md, and pairs: test.tsv; filtered.tsv, by cleaning;
     low_confidence.tsv, of the training, by the trained model. languages: of the first and the
-    second column; reverse: from the second to the first; the other arguments: see
-    `prepare_pairs`."""
+    second column; reverse: from the second to the first; settings: fields of recipe, training and
+    model that are not the table's; the other arguments: see `prepare_pairs`."""
     corpus = prepare_pairs(paths, reverse, train_only, exclude, not keep_languages, languages)
     parts = corpus.splits
-    recipe = recipe_for(parts, languages[::-1] if reverse else languages, epochs, corpus.n_excluded)
+    recipe = recipe_for(parts, languages[::-1] if reverse else languages, corpus.n_excluded)
+    recipe = change_settings(recipe, settings, "--pairs")
     names = report.TEST, report.REPORT, FILTERED, report.LOW_CONFIDENCE, confidence.NAME
     check_folder(folder, {"recipe": in_plan(recipe)}, names)  # before anything is written
     lines = report.lines_before(paths, corpus, recipe, train_only, exclude)

@@ -10,6 +10,7 @@ from transformer_lit.recipes.recipes import Recipe
 from transformer_lit.training import TrainingConfig
 
 FIXED = {"corpus", "language", "model", "training", "source_vocab_size", "target_vocab_size"}
+FIXED |= {"source", "text"}  # of a corpus of one's own
 MAY_BE_0 = {"n_averaged", "clip_norm", "label_smoothing", "checkpoint_every", "seed", "dropout"}
 CHOICES = {
     "precision": ("fp32", "bf16", "auto"),
@@ -75,6 +76,8 @@ def read_value(key: str, value: object, kind: type) -> object:
 def unused_fields(recipe: Recipe) -> set[str]:
     "Fields that change nothing in this recipe."
     unused = {"vocab_size"} if recipe.tokens == "words" else {"min_frequency"}
+    if recipe.corpus == "own":
+        unused |= {"pairs", "words", "tokens"}
     if not hasattr(recipe, "max_steps"):  # it counts epochs
         return unused | {"lr_factor"}
     unused |= {"epochs", "words", "tokens"}
