@@ -50,7 +50,7 @@ def read_pairs(path: Path | str, sha256: str | None = None) -> dict[str, list[Ro
 def known_words_filter(train: Sequence[Row]) -> Callable[[Row], bool]:
     "A test for pairs: does training hold each of their words, English and French, three times?"
 
-    def words(pair: Row) -> list[tuple[str, str]]:
+    def words(pair):
         english, french, *_ = pair
         sides = (("en", english), ("fr", french))
         return [(side, word) for side, text in sides for word in split_words(text, side)]

@@ -32,7 +32,7 @@ def lexicon() -> dict[str, list[list[str]]]:
 
 
 # French nouns and adjectives ----------------------------------------------------------------------
-FEMININE = [("e", "e"), ("eux", "euse"), ("f", "ve"), ("er", "ère")]
+FEMININE = {"e": "e", "eux": "euse", "f": "ve", "er": "ère"}
 
 
 def french_plural(word: str) -> str:
@@ -46,9 +46,9 @@ def french_plural(word: str) -> str:
 
 def feminine(adjective: str) -> str:
     "By rule: large, heureuse, vive, fière, verte."
-    for masculine, ending in FEMININE:
+    for masculine, ending in FEMININE.items():
         if adjective.endswith(masculine):
-            return adjective[: -len(masculine)] + ending
+            return adjective.removesuffix(masculine) + ending
     return adjective + "e"
 
 
@@ -258,9 +258,13 @@ class Phrase(NamedTuple):
         return self.person in (3, 5) or self.number == "p"
 
     def realize(self, language: str, form: str, subject: "Phrase") -> TaggedWords:
-        "Its words in a pattern; form not: as the object of a negation."
-        if form == "not":
-            return after_not(self, language)
+        """Its words in a pattern; form not: as the object of a negation, where un, une, des, du, de
+        la become de, and some becomes any."""
+        det = self.english[0][0] if form == "not" else ""
+        if language == "en" and det == "some":
+            return (("any", "d"), *self.english[1:])
+        if language == "fr" and det in ("a", "an", "some"):
+            return (("de", "d"), *(word for word in self.french if word[1] != "d"))
         return self.english if language == "en" else self.french
 
     def with_words(self, english: Sequence, french: Sequence) -> "Phrase":
@@ -271,17 +275,6 @@ class Phrase(NamedTuple):
 def words_of(text: str, tag: str = "", language: str = "en") -> TaggedWords:
     "The words of a text, all with one tag."
     return tuple((word, tag) for word in split_words(text, language))
-
-
-def after_not(phrase: Phrase, language: str) -> TaggedWords:
-    "The object of a negation: un, une, des, du, de la become de; some becomes any."
-    first_word = phrase.english[0][0]
-    if language == "en":
-        determiners = (("any", "d"),) if first_word == "some" else phrase.english[:1]
-        return determiners + phrase.english[1:]
-    if first_word not in ("a", "an", "some"):
-        return phrase.french
-    return (("de", "d"),) + tuple(word for word in phrase.french if word[1] != "d")
 
 
 @cache

@@ -8,7 +8,7 @@
 # A chooser is called with the random generator, the slots that are filled already and its
 # arguments, and returns a Phrase, a Verb or an Adjective. What makes no sense raises NoCandidate.
 # The draws decide what the corpus is: another order of them gives another corpus.
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from random import Random
 from typing import Any
@@ -333,7 +333,7 @@ def mark_of(rng: Random, slots: Slots) -> Phrase:
     return Phrase(words, words)
 
 
-SLOT_FILLERS: dict[str, Callable[..., Phrase | Verb | Adjective]] = {
+SLOT_FILLERS = {
     # people
     "subject": subject,
     "other": subject_but_speaker,
