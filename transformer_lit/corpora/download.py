@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -38,19 +37,18 @@ def transfer(url: str, part: Path) -> None:
         part.parent.mkdir(parents=True, exist_ok=True)
         with (
             open(part, "ab" if is_rest else "wb") as file,
-            tqdm(
-                total=total or None,
+            tqdm.wrapattr(
+                file,
+                "write",
+                total or None,
                 initial=size * is_rest,
                 desc=part.stem,
-                unit="B",
-                unit_scale=True,
                 leave=False,
-                disable=not sys.stderr.isatty(),
-            ) as progress,
+                disable=None,  # where there is no terminal
+            ) as counted,
         ):
             for block in response.iter_content(1 << 13):
-                file.write(block)
-                progress.update(len(block))
+                counted.write(block)
             if file.tell() < total:
                 raise ConnectionError(f"it broke off after {file.tell():,} of {total:,} bytes")
 

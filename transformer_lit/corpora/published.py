@@ -165,9 +165,7 @@ def read_sgm(path: Path, ending: str) -> list[str]:
         names = [m.name for m in archive if m.isfile() and m.name.endswith(ending)]
         if not names:
             raise ValueError(f"{path} holds no ...{ending}: {AGAIN}")
-        member = archive.extractfile(names[0])
-        assert member is not None, "a file, as asked for above"
-        text = read_all(member, path).decode("utf-8", "replace")
+        text = read_all(archive.extractfile(names[0]), path).decode("utf-8", "replace")
     return [html.unescape(line) for line in re.findall(r"<seg[^>]*>(.*?)</seg>", text, re.S)]
 
 
