@@ -51,7 +51,7 @@ def store(tmp_path, monkeypatch):
         replace(caption, read=lambda: [*caption.read(), ("tatoeba red red 0.", "le red 0")]),
         text("law", 60),
     ]
-    made_up = replace(training_sets.TRAINING_SETS["mixture-en-fr"], sources=lambda: sources)
+    made_up = training_sets.TRAINING_SETS["mixture-en-fr"]._replace(sources=lambda: sources)
     monkeypatch.setitem(training_sets.TRAINING_SETS, "mixture-en-fr", made_up)
     monkeypatch.setattr(prepare, "CHUNK", 7)
     held = {

@@ -1,7 +1,6 @@
 """A training begins with another's weights: nothing is lost where the subwords are the same, and
 new ones begin between their pieces."""
 
-from dataclasses import replace
 
 import pytest
 import torch
@@ -77,7 +76,7 @@ def build(tmp_path, monkeypatch):
     "Builds the run of an experiment that begins with a translator, by its name and its folder."
     text = [(f"low {k} lower", f"bas {k}") for k in range(20)]
     corpus = training_sets.TRAINING_SETS["mixture-en-fr"]
-    small = replace(corpus, sources=lambda: [TextSource("t", (), lambda: text)])
+    small = corpus._replace(sources=lambda: [TextSource("t", (), lambda: text)])
     monkeypatch.setitem(training_sets.TRAINING_SETS, "mixture-en-fr", small)
     config, held_out = prepare.PreparationConfig("mixture-en-fr", 270), {"valid": text[:1]}
     folder = tmp_path / "store"

@@ -188,7 +188,7 @@ def run_translate(
 
         expected_chrf = confidence.load_calibration(folder)
 
-        def translate(lines: list[str]) -> list[str]:
+        def translate(lines):
             scored = confidence.translate_with_scores(translator, lines, **search)
             return [f"{t.text}\t{expected_chrf(t.log_prob):.0f}" if t.text else "" for t in scored]
 

@@ -99,8 +99,9 @@ def synthetic_copy(
 def synthetic_copies(read: Read, thousands: str = " ") -> Iterator[TextPair]:
     "Synthetic copies of all pairs that share a name or a number; the same ones at every reading."
     rng = Random(1)
-    words = (re.findall(r"\b[a-z]{3,}\b", side) for pair in read() for side in pair)
-    common = {word for line in words for word in line}
+    common = {
+        word for pair in read() for side in pair for word in re.findall(r"\b[a-z]{3,}\b", side)
+    }
     for pair in read():
         for _ in range(VARIANTS if shared_numbers(pair) else 1):
             if copy := synthetic_copy(pair, rng, common, thousands):

@@ -93,7 +93,7 @@ class EvaluationCallback:
         outputs = translator.translate(sources, beam_size=1, precision=precision)
         bleu = evaluation.sacrebleu_scores(outputs, [[reference] for reference in references])[0]
 
-        def loss(pairs: Sequence[tuple[str, str]]) -> float:
+        def loss(pairs):
             ids = translator.encode_pairs(pairs)  # uncut, unlike those of training
             longest = max(len(side) for pair in ids for side in pair)
             max_tokens = min(4096, self.experiment.training.max_tokens)

@@ -123,7 +123,7 @@ class ChunkEncoder:
         return EncodedChunk(ids, lengths, keys, counts)
 
 
-WORKER: list[ChunkEncoder] = []  # of this process
+WORKER = []  # the `ChunkEncoder` of this process
 
 
 def start_worker(*arguments) -> None:

@@ -329,9 +329,6 @@ def evaluate_and_record(
     folder = Path(folder)
     end = [entry for entry in trainer.log_history if entry["kind"] == "eval"][-1]
     _, references, hypotheses, held_out = tested(folder, recipe, translator, trainer, parts)
-    seen_sentences = {
-        english: overlap_rate(parts["train"], [(english, "")]) > 0 for english in end["samples"]
-    }
     return records.write_record(
         folder,
         command,
@@ -340,5 +337,5 @@ def evaluate_and_record(
         describe(parts, recipe),
         records.effort(translator.model, trainer),
         [held_out] + scored(hypotheses, references, recipe.corpus + "-test"),
-        seen=seen_sentences,
+        seen={text: overlap_rate(parts["train"], [(text, "")]) > 0 for text in end["samples"]},
     )

@@ -1,10 +1,11 @@
 """Datasets of the large runs, by name, with their validation and test sets."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from transformer_lit import data
 from transformer_lit.corpora import published
@@ -32,15 +33,14 @@ def read_news(language: str) -> dict[str, list[TextPair]]:
     return {part: data.read_newstest(name, language) for part, name in NEWS.items()}
 
 
-@dataclass(frozen=True)
-class TrainingSet:
+class TrainingSet(NamedTuple):
     """Streams of pairs to train on, and the pairs that are held out: "valid" and "test".
 
     held_names: what the scores call these. held_files: who holds them, in a folder of yours."""
 
     sources: Callable[[], list[TextSource]]
     held_out: Callable[[], dict[str, list[TextPair]]]
-    held_names: dict[str, str] = field(default_factory=NEWS.copy)
+    held_names: dict[str, str] = NEWS
     held_files: tuple[TextSource, ...] = ()
 
     def inputs(self) -> list[dict]:

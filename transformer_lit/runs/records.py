@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from transformer_lit.corpora.files import write_json
-from transformer_lit.runtime.devices import device_of
+from transformer_lit.runtime.devices import default_device, device_of
 from transformer_lit.runtime.distributed import world_size
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -43,11 +43,12 @@ def git_commit(package: Path = PACKAGE) -> str:
 def hardware_name(device: torch.device | None = None) -> str:
     """GPU, if `device` is one (None: if there is one), how many of them, threads and processor, as
     far as the system tells."""
+    device = device or default_device()
     n, gpus = torch.get_num_threads(), world_size()
     words = f"{n} thread{'s' * (n > 1)}, {platform.machine()}"
-    if device is not None and device.type == "mps":
+    if device.type == "mps":
         return f"Apple GPU, {words}"
-    if not (torch.cuda.is_available() if device is None else device.type == "cuda"):
+    if device.type != "cuda":
         return words
     return f"{gpus} × " * (gpus > 1) + f"{torch.cuda.get_device_name(device)}, {words}"
 

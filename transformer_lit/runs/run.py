@@ -52,9 +52,9 @@ def run_config(trainer, data) -> dict:
 # The configuration -------------------------------------------------------------------------------
 
 
-def load_config(folder: Path) -> dict | None:
-    "What the run in a folder was begun with; None if none was."
-    return read_json(folder / CONFIG) if (folder / CONFIG).exists() else None
+def load_config(folder: Path) -> dict:
+    "What the run in a folder was begun with; {} if none was."
+    return read_json(folder / CONFIG) if (folder / CONFIG).exists() else {}
 
 
 def changes(config: dict, reference: dict) -> dict:
@@ -71,7 +71,7 @@ def keep_config(folder: Path, config: dict) -> None:
 
     ValueError with what differs."""
     old, new = load_config(folder), json.loads(json.dumps(config))
-    if old is None:
+    if not old:
         if (folder / LOG).exists():
             raise ValueError(f"{folder} has a log and no {CONFIG}: use another folder")
         text = json.dumps(new, indent=1, ensure_ascii=False, sort_keys=True)
@@ -98,7 +98,7 @@ def check_folder(folder: Path, config: dict, files: Sequence[str] = ()) -> dict:
             f"{folder} holds {held[0]} and no {CONFIG} to compare with, and this training would"
             " write over it: use another folder (--output-dir)"
         )
-    return begun or {}
+    return begun
 
 
 @contextmanager

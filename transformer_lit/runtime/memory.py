@@ -21,7 +21,7 @@ def peak_memory_mb() -> int | None:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)  # bytes on macOS
 
 
-def matmul_flops(device: torch.device, precision: str = "fp32") -> float:
+def matmul_flops(device: torch.device, precision: str) -> float:
     "Operations per second in a product of two (n, n) matrices: the best of six tries."
     n = 8192 if device.type == "cuda" else 1024
     kind = torch.bfloat16 if precision == "bf16" else torch.float32

@@ -5,9 +5,9 @@
 # translation is known, outputs are put in order of it, and the mean chrF of outputs alike is what
 # an output of that probability may be expected to have.
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,11 +24,9 @@ from transformer_lit.translation import Translator, translate_ids
 NAME = "confidence.json"
 N_GROUPS = 15
 MIN_GROUP_SIZE = 10  # one output tells nothing
-EncodedPairs = Sequence[tuple[list[int], list[int]]]
 
 
-@dataclass(frozen=True)
-class ScoredTranslation:
+class ScoredTranslation(NamedTuple):
     "A text, and the mean log-probability of its tokens, EOS among them; 0 for an empty text."
 
     text: str
@@ -37,7 +35,7 @@ class ScoredTranslation:
 
 @torch.no_grad()
 def log_probabilities(
-    translator: Translator, pairs: EncodedPairs, batch_size: int = 64
+    translator: Translator, pairs: Sequence[tuple[list[int], list[int]]], batch_size: int = 64
 ) -> list[float]:
     """Of each (source ids, target ids without BOS and EOS) the sum over the target's tokens and its
     EOS."""
@@ -79,8 +77,7 @@ def translate_with_scores(
 # What a probability is worth ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(NamedTuple):
     """Mean log-probabilities, rising, and the chrF that outputs of each had; between two of them a
     straight line."""
 
@@ -135,7 +132,7 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 
 def save_calibration(calibration: Calibration, folder: str | Path) -> None:
     "Beside the translator, as confidence.json."
-    write_json(Path(folder) / NAME, asdict(calibration))
+    write_json(Path(folder) / NAME, calibration._asdict())
 
 
 def load_calibration(folder: str | Path) -> Calibration:
