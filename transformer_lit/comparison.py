@@ -8,7 +8,7 @@ __all__ = ['SMALL_SIZES', 'SETUPS', 'VARIANTS', 'PEAK_LRS', 'WARMUP_RATIOS', 'MA
            'reference_parameters', 'neighbors', 'next_trial', 'is_local_minimum',
            'next_peak_lr', 'MeteredTrainer', 'build_trainer', 'FixedBatches',
            'train_variant', 'training_cost', 'evaluate_variant', 'paired_t_interval',
-           'loss_difference', 'interpolate_loss']
+           'bootstrap_counts', 'loss_difference', 'interpolate_loss']
 
 # %% ../book/22_fair_comparison.ipynb #imports
 import itertools
@@ -352,6 +352,13 @@ def paired_t_interval(ours: Sequence[float],
             STUDENT[n] * stdev(differences) / math.sqrt(n))
 
 # %% ../book/22_fair_comparison.ipynb #difference
+@cache
+def bootstrap_counts(n_samples, seed, *sizes) -> list:
+    "How often each sample draws each of the items, for each size."
+    multinomial = np.random.default_rng(seed).multinomial
+    return [multinomial(n, [1 / n] * n, n_samples) for n in sizes]
+
+
 def loss_difference(losses: Sequence, baseline: Sequence,
                     n_tokens: Sequence[int], n_samples: int = 2000,
                     seed: int = 1) -> dict:
@@ -361,16 +368,13 @@ def loss_difference(losses: Sequence, baseline: Sequence,
     (sentences,). low, high: bootstrap over seeds and sentences, in
     pairs; t_half_width: Student's interval over seeds; significant:
     neither holds 0."""
-    differences = np.array(losses) - np.array(baseline)
-    n_tokens = np.array(n_tokens)
-    multinomial = np.random.default_rng(seed).multinomial
+    differences = np.subtract(losses, baseline)
     n_seeds, n = differences.shape
-    sentences = multinomial(n, np.full(n, 1 / n), n_samples)
-    seeds = multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), n_samples)
+    sentences, seeds = bootstrap_counts(n_samples, seed, n, n_seeds)
     samples = ((sentences @ differences.T * seeds).sum(1) / n_seeds
                / (sentences @ n_tokens))  # (n_samples,)
     low, high = np.quantile(samples, (0.025, 0.975)).tolist()
-    by_seed = (differences.sum(1) / n_tokens.sum()).tolist()
+    by_seed = (differences.sum(1) / sum(n_tokens)).tolist()
     value, half_width = paired_t_interval(by_seed, [0.0] * n_seeds)
     return {"value": value, "low": low, "high": high,
             "t_half_width": half_width,
