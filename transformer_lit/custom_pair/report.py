@@ -283,7 +283,7 @@ def write_report(folder: Path, record: Mapping, examples: Mapping[str, Sequence[
     *pairs, model = record["data"]["lines"]
     tables = {
         name: markdown_table(
-            ("source", "reference", "translation", "chrF"),
+            ("source", "reference", "translation", "chrF2"),
             [(row.source, row.reference, row.translation, f"{row.chrf:.0f}") for row in rows],
         )
         for name, rows in examples.items()
