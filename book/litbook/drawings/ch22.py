@@ -94,12 +94,13 @@ def standing(
         ours, first = runs[name], runs[name].iloc[0]
         loss, bleu = ("", "") if name == against else gap_texts(ours, runs[against])
         ahead = [recorded.gap(ours, runs[x])["significant"] for x in order[:place] if ranked]
+        ratio, penalty = recorded.lengths(ours)
         rows.append(
             {"": name}
             | ({"rank": 1 + sum(ahead)} if ranked else {})
             | {"loss": f"{ours.test_loss.mean():.3f}", f"Δ loss to {against}": loss}
             | {"BLEU": f"{ours.bleu.mean():.1f}", f"Δ BLEU to {against}": bleu}
-            | dict(zip(("length ratio", "BP"), map("{:.3f}".format, recorded.lengths(ours))))
+            | {"length ratio": f"{ratio:.2f}", "BP": f"{penalty:.3f}"}
         )
         details.append(
             {
