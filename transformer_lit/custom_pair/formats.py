@@ -70,9 +70,11 @@ def named_rows(path: Path, kind: str) -> list[dict[str, str]]:
     try:
         if kind == "tmx":
             return [*tmx_rows(content)]
-        rows = map(json.loads, filter(bytes.strip, content.split(b"\n")))
+        rows = [json.loads(line) for line in content.split(b"\n") if line.strip()]
+        if not all(isinstance(row, dict) for row in rows):
+            raise ValueError("a line holds something else")
         return [row.get("translation", row) for row in rows]
-    except (SyntaxError, ValueError, AttributeError) as error:
+    except (SyntaxError, ValueError) as error:
         words = "TMX" if kind == "tmx" else "JSON with one object on each line"
         raise ValueError(f"{path} is no {words} ({error})") from None
 

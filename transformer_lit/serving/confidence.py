@@ -143,4 +143,11 @@ def load_calibration(folder: str | Path) -> Calibration:
             f"{folder} doesn't say what its probabilities are worth: tatoeba-fr and mixture-fr do,"
             " and translators of your own pair, once they are trained, if they had sentences enough"
         )
-    return Calibration(**read_json(path))
+    try:
+        calibration = Calibration(**read_json(path))
+        calibration(0.0)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} holds no calibration ({error}): put a whole one in its place"
+        ) from None
+    return calibration
