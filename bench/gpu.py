@@ -7,12 +7,10 @@
 correct    the gradient of the book's model beside float64 on the processor, in fp32 and bf16, with
            attention as chapter 2 has it and by PyTorch's kernel
 waits      lines at which a step of training waited for the GPU (torch.cuda.set_sync_debug_mode)
-kernels    attention forward and backward by each of PyTorch's kernels, with each mask: milliseconds
-           and the error beside float64, or why a kernel refuses
 step       bench/step.py: ours beside nn.Transformer, both compiled
 decoding   the translator that comes with the book, greedy and a beam of four: sentences a second,
            and how many answers are those of the processor
-training   `general-en-fr` until the time is up, resumable, in runs/gpu: --store is its token store,
+training   `open-en-fr` until the time is up, resumable, in runs/gpu: --store is its token store,
            made here from $TRANSFORMER_LIT_DATA or brought along; without either the pocket corpus
 
 The record, book/results/bench/gpu.json, is written after each part."""
@@ -24,16 +22,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from common import BENCH, Record, options, try_it
 from step import DEVICE, GPU, our_step, race, random_batch, seconds, set_kernel
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from transformer_lit.corpora.download import find_cached
 from transformer_lit.corpora.files import write_text
 from transformer_lit.data import load_corpus
-from transformer_lit.masks import causal_mask
 from transformer_lit.model import Transformer, TransformerConfig
 from transformer_lit.recipes.large import configure_experiment, run_experiment
 from transformer_lit.runtime.devices import decoding_precision
@@ -42,7 +37,6 @@ from transformer_lit.training import TrainingConfig
 from transformer_lit.translation import Translator, clean_input, translate_ids
 
 SMALL = TransformerConfig(200, None, 64, 2, 128, 2, 2, dropout=0.0)
-KERNELS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 TINY = dict(
     d_model=16,
@@ -90,40 +84,6 @@ def waits() -> list[str]:
     return [f"{w.filename}:{w.lineno}" for w in caught if "synchroniz" in str(w.message)]
 
 
-def kernels() -> Iterator[dict]:
-    "Each kernel with each mask at each width."
-    torch.manual_seed(0)
-    for width in (32, 64, 128) if GPU else (8,):
-        shape = (25_000 if GPU else 64) // width, 8, width, 64
-        query = torch.randn(shape, device=DEVICE, dtype=torch.bfloat16, requires_grad=True)
-        lengths = torch.randint(width // 2, width + 1, (len(query), 1, 1, 1), device=DEVICE)
-        padding = torch.arange(width, device=DEVICE) < lengths
-        masks = {
-            "none": {},
-            "padding": {"attn_mask": padding},
-            "causal": {"is_causal": True},
-            "both": {"attn_mask": padding & causal_mask(width, DEVICE)},
-        }
-        few = query[:4].detach().double()
-        for mask, how in masks.items():
-            some = {key: value[:4] if key == "attn_mask" else value for key, value in how.items()}
-            exact = F.scaled_dot_product_attention(few, few, few, **some)
-            for kernel in KERNELS:
-
-                def attend() -> Tensor:
-                    with sdpa_kernel([getattr(SDPBackend, kernel)]):
-                        x = F.scaled_dot_product_attention(query, query, query, **how)
-                    x.sum().backward()
-                    return x
-
-                row = {"width": width, "mask": mask, "kernel": kernel}
-                try:
-                    error = (attend()[:4] - exact).abs().max().item()
-                    yield row | {"error": error, "ms": 1000 * min(seconds(attend) for _ in "123")}
-                except RuntimeError as refusal:
-                    yield row | {"refused": str(refusal).split("\n")[0]}
-
-
 def decoding() -> Iterator[dict]:
     "Greedy and a beam of four."
     translator = Translator.load()
@@ -142,8 +102,8 @@ def decoding() -> Iterator[dict]:
 
 def train(home: Path, store: Path, steps: int, deadline: float) -> dict:
     "Until the deadline or the last step; the last line of the log."
-    corpus = "general-en-fr"
-    if not (store / "manifest.json").exists() and find_cached("general/en-fr") is None:
+    corpus = "open-en-fr"
+    if not (store / "manifest.json").exists() and find_cached("clean/en-fr") is None:
         corpus, store = str(home / "pocket-fr"), home / "store"
         for part, pairs in load_corpus("pocket").items():
             some = pairs[: 2000 if part == "train" else 20]
@@ -167,14 +127,13 @@ def main():
         minutes=9.0,
         steps=20_000,
         home=Path("runs/gpu"),
-        store=Path("runs/store-general-en-fr"),
+        store=Path("runs/store-open-en-fr"),
         out=BENCH / "gpu.json",
     )
     deadline = time.monotonic() + 60 * o.minutes
     record = Record(o.out)
     record.write(correct=gradient_errors())
     record.write(waits=waits())
-    record.write(kernels=list(kernels()))
     size, precision = ("full", "bf16") if GPU else ("tiny", "fp32")
     race(size, precision, ["ours", "torch"], 2, lambda rows: record.write(step=rows))
     record.write(decoding=list(decoding()))

@@ -390,6 +390,25 @@ def test_more_pairs_and_fewer_from_the_command_to_the_report(typed, tmp_path):
     assert "eo to en: train 65," in typed(f"{TRAIN} --extra-train made.tsv --reverse").out
 
 
+def test_training_goes_on_from_a_pretrained_translator(typed, tmp_path, monkeypatch):
+    tsv(tmp_path / "own.tsv")
+    typed(TRAIN)
+    parts = prepare_pairs([tmp_path / "own.tsv"]).splits
+    everyday = [("Hello there.", "Saluton."), *parts["test"], *parts["valid"]]
+    monkeypatch.setitem(train.CORPUS_LANGUAGES, "tatoeba", ("eo",))
+    monkeypatch.setattr(train, "load_corpus", lambda *_: {"train": everyday})
+    old, new = tmp_path / "runs/en-eo", tmp_path / "more"
+    done = typed(f"{TRAIN} --init-from runs/en-eo --output-dir more")
+    assert done.status == 0 and "1 pairs of Tatoeba" in done.out, "a test sentence is mixed in"
+    logs = [(run / "log.jsonl").read_text("utf-8") for run in (old, new)]
+    before, after = (json.loads(log.split("\n")[0])["loss"] for log in logs)
+    assert after < before - 0.3, "it starts from random weights"
+    assert (old / "tokenizer.json").read_bytes() == (new / "tokenizer.json").read_bytes()
+    refused(typed(f"{TRAIN} --init-from runs/en-eo --with d_model=8"), "d_model")
+    other = TRAIN.replace("en-eo", "en-nl")
+    refused(typed(f"{other} --init-from runs/en-eo"), "en-eo")
+
+
 @pytest.mark.parametrize("reverse, cut", [(False, "tok:char"), (True, "tok:13a")])
 def test_a_script_without_spaces_in_either_direction(reverse, cut, tmp_path):
     signs = ["".join(SIGNS[word] for word in a.rstrip(".").split()) + "。" for a, _ in PAIRS]

@@ -21,7 +21,6 @@ import stamps
 from chapters import ROOT, chapters, run_each
 
 OUT = ROOT / ".run" / "out"
-TIMEOUT = 300  # seconds a cell; seldom a kernel loses a message, and a cell waits as long
 EXACT = """\
     This check is exact: it should hold on every machine, whatever its processor. If you have
     changed nothing, please report it; CONTRIBUTING.md, *A check fails on my machine*, says where
@@ -64,14 +63,16 @@ def execute(path: Path, force: bool, threads: int) -> tuple[str, str]:
         **os.environ,
         "OMP_NUM_THREADS": str(threads),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # half a second a chapter
         "TRANSFORMER_LIT_CI": "1",
         "TRANSFORMER_LIT_TRACE": str(trace),
         "PYTHONPATH": f"{ROOT / 'tools/traced'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }
     started = time.time()
     with log.open("w") as file:
-        command = f"{sys.executable} -m pytest -q -p no:cacheprovider -c {os.devnull} --rootdir ."
-        command += f" --nbmake --overwrite --nbmake-timeout={TIMEOUT} {copy.name}"
+        command = f"{sys.executable} -m pytest -p nbmake.pytest_plugin --nbmake"
+        # 300 seconds a cell: seldom a kernel loses a message, and a cell waits as long
+        command += f" --overwrite --nbmake-timeout=300 -c /dev/null --rootdir . {path.name}"
         streams = {"stdout": file, "stderr": file}
         child = subprocess.Popen(command.split(), cwd=work, env=environment, **streams)
         _, status, used = os.wait4(child.pid, 0)  # `used`: the most memory that any of them took

@@ -87,6 +87,8 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
         " answered with the list"
     )
     add("--with", **setting(), help=text)
+    text = "for --pairs or a mixture: a pretrained model to start from (default: random weights)"
+    add("--init-from", **setting("init_from") | {"metavar": "MODEL"}, help=text)
     add = train.add_argument_group("your own parallel corpus").add_argument
     add("--pairs", **files, help="TSV, CSV, TMX, JSON lines, or two texts")
     add("--languages", type=language_pair, help="source and target, as en-de")
@@ -106,8 +108,6 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     add("--max-minutes", type=number(float, 0, math.inf), metavar="N", help=text)
     add("--workers", type=count(256), metavar="N", help="for the preparation (default: 1)")
     add("--data-dir", **folder, help="the tokenized corpus (default: runs/store-RECIPE)")
-    text = "for a mixture: a pretrained model to start from (default: random weights)"
-    add("--init-from", **setting("init_from") | {"metavar": "MODEL"}, help=text)
     text = "for a mixture: 1 samples in proportion to size, higher more evenly (default: 9)"
     temperature = setting("temperature", number(float, 0.1, 100))
     add("--sampling-temperature", **temperature, help=text)

@@ -19,7 +19,7 @@ import pandas as pd
 import records
 import torch
 from common import Clock
-from fair import families, ngrams
+from fair import families, lengths, ngrams
 from records import Made, Resumable
 
 from litbook import word_maps
@@ -283,9 +283,16 @@ def train_and_score(job: Job, folder: Path) -> Made:
         row["alignment"] = links
     nats = sentence_losses(trainer.model, data)
     scores, hypotheses = evaluate_variant(trainer.model, data)
+    translator = Translator(trainer.model, data.tokenizer, data.tokenizer)
+    sides = zip(*(map(data.tokenizer.decode, pair) for pair in data.valid[:LOOK_PAIRS]))
+    sources, targets = map(list, sides)
+    held = sources, [[target] for target in targets]
+    parts = {"valid": held, "test": (data.sources, data.references)}
     row |= scores | {
         "chrf": sacrebleu_scores(hypotheses, data.references)[1],
         "test_loss": sum(nats) / sum(len(t) - 1 for _, t in data.test),
+        "searches": lengths.by_length_penalty(translator, parts),
+        "early_ends": lengths.early_ends(trainer.model, data.valid),
     }
     counts = np.array(segment_stats(hypotheses, data.references), np.uint16)
     return Made(row, {"losses": np.array(nats, np.float32), "bleu": counts}, hypotheses)

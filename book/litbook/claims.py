@@ -25,7 +25,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from IPython.display import display
-from scipy.stats import binomtest
+from scipy.special import betaincinv
 
 from litbook.figures import powers
 from transformer_lit.corpora.files import shipped
@@ -87,8 +87,10 @@ def recorded(name: str, value: float, low: float, high: float, *, words: str) ->
 def interval(held: int, n_runs: int) -> tuple[float, float]:
     """Exact 95% interval of a share (Clopper and Pearson 1934): which chances of holding fit `held`
     of `n_runs`."""
-    low, high = binomtest(held, n_runs).proportion_ci()
-    return float(low), float(high)
+    return (
+        betaincinv(held, n_runs - held + 1, 0.025) if held else 0.0,
+        betaincinv(held + 1, n_runs - held, 0.975) if held < n_runs else 1.0,
+    )
 
 
 def number(value: float | None) -> str:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -13,13 +13,20 @@ from transformer_lit.corpora.texts import TextPair, take_evenly
 from transformer_lit.custom_pair import report
 from transformer_lit.custom_pair.clean import CleanedCorpus, Splits, prepare_pairs
 from transformer_lit.custom_pair.findings import FILTERED
-from transformer_lit.data import group_references, overlap_rate
+from transformer_lit.data import (
+    CORPUS_LANGUAGES,
+    exclude_sources,
+    group_references,
+    load_corpus,
+    overlap_rate,
+)
 from transformer_lit.recipes.recipes import LONGEST, Recipe, in_plan, tested, train_translator
 from transformer_lit.recipes.settings import change_settings
 from transformer_lit.runs import records
 from transformer_lit.runs.run import check_folder, fingerprint
 from transformer_lit.runtime.progress import tell
 from transformer_lit.serving import confidence
+from transformer_lit.serving.files import load_translator
 from transformer_lit.training import TrainingConfig
 from transformer_lit.translation import SENTENCE_BOUNDARY, Translator
 
@@ -65,11 +72,12 @@ class PairRecipe(Recipe):
     """A recipe for text that somebody brings.
 
     source: the language that it reads; text: the SHA-256 of all pairs that were kept, so that a
-    folder goes on with no other ones."""
+    folder goes on with no other ones; init_from: a pretrained translator to start from."""
 
     corpus: str = "own"
     source: str = "en"
     text: str = ""
+    init_from: str = ""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -112,6 +120,34 @@ def recipe_for(parts: Splits, languages: tuple[str, str], n_excluded: int = 0) -
     size = choose_size(len(parts["train"]) + n_excluded)
     text = fingerprint(pair for part in parts.values() for pair in part)
     return recipe_of(size, languages, text)
+
+
+def fine_tuning(recipe: PairRecipe, name: str) -> PairRecipe:
+    """The recipe in the sizes and with the subwords of a pretrained translator: fewer epochs, at a
+    lower learning rate. ValueError if it is one of other languages."""
+    pretrained = load_translator(name)
+    if pretrained.languages not in (None, recipe.languages):
+        ours, theirs = map("-".join, (recipe.languages, pretrained.languages))
+        raise ValueError(f"{name} translates {theirs}, and your pairs are {ours}")
+    model = asdict(pretrained.model.config) | {"dropout": recipe.model["dropout"]}
+    vocab_size, _ = model.pop("source_vocab_size"), model.pop("target_vocab_size")
+    training = replace(recipe.training, epochs=max(3, recipe.training.epochs // 4))
+    recipe = replace(recipe, model=model, training=training, vocab_size=vocab_size)
+    return replace(recipe, peak_lr=recipe.peak_lr / 4, init_from=name)
+
+
+def replay_pairs(recipe: PairRecipe, parts: Splits) -> list[TextPair]:
+    """As many pairs of Tatoeba as there are to train on, so that a pretrained translator keeps its
+    everyday language; none with a held-out sentence, none where Tatoeba can't be had."""
+    if recipe.source != "en" or recipe.language not in CORPUS_LANGUAGES["tatoeba"]:
+        return []
+    try:
+        pairs = load_corpus("tatoeba", recipe.language)["train"]
+    except FileNotFoundError as error:
+        tell(f"Nothing of Tatoeba is mixed in, so everyday language may be forgotten: {error}")
+        return []
+    held_out = (source for part in ("valid", "test") for source, _ in parts[part])
+    return take_evenly(exclude_sources(pairs, held_out), len(parts["train"]))
 
 
 def length_limits_for(pairs: Sequence[TextPair]) -> tuple[int, int]:
@@ -206,6 +242,8 @@ def train_on_files(
     corpus = prepare_pairs(paths, reverse, train_only, exclude, not keep_languages, languages)
     parts = corpus.splits
     recipe = recipe_for(parts, languages[::-1] if reverse else languages, corpus.n_excluded)
+    if start := settings.get("init_from"):
+        recipe = fine_tuning(recipe, start)
     recipe = change_settings(recipe, settings, "--pairs")
     names = report.TEST, report.REPORT, FILTERED, report.LOW_CONFIDENCE, confidence.NAME
     check_folder(folder, {"recipe": in_plan(recipe)}, names)  # before anything is written
@@ -218,10 +256,12 @@ def train_on_files(
         rejected = ((why, *pair) for pair, why in corpus.rejected if why != "repeated")
         report.write_tsv(folder / FILTERED, rejected)
 
+    if mixed_in := replay_pairs(recipe, parts) if start else []:
+        tell(f"{len(mixed_in):,} pairs of Tatoeba are mixed in.")
     translator, trainer = train_translator(
         folder,
         recipe,
-        parts,
+        parts | {"train": parts["train"] + mixed_in},
         list(dict.fromkeys(source for source, _ in take_evenly(parts["valid"], 10))),
         device=device,
         begin=begin,

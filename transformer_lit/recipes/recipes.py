@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from transformer_lit.data import group_references, overlap_rate
+from transformer_lit.recipes.warm_start import initialize_from
 from transformer_lit.runs import records
 from transformer_lit.runs.checkpoints import average_files, save_weights
 from transformer_lit.runs.run import check_folder, keep_config, only_run, run_config
@@ -22,6 +23,7 @@ from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.runtime.progress import bar
 from transformer_lit.evaluation import sacrebleu_scores
 from transformer_lit.schedule import linear_lr
+from transformer_lit.serving.files import find_translator
 from transformer_lit.tokenization import SubwordTokenizer, WordTokenizer
 from transformer_lit.batching import PairBatches
 from transformer_lit.gradients import compute_gradients, summed_loss
@@ -118,6 +120,8 @@ def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
         )
     else:
         path = folder / "tokenizer.json"
+        if start := pairs and getattr(recipe, "init_from", ""):
+            path = find_translator(start) / "tokenizer.json"
         source = target = (
             SubwordTokenizer.load(path)
             if path.exists() or not pairs
@@ -227,6 +231,8 @@ def train_translator(
     if precision := begun.get("training", {}).get("precision"):
         recipe = replace(recipe, training=replace(recipe.training, precision=precision))
     translator = build_translator(recipe, parts["train"], folder)
+    if start := getattr(recipe, "init_from", ""):
+        initialize_from(translator, start)
     translator.length_limits = limits or translator.length_limits
     translator.model.to(device)  # before the optimizer holds the weights
     trainer, batches = build_trainer(translator, parts["train"], recipe, folder)

@@ -78,6 +78,8 @@ def unused_fields(recipe: Recipe) -> set[str]:
     unused = {"vocab_size"} if recipe.tokens == "words" else {"min_frequency"}
     if recipe.corpus == "own":
         unused |= {"pairs", "words", "tokens"}
+        if recipe.init_from:  # its sizes stay
+            unused |= {"vocab_size"} | set(get_type_hints(TransformerConfig)) - {"dropout"}
     if not hasattr(recipe, "max_steps"):  # it counts epochs
         return unused | {"lr_factor"}
     unused |= {"epochs", "words", "tokens"}
