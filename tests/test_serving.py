@@ -1,7 +1,6 @@
 """Serving: with the engine the same probabilities and sentences; the folder and its script."""
 
 import copy
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,16 +17,15 @@ from translators import PAIRS, joint, words
 from transformer_lit.masks import EOS
 from transformer_lit.variants import SwiGLU
 from transformer_lit import cli
-from transformer_lit.serving import served_translate
 from transformer_lit.corpora.files import shipped
 from transformer_lit.serving.ctranslate import (
     build_spec,
     engine_answers,
     export,
     rerank,
+    standalone_script,
 )
-from transformer_lit.tokenization import join_words, split_words
-from transformer_lit.translation import Translator, clean_input, split_long_text, translate_ids
+from transformer_lit.translation import Translator, translate_ids
 
 ctranslate2.set_log_level(40)  # errors only
 
@@ -92,21 +90,6 @@ def test_a_part_that_the_engine_lacks_is_refused(where, name, part):
     setattr(odd.model.get_submodule(where), name, part)
     with pytest.raises(ValueError, match=type(part).__name__):
         build_spec(odd)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", " ", "It’s  here.\u00a0Now!", "l’été (oui) : c'est-à-dire...", "a\ud800b"]
-    + ["Mr. A. B? C!", "One. " * 60, "word " * 150, "x" * 250, "“Yes!” he said; 3.5 km."],
-)
-def test_the_script_treats_text_as_the_book_does(text):
-    theirs, clean = served_translate, clean_input(text)
-    assert theirs.clean_input(text) == clean
-    assert theirs.split_long_text(text, len, 9, 6) == split_long_text(text, len, 9, 6)
-    for language in "en", "fr", "eo":
-        tokens = split_words(clean, language)
-        assert theirs.split_words(clean, language) == tokens
-        assert theirs.join_words(tokens, language) == join_words(tokens, language)
 
 
 def test_the_command_exports_once(tmp_path, capsys):
@@ -197,7 +180,7 @@ class Translator:
 def echo(request, tmp_path):
     "An export with a double for the engine, which gives each sentence back."
     made(request.param).save_config(tmp_path)
-    shutil.copyfile(served_translate.__file__, tmp_path / "translate.py")
+    (tmp_path / "translate.py").write_text(standalone_script(), "utf-8")
     (tmp_path / "ctranslate2.py").write_text(ECHO)
     return tmp_path
 

@@ -1,6 +1,8 @@
 """Export to CTranslate2, an inference engine in C++: weights, vocabularies, quantization, a
 script."""
 
+import inspect
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -10,13 +12,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from transformer_lit.data import normalize_text
 from transformer_lit.decoding import length_penalty
 from transformer_lit.embeddings import InputEmbedding, sinusoids
 from transformer_lit.masks import EOS
 from transformer_lit.serving import served_translate
 from transformer_lit.sublayers import SublayerConnection
-from transformer_lit.tokenization import SPECIAL_TOKENS
-from transformer_lit.translation import Translator, require_standard_layers
+from transformer_lit.tokenization import (
+    SPECIAL_TOKENS,
+    WORD_PATTERNS,
+    join_words,
+    split_words,
+)
+from transformer_lit.translation import (
+    SENTENCE_BOUNDARY,
+    Translator,
+    clean_input,
+    require_standard_layers,
+    split_long_text,
+)
 
 QUANTIZATIONS = ("float32", "bfloat16", "int8")
 # positions in the table: there the engine cuts a source, and an answer has at most 256 unless it is
@@ -109,6 +123,16 @@ def build_spec(translator: Translator) -> Any:
 # The folder ---------------------------------------------------------------------------------------
 
 
+def standalone_script() -> str:
+    "served_translate.py, with the text of the chapters' functions in place of their imports."
+    functions = normalize_text, clean_input, split_long_text, split_words, join_words
+    constants = f"WORD_PATTERNS = {WORD_PATTERNS}\nSENTENCE_BOUNDARY = {SENTENCE_BOUNDARY!r}\n"
+    imports = "import re\nimport unicodedata\nfrom collections.abc import Callable\n\n"
+    text = "\n\n".join([imports + constants, *map(inspect.getsource, functions)])
+    script = Path(served_translate.__file__).read_text("utf-8")
+    return re.sub(r"(from transformer_lit.*\n)+", lambda _: text, script)
+
+
 def export(
     translator: Translator,
     folder: str | Path,
@@ -136,7 +160,7 @@ def export(
         spec.validate()
         spec.optimize(quantization)
         spec.save(str(part))
-        shutil.copyfile(served_translate.__file__, part / "translate.py")
+        (part / "translate.py").write_text(standalone_script(), "utf-8")
         if card:
             shutil.copyfile(card, part / "README.md")
         return part.replace(folder)
