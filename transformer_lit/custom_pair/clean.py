@@ -13,7 +13,7 @@ from statistics import median
 
 from transformer_lit.corpora.texts import INVISIBLE, TextPair, is_garbled, read_lines
 from transformer_lit.custom_pair import findings
-from transformer_lit.custom_pair.formats import names_of, read_pairs, unquote
+from transformer_lit.custom_pair.formats import names_of, read_pairs
 from transformer_lit.custom_pair.languages import (
     columns_look_swapped,
     count_letters,
@@ -48,13 +48,6 @@ def rejection_reason(pair: TextPair) -> str:
     return ""
 
 
-def has_extreme_length_ratio(pair: TextPair, ratio: float, usual: float) -> bool:
-    """Is one side far longer than the other? ratio: target characters for one of the source; usual:
-    characters of a target."""
-    short, long = sorted((len(pair[0]) * ratio, float(len(pair[1]))))
-    return long > MAX_RATIO * (short + SLACK * usual)
-
-
 def readable(text: str) -> str:
     "Normalized as the book's corpora are; without invisible marks, and not encoded twice."
     return normalize_text(INVISIBLE.sub("", findings.decode_twice(text)))
@@ -74,10 +67,12 @@ def reject_pairs(pairs: Sequence[TextPair], by_language: bool = True) -> JudgedP
             accepted.add(pair)
     useful = [k for k, reason in enumerate(reasons) if not reason]
     if useful:
+        # characters of a target: for one of its source, and of the usual one
         ratio = median(len(pairs[k][1]) / len(pairs[k][0]) for k in useful)
         usual = median(len(pairs[k][1]) for k in useful)
         for k in useful:
-            reasons[k] = "lopsided" * has_extreme_length_ratio(pairs[k], ratio, usual)
+            shorter, longer = sorted((len(pairs[k][0]) * ratio, float(len(pairs[k][1]))))
+            reasons[k] = "lopsided" * (longer > MAX_RATIO * (shorter + SLACK * usual))
         useful = [k for k in useful if not reasons[k]]
     if by_language and len(useful) >= MIN_PAIRS_FOR_LANGUAGES:
         for k, reason in zip(useful, wrong_language_reasons([pairs[k] for k in useful])):
@@ -166,15 +161,12 @@ def reject_held_out(judged: JudgedPairs, splits: Splits) -> JudgedPairs:
 
 
 def exclude_pairs(train: list[TextPair], paths: Sequence[Path]) -> list[TextPair]:
-    """Those training pairs that files like low_confidence.tsv list. What somebody kept of such a
-    file may come from a table program. ValueError if it lists none or all."""
-    lines = [line.rstrip("\t") for path in paths for line in read_lines(path) if line.strip()]
-    listed = {
-        tuple(readable(cell(text)) for text in line.split("\t")[1:])
-        for line in lines
-        for cell in (str, unquote)
-    }
-    excluded = [pair for pair in train if pair in listed]
+    """Those training pairs that files like low_confidence.tsv list, with other quotes and spaces,
+    too: what somebody kept of such a file may come from a table program. ValueError if it lists
+    none or all."""
+    lines = [line for path in paths for line in read_lines(path) if line.strip()]
+    listed = {tuple(map(matching_key, line.split("\t")[1:3])) for line in lines}
+    excluded = [pair for pair in train if tuple(map(matching_key, pair)) in listed]
     if not 0 < len(excluded) < len(train):
         raise ValueError(
             f"the {len(lines):,} lines of {names_of(paths)} list {'all' if excluded else 'none'} of"

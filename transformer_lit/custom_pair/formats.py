@@ -90,11 +90,6 @@ def is_table_program(lines: Sequence[str]) -> bool:
     )
 
 
-def unquote(cell: str) -> str:
-    "A cell without a table program's quotes."
-    return cell[1:-1].replace('""', '"') if QUOTED.fullmatch(cell) else cell
-
-
 def read_table(path: Path, is_csv: bool) -> list[list[str]]:
     "The cells of a TSV or a CSV. ValueError for a quote that a table program never closed."
     lines, delimiter = list(read_lines(path)), "\t"

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 from transformer_lit.corpora.texts import TextPair, take_evenly
 
@@ -159,7 +160,7 @@ def columns_look_swapped(pairs: Sequence[TextPair], reference: Sequence[TextPair
     `reference`'s columns? False if few are long enough."""
     judged = [pair for pair in take_evenly(pairs, 1000) if all(map(is_long_enough, pair))]
     margins = order_margins(judged, column_models(reference))
-    return len(judged) >= 10 and 2 * sum(m < -2 * MARGIN for m in margins) > len(judged)
+    return len(judged) >= 10 and median(margins) < -2 * MARGIN
 
 
 def swapped_pairs(pairs: Sequence[TextPair]) -> list[bool]:
