@@ -20,24 +20,18 @@ def git_commit(package: Path = PACKAGE) -> str:
     """The commit of the checkout that this package belongs to, with -dirty where files were
     changed; "" without one.
 
-    Git is asked about the package's own folder and not about the current one, which may be another
-    project's. A package that was installed into somebody's repository (an environment inside a
-    checkout) isn't part of it."""
+    Git is asked about the folder that the package stands in and not about the current one, which
+    may be another project's. A package that was installed into somebody's repository (an
+    environment inside a checkout) isn't part of it."""
+    if not (package.parent / ".git").exists():
+        return ""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-
-    def git(*words: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(package), *words], capture_output=True, text=True, env=clean
-        )
-        return done.stdout.strip()  # nothing if it failed
-
+    command = ["git", "-C", str(package), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
-        top = git("rev-parse", "--show-toplevel")
-        if Path(top).resolve() != package.parent or not git("ls-files", "__init__.py"):
-            return ""
-        return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+        done = subprocess.run([*command, "--exclude=*"], capture_output=True, text=True, env=clean)
     except OSError:  # git is not installed
         return ""
+    return done.stdout.strip()  # nothing if it failed
 
 
 def hardware_name(device: torch.device | None = None) -> str:

@@ -9,16 +9,12 @@ import torch
 
 
 def peak_memory_mb() -> int | None:
-    "Most megabytes that this process held so far. None on Windows."
-    # not ru_maxrss on Linux: it counts what the process that started this one held
+    "Most megabytes that this process held so far, as Linux counts them; None elsewhere."
+    # not ru_maxrss: it counts what the process that started this one held
     with contextlib.suppress(OSError):
         status = Path("/proc/self/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) // 1000
-    try:
-        import resource
-    except ImportError:
-        return None
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)  # bytes on macOS
+    return None
 
 
 def matmul_flops(device: torch.device, precision: str) -> float:
