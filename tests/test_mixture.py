@@ -48,7 +48,7 @@ def store(tmp_path, monkeypatch):
     caption = text("caption", 5)
     sources = [
         text("tatoeba", 30),
-        replace(caption, read=lambda: [*caption.read(), ("tatoeba red red 0.", "le red 0")]),
+        caption._replace(read=lambda: [*caption.read(), ("tatoeba red red 0.", "le red 0")]),
         text("law", 60),
     ]
     made_up = training_sets.TRAINING_SETS["mixture-en-fr"]._replace(sources=lambda: sources)

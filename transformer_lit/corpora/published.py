@@ -4,14 +4,13 @@ import gzip
 import hashlib
 import html
 import re
-import tarfile
 import zipfile
 from functools import partial
 from pathlib import Path
 
 from transformer_lit.corpora.download import cached_file, find_cached
 from transformer_lit.corpora.files import shipped
-from transformer_lit.corpora.texts import damage, read_all, read_member
+from transformer_lit.corpora.texts import damage, member_lines, read_all, read_member
 
 AGAIN = "delete it, and it will be fetched again"
 
@@ -112,13 +111,18 @@ MULTI30K = [
 ]
 MULTI30K_SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 STATMT = ["https://www.statmt.org/", "https://statmt.org/"]
-NEWS = {  # set -> archive, its name here, the endings of the two texts in it
-    "newstest2013": ("wmt13/test.tgz", "newstest/wmt13-test.tgz", "-src.en.sgm", "-src.{0}.sgm"),
+NEWS = {  # set -> archive, its name here, the names of the two texts in it
+    "newstest2013": (
+        "wmt13/test.tgz",
+        "newstest/wmt13-test.tgz",
+        "newstest2013-src.en.sgm",
+        "newstest2013-src.{0}.sgm",
+    ),
     "newstest2014": (
         "wmt14/test-full.tgz",
         "newstest/test-full.tgz",
-        "-{0}en-src.en.sgm",
-        "-{0}en-ref.{0}.sgm",
+        "newstest2014-{0}en-src.en.sgm",
+        "newstest2014-{0}en-ref.{0}.sgm",
     ),
 }
 OLDER_NEWS = (
@@ -152,20 +156,15 @@ def newstest_files(name: str, language: str) -> list[Path]:
 
 def news_sides(name: str, language: str) -> list[list[str]]:
     "The two sides of a news test from its archive: found, or downloaded."
-    remote, local, *endings = NEWS[name]
+    remote, local, *texts = NEWS[name]
     validate = partial(verify_published, row=published(local))
     path = cached_file(local, [root + remote for root in STATMT], validate)
-    return [read_sgm(path, end.format(language)) for end in endings]
+    return [read_sgm(path, text.format(language)) for text in texts]
 
 
-def read_sgm(path: Path, ending: str) -> list[str]:
-    """The sentences of the archive's text whose name ends so: they stand between tags, with
-    ampersands written out."""
-    with damage(path, AGAIN), tarfile.open(path) as archive:
-        names = [m.name for m in archive if m.isfile() and m.name.endswith(ending)]
-        if not names:
-            raise ValueError(f"{path} holds no ...{ending}: {AGAIN}")
-        text = read_all(archive.extractfile(names[0]), path).decode("utf-8", "replace")
+def read_sgm(path: Path, name: str) -> list[str]:
+    "The sentences of a text of the archive: they stand between tags, with ampersands written out."
+    text = "\n".join(member_lines(path, name))
     return [html.unescape(line) for line in re.findall(r"<seg[^>]*>(.*?)</seg>", text, re.S)]
 
 

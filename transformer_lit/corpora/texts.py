@@ -12,10 +12,10 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 TextPair = tuple[str, str]  # English, other
 TEXTS = (".tsv", ".tsv.gz", ".tsv.xz", ".txt", ".txt.gz", ".txt.xz")
@@ -25,8 +25,7 @@ MAX_LINE = 1_000_000  # bytes: more is no text of sentences
 MAX_TEXT = 1 << 29  # bytes unpacked; the largest that the book reads whole has a tenth of them
 
 
-@dataclass(frozen=True)
-class TextSource:
+class TextSource(NamedTuple):
     "One stream of pairs: its name, the files behind it, and a way to begin reading from the start."
 
     name: str
@@ -51,8 +50,7 @@ def damage(path: Path, advice: str) -> Iterator[None]:
         lzma.LZMAError,
         tarfile.TarError,
         zipfile.BadZipFile,
-        NotImplementedError,  # a zip packed in another way
-        RuntimeError,  # a zip with a password
+        RuntimeError,  # a zip with a password, or packed in another way
     ) as error:
         raise ValueError(f"{path} can't be read ({error}): {advice}") from None
 
@@ -145,20 +143,18 @@ def member_lines(path: Path, name: str) -> Iterator[str]:
     raise ValueError(f"{path} holds no {name}: {advice}")
 
 
-def read_parallel(source: Iterable[str], target: Iterable[str], name: str) -> Iterator[TextPair]:
-    """Two texts line by line. ValueError if one ends before the other: a line is missing somewhere,
-    and no pair can be trusted."""
-    for left, right in zip_longest(source, target):
-        if left is None or right is None:
-            raise ValueError(f"one side of {name} ends before the other, so no line can be trusted")
-        yield left, right
-
-
 def two_members(path: Path, text: str, language: str) -> Iterator[TextPair]:
-    "English and the other language of a text of a tar; the archive is opened twice."
+    """English and the other language of a text of a tar, line by line; the archive is opened twice.
+
+    ValueError if one ends before the other: a line is missing somewhere, and no pair can be
+    trusted."""
     names = (f"{Path(text).name}.{side}" for side in ("en", language))
-    source, target = (member_lines(path, name) for name in names)
-    return read_parallel(source, target, name=f"{text} in {path}")
+    for source, target in zip_longest(*(member_lines(path, name) for name in names)):
+        if source is None or target is None:
+            raise ValueError(
+                f"one side of {text} in {path} ends before the other, so no line can be trusted"
+            )
+        yield source, target
 
 
 def folder_sources(folder: Path) -> list[TextSource]:

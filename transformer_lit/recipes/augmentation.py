@@ -11,8 +11,6 @@ from random import Random
 
 from transformer_lit.corpora.texts import TextPair
 
-Read = Callable[[], Iterable[TextPair]]  # a source can be read again
-
 ONSETS = "b br c ch cl d dr f fl g gr h j k kl l m n p pr qu r s sch sk st t th tr v w y z".split()
 VOWELS = "a e i o u a e i o ai au ei ee oo ie".split()
 CODAS = "n r l s m t k ck nd rt ng sz v x".split() + 5 * [""]
@@ -96,7 +94,9 @@ def synthetic_copy(
     return (english, target) if (english, target) != pair else None
 
 
-def synthetic_copies(read: Read, thousands: str = " ") -> Iterator[TextPair]:
+def synthetic_copies(
+    read: Callable[[], Iterable[TextPair]], thousands: str = " "
+) -> Iterator[TextPair]:
     "Synthetic copies of all pairs that share a name or a number; the same ones at every reading."
     rng = Random(1)
     common = {
@@ -138,11 +138,3 @@ class NearDuplicates:
         counts = Counter(k for ngram in ngrams_of(words) for k in self.by_ngram.get(ngram, ()))
         matches = {k for k, count in counts.items() if count >= self.threshold[k]}
         return matches.union(self.by_words.get(" ".join(words), ()))
-
-
-def without_near_duplicates(
-    read: Read, near_duplicates: Callable[[], NearDuplicates]
-) -> Iterator[TextPair]:
-    "The pairs of a source whose English repeats nothing that is held out."
-    repeated = near_duplicates().of
-    return (pair for pair in read() if not repeated(pair[0]))

@@ -1,7 +1,6 @@
 """Datasets of the large runs, by name, with their validation and test sets."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -19,11 +18,7 @@ from transformer_lit.corpora.texts import (
     read_columns,
     two_members,
 )
-from transformer_lit.recipes.augmentation import (
-    NearDuplicates,
-    synthetic_copies,
-    without_near_duplicates,
-)
+from transformer_lit.recipes.augmentation import NearDuplicates, synthetic_copies
 
 NEWS = {"valid": "newstest2013", "test": "newstest2014"}  # §6.1
 
@@ -150,17 +145,26 @@ def text_kind(name: str, paths: Iterable[Path]) -> TextSource:
     return TextSource(name, files, lambda: chain.from_iterable(map(read_columns, files)))
 
 
+def without_near_duplicates(kind: TextSource, language: str) -> TextSource:
+    "Only its pairs whose English repeats nothing that a mixture holds out."
+
+    def read() -> Iterator[TextPair]:
+        repeated = near_duplicates(language).of
+        return (pair for pair in kind.read() if not repeated(pair[0]))
+
+    return kind._replace(read=read)
+
+
 def with_copies(language: str, *kinds: TextSource) -> list[TextSource]:
     """Tatoeba, these, law and manuals, without what nearly repeats a held-out sentence; last, pairs
     that teach to copy."""
     general = text_kind("general", own_folder(f"general/en-{language}").glob("*.xz"))
-    held_out = partial(near_duplicates, language)
     tatoeba, *others = (
-        replace(kind, read=partial(without_near_duplicates, kind.read, held_out))
+        without_near_duplicates(kind, language)
         for kind in (tatoeba_source(language), *kinds, general)
     )
     copies = partial(synthetic_copies, tatoeba.read, published.THOUSANDS[language])
-    return [tatoeba, *others, replace(tatoeba, name="copying", read=copies)]
+    return [tatoeba, *others, TextSource("copying", tatoeba.files, copies)]
 
 
 def mixture_sources(language: str) -> list[TextSource]:
@@ -199,27 +203,23 @@ def folder_set(folder: Path) -> TrainingSet:
     if it has both; the news if it has neither.
 
     ValueError for anything else, and for the news in a language that they aren't in."""
-    texts, language = folder_sources(folder), published.language_of(str(folder))
-    held = {
-        part: [source for source in texts if source.name.partition(".")[0] == part]
-        for part in ("valid", "test")
-    }
-    held_files = held["valid"] + held["test"]
-    news = not held_files and language in data.CORPUS_LANGUAGES["wmt14"]
-    if not news and [len(files) for files in held.values()] != [1, 1]:
+    language = published.language_of(str(folder))
+    parts = [(source.name.partition(".")[0], source) for source in folder_sources(folder)]
+    train = [source for part, source in parts if part not in NEWS]
+    held = {part: source for part, source in parts if part in NEWS}
+    if not held and language in data.CORPUS_LANGUAGES["wmt14"]:
+        return TrainingSet(lambda: train, partial(read_news, language))
+    if len(held) < 2 or len(parts) > len(train) + 2:
         raise ValueError(
             f"{folder} needs two files of pairs to hold out, one valid.tsv and one test.tsv;"
             " without both, the news tests are held out, and its name must end in one of"
             f" -{', -'.join(data.CORPUS_LANGUAGES['wmt14'])}"
         )
-    train = [source for source in texts if source not in held_files]
-    if news:
-        return TrainingSet(lambda: train, partial(read_news, language))
     return TrainingSet(
         lambda: train,
-        lambda: {part: list(files[0].read()) for part, files in held.items()},
-        {part: files[0].name for part, files in held.items()},
-        tuple(held_files),
+        lambda: {part: list(held[part].read()) for part in NEWS},
+        {part: held[part].name for part in NEWS},
+        (held["valid"], held["test"]),
     )
 
 

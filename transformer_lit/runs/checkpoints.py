@@ -122,13 +122,16 @@ def read_file(path: str | Path, with_training: bool = False) -> tuple[dict[str, 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
     "Put weights into a model, by name. ValueError, and no change, if a name or a shape differs."
     own = model_tensors(model)
-    names = dict.fromkeys([*own, *(name for name in tensors if name.startswith("model."))])
-    for name in names:
-        shapes = [list(held[name].shape) if name in held else None for held in (own, tensors)]
-        if shapes[0] != shapes[1]:
+    shapes, theirs = (
+        {name: list(held[name].shape) for name in held if name.startswith("model.")}
+        for held in (own, tensors)
+    )
+    for name in shapes | theirs:
+        if shapes.get(name) != theirs.get(name):
             raise ValueError(
                 f"these weights are for a model of another shape: {name} is"
-                f" {shapes[1] or 'missing'} there and {shapes[0] or 'missing'} in the model"
+                f" {theirs.get(name, 'missing')} there and {shapes.get(name, 'missing')} in the"
+                " model"
             )
     for name, weight in own.items():
         weight.copy_(tensors[name])

@@ -111,13 +111,13 @@ def only_run(folder: Path) -> Iterator[None]:
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as held:
-        try:
-            held.enter_context(FileLock(folder.resolve() / LOCK, timeout=0, is_singleton=True))
-        except Timeout:
-            raise BlockingIOError(
-                f"another training is at work in {folder}: let it end, or use another --output-dir"
-            ) from None
+    try:
+        lock = FileLock(folder.resolve() / LOCK, timeout=0, is_singleton=True).acquire()
+    except Timeout:
+        raise BlockingIOError(
+            f"another training is at work in {folder}: let it end, or use another --output-dir"
+        ) from None
+    with lock:
         yield
 
 
