@@ -2,35 +2,31 @@
 
     python bench/gpu.py                              nine minutes; the same command goes on with the
                                                      training
-    python bench/gpu.py --steps 4 --out FILE         on a CPU: tiny sizes, whose times mean nothing
+    python bench/gpu.py --out FILE                   on a CPU: tiny sizes, whose times mean nothing,
+                                                     and no training
 
 correct    the gradient of the book's model beside float64 on the processor, in fp32 and bf16, with
            attention as chapter 2 has it and by PyTorch's kernel
-waits      lines at which a step of training waited for the GPU (torch.cuda.set_sync_debug_mode)
 step       bench/step.py: ours beside nn.Transformer, both compiled
 decoding   the translator that comes with the book, greedy and a beam of four: sentences a second,
            and how many answers are those of the processor
 training   `open-en-fr` until the time is up, resumable, in runs/gpu: --store is its token store,
-           made here from $TRANSFORMER_LIT_DATA or brought along; without either the pocket corpus
+           made here from $TRANSFORMER_LIT_DATA or brought along
 
 The record, book/results/bench/gpu.json, is written after each part."""
 
 import json
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from common import BENCH, Record, options, try_it
-from step import DEVICE, GPU, our_step, race, random_batch, seconds, set_kernel
+from step import DEVICE, GPU, race, random_batch, seconds, set_kernel
 from torch import Tensor
 
-from transformer_lit.corpora.download import find_cached
-from transformer_lit.corpora.files import write_text
-from transformer_lit.data import load_corpus
+from transformer_lit import cli
 from transformer_lit.model import Transformer, TransformerConfig
-from transformer_lit.recipes.large import configure_experiment, run_experiment
 from transformer_lit.runtime.devices import decoding_precision
 from transformer_lit.gradients import compute_gradients
 from transformer_lit.training import TrainingConfig
@@ -38,15 +34,6 @@ from transformer_lit.translation import Translator, clean_input, translate_ids
 
 SMALL = TransformerConfig(200, None, 64, 2, 128, 2, 2, dropout=0.0)
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
-TINY = dict(
-    d_model=16,
-    d_ff=32,
-    vocab_size=300,
-    max_tokens=256,
-    warmup_steps=10,
-    n_eval_sentences=4,
-    precision="fp32",
-)
 
 
 def gradient(device: torch.device, dtype: torch.dtype, precision: str, fused: bool) -> Tensor:
@@ -69,21 +56,6 @@ def gradient_errors() -> dict[str, float]:
     return {f"{p}, {form}": error(p, fused) for p in PRECISIONS for form, fused in forms.items()}
 
 
-def waits() -> list[str]:
-    "Where a step waits for the GPU, once it is compiled; on a CPU nowhere."
-    step = our_step(SMALL, "bf16", random_batch(512, 16, 200))
-    for _ in range(3):
-        step()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        if GPU:
-            torch.cuda.set_sync_debug_mode("warn")
-        step()
-        if GPU:
-            torch.cuda.set_sync_debug_mode("default")
-    return [f"{w.filename}:{w.lineno}" for w in caught if "synchroniz" in str(w.message)]
-
-
 def decoding() -> Iterator[dict]:
     "Greedy and a beam of four."
     translator = Translator.load()
@@ -100,32 +72,25 @@ def decoding() -> Iterator[dict]:
             yield row | {"sentences_per_second": len(many) / spent}
 
 
-def train(home: Path, store: Path, steps: int, deadline: float) -> dict:
-    "Until the deadline or the last step; the last line of the log."
-    corpus = "open-en-fr"
-    if not (store / "manifest.json").exists() and find_cached("clean/en-fr") is None:
-        corpus, store = str(home / "pocket-fr"), home / "store"
-        for part, pairs in load_corpus("pocket").items():
-            some = pairs[: 2000 if part == "train" else 20]
-            text = "".join(f"{english}\t{french}\n" for english, french in some)
-            write_text(Path(corpus) / f"{part}.tsv", text)
-    size = "base" if GPU else "tiny"
-    settings = {"max_steps": steps, "eval_every": max(1, steps // 10)} | ({} if GPU else TINY)
-    experiment = configure_experiment(corpus, "modern", size, settings)
-    folder = home / Path(corpus).name
-    command = "python bench/gpu.py"
-    result = run_experiment(experiment, folder, store, 16 if GPU else 1, deadline, command)
-    log = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
-    evaluations = [entry for entry in log if entry["kind"] == "eval"]
-    facts = {"corpus": corpus, "evaluations": evaluations, "finished": result is not None}
-    return facts | (log[-1] if log else {})
+def train(home: Path, store: Path, minutes: float) -> list[dict]:
+    "Until the time is up; the log's evaluations, and its last line."
+    command = "train --recipe open-en-fr --preset modern --size base --workers 16"
+    cli.main(
+        [
+            *command.split(),
+            f"--max-minutes={minutes}",
+            f"--output-dir={home}",
+            f"--data-dir={store}",
+        ]
+    )
+    log = [json.loads(line) for line in (home / "log.jsonl").read_text("utf-8").splitlines()]
+    return [entry for entry in log if entry["kind"] == "eval"] + log[-1:]
 
 
 def main():
     o = options(
         __doc__,
         minutes=9.0,
-        steps=20_000,
         home=Path("runs/gpu"),
         store=Path("runs/store-open-en-fr"),
         out=BENCH / "gpu.json",
@@ -133,13 +98,12 @@ def main():
     deadline = time.monotonic() + 60 * o.minutes
     record = Record(o.out)
     record.write(correct=gradient_errors())
-    record.write(waits=waits())
     size, precision = ("full", "bf16") if GPU else ("tiny", "fp32")
     race(size, precision, ["ours", "torch"], 2, lambda rows: record.write(step=rows))
     record.write(decoding=list(decoding()))
     print(json.dumps(record, indent=1))  # what a training that is cut can't take away
-    record.write(training=train(o.home, o.store, o.steps, deadline))
-    print(record["training"])
+    if GPU:
+        record.write(training=train(o.home, o.store, (deadline - time.monotonic()) / 60))
 
 
 if __name__ == "__main__":

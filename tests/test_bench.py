@@ -66,7 +66,7 @@ TRIALS = {
     "step": "--rounds 1",
     "loss": "",
     "decoding": "--rounds 1",
-    "gpu": "--steps 4 --home {0}/home --store {0}/store",
+    "gpu": "",
     "binding": "--seeds 1 --epochs 1 --train 96 --pocket 96 --test 16 --home {0}/home",
 }
 

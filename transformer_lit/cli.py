@@ -172,14 +172,16 @@ def load_translator(model: Path, device: str):
 
 
 def run_translate(
-    sentences=(), file=None, interactive=False, show_confidence=False, model=Path("tatoeba-fr"),
-    beam_size=4, device="auto",
+    sentences=(), file=None, interactive=False, show_confidence=False, glossary=None,
+    model=Path("tatoeba-fr"), beam_size=4, device="auto",
 ) -> int:  # fmt: skip
     "One line per sentence, or a conversation."
+    from transformer_lit.serving.glossary import load_glossary, with_glossary
     from transformer_lit.serving.lines import input_lines, translate_lines, typed_lines
 
     if file:
         open(file, "rb").close()  # before a model is loaded
+    terms = load_glossary(glossary) if glossary else {}
     translator, folder = load_translator(model, device)
     search = dict(beam_size=beam_size, batch_size=min(64, 256 // beam_size))  # a matter of memory
     translate = partial(translator.translate, **search)
@@ -192,6 +194,8 @@ def run_translate(
             scored = confidence.translate_with_scores(translator, lines, **search)
             return [f"{t.text}\t{expected_chrf(t.log_prob):.0f}" if t.text else "" for t in scored]
 
+    if terms:
+        translate = with_glossary(translate, terms)
     if interactive or not (sentences or file) and sys.stdin.isatty():
         answers = translate_lines(translate, typed_lines(), size=1)
     else:

@@ -119,6 +119,8 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     add("--interactive", action="store_true", help="ask for one sentence after the other")
     text = "add a tab and the expected chrF2, 0 to 100: a calibrated confidence score"
     translate.add_argument("--show-confidence", action="store_true", help=text)
+    text = "a term list, TERM<TAB>TRANSLATION: names, codes, fixed translations to keep"
+    translate.add_argument("--glossary", type=path, metavar="FILE", help=text)
 
     evaluate = command("evaluate", "Score a model on a test set.")
     text = (

@@ -1,0 +1,57 @@
+"""A term list: names, codes and fixed translations that the output keeps.
+
+Each term of a line becomes a placeholder, T1, T2, ..., which translators copy, and in the output
+the placeholder becomes the term's translation."""
+
+import re
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+from transformer_lit.corpora.texts import read_columns
+
+
+def load_glossary(path: Path) -> dict[str, str]:
+    """Terms and their translations, TERM<TAB>TRANSLATION; a term without one is kept as it is.
+    ValueError if there is none."""
+    rows = [(term.strip(), target.strip()) for term, target in read_columns(path) if term.strip()]
+    if not rows:
+        raise ValueError(f"{path} has no terms: a line is TERM<TAB>TRANSLATION")
+    return {term: target or term for term, target in rows}
+
+
+def capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def placeholders() -> Callable[[object], str]:
+    "For `re.sub`: T1, T2, ..."
+    numbers = count(1)
+    return lambda _: f"T{next(numbers)}"
+
+
+def with_glossary(translate: Callable, terms: dict[str, str]) -> Callable:
+    """`translate` of a list of lines, with the terms kept. Terms are whole words, longer ones
+    first, as they are listed or capitalized.
+
+    A line whose placeholders don't come back, each once, is translated without the list."""
+    known = {capitalized(term): capitalized(target) for term, target in terms.items()} | terms
+    by_length = sorted(map(re.escape, known), key=len, reverse=True)
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(by_length)})(?!\w)")
+
+    def run(lines: list[str]) -> list[str]:
+        found = [pattern.findall(line) for line in lines]
+        outputs, lost = translate([pattern.sub(placeholders(), line) for line in lines]), []
+        for i, here in enumerate(found):
+            numbers = [int(n) for n in re.findall(r"\bT(\d+)\b", outputs[i])]
+            if sorted(numbers) == [*range(1, 1 + len(here))]:
+                outputs[i] = re.sub(r"\bT(\d+)\b", lambda n: known[here[int(n[1]) - 1]], outputs[i])
+            elif here:
+                lost.append(i)
+        for i, output in zip(lost, translate([lines[i] for i in lost])):
+            outputs[i] = output
+            print(f"translated without the term list: {lines[i][:80]}", file=sys.stderr)
+        return outputs
+
+    return run
