@@ -346,6 +346,7 @@ about: `
 26_three_families#attention-visibility-who-sees-whom: bert or gpt, encoder-only or decoder-only
 26b_limitations: limitations, caveats, threats to validity, small scale, does it transfer to large models, scaling laws, external validity
 A1_command_line: command line, cli, terminal, transformer-lit, train from the command line, translate from the command line, options, flags, arguments, error messages, inference, how to use
+A1_command_line#train-on-your-own-parallel-corpus: init-from, fine-tune the book's translator, continue training from a pretrained model
 A1_command_line#translate-one-sentence: pretrained model, trained model download, translate without training, pretrained weights
 A2_export: export, deploy, deployment, production, serving, ctranslate2, onnx, torchscript, int8 quantization, latency, throughput, server, fast inference on cpu, without pytorch, c++
 A2_export#export-and-run: export the model, onnx, ctranslate2, deploy
@@ -354,6 +355,7 @@ A4_your_own_pair: train on my own data, own parallel corpus, custom dataset, own
 A4_your_own_pair#learning-curve-bleu-vs-number-of-pairs: how much data do I need, how many sentence pairs
 A4_your_own_pair#other-language-pairs: another language, german, chinese
 A4_your_own_pair#one-command-train-on-a-tsv-file: train on my own data, own dataset
+A4_your_own_pair#fine-tuning-opus-mt-or-nllb-step-by-step: fine-tune opus-mt, finetune opus-mt, fine-tune nllb, finetune nllb, MarianMT fine tuning, fine-tune marian, fine-tune a pretrained translation model, hugging face translation model, Seq2SeqTrainer, predict_with_generate, forced_bos_token_id, text_target, src_lang, tgt_lang, low-resource fine-tuning
 A4_your_own_pair#model-size-and-hyperparameters-for-small-data: small dataset hyperparameters, model size for a small dataset, overfitting on a small dataset
 A4_your_own_pair#overfitting-and-early-stopping: early stopping, validation loss increases
 A4_your_own_pair#cpu-gpu-or-mac-on-which-device: mps, apple silicon, mac gpu
