@@ -31,6 +31,14 @@ def lexicon() -> dict[str, list[list[str]]]:
     return rows
 
 
+@cache
+def by_word(kind: str) -> dict[str, list[str]]:
+    """The rows of a kind by their first column: English determiners with the French masculine,
+    feminine and plural; irregular verbs, or such as change their spelling (acheter, achète), with
+    six forms of the present, the future's stem and the participle."""
+    return {word: fields for word, *fields in lexicon()[kind]}
+
+
 # French nouns and adjectives ----------------------------------------------------------------------
 FEMININE = {"e": "e", "eux": "euse", "f": "ve", "er": "ère"}
 
@@ -62,25 +70,18 @@ ENDINGS = {"er": "e es e ons ez ent", "ir": "is is it issons issez issent", "re"
 
 
 @cache
-def irregular() -> dict[str, list[str]]:
-    """Six forms of the present, the future's stem and the participle of verbs that follow no rule,
-    or change their spelling: acheter, achète."""
-    return {row[0]: row[1:] for row in lexicon()["irregular"]}
-
-
-@cache
 def present(verb: str) -> list[str]:
     "je, tu, il, nous, vous, ils."
-    if verb in irregular():
-        return irregular()[verb][:6]
+    if verb in by_word("irregular"):
+        return by_word("irregular")[verb][:6]
     return [verb[:-2] + ending for ending in ENDINGS[verb[-2:]].split(" ")]
 
 
 @cache
 def participle(verb: str) -> str:
     "mangé, fini, perdu."
-    if verb in irregular():
-        return irregular()[verb][7]
+    if verb in by_word("irregular"):
+        return by_word("irregular")[verb][7]
     return verb[:-2] + {"er": "é", "ir": "i", "re": "u"}[verb[-2:]]
 
 
@@ -96,7 +97,7 @@ def imperfect(verb: str) -> list[str]:
 @cache
 def future(verb: str) -> list[str]:
     "The infinitive, mostly, with the endings of avoir."
-    stem = irregular()[verb][6] if verb in irregular() else verb.removesuffix("e")
+    stem = by_word("irregular")[verb][6] if verb in by_word("irregular") else verb.removesuffix("e")
     return [stem + ending for ending in ("ai", "as", "a", "ons", "ez", "ont")]
 
 
@@ -277,15 +278,9 @@ def words_of(text: str, tag: str = "", language: str = "en") -> TaggedWords:
     return tuple((word, tag) for word in split_words(text, language))
 
 
-@cache
-def determiners() -> dict[str, list[str]]:
-    "English -> the French masculine, feminine and plural."
-    return {row[0]: row[1:] for row in lexicon()["det"]}
-
-
 def determiner(english: str, noun: Noun, plural: bool, follows: str, adjective_first: bool) -> str:
     "French for `english` before the word `follows`: mon amie, cet arbre, de vieux arbres."
-    masculine, feminine_, plural_form = determiners()[english][:3]
+    masculine, feminine_, plural_form = by_word("det")[english][:3]
     if plural:
         if english == "some" and adjective_first:
             return "de"

@@ -20,11 +20,11 @@ from transformer_lit.grammar.french import (
     TaggedWords,
     Verb,
     adjectives,
-    determiners,
+    by_word,
+    determiner,
     lexicon,
     noun_phrase,
     nouns_of,
-    starts_with_vowel,
     verbs,
     words_of,
 )
@@ -71,7 +71,7 @@ def choose_determiner(rng: Random, mode: str, plural: bool, mass: bool) -> str:
         return rng_choice(rng, ["this", *MY])
     if mass or mode == "not":
         return "some" if mass or plural else "a"
-    many = [det for det, row in determiners().items() if row[-1] == "pl"]
+    many = [det for det, row in by_word("det").items() if row[-1] == "pl"]
     return rng_choice(rng, many + ["some"] * 3 if plural else ["a"] * 5 + ["every"])
 
 
@@ -211,12 +211,10 @@ def you(rng: Random, slots: Slots) -> Phrase:
 
 def yours(rng: Random, slots: Slots) -> Phrase:
     "Your thing: ton, ta, tes or votre, vos, as the one spoken to has it."
-    forms = ("ton", "ta", "tes") if slots["Y"].person == 1 else ("votre", "votre", "vos")
     noun = rng_choice(rng, nouns_of("small clothes pair text dog cat"))
     plural = rng.random() < 0.3
-    word = forms[2] if plural else forms[noun.gender == "f"]
-    if word == "ta" and starts_with_vowel(noun.french):
-        word = "ton"
+    key = "your (tu)" if slots["Y"].person == 1 else "your (vous)"
+    word = determiner(key, noun, plural, noun.french, False)
     return noun_phrase(noun, "", plural).with_words(words_of("your", "d"), words_of(word, "d"))
 
 
@@ -239,29 +237,19 @@ def them(rng: Random, slots: Slots) -> Phrase:
 
 # Verbs, and what they ask for ---------------------------------------------------------------------
 def suits(v: Verb, need: str) -> bool:
-    "Whether a verb has what a pattern needs."
+    "Whether a verb has what a pattern needs; noprog, say, in its remarks rules prog out."
     match need:
-        case "past":  # one that can be told from the present
-            return "state" not in v.remarks and v.past != v.base
-        case "did":
-            return "state" not in v.remarks
-        case "prog":
-            return not {"state", "noprog"} & set(v.remarks.split())
+        case "past" if v.past == v.base:  # it can't be told from the present
+            return False
         case "bare":
             return not v.preposition and not v.prep_fr
         case "folk":
             return "person" in v.objects.split()
         case "things":
             return "person" not in v.objects.split()
-        case "giver":
-            return v.base != "return"
         case "by":  # a person can do it
             return "person" in v.subjects.split()
-        case "repeated":
-            return "once" not in v.remarks
-        case "placed":
-            return "placeless" not in v.remarks and "by" not in v.remarks
-    raise ValueError(f"no verb is known to be {need}")
+    return "no" + need not in v.remarks.split()
 
 
 @cache
@@ -278,9 +266,9 @@ def subject(rng: Random, slots: Slots, mode: str = "") -> Phrase:
     return choose_noun(rng, classes, mode)
 
 
-def subject_but_speaker(rng: Random, slots: Slots, mode: str = "") -> Phrase:
+def subject_but_speaker(rng: Random, slots: Slots) -> Phrase:
     "A subject that isn't the speaker."
-    if (phrase := subject(rng, slots, mode)).lemma == "I":
+    if (phrase := subject(rng, slots)).lemma == "I":
         raise NoCandidate
     return phrase
 
