@@ -7,6 +7,7 @@
 from collections.abc import Sequence
 from itertools import chain, islice
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -90,14 +91,13 @@ class Calibration(NamedTuple):
 
 
 def isotonic(values: Sequence[float]) -> list[float]:
-    "The nearest values that never fall: neighbors that do are replaced by their mean."
-    pools = []
-    for value in values:
-        pools.append((value, 1))
-        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-            (b, n), (a, m) = pools.pop(), pools.pop()
-            pools.append(((a * m + b * n) / (m + n), m + n))
-    return [value for value, n in pools for _ in range(n)]
+    """The nearest values that never fall: the largest of the smallest means of runs that begin at
+    or before a value and end at or behind it."""
+    n = len(values)
+    return [
+        max(min(fmean(values[i:j]) for j in range(k + 1, n + 1)) for i in range(k + 1))
+        for k in range(n)
+    ]
 
 
 def group_means(
@@ -114,9 +114,7 @@ def fit_calibration(log_probs: Sequence[float], chrf: Sequence[float]) -> Calibr
     "From at least twenty outputs whose chrF is known, ten or more in a group."
     n_groups = min(N_GROUPS, len(log_probs) // MIN_GROUP_SIZE)
     x, y, _ = zip(*group_means(log_probs, chrf, n_groups))
-    return Calibration(
-        tuple(round(value, 4) for value in x), tuple(round(value, 2) for value in isotonic(y))
-    )
+    return Calibration(np.round(x, 4).tolist(), np.round(isotonic(y), 2).tolist())
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
