@@ -38,14 +38,14 @@ def language_pair(text: str) -> tuple[str, str]:
     return tags[1], tags[2]
 
 
-def setting(key: str = "", parse: Callable = str) -> dict:
+def setting(key: str = "") -> dict:
     "What `add_argument` is given for a field of the recipe: `key`, or what is typed as KEY=VALUE."
 
-    def pair(text: str) -> tuple[str, object]:
+    def pair(text: str) -> tuple[str, str]:
         name, equals, value = (key, "=", text) if key else text.partition("=")
         if not equals:
             raise argparse.ArgumentTypeError(f"{text[:40]} is not KEY=VALUE, as seed=2")
-        return name, parse(value)
+        return name, value
 
     return dict(dest="settings", action="append", type=pair, metavar="N" if key else "KEY=VALUE")
 
@@ -73,79 +73,120 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
 
     train = command("train", "Train a model; rerun to resume.")
     add = train.add_argument
-    text = (
-        "words (default), tatoeba-fr, tatoeba-de or pocket; a training set of chapter 21, such as"
-        " wmt14-en-de; or a folder of texts, such as my-texts-nl"
+    add(
+        "--recipe",
+        metavar="NAME",
+        help="words (default), tatoeba-fr, tatoeba-de or pocket; a training set of chapter 21, such"
+        " as wmt14-en-de; or a folder of texts, such as my-texts-nl",
     )
-    add("--recipe", metavar="NAME", help=text)
     add("--output-dir", **folder, help="default: runs/RECIPE, or runs/en-de for your own pairs")
-    add("--epochs", **setting("epochs", count(10_000)), help="default: the recipe's")
-    text = "CPU threads (default: OMP_NUM_THREADS, or half of the cores)"
-    add("--threads", type=count(256), metavar="N", help=text)
-    text = (
-        "any other hyperparameter of recipe, model or training, as seed=2; an unknown key is"
-        " answered with the list"
+    add("--epochs", **setting("epochs"), help="default: the recipe's")
+    add(
+        "--threads",
+        type=count(256),
+        metavar="N",
+        help="CPU threads (default: OMP_NUM_THREADS, or half of the cores)",
     )
-    add("--with", **setting(), help=text)
-    text = "for --pairs or a mixture: a pretrained model to start from (default: random weights)"
-    add("--init-from", **setting("init_from") | {"metavar": "MODEL"}, help=text)
+    add(
+        "--with",
+        **setting(),
+        help="any other hyperparameter of recipe, model or training, as seed=2; an unknown key is"
+        " answered with the list",
+    )
+    add(
+        "--init-from",
+        **setting("init_from") | {"metavar": "MODEL"},
+        help="for --pairs or a mixture: a pretrained model to start from (default: random weights)",
+    )
     add = train.add_argument_group("your own parallel corpus").add_argument
     add("--pairs", **files, help="TSV, CSV, TMX, JSON lines, or two texts")
     add("--languages", type=language_pair, help="source and target, as en-de")
     add("--reverse", action="store_true", help="translate the second column into the first")
     add("--extra-train", **files, help="more pairs, for training only")
     add("--exclude", **files, help="pairs to remove, as an earlier low_confidence.tsv")
-    text = "keep pairs that look like another language: for close ones, or two scripts in one"
-    add("--no-langid-filter", action="store_true", help=text)
+    add(
+        "--no-langid-filter",
+        action="store_true",
+        help="keep pairs that look like another language: for close ones, or two scripts in one",
+    )
     add = train.add_argument_group("training sets of chapter 21").add_argument
-    text = "hyperparameters: the paper's (default), or chapter 18's"
-    add("--preset", choices=["paper", "modern"], help=text)
+    add(
+        "--preset",
+        choices=["paper", "modern"],
+        help="hyperparameters: the paper's (default), or chapter 18's",
+    )
     add("--size", choices=["tiny", "small", "base", "big"], help="model preset (default: base)")
-    steps = count(10**7)
-    add("--max-steps", **setting("max_steps", steps), help="training steps (default: 100,000)")
-    add("--eval-every", **setting("eval_every", steps), help="validation interval (default: 2,000)")
-    text = "save and stop after this time, with exit status 75"
-    add("--max-minutes", type=number(float, 0, math.inf), metavar="N", help=text)
+    add("--max-steps", **setting("max_steps"), help="training steps (default: 100,000)")
+    add("--eval-every", **setting("eval_every"), help="validation interval (default: 2,000)")
+    add(
+        "--max-minutes",
+        type=number(float, 0, math.inf),
+        metavar="N",
+        help="save and stop after this time, with exit status 75",
+    )
     add("--workers", type=count(256), metavar="N", help="for the preparation (default: 1)")
     add("--data-dir", **folder, help="the tokenized corpus (default: runs/store-RECIPE)")
-    text = "for a mixture: 1 samples in proportion to size, higher more evenly (default: 9)"
-    temperature = setting("temperature", number(float, 0.1, 100))
-    add("--sampling-temperature", **temperature, help=text)
+    add(
+        "--sampling-temperature",
+        **setting("temperature"),
+        help="for a mixture: 1 samples in proportion to size, higher more evenly (default: 9)",
+    )
 
     translate = command("translate", "Translate sentences.")
     add = translate.add_mutually_exclusive_group().add_argument
     add("sentences", nargs="*", default=[], help="default: read lines from stdin")
     add("--file", type=path, help="a text file, one sentence per line")
     add("--interactive", action="store_true", help="ask for one sentence after the other")
-    text = "add a tab and the expected chrF2, 0 to 100: a calibrated confidence score"
-    translate.add_argument("--show-confidence", action="store_true", help=text)
-    text = "a term list, TERM<TAB>TRANSLATION: names, codes, fixed translations to keep"
-    translate.add_argument("--glossary", type=path, metavar="FILE", help=text)
+    translate.add_argument(
+        "--show-confidence",
+        action="store_true",
+        help="add a tab and the expected chrF2, 0 to 100: a calibrated confidence score",
+    )
+    translate.add_argument(
+        "--glossary",
+        type=path,
+        metavar="FILE",
+        help="a term list, TERM<TAB>TRANSLATION: names, codes, fixed translations to keep",
+    )
 
     evaluate = command("evaluate", "Score a model on a test set.")
-    text = (
-        "tatoeba, multi30k, newstest2014, pocket, or own: the held-out pairs of your own corpus"
-        " (default: own if there is one, else tatoeba)"
+    evaluate.add_argument(
+        "--test-set",
+        metavar="NAME",
+        help="tatoeba, multi30k, newstest2014, pocket, or own: the held-out pairs of your own"
+        " corpus (default: own if there is one, else tatoeba)",
     )
-    evaluate.add_argument("--test-set", metavar="NAME", help=text)
-    text = "the report (default: scores.json)"
-    evaluate.add_argument("--output", type=path, metavar="FILE", help=text)
+    evaluate.add_argument(
+        "--output",
+        type=path,
+        metavar="FILE",
+        help="the report (default: scores.json)",
+    )
 
     export = command("export", "Convert a model for CTranslate2.")
     export.add_argument("output", **folder, help="a new folder")
-    text = "weight precision: float32 (default), bfloat16 or int8"
-    export.add_argument("--quantization", metavar="TYPE", help=text)
+    export.add_argument(
+        "--quantization",
+        metavar="TYPE",
+        help="weight precision: float32 (default), bfloat16 or int8",
+    )
 
     doctor = command("doctor", "Test a Transformer of your own for silent bugs.")
     doctor.add_argument("case", type=path, help="a Python file whose report() returns examine(...)")
     doctor.add_argument("--json", action="store_true", help="the report as JSON")
 
     for parser in translate, evaluate, export:
-        text = "a trained model's folder, or one of the book's (default: tatoeba-fr)"
-        parser.add_argument("--model", type=path, help=text)
+        parser.add_argument(
+            "--model",
+            type=path,
+            help="a trained model's folder, or one of the book's (default: tatoeba-fr)",
+        )
     for parser in translate, evaluate:
         parser.add_argument("--beam-size", type=count(64), metavar="N", help="(default: 4)")
     for parser in train, translate, evaluate:
-        text = "default: an NVIDIA GPU if PyTorch finds one, else the CPU"
-        parser.add_argument("--device", choices=["auto", "cpu", "cuda", "mps"], help=text)
+        parser.add_argument(
+            "--device",
+            choices=["auto", "cpu", "cuda", "mps"],
+            help="default: an NVIDIA GPU if PyTorch finds one, else the CPU",
+        )
     return top
