@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 from transformer_lit.options import build_parser
@@ -39,9 +38,10 @@ def run_data(action: str, names: Sequence[str] = (), language: str | None = None
         raise ValueError(f"choose from the datasets that there are: {known}")
     damaged = False
     for name, tags in languages.items():
-        for line in chain.from_iterable(data_lines(action, name, tag) for tag in tags):
-            print(line, flush=True)
-            damaged |= "DAMAGED" in line
+        for tag in tags:
+            for line in data_lines(action, name, tag):
+                print(line, flush=True)
+                damaged |= "DAMAGED" in line
     return MISTAKE if damaged else 0
 
 
@@ -248,8 +248,7 @@ def run_export(output: Path, model=Path("tatoeba-fr"), quantization="float32") -
     from transformer_lit.serving import ctranslate
 
     translator, folder = load_translator(model, "cpu")
-    card = folder / "README.md"
-    ctranslate.export(translator, output, quantization, card if card.exists() else None)
+    ctranslate.export(translator, output, quantization, folder / "README.md")
     script = shlex.join(["python", str(output / "translate.py")])
     print(f'{output}: ctranslate2.Translator reads it; {script} "..." tries it')
     return 0

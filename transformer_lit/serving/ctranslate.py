@@ -141,9 +141,9 @@ def export(
 ) -> Path:
     """Write a folder for ctranslate2.Translator, atomically; returns its path.
 
-    bfloat16 is for GPUs: a CPU computes with it in float32. `card` is copied as README.md. Raises
-    FileExistsError if `folder` isn't empty, ValueError for an unknown quantization or a model that
-    the engine doesn't have."""
+    bfloat16 is for GPUs: a CPU computes with it in float32. `card` is copied as README.md, if it is
+    there. Raises FileExistsError if `folder` isn't empty, ValueError for an unknown quantization or
+    a model that the engine doesn't have."""
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there already: name a new folder")
@@ -161,7 +161,7 @@ def export(
         spec.optimize(quantization)
         spec.save(str(part))
         (part / "translate.py").write_text(standalone_script(), "utf-8")
-        if card:
+        if card and card.exists():
             shutil.copyfile(card, part / "README.md")
         return part.replace(folder)
 

@@ -28,20 +28,20 @@ def main() -> None:
     import ctranslate2
 
     settings = json.loads((HERE / "translator.json").read_text("utf-8"))
-    source, target = HERE / "tokenizer.json", HERE / "target_tokenizer.json"
-    if "words" in (rules := json.loads(source.read_text("utf-8"))):
-        target_rules = json.loads(target.read_text("utf-8")) if target.exists() else rules
+    path = HERE / "tokenizer.json"
+    if "words" in (rules := json.loads(path.read_text("utf-8"))):
+        languages = settings["languages"] or [rules["language"]]
 
         def encode(text):
-            return split_words(text, rules["language"])
+            return split_words(text, languages[0])
 
         def decode(tokens):
-            return join_words(tokens, target_rules["language"])
+            return join_words(tokens, languages[-1])
 
     else:
         from tokenizers import Tokenizer
 
-        tokenizer = Tokenizer.from_file(str(source))
+        tokenizer = Tokenizer.from_file(str(path))
         tokenizer.encode_special_tokens = True
 
         def encode(text):
