@@ -89,11 +89,8 @@ def check_archive(path: Path) -> None:
 
 def open_text(path: Path):
     "A text as it stands, or unpacked from .gz or .xz, as an open binary file."
-    if path.suffix == ".gz":
-        return gzip.open(path, "rb")
-    if path.suffix == ".xz":
-        return lzma.open(path, "rb")
-    return open(path, "rb")
+    opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    return opener(path, "rb")
 
 
 def text_lines(file) -> Iterator[str]:
@@ -164,7 +161,7 @@ def folder_sources(folder: Path) -> list[TextSource]:
     if not paths:
         raise ValueError(f"{folder} holds no file that ends in one of {', '.join(TEXTS)}")
     for path in paths:
-        require_two_columns(list(islice(read_columns(path), 1000)), path)
+        require_sentences(list(islice(read_columns(path), 1000)), str(path))
     return [TextSource(path.name, (path,), partial(read_columns, path)) for path in paths]
 
 
@@ -180,8 +177,12 @@ def is_garbled(text: str) -> bool:
 
 
 def require_sentences(pairs: Sequence[TextPair], name: str) -> None:
-    """ValueError if lines end in carriage returns alone, if the first side is numbers or names, or
-    if a tenth isn't UTF-8."""
+    """ValueError if all second sides are empty, if lines end in carriage returns alone, if the
+    first side is numbers or names, or if a tenth isn't UTF-8."""
+    if pairs and not any(right for _, right in pairs):
+        raise ValueError(
+            f"{name} has no second column: a line is a sentence, a tab and its translation"
+        )
     if 2 * sum("\r" in left + right for left, right in pairs) > len(pairs):
         raise ValueError(
             f"the lines of {name} end in carriage returns alone: save it with line feeds"
@@ -198,15 +199,6 @@ def require_sentences(pairs: Sequence[TextPair], name: str) -> None:
             f"{name}: {garbled:,} of {len(pairs):,} lines are not UTF-8 text, or hold zero bytes as"
             " UTF-16 and zip files do: convert or unpack it first"
         )
-
-
-def require_two_columns(pairs: Sequence[TextPair], path: Path) -> None:
-    "ValueError unless these lines of a file, as `read_columns` gave them, are pairs of sentences."
-    if pairs and not any(right for _, right in pairs):
-        raise ValueError(
-            f"{path} has no second column: a line is a sentence, a tab and its translation"
-        )
-    require_sentences(pairs, str(path))
 
 
 def take_evenly(items: Sequence, n_items: int) -> list:

@@ -16,7 +16,6 @@ from transformer_lit.corpora.texts import (
     read_all,
     read_lines,
     require_sentences,
-    require_two_columns,
 )
 
 NAMED = "tmx", "json", "jsonl"  # JSON: an object on each line
@@ -125,8 +124,8 @@ def read_file(path: Path, languages: Sequence[str]) -> list[TextPair]:
     names = dict.fromkeys(name for row in rows for name in row)
     if rows and not (chosen := find_columns(names, languages)):
         raise ValueError(f"{path} has {', '.join(names)}: name two of them, as --languages en-de")
-    pairs = [(str(row.get(chosen[0]) or ""), str(row.get(chosen[1]) or "")) for row in rows]
-    require_two_columns(pairs, path)
+    pairs = [tuple(str(row.get(name) or "") for name in chosen) for row in rows]
+    require_sentences(pairs, str(path))
     return pairs
 
 

@@ -4,17 +4,13 @@ to be scored again."""
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from transformer_lit import evaluation
 from transformer_lit.corpora.files import write_text
 from transformer_lit.corpora.texts import TextPair, read_columns, take_evenly
-from transformer_lit.custom_pair.clean import (
-    CleanedCorpus,
-    matching_key,
-    rejection_summary,
-)
+from transformer_lit.custom_pair.clean import CleanedCorpus, matching_key, rejection_summary
 from transformer_lit.custom_pair.formats import names_of
 from transformer_lit.custom_pair.languages import has_spaces
 from transformer_lit.data import group_references, seen_in_training
@@ -86,8 +82,7 @@ def leaked_near_copies(sources: Sequence[str], train: Iterable[TextPair]) -> flo
     return len(repeated) / len(sources)
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     """A sentence of the test, a reference, its translation, and how near the two are (chrF, 0 to
     100)."""
 
@@ -129,15 +124,6 @@ def choose_examples(
 # In words -----------------------------------------------------------------------------------------
 
 
-def model_summary(recipe: Mapping) -> str:
-    "The size of the model and how it is trained, in a line; recipe: as a record has it."
-    return (
-        "at most {vocab_size:,} subwords, {model[n_encoder_layers]} + {model[n_decoder_layers]}"
-        " layers of width {model[d_model]}, dropout {model[dropout]}, {training[epochs]} epoch{s}"
-        " in batches of {training[max_tokens]:,} tokens"
-    ).format(**recipe, s="s" * (recipe["training"]["epochs"] > 1))
-
-
 def lines_before(
     paths: Sequence[Path],
     corpus: CleanedCorpus,
@@ -163,10 +149,14 @@ def lines_before(
             f"{names_of(exclude)}: {corpus.n_excluded:,} of its pairs are left out of training"
         )
     sizes = ", ".join(f"{name} {len(corpus.splits[name]):,}" for name in ("train", "valid", "test"))
+    model, training = recipe.model, recipe.training
     return [
         *lines,
         f"{recipe.source} to {recipe.language}: {sizes}",
-        model_summary(asdict(recipe)),
+        f"at most {recipe.vocab_size:,} subwords, {model['n_encoder_layers']} +"
+        f" {model['n_decoder_layers']} layers of width {model['d_model']}, dropout"
+        f" {model['dropout']}, {training.epochs} epoch{'s' * (training.epochs > 1)} in batches of"
+        f" {training.max_tokens:,} tokens",
     ]
 
 
