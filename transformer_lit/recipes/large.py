@@ -102,7 +102,7 @@ class EvaluationCallback:
         by_kind = {kind: loss(pairs) for kind, pairs in self.valid_by_kind.items()}
         return {
             "valid_loss": loss(self.valid),
-            **({"losses": by_kind} if by_kind else {}),
+            "losses": by_kind,
             "bleu": bleu["value"],
             "signature": bleu["signature"],
             "lines": len(sources),

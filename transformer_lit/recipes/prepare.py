@@ -4,6 +4,7 @@ What was stopped starts anew: the 4.5 million pairs of WMT14 take some minutes."
 
 import hashlib
 import multiprocessing
+import re
 import shutil
 import time
 from collections import Counter
@@ -106,8 +107,7 @@ class ChunkEncoder:
         self.config, self.held_out = config, held_out
 
     def encode(self, text: str) -> list[int]:
-        first, *rest = text.split(" ")
-        return [i for word in (first, *(" " + word for word in rest)) for i in self.word(word)]
+        return [i for word in re.findall(" ?[^ ]+", text) for i in self.word(word)]
 
     def __call__(self, pairs: Sequence[TextPair]) -> EncodedChunk:
         good, counts = filter_pairs(pairs, self.config, self.held_out)

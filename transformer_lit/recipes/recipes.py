@@ -192,9 +192,7 @@ def compiled_gradients(model: nn.Module) -> Callable:
     )
 
 
-def fit_with_bar(
-    trainer: Trainer, data: Batches, callback: Callable, max_steps: int | None = None
-) -> list[dict]:
+def fit_with_bar(trainer: Trainer, data: Batches, callback: Callable) -> list[dict]:
     "`trainer.fit` under a progress bar."
     with bar(data.total_steps, "training", quiet=rank() > 0) as progress:
 
@@ -207,7 +205,7 @@ def fit_with_bar(
             progress.update()
             return callback(trainer)
 
-        return trainer.fit(data, on_step, max_steps)
+        return trainer.fit(data, on_step)
 
 
 def train_translator(
@@ -215,7 +213,6 @@ def train_translator(
     recipe: Recipe,
     parts: dict[str, Pairs],
     samples: Sequence[str] = SAMPLES,
-    stop_at: int | None = None,
     device: torch.device | None = None,
     begin: Callable[[], object] = lambda: None,
     limits: tuple[int, int] | None = None,
@@ -257,7 +254,7 @@ def train_translator(
         keep_config(folder, run_config(trainer, batches))
         begin()
         translator.save_config(folder)
-        fit_with_bar(trainer, batches, on_epoch_end(evaluate), stop_at)
+        fit_with_bar(trainer, batches, on_epoch_end(evaluate))
         if ends and trainer.epoch == epochs:
             average_files(translator.model, ends)
             translator.save(folder, "fp32")
@@ -333,7 +330,6 @@ def evaluate_and_record(
 
     hypotheses.txt has one line per distinct English test sentence."""
     folder = Path(folder)
-    end = [entry for entry in trainer.log_history if entry["kind"] == "eval"][-1]
     _, references, hypotheses, held_out = tested(folder, recipe, translator, trainer, parts)
     return records.write_record(
         folder,
@@ -343,5 +339,5 @@ def evaluate_and_record(
         describe(parts, recipe),
         records.effort(translator.model, trainer),
         [held_out] + scored(hypotheses, references, recipe.corpus + "-test"),
-        seen={text: overlap_rate(parts["train"], [(text, "")]) > 0 for text in end["samples"]},
+        seen={text: overlap_rate(parts["train"], [(text, "")]) > 0 for text in SAMPLES},
     )

@@ -30,8 +30,8 @@ def weights_hash(name: str | Path) -> str:
 def transfer_embeddings(table: Tensor, old: SubwordTokenizer, new: SubwordTokenizer) -> Tensor:
     "(len(old), D) -> (len(new), D)"
     rows = []
-    for token, _ in sorted(new.tokenizer.get_vocab().items(), key=lambda item: item[1]):
-        index = old.tokenizer.token_to_id(token)
+    for token in new.tokens:
+        index = old.token_to_id.get(token)
         pieces = [piece.id for piece in old.tokenizer.model.tokenize(token)]
         rows.append(table[pieces if index is None else [index]].mean(0))
     return torch.stack(rows)

@@ -11,10 +11,6 @@ import torch
 from torch import nn
 
 MANY_ROWS = 128  # from here on bf16 pays, found by trying: 32 sentences, beam 4
-MISSING = {
-    "cuda": "PyTorch sees no NVIDIA GPU on this machine",
-    "mps": "PyTorch sees no Apple GPU on this machine",
-}
 
 
 def default_device(name: str = "auto") -> torch.device:
@@ -29,7 +25,11 @@ def default_device(name: str = "auto") -> torch.device:
     if name == "auto":
         name = "cuda" if available["cuda"] else "cpu"
     if not available[name]:
-        raise ValueError(f"{MISSING[name]}: leave --device {name} out, or take --device cpu")
+        maker = "NVIDIA" if name == "cuda" else "Apple"
+        raise ValueError(
+            f"PyTorch sees no {maker} GPU on this machine: leave --device {name} out, or take"
+            " --device cpu"
+        )
     return torch.device(name)
 
 
