@@ -57,6 +57,7 @@ MINE = "train --recipe mine-fr --data-dir store --size tiny --output-dir run --w
         ("train --recipe mixture-en-fr --init-from nowhere", "nowhere"),
         ("train --with sed=2", "sed,accumulation_steps"),
         ("train --with seed=x", "seed=x"),
+        ("train --epochs 0", "epochs=0"),
         ("train --with optimizer=sgd", "optimizer=sgd,muon"),
         ("train --with peak_lr=nan", "peak_lr=nan"),
         ("train --recipe pocket --output-dir own.tsv", "own.tsv"),
@@ -119,7 +120,6 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(line, names, typed, tmp_p
     [
         "",
         "train --output-dir=",
-        "train --epochs 0",
         "train --max-minutes nan",
         "train --languages en-en",
         "train --with seed",
