@@ -8,6 +8,7 @@ from pathlib import Path
 
 from common import Record, options
 
+from transformer_lit.comparison import count_parameters
 from transformer_lit.doctor import examine
 from transformer_lit.masks import BOS, EOS, PAD
 from transformer_lit.model import Transformer, TransformerConfig
@@ -29,9 +30,9 @@ def main():
         size = model.config.source_vocab_size
         report = examine(model, vocab_size=size, **ids, **hooks, trained=True, quick=True)
         report.check()
-        n = sum(weight.numel() for weight in model.parameters())
-        record["models"][name] = {"parameters": n, "seconds": report.seconds}
-        print(name, record["models"][name])
+        facts = {"parameters": count_parameters(model), "seconds": report.seconds}
+        record["models"][name] = facts
+        print(name, facts)
         record.write()
 
 

@@ -81,8 +81,8 @@ def run(steps: int, seed: int, peak: float = 6e-3) -> tuple[dict, dict[str, np.n
         row["perplexity"][way] = loss[rest > EOS].mean().exp().item()
     arrays["rest_words"] = is_rest.sum(1).numpy().astype(np.uint16)
     # of the French alone; EOS isn't measured, as in the chapter
-    known, held_out = map(ngrams.targets, (pairs, test))
-    lines = ngrams.lines(known, held_out, vocab_size, N_GIVEN, end=False)
+    held_out = [target[:-1] for _, target in test]
+    lines = ngrams.losses([target for _, target in pairs], held_out, vocab_size, N_GIVEN)
     arrays |= {f"rest_nats/{name}": each.astype(np.float32) for name, each in lines.items()}
     n_words = arrays["rest_words"].sum()
     row["ngrams"] = {name: math.exp(each.sum() / n_words) for name, each in lines.items()}

@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 
 import numpy as np
@@ -302,18 +302,17 @@ def train_and_score(job: Job, folder: Path) -> Made:
 
 
 def count_ngrams(job: Job) -> Made:
-    "Losses of the three n-grams that counted on the batches of a run with that budget and seed."
+    "Losses of the n-gram models that counted on the batches of a run with that budget and seed."
     data, setup = corpus_of(job.ground), GROUNDS[job.ground]
-    batches = batches_for_budget(data.train, setup.max_tokens, job.tokens, job.seed)
-    train = ngrams.targets(data.train, batches)
+    seen = chain(*batches_for_budget(data.train, setup.max_tokens, job.tokens, job.seed))
+    train = [data.train[i][1] for i in set(seen)]
+    targets, n = [target for _, target in data.valid + data.test], len(data.valid)
+    tokens = np.array([len(target) - 1 for target in targets], np.uint16)
+    nats = ngrams.losses(train, targets, len(data.tokenizer))
     row: dict = {"pairs": len(train), "data": digest(data)}
-    for part in ("valid", "test"):
-        targets = ngrams.targets(getattr(data, part))
-        tokens = np.array([len(target) - 1 for target in targets], np.uint16)
-        nats = ngrams.lines(train, targets, len(data.tokenizer))
-        row[part] = {name: each.sum() / tokens.sum() for name, each in nats.items()}
-    arrays = {f"losses/{name}": each.astype(np.float32) for name, each in nats.items()}
-    return Made(row, arrays | {"tokens": tokens})
+    for part, at in ("valid", slice(n)), ("test", slice(n, None)):
+        row[part] = {name: each[at].sum() / tokens[at].sum() for name, each in nats.items()}
+    return Made(row, {"tokens": tokens[n:]})
 
 
 def clock(job: Job, rounds: int = 30) -> Made:
