@@ -72,7 +72,7 @@ READS = re.compile(
     r"results\.(trials|peaks|results|by_budget|along|ngrams|beside|clock|read)\(|"
     r"\b(change_rows|scores_of|runs_of|same_seeds|french_alone|over_seeds|gap_text)\(|"
     r"\b(standing|search_maps|peak_table|currencies|crossing_table)\(|"
-    r"ch23\.losses_by_budget|ch25\.(against_2017|today)"
+    r"\b(losses_by_budget|against_2017|three_tasks|decided|sizing_row)\("
 )
 
 
