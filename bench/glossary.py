@@ -7,6 +7,7 @@
 with a noun whose translation is fixed to another than the usual one. The share of outputs that have
 what was asked for."""
 
+from collections import defaultdict
 from random import Random
 
 from common import BENCH, Record, options
@@ -36,15 +37,16 @@ def probes() -> dict[str, list[tuple[str, str, str]]]:
 
 def main():
     record = Record(options(__doc__, out=BENCH / "glossary.json").out)
+    kept = defaultdict(lambda: defaultdict(dict))
     for model in "tatoeba-fr", "mixture-fr":
         translate = load_translator(model).translate
         for kind, rows in probes().items():
             lines, terms, targets = zip(*rows)
             listed = with_glossary(translate, dict(zip(terms, targets)))
             for way, run in ("without", translate), ("with", listed):
-                kept = sum(target in text for target, text in zip(targets, run([*lines])))
-                record.write(**{f"{model}, {kind}, {way}": kept / len(rows)})
-    print(record)
+                outputs = zip(targets, run([*lines]))
+                kept[model][kind][way] = sum(term in text for term, text in outputs) / len(rows)
+    record.write(kept=kept)
 
 
 if __name__ == "__main__":
