@@ -79,16 +79,17 @@ def test_small_chunks_and_several_processes_give_the_same(
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_a_stop_leaves_nothing_half(own, store, tmp_path, monkeypatch, error):
-    encode, chunks = prepare.ChunkEncoder.__call__, [1, 2]
+    encode, chunks = prepare.encode_chunk, [1, 2]
 
-    def stopped(encoder, pairs):
+    def stopped(*arguments):
         if not chunks:
             raise error("No space left on device")
-        return encode(encoder, chunks.pop() and pairs)
+        chunks.pop()
+        return encode(*arguments)
 
     with monkeypatch.context() as patch, pytest.raises(error):
         patch.setattr(prepare, "CHUNK", 50)
-        patch.setattr(prepare.ChunkEncoder, "__call__", stopped)
+        patch.setattr(prepare, "encode_chunk", stopped)
         prepare.prepare_store(settings(own), tmp_path / "store")
     assert not (tmp_path / "store").exists()
     (tmp_path / "store").mkdir()
@@ -146,14 +147,15 @@ def test_every_pair_that_falls_is_counted(own):
 
 def test_a_chunk_is_encoded_as_the_translator_would(own, store):
     tokens = SubwordTokenizer.load(store.tokenizer())
-    encoder = prepare.ChunkEncoder(store.tokenizer(), settings(own), ["a cat"])
+    encode = prepare.text_encoder(store.tokenizer(), 0)
     for line in "", "l'été, c'est (très) beau !", "<eos> <pad> 12,5 %", "naïve café 東京 🙂 a-b":
-        assert [*encoder.encode(line), 2] == tokens.encode(line), line
-    hits = encoder.word.cache_info().hits
-    encoder.encode("naïve")
-    assert encoder.word.cache_info().hits == hits + 1, "words are encoded again and again"
-    chunk = encoder([*PAIRS[:3], ("A cat!", "Un chat."), ("x" * 400, "y" * 200)])
-    assert (chunk.counts["too many tokens"], chunk.counts["held out"]) == (1, 1)
-    longest = settings(own, tokens=int(chunk.lengths.max()))
-    exactly = prepare.ChunkEncoder(store.tokenizer(), longest, [])
-    assert len(exactly(PAIRS[:3]).lengths) == 3, "a side may have exactly so many tokens"
+        assert [*encode(line), 2] == tokens.encode(line), line
+
+    def chunk(config, held_out, pairs):
+        return prepare.encode_chunk(store.tokenizer(), config, held_out, ("n", pairs))[1]
+
+    pairs = [*PAIRS[:3], ("A cat!", "Un chat."), ("x" * 400, "y" * 200)]
+    encoded = chunk(settings(own), ["a cat"], pairs)
+    assert (encoded.counts["too many tokens"], encoded.counts["held out"]) == (1, 1)
+    longest = settings(own, tokens=int(encoded.lengths.max()))
+    assert len(chunk(longest, [], PAIRS[:3]).lengths) == 3, "a side may have exactly so many tokens"

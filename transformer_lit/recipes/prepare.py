@@ -8,10 +8,10 @@ import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -95,61 +95,51 @@ def filter_pairs(
     )
 
 
-class ChunkEncoder:
-    """Clean a chunk, keep the tests out, encode what is left.
+@lru_cache
+def text_encoder(tokenizer: Path, written: float) -> Callable[[str], list[int]]:
+    """Text to ids, without EOS, by the subwords in a file; `written`: when it was.
 
     `SubwordTokenizer.encode` is asked for each word and its space once. That is exact where single
     spaces part the words, as `tidy` leaves them: no piece of chapter 15 goes on past a space."""
-
-    def __init__(self, tokenizer: Path, config: PreparationConfig, held_out: Sequence[str]):
-        subwords = SubwordTokenizer.load(tokenizer)
-        self.word = lru_cache(WORDS)(lambda word: subwords.encode(word)[:-1])
-        self.config, self.held_out = config, held_out
-
-    def encode(self, text: str) -> list[int]:
-        return [i for word in re.findall(" ?[^ ]+", text) for i in self.word(word)]
-
-    def __call__(self, pairs: Sequence[TextPair]) -> EncodedChunk:
-        good, counts = filter_pairs(pairs, self.config, self.held_out)
-        sides, keys = [], []
-        for pair in good:
-            source, target = [*self.encode(pair[0]), EOS], [BOS, *self.encode(pair[1]), EOS]
-            if max(len(source), len(target)) <= self.config.tokens:
-                sides += [source, target]
-                keys.append(pair_key(pair))
-        counts["too many tokens"] = len(good) - len(keys)
-        ids = np.array([i for side in sides for i in side], np.uint16)
-        lengths = np.array([len(side) for side in sides], np.int64).reshape(-1, 2)
-        return EncodedChunk(ids, lengths, keys, counts)
+    subwords = SubwordTokenizer.load(tokenizer)
+    word_ids = lru_cache(WORDS)(lambda word: subwords.encode(word)[:-1])
+    return lambda text: [i for word in re.findall(" ?[^ ]+", text) for i in word_ids(word)]
 
 
-WORKER = []  # the `ChunkEncoder` of this process
-
-
-def start_worker(*arguments) -> None:
-    "A worker process loads its encoder once."
-    WORKER[:] = [ChunkEncoder(*arguments)]
-
-
-def encode_chunk(chunk: tuple[str, list[TextPair]]) -> tuple[str, EncodedChunk]:
-    "What a worker process does."
-    source, pairs = chunk
-    return source, WORKER[0](pairs)
+def encode_chunk(
+    tokenizer: Path,
+    config: PreparationConfig,
+    held_out: Sequence[str],
+    chunk: tuple[str, list[TextPair]],
+) -> tuple[str, EncodedChunk]:
+    "Clean a chunk, keep the tests out, encode what is left."
+    name, pairs = chunk
+    encode = text_encoder(tokenizer, tokenizer.stat().st_mtime)
+    good, counts = filter_pairs(pairs, config, held_out)
+    sides, keys = [], []
+    for pair in good:
+        source, target = [*encode(pair[0]), EOS], [BOS, *encode(pair[1]), EOS]
+        if max(len(source), len(target)) <= config.tokens:
+            sides += [source, target]
+            keys.append(pair_key(pair))
+    counts["too many tokens"] = len(good) - len(keys)
+    ids = np.array([i for side in sides for i in side], np.uint16)
+    lengths = np.array([len(side) for side in sides], np.int64).reshape(-1, 2)
+    return name, EncodedChunk(ids, lengths, keys, counts)
 
 
 def encode_chunks(
     chunks: Iterable[tuple[str, list[TextPair]]], arguments: tuple, workers: int = 1
 ) -> Iterator[tuple[str, EncodedChunk]]:
-    """Chunk after chunk, in order, by `workers` processes; arguments: of a `ChunkEncoder`.
+    """Chunk after chunk, in order, by `workers` processes; arguments: of `encode_chunk`.
 
     At most four chunks for each worker are on their way: a reader that is faster than its workers
     would pile up the corpus."""
+    encode = partial(encode_chunk, *arguments)
     if workers == 1:
-        start_worker(*arguments)
-        return map(encode_chunk, chunks)
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, start_worker, arguments)
-    return prefetch(encode_chunk, chunks, 4 * workers - 1, pool)
+        return map(encode, chunks)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+    return prefetch(encode, chunks, 4 * workers - 1, pool)
 
 
 def write_store(
