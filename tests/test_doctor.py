@@ -78,9 +78,8 @@ class Training:
     def examine(self, **options):
         parts = "start step decode encode loss batch optimizer scheduler train_step accumulate rank"
         fields = {name: getattr(self, name) for name in parts.split()}
-        return examine(
-            self.model, tied=self.model.config.tied_embeddings, **IDS, **fields, **options
-        )
+        tied = self.model.config.tied_embeddings and "all"
+        return examine(self.model, tied=tied, **IDS, **fields, **options)
 
 
 # Healthy -----------------------------------------------------------------------------------------
@@ -513,26 +512,25 @@ def one_layer_n_times(training, patch):
     training.model.decoder.layers = nn.ModuleList([training.model.decoder.layers[0]] * 2)
 
 
-@fault("weight tying")
-def tied_by_copy(training, patch):
-    weight = training.model.target_embedding.token_embedding.weight
-    training.model.output_projection.weight = nn.Parameter(weight.detach().clone())
+def untied(part, copy):
+    def plant(training, patch):
+        module = training.model.get_submodule(part)
+        module.weight = nn.Parameter(copy(module.weight.detach()))
+
+    return plant
 
 
-@fault("weight tying")
-def tied_by_memory(training, patch):
-    weight = training.model.target_embedding.token_embedding.weight
-    training.model.output_projection.weight = nn.Parameter(weight)
+for name, part, copy in (
+    ("tied by copy", "output_projection", torch.clone),
+    ("tied by memory", "output_projection", torch.detach),
+    ("a source embedding of its own", "source_embedding.token_embedding", torch.clone),
+):
+    FAULTS[name] = "weight tying", untied(part, copy), {}
 
 
 @fault("initial loss")
 def tied_embeddings_of_size_1(training, patch):
     nn.init.normal_(training.model.output_projection.weight)
-
-
-@fault("initial loss")
-def an_output_layer_of_size_1(training, patch):
-    nn.init.normal_(training.model.output_projection.weight, std=2.0)
 
 
 @fault("output")

@@ -10,6 +10,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from .doctor.probes import (
+    append_padding, influence, without_padding)
+
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 
 # %% ../book/03_masks.ipynb #same-dice
@@ -28,13 +31,10 @@ def depends_on_future(f: Callable, tokens: Tensor, position: int) -> bool:
     vocab_size = max(int(tokens.max()) + 1, 2)
     replaced = (tokens + 1) % vocab_size  # (B, T), differs everywhere
     positions = torch.arange(tokens.size(1), device=tokens.device)
-    expected = run_seeded(f, tokens)[:, :position + 1]
-    for later in (positions > position, positions == position + 1):
-        actual = run_seeded(f, torch.where(later, replaced, tokens))
-        if not torch.allclose(expected, actual[:, :position + 1],
-                              atol=1e-5, equal_nan=True):
-            return True
-    return False
+    changes = influence(  # (T, 2)
+        lambda ids: run_seeded(f, ids), tokens, replaced,
+        where=[positions > position, positions == position + 1])
+    return bool(changes[:position + 1].any())
 
 # %% ../book/03_masks.ipynb #reads-padding
 def depends_on_padding(f: Callable, tokens: Tensor, n_pads: int = 3,
@@ -43,16 +43,12 @@ def depends_on_padding(f: Callable, tokens: Tensor, n_pads: int = 3,
 
     f, without dropout, takes ids (B, S) and returns (B, S, ...). Each row
     with n_pads more is compared with itself cut after its last token."""
-    is_token = tokens != pad_id  # (B, S)
-    padded = run_seeded(f, torch.nn.functional.pad(
-        tokens, (0, n_pads), value=pad_id))
-    for b in is_token.any(1).nonzero().flatten().tolist():
-        length = int(is_token[b].nonzero().max()) + 1
-        alone = tokens[b:b + 1, :length].repeat(len(tokens), 1)
-        expected = run_seeded(f, alone)[b][is_token[b, :length]]
-        actual = padded[b, :tokens.size(1)][is_token[b]]
-        if not torch.allclose(expected, actual, atol=1e-5,
-                              equal_nan=True):
+    rows = without_padding(lambda ids: run_seeded(f, ids), append_padding(
+        tokens, pad_id, n_pads), pad_id)
+    for b, padded, alone in rows:
+        is_token = tokens[b, :len(alone)] != pad_id
+        if not torch.allclose(padded[:len(alone)][is_token],
+                              alone[is_token], atol=1e-5, equal_nan=True):
             return True
     return False
 

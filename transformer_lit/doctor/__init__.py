@@ -20,17 +20,17 @@ from .report import ALLOWED, ERROR, FAULT, NOTE, OK, SKIPPED, Finding, Report
 __all__ = ["examine", "Report", "Finding", "Case"]
 OVERFIT_LIMIT = 30_000_000  # on a CPU more parameters than these take minutes
 PURPOSE = {
-    "step": "`step`: does decoding with a KV cache give the logits of the full pass?",
-    "start": "`start`, which makes the state of `step`; one without a state: start=lambda n: None",
-    "decode": "`decode`: does decoding start with the token that training starts with?",
-    "rank": "`rank`: does beam search favor short outputs?",
-    "batch": "`batch`: are the labels the decoder's input, shifted by one?",
-    "loss": "`loss`: what does the loss ignore and smooth? It may shift the labels itself",
-    "pads": "`pad_id`: does padding change the logits?",
-    "steps": "`quick=False`, and a model that isn't too large for a CPU",
-    "encode": "`encode`: does the encoder read both ways?",
-    "optimizer": "`optimizer`: has it all parameters; do zero_grad and the schedule work?",
-    "accumulate": "`accumulate`: do half batches add up to the gradient of the batch?",
+    "step": "step: does decoding with a KV cache give the logits of the full pass?",
+    "start": "start, which makes the state of step; one without a state: start=lambda n: None",
+    "decode": "decode: does decoding start with the token that training starts with?",
+    "rank": "rank: does beam search favor short outputs?",
+    "batch": "batch: are the labels the decoder's input, shifted by one?",
+    "loss": "loss: what does the loss ignore and smooth? It may shift the labels itself",
+    "pads": "pad_id: does padding change the logits?",
+    "steps": "quick=False, and a model that isn't too large for a CPU",
+    "encode": "encode: does the encoder read both ways?",
+    "optimizer": "optimizer: has it all parameters; do zero_grad and the schedule work?",
+    "accumulate": "accumulate: do half batches add up to the gradient of the batch?",
 }
 
 
@@ -72,13 +72,12 @@ def examine(
         for name, (f, needs) in CHECKS.items():
             if checks and name not in checks:
                 continue
-            missing = [field for field in needs if not getattr(case, field) and field != "bos_id"]
+            missing = [field for field in needs if not getattr(case, field)]
             if missing:
                 if invitation := PURPOSE.get(missing[0]):
-                    findings.append(Finding(name, SKIPPED, f"needs {invitation}"))
+                    findings.append(Finding(name, SKIPPED, f"needs the argument {invitation}"))
                 continue
-            for w, _ in gradients:
-                w.grad = None
+            model.zero_grad()
             findings += run_check(name, f, case, name in allow, needs)
             for x, state in before:
                 x.load_state_dict(deepcopy(state))

@@ -27,8 +27,8 @@ class Case:
     loss: logits (B, T, V), labels (B, T) -> scalar. batch: () -> source, decoder input, labels; the
     last two for one stack. train_step: such a batch -> one update. accumulate: list of batches ->
     their gradients. rank: sum of log-probabilities, number of tokens -> what beam search compares.
-    tied: is the output layer meant to be the embedding? trained: is it trained already?
-    padding_side: "left" if batches are padded there."""
+    tied: is the output layer meant to be the embedding, with "all" the source's, too? trained: is
+    it trained already? padding_side: "left" if batches are padded there."""
 
     model: nn.Module
     logits: Callable[..., Tensor] | None
@@ -42,7 +42,7 @@ class Case:
     lengths: tuple[int, int] = (7, 5)
     padding_side: str = "right"
     trained: bool = False
-    tied: bool = False
+    tied: bool | str = False
     encode: Hook = None
     start: Hook = None
     step: Hook = None
@@ -67,7 +67,7 @@ class Case:
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r}: choose from {', '.join(KINDS)}")
         self.seq2seq, self.causal = self.kind == KINDS[0], self.kind != KINDS[2]
-        self.pads = self.pad_id is not None
+        self.pads, self.begins = self.pad_id is not None, self.bos_id is not None
         self.ignored = self.pad_id if self.ignore_index is None else self.ignore_index
         self.device = next((w.device for w in self.model.parameters()), torch.device("cpu"))
         self.parts = ("source", "target") if self.seq2seq else ("input",)
@@ -80,8 +80,7 @@ class Case:
         "The ids of ordinary tokens, without special ones. (W,)"
         size = self.source_vocab_size if self.seq2seq and which == 0 else None
         special = [i for i in (self.pad_id, self.bos_id, self.eos_id) if i is not None]
-        first = max((i + 1 for i in special if i < 5), default=0)
-        ids = range(first, min(size or self.vocab_size, first + 4096))
+        ids = range(min(size or self.vocab_size, 4096))
         return torch.tensor([i for i in ids if i not in special], device=self.device)
 
     def inputs(self, rows: int = 3, seed: int = 0) -> list[Tensor]:
@@ -92,21 +91,25 @@ class Case:
         for which, length in enumerate(lengths):
             words = self.words(which)
             batch.append(words[torch.randint(len(words), (rows, length), generator=rng)])
-        if self.causal and self.bos_id is not None:
+        if self.causal and self.begins:
             batch[-1][:, 0] = self.bos_id
         return batch
 
-    def substitutes(self, inputs: list[Tensor], which: int) -> Tensor:
-        "Another ordinary token in every place of inputs[which]; special ones stay."
-        words, ids = self.words(which), inputs[which].contiguous()
-        changed = words[(torch.searchsorted(words, ids) + len(words) // 2) % len(words)]
-        return torch.where(torch.isin(ids, words), changed, ids)
+    def part(self, which: int, training: bool = False) -> tuple[Callable, Tensor, Tensor]:
+        "The logits as a function of one input, its ids, and another ordinary token for each."
+        inputs, words = self.inputs(), self.words(which)
+        old = inputs[which]
+        changed = words[(torch.searchsorted(words, old) + len(words) // 2) % len(words)]
+
+        def logits(ids):
+            return self.run(*(ids if x is old else x for x in inputs), training=training)
+
+        return logits, old, torch.where(torch.isin(old, words), changed, old)
 
     def alone_and_together(self) -> tuple[Tensor, Tensor]:
-        "The logits of eight sentences, each by itself, and of all in a batch."
+        "The logits of a sentence by itself, and as the last of eight."
         inputs = self.inputs(8)
-        alone = [self.run(*rows) for rows in zip(*(x.split(1) for x in inputs))]
-        return torch.cat(alone), self.run(*inputs)
+        return self.run(*(ids[-1:] for ids in inputs)), self.run(*inputs)[-1:]
 
     @contextmanager
     def mode(self, training: bool, gradients: bool = False, dropout: bool = False):

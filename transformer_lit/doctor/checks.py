@@ -19,13 +19,13 @@ from .probes import (
     spread,
     stepwise_logits,
     tolerance,
+    without_padding,
 )
 from .report import NOTE
 from .watch import Watch
 
 CHECKS: dict[str, tuple[Callable, list[str]]] = {}
-ADAPTER = "; or `logits` makes other masks than your training does"
-MODES = {"training": True, "evaluation": False}
+ADAPTER = "; or the argument logits makes other masks than your training does"
 
 
 def check(name: str, needs: str = "") -> Callable:
@@ -99,40 +99,28 @@ def deterministic_evaluation(case):
     yield not names, words, "a layer built in forward: no optimizer sees it, no file keeps it"
     cause = "dropout stays on: F.dropout without training=self.training"
     yield gap <= tolerance(first), f"the same ids twice differ by {gap:.2g}", cause
-    if gap <= tolerance(first):
-        words = f"the same ids after another batch differ by {later:.2g}"
-        yield later <= tolerance(first), words, "a mask or a cache is kept between calls"
+    words = f"the same ids after another batch differ by {later:.2g}"
+    yield later <= tolerance(first), words, "a mask or a cache is kept between calls"
 
 
 @check("train/eval agreement")
 def train_eval_agreement(case):
-    a, b = (case.run(*case.inputs(), training=training) for training in MODES.values())
+    a, b = (case.run(*case.inputs(), training=training) for training in (True, False))
     gap = largest_gap(a, b) if a.shape == b.shape else math.inf
     words = f"without dropout, training and evaluation mode differ by {gap:.2g}"
     yield gap <= tolerance(a), words, "BatchNorm, or a mask that depends on self.training"
 
 
-def influence_of(case: Case, which: int, training: bool = False) -> tuple[Tensor, Tensor]:
-    "Influence (T, S) of an input's tokens on the logits, and where it is more than rounding."
-    inputs = case.inputs()
-
-    def logits(*ids):
-        return case.run(*ids, training=training)
-
-    matrix = influence(logits, inputs, which, case.substitutes(inputs, which))
-    return matrix, matrix > tolerance(logits(*inputs))
-
-
 @check("future leak", "causal")
 def future_leak(case):
-    for mode, training in MODES.items():
-        matrix, significant = influence_of(case, len(case.parts) - 1, training)
-        later = matrix.triu(1) * significant
+    for mode in "training", "evaluation":
+        matrix = influence(*case.part(-1, mode == "training"))
+        later = matrix.triu(1)
         t, s = divmod(int(later.argmax()), later.size(1))
         cause = "no causal mask, heads merged without transpose, or a norm over time"
-        if not significant.triu(2).any():
+        if not matrix.triu(2).any():
             cause = "the mask's diagonal is off by one"
-        if not significant.tril(-1).any():
+        if not matrix.tril(-1).any():
             cause = "the mask is transposed or inverted (does True mean attend or ignore?)"
         words = f"{mode}: later tokens change the logits by {later.max():.2g}"
         words += f" (position {t}, token {s})" if later.any() else ""
@@ -141,9 +129,8 @@ def future_leak(case):
 
 @check("causal visibility", "causal")
 def causal_visibility(case):
-    _, visible = influence_of(case, len(case.parts) - 1)
-    first = int(case.bos_id is not None)  # it can't be changed
-    visible = visible[first:, first:]
+    first = int(case.begins)  # it can't be changed
+    visible = influence(*case.part(-1))[first:, first:] > 0
     hidden = ((~visible).tril().nonzero() + first).tolist()
     cause = "the mask hides the diagonal, or the target is shifted twice"
     yield bool(visible.diagonal().all()), "do logits depend on the token at their position?", cause
@@ -155,22 +142,20 @@ def causal_visibility(case):
 
 @check("source use", "seq2seq")
 def source_use(case):
-    matrix, significant = influence_of(case, 0)
-    unread = (~significant.any(0)).nonzero().flatten().tolist()
+    matrix = influence(*case.part(0))
+    unread = (~matrix.any(0)).nonzero().flatten().tolist()
     cause = "cross-attention reads the decoder's own states, or its output is dropped"
-    if significant.any():
+    if matrix.any():
         cause = "a mask that hides words, or lengths off by one" + ADAPTER
     yield not unread, f"source tokens that change no logits: {unread or 'none'}", cause
 
 
 @check("encoder visibility", "seq2seq encode")
 def encoder_visibility(case):
-    source = case.inputs()[0]
     with case.mode(False):
-        matrix = influence(case.encode, [source], 0, case.substitutes([source], 0))
-        visible = (matrix > tolerance(case.encode(source))).triu(1)
-    words = f"{int(visible.sum())} pairs of a position and a later token that it reads"
-    yield bool(visible.any()), words, "a causal mask in the encoder"
+        later = influence(case.encode, *case.part(0)[1:]).triu(1)
+    words = f"{later.count_nonzero()} pairs of a position and a later token that it reads"
+    yield bool(later.any()), words, "a causal mask in the encoder"
 
 
 # Padding and batches ------------------------------------------------------------------------------
@@ -179,12 +164,12 @@ def encoder_visibility(case):
 @check("padding leak", "pads")
 def padding_leak(case):
     for which, name in enumerate(case.parts):
-        inputs = case.inputs()
-        base = case.run(*inputs)[:1]
-        inputs[which] = torch.cat([inputs[which], inputs[which][:, :3]], 1)
-        case.run(*inputs)  # a mask that is kept for this shape will be wrong
-        inputs[which][0, -3:] = case.pad_id  # the other rows are longer
-        gap = largest_gap(case.run(*inputs)[:1, : base.size(1)], base)
+        logits, ids, _ = case.part(which)
+        ids = torch.cat([ids, ids[:, :3]], 1)
+        logits(ids)  # a mask that is kept for this shape will be wrong
+        ids[0, -3:] = case.pad_id  # the other rows are longer
+        _, padded, base = next(without_padding(logits, ids, case.pad_id))
+        gap = largest_gap(padded[: len(base)], base)
         cause = "the padding mask is missing or inverted, isn't passed on, or has no effect"
         words = f"three pads after the {name}, beside longer ones, change the logits by {gap:.2g}"
         yield gap <= tolerance(base), words, cause + ADAPTER
@@ -231,10 +216,10 @@ def fully_padded_row(case):
 @check("position sensitivity")
 def position_sensitivity(case):
     for which, name in enumerate(case.parts):
-        inputs = case.inputs()
-        base, ids = case.run(*inputs), inputs[which]
-        inputs[which] = ids[:, [1, 0, *range(2, ids.size(1))]]
-        gap = largest_gap(case.run(*inputs)[:, -1], base[:, -1])
+        logits, ids, _ = case.part(which)
+        swapped = ids[:, [1, 0, *range(2, ids.size(1))]]
+        base, other = (logits(x)[:, -1] for x in (ids, swapped))
+        gap = largest_gap(base, other)
         words = f"the {name} in another order changes the logits by {gap:.2g}"
         cause = "no positions are added, or every token has the same one"
         yield gap > tolerance(base), words, cause
@@ -243,18 +228,18 @@ def position_sensitivity(case):
 @check("sinusoidal positions")
 def sinusoidal_positions(case):
     for _, table in watched(case).sums:
-        table = table.squeeze().float()
+        table = table.squeeze().float().cpu()
         sine, n = table[0] == 0, table.size(-1) // 2  # at position 0; interleaved, or two halves
         cosine = table[0] == table.max()
-        if table.requires_grad or sine.sum() != n or cosine.sum() != n:
+        if table.requires_grad or not sine.sum() == n == cosine.sum():
             continue  # learned, or no sines and cosines
         z = torch.complex(table[:, ~sine], table[:, sine]) / table.max()
         frequencies = z[1].angle()
-        ratio, k = frequencies[-1] ** (1 / (n - 1)), torch.arange(n, device=z.device)
-        fits = [(row - torch.exp(1j * t * ratio**k)).abs().max() < 0.02 for t, row in enumerate(z)]
+        ratio, (t, k) = frequencies[-1] ** (1 / (n - 1)), map(torch.arange, z.shape)
+        gap = (z - torch.exp(1j * t[:, None] * ratio**k)).abs().max()
         words = "frequencies of a fixed table: {:.3g}, {:.3g}, {:.3g} ...".format(*frequencies)
         cause = "1 comes first, each next is smaller by one factor, sine and cosine share it (§3.5)"
-        yield all(fits) and 1e-7 < ratio**n < 1, words, cause
+        yield gap < 0.02 and 1e-7 < ratio**n < 1, words, cause
 
 
 # Decoding -----------------------------------------------------------------------------------------
@@ -280,7 +265,7 @@ def cache_consistency(case):
     yield not wrong.any(), words, cause
 
 
-@check("start token", "seq2seq decode bos_id")
+@check("start token", "seq2seq decode begins")
 def start_token(case):
     source = case.inputs(1)[0]
     with case.mode(False), Watch([source]) as watch:
@@ -315,9 +300,9 @@ def attention(case):
     wrong = [(axis, shape) for fits, axis, shape in watch.softmax_axes if not fits]
     words = f"softmax over another axis than the sum with the values: {wrong[:1] or 'nowhere'}"
     yield not wrong, words, "weights don't sum to one over the keys"
-    sums = [w.float().sum(-1) for w in watch.attention_weights]
-    bad = sum(largest_gap(x, torch.ones_like(x)) > 0.02 for x in sums)
-    words = f"attentions whose weights don't sum to one: {bad} of {len(sums)}"
+    gaps = [(w.float().sum(-1) - 1).abs().max() for w in watch.attention_weights]
+    bad = sum(gap.item() > 0.02 for gap in gaps)
+    words = f"attentions whose weights don't sum to one: {bad} of {len(gaps)}"
     yield not bad, words, "nan from a row without keys, or a mask after the softmax"
     wrong = [norm for norm in watch.norms if norm[1] != [-1]]
     words = f"norms over other axes than the features: {wrong[:1] or 'none'} of {len(watch.norms)}"

@@ -1,7 +1,7 @@
 """The questions behind the checks, each a few lines: they change ids and look at logits. The page
 *Check a Transformer of your own* builds them one by one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -26,23 +26,36 @@ def rms(x: Tensor) -> float:
 
 
 def influence(
-    logits: Callable, inputs: Sequence[Tensor], which: int, substitutes: Tensor
+    f: Callable, ids: Tensor, substitutes: Tensor, where: Sequence[Tensor] = ()
 ) -> Tensor:
-    """(T, S): how much the logits at position t change with the token at s of inputs[which].
+    """(T, S): how much f's outputs at position t change with the token at s; 0 if rounding explains
+    it.
 
-    logits(*inputs) -> (B, T, V). substitutes: the ids that replace it, (B, S)."""
-    base, columns = logits(*inputs), []
-    for s in range(substitutes.size(1)):
-        changed = list(inputs)
-        changed[which] = inputs[which].clone()
-        changed[which][:, s] = substitutes[:, s]
-        columns.append((logits(*changed) - base).float().abs().amax((0, 2)))
-    return torch.stack(columns, 1)
+    f: ids (B, S) -> (B, T, ...). substitutes: the ids that replace it, (B, S). where: masks (S,)
+    of tokens to replace together, a column for each."""
+
+    def outputs(ids):
+        return f(ids)[..., None].flatten(2).float().nan_to_num(0.0, 0.0, 0.0)
+
+    base, each = outputs(ids), torch.ones_like(ids[0]).diag() > 0
+    changed = [outputs(torch.where(mask, substitutes, ids)) for mask in where or each]
+    change = torch.stack([(x - base).abs().amax((0, 2)) for x in changed], 1)
+    return change * (change > tolerance(base))
+
+
+def without_padding(f: Callable, ids: Tensor, pad_id: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Of each row with a token: its number, its outputs (T, ...), and those it has if it is cut
+    after its last token and stands in all rows.
+
+    f: ids (B, S) -> (B, T, ...)."""
+    padded, is_token = f(ids), ids != pad_id
+    for b in is_token.any(1).nonzero().flatten().tolist():
+        length = 1 + int(is_token[b].nonzero().max())
+        yield b, padded[b], f(ids[b : b + 1, :length].repeat(len(ids), 1))[b]
 
 
 def append_padding(ids: Tensor, pad_id: int, n: int = 3, left: bool = False) -> Tensor:
-    pads = ids.new_full((len(ids), n), pad_id)
-    return torch.cat([pads, ids] if left else [ids, pads], 1)
+    return torch.nn.functional.pad(ids, (n, 0) if left else (0, n), value=pad_id)
 
 
 def stepwise_logits(state, step: Callable, decoder_input: Tensor) -> Tensor:

@@ -29,12 +29,12 @@ def label_shift(case):
     if case.eos_id is not None:
         cause = "cut off, or taken for padding: the model never learns to stop"
         yield all(row[-1] == case.eos_id for row in rows), "do labels end in eos_id?", cause
-    if case.bos_id is not None:
+    if case.begins:
         starts = bool((decoder_input[:, 0] == case.bos_id).all())
         yield starts, "does the decoder's input start with bos_id?", "cut off, or never added"
     for ids in source:
-        texts = [str(row)[1:-1] for row in ids.tolist()]
-        copied = all(str(row[:-1])[1:-1] in text for row, text in zip(rows, texts))
+        pairs = zip(rows, ids.tolist())
+        copied = all(str(row[:-1])[1:-1] in str(text) for row, text in pairs)
         words = f"the labels stand in the source: {'yes' if copied else 'no'}"
         yield not copied or NOTE, words, "a copying task, or the target in both"
 
@@ -65,8 +65,8 @@ def loss_function(case):
     cause = "label smoothing that sums to more or less than one, a wrong factor, or softmax twice"
     yield proper and target[label] > 0.5 and others.min() > -1e-4, words, cause
     equal = torch.zeros(1, 1, v, device=case.device)
-    costs = {i: loss(equal, labels[:, :1] * 0 + i).nan_to_num() for i in range(min(v, 50))}
-    free = [i for i, cost in costs.items() if cost.abs() < 1e-6 and (i != pad or i == case.eos_id)]
+    ids = [i for i in range(min(v, 50)) if i != pad or i == case.eos_id]
+    free = [i for i in ids if loss(equal, labels[:, :1] * 0 + i).nan_to_num().abs() < 1e-6]
     cause = "ignore_index is another id, or eos_id is pad_id: no stop is learned"
     yield not free, f"labels that cost nothing, besides padding: {free or 'none'}", cause
     rng = torch.Generator(case.device).manual_seed(0)
@@ -93,8 +93,7 @@ def initial_loss(case):
     logits = case.run(*case.inputs(32), training=True)
     value, chance = random_label_loss(logits).item(), math.log(logits.size(-1))
     cause = "large logits: embeddings N(0, 1) tied to the output layer, or no initialization"
-    too_high = value < max(chance + 3, 1.5 * chance) and NOTE
-    ok = value < chance + 1 or too_high
+    ok = value < chance + 1 or value < max(chance + 3, 1.5 * chance) and NOTE
     words = f"{value:.3g} nats on random labels, ln V = {chance:.3g}"
     yield ok, words, cause
 
@@ -105,23 +104,25 @@ def initial_loss(case):
 @check("shared layers")
 def shared_layers(case):
     layers = [
-        [id(layer) for layer in part if list(layer.parameters())]
+        [layer for layer in part if list(layer.parameters())]
         for part in case.model.modules()
         if isinstance(part, (nn.ModuleList, nn.Sequential))
     ]
-    n = sum(len(ids) - len(set(ids)) for ids in layers)
+    n = sum(len(part) - len(set(part)) for part in layers)
     words = f"layers that stand in a list again: {n}"
     yield not n, words, "[layer] * n repeats one layer (ALBERT means it)"
 
 
 @check("weight tying", "tied")
 def weight_tying(case):
-    tables, outputs = (
-        {id(m.weight) for m in case.model.modules() if isinstance(m, kind)}
-        for kind in (nn.Embedding, nn.Linear)
-    )
-    cause = "tied by value or by nn.Parameter(weight), not as one object: updates part them"
-    yield bool(tables & outputs), "embedding and output layer are one parameter", cause
+    read, *_, unread = case.words(1)
+    inputs = [0 * ids + read for ids in case.inputs(1)]
+    gradients(case, lambda: case(*inputs)[..., unread].sum().backward())
+    tables = [m.weight.grad for m in case.model.modules() if isinstance(m, nn.Embedding)]
+    tied = [bool(g[unread].any()) for g in tables if g is not None and len(g) == case.vocab_size]
+    words = f"embeddings whose weight is the output layer's: {sum(tied)} of {len(tied)}"
+    cause = "not tied, or by value or nn.Parameter(weight), not as one object: updates part them"
+    yield (all if case.tied == "all" else any)(tied), words, cause
 
 
 @check("gradient flow")
@@ -157,13 +158,16 @@ def optimizer(case):
     yield not missing, words, "made or replaced after the optimizer"
     if case.train_step is None or case.batch is None:
         return
-    weights, batch, step = list(case.model.parameters()), case.batch(), inner.step
+    batch, step = case.batch(), inner.step
     directions, progress = [], []
 
     def record(*args, **kwargs):
         progress.append((inner.param_groups[0]["lr"], getattr(case.scheduler, "last_epoch", 0)))
-        gradient = torch.cat([w.grad.flatten() for w in weights if w.grad is not None])
+        grads = [w.grad for w in case.model.parameters() if w.grad is not None]
+        gradient = torch.cat([g.flatten() for g in grads])
         directions.append(nn.functional.normalize(gradient, dim=0))
+        for g in grads:
+            g *= -1e4  # what is left of it turns the next gradient round
 
     inner.step = record
     try:
@@ -171,9 +175,6 @@ def optimizer(case):
             with case.mode(True, gradients=True), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a schedule notices the other step
                 case.train_step(*batch)
-            for w in weights:
-                if w.grad is not None:
-                    w.grad *= -1e4  # what is left of it turns the next gradient round
     finally:
         inner.step = step
     n = len(directions)
@@ -188,20 +189,17 @@ def optimizer(case):
 
 @check("gradient accumulation", "accumulate batch")
 def gradient_accumulation(case):
-    # four equal rows, so that all ways to take a mean agree
-    batch = [x[:1].expand(4, *x.shape[1:]).contiguous() for x in case.batch()]
-    halves = [[x[i : i + 2] for x in batch] for i in (0, 2)]
+    batch = case.batch()
+    # equal rows, so that all ways to take a mean agree
+    whole, half = ([x[[0] * n] for x in batch] for n in (4, 2))
     full, parts = (
         torch.cat([g.flatten() for g in gradients(case, case.accumulate, batches)])
-        for batches in ([batch], halves)
+        for batches in ([whole], [half, half])
     )
     ratio = (parts @ full / (full @ full)).item()
     words = f"two half batches give {ratio:.3g} times the gradient of the batch"
-    yield (
-        largest_gap(parts, full) < 0.01 * full.abs().max(),
-        words,
-        "the loss isn't divided by the number of parts",
-    )
+    cause = "the loss isn't divided by the number of parts"
+    yield largest_gap(parts, full) < 0.01 * full.abs().max(), words, cause
 
 
 @check("overfit one batch", "steps")
