@@ -108,7 +108,7 @@ class Translator:
                  [BOS] + self.target_tokenizer.encode(target))
                 for source, target in pairs]
 
-
+# %% ../book/18_translation.ipynb #translate
 @patch_to(Translator)
 def encode_parts(self, sentences: Sequence[str]) -> list[list[list[int]]]:
     "The parts that each sentence is translated in, as source ids."
