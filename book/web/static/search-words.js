@@ -323,7 +323,7 @@ about: `
 21_wmt: reproduce the paper, wmt14, newstest2014, large-scale training, paper's results, 27.3 bleu, 28.4 bleu, training cost, gpu hours, dollars, how long to train, memory-mapped, shards, large dataset, streaming data, stop and resume, original hyperparameters, multi-gpu
 21_wmt#what-was-run-and-what-was-not: paper's training time, gpu hours of the paper, hardware of the paper, did you reproduce the paper
 21_wmt#the-experiment-s-hyperparameters: hyperparameters of the paper
-21_wmt#how-to-run-it: run the paper's experiment, train on wmt14, train on eight gpus
+21_wmt#how-to-run-it: run the paper's experiment, how long to train the paper's model, training time of the base model, train on wmt14, train on eight gpus
 21_wmt#one-output-seven-bleu-variants: 27.3 bleu, 28.4 bleu
 21_wmt#validation-and-checkpoint-averaging: average checkpoints
 22_fair_comparison: hyperparameter search, fair comparison, controlled comparison, ablation, seeds, paired seeds, baseline, statistical significance, confidence interval, multiple comparisons, equal parameters, equal flops, iso-flop, random search, grid search, learning rate search, compare architectures, experiment design, noise between runs, variance between runs
@@ -386,9 +386,9 @@ preface#reading-paths: solutions to exercises, answers to exercises, where to be
 preface#notation-shapes-symbols-colors: notation, symbols, what do B S T D mean
 preface#who-this-is-for: prerequisites
 preface#reproducibility-what-varies-between-machines: different numbers on my machine, different results every run, not reproducible, seeds
-preface#on-your-machine: install, requirements, python version, torchtext, spacy, ImportError, ModuleNotFoundError, old tutorial doesn't run, notebook doesn't work, package versions, windows, 8 GB of memory, how much RAM, kernel died, dead kernel, kernel restarts, notebook timeout, build timeout, CellTimeoutError, DeadKernelError, build fails, make book fails, pip install fails
-preface#in-colab: run in colab, colab, google colab, pretrained models, trained model download, where are the weights
-preface#on-a-gpu: do I need a gpu, without a gpu, run on cpu, training time, how long does training take
+preface#on-your-machine: install, run on my laptop, requirements, python version, torchtext, spacy, ImportError, ModuleNotFoundError, old tutorial doesn't run, notebook doesn't work, package versions, windows, 8 GB of memory, how much RAM, kernel died, dead kernel, kernel restarts, notebook timeout, build timeout, CellTimeoutError, DeadKernelError, build fails, make book fails, pip install fails
+preface#in-colab: run in colab, colab, google colab, free colab, free tier, pretrained models, trained model download, pretrained model download, trained model file, where are the weights
+preface#on-a-gpu: do I need a gpu, without a gpu, run on cpu, 8 GB of memory, training time, how long does training take, how long does it take to train
 preface#out-of-memory-out-of-time: out of memory, colab session ends
 index: start, contents, try it, overview, download the book, pdf, epub
 index#where-to-start: download pdf, epub
