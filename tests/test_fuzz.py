@@ -312,7 +312,7 @@ def of_stores():
 
 BAD = {
     "beam-size": "0 -1 65 100000 x 1.5 nan 9" + "9" * 40,
-    "epochs": "0 -1 100000 x",
+    "epochs": "0 -1 x",
     "max-steps": "0 1e9",
     "eval-every": "0",
     "max-minutes": "-1 nan",

@@ -6,10 +6,10 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from transformer_lit.corpora.texts import INVISIBLE, TextPair, is_garbled, read_lines
 from transformer_lit.custom_pair import findings
@@ -176,17 +176,16 @@ def exclude_pairs(train: list[TextPair], paths: Sequence[Path]) -> list[TextPair
     return excluded
 
 
-@dataclass
-class CleanedCorpus:
+class CleanedCorpus(NamedTuple):
     """The splits; what cleaning did, by reason; each rejected pair with its reason; what cleaning
     did to the pairs for training only; how many a list excluded; what was found, in sentences."""
 
     splits: Splits
     counts: dict[str, int]
-    rejected: JudgedPairs = field(default_factory=list)
-    train_only_counts: dict[str, int] = field(default_factory=dict)
-    n_excluded: int = 0
-    notes: list[str] = field(default_factory=list)
+    rejected: JudgedPairs
+    train_only_counts: dict[str, int]
+    n_excluded: int
+    notes: list[str]
 
 
 def prepare_pairs(
@@ -218,12 +217,12 @@ def prepare_pairs(
     swapped = swapped_pairs(pairs) if by_language else []
     pairs = [pair[:: -1 if turn else 1] for pair, turn in zip(pairs, swapped)] or pairs
     judged = reject_pairs(pairs, by_language)
-    counts = count_reasons(pairs, judged)
-    corpus = CleanedCorpus(split_pairs(useful_pairs(judged, counts, paths)), counts)
-    corpus.notes = findings.corpus_notes(pairs, judged, int(not reverse), swapped)
+    counts, more_counts, excluded = count_reasons(pairs, judged), {}, []
+    splits = split_pairs(useful_pairs(judged, counts, paths))
+    notes = findings.corpus_notes(pairs, judged, int(not reverse), swapped)
     if reverse:
-        corpus.splits, shared = separate_targets(corpus.splits)
-        if not (corpus.splits["train"] and corpus.splits["valid"]):
+        splits, shared = separate_targets(splits)
+        if not (splits["train"] and splits["valid"]):
             raise ValueError(
                 "too few different sentences are in the second column to be split into training and"
                 " test with --reverse"
@@ -234,24 +233,22 @@ def prepare_pairs(
         pairs = read_pairs(train_only, languages)
         judged_more = reject_pairs(pairs, by_language)
         usable = [pair for pair, reason in judged_more if not reason]
-        if columns_look_swapped(usable, corpus.splits["train"]):
+        if columns_look_swapped(usable, splits["train"]):
             raise ValueError(
                 f"the columns of {names_of(train_only)} look swapped: write its languages in the"
                 f" order of {names_of(paths)}"
             )
-        judged_more = reject_held_out(judged_more, corpus.splits)
-        corpus.train_only_counts = count_reasons(pairs, judged_more)
-        corpus.splits["train"] += useful_pairs(judged_more, corpus.train_only_counts, train_only)
+        judged_more = reject_held_out(judged_more, splits)
+        more_counts = count_reasons(pairs, judged_more)
+        splits["train"] += useful_pairs(judged_more, more_counts, train_only)
         judged += judged_more
-    corpus.rejected = [row for row in judged if row[1]]
+    rejected = [row for row in judged if row[1]]
     if reverse:
-        corpus.splits = {
-            name: [pair[::-1] for pair in pairs] for name, pairs in corpus.splits.items()
-        }
-        corpus.rejected = [(pair[::-1], reason) for pair, reason in corpus.rejected]
+        splits = {name: [pair[::-1] for pair in pairs] for name, pairs in splits.items()}
+        rejected = [(pair[::-1], reason) for pair, reason in rejected]
     if exclude:
-        excluded = exclude_pairs(corpus.splits["train"], exclude)
-        corpus.n_excluded, left_out = len(excluded), set(excluded)
-        corpus.splits["train"] = [pair for pair in corpus.splits["train"] if pair not in left_out]
-        corpus.rejected += [(pair, "low confidence") for pair in excluded]
-    return corpus
+        excluded = exclude_pairs(splits["train"], exclude)
+        left_out = set(excluded)
+        splits["train"] = [pair for pair in splits["train"] if pair not in left_out]
+        rejected += [(pair, "low confidence") for pair in excluded]
+    return CleanedCorpus(splits, counts, rejected, more_counts, len(excluded), notes)
