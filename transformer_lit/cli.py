@@ -293,7 +293,7 @@ def exit_status(run: Callable[[], int]) -> int:
         if isinstance(error, OSError) and error.filename is not None:
             message = f"{error.filename}: {str(error.strerror).lower()}"
     except Exception as error:
-        spoilt = type(error) is Exception or type(error).__name__ == "SafetensorError"  # of a file
+        spoilt = type(error) is Exception  # of a file, by tokenizers
         if not spoilt and "out of memory" not in str(error):
             raise
         message = str(error) if spoilt else "out of memory; on a GPU, try --device cpu"

@@ -135,7 +135,7 @@ def wrong_language_reasons(pairs: Sequence[TextPair]) -> list[str]:
     first, second = column_models(pairs)
     third = [third_language([pair[side] for pair in pairs]) for side in (0, 1)]
 
-    def is_foreign(text: str, own: CharacterModel, foreign: CharacterModel) -> bool:
+    def is_foreign(text, own, foreign):
         return is_long_enough(text) and foreign.score(text) > own.score(text) + MARGIN
 
     return [

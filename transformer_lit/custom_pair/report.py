@@ -134,7 +134,7 @@ def lines_before(
     """What is printed before the training: pairs, also those for training only and excluded ones,
     parts, model."""
 
-    def summary(paths: Sequence[Path], counts: dict[str, int], use: str = "") -> str:
+    def summary(paths, counts, use=""):
         rejected = rejection_summary(counts)
         return (
             f"{names_of(paths)}: {counts['given']:,} pairs, {counts['kept']:,} kept{use}"

@@ -260,7 +260,7 @@ def run_experiment(
     translator, trainer, batches = build_run(e, tokens, folder, place)
     evaluate = EvaluationCallback(translator, e, valid["valid"], by_kind)
 
-    def on_step(trainer: Trainer) -> dict | None:
+    def on_step(trainer):
         trainer.run.stop_requested |= time.monotonic() > deadline
         return evaluate(trainer)
 

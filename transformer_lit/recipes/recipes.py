@@ -196,7 +196,7 @@ def fit_with_bar(trainer: Trainer, data: Batches, callback: Callable) -> list[di
     "`trainer.fit` under a progress bar."
     with bar(data.total_steps, "training", quiet=rank() > 0) as progress:
 
-        def on_step(trainer: Trainer) -> dict | None:
+        def on_step(trainer):
             if not progress.n:  # a run that resumes begins where it stands
                 progress.initial = progress.n = trainer.step - 1
             if isinstance(loss := trainer.metrics["loss"], float):

@@ -57,5 +57,5 @@ def initialize_from(translator: Translator, name: str | Path) -> None:
         pretrained.source_tokenizer,
         translator.source_tokenizer,
     )
-    embeddings = {key: table for key in EMBEDDINGS}
-    translator.model.load_state_dict(pretrained.model.state_dict() | embeddings)
+    weights = pretrained.model.state_dict() | dict.fromkeys(EMBEDDINGS, table)
+    translator.model.load_state_dict(weights)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from transformer_lit.corpora.files import read_json, write_text
+from transformer_lit.corpora.files import read_json, write_json, write_text
 from transformer_lit.runs import checkpoints
 from transformer_lit.runtime import distributed
 
@@ -74,8 +74,7 @@ def keep_config(folder: Path, config: dict) -> None:
     if not old:
         if (folder / LOG).exists():
             raise ValueError(f"{folder} has a log and no {CONFIG}: use another folder")
-        text = json.dumps(new, indent=1, ensure_ascii=False, sort_keys=True)
-        write_text(folder / CONFIG, text + "\n")
+        write_json(folder / CONFIG, new)
         return
     if old != new:
         raise ValueError(

@@ -1,11 +1,10 @@
 """Peak memory, and the matrix-product throughput of a device (FLOP/s)."""
 
 import contextlib
-import math
-import time
 from pathlib import Path
 
 import torch
+from torch.utils.benchmark import Timer
 
 
 def peak_memory_mb() -> int | None:
@@ -21,11 +20,6 @@ def matmul_flops(device: torch.device, precision: str) -> float:
     "Operations per second in a product of two (n, n) matrices: the best of six tries."
     n = 8192 if device.type == "cuda" else 1024
     kind = torch.bfloat16 if precision == "bf16" else torch.float32
-    a, best = torch.randn(n, n, device=device, dtype=kind), math.inf
-    for _ in range(6):
-        started = time.perf_counter()
-        a @ a
-        if device.type != "cpu":
-            torch.get_device_module(device).synchronize()
-        best = min(best, time.perf_counter() - started)
-    return 2 * n**3 / best
+    a = torch.randn(n, n, device=device, dtype=kind)
+    timer = Timer("a @ a", globals={"a": a}, num_threads=torch.get_num_threads())
+    return 2 * n**3 / min(timer.timeit(1).mean for _ in range(6))
