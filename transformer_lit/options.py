@@ -41,7 +41,7 @@ def language_pair(text: str) -> tuple[str, str]:
 def setting(key: str = "") -> dict:
     "What `add_argument` is given for a field of the recipe: `key`, or what is typed as KEY=VALUE."
 
-    def pair(text: str) -> tuple[str, str]:
+    def pair(text):
         name, equals, value = (key, "=", text) if key else text.partition("=")
         if not equals:
             raise argparse.ArgumentTypeError(f"{text[:40]} is not KEY=VALUE, as seed=2")
@@ -57,7 +57,7 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     top.add_argument("--version", action="version", version=__version__)
     parsers = top.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name: str, text: str) -> argparse.ArgumentParser:
+    def command(name, text):
         texts = dict(help=text, description=text, allow_abbrev=False)
         parser = parsers.add_parser(name, argument_default=argparse.SUPPRESS, **texts)
         parser.set_defaults(run=commands[name])

@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 from transformer_lit import evaluation
@@ -59,19 +60,18 @@ def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> di
 def leaked_references(references: References, train: Iterable[TextPair]) -> float:
     """The share of test sentences with a reference that training holds too, as the translation of
     another sentence."""
-    is_leaked = seen_in_training(references, train)
-    return sum(is_leaked) / len(is_leaked)
+    return fmean(seen_in_training(references, train))
 
 
 def leaked_but_for_numbers(sources: Sequence[str], train: Iterable[TextPair]) -> float:
     """The share of test sentences that training holds with other numbers: lines made from templates
     flatter a score."""
 
-    def frame(sentence: str) -> str:
+    def frame(sentence):
         return re.sub(r"\d+", "0", matching_key(sentence))
 
     frames = {frame(source) for source, _ in train}
-    return sum(frame(source) in frames for source in sources) / len(sources)
+    return fmean(frame(source) in frames for source in sources)
 
 
 def leaked_near_copies(sources: Sequence[str], train: Iterable[TextPair]) -> float:

@@ -1,6 +1,6 @@
 """Datasets of the large runs, by name, with their validation and test sets."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -148,7 +148,7 @@ def text_kind(name: str, paths: Iterable[Path]) -> TextSource:
 def without_near_duplicates(kind: TextSource, language: str) -> TextSource:
     "Only its pairs whose English repeats nothing that a mixture holds out."
 
-    def read() -> Iterator[TextPair]:
+    def read():
         repeated = near_duplicates(language).of
         return (pair for pair in kind.read() if not repeated(pair[0]))
 

@@ -62,7 +62,7 @@ def iterate_batches(data: Batches, epoch: int, start: int, device: torch.device)
     rank, world_size = distributed.process()
     on_gpu = device.type == "cuda"
 
-    def load(indices: Any) -> tuple[Tensor, Tensor, int]:
+    def load(indices):
         rows = indices if world_size == 1 else indices[rank::world_size]
         # a small batch may have no row for this process
         sides = data.load_batch(rows) if len(rows) else torch.zeros(2, 0, 2, dtype=torch.long)
