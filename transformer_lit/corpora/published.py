@@ -74,12 +74,9 @@ MIN_LINES = 150_000
 def tatoeba_text(path: Path, language: str) -> str:
     "The text in the archive, in its root or in a folder. ValueError for another or a broken one."
     name = ARCHIVES[language][1]
-    try:
-        with damage(path, AGAIN), zipfile.ZipFile(path) as archive:
-            member = next((n for n in archive.namelist() if Path(n).name == name), name)
-            return read_member(archive, member).decode("utf-8-sig")
-    except (LookupError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} can't be read ({error}): {AGAIN}") from None
+    with damage(path, AGAIN), zipfile.ZipFile(path) as archive:
+        member = next((n for n in archive.namelist() if Path(n).name == name), name)
+        return read_member(archive, member).decode("utf-8-sig")
 
 
 def tatoeba_shape(path: Path, language: str = "fr", min_pairs: int = 1) -> int:

@@ -51,6 +51,8 @@ def damage(path: Path, advice: str) -> Iterator[None]:
         tarfile.TarError,
         zipfile.BadZipFile,
         RuntimeError,  # a zip with a password, or packed in another way
+        KeyError,  # a zip without the member
+        UnicodeDecodeError,
     ) as error:
         raise ValueError(f"{path} can't be read ({error}): {advice}") from None
 
