@@ -27,21 +27,23 @@ def run_data(action: str, names: Sequence[str] = (), language: str | None = None
     "Download, list or verify; 1 if a file is damaged, which doesn't end the round."
     from transformer_lit.data import CORPUS_LANGUAGES
 
-    languages = {
-        name: [tag for tag in CORPUS_LANGUAGES.get(name, ()) if language in (None, tag)]
+    wanted = [
+        (name, tag)
         for name in names or CORPUS_LANGUAGES
-    }
-    if not all(languages.values() if names else [action != "download", any(languages.values())]):
+        for tag in CORPUS_LANGUAGES.get(name, ())
+        if language in (None, tag)
+    ]
+    unknown = {*names} - {name for name, _ in wanted}
+    if unknown or not wanted or action == "download" and not names:
         known = ", ".join(
             f"{name} ({' or '.join(tags)})" for name, tags in CORPUS_LANGUAGES.items()
         )
         raise ValueError(f"choose from the datasets that there are: {known}")
     damaged = False
-    for name, tags in languages.items():
-        for tag in tags:
-            for line in data_lines(action, name, tag):
-                print(line, flush=True)
-                damaged |= "DAMAGED" in line
+    for name, tag in wanted:
+        for line in data_lines(action, name, tag):
+            print(line, flush=True)
+            damaged |= "DAMAGED" in line
     return MISTAKE if damaged else 0
 
 

@@ -54,7 +54,7 @@ def shared_names(pair: TextPair, common_words: Collection[str] = ()) -> list[str
     names = [re.findall(r"\b[A-Z][a-z]{2,}\b", side) for side in pair]
     return [
         name
-        for name in dict.fromkeys(names[0])
+        for name in names[0]
         if [side.count(name) for side in names] == [1, 1]
         and name[0] not in "AEIOUYH"
         and name.lower() not in common_words
