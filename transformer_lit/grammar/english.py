@@ -1,5 +1,7 @@
 """English forms that stand beside the French ones of the pocket corpus."""
 
+import re
+
 FORMS_OF_BE = {"pres": "am are is are are are", "past": "was were was were were were"}
 
 
@@ -7,9 +9,7 @@ def english_plural(word: str) -> str:
     "By rule: boxes, cherries, keys, dogs."
     if word.endswith(("s", "x", "ch", "sh")):
         return word + "es"
-    if word.endswith("y") and word[-2] not in "aeou":
-        return word[:-1] + "ies"
-    return word + "s"
+    return re.sub("([^aeou])y$", r"\1ie", word) + "s"
 
 
 def third_person(base: str) -> str:
@@ -31,6 +31,4 @@ def english_verb(base: str, form: str, subject) -> list[str]:
 
 def an_or_a(word: str) -> str:
     "By sound: an hour, a uniform."
-    silent_h = word.startswith(("hour", "honest"))
-    consonant_sound = word.startswith(("uni", "use"))
-    return "an" if (word[0] in "aeiou" and not consonant_sound) or silent_h else "a"
+    return "an" if re.match("(?!uni|use)[aeiou]|hour|honest", word) else "a"

@@ -9,6 +9,7 @@ phrases in both languages."""
 #     conjugate("manger", "imp", subject)                 # "mangeait", if subject.person is 2
 #
 # A star before an h, as in "*hibou", says that no vowel drops before it: le hibou, but l'homme.
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
@@ -127,8 +128,7 @@ def conjugate(verb: str, form: str, subject: "Phrase | None") -> str:
     if form == "aux":
         return present("être" if verb in with_etre() else "avoir")[person]
     if form == "order":
-        word = present(verb)[person]
-        return word[:-1] if word.endswith(("es", "as")) else word
+        return re.sub("(?<=[ea])s$", "", present(verb)[person])
     if form == "agreed" or form == "part" and verb in with_etre():
         return inflect(participle(verb), subject.gender, subject.plural)
     return participle(verb) if form == "part" else TENSES[form](verb)[person]
@@ -197,14 +197,12 @@ class Verb(NamedTuple):
 
     @property
     def past(self) -> str:
-        y_to_i = self.base[-1] == "y" and self.base[-2] not in "aeou"
-        stem = self.base[:-1] + "i" if y_to_i else self.base.removesuffix("e")
+        stem = re.sub("([^aeou])y$", r"\1i", self.base).removesuffix("e")
         return self.past_form or stem + "ed"
 
     @property
     def ing(self) -> str:
-        silent = self.base[-1] == "e" and self.base[-2] != "e"
-        return self.ing_form or (self.base[:-1] if silent else self.base) + "ing"
+        return self.ing_form or re.sub("([^e])e$", r"\1", self.base) + "ing"
 
     def realize(self, language: str, form: str, subject: "Phrase") -> TaggedWords:
         "Its word in a pattern: a form of the French verb, or the English pres, base, past or ing."

@@ -295,7 +295,7 @@ def quality(
 
 def item(rng: Random, slots: Slots, kind: str, *wanted: str) -> Phrase:
     "A fixed expression of the lexicon, such as `tomorrow`."
-    rows = [row for row in lexicon()[kind] if all(w in row[2:] for w in wanted)]
+    rows = [row for row in lexicon()[kind] if {*wanted} <= {*row[2:]}]
     en, fr, *_ = rng_choice(rng, rows)
     return Phrase(words_of(en), words_of(fr, language="fr"), lemma=en)
 
