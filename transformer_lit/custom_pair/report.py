@@ -169,8 +169,8 @@ def score_lines(record: Mapping) -> list[str]:
     which = {"first": ", first reference only", "all": ", all references"}
     lines = []
     for row in scores if several else scores[:2]:
-        low, high = (record["interval"][row["references"]][end] for end in ("low", "high"))
-        interval = f" (95% interval {low:.1f} to {high:.1f})"
+        ends = record["interval"][row["references"]]
+        interval = f" (95% interval {ends['low']:.1f} to {ends['high']:.1f})"
         if data["distinct_test"] < MIN_FOR_INTERVAL:
             interval = " (too few sentences for an interval)"
         lines.append(

@@ -25,10 +25,9 @@ def default_device(name: str = "auto") -> torch.device:
     if name == "auto":
         name = "cuda" if available["cuda"] else "cpu"
     if not available[name]:
-        maker = "NVIDIA" if name == "cuda" else "Apple"
         raise ValueError(
-            f"PyTorch sees no {maker} GPU on this machine: leave --device {name} out, or take"
-            " --device cpu"
+            f"PyTorch sees no {'NVIDIA' if name == 'cuda' else 'Apple'} GPU on this machine: leave"
+            f" --device {name} out, or take --device cpu"
         )
     return torch.device(name)
 
