@@ -42,7 +42,7 @@ class NGrams:
     def __init__(self, sentences: Sequence, vocabulary: int, order: int, kneser_ney: bool):
         self.vocabulary, self.order = vocabulary, order
         self.kept, self.given, self.after = {}, Counter(), Counter()
-        counts: dict = {}
+        counts = {}
         for n in reversed(range(1, order + 1)):
             before, gives = Counter(gram[1:] for gram in counts), [1, 1, 1]
             grams = (zip(*(ids[k:] for k in range(n))) for ids in sentences)

@@ -309,7 +309,7 @@ def count_ngrams(job: Job) -> Made:
     targets, n = [target for _, target in data.valid + data.test], len(data.valid)
     tokens = np.array([len(target) - 1 for target in targets], np.uint16)
     nats = ngrams.losses(train, targets, len(data.tokenizer))
-    row: dict = {"pairs": len(train), "data": digest(data)}
+    row = {"pairs": len(train), "data": digest(data)}
     for part, at in ("valid", slice(n)), ("test", slice(n, None)):
         row[part] = {name: each[at].sum() / tokens[at].sum() for name, each in nats.items()}
     return Made(row, {"tokens": tokens[n:]})

@@ -249,7 +249,7 @@ def designs(ground: str = "tatoeba") -> list[str]:
 
 
 def ngrams(ground: str = "tatoeba", part: str = "test", budget: int = FULL) -> dict[str, float]:
-    """trigram, bigram, unigram of the French alone -> nats per token on "test" or "valid", counted
+    """5-gram, ..., unigram of the French alone -> nats per token on "test" or "valid", counted
     on the batches of a run with that budget."""
     runs = load_runs(ground)
     line = read(runs[(runs.kind == "ngrams") & (runs.budget == budget)])[part].item()

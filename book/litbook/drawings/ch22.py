@@ -217,10 +217,9 @@ def crossing_table() -> figures.Picture:
                 "BLEU, RNN − Transformer": bleu,
             }
         )
-    lines = ", ".join(f"{name} {loss:.2f}" for name, loss in recorded.ngrams().items())
     caption = (
-        "Test loss, and BLEU of RNN and Transformer. With two million tokens, target-side n-gram"
-        f" language models: {lines}."
+        "Test loss, and BLEU of RNN and Transformer. The n-grams counted two million tokens."
+        f" {recorded.beside()}"
     )
     return with_commands(figures.table(rows, caption=caption))
 
@@ -274,9 +273,9 @@ def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
             [{"series": tokens, **by_tokens}, {"series": operations, **by_operations}],
             logx=True,
             ylabel="loss, nats per token",
-            hline=(recorded.ngrams(part="valid")["trigram"], "trigram"),
+            hline=(min(recorded.ngrams(part="valid").values()), "5-gram"),
             alt=f"Validation loss of {len(names)} models along their runs. {text}",
-            caption=f"Tatoeba. {text} Dotted: target-side trigram. {recorded.beside(part='valid')}",
+            caption=f"Tatoeba. {text} Dotted: target-side 5-gram. {recorded.beside(part='valid')}",
         )
     )
 
@@ -286,7 +285,7 @@ def pocket_curves(names: Sequence[str], aligned: bool = True) -> figures.Picture
     the alignment error rate; the losses alone have a logarithmic axis."""
     losses = lines_along(names, ground="pocket")
     lines = recorded.ngrams("pocket", "valid")
-    axis = {"ylabel": "loss, nats per token", "hline": (lines["trigram"], "trigram")}
+    axis = {"ylabel": "loss, nats per token", "hline": (min(lines.values()), "5-gram")}
     axes = {"logx": True, "xlabel": "millions of target tokens"}
     what, text = "Loss", ends(losses)
     if aligned:

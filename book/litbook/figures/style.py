@@ -39,7 +39,7 @@ NAMED = {  # what comes in several chapters has the same color in all of them
         (PLUM, ["decoder-only", "RoPE"]),
         (SLATE, ["pre-norm"]),
         (OLIVE, ["2017"]),
-        (GRAY, ["reference", "PyTorch", "sacreBLEU", "trigram"]),
+        (GRAY, ["reference", "PyTorch", "sacreBLEU", "trigram", "5-gram"]),
     )
     for name in names
 }
