@@ -118,12 +118,13 @@ def read_record(text: str) -> dict:
     """Every claim's record by name, from lines of JSON.
 
     A line with "words" says what a claim is; later lines with its name are its runs, until another
-    experiment takes its place or it is withdrawn. Of two runs in one setting the later counts."""
+    experiment takes its place or it is withdrawn, a line that says why. Of two runs in one setting
+    the later counts."""
     by_name: dict[str, dict] = {}
     for line in map(json.loads, text.splitlines()):
         name = line.pop("claim")
         if "withdrawn" in line:
-            del by_name[name]
+            by_name.pop(name, None)
         elif "words" in line:
             same = by_name.get(name, {}).get("experiment") == line["experiment"]
             by_name[name] = {**line, "runs": by_name[name]["runs"] if same else {}}
