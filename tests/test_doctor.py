@@ -730,6 +730,11 @@ def test_the_command_examines_a_file(tmp_path, capsys):
     assert "report()" in capsys.readouterr().err
 
 
+def test_the_kind_is_told_by_logits():
+    assert doctor.Case(nn.Module(), lambda source, target: 0, V).seq2seq
+    assert not doctor.Case(Masked(), lambda ids: 0, V).seq2seq
+
+
 def test_a_kind_that_there_is_not():
     with pytest.raises(ValueError, match="encoder-only"):
         examine(Hidden(), vocab_size=7, kind="decoder")

@@ -17,6 +17,13 @@ Hook = Callable | None
 KINDS = "encoder-decoder", "decoder-only", "encoder-only"
 
 
+def parameters_of(f: Callable) -> dict[str, bool]:
+    "The names of f's parameters: has each no default?"
+    each = inspect.signature(f).parameters.values()
+    named = (p for p in each if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+    return {p.name: p.default is p.empty for p in named}
+
+
 @dataclass
 class Case:
     """A model and what belongs to it. Ids are (B, length). What is None leaves its checks out.
@@ -56,13 +63,15 @@ class Case:
     rank: Hook = None
     seed: int = 0
     steps: int = 300  # at most, to overfit a batch; 0 leaves that out
+    # does the guessed adapter give an attention_mask? was the loss found inside forward?
+    takes_mask = inside = False
+    offset = 0  # the loss compares logits at t with labels at t + offset
 
     def __post_init__(self):
-        parameters = inspect.signature(self.model.forward).parameters.values()
-        named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        self.names = [p.name for p in named]
-        self.required = [p.name for p in named if p.default is p.empty]  # without a default
-        several = len(self.required) > 1 or "decoder_input_ids" in self.names
+        self.names = parameters_of(self.model.forward)
+        self.required = [name for name in self.names if self.names[name]]
+        given = self.logits and parameters_of(self.logits)
+        several = sum((given or self.names).values()) > 1 or "decoder_input_ids" in self.names
         self.kind = self.kind or KINDS[not several]
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r}: choose from {', '.join(KINDS)}")
@@ -72,9 +81,6 @@ class Case:
         self.device = next((w.device for w in self.model.parameters()), torch.device("cpu"))
         self.parts = ("source", "target") if self.seq2seq else ("input",)
         self.alone, self.untrained = self.kind == KINDS[1], not self.trained
-        self.takes_mask = False  # does the guessed adapter give an attention_mask?
-        self.offset = 0  # the loss compares logits at t with labels at t + offset
-        self.inside = False  # was the loss found inside forward?
 
     def words(self, which: int) -> Tensor:
         "The ids of ordinary tokens, without special ones. (W,)"
@@ -86,9 +92,8 @@ class Case:
     def inputs(self, rows: int = 3, seed: int = 0) -> list[Tensor]:
         "Random sentences: [source (B, S), decoder input (B, T)], or [ids] for one stack."
         rng = torch.Generator().manual_seed(1000 * self.seed + seed)
-        lengths = self.lengths if self.seq2seq else self.lengths[self.causal :][:1]
         batch = []
-        for which, length in enumerate(lengths):
+        for which, length in enumerate(self.lengths[: len(self.parts)]):
             words = self.words(which)
             batch.append(words[torch.randint(len(words), (rows, length), generator=rng)])
         if self.causal and self.begins:
@@ -161,9 +166,9 @@ def guess_logits(case: Case) -> Callable:
     """The function of ids to logits for a `forward` of a usual signature: (src, tgt), (idx), (idx,
     targets) or Hugging Face's. TypeError with what to write for another."""
     names, required, model, size = case.names, case.required, case.model, case.vocab_size
-    ids = ["source", "target"] if case.seq2seq else ["ids"]
-    if "input_ids" not in names and len(required) > len(ids):
-        call, masks = ", ".join(ids), ", ".join(required[len(ids) :])
+    n = len(case.parts)
+    if "input_ids" not in names and len(required) > n:
+        call, masks = ", ".join(case.parts), ", ".join(required[n:])
         raise TypeError(
             f"forward takes ({', '.join(names)}): give logits=lambda {call}: model({call}, ...)"
             f" that makes {masks} as your training does; then masks are examined, too"

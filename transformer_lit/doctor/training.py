@@ -24,13 +24,13 @@ def label_shift(case):
     if torch.equal(decoder_input, labels):
         cause = "they aren't shifted: the input holds the labels. If train_step shifts them, give"
         cause += " batch=lambda: (ids[:, :-1], ids[:, 1:])"
-    yield bool(shifted), "is each label the next token of the decoder's input?", cause
+    yield shifted, "is each label the next token of the decoder's input?", cause
     rows = [row[mask].tolist() for row, mask in zip(labels, real) if mask.any()]
     if case.eos_id is not None:
         cause = "cut off, or taken for padding: the model never learns to stop"
         yield all(row[-1] == case.eos_id for row in rows), "do labels end in eos_id?", cause
     if case.begins:
-        starts = bool((decoder_input[:, 0] == case.bos_id).all())
+        starts = (decoder_input[:, 0] == case.bos_id).all()
         yield starts, "does the decoder's input start with bos_id?", "cut off, or never added"
     for ids in source:
         pairs = zip(rows, ids.tolist())
@@ -51,7 +51,8 @@ def label_shift_in_forward(case):
 @check("loss function", "loss")
 def loss_function(case):
     v, pad, loss = case.run(*case.inputs()).size(-1), case.ignored, case.loss
-    labels = torch.tensor([[i for i in range(v) if i != pad][-4:]], device=case.device)
+    ids = [i for i in range(v) if i != pad]
+    labels = torch.tensor([(ids * 4)[-4:]], device=case.device)
     value, (target,) = target_distribution(loss, labels[:, :1], v)
     chance, label = math.log(v), int(labels[0, 0])
     entropy = torch.special.entr(target.clamp(min=0)).sum().item()
@@ -91,7 +92,7 @@ def loss_function(case):
 @check("initial loss", "causal untrained")
 def initial_loss(case):
     logits = case.run(*case.inputs(32), training=True)
-    value, chance = random_label_loss(logits).item(), math.log(logits.size(-1))
+    value, chance = random_label_loss(logits), math.log(logits.size(-1))
     cause = "large logits: embeddings N(0, 1) tied to the output layer, or no initialization"
     ok = value < chance + 1 or value < max(chance + 3, 1.5 * chance) and NOTE
     words = f"{value:.3g} nats on random labels, ln V = {chance:.3g}"
@@ -139,7 +140,7 @@ def gradient_flow(case):
         # the gradient of a key's bias is zero by construction
         elif w.numel() > 1 and "bias" not in name and not w.grad.any():
             bad["a zero"].append(name)
-    causes = "unused, cut off (detach, .data)", "sqrt(0), log(0), 0/0", "multiplied by zero"
+    causes = "no part of logits, or detached", "sqrt(0), log(0), 0/0", "multiplied by zero"
     for (kind, names), cause in zip(bad.items(), causes):
         yield not names, f"parameters with {kind} gradient: {len(names)} {names[:2] or ''}", cause
 
@@ -179,7 +180,7 @@ def optimizer(case):
         inner.step = step
     n = len(directions)
     yield n == 3, f"updates in three training steps: {n}", "no optimizer.step"
-    cosine = min((float(x @ directions[0]) for x in directions), default=1)
+    cosine = min((x @ directions[0] for x in directions), default=1)
     words = f"cosine of the gradients of the same batch three times: {cosine:.3f}"
     yield cosine > 0.99, words, "zero_grad is missing"
     if case.scheduler is not None:
@@ -196,7 +197,7 @@ def gradient_accumulation(case):
         torch.cat([g.flatten() for g in gradients(case, case.accumulate, batches)])
         for batches in ([whole], [half, half])
     )
-    ratio = (parts @ full / (full @ full)).item()
+    ratio = parts @ full / (full @ full)
     words = f"two half batches give {ratio:.3g} times the gradient of the batch"
     cause = "the loss isn't divided by the number of parts"
     yield largest_gap(parts, full) < 0.01 * full.abs().max(), words, cause
@@ -205,8 +206,7 @@ def gradient_accumulation(case):
 @check("overfit one batch", "steps")
 def overfit_one_batch(case):
     inputs, losses = case.inputs(8), []
-    weights = [w for w in case.model.parameters() if w.requires_grad]
-    adam = torch.optim.Adam(weights)
+    adam = torch.optim.Adam(case.model.parameters())
     while len(losses) < case.steps and (not losses or losses[-1] >= 0.05):
         with case.mode(True, gradients=True):
             loss = random_label_loss(case(*inputs))
@@ -214,7 +214,7 @@ def overfit_one_batch(case):
         adam.zero_grad()
         loss.backward()
         adam.param_groups[0]["lr"] = 1e-3 * min(1.0, len(losses) / 10)
-        nn.utils.clip_grad_norm_(weights, 1.0)
+        nn.utils.clip_grad_norm_(case.model.parameters(), 1.0)
         adam.step()
     words = f"{losses[0]:.2f} to {losses[-1]:.2f} nats in {len(losses)} steps on eight sentences"
     ok = losses[-1] <= 0.5 * min(losses[0], math.log(case.vocab_size))

@@ -58,8 +58,9 @@ class GivenLogits(TorchFunctionMode):
 
 
 def as_number(x: Any) -> float | None:
-    if isinstance(x, Tensor) and x.numel() == 1 and not x.requires_grad:
-        return x.item()
+    if isinstance(x, Tensor) and not x.requires_grad:
+        values = x[x != 0].unique()  # one, if it is a number or a mask
+        return values.item() if len(values) == 1 else None
     return float(x) if isinstance(x, (int, float)) else None
 
 
@@ -123,7 +124,8 @@ class Watch(NoDropout):
         elif name == "embedding":
             self.embedded.append(first.detach().clone())
             both = [ids for x in self.inputs for ids in (x, x.T)]
-            self.put(output, token=any(torch.equal(first, ids) for ids in both))
+            # the adapter may have padded them
+            self.put(output, token=any(first[..., : x.size(1)].equal(x) for x in both))
         elif name in ("layer_norm", "batch_norm"):
             n_axes = len(kwargs.get("normalized_shape", second)) if name == "layer_norm" else 0
             self.norms.append((name, list(range(-n_axes, 0)), tuple(first.shape)))
