@@ -95,7 +95,7 @@ def filter_pairs(
     )
 
 
-@lru_cache
+@lru_cache(1)
 def text_encoder(tokenizer: Path, written: float) -> Callable[[str], list[int]]:
     """Text to ids, without EOS, by the subwords in a file; `written`: when it was.
 
