@@ -100,7 +100,7 @@ def main() -> int:
         "Train what isn't done and add it to the record; the command's status if it fails."
         if not o.trial:
             clean_commit()
-        home = o.home.resolve() / "trial" * o.trial
+        home = o.home.resolve() / ("trial" * o.trial)
         out = home / "record.json" if o.trial else o.out
         home.mkdir(parents=True, exist_ok=True)
         record = Record(out)
