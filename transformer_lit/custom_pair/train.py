@@ -137,8 +137,8 @@ def fine_tuning(recipe: PairRecipe, name: str) -> PairRecipe:
 
 
 def replay_pairs(recipe: PairRecipe, parts: Splits) -> list[TextPair]:
-    """As many pairs of Tatoeba as there are to train on, so that a pretrained translator keeps its
-    everyday language; none with a held-out sentence, none where Tatoeba can't be had."""
+    """Pairs of Tatoeba, together as long as those to train on, so that a pretrained translator
+    keeps its everyday language; none with a held-out sentence, none where Tatoeba can't be had."""
     if recipe.source != "en" or recipe.language not in CORPUS_LANGUAGES["tatoeba"]:
         return []
     try:
@@ -147,7 +147,9 @@ def replay_pairs(recipe: PairRecipe, parts: Splits) -> list[TextPair]:
         tell(f"Nothing of Tatoeba is mixed in, so everyday language may be forgotten: {error}")
         return []
     held_out = (source for part in ("valid", "test") for source, _ in parts[part])
-    return take_evenly(exclude_sources(pairs, held_out), len(parts["train"]))
+    pairs = exclude_sources(pairs, held_out)
+    ours, theirs = (sum(len(source.split()) for source, _ in p) for p in (parts["train"], pairs))
+    return take_evenly(pairs, round(len(pairs) * ours / theirs))
 
 
 def length_limits_for(pairs: Sequence[TextPair]) -> tuple[int, int]:
