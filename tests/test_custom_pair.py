@@ -283,6 +283,19 @@ def doubtful(request, tmp_path):
     return file, step, splits, pairs, listed
 
 
+@pytest.mark.parametrize("languages, wrong", [("en-de", 2), ("fr-en", 1)])
+def test_columns_must_be_in_the_languages_that_were_named(languages, wrong, tmp_path):
+    file = tsv(tmp_path / "a.tsv", load_corpus("pocket")["train"][:400])
+    with pytest.raises(ValueError, match=f"column {wrong} .* looks like"):
+        prepare_pairs([file], languages=languages.split("-"))
+
+
+def test_columns_are_found_by_the_names_of_languages(tmp_path):
+    named = [("id", "Esperanto", "Français", "English")]
+    named += [(f"L{n}", "x", b, a) for n, (a, b) in enumerate(PAIRS)]
+    assert read_pairs([tsv(tmp_path / "a.tsv", named)], ("en", "fr")) == PAIRS
+
+
 def test_what_is_doubted_is_left_out_of_training_alone(doubtful):
     file, step, splits, pairs, listed = doubtful
     train = splits["train"]

@@ -188,6 +188,12 @@ def require_sentences(pairs: Sequence[TextPair], name: str) -> None:
         raise ValueError(
             f"{name} has no second column: a line is a sentence, a tab and its translation"
         )
+    garbled = sum(is_garbled(left + right) for left, right in pairs)
+    if 10 * garbled > len(pairs):
+        raise ValueError(
+            f"{name}: {garbled:,} of {len(pairs):,} lines are not UTF-8 text, or hold zero bytes as"
+            " UTF-16 and zip files do: save it as UTF-8, or unpack it, first"
+        )
     if 2 * sum("\r" in left + right for left, right in pairs) > len(pairs):
         raise ValueError(
             f"the lines of {name} end in carriage returns alone: save it with line feeds"
@@ -196,13 +202,7 @@ def require_sentences(pairs: Sequence[TextPair], name: str) -> None:
     if 2 * len(names) > len(pairs):
         raise ValueError(
             f"the first column of {name} holds numbers or names of lines, as {names[0][:60]}: keep"
-            " the two columns of sentences alone, as cut -f2,3 or cut -f2,4 does"
-        )
-    garbled = sum(is_garbled(left + right) for left, right in pairs)
-    if 10 * garbled > len(pairs):
-        raise ValueError(
-            f"{name}: {garbled:,} of {len(pairs):,} lines are not UTF-8 text, or hold zero bytes as"
-            " UTF-16 and zip files do: convert or unpack it first"
+            " the two columns of sentences alone, or name the columns en and de in a first line"
         )
 
 

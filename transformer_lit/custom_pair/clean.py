@@ -11,12 +11,19 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from transformer_lit.corpora.texts import INVISIBLE, TextPair, is_garbled, read_lines
+from transformer_lit.corpora.texts import (
+    INVISIBLE,
+    TextPair,
+    is_garbled,
+    read_lines,
+    take_evenly,
+)
 from transformer_lit.custom_pair import findings
 from transformer_lit.custom_pair.formats import names_of, read_pairs
 from transformer_lit.custom_pair.languages import (
     columns_look_swapped,
     count_letters,
+    likely_language,
     swapped_pairs,
     wrong_language_reasons,
 )
@@ -214,6 +221,14 @@ def prepare_pairs(
         return [pair for pair, reason in judged if not reason]
 
     pairs = read_pairs(paths, languages)
+    for n, declared in enumerate(languages if by_language else ()):
+        likely = likely_language((pair[n] for pair in take_evenly(pairs, 2000)), declared)
+        if likely != declared:
+            raise ValueError(
+                f"column {n + 1} of {names_of(paths)} looks like {likely}, and --languages says"
+                f" {declared}: give the languages in the order of the columns (--reverse translates"
+                " into the first), or --no-langid-filter if that's right"
+            )
     swapped = swapped_pairs(pairs) if by_language else []
     pairs = [pair[:: -1 if turn else 1] for pair, turn in zip(pairs, swapped)] or pairs
     judged = reject_pairs(pairs, by_language)

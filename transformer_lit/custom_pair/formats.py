@@ -12,6 +12,7 @@ from transformer_lit.corpora.texts import (
     MAX_LINE,
     TextPair,
     damage,
+    is_garbled,
     open_text,
     read_all,
     read_lines,
@@ -20,6 +21,12 @@ from transformer_lit.corpora.texts import (
 
 NAMED = "tmx", "json", "jsonl"  # JSON: an object on each line
 COLUMNS = "source", "target"
+LANGUAGE_NAMES = dict(
+    name.split(":")
+    for name in """english:en anglais:en englisch:en french:fr français:fr französisch:fr german:de
+    deutsch:de allemand:de spanish:es español:es italian:it italiano:it dutch:nl nederlands:nl
+    portuguese:pt português:pt""".split()
+)
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 NO_TEXT = "bpt", "ept", "it", "note", "ph", "prop", "ut"  # elements of TMX: formatting, remarks
 QUOTED = re.compile(r'"([^"]|"")*"')  # a cell as a table program writes one with quotes or commas
@@ -38,7 +45,8 @@ def suffix_of(path: Path) -> str:
 def find_columns(names: Iterable[str], languages: Sequence[str]) -> list[str]:
     """The two of these names that a pair's texts have: the languages, with or without a country, or
     source and target. Empty if they aren't there."""
-    short = {re.split("[-_]", name.casefold())[0]: name for name in names}
+    short = {re.split("[-_ ]", name.strip().casefold())[0]: name for name in names}
+    short |= {LANGUAGE_NAMES.get(key, key): name for key, name in short.items()}
     for pair in languages, COLUMNS:
         if {*pair} <= {*short}:
             return [short[name] for name in pair]
@@ -92,6 +100,8 @@ def is_table_program(lines: Sequence[str]) -> bool:
 def read_table(path: Path, is_csv: bool) -> list[list[str]]:
     "The cells of a TSV or a CSV. ValueError for a quote that a table program never closed."
     lines, delimiter = list(read_lines(path)), "\t"
+    if is_garbled("".join(lines[:1])):  # UTF-16, which `require_sentences` names
+        return [[line, line] for line in lines]
     if is_csv:  # what stands in the most lines
         delimiter = max("\t;,", key=lambda mark: sum(mark in line for line in lines))
     elif not is_table_program(lines):

@@ -32,6 +32,29 @@ UNSPACED_SCRIPTS = (  # as the names of their letters begin in Unicode
 )
 
 
+COMMON_WORDS = {
+    "en": "the of and to is in that it",
+    "fr": "le les des est et une dans que",
+    "de": "der die das und ist nicht ein zu",
+    "es": "el los las es una por que y",
+    "it": "il di che è una per non gli",
+    "nl": "het een van niet ik en dat is",
+    "pt": "o os uma não é que do da",
+}
+
+
+def likely_language(lines: Iterable[str], declared: str) -> str:
+    """The language of COMMON_WORDS that these lines are in; `declared` where that isn't one of
+    them, or where nothing speaks clearly for another."""
+    words = Counter(word for line in lines for word in line.casefold().split())
+    known = {tag: [words[word] for word in common.split()] for tag, common in COMMON_WORDS.items()}
+    best = max(known, key=lambda tag: sum(known[tag]))
+    clear = sum(map(bool, known[best])) > 3 and 20 * sum(known[best]) > words.total()
+    if declared in known and clear and sum(known[best]) > 3 * sum(known[declared]):
+        return best
+    return declared
+
+
 def letters_of(text: str) -> str:
     "Lower case, one space for everything that is no letter, a space at both ends."
     words = re.findall(r"[^\W\d_]+", unicodedata.normalize("NFC", text).casefold())

@@ -27,6 +27,7 @@ from transformer_lit.runs.run import check_folder, fingerprint
 from transformer_lit.runtime.progress import tell
 from transformer_lit.serving import confidence
 from transformer_lit.serving.files import load_translator
+from transformer_lit.tokenization import SubwordTokenizer
 from transformer_lit.training import TrainingConfig
 from transformer_lit.translation import SENTENCE_BOUNDARY, Translator
 
@@ -126,6 +127,8 @@ def fine_tuning(recipe: PairRecipe, name: str) -> PairRecipe:
     """The recipe in the sizes and with the subwords of a pretrained translator: fewer epochs, at a
     lower learning rate. ValueError if it is one of other languages."""
     pretrained = load_translator(name)
+    if not isinstance(pretrained.source_tokenizer, SubwordTokenizer):
+        raise ValueError(f"{name} knows whole words alone: start from one with subwords")
     if pretrained.languages not in (None, recipe.languages):
         ours, theirs = map("-".join, (recipe.languages, pretrained.languages))
         raise ValueError(f"{name} translates {theirs}, and your pairs are {ours}")
@@ -144,7 +147,7 @@ def replay_pairs(recipe: PairRecipe, parts: Splits) -> list[TextPair]:
     try:
         pairs = load_corpus("tatoeba", recipe.language)["train"]
     except FileNotFoundError as error:
-        tell(f"Nothing of Tatoeba is mixed in, so everyday language may be forgotten: {error}")
+        tell(f"Nothing of Tatoeba is mixed in: {error}")
         return []
     held_out = (source for part in ("valid", "test") for source, _ in parts[part])
     pairs = exclude_sources(pairs, held_out)
@@ -249,7 +252,11 @@ def train_on_files(
     recipe = change_settings(recipe, settings, "--pairs")
     names = report.TEST, report.REPORT, FILTERED, report.LOW_CONFIDENCE, confidence.NAME
     check_folder(folder, {"recipe": in_plan(recipe)}, names)  # before anything is written
+    mixed_in = replay_pairs(recipe, parts) if start else []
     lines = report.lines_before(paths, corpus, recipe, train_only, exclude)
+    if start:
+        forgets = "" if mixed_in else ": everyday language may be forgotten"
+        lines.insert(-1, f"from {start}, with {len(mixed_in):,} pairs of Tatoeba mixed in{forgets}")
     data = data_record(paths, corpus, train_only, exclude, lines)
     tell(*lines)
 
@@ -258,8 +265,6 @@ def train_on_files(
         rejected = ((why, *pair) for pair, why in corpus.rejected if why != "repeated")
         report.write_tsv(folder / FILTERED, rejected)
 
-    if mixed_in := replay_pairs(recipe, parts) if start else []:
-        tell(f"{len(mixed_in):,} pairs of Tatoeba are mixed in.")
     translator, trainer = train_translator(
         folder,
         recipe,

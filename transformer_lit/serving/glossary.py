@@ -6,18 +6,22 @@ the placeholder becomes the term's translation."""
 import re
 import sys
 from collections.abc import Callable
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
-from transformer_lit.corpora.texts import read_columns
+from transformer_lit.corpora.texts import is_garbled, read_columns
 
 
 def load_glossary(path: Path) -> dict[str, str]:
     """Terms and their translations, TERM<TAB>TRANSLATION; a term without one is kept as it is.
-    ValueError if there is none."""
+    ValueError if there is none, or if it is no such file."""
     rows = [(term.strip(), target.strip()) for term, target in read_columns(path) if term.strip()]
-    if not rows:
-        raise ValueError(f"{path} has no terms: a line is TERM<TAB>TRANSLATION")
+    is_table = any(target or not re.search("[,;]", term) for term, target in rows)
+    if not is_table or any(map(is_garbled, chain.from_iterable(rows))):
+        raise ValueError(
+            f"{path} has no terms: a line is TERM<TAB>TRANSLATION; from a spreadsheet, save it as"
+            " text with tabs, in UTF-8"
+        )
     return {term: target or term for term, target in rows}
 
 
@@ -51,7 +55,7 @@ def with_glossary(translate: Callable, terms: dict[str, str]) -> Callable:
                 lost.append(i)
         for i, output in zip(lost, translate([lines[i] for i in lost])):
             outputs[i] = output
-            print(f"translated without the term list: {lines[i][:80]}", file=sys.stderr)
+            print(f"a term got lost, so without the term list: {lines[i][:80]}", file=sys.stderr)
         return outputs
 
     return run
