@@ -337,7 +337,7 @@ about: `
 25_since_2017: modern transformer, rope, rotary embeddings, rmsnorm, swiglu, gelu, grouped-query attention, multi-query attention, kv cache size, memory of the kv cache, muon, adamw, weight decay, llama, learned positions, alibi, relative position, pre-norm, what changed since 2017, mixture of experts, gated feed-forward, improvements
 25_since_2017#learned-positions-and-rope: rope or sinusoidal, rotary embedding
 25_since_2017#length-extrapolation-three-tokens-back: long context, rope scaling
-25_since_2017#beside-llama-2023: mixture of experts
+25_since_2017#llama-2023-and-models-up-to-2026: mixture of experts
 25_since_2017#kv-cache-multi-query-and-grouped-query-attention: gqa or mqa, fewer key-value heads
 25_since_2017#pre-norm-and-rmsnorm: rmsnorm or layernorm
 25_since_2017#feed-forward-activations-gelu-and-swiglu: swiglu or gelu or relu
