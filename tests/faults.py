@@ -75,7 +75,7 @@ LATE = {
     ),
     "a pause is not saved": "test_interrupted.py",
     "Adam's state lost in a resume": "test_interrupted.py",
-    "lists are written before the lock": "test_custom_pair.py",
+    "lists are written before the lock": "test_nothing_lost.py",
     "a resumed run logs steps twice": "test_interrupted.py",
     "transformer_lit/custom_pair/clean": "test_custom_pair.py",
     "cuDNN while decoding": "test_decoding.py",

@@ -1,8 +1,7 @@
-"""A term list: names, codes and fixed translations that the output keeps.
+"""A term list: names, codes and fixed translations that the output keeps."""
 
-Each term of a line becomes a placeholder, T1, T2, ..., which translators copy, and in the output
-the placeholder becomes the term's translation."""
-
+# Each term of a line becomes a placeholder, T1, T2, ..., which translators copy, and in the output
+# the placeholder becomes the term's translation.
 import re
 import sys
 from collections.abc import Callable
